@@ -1,0 +1,16 @@
+# Gives GTest::gtest_main and GTest::gmock.
+sluice_use_system(googletest use_system)
+if(use_system)
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+  find_package(GTest 1.12 CONFIG QUIET)
+  unset(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)
+  if(TARGET GTest::gmock)
+    message(STATUS "googletest ${GTest_VERSION}: the system's")
+    return()
+  endif()
+endif()
+
+sluice_source(googletest 1.18.0 https://github.com/google/googletest/archive/refs/tags/v1.18.0.tar.gz
+  6e3191c1455468b3fc35a417fb565c1c5071aee1b7e7f85e30cf48a98d37d8b5)
+set(INSTALL_GTEST OFF)
+sluice_add_dependency(googletest)

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "buffer/view.h"
+#include "pool/check.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+
+/// A writable window onto a chunk. Its bytes belong to it alone, even when other windows share the chunk: exclusivity is
+/// per byte range, the chunk's reference count is lifetime only. Move-only, and it cannot be cloned: `freeze` it first.
+///
+///     Lease lease = Lease::allocate(pool, 1500);
+///     if (lease) lease.append({packet, length});
+///     buffer.append(std::move(lease));
+class Lease {
+ public:
+  Lease() = default;
+  /// Exclusive use of [offset, offset + size) of `chunk`. Precondition: no other window overlaps the range.
+  Lease(ChunkRef chunk, size_t offset, size_t size)
+      : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
+    SLUICE_DCHECK(size == 0 || offset + size <= chunk_.capacity());
+  }
+  /// An empty lease at the start of a fresh chunk with at least `bytes` of tailroom after `headroom`; false in a boolean
+  /// context when the pool's budget is met.
+  static Lease allocate(ChunkPool& pool, size_t bytes, size_t headroom = 0) {
+    return Lease(ChunkRef::take(pool.get(bytes + headroom)), headroom, 0);
+  }
+  Lease(Lease&& other) noexcept
+      : chunk_(std::move(other.chunk_)), offset_(other.offset_), size_(std::exchange(other.size_, 0)) {}
+  Lease& operator=(Lease&& other) noexcept {
+    chunk_ = std::move(other.chunk_);
+    offset_ = other.offset_;
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  explicit operator bool() const { return static_cast<bool>(chunk_); }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::byte* data() { return chunk_ ? chunk_.data() + offset_ : nullptr; }
+  const std::byte* data() const { return chunk_ ? chunk_.data() + offset_ : nullptr; }
+  std::span<std::byte> bytes() { return {data(), size_}; }
+  std::span<const std::byte> bytes() const { return {data(), size_}; }
+
+  /// Bytes before / after the window that this lease may grow into: all of the chunk's when nobody else refers to the
+  /// chunk, none otherwise.
+  size_t headroom() const { return chunk_ && chunk_.unique() ? offset_ : 0; }
+  size_t tailroom() const { return chunk_ && chunk_.unique() ? chunk_.capacity() - offset_ - size_ : 0; }
+
+  /// Grows the window by `count` bytes of unspecified contents at its front / back. Precondition: the room is there.
+  void grow_front(size_t count) {
+    SLUICE_CHECK(count <= headroom());
+    offset_ -= static_cast<uint32_t>(count);
+    size_ += static_cast<uint32_t>(count);
+  }
+  void grow_back(size_t count) {
+    SLUICE_CHECK(count <= tailroom());
+    size_ += static_cast<uint32_t>(count);
+  }
+  /// Gives up the first `count` bytes / all but the first `count` bytes. Precondition: count <= size().
+  void trim_front(size_t count) {
+    SLUICE_CHECK(count <= size_);
+    offset_ += static_cast<uint32_t>(count);
+    size_ -= static_cast<uint32_t>(count);
+  }
+  void truncate(size_t count) {
+    SLUICE_CHECK(count <= size_);
+    size_ = static_cast<uint32_t>(count);
+  }
+
+  /// Cuts the lease in two: keeps the first `count` bytes and returns the rest. Both stay writable.
+  /// Precondition: count <= size().
+  Lease split_off(size_t count) {
+    SLUICE_CHECK(count <= size_);
+    Lease rest(chunk_.share(), offset_ + count, size_ - count);
+    size_ = static_cast<uint32_t>(count);
+    return rest;
+  }
+
+  /// Gives up the right to write. The lease is empty afterwards.
+  View freeze() && { return View(std::move(chunk_), offset_, std::exchange(size_, 0)); }
+
+ private:
+  friend class Buffer;
+  ChunkRef chunk_;
+  uint32_t offset_ = 0;
+  uint32_t size_ = 0;
+};
+
+}  // namespace sluice

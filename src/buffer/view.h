@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "pool/check.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+
+/// A read-only window onto a chunk, which it keeps alive. Any number of views may overlap. Move-only; `clone` is
+/// explicit and O(1).
+///
+///     View rest = frame.clone();
+///     rest.trim_front(kHeaderBytes);
+///     parse(rest.bytes());
+class View {
+ public:
+  View() = default;
+  /// A window onto [offset, offset + size) of `chunk`. Precondition: the range lies within the chunk, and nobody writes
+  /// to it any more.
+  View(ChunkRef chunk, size_t offset, size_t size)
+      : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
+    SLUICE_DCHECK(size == 0 || offset + size <= chunk_.capacity());
+  }
+  View(View&& other) noexcept
+      : chunk_(std::move(other.chunk_)), offset_(other.offset_), size_(std::exchange(other.size_, 0)) {}
+  View& operator=(View&& other) noexcept {
+    chunk_ = std::move(other.chunk_);
+    offset_ = other.offset_;
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const std::byte* data() const { return size_ ? chunk_.data() + offset_ : nullptr; }
+  std::span<const std::byte> bytes() const { return {data(), size_}; }
+
+  View clone() const { return View(chunk_.share(), offset_, size_); }
+
+  /// Forgets the first `count` bytes. Precondition: count <= size().
+  void trim_front(size_t count) {
+    SLUICE_CHECK(count <= size_);
+    offset_ += static_cast<uint32_t>(count);
+    size_ -= static_cast<uint32_t>(count);
+  }
+  /// Keeps only the first `count` bytes. Precondition: count <= size().
+  void truncate(size_t count) {
+    SLUICE_CHECK(count <= size_);
+    size_ = static_cast<uint32_t>(count);
+  }
+
+ private:
+  friend class Buffer;
+  ChunkRef chunk_;
+  uint32_t offset_ = 0;
+  uint32_t size_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,110 @@
+#include "net/buffer_ring.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "pool/check.h"
+
+namespace sluice {
+
+absl::StatusOr<std::unique_ptr<BufferRing>> BufferRing::open(Ring& ring, ChunkPool& pool, Options options) {
+  SLUICE_CHECK(std::has_single_bit(options.entries) && options.entries <= 32768);
+  std::unique_ptr<BufferRing> group(new BufferRing(ring, pool, options));
+  group->shared_bytes_ = options.entries * sizeof(io_uring_buf);
+  void* memory = mmap(nullptr, group->shared_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return absl::ResourceExhaustedError("no memory for a provided-buffer ring");
+  group->shared_ = static_cast<io_uring_buf_ring*>(memory);
+  io_uring_buf_ring_init(group->shared_);
+
+  io_uring_buf_reg registration{};
+  registration.ring_addr = reinterpret_cast<uintptr_t>(memory);
+  registration.ring_entries = options.entries;
+  registration.bgid = options.group;
+  registration.flags = options.incremental ? IOU_PBUF_RING_INC : 0;
+  registration.min_left = options.min_left;
+  const int result = io_uring_register_buf_ring(ring.raw(), &registration, 0);
+  if (result < 0) {
+    munmap(memory, group->shared_bytes_);
+    group->shared_ = nullptr;
+    return absl::UnavailableError(absl::StrCat("cannot register a provided-buffer ring (Linux 5.19): ",
+                                               std::strerror(-result),
+                                               result == -ENOMEM ? "; raise `ulimit -l`" : ""));
+  }
+  group->slots_.resize(options.entries);
+  group->id_at_.resize(options.entries);
+  for (uint16_t id = options.entries; id-- > 0;) group->empty_.push_back(id);
+  return group;
+}
+
+BufferRing::~BufferRing() {
+  if (shared_ == nullptr) return;
+  io_uring_unregister_buf_ring(ring_.raw(), options_.group);
+  munmap(shared_, shared_bytes_);
+  for (Slot& slot : slots_) {
+    if (slot.chunk) chunk_unref(slot.chunk);
+  }
+}
+
+// Takes up to `bytes` from the chunk that `id` names; returns how many.
+uint32_t BufferRing::take_from(uint16_t id, uint32_t bytes, bool more, Buffer& to) {
+  Slot& slot = slots_[id];
+  SLUICE_CHECK(slot.chunk != nullptr);
+  const uint32_t taken = std::min(bytes, static_cast<uint32_t>(options_.chunk_bytes) - slot.used);
+  const uint32_t offset = slot.used;
+  slot.used += taken;
+  if (more) {
+    if (taken > 0) {
+      chunk_ref(slot.chunk);
+      to.append(Lease(ChunkRef::take(slot.chunk), offset, taken));
+    }
+  } else {
+    to.append(Lease(ChunkRef::take(std::exchange(slot.chunk, nullptr)), offset, taken));
+    empty_.push_back(id);
+  }
+  return taken;
+}
+
+void BufferRing::take(const Completion& completion, Buffer& to) {
+  SLUICE_DCHECK(completion.has_buffer());
+  uint32_t left = completion.res > 0 ? static_cast<uint32_t>(completion.res) : 0;
+  uint16_t id = completion.buffer_id();
+  if (options_.incremental) {
+    SLUICE_CHECK(take_from(id, left, completion.buffer_more(), to) == left);
+    return;
+  }
+  // A bundle goes on in the order in which buffers were posted.
+  uint16_t position = slots_[id].position;
+  left -= take_from(id, left, false, to);
+  while (left > 0) {
+    position = static_cast<uint16_t>((position + 1) & (options_.entries - 1));
+    left -= take_from(id_at_[position], left, false, to);
+  }
+}
+
+bool BufferRing::refill() {
+  if (empty_.empty()) return true;
+  const int mask = io_uring_buf_ring_mask(options_.entries);
+  int added = 0;
+  while (!empty_.empty()) {
+    Chunk* chunk = pool_.get(options_.chunk_bytes);
+    if (chunk == nullptr) break;
+    const uint16_t id = empty_.back();
+    empty_.pop_back();
+    const auto position = static_cast<uint16_t>(tail_ & mask);
+    slots_[id] = {chunk, 0, position};
+    id_at_[position] = id;
+    io_uring_buf_ring_add(shared_, chunk->data, static_cast<unsigned>(options_.chunk_bytes), id, mask, added);
+    ++added;
+    ++tail_;
+  }
+  io_uring_buf_ring_advance(shared_, added);
+  return empty_.empty();
+}
+
+}  // namespace sluice

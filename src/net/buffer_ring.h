@@ -1,0 +1,76 @@
+#pragma once
+
+#include <liburing.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "buffer/buffer.h"
+#include "net/ring.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+
+/// One pool tier posted to the kernel as a group of provided buffers.
+///
+/// Replace, do not lend: the chunk that a completion finishes moves into the `Buffer`, and `refill` posts another chunk
+/// of the pool under the same id. A slow consumer can therefore exhaust the pool's budget, never the ring, and only the
+/// home worker touches the ring's tail. A table of ours says which chunk an id names; posted entries are never read back
+/// (in incremental mode the kernel edits them).
+///
+/// With `incremental` the kernel fills a chunk piece by piece, across all sockets of the group; each piece is an
+/// exclusive window, and the chunk stays posted until it is full.
+class BufferRing {
+ public:
+  struct Options {
+    uint16_t group;
+    uint16_t entries;          ///< Power of two, at most 32,768.
+    size_t chunk_bytes;        ///< A tier's size.
+    bool incremental = false;  ///< IOU_PBUF_RING_INC, Linux 6.12.
+    uint32_t min_left = 0;     ///< Incremental: retire a chunk with fewer bytes left. 0 where the kernel does not know it.
+  };
+  static absl::StatusOr<std::unique_ptr<BufferRing>> open(Ring& ring, ChunkPool& pool, Options options);
+  /// Unregisters the group and releases what is posted.
+  ~BufferRing();
+  BufferRing(const BufferRing&) = delete;
+  BufferRing& operator=(const BufferRing&) = delete;
+
+  uint16_t group() const { return options_.group; }
+  bool incremental() const { return options_.incremental; }
+
+  /// Moves the bytes of a receive completion to the end of `to`. Call it for every completion that has a buffer, in the
+  /// order of the queue and before anything else is decided: offsets in a posted chunk are implicit in that order.
+  void take(const Completion& completion, Buffer& to);
+
+  /// Posts chunks where slots are empty, as far as the pool's budget allows. True when every slot is filled.
+  bool refill();
+  /// Slots without a chunk.
+  size_t empty_slots() const { return empty_.size(); }
+  size_t filled_slots() const { return options_.entries - empty_.size(); }
+  size_t posted_bytes() const { return filled_slots() * options_.chunk_bytes; }
+
+ private:
+  struct Slot {
+    Chunk* chunk = nullptr;
+    uint32_t used = 0;      // Incremental: bytes of the chunk that were delivered.
+    uint16_t position = 0;  // Where in the ring the id was posted last.
+  };
+
+  BufferRing(Ring& ring, ChunkPool& pool, Options options) : ring_(ring), pool_(pool), options_(options) {}
+  uint32_t take_from(uint16_t id, uint32_t bytes, bool more, Buffer& to);
+
+  Ring& ring_;
+  ChunkPool& pool_;
+  Options options_;
+  io_uring_buf_ring* shared_ = nullptr;  // Mapped; written by us, read (and in incremental mode edited) by the kernel.
+  size_t shared_bytes_ = 0;
+  uint16_t tail_ = 0;
+  std::vector<Slot> slots_;            // By buffer id.
+  std::vector<uint16_t> id_at_;        // Buffer id by ring position: a bundle names only its first buffer.
+  std::vector<uint16_t> empty_;        // Ids that name no chunk.
+};
+
+}  // namespace sluice

@@ -1,0 +1,147 @@
+#include "net/features.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "net/buffer_ring.h"
+#include "net/ring.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr int64_t kProbeTimeoutNs = 200'000'000;
+constexpr size_t kProbeChunkBytes = 4096;
+constexpr size_t kBundleBytes = 4 * kProbeChunkBytes;
+
+/// One socket pair with a buffer group on its receiving end.
+class Probe {
+ public:
+  Probe(Ring& ring, ChunkPool& pool, BufferRing::Options options) : ring_(ring) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds_) != 0) fds_[0] = fds_[1] = -1;
+    auto group = BufferRing::open(ring, pool, options);
+    if (group.ok()) {
+      group_ = std::move(*group);
+      group_->refill();
+    }
+  }
+  ~Probe() {
+    if (fds_[0] >= 0) ::close(fds_[0]), ::close(fds_[1]);
+  }
+
+  bool ready() const { return fds_[0] >= 0 && group_ != nullptr; }
+  bool write(std::string_view bytes) {
+    return ::send(fds_[1], bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
+  /// Receives once; empty when nothing came. `completion` is what the kernel said.
+  Buffer receive(bool bundle, Completion& completion) {
+    Buffer data;
+    completion = {-ETIME, 0};
+    ring_.recv_once(nullptr, fds_[0], group_->group(), bundle ? kBundleBytes : 0, bundle, /*poll_first=*/true);
+    ring_.wait(kProbeTimeoutNs);
+    ring_.reap([&](Op op, void*, Completion c) {
+      if (op != Op::kRecv) return;
+      completion = c;
+      if (c.has_buffer()) group_->take(c, data);
+    });
+    group_->refill();
+    return data;
+  }
+
+ private:
+  Ring& ring_;
+  int fds_[2];
+  std::unique_ptr<BufferRing> group_;
+};
+
+bool holds(const Buffer& buffer, std::string_view expected) {
+  if (buffer.size() != expected.size()) return false;
+  std::string bytes(buffer.size(), '\0');
+  buffer.copy_out(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes == expected;
+}
+
+bool probe_plain(Ring& ring, ChunkPool& pool) {
+  Probe probe(ring, pool, {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes});
+  if (!probe.ready() || !probe.write("plain")) return false;
+  Completion completion;
+  return holds(probe.receive(false, completion), "plain");
+}
+
+// Two messages must land one behind the other in the same buffer, which must stay posted.
+bool probe_incremental(Ring& ring, ChunkPool& pool, uint32_t min_left) {
+  Probe probe(ring, pool,
+              {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes, .incremental = true, .min_left = min_left});
+  if (!probe.ready() || !probe.write("first")) return false;
+  Completion first, second;
+  const Buffer a = probe.receive(false, first);
+  if (!holds(a, "first") || !first.buffer_more() || !probe.write("second")) return false;
+  const Buffer b = probe.receive(false, second);
+  if (!holds(b, "second") || second.buffer_id() != first.buffer_id()) return false;
+  if (min_left == 0) return second.buffer_more();
+  // Leave fewer than min_left bytes: the kernel must be done with the buffer now.
+  const std::string filler(kProbeChunkBytes - 11 - min_left + 1, 'x');
+  if (!probe.write(filler)) return false;
+  Completion third;
+  const Buffer c = probe.receive(false, third);
+  return holds(c, filler) && !third.buffer_more();
+}
+
+bool probe_bundles(Ring& ring, ChunkPool& pool) {
+  Probe probe(ring, pool, {.group = 0, .entries = 4, .chunk_bytes = kProbeChunkBytes});
+  std::string bytes(2 * kProbeChunkBytes + 100, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>('a' + i / 64 % 26);
+  if (!probe.ready() || !probe.write(bytes)) return false;
+  Completion completion;
+  return holds(probe.receive(true, completion), bytes);
+}
+
+bool probe_zero_copy(Ring& ring) {
+  io_uring_probe* probe = io_uring_get_probe_ring(ring.raw());
+  if (probe == nullptr) return false;
+  const bool supported = io_uring_opcode_supported(probe, IORING_OP_SENDMSG_ZC);
+  io_uring_free_probe(probe);
+  return supported;
+}
+
+const char* yes_no(bool value) { return value ? "yes" : "no"; }
+
+}  // namespace
+
+std::string Features::to_string() const {
+  return absl::StrCat("incremental=", yes_no(incremental), " min_left=", yes_no(min_left), " bundles=", yes_no(bundles),
+                      " zero_copy=", yes_no(zero_copy));
+}
+
+absl::StatusOr<Features> probe_features(RingsMode mode) {
+  auto ring = Ring::open({.submission_entries = 8, .completion_entries = 16});
+  if (!ring.ok()) return ring.status();
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  ChunkPool::Use use(&pool);
+  if (!probe_plain(**ring, pool)) {
+    return absl::UnavailableError(
+        "this kernel's io_uring cannot receive into provided-buffer rings; Sluice needs Linux 6.1 or newer");
+  }
+  Features features;
+  features.bundles = probe_bundles(**ring, pool);
+  features.zero_copy = probe_zero_copy(**ring);
+  if (mode != RingsMode::kPlain) {
+    features.incremental = probe_incremental(**ring, pool, 0);
+    features.min_left = features.incremental && probe_incremental(**ring, pool, 512);
+  }
+  if (mode == RingsMode::kIncremental && !features.incremental) {
+    return absl::UnavailableError(
+        "--rings=incremental: incremental buffer rings do not work on this kernel (they need Linux 6.12); "
+        "use --rings=auto or --rings=plain");
+  }
+  return features;
+}
+
+}  // namespace sluice

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+/// Which provided-buffer rings to use (`--rings`).
+enum class RingsMode {
+  kAuto,         ///< Incremental where the start-up probe saw it work, else plain.
+  kPlain,        ///< One chunk per receive.
+  kIncremental,  ///< Refuse to start where incremental rings do not work.
+};
+
+/// What this kernel's io_uring does, found by trying each on a socket pair: distributions backport, and some versions
+/// have a feature that misbehaves, so the version says little.
+struct Features {
+  bool incremental = false;  ///< IOU_PBUF_RING_INC delivers consecutive pieces of one buffer (Linux 6.12).
+  bool min_left = false;     ///< ... and retires a buffer with few bytes left.
+  bool bundles = false;      ///< One receive fills several buffers, in order (6.10; misordered in 6.13.11 to 6.14.8).
+  bool zero_copy = false;    ///< SENDMSG_ZC (6.1).
+
+  /// One line for the log: "incremental=yes min_left=yes ...".
+  std::string to_string() const;
+};
+
+/// Tries each feature; takes about a millisecond. An error says what is missing and where the switch is.
+absl::StatusOr<Features> probe_features(RingsMode mode);
+
+}  // namespace sluice

@@ -1,0 +1,234 @@
+#include "net/ring.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "pool/check.h"
+
+namespace sluice {
+
+namespace {
+
+// Room for the iovecs of one submission batch; a batch that needs more is submitted early.
+constexpr size_t kScratchBytes = 128 * 1024;
+
+absl::Status setup_error(int error) {
+  switch (error) {
+    case ENOSYS:
+      return absl::UnavailableError(
+          "this kernel has no io_uring; Sluice needs Linux 6.1 or newer built with CONFIG_IO_URING");
+    case EPERM:
+    case EACCES: {
+      std::string value = "?";
+      std::ifstream("/proc/sys/kernel/io_uring_disabled") >> value;
+      return absl::PermissionDeniedError(absl::StrCat(
+          "io_uring is switched off for this process: kernel.io_uring_disabled is ", value,
+          " (set it to 0 with `sysctl kernel.io_uring_disabled=0`, or to 1 and join kernel.io_uring_group); in a "
+          "container, its seccomp profile must allow io_uring_setup, io_uring_enter and io_uring_register"));
+    }
+    case EINVAL:
+      return absl::UnavailableError(
+          "this kernel's io_uring lacks SINGLE_ISSUER | DEFER_TASKRUN; Sluice needs Linux 6.1 or newer");
+    case ENOMEM:
+      return absl::ResourceExhaustedError(
+          "no memory for the io_uring queues; raise `ulimit -l` or lower limits.max_connections");
+    default:
+      return absl::InternalError(absl::StrCat("io_uring_setup: ", std::strerror(error)));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
+  std::unique_ptr<Ring> ring(new Ring);
+  io_uring_params params{};
+  // SUBMIT_ALL: one bad submission must not hold back those behind it.
+  params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
+                 IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+  params.cq_entries = options.completion_entries;
+  const int result = io_uring_queue_init_params(options.submission_entries, &ring->ring_, &params);
+  if (result < 0) {
+    ring->ring_.ring_fd = -1;
+    return setup_error(-result);
+  }
+  // Saves a lookup of the descriptor per system call. A kernel that refuses still works.
+  io_uring_register_ring_fd(&ring->ring_);
+  ring->scratch_.resize(kScratchBytes);
+  ring->faults_under_way_.reserve(8);
+  return ring;
+}
+
+Ring::~Ring() {
+  if (ring_.ring_fd >= 0) io_uring_queue_exit(&ring_);
+}
+
+io_uring_sqe* Ring::next_sqe() {
+  io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+  if (sqe == nullptr) {
+    submit();
+    sqe = io_uring_get_sqe(&ring_);
+    SLUICE_CHECK(sqe != nullptr);
+  }
+  return sqe;
+}
+
+void Ring::finish(io_uring_sqe* sqe, Op op, void* target) {
+  SLUICE_DCHECK(reinterpret_cast<uintptr_t>(target) % kTargetAlignment == 0);
+  sqe->user_data = reinterpret_cast<uintptr_t>(target) | static_cast<uint64_t>(op);
+  if (!faults_.empty()) [[unlikely]] maybe_inject(sqe, op);
+}
+
+void Ring::maybe_inject(io_uring_sqe* sqe, Op op) {
+  for (size_t i = 0; i < faults_.size(); ++i) {
+    Fault& fault = faults_[i];
+    if (fault.op != op) continue;
+    if (fault.skip-- > 0) return;
+    const uint64_t user_data = sqe->user_data;
+    io_uring_prep_nop(sqe);
+    sqe->user_data = user_data;
+    faults_under_way_.push_back({user_data, {fault.res, fault.flags}});
+    faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
+void Ring::rewrite(Delivery& delivery) {
+  for (size_t i = 0; i < faults_under_way_.size(); ++i) {
+    if (faults_under_way_[i].user_data != delivery.user_data) continue;
+    delivery.completion = faults_under_way_[i].completion;
+    faults_under_way_.erase(faults_under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
+void Ring::accept_multishot(void* target, int fd, int flags) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_multishot_accept(sqe, fd, nullptr, nullptr, flags);
+  finish(sqe, Op::kAccept, target);
+}
+
+void Ring::accept_once(void* target, int fd, int flags) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_accept(sqe, fd, nullptr, nullptr, flags);
+  finish(sqe, Op::kAccept, target);
+}
+
+void Ring::recv_multishot(void* target, int fd, uint16_t group) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_recv_multishot(sqe, fd, nullptr, 0, 0);
+  // Without POLL_FIRST an armed receive needs a buffer at once, and an empty group fails it with no data in sight.
+  sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+  sqe->flags |= IOSQE_BUFFER_SELECT;
+  sqe->buf_group = group;
+  finish(sqe, Op::kRecv, target);
+}
+
+void Ring::recv_once(void* target, int fd, uint16_t group, size_t bytes, bool bundle, bool poll_first) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_recv(sqe, fd, nullptr, bytes, 0);
+  if (bundle) sqe->ioprio |= IORING_RECVSEND_BUNDLE;
+  if (poll_first) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+  sqe->flags |= IOSQE_BUFFER_SELECT;
+  sqe->buf_group = group;
+  finish(sqe, Op::kRecv, target);
+}
+
+msghdr* Ring::scratch_message(std::span<const iovec> windows) {
+  const size_t bytes = sizeof(msghdr) + windows.size_bytes();
+  if (scratch_used_ + bytes > scratch_.size()) submit();
+  SLUICE_CHECK(scratch_used_ + bytes <= scratch_.size());
+  auto* message = new (scratch_.data() + scratch_used_) msghdr{};
+  auto* iovecs = reinterpret_cast<iovec*>(message + 1);
+  std::memcpy(iovecs, windows.data(), windows.size_bytes());
+  message->msg_iov = iovecs;
+  message->msg_iovlen = windows.size();
+  scratch_used_ += bytes;
+  return message;
+}
+
+void Ring::send(void* target, int fd, std::span<const iovec> windows) {
+  // MSG_WAITALL makes io_uring go on with a short send by itself instead of waking us for each part.
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_WAITALL;
+  if (windows.size() == 1) {
+    io_uring_sqe* sqe = next_sqe();
+    io_uring_prep_send(sqe, fd, windows[0].iov_base, windows[0].iov_len, kFlags);
+    finish(sqe, Op::kSend, target);
+    return;
+  }
+  msghdr* message = scratch_message(windows);
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_sendmsg(sqe, fd, message, kFlags);
+  finish(sqe, Op::kSend, target);
+}
+
+void Ring::send_zero_copy(void* target, int fd, std::span<const iovec> windows) {
+  msghdr* message = scratch_message(windows);
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_sendmsg_zc(sqe, fd, message, MSG_NOSIGNAL | MSG_WAITALL);
+  sqe->ioprio |= IORING_SEND_ZC_REPORT_USAGE;
+  finish(sqe, Op::kSendZeroCopy, target);
+}
+
+void Ring::connect(void* target, int fd, const sockaddr* address, socklen_t length) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_connect(sqe, fd, address, length);
+  finish(sqe, Op::kConnect, target);
+}
+
+void Ring::cancel_fd(void* target, int fd) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL);
+  finish(sqe, Op::kCancel, target);
+}
+
+void Ring::cancel_receives(void* target, int fd) {
+  io_uring_sqe* sqe = next_sqe();
+  // By descriptor and opcode (6.6): cancelling by user_data missed multishots on 6.11.
+  io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_OP);
+  sqe->len = IORING_OP_RECV;
+  finish(sqe, Op::kCancel, target);
+}
+
+void Ring::close(int fd) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_close(sqe, fd);
+  sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+  finish(sqe, Op::kIgnored, nullptr);
+}
+
+void Ring::message(int ring_fd, void* target) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_msg_ring(sqe, ring_fd, 0, reinterpret_cast<uintptr_t>(target) | static_cast<uint64_t>(Op::kMessage), 0);
+  sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+  finish(sqe, Op::kIgnored, nullptr);
+}
+
+void Ring::submit() {
+  const int result = io_uring_submit(&ring_);
+  ++enters_;
+  SLUICE_CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
+  // What the kernel did not take yet still needs its iovecs.
+  if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
+}
+
+void Ring::wait(int64_t timeout_ns) {
+  if (io_uring_cq_has_overflow(&ring_)) [[unlikely]] ++overflows_;
+  io_uring_cqe* cqe;
+  int result;
+  if (timeout_ns < 0) {
+    result = io_uring_submit_and_wait(&ring_, 1);
+  } else {
+    __kernel_timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
+    result = io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &timeout, nullptr);
+  }
+  ++enters_;
+  if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
+  // -ETIME: the time has passed. -EINTR: a signal. -EAGAIN, -EBUSY: the kernel wants completions taken first.
+  SLUICE_CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN || result == -EBUSY);
+}
+
+}  // namespace sluice

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <liburing.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace sluice {
+
+/// What a submission asks for. Travels in the low bits of user_data beside the object that asked.
+enum class Op : uint8_t {
+  kIgnored,  ///< The completion is of no interest (and is skipped on success).
+  kAccept,
+  kRecv,
+  kSend,
+  kSendZeroCopy,
+  kConnect,
+  kCancel,
+  kMessage,
+};
+
+/// A completion as its object sees it.
+struct Completion {
+  int32_t res;     ///< Result or negative errno.
+  uint32_t flags;  ///< IORING_CQE_F_*.
+
+  bool more() const { return flags & IORING_CQE_F_MORE; }
+  bool has_buffer() const { return flags & IORING_CQE_F_BUFFER; }
+  bool buffer_more() const { return flags & IORING_CQE_F_BUF_MORE; }
+  bool notification() const { return flags & IORING_CQE_F_NOTIF; }
+  uint16_t buffer_id() const { return static_cast<uint16_t>(flags >> IORING_CQE_BUFFER_SHIFT); }
+};
+
+/// Objects that submit are aligned to this, which leaves room for the Op in their address.
+inline constexpr size_t kTargetAlignment = 16;
+
+/// One worker's io_uring: SINGLE_ISSUER | DEFER_TASKRUN, ring descriptor registered, submissions batched until `wait`.
+/// Only the thread that opened it uses it.
+///
+/// Tests drive error paths through `inject`: the next matching submission is replaced by a no-op whose completion
+/// carries the given result.
+class Ring {
+ public:
+  struct Options {
+    unsigned submission_entries = 512;
+    unsigned completion_entries = 4096;  ///< Rounded up to a power of two by the kernel; overflow ends multishots.
+  };
+  /// Errors name what the kernel lacks or where io_uring is switched off, and what to do.
+  static absl::StatusOr<std::unique_ptr<Ring>> open(Options options);
+  ~Ring();
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  // Submissions. `target` is what `handle` gets back; null is allowed.
+
+  void accept_multishot(void* target, int fd, int flags);
+  void accept_once(void* target, int fd, int flags);
+  /// Receives into buffers of `group` until told otherwise; waits for data before it takes a buffer.
+  void recv_multishot(void* target, int fd, uint16_t group);
+  /// Receives once, at most `bytes`, into one buffer of `group` or, with `bundle`, several.
+  void recv_once(void* target, int fd, uint16_t group, size_t bytes, bool bundle, bool poll_first);
+  /// Sends all of `windows`, which must stay in place until the completion. The array itself need not.
+  void send(void* target, int fd, std::span<const iovec> windows);
+  void send_zero_copy(void* target, int fd, std::span<const iovec> windows);
+  /// `address` must stay in place until the completion.
+  void connect(void* target, int fd, const sockaddr* address, socklen_t length);
+  /// Cancels the submissions of `fd`: all of them, or only receives.
+  void cancel_fd(void* target, int fd);
+  void cancel_receives(void* target, int fd);
+  void close(int fd);
+  /// Delivers (`target`, Op::kMessage) to another ring.
+  void message(int ring_fd, void* target);
+
+  /// Submits what is prepared.
+  void submit();
+  /// Submits what is prepared and waits until something completes or `timeout_ns` has passed (negative: no limit).
+  void wait(int64_t timeout_ns);
+
+  /// Calls `handle(Op, void* target, Completion)` for each completion that is there; returns how many. `handle` may submit.
+  template <typename Handle>
+  unsigned reap(Handle&& handle) {
+    unsigned count = 0;
+    // Taken in portions: the head moves before the handlers run, so that the kernel gets the room back early and a
+    // handler that submits with a full queue cannot meet its own completions.
+    io_uring_cqe* portion[64];
+    for (;;) {
+      const unsigned n = io_uring_peek_batch_cqe(&ring_, portion, 64);
+      if (n == 0) return count;
+      Delivery deliveries[64];
+      for (unsigned i = 0; i < n; ++i) deliveries[i] = {portion[i]->user_data, {portion[i]->res, portion[i]->flags}};
+      io_uring_cq_advance(&ring_, n);
+      for (unsigned i = 0; i < n; ++i) {
+        Delivery& d = deliveries[i];
+        if (!faults_under_way_.empty()) [[unlikely]] rewrite(d);
+        handle(static_cast<Op>(d.user_data & (kTargetAlignment - 1)),
+               reinterpret_cast<void*>(d.user_data & ~uint64_t{kTargetAlignment - 1}), d.completion);
+      }
+      count += n;
+    }
+  }
+
+  /// True once the kernel has had more completions than the queue holds.
+  uint64_t overflows() const { return overflows_; }
+  uint64_t enters() const { return enters_; }
+  int fd() const { return ring_.ring_fd; }
+  io_uring* raw() { return &ring_; }
+
+  /// Test seam: the `skip + 1`-th submission of `op` from now becomes a no-op that completes with `res` and `flags`.
+  void inject(Op op, int32_t res, uint32_t flags = 0, unsigned skip = 0) { faults_.push_back({op, res, flags, skip}); }
+
+ private:
+  struct Delivery {
+    uint64_t user_data;
+    Completion completion;
+  };
+  struct Fault {
+    Op op;
+    int32_t res;
+    uint32_t flags;
+    unsigned skip;
+  };
+
+  Ring() = default;
+  io_uring_sqe* next_sqe();
+  void finish(io_uring_sqe* sqe, Op op, void* target);
+  void maybe_inject(io_uring_sqe* sqe, Op op);
+  void rewrite(Delivery& delivery);
+  msghdr* scratch_message(std::span<const iovec> windows);
+
+  io_uring ring_{};
+  uint64_t overflows_ = 0;
+  uint64_t enters_ = 0;
+  // The kernel copies iovecs when it takes a submission (IORING_FEAT_SUBMIT_STABLE), so they live here until then.
+  std::vector<std::byte> scratch_;
+  size_t scratch_used_ = 0;
+  std::vector<Fault> faults_;
+  struct FaultUnderWay {
+    uint64_t user_data;
+    Completion completion;
+  };
+  std::vector<FaultUnderWay> faults_under_way_;
+};
+
+}  // namespace sluice

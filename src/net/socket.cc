@@ -1,0 +1,274 @@
+#include "net/socket.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "net/worker.h"
+#include "pool/check.h"
+
+namespace sluice {
+
+namespace {
+
+// A socket that receives this much in one batch is a bulk stream,
+constexpr uint32_t kBulkBatchBytes = 64 * 1024;
+// which then receives up to this much at a time,
+constexpr size_t kBulkReceiveBytes = 256 * 1024;
+// and is one no longer after so many receives in a row that were smaller than a small chunk.
+constexpr uint32_t kQuietReceiveBytes = 16 * 1024;
+constexpr uint8_t kQuietReceives = 8;
+
+// More windows per sendmsg than this gained nothing.
+constexpr size_t kSendWindows = 32;
+
+// Behind a slow peer, pieces up to this size are copied together rather than each pinning its chunk.
+constexpr size_t kPackBytes = 2048;
+
+}  // namespace
+
+Socket::~Socket() { SLUICE_CHECK(!busy()); }
+
+void Socket::connect(int fd, const sockaddr* address, socklen_t length) {
+  fd_ = fd;
+  ++in_flight_;
+  worker_.ring().connect(this, fd, address, length);
+}
+
+void Socket::request_service() {
+  if (queued_for_service_) return;
+  queued_for_service_ = true;
+  worker_.request_service(*this);
+}
+
+void Socket::start_reading() {
+  if (want_data_ || !open()) return;
+  want_data_ = true;
+  if (receive_ == Receive::kOff) request_service();
+}
+
+void Socket::stop_reading() {
+  if (!want_data_) return;
+  want_data_ = false;
+  // A single receive delivers at most once more; a multishot would go on.
+  if (receive_ == Receive::kArmed && !receiving_large_) cancel_receive();
+  if (receive_ == Receive::kParked) {
+    worker_.unpark(*this);
+    receive_ = Receive::kOff;
+  }
+}
+
+void Socket::cancel_receive() {
+  receive_ = Receive::kCancelling;
+  ++in_flight_;
+  worker_.ring().cancel_receives(this, fd_);
+}
+
+void Socket::send(Buffer&& data) {
+  if (!open() || write_shut_ || data.empty()) return;
+  if (sending_ && data.size() <= kPackBytes && data.window_count() == 1) {
+    if (out_.append_copy(worker_.pool(), data.window(0))) {
+      ++worker_.counters().packed;
+      return;
+    }
+  }
+  out_.append(std::move(data));
+  if (!sending_) request_service();
+}
+
+void Socket::shutdown_write() {
+  if (write_shut_ || !open()) return;
+  shutdown_wanted_ = true;
+  if (!out_.empty()) return;
+  write_shut_ = true;
+  // Directly: io_uring hands a shutdown to its worker threads.
+  ::shutdown(fd_, SHUT_WR);
+}
+
+void Socket::submit_send() {
+  if (closing_ || sending_ || out_.empty()) return;
+  std::array<iovec, kSendWindows> windows;
+  const size_t count = out_.fill_iovecs(windows);
+  sending_ = true;
+  ++in_flight_;
+  ++worker_.counters().sends;
+  if (worker_.zero_copy_on() && out_.size() >= worker_.options().zero_copy_bytes) {
+    ++worker_.counters().zero_copy_sends;
+    worker_.ring().send_zero_copy(this, fd_, {windows.data(), count});
+  } else {
+    worker_.ring().send(this, fd_, {windows.data(), count});
+  }
+}
+
+void Socket::submit_receive() {
+  if (closing_ || !want_data_ || receive_ != Receive::kOff) return;
+  receive_ = Receive::kArmed;
+  receiving_large_ = bulk_;
+  ++in_flight_;
+  if (bulk_) {
+    worker_.ring().recv_once(this, fd_, worker_.large_group().group(), kBulkReceiveBytes,
+                             worker_.options().features.bundles, /*poll_first=*/!more_waits_);
+  } else {
+    worker_.ring().recv_multishot(this, fd_, worker_.small_group().group());
+  }
+}
+
+void Socket::complete(Op op, Completion completion) {
+  switch (op) {
+    case Op::kRecv:
+      complete_receive(completion);
+      break;
+    case Op::kSend:
+      --in_flight_;
+      complete_send(completion);
+      break;
+    case Op::kSendZeroCopy:
+      complete_zero_copy(completion);
+      break;
+    case Op::kConnect:
+      --in_flight_;
+      if (!closing_) owner_.on_connected(*this, -completion.res);
+      break;
+    case Op::kCancel:
+      --in_flight_;
+      break;
+    default:
+      SLUICE_CHECK(false);
+  }
+  maybe_closed();
+}
+
+void Socket::complete_receive(Completion completion) {
+  ++worker_.counters().receives;
+  Buffer data;
+  if (completion.has_buffer()) {
+    // Before anything else, also when the data is not wanted any more: offsets in a posted chunk depend on it.
+    (receiving_large_ ? worker_.large_group() : worker_.small_group()).take(completion, data);
+  }
+  if (!completion.more()) {
+    --in_flight_;
+    if (receive_ != Receive::kEnded) receive_ = Receive::kOff;
+  }
+  if (closing_) return;
+  if (!data.empty()) {
+    note_received(completion);
+    owner_.on_data(*this, std::move(data));
+  }
+  if (!completion.more()) receive_ended(completion);
+}
+
+// Decides between the multishot on the small group and single large receives.
+void Socket::note_received(Completion completion) {
+  const auto bytes = static_cast<uint32_t>(completion.res);
+  more_waits_ = completion.flags & IORING_CQE_F_SOCK_NONEMPTY;
+  if (bulk_) {
+    quiet_receives_ = bytes < kQuietReceiveBytes ? static_cast<uint8_t>(quiet_receives_ + 1) : uint8_t{0};
+    if (quiet_receives_ >= kQuietReceives) bulk_ = false;
+    return;
+  }
+  if (batch_ != worker_.batch()) batch_ = worker_.batch(), batch_bytes_ = 0;
+  batch_bytes_ += bytes;
+  if (batch_bytes_ < kBulkBatchBytes) return;
+  bulk_ = true;
+  quiet_receives_ = 0;
+  if (receive_ == Receive::kArmed) cancel_receive();
+}
+
+// The submission is over: for good, or until it is armed again.
+void Socket::receive_ended(Completion completion) {
+  if (closing_ || receive_ == Receive::kEnded) return;
+  if (completion.res == -ENOBUFS) {
+    // Not an error: every posted chunk was taken. Wait for one to come home.
+    ++worker_.counters().no_buffers;
+    if (!want_data_) return;
+    receive_ = Receive::kParked;
+    worker_.park(*this);
+  } else if (completion.res == 0) {
+    receive_ = Receive::kEnded;
+    owner_.on_end(*this);
+  } else if (completion.res < 0 && completion.res != -ECANCELED && completion.res != -EINTR &&
+             completion.res != -EAGAIN) {
+    receive_ = Receive::kEnded;
+    owner_.on_error(*this, -completion.res);
+  } else if (want_data_) {
+    // Cancelled by us, out of buffers in the middle of a bundle, or the queue overflowed: go on.
+    request_service();
+  }
+}
+
+void Socket::complete_send(Completion completion) {
+  sending_ = false;
+  if (closing_) return;
+  if (completion.res < 0 && completion.res != -EINTR && completion.res != -EAGAIN) {
+    owner_.on_error(*this, -completion.res);
+    return;
+  }
+  if (completion.res > 0) out_.trim_front(static_cast<size_t>(completion.res));
+  if (!out_.empty()) {
+    request_service();
+  } else if (shutdown_wanted_) {
+    shutdown_write();
+  }
+  owner_.on_sent(*this);
+}
+
+// Two completions: the result, then (if it said F_MORE) the notice that the kernel has let go of the memory. The next send
+// waits for neither acknowledgement nor notice of this one, so what was sent moves to `lent_` until then.
+void Socket::complete_zero_copy(Completion completion) {
+  if (completion.notification()) {
+    --in_flight_;
+    if (static_cast<uint32_t>(completion.res) & IORING_NOTIF_USAGE_ZC_COPIED) worker_.zero_copy_was_copied();
+    if (--lent_->sends == 0) lent_.reset();
+    return;
+  }
+  if (completion.more()) {
+    if (!lent_) lent_ = std::make_unique<Lent>();
+    ++lent_->sends;
+    if (completion.res > 0) lent_->data.append(out_.split_front(static_cast<size_t>(completion.res)));
+    completion.res = std::min(completion.res, 0);
+  } else {
+    --in_flight_;
+  }
+  complete_send(completion);
+}
+
+void Socket::close() {
+  if (closing_ || fd_ < 0) return;
+  closing_ = true;
+  want_data_ = false;
+  if (receive_ == Receive::kParked) worker_.unpark(*this);
+  if (in_flight_ > 0) {
+    // Closing alone cancels nothing, and the kernel holds the file until the last submission is done.
+    ++in_flight_;
+    worker_.ring().cancel_fd(this, fd_);
+  }
+  // on_closed must not come from inside close: the end of the batch looks again.
+  request_service();
+}
+
+void Socket::abort() {
+  if (closing_ || fd_ < 0) return;
+  const linger reset{1, 0};
+  setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  close();
+}
+
+void Socket::maybe_closed() {
+  if (!closing_ || in_flight_ > 0 || queued_for_service_ || fd_ < 0) return;
+  worker_.ring().close(std::exchange(fd_, -1));
+  out_.clear();
+  // As new: the owner may connect again with the same object.
+  receive_ = Receive::kOff;
+  sending_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = more_waits_ = false;
+  owner_.on_closed(*this);
+}
+
+void Socket::end_service() {
+  queued_for_service_ = false;
+  maybe_closed();
+}
+
+}  // namespace sluice

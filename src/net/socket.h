@@ -1,0 +1,122 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "buffer/buffer.h"
+#include "net/ring.h"
+
+namespace sluice {
+
+class Worker;
+
+/// A connected (or connecting) stream socket on a worker's ring.
+///
+/// Reading: while it waits it holds no buffer. It starts with a multishot receive from the worker's small group; a stream
+/// that proves bulk goes on with single large receives, each armed only while its owner wants data, and comes back to
+/// the multishot when it turns quiet. Writing: `send` queues, one vectored send is in flight. The owner keeps the marks:
+/// it stops the other side's reading when `queued()` is too much and hears `on_sent` as it shrinks.
+///
+/// Life: `close` (or `abort`) cancels what is in flight; `on_closed` comes once the last completion is in, never from
+/// inside `close`. Until then the object must stay where it is.
+class alignas(kTargetAlignment) Socket {
+ public:
+  /// What the owner hears. Calls come from the worker's loop, one at a time; each may call any method of any socket.
+  class Owner {
+   public:
+    virtual void on_connected(Socket& socket, int error) = 0;  ///< `error` 0 or an errno.
+    virtual void on_data(Socket& socket, Buffer&& data) = 0;
+    virtual void on_end(Socket& socket) = 0;                ///< The peer will send nothing more.
+    virtual void on_sent(Socket& socket) = 0;               ///< Queued bytes went out; `queued()` has shrunk.
+    virtual void on_error(Socket& socket, int error) = 0;   ///< Reading or writing failed; close it.
+    virtual void on_closed(Socket& socket) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  Socket(Worker& worker, Owner& owner) : worker_(worker), owner_(owner) {}
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN).
+  void adopt(int fd) { fd_ = fd; }
+  /// Takes over `fd` and connects it; `address` must stay in place until on_connected.
+  void connect(int fd, const sockaddr* address, socklen_t length);
+
+  bool open() const { return fd_ >= 0 && !closing_; }
+  /// False once on_closed has come (or nothing was ever adopted): the object may go.
+  bool busy() const { return fd_ >= 0 || in_flight_ > 0 || queued_for_service_; }
+  int fd() const { return fd_; }
+
+  /// Whether the owner wants data. Data that was under way still arrives after stop_reading.
+  void start_reading();
+  void stop_reading();
+  bool reading() const { return want_data_; }
+
+  /// Queues `data` behind what is queued already. Small pieces behind a slow peer are packed together.
+  void send(Buffer&& data);
+  /// Bytes that were given to send and not yet taken by the kernel.
+  size_t queued() const { return out_.size(); }
+  /// Sends FIN once the queue is empty.
+  void shutdown_write();
+  bool write_shut() const { return write_shut_; }
+
+  /// Closes; what is still queued is dropped. `abort` makes the peer see a reset.
+  void close();
+  void abort();
+
+  // For the worker's loop.
+  void complete(Op op, Completion completion);
+  /// Submits what is due: a send, or a receive.
+  void submit_send();
+  void submit_receive();
+  void end_service();
+
+ private:
+  friend class Worker;
+  /// What zero-copy sends have given to the kernel and not got back. Only sockets that send so have one.
+  struct Lent {
+    Buffer data;
+    uint32_t sends = 0;
+  };
+  enum class Receive : uint8_t { kOff, kArmed, kCancelling, kParked, kEnded };
+
+  void complete_receive(Completion completion);
+  void complete_send(Completion completion);
+  void complete_zero_copy(Completion completion);
+  void receive_ended(Completion completion);
+  void note_received(Completion completion);
+  void cancel_receive();
+  void request_service();
+  void maybe_closed();
+
+  Worker& worker_;
+  Owner& owner_;
+  Buffer out_;
+  std::unique_ptr<Lent> lent_;
+  int fd_ = -1;
+  uint16_t in_flight_ = 0;  // Submissions that will complete once more.
+  Receive receive_ = Receive::kOff;
+  bool want_data_ : 1 = false;
+  bool bulk_ : 1 = false;  // Large single receives instead of the multishot.
+  bool sending_ : 1 = false;
+  bool shutdown_wanted_ : 1 = false;
+  bool write_shut_ : 1 = false;
+  bool closing_ : 1 = false;
+  bool queued_for_service_ : 1 = false;
+  bool more_waits_ : 1 = false;       // The last receive left data behind.
+  bool receiving_large_ : 1 = false;  // What is armed now takes from the large group.
+  uint8_t quiet_receives_ = 0;   // In a row, in bulk mode.
+  uint32_t batch_bytes_ = 0;     // Received in the loop's batch `batch_`.
+  uint32_t batch_ = 0;
+  // Parked sockets wait in a list, first in first out.
+  Socket* parked_next_ = nullptr;
+  Socket* parked_previous_ = nullptr;
+};
+
+}  // namespace sluice

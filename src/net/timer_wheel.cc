@@ -1,0 +1,110 @@
+#include "net/timer_wheel.h"
+
+#include <algorithm>
+
+#include "pool/check.h"
+
+namespace sluice {
+
+TimerWheel::TimerWheel(uint64_t now_ms) : now_ms_(now_ms), tick_(now_ms / kTickMs) {
+  for (auto& wheel : wheels_) {
+    for (Timer& head : wheel) head.next_ = head.previous_ = &head;
+  }
+}
+
+void TimerWheel::link(Timer& head, Timer& timer) {
+  timer.previous_ = head.previous_;
+  timer.next_ = &head;
+  head.previous_->next_ = &timer;
+  head.previous_ = &timer;
+}
+
+void TimerWheel::arm(Timer& timer, uint64_t due_ms) {
+  timer.cancel();
+  // Rounded up, and never into the tick that is being fired: a timer must not fire early or twice.
+  timer.due_tick_ = std::max((due_ms + kTickMs - 1) / kTickMs, tick_ + 1);
+  place(timer);
+}
+
+// Level n holds what is due within 64^(n+1) ticks, in slots 64^n ticks wide.
+void TimerWheel::place(Timer& timer) {
+  const uint64_t ahead = timer.due_tick_ - tick_;
+  int level = 0;
+  while (level < kLevels - 1 && ahead >= uint64_t{1} << (kSlotBits * (level + 1))) ++level;
+  constexpr uint64_t kFarthest = (uint64_t{1} << (kSlotBits * kLevels)) - 1;
+  const uint64_t tick = ahead > kFarthest ? tick_ + kFarthest : timer.due_tick_;
+  const int shift = kSlotBits * level;
+  link(wheels_[level][(tick >> shift) & (kSlots - 1)], timer);
+  next_tick_ = std::min(next_tick_, tick >> shift << shift);
+}
+
+// Spreads the slot that has come up at `level` over the finer wheels.
+void TimerWheel::cascade(int level) {
+  Timer& head = wheels_[level][(tick_ >> (kSlotBits * level)) & (kSlots - 1)];
+  Timer moved;
+  if (empty(head)) return;
+  moved.next_ = head.next_;
+  moved.previous_ = head.previous_;
+  moved.next_->previous_ = moved.previous_->next_ = &moved;
+  head.next_ = head.previous_ = &head;
+  while (!empty(moved)) {
+    Timer& timer = *moved.next_;
+    timer.cancel();
+    place(timer);
+  }
+  moved.next_ = moved.previous_ = nullptr;
+}
+
+void TimerWheel::fire_slot(Timer& slot) {
+  while (!empty(slot)) {
+    Timer& timer = *slot.next_;
+    timer.cancel();
+    if (timer.due_tick_ > tick_) {
+      place(timer);  // Lay farther ahead than the wheels reach.
+    } else {
+      timer.fire_(timer.context_);
+    }
+  }
+}
+
+void TimerWheel::advance(uint64_t now_ms) {
+  SLUICE_DCHECK(now_ms >= now_ms_);
+  now_ms_ = now_ms;
+  const uint64_t until = now_ms / kTickMs;
+  while (tick_ < until) {
+    if (next_tick_ > until) {
+      tick_ = until;
+      return;
+    }
+    tick_ = std::max(tick_ + 1, next_tick_);
+    for (int level = kLevels - 1; level > 0; --level) {
+      if ((tick_ & ((uint64_t{1} << (kSlotBits * level)) - 1)) == 0) cascade(level);
+    }
+    fire_slot(wheels_[0][tick_ & (kSlots - 1)]);
+    next_tick_ = find_next_tick();
+  }
+}
+
+// The first tick after this one at which a slot with timers in it comes up.
+uint64_t TimerWheel::find_next_tick() const {
+  uint64_t soonest = UINT64_MAX;
+  for (int level = 0; level < kLevels; ++level) {
+    const int shift = kSlotBits * level;
+    const uint64_t current = tick_ >> shift;
+    // Slot `current` of a coarser level was spread when it came up; what is in it now lies one turn ahead.
+    for (uint64_t step = 1; step <= kSlots; ++step) {
+      if (empty(wheels_[level][(current + step) & (kSlots - 1)])) continue;
+      soonest = std::min(soonest, (current + step) << shift);
+      break;
+    }
+  }
+  return soonest;
+}
+
+int64_t TimerWheel::next_ms() const {
+  if (next_tick_ == UINT64_MAX) return -1;
+  const uint64_t due_ms = next_tick_ * kTickMs;
+  return due_ms > now_ms_ ? static_cast<int64_t>(due_ms - now_ms_) : 0;
+}
+
+}  // namespace sluice

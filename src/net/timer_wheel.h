@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sluice {
+
+class TimerWheel;
+
+/// A timer inside the object that it wakes. Not copyable; cancels itself when destroyed.
+///
+///     Timer timer{[](void* self) { static_cast<Session*>(self)->on_timeout(); }, this};
+///     wheel.arm(timer, wheel.now_ms() + 5'000);
+class Timer {
+ public:
+  using Fire = void (*)(void* context);
+  Timer(Fire fire, void* context) : fire_(fire), context_(context) {}
+  ~Timer() { cancel(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  bool armed() const { return next_ != nullptr; }
+  void cancel();
+
+ private:
+  friend class TimerWheel;
+  Timer() = default;  // A list head.
+  Timer* next_ = nullptr;
+  Timer* previous_ = nullptr;
+  uint64_t due_tick_ = 0;
+  Fire fire_ = nullptr;
+  void* context_ = nullptr;
+};
+
+/// Timers in four wheels of 64 slots, one tick of 4 ms being the finest: arm and cancel are O(1), nothing is allocated.
+/// A timer fires at its time or up to one tick later, never earlier. The wheels reach about 18 hours ahead; what is due
+/// later waits at their end and moves on from there.
+class TimerWheel {
+ public:
+  static constexpr uint64_t kTickMs = 4;
+
+  explicit TimerWheel(uint64_t now_ms);
+
+  /// Arms (or re-arms) `timer` for `due_ms`, in the milliseconds that `advance` counts.
+  void arm(Timer& timer, uint64_t due_ms);
+
+  /// Fires what is due at `now_ms`. A timer may arm or cancel any timer, itself included, and may destroy its owner.
+  void advance(uint64_t now_ms);
+  uint64_t now_ms() const { return now_ms_; }
+
+  /// Milliseconds from now until `advance` may have something to do, or -1 when no timer is armed. May be early (a timer
+  /// was cancelled, or only moves to a finer wheel), never late. O(1).
+  int64_t next_ms() const;
+
+ private:
+  static constexpr int kLevels = 4;
+  static constexpr int kSlotBits = 6;
+  static constexpr uint64_t kSlots = 1 << kSlotBits;
+
+  void place(Timer& timer);
+  void cascade(int level);
+  void fire_slot(Timer& slot);
+  uint64_t find_next_tick() const;
+  static bool empty(const Timer& head) { return head.next_ == &head; }
+  static void link(Timer& head, Timer& timer);
+
+  // List heads. Emptiness is looked up here; a bitmap would have to be kept right by Timer::cancel.
+  Timer wheels_[kLevels][kSlots];
+  uint64_t now_ms_;
+  uint64_t tick_;                     // The last tick that was fired.
+  uint64_t next_tick_ = UINT64_MAX;   // No slot comes up before it.
+};
+
+inline void Timer::cancel() {
+  if (next_ == nullptr) return;
+  previous_->next_ = next_;
+  next_->previous_ = previous_;
+  next_ = previous_ = nullptr;
+}
+
+}  // namespace sluice

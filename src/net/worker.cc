@@ -1,0 +1,214 @@
+#include "net/worker.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "net/listener.h"
+#include "pool/check.h"
+
+namespace sluice {
+
+namespace {
+
+// Group ids on a worker's ring.
+constexpr uint16_t kSmallGroup = 0;
+constexpr uint16_t kLargeGroup = 1;
+
+// Waiting connections share incremental chunks of this size; a plain ring spends a whole chunk on each receive, so its
+// chunks are smaller.
+constexpr size_t kIncrementalChunkBytes = 16 * 1024;
+constexpr size_t kPlainChunkBytes = 4 * 1024;
+// An incremental chunk with less than this left is retired, where the kernel knows how.
+constexpr uint32_t kMinLeftBytes = 1024;
+
+// What one call of ChunkPool::trim may give back, and the pause before the next: bounds the stall of the loop.
+constexpr size_t kTrimBytes = size_t{2} << 20;
+constexpr uint64_t kTrimPauseMs = 20;
+
+uint64_t monotonic_ms() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
+}  // namespace
+
+Worker::Worker(Options options)
+    : options_(options),
+      pool_({.budget_bytes = options.budget_bytes, .huge_pages = options.huge_pages}),
+      timers_(monotonic_ms()),
+      decay_timer_([](void* self) { static_cast<Worker*>(self)->decay(); }, this),
+      last_age_ms_(timers_.now_ms()),
+      zero_copy_on_(options.features.zero_copy && options.zero_copy_bytes > 0) {}
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
+  std::unique_ptr<Worker> worker(new Worker(options));
+  // A socket has at most a receive, a send and a cancel under way.
+  const auto completions = static_cast<unsigned>(std::bit_ceil(std::clamp<size_t>(options.max_sockets, 1024, 32768)));
+  auto ring = Ring::open({.submission_entries = 512, .completion_entries = completions});
+  if (!ring.ok()) return ring.status();
+  worker->ring_ = std::move(*ring);
+
+  const bool incremental = options.features.incremental;
+  auto small = BufferRing::open(*worker->ring_, worker->pool_,
+                                {.group = kSmallGroup,
+                                 .entries = options.small_entries,
+                                 .chunk_bytes = incremental ? kIncrementalChunkBytes : kPlainChunkBytes,
+                                 .incremental = incremental,
+                                 .min_left = options.features.min_left ? kMinLeftBytes : 0});
+  if (!small.ok()) return small.status();
+  worker->small_ = std::move(*small);
+  auto large = BufferRing::open(*worker->ring_, worker->pool_,
+                                {.group = kLargeGroup, .entries = options.large_entries, .chunk_bytes = kMaxChunkBytes});
+  if (!large.ok()) return large.status();
+  worker->large_ = std::move(*large);
+
+  worker->pool_.set_wake(
+      [](void* self) {
+        static Message nothing{[](Message&, Worker&) {}};
+        static_cast<Worker*>(self)->post(nothing);
+      },
+      worker.get());
+  worker->timers_.arm(worker->decay_timer_, worker->now_ms() + options.decay_ms);
+  return worker;
+}
+
+Worker::~Worker() {
+  ChunkPool::Use use(&pool_);
+  large_.reset();
+  small_.reset();
+}
+
+void Worker::run() {
+  while (!stopping_) turn();
+}
+
+void Worker::turn(int64_t timeout_ms) {
+  ChunkPool::Use use(&pool_);
+  Worker* const previous = std::exchange(current_, this);
+  if (counters_.parked > 0) {
+    pool_.wake_on_return(true);
+    pool_.take_inbox();
+    resume_parked();
+  }
+  const int64_t timers_ms = timers_.next_ms();
+  const int64_t wait_ms = timeout_ms < 0 || (timers_ms >= 0 && timers_ms < timeout_ms) ? timers_ms : timeout_ms;
+  ring_->wait(wait_ms < 0 ? -1 : wait_ms * 1'000'000);
+  pool_.wake_on_return(false);
+  ++batch_;
+  ++counters_.batches;
+  counters_.completions +=
+      ring_->reap([this](Op op, void* target, Completion completion) { complete(op, target, completion); });
+  timers_.advance(monotonic_ms());
+  end_of_batch();
+  current_ = previous;
+}
+
+void Worker::complete(Op op, void* target, Completion completion) {
+  switch (op) {
+    case Op::kRecv:
+    case Op::kSend:
+    case Op::kSendZeroCopy:
+    case Op::kConnect:
+      static_cast<Socket*>(target)->complete(op, completion);
+      break;
+    case Op::kCancel:
+      if (target) static_cast<Socket*>(target)->complete(op, completion);
+      break;
+    case Op::kAccept:
+      static_cast<Listener*>(target)->complete(completion);
+      break;
+    case Op::kMessage:
+      static_cast<Message*>(target)->run(*static_cast<Message*>(target), *this);
+      break;
+    case Op::kIgnored:
+      break;
+  }
+}
+
+// Sends go before receives: what they free is posted again before the next receive looks for a buffer.
+void Worker::end_of_batch() {
+  // Callbacks below may queue more; those entries are served in the same pass.
+  for (size_t i = 0; i < service_.size(); ++i) service_[i]->submit_send();
+  pool_.take_inbox();
+  small_->refill();
+  large_->refill();
+  resume_parked();
+  for (size_t i = 0; i < service_.size(); ++i) {
+    Socket* socket = service_[i];
+    socket->submit_send();
+    socket->submit_receive();
+    socket->end_service();
+  }
+  service_.clear();
+  for (size_t i = 0; i < deferred_.size(); ++i) deferred_[i].call(deferred_[i].context);
+  deferred_.clear();
+}
+
+void Worker::park(Socket& socket) {
+  ParkedList& list = parked_[socket.bulk_];
+  socket.parked_previous_ = list.last;
+  socket.parked_next_ = nullptr;
+  (list.last ? list.last->parked_next_ : list.first) = &socket;
+  list.last = &socket;
+  ++counters_.parked;
+}
+
+void Worker::unpark(Socket& socket) {
+  ParkedList& list = parked_[socket.bulk_];
+  (socket.parked_previous_ ? socket.parked_previous_->parked_next_ : list.first) = socket.parked_next_;
+  (socket.parked_next_ ? socket.parked_next_->parked_previous_ : list.last) = socket.parked_previous_;
+  socket.parked_next_ = socket.parked_previous_ = nullptr;
+  --counters_.parked;
+}
+
+// As many as there are buffers posted: more would only find the group empty again and lose their place.
+void Worker::resume_parked() {
+  if (counters_.parked == 0) return;
+  small_->refill();
+  large_->refill();
+  for (const bool bulk : {false, true}) {
+    for (size_t buffers = (bulk ? large_ : small_)->filled_slots(); buffers > 0 && parked_[bulk].first; --buffers) {
+      Socket& socket = *parked_[bulk].first;
+      unpark(socket);
+      socket.receive_ = Socket::Receive::kOff;
+      socket.submit_receive();
+    }
+  }
+}
+
+void Worker::decay() {
+  uint64_t next_ms = now_ms() + kTrimPauseMs;
+  if (now_ms() - last_age_ms_ >= options_.decay_ms) {
+    last_age_ms_ = now_ms();
+    pool_.age();
+  }
+  if (!pool_.trim(kTrimBytes)) next_ms = std::max(next_ms, last_age_ms_ + options_.decay_ms);
+  timers_.arm(decay_timer_, next_ms);
+}
+
+void Worker::zero_copy_was_copied() {
+  ++counters_.zero_copy_copied;
+  zero_copy_on_ = false;
+}
+
+void Worker::post(Message& message) {
+  if (Worker* sender = current_) {
+    sender->ring_->message(ring_->fd(), &message);
+    return;
+  }
+  // A thread that is no worker gets a small ring of its own for this.
+  static thread_local std::unique_ptr<Ring> outside;
+  if (!outside) {
+    auto ring = Ring::open({.submission_entries = 4, .completion_entries = 8});
+    SLUICE_CHECK(ring.ok());
+    outside = std::move(*ring);
+  }
+  outside->message(ring_->fd(), &message);
+  outside->submit();
+}
+
+}  // namespace sluice

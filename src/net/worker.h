@@ -1,0 +1,129 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "net/buffer_ring.h"
+#include "net/features.h"
+#include "net/ring.h"
+#include "net/socket.h"
+#include "net/timer_wheel.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+
+class Listener;
+class Worker;
+
+/// Work for another worker's loop. The sender keeps it in place until it has run.
+struct alignas(kTargetAlignment) Message {
+  void (*run)(Message& message, Worker& worker);
+};
+
+/// One thread's world: ring, pool, posted buffers, timers. Workers share nothing; they talk by messages.
+class Worker {
+ public:
+  struct Options {
+    unsigned index = 0;
+    Features features;
+    size_t budget_bytes = size_t{256} << 20;
+    bool huge_pages = false;
+    size_t max_sockets = 20'000;     ///< Sizes the completion queue.
+    uint16_t small_entries = 32;     ///< Posted chunks for waiting connections,
+    uint16_t large_entries = 16;     ///< and for bulk streams.
+    size_t zero_copy_bytes = 0;      ///< Sends of at least this many bytes go out zero-copy; 0: never.
+    uint64_t decay_ms = 10'000;      ///< Ageing period of the pool.
+  };
+  /// Opens the ring on the calling thread, which must be the one that calls run().
+  static absl::StatusOr<std::unique_ptr<Worker>> open(Options options);
+  ~Worker();
+
+  /// Runs until stop().
+  void run();
+  void stop() { stopping_ = true; }
+  /// One turn of the loop: waits up to `timeout_ms` (negative: as long as the timers allow). For tests and run().
+  void turn(int64_t timeout_ms = -1);
+
+  unsigned index() const { return options_.index; }
+  const Options& options() const { return options_; }
+  Ring& ring() { return *ring_; }
+  ChunkPool& pool() { return pool_; }
+  TimerWheel& timers() { return timers_; }
+  BufferRing& small_group() { return *small_; }
+  BufferRing& large_group() { return *large_; }
+  /// Milliseconds of the monotonic clock, read once per batch.
+  uint64_t now_ms() const { return timers_.now_ms(); }
+  /// Counts the loop's turns.
+  uint32_t batch() const { return batch_; }
+
+  /// Runs `message` on this worker; callable from another worker's thread (whose ring carries it) or any other.
+  void post(Message& message);
+  /// The worker whose loop this thread runs, or null.
+  static Worker* current() { return current_; }
+
+  /// Calls `call(context)` once at the end of this batch: for destroying an object from inside its own callbacks.
+  void defer(void (*call)(void* context), void* context) { deferred_.push_back({call, context}); }
+
+  /// Sockets that want a submission at the end of the batch.
+  void request_service(Socket& socket) { service_.push_back(&socket); }
+  /// Sockets whose receive found no buffer: re-armed, first in first out, as chunks come home.
+  void park(Socket& socket);
+  void unpark(Socket& socket);
+
+  /// Counters of one worker. Written by its own thread only.
+  struct Counters {
+    uint64_t batches = 0;
+    uint64_t completions = 0;
+    uint64_t receives = 0;
+    uint64_t sends = 0;
+    uint64_t no_buffers = 0;       ///< Receives that found their group empty.
+    uint64_t zero_copy_sends = 0;
+    uint64_t zero_copy_copied = 0; ///< ... which the kernel copied all the same.
+    uint64_t parked = 0;           ///< Sockets parked right now.
+    uint64_t packed = 0;           ///< Small pieces copied together behind a slow peer.
+  };
+  Counters& counters() { return counters_; }
+
+  bool zero_copy_on() const { return zero_copy_on_; }
+  void zero_copy_was_copied();
+
+ private:
+  explicit Worker(Options options);
+  void complete(Op op, void* target, Completion completion);
+  void end_of_batch();
+  void resume_parked();
+  void decay();
+
+  struct Deferred {
+    void (*call)(void* context);
+    void* context;
+  };
+
+  static inline constinit thread_local Worker* current_ = nullptr;
+
+  Options options_;
+  ChunkPool pool_;
+  std::unique_ptr<Ring> ring_;
+  std::unique_ptr<BufferRing> small_;
+  std::unique_ptr<BufferRing> large_;
+  TimerWheel timers_;
+  Timer decay_timer_;
+  uint64_t last_age_ms_ = 0;
+  Counters counters_;
+  uint32_t batch_ = 0;
+  bool stopping_ = false;
+  bool zero_copy_on_ = false;
+  std::vector<Socket*> service_;
+  std::vector<Deferred> deferred_;
+  struct ParkedList {
+    Socket* first = nullptr;
+    Socket* last = nullptr;
+  };
+  ParkedList parked_[2];  // For the small and the large group.
+};
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#include "pool/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "pool/check.h"
+#include "pool/poison.h"
+
+namespace sluice {
+
+Arena::Arena(Options options) {
+  limit_ = std::clamp<size_t>((options.reserve_bytes + kSlabBytes - 1) / kSlabBytes, 1, kNoSlab - 1);
+  const size_t bytes = limit_ * kSlabBytes;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) {
+    std::fprintf(stderr,
+                 "sluice: cannot reserve %zu MiB of address space for a buffer pool: %s; "
+                 "lower memory.budget or raise `ulimit -v`\n",
+                 bytes >> 20, std::strerror(errno));
+    std::exit(1);
+  }
+  base_ = static_cast<std::byte*>(base);
+  // Transparent huge pages may be on system-wide; say explicitly which we want.
+  madvise(base_, bytes, options.huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  free_.reserve(limit_);
+}
+
+Arena::~Arena() {
+  if (abandoned_) return;
+  unpoison(base_, limit_ * kSlabBytes);
+  munmap(base_, limit_ * kSlabBytes);
+}
+
+uint16_t Arena::take() {
+  if (!free_.empty()) {
+    const uint16_t slab = free_.back();
+    free_.pop_back();
+    return slab;
+  }
+  if (next_ == limit_) return kNoSlab;
+  return static_cast<uint16_t>(next_++);
+}
+
+void Arena::give_back(uint16_t slab) {
+  SLUICE_CHECK(slab < next_);
+  discard(slab_data(slab), kSlabBytes);
+  free_.push_back(slab);
+}
+
+void Arena::discard(std::byte* data, size_t bytes) { SLUICE_CHECK(madvise(data, bytes, MADV_DONTNEED) == 0); }
+
+}  // namespace sluice

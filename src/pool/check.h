@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+
+// Assertions. SLUICE_CHECK is always on: it guards invariants whose breach would corrupt somebody's bytes.
+// SLUICE_DCHECK costs nothing in release builds and is for what a test run must catch.
+
+namespace sluice {
+
+/// Prints the failed condition with its place and aborts. Never returns.
+[[noreturn]] inline void check_failed(const char* file, int line, const char* condition) {
+  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
+  std::abort();
+}
+
+}  // namespace sluice
+
+#define SLUICE_CHECK(condition) \
+  (__builtin_expect(!!(condition), 1) ? (void)0 : ::sluice::check_failed(__FILE__, __LINE__, #condition))
+
+#if defined(SLUICE_DEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLUICE_DCHECK(condition) SLUICE_CHECK(condition)
+#else
+#define SLUICE_DCHECK(condition) static_cast<void>(sizeof(!(condition)))
+#endif

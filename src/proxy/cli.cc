@@ -1,0 +1,188 @@
+#include "proxy/cli.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "proxy/config/config.h"
+#include "proxy/config/from_flags.h"
+#include "proxy/config/loader.h"
+#include "proxy/config/print.h"
+#include "proxy/config/units.h"
+#include "proxy/config/words.h"
+#include "proxy/server.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr std::string_view kUsage = R"(usage:
+  sluice run --config FILE [OPTIONS]
+  sluice run --listen ADDRESS --to ADDRESS [--to ADDRESS ...] --tcp [OPTIONS]
+  sluice check --config FILE [--print]
+  sluice version
+
+run options:
+  --workers N        threads; default: what the affinity mask and the CPU quota allow
+  --rings MODE       provided-buffer rings: auto, plain or incremental; default auto
+  --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); they are always printed at exit
+
+addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
+)";
+
+constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",    "--tcp",
+                                         "--workers", "--rings", "--stats", "--print"};
+
+struct Flags {
+  std::string config;
+  config::RunFlags run;
+  std::optional<uint32_t> workers;
+  std::optional<config::Rings> rings;
+  std::chrono::milliseconds stats{0};
+  bool print = false;
+};
+
+int fail(int code, std::string_view message) {
+  std::fprintf(stderr, "sluice: %.*s\n", static_cast<int>(message.size()), message.data());
+  return code;
+}
+
+absl::Status set_workers(std::string_view value, Flags& flags) {
+  uint32_t count = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error != std::errc() || end != value.data() + value.size() || count < 1 || count > 1024) {
+    return absl::InvalidArgumentError("--workers takes a number from 1 to 1024");
+  }
+  flags.workers = count;
+  return absl::OkStatus();
+}
+
+absl::Status set_rings(std::string_view value, Flags& flags) {
+  if (value == "auto") {
+    flags.rings = config::Rings::kAuto;
+  } else if (value == "plain") {
+    flags.rings = config::Rings::kPlain;
+  } else if (value == "incremental") {
+    flags.rings = config::Rings::kIncremental;
+  } else {
+    return absl::InvalidArgumentError("--rings takes auto, plain or incremental");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status set_stats(std::string_view value, Flags& flags) {
+  const auto interval = config::parse_duration(value);
+  if (!interval.ok()) return absl::InvalidArgumentError(absl::StrCat("--stats: ", interval.status().message()));
+  flags.stats = *interval;
+  return absl::OkStatus();
+}
+
+absl::Status set_option(std::string_view name, std::string_view value, Flags& flags) {
+  if (name == "--config") {
+    flags.config = value;
+  } else if (name == "--listen") {
+    flags.run.listen = value;
+  } else if (name == "--to") {
+    flags.run.to.emplace_back(value);
+  } else if (name == "--workers") {
+    return set_workers(value, flags);
+  } else if (name == "--rings") {
+    return set_rings(value, flags);
+  } else if (name == "--stats") {
+    return set_stats(value, flags);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status unknown_option(std::string_view name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown option ", config::in_quotes(name), config::did_you_mean(name, kOptions)));
+}
+
+/// `--name value` or `--name=value`.
+absl::StatusOr<Flags> parse_flags(std::span<const std::string_view> arguments) {
+  Flags flags;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const size_t equals = arguments[i].find('=');
+    const std::string_view name = arguments[i].substr(0, equals);
+    if (name == "--tcp" || name == "--print") {
+      (name == "--tcp" ? flags.run.tcp : flags.print) = true;
+      continue;
+    }
+    if (std::find(std::begin(kOptions), std::end(kOptions), name) == std::end(kOptions)) return unknown_option(name);
+    std::string_view value;
+    if (equals != std::string_view::npos) {
+      value = arguments[i].substr(equals + 1);
+    } else if (++i < arguments.size()) {
+      value = arguments[i];
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(name, " needs a value"));
+    }
+    const absl::Status set = set_option(name, value, flags);
+    if (!set.ok()) return set;
+  }
+  return flags;
+}
+
+absl::StatusOr<config::Config> load(const Flags& flags) {
+  if (flags.config.empty()) return config::from_flags(flags.run);
+  if (!flags.run.listen.empty() || !flags.run.to.empty() || flags.run.tcp) {
+    return absl::InvalidArgumentError("--config replaces --listen, --to and --tcp; give one or the other");
+  }
+  return config::load_file(flags.config);
+}
+
+int run(const Flags& flags) {
+  auto config = load(flags);
+  if (!config.ok()) return fail(1, config.status().message());
+  if (flags.workers) config->workers = flags.workers;
+  if (flags.rings) config->memory.rings = *flags.rings;
+  Server server(*std::move(config), {.stats_interval = flags.stats});
+  const absl::Status status = server.run();
+  return status.ok() ? 0 : fail(1, status.message());
+}
+
+int check(const Flags& flags) {
+  if (flags.config.empty()) return fail(2, "check needs --config FILE");
+  const auto config = config::load_file(flags.config);
+  if (!config.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
+    return 1;
+  }
+  if (flags.print) {
+    std::fputs(config::print_config(*config).c_str(), stdout);
+  } else {
+    std::printf("%s: ok\n", flags.config.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_command_line(std::span<const std::string_view> arguments) {
+  const std::string_view command = arguments.empty() ? std::string_view() : arguments[0];
+  if (command == "version" || command == "--version") {
+    std::printf("sluice %s\n", SLUICE_VERSION);
+    return 0;
+  }
+  if (command == "help" || command == "--help" || command == "-h") {
+    std::fputs(std::string(kUsage).c_str(), stdout);
+    return 0;
+  }
+  if (command != "run" && command != "check") {
+    std::fputs(std::string(kUsage).c_str(), stderr);
+    return 2;
+  }
+  const auto flags = parse_flags(arguments.subspan(1));
+  if (!flags.ok()) return fail(2, absl::StrCat(flags.status().message(), "\nsee `sluice help`"));
+  return command == "run" ? run(*flags) : check(*flags);
+}
+
+}  // namespace sluice

@@ -1,0 +1,203 @@
+// The configuration as typed values: what a YAML file (loader.h) or the command line (from_flags.h) turns into.
+//
+// Plain structs with value semantics. Every default stands here, with its reason; the words a user reads about each key
+// stand in schema.h, from which the loader, `check --print` and docs/configuration.md are derived. A Config that came
+// out of load_text(), load_file() or from_flags() has passed validate(). It is read at start-up only: the data path
+// keeps what it needs in its own tables and never looks at these strings.
+//
+//   absl::StatusOr<config::Config> config = config::load_file("sluice.yaml");
+//   if (!config.ok()) return fail(config.status().message());  // one line for each finding: FILE:LINE:COLUMN: what
+//   for (const config::Listener& listener : config->listeners) open(listener.address.data(),
+//   listener.address.length());
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proxy/config/address.h"
+#include "proxy/config/sni.h"
+#include "proxy/config/units.h"
+
+namespace sluice::config {
+
+/// A count that may be left to the program: nullopt is written `auto`.
+using AutoCount = std::optional<uint32_t>;
+
+/// TCP keep-alive probes of one socket (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT). Not used on Unix sockets.
+struct Keepalive {
+  /// Silence before the first probe; 0 turns probes off. Default 3 minutes: under the 4 to 6 minutes after which common
+  /// cloud NATs and load balancers forget a silent flow, and rare enough not to wake a phone's radio every minute.
+  Duration idle = std::chrono::minutes(3);
+  /// Between two unanswered probes. With `probes`, a peer that vanished is found 1 minute after the first probe.
+  Duration interval = std::chrono::seconds(15);
+  /// Unanswered probes after which the connection counts as dead.
+  uint32_t probes = 4;
+
+  bool operator==(const Keepalive&) const = default;
+};
+
+/// Whether an accepted connection starts with a PROXY protocol header (v1 or v2, told apart by its first bytes).
+enum class ProxyHeaderIn : uint8_t {
+  kOff,       ///< Never: such bytes are payload.
+  kOptional,  ///< A trusted source may send one.
+  kRequired,  ///< A connection without one is closed and counted.
+};
+
+/// PROXY protocol on the accepting side.
+struct ProxyProtocol {
+  ProxyHeaderIn accept = ProxyHeaderIn::kOff;
+  /// How long the header may take to arrive. It is the sender's first packet, so 5 seconds only cuts off the dead.
+  Duration timeout = std::chrono::seconds(5);
+  /// Sources whose header is believed. Empty: every source (not allowed with kOptional, where any client could then
+  /// choose its own source address). From other sources kOptional takes the bytes as payload, kRequired closes.
+  std::vector<Cidr> trusted;
+
+  bool operator==(const ProxyProtocol&) const = default;
+};
+
+/// What must hold for a route to be taken: each list that is not empty must have an entry that fits.
+struct TcpMatch {
+  std::vector<SniPattern> sni;    ///< Server names of the ClientHello.
+  std::vector<std::string> alpn;  ///< Protocols, one of which the ClientHello must offer.
+
+  bool operator==(const TcpMatch&) const = default;
+};
+
+/// One line of the routing table: the first that matches is taken.
+struct TcpRoute {
+  std::optional<TcpMatch> match;  ///< Absent: takes everything that is left; only the last route may be so.
+  std::string forward;            ///< Name of an upstream.
+
+  bool operator==(const TcpRoute&) const = default;
+};
+
+/// L4 forwarding: bytes are passed on as they are.
+struct Tcp {
+  std::string forward;           ///< The upstream of every connection. Either this or `routes`; see routes_of().
+  std::vector<TcpRoute> routes;  ///< No route fits: the connection is closed and counted.
+  /// Nothing moved in either direction for so long: closed. 1 hour is Envoy's edge default.
+  Duration idle_timeout = std::chrono::hours(1);
+  /// Age at which a connection is closed, however busy. 0 = unlimited: an L4 proxy cannot know that it is safe to cut.
+  Duration max_duration{0};
+  /// How long the ClientHello may take, where routes look at it. 10 seconds: the usual bound on a TLS handshake.
+  Duration inspect_timeout = std::chrono::seconds(10);
+  /// Bytes queued towards one side at which reading from the other stops: a soft mark, per direction. 256 KiB is one
+  /// bandwidth-delay product of 2 Gbit/s at 1 ms; with the kernel's own socket buffers, enough for wide-area peers too.
+  Size buffer_high{256 * kKiB};
+  /// Bytes queued at which reading goes on. Half of `buffer_high` unless given, as Envoy does.
+  Size buffer_low{128 * kKiB};
+
+  bool operator==(const Tcp&) const = default;
+};
+
+/// One socket address that connections are accepted on, and what is done with them.
+struct Listener {
+  std::string name;  ///< In logs and counters; unique among listeners.
+  Address address;   ///< Port 0: the kernel chooses.
+  /// Pending connections the kernel keeps (per worker); it clamps to net.core.somaxconn, whose default is also 4096.
+  uint32_t backlog = 4096;
+  /// Open connections of this listener, 0 = unlimited. 10,000 is the example of Envoy's edge guide.
+  uint32_t max_connections = 10000;
+  /// Open connections from one IPv4 address or IPv6 /64 (what one IPv6 customer has at the least), 0 = unlimited.
+  /// Not applied to Unix sockets. With the PROXY protocol, the address in the header counts.
+  uint32_t max_connections_per_source = 512;
+  ProxyProtocol proxy_protocol;
+  Keepalive keepalive;
+  bool nodelay = true;  ///< TCP_NODELAY: the sender has already decided what is one write; waiting adds latency only.
+  Tcp tcp;
+
+  bool operator==(const Listener&) const = default;
+};
+
+/// What an upstream's endpoints speak. (http1 and http2 are known words, refused until they exist.)
+enum class Protocol : uint8_t { kTcp };
+
+/// How the endpoint of a new connection is chosen. All of them honour weights.
+enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kRandom };
+
+/// Which PROXY protocol header is sent to an endpoint.
+enum class ProxyHeaderOut : uint8_t { kOff, kV1, kV2 };
+
+/// One server of an upstream.
+struct Endpoint {
+  Address address;      ///< Port 0 is refused.
+  uint32_t weight = 1;  ///< 1..1000: its share of the connections, relative to the others'.
+
+  bool operator==(const Endpoint&) const = default;
+};
+
+/// A named set of servers that are interchangeable.
+struct Upstream {
+  std::string name;  ///< What `forward` refers to; unique among upstreams.
+  Protocol protocol = Protocol::kTcp;
+  std::vector<Endpoint> endpoints;  ///< At least one.
+  Balance balance = Balance::kRoundRobin;
+  /// For one attempt on one endpoint. 5 seconds: one lost SYN (1 s) and a second (3 s) still succeed.
+  Duration connect_timeout = std::chrono::seconds(5);
+  /// Different endpoints tried for one connection; never more than there are, so one endpoint means one attempt.
+  uint32_t connect_attempts = 3;
+  /// Failed attempts in a row after which an endpoint is passed over for `fail_timeout` (unless all of them are);
+  /// 0 = never. As nginx's max_fails, whose default is 1 too: the next attempt after the pause is the probe.
+  uint32_t max_fails = 1;
+  Duration fail_timeout = std::chrono::seconds(10);  ///< nginx's default.
+  /// Open connections to one endpoint, 0 = unlimited: the listeners' limits already bound the sum.
+  uint32_t max_connections_per_endpoint = 0;
+  ProxyHeaderOut send_proxy_protocol = ProxyHeaderOut::kOff;
+  Keepalive keepalive;
+  bool nodelay = true;
+
+  bool operator==(const Upstream&) const = default;
+};
+
+/// The constant behind `limits.max_connections: auto`; see Limits.
+inline constexpr uint32_t kDefaultMaxConnections = 50000;
+
+/// Bounds on the whole process.
+struct Limits {
+  /// Open accepted connections over all listeners. auto: the lesser of kDefaultMaxConnections and half of the
+  /// file-descriptor limit (each has a second socket, to the endpoint), both from Envoy's edge guide.
+  AutoCount max_connections;
+
+  bool operator==(const Limits&) const = default;
+};
+
+/// Which provided-buffer rings receive data.
+enum class Rings : uint8_t {
+  kAuto,         ///< Incremental where the kernel's pass the start-up test, plain elsewhere.
+  kPlain,        ///< One buffer, one receive.
+  kIncremental,  ///< Several receives share a buffer; starting fails where the kernel cannot.
+};
+
+/// Chunk memory. All of it is per worker, since workers share nothing.
+struct Memory {
+  /// Bytes of chunks one worker may hold. At the bound receiving pauses until chunks come home; nothing fails. 256 MiB
+  /// is 1,024 connections stalled at the high mark.
+  Size worker_budget{256 * kMiB};
+  /// Buffers posted per ring tier, a power of two (the kernel's rule). 64 of 64 KiB are 4 MiB, which stay warm in
+  /// cache.
+  uint32_t ring_entries = 64;
+  Rings rings = Rings::kAuto;
+
+  bool operator==(const Memory&) const = default;
+};
+
+/// The whole configuration.
+struct Config {
+  AutoCount workers;  ///< Threads. auto: what the affinity mask and the cgroup's CPU quota allow.
+  /// How long the first SIGTERM or SIGINT lets open connections end by themselves; 30 seconds is what Kubernetes gives.
+  Duration shutdown_timeout = std::chrono::seconds(30);
+  Limits limits;
+  Memory memory;
+  std::vector<Listener> listeners;  ///< At least one.
+  std::vector<Upstream> upstreams;
+
+  bool operator==(const Config&) const = default;
+};
+
+/// The routing table of `tcp`, however it was written: its routes, or one route without conditions for its `forward`.
+std::vector<TcpRoute> routes_of(const Tcp& tcp);
+
+}  // namespace sluice::config

@@ -1,0 +1,210 @@
+#include "proxy/config/loader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proxy/config/report.h"
+#include "proxy/config/schema.h"
+#include "proxy/config/validate.h"
+#include "proxy/config/words.h"
+#include "proxy/config/yaml.h"
+
+namespace sluice::config {
+namespace {
+
+template <class T>
+void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report);
+
+// The visitor that fills a struct from a map.
+class MapReader {
+ public:
+  MapReader(const Node& map, const std::string& path, Report& report) : map_(map), path_(path), report_(report) {}
+
+  template <class T>
+  void field(std::string_view key, T& value, std::string_view /*help*/, const Rules& rules = {}) {
+    known_.push_back(key);
+    if (const Node* node = map_.find(key)) {
+      read(*node, path_of(key), value, rules, report_);
+    } else if (rules.required) {
+      missing_.push_back(key);
+    }
+  }
+
+  void unavailable(std::string_view key, std::string_view instead) {
+    unavailable_.push_back(key);
+    for (const Node& written : map_.keys) {
+      if (written.text != key) continue;
+      report_.error_at(written.mark, path_,
+                       absl::StrCat("`", key, "` is not available in this version; remove it (", instead, ")"));
+      has_unavailable_ = true;
+    }
+  }
+
+  // To be called when all fields have been shown.
+  void finish() {
+    for (const Node& key : map_.keys) {
+      if (!contains(known_, key.text) && !contains(unavailable_, key.text)) report_unknown(key);
+    }
+    for (const std::string_view key : missing_) {
+      // What an unavailable key stands for may be what is missing.
+      const bool explained = has_unavailable_ || contains(guessed_, key);
+      if (!explained) {
+        report_.error_at(report_.place_of(path_), path_of(key), absl::StrCat("missing key ", in_quotes(key), where()));
+      }
+      report_.ignore(path_of(key));
+    }
+  }
+
+ private:
+  static bool contains(const std::vector<std::string_view>& words, std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  }
+
+  std::string path_of(std::string_view key) const {
+    return path_.empty() ? std::string(key) : absl::StrCat(path_, ".", key);
+  }
+
+  std::string where() const { return path_.empty() ? " at the top level" : absl::StrCat(" in ", path_); }
+
+  void report_unknown(const Node& key) {
+    const std::optional<std::string_view> guess = report_.is_full() ? std::nullopt : nearest(key.text, known_);
+    if (guess) guessed_.push_back(*guess);
+    report_.error_at(key.mark, path_,
+                     absl::StrCat("unknown key ", in_quotes(key.text), where(),
+                                  guess ? absl::StrCat("; did you mean ", in_quotes(*guess), "?")
+                                        : absl::StrCat("; the keys here are ", absl::StrJoin(known_, ", "))));
+  }
+
+  const Node& map_;
+  const std::string& path_;
+  Report& report_;
+  std::vector<std::string_view> known_;
+  std::vector<std::string_view> unavailable_;
+  std::vector<std::string_view> missing_;
+  std::vector<std::string_view> guessed_;  // a missing key that was only misspelt is no second finding
+  bool has_unavailable_ = false;
+};
+
+bool expect_kind(Node::Kind kind, std::string_view expected, const Node& node, std::string_view path, Report& report) {
+  if (node.kind == kind) return true;
+  report.error(path, absl::StrCat("expected ", expected, ", got ", describe_kind(node)));
+  report.ignore(path);
+  return false;
+}
+
+// What the rules say against `value`; "" if nothing.
+template <class T>
+std::string breach(const T& value, const Rules& rules) {
+  const auto print = [](uint64_t number) { return Scalar<T>::print(Scalar<T>::from_number(number)); };
+  const uint64_t number = Scalar<T>::number(value);
+  if (number < rules.min || number > rules.max) {
+    if (rules.max != kNoMaximum) return absl::StrCat("must be from ", print(rules.min), " to ", print(rules.max));
+    return rules.min == 1 ? "must not be 0" : absl::StrCat("must be at least ", print(rules.min));
+  }
+  return number % rules.step == 0 ? "" : absl::StrCat("must be a multiple of ", print(rules.step));
+}
+
+template <class T>
+void read_scalar(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report) {
+  if (!expect_kind(Node::Kind::kScalar, Scalar<T>::type(), node, path, report)) return;
+  absl::StatusOr<T> parsed = Scalar<T>::parse(node.text);
+  if (!parsed.ok()) return report.error(path, parsed.status().message());
+  if constexpr (IsNumber<T>) {
+    const std::string against = breach(*parsed, rules);
+    if (!against.empty()) return report.error(path, absl::StrCat(against, ", got ", in_quotes(node.text)));
+  }
+  value = *std::move(parsed);
+}
+
+template <class T>
+void read_list(const Node& node, const std::string& path, std::vector<T>& list, const Rules& rules, Report& report) {
+  if (node.kind == Node::Kind::kScalar) {
+    return report.error(path, absl::StrCat("expected a list, got ", in_quotes(node.text), "; write [ ... ] around it"));
+  }
+  if (!expect_kind(Node::Kind::kList, "a list", node, path, report)) return;
+  if (node.items.size() < rules.min) return report.error(path, "expected at least one item, got an empty list");
+  list.resize(node.items.size());
+  for (size_t i = 0; i < list.size(); ++i) read(node.items[i], absl::StrCat(path, "[", i, "]"), list[i], {}, report);
+}
+
+template <class T>
+void read_map(const Node& node, const std::string& path, T& value, Report& report) {
+  if constexpr (requires { shorthand(value); }) {
+    if (node.kind == Node::Kind::kScalar) return read_scalar(node, path, shorthand(value), {}, report);
+  }
+  if (!expect_kind(Node::Kind::kMap, "a map", node, path, report)) return;
+  MapReader reader(node, path, report);
+  describe(reader, value);
+  reader.finish();
+}
+
+template <class T>
+void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report) {
+  report.place(path, node.mark);
+  if constexpr (IsScalar<T>) {
+    read_scalar(node, path, value, rules, report);
+  } else if constexpr (kIsList<T>) {
+    read_list(node, path, value, rules, report);
+  } else if constexpr (requires { value.emplace(); }) {
+    read_map(node, path, value.emplace(), report);
+  } else {
+    read_map(node, path, value, report);
+  }
+}
+
+// Defaults that follow another key.
+void resolve_defaults(Config& config, const Report& report) {
+  for (size_t i = 0; i < config.listeners.size(); ++i) {
+    const std::string path = absl::StrCat("listeners[", i, "].tcp.");
+    Tcp& tcp = config.listeners[i].tcp;
+    if (!report.is_placed(path + "buffer_low")) tcp.buffer_low.bytes = tcp.buffer_high.bytes / 2;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Config> load_text(std::string_view text, std::string_view name) {
+  Report report;
+  Config config;
+  Node root;
+  if (parse_yaml(text, root, report)) {
+    if (root.kind == Node::Kind::kNull) {
+      report.error("", "the file is empty: it needs `listeners` and `upstreams`");
+    } else {
+      read(root, "", config, {}, report);
+      resolve_defaults(config, report);
+      validate(config, report);
+    }
+  }
+  if (!report.ok()) return report.status(name);
+  return config;
+}
+
+absl::StatusOr<Config> load_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  // One byte more than is allowed shows that there is too much.
+  std::string text(kMaxYamlBytes + 1, '\0');
+  size_t length = 0;
+  while (length < text.size()) {
+    const ssize_t got = ::read(fd, text.data() + length, text.size() - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    if (got == 0) break;
+    length += static_cast<size_t>(got);
+  }
+  text.resize(length);
+  return load_text(text, path);
+}
+
+}  // namespace sluice::config

@@ -1,0 +1,21 @@
+// From YAML to a Config.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "proxy/config/config.h"
+
+namespace sluice::config {
+
+/// Reads `text`, one YAML document of at most 4 MiB. All findings are reported at once: InvalidArgument with one line
+/// for each, `NAME:LINE:COLUMN: what is wrong, what was expected, what to do`, in the order of the file. A Config that
+/// is returned has passed validate().
+absl::StatusOr<Config> load_text(std::string_view text, std::string_view name);
+
+/// load_text() on the content of the file at `path`, under that name. A file that cannot be read gives the system's
+/// error as a status (NotFound, PermissionDenied, ...).
+absl::StatusOr<Config> load_file(const std::string& path);
+
+}  // namespace sluice::config

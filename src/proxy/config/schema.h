@@ -1,0 +1,164 @@
+// Every key of the configuration: its name, the field it stands for, its bounds, and a line of help.
+//
+// describe(visitor, value) shows the visitor each field of `value`. The loader, the printer and the key reference are
+// such visitors, so that they cannot disagree: a key that is added here is read, printed and documented. A visitor has
+//
+//   template <class T> void field(std::string_view key, T& value, std::string_view help, const Rules& rules = {});
+//   void unavailable(std::string_view key, std::string_view instead);  // known, refused in this version
+//
+// where T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either.
+// What concerns several keys at once (a name that must exist, a mark below another) is in validate.cc.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "proxy/config/config.h"
+#include "proxy/config/scalar.h"
+
+namespace sluice::config {
+
+inline constexpr uint64_t kNoMaximum = std::numeric_limits<uint64_t>::max();
+
+/// What a field's value must obey. Bounds count milliseconds, bytes, or items of a list.
+struct Rules {
+  bool required = false;
+  bool omit_empty = false;  ///< The printer leaves an empty one out, as "given" and "empty" mean different things.
+  uint64_t min = 0;
+  uint64_t max = kNoMaximum;
+  uint64_t step = 1;                ///< The value must be a multiple of it.
+  std::string_view default_text{};  ///< For the reference, where the default depends on something else.
+};
+
+template <class V>
+void describe(V& v, Keepalive& k) {
+  constexpr uint64_t kSecondMs = 1000;
+  constexpr uint64_t kMaxMs = 32767 * kSecondMs;  // the kernel's MAX_TCP_KEEPIDLE and MAX_TCP_KEEPINTVL
+  v.field("idle", k.idle, "Silence before the first TCP keep-alive probe, in whole seconds; 0 turns probes off.",
+          {.max = kMaxMs, .step = kSecondMs});
+  v.field("interval", k.interval, "Time between unanswered probes, in whole seconds.",
+          {.min = kSecondMs, .max = kMaxMs, .step = kSecondMs});
+  v.field("probes", k.probes, "Unanswered probes after which the connection counts as dead.", {.min = 1, .max = 127});
+}
+
+template <class V>
+void describe(V& v, ProxyProtocol& p) {
+  v.field("accept", p.accept,
+          "Whether a connection starts with a PROXY protocol header (v1 or v2). `optional` needs `trusted`.");
+  v.field("timeout", p.timeout, "How long that header may take to arrive.", {.min = 1});
+  v.field("trusted", p.trusted,
+          "Sources whose header is believed; empty means all. From others, `optional` takes the bytes as payload and "
+          "`required` closes the connection.");
+}
+
+template <class V>
+void describe(V& v, TcpMatch& m) {
+  v.field("sni", m.sni, "TLS server names, one of which must fit; in `*.example.com` the star is exactly one label.",
+          {.omit_empty = true, .min = 1});
+  v.field("alpn", m.alpn, "Application protocols, one of which the client must offer.", {.omit_empty = true, .min = 1});
+}
+
+template <class V>
+void describe(V& v, TcpRoute& r) {
+  v.field("match", r.match, "What the TLS ClientHello must say. Without it the route takes all that is left.",
+          {.omit_empty = true});
+  v.field("forward", r.forward, "Name of the upstream.", {.required = true});
+}
+
+template <class V>
+void describe(V& v, Tcp& t) {
+  v.field("forward", t.forward, "Name of the upstream of every connection. Give either this or `routes`.",
+          {.omit_empty = true});
+  v.field("routes", t.routes, "Tried in order, the first that matches is taken; without one the connection is closed.",
+          {.omit_empty = true, .min = 1});
+  v.field("idle_timeout", t.idle_timeout, "Closes a connection on which nothing moved for so long; 0 = never.");
+  v.field("max_duration", t.max_duration, "Closes a connection at this age, however busy; 0 = never.");
+  v.field("inspect_timeout", t.inspect_timeout, "How long the ClientHello may take, where routes look at it.",
+          {.min = 1});
+  v.field("buffer_high", t.buffer_high, "Bytes queued towards one side at which reading from the other stops.",
+          {.min = 4 * kKiB, .max = kGiB});
+  v.field("buffer_low", t.buffer_low, "Bytes queued at which reading goes on; below `buffer_high`.",
+          {.default_text = "half of `buffer_high`"});
+}
+
+template <class V>
+void describe(V& v, Listener& l) {
+  v.field("name", l.name, "Name in logs and counters.", {.required = true});
+  v.field("address", l.address,
+          "Where to accept: `0.0.0.0:443`, `\"[::]:443\"`, `unix:/run/a.sock` or `unix:@abstract`; port 0 lets the "
+          "kernel choose.",
+          {.required = true});
+  v.field("backlog", l.backlog, "Connections the kernel keeps waiting, per worker (it clamps to net.core.somaxconn).",
+          {.min = 1, .max = 65535});
+  v.field("max_connections", l.max_connections, "Open connections of this listener; 0 = unlimited.");
+  v.field("max_connections_per_source", l.max_connections_per_source,
+          "Open connections from one IPv4 address or IPv6 /64; 0 = unlimited.");
+  v.field("proxy_protocol", l.proxy_protocol, "The client's address as told by a proxy in front.");
+  v.field("keepalive", l.keepalive, "Keep-alive probes towards clients.");
+  v.field("nodelay", l.nodelay, "TCP_NODELAY towards clients.");
+  v.field("tcp", l.tcp, "Forwards connections as they are.", {.required = true});
+  v.unavailable("tls", "`tcp` passes TLS through, routed by SNI");
+  v.unavailable("http", "`tcp` forwards connections as they are");
+}
+
+template <class V>
+void describe(V& v, Endpoint& e) {
+  v.field("address", e.address, "As a listener's, with a port.", {.required = true});
+  v.field("weight", e.weight, "Share of the connections, relative to the others'.", {.min = 1, .max = 1000});
+}
+
+/// An endpoint may be written as its address alone.
+inline Address& shorthand(Endpoint& e) { return e.address; }
+
+template <class V>
+void describe(V& v, Upstream& u) {
+  v.field("name", u.name, "What `forward` refers to.", {.required = true});
+  v.field("protocol", u.protocol, "What the endpoints speak.");
+  v.field("endpoints", u.endpoints, "The servers, each an address or a map.", {.required = true, .min = 1});
+  v.field("balance", u.balance, "How an endpoint is chosen; all ways honour weights.");
+  v.field("connect_timeout", u.connect_timeout, "For one attempt to connect to one endpoint.", {.min = 1});
+  v.field("connect_attempts", u.connect_attempts,
+          "Different endpoints tried for one connection; never more than there are.", {.min = 1, .max = 100});
+  v.field("max_fails", u.max_fails,
+          "Failed attempts in a row after which an endpoint is passed over for `fail_timeout`, unless all are; "
+          "0 = never.");
+  v.field("fail_timeout", u.fail_timeout, "How long it is passed over.", {.min = 1});
+  v.field("max_connections_per_endpoint", u.max_connections_per_endpoint,
+          "Open connections to one endpoint; 0 = unlimited.");
+  v.field("send_proxy_protocol", u.send_proxy_protocol, "PROXY protocol header sent to endpoints.");
+  v.field("keepalive", u.keepalive, "Keep-alive probes towards endpoints.");
+  v.field("nodelay", u.nodelay, "TCP_NODELAY towards endpoints.");
+}
+
+template <class V>
+void describe(V& v, Limits& l) {
+  v.field("max_connections", l.max_connections,
+          "Open connections of the whole process. `auto`: 50000, or half of the file-descriptor limit if that is less.",
+          {.min = 1});
+}
+
+template <class V>
+void describe(V& v, Memory& m) {
+  v.field("worker_budget", m.worker_budget,
+          "Buffer memory one worker may hold. At the bound receiving pauses until some is free.", {.min = kMiB});
+  v.field("ring_entries", m.ring_entries, "Buffers posted to the kernel per ring tier and worker; a power of two.",
+          {.min = 1, .max = 32768});
+  v.field("rings", m.rings, "Kind of provided-buffer rings. `auto`: incremental where the kernel can.");
+}
+
+template <class V>
+void describe(V& v, Config& c) {
+  v.field("workers", c.workers, "Threads. `auto`: the CPUs that the affinity mask and the cgroup's quota allow.",
+          {.min = 1, .max = 1024});
+  v.field("shutdown_timeout", c.shutdown_timeout,
+          "How long open connections may go on after the first SIGTERM or SIGINT; a second one ends them.");
+  v.field("limits", c.limits, "Bounds on the whole process.");
+  v.field("memory", c.memory, "Buffer memory.");
+  v.field("listeners", c.listeners, "Where connections are accepted, and what is done with them.",
+          {.required = true, .min = 1});
+  v.field("upstreams", c.upstreams, "Named sets of servers that connections are forwarded to.");
+  v.unavailable("admin", "--stats prints the counters");
+}
+
+}  // namespace sluice::config

@@ -1,0 +1,44 @@
+// Durations, sizes and counts as a user writes them: `250ms`, `64KiB`, `512`.
+//
+// Parsers take the whole text (no blanks around it, no sign) and return InvalidArgument with what was expected and,
+// where it can be guessed, what to write instead. Printers give the shortest exact form, which the parser reads back.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace sluice::config {
+
+inline constexpr uint64_t kKiB = uint64_t{1} << 10;
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+inline constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+/// A span of time, never negative, in milliseconds: the resolution of the timers.
+using Duration = std::chrono::milliseconds;
+
+/// The longest duration a file may ask for. A year is "for ever" for a connection, and far from any overflow.
+inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 365);
+
+/// A number of bytes.
+struct Size {
+  uint64_t bytes = 0;
+
+  auto operator<=>(const Size&) const = default;
+};
+
+/// `250ms`, `5s`, `1m`, `2h`: a whole number and its unit, up to kMaxDuration. The only bare number is 0.
+absl::StatusOr<Duration> parse_duration(std::string_view text);
+std::string print_duration(Duration duration);
+
+/// `64KiB`, `4MiB`, `1GiB` (powers of 1024), `64KB`, `4MB`, `1GB` (powers of 1000), or a bare number of bytes.
+absl::StatusOr<Size> parse_size(std::string_view text);
+std::string print_size(Size size);
+
+/// A whole number in decimal, below 2^32.
+absl::StatusOr<uint32_t> parse_count(std::string_view text);
+
+}  // namespace sluice::config

@@ -1,0 +1,59 @@
+#include "proxy/l4/router.h"
+
+#include <algorithm>
+
+#include "pool/check.h"
+
+namespace sluice {
+
+TcpRouter::TcpRouter(const config::Tcp& tcp, const std::vector<config::Upstream>& upstreams) {
+  std::vector<NamePattern> patterns;
+  const std::vector<config::TcpRoute> routes = config::routes_of(tcp);
+  for (const config::TcpRoute& route : routes) {
+    const auto upstream = std::find_if(upstreams.begin(), upstreams.end(),
+                                       [&](const config::Upstream& u) { return u.name == route.forward; });
+    SLUICE_CHECK(upstream != upstreams.end());
+    const auto index = static_cast<uint32_t>(routes_.size());
+    routes_.push_back({static_cast<uint32_t>(upstream - upstreams.begin()), !route.match.has_value(), {}});
+    if (route.match) {
+      needs_hello_ = true;
+      routes_.back().alpn = route.match->alpn;
+    }
+    if (!route.match || route.match->sni.empty()) {
+      unnamed_.push_back(index);
+    } else {
+      for (const config::SniPattern& pattern : route.match->sni) patterns.push_back({pattern.text(), index});
+    }
+  }
+  names_ = NameTable(patterns);
+}
+
+bool TcpRouter::alpn_fits(const Route& route, const ClientHello& hello) const {
+  return route.alpn.empty() || std::any_of(route.alpn.begin(), route.alpn.end(),
+                                           [&](const std::string& name) { return hello.alpn.contains(name); });
+}
+
+std::optional<uint32_t> TcpRouter::route(const ClientHello* hello) const {
+  constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t best = kNone;
+  // Values are in the order of the routes, so the first that fits is the best of its list.
+  const auto consider = [&](std::span<const uint32_t> candidates) {
+    for (uint32_t index : candidates) {
+      const Route& route = routes_[index];
+      if (route.any || (hello && alpn_fits(route, *hello))) {
+        best = std::min(best, index);
+        return;
+      }
+    }
+  };
+  consider(unnamed_);
+  if (hello) {
+    const NameTable::Match match = names_.find(hello->server_name());
+    consider(match.exact);
+    consider(match.wildcard);
+  }
+  if (best == kNone) return std::nullopt;
+  return routes_[best].upstream;
+}
+
+}  // namespace sluice

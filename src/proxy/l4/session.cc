@@ -1,0 +1,385 @@
+#include "proxy/l4/session.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "alts_like/client_hello.h"
+#include "net/worker.h"
+#include "pool/check.h"
+#include "proxy/l4/acceptor.h"
+#include "proxy/l4/proxy_protocol.h"
+
+namespace sluice {
+
+namespace {
+
+uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+
+void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+// Rounded up to whole seconds, the unit of the kernel's options.
+int seconds(config::Duration duration) { return static_cast<int>((duration.count() + 999) / 1000); }
+
+int open_upstream_socket(const config::Upstream& upstream, int family) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || family == AF_UNIX) return fd;
+  if (upstream.nodelay) set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (upstream.keepalive.idle.count() > 0) {
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(upstream.keepalive.idle));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(upstream.keepalive.interval));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(upstream.keepalive.probes));
+  }
+  return fd;
+}
+
+}  // namespace
+
+void L4Session::start(L4Acceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->begin(); }
+
+L4Session::L4Session(L4Acceptor& acceptor, int fd)
+    : acceptor_(acceptor),
+      client_(acceptor.worker(), *this),
+      upstream_(acceptor.worker(), *this),
+      timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
+      setup_(std::make_unique<Setup>()),
+      started_ms_(acceptor.worker().now_ms()),
+      last_active_ms_(started_ms_) {
+  client_.adopt(fd);
+  acceptor_.joined(*this);
+}
+
+L4Session::~L4Session() {
+  if (source_counted_) acceptor_.listener().sources.leave(source_);
+  acceptor_.left(*this);
+}
+
+ListenerCounters& L4Session::counters() { return acceptor_.counters(); }
+EndpointCounters& L4Session::endpoint_counters() {
+  return acceptor_.endpoint_counters(upstream_index_, endpoint_index_);
+}
+
+void L4Session::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
+
+void L4Session::begin() {
+  const config::ProxyProtocol& proxy = acceptor_.listener().config.proxy_protocol;
+  bool expect_header = proxy.accept != config::ProxyHeaderIn::kOff;
+  if (expect_header && !proxy.trusted.empty()) {
+    const PeerAddress peer = client_source();
+    const bool trusted = std::any_of(proxy.trusted.begin(), proxy.trusted.end(), [&](const config::Cidr& range) {
+      return peer.is_set() && range.contains(peer.data());
+    });
+    if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) return finish(SessionEnd::kProxyHeader);
+    expect_header = trusted;
+  }
+  if (!expect_header) return after_proxy_header();
+  state_ = State::kProxyHeader;
+  arm_timer(started_ms_ + milliseconds(proxy.timeout));
+  client_.start_reading();
+}
+
+void L4Session::read_proxy_header() {
+  if (setup_->held.size() < setup_->wanted) return;
+  ProxyHeader header;
+  const ProxyResult result = parse_proxy_header(setup_->held, header);
+  switch (result.status) {
+    case ProxyStatus::kNeedMore:
+      setup_->wanted = result.bytes;
+      setup_->held.settle(acceptor_.worker().pool());
+      return;
+    case ProxyStatus::kComplete:
+      setup_->held.trim_front(result.bytes);
+      setup_->source = header.source;
+      setup_->destination = header.destination;
+      return after_proxy_header();
+    case ProxyStatus::kNotProxy:
+      if (acceptor_.listener().config.proxy_protocol.accept == config::ProxyHeaderIn::kOptional) {
+        return after_proxy_header();
+      }
+      [[fallthrough]];
+    case ProxyStatus::kMalformed:
+      return finish(SessionEnd::kProxyHeader);
+  }
+}
+
+// Limits per source apply to the address that the PROXY header names, which is why they come only now.
+bool L4Session::admit_source() {
+  SourceLimit& sources = acceptor_.listener().sources;
+  if (!sources.enabled()) return true;
+  const PeerAddress peer = client_source();
+  if (!peer.is_set() || !Source::from(peer.data(), source_)) return true;
+  source_counted_ = sources.enter(source_);
+  return source_counted_;
+}
+
+void L4Session::after_proxy_header() {
+  if (!admit_source()) {
+    counters().refused[static_cast<size_t>(Refusal::kSource)].add();
+    state_ = State::kClosing;
+    client_.abort();
+    return;
+  }
+  const TcpRouter& router = acceptor_.listener().router;
+  if (!router.needs_hello()) return route(nullptr);
+  state_ = State::kHello;
+  setup_->wanted = 0;
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(acceptor_.tcp().inspect_timeout));
+  client_.start_reading();
+  if (!setup_->held.empty()) read_hello();
+}
+
+void L4Session::read_hello() {
+  if (setup_->held.size() < setup_->wanted) return;
+  ClientHello hello;
+  const HelloResult result = parse_client_hello(setup_->held, hello);
+  switch (result.status) {
+    case HelloStatus::kNeedMore:
+      setup_->wanted = result.bytes;
+      setup_->held.settle(acceptor_.worker().pool());
+      return;
+    case HelloStatus::kComplete:
+      return route(&hello);
+    case HelloStatus::kNotTls:
+      return route(nullptr);
+    case HelloStatus::kMalformed:
+    case HelloStatus::kTooLarge:
+      return finish(SessionEnd::kHello);
+  }
+}
+
+void L4Session::route(const ClientHello* hello) {
+  const std::optional<uint32_t> upstream = acceptor_.listener().router.route(hello);
+  if (!upstream) return finish(SessionEnd::kNoRoute);
+  client_.stop_reading();
+  upstream_index_ = *upstream;
+  balancer_ = &acceptor_.balancer(*upstream);
+  state_ = State::kConnecting;
+  connect_next();
+}
+
+void L4Session::connect_next() {
+  while (setup_->attempts < balancer_->upstream().config().connect_attempts) {
+    const std::optional<uint32_t> endpoint = balancer_->pick(setup_->tried, acceptor_.worker().now_ms());
+    if (!endpoint) break;
+    endpoint_index_ = *endpoint;
+    setup_->tried.add(*endpoint);
+    ++setup_->attempts;
+    if (open_upstream()) return;
+  }
+  finish(SessionEnd::kNoEndpoint);
+}
+
+bool L4Session::open_upstream() {
+  const config::Address& address = balancer_->upstream().endpoint_config(endpoint_index_).address;
+  const int fd = open_upstream_socket(balancer_->upstream().config(), address.family());
+  if (fd < 0) {
+    endpoint_counters().connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
+    return false;
+  }
+  balancer_->upstream().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
+  endpoint_counted_ = true;
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(balancer_->upstream().config().connect_timeout));
+  upstream_.connect(fd, address.data(), address.length());
+  return true;
+}
+
+void L4Session::leave_endpoint() {
+  if (!endpoint_counted_) return;
+  endpoint_counted_ = false;
+  balancer_->upstream().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void L4Session::on_connected(Socket&, int error) {
+  if (state_ != State::kConnecting) return;
+  if (error != 0) return connect_failed(connect_error_of(error));
+  balancer_->upstream().report_success(endpoint_index_);
+  endpoint_counters().connected.add();
+  forward();
+}
+
+// The socket closes first; the next attempt starts when it has (on_closed).
+void L4Session::connect_failed(ConnectError error) {
+  endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
+  if (error != ConnectError::kLocal) {
+    balancer_->upstream().report_failure(endpoint_index_, acceptor_.worker().now_ms());
+  }
+  leave_endpoint();
+  retry_ = true;
+  upstream_.close();
+}
+
+void L4Session::forward() {
+  Buffer first;
+  if (!queue_proxy_header(first)) return finish(SessionEnd::kNoMemory);
+  first.append(std::move(setup_->held));
+  setup_.reset();
+  state_ = State::kForwarding;
+  last_active_ms_ = acceptor_.worker().now_ms();
+  on_timer();
+  if (!first.empty()) {
+    counters().bytes_in.add(first.size());
+    endpoint_counters().bytes_out.add(first.size());
+    upstream_.send(std::move(first));
+  }
+  client_.start_reading();
+  upstream_.start_reading();
+  if (client_ended_) upstream_.shutdown_write();
+}
+
+bool L4Session::queue_proxy_header(Buffer& to) {
+  std::array<std::byte, kMaxWrittenProxyV2Bytes> header;
+  size_t bytes = 0;
+  switch (balancer_->upstream().config().send_proxy_protocol) {
+    case config::ProxyHeaderOut::kOff:
+      return true;
+    case config::ProxyHeaderOut::kV1:
+      bytes = write_proxy_v1(std::span(header).first<kMaxProxyV1Bytes>(), client_source(), client_destination());
+      break;
+    case config::ProxyHeaderOut::kV2:
+      bytes = write_proxy_v2(header, client_source(), client_destination());
+      break;
+  }
+  return to.append_copy(acceptor_.worker().pool(), std::span(header).first(bytes));
+}
+
+// Whose connection this is: as the PROXY header said, else as the kernel does.
+PeerAddress L4Session::client_source() const {
+  if (setup_->source.is_set()) return setup_->source;
+  sockaddr_storage address;
+  socklen_t length = sizeof address;
+  if (getpeername(client_.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
+}
+
+PeerAddress L4Session::client_destination() const {
+  if (setup_->destination.is_set()) return setup_->destination;
+  sockaddr_storage address;
+  socklen_t length = sizeof address;
+  if (getsockname(client_.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
+}
+
+void L4Session::on_data(Socket& socket, Buffer&& data) {
+  switch (state_) {
+    case State::kProxyHeader:
+      setup_->held.append(std::move(data));
+      return read_proxy_header();
+    case State::kHello:
+      setup_->held.append(std::move(data));
+      return read_hello();
+    case State::kConnecting:
+      setup_->held.append(std::move(data));  // Was under way when reading stopped.
+      return;
+    case State::kClosing:
+      return;
+    case State::kForwarding:
+      break;
+  }
+  last_active_ms_ = acceptor_.worker().now_ms();
+  const size_t bytes = data.size();
+  if (is_client(socket)) {
+    counters().bytes_in.add(bytes);
+    endpoint_counters().bytes_out.add(bytes);
+  } else {
+    endpoint_counters().bytes_in.add(bytes);
+    counters().bytes_out.add(bytes);
+  }
+  Socket& to = other(socket);
+  to.send(std::move(data));
+  if (to.queued() >= acceptor_.tcp().buffer_high.bytes) socket.stop_reading();
+}
+
+void L4Session::on_sent(Socket& socket) {
+  if (state_ != State::kForwarding) return;
+  last_active_ms_ = acceptor_.worker().now_ms();
+  if (socket.queued() <= acceptor_.tcp().buffer_low.bytes) other(socket).start_reading();
+  maybe_finished();
+}
+
+void L4Session::on_end(Socket& socket) {
+  if (state_ != State::kForwarding) {
+    // During the connect the client may have sent all it has to say and its end behind it.
+    if (state_ == State::kConnecting) {
+      client_ended_ = true;
+      return;
+    }
+    return finish(SessionEnd::kClientLeft);
+  }
+  (is_client(socket) ? client_ended_ : upstream_ended_) = true;
+  other(socket).shutdown_write();
+  maybe_finished();
+}
+
+// Both ends were passed on: nothing can follow.
+void L4Session::maybe_finished() {
+  if (client_ended_ && upstream_ended_ && client_.write_shut() && upstream_.write_shut()) {
+    finish(SessionEnd::kFinished);
+  }
+}
+
+void L4Session::on_error(Socket& socket, int error) {
+  if (state_ == State::kClosing) return;
+  if (!is_client(socket) && state_ == State::kConnecting) return connect_failed(connect_error_of(error));
+  finish(is_client(socket) ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
+}
+
+void L4Session::on_timer() {
+  const uint64_t now = acceptor_.worker().now_ms();
+  switch (state_) {
+    case State::kProxyHeader:
+      return finish(SessionEnd::kProxyTimeout);
+    case State::kHello:
+      return finish(SessionEnd::kHelloTimeout);
+    case State::kConnecting:
+      if (!retry_) connect_failed(ConnectError::kTimeout);
+      return;
+    case State::kClosing:
+      return;
+    case State::kForwarding:
+      break;
+  }
+  // Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
+  const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
+  const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
+  uint64_t due = UINT64_MAX;
+  if (idle_ms > 0) {
+    if (now >= last_active_ms_ + idle_ms) return finish(SessionEnd::kIdleTimeout);
+    due = last_active_ms_ + idle_ms;
+  }
+  if (max_ms > 0) {
+    if (now >= started_ms_ + max_ms) return finish(SessionEnd::kMaxDuration);
+    due = std::min(due, started_ms_ + max_ms);
+  }
+  if (due != UINT64_MAX) arm_timer(due);
+}
+
+void L4Session::finish(SessionEnd end) {
+  if (state_ == State::kClosing) return;
+  state_ = State::kClosing;
+  counters().ended[static_cast<size_t>(end)].add();
+  timer_.cancel();
+  leave_endpoint();
+  // Cut in the middle, both sides see a reset: an orderly end would make truncated data look complete.
+  const bool cut = end == SessionEnd::kClientError || end == SessionEnd::kUpstreamError ||
+                   end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration || end == SessionEnd::kShutdown;
+  cut ? client_.abort() : client_.close();
+  cut ? upstream_.abort() : upstream_.close();
+}
+
+void L4Session::on_closed(Socket& socket) {
+  if (!is_client(socket) && state_ == State::kConnecting && retry_) {
+    retry_ = false;
+    return connect_next();
+  }
+  if (client_.busy() || upstream_.busy()) return;
+  acceptor_.worker().defer([](void* self) { delete static_cast<L4Session*>(self); }, this);
+}
+
+}  // namespace sluice

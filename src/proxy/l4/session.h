@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "buffer/buffer.h"
+#include "net/socket.h"
+#include "net/timer_wheel.h"
+#include "proxy/l4/peer_address.h"
+#include "proxy/limits/connection_limits.h"
+#include "proxy/stats/l4_counters.h"
+#include "proxy/upstream/balancer.h"
+
+namespace sluice {
+
+class L4Acceptor;
+struct ClientHello;
+
+/// One proxied TCP connection: client, chosen endpoint, and the bytes between them.
+///
+/// accepted -> [PROXY header] -> [ClientHello] -> connecting (perhaps to several endpoints) -> forwarding -> closing.
+/// While it forwards it holds no buffer of its own: what one socket receives goes straight to the other's queue. Only
+/// the stages before need more (`Setup`), which is gone by then. It destroys itself when both sockets are closed.
+class L4Session final : public Socket::Owner {
+ public:
+  /// Takes the descriptor of an accepted connection, which its limits have admitted.
+  static void start(L4Acceptor& acceptor, int fd);
+
+  /// Resets both sides: the time to drain is over.
+  void shut_down() { finish(SessionEnd::kShutdown); }
+
+  // Sessions of an acceptor form a list, so that a drain can end them.
+  L4Session* next = nullptr;
+  L4Session* previous = nullptr;
+
+ private:
+  enum class State : uint8_t { kProxyHeader, kHello, kConnecting, kForwarding, kClosing };
+
+  /// What is needed only until bytes flow.
+  struct Setup {
+    Buffer held;            ///< Received from the client, not yet passed on.
+    size_t wanted = 0;      ///< Parsing again is pointless before so many bytes are held.
+    PeerAddress source;     ///< As the PROXY header says; else not set.
+    PeerAddress destination;
+    TriedEndpoints tried;
+    uint32_t attempts = 0;
+  };
+
+  L4Session(L4Acceptor& acceptor, int fd);
+  ~L4Session();
+
+  void on_connected(Socket& socket, int error) override;
+  void on_data(Socket& socket, Buffer&& data) override;
+  void on_end(Socket& socket) override;
+  void on_sent(Socket& socket) override;
+  void on_error(Socket& socket, int error) override;
+  void on_closed(Socket& socket) override;
+
+  void begin();
+  void on_timer();
+  void arm_timer(uint64_t due_ms);
+  void read_proxy_header();
+  void after_proxy_header();
+  bool admit_source();
+  void read_hello();
+  void route(const ClientHello* hello);
+  void connect_next();
+  bool open_upstream();
+  void connect_failed(ConnectError error);
+  void leave_endpoint();
+  void forward();
+  bool queue_proxy_header(Buffer& to);
+  void finish(SessionEnd end);
+  void maybe_finished();
+
+  bool is_client(const Socket& socket) const { return &socket == &client_; }
+  Socket& other(Socket& socket) { return is_client(socket) ? upstream_ : client_; }
+  PeerAddress client_source() const;
+  PeerAddress client_destination() const;
+  ListenerCounters& counters();
+  EndpointCounters& endpoint_counters();
+
+  L4Acceptor& acceptor_;
+  Socket client_;
+  Socket upstream_;
+  Timer timer_;
+  std::unique_ptr<Setup> setup_;
+  Balancer* balancer_ = nullptr;
+  uint64_t started_ms_;
+  uint64_t last_active_ms_;
+  uint32_t upstream_index_ = 0;
+  uint32_t endpoint_index_ = 0;
+  Source source_;
+  State state_ = State::kConnecting;
+  bool source_counted_ : 1 = false;
+  bool endpoint_counted_ : 1 = false;
+  bool retry_ : 1 = false;  // The upstream socket closes in order to try the next endpoint.
+  bool client_ended_ : 1 = false;
+  bool upstream_ended_ : 1 = false;
+};
+
+}  // namespace sluice

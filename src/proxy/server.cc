@@ -1,0 +1,299 @@
+#include "proxy/server.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "net/listener.h"
+#include "proxy/cpus.h"
+#include "proxy/l4/acceptor.h"
+#include "proxy/stats/report.h"
+#include "proxy/worker_thread.h"
+
+namespace sluice {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Descriptors that are no connections: standard streams, rings, listeners, the odd library's.
+constexpr uint64_t kReservedDescriptors = 64;
+// After sessions were told to end, their sockets need a moment; then the process ends all the same.
+constexpr std::chrono::seconds kShutDownPatience{5};
+constexpr std::chrono::milliseconds kSnapshotPatience{200};
+
+uint64_t raise_descriptor_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+// Each proxied connection has two sockets.
+uint32_t connection_limit(const config::Limits& limits, uint64_t descriptors, unsigned workers, size_t listeners) {
+  if (limits.max_connections) return *limits.max_connections;
+  const uint64_t reserved = kReservedDescriptors + workers * (4 + listeners);
+  const uint64_t room = descriptors > reserved ? (descriptors - reserved) / 2 : 1;
+  return static_cast<uint32_t>(std::min<uint64_t>(config::kDefaultMaxConnections, room));
+}
+
+ListenOptions listen_options(const config::Listener& listener) {
+  const auto seconds = [](config::Duration d) { return static_cast<int>((d.count() + 999) / 1000); };
+  return {.backlog = static_cast<int>(listener.backlog),
+          .nodelay = listener.nodelay,
+          .keepalive_idle_s = seconds(listener.keepalive.idle),
+          .keepalive_interval_s = seconds(listener.keepalive.interval),
+          .keepalive_probes = static_cast<int>(listener.keepalive.probes)};
+}
+
+// A socket file that nobody listens on is left over from a process that was killed.
+void remove_stale_unix_socket(const config::Address& address) {
+  const auto* path = reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
+  if (path[0] == '\0') return;
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  if (connect(fd, address.data(), address.length()) != 0 && errno == ECONNREFUSED) unlink(path);
+  close(fd);
+}
+
+// The configured address with the port that the kernel chose, if it did.
+std::string bound_address(const config::Listener& listener, int fd) {
+  std::string text = listener.address.text();
+  if (listener.address.kind() == config::Address::Kind::kUnix || listener.address.port() != 0) return text;
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length);
+  // The port is at the same place for both families.
+  const uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
+  return absl::StrCat(text.substr(0, text.rfind(':') + 1), port);
+}
+
+// SO_REUSEPORT would let two instances share an address without a word; a plain bind tells.
+absl::Status check_address_is_free(const config::Address& address) {
+  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "socket");
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.family() == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  const int result = bind(fd, address.data(), address.length());
+  const int error = errno;
+  close(fd);
+  return result == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, "bind");
+}
+
+absl::Status listen_error(const config::Listener& listener, const absl::Status& error) {
+  const char* hint = "";
+  if (absl::IsAlreadyExists(error)) hint = "; another process listens there (see `ss -ltnp`)";
+  if (absl::IsPermissionDenied(error)) hint = "; ports below 1024 need CAP_NET_BIND_SERVICE";
+  return absl::Status(error.code(), absl::StrCat("listener \"", listener.name, "\": cannot listen on ",
+                                                 listener.address.text(), ": ", error.message(), hint));
+}
+
+void close_all(const std::vector<std::vector<int>>& fds) {
+  for (const auto& row : fds) {
+    for (int fd : row) close(fd);
+  }
+}
+
+void log(const std::string& text) { std::fprintf(stderr, "sluice: %s\n", text.c_str()); }
+
+}  // namespace
+
+Server::Server(config::Config config, Options options) : config_(std::move(config)), options_(options) {}
+Server::~Server() = default;
+
+absl::Status Server::run() {
+  // Before any thread exists, so that all inherit it: signals come to the control loop only.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  const absl::Status status = start();
+  if (!status.ok()) {
+    for (auto& worker : workers_) {
+      if (!worker->stopped()) worker->shut_down();
+    }
+    workers_.clear();
+    return status;
+  }
+  serve();
+  print_stats();
+  workers_.clear();
+  for (const config::Listener& listener : config_.listeners) {
+    if (listener.address.kind() != config::Address::Kind::kUnix) continue;
+    const auto* path = reinterpret_cast<const sockaddr_un*>(listener.address.data())->sun_path;
+    if (path[0] != '\0') unlink(path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::start() {
+  const uint64_t descriptors = raise_descriptor_limit();
+  const unsigned worker_count = config_.workers.value_or(usable_cpus());
+
+  auto features = probe_features(static_cast<RingsMode>(config_.memory.rings));
+  if (!features.ok()) return features.status();
+  features_ = *features;
+
+  const uint32_t max_connections =
+      connection_limit(config_.limits, descriptors, worker_count, config_.listeners.size());
+  global_connections_ = std::make_unique<ConnectionLimit>(max_connections);
+  for (const config::Upstream& upstream : config_.upstreams) {
+    upstreams_.push_back(std::make_unique<UpstreamState>(upstream));
+  }
+  for (const config::Listener& listener : config_.listeners) {
+    listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
+  }
+
+  auto fds = open_listeners(worker_count);
+  if (!fds.ok()) return fds.status();
+
+  std::vector<size_t> endpoint_counts;
+  for (const config::Upstream& upstream : config_.upstreams) endpoint_counts.push_back(upstream.endpoints.size());
+  std::vector<bool> shared_fd;
+  for (const config::Listener& listener : config_.listeners) {
+    shared_fd.push_back(listener.address.kind() == config::Address::Kind::kUnix && worker_count > 1);
+  }
+  Worker::Options options;
+  options.features = features_;
+  options.budget_bytes = config_.memory.worker_budget.bytes;
+  options.max_sockets = 2 * size_t{max_connections} / worker_count;
+  options.small_entries = static_cast<uint16_t>(config_.memory.ring_entries);
+  for (unsigned i = 0; i < worker_count; ++i) {
+    options.index = i;
+    counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));
+    workers_.push_back(std::make_unique<WorkerThread>(
+        options, WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back()},
+        (*fds)[i], shared_fd));
+    const absl::Status ready = workers_.back()->wait_until_ready();
+    if (!ready.ok()) {
+      for (unsigned rest = i + 1; rest < worker_count; ++rest) {
+        for (int fd : (*fds)[rest]) close(fd);
+      }
+      return ready;
+    }
+  }
+  log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
+                   " workers=", worker_count, " max_connections=", max_connections));
+  for (size_t i = 0; i < config_.listeners.size(); ++i) {
+    log(absl::StrCat("listener ", config_.listeners[i].name, " on ", bound_address(config_.listeners[i], (*fds)[0][i])));
+  }
+  return absl::OkStatus();
+}
+
+// One descriptor per worker and listener; a Unix socket is opened once and duplicated.
+absl::StatusOr<std::vector<std::vector<int>>> Server::open_listeners(unsigned worker_count) {
+  std::vector<std::vector<int>> fds(worker_count);
+  for (const config::Listener& listener : config_.listeners) {
+    const bool is_unix = listener.address.kind() == config::Address::Kind::kUnix;
+    if (is_unix) {
+      remove_stale_unix_socket(listener.address);
+    } else if (absl::Status free = check_address_is_free(listener.address); !free.ok()) {
+      close_all(fds);
+      return listen_error(listener, free);
+    }
+    sockaddr_storage storage{};
+    socklen_t length = listener.address.length();
+    std::memcpy(&storage, listener.address.data(), length);
+    for (unsigned worker = 0; worker < worker_count; ++worker) {
+      if (is_unix && worker > 0) {
+        fds[worker].push_back(fcntl(fds[0].back(), F_DUPFD_CLOEXEC, 0));
+        continue;
+      }
+      auto fd = open_listener(reinterpret_cast<sockaddr*>(&storage), length, listen_options(listener));
+      if (!fd.ok()) {
+        close_all(fds);
+        return listen_error(listener, fd.status());
+      }
+      // Port 0: the workers after the first take the port that the kernel chose.
+      if (worker == 0 && !is_unix) getsockname(*fd, reinterpret_cast<sockaddr*>(&storage), &(length = sizeof storage));
+      fds[worker].push_back(*fd);
+    }
+  }
+  return fds;
+}
+
+bool Server::all_stopped() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->stopped(); });
+}
+
+void Server::serve() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  const bool periodic = options_.stats_interval.count() > 0;
+  Clock::time_point next_stats = Clock::now() + options_.stats_interval;
+  Clock::time_point deadline = Clock::time_point::max();
+  enum class Phase { kServing, kDraining, kShuttingDown } phase = Phase::kServing;
+
+  while (!all_stopped()) {
+    const auto now = Clock::now();
+    if (periodic && now >= next_stats) {
+      print_stats();
+      next_stats += options_.stats_interval;
+    }
+    if (now >= deadline) {
+      if (phase == Phase::kShuttingDown) {
+        // Nothing may be left that needs more; if it does, a process that hangs helps nobody.
+        log("sessions did not end; exiting all the same");
+        std::_Exit(1);
+      }
+      log("time to drain is over; ending the sessions that are left");
+      phase = Phase::kShuttingDown;
+      deadline = now + kShutDownPatience;
+      for (auto& worker : workers_) worker->shut_down();
+    }
+    // While serving only signals and statistics are due; while draining, look often.
+    const auto pause = phase == Phase::kServing ? (periodic ? next_stats - now : Clock::duration(std::chrono::hours(1)))
+                                                : Clock::duration(std::chrono::milliseconds(20));
+    const auto ns = std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count());
+    const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
+    if (sigtimedwait(&signals, nullptr, &timeout) < 0) continue;
+    if (phase == Phase::kServing) {
+      log(absl::StrCat("draining: no new connections; ", global_connections_->active(), " open, up to ",
+                       config::print_duration(config_.shutdown_timeout), " to end; a second signal ends them now"));
+      phase = Phase::kDraining;
+      deadline = Clock::now() + config_.shutdown_timeout;
+      for (auto& worker : workers_) worker->drain();
+    } else if (phase == Phase::kDraining) {
+      deadline = Clock::now();
+    }
+  }
+}
+
+void Server::print_stats() {
+  std::vector<uint64_t> before;
+  for (auto& worker : workers_) {
+    before.push_back(worker->snapshots());
+    worker->request_snapshot();
+  }
+  const auto deadline = Clock::now() + kSnapshotPatience;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    while (!workers_[i]->stopped() && workers_[i]->snapshots() == before[i] && Clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  const std::string text = format_stats(config_, counters_, upstreams_);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace sluice

@@ -1,0 +1,24 @@
+#include "proxy/stats/l4_counters.h"
+
+namespace sluice {
+
+const char* refusal_name(Refusal refusal) {
+  constexpr std::array<const char*, kRefusalCount> kNames = {"global", "listener", "source"};
+  return kNames[static_cast<size_t>(refusal)];
+}
+
+const char* session_end_name(SessionEnd end) {
+  constexpr std::array<const char*, kSessionEndCount> kNames = {
+      "finished",      "client_error", "upstream_error", "idle_timeout",  "max_duration", "proxy_header",
+      "proxy_timeout", "hello",        "hello_timeout",  "client_left",   "no_route",     "no_endpoint",
+      "no_memory",     "shutdown"};
+  return kNames[static_cast<size_t>(end)];
+}
+
+WorkerCounters::WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts)
+    : listeners(listener_count) {
+  upstreams.reserve(endpoint_counts.size());
+  for (size_t count : endpoint_counts) upstreams.emplace_back(count);
+}
+
+}  // namespace sluice

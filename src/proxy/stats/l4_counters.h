@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pool/tier.h"
+#include "proxy/stats/counter.h"
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+/// Which limit a connection was refused by.
+enum class Refusal : uint8_t { kGlobal, kListener, kSource };
+inline constexpr int kRefusalCount = 3;
+const char* refusal_name(Refusal refusal);
+
+/// Why a session ended. Each accepted connection that was not refused ends with exactly one.
+enum class SessionEnd : uint8_t {
+  kFinished,         ///< Both sides sent their end.
+  kClientError,      ///< Reset or unreachable,
+  kUpstreamError,    ///< on one side or the other.
+  kIdleTimeout,
+  kMaxDuration,
+  kProxyHeader,      ///< No valid PROXY header where one is required, or from a source that is not trusted,
+  kProxyTimeout,     ///< or not in time.
+  kHello,            ///< No valid ClientHello where routes need one,
+  kHelloTimeout,     ///< or not in time.
+  kClientLeft,       ///< The client closed before there was an upstream.
+  kNoRoute,
+  kNoEndpoint,       ///< Every endpoint refused, is full, or the attempts are used up.
+  kNoMemory,         ///< The chunk budget is met at a point that cannot wait.
+  kShutdown,         ///< Still open when the time to drain was over.
+};
+inline constexpr int kSessionEndCount = 14;
+const char* session_end_name(SessionEnd end);
+
+/// What one worker counts for one listener. `bytes_in` comes from clients, `bytes_out` goes to them.
+struct ListenerCounters {
+  Counter accepted;
+  Counter accept_pauses;  ///< Out of descriptors or kernel memory.
+  Counter bytes_in;
+  Counter bytes_out;
+  std::array<Counter, kRefusalCount> refused;
+  std::array<Counter, kSessionEndCount> ended;
+};
+
+/// What one worker counts for one endpoint. `bytes_in` comes from the endpoint, `bytes_out` goes to it.
+struct EndpointCounters {
+  Counter connected;
+  Counter bytes_in;
+  Counter bytes_out;
+  std::array<Counter, kConnectErrorCount> connect_errors;
+};
+
+/// What one worker says about itself, copied out of its loop from time to time.
+struct WorkerGauges {
+  std::array<Counter, kTierCount> tier_out_bytes;
+  Counter pool_out_bytes, pool_out_bytes_peak, pool_mapped_bytes, pool_refused, pool_discarded_bytes;
+  Counter posted_bytes, parked, no_buffers;
+  Counter copied_bytes, packed, receives, sends, zero_copy_sends, zero_copy_copied;
+  Counter batches, completions, overflows;
+};
+
+/// All counters of one worker. Laid out once at start; indices as in the configuration.
+struct WorkerCounters {
+  WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts);
+  std::vector<ListenerCounters> listeners;
+  std::vector<std::vector<EndpointCounters>> upstreams;  ///< By upstream, then endpoint.
+  WorkerGauges gauges;
+};
+
+}  // namespace sluice

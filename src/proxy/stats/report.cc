@@ -1,0 +1,158 @@
+#include "proxy/stats/report.h"
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "buffer/copied.h"
+#include "net/worker.h"
+#include "pool/tier.h"
+
+namespace sluice {
+
+namespace {
+
+using Workers = std::vector<std::unique_ptr<WorkerCounters>>;
+
+/// Sums `get(worker counters)` over the workers.
+template <typename Get>
+uint64_t sum(const Workers& workers, Get get) {
+  uint64_t total = 0;
+  for (const auto& worker : workers) total += get(*worker).value();
+  return total;
+}
+
+std::string escaped(std::string_view value) {
+  std::string result;
+  for (char c : value) {
+    if (c == '\\' || c == '"') result += '\\';
+    result += c == '\n' ? ' ' : c;
+  }
+  return result;
+}
+
+void line(std::string& out, std::string_view name, std::string_view labels, uint64_t value) {
+  absl::StrAppend(&out, "sluice_", name, labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", " ", value, "\n");
+}
+
+void listener_lines(std::string& out, const Workers& workers, size_t index, const std::string& name) {
+  const auto total = [&](auto get) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.listeners[index]); });
+  };
+  const std::string label = absl::StrCat("listener=\"", escaped(name), "\"");
+  const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
+  uint64_t over = 0;
+  std::string reasons;
+  for (size_t r = 0; r < kRefusalCount; ++r) {
+    const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.refused[r]; });
+    over += n;
+    if (n) line(reasons, "refused_total", absl::StrCat(label, ",limit=\"", refusal_name(static_cast<Refusal>(r)), "\""), n);
+  }
+  for (size_t e = 0; e < kSessionEndCount; ++e) {
+    const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.ended[e]; });
+    over += n;
+    if (n) {
+      line(reasons, "sessions_ended_total",
+           absl::StrCat(label, ",reason=\"", session_end_name(static_cast<SessionEnd>(e)), "\""), n);
+    }
+  }
+  line(out, "accepted_total", label, accepted);
+  line(out, "sessions_active", label, accepted - over);
+  line(out, "accept_pauses_total", label,
+       total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
+  line(out, "received_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
+  line(out, "sent_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
+  out += reasons;
+}
+
+void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, size_t endpoint,
+                    const UpstreamState& state) {
+  const auto total = [&](auto get) {
+    return sum(workers,
+               [&](const WorkerCounters& w) -> const Counter& { return get(w.upstreams[upstream][endpoint]); });
+  };
+  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"",
+                                         escaped(state.endpoint_config(endpoint).address.text()), "\"");
+  line(out, "endpoint_connections_total", label,
+       total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
+  line(out, "endpoint_connections_active", label, state.endpoint(endpoint).active.load(std::memory_order_relaxed));
+  line(out, "endpoint_received_bytes_total", label,
+       total([](const EndpointCounters& c) -> const Counter& { return c.bytes_in; }));
+  line(out, "endpoint_sent_bytes_total", label,
+       total([](const EndpointCounters& c) -> const Counter& { return c.bytes_out; }));
+  for (size_t e = 0; e < kConnectErrorCount; ++e) {
+    const uint64_t n = total([&](const EndpointCounters& c) -> const Counter& { return c.connect_errors[e]; });
+    if (n == 0) continue;
+    line(out, "endpoint_connect_errors_total",
+         absl::StrCat(label, ",kind=\"", connect_error_name(static_cast<ConnectError>(e)), "\""), n);
+  }
+}
+
+void worker_lines(std::string& out, const Workers& workers) {
+  const auto total = [&](Counter WorkerGauges::*member) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.*member; });
+  };
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    const uint64_t bytes =
+        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.tier_out_bytes[tier]; });
+    if (bytes) line(out, "pool_tier_bytes", absl::StrCat("tier=\"", tier_bytes(static_cast<int>(tier)), "\""), bytes);
+  }
+  line(out, "pool_bytes", "", total(&WorkerGauges::pool_out_bytes));
+  line(out, "pool_peak_bytes", "", total(&WorkerGauges::pool_out_bytes_peak));
+  line(out, "pool_mapped_bytes", "", total(&WorkerGauges::pool_mapped_bytes));
+  line(out, "pool_posted_bytes", "", total(&WorkerGauges::posted_bytes));
+  line(out, "pool_pinned_bytes", "", total(&WorkerGauges::pool_out_bytes) - total(&WorkerGauges::posted_bytes));
+  line(out, "pool_refused_total", "", total(&WorkerGauges::pool_refused));
+  line(out, "pool_discarded_bytes_total", "", total(&WorkerGauges::pool_discarded_bytes));
+  line(out, "receives_parked", "", total(&WorkerGauges::parked));
+  line(out, "receives_without_buffer_total", "", total(&WorkerGauges::no_buffers));
+  line(out, "copied_bytes_total", "", total(&WorkerGauges::copied_bytes));
+  line(out, "packed_total", "", total(&WorkerGauges::packed));
+  line(out, "receives_total", "", total(&WorkerGauges::receives));
+  line(out, "sends_total", "", total(&WorkerGauges::sends));
+  line(out, "zero_copy_sends_total", "", total(&WorkerGauges::zero_copy_sends));
+  line(out, "zero_copy_copied_total", "", total(&WorkerGauges::zero_copy_copied));
+  line(out, "loop_batches_total", "", total(&WorkerGauges::batches));
+  line(out, "loop_completions_total", "", total(&WorkerGauges::completions));
+  line(out, "completion_overflows_total", "", total(&WorkerGauges::overflows));
+}
+
+}  // namespace
+
+void update_gauges(Worker& worker, WorkerGauges& gauges) {
+  const ChunkPool::Stats pool = worker.pool().stats();
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    gauges.tier_out_bytes[tier].set(pool.tiers[tier].out * tier_bytes(static_cast<int>(tier)));
+  }
+  gauges.pool_out_bytes.set(pool.out_bytes);
+  gauges.pool_out_bytes_peak.set(pool.out_bytes_peak);
+  gauges.pool_mapped_bytes.set(pool.mapped_bytes);
+  gauges.pool_refused.set(pool.refused);
+  gauges.pool_discarded_bytes.set(pool.discarded_bytes);
+  gauges.posted_bytes.set(worker.small_group().posted_bytes() + worker.large_group().posted_bytes());
+  const Worker::Counters& counters = worker.counters();
+  gauges.parked.set(counters.parked);
+  gauges.no_buffers.set(counters.no_buffers);
+  gauges.copied_bytes.set(copied_bytes);
+  gauges.packed.set(counters.packed);
+  gauges.receives.set(counters.receives);
+  gauges.sends.set(counters.sends);
+  gauges.zero_copy_sends.set(counters.zero_copy_sends);
+  gauges.zero_copy_copied.set(counters.zero_copy_copied);
+  gauges.batches.set(counters.batches);
+  gauges.completions.set(counters.completions);
+  gauges.overflows.set(worker.ring().overflows());
+}
+
+std::string format_stats(const config::Config& config, const Workers& workers,
+                         const std::vector<std::unique_ptr<UpstreamState>>& upstreams) {
+  std::string out;
+  for (size_t i = 0; i < config.listeners.size(); ++i) listener_lines(out, workers, i, config.listeners[i].name);
+  for (size_t u = 0; u < upstreams.size(); ++u) {
+    for (size_t e = 0; e < upstreams[u]->size(); ++e) endpoint_lines(out, workers, u, e, *upstreams[u]);
+  }
+  worker_lines(out, workers);
+  return out;
+}
+
+}  // namespace sluice

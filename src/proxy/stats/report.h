@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/config/config.h"
+#include "proxy/stats/l4_counters.h"
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+class Worker;
+
+/// Copies what a worker knows of itself into its gauges. On the worker's own thread.
+void update_gauges(Worker& worker, WorkerGauges& gauges);
+
+/// Every counter, summed over the workers, one per line in the Prometheus text format. Series by reason that are zero
+/// are left out.
+std::string format_stats(const config::Config& config, const std::vector<std::unique_ptr<WorkerCounters>>& workers,
+                         const std::vector<std::unique_ptr<UpstreamState>>& upstreams);
+
+}  // namespace sluice

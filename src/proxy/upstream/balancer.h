@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+/// The endpoints that one connection has tried. Beyond 64 endpoints the later ones are not remembered and may be tried
+/// twice.
+class TriedEndpoints {
+ public:
+  void add(size_t index) {
+    if (index < 64) bits_ |= uint64_t{1} << index;
+  }
+  bool contains(size_t index) const { return index < 64 && (bits_ >> index & 1); }
+
+ private:
+  uint64_t bits_ = 0;
+};
+
+/// One worker's choice among an upstream's endpoints. Endpoints that were tried, are full or are down are passed over;
+/// when all that is left is down, down ones are tried after all.
+class Balancer {
+ public:
+  /// `seed` differs between workers, so that they do not start on the same endpoint.
+  Balancer(UpstreamState& upstream, uint64_t seed);
+
+  UpstreamState& upstream() { return upstream_; }
+
+  /// The endpoint for a new connection, or nothing when each was tried or is full.
+  std::optional<uint32_t> pick(const TriedEndpoints& tried, uint64_t now_ms);
+
+ private:
+  bool usable(size_t index, const TriedEndpoints& tried) const;
+  template <typename Eligible>
+  std::optional<uint32_t> pick_among(Eligible eligible);
+  uint64_t next_random();
+
+  UpstreamState& upstream_;
+  std::vector<int64_t> current_weights_;  // Smooth weighted round robin.
+  uint64_t random_state_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,98 @@
+#include "proxy/worker_thread.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "proxy/stats/report.h"
+
+namespace sluice {
+
+namespace {
+
+// How often a draining worker looks whether its last session has ended.
+constexpr uint64_t kDrainLookMs = 20;
+
+}  // namespace
+
+WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<int> listen_fds,
+                           std::vector<bool> shared_fd)
+    : options_(options), shared_(shared) {
+  const auto request = [this](Request& r, void (*run)(Message&, Worker&)) {
+    r.run = run;
+    r.thread = this;
+  };
+  request(drain_, [](Message& m, Worker&) { static_cast<Request&>(m).thread->begin_drain(); });
+  request(shut_down_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->begin_drain();
+    for (auto& acceptor : self->acceptors_) acceptor->shut_down();
+  });
+  request(snapshot_, [](Message& m, Worker& worker) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    update_gauges(worker, self->shared_.counters.gauges);
+    self->snapshots_.fetch_add(1, std::memory_order_release);
+  });
+  thread_ = std::thread([this, fds = std::move(listen_fds), shared_fds = std::move(shared_fd)]() mutable {
+    main(std::move(fds), std::move(shared_fds));
+  });
+}
+
+WorkerThread::~WorkerThread() { thread_.join(); }
+
+void WorkerThread::post(Request& request) {
+  std::lock_guard lock(worker_mutex_);
+  if (worker_) worker_->post(request);
+}
+
+void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd) {
+  auto worker = Worker::open(options_);
+  if (!worker.ok()) {
+    for (int fd : listen_fds) ::close(fd);
+    stopped_.store(true, std::memory_order_release);
+    ready_.set_value(worker.status());
+    return;
+  }
+  {
+    std::lock_guard lock(worker_mutex_);
+    worker_ = std::move(*worker);
+  }
+  for (auto& upstream : shared_.upstreams) {
+    balancers_.push_back(std::make_unique<Balancer>(*upstream, options_.index));
+  }
+  for (size_t i = 0; i < listen_fds.size(); ++i) {
+    acceptors_.push_back(std::make_unique<L4Acceptor>(
+        L4Acceptor::Context{*worker_, shared_.global_connections, *shared_.listeners[i], balancers_, shared_.counters,
+                            i},
+        listen_fds[i], shared_fd[i]));
+    acceptors_.back()->start();
+  }
+  ready_.set_value(absl::OkStatus());
+  worker_->run();
+
+  drain_timer_.reset();
+  acceptors_.clear();
+  update_gauges(*worker_, shared_.counters.gauges);
+  // Here and not where the thread is joined: only the thread that opened a ring may use it.
+  std::lock_guard lock(worker_mutex_);
+  worker_.reset();
+  stopped_.store(true, std::memory_order_release);
+}
+
+void WorkerThread::begin_drain() {
+  if (drain_timer_) return;
+  for (auto& acceptor : acceptors_) acceptor->stop_accepting();
+  drain_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->stop_if_idle(); }, this);
+  stop_if_idle();
+}
+
+void WorkerThread::stop_if_idle() {
+  for (auto& acceptor : acceptors_) {
+    if (acceptor->idle()) continue;
+    worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainLookMs);
+    return;
+  }
+  worker_->stop();
+}
+
+}  // namespace sluice

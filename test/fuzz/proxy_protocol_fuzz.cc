@@ -1,0 +1,99 @@
+// Any bytes, cut anywhere, as a PROXY header. What the parser says may depend on the bytes only; addresses that it has
+// read are written and read again.
+//
+// Input: one byte for the number of cuts, two bytes for the place of each, then what the peer sends.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "proxy/l4/proxy_protocol.h"
+#include "test/support/buffers.h"
+#include "test/support/cuts.h"
+
+namespace sluice {
+namespace {
+
+bool same(ProxyField a, ProxyField b) { return a.offset == b.offset && a.size == b.size; }
+
+bool same(const ProxyHeader& a, const ProxyHeader& b) {
+  return a.version == b.version && a.source == b.source && a.destination == b.destination && same(a.alpn, b.alpn) &&
+         same(a.authority, b.authority) && same(a.unique_id, b.unique_id);
+}
+
+// `result` for the first `size` bytes must fit to `whole` for more of them.
+void check_prefix(ProxyResult result, size_t size, ProxyResult whole) {
+  if (result.status != ProxyStatus::kNeedMore) {
+    SLUICE_CHECK(result.status == whole.status && result.bytes == whole.bytes);
+    return;
+  }
+  SLUICE_CHECK(result.bytes > size && result.bytes <= kMaxProxyV2Bytes);
+  if (whole.status == ProxyStatus::kComplete) SLUICE_CHECK(result.bytes <= whole.bytes);
+}
+
+void check_dripping(std::string_view bytes, ProxyResult whole) {
+  for (size_t size = 0;;) {
+    ProxyHeader header;
+    const ProxyResult result = parse_proxy_header(test::heap_buffer_of(bytes.substr(0, size)), header);
+    check_prefix(result, size, whole);
+    if (result.status != ProxyStatus::kNeedMore || result.bytes > bytes.size()) return;
+    size = result.bytes;
+  }
+}
+
+void check_contents(const ProxyHeader& header, size_t header_bytes) {
+  SLUICE_CHECK(header.source.family() == header.destination.family());
+  for (const ProxyField field : {header.alpn, header.authority, header.unique_id}) {
+    SLUICE_CHECK(size_t{field.offset} + field.size <= header_bytes);
+  }
+}
+
+// Writing the addresses that were read and reading them again gives the same ones.
+void check_round_trip(const ProxyHeader& header) {
+  std::array<std::byte, kMaxWrittenProxyV2Bytes> to;
+  const PeerAddress source4 = header.source.unmapped(), destination4 = header.destination.unmapped();
+  const bool both4 = source4.family() == AF_INET && destination4.family() == AF_INET;
+  const PeerAddress& source = both4 ? source4 : header.source;
+  const PeerAddress& destination = both4 ? destination4 : header.destination;
+  const auto read_back = [&](size_t bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(to.data()), bytes);
+    ProxyHeader again;
+    const ProxyResult result = parse_proxy_header(test::heap_buffer_of(text), again);
+    SLUICE_CHECK(result.status == ProxyStatus::kComplete && result.bytes == bytes);
+    return again;
+  };
+  const ProxyHeader v2 = read_back(write_proxy_v2(to, header.source, header.destination));
+  SLUICE_CHECK(v2.source == source && v2.destination == destination);
+  const ProxyHeader v1 =
+      read_back(write_proxy_v1(std::span(to).first<kMaxProxyV1Bytes>(), header.source, header.destination));
+  if (header.source.family() == AF_UNIX) {
+    SLUICE_CHECK(!v1.source.is_set() && !v1.destination.is_set());
+  } else {
+    SLUICE_CHECK(v1.source == source && v1.destination == destination);
+  }
+}
+
+}  // namespace
+}  // namespace sluice
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace sluice;
+  const test::CutInput input = test::cut_input(data, size);
+  ProxyHeader header, cut_header;
+  const ProxyResult whole = parse_proxy_header(test::heap_buffer_of(input.bytes), header);
+  const ProxyResult cut = parse_proxy_header(test::heap_buffer_of(input.bytes, input.cuts), cut_header);
+  check_prefix(whole, input.bytes.size(), whole);
+  SLUICE_CHECK(cut.status == whole.status && cut.bytes == whole.bytes);
+  if (whole.status == ProxyStatus::kComplete) {
+    SLUICE_CHECK(whole.bytes <= input.bytes.size() && same(header, cut_header));
+    check_contents(header, whole.bytes);
+    check_round_trip(header);
+  }
+  check_dripping(input.bytes, whole);
+  for (const size_t at : input.cuts) {
+    const std::string_view prefix = input.bytes.substr(0, at);
+    check_prefix(parse_proxy_header(test::heap_buffer_of(prefix), cut_header), prefix.size(), whole);
+  }
+  return 0;
+}

@@ -1,0 +1,372 @@
+#include "proxy/config/loader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proxy/config/yaml.h"
+
+namespace sluice::config {
+namespace {
+
+// The parts of a file that a case is not about.
+constexpr std::string_view kUpstreams = "upstreams: [ { name: pg, endpoints: [ 127.0.0.1:9100 ] } ]\n";
+constexpr std::string_view kListeners = "listeners: [ { name: db, address: 0.0.0.0:5432, tcp: { forward: pg } } ]\n";
+
+std::string errors_of(std::string_view text) {
+  const absl::StatusOr<Config> config = load_text(text, "f");
+  if (config.ok()) return "";
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(config.status().message());
+}
+
+struct Bad {
+  std::string text;
+  std::vector<std::string> errors;
+};
+
+void expect_errors(const std::vector<Bad>& cases) {
+  for (const Bad& c : cases) EXPECT_EQ(errors_of(c.text), absl::StrJoin(c.errors, "\n")) << c.text.substr(0, 1000);
+}
+
+std::string repeated(std::string_view text, size_t times) {
+  std::string out;
+  for (size_t i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+// With one listener, whose map holds `fields` from column 16 of line 1.
+std::string with_listener(std::string_view fields) {
+  return absl::StrCat("listeners: [ { ", fields, " } ]\n", kUpstreams);
+}
+
+// With one listener that is right, but for `fields` in its tcp from column 56 of line 1.
+std::string with_tcp(std::string_view fields) {
+  return with_listener(absl::StrCat("name: db, address: 0.0.0.0:5432, tcp: { ", fields, " }"));
+}
+
+// With one upstream, whose map holds `fields` from column 16 of line 2, behind its name and endpoint.
+std::string with_upstream(std::string_view fields) {
+  return absl::StrCat(kListeners, "upstreams: [ { ", fields, " } ]\n");
+}
+
+// With one upstream that is right, but for `fields` from column 58 of line 2.
+std::string with_endpoint_and(std::string_view fields) {
+  return with_upstream(absl::StrCat("name: pg, endpoints: [ 127.0.0.1:9100 ], ", fields));
+}
+
+TEST(Loader, DefaultsAreThoseOfTheStructs) {
+  const absl::StatusOr<Config> config = load_text(absl::StrCat(kListeners, kUpstreams), "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  Config expected;
+  Listener& listener = expected.listeners.emplace_back();
+  listener.name = "db";
+  listener.address = *Address::parse("0.0.0.0:5432");
+  listener.tcp.forward = "pg";
+  Upstream& upstream = expected.upstreams.emplace_back();
+  upstream.name = "pg";
+  upstream.endpoints.push_back({.address = *Address::parse("127.0.0.1:9100")});
+  EXPECT_EQ(*config, expected);
+}
+
+TEST(Loader, ReadsEveryKey) {
+  const absl::StatusOr<Config> loaded = load_text(R"(
+workers: 3
+shutdown_timeout: 1m
+limits: { max_connections: 1000 }
+memory: { worker_budget: 4MiB, ring_entries: 8, rings: plain }
+listeners:
+  - name: edge
+    address: "[::]:443"
+    backlog: 128
+    max_connections: 7
+    max_connections_per_source: 0
+    proxy_protocol: { accept: optional, timeout: 2s, trusted: [ 10.0.0.0/8, "::1" ] }
+    keepalive: { idle: 0, interval: 5s, probes: 2 }
+    nodelay: false
+    tcp:
+      idle_timeout: 5m
+      max_duration: 24h
+      inspect_timeout: 500ms
+      buffer_high: 64KiB
+      buffer_low: 1KiB
+      routes:
+        - match: { sni: [ a.example.com, "*.B.example.com" ], alpn: [ h2 ] }
+          forward: one
+        - forward: two
+upstreams:
+  - name: one
+    protocol: tcp
+    endpoints: [ "unix:@x", { address: localhost:80, weight: 1000 } ]
+    balance: least_connections
+    connect_timeout: 250ms
+    connect_attempts: 9
+    max_fails: 0
+    fail_timeout: 1s
+    max_connections_per_endpoint: 5
+    send_proxy_protocol: v2
+    keepalive: { idle: 10s }
+    nodelay: false
+  - { name: two, endpoints: [ 1.2.3.4:5 ], balance: random }
+)",
+                                                  "f");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const Config& config = *loaded;
+  EXPECT_EQ(config.workers, 3);
+  EXPECT_EQ(config.shutdown_timeout, std::chrono::minutes(1));
+  EXPECT_EQ(config.limits.max_connections, 1000);
+  EXPECT_EQ(config.memory.worker_budget.bytes, 4 * kMiB);
+  EXPECT_EQ(config.memory.ring_entries, 8);
+  EXPECT_EQ(config.memory.rings, Rings::kPlain);
+
+  ASSERT_EQ(config.listeners.size(), 1);
+  const Listener& edge = config.listeners[0];
+  EXPECT_EQ(edge.name, "edge");
+  EXPECT_EQ(edge.address.text(), "[::]:443");
+  EXPECT_EQ(edge.backlog, 128);
+  EXPECT_EQ(edge.max_connections, 7);
+  EXPECT_EQ(edge.max_connections_per_source, 0);
+  EXPECT_EQ(edge.proxy_protocol.accept, ProxyHeaderIn::kOptional);
+  EXPECT_EQ(edge.proxy_protocol.timeout, std::chrono::seconds(2));
+  ASSERT_EQ(edge.proxy_protocol.trusted.size(), 2);
+  EXPECT_EQ(edge.proxy_protocol.trusted[1].text(), "::1/128");
+  EXPECT_EQ(edge.keepalive, (Keepalive{.idle = Duration{0}, .interval = std::chrono::seconds(5), .probes = 2}));
+  EXPECT_FALSE(edge.nodelay);
+  EXPECT_EQ(edge.tcp.idle_timeout, std::chrono::minutes(5));
+  EXPECT_EQ(edge.tcp.max_duration, std::chrono::hours(24));
+  EXPECT_EQ(edge.tcp.inspect_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(edge.tcp.buffer_high.bytes, 64 * kKiB);
+  EXPECT_EQ(edge.tcp.buffer_low.bytes, 1 * kKiB);
+  ASSERT_EQ(edge.tcp.routes.size(), 2);
+  ASSERT_TRUE(edge.tcp.routes[0].match.has_value());
+  EXPECT_EQ(edge.tcp.routes[0].match->sni[1].text(), "*.b.example.com");
+  EXPECT_EQ(edge.tcp.routes[0].match->alpn, std::vector<std::string>{"h2"});
+  EXPECT_EQ(edge.tcp.routes[0].forward, "one");
+  EXPECT_FALSE(edge.tcp.routes[1].match.has_value());
+
+  ASSERT_EQ(config.upstreams.size(), 2);
+  const Upstream& one = config.upstreams[0];
+  ASSERT_EQ(one.endpoints.size(), 2);
+  EXPECT_EQ(one.endpoints[0], (Endpoint{.address = *Address::parse("unix:@x"), .weight = 1}));
+  EXPECT_EQ(one.endpoints[1], (Endpoint{.address = *Address::parse("127.0.0.1:80"), .weight = 1000}));
+  EXPECT_EQ(one.balance, Balance::kLeastConnections);
+  EXPECT_EQ(one.connect_timeout, std::chrono::milliseconds(250));
+  EXPECT_EQ(one.connect_attempts, 9);
+  EXPECT_EQ(one.max_fails, 0);
+  EXPECT_EQ(one.fail_timeout, std::chrono::seconds(1));
+  EXPECT_EQ(one.max_connections_per_endpoint, 5);
+  EXPECT_EQ(one.send_proxy_protocol, ProxyHeaderOut::kV2);
+  EXPECT_EQ(one.keepalive.idle, std::chrono::seconds(10));
+  EXPECT_EQ(one.keepalive.probes, Keepalive{}.probes);
+  EXPECT_FALSE(one.nodelay);
+  EXPECT_EQ(config.upstreams[1].balance, Balance::kRandom);
+}
+
+TEST(Loader, TheLowMarkFollowsTheHighMark) {
+  const absl::StatusOr<Config> config = load_text(with_tcp("forward: pg, buffer_high: 64KiB"), "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->listeners[0].tcp.buffer_low.bytes, 32 * kKiB);
+}
+
+TEST(Loader, ForwardIsARouteWithoutConditions) {
+  const std::vector<TcpRoute> routes = routes_of(Tcp{.forward = "pg"});
+  ASSERT_EQ(routes.size(), 1);
+  EXPECT_EQ(routes[0], (TcpRoute{.match = std::nullopt, .forward = "pg"}));
+  EXPECT_EQ(routes_of(Tcp{.routes = {{.match = TcpMatch{.alpn = {"h2"}}, .forward = "x"}}})[0].forward, "x");
+}
+
+TEST(Loader, Keys) {
+  const std::string rest = absl::StrCat(kListeners, kUpstreams);
+  expect_errors({
+      {with_tcp("forwad: pg"), {"f:1:56: unknown key \"forwad\" in listeners[0].tcp; did you mean \"forward\"?"}},
+      {"wrokers: 1\n" + rest, {"f:1:1: unknown key \"wrokers\" at the top level; did you mean \"workers\"?"}},
+      {"memory: { size: 1 }\n" + rest,
+       {"f:1:11: unknown key \"size\" in memory; the keys here are worker_budget, ring_entries, rings"}},
+      {"workers: 1\n" + rest + "workers: 2\n", {"f:4:1: duplicate key \"workers\": it is already at 1:1"}},
+      {with_listener("nmae: db, adress: 0.0.0.0:1, tpc: { forward: pg }"),
+       {"f:1:16: unknown key \"nmae\" in listeners[0]; did you mean \"name\"?",
+        "f:1:26: unknown key \"adress\" in listeners[0]; did you mean \"address\"?",
+        "f:1:45: unknown key \"tpc\" in listeners[0]; did you mean \"tcp\"?"}},
+      {with_listener("backlog: 1"),
+       {"f:1:14: missing key \"name\" in listeners[0]", "f:1:14: missing key \"address\" in listeners[0]",
+        "f:1:14: missing key \"tcp\" in listeners[0]"}},
+      {with_upstream("name: pg"), {"f:2:14: missing key \"endpoints\" in upstreams[0]"}},
+      {"workers: 1\n", {"f:1:1: missing key \"listeners\" at the top level"}},
+  });
+}
+
+TEST(Loader, KeysThatWillExistAreRefused) {
+  expect_errors({
+      {absl::StrCat("admin: { address: 127.0.0.1:9901 }\n", kListeners, kUpstreams),
+       {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
+      {with_listener("name: db, address: 0.0.0.0:5432, tls: { alpn: [ h2 ] }, tcp: { forward: pg }"),
+       {"f:1:49: `tls` is not available in this version; remove it (`tcp` passes TLS through, routed by SNI)"}},
+      {with_listener("name: db, address: 0.0.0.0:5432, http: { routes: [] }"),
+       {"f:1:49: `http` is not available in this version; remove it (`tcp` forwards connections as they are)"}},
+      {with_endpoint_and("protocol: http1"),
+       {"f:2:67: upstreams[0].protocol: http1 is not available yet; leave the key out to forward TCP"}},
+      {with_endpoint_and("protocol: tpc"),
+       {"f:2:67: upstreams[0].protocol: expected tcp, got \"tpc\"; did you mean \"tcp\"?"}},
+      {with_endpoint_and("balance: least_request"),
+       {"f:2:66: upstreams[0].balance: least_request is for HTTP, which is not available yet; for TCP use "
+        "least_connections"}},
+      {with_endpoint_and("balance: maglev"),
+       {"f:2:66: upstreams[0].balance: maglev is not available yet; use round_robin, least_connections or random"}},
+  });
+}
+
+TEST(Loader, WrongTypes) {
+  const std::string rest = absl::StrCat(kListeners, kUpstreams);
+  expect_errors({
+      {"- 1\n", {"f:1:1: expected a map, got a list"}},
+      {"text\n", {"f:1:1: expected a map, got \"text\""}},
+      {"workers: fast\n" + rest, {"f:1:10: workers: expected auto or a whole number, got \"fast\""}},
+      {"workers: 0\n" + rest, {"f:1:10: workers: must be from 1 to 1024, got \"0\""}},
+      {"workers: [ 1 ]\n" + rest, {"f:1:10: workers: expected `auto` or count, got a list"}},
+      {"workers:\n" + rest, {"f:1:1: workers: expected `auto` or count, got nothing"}},
+      {"limits: 5\n" + rest, {"f:1:9: limits: expected a map, got \"5\""}},
+      {"memory: { worker_budget: 1KiB }\n" + rest,
+       {"f:1:26: memory.worker_budget: must be at least 1MiB, got \"1KiB\""}},
+      {"memory: { ring_entries: 48 }\n" + rest,
+       {"f:1:25: memory.ring_entries: must be a power of two, got 48; the next is 64"}},
+      {absl::StrCat("listeners: []\n", kUpstreams),
+       {"f:1:12: listeners: expected at least one item, got an empty list"}},
+      {absl::StrCat("listeners: { name: a }\n", kUpstreams), {"f:1:12: listeners: expected a list, got a map"}},
+      {absl::StrCat("listeners: [ null ]\n", kUpstreams), {"f:1:14: listeners[0]: expected a map, got nothing"}},
+      {with_listener("name: db, address: 0.0.0.0:1, nodelay: yes, keepalive: { idle: 1500ms }, tcp: { forward: pg }"),
+       {"f:1:55: listeners[0].nodelay: expected true or false, got \"yes\"",
+        "f:1:79: listeners[0].keepalive.idle: must be a multiple of 1s, got \"1500ms\""}},
+      {with_tcp("forward: pg, idle_timeout: 5"),
+       {"f:1:83: listeners[0].tcp.idle_timeout: expected a duration such as 250ms, 5s, 1m or 2h, got \"5\"; add its "
+        "unit, "
+        "as in 5s"}},
+      {with_tcp("forward: pg, inspect_timeout: 0"),
+       {"f:1:86: listeners[0].tcp.inspect_timeout: must not be 0, got \"0\""}},
+      {with_upstream("name: pg, endpoints: 1.2.3.4:5"),
+       {"f:2:37: upstreams[0].endpoints: expected a list, got \"1.2.3.4:5\"; write [ ... ] around it"}},
+      {with_upstream("name: pg, endpoints: [ { address: 1.2.3.4:5, weight: 1001 } ]"),
+       {"f:2:69: upstreams[0].endpoints[0].weight: must be from 1 to 1000, got \"1001\""}},
+      {with_upstream("name: pg, endpoints: [ [] ]"), {"f:2:39: upstreams[0].endpoints[0]: expected a map, got a list"}},
+  });
+}
+
+TEST(Loader, NamesAndReferences) {
+  const std::string two_upstreams =
+      "upstreams:\n  - { name: pg, endpoints: [ 1.2.3.4:5 ] }\n  - { name: pg, endpoints: [ 1.2.3.4:6 ] }\n";
+  expect_errors({
+      {with_tcp("forward: gp"),
+       {"f:1:65: listeners[0].tcp.forward: there is no upstream \"gp\"; did you mean \"pg\"?"}},
+      {with_tcp("forward: mysql"),
+       {"f:1:65: listeners[0].tcp.forward: there is no upstream \"mysql\"; add it under `upstreams`"}},
+      {std::string(kListeners),
+       {"f:1:65: listeners[0].tcp.forward: there is no upstream \"pg\"; add it under `upstreams`"}},
+      {absl::StrCat(kListeners, two_upstreams),
+       {"f:4:13: upstreams[1].name: \"pg\" is already the name of upstreams[0] (3:5); names must be unique"}},
+      {with_listener("name: a b, address: 0.0.0.0:1, tcp: { forward: pg }"),
+       {"f:1:22: listeners[0].name: expected a name of 1 to 64 letters, digits, `_`, `-` and `.`, got \"a b\""}},
+      // An upstream whose name cannot be told may be the one that is meant: one finding, not two.
+      {absl::StrCat(kListeners, "upstreams: [ { nam: pg, endpoints: [ 1.2.3.4:5 ] } ]\n"),
+       {"f:2:16: unknown key \"nam\" in upstreams[0]; did you mean \"name\"?"}},
+  });
+}
+
+TEST(Loader, Addresses) {
+  expect_errors({
+      {absl::StrCat("listeners:\n  - { name: a, address: 0.0.0.0:80, tcp: { forward: pg } }\n"
+                    "  - { name: b, address: 0.0.0.0:80, tcp: { forward: pg } }\n",
+                    kUpstreams),
+       {"f:3:25: listeners[1].address: 0.0.0.0:80 is already the address of listeners[0] (2:5)"}},
+      {with_upstream("name: pg, endpoints: [ 1.2.3.4:0, db:5432, 1.2.3.4:5, { address: 1.2.3.4:5 } ]"),
+       {"f:2:39: upstreams[0].endpoints[0]: expected a port from 1 to 65535, got \"1.2.3.4:0\"",
+        "f:2:50: upstreams[0].endpoints[1]: expected an address such as 127.0.0.1:8080, \"[::1]:8080\" or "
+        "unix:/run/app.sock, got \"db:5432\"; host names are not resolved yet, use an IP address",
+        "f:2:70: upstreams[0].endpoints[3]: 1.2.3.4:5 is already upstreams[0].endpoints[2] (2:59); for a larger share "
+        "give it a `weight`"}},
+      {with_listener("name: a, address: 0.0.0.0:1, proxy_protocol: { accept: optional }, tcp: { forward: pg }"),
+       {"f:1:71: listeners[0].proxy_protocol.accept: `optional` lets every client choose the address it seems to come "
+        "from: list the proxies in front under `trusted`, or use `required`"}},
+  });
+  EXPECT_EQ(errors_of(absl::StrCat("listeners:\n  - { name: a, address: 0.0.0.0:0, tcp: { forward: pg } }\n"
+                                   "  - { name: b, address: 0.0.0.0:0, tcp: { forward: pg } }\n",
+                                   kUpstreams)),
+            "");
+  EXPECT_EQ(
+      errors_of(with_listener("name: a, address: unix:/a, proxy_protocol: { accept: optional }, tcp: { forward: pg }")),
+      "");
+}
+
+TEST(Loader, Routes) {
+  expect_errors({
+      {with_tcp("idle_timeout: 1s"), {"f:1:54: listeners[0].tcp: expected `forward: NAME` or `routes: [ ... ]`"}},
+      {with_tcp("forward: pg, routes: [ { forward: pg } ]"),
+       {"f:1:54: listeners[0].tcp: `forward` and `routes` exclude each other: make it the last of the routes, without "
+        "`match`"}},
+      {with_tcp("routes: []"), {"f:1:64: listeners[0].tcp.routes: expected at least one item, got an empty list"}},
+      {with_tcp("routes: [ { forward: pg }, { match: { alpn: [ h2 ] }, forward: pg } ]"),
+       {"f:1:66: listeners[0].tcp.routes[0]: a route without `match` takes every connection: it must be the last one"}},
+      {with_tcp("routes: [ { match: {}, forward: pg } ]"),
+       {"f:1:75: listeners[0].tcp.routes[0].match: expected `sni` or `alpn`; for a route that takes everything leave "
+        "`match` out"}},
+      {with_tcp("routes: [ { match: { sni: [ \"a.*.com\" ], alpn: [ \"h 2\" ] }, forward: pg } ]"),
+       {"f:1:84: listeners[0].tcp.routes[0].match.sni[0]: expected a server name such as a.example.com or "
+        "\"*.example.com\", got \"a.*.com\"",
+        "f:1:105: listeners[0].tcp.routes[0].match.alpn[0]: expected an ALPN protocol such as h2 or http/1.1, got "
+        "\"h 2\""}},
+      {with_tcp("forward: pg, buffer_high: 8KiB, buffer_low: 8KiB"),
+       {"f:1:100: listeners[0].tcp.buffer_low: must be below buffer_high (8KiB), got 8KiB"}},
+  });
+}
+
+TEST(Loader, YamlItself) {
+  const std::string tabs = "listeners:\n\t- name: a\n";
+  expect_errors({
+      {"", {"f: the file is empty: it needs `listeners` and `upstreams`"}},
+      {"# nothing\n", {"f: the file is empty: it needs `listeners` and `upstreams`"}},
+      {"listeners: { a: b\n", {"f:2:1: YAML syntax: end of map flow not found"}},
+      {"a: b: c\n", {"f:1:5: YAML syntax: illegal map value"}},
+      {tabs, {"f:2:2: YAML syntax: illegal block entry; indent with spaces, YAML takes no tabs"}},
+      {"address: [::1]:80\n",
+       {"f:1:15: YAML syntax: end of map not found; an IPv6 address needs quotes, as in \"[::1]:8080\""}},
+      {"sni: [ *.example.com ]\n",
+       {"f:1:8: YAML syntax: the referenced anchor is not defined; a value that begins with * or & needs quotes, as in "
+        "\"*.example.com\""}},
+      {"a: &x 1\nb: *x\n", {"f:2:4: aliases (*name) are not supported: write the value out"}},
+      {"workers: !!int 3\n", {"f:1:10: tags are not supported: remove \"tag:yaml.org,2002:int\""}},
+      {"workers: 1\n---\nworkers: 2\n", {"f:3:1: a second YAML document begins here: a configuration is one"}},
+      {"? [ a ]\n: b\n", {"f:1:3: a key must be a plain word"}},
+      {std::string(17, '[') + std::string(17, ']'), {"f:1:17: nested more than 16 deep"}},
+      {repeated("- ", 100000), {"f:1:33: nested more than 16 deep"}},
+      {std::string("a: \0\n", 5), {"f:1:4: control character 0x00: the file must be UTF-8 text"}},
+      {"a: 1\nb: \x04\n", {"f:2:4: control character 0x04: the file must be UTF-8 text"}},
+      {std::string(kMaxYamlBytes + 1, ' '), {"f: the file is larger than 4 MiB"}},
+  });
+}
+
+TEST(Loader, ManyFindingsAreCut) {
+  std::string text(absl::StrCat(kListeners, kUpstreams));
+  for (int i = 0; i < 150; ++i) absl::StrAppend(&text, "unknown", i, ": 1\n");
+  const std::string errors = errors_of(text);
+  EXPECT_TRUE(errors.ends_with("\nf: and 50 more")) << errors;
+}
+
+TEST(Loader, ReadsFiles) {
+  const std::string path = testing::TempDir() + "sluice_loader_test.yaml";
+  std::ofstream(path) << kListeners << kUpstreams;
+  EXPECT_EQ(load_file(path)->listeners[0].name, "db");
+  std::ofstream(path) << "workers: 1\n";
+  EXPECT_EQ(load_file(path).status().message(), path + ":1:1: missing key \"listeners\" at the top level");
+  unlink(path.c_str());
+  EXPECT_EQ(load_file(path).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(load_file(path).status().message(), "cannot open " + path + ": No such file or directory");
+  EXPECT_EQ(load_file("/").status().message(), "cannot read /: Is a directory");
+}
+
+}  // namespace
+}  // namespace sluice::config
