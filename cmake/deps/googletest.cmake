@@ -1,6 +1,7 @@
 # Gives GTest::gtest_main and GTest::gmock.
 sluice_use_system(googletest use_system)
-if(use_system)
+find_library(GMOCK_LIBRARY gmock) # Debian has it in a package of its own.
+if(use_system AND GMOCK_LIBRARY)
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
   find_package(GTest 1.12 CONFIG QUIET)
   unset(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL)

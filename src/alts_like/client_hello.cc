@@ -337,9 +337,7 @@ HelloStatus parse_message(MessageReader& reader, ClientHello& hello) {
 
 }  // namespace
 
-bool AlpnList::contains(std::string_view protocol) const {
-  return std::find(begin(), end(), protocol) != end();
-}
+bool AlpnList::contains(std::string_view protocol) const { return std::find(begin(), end(), protocol) != end(); }
 
 char* AlpnList::add(uint8_t name_bytes) {
   if (size_ + size_t{1} + name_bytes > bytes_.size()) return nullptr;

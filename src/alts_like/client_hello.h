@@ -13,7 +13,7 @@ namespace sluice {
 
 /// Bound on a ClientHello with the headers of its records. Ours, not the protocol's (whose bound is 16 MiB): a
 /// post-quantum hello has 1.4 to 1.9 KiB, and a connection that was not routed yet should not pin more than one record.
-inline constexpr size_t kMaxClientHelloBytes = 16 * 1024;
+inline constexpr size_t kMaxClientHelloBytes = size_t{16} * 1024;
 
 /// Longest host name, without a dot at its end (RFC 1035 section 2.3.4).
 inline constexpr size_t kMaxServerNameBytes = 253;

@@ -211,6 +211,7 @@ Buffer Buffer::split_front(size_t count) {
   while (front.size_ < count) {
     Window& first = at(0);
     const size_t wanted = count - front.size_;
+    if (chunk_unique(first.chunk)) first.exclusive = 1;  // So that a cut leaves both sides as writable as it was.
     chunk_ref(first.chunk);
     const uint32_t taken = static_cast<uint32_t>(std::min<size_t>(wanted, first.size));
     front.append_window({first.chunk, first.offset, taken, static_cast<bool>(first.exclusive)});
@@ -269,7 +270,7 @@ size_t Buffer::fill_iovecs(std::span<iovec> to) const {
 }
 
 size_t Buffer::pinned_bytes() const {
-  size_t pinned = 0;
+  size_t pinned = spilled_ ? chunk_capacity(*ring_.chunk) : 0;
   for (uint32_t i = 0; i < count_; ++i) {
     const Window& w = at(i);
     const size_t holders = w.chunk->refs.load(std::memory_order_relaxed);

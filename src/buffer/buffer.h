@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "buffer/lease.h"
 #include "buffer/view.h"
@@ -36,12 +37,20 @@ class Buffer {
 
   /// Takes a window to the end or the front. Empty windows are dropped. A window that continues its neighbour in the
   /// same chunk becomes one with it.
-  void append(Lease&& lease) { append_window({lease.chunk_.release(), lease.offset_, lease.size_, true}); }
-  void append(View&& view) { append_window({view.chunk_.release(), view.offset_, view.size_, false}); }
+  void append(Lease&& lease) {
+    append_window({lease.chunk_.release(), lease.offset_, std::exchange(lease.size_, 0), true});
+  }
+  void append(View&& view) {
+    append_window({view.chunk_.release(), view.offset_, std::exchange(view.size_, 0), false});
+  }
   /// Takes all of `other`'s windows; it is empty afterwards. O(1) when this is empty.
   void append(Buffer&& other);
-  void prepend(Lease&& lease) { prepend_window({lease.chunk_.release(), lease.offset_, lease.size_, true}); }
-  void prepend(View&& view) { prepend_window({view.chunk_.release(), view.offset_, view.size_, false}); }
+  void prepend(Lease&& lease) {
+    prepend_window({lease.chunk_.release(), lease.offset_, std::exchange(lease.size_, 0), true});
+  }
+  void prepend(View&& view) {
+    prepend_window({view.chunk_.release(), view.offset_, std::exchange(view.size_, 0), false});
+  }
 
   /// Copies `bytes` to the end: into the tailroom of the last window when that is ours alone, then into fresh chunks of
   /// `pool`. All or nothing: false, and nothing appended, when the pool's budget is met.
@@ -69,7 +78,8 @@ class Buffer {
   /// Describes the first windows, at most `to.size()` of them, for sendmsg or an AEAD; returns how many were filled.
   size_t fill_iovecs(std::span<iovec> to) const;
 
-  /// Capacity of the chunks that this buffer keeps from being reused; a chunk held by several holders is shared out.
+  /// Capacity of the chunks that this buffer keeps from being reused, its ring included; a chunk held by several
+  /// holders is shared out.
   size_t pinned_bytes() const;
   /// Moves the bytes into one chunk of the smallest tier that holds them, if that frees at least half of what they pin;
   /// what a connection does with leftovers before it waits. True if it copied.

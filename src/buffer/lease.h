@@ -11,11 +11,13 @@
 
 namespace sluice {
 
-/// A writable window onto a chunk. Its bytes belong to it alone, even when other windows share the chunk: exclusivity is
-/// per byte range, the chunk's reference count is lifetime only. Move-only, and it cannot be cloned: `freeze` it first.
+/// A writable window onto a chunk. Its bytes belong to it alone, even when other windows share the chunk: exclusivity
+/// is per byte range, the chunk's reference count is lifetime only. Move-only, and it cannot be cloned: `freeze` it
+/// first.
 ///
 ///     Lease lease = Lease::allocate(pool, 1500);
-///     if (lease) lease.append({packet, length});
+///     if (!lease) return wait_for_memory();
+///     lease.grow_back(read(fd, lease.data(), lease.tailroom()));
 ///     buffer.append(std::move(lease));
 class Lease {
  public:
@@ -25,8 +27,8 @@ class Lease {
       : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
     SLUICE_DCHECK(size == 0 || offset + size <= chunk_.capacity());
   }
-  /// An empty lease at the start of a fresh chunk with at least `bytes` of tailroom after `headroom`; false in a boolean
-  /// context when the pool's budget is met.
+  /// An empty lease at the start of a fresh chunk with at least `bytes` of tailroom after `headroom`; false in a
+  /// boolean context when the pool's budget is met.
   static Lease allocate(ChunkPool& pool, size_t bytes, size_t headroom = 0) {
     return Lease(ChunkRef::take(pool.get(bytes + headroom)), headroom, 0);
   }

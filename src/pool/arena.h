@@ -6,16 +6,16 @@
 
 namespace sluice {
 
-/// One reserved range of addresses, handed out in slabs of equal size. Pages cost memory only once touched; a slab given
-/// back returns its pages to the system at once but keeps its addresses. Slabs are reused last in, first out.
-/// Not thread-safe: each pool owns one.
+/// One reserved range of addresses, handed out in slabs of equal size. Pages cost memory only once touched; a slab
+/// given back returns its pages to the system at once but keeps its addresses. Slabs are reused last in, first out. Not
+/// thread-safe: each pool owns one.
 class Arena {
  public:
   static constexpr size_t kSlabBytes = 256 * 1024;
   static constexpr uint16_t kNoSlab = 0xffff;
 
   struct Options {
-    size_t reserve_bytes;     ///< Upper bound of what can ever be handed out; rounded up to whole slabs, at most 65,534.
+    size_t reserve_bytes;  ///< Upper bound of what can ever be handed out; rounded up to whole slabs, at most 65,534.
     bool huge_pages = false;  ///< MADV_HUGEPAGE. Off: on a cycled 32 MiB arena it cost 20x in p99 (docs/decisions).
   };
 

@@ -1,5 +1,8 @@
 #include "pool/chunk_pool.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -11,7 +14,10 @@ namespace sluice {
 namespace {
 
 // Chunks of a page or more give their pages back one by one; smaller ones only with their whole slab.
-constexpr size_t kPageBytes = 4096;
+const size_t kPageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+
+// More than an arena can have, and far from where sums of sizes overflow.
+constexpr size_t kMaxBudgetBytes = Arena::kNoSlab * Arena::kSlabBytes;
 
 uint32_t chunks_per_slab(int tier) { return static_cast<uint32_t>(Arena::kSlabBytes / tier_bytes(tier)); }
 
@@ -44,7 +50,7 @@ Chunk* heap_chunk(size_t bytes) {
 // until they age. One slab per tier comes on top, so that a tiny budget still serves every tier.
 ChunkPool::ChunkPool(Options options)
     : budget_bytes_(options.budget_bytes),
-      arena_({.reserve_bytes = 2 * options.budget_bytes + 2 * kTierCount * Arena::kSlabBytes,
+      arena_({.reserve_bytes = 2 * std::min(options.budget_bytes, kMaxBudgetBytes) + 2 * kTierCount * Arena::kSlabBytes,
               .huge_pages = options.huge_pages}) {}
 
 ChunkPool::~ChunkPool() {
@@ -57,6 +63,9 @@ ChunkPool::~ChunkPool() {
   std::fputc('\n', stderr);
   arena_.abandon();
   for (Slab& slab : slabs_) {
+    if (!slab.headers) continue;
+    // A reference that is never dropped: with the pool gone, no chunk may set out for it.
+    for (uint32_t i = 0; i < slab.carved; ++i) chunk_ref(&slab.headers[i]);
     // The holders still use the headers; the leak checker of the sanitizers reports the block once more.
     [[maybe_unused]] Chunk* left = slab.headers.release();
   }
@@ -65,11 +74,9 @@ ChunkPool::~ChunkPool() {
 Chunk* ChunkPool::get_slow(int tier) {
   Tier& t = tiers_[static_cast<size_t>(tier)];
   take_inbox();
-  if (out_bytes_ + tier_bytes(tier) > budget_bytes_) {
-    ++refused_;
-    return nullptr;
-  }
-  return get_any(t, tier);
+  Chunk* chunk = out_bytes_ + tier_bytes(tier) > budget_bytes_ ? nullptr : get_any(t, tier);
+  if (chunk == nullptr) ++refused_;
+  return chunk;
 }
 
 Chunk* ChunkPool::get_metadata(size_t bytes) {
@@ -83,29 +90,33 @@ Chunk* ChunkPool::get_metadata(size_t bytes) {
 }
 
 Chunk* ChunkPool::get_any(Tier& t, int tier) {
-  if (t.free.empty() && !carve(t, tier)) {
-    ++refused_;
-    return nullptr;
-  }
+  if (t.free.empty() && !carve(t, tier)) return nullptr;
   return hand_out(t, tier);
+}
+
+uint16_t ChunkPool::take_slab() {
+  if (retired_.empty()) return arena_.take();
+  const uint16_t slab = retired_.back();
+  retired_.pop_back();
+  return slab;
 }
 
 // Cuts one chunk off the tier's current slab and puts it on the free list. Chunks are cut only when needed, so that the
 // headers and pages of a mostly unused slab stay untouched.
 bool ChunkPool::carve(Tier& t, int tier) {
   if (t.carving == Arena::kNoSlab) {
-    uint16_t slab = arena_.take();
-    if (slab == Arena::kNoSlab && reclaim()) slab = arena_.take();
+    uint16_t slab = take_slab();
+    if (slab == Arena::kNoSlab && reclaim()) slab = take_slab();
     if (slab == Arena::kNoSlab) return false;
     if (slab >= slabs_.size()) slabs_.resize(slab + size_t{1});
     Slab& s = slabs_[slab];
-    s.headers.reset(new Chunk[chunks_per_slab(tier)]);
+    s.headers.reset(static_cast<Chunk*>(::operator new(chunks_per_slab(tier) * sizeof(Chunk))));
     s.carved = 0;
     s.tier = static_cast<uint8_t>(tier);
     t.carving = slab;
   }
   Slab& s = slabs_[t.carving];
-  Chunk* chunk = &s.headers[s.carved];
+  Chunk* chunk = new (&s.headers[s.carved]) Chunk;
   chunk->data = arena_.slab_data(t.carving) + s.carved * tier_bytes(tier);
   chunk->home = this;
   chunk->tier = static_cast<uint8_t>(tier);
@@ -149,61 +160,62 @@ bool ChunkPool::trim(size_t max_bytes) {
     const size_t bytes = tier_bytes(tier);
     while (Chunk* chunk = t.free.next_to_discard()) {
       ++t.newly_discarded;
-      if (bytes < kPageBytes) continue;
-      Arena::discard(chunk->data, bytes);
-      discarded_bytes_ += bytes;
+      if (bytes >= kPageBytes) {
+        Arena::discard(chunk->data, bytes);
+        discarded_bytes_ += bytes;
+      }
       if ((done += bytes) >= max_bytes) return true;
     }
     if (t.newly_discarded == 0) continue;
     t.newly_discarded = 0;
-    retire_slabs(t, t.free.old_count());
+    retire_slabs(tier, t.free.old_count());
+  }
+  while (!retired_.empty()) {
+    if (done >= max_bytes) return true;
+    const Slab& s = slabs_[retired_.back()];
+    if (tier_bytes(s.tier) < kPageBytes) discarded_bytes_ += s.carved * tier_bytes(s.tier);
+    arena_.give_back(retired_.back());
+    retired_.pop_back();
+    done += Arena::kSlabBytes;
   }
   return false;
 }
 
-// Gives back the slabs of which every chunk ever cut lies among the first `among` chunks of the free list.
-size_t ChunkPool::retire_slabs(Tier& t, size_t among) {
-  for (size_t i = 0; i < among; ++i) slabs_[t.free.at(i)->slab].unused = 0;
+// Retires the slabs of which every chunk ever cut lies among the first `among` chunks of the free list; true if any.
+bool ChunkPool::retire_slabs(int tier, size_t among) {
+  Tier& t = tiers_[static_cast<size_t>(tier)];
+  for (Slab& s : slabs_) s.unused = 0;
   bool found = false;
   for (size_t i = 0; i < among; ++i) {
     Slab& s = slabs_[t.free.at(i)->slab];
     found |= ++s.unused == s.carved;
   }
-  if (!found) return 0;
-  const auto unused = [&](const Chunk* chunk) {
+  if (!found) return false;
+  const auto unused = [this](const Chunk* chunk) {
     const Slab& s = slabs_[chunk->slab];
     return s.unused == s.carved;
   };
-  std::vector<uint16_t> retired;
-  for (size_t i = 0; i < among; ++i) {
-    Slab& s = slabs_[t.free.at(i)->slab];
-    if (s.unused != s.carved) continue;
-    if (retired.empty() || retired.back() != t.free.at(i)->slab) retired.push_back(t.free.at(i)->slab);
-  }
   t.free.remove_if(unused);
-  size_t count = 0;
-  for (uint16_t slab : retired) {
+  for (size_t slab = 0; slab < slabs_.size(); ++slab) {
     Slab& s = slabs_[slab];
-    if (s.carved == 0) continue;  // Seen already: the list interleaves slabs.
-    discarded_bytes_ += s.carved * tier_bytes(s.tier);
-    if (t.carving == slab) t.carving = Arena::kNoSlab;
+    if (!s.headers || s.unused != s.carved) continue;
     s.headers.reset();
-    s.carved = 0;
-    s.unused = 0;
-    arena_.give_back(slab);
-    ++count;
+    if (t.carving == slab) t.carving = Arena::kNoSlab;
+    retired_.push_back(static_cast<uint16_t>(slab));
   }
-  return count;
+  return true;
 }
 
 // The arena is used up while the budget is not: other tiers' free lists hold the rest. Takes their unused slabs back
 // without waiting for them to age.
 bool ChunkPool::reclaim() {
   if (reclaim_failed_) return false;
-  size_t count = 0;
-  for (Tier& t : tiers_) count += retire_slabs(t, t.free.size());
-  reclaim_failed_ = count == 0;
-  return count > 0;
+  bool found = false;
+  for (int tier = 0; tier < kTierCount; ++tier) {
+    found |= retire_slabs(tier, tiers_[static_cast<size_t>(tier)].free.size());
+  }
+  reclaim_failed_ = !found;
+  return found;
 }
 
 ChunkPool::Stats ChunkPool::stats() const {

@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "pool/arena.h"
+#include "pool/check.h"
 #include "pool/chunk.h"
 #include "pool/free_stack.h"
 #include "pool/poison.h"
@@ -42,26 +45,31 @@ class ChunkPool {
     size_t out_bytes = 0;
     size_t out_bytes_peak = 0;
     size_t budget_bytes = 0;
-    size_t mapped_bytes = 0;      ///< Slabs taken from the arena; an upper bound of the resident memory.
-    uint64_t refused = 0;         ///< get() calls that met the budget.
-    uint64_t came_home = 0;       ///< Chunks that were released on another thread.
-    uint64_t discarded_bytes = 0; ///< Given back to the system because unused for two ageing periods.
+    size_t mapped_bytes = 0;       ///< Slabs taken from the arena; an upper bound of the resident memory.
+    uint64_t refused = 0;          ///< get() calls that met the budget.
+    uint64_t came_home = 0;        ///< Chunks that were released on another thread.
+    uint64_t discarded_bytes = 0;  ///< Given back to the system because unused for two ageing periods.
   };
 
   explicit ChunkPool(Options options);
   /// Takes the inbox, then reports chunks that did not come home to stderr. Their memory is left mapped, since somebody
-  /// still points into it; `leaked()` beforehand tells how many there are.
+  /// still points into it, and they never come home any more; `leaked()` beforehand tells how many there are.
+  /// Precondition: no other thread is just releasing one of its chunks.
   ~ChunkPool();
   ChunkPool(const ChunkPool&) = delete;
   ChunkPool& operator=(const ChunkPool&) = delete;
 
   /// A chunk of at least `bytes` with reference count 1, its contents unspecified, or null when the budget is met.
   /// Precondition: bytes <= kMaxChunkBytes.
-  Chunk* get(size_t bytes) { return get_tier(tier_for(bytes)); }
+  Chunk* get(size_t bytes) {
+    SLUICE_CHECK(bytes <= kMaxChunkBytes);
+    return get_tier(tier_for(bytes));
+  }
 
   Chunk* get_tier(int tier) {
     Tier& t = tiers_[static_cast<size_t>(tier)];
-    if (t.free.empty() || out_bytes_ + tier_bytes(tier) > budget_bytes_) [[unlikely]] return get_slow(tier);
+    if (t.free.empty() || out_bytes_ + tier_bytes(tier) > budget_bytes_) [[unlikely]]
+      return get_slow(tier);
     return hand_out(t, tier);
   }
 
@@ -71,13 +79,15 @@ class ChunkPool {
 
   /// Brings home what was released on other threads. Home thread only.
   void take_inbox() {
-    if (inbox_.load(std::memory_order_relaxed) != nullptr) [[unlikely]] take_inbox_slow();
+    // Sequential consistency: after wake_on_return(true) it must not look before the flag can be seen (post_to_inbox).
+    if (inbox_.load(std::memory_order_seq_cst) != nullptr) [[unlikely]]
+      take_inbox_slow();
   }
 
   /// Ends an ageing period; call it from a timer. What was not used for two periods may then be trimmed.
   void age();
-  /// Returns up to about `max_bytes` of old memory to the system. True if there is more: call again later, so that a
-  /// large pool does not stall its worker.
+  /// Returns up to about `max_bytes` of old memory to the system. True if there may be more: call again later, so that
+  /// a large pool does not stall its worker.
   bool trim(size_t max_bytes);
 
   /// Bytes that can still be handed out.
@@ -119,8 +129,11 @@ class ChunkPool {
     uint16_t carving = Arena::kNoSlab;  // The slab that new chunks are cut from.
     uint32_t newly_discarded = 0;       // Since the last search for wholly unused slabs.
   };
+  struct FreeHeaders {
+    void operator()(Chunk* headers) const { ::operator delete(headers); }
+  };
   struct Slab {
-    std::unique_ptr<Chunk[]> headers;
+    std::unique_ptr<Chunk[], FreeHeaders> headers;  // Begun one by one, as chunks are cut.
     uint32_t carved = 0;
     uint32_t unused = 0;  // Scratch of retire_slabs.
     uint8_t tier = 0;
@@ -152,7 +165,8 @@ class ChunkPool {
   bool carve(Tier& t, int tier);
   void post_to_inbox(Chunk* chunk);
   void take_inbox_slow();
-  size_t retire_slabs(Tier& t, size_t among);
+  uint16_t take_slab();
+  bool retire_slabs(int tier, size_t among);
   bool reclaim();
 
   static inline constinit thread_local ChunkPool* current_ = nullptr;
@@ -167,6 +181,7 @@ class ChunkPool {
   bool reclaim_failed_ = false;  // Until the next ageing: a search for free slabs is not worth repeating per chunk.
   Arena arena_;
   std::vector<Slab> slabs_;
+  std::vector<uint16_t> retired_;  // Slabs without chunks, whose pages were not yet given back.
 
   // Other threads write here; its own cache line keeps them off the fields above.
   alignas(64) std::atomic<Chunk*> inbox_{nullptr};
@@ -183,8 +198,7 @@ class ChunkRef {
   static ChunkRef take(Chunk* chunk) { return ChunkRef(chunk); }
   ChunkRef(ChunkRef&& other) noexcept : chunk_(other.release()) {}
   ChunkRef& operator=(ChunkRef&& other) noexcept {
-    ChunkRef old(chunk_);
-    chunk_ = other.release();
+    ChunkRef old(std::exchange(chunk_, other.release()));
     return *this;
   }
   ~ChunkRef() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -9,8 +10,9 @@
 
 namespace sluice {
 
-/// Free chunks of one tier, last in first out, so that the warmest is reused first. It also knows which chunks lay unused
-/// at the bottom for two ageing periods: sync.Pool's victim cache, with a timer in the place of the garbage collector.
+/// Free chunks of one tier, last in first out, so that the warmest is reused first. It also knows which chunks lay
+/// unused at the bottom for two ageing periods: sync.Pool's victim cache, with a timer in the place of the garbage
+/// collector.
 ///
 ///     bottom  [ discarded | old enough to discard | unused this period | in motion ]  top
 ///             0        discarded_              old_                low_water_      size
@@ -58,18 +60,18 @@ class FreeStack {
   /// Removes each chunk for which `gone(chunk)` holds, keeping the order of the others.
   template <typename Predicate>
   void remove_if(Predicate gone) {
+    const std::array<size_t*, 4> marks{&discarded_, &old_, &victims_, &low_water_};
+    std::array<size_t, 4> removed{};  // Below each mark.
     size_t kept = 0;
-    const auto below = [&](size_t mark) {  // How many of the first `mark` chunks are kept.
-      return static_cast<size_t>(std::count_if(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(mark),
-                                               [&](Chunk* chunk) { return !gone(chunk); }));
-    };
-    const size_t discarded = below(std::min(discarded_, low_water_)), old = below(old_count());
-    const size_t victims = below(std::min(victims_, low_water_)), low_water = below(low_water_);
-    for (Chunk* chunk : chunks_) {
-      if (!gone(chunk)) chunks_[kept++] = chunk;
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      if (!gone(chunks_[i])) {
+        chunks_[kept++] = chunks_[i];
+        continue;
+      }
+      for (size_t m = 0; m < marks.size(); ++m) removed[m] += i < std::min(*marks[m], low_water_);
     }
     chunks_.resize(kept);
-    discarded_ = discarded, old_ = old, victims_ = victims, low_water_ = low_water;
+    for (size_t m = 0; m < marks.size(); ++m) *marks[m] = std::min(*marks[m], low_water_) - removed[m];
   }
 
  private:

@@ -171,7 +171,7 @@ TEST(ClientHelloTest, PoolChunksAndSmallWindowsAreTheSame) {
   ChunkPool::Use use(&pool);
   for (const HelloCapture& capture : hello_captures()) {
     const std::string bytes = from_hex(capture.hex);
-    for (const size_t window_bytes : {1, 2, 3, 7, 64, 500}) {
+    for (const size_t window_bytes : {1u, 2u, 3u, 7u, 64u, 500u}) {
       const Buffer buffer = test::buffer_of(pool, bytes, splits_every(window_bytes, bytes.size()));
       ClientHello hello;
       EXPECT_EQ(parse_client_hello(buffer, hello).status, HelloStatus::kComplete);
@@ -195,7 +195,7 @@ TEST(ClientHelloTest, EachTruncationNeedsMore) {
 TEST(ClientHelloTest, RecordBordersDoNotMatter) {
   for (const HelloCapture& capture : hello_captures()) {
     const std::string whole = message_of(from_hex(capture.hex));
-    for (const size_t record_bytes : {1, 2, 3, 4, 5, 6, 41, 100, 512, 16384}) {
+    for (const size_t record_bytes : {1u, 2u, 3u, 4u, 5u, 6u, 41u, 100u, 512u, 16384u}) {
       const std::string bytes = records(whole, record_bytes);
       EXPECT_EQ(parse(bytes).text, expected_of(capture, bytes.size())) << capture.name << " by " << record_bytes;
       EXPECT_EQ(parse(bytes, splits_every(1, bytes.size())).text, expected_of(capture, bytes.size()));

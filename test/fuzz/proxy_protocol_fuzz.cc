@@ -49,9 +49,9 @@ void check_contents(const ProxyHeader& header, size_t header_bytes) {
   }
 }
 
-// Writing the addresses that were read and reading them again gives the same ones.
+// Writing the addresses that were read and reading them again gives the same ones; Unix addresses are left out.
 void check_round_trip(const ProxyHeader& header) {
-  std::array<std::byte, kMaxWrittenProxyV2Bytes> to;
+  std::array<std::byte, kMaxWrittenProxyBytes> to;
   const PeerAddress source4 = header.source.unmapped(), destination4 = header.destination.unmapped();
   const bool both4 = source4.family() == AF_INET && destination4.family() == AF_INET;
   const PeerAddress& source = both4 ? source4 : header.source;
@@ -63,15 +63,13 @@ void check_round_trip(const ProxyHeader& header) {
     SLUICE_CHECK(result.status == ProxyStatus::kComplete && result.bytes == bytes);
     return again;
   };
-  const ProxyHeader v2 = read_back(write_proxy_v2(to, header.source, header.destination));
-  SLUICE_CHECK(v2.source == source && v2.destination == destination);
-  const ProxyHeader v1 =
-      read_back(write_proxy_v1(std::span(to).first<kMaxProxyV1Bytes>(), header.source, header.destination));
-  if (header.source.family() == AF_UNIX) {
-    SLUICE_CHECK(!v1.source.is_set() && !v1.destination.is_set());
-  } else {
-    SLUICE_CHECK(v1.source == source && v1.destination == destination);
-  }
+  const bool expressed = header.source.family() != AF_UNIX;
+  const auto check = [&](const ProxyHeader& again) {
+    SLUICE_CHECK(again.source == (expressed ? source : PeerAddress()));
+    SLUICE_CHECK(again.destination == (expressed ? destination : PeerAddress()));
+  };
+  check(read_back(write_proxy_v1(to, header.source, header.destination)));
+  check(read_back(write_proxy_v2(to, header.source, header.destination)));
 }
 
 }  // namespace

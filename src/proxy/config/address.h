@@ -53,7 +53,7 @@ class Cidr {
  public:
   Cidr() = default;
 
-  /// Bits beyond the prefix must be zero, so that nobody writes a narrower range than he reads.
+  /// Bits beyond the prefix must be zero, so that a range is never wider than it reads.
   static absl::StatusOr<Cidr> parse(std::string_view text);
 
   /// Whether `address` (AF_INET or AF_INET6) is in the range; false for other families. An IPv4 address that arrives

@@ -39,13 +39,13 @@ class MapReader {
     }
   }
 
-  void unavailable(std::string_view key, std::string_view instead) {
+  void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "") {
     unavailable_.push_back(key);
     for (const Node& written : map_.keys) {
       if (written.text != key) continue;
       report_.error_at(written.mark, path_,
                        absl::StrCat("`", key, "` is not available in this version; remove it (", instead, ")"));
-      has_unavailable_ = true;
+      explained_.push_back(stands_for);
     }
   }
 
@@ -55,9 +55,7 @@ class MapReader {
       if (!contains(known_, key.text) && !contains(unavailable_, key.text)) report_unknown(key);
     }
     for (const std::string_view key : missing_) {
-      // What an unavailable key stands for may be what is missing.
-      const bool explained = has_unavailable_ || contains(guessed_, key);
-      if (!explained) {
+      if (!contains(explained_, key)) {
         report_.error_at(report_.place_of(path_), path_of(key), absl::StrCat("missing key ", in_quotes(key), where()));
       }
       report_.ignore(path_of(key));
@@ -77,7 +75,7 @@ class MapReader {
 
   void report_unknown(const Node& key) {
     const std::optional<std::string_view> guess = report_.is_full() ? std::nullopt : nearest(key.text, known_);
-    if (guess) guessed_.push_back(*guess);
+    if (guess) explained_.push_back(*guess);
     report_.error_at(key.mark, path_,
                      absl::StrCat("unknown key ", in_quotes(key.text), where(),
                                   guess ? absl::StrCat("; did you mean ", in_quotes(*guess), "?")
@@ -90,8 +88,7 @@ class MapReader {
   std::vector<std::string_view> known_;
   std::vector<std::string_view> unavailable_;
   std::vector<std::string_view> missing_;
-  std::vector<std::string_view> guessed_;  // a missing key that was only misspelt is no second finding
-  bool has_unavailable_ = false;
+  std::vector<std::string_view> explained_;  // missing by another finding: only misspelt, or unavailable by that name
 };
 
 bool expect_kind(Node::Kind kind, std::string_view expected, const Node& node, std::string_view path, Report& report) {

@@ -46,7 +46,7 @@ class MapPrinter {
     print(value);
   }
 
-  void unavailable(std::string_view, std::string_view) {}
+  void unavailable(std::string_view, std::string_view, std::string_view = "") {}
 
  private:
   template <class T>

@@ -36,7 +36,7 @@ class KeyLister {
     add(std::move(info), value, rules);
   }
 
-  void unavailable(std::string_view key, std::string_view instead) {
+  void unavailable(std::string_view key, std::string_view instead, std::string_view /*stands_for*/ = "") {
     KeyInfo info;
     info.path = prefix_ + std::string(key);
     info.help = absl::StrCat("Not available in this version (", instead, ").");

@@ -4,9 +4,10 @@
 // such visitors, so that they cannot disagree: a key that is added here is read, printed and documented. A visitor has
 //
 //   template <class T> void field(std::string_view key, T& value, std::string_view help, const Rules& rules = {});
-//   void unavailable(std::string_view key, std::string_view instead);  // known, refused in this version
+//   void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "");
 //
-// where T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either.
+// T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either. The second one
+// is for keys that are known and refused in this version; a file that has one may lack the key that it `stands_for`.
 // What concerns several keys at once (a name that must exist, a mark below another) is in validate.cc.
 #pragma once
 
@@ -99,7 +100,7 @@ void describe(V& v, Listener& l) {
   v.field("nodelay", l.nodelay, "TCP_NODELAY towards clients.");
   v.field("tcp", l.tcp, "Forwards connections as they are.", {.required = true});
   v.unavailable("tls", "`tcp` passes TLS through, routed by SNI");
-  v.unavailable("http", "`tcp` forwards connections as they are");
+  v.unavailable("http", "`tcp` forwards connections as they are", "tcp");
 }
 
 template <class V>

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "buffer/cursor.h"
+#include "pool/check.h"
 
 namespace sluice {
 namespace {
@@ -25,7 +27,12 @@ constexpr uint8_t kV2 = 2;
 enum class Command : uint8_t { kLocal = 0, kProxy = 1 };
 enum class Family : uint8_t { kUnspec = 0, kInet = 1, kInet6 = 2, kUnix = 3 };
 enum class Transport : uint8_t { kUnspec = 0, kStream = 1, kDatagram = 2 };
-enum class Tlv : uint8_t { kAlpn = 0x01, kAuthority = 0x02, kCrc32c = 0x03, kUniqueId = 0x05 };
+
+// Types of TLVs; there are more, and senders may have their own.
+constexpr uint8_t kAlpnTlv = 0x01;
+constexpr uint8_t kAuthorityTlv = 0x02;
+constexpr uint8_t kCrc32cTlv = 0x03;
+constexpr uint8_t kUniqueIdTlv = 0x05;
 
 constexpr size_t kTlvHeaderBytes = 3;
 constexpr size_t kCrcBytes = 4;
@@ -35,9 +42,9 @@ constexpr size_t kMaxUniqueIdBytes = 128;  // Section 2.2.5.
 constexpr size_t address_block_bytes(Family family) {
   switch (family) {
     case Family::kInet:
-      return 2 * (4 + 2);
+      return size_t{2} * (4 + 2);
     case Family::kInet6:
-      return 2 * (16 + 2);
+      return size_t{2} * (16 + 2);
     case Family::kUnix:
       return 2 * PeerAddress::kUnixPathBytes;
     case Family::kUnspec:
@@ -179,26 +186,27 @@ struct Tlvs {
 };
 
 // Notes one TLV. False where it may not be so: the fields that are understood may come once, or readers could differ.
-bool note_tlv(Tlv type, ProxyField field, Tlvs& tlvs) {
+bool note_tlv(uint8_t type, ProxyField field, Tlvs& tlvs) {
   const auto once = [field](std::optional<ProxyField>& slot) { return !std::exchange(slot, field).has_value(); };
   switch (type) {
-    case Tlv::kAlpn:
+    case kAlpnTlv:
       return once(tlvs.alpn);
-    case Tlv::kAuthority:
+    case kAuthorityTlv:
       return once(tlvs.authority);
-    case Tlv::kCrc32c:
+    case kCrc32cTlv:
       return field.size == kCrcBytes && once(tlvs.crc32c);
-    case Tlv::kUniqueId:
+    case kUniqueIdTlv:
       return field.size <= kMaxUniqueIdBytes && once(tlvs.unique_id);
+    default:
+      return true;
   }
-  return true;
 }
 
 bool parse_tlvs(const Buffer& buffer, Cursor& cursor, size_t header_bytes, ProxyHeader& header) {
   Tlvs tlvs;
   while (cursor.position() < header_bytes) {
     if (header_bytes - cursor.position() < kTlvHeaderBytes) return false;
-    const Tlv type{cursor.u8()};
+    const uint8_t type = cursor.u8();
     const uint16_t size = cursor.u16be();
     if (size > header_bytes - cursor.position()) return false;
     if (!note_tlv(type, {static_cast<uint16_t>(cursor.position()), size}, tlvs)) return false;
@@ -247,7 +255,7 @@ ProxyResult parse_v2(const Buffer& buffer, ProxyHeader& header) {
 
 // ---- Writing ----
 
-// Two addresses brought to one family.
+// Two addresses brought to one family: IPv4, IPv6, or none.
 struct Pair {
   Family family;
   PeerAddress source;
@@ -263,7 +271,6 @@ Pair pair_of(const PeerAddress& source, const PeerAddress& destination) {
     if (source4.family() == AF_INET && destination4.family() == AF_INET) return {Family::kInet, source4, destination4};
     return {Family::kInet6, source.mapped(), destination.mapped()};
   }
-  if (source.family() == AF_UNIX && destination.family() == AF_UNIX) return {Family::kUnix, source, destination};
   return {Family::kUnspec, {}, {}};
 }
 
@@ -289,9 +296,6 @@ class Writer {
     u8(static_cast<uint8_t>(value >> 8));
     u8(static_cast<uint8_t>(value & 0xff));
   }
-  void zeros(size_t count) {
-    for (; count > 0; --count) u8(0);
-  }
 
  private:
   std::span<std::byte> to_;
@@ -302,12 +306,6 @@ void write_address_text(Writer& writer, const PeerAddress& address) {
   char name[INET6_ADDRSTRLEN];
   // Cannot fail: the family is known and there is room.
   writer.text(inet_ntop(address.family(), address.address_bytes().data(), name, sizeof(name)));
-}
-
-void write_unix_path(Writer& writer, const PeerAddress& address) {
-  const std::span<const std::byte> path = address.address_bytes();
-  writer.bytes(path);
-  writer.zeros(PeerAddress::kUnixPathBytes - path.size());
 }
 
 }  // namespace
@@ -330,11 +328,11 @@ ProxyResult parse_proxy_header(const Buffer& buffer, ProxyHeader& header) {
   return {ProxyStatus::kNotProxy, 0};
 }
 
-size_t write_proxy_v1(std::span<std::byte, kMaxProxyV1Bytes> to, const PeerAddress& source,
+size_t write_proxy_v1(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
                       const PeerAddress& destination) {
   const Pair pair = pair_of(source, destination);
   Writer writer(to);
-  if (pair.family != Family::kInet && pair.family != Family::kInet6) {
+  if (pair.family == Family::kUnspec) {
     writer.text("PROXY UNKNOWN\r\n");
     return writer.size();
   }
@@ -350,20 +348,20 @@ size_t write_proxy_v1(std::span<std::byte, kMaxProxyV1Bytes> to, const PeerAddre
   return writer.size();
 }
 
-size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyV2Bytes> to, const PeerAddress& source,
+size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
                       const PeerAddress& destination) {
   const Pair pair = pair_of(source, destination);
-  const Transport transport = pair.family == Family::kUnspec ? Transport::kUnspec : Transport::kStream;
+  // PROXY with AF_UNSPEC would be the word for addresses that cannot be expressed, but HAProxy (2.6) and others refuse
+  // it. HAProxy itself sends LOCAL then.
+  const bool known = pair.family != Family::kUnspec;
+  const Command command = known ? Command::kProxy : Command::kLocal;
+  const Transport transport = known ? Transport::kStream : Transport::kUnspec;
   Writer writer(to);
   writer.text(kV2Signature);
-  // PROXY even where the addresses are left out: LOCAL would say that the connection is not on behalf of anybody.
-  writer.u8(static_cast<uint8_t>(kV2 << 4 | static_cast<int>(Command::kProxy)));
+  writer.u8(static_cast<uint8_t>(kV2 << 4 | static_cast<int>(command)));
   writer.u8(static_cast<uint8_t>(static_cast<int>(pair.family) << 4 | static_cast<int>(transport)));
   writer.u16be(static_cast<uint16_t>(address_block_bytes(pair.family)));
-  if (pair.family == Family::kUnix) {
-    write_unix_path(writer, pair.source);
-    write_unix_path(writer, pair.destination);
-  } else if (pair.family != Family::kUnspec) {
+  if (known) {
     writer.bytes(pair.source.address_bytes());
     writer.bytes(pair.destination.address_bytes());
     writer.u16be(pair.source.port());

@@ -18,8 +18,8 @@ inline constexpr size_t kProxyV2PrefixBytes = 16;
 /// Bound on a header of version 2. Ours: the protocol would allow 64 KiB; 4 KiB hold a TLS client certificate's names
 /// and more, and they are read before anything is known about the sender's client.
 inline constexpr size_t kMaxProxyV2Bytes = kProxyV2PrefixBytes + 4096;
-/// Longest header that write_proxy_v2 makes: two Unix addresses of 108 bytes.
-inline constexpr size_t kMaxWrittenProxyV2Bytes = kProxyV2PrefixBytes + 2 * PeerAddress::kUnixPathBytes;
+/// Room for a header of either version as it is written here; one of version 2 with IPv6 addresses takes 52 bytes.
+inline constexpr size_t kMaxWrittenProxyBytes = kMaxProxyV1Bytes;
 
 /// What the bytes so far are.
 enum class ProxyStatus : uint8_t {
@@ -73,13 +73,14 @@ struct ProxyHeader {
 ///     if (result.status == ProxyStatus::kComplete) received.trim_front(result.bytes);
 ProxyResult parse_proxy_header(const Buffer& buffer, ProxyHeader& header);
 
-/// Writes a header for a connection between these addresses into `to`; returns its size. It cannot fail: addresses that
-/// cannot be expressed (not set; Unix sockets in version 1; families that have nothing in common) give a header that
-/// leaves them out, UNKNOWN or AF_UNSPEC. IPv4 addresses mapped into IPv6 are written as IPv4 where both are IPv4, and
-/// an IPv4 address beside a true IPv6 one as mapped. The caller sends the header at once, before anything else.
-size_t write_proxy_v1(std::span<std::byte, kMaxProxyV1Bytes> to, const PeerAddress& source,
+/// Writes a header for a connection between these addresses into `to`; returns its size. It cannot fail: when one of
+/// them is not set or not an IP address, the header leaves both out (UNKNOWN in version 1, LOCAL in version 2), and the
+/// receiver goes by the connection it sees. So do Unix sockets, which version 2 could express: HAProxy resets
+/// connections that begin so. IPv4 addresses mapped into IPv6 are written as IPv4 where both are IPv4, and an IPv4
+/// address beside a true IPv6 one as mapped. The caller sends the header at once, before anything else.
+size_t write_proxy_v1(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
                       const PeerAddress& destination);
-size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyV2Bytes> to, const PeerAddress& source,
+size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
                       const PeerAddress& destination);
 
 }  // namespace sluice

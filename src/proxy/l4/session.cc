@@ -85,15 +85,17 @@ void L4Session::begin() {
   client_.start_reading();
 }
 
+// A client that drips must pin bytes, not a chunk for each piece.
+void L4Session::wait_for_more() { setup_->held.settle(acceptor_.worker().pool()); }
+
 void L4Session::read_proxy_header() {
-  if (setup_->held.size() < setup_->wanted) return;
+  if (setup_->held.size() < setup_->wanted) return wait_for_more();
   ProxyHeader header;
   const ProxyResult result = parse_proxy_header(setup_->held, header);
   switch (result.status) {
     case ProxyStatus::kNeedMore:
       setup_->wanted = result.bytes;
-      setup_->held.settle(acceptor_.worker().pool());
-      return;
+      return wait_for_more();
     case ProxyStatus::kComplete:
       setup_->held.trim_front(result.bytes);
       setup_->source = header.source;
@@ -136,14 +138,13 @@ void L4Session::after_proxy_header() {
 }
 
 void L4Session::read_hello() {
-  if (setup_->held.size() < setup_->wanted) return;
+  if (setup_->held.size() < setup_->wanted) return wait_for_more();
   ClientHello hello;
   const HelloResult result = parse_client_hello(setup_->held, hello);
   switch (result.status) {
     case HelloStatus::kNeedMore:
       setup_->wanted = result.bytes;
-      setup_->held.settle(acceptor_.worker().pool());
-      return;
+      return wait_for_more();
     case HelloStatus::kComplete:
       return route(&hello);
     case HelloStatus::kNotTls:
@@ -234,13 +235,13 @@ void L4Session::forward() {
 }
 
 bool L4Session::queue_proxy_header(Buffer& to) {
-  std::array<std::byte, kMaxWrittenProxyV2Bytes> header;
+  std::array<std::byte, kMaxWrittenProxyBytes> header;
   size_t bytes = 0;
   switch (balancer_->upstream().config().send_proxy_protocol) {
     case config::ProxyHeaderOut::kOff:
       return true;
     case config::ProxyHeaderOut::kV1:
-      bytes = write_proxy_v1(std::span(header).first<kMaxProxyV1Bytes>(), client_source(), client_destination());
+      bytes = write_proxy_v1(header, client_source(), client_destination());
       break;
     case config::ProxyHeaderOut::kV2:
       bytes = write_proxy_v2(header, client_source(), client_destination());

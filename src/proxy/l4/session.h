@@ -59,6 +59,7 @@ class L4Session final : public Socket::Owner {
   void begin();
   void on_timer();
   void arm_timer(uint64_t due_ms);
+  void wait_for_more();
   void read_proxy_header();
   void after_proxy_header();
   bool admit_source();

@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proxy/config/print.h"
+#include "proxy/config/reference.h"
 #include "proxy/config/yaml.h"
 
 namespace sluice::config {
@@ -77,7 +80,7 @@ TEST(Loader, DefaultsAreThoseOfTheStructs) {
 }
 
 TEST(Loader, ReadsEveryKey) {
-  const absl::StatusOr<Config> loaded = load_text(R"(
+  constexpr std::string_view kText = R"(
 workers: 3
 shutdown_timeout: 1m
 limits: { max_connections: 1000 }
@@ -115,8 +118,12 @@ upstreams:
     keepalive: { idle: 10s }
     nodelay: false
   - { name: two, endpoints: [ 1.2.3.4:5 ], balance: random }
-)",
-                                                  "f");
+)";
+  for (const KeyInfo& key : list_keys()) {
+    const std::string last = key.path.substr(key.path.rfind('.') + 1);
+    EXPECT_TRUE(!key.available || absl::StrContains(kText, last + ":")) << key.path << " is missing in this test";
+  }
+  const absl::StatusOr<Config> loaded = load_text(kText, "f");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const Config& config = *loaded;
   EXPECT_EQ(config.workers, 3);
@@ -167,6 +174,10 @@ upstreams:
   EXPECT_EQ(one.keepalive.probes, Keepalive{}.probes);
   EXPECT_FALSE(one.nodelay);
   EXPECT_EQ(config.upstreams[1].balance, Balance::kRandom);
+
+  const absl::StatusOr<Config> again = load_text(print_config(config), "printed");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, config);
 }
 
 TEST(Loader, TheLowMarkFollowsTheHighMark) {
@@ -208,6 +219,9 @@ TEST(Loader, KeysThatWillExistAreRefused) {
        {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
       {with_listener("name: db, address: 0.0.0.0:5432, tls: { alpn: [ h2 ] }, tcp: { forward: pg }"),
        {"f:1:49: `tls` is not available in this version; remove it (`tcp` passes TLS through, routed by SNI)"}},
+      {with_listener("address: 0.0.0.0:5432, http: {}"),
+       {"f:1:14: missing key \"name\" in listeners[0]",
+        "f:1:39: `http` is not available in this version; remove it (`tcp` forwards connections as they are)"}},
       {with_listener("name: db, address: 0.0.0.0:5432, http: { routes: [] }"),
        {"f:1:49: `http` is not available in this version; remove it (`tcp` forwards connections as they are)"}},
       {with_endpoint_and("protocol: http1"),
@@ -345,6 +359,8 @@ TEST(Loader, YamlItself) {
       {repeated("- ", 100000), {"f:1:33: nested more than 16 deep"}},
       {std::string("a: \0\n", 5), {"f:1:4: control character 0x00: the file must be UTF-8 text"}},
       {"a: 1\nb: \x04\n", {"f:2:4: control character 0x04: the file must be UTF-8 text"}},
+      {absl::StrCat("workers: [", repeated("1,", kMaxYamlNodes), "]\n"),
+       {"f:1:1048585: more than 524288 keys and values"}},
       {std::string(kMaxYamlBytes + 1, ' '), {"f: the file is larger than 4 MiB"}},
   });
 }

@@ -1,0 +1,438 @@
+"""What the tests of the whole program share: the proxy as a process, its counters, and the checks after each test.
+
+The environment tells where things are:
+  SLUICE             the program under test; default build/release/sluice
+  SLUICE_SANITIZE    the sanitizer it was built with (address, thread); found out from the program when not set
+  SLUICE_E2E_LONG=1  the long forms of the tests
+  CI=true            a missing tool is a failure; elsewhere it skips the test
+"""
+
+import atexit
+import collections
+import faulthandler
+import json
+import mmap
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SLUICE = os.environ.get("SLUICE") or str(ROOT / "build/release/sluice")
+LONG = os.environ.get("SLUICE_E2E_LONG") == "1"
+CI = os.environ.get("CI") == "true"
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# A test file that is not done by then is stuck: it says where, ends its children, and fails (ctest's limit is 300 s).
+FILE_DEADLINE_SECONDS = 3 * 3600 if LONG else 240
+
+
+def _sanitizer():
+    known = os.environ.get("SLUICE_SANITIZE")
+    if known is not None:
+        return known
+    with open(SLUICE, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+        for mark, name in ((b"__asan_init", "address"), (b"__tsan_init", "thread")):
+            if image.find(mark) >= 0:
+                return name
+    return ""
+
+
+SANITIZER = _sanitizer()
+# Everything that waits for the proxy may take this much longer under a sanitizer.
+SLOWNESS = 4 if SANITIZER else 1
+
+
+def say(text):
+    """A figure or a remark for whoever reads the log of a test run."""
+    print(f"  {text}", flush=True)
+
+
+def raise_descriptor_limit():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def wait_until(condition, seconds=10, what="a condition"):
+    """Polls until `condition()` is true and returns its value; fails after `seconds`."""
+    deadline = time.monotonic() + seconds * SLOWNESS
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds * SLOWNESS} s for {what}")
+        time.sleep(0.01)
+
+
+# ---- Children: each is ended however the test file ends.
+
+_children = set()
+
+
+def spawn(arguments, **options):
+    child = subprocess.Popen(arguments, **options)
+    _children.add(child)
+    return child
+
+
+def end(child, seconds=5):
+    """Asks a child to end, then makes it."""
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+    for stream in (child.stdin, child.stdout, child.stderr):
+        if stream:
+            stream.close()
+    _children.discard(child)
+
+
+def _kill_children():
+    for child in list(_children):
+        if child.poll() is None:
+            child.kill()
+            # Stopped children die too: SIGKILL does not wait for SIGCONT.
+            child.wait()
+
+
+def _abandon(number, _frame):
+    sys.stderr.write(f"\n{sys.argv[0]}: ended by {signal.Signals(number).name}; where its threads are:\n")
+    faulthandler.dump_traceback(all_threads=True)
+    _kill_children()
+    os._exit(1)
+
+
+atexit.register(_kill_children)
+
+
+# ---- Tools
+
+def need(*tools):
+    """The paths of programs from outside; skips the test where one is missing, or fails it in CI."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin"
+    found = [shutil.which(tool, path=path) for tool in tools]
+    missing = [tool for tool, where in zip(tools, found) if not where]
+    require(not missing, f"missing: {', '.join(missing)}; run tools/deps")
+    return found[0] if len(found) == 1 else found
+
+
+def require(condition, why_not):
+    """Skips the test for want of something that tools/deps or the system brings; in CI that is a failure."""
+    if condition:
+        return
+    if CI:
+        raise AssertionError(why_not)
+    raise unittest.SkipTest(why_not)
+
+
+# ---- Counters
+
+class Stats(dict):
+    """One printing of the counters: `sluice_name{label="value",...}` -> number."""
+
+    _LINE = re.compile(r'^sluice_(\w+)(?:\{(.*)\})? (\d+)$')
+    _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+    @classmethod
+    def parse(cls, text):
+        stats = cls()
+        for line in text.splitlines():
+            match = cls._LINE.match(line)
+            if match:
+                labels = tuple(sorted(cls._LABEL.findall(match[2] or "")))
+                stats[match[1], labels] = int(match[3])
+        return stats
+
+    def total(self, name, **labels):
+        """The sum over the series of `name` that have these labels. A series that is not printed is 0."""
+        wanted = set(labels.items())
+        return sum(value for (series, found), value in self.items() if series == name and wanted <= set(found))
+
+    def ended(self, reason):
+        return self.total("sessions_ended_total", reason=reason)
+
+    def refused(self, limit):
+        return self.total("refused_total", limit=limit)
+
+    def connect_errors(self, kind, **labels):
+        return self.total("endpoint_connect_errors_total", kind=kind, **labels)
+
+    def reasons(self):
+        """Why sessions ended, for messages."""
+        return {dict(labels)["reason"]: value for (name, labels), value in self.items()
+                if name == "sessions_ended_total"}
+
+
+# ---- The proxy
+
+SANITIZER_MARKS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "MemorySanitizer", "runtime error:")
+
+
+class ProxyError(AssertionError):
+    pass
+
+
+class Proxy:
+    """A running Sluice. Counters are read from what it prints every `stats` interval."""
+
+    STOP_SECONDS = 20
+
+    def __init__(self, config, arguments=(), stats="100ms", environment=None):
+        self._directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
+        path = os.path.join(self._directory.name, "sluice.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            # JSON is YAML.
+            json.dump(config, file, indent=1)
+        self._stderr = []
+        self._blocks = collections.deque(maxlen=2)  # Printings of the counters; the last may not be complete.
+        self._block_count = 0
+        self._news = threading.Condition()
+        self.addresses = {}
+        self.process = spawn(
+            [SLUICE, "run", "--config", path, "--stats", stats, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **(environment or {})})
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_stdout, self._read_stderr)]
+        for reader in self._readers:
+            reader.start()
+        names = [listener["name"] for listener in config["listeners"]]
+        with self._news:
+            self._news.wait_for(lambda: len(self.addresses) == len(names) or self._stderr_closed(), 15 * SLOWNESS)
+        if len(self.addresses) != len(names):
+            self.kill()
+            raise ProxyError(f"sluice did not start:\n{self.stderr()}")
+
+    # What it says
+
+    def _read_stderr(self):
+        listener = re.compile(r"^sluice: listener (\S+) on (\S+)$")
+        for line in self.process.stderr:
+            with self._news:
+                self._stderr.append(line)
+                match = listener.match(line.rstrip("\n"))
+                if match:
+                    self.addresses[match[1]] = match[2]
+                self._news.notify_all()
+        with self._news:
+            self._stderr.append(None)
+            self._news.notify_all()
+
+    def _read_stdout(self):
+        first = None
+        for line in self.process.stdout:
+            name = line.rsplit(" ", 1)[0]
+            first = first or name
+            with self._news:
+                if name == first:
+                    self._blocks.append([])
+                    self._block_count += 1
+                    self._news.notify_all()
+                self._blocks[-1].append(line)
+
+    def _stderr_closed(self):
+        return bool(self._stderr) and self._stderr[-1] is None
+
+    def stderr(self):
+        with self._news:
+            return "".join(line for line in self._stderr if line is not None)
+
+    def said(self, text, seconds=10):
+        """Waits until stderr has `text`."""
+        with self._news:
+            return self._news.wait_for(lambda: any(text in line for line in self._stderr if line), seconds * SLOWNESS)
+
+    # What it counts
+
+    def stats(self):
+        """The counters as they are now."""
+        with self._news:
+            # The next printing begins after this moment, and is complete when the one behind it begins.
+            wanted = self._block_count + 2
+            arrived = self._news.wait_for(lambda: self._block_count >= wanted, 15 * SLOWNESS)
+            if not arrived:
+                raise ProxyError(f"the counters are not printed any more; stderr:\n{''.join(filter(None, self._stderr))}")
+            return Stats.parse("".join(self._blocks[-2]))
+
+    def wait_for(self, condition, seconds=10, what=""):
+        """Waits until `condition(stats)` is true."""
+        deadline = time.monotonic() + seconds * SLOWNESS
+        while True:
+            stats = self.stats()
+            if condition(stats):
+                return stats
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {seconds * SLOWNESS} s for {what or 'counters'}; they are\n" + "\n".join(
+                    f"{name} {dict(labels)} {value}" for (name, labels), value in stats.items() if value))
+
+    # Where it listens
+
+    def port(self, listener="main"):
+        return int(self.addresses[listener].rsplit(":", 1)[1])
+
+    def address(self, listener="main"):
+        """As Python's sockets want it."""
+        text = self.addresses[listener]
+        if text.startswith("unix:"):
+            return text[5:].replace("@", "\0", 1) if text.startswith("unix:@") else text[5:]
+        host, port = text.rsplit(":", 1)
+        return host.strip("[]"), int(port)
+
+    # What it is
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def threads(self):
+        return [int(name) for name in os.listdir(f"/proc/{self.pid}/task")]
+
+    def open_descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def _status_bytes(self, file, field):
+        with open(f"/proc/{self.pid}/{file}", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1]) * KIB
+        raise KeyError(field)
+
+    def pss(self):
+        return self._status_bytes("smaps_rollup", "Pss")
+
+    def peak_rss(self):
+        return self._status_bytes("status", "VmHWM")
+
+    def reset_peak_rss(self):
+        with open(f"/proc/{self.pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+
+    # How it ends
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def wait(self, seconds=STOP_SECONDS):
+        """Its exit code and its last counters, once it has ended by itself."""
+        try:
+            code = self.process.wait(seconds * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ProxyError(f"sluice did not end within {seconds * SLOWNESS} s; stderr:\n{self.stderr()}") from None
+        for reader in self._readers:
+            reader.join(5)
+        end(self.process)
+        self._directory.cleanup()
+        with self._news:
+            return code, Stats.parse("".join(self._blocks[-1]) if self._blocks else "")
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for reader in self._readers:
+            reader.join(5)
+        end(self.process)
+        self._directory.cleanup()
+
+
+def stop_and_check(proxy, cut_allowed=False):
+    """Ends the proxy and checks that nothing was lost on the way: the rule after every test.
+
+    Sessions that the time to drain had to cut are allowed only where the test means to leave some.
+    """
+    if proxy.process.poll() is None:
+        proxy.signal(signal.SIGTERM)
+    code, stats = proxy.wait()
+    errors = proxy.stderr()
+    problems = [f"sanitizer: {mark}" for mark in SANITIZER_MARKS if mark in errors]
+    if code != 0:
+        problems.append(f"exit code {code}")
+    if "leak" in errors:
+        problems.append("a leak was reported")
+    if not stats:
+        problems.append("no counters at exit")
+    for name in ("sessions_active", "endpoint_connections_active", "pool_pinned_bytes", "receives_parked"):
+        if stats.total(name) != 0:
+            problems.append(f"{name} is {stats.total(name)} at exit")
+    if not cut_allowed and stats.ended("shutdown"):
+        problems.append(f"{stats.ended('shutdown')} sessions had not ended by themselves")
+    if problems:
+        raise AssertionError(f"{'; '.join(problems)}\nsessions ended: {stats.reasons()}\nstderr:\n{errors}")
+    return stats
+
+
+def configuration(endpoints, listener=None, tcp=None, upstream=None, **top):
+    """A configuration with the listener `main` in front of the upstream `main`."""
+    return {
+        "workers": 1,
+        "shutdown_timeout": "3s",
+        **top,
+        "listeners": [{
+            "name": "main",
+            "address": "127.0.0.1:0",
+            "tcp": {"forward": "main", **(tcp or {})},
+            **(listener or {}),
+        }],
+        "upstreams": [{"name": "main", "endpoints": list(endpoints), **(upstream or {})}],
+    }
+
+
+class SluiceTest(unittest.TestCase):
+    """Starts proxies, and checks each after the test: see `stop_and_check`."""
+
+    maxDiff = None
+
+    def start(self, config, arguments=(), cut_allowed=False, **options):
+        proxy = Proxy(config, arguments, **options)
+        self.addCleanup(self._stop, proxy, cut_allowed)
+        return proxy
+
+    def proxy(self, *endpoints, arguments=(), cut_allowed=False, **config):
+        """A proxy with one listener in front of `endpoints`; keywords as for `configuration`."""
+        return self.start(configuration(endpoints, **config), arguments, cut_allowed)
+
+    def _stop(self, proxy, cut_allowed):
+        if not getattr(proxy, "checked", False):
+            proxy.checked = True
+            stop_and_check(proxy, cut_allowed)
+
+    def stop(self, proxy, cut_allowed=False):
+        """Stops it before the test ends, with the same checks; returns its last counters."""
+        proxy.checked = True
+        return stop_and_check(proxy, cut_allowed)
+
+    def keep(self, closeable):
+        """Closes something after the test, and before what was kept earlier."""
+        self.addCleanup(closeable.close)
+        return closeable
+
+    def temporary_directory(self):
+        directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
+        self.addCleanup(directory.cleanup)
+        return directory.name
+
+
+def main():
+    """Runs the calling test file."""
+    for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _abandon)
+    signal.alarm(FILE_DEADLINE_SECONDS)
+    raise_descriptor_limit()
+    if not os.access(SLUICE, os.X_OK):
+        sys.exit(f"{SLUICE} is not there; build it (tools/build release --target sluice) or set SLUICE")
+    unittest.main(verbosity=2)

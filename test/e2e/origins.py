@@ -1,0 +1,233 @@
+"""Small servers, and what clients and servers do to plain sockets in tests."""
+
+import contextlib
+import queue
+import random
+import socket
+import struct
+import threading
+
+from harness import SLOWNESS, spawn, end, wait_until  # noqa: F401
+
+# No call on a socket may wait longer than this.
+PATIENCE_SECONDS = 10 * SLOWNESS
+
+
+def text_of(address):
+    """A socket's address as a configuration writes it."""
+    if isinstance(address, (bytes, str)):
+        name = address.decode() if isinstance(address, bytes) else address
+        return "unix:@" + name[1:] if name.startswith("\0") else "unix:" + name
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def family_of(address):
+    if isinstance(address, (bytes, str)):
+        return socket.AF_UNIX
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+
+def free_port(host="127.0.0.1"):
+    """A port for programs that cannot be told to choose one. Below the range that outgoing connections take theirs
+    from, so that none of those can get in between."""
+    for _ in range(200):
+        port = random.randint(15000, 32000)
+        with socket.socket(family_of((host, port))) as probe:
+            with contextlib.suppress(OSError):
+                probe.bind((host, port))
+                return port
+    raise AssertionError("no free port")
+
+
+def connect(address, source=None, receive_buffer=None, timeout=PATIENCE_SECONDS):
+    sock = socket.socket(family_of(address))
+    try:
+        sock.settimeout(timeout)
+        if receive_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            sock.bind((source, 0))
+        sock.connect(address)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def reset(sock):
+    """Closes so that the peer sees a reset."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def receive_exactly(sock, count):
+    parts = []
+    while count > 0:
+        part = sock.recv(min(count, 1 << 20))
+        if not part:
+            raise AssertionError(f"the stream ended {count} bytes early")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def receive_all(sock):
+    """Everything up to the peer's end."""
+    parts = []
+    while True:
+        part = sock.recv(1 << 20)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def outcome(sock):
+    """How the stream goes on, as a word or as data: "end", "reset", "silence" or the bytes. After bytes, ask again."""
+    try:
+        return sock.recv(1 << 16) or "end"
+    except ConnectionResetError:
+        return "reset"
+    except BrokenPipeError:
+        return "reset"
+    except socket.timeout:
+        return "silence"
+
+
+def last_outcome(sock):
+    """As `outcome`, with data skipped."""
+    while True:
+        how = outcome(sock)
+        if isinstance(how, str):
+            return how
+
+
+def ask(sock, question=b"ping", answer=None):
+    """One exchange; True when the answer (by default the echo) came back."""
+    answer = question if answer is None else answer
+    sock.sendall(question)
+    return receive_exactly(sock, len(answer)) == answer
+
+
+# ---- What a server does with a connection
+
+def echo(sock):
+    while True:
+        data = sock.recv(1 << 16)
+        if not data:
+            break
+        sock.sendall(data)
+    sock.shutdown(socket.SHUT_WR)
+
+
+def discard(sock):
+    while sock.recv(1 << 18):
+        pass
+
+
+def say_name(name):
+    """A server that tells its name and echoes from then on."""
+    def handler(sock):
+        sock.sendall(name)
+        echo(sock)
+    return handler
+
+
+class Origin:
+    """A server on its own threads. With a handler, each connection is served by `handler(socket)` and then closed;
+    without one, the test takes connections with `accept`."""
+
+    def __init__(self, handler=None, address=("127.0.0.1", 0), backlog=512, receive_buffer=None):
+        self._handler = handler
+        self._accepted = queue.Queue()
+        self._open = set()
+        self._lock = threading.Lock()
+        self.count = 0
+        self._listener = socket.socket(family_of(address))
+        if self._listener.family != socket.AF_UNIX:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if receive_buffer:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self._listener.bind(address)
+        self._listener.listen(backlog)
+        self.sockname = self._listener.getsockname()
+        self.address = text_of(self.sockname)
+        self._thread = threading.Thread(target=self._accept_loop, daemon=True)
+        self._thread.start()
+
+    def _accept_loop(self):
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            sock.settimeout(PATIENCE_SECONDS * 6)
+            with self._lock:
+                self._open.add(sock)
+                self.count += 1
+            if self._handler:
+                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+            else:
+                sock.settimeout(PATIENCE_SECONDS)
+                self._accepted.put(sock)
+
+    def _serve(self, sock):
+        with contextlib.suppress(OSError):
+            self._handler(sock)
+        sock.close()
+        with self._lock:
+            self._open.discard(sock)
+
+    def accept(self, timeout=PATIENCE_SECONDS):
+        try:
+            return self._accepted.get(timeout=timeout)
+        except queue.Empty:
+            raise AssertionError(f"no connection came within {timeout} s") from None
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(5)
+        with self._lock:
+            left = list(self._open)
+        for sock in left:
+            # Wakes the thread that waits in it.
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+
+
+class BlackHole:
+    """An address that answers nothing: a listener that accepts nothing and whose queue is full, so that the kernel
+    drops whoever else knocks."""
+
+    def __init__(self):
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(0)
+        self.sockname = self._listener.getsockname()
+        self.address = text_of(self.sockname)
+        self._fillers = []
+        for _ in range(8):
+            filler = socket.socket()
+            filler.settimeout(0.3)
+            self._fillers.append(filler)
+            try:
+                filler.connect(self.sockname)
+            except socket.timeout:
+                return
+        raise AssertionError("the kernel queues more than a backlog of 0 lets it")
+
+    def close(self):
+        for filler in self._fillers:
+            filler.close()
+        self._listener.close()
+
+
+def refused_address():
+    """An address on which nobody listens."""
+    return f"127.0.0.1:{free_port()}"

@@ -1,0 +1,246 @@
+// Chunks that are released on other threads. Run under ThreadSanitizer too.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <semaphore>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+namespace {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kRounds = 2'000;
+#else
+constexpr int kRounds = 20'000;
+#endif
+
+// Hands chunks to another thread. Closing lets the taker end.
+class Queue {
+ public:
+  void put(ChunkRef chunk) {
+    const std::lock_guard lock(mutex_);
+    chunks_.push_back(std::move(chunk));
+    changed_.notify_one();
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_one();
+  }
+  std::optional<ChunkRef> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return closed_ || !chunks_.empty(); });
+    if (chunks_.empty()) return std::nullopt;
+    ChunkRef chunk = std::move(chunks_.front());
+    chunks_.pop_front();
+    return chunk;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<ChunkRef> chunks_;
+  bool closed_ = false;
+};
+
+TEST(HomeComing, ManyThreadsReleaseForOneHome) {
+  constexpr int kThreads = 4;
+  ChunkPool pool({.budget_bytes = 256 << 10});
+  ChunkPool::Use use(&pool);
+  std::vector<Queue> queues(kThreads);
+  std::vector<std::thread> threads;
+  std::atomic<int> damaged = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      // Every other thread has a pool of its own.
+      std::optional<ChunkPool> own;
+      if (i % 2) own.emplace(ChunkPool::Options{.budget_bytes = 1 << 20});
+      ChunkPool::Use use_own(own ? &*own : nullptr);
+      while (std::optional<ChunkRef> chunk = queues[static_cast<size_t>(i)].take()) {
+        // Whoever holds a chunk alone writes to it: a chunk given out twice shows as a race or as damage.
+        const std::byte mark = chunk->data()[0];
+        std::memset(chunk->data(), i, chunk->capacity());
+        if (mark != std::byte{0xee} || chunk->data()[chunk->capacity() - 1] != static_cast<std::byte>(i)) ++damaged;
+      }
+    });
+  }
+  std::mt19937 random(1);
+  uint64_t given = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    ChunkRef chunk = ChunkRef::take(pool.get(random() % 4096));
+    if (!chunk) {
+      std::this_thread::yield();  // The budget is met until some come home; get looks by itself.
+      continue;
+    }
+    chunk.data()[0] = std::byte{0xee};
+    queues[random() % kThreads].put(std::move(chunk));
+    ++given;
+    if (random() % 64 == 0) pool.take_inbox();
+    if (random() % 512 == 0) pool.age();
+    if (random() % 128 == 0) pool.trim(64 << 10);
+  }
+  for (Queue& queue : queues) queue.close();
+  for (std::thread& thread : threads) thread.join();
+  pool.take_inbox();
+  EXPECT_EQ(damaged, 0);
+  EXPECT_EQ(pool.leaked(), 0u);
+  EXPECT_EQ(pool.stats().came_home, given);
+  EXPECT_GT(given, 0u);
+}
+
+TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
+  constexpr int kThreads = 3;
+  ChunkPool pool({.budget_bytes = 4096});
+  ChunkPool::Use use(&pool);
+  std::vector<Queue> queues(kThreads);
+  std::vector<std::thread> threads;
+  std::atomic<int> damaged = 0;
+  for (Queue& queue : queues) {
+    threads.emplace_back([&queue, &damaged] {
+      while (std::optional<ChunkRef> chunk = queue.take()) {
+        if (chunk->data()[4095] != std::byte{0x11}) ++damaged;
+        const ChunkRef another = chunk->share();
+      }
+    });
+  }
+  for (int round = 0; round < kRounds / 4; ++round) {
+    Chunk* taken = nullptr;
+    while ((taken = pool.get(4096)) == nullptr) std::this_thread::yield();
+    const ChunkRef chunk = ChunkRef::take(taken);  // Some of the last references are dropped here.
+    std::memset(chunk.data(), 0x11, 4096);
+    for (Queue& queue : queues) queue.put(chunk.share());
+  }
+  for (Queue& queue : queues) queue.close();
+  for (std::thread& thread : threads) thread.join();
+  pool.take_inbox();
+  EXPECT_EQ(damaged, 0);
+  EXPECT_EQ(pool.leaked(), 0u);
+  EXPECT_EQ(pool.stats().tiers[6].free, 1u);
+}
+
+TEST(HomeComing, AThreadWithoutAPoolReleasesToTheInbox) {
+  ChunkPool pool({.budget_bytes = 4096});
+  ChunkPool::Use use(&pool);
+  std::thread([chunk = ChunkRef::take(pool.get(4096))] { EXPECT_EQ(ChunkPool::current(), nullptr); }).join();
+  EXPECT_EQ(pool.out_bytes(), 4096u);
+  const ChunkRef again = ChunkRef::take(pool.get(4096));
+  EXPECT_TRUE(again);
+  EXPECT_EQ(pool.stats().came_home, 1u);
+}
+
+// Counts how often it was woken, and on which thread.
+struct Woken {
+  int times = 0;
+  std::thread::id on;
+
+  static void wake(void* context) {
+    Woken& woken = *static_cast<Woken*>(context);
+    ++woken.times;
+    woken.on = std::this_thread::get_id();
+  }
+};
+
+TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  Woken woken;
+  pool.set_wake(&Woken::wake, &woken);
+  const auto release_elsewhere = [&pool] {
+    std::thread::id id;
+    std::thread thread([chunk = ChunkRef::take(pool.get_metadata(64))] {});
+    id = thread.get_id();
+    thread.join();
+    return id;
+  };
+  release_elsewhere();
+  EXPECT_EQ(woken.times, 0) << "nobody asked for it";
+  pool.take_inbox();
+
+  pool.wake_on_return(true);
+  std::vector<ChunkRef> chunks;
+  for (int i = 0; i < 3; ++i) chunks.push_back(ChunkRef::take(pool.get(64)));
+  chunks.pop_back();
+  EXPECT_EQ(woken.times, 1);
+  EXPECT_EQ(woken.on, std::this_thread::get_id());
+  chunks.pop_back();
+  EXPECT_EQ(woken.times, 1) << "the inbox was not empty";
+  pool.take_inbox();
+  const std::thread::id other = release_elsewhere();
+  EXPECT_EQ(woken.times, 2);
+  EXPECT_EQ(woken.on, other);
+
+  pool.take_inbox();
+  pool.wake_on_return(false);
+  chunks.clear();
+  EXPECT_EQ(woken.times, 2);
+
+  // A flag that is set while the inbox is occupied promises nothing until it is taken.
+  pool.wake_on_return(true);
+  release_elsewhere();
+  EXPECT_EQ(woken.times, 2);
+  pool.take_inbox();
+}
+
+TEST(HomeComing, DoesNotWakeForWhatIsReleasedAtHome) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  ChunkPool::Use use(&pool);
+  Woken woken;
+  pool.set_wake(&Woken::wake, &woken);
+  pool.wake_on_return(true);
+  chunk_unref(pool.get(64));
+  EXPECT_EQ(woken.times, 0);
+}
+
+TEST(HomeComing, WithoutAWakeFunctionNobodyIsCalled) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  pool.wake_on_return(true);
+  chunk_unref(pool.get(64));
+  pool.take_inbox();
+  EXPECT_EQ(pool.leaked(), 0u);
+}
+
+// The home does what a worker does before it sleeps; a wake that is lost leaves it asleep with a chunk in its inbox.
+TEST(HomeComing, NoWakeIsLost) {
+  ChunkPool pool({.budget_bytes = 64});
+  ChunkPool::Use use(&pool);
+  std::counting_semaphore<> wakes(0);
+  pool.set_wake([](void* context) { static_cast<std::counting_semaphore<>*>(context)->release(); }, &wakes);
+  Queue queue;
+  std::thread releaser([&queue] {
+    while (queue.take()) {
+    }
+  });
+  bool lost = false;
+  for (int round = 0; round < kRounds && !lost; ++round) {
+    Chunk* chunk = pool.get(64);
+    ASSERT_NE(chunk, nullptr);
+    queue.put(ChunkRef::take(chunk));
+    while (pool.out_bytes() > 0) {
+      pool.wake_on_return(true);
+      pool.take_inbox();
+      if (pool.out_bytes() > 0 && !wakes.try_acquire_for(std::chrono::seconds(20))) {
+        lost = true;
+        break;
+      }
+      pool.wake_on_return(false);
+      pool.take_inbox();
+    }
+  }
+  EXPECT_FALSE(lost);
+  queue.close();
+  releaser.join();
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,114 @@
+// What the pool says about chunks that are lost, used after they were released, or asked for in vain.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "pool/chunk_pool.h"
+#include "test/pool/resident.h"
+
+namespace sluice {
+namespace {
+
+class PoolDeathTest : public testing::Test {
+ protected:
+  PoolDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST(Pool, SaysNothingWhenEveryChunkCameHome) {
+  testing::internal::CaptureStderr();
+  {
+    ChunkPool pool({.budget_bytes = 1 << 20});
+    ChunkPool::Use use(&pool);
+    chunk_unref(pool.get(64));
+    ChunkPool::Use elsewhere(nullptr);
+    chunk_unref(pool.get(4096));  // Still in the inbox when the pool ends.
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// The bodies below end with _exit, which keeps a leak checker out of what is meant to leak.
+
+TEST_F(PoolDeathTest, ReportsWhatDidNotComeHome) {
+  EXPECT_EXIT(
+      {
+        {
+          ChunkPool pool({.budget_bytes = 1 << 20});
+          pool.get(64);
+          pool.get(4096);
+          pool.get(4096);
+          if (pool.leaked() != 3) _exit(1);
+        }
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "^sluice: leak: 8256 bytes in chunks did not come home: 1 x 64 B 2 x 4096 B\n$");
+}
+
+TEST_F(PoolDeathTest, LeavesWhatLeakedMapped) {
+  EXPECT_EXIT(
+      {
+        std::vector<Chunk*> chunks;
+        {
+          ChunkPool pool({.budget_bytes = 1 << 20});
+          for (int tier = 0; tier < kTierCount; ++tier) chunks.push_back(pool.get_tier(tier));
+          for (Chunk* chunk : chunks) std::memset(chunk->data, 0x33, chunk_capacity(*chunk));
+        }
+        for (Chunk* chunk : chunks) {
+          const size_t bytes = chunk_capacity(*chunk);
+          if (!test::is_mapped(chunk->data) || chunk->data[bytes - 1] != std::byte{0x33}) _exit(1);
+          std::memset(chunk->data, 0x44, bytes);
+        }
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "sluice: leak: 131008 bytes");
+}
+
+TEST_F(PoolDeathTest, RefusesAddressSpaceThatIsNotThere) {
+  EXPECT_EXIT(
+      {
+        // More than any process can have.
+        std::vector<std::optional<Arena>> arenas(1 << 20);
+        for (std::optional<Arena>& arena : arenas) arena.emplace(Arena::Options{.reserve_bytes = SIZE_MAX / 2});
+      },
+      testing::ExitedWithCode(1), "sluice: cannot reserve 16383 MiB of address space.*lower memory.budget");
+}
+
+#ifdef SLUICE_ASAN
+TEST_F(PoolDeathTest, AFreeChunkIsPoisoned) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  ChunkPool::Use use(&pool);
+  for (int tier = 0; tier < kTierCount; ++tier) {
+    Chunk* const chunk = pool.get_tier(tier);
+    std::byte* const data = chunk->data;
+    std::memset(data, 1, tier_bytes(tier));
+    chunk_unref(chunk);
+    volatile std::byte* const last = data + tier_bytes(tier) - 1;
+    EXPECT_DEATH(*last = std::byte{2}, "use-after-poison");
+    EXPECT_EQ(pool.get_tier(tier), chunk);  // Usable again.
+    std::memset(data, 1, tier_bytes(tier));
+    chunk_unref(chunk);
+  }
+}
+
+TEST_F(PoolDeathTest, AFreeChunkStaysPoisonedWhenItsSlabIsCutAnew) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  ChunkPool::Use use(&pool);
+  Chunk* const chunk = pool.get(kMaxChunkBytes);
+  std::byte* const data = chunk->data;
+  chunk_unref(chunk);
+  for (int i = 0; i < 3; ++i) pool.age();
+  while (pool.trim(1 << 20)) {
+  }
+  const ChunkRef small = ChunkRef::take(pool.get(64));
+  ASSERT_EQ(small.data(), data);
+  std::memset(small.data(), 1, 64);
+  volatile std::byte* const behind = data + 64;
+  EXPECT_DEATH(*behind = std::byte{2}, "use-after-poison");
+}
+#endif
+
+}  // namespace
+}  // namespace sluice
