@@ -55,7 +55,7 @@ SLOWNESS = 4 if SANITIZER else 1
 
 def say(text):
     """A figure or a remark for whoever reads the log of a test run."""
-    print(f"  {text}", flush=True)
+    sys.stderr.write(f"\n    {text}\n")
 
 
 def raise_descriptor_limit():

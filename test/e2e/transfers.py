@@ -20,6 +20,9 @@ _ONCE = random.Random(20240229).randbytes(_PERIOD)
 _PATTERN = _ONCE + _ONCE[:_PIECE]
 _PATTERN_VIEW = memoryview(_PATTERN)
 
+# Nothing moves anywhere for so long: it hangs.
+_STUCK_SECONDS = 8
+
 _HEADER = struct.Struct("!QQ")  # Which transfer, how many bytes each way.
 
 
@@ -121,9 +124,11 @@ class TransferRun:
         self._ends = []
 
     def run(self, address, seconds=60, on_turn=None):
-        """Runs them all; an error if one differs or if they are not done in time. Returns the seconds taken."""
-        start = time.monotonic()
+        """Runs them all; an error if one differs, if nothing moves for a while, or if they are not done in time.
+        Returns the seconds taken."""
+        start = progress_at = time.monotonic()
         deadline = start + seconds * SLOWNESS
+        progress = 0
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         for index in range(self._count):
             sock = socket.socket(family_of(address))
@@ -131,10 +136,15 @@ class TransferRun:
             sock.connect(address)
             self._add(_End(sock, True, index, self._size))
         while len(self._ends) < 2 * self._count or any(not end.done for end in self._ends):
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            received = sum(end.received for end in self._ends)
+            if received != progress:
+                progress, progress_at = received, now
+            if now > deadline or now > progress_at + _STUCK_SECONDS * SLOWNESS:
                 stuck = [str(end) for end in self._ends if not end.done]
-                raise TransferError(f"not done after {seconds * SLOWNESS} s: {len(stuck)} ends of "
-                                    f"{2 * self._count}, such as\n" + "\n".join(stuck[:6]))
+                raise TransferError(f"not done after {now - start:.0f} s, the last {now - progress_at:.0f} s without "
+                                    f"any progress: {len(stuck)} ends of {2 * self._count}, such as\n"
+                                    + "\n".join(stuck[:6]))
             if on_turn:
                 on_turn()
             for key, ready in self._selector.select(0.2):

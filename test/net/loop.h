@@ -212,7 +212,7 @@ class Peer {
 };
 
 /// Writes down what a socket's owner hears.
-class Recorder : public Socket::Owner {
+class Recorder final : public Socket::Owner {
  public:
   std::string received;
   std::vector<int> connects;  ///< Errors of on_connected.

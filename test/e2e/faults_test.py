@@ -1,0 +1,437 @@
+"""Peers that fail: each at its stage, and what the other side then sees."""
+
+import os
+import signal
+import socket
+import threading
+import time
+
+import harness
+from harness import MIB, require, wait_until
+from origins import (BlackHole, Origin, ask, connect, discard, echo, free_port, last_outcome, outcome, receive_all,
+                     receive_exactly, refused_address, reset, say_name, text_of)
+from workers import OriginProcess
+
+# Takes in more than all socket buffers on the way can hold.
+MUCH = 64 * MIB
+
+
+def fill(sock, at_most=MUCH):
+    """Sends until nobody takes any more; returns how much went out."""
+    patience = sock.gettimeout()
+    sock.settimeout(0.5)
+    sent = 0
+    try:
+        while sent < at_most:
+            sent += sock.send(bytes(65536))
+    except socket.timeout:
+        return sent
+    finally:
+        sock.settimeout(patience)
+    raise AssertionError(f"{at_most} bytes went out to somebody who does not read")
+
+
+class Resets(harness.SluiceTest):
+
+    def pair(self, **config):
+        """A client's socket and its server's, through a proxy."""
+        origin = self.keep(Origin())
+        self.sluice = self.proxy(origin.address, **config)
+        client = self.keep(connect(self.sluice.address()))
+        server = self.keep(origin.accept())
+        return client, server
+
+    def ended(self, reason, count=1):
+        self.sluice.wait_for(lambda s: s.ended(reason) == count and s.total("sessions_active") == 0,
+                             what=f"a session that ends as {reason}")
+
+    def test_client_resets_while_idle(self):
+        client, server = self.pair()
+        reset(client)
+        self.assertEqual(outcome(server), "reset")
+        self.ended("client_error")
+
+    def test_server_resets_while_idle(self):
+        client, server = self.pair()
+        reset(server)
+        self.assertEqual(outcome(client), "reset")
+        self.ended("upstream_error")
+
+    def test_client_resets_mid_stream(self):
+        client, server = self.pair()
+        client.sendall(bytes(MIB))
+        receive_exactly(server, 1000)
+        reset(client)
+        self.assertEqual(last_outcome(server), "reset")
+        self.ended("client_error")
+
+    def test_server_resets_mid_stream(self):
+        client, server = self.pair()
+        server.sendall(bytes(MIB))
+        receive_exactly(client, 1000)
+        reset(server)
+        self.assertEqual(last_outcome(client), "reset")
+        self.ended("upstream_error")
+
+    def test_client_resets_while_the_server_sends_much(self):
+        client, server = self.pair()
+        fill(server)
+        reset(client)
+        self.assertEqual(last_outcome(server), "reset")
+        self.ended("client_error")
+
+    def test_server_resets_while_the_client_sends_much(self):
+        client, server = self.pair()
+        fill(client)
+        reset(server)
+        self.assertEqual(last_outcome(client), "reset")
+        self.ended("upstream_error")
+
+    def test_client_resets_after_its_end(self):
+        """The client sent FIN, the server still talks, the client goes away."""
+        client, server = self.pair()
+        client.shutdown(socket.SHUT_WR)
+        self.assertEqual(outcome(server), "end")
+        reset(client)
+        # Nobody reads from the client any more: the reset is met by the next bytes that go there.
+        with self.assertRaises(OSError):
+            for _ in range(200):
+                server.sendall(b"anybody there?")
+                time.sleep(0.01)
+        self.assertEqual(last_outcome(server), "reset")
+        self.ended("client_error")
+
+    def test_server_resets_after_its_end(self):
+        client, server = self.pair()
+        server.shutdown(socket.SHUT_WR)
+        self.assertEqual(outcome(client), "end")
+        reset(server)
+        with self.assertRaises(OSError):
+            for _ in range(200):
+                client.sendall(b"anybody there?")
+                time.sleep(0.01)
+        self.ended("upstream_error")
+
+    def test_server_resets_after_the_clients_end(self):
+        client, server = self.pair()
+        client.shutdown(socket.SHUT_WR)
+        self.assertEqual(outcome(server), "end")
+        reset(server)
+        self.assertEqual(outcome(client), "reset")
+        self.ended("upstream_error")
+
+    def test_client_resets_before_the_connect_is_done(self):
+        """It is noticed once there is an endpoint, which then sees a reset and not an empty request."""
+        hole, origin = self.keep(BlackHole()), self.keep(Origin())
+        self.sluice = self.proxy(hole.address, origin.address, upstream={"connect_timeout": "500ms"})
+        for _ in range(2):  # Whichever endpoint is first.
+            client = connect(self.sluice.address())
+            client.sendall(b"hello")
+            time.sleep(0.1)
+            reset(client)
+        server = self.keep(origin.accept())
+        self.assertEqual(last_outcome(server), "reset")
+        self.sluice.wait_for(lambda s: s.ended("client_error") == 2, what="two sessions that end as client_error")
+
+    def test_client_ends_before_the_connect_is_done(self):
+        """All that it sent and its end arrive at the endpoint that is reached in the end."""
+        hole = self.keep(BlackHole())
+        origin = self.keep(Origin())
+        self.sluice = self.proxy(hole.address, origin.address,
+                                 upstream={"connect_timeout": "300ms", "max_fails": 0})
+        for _ in range(2):
+            client = self.keep(connect(self.sluice.address()))
+            client.sendall(b"request")
+            client.shutdown(socket.SHUT_WR)
+            server = self.keep(origin.accept())
+            self.assertEqual(receive_all(server), b"request")
+            server.sendall(b"response")
+            server.close()
+            self.assertEqual(receive_all(client), b"response")
+        self.ended("finished", 2)
+
+    def test_many_resets_at_once(self):
+        origin = self.keep(Origin(echo))
+        self.sluice = self.proxy(origin.address, workers=2)
+        for _ in range(3):
+            clients = [connect(self.sluice.address()) for _ in range(60)]
+            for number, client in enumerate(clients):
+                client.sendall(bytes(1 + number * 1000))
+            for client in clients:
+                reset(client)
+        self.sluice.wait_for(lambda s: s.total("sessions_active") == 0 and s.total("accepted_total") == 180)
+
+    def test_client_resets_behind_a_server_that_does_not_read(self):
+        """The client's bytes fill every buffer, then it resets. The server learns of it once it reads."""
+        client, server = self.pair()
+        fill(client)
+        reset(client)
+        self.assertEqual(last_outcome(server), "reset")
+        self.ended("client_error")
+
+
+class HalfClose(harness.SluiceTest):
+
+    def pair(self):
+        origin = self.keep(Origin())
+        self.sluice = self.proxy(origin.address)
+        client = self.keep(connect(self.sluice.address()))
+        return client, self.keep(origin.accept())
+
+    def test_client_ends_first(self):
+        """It still receives all that the server has to say, however late."""
+        client, server = self.pair()
+        client.sendall(b"question")
+        client.shutdown(socket.SHUT_WR)
+        self.assertEqual(receive_all(server), b"question")
+        time.sleep(0.3)
+        answer = os.urandom(3 * MIB)
+        sender = threading.Thread(target=lambda: (server.sendall(answer), server.close()), daemon=True)
+        sender.start()
+        self.assertEqual(receive_all(client), answer)
+        sender.join(10)
+        self.sluice.wait_for(lambda s: s.ended("finished") == 1)
+
+    def test_server_ends_first(self):
+        client, server = self.pair()
+        server.sendall(b"welcome")
+        server.shutdown(socket.SHUT_WR)
+        self.assertEqual(receive_all(client), b"welcome")
+        time.sleep(0.3)
+        upload = os.urandom(3 * MIB)
+        sender = threading.Thread(target=lambda: (client.sendall(upload), client.close()), daemon=True)
+        sender.start()
+        self.assertEqual(receive_all(server), upload)
+        sender.join(10)
+        self.sluice.wait_for(lambda s: s.ended("finished") == 1)
+
+    def test_end_comes_after_all_that_is_queued(self):
+        """A slow reader gets every byte before the end."""
+        client, server = self.pair()
+        data = os.urandom(8 * MIB)
+        sender = threading.Thread(target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR)), daemon=True)
+        sender.start()
+        got = bytearray()
+        while len(got) < 2 * MIB:
+            got += server.recv(32768)
+            time.sleep(0.002)
+        got += receive_all(server)
+        self.assertEqual(bytes(got), data)
+        sender.join(10)
+        server.close()
+        self.assertEqual(outcome(client), "end")
+
+    def test_end_without_data(self):
+        client, server = self.pair()
+        client.shutdown(socket.SHUT_WR)
+        self.assertEqual(outcome(server), "end")
+        server.shutdown(socket.SHUT_WR)
+        self.assertEqual(outcome(client), "end")
+        self.sluice.wait_for(lambda s: s.ended("finished") == 1)
+
+
+class Endpoints(harness.SluiceTest):
+
+    def test_refused_endpoint_is_passed_over(self):
+        origin = self.keep(Origin(echo))
+        dead = refused_address()
+        proxy = self.proxy(dead, origin.address, upstream={"max_fails": 0})
+        for _ in range(10):
+            with connect(proxy.address()) as client:
+                self.assertTrue(ask(client))
+        stats = self.stop(proxy)
+        self.assertEqual(stats.ended("finished"), 10)
+        self.assertEqual(stats.connect_errors("refused", endpoint=dead), 5)  # Every other one began there.
+
+    def test_all_refused(self):
+        proxy = self.proxy(refused_address(), refused_address(), refused_address(), refused_address())
+        with connect(proxy.address()) as client:
+            self.assertIn(last_outcome(client), ("end", "reset"))
+        stats = proxy.wait_for(lambda s: s.ended("no_endpoint") == 1)
+        self.assertEqual(stats.connect_errors("refused"), 3)  # connect_attempts
+
+    def test_missing_unix_socket(self):
+        proxy = self.proxy(f"unix:{self.temporary_directory()}/nobody.sock")
+        with connect(proxy.address()) as client:
+            self.assertIn(last_outcome(client), ("end", "reset"))
+        proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and s.connect_errors("refused") == 1)
+
+    def test_unreachable_endpoint(self):
+        proxy = self.proxy("255.255.255.255:9")
+        with connect(proxy.address()) as client:
+            self.assertIn(last_outcome(client), ("end", "reset"))
+        proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and s.total("endpoint_connect_errors_total") == 1)
+
+    def test_black_hole_then_the_next(self):
+        hole, origin = self.keep(BlackHole()), self.keep(Origin(echo))
+        proxy = self.proxy(hole.address, origin.address, upstream={"connect_timeout": "400ms", "max_fails": 0})
+        times = []
+        for _ in range(2):
+            start = time.monotonic()
+            with connect(proxy.address()) as client:
+                self.assertTrue(ask(client))
+            times.append(time.monotonic() - start)
+        self.assertGreaterEqual(max(times), 0.39)
+        self.assertLess(max(times), 3 * harness.SLOWNESS)
+        self.assertEqual(self.stop(proxy).connect_errors("timeout", endpoint=hole.address), 1)
+
+    def test_only_black_holes(self):
+        holes = [self.keep(BlackHole()) for _ in range(2)]
+        proxy = self.proxy(*(hole.address for hole in holes), upstream={"connect_timeout": "200ms"})
+        with connect(proxy.address()) as client:
+            self.assertIn(last_outcome(client), ("end", "reset"))
+        stats = proxy.wait_for(lambda s: s.ended("no_endpoint") == 1)
+        self.assertEqual(stats.connect_errors("timeout"), 2)
+
+    def test_process_dies_mid_stream(self):
+        """An endpoint that is killed while the client sends: its kernel resets."""
+        origin = self.keep(OriginProcess("hold"))
+        proxy = self.proxy(origin.address)
+        client = self.keep(connect(proxy.address()))
+        fill(client)
+        origin.kill()
+        self.assertEqual(last_outcome(client), "reset")
+        proxy.wait_for(lambda s: s.ended("upstream_error") == 1)
+        with connect(proxy.address()) as late:
+            self.assertIn(last_outcome(late), ("end", "reset"))
+        proxy.wait_for(lambda s: s.ended("no_endpoint") == 1)
+
+    def test_cool_down_and_recovery(self):
+        """After max_fails failures in a row an endpoint is left alone for fail_timeout, then tried again."""
+        good = self.keep(Origin(say_name(b"good")))
+        port = free_port()
+        bad_address = f"127.0.0.1:{port}"
+        proxy = self.proxy(bad_address, good.address, upstream={"max_fails": 2, "fail_timeout": "1500ms"})
+
+        def who():
+            with connect(proxy.address()) as client:
+                return receive_exactly(client, 4)
+
+        for _ in range(12):
+            self.assertEqual(who(), b"good")
+        self.assertEqual(proxy.stats().connect_errors("refused", endpoint=bad_address), 2)
+        # Nobody is sent there before the time is over, though it is up again.
+        reborn = self.keep(Origin(say_name(b"born"), ("127.0.0.1", port)))
+        self.assertEqual({who() for _ in range(6)}, {b"good"})
+        wait_until(lambda: who() == b"born", 5, "the endpoint that came back")
+        self.assertEqual({who() for _ in range(4)}, {b"good", b"born"})
+        self.assertGreater(reborn.count, 0)
+        self.assertEqual(proxy.stats().connect_errors("refused", endpoint=bad_address), 2)
+
+    def test_cool_down_is_ignored_when_all_are_down(self):
+        port = free_port()
+        proxy = self.proxy(f"127.0.0.1:{port}", upstream={"fail_timeout": "1h"})
+        with connect(proxy.address()) as client:
+            self.assertIn(last_outcome(client), ("end", "reset"))
+        self.keep(Origin(echo, ("127.0.0.1", port)))
+        with connect(proxy.address()) as client:
+            self.assertTrue(ask(client))
+
+    def test_weights_and_least_connections(self):
+        origins = [self.keep(Origin(say_name(name))) for name in (b"a", b"b")]
+        endpoints = [{"address": origins[0].address, "weight": 3}, origins[1].address]
+        for balance in ("round_robin", "least_connections", "random"):
+            with self.subTest(balance):
+                proxy = self.proxy(*endpoints, upstream={"balance": balance})
+                clients = [self.keep(connect(proxy.address())) for _ in range(40)]
+                names = [receive_exactly(client, 1) for client in clients]
+                for client in clients:
+                    client.close()
+                if balance == "random":
+                    self.assertGreater(names.count(b"a"), names.count(b"b"))
+                else:
+                    self.assertEqual(names.count(b"a"), 30)
+                self.stop(proxy)
+
+
+class Times(harness.SluiceTest):
+
+    def test_idle_timeout(self):
+        origin = self.keep(Origin())
+        proxy = self.proxy(origin.address, tcp={"idle_timeout": "500ms"})
+        start = time.monotonic()
+        client = self.keep(connect(proxy.address()))
+        server = self.keep(origin.accept())
+        self.assertEqual((outcome(client), outcome(server)), ("reset", "reset"))
+        self.assertGreaterEqual(time.monotonic() - start, 0.49)
+        proxy.wait_for(lambda s: s.ended("idle_timeout") == 1)
+
+    def test_idle_timeout_spares_who_talks(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.proxy(origin.address, tcp={"idle_timeout": "600ms"})
+        with connect(proxy.address()) as client:
+            for _ in range(10):
+                self.assertTrue(ask(client))
+                time.sleep(0.15)
+
+    def test_idle_timeout_spares_who_reads_slowly(self):
+        """A session was cut as idle while its reader took byte after byte: what was queued went out as one send of up
+        to 512 KiB, and only the end of a send counted as movement. A download over a line slower than that per
+        idle_timeout never finished."""
+        origin = self.keep(Origin())
+        proxy = self.proxy(origin.address, tcp={"idle_timeout": "1s"}, cut_allowed=True)
+        client = self.keep(connect(proxy.address(), receive_buffer=4096))
+        server = self.keep(origin.accept())
+        sender = threading.Thread(target=lambda: fill(server), daemon=True)
+        sender.start()
+        end = time.monotonic() + 4
+        received = 0
+        while time.monotonic() < end:
+            received += len(client.recv(2000))
+            time.sleep(0.02)
+        sender.join(10)
+        self.assertEqual(proxy.stats().reasons(), {}, f"cut after {received} bytes")
+
+    def test_max_duration(self):
+        """However busy it is."""
+        origin = self.keep(Origin(echo))
+        proxy = self.proxy(origin.address, tcp={"max_duration": "700ms"})
+        start = time.monotonic()
+        client = self.keep(connect(proxy.address()))
+        with self.assertRaises(OSError):
+            while time.monotonic() < start + 5 * harness.SLOWNESS:
+                client.sendall(b"x")
+                if not client.recv(100):
+                    raise AssertionError("an orderly end would make cut data look complete")
+                time.sleep(0.01)
+        self.assertGreaterEqual(time.monotonic() - start, 0.69)
+        proxy.wait_for(lambda s: s.ended("max_duration") == 1)
+
+    def test_no_timeouts(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.proxy(origin.address, tcp={"idle_timeout": 0, "max_duration": 0},
+                           upstream={"connect_timeout": "100ms"})
+        with connect(proxy.address()) as client:
+            self.assertTrue(ask(client))
+            time.sleep(0.6)
+            self.assertTrue(ask(client))
+
+
+class Starvation(harness.SluiceTest):
+
+    def test_stuck_readers_do_not_stop_the_others(self):
+        """A hundred clients that read nothing used up the worker's budget, and every bulk stream of the worker then
+        waited for as long as they stayed: a stream that was promoted to large buffers waited for one of those
+        although small ones were posted."""
+        wall = self.keep(Origin(lambda sock: sock.sendall(bytes(16 * MIB))))
+        origin = self.keep(Origin(echo))
+        config = harness.configuration([wall.address], memory={"worker_budget": "8MiB"})
+        config["listeners"].append({"name": "echo", "address": "127.0.0.1:0", "tcp": {"forward": "echo"}})
+        config["upstreams"].append({"name": "echo", "endpoints": [origin.address]})
+        proxy = self.start(config, cut_allowed=True)
+        stuck = [self.keep(connect(proxy.address(), receive_buffer=4096)) for _ in range(100)]
+        proxy.wait_for(lambda s: s.total("receives_parked") > 0 and s.total("accepted_total", listener="main") == 100)
+        client = self.keep(connect(proxy.address("echo")))
+        data = os.urandom(4 * MIB)
+        sender = threading.Thread(target=lambda: client.sendall(data), daemon=True)
+        sender.start()
+        self.assertEqual(receive_exactly(client, len(data)), data)
+        sender.join(5)
+        for sock in stuck:
+            reset(sock)
+        client.close()
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0 and s.total("receives_parked") == 0)
+
+
+if __name__ == "__main__":
+    harness.main()
