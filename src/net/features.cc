@@ -19,7 +19,6 @@ namespace {
 
 constexpr int64_t kProbeTimeoutNs = 200'000'000;
 constexpr size_t kProbeChunkBytes = 4096;
-constexpr size_t kBundleBytes = 4 * kProbeChunkBytes;
 
 /// One socket pair with a buffer group on its receiving end.
 class Probe {
@@ -41,10 +40,18 @@ class Probe {
     return ::send(fds_[1], bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
   /// Receives once; empty when nothing came. `completion` is what the kernel said.
-  Buffer receive(bool bundle, Completion& completion) {
+  Buffer receive(Completion& completion) {
+    ring_.recv_once(nullptr, fds_[0], group_->group(), /*poll_first=*/true);
+    return await(completion);
+  }
+  Buffer receive_bundles(uint32_t shot_bytes, uint32_t total_bytes, Completion& completion) {
+    ring_.recv_bundles(nullptr, fds_[0], group_->group(), shot_bytes, total_bytes, /*poll_first=*/true);
+    return await(completion);
+  }
+  /// The next completions of what is armed; `completion` is the last of them.
+  Buffer await(Completion& completion) {
     Buffer data;
     completion = {-ETIME, 0};
-    ring_.recv_once(nullptr, fds_[0], group_->group(), bundle ? kBundleBytes : 0, bundle, /*poll_first=*/true);
     ring_.wait(kProbeTimeoutNs);
     ring_.reap([&](Op op, void*, Completion c) {
       if (op != Op::kRecv) return;
@@ -72,7 +79,7 @@ bool probe_plain(Ring& ring, ChunkPool& pool) {
   Probe probe(ring, pool, {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes});
   if (!probe.ready() || !probe.write("plain")) return false;
   Completion completion;
-  return holds(probe.receive(false, completion), "plain");
+  return holds(probe.receive(completion), "plain");
 }
 
 // Two messages must land one behind the other in the same buffer, which must stay posted.
@@ -81,26 +88,29 @@ bool probe_incremental(Ring& ring, ChunkPool& pool, uint32_t min_left) {
               {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes, .incremental = true, .min_left = min_left});
   if (!probe.ready() || !probe.write("first")) return false;
   Completion first, second;
-  const Buffer a = probe.receive(false, first);
+  const Buffer a = probe.receive(first);
   if (!holds(a, "first") || !first.buffer_more() || !probe.write("second")) return false;
-  const Buffer b = probe.receive(false, second);
+  const Buffer b = probe.receive(second);
   if (!holds(b, "second") || second.buffer_id() != first.buffer_id()) return false;
   if (min_left == 0) return second.buffer_more();
   // Leave fewer than min_left bytes: the kernel must be done with the buffer now.
   const std::string filler(kProbeChunkBytes - 11 - min_left + 1, 'x');
   if (!probe.write(filler)) return false;
   Completion third;
-  const Buffer c = probe.receive(false, third);
+  const Buffer c = probe.receive(third);
   return holds(c, filler) && !third.buffer_more();
 }
 
+// Of three buffers' bytes, a receive bounded to two must deliver exactly two, in order, and be over.
 bool probe_bundles(Ring& ring, ChunkPool& pool) {
   Probe probe(ring, pool, {.group = 0, .entries = 4, .chunk_bytes = kProbeChunkBytes});
-  std::string bytes(2 * kProbeChunkBytes + 100, '\0');
+  std::string bytes(3 * kProbeChunkBytes, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>('a' + i / 64 % 26);
   if (!probe.ready() || !probe.write(bytes)) return false;
+  constexpr uint32_t kBound = 2 * kProbeChunkBytes;
   Completion completion;
-  return holds(probe.receive(true, completion), bytes);
+  const Buffer data = probe.receive_bundles(kBound, kBound, completion);
+  return holds(data, std::string_view(bytes).substr(0, kBound)) && !completion.more();
 }
 
 bool probe_zero_copy(Ring& ring) {

@@ -18,7 +18,8 @@ enum class RingsMode {
 struct Features {
   bool incremental = false;  ///< IOU_PBUF_RING_INC delivers consecutive pieces of one buffer (Linux 6.12).
   bool min_left = false;     ///< ... and retires a buffer with few bytes left.
-  bool bundles = false;      ///< One receive fills several buffers, in order (6.10; misordered in 6.13.11 to 6.14.8).
+  bool bundles = false;      ///< A receive fills several buffers in order (6.10, misordered in 6.13.11 to 6.14.8) and
+                             ///< keeps to a bound per completion and in all (6.17).
   bool zero_copy = false;    ///< SENDMSG_ZC (6.1).
 
   /// One line for the log: "incremental=yes min_left=yes ...".

@@ -127,10 +127,22 @@ void Ring::recv_multishot(void* target, int fd, uint16_t group) {
   finish(sqe, Op::kRecv, target);
 }
 
-void Ring::recv_once(void* target, int fd, uint16_t group, size_t bytes, bool bundle, bool poll_first) {
+void Ring::recv_once(void* target, int fd, uint16_t group, bool poll_first) {
   io_uring_sqe* sqe = next_sqe();
-  io_uring_prep_recv(sqe, fd, nullptr, bytes, 0);
-  if (bundle) sqe->ioprio |= IORING_RECVSEND_BUNDLE;
+  io_uring_prep_recv(sqe, fd, nullptr, 0, 0);
+  if (poll_first) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+  sqe->flags |= IOSQE_BUFFER_SELECT;
+  sqe->buf_group = group;
+  finish(sqe, Op::kRecv, target);
+}
+
+void Ring::recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes,
+                        bool poll_first) {
+  io_uring_sqe* sqe = next_sqe();
+  // A single receive cannot be bounded: the kernel retries a bundle with all that is queued, whatever its length says.
+  io_uring_prep_recv_multishot(sqe, fd, nullptr, shot_bytes, 0);
+  sqe->optlen = total_bytes;
+  sqe->ioprio |= IORING_RECVSEND_BUNDLE;
   if (poll_first) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = group;
@@ -205,6 +217,21 @@ void Ring::message(int ring_fd, void* target) {
   io_uring_prep_msg_ring(sqe, ring_fd, 0, reinterpret_cast<uintptr_t>(target) | static_cast<uint64_t>(Op::kMessage), 0);
   sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
   finish(sqe, Op::kIgnored, nullptr);
+}
+
+void Ring::set_timer(uint64_t due_ms) {
+  io_uring_sqe* sqe = next_sqe();
+  timer_due_ = {static_cast<int64_t>(due_ms / 1000), static_cast<int64_t>(due_ms % 1000) * 1'000'000};
+  if (timer_armed_) {
+    // If it fires just now the update finds nothing, and whoever asked will ask again.
+    io_uring_prep_timeout_update(sqe, &timer_due_, static_cast<uint64_t>(Op::kTimer), IORING_TIMEOUT_ABS);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    finish(sqe, Op::kIgnored, nullptr);
+  } else {
+    io_uring_prep_timeout(sqe, &timer_due_, 0, IORING_TIMEOUT_ABS);
+    finish(sqe, Op::kTimer, nullptr);
+    timer_armed_ = true;
+  }
 }
 
 void Ring::submit() {

@@ -24,6 +24,7 @@ enum class Op : uint8_t {
   kConnect,
   kCancel,
   kMessage,
+  kTimer,
 };
 
 /// A completion as its object sees it.
@@ -64,8 +65,11 @@ class Ring {
   void accept_once(void* target, int fd, int flags);
   /// Receives into buffers of `group` until told otherwise; waits for data before it takes a buffer.
   void recv_multishot(void* target, int fd, uint16_t group);
-  /// Receives once, at most `bytes`, into one buffer of `group` or, with `bundle`, several.
-  void recv_once(void* target, int fd, uint16_t group, size_t bytes, bool bundle, bool poll_first);
+  /// Receives once, into one buffer of `group`.
+  void recv_once(void* target, int fd, uint16_t group, bool poll_first);
+  /// Receives until `total_bytes` have come (or a little more: the last shot is not cut), each completion with at most
+  /// `shot_bytes` in as many buffers of `group` as that takes.
+  void recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes, bool poll_first);
   /// Sends all of `windows`, which must stay in place until the completion. The array itself need not.
   void send(void* target, int fd, std::span<const iovec> windows);
   void send_zero_copy(void* target, int fd, std::span<const iovec> windows);
@@ -77,6 +81,10 @@ class Ring {
   void close(int fd);
   /// Delivers (`target`, Op::kMessage) to another ring.
   void message(int ring_fd, void* target);
+
+  /// Has (null, Op::kTimer) delivered at `due_ms` of the monotonic clock; replaces an earlier wish. One kernel timer that
+  /// mostly stays as it is costs less than a timeout on each wait.
+  void set_timer(uint64_t due_ms);
 
   /// Submits what is prepared.
   void submit();
@@ -99,6 +107,7 @@ class Ring {
       for (unsigned i = 0; i < n; ++i) {
         Delivery& d = deliveries[i];
         if (!faults_under_way_.empty()) [[unlikely]] rewrite(d);
+        if (d.user_data == static_cast<uint64_t>(Op::kTimer)) timer_armed_ = false;
         handle(static_cast<Op>(d.user_data & (kTargetAlignment - 1)),
                reinterpret_cast<void*>(d.user_data & ~uint64_t{kTargetAlignment - 1}), d.completion);
       }
@@ -137,6 +146,8 @@ class Ring {
   io_uring ring_{};
   uint64_t overflows_ = 0;
   uint64_t enters_ = 0;
+  bool timer_armed_ = false;
+  __kernel_timespec timer_due_{};  // The kernel reads it when it takes the submission.
   // The kernel copies iovecs when it takes a submission (IORING_FEAT_SUBMIT_STABLE), so they live here until then.
   std::vector<std::byte> scratch_;
   size_t scratch_used_ = 0;

@@ -16,8 +16,9 @@ namespace {
 
 // A socket that receives this much in one batch is a bulk stream,
 constexpr uint32_t kBulkBatchBytes = 64 * 1024;
-// which then receives up to this much at a time,
-constexpr size_t kBulkReceiveBytes = 256 * 1024;
+// which then receives as much as its owner gives credit for, within these bounds, before it asks again,
+constexpr size_t kBulkReceiveBytesMin = 64 * 1024;
+constexpr size_t kBulkReceiveBytesMax = 1024 * 1024;
 // and is one no longer after so many receives in a row that were smaller than a small chunk.
 constexpr uint32_t kQuietReceiveBytes = 16 * 1024;
 constexpr uint8_t kQuietReceives = 8;
@@ -95,7 +96,7 @@ void Socket::submit_send() {
   sending_ = true;
   ++in_flight_;
   ++worker_.counters().sends;
-  if (worker_.zero_copy_on() && out_.size() >= worker_.options().zero_copy_bytes) {
+  if (worker_.zero_copy_on() && !no_zero_copy_ && out_.size() >= worker_.options().zero_copy_bytes) {
     ++worker_.counters().zero_copy_sends;
     worker_.ring().send_zero_copy(this, fd_, {windows.data(), count});
   } else {
@@ -108,11 +109,14 @@ void Socket::submit_receive() {
   receive_ = Receive::kArmed;
   receiving_large_ = bulk_;
   ++in_flight_;
-  if (bulk_) {
-    worker_.ring().recv_once(this, fd_, worker_.large_group().group(), kBulkReceiveBytes,
-                             worker_.options().features.bundles, /*poll_first=*/!more_waits_);
-  } else {
+  if (!bulk_) {
     worker_.ring().recv_multishot(this, fd_, worker_.small_group().group());
+  } else if (worker_.options().features.bundles) {
+    const auto bytes = static_cast<uint32_t>(
+        std::clamp(owner_.receive_credit(*this), kBulkReceiveBytesMin, kBulkReceiveBytesMax));
+    worker_.ring().recv_bundles(this, fd_, worker_.large_group().group(), bytes, bytes, /*poll_first=*/!more_waits_);
+  } else {
+    worker_.ring().recv_once(this, fd_, worker_.large_group().group(), /*poll_first=*/!more_waits_);
   }
 }
 
@@ -134,11 +138,25 @@ void Socket::complete(Op op, Completion completion) {
       break;
     case Op::kCancel:
       --in_flight_;
+      cancel_ended(completion);
       break;
     default:
       SLUICE_CHECK(false);
   }
   maybe_closed();
+}
+
+// One that found nothing, or failed, may have missed a submission that was just changing hands: what is not over by now
+// is cancelled again. (-EINVAL: the kernel cannot cancel so, and will not learn it.)
+void Socket::cancel_ended(Completion completion) {
+  if (completion.res > 0) return;
+  if (closing_) {
+    if (in_flight_ == notices()) return;
+    ++in_flight_;
+    worker_.ring().cancel_fd(this, fd_);
+  } else if (receive_ == Receive::kCancelling && completion.res != -EINVAL) {
+    cancel_receive();
+  }
 }
 
 void Socket::complete_receive(Completion completion) {
@@ -232,6 +250,11 @@ void Socket::complete_zero_copy(Completion completion) {
   } else {
     --in_flight_;
   }
+  if (completion.res == -EOPNOTSUPP || completion.res == -ENOMEM || completion.res == -ENOBUFS) {
+    // Not this kind of socket (Unix ones), or no more memory may be pinned: that is no reason not to send plainly.
+    no_zero_copy_ = true;
+    completion.res = 0;
+  }
   complete_send(completion);
 }
 
@@ -257,12 +280,17 @@ void Socket::abort() {
 }
 
 void Socket::maybe_closed() {
-  if (!closing_ || in_flight_ > 0 || queued_for_service_ || fd_ < 0) return;
-  worker_.ring().close(std::exchange(fd_, -1));
-  out_.clear();
+  if (!closing_ || queued_for_service_) return;
+  // Notices of zero-copy sends cannot be cancelled: they come when the kernel has dropped its queue, which may take the
+  // descriptor's end, or longer.
+  if (fd_ >= 0 && in_flight_ == notices()) {
+    worker_.ring().close(std::exchange(fd_, -1));
+    out_.clear();
+  }
+  if (in_flight_ > 0) return;
   // As new: the owner may connect again with the same object.
   receive_ = Receive::kOff;
-  sending_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = more_waits_ = false;
+  sending_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = more_waits_ = no_zero_copy_ = false;
   owner_.on_closed(*this);
 }
 

@@ -33,6 +33,9 @@ class alignas(kTargetAlignment) Socket {
     virtual void on_sent(Socket& socket) = 0;               ///< Queued bytes went out; `queued()` has shrunk.
     virtual void on_error(Socket& socket, int error) = 0;   ///< Reading or writing failed; close it.
     virtual void on_closed(Socket& socket) = 0;
+    /// How many bytes a bulk receive that is about to be armed may deliver. A bound on what comes after stop_reading.
+    virtual size_t receive_credit(Socket&) { return kDefaultCredit; }
+    static constexpr size_t kDefaultCredit = 256 * 1024;
 
    protected:
     ~Owner() = default;
@@ -92,6 +95,9 @@ class alignas(kTargetAlignment) Socket {
   void receive_ended(Completion completion);
   void note_received(Completion completion);
   void cancel_receive();
+  void cancel_ended(Completion completion);
+  /// Completions that cannot be cancelled: of zero-copy sends whose memory the kernel still reads.
+  uint32_t notices() const { return lent_ ? lent_->sends : 0; }
   void request_service();
   void maybe_closed();
 
@@ -111,6 +117,7 @@ class alignas(kTargetAlignment) Socket {
   bool queued_for_service_ : 1 = false;
   bool more_waits_ : 1 = false;       // The last receive left data behind.
   bool receiving_large_ : 1 = false;  // What is armed now takes from the large group.
+  bool no_zero_copy_ : 1 = false;     // This socket cannot.
   uint8_t quiet_receives_ = 0;   // In a row, in bulk mode.
   uint32_t batch_bytes_ = 0;     // Received in the loop's batch `batch_`.
   uint32_t batch_ = 0;

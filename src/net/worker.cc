@@ -28,6 +28,11 @@ constexpr uint32_t kMinLeftBytes = 1024;
 constexpr size_t kTrimBytes = size_t{2} << 20;
 constexpr uint64_t kTrimPauseMs = 20;
 
+// The same bytes in smaller pieces; 32,768 is the kernel's bound.
+uint16_t plain_entries(uint16_t entries) {
+  return static_cast<uint16_t>(std::min<size_t>(entries * (kIncrementalChunkBytes / kPlainChunkBytes), 32768));
+}
+
 uint64_t monotonic_ms() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -55,14 +60,14 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
   const bool incremental = options.features.incremental;
   auto small = BufferRing::open(*worker->ring_, worker->pool_,
                                 {.group = kSmallGroup,
-                                 .entries = options.small_entries,
+                                 .entries = incremental ? options.ring_entries : plain_entries(options.ring_entries),
                                  .chunk_bytes = incremental ? kIncrementalChunkBytes : kPlainChunkBytes,
                                  .incremental = incremental,
                                  .min_left = options.features.min_left ? kMinLeftBytes : 0});
   if (!small.ok()) return small.status();
   worker->small_ = std::move(*small);
   auto large = BufferRing::open(*worker->ring_, worker->pool_,
-                                {.group = kLargeGroup, .entries = options.large_entries, .chunk_bytes = kMaxChunkBytes});
+                                {.group = kLargeGroup, .entries = options.ring_entries, .chunk_bytes = kMaxChunkBytes});
   if (!large.ok()) return large.status();
   worker->large_ = std::move(*large);
 
@@ -78,6 +83,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
 
 Worker::~Worker() {
   ChunkPool::Use use(&pool_);
+  // The last descriptors that were closed are still to be: closing a ring drops what it was not given yet.
+  if (ring_) ring_->submit();
   large_.reset();
   small_.reset();
 }
@@ -94,9 +101,8 @@ void Worker::turn(int64_t timeout_ms) {
     pool_.take_inbox();
     resume_parked();
   }
-  const int64_t timers_ms = timers_.next_ms();
-  const int64_t wait_ms = timeout_ms < 0 || (timers_ms >= 0 && timers_ms < timeout_ms) ? timers_ms : timeout_ms;
-  ring_->wait(wait_ms < 0 ? -1 : wait_ms * 1'000'000);
+  set_ring_timer();
+  ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_return(false);
   ++batch_;
   ++counters_.batches;
@@ -124,9 +130,22 @@ void Worker::complete(Op op, void* target, Completion completion) {
     case Op::kMessage:
       static_cast<Message*>(target)->run(*static_cast<Message*>(target), *this);
       break;
+    case Op::kTimer:
+      ring_timer_due_ms_ = UINT64_MAX;
+      break;
     case Op::kIgnored:
       break;
   }
+}
+
+// The kernel's timer is moved only when something is due before it; one that comes too early costs a turn.
+void Worker::set_ring_timer() {
+  const int64_t next_ms = timers_.next_ms();
+  if (next_ms < 0) return;
+  const uint64_t due_ms = now_ms() + static_cast<uint64_t>(next_ms);
+  if (due_ms >= ring_timer_due_ms_) return;
+  ring_timer_due_ms_ = due_ms;
+  ring_->set_timer(due_ms);
 }
 
 // Sends go before receives: what they free is posted again before the next receive looks for a buffer.

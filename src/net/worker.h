@@ -33,8 +33,9 @@ class Worker {
     size_t budget_bytes = size_t{256} << 20;
     bool huge_pages = false;
     size_t max_sockets = 20'000;     ///< Sizes the completion queue.
-    uint16_t small_entries = 32;     ///< Posted chunks for waiting connections,
-    uint16_t large_entries = 16;     ///< and for bulk streams.
+    /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain, those
+    /// for waiting connections are a quarter of the size and four times as many.
+    uint16_t ring_entries = 16;
     size_t zero_copy_bytes = 0;      ///< Sends of at least this many bytes go out zero-copy; 0: never.
     uint64_t decay_ms = 10'000;      ///< Ageing period of the pool.
   };
@@ -45,7 +46,7 @@ class Worker {
   /// Runs until stop().
   void run();
   void stop() { stopping_ = true; }
-  /// One turn of the loop: waits up to `timeout_ms` (negative: as long as the timers allow). For tests and run().
+  /// One turn of the loop: waits up to `timeout_ms` (negative: until there is something to do). For tests and run().
   void turn(int64_t timeout_ms = -1);
 
   unsigned index() const { return options_.index; }
@@ -96,6 +97,7 @@ class Worker {
   void complete(Op op, void* target, Completion completion);
   void end_of_batch();
   void resume_parked();
+  void set_ring_timer();
   void decay();
 
   struct Deferred {
@@ -113,6 +115,7 @@ class Worker {
   TimerWheel timers_;
   Timer decay_timer_;
   uint64_t last_age_ms_ = 0;
+  uint64_t ring_timer_due_ms_ = UINT64_MAX;
   Counters counters_;
   uint32_t batch_ = 0;
   bool stopping_ = false;

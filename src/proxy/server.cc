@@ -175,7 +175,7 @@ absl::Status Server::start() {
   options.features = features_;
   options.budget_bytes = config_.memory.worker_budget.bytes;
   options.max_sockets = 2 * size_t{max_connections} / worker_count;
-  options.small_entries = static_cast<uint16_t>(config_.memory.ring_entries);
+  options.ring_entries = static_cast<uint16_t>(config_.memory.ring_entries);
   for (unsigned i = 0; i < worker_count; ++i) {
     options.index = i;
     counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));

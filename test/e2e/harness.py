@@ -192,7 +192,7 @@ class Proxy:
 
     STOP_SECONDS = 20
 
-    def __init__(self, config, arguments=(), stats="100ms", environment=None):
+    def __init__(self, config, arguments=(), stats="100ms", descriptors=None, environment=None):
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
         path = os.path.join(self._directory.name, "sluice.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -203,8 +203,10 @@ class Proxy:
         self._block_count = 0
         self._news = threading.Condition()
         self.addresses = {}
+        # Set from inside: io_uring keeps the limit that held when an accept was armed.
+        limit = [need("prlimit"), f"--nofile={descriptors}:{descriptors}"] if descriptors else []
         self.process = spawn(
-            [SLUICE, "run", "--config", path, "--stats", stats, *arguments],
+            [*limit, SLUICE, "run", "--config", path, "--stats", stats, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_stdout, self._read_stderr)]

@@ -7,17 +7,14 @@ import subprocess
 import sys
 
 import harness
-from harness import end, spawn
-from origins import text_of
+from harness import SLOWNESS, end, spawn
+from origins import connect, receive_exactly, text_of
 
 
-class OriginProcess:
-    """A server as a process. Kinds: "echo"; "hold" accepts and reads nothing."""
-
-    def __init__(self, kind):
-        self._process = spawn([sys.executable, "-B", __file__, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True)
-        self.address = self._process.stdout.readline().strip()
+class _Process:
+    def __init__(self, *arguments):
+        self._process = spawn([sys.executable, "-B", __file__, *arguments], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
 
     def kill(self):
         self._process.kill()
@@ -27,8 +24,29 @@ class OriginProcess:
         end(self._process)
 
 
-def _serve(kind):
-    harness.raise_descriptor_limit()
+class OriginProcess(_Process):
+    """A server as a process. Kinds: "echo"; "hold" accepts and reads nothing."""
+
+    def __init__(self, kind):
+        super().__init__("origin", kind)
+        self.address = self._process.stdout.readline().strip()
+
+
+class ClientProcess(_Process):
+    """A crowd of clients as a process. Orders: "open" N connections; "ask" each for an echo; "close" them all."""
+
+    def __init__(self, address):
+        super().__init__("clients", address[0], str(address[1]))
+
+    def do(self, order, count=0):
+        self._process.stdin.write(f"{order} {count}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        if answer != "ok":
+            raise AssertionError(f"clients could not {order}: {answer}")
+
+
+def _origin(kind):
     listener = socket.socket()
     if kind == "hold":
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
@@ -64,5 +82,33 @@ def _serve(kind):
             key.fileobj.close()
 
 
+def _clients(host, port):
+    sockets = []
+
+    def ask():
+        # All at once, then all answers.
+        for number, sock in enumerate(sockets):
+            sock.sendall(b"%08d" % number)
+        for number, sock in enumerate(sockets):
+            if receive_exactly(sock, 8) != b"%08d" % number:
+                raise AssertionError("another connection's data")
+
+    for line in sys.stdin:
+        order, count = line.split()
+        try:
+            if order == "open":
+                for _ in range(int(count)):
+                    sockets.append(connect((host, int(port)), timeout=30 * SLOWNESS))
+            elif order == "ask":
+                ask()
+            elif order == "close":
+                while sockets:
+                    sockets.pop().close()
+            print("ok", flush=True)
+        except (OSError, AssertionError) as error:
+            print(repr(error), flush=True)
+
+
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    harness.raise_descriptor_limit()
+    {"origin": _origin, "clients": _clients}[sys.argv[1]](*sys.argv[2:])

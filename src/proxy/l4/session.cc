@@ -20,6 +20,9 @@ namespace sluice {
 
 namespace {
 
+// With half of the chunk budget in use, nobody may queue more than this.
+constexpr size_t kHighMarkUnderPressure = 64 * 1024;
+
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
 void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
@@ -294,13 +297,29 @@ void L4Session::on_data(Socket& socket, Buffer&& data) {
   }
   Socket& to = other(socket);
   to.send(std::move(data));
-  if (to.queued() >= acceptor_.tcp().buffer_high.bytes) socket.stop_reading();
+  if (to.queued() >= high_mark()) socket.stop_reading();
+}
+
+// What may wait for one side. While the worker's chunk budget runs low the mark is lower than configured, so that what
+// is left goes round among all rather than to the slowest.
+size_t L4Session::high_mark() const {
+  const ChunkPool& pool = acceptor_.worker().pool();
+  size_t high = acceptor_.tcp().buffer_high.bytes;
+  if (pool.headroom_bytes() < pool.budget_bytes() / 2) high = std::min(high, kHighMarkUnderPressure);
+  return high;
+}
+
+size_t L4Session::receive_credit(Socket& socket) {
+  const size_t queued = other(socket).queued(), high = high_mark();
+  return high > queued ? high - queued : 0;
 }
 
 void L4Session::on_sent(Socket& socket) {
   if (state_ != State::kForwarding) return;
   last_active_ms_ = acceptor_.worker().now_ms();
-  if (socket.queued() <= acceptor_.tcp().buffer_low.bytes) other(socket).start_reading();
+  if (socket.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) {
+    other(socket).start_reading();
+  }
   maybe_finished();
 }
 

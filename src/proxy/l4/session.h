@@ -55,6 +55,7 @@ class L4Session final : public Socket::Owner {
   void on_sent(Socket& socket) override;
   void on_error(Socket& socket, int error) override;
   void on_closed(Socket& socket) override;
+  size_t receive_credit(Socket& socket) override;
 
   void begin();
   void on_timer();
@@ -72,6 +73,7 @@ class L4Session final : public Socket::Owner {
   void forward();
   bool queue_proxy_header(Buffer& to);
   void finish(SessionEnd end);
+  size_t high_mark() const;
   void maybe_finished();
 
   bool is_client(const Socket& socket) const { return &socket == &client_; }

@@ -29,14 +29,14 @@ limits:
   max_connections: auto
 memory:
   worker_budget: 256MiB
-  ring_entries: 64
+  ring_entries: 16
   rings: auto
 listeners:
   - name: main
     address: 127.0.0.1:8080
     backlog: 4096
     max_connections: 10000
-    max_connections_per_source: 512
+    max_connections_per_source: 0
     proxy_protocol:
       accept: off
       timeout: 5s
@@ -51,8 +51,8 @@ listeners:
       idle_timeout: 1h
       max_duration: 0
       inspect_timeout: 10s
-      buffer_high: 256KiB
-      buffer_low: 128KiB
+      buffer_high: 1MiB
+      buffer_low: 512KiB
 upstreams:
   - name: main
     protocol: tcp

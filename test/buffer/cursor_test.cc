@@ -1,0 +1,126 @@
+#include "buffer/cursor.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "test/buffer/pool_fixture.h"
+
+namespace sluice {
+namespace {
+
+using test::text_of;
+
+class CursorTest : public test::PoolTest {
+ protected:
+  // 00 01 02 ... in windows of `piece` bytes.
+  Buffer counting(size_t size, size_t piece) {
+    std::string text;
+    for (size_t i = 0; i < size; ++i) text.push_back(static_cast<char>(i));
+    return test::buffer_of(pool_, text, test::splits_every(piece, size));
+  }
+};
+
+TEST_F(CursorTest, ReadsBigEndianAcrossEveryBorder) {
+  for (size_t piece = 1; piece <= 18; ++piece) {
+    const Buffer buffer = counting(18, piece);
+    Cursor cursor(buffer);
+    EXPECT_EQ(cursor.u8(), 0x00u);
+    EXPECT_EQ(cursor.u16be(), 0x0102u);
+    EXPECT_EQ(cursor.u24be(), 0x030405u);
+    EXPECT_EQ(cursor.u32be(), 0x06070809u);
+    EXPECT_EQ(cursor.u64be(), 0x0a0b0c0d0e0f1011u);
+    EXPECT_TRUE(cursor.ok());
+    EXPECT_EQ(cursor.position(), 18u);
+    EXPECT_EQ(cursor.remaining(), 0u);
+    EXPECT_EQ(buffer.size(), 18u) << "reading changes nothing";
+  }
+}
+
+TEST_F(CursorTest, HighBitsAreNotSigns) {
+  const Buffer buffer = buffer_of("\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8");
+  EXPECT_EQ(Cursor(buffer).u8(), 0xffu);
+  EXPECT_EQ(Cursor(buffer).u16be(), 0xfffeu);
+  EXPECT_EQ(Cursor(buffer).u24be(), 0xfffefdu);
+  EXPECT_EQ(Cursor(buffer).u32be(), 0xfffefdfcu);
+  EXPECT_EQ(Cursor(buffer).u64be(), 0xfffefdfcfbfaf9f8u);
+}
+
+TEST_F(CursorTest, StartsAnywhereAndSkips) {
+  for (size_t piece = 1; piece <= 10; ++piece) {
+    const Buffer buffer = counting(10, piece);
+    for (size_t offset = 0; offset <= 10; ++offset) {
+      for (size_t skip = 0; offset + skip <= 10; ++skip) {
+        Cursor cursor(buffer, offset);
+        EXPECT_TRUE(cursor.skip(skip));
+        EXPECT_EQ(cursor.position(), offset + skip);
+        EXPECT_EQ(cursor.remaining(), 10 - offset - skip);
+        EXPECT_TRUE(cursor.ok());
+        EXPECT_EQ(cursor.u8(), offset + skip < 10 ? offset + skip : 0);
+      }
+    }
+  }
+}
+
+TEST_F(CursorTest, ReadsBytes) {
+  for (size_t piece = 1; piece <= 10; ++piece) {
+    const Buffer buffer = counting(10, piece);
+    for (size_t size = 0; size <= 9; ++size) {
+      std::array<std::byte, 9> to{};
+      Cursor cursor(buffer, 1);
+      EXPECT_TRUE(cursor.read(std::span(to).first(size)));
+      for (size_t i = 0; i < size; ++i) EXPECT_EQ(to[i], static_cast<std::byte>(i + 1));
+      EXPECT_EQ(cursor.position(), 1 + size);
+    }
+  }
+}
+
+TEST_F(CursorTest, PastTheEndIsZeroAndNeverOkAgain) {
+  const Buffer buffer = counting(3, 2);
+  const auto fails = [&](auto read) {
+    Cursor cursor(buffer, 1);
+    EXPECT_FALSE(read(cursor));
+    EXPECT_FALSE(cursor.ok());
+    EXPECT_EQ(cursor.position(), 1u) << "nothing was consumed";
+    EXPECT_EQ(cursor.remaining(), 2u);
+    // The bytes are there, but a parser that checks once at the end must see the failure.
+    EXPECT_EQ(cursor.u8(), 0u);
+    EXPECT_FALSE(cursor.skip(0));
+    EXPECT_FALSE(cursor.read({}));
+    EXPECT_FALSE(cursor.ok());
+  };
+  fails([](Cursor& cursor) { return cursor.u24be(); });
+  fails([](Cursor& cursor) { return cursor.u32be(); });
+  fails([](Cursor& cursor) { return cursor.u64be(); });
+  fails([](Cursor& cursor) { return cursor.skip(3); });
+  fails([](Cursor& cursor) {
+    std::array<std::byte, 3> to{};
+    const bool read = cursor.read(to);
+    EXPECT_EQ(to[0], std::byte{0});
+    return read;
+  });
+}
+
+TEST_F(CursorTest, StartsPastTheEnd) {
+  const Buffer buffer = counting(3, 2);
+  Cursor cursor(buffer, 4);
+  EXPECT_FALSE(cursor.ok());
+  EXPECT_EQ(cursor.u8(), 0u);
+  EXPECT_TRUE(Cursor(buffer, 3).ok());
+}
+
+TEST_F(CursorTest, OverAnEmptyBuffer) {
+  const Buffer buffer;
+  Cursor cursor(buffer);
+  EXPECT_TRUE(cursor.ok());
+  EXPECT_EQ(cursor.remaining(), 0u);
+  EXPECT_TRUE(cursor.skip(0));
+  EXPECT_TRUE(cursor.read({}));
+  EXPECT_EQ(cursor.u16be(), 0u);
+  EXPECT_FALSE(cursor.ok());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,57 @@
+// A pool that is current while a test runs, and into which every chunk must have come home at its end.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "buffer/buffer.h"
+#include "test/support/buffers.h"
+
+namespace sluice::test {
+
+class PoolTest : public testing::Test {
+ protected:
+  explicit PoolTest(size_t budget_bytes = size_t{8} << 20) : pool_({.budget_bytes = budget_bytes}), use_(&pool_) {}
+
+  void TearDown() override {
+    pool_.take_inbox();
+    EXPECT_EQ(pool_.leaked(), 0u) << "chunks did not come home";
+  }
+
+  /// A lease on `text` at the start of a fresh chunk, with room for `tailroom` more bytes at least.
+  Lease lease_of(std::string_view text, size_t tailroom = 0) {
+    return filled(Lease::allocate(pool_, text.size() + tailroom), text);
+  }
+  View view_of(std::string_view text) { return lease_of(text).freeze(); }
+  Buffer buffer_of(std::string_view text, size_t tailroom = 0) {
+    Buffer buffer;
+    buffer.append(lease_of(text, tailroom));
+    return buffer;
+  }
+  bool append_copy(Buffer& buffer, std::string_view text) {
+    return buffer.append_copy(pool_, std::as_bytes(std::span(text)));
+  }
+
+  ChunkPool pool_;
+  ChunkPool::Use use_;
+};
+
+inline std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+inline std::string text_of(const View& view) { return text_of(view.bytes()); }
+inline std::string text_of(const Lease& lease) { return text_of(lease.bytes()); }
+
+/// Overwrites all of window `index` with `letter`; false, and nothing written, when it is read-only.
+inline bool overwrite(Buffer& buffer, size_t index, char letter) {
+  const std::span<std::byte> window = buffer.writable_window(index);
+  for (std::byte& byte : window) byte = static_cast<std::byte>(letter);
+  return !window.empty();
+}
+
+}  // namespace sluice::test

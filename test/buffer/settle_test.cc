@@ -1,0 +1,119 @@
+// What a buffer pins, and how it gives most of that back before a connection waits.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "buffer/copied.h"
+#include "test/buffer/pool_fixture.h"
+
+namespace sluice {
+namespace {
+
+using test::text_of;
+
+class SettleTest : public test::PoolTest {};
+
+TEST_F(SettleTest, AWindowPinsItsWholeChunk) {
+  Buffer buffer = buffer_of("a", 4000);
+  EXPECT_EQ(buffer.pinned_bytes(), 4096u);
+  buffer.append(lease_of("b"));
+  EXPECT_EQ(buffer.pinned_bytes(), 4096u + 64u);
+}
+
+TEST_F(SettleTest, HoldersShareWhatTheyPin) {
+  Buffer buffer = buffer_of(std::string(4000, 'x'));
+  Buffer front = buffer.split_front(1);
+  EXPECT_EQ(front.pinned_bytes(), 2048u);
+  EXPECT_EQ(buffer.pinned_bytes(), 3999u) << "at least what it holds";
+  Buffer second = front.clone(), third = front.clone();
+  EXPECT_EQ(front.pinned_bytes(), 1024u);
+  buffer.clear();
+  second.clear();
+  third.clear();
+  EXPECT_EQ(front.pinned_bytes(), 4096u);
+}
+
+TEST_F(SettleTest, MovesLeftoversToTheSmallestTier) {
+  Buffer buffer = buffer_of(std::string(16384, 'x'));
+  buffer.trim_front(16384 - 100);
+  EXPECT_EQ(buffer.pinned_bytes(), 16384u);
+  const uint64_t before = copied_bytes;
+  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_EQ(copied_bytes - before, 100u);
+  EXPECT_EQ(text_of(buffer), std::string(100, 'x'));
+  EXPECT_EQ(buffer.pinned_bytes(), 128u);
+  EXPECT_EQ(pool_.out_bytes(), 128u);
+  EXPECT_TRUE(test::overwrite(buffer, 0, 'y'));
+  EXPECT_FALSE(buffer.settle(pool_)) << "there is no better place";
+}
+
+TEST_F(SettleTest, JoinsWindowsAndDropsTheRing) {
+  Buffer buffer;
+  for (int i = 0; i < 10; ++i) buffer.append(lease_of(std::string(10, static_cast<char>('0' + i)), 1000));
+  EXPECT_EQ(buffer.pinned_bytes(), 10 * 1024u + 256u);
+  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_EQ(buffer.window_count(), 1u);
+  EXPECT_EQ(buffer.pinned_bytes(), 128u);
+  EXPECT_EQ(pool_.leaked(), 1u);
+  EXPECT_EQ(text_of(buffer).substr(0, 20), "00000000001111111111");
+}
+
+TEST_F(SettleTest, OnlyWhenItFreesHalf) {
+  const struct {
+    size_t chunk, used;
+    bool settles;
+  } cases[] = {
+      {64, 1, false},      {128, 64, true},  {128, 65, false},     {4096, 2048, true},
+      {4096, 2049, false}, {65536, 1, true}, {65536, 32768, true}, {65536, 32769, false},
+  };
+  for (const auto& c : cases) {
+    Buffer buffer = buffer_of(std::string(c.chunk, 'x'));
+    buffer.truncate(c.used);
+    EXPECT_EQ(buffer.settle(pool_), c.settles) << c.used << " of " << c.chunk;
+    EXPECT_EQ(buffer.size(), c.used);
+  }
+}
+
+TEST_F(SettleTest, FullChunksStay) {
+  Buffer buffer;
+  for (int i = 0; i < 3; ++i) buffer.append(lease_of(std::string(4096, 'x')));
+  EXPECT_FALSE(buffer.settle(pool_));
+  EXPECT_EQ(buffer.window_count(), 3u);
+}
+
+TEST_F(SettleTest, MoreThanTheLargestTierStays) {
+  Buffer buffer;
+  for (int i = 0; i < 5; ++i) buffer.append(lease_of(std::string(14000, 'x'), 50000));
+  EXPECT_GT(buffer.pinned_bytes(), 4 * kMaxChunkBytes);
+  EXPECT_FALSE(buffer.settle(pool_));
+  EXPECT_EQ(buffer.window_count(), 5u);
+  buffer.truncate(kMaxChunkBytes);
+  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_EQ(buffer.pinned_bytes(), kMaxChunkBytes);
+}
+
+TEST_F(SettleTest, AMetBudgetLeavesEverythingAsItIs) {
+  ChunkPool small({.budget_bytes = 4096});
+  ChunkPool::Use use(&small);
+  Buffer buffer;
+  buffer.append(test::filled(Lease::allocate(small, 4096), "hello"));
+  EXPECT_FALSE(buffer.settle(small));
+  EXPECT_EQ(text_of(buffer), "hello");
+  EXPECT_EQ(buffer.pinned_bytes(), 4096u);
+}
+
+TEST_F(SettleTest, AClonesPartIsWhatItsHoldersShare) {
+  Buffer buffer = buffer_of(std::string(100, 'x'), 150);
+  Buffer clone = buffer.clone();
+  clone.truncate(10);
+  EXPECT_EQ(clone.pinned_bytes(), 128u);
+  EXPECT_TRUE(clone.settle(pool_));
+  EXPECT_EQ(text_of(buffer), std::string(100, 'x'));
+  EXPECT_TRUE(test::overwrite(buffer, 0, 'y')) << "the other has left";
+  EXPECT_EQ(text_of(clone), std::string(10, 'x'));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,262 @@
+// Where a buffer keeps its windows: three inside the object, more in a ring on a chunk, none when it is empty.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "test/buffer/pool_fixture.h"
+
+namespace sluice {
+namespace {
+
+using test::text_of;
+
+class WindowRingTest : public test::PoolTest {
+ protected:
+  // One letter in a chunk of its own, so that windows never merge.
+  Lease letter(char c) { return lease_of(std::string(1, c)); }
+  // Chunks that are neither of the smallest tier nor anybody's but the buffer's own: its ring.
+  size_t ring_bytes() const { return pool_.out_bytes() - pool_.stats().tiers[0].out * tier_bytes(0); }
+};
+
+TEST_F(WindowRingTest, ThreeWindowsNeedNoRing) {
+  Buffer buffer;
+  for (const char c : {'a', 'b', 'c'}) buffer.append(letter(c));
+  EXPECT_EQ(ring_bytes(), 0u);
+  buffer.append(letter('d'));
+  EXPECT_EQ(ring_bytes(), 128u);  // Eight windows.
+  EXPECT_EQ(text_of(buffer), "abcd");
+}
+
+TEST_F(WindowRingTest, PrependSpillsToo) {
+  Buffer buffer;
+  for (const char c : {'d', 'c', 'b', 'a'}) buffer.prepend(letter(c));
+  EXPECT_EQ(ring_bytes(), 128u);
+  EXPECT_EQ(text_of(buffer), "abcd");
+}
+
+TEST_F(WindowRingTest, TheRingDoublesAndKeepsTheOrder) {
+  Buffer buffer;
+  std::string expected;
+  for (size_t i = 0; i < 1000; ++i) {
+    const char c = static_cast<char>('a' + i % 26);
+    if (i % 3 == 0) {
+      buffer.prepend(letter(c));
+      expected.insert(expected.begin(), c);
+    } else {
+      buffer.append(letter(c));
+      expected.push_back(c);
+    }
+    ASSERT_EQ(ring_bytes(), i < 3 ? 0 : std::bit_ceil(std::max<size_t>(i + 1, 8)) * 16);
+  }
+  EXPECT_EQ(buffer.window_count(), 1000u);
+  EXPECT_EQ(text_of(buffer), expected);
+}
+
+TEST_F(WindowRingTest, ARingLargerThanTheLargestTierIsOnTheHeap) {
+  Buffer buffer;
+  std::string expected;
+  for (size_t i = 0; i < 5000; ++i) {
+    expected.push_back(static_cast<char>('a' + i % 26));
+    buffer.append(letter(expected.back()));
+  }
+  EXPECT_EQ(ring_bytes(), 0u);
+  EXPECT_EQ(text_of(buffer), expected);
+  EXPECT_GE(buffer.pinned_bytes(), 5000 * 64 + 8192 * 16u);
+}
+
+TEST_F(WindowRingTest, AnEmptyBufferHasNoRing) {
+  Buffer buffer;
+  const auto fill = [&] {
+    for (size_t i = 0; i < 9; ++i) buffer.append(letter('x'));
+    EXPECT_GT(ring_bytes(), 0u);
+  };
+  fill();
+  buffer.trim_front(9);
+  EXPECT_EQ(pool_.leaked(), 0u);
+  fill();
+  buffer.truncate(0);
+  EXPECT_EQ(pool_.leaked(), 0u);
+  fill();
+  buffer.clear();
+  EXPECT_EQ(pool_.leaked(), 0u);
+  fill();
+  const Buffer other = buffer.split_front(9);
+  fill();
+  Buffer third;
+  third.append(letter('y'));
+  third.append(std::move(buffer));
+  EXPECT_TRUE(buffer.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(ring_bytes(), 2 * 256u);
+  // And back to the inside of the object.
+  buffer.append(letter('z'));
+  buffer.append(letter('z'));
+  EXPECT_EQ(ring_bytes(), 2 * 256u);
+  EXPECT_EQ(text_of(buffer), "zz");
+}
+
+// A queue that moves on for ever stays where it is, in the object as on the ring.
+TEST_F(WindowRingTest, WrapsAroundWithoutGrowing) {
+  for (const size_t depth : {1u, 2u, 3u, 4u, 7u, 8u, 16u}) {
+    Buffer buffer;
+    std::string expected;
+    for (size_t i = 0; i < 200; ++i) {
+      const char c = static_cast<char>('a' + i % 26);
+      buffer.append(letter(c));
+      expected.push_back(c);
+      if (expected.size() == depth) {
+        ASSERT_EQ(text_of(buffer), expected);
+        buffer.trim_front(1);
+        expected.erase(0, 1);
+      }
+      ASSERT_EQ(ring_bytes(), buffer.empty() || depth <= 3 ? 0 : i < 3 ? 0 : depth <= 8 ? 128 : i < 8 ? 128 : 256);
+    }
+  }
+}
+
+TEST_F(WindowRingTest, WrapsAroundBackwards) {
+  for (const size_t depth : {1u, 2u, 3u, 4u, 7u, 8u, 16u}) {
+    Buffer buffer;
+    std::string expected;
+    for (size_t i = 0; i < 200; ++i) {
+      const char c = static_cast<char>('a' + i % 26);
+      buffer.prepend(letter(c));
+      expected.insert(expected.begin(), c);
+      if (expected.size() == depth) {
+        ASSERT_EQ(text_of(buffer), expected);
+        buffer.truncate(depth - 1);
+        expected.pop_back();
+      }
+    }
+  }
+}
+
+// Every position of the ring's head at the moment when it must grow.
+TEST_F(WindowRingTest, GrowsWhereverItsHeadIs) {
+  for (const size_t capacity : {3u, 8u, 16u}) {
+    for (size_t head = 0; head < capacity; ++head) {
+      for (const bool at_front : {false, true}) {
+        Buffer buffer;
+        std::string expected;
+        for (size_t i = 0; i < capacity + head; ++i) {
+          const char c = static_cast<char>('a' + i % 26);
+          if (expected.size() == capacity) {
+            buffer.trim_front(1);
+            expected.erase(0, 1);
+          }
+          buffer.append(letter(c));
+          expected.push_back(c);
+        }
+        if (at_front) {
+          buffer.prepend(letter('!'));
+          expected.insert(expected.begin(), '!');
+        } else {
+          buffer.append(letter('!'));
+          expected.push_back('!');
+        }
+        ASSERT_EQ(text_of(buffer), expected) << "capacity " << capacity << " head " << head;
+        EXPECT_EQ(buffer.window_count(), capacity + 1);
+      }
+    }
+  }
+}
+
+TEST_F(WindowRingTest, MovesAndClonesWhileWrapped) {
+  Buffer buffer;
+  for (const char c : std::string("abcdefgh")) buffer.append(letter(c));
+  buffer.trim_front(5);
+  for (const char c : std::string("ijkl")) buffer.append(letter(c));
+  EXPECT_EQ(text_of(buffer), "fghijkl");
+  Buffer clone = buffer.clone();
+  EXPECT_EQ(text_of(clone), "fghijkl");
+  Buffer moved = std::move(buffer);
+  EXPECT_EQ(text_of(moved), "fghijkl");
+  EXPECT_EQ(text_of(moved.split_front(4)), "fghi");
+  EXPECT_EQ(text_of(moved), "jkl");
+  Buffer inside;
+  inside.append(letter('1'));
+  inside.append(std::move(clone));
+  EXPECT_EQ(text_of(inside), "1fghijkl");
+}
+
+TEST_F(WindowRingTest, SpillsBeyondTheBudget) {
+  ChunkPool small({.budget_bytes = 4 * 64});
+  Buffer buffer;
+  {
+    ChunkPool::Use use(&small);
+    for (int i = 0; i < 4; ++i) buffer.append(test::filled(Lease::allocate(small, 64), "x"));
+    EXPECT_FALSE(Lease::allocate(small, 64));
+    EXPECT_EQ(buffer.window_count(), 4u);
+    EXPECT_EQ(small.out_bytes(), 4 * 64u + 128u);
+    buffer.clear();
+  }
+  EXPECT_EQ(small.leaked(), 0u);
+}
+
+TEST_F(WindowRingTest, SpillsOnAThreadWithoutAPool) {
+  Buffer buffer;
+  for (int i = 0; i < 3; ++i) buffer.append(letter('x'));
+  std::thread([&, fourth = letter('y'), fifth = letter('z')]() mutable {
+    buffer.append(std::move(fourth));  // Onto a ring from the heap.
+    buffer.prepend(std::move(fifth));
+  }).join();
+  EXPECT_EQ(ring_bytes(), 0u);
+  EXPECT_EQ(text_of(buffer), "zxxxy");
+  for (int i = 0; i < 8; ++i) buffer.append(letter('w'));  // The next one is of the pool again.
+  EXPECT_EQ(ring_bytes(), 256u);
+}
+
+TEST_F(WindowRingTest, TheRingGoesHomeFromElsewhere) {
+  Buffer buffer;
+  for (int i = 0; i < 5; ++i) buffer.append(letter('x'));
+  std::thread([moved = std::move(buffer)] {}).join();
+  EXPECT_EQ(pool_.leaked(), 6u);
+  pool_.take_inbox();
+  EXPECT_EQ(pool_.leaked(), 0u);
+  EXPECT_EQ(pool_.stats().came_home, 6u);
+}
+
+// Appends, prepends, trims and truncates at random, between nothing and a few dozen windows.
+TEST_F(WindowRingTest, BehavesLikeADeque) {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    std::mt19937 random(seed);
+    Buffer buffer;
+    std::deque<char> model;
+    for (int step = 0; step < 400; ++step) {
+      const char c = static_cast<char>('a' + random() % 26);
+      switch (random() % 6) {
+        case 0:
+        case 1:
+          buffer.append(letter(c));
+          model.push_back(c);
+          break;
+        case 2:
+          buffer.prepend(letter(c));
+          model.push_front(c);
+          break;
+        case 3:
+        case 4:
+          if (model.empty()) break;
+          buffer.trim_front(1);
+          model.pop_front();
+          break;
+        default: {
+          const size_t keep = model.size() - std::min<size_t>(model.size(), random() % 12 == 0 ? 100 : 2);
+          buffer.truncate(keep);
+          model.resize(keep);
+        }
+      }
+      ASSERT_EQ(text_of(buffer), std::string(model.begin(), model.end())) << "seed " << seed << " step " << step;
+      ASSERT_EQ(buffer.window_count(), model.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,172 @@
+"""The command line: what each mistake says, and with which exit code. 2: the call is wrong; 1: it cannot be done."""
+
+import os
+import socket
+import subprocess
+import unittest
+
+import harness
+from harness import SLUICE
+
+GOOD = """\
+listeners:
+  - name: db
+    address: 127.0.0.1:0
+    tcp: { forward: pg, idle_timeout: 5s }
+upstreams:
+  - name: pg
+    endpoints: [ 127.0.0.1:1, { address: "[::1]:2", weight: 3 } ]
+"""
+
+
+class CommandLine(harness.SluiceTest):
+
+    def call(self, *arguments):
+        return subprocess.run([SLUICE, *arguments], capture_output=True, text=True, timeout=30, check=False)
+
+    def file(self, text):
+        path = os.path.join(self.temporary_directory(), "sluice.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def assert_fails(self, code, message, *arguments):
+        with self.subTest(" ".join(arguments)):
+            result = self.call(*arguments)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertIn(message, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+    def check(self, text, *findings):
+        """All findings, in their order, and exit code 1, from `check` and from `run`."""
+        path = self.file(text)
+        for command in ("check", "run"):
+            result = self.call(command, "--config", path)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            lines = result.stderr.replace("sluice: ", "", 1).splitlines()
+            self.assertEqual(len(lines), len(findings), result.stderr)
+            for line, finding in zip(lines, findings):
+                self.assertTrue(line.startswith(path + ":" + finding), f"{line}\nis not\n{finding}")
+
+    def test_version(self):
+        for spelling in ("version", "--version"):
+            result = self.call(spelling)
+            self.assertEqual(result.returncode, 0)
+            self.assertRegex(result.stdout, r"^sluice \d+\.\d+\.\d+\n$")
+
+    def test_help(self):
+        for spelling in ("help", "--help", "-h"):
+            result = self.call(spelling)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("sluice check --config FILE", result.stdout)
+
+    def test_wrong_calls(self):
+        self.assert_fails(2, "usage:")
+        self.assert_fails(2, "usage:", "frobnicate")
+        self.assert_fails(2, 'unknown option "--bogus"', "run", "--bogus")
+        self.assert_fails(2, 'unknown option "--listne"; did you mean "--listen"?', "run", "--listne", "127.0.0.1:0")
+        self.assert_fails(2, 'unknown option "extra"', "check", "extra")
+        self.assert_fails(2, "--workers needs a value", "run", "--workers")
+        for value in ("0", "1025", "-1", "two", "1x", ""):
+            self.assert_fails(2, "--workers takes a number from 1 to 1024", "run", f"--workers={value}")
+        self.assert_fails(2, "--rings takes auto, plain or incremental", "run", "--rings=round")
+        self.assert_fails(2, "--stats: expected a duration", "run", "--stats", "5")
+        self.assert_fails(2, "check needs --config FILE", "check")
+
+    def test_what_cannot_be_done(self):
+        self.assert_fails(1, "add --tcp", "run", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1")
+        self.assert_fails(1, "--listen is missing", "run", "--tcp", "--to", "127.0.0.1:1")
+        self.assert_fails(1, "--to is missing", "run", "--tcp", "--listen", "127.0.0.1:0")
+        self.assert_fails(1, "the port is missing", "run", "--tcp", "--listen", "127.0.0.1", "--to", "127.0.0.1:1")
+        self.assert_fails(1, "--to: expected an address", "run", "--tcp", "--listen", "127.0.0.1:0", "--to", "nobody")
+        self.assert_fails(1, "--config replaces --listen", "run", "--tcp", "--config", "x")
+        self.assert_fails(1, "cannot open /nowhere/x.yaml: No such file", "run", "--config", "/nowhere/x.yaml")
+        self.assert_fails(1, "cannot open /nowhere/x.yaml: No such file", "check", "--config", "/nowhere/x.yaml")
+        self.assert_fails(1, "Is a directory", "check", "--config", "/")
+
+    def test_check(self):
+        path = self.file(GOOD)
+        result = self.call("check", "--config", path)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, f"{path}: ok\n", ""))
+
+    def test_print_is_read_back(self):
+        """The printed configuration is complete, and printing it again changes nothing."""
+        printed = self.call("check", "--config", self.file(GOOD), "--print")
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        for default in ("worker_budget: 256MiB", "connect_timeout: 5s", "idle_timeout: 5s", "buffer_low: 128KiB",
+                        "balance: round_robin", "weight: 3"):
+            self.assertIn(default, printed.stdout)
+        again = self.call("check", f"--config={self.file(printed.stdout)}", "--print")
+        self.assertEqual((again.returncode, again.stdout), (0, printed.stdout), again.stderr)
+
+    def test_mistakes_have_a_place(self):
+        self.check(GOOD.replace("address: 127.0.0.1:0", "adress: 127.0.0.1:0").replace("forward: pg", "forward: gp")
+                   .replace("5s", "5"),
+                   '3:5: unknown key "adress" in listeners[0]; did you mean "address"?',
+                   '4:21: listeners[0].tcp.forward: there is no upstream "gp"; did you mean "pg"?',
+                   '4:39: listeners[0].tcp.idle_timeout: expected a duration')
+        self.check(GOOD + "limits: { max_conections: 5 }\n", '8:11: unknown key "max_conections" in limits')
+        self.check(GOOD.replace("127.0.0.1:1,", "example.com:80,"), "7:18: upstreams[0].endpoints[0]")
+        self.check(GOOD + "memory: { ring_entries: 12 }\n", "8:25: memory.ring_entries: must be a power of two, got 12")
+        self.check("", " the file is empty")
+        self.check("listeners: [\n", "2:1: YAML syntax")
+
+    def test_keys_that_do_not_exist_yet(self):
+        self.check(GOOD.replace("    tcp: {", "    tls: {}\n    tcp: {"),
+                   "4:5: `tls` is not available in this version; remove it")
+        self.check(GOOD.replace("tcp: { forward: pg, idle_timeout: 5s }", "http: { routes: [] }"),
+                   "4:5: `http` is not available in this version; remove it")
+        self.check(GOOD + "admin: { address: 127.0.0.1:9901 }\n", "8:1: `admin` is not available in this version")
+        self.check(GOOD.replace("- name: pg", "- name: pg\n    protocol: http1"), "7:15: upstreams[0].protocol: ")
+
+
+class Addresses(CommandLine):
+
+    def run_on(self, address):
+        return ("run", "--tcp", "--listen", address, "--to", "127.0.0.1:1")
+
+    def test_address_in_use(self):
+        """The hint that another process listens there was missing, and stood with addresses that are not the
+        machine's instead: EADDRINUSE is absl's FailedPrecondition, and EADDRNOTAVAIL its AlreadyExists."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            self.assert_fails(1, f'listener "main": cannot listen on {address}: ', *self.run_on(address))
+            self.assert_fails(1, "Address already in use; another process listens there", *self.run_on(address))
+
+    def test_address_of_a_running_sluice(self):
+        """SO_REUSEPORT would let two share it."""
+        proxy = self.proxy("127.0.0.1:1")
+        self.assert_fails(1, "Address already in use", *self.run_on(proxy.addresses["main"]))
+
+    def test_address_of_another_machine(self):
+        result = self.call(*self.run_on("192.0.2.1:80"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("Cannot assign requested address", result.stderr)
+        self.assertNotIn("another process", result.stderr)
+
+    def test_unix_socket(self):
+        directory = self.temporary_directory()
+        self.assert_fails(1, "No such file or directory", *self.run_on(f"unix:{directory}/no/x.sock"))
+        path = os.path.join(directory, "x.sock")
+        proxy = self.proxy("127.0.0.1:1", listener={"address": f"unix:{path}"})
+        self.assert_fails(1, "Address already in use", *self.run_on(f"unix:{path}"))
+        self.stop(proxy)
+        self.assertFalse(os.path.exists(path), "the socket file was left behind")
+        # One that was left by a process that was killed is in nobody's way.
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(path)
+        self.proxy("127.0.0.1:1", listener={"address": f"unix:{path}"})
+
+    def test_a_file_in_the_place_of_a_unix_socket(self):
+        """Is not deleted."""
+        path = os.path.join(self.temporary_directory(), "precious")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("data")
+        self.assert_fails(1, "Address already in use", *self.run_on(f"unix:{path}"))
+        self.assertTrue(os.path.exists(path))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,204 @@
+"""Memory follows the data and stays within its bounds, whatever the peers do.
+
+What one connection may hold: what is queued when reading stops (buffer_high), one more receive that was under way (up
+to 256 KiB), and the marks' worth of bookkeeping. What the proxy holds beside that: the buffers it posts.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+
+import harness
+from harness import KIB, LONG, MIB, SANITIZER, say
+from origins import Origin, connect, receive_exactly, reset
+
+PER_CONNECTION = (256 + 256) * KIB
+SLACK = 4 * MIB
+
+
+class SlowServer:
+    """Reads what comes at so many bytes per second, all connections together, until it is told to hurry."""
+
+    def __init__(self, bytes_per_second):
+        self._rate = bytes_per_second
+        self._hurry = threading.Event()
+        self.received = 0
+        self._origin = Origin(receive_buffer=64 * KIB)
+        self.address = self._origin.address
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._stopped = False
+
+    def start(self, count):
+        self._connections = [self._origin.accept() for _ in range(count)]
+        self._thread.start()
+
+    def hurry(self):
+        self._hurry.set()
+
+    def _read(self):
+        piece = 16 * KIB
+        open_ones = list(self._connections)
+        start, taken = time.monotonic(), 0
+        with contextlib.suppress(OSError):
+            while open_ones and not self._stopped:
+                for sock in list(open_ones):
+                    sock.settimeout(0 if len(self._connections) > 1 else 1)
+                    try:
+                        data = sock.recv(piece)
+                    except (BlockingIOError, socket.timeout):
+                        continue
+                    if not data:
+                        open_ones.remove(sock)
+                        continue
+                    self.received += len(data)
+                    taken += len(data)
+                    ahead = taken / self._rate - (time.monotonic() - start)
+                    if ahead > 0 and not self._hurry.is_set():
+                        self._hurry.wait(ahead)
+                if self._hurry.is_set():
+                    piece = 256 * KIB
+                    time.sleep(0.001)
+        for sock in self._connections:
+            sock.close()
+
+    def join(self, seconds):
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            raise AssertionError(f"the server still waits, with {self.received} bytes received")
+
+    def close(self):
+        self._stopped = True
+        self._hurry.set()
+        self._origin.close()
+
+
+class Memory(harness.SluiceTest):
+
+    def bound(self, connections):
+        return connections * PER_CONNECTION + self.posted + SLACK
+
+    def start_proxy(self, address, **config):
+        proxy = self.proxy(address, **config)
+        self.posted = proxy.stats().total("pool_posted_bytes")
+        proxy.reset_peak_rss()
+        self.base = proxy.peak_rss()
+        return proxy
+
+    def check_peak(self, proxy, connections):
+        peak = proxy.peak_rss()
+        stats = proxy.stats()
+        say(f"{connections} connections: base {self.base / MIB:.1f} MiB, peak {peak / MIB:.1f} MiB, "
+            f"{(peak - self.base) / connections / KIB:.0f} KiB per connection; buffers at most "
+            f"{stats.total('pool_peak_bytes') / MIB:.1f} MiB")
+        self.assertLessEqual(stats.total("pool_peak_bytes"), self.bound(connections))
+        if not SANITIZER:
+            self.assertLessEqual(peak - self.base, self.bound(connections))
+
+    def upload(self, connections, each, rate, seconds_slow, **config):
+        """Clients send as fast as they can to a server that reads slowly, at first or all the time."""
+        server = self.keep(SlowServer(rate))
+        proxy = self.start_proxy(server.address, **config)
+        clients = [self.keep(connect(proxy.address(), timeout=3600 if LONG else 120)) for _ in range(connections)]
+        server.start(connections)
+
+        def send(client):
+            with contextlib.suppress(OSError):
+                left = each
+                while left > 0:
+                    left -= client.send(bytes(min(left, 256 * KIB)))
+                client.shutdown(socket.SHUT_WR)
+
+        senders = [threading.Thread(target=send, args=(client,), daemon=True) for client in clients]
+        for sender in senders:
+            sender.start()
+        if seconds_slow:
+            time.sleep(seconds_slow)
+            self.check_peak(proxy, connections)
+            server.hurry()
+        server.join(2 * connections * each / rate + 60)
+        self.assertEqual(server.received, connections * each)
+        self.check_peak(proxy, connections)
+        for sender in senders:
+            sender.join(5)
+        for client in clients:
+            client.close()
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0 and s.total("pool_pinned_bytes") == 0)
+
+    def test_one_upload(self):
+        if LONG:
+            self.upload(1, 1024 * MIB, 1_000_000, None)
+        else:
+            self.upload(1, 128 * MIB, 8_000_000, 5)
+
+    def test_hundred_uploads(self):
+        if LONG:
+            self.upload(100, 1024 * MIB, 100 * 1_000_000, None)
+        else:
+            self.upload(100, 6 * MIB, 4_000_000, 6)
+
+    def test_hundred_uploads_plain_rings_two_workers(self):
+        self.upload(100, 6 * MIB, 4_000_000, 6, memory={"rings": "plain"}, workers=2)
+
+    def drip(self, rings, piece, count, between):
+        """Twenty clients send small pieces to a server that reads nothing. Between two pieces another connection takes
+        `between` bytes of the posted buffers, so that a piece which keeps its chunk keeps a whole one. Returns how
+        much each connection pins."""
+        wall, other = self.keep(Origin(receive_buffer=4 * KIB)), self.keep(Origin(echo_of(between)))
+        config = harness.configuration([wall.address], memory={"rings": rings})
+        config["listeners"].append({"name": "other", "address": "127.0.0.1:0", "tcp": {"forward": "other"}})
+        config["upstreams"].append({"name": "other", "endpoints": [other.address]})
+        proxy = self.start(config, cut_allowed=True)
+        busy = self.keep(connect(proxy.address("other")))
+        clients = [self.keep(connect(proxy.address(), timeout=0.05)) for _ in range(20)]
+        # First what the sockets' own buffers take, until some stays in the proxy.
+        fillers = [threading.Thread(target=fill_gently, args=(client,), daemon=True) for client in clients]
+        for filler in fillers:
+            filler.start()
+        for filler in fillers:
+            filler.join(60)
+        filled = proxy.stats().total("pool_pinned_bytes")
+        for _ in range(count):
+            for client in clients:
+                with contextlib.suppress(socket.timeout):
+                    client.send(bytes(piece))
+                busy.sendall(bytes(between))
+                receive_exactly(busy, between)
+        stats = proxy.stats()
+        pinned = stats.total("pool_pinned_bytes") / len(clients)
+        say(f"{rings} rings, {count} pieces of {piece} bytes: {filled / len(clients) / KIB:.0f} KiB pinned per "
+            f"connection before, {pinned / KIB:.0f} after; {stats.total('packed_total')} pieces packed")
+        for client in clients:
+            reset(client)
+        busy.close()
+        return pinned
+
+    def test_drip_of_single_bytes(self):
+        """A slow drip pins bytes, not the chunks that they came in."""
+        for rings in ("plain", "auto"):
+            with self.subTest(rings):
+                self.assertLessEqual(self.drip(rings, 1, 200, 14 * KIB), PER_CONNECTION + 64 * KIB)
+
+    def test_drip_of_pieces_that_are_not_packed(self):
+        for rings in ("plain", "auto"):
+            with self.subTest(rings):
+                self.assertLessEqual(self.drip(rings, 2100, 120, 14 * KIB), PER_CONNECTION + 64 * KIB)
+
+
+def fill_gently(client):
+    """Until nobody takes any more; not in bulk, so that the pieces come in the buffers of waiting connections."""
+    with contextlib.suppress(socket.timeout):
+        for _ in range(3000):
+            client.send(bytes(4 * KIB))
+            time.sleep(0.0005)
+
+
+def echo_of(size):
+    def handler(sock):
+        while True:
+            sock.sendall(receive_exactly(sock, size))
+    return handler
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,58 @@
+"""Many connections that carry data once and then wait. CI: 2,000; long form: 9,000.
+
+The clients and the servers are processes of their own: each has as many descriptors as there are connections.
+"""
+
+import harness
+from harness import KIB, LONG, MIB, SANITIZER, say, wait_until
+from workers import ClientProcess, OriginProcess
+
+COUNT = 9000 if LONG else 500 if SANITIZER else 2000
+MAX_IDLE_BYTES = 1024  # Per proxied pair.
+
+
+class Scale(harness.SluiceTest):
+
+    def idle_pairs(self, **config):
+        hard = harness.raise_descriptor_limit()
+        harness.require(hard >= 2 * COUNT + 200, f"{hard} descriptors per process are too few for {COUNT} connections")
+        origin = self.keep(OriginProcess("echo"))
+        proxy = self.proxy(origin.address, listener={"max_connections_per_source": 0}, **config)
+        clients = self.keep(ClientProcess(proxy.address()))
+        # Warm-up: what is there once and for all.
+        clients.do("open", 50)
+        clients.do("ask")
+        clients.do("close")
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+        base = proxy.pss()
+
+        clients.do("open", COUNT)
+        clients.do("ask")
+        stats = proxy.wait_for(lambda s: s.total("sessions_active") == COUNT)
+        self.assertEqual(stats.total("pool_pinned_bytes"), 0)
+        idle = proxy.pss()
+        per_pair = (idle - base) / COUNT
+        say(f"{COUNT} idle pairs: {per_pair:.0f} bytes per pair (PSS {base / KIB:.0f} -> {idle / KIB:.0f} KiB); "
+            f"pinned buffers {stats.total('pool_pinned_bytes')} bytes")
+        if not SANITIZER:
+            self.assertLessEqual(per_pair, MAX_IDLE_BYTES)
+
+        clients.do("ask")
+        self.assertEqual(proxy.stats().ended("finished"), 50)
+        clients.do("close")
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
+        if not SANITIZER:
+            # Unused buffers are given back after two ageing periods of ten seconds.
+            wait_until(lambda: proxy.pss() <= base * 1.1 + 2 * MIB, 40, "memory to return")
+        say(f"after all have left: {proxy.pss() / KIB:.0f} KiB")
+        self.assertEqual(self.stop(proxy).ended("finished"), 50 + COUNT)
+
+    def test_one_worker(self):
+        self.idle_pairs()
+
+    def test_two_workers_plain_rings(self):
+        self.idle_pairs(workers=2, memory={"rings": "plain"})
+
+
+if __name__ == "__main__":
+    harness.main()

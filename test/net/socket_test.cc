@@ -1,0 +1,857 @@
+#include "net/socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "buffer/copied.h"
+#include "test/net/loop.h"
+
+namespace sluice {
+namespace {
+
+using test::Client;
+using test::is_stream;
+using test::Loop;
+using test::Pair;
+using test::Peer;
+using test::stream_bytes;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+/// The kinds of rings and of sockets that each of these tests runs on.
+struct Kind {
+  const char* name;
+  bool incremental, bundles, tcp;
+};
+
+class SocketTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  static Worker::Options options() {
+    Worker::Options options = Loop::with_features();
+    options.features.incremental &= GetParam().incremental;
+    options.features.min_left &= GetParam().incremental;
+    options.features.bundles &= GetParam().bundles;
+    return options;
+  }
+  void SetUp() override {
+    descriptors_ = test::open_descriptors();
+    loop.emplace(options());
+  }
+  void TearDown() override {
+    loop.reset();
+    EXPECT_EQ(test::open_descriptors(), descriptors_);
+  }
+
+  Pair pair() { return GetParam().tcp ? test::tcp_pair() : test::unix_pair(); }
+
+  std::optional<Loop> loop;
+
+ private:
+  size_t descriptors_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SocketTest,
+                         ::testing::Values(Kind{"IncrementalBundlesTcp", true, true, true},
+                                           Kind{"IncrementalBundlesUnix", true, true, false},
+                                           Kind{"IncrementalSinglesTcp", true, false, true},
+                                           Kind{"PlainBundlesTcp", false, true, true},
+                                           Kind{"PlainSinglesTcp", false, false, true},
+                                           Kind{"PlainSinglesUnix", false, false, false}),
+                         [](const auto& kind) { return kind.param.name; });
+
+/// Sends a stream to a peer and reads what comes back, as far as the kernel takes and gives it.
+class Talk {
+ public:
+  Talk(Peer& peer, uint64_t stream, uint64_t bytes) : peer_(peer), stream_(stream), bytes_(bytes) {}
+  /// True when all was sent and as much came back.
+  bool go_on() {
+    while (sent_ < bytes_) {
+      const std::string piece = stream_bytes(stream_, sent_, std::min<uint64_t>(bytes_ - sent_, 50'000));
+      const size_t taken = peer_.send_some(piece);
+      sent_ += taken;
+      if (taken < piece.size()) break;
+    }
+    peer_.read();
+    EXPECT_TRUE(is_stream(stream_, came_back_, peer_.received)) << "after " << came_back_ << " bytes";
+    came_back_ += peer_.received.size();
+    peer_.received.clear();
+    return came_back_ == bytes_;
+  }
+  uint64_t sent() const { return sent_; }
+
+ private:
+  Peer& peer_;
+  uint64_t stream_, bytes_, sent_ = 0, came_back_ = 0;
+};
+
+void echo(Client& client) {
+  client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+}
+
+// ---- Data ----
+
+TEST_P(SocketTest, EchoesSmallMessages) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  echo(client);
+  client.socket.start_reading();
+  for (int i = 0; i < 200; ++i) {
+    const std::string message = stream_bytes(0, static_cast<uint64_t>(i) * 1000, 1 + static_cast<size_t>(i) * 7 % 900);
+    peer.received.clear();
+    peer.send(message);
+    ASSERT_TRUE(loop->until([&] {
+      peer.read();
+      return peer.received.size() == message.size();
+    }));
+    ASSERT_EQ(peer.received, message);
+  }
+  EXPECT_THAT(client.heard.errors, ElementsAre());
+}
+
+TEST_P(SocketTest, EchoesStreamsOfManySockets) {
+  constexpr size_t kStreams = 12;
+  std::vector<Peer> peers;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<Talk> talks;
+  for (size_t i = 0; i < kStreams; ++i) {
+    const Pair p = pair();
+    peers.emplace_back(p.theirs);
+    clients.push_back(std::make_unique<Client>(*loop, p.ours));
+    echo(*clients.back());
+    clients.back()->socket.start_reading();
+  }
+  for (size_t i = 0; i < kStreams; ++i) talks.emplace_back(peers[i], i, i % 3 == 0 ? 3 * kMiB : 10'000 * i + 1);
+  loop->until([&] {
+    bool all = true;
+    for (Talk& talk : talks) all &= talk.go_on();
+    return all || HasFailure();
+  });
+}
+
+TEST_P(SocketTest, PlainForwardingCopiesNothing) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  echo(client);
+  client.socket.start_reading();
+  const uint64_t copied_before = copied_bytes;
+  Talk talk(peer, 1, 4 * kMiB);
+  loop->until([&] { return talk.go_on(); });
+  // But for small pieces behind a slow peer, which are packed.
+  EXPECT_LE(copied_bytes - copied_before, (*loop)->counters().packed * 2048);
+}
+
+TEST_P(SocketTest, IdleSocketHoldsNoBuffer) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  echo(client);
+  client.socket.start_reading();
+  peer.send("once");
+  loop->until([&] { return peer.read() > 0; });
+  loop->settle();
+  EXPECT_EQ(loop->chunks_out(), 0u);
+}
+
+// ---- Reading on and off ----
+
+TEST_P(SocketTest, NothingIsReadBeforeItIsWanted) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  peer.send("early");
+  loop->settle();
+  EXPECT_EQ(client.heard.received, "");
+  EXPECT_FALSE(client.socket.reading());
+  client.socket.start_reading();
+  EXPECT_TRUE(client.socket.reading());
+  loop->until([&] { return client.heard.received == "early"; });
+}
+
+TEST_P(SocketTest, StopsAndGoesOnWithoutLoss) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.socket.start_reading();
+  peer.send("one ");
+  loop->until([&] { return client.heard.received == "one "; });
+  client.socket.stop_reading();
+  loop->settle();
+  peer.send("two ");
+  loop->settle();
+  EXPECT_EQ(client.heard.received, "one ");
+  client.socket.start_reading();
+  client.socket.start_reading();
+  loop->until([&] { return client.heard.received == "one two "; });
+  peer.send("three");
+  loop->until([&] { return client.heard.received == "one two three"; });
+}
+
+// Stopped and started again before the cancellation has come back: in the same turn, and one turn later.
+TEST_P(SocketTest, StartsAgainWhileItIsBeingStopped) {
+  for (const bool turn_between : {false, true}) {
+    const Pair p = pair();
+    Peer peer(p.theirs);
+    Client client(*loop, p.ours);
+    client.socket.start_reading();
+    loop->settle();
+    for (int i = 0; i < 5; ++i) {
+      client.socket.stop_reading();
+      if (turn_between) (*loop)->turn(0);
+      client.socket.start_reading();
+    }
+    peer.send("still here");
+    loop->until([&] { return client.heard.received == "still here"; });
+    client.socket.stop_reading();
+    loop->settle();
+    peer.send("not now");
+    loop->settle();
+    EXPECT_EQ(client.heard.received, "still here");
+  }
+}
+
+TEST_P(SocketTest, RandomStopsLoseNothing) {
+  std::mt19937_64 random(4);
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  uint64_t got = 0;
+  client.heard.data = [&](Socket& socket, Buffer& data) {
+    EXPECT_TRUE(is_stream(9, got, test::text_of(data)));
+    got += data.size();
+    data.clear();
+    if (random() % 3 == 0) socket.stop_reading();
+    if (random() % 9 == 0) socket.start_reading();
+  };
+  constexpr uint64_t kBytes = 6 * kMiB;
+  uint64_t sent = 0;
+  client.socket.start_reading();
+  loop->until([&] {
+    const size_t piece = 1 + random() % (random() % 2 ? 200 : 100'000);
+    sent += peer.send_some(stream_bytes(9, sent, std::min<uint64_t>(piece, kBytes - sent)));
+    if (random() % 2 == 0) client.socket.start_reading();
+    if (random() % 8 == 0) client.socket.stop_reading();
+    return got == kBytes || HasFailure();
+  });
+}
+
+// ---- Bulk ----
+
+/// Of which tier's chunks data was.
+bool is_large(const Buffer& data) {
+  return data.pinned_bytes() / data.window_count() > size_t{16} * 1024;
+}
+
+TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  bool large_seen = false, last_large = false;
+  client.heard.data = [&](Socket&, Buffer& data) {
+    last_large = is_large(data);
+    large_seen |= last_large;
+  };
+  client.socket.start_reading();
+  uint64_t sent = 0;
+  loop->until([&] {
+    sent += peer.send_some(stream_bytes(3, sent, 200'000));
+    return large_seen;
+  });
+  loop->until([&] { return client.heard.received.size() == sent; });
+  EXPECT_TRUE(is_stream(3, 0, client.heard.received));
+  // Quiet again.
+  for (int i = 0; i < 200 && (last_large || i < 3); ++i) {
+    const size_t before = client.heard.received.size();
+    peer.send("ping");
+    ASSERT_TRUE(loop->until([&] { return client.heard.received.size() == before + 4; }));
+    EXPECT_EQ(client.heard.received.substr(before), "ping");
+  }
+  EXPECT_FALSE(last_large);
+}
+
+// ---- Marks ----
+
+// What is queued towards a peer that does not read stays near the high mark, and all of it arrives in the end.
+TEST_P(SocketTest, QueueStaysNearTheHighMark) {
+  constexpr size_t kHigh = 256 << 10, kLow = 128 << 10;
+  // A bulk receive may be under way when the mark is met, and what is in a small group's chunks.
+  constexpr size_t kUnderWay = (256 << 10) + (1 << 20);
+  const Pair from = pair(), to = pair();
+  Peer source(from.theirs), sink(to.theirs);
+  Client in(*loop, from.ours), out(*loop, to.ours);
+  size_t most = 0;
+  in.heard.data = [&](Socket& socket, Buffer& data) {
+    out.socket.send(std::move(data));
+    most = std::max(most, out.socket.queued());
+    if (out.socket.queued() >= kHigh) socket.stop_reading();
+  };
+  out.heard.after_sent = [&](Socket& socket) {
+    if (socket.queued() <= kLow) in.socket.start_reading();
+  };
+  in.socket.start_reading();
+  uint64_t sent = 0;
+  for (int idle = 0; idle < 20; ++idle) {
+    for (;;) {
+      const size_t taken = source.send_some(stream_bytes(5, sent, 100'000));
+      if (taken == 0) break;
+      sent += taken;
+      idle = 0;
+    }
+    loop->settle(2);
+  }
+  EXPECT_GE(most, kHigh);
+  EXPECT_LE(most, kHigh + kUnderWay);
+  EXPECT_FALSE(in.socket.reading());
+  uint64_t got = 0;
+  loop->until([&] {
+    sink.read(20'000);
+    EXPECT_TRUE(is_stream(5, got, sink.received));
+    got += sink.received.size();
+    sink.received.clear();
+    return got == sent || HasFailure();
+  });
+}
+
+// ---- Ends ----
+
+TEST_P(SocketTest, PeerEndsFirst) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.socket.start_reading();
+  peer.send("last words");
+  peer.shutdown_write();
+  loop->until([&] { return client.heard.ends == 1; });
+  EXPECT_EQ(client.heard.received, "last words");
+  client.send("an answer to a half-closed peer");
+  loop->until([&] {
+    peer.read();
+    return peer.received == "an answer to a half-closed peer";
+  });
+  EXPECT_FALSE(peer.ended);
+  client.socket.shutdown_write();
+  EXPECT_TRUE(client.socket.write_shut());
+  loop->until([&] {
+    peer.read();
+    return peer.ended;
+  });
+  client.socket.start_reading();  // Nothing can come any more.
+  loop->settle();
+  EXPECT_EQ(client.heard.ends, 1);
+  EXPECT_THAT(client.heard.errors, ElementsAre());
+}
+
+TEST_P(SocketTest, WeEndFirstBehindWhatIsQueued) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.socket.start_reading();
+  const std::string bytes = stream_bytes(6, 0, 5 * kMiB);
+  client.send(bytes);
+  client.socket.shutdown_write();
+  EXPECT_FALSE(client.socket.write_shut());
+  loop->settle();
+  EXPECT_FALSE(client.socket.write_shut());
+  loop->until([&] {
+    peer.read();
+    return peer.ended;
+  });
+  EXPECT_EQ(peer.received.size(), bytes.size());
+  EXPECT_EQ(peer.received, bytes);
+  EXPECT_TRUE(client.socket.write_shut());
+  client.send("too late");
+  EXPECT_EQ(client.socket.queued(), 0u);
+  peer.send("the other direction");
+  peer.shutdown_write();
+  loop->until([&] { return client.heard.ends == 1; });
+  EXPECT_EQ(client.heard.received, "the other direction");
+}
+
+// The end arrives while nobody reads; it is heard once reading starts.
+TEST_P(SocketTest, EndWhileNotReading) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.socket.start_reading();
+  loop->settle();
+  client.socket.stop_reading();
+  loop->settle();
+  peer.send("x");
+  peer.close();
+  loop->settle();
+  EXPECT_EQ(client.heard.ends, 0);
+  client.socket.start_reading();
+  loop->until([&] { return client.heard.ends == 1; });
+  EXPECT_EQ(client.heard.received, "x");
+}
+
+// ---- Closing ----
+
+TEST_P(SocketTest, CloseOfAnIdleSocket) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.close();
+  EXPECT_FALSE(client.socket.open());
+  EXPECT_TRUE(client.socket.busy());
+  EXPECT_EQ(client.heard.closed, 0);
+  client.close();
+  client.wait_closed();
+  EXPECT_EQ(client.heard.closed, 1);
+  loop->settle();
+  peer.read();
+  EXPECT_TRUE(peer.ended);
+  client.close();
+  loop->settle();
+  EXPECT_EQ(client.heard.closed, 1);
+}
+
+// A receive is armed, data is on its way, a send waits for room, and a second one for it.
+TEST_P(SocketTest, CloseWithEverythingInFlight) {
+  for (int turns = 0; turns < 4; ++turns) {
+    const Pair p = pair();
+    Peer peer(p.theirs);
+    Client client(*loop, p.ours);
+    client.socket.start_reading();
+    client.send(stream_bytes(1, 0, 12 * kMiB));
+    loop->settle();
+    EXPECT_GT(client.socket.queued(), 0u);
+    client.send(stream_bytes(1, 12 * kMiB, 10'000));
+    peer.send_some(stream_bytes(2, 0, 150'000));
+    for (int i = 0; i < turns; ++i) (*loop)->turn(0);
+    client.close();
+    const size_t heard = client.heard.received.size();
+    client.wait_closed();
+    EXPECT_EQ(client.heard.closed, 1);
+    // Nothing is heard of data that came after close, though it came.
+    EXPECT_EQ(client.heard.received.size(), heard);
+    EXPECT_EQ(client.heard.ends, 0);
+    EXPECT_THAT(client.heard.errors, ElementsAre());
+    loop->settle();
+    EXPECT_EQ(loop->chunks_out(), 0u);
+    peer.read();
+    EXPECT_TRUE(peer.ended || peer.error == ECONNRESET);
+  }
+}
+
+// The receive and its cancellation reach the kernel together, with data there and without.
+TEST_P(SocketTest, CloseRightBehindArming) {
+  for (const bool data : {false, true}) {
+    const Pair p = pair();
+    Peer peer(p.theirs);
+    Client client(*loop, p.ours);
+    if (data) peer.send("there already");
+    client.socket.start_reading();
+    (*loop)->turn(0);
+    client.close();
+    client.wait_closed();
+    EXPECT_EQ(client.heard.closed, 1);
+  }
+}
+
+TEST_P(SocketTest, CloseFromInsideEachCall) {
+  enum class From { kData, kEnd, kSent, kError };
+  for (const From from : {From::kData, From::kEnd, From::kSent, From::kError}) {
+    const Pair p = pair();
+    Peer peer(p.theirs);
+    Client client(*loop, p.ours);
+    const auto close = [&](Socket& socket) {
+      client.heard.inside = true;
+      socket.close();
+      client.heard.inside = false;
+    };
+    if (from == From::kData) client.heard.data = [&](Socket& socket, Buffer&) { close(socket); };
+    if (from == From::kEnd) client.heard.end = close;
+    if (from == From::kSent) client.heard.after_sent = close;
+    if (from == From::kError) client.heard.error = close;
+    client.socket.start_reading();
+    if (from == From::kData) peer.send("hello");
+    if (from == From::kEnd) peer.shutdown_write();
+    if (from == From::kSent) client.send("hello");
+    if (from == From::kError) loop->ring().inject(Op::kRecv, -ETIMEDOUT);
+    loop->until([&] { return client.heard.closed == 1; });
+    loop->settle();
+    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(loop->chunks_out(), 0u);
+  }
+}
+
+TEST_P(SocketTest, QueuedDataIsDroppedByClose) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.send("never leaves");
+  client.close();
+  client.wait_closed();
+  loop->settle();
+  peer.read();
+  EXPECT_TRUE(peer.ended);
+  EXPECT_EQ(peer.received, "");
+}
+
+TEST_P(SocketTest, AbortResetsThePeer) {
+  if (!GetParam().tcp) GTEST_SKIP();
+  for (const bool busy : {false, true}) {
+    const Pair p = pair();
+    Peer peer(p.theirs);
+    Client client(*loop, p.ours);
+    client.socket.start_reading();
+    if (busy) client.send(stream_bytes(1, 0, 12 * kMiB));
+    loop->settle();
+    client.abort();
+    client.wait_closed();
+    EXPECT_EQ(client.heard.closed, 1);
+    loop->until([&] {
+      peer.read();
+      return peer.error != 0 || peer.ended;
+    });
+    EXPECT_EQ(peer.error, ECONNRESET);
+  }
+}
+
+TEST_P(SocketTest, CallsAfterCloseDoNothing) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.close();
+  client.socket.start_reading();
+  client.socket.stop_reading();
+  client.send("no");
+  client.socket.shutdown_write();
+  client.abort();
+  EXPECT_EQ(client.socket.queued(), 0u);
+  EXPECT_FALSE(client.socket.reading());
+  client.wait_closed();
+  EXPECT_EQ(client.heard.closed, 1);
+}
+
+// ---- Errors ----
+
+TEST_P(SocketTest, ResetByThePeerWhileReading) {
+  if (!GetParam().tcp) GTEST_SKIP();
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.socket.start_reading();
+  loop->settle();
+  peer.reset();
+  loop->until([&] { return !client.heard.errors.empty(); });
+  loop->settle();
+  EXPECT_THAT(client.heard.errors, ElementsAre(ECONNRESET));
+  EXPECT_EQ(client.heard.ends, 0);
+}
+
+TEST_P(SocketTest, SendToAClosedPeer) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  peer.close();
+  // TCP answers the first bytes with a reset.
+  for (int i = 0; i < 100 && client.heard.errors.empty(); ++i) {
+    client.send("anybody?");
+    loop->settle(2);
+  }
+  ASSERT_EQ(client.heard.errors.size(), 1u);
+  EXPECT_THAT(client.heard.errors[0], AnyOf(EPIPE, ECONNRESET));
+  client.close();
+  client.wait_closed();
+  EXPECT_EQ(client.heard.closed, 1);
+}
+
+TEST_P(SocketTest, ErrorIsHeardWhileALargeSendWaits) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  client.send(stream_bytes(0, 0, 12 * kMiB));
+  loop->settle();
+  ASSERT_GT(client.socket.queued(), 0u);
+  GetParam().tcp ? peer.reset() : peer.close();
+  loop->until([&] { return !client.heard.errors.empty(); });
+  EXPECT_THAT(client.heard.errors, ElementsAre(AnyOf(EPIPE, ECONNRESET)));
+}
+
+// ---- Packing ----
+
+// Behind a peer that does not read, small pieces are copied together and do not pin a chunk each.
+TEST_P(SocketTest, SmallPiecesBehindASlowPeerArePacked) {
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(*loop, p.ours);
+  uint64_t sent = 0;
+  const auto send = [&](size_t bytes) {
+    client.send(stream_bytes(8, sent, bytes));
+    sent += bytes;
+  };
+  send(12 * kMiB);
+  loop->settle();
+  ASSERT_GT(client.socket.queued(), 0u);
+  EXPECT_EQ((*loop)->counters().packed, 0u);
+  const size_t chunks = (*loop)->pool().leaked();
+  for (size_t i = 0; i < 1000; ++i) send(1 + i % 100);
+  EXPECT_EQ((*loop)->counters().packed, 1000u);
+  // 50 KB in chunks of at least the piece's size, each filled up.
+  EXPECT_LT((*loop)->pool().leaked() - chunks, 900u);
+  send(3000);  // Not small.
+  EXPECT_EQ((*loop)->counters().packed, 1000u);
+  loop->until([&] {
+    peer.read();
+    return peer.received.size() == sent;
+  });
+  EXPECT_TRUE(is_stream(8, 0, peer.received));
+}
+
+// ---- Connecting ----
+
+TEST_P(SocketTest, ConnectsAndTalks) {
+  const int listener = test::tcp_listen();
+  const sockaddr_in address = test::loopback(test::port_of(listener));
+  Client client(*loop);
+  client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
+  loop->until([&] { return !client.heard.connects.empty(); });
+  EXPECT_THAT(client.heard.connects, ElementsAre(0));
+  Peer peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  client.send("hello");
+  loop->until([&] {
+    peer.read();
+    return peer.received == "hello";
+  });
+  ::close(listener);
+}
+
+TEST_P(SocketTest, ConnectIsRefused) {
+  const test::ClosedPort nobody;
+  const sockaddr_in address = test::loopback(nobody.port());
+  Client client(*loop);
+  client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
+  loop->until([&] { return !client.heard.connects.empty(); });
+  EXPECT_THAT(client.heard.connects, ElementsAre(ECONNREFUSED));
+  client.close();
+  client.wait_closed();
+  EXPECT_EQ(client.heard.closed, 1);
+}
+
+TEST_P(SocketTest, ConnectToAMissingUnixSocket) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = "/nonexistent/socket"};
+  Client client(*loop);
+  client.socket.connect(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<sockaddr*>(&address),
+                        sizeof address);
+  loop->until([&] { return !client.heard.connects.empty(); });
+  EXPECT_THAT(client.heard.connects, ElementsAre(ENOENT));
+}
+
+/// An address that neither accepts nor refuses: a listener whose queue is full.
+class BlackHole {
+ public:
+  BlackHole() : listener_(test::tcp_listen(0)), port_(test::port_of(listener_)) {
+    for (int i = 0; i < 4; ++i) {
+      fillers_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      const sockaddr_in address = test::loopback(port_);
+      ::connect(fillers_.back(), test::generic(address), sizeof address);
+    }
+  }
+  ~BlackHole() {
+    for (int fd : fillers_) ::close(fd);
+    ::close(listener_);
+  }
+  uint16_t port() const { return port_; }
+
+ private:
+  int listener_;
+  uint16_t port_;
+  std::vector<int> fillers_;
+};
+
+TEST_P(SocketTest, CloseWhileConnecting) {
+  const BlackHole hole;
+  const sockaddr_in address = test::loopback(hole.port());
+  for (const int turns : {0, 1, 4}) {
+    Client client(*loop);
+    client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
+    loop->settle(turns);
+    EXPECT_THAT(client.heard.connects, ElementsAre());
+    client.close();
+    client.wait_closed();
+    EXPECT_THAT(client.heard.connects, ElementsAre());
+    EXPECT_EQ(client.heard.closed, 1);
+  }
+}
+
+// A listener of Unix sockets whose queue is full makes connect wait, which io_uring does on a thread of its own.
+TEST_P(SocketTest, CloseWhileConnectingToAFullUnixListener) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string name = "sluice-socket-test-" + std::to_string(getpid());
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(listener, 0), 0);
+  std::vector<Peer> fillers;
+  for (int i = 0; i < 4; ++i) {
+    fillers.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(fillers.back().fd(), reinterpret_cast<sockaddr*>(&address), length);
+  }
+  Client client(*loop);
+  client.socket.connect(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<sockaddr*>(&address),
+                        length);
+  loop->settle();
+  EXPECT_THAT(client.heard.connects, ElementsAre());
+  client.close();
+  client.wait_closed();
+  EXPECT_EQ(client.heard.closed, 1);
+  ::close(listener);
+}
+
+// As a proxy does that tries the next endpoint: the same object connects again, from inside on_closed.
+TEST_P(SocketTest, IsAsNewAfterOnClosed) {
+  const test::ClosedPort nobody;
+  const int listener = test::tcp_listen();
+  const sockaddr_in bad = test::loopback(nobody.port()), good = test::loopback(test::port_of(listener));
+  Client client(*loop);
+  client.heard.connected = [](Socket& socket, int error) {
+    if (error) socket.close();
+  };
+  client.heard.after_closed = [&](Socket& socket) {
+    client.heard.closed = 0;
+    socket.connect(test::tcp_socket(), test::generic(good), sizeof good);
+  };
+  client.socket.connect(test::tcp_socket(), test::generic(bad), sizeof bad);
+  loop->until([&] { return client.heard.connects.size() == 2; });
+  EXPECT_THAT(client.heard.connects, ElementsAre(ECONNREFUSED, 0));
+  client.heard.after_closed = nullptr;
+  Peer peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  echo(client);
+  client.socket.start_reading();
+  Talk talk(peer, 2, 2 * kMiB);
+  loop->until([&] { return talk.go_on(); });
+  ::close(listener);
+}
+
+// Closed in the middle of everything, in bulk mode, with its writing side shut: nothing of that may remain.
+TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
+  const Pair first = pair();
+  std::optional<Peer> peer(std::in_place, first.theirs);
+  Client client(*loop, first.ours);
+  client.socket.start_reading();
+  uint64_t sent = 0;
+  loop->until([&] {
+    sent += peer->send_some(stream_bytes(0, sent, 300'000));
+    return client.heard.received.size() > 2 * kMiB;
+  });
+  client.socket.shutdown_write();
+  client.close();
+  client.wait_closed();
+  peer.reset();
+
+  client.heard.closed = 0;
+  client.heard.received.clear();
+  const Pair second = pair();
+  peer.emplace(second.theirs);
+  client.socket.adopt(second.ours);
+  EXPECT_TRUE(client.socket.open());
+  EXPECT_FALSE(client.socket.reading());
+  EXPECT_FALSE(client.socket.write_shut());
+  EXPECT_EQ(client.socket.queued(), 0u);
+  bool large = false;
+  client.heard.data = [&](Socket& socket, Buffer& data) {
+    large |= is_large(data);
+    socket.send(std::move(data));
+  };
+  client.socket.start_reading();
+  peer->send("small");
+  loop->until([&] {
+    peer->read();
+    return peer->received == "small";
+  });
+  EXPECT_FALSE(large);
+}
+
+// ---- Zero copy ----
+
+TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
+  if (!GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
+  Worker::Options zero_copy = options();
+  zero_copy.zero_copy_bytes = 16 << 10;
+  Loop zero_copy_loop(zero_copy);
+  EXPECT_TRUE(zero_copy_loop->zero_copy_on());
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(zero_copy_loop, p.ours);
+  client.send("below the threshold");
+  zero_copy_loop.until([&] { return peer.read() > 0; });
+  EXPECT_EQ(zero_copy_loop->counters().zero_copy_sends, 0u);
+  peer.received.clear();
+  const std::string bytes = stream_bytes(4, 0, 3 * kMiB);
+  client.send(bytes);
+  zero_copy_loop.until([&] {
+    peer.read();
+    return peer.received.size() == bytes.size();
+  });
+  EXPECT_EQ(peer.received, bytes);
+  EXPECT_GE(zero_copy_loop->counters().zero_copy_sends, 1u);
+  // Loopback always copies, and says so.
+  EXPECT_GE(zero_copy_loop->counters().zero_copy_copied, 1u);
+  EXPECT_FALSE(zero_copy_loop->zero_copy_on());
+  zero_copy_loop.settle();
+  EXPECT_EQ(client.socket.queued(), 0u);
+  EXPECT_EQ(zero_copy_loop.chunks_out(), 0u);
+  const uint64_t sends = zero_copy_loop->counters().zero_copy_sends;
+  client.send(bytes);
+  zero_copy_loop.until([&] {
+    peer.read();
+    return peer.received.size() == 2 * bytes.size();
+  });
+  EXPECT_EQ(zero_copy_loop->counters().zero_copy_sends, sends);
+}
+
+TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
+  if (!GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
+  Worker::Options zero_copy = options();
+  zero_copy.zero_copy_bytes = 1;
+  for (const bool abort : {false, true}) {
+    Loop zero_copy_loop(zero_copy);
+    const Pair p = pair();
+    Peer peer(p.theirs);
+    Client client(zero_copy_loop, p.ours);
+    client.send(stream_bytes(4, 0, 12 * kMiB));
+    zero_copy_loop.settle();
+    abort ? client.abort() : client.close();
+    client.wait_closed();
+    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(zero_copy_loop.chunks_out(), 0u);
+  }
+}
+
+// Bug: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending plainly.
+TEST_P(SocketTest, SocketsWithoutZeroCopySendPlainly) {
+  if (GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
+  Worker::Options zero_copy = options();
+  zero_copy.zero_copy_bytes = 1;
+  Loop zero_copy_loop(zero_copy);
+  const Pair p = pair();
+  Peer peer(p.theirs);
+  Client client(zero_copy_loop, p.ours);
+  const std::string bytes = stream_bytes(4, 0, kMiB);
+  client.send(bytes);
+  zero_copy_loop.until([&] {
+    peer.read();
+    return peer.received.size() == bytes.size() || !client.heard.errors.empty();
+  });
+  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_EQ(peer.received, bytes);
+  // Others on the same worker may still.
+  EXPECT_TRUE(zero_copy_loop->zero_copy_on());
+}
+
+}  // namespace
+}  // namespace sluice
