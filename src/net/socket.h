@@ -46,8 +46,9 @@ class alignas(kTargetAlignment) Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN).
-  void adopt(int fd) { fd_ = fd; }
+  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN). AF_UNSPEC: the
+  /// kernel is asked for its family.
+  void adopt(int fd, int family = AF_UNSPEC);
   /// Takes over `fd` and connects it; `address` must stay in place until on_connected.
   void connect(int fd, const sockaddr* address, socklen_t length);
 
@@ -115,9 +116,11 @@ class alignas(kTargetAlignment) Socket {
   bool write_shut_ : 1 = false;
   bool closing_ : 1 = false;
   bool queued_for_service_ : 1 = false;
-  bool more_waits_ : 1 = false;       // The last receive left data behind.
   bool receiving_large_ : 1 = false;  // What is armed now takes from the large group.
   bool no_zero_copy_ : 1 = false;     // This socket cannot.
+  // No multishots: on a Unix socket they miss an end that came with the last data (Linux 6.17 and later, liburing's issue
+  // 1549).
+  bool single_ : 1 = false;
   uint8_t quiet_receives_ = 0;   // In a row, in bulk mode.
   uint32_t batch_bytes_ = 0;     // Received in the loop's batch `batch_`.
   uint32_t batch_ = 0;

@@ -5,18 +5,24 @@
 
 #include <gtest/gtest.h>
 
+#include <cinttypes>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "test/support/buffer_program.h"
 
+// There only in a build with a sanitizer.
+extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*callback)());
+
 namespace sluice {
 namespace {
 
-constexpr size_t kDefaultSteps = 20'000;
+constexpr size_t kDefaultSteps = 100'000;
 
 uint64_t number_from_environment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -30,13 +36,29 @@ std::vector<uint8_t> random_program(uint64_t seed) {
   return program;
 }
 
-// Names the program that runs, should it end the process: a sanitizer and a failed check do.
-class Announce {
+// Names the program that runs when it ends the process, as a failed check and a sanitizer do.
+volatile uint64_t running_seed = 0;
+
+void print_running_seed() {
+  if (running_seed) std::fprintf(stderr, "again: SLUICE_PROPERTY_SEED=%" PRIu64 "\n", running_seed);
+}
+
+class NameOnDeath {
  public:
-  explicit Announce(uint64_t seed) {
-    std::fprintf(stderr, "SLUICE_PROPERTY_SEED=%llu", static_cast<unsigned long long>(seed));
+  explicit NameOnDeath(uint64_t seed) {
+    running_seed = seed;
+    previous_ = std::signal(SIGABRT, [](int) { print_running_seed(); });
+    if (&__sanitizer_set_death_callback) __sanitizer_set_death_callback(&print_running_seed);
   }
-  ~Announce() { std::fprintf(stderr, "\r%40s\r", ""); }
+  ~NameOnDeath() {
+    running_seed = 0;
+    std::signal(SIGABRT, previous_);
+  }
+  NameOnDeath(const NameOnDeath&) = delete;
+  NameOnDeath& operator=(const NameOnDeath&) = delete;
+
+ private:
+  void (*previous_)(int);
 };
 
 TEST(Property, BuffersBehaveLikeStrings) {
@@ -44,7 +66,7 @@ TEST(Property, BuffersBehaveLikeStrings) {
   const uint64_t wanted = number_from_environment("SLUICE_PROPERTY_STEPS", kDefaultSteps);
   size_t steps = 0;
   for (uint64_t seed = only ? only : 1; steps < wanted && (!only || seed == only); ++seed) {
-    const Announce announce(seed);
+    const NameOnDeath name_on_death(seed);
     const std::vector<uint8_t> bytes = random_program(seed);
     test::BufferProgram program(bytes);
     const std::string problem = program.run();

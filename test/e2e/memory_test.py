@@ -11,7 +11,7 @@ import time
 
 import harness
 from harness import KIB, LONG, MIB, SANITIZER, say
-from origins import Origin, connect, receive_exactly, reset
+from origins import Origin, connect, echo, receive_exactly, reset
 
 PER_CONNECTION = (256 + 256) * KIB
 SLACK = 4 * MIB
@@ -142,62 +142,53 @@ class Memory(harness.SluiceTest):
 
     def drip(self, rings, piece, count, between):
         """Twenty clients send small pieces to a server that reads nothing. Between two pieces another connection takes
-        `between` bytes of the posted buffers, so that a piece which keeps its chunk keeps a whole one. Returns how
-        much each connection pins."""
-        wall, other = self.keep(Origin(receive_buffer=4 * KIB)), self.keep(Origin(echo_of(between)))
-        config = harness.configuration([wall.address], memory={"rings": rings})
+        `between` bytes of the posted buffers, so that a piece which keeps its chunk keeps a whole one. Returns the
+        bytes that each connection sent, and those that it pins for them."""
+        wall, other = self.keep(Origin(receive_buffer=4 * KIB)), self.keep(Origin(echo))
+        config = harness.configuration([wall.address], memory={"rings": rings}, tcp={"buffer_high": "64MiB"})
         config["listeners"].append({"name": "other", "address": "127.0.0.1:0", "tcp": {"forward": "other"}})
         config["upstreams"].append({"name": "other", "endpoints": [other.address]})
         proxy = self.start(config, cut_allowed=True)
         busy = self.keep(connect(proxy.address("other")))
-        clients = [self.keep(connect(proxy.address(), timeout=0.05)) for _ in range(20)]
-        # First what the sockets' own buffers take, until some stays in the proxy.
-        fillers = [threading.Thread(target=fill_gently, args=(client,), daemon=True) for client in clients]
-        for filler in fillers:
-            filler.start()
-        for filler in fillers:
-            filler.join(60)
-        filled = proxy.stats().total("pool_pinned_bytes")
+        clients = [self.keep(connect(proxy.address())) for _ in range(20)]
+        # First what the sockets' own buffers take, until each connection has a send that waits.
+        filled = 0
+        for _ in range(60):
+            for _ in range(32):
+                for client in clients:
+                    client.sendall(bytes(4 * KIB))
+                time.sleep(0.002)
+            filled = proxy.stats().total("pool_pinned_bytes")
+            if filled > len(clients) * 256 * KIB:
+                break
+        else:
+            raise AssertionError(f"the sockets took it all; {filled} bytes pinned")
         for _ in range(count):
             for client in clients:
-                with contextlib.suppress(socket.timeout):
-                    client.send(bytes(piece))
+                client.sendall(bytes(piece))
                 busy.sendall(bytes(between))
                 receive_exactly(busy, between)
         stats = proxy.stats()
-        pinned = stats.total("pool_pinned_bytes") / len(clients)
-        say(f"{rings} rings, {count} pieces of {piece} bytes: {filled / len(clients) / KIB:.0f} KiB pinned per "
-            f"connection before, {pinned / KIB:.0f} after; {stats.total('packed_total')} pieces packed")
+        dripped, pinned = count * piece, (stats.total("pool_pinned_bytes") - filled) // len(clients)
+        say(f"{rings} rings, {count} pieces of {piece} bytes pin {pinned} bytes, {pinned / dripped:.1f} times "
+            f"their own; {stats.total('packed_total')} pieces packed")
         for client in clients:
             reset(client)
         busy.close()
-        return pinned
+        return dripped, pinned
 
     def test_drip_of_single_bytes(self):
         """A slow drip pins bytes, not the chunks that they came in."""
         for rings in ("plain", "auto"):
             with self.subTest(rings):
-                self.assertLessEqual(self.drip(rings, 1, 200, 14 * KIB), PER_CONNECTION + 64 * KIB)
+                dripped, pinned = self.drip(rings, 1, 200, 14 * KIB)
+                self.assertLessEqual(pinned, 4 * dripped + 2 * KIB)
 
-    def test_drip_of_pieces_that_are_not_packed(self):
+    def test_drip_of_pieces_that_are_too_large_to_pack(self):
         for rings in ("plain", "auto"):
             with self.subTest(rings):
-                self.assertLessEqual(self.drip(rings, 2100, 120, 14 * KIB), PER_CONNECTION + 64 * KIB)
-
-
-def fill_gently(client):
-    """Until nobody takes any more; not in bulk, so that the pieces come in the buffers of waiting connections."""
-    with contextlib.suppress(socket.timeout):
-        for _ in range(3000):
-            client.send(bytes(4 * KIB))
-            time.sleep(0.0005)
-
-
-def echo_of(size):
-    def handler(sock):
-        while True:
-            sock.sendall(receive_exactly(sock, size))
-    return handler
+                dripped, pinned = self.drip(rings, 2100, 60, 14 * KIB)
+                self.assertLessEqual(pinned, 4 * dripped + 2 * KIB)
 
 
 if __name__ == "__main__":

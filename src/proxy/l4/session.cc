@@ -55,7 +55,7 @@ L4Session::L4Session(L4Acceptor& acceptor, int fd)
       setup_(std::make_unique<Setup>()),
       started_ms_(acceptor.worker().now_ms()),
       last_active_ms_(started_ms_) {
-  client_.adopt(fd);
+  client_.adopt(fd, acceptor.listener().config.address.family());
   acceptor_.joined(*this);
 }
 
