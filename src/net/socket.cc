@@ -254,7 +254,8 @@ void Socket::complete_send(Completion completion) {
 void Socket::complete_zero_copy(Completion completion) {
   if (completion.notification()) {
     --in_flight_;
-    if (static_cast<uint32_t>(completion.res) & IORING_NOTIF_USAGE_ZC_COPIED) worker_.zero_copy_was_copied();
+    const bool copied = static_cast<uint32_t>(completion.res) & IORING_NOTIF_USAGE_ZC_COPIED;
+    if (copied && !no_zero_copy_) worker_.zero_copy_was_copied();
     if (--lent_->sends == 0) lent_.reset();
     return;
   }

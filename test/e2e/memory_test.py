@@ -132,6 +132,8 @@ class Memory(harness.SluiceTest):
             self.upload(1, 128 * MIB, 8_000_000, 5)
 
     def test_hundred_uploads(self):
+        """Each connection held 1 MiB, twice its bound: the kernel goes on with a bundled receive of 256 KiB as long as
+        data and buffers are there, so that one receive took all 16 buffers of the large ring."""
         if LONG:
             self.upload(100, 1024 * MIB, 100 * 1_000_000, None)
         else:
@@ -185,6 +187,8 @@ class Memory(harness.SluiceTest):
                 self.assertLessEqual(pinned, 4 * dripped + 2 * KIB)
 
     def test_drip_of_pieces_that_are_too_large_to_pack(self):
+        """A piece of 2,100 bytes kept the 16 KiB buffer that it shared with another connection's data, which was long
+        gone: 8 times its own size, and as much beyond the marks."""
         for rings in ("plain", "auto"):
             with self.subTest(rings):
                 dripped, pinned = self.drip(rings, 2100, 60, 14 * KIB)
