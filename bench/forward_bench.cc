@@ -1,4 +1,5 @@
-// What forwarding costs beside time: heap allocations and copied bytes per 1,000 requests, in the steady state. Both are 0.
+// What forwarding costs beside time: heap allocations and copied bytes per 1,000 requests, in the steady state. Both
+// are 0.
 
 #include <benchmark/benchmark.h>
 
@@ -19,7 +20,8 @@ void BM_ForwardRequests(benchmark::State& state, sluice::RingsMode rings) {
   state.counters["copied_bytes/1000"] =
       static_cast<double>(forwarding.gauges().copied_bytes.value() - copied) / thousands;
 }
-BENCHMARK_CAPTURE(BM_ForwardRequests, auto, sluice::RingsMode::kAuto)->Arg(120)->Arg(16384)->Arg(262144)->UseRealTime();
+BENCHMARK_CAPTURE(BM_ForwardRequests, auto, sluice::RingsMode::kAuto) -> Arg(120) -> Arg(16384) -> Arg(262144)
+    -> UseRealTime();
 BENCHMARK_CAPTURE(BM_ForwardRequests, plain, sluice::RingsMode::kPlain)->Arg(120)->UseRealTime();
 
 }  // namespace

@@ -4,8 +4,8 @@
 if(PROJECT_IS_TOP_LEVEL)
   # Assertions are the project's own check macros, never a matter of NDEBUG. Line tables and frame pointers stay in
   # the release: a proxy is profiled where it runs.
-  set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
-  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+  set(CMAKE_C_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
   set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
   add_compile_options(-fno-omit-frame-pointer)
 

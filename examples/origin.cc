@@ -91,8 +91,8 @@ class Connection final : public Socket::Owner {
       body = "Hello from the origin behind Sluice. You asked: " + std::string(line) + "\n";
       bytes = body.size();
     }
-    const std::string reply = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " +
-                              std::to_string(bytes) + "\r\n\r\n" + body;
+    const std::string reply =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" + body;
     body_left_ = bytes - body.size();
     send(reply);
     send_piece();

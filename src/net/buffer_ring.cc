@@ -33,8 +33,7 @@ absl::StatusOr<std::unique_ptr<BufferRing>> BufferRing::open(Ring& ring, ChunkPo
     munmap(memory, group->shared_bytes_);
     group->shared_ = nullptr;
     return absl::UnavailableError(absl::StrCat("cannot register a provided-buffer ring (Linux 5.19): ",
-                                               std::strerror(-result),
-                                               result == -ENOMEM ? "; raise `ulimit -l`" : ""));
+                                               std::strerror(-result), result == -ENOMEM ? "; raise `ulimit -l`" : ""));
   }
   group->slots_.resize(options.entries);
   group->id_at_.resize(options.entries);

@@ -18,8 +18,8 @@ namespace sluice {
 ///
 /// Replace, do not lend: the chunk that a completion finishes moves into the `Buffer`, and `refill` posts another chunk
 /// of the pool under the same id. A slow consumer can therefore exhaust the pool's budget, never the ring, and only the
-/// home worker touches the ring's tail. A table of ours says which chunk an id names; posted entries are never read back
-/// (in incremental mode the kernel edits them).
+/// home worker touches the ring's tail. A table of ours says which chunk an id names; posted entries are never read
+/// back (in incremental mode the kernel edits them).
 ///
 /// With `incremental` the kernel fills a chunk piece by piece, across all sockets of the group; each piece is an
 /// exclusive window, and the chunk stays posted until it is full.
@@ -30,7 +30,7 @@ class BufferRing {
     uint16_t entries;          ///< Power of two, at most 32,768.
     size_t chunk_bytes;        ///< A tier's size.
     bool incremental = false;  ///< IOU_PBUF_RING_INC, Linux 6.12.
-    uint32_t min_left = 0;     ///< Incremental: retire a chunk with fewer bytes left. 0 where the kernel does not know it.
+    uint32_t min_left = 0;  ///< Incremental: retire a chunk with fewer bytes left. 0 where the kernel does not know it.
   };
   static absl::StatusOr<std::unique_ptr<BufferRing>> open(Ring& ring, ChunkPool& pool, Options options);
   /// Unregisters the group and releases what is posted.
@@ -68,9 +68,9 @@ class BufferRing {
   io_uring_buf_ring* shared_ = nullptr;  // Mapped; written by us, read (and in incremental mode edited) by the kernel.
   size_t shared_bytes_ = 0;
   uint16_t tail_ = 0;
-  std::vector<Slot> slots_;            // By buffer id.
-  std::vector<uint16_t> id_at_;        // Buffer id by ring position: a bundle names only its first buffer.
-  std::vector<uint16_t> empty_;        // Ids that name no chunk.
+  std::vector<Slot> slots_;      // By buffer id.
+  std::vector<uint16_t> id_at_;  // Buffer id by ring position: a bundle names only its first buffer.
+  std::vector<uint16_t> empty_;  // Ids that name no chunk.
 };
 
 }  // namespace sluice

@@ -16,7 +16,9 @@ namespace sluice {
 
 namespace {
 
-bool set_option(int fd, int level, int name, int value) { return setsockopt(fd, level, name, &value, sizeof value) == 0; }
+bool set_option(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
 
 void set_stream_options(int fd, const ListenOptions& options) {
   if (options.nodelay) set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);

@@ -79,7 +79,8 @@ io_uring_sqe* Ring::next_sqe() {
 void Ring::finish(io_uring_sqe* sqe, Op op, void* target) {
   SLUICE_DCHECK(reinterpret_cast<uintptr_t>(target) % kTargetAlignment == 0);
   sqe->user_data = reinterpret_cast<uintptr_t>(target) | static_cast<uint64_t>(op);
-  if (!faults_.empty()) [[unlikely]] maybe_inject(sqe, op);
+  if (!faults_.empty()) [[unlikely]]
+    maybe_inject(sqe, op);
 }
 
 void Ring::maybe_inject(io_uring_sqe* sqe, Op op) {
@@ -243,7 +244,8 @@ void Ring::submit() {
 }
 
 void Ring::wait(int64_t timeout_ns) {
-  if (io_uring_cq_has_overflow(&ring_)) [[unlikely]] ++overflows_;
+  if (io_uring_cq_has_overflow(&ring_)) [[unlikely]]
+    ++overflows_;
   io_uring_cqe* cqe;
   int result;
   if (timeout_ns < 0) {

@@ -82,8 +82,8 @@ class Ring {
   /// Delivers (`target`, Op::kMessage) to another ring.
   void message(int ring_fd, void* target);
 
-  /// Has (null, Op::kTimer) delivered at `due_ms` of the monotonic clock; replaces an earlier wish. One kernel timer that
-  /// mostly stays as it is costs less than a timeout on each wait.
+  /// Has (null, Op::kTimer) delivered at `due_ms` of the monotonic clock; replaces an earlier wish. One kernel timer
+  /// that mostly stays as it is costs less than a timeout on each wait.
   void set_timer(uint64_t due_ms);
 
   /// Submits what is prepared.
@@ -91,7 +91,8 @@ class Ring {
   /// Submits what is prepared and waits until something completes or `timeout_ns` has passed (negative: no limit).
   void wait(int64_t timeout_ns);
 
-  /// Calls `handle(Op, void* target, Completion)` for each completion that is there; returns how many. `handle` may submit.
+  /// Calls `handle(Op, void* target, Completion)` for each completion that is there; returns how many. `handle` may
+  /// submit.
   template <typename Handle>
   unsigned reap(Handle&& handle) {
     unsigned count = 0;
@@ -106,7 +107,8 @@ class Ring {
       io_uring_cq_advance(&ring_, n);
       for (unsigned i = 0; i < n; ++i) {
         Delivery& d = deliveries[i];
-        if (!faults_under_way_.empty()) [[unlikely]] rewrite(d);
+        if (!faults_under_way_.empty()) [[unlikely]]
+          rewrite(d);
         if (d.user_data == static_cast<uint64_t>(Op::kTimer)) timer_armed_ = false;
         handle(static_cast<Op>(d.user_data & (kTargetAlignment - 1)),
                reinterpret_cast<void*>(d.user_data & ~uint64_t{kTargetAlignment - 1}), d.completion);

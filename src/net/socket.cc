@@ -26,6 +26,9 @@ constexpr uint8_t kQuietReceives = 8;
 // More windows per sendmsg than this gained nothing.
 constexpr size_t kSendWindows = 32;
 
+// A cancel that finds nothing while something is in flight is repeated so often.
+constexpr uint8_t kCancelTries = 3;
+
 // Behind a slow peer, pieces up to this size are copied together rather than each pinning its chunk.
 constexpr size_t kPackBytes = 2048;
 
@@ -73,7 +76,14 @@ void Socket::stop_reading() {
 void Socket::cancel_receive() {
   receive_ = Receive::kCancelling;
   ++in_flight_;
+  ++cancels_;
   worker_.ring().cancel_receives(this, fd_);
+}
+
+void Socket::cancel_all() {
+  ++in_flight_;
+  ++cancels_;
+  worker_.ring().cancel_fd(this, fd_);
 }
 
 void Socket::send(Buffer&& data) {
@@ -123,8 +133,8 @@ void Socket::submit_receive() {
   } else if (!bulk_) {
     worker_.ring().recv_multishot(this, fd_, worker_.small_group().group());
   } else if (worker_.options().features.bundles) {
-    const auto bytes = static_cast<uint32_t>(
-        std::clamp(owner_.receive_credit(*this), kBulkReceiveBytesMin, kBulkReceiveBytesMax));
+    const auto bytes =
+        static_cast<uint32_t>(std::clamp(owner_.receive_credit(*this), kBulkReceiveBytesMin, kBulkReceiveBytesMax));
     // Looks for data at once: a bulk stream mostly has some, and waiting for a wake-up costs 2 %.
     worker_.ring().recv_bundles(this, fd_, worker_.large_group().group(), bytes, bytes, /*poll_first=*/false);
   } else {
@@ -158,15 +168,18 @@ void Socket::complete(Op op, Completion completion) {
   maybe_closed();
 }
 
-// One that found nothing, or failed, may have missed a submission that was just changing hands: what is not over by now
-// is cancelled again. (-EINVAL: the kernel cannot cancel so, and will not learn it.)
+// One that found nothing may have missed a submission that was just changing hands. It is tried again, but not for
+// ever: two cancels of one socket would see each other as what is left, and chase each other.
 void Socket::cancel_ended(Completion completion) {
-  if (completion.res > 0) return;
+  --cancels_;
+  if (completion.res > 0) cancel_misses_ = 0;
+  if (completion.res > 0 || cancels_ > 0) return;
   if (closing_) {
     if (in_flight_ == notices()) return;
-    ++in_flight_;
-    worker_.ring().cancel_fd(this, fd_);
-  } else if (receive_ == Receive::kCancelling && completion.res != -EINVAL) {
+    if (++cancel_misses_ < kCancelTries) return cancel_all();
+    // Whatever it is that cannot be cancelled: with the connection shut down it ends by itself.
+    ::shutdown(fd_, SHUT_RDWR);
+  } else if (receive_ == Receive::kCancelling && ++cancel_misses_ < kCancelTries) {
     cancel_receive();
   }
 }
@@ -249,8 +262,8 @@ void Socket::complete_send(Completion completion) {
   owner_.on_sent(*this);
 }
 
-// Two completions: the result, then (if it said F_MORE) the notice that the kernel has let go of the memory. The next send
-// waits for neither acknowledgement nor notice of this one, so what was sent moves to `lent_` until then.
+// Two completions: the result, then (if it said F_MORE) the notice that the kernel has let go of the memory. The next
+// send waits for neither acknowledgement nor notice of this one, so what was sent moves to `lent_` until then.
 void Socket::complete_zero_copy(Completion completion) {
   if (completion.notification()) {
     --in_flight_;
@@ -282,8 +295,7 @@ void Socket::close() {
   if (receive_ == Receive::kParked) worker_.unpark(*this);
   if (in_flight_ > 0) {
     // Closing alone cancels nothing, and the kernel holds the file until the last submission is done.
-    ++in_flight_;
-    worker_.ring().cancel_fd(this, fd_);
+    cancel_all();
   }
   // on_closed must not come from inside close: the end of the batch looks again.
   request_service();
@@ -307,6 +319,7 @@ void Socket::maybe_closed() {
   if (in_flight_ > 0) return;
   // As new: the owner may connect again with the same object.
   receive_ = Receive::kOff;
+  cancel_misses_ = 0;
   sending_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = no_zero_copy_ = false;
   owner_.on_closed(*this);
 }

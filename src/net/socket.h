@@ -15,10 +15,10 @@ class Worker;
 
 /// A connected (or connecting) stream socket on a worker's ring.
 ///
-/// Reading: while it waits it holds no buffer. It starts with a multishot receive from the worker's small group; a stream
-/// that proves bulk goes on with single large receives, each armed only while its owner wants data, and comes back to
-/// the multishot when it turns quiet. Writing: `send` queues, one vectored send is in flight. The owner keeps the marks:
-/// it stops the other side's reading when `queued()` is too much and hears `on_sent` as it shrinks.
+/// Reading: while it waits it holds no buffer. It starts with a multishot receive from the worker's small group; a
+/// stream that proves bulk goes on with single large receives, each armed only while its owner wants data, and comes
+/// back to the multishot when it turns quiet. Writing: `send` queues, one vectored send is in flight. The owner keeps
+/// the marks: it stops the other side's reading when `queued()` is too much and hears `on_sent` as it shrinks.
 ///
 /// Life: `close` (or `abort`) cancels what is in flight; `on_closed` comes once the last completion is in, never from
 /// inside `close`. Until then the object must stay where it is.
@@ -29,9 +29,9 @@ class alignas(kTargetAlignment) Socket {
    public:
     virtual void on_connected(Socket& socket, int error) = 0;  ///< `error` 0 or an errno.
     virtual void on_data(Socket& socket, Buffer&& data) = 0;
-    virtual void on_end(Socket& socket) = 0;                ///< The peer will send nothing more.
-    virtual void on_sent(Socket& socket) = 0;               ///< Queued bytes went out; `queued()` has shrunk.
-    virtual void on_error(Socket& socket, int error) = 0;   ///< Reading or writing failed; close it.
+    virtual void on_end(Socket& socket) = 0;               ///< The peer will send nothing more.
+    virtual void on_sent(Socket& socket) = 0;              ///< Queued bytes went out; `queued()` has shrunk.
+    virtual void on_error(Socket& socket, int error) = 0;  ///< Reading or writing failed; close it.
     virtual void on_closed(Socket& socket) = 0;
     /// How many bytes a bulk receive that is about to be armed may deliver. A bound on what comes after stop_reading.
     virtual size_t receive_credit(Socket&) { return kDefaultCredit; }
@@ -46,8 +46,8 @@ class alignas(kTargetAlignment) Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN). AF_UNSPEC: the
-  /// kernel is asked for its family.
+  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN). AF_UNSPEC:
+  /// the kernel is asked for its family.
   void adopt(int fd, int family = AF_UNSPEC);
   /// Takes over `fd` and connects it; `address` must stay in place until on_connected.
   void connect(int fd, const sockaddr* address, socklen_t length);
@@ -96,6 +96,7 @@ class alignas(kTargetAlignment) Socket {
   void receive_ended(Completion completion);
   void note_received(Completion completion);
   void cancel_receive();
+  void cancel_all();
   void cancel_ended(Completion completion);
   /// Completions that cannot be cancelled: of zero-copy sends whose memory the kernel still reads.
   uint32_t notices() const { return lent_ ? lent_->sends : 0; }
@@ -107,7 +108,9 @@ class alignas(kTargetAlignment) Socket {
   Buffer out_;
   std::unique_ptr<Lent> lent_;
   int fd_ = -1;
-  uint16_t in_flight_ = 0;  // Submissions that will complete once more.
+  uint16_t in_flight_ = 0;  // Submissions that will complete once more, cancels among them.
+  uint8_t cancels_ = 0;
+  uint8_t cancel_misses_ = 0;  // In a row.
   Receive receive_ = Receive::kOff;
   bool want_data_ : 1 = false;
   bool bulk_ : 1 = false;  // Large single receives instead of the multishot.
@@ -118,11 +121,11 @@ class alignas(kTargetAlignment) Socket {
   bool queued_for_service_ : 1 = false;
   bool receiving_large_ : 1 = false;  // What is armed now takes from the large group.
   bool no_zero_copy_ : 1 = false;     // This socket cannot.
-  // No multishots: on a Unix socket they miss an end that came with the last data (Linux 6.17 and later, liburing's issue
-  // 1549).
+  // No multishots: on a Unix socket they miss an end that came with the last data (Linux 6.17 and later, liburing's
+  // issue 1549).
   bool single_ : 1 = false;
-  uint8_t quiet_receives_ = 0;   // In a row, in bulk mode.
-  uint32_t batch_bytes_ = 0;     // Received in the loop's batch `batch_`.
+  uint8_t quiet_receives_ = 0;  // In a row, in bulk mode.
+  uint32_t batch_bytes_ = 0;    // Received in the loop's batch `batch_`.
   uint32_t batch_ = 0;
   // Parked sockets wait in a list, first in first out.
   Socket* parked_next_ = nullptr;

@@ -48,8 +48,8 @@ class TimerWheel {
   void advance(uint64_t now_ms);
   uint64_t now_ms() const { return now_ms_; }
 
-  /// Milliseconds from now until `advance` may have something to do, or -1 when no timer is armed. May be early (a timer
-  /// was cancelled, or only moves to a finer wheel), never late. O(1).
+  /// Milliseconds from now until `advance` may have something to do, or -1 when no timer is armed. May be early (a
+  /// timer was cancelled, or only moves to a finer wheel), never late. O(1).
   int64_t next_ms() const;
 
  private:
@@ -67,8 +67,8 @@ class TimerWheel {
   // List heads. Emptiness is looked up here; a bitmap would have to be kept right by Timer::cancel.
   Timer wheels_[kLevels][kSlots];
   uint64_t now_ms_;
-  uint64_t tick_;                     // The last tick that was fired.
-  uint64_t next_tick_ = UINT64_MAX;   // No slot comes up before it.
+  uint64_t tick_;                    // The last tick that was fired.
+  uint64_t next_tick_ = UINT64_MAX;  // No slot comes up before it.
 };
 
 inline void Timer::cancel() {

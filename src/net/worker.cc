@@ -184,15 +184,21 @@ void Worker::unpark(Socket& socket) {
   --counters_.parked;
 }
 
-// As many as there are buffers posted: more would only find the group empty again and lose their place.
+// As many as there are buffers posted: more would only find the group empty again and lose their place. Where the
+// budget leaves a group without any, its sockets go on with half of the other's: chunks for it may not come home before
+// they do.
 void Worker::resume_parked() {
   if (counters_.parked == 0) return;
   small_->refill();
   large_->refill();
+  const size_t posted[] = {small_->filled_slots(), large_->filled_slots()};
   for (const bool bulk : {false, true}) {
-    for (size_t buffers = (bulk ? large_ : small_)->filled_slots(); buffers > 0 && parked_[bulk].first; --buffers) {
+    const bool from = posted[bulk] > 0 ? bulk : !bulk;
+    for (size_t buffers = from == bulk ? posted[from] : (posted[from] + 1) / 2; buffers > 0 && parked_[bulk].first;
+         --buffers) {
       Socket& socket = *parked_[bulk].first;
       unpark(socket);
+      socket.bulk_ = from;
       socket.receive_ = Socket::Receive::kOff;
       socket.submit_receive();
     }

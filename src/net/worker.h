@@ -32,12 +32,12 @@ class Worker {
     Features features;
     size_t budget_bytes = size_t{256} << 20;
     bool huge_pages = false;
-    size_t max_sockets = 20'000;     ///< Sizes the completion queue.
-    /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain, those
-    /// for waiting connections are a quarter of the size and four times as many.
+    size_t max_sockets = 20'000;  ///< Sizes the completion queue.
+    /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain,
+    /// those for waiting connections are a quarter of the size and four times as many.
     uint16_t ring_entries = 16;
-    size_t zero_copy_bytes = 0;      ///< Sends of at least this many bytes go out zero-copy; 0: never.
-    uint64_t decay_ms = 10'000;      ///< Ageing period of the pool.
+    size_t zero_copy_bytes = 0;  ///< Sends of at least this many bytes go out zero-copy; 0: never.
+    uint64_t decay_ms = 10'000;  ///< Ageing period of the pool.
   };
   /// Opens the ring on the calling thread, which must be the one that calls run().
   static absl::StatusOr<std::unique_ptr<Worker>> open(Options options);
@@ -81,11 +81,11 @@ class Worker {
     uint64_t completions = 0;
     uint64_t receives = 0;
     uint64_t sends = 0;
-    uint64_t no_buffers = 0;       ///< Receives that found their group empty.
+    uint64_t no_buffers = 0;  ///< Receives that found their group empty.
     uint64_t zero_copy_sends = 0;
-    uint64_t zero_copy_copied = 0; ///< ... which the kernel copied all the same.
-    uint64_t parked = 0;           ///< Sockets parked right now.
-    uint64_t packed = 0;           ///< Small pieces copied together behind a slow peer.
+    uint64_t zero_copy_copied = 0;  ///< ... which the kernel copied all the same.
+    uint64_t parked = 0;            ///< Sockets parked right now.
+    uint64_t packed = 0;            ///< Small pieces copied together behind a slow peer.
   };
   Counters& counters() { return counters_; }
 

@@ -37,8 +37,8 @@ run options:
 addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
 )";
 
-constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",    "--tcp",
-                                         "--workers", "--rings", "--stats", "--print"};
+constexpr std::string_view kOptions[] = {"--config",  "--listen", "--to",    "--tcp",
+                                         "--workers", "--rings",  "--stats", "--print"};
 
 struct Flags {
   std::string config;

@@ -193,7 +193,8 @@ absl::Status Server::start() {
   log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
                    " workers=", worker_count, " max_connections=", max_connections));
   for (size_t i = 0; i < config_.listeners.size(); ++i) {
-    log(absl::StrCat("listener ", config_.listeners[i].name, " on ", bound_address(config_.listeners[i], (*fds)[0][i])));
+    log(absl::StrCat("listener ", config_.listeners[i].name, " on ",
+                     bound_address(config_.listeners[i], (*fds)[0][i])));
   }
   return absl::OkStatus();
 }

@@ -47,18 +47,27 @@ class NameOnDeath {
  public:
   explicit NameOnDeath(uint64_t seed) {
     running_seed = seed;
-    previous_ = std::signal(SIGABRT, [](int) { print_running_seed(); });
-    if (&__sanitizer_set_death_callback) __sanitizer_set_death_callback(&print_running_seed);
+    if (&__sanitizer_set_death_callback) {
+      __sanitizer_set_death_callback(&print_running_seed);
+    } else {
+      for (const int signal : kSignals) std::signal(signal, &print_and_die);
+    }
   }
   ~NameOnDeath() {
     running_seed = 0;
-    std::signal(SIGABRT, previous_);
+    if (&__sanitizer_set_death_callback) return;
+    for (const int signal : kSignals) std::signal(signal, SIG_DFL);
   }
   NameOnDeath(const NameOnDeath&) = delete;
   NameOnDeath& operator=(const NameOnDeath&) = delete;
 
  private:
-  void (*previous_)(int);
+  static constexpr int kSignals[] = {SIGABRT, SIGSEGV, SIGBUS};
+  static void print_and_die(int signal) {
+    print_running_seed();
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 };
 
 TEST(Property, BuffersBehaveLikeStrings) {

@@ -174,8 +174,11 @@ class Stats(dict):
 
     def reasons(self):
         """Why sessions ended, for messages."""
-        return {dict(labels)["reason"]: value for (name, labels), value in self.items()
-                if name == "sessions_ended_total"}
+        counts = collections.Counter()
+        for (name, labels), value in self.items():
+            if name == "sessions_ended_total":
+                counts[dict(labels)["reason"]] += value
+        return dict(counts)
 
 
 # ---- The proxy

@@ -79,7 +79,7 @@ class Memory(harness.SluiceTest):
         return connections * PER_CONNECTION + self.posted + SLACK
 
     def start_proxy(self, address, **config):
-        proxy = self.proxy(address, **config)
+        proxy = self.proxy(address, tcp={"buffer_high": "256KiB"}, **config)
         self.posted = proxy.stats().total("pool_posted_bytes")
         proxy.reset_peak_rss()
         self.base = proxy.peak_rss()

@@ -136,7 +136,8 @@ TEST_F(BufferRingTest, PlainSplitsWhatIsLongerThanAChunk) {
   EXPECT_EQ(take_text(conn(0)), bytes);
 }
 
-// Bug it guards against: an offset counted per socket. In an incremental chunk it is common to all sockets of the group.
+// Bug it guards against: an offset counted per socket. In an incremental chunk it is common to all sockets of the
+// group.
 TEST_F(BufferRingTest, IncrementalPiecesOfTwoSocketsShareAChunk) {
   if (!test::kernel_features().incremental) GTEST_SKIP();
   open({.group = 0, .entries = 2, .chunk_bytes = 4096, .incremental = true});
@@ -260,7 +261,8 @@ TEST_F(BufferRingTest, BundlesKeepTheirOrderRoundTheRing) {
   EXPECT_GT(position, 100u);
 }
 
-// The completion that takes the last buffer of a group ends a multishot receive without -ENOBUFS; there is more to come.
+// The completion that takes the last buffer of a group ends a multishot receive without -ENOBUFS; there is more to
+// come.
 TEST_F(BufferRingTest, BundleTakesAllThatIsPosted) {
   if (!test::kernel_features().bundles) GTEST_SKIP();
   open({.group = 0, .entries = 4, .chunk_bytes = 256});
@@ -515,8 +517,8 @@ class BufferRingRandomTest : public ::testing::TestWithParam<Mode> {};
 
 TEST_P(BufferRingRandomTest, PostedIdsNameOneChunkEach) {
   const Features& features = test::kernel_features();
-  if ((GetParam() == Mode::kIncremental && !features.incremental) || (GetParam() == Mode::kMinLeft && !features.min_left) ||
-      (GetParam() == Mode::kBundles && !features.bundles)) {
+  if ((GetParam() == Mode::kIncremental && !features.incremental) ||
+      (GetParam() == Mode::kMinLeft && !features.min_left) || (GetParam() == Mode::kBundles && !features.bundles)) {
     GTEST_SKIP();
   }
   for (uint64_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <dirent.h>
 #include <functional>
 #include <memory>
 #include <string>
@@ -220,12 +220,18 @@ class Recorder final : public Socket::Owner {
   int ends = 0;
   int sent = 0;
   int closed = 0;
-  bool inside = false;        ///< During a call of a method of Socket: nothing may be heard then.
-  bool keep = false;          ///< Data goes to `kept` and not to `received`.
+  bool inside = false;  ///< During a call of a method of Socket: nothing may be heard then.
+  bool keep = false;    ///< Data goes to `kept` and not to `received`.
   Buffer kept;
   std::function<void(Socket&, Buffer&)> data;  ///< Called first; may take the data.
   std::function<void(Socket&)> end, after_sent, error, after_closed;
   std::function<void(Socket&, int)> connected;
+  /// What the functions refer to goes away.
+  void forget_calls() {
+    data = nullptr;
+    end = after_sent = error = after_closed = nullptr;
+    connected = nullptr;
+  }
 
   void on_connected(Socket& socket, int e) override {
     EXPECT_FALSE(inside);
@@ -325,6 +331,7 @@ class Client {
   explicit Client(Loop& loop) : socket(loop.worker(), heard), loop_(loop) {}
   Client(Loop& loop, int fd) : Client(loop) { socket.adopt(fd); }
   ~Client() {
+    heard.forget_calls();
     close();
     heard.kept.clear();
     wait_closed();

@@ -249,9 +249,7 @@ TEST_P(SocketTest, RandomStopsLoseNothing) {
 // ---- Bulk ----
 
 /// Of which tier's chunks data was.
-bool is_large(const Buffer& data) {
-  return data.pinned_bytes() / data.window_count() > size_t{16} * 1024;
-}
+bool is_large(const Buffer& data) { return data.pinned_bytes() / data.window_count() > size_t{16} * 1024; }
 
 // Bug: a bounded bulk receive stayed armed when the stream turned quiet, and took a large chunk for each small piece.
 TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
@@ -884,7 +882,8 @@ TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
   }
 }
 
-// Bug: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending plainly.
+// Bug: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending
+// plainly.
 TEST_P(SocketTest, SocketsWithoutZeroCopySendPlainly) {
   if (GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();

@@ -51,7 +51,7 @@ class BufferProgram {
  private:
   static constexpr size_t kBuffers = 6, kLeases = 4, kViews = 4;
   static constexpr size_t kMaxObjectBytes = 256 << 10;
-  static constexpr std::array<size_t, 4> kBudgets{512, 20'000, 1 << 20, 16 << 20};
+  static constexpr std::array<size_t, 5> kBudgets{512, 20'000, 100'000, 1 << 20, 16 << 20};
 
   // An optional that needs no header of its own: pools do not move.
   class Pool {
@@ -113,6 +113,8 @@ class BufferProgram {
     if (kind < 32) return max;
     return kind < 160 ? std::min<size_t>(max, byte()) : number() * 7 % (max + 1);
   }
+  // How much to take off something: mostly little.
+  size_t part_of(size_t size) { return byte() % 8 == 0 ? up_to(size) : std::min<size_t>(size, byte() % 64); }
   template <typename Array>
   auto& any_of(Array& array) {
     return array[byte() % array.size()];
@@ -151,19 +153,21 @@ class BufferProgram {
         &BufferProgram::write_windows, &BufferProgram::write_windows, &BufferProgram::copy_out,
         &BufferProgram::fetch,         &BufferProgram::read_typed,    &BufferProgram::fill_iovecs,
         &BufferProgram::settle,        &BufferProgram::change_pool,   &BufferProgram::age_and_trim,
+        &BufferProgram::add_halves,
     };
     operation_ = byte() % std::size(kOperations);
+    const Operation operation = kOperations[operation_];
     may_copy_ = 0;
     const uint64_t before = copied_bytes;
     {
       ChunkPool::Use use(current_ < pools_.size() ? &*pools_[current_] : nullptr);
-      (this->*kOperations[operation_])();
+      (this->*operation)();
     }
     expect(copied_bytes - before == may_copy_, "copied bytes were counted wrongly");
   }
 
-  void allocate() {
-    ModelledLease& to = any_of(objects_.leases);
+  void allocate() { allocate(any_of(objects_.leases)); }
+  void allocate(ModelledLease& to) {
     Pool& pool = any_of(pools_);
     const size_t headroom = up_to(64), size = std::min(any_size(), kMaxChunkBytes - headroom);
     const size_t bytes = tier_bytes(tier_for(size + headroom));
@@ -175,7 +179,7 @@ class BufferProgram {
     if (!to.lease) return;
     expect(to.lease.headroom() == headroom, "a fresh lease's headroom");
     expect(to.lease.tailroom() == bytes - headroom, "a fresh lease's tailroom");
-    to.lease.grow_back(up_to(size));
+    to.lease.grow_back(size - part_of(size));
     write(to.lease, to.text, to.lease.size());
   }
   // Fills a lease anew.
@@ -234,12 +238,41 @@ class BufferProgram {
   void add_lease() {
     ModelledBuffer& to = any_of(objects_.buffers);
     ModelledLease& from = any_of(objects_.leases);
+    if (from.text.empty()) allocate(from);
     if (to.text.size() + from.text.size() > kMaxObjectBytes) return;
     const bool at_front = byte() % 4 == 0;
     to.exclusive.insert(at_front ? 0 : to.exclusive.size(), from.text.size(), 'x');
     to.text.insert(at_front ? 0 : to.text.size(), from.text);
     at_front ? to.buffer.prepend(std::move(from.lease)) : to.buffer.append(std::move(from.lease));
     from.text.clear();
+  }
+  // Neighbours on one chunk that are not equally exclusive, in either order, one of them seen from elsewhere too.
+  void add_halves() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    ModelledLease& from = any_of(objects_.leases);
+    if (from.text.empty()) allocate(from);
+    if (to.text.size() + from.text.size() > kMaxObjectBytes) return;
+    const size_t at = up_to(from.text.size());
+    Lease back = from.lease.split_off(at);
+    const bool front_is_view = byte() % 2 == 0, at_front = byte() % 2 == 0;
+    View view = std::move(front_is_view ? from.lease : back).freeze();
+    any_of(objects_.views) = {view.clone(), front_is_view ? from.text.substr(0, at) : from.text.substr(at)};
+    const auto add = [&](auto&& half) {
+      at_front ? to.buffer.prepend(std::move(half)) : to.buffer.append(std::move(half));
+    };
+    // Prepended, the one behind goes first.
+    if (front_is_view != at_front) {
+      add(std::move(view));
+      add(std::move(front_is_view ? back : from.lease));
+    } else {
+      add(std::move(front_is_view ? back : from.lease));
+      add(std::move(view));
+    }
+    const std::string front_mark(at, front_is_view ? '-' : 'x');
+    const std::string back_mark(from.text.size() - at, front_is_view ? 'x' : '-');
+    to.exclusive.insert(at_front ? 0 : to.exclusive.size(), front_mark + back_mark);
+    to.text.insert(at_front ? 0 : to.text.size(), from.text);
+    from = {};
   }
   void add_view() {
     ModelledBuffer& to = any_of(objects_.buffers);
@@ -253,7 +286,9 @@ class BufferProgram {
   }
   void add_buffer() {
     ModelledBuffer& to = any_of(objects_.buffers);
-    ModelledBuffer& from = any_of(objects_.buffers);
+    add_buffer(to, any_of(objects_.buffers));
+  }
+  void add_buffer(ModelledBuffer& to, ModelledBuffer& from) {
     if (to.text.size() + from.text.size() > kMaxObjectBytes) return;
     to.buffer.append(std::move(from.buffer));
     if (&to == &from) return;
@@ -292,14 +327,14 @@ class BufferProgram {
 
   void trim_front() {
     ModelledBuffer& to = any_of(objects_.buffers);
-    const size_t count = up_to(to.text.size());
+    const size_t count = part_of(to.text.size());
     to.buffer.trim_front(count);
     to.text.erase(0, count);
     to.exclusive.erase(0, count);
   }
   void truncate() {
     ModelledBuffer& to = any_of(objects_.buffers);
-    const size_t count = up_to(to.text.size());
+    const size_t count = to.text.size() - part_of(to.text.size());
     to.buffer.truncate(count);
     to.text.resize(count);
     to.exclusive.resize(count);
@@ -311,10 +346,11 @@ class BufferProgram {
     expect(front.buffer.size() == count, "split_front took another number of bytes");
     from.text.erase(0, count);
     from.exclusive.erase(0, count);
-    any_of(objects_.buffers) = std::move(front);
+    store(std::move(front));
   }
   void clear() {
     ModelledBuffer& to = any_of(objects_.buffers);
+    if (byte() % 4 != 0) return;
     to.buffer.clear();
     to.text.clear();
     to.exclusive.clear();
@@ -323,9 +359,15 @@ class BufferProgram {
     ModelledBuffer& from = any_of(objects_.buffers);
     from.exclusive.assign(from.exclusive.size(), '-');
     ModelledBuffer copy{from.buffer.clone(), from.text, from.exclusive};
-    any_of(objects_.buffers) = std::move(copy);
+    store(std::move(copy));
+  }
+  // Instead of some buffer, or behind it.
+  void store(ModelledBuffer&& modelled) {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    byte() % 4 == 0 ? static_cast<void>(to = std::move(modelled)) : add_buffer(to, modelled);
   }
   void move_assign() {
+    if (byte() % 2 != 0) return;
     ModelledBuffer& to = any_of(objects_.buffers);
     ModelledBuffer& from = any_of(objects_.buffers);
     to.buffer = std::move(from.buffer);
@@ -367,8 +409,7 @@ class BufferProgram {
     const bool in_place = scratch.empty() || bytes.data() == from.buffer.window(0).data();
     expect(in_place == (scratch.empty() || from.buffer.window(0).size() >= scratch.size()), "fetch copied for nothing");
     may_copy_ = in_place ? 0 : scratch.size();
-    expect(bytes.size() == scratch.size() && std::memcmp(from.text.data(), bytes.data(), bytes.size()) == 0,
-           "fetch gave something else");
+    check_text(bytes, std::string_view(from.text).substr(0, scratch.size()), "fetch gave something else");
   }
   void read_typed() {
     const ModelledBuffer& from = any_of(objects_.buffers);

@@ -1,6 +1,7 @@
 #pragma once
 
-// A proxy, an echo server behind it and a client in front of it, all in this process: for counting what forwarding costs.
+// A proxy, an echo server behind it and a client in front of it, all in this process: for counting what forwarding
+// costs.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -53,10 +54,10 @@ class Forwarding {
     upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
-    worker_ = std::make_unique<WorkerThread>(
-        Worker::Options{.features = *features},
-        WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_}, std::vector<int>{listen_fd},
-        std::vector<bool>{false});
+    worker_ =
+        std::make_unique<WorkerThread>(Worker::Options{.features = *features},
+                                       WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_},
+                                       std::vector<int>{listen_fd}, std::vector<bool>{false});
     SLUICE_CHECK(worker_->wait_until_ready().ok());
 
     client_ = socket(AF_INET, SOCK_STREAM, 0);

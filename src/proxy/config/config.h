@@ -84,9 +84,9 @@ struct Tcp {
   Duration max_duration{0};
   /// How long the ClientHello may take, where routes look at it. 10 seconds: the usual bound on a TLS handshake.
   Duration inspect_timeout = std::chrono::seconds(10);
-  /// Bytes queued towards one side at which reading from the other stops, per direction. 1 MiB as in Envoy: in bulk it is
-  /// also what one receive may bring, and a quarter of it cost a tenth more CPU per byte. It pins memory only while the
-  /// other side is slow, and is 64 KiB for all once half of memory.worker_budget is in use.
+  /// Bytes queued towards one side at which reading from the other stops, per direction. 1 MiB as in Envoy: in bulk it
+  /// is also what one receive may bring, and a quarter of it cost a tenth more CPU per byte. It pins memory only while
+  /// the other side is slow, and is 64 KiB for all once half of memory.worker_budget is in use.
   Size buffer_high{1 * kMiB};
   /// Bytes queued at which reading goes on. Half of `buffer_high` unless given, as Envoy does.
   Size buffer_low{512 * kKiB};
@@ -103,8 +103,9 @@ struct Listener {
   /// Open connections of this listener, 0 = unlimited. 10,000 is the example of Envoy's edge guide.
   uint32_t max_connections = 10000;
   /// Open connections from one IPv4 address or IPv6 /64 (what one IPv6 customer has at the least), 0 = unlimited.
-  /// Not applied to Unix sockets. With the PROXY protocol, the address in the header counts. Off: behind a load balancer
-  /// or in front of a large NAT, one source is many clients. An edge that faces clients directly wants 512 or so.
+  /// Not applied to Unix sockets. With the PROXY protocol, the address in the header counts. Off: behind a load
+  /// balancer or in front of a large NAT, one source is many clients. An edge that faces clients directly wants 512 or
+  /// so.
   uint32_t max_connections_per_source = 0;
   ProxyProtocol proxy_protocol;
   Keepalive keepalive;
@@ -178,8 +179,8 @@ struct Memory {
   /// Bytes of chunks one worker may hold. At the bound receiving pauses until chunks come home; nothing fails. 256 MiB
   /// is some hundred connections stalled at the high mark, or 2,048 at the lower one that holds under pressure.
   Size worker_budget{256 * kMiB};
-  /// Buffers posted per ring, a power of two (the kernel's rule): of 64 KiB for bulk streams, and of 16 KiB for the others
-  /// (plain rings: four times as many of 4 KiB). 16 are 1.25 MiB in all, which stay warm in a core's cache.
+  /// Buffers posted per ring, a power of two (the kernel's rule): of 64 KiB for bulk streams, and of 16 KiB for the
+  /// others (plain rings: four times as many of 4 KiB). 16 are 1.25 MiB in all, which stay warm in a core's cache.
   uint32_t ring_entries = 16;
   Rings rings = Rings::kAuto;
 

@@ -332,7 +332,11 @@ void L4Session::on_end(Socket& socket) {
     }
     return finish(SessionEnd::kClientLeft);
   }
-  (is_client(socket) ? client_ended_ : upstream_ended_) = true;
+  if (is_client(socket)) {
+    client_ended_ = true;
+  } else {
+    upstream_ended_ = true;
+  }
   other(socket).shutdown_write();
   maybe_finished();
 }

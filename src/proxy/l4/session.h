@@ -38,9 +38,9 @@ class L4Session final : public Socket::Owner {
 
   /// What is needed only until bytes flow.
   struct Setup {
-    Buffer held;            ///< Received from the client, not yet passed on.
-    size_t wanted = 0;      ///< Parsing again is pointless before so many bytes are held.
-    PeerAddress source;     ///< As the PROXY header says; else not set.
+    Buffer held;         ///< Received from the client, not yet passed on.
+    size_t wanted = 0;   ///< Parsing again is pointless before so many bytes are held.
+    PeerAddress source;  ///< As the PROXY header says; else not set.
     PeerAddress destination;
     TriedEndpoints tried;
     uint32_t attempts = 0;

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-
-#include <sys/socket.h>
 
 #include "absl/container/flat_hash_map.h"
 

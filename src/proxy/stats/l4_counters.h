@@ -18,20 +18,20 @@ const char* refusal_name(Refusal refusal);
 
 /// Why a session ended. Each accepted connection that was not refused ends with exactly one.
 enum class SessionEnd : uint8_t {
-  kFinished,         ///< Both sides sent their end.
-  kClientError,      ///< Reset or unreachable,
-  kUpstreamError,    ///< on one side or the other.
+  kFinished,       ///< Both sides sent their end.
+  kClientError,    ///< Reset or unreachable,
+  kUpstreamError,  ///< on one side or the other.
   kIdleTimeout,
   kMaxDuration,
-  kProxyHeader,      ///< No valid PROXY header where one is required, or from a source that is not trusted,
-  kProxyTimeout,     ///< or not in time.
-  kHello,            ///< No valid ClientHello where routes need one,
-  kHelloTimeout,     ///< or not in time.
-  kClientLeft,       ///< The client closed before there was an upstream.
+  kProxyHeader,   ///< No valid PROXY header where one is required, or from a source that is not trusted,
+  kProxyTimeout,  ///< or not in time.
+  kHello,         ///< No valid ClientHello where routes need one,
+  kHelloTimeout,  ///< or not in time.
+  kClientLeft,    ///< The client closed before there was an upstream.
   kNoRoute,
-  kNoEndpoint,       ///< Every endpoint refused, is full, or the attempts are used up.
-  kNoMemory,         ///< The chunk budget is met at a point that cannot wait.
-  kShutdown,         ///< Still open when the time to drain was over.
+  kNoEndpoint,  ///< Every endpoint refused, is full, or the attempts are used up.
+  kNoMemory,    ///< The chunk budget is met at a point that cannot wait.
+  kShutdown,    ///< Still open when the time to drain was over.
 };
 inline constexpr int kSessionEndCount = 14;
 const char* session_end_name(SessionEnd end);

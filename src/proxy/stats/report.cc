@@ -32,7 +32,8 @@ std::string escaped(std::string_view value) {
 }
 
 void line(std::string& out, std::string_view name, std::string_view labels, uint64_t value) {
-  absl::StrAppend(&out, "sluice_", name, labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", " ", value, "\n");
+  absl::StrAppend(&out, "sluice_", name, labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", " ", value,
+                  "\n");
 }
 
 void listener_lines(std::string& out, const Workers& workers, size_t index, const std::string& name) {
@@ -46,7 +47,8 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   for (size_t r = 0; r < kRefusalCount; ++r) {
     const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.refused[r]; });
     over += n;
-    if (n) line(reasons, "refused_total", absl::StrCat(label, ",limit=\"", refusal_name(static_cast<Refusal>(r)), "\""), n);
+    if (n)
+      line(reasons, "refused_total", absl::StrCat(label, ",limit=\"", refusal_name(static_cast<Refusal>(r)), "\""), n);
   }
   for (size_t e = 0; e < kSessionEndCount; ++e) {
     const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.ended[e]; });
@@ -60,7 +62,8 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   line(out, "sessions_active", label, accepted - over);
   line(out, "accept_pauses_total", label,
        total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
-  line(out, "received_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
+  line(out, "received_bytes_total", label,
+       total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
   line(out, "sent_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
   out += reasons;
 }
@@ -89,7 +92,7 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
 }
 
 void worker_lines(std::string& out, const Workers& workers) {
-  const auto total = [&](Counter WorkerGauges::*member) {
+  const auto total = [&](Counter WorkerGauges::* member) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.*member; });
   };
   for (size_t tier = 0; tier < kTierCount; ++tier) {

@@ -24,8 +24,7 @@ bool Balancer::usable(size_t index, const TriedEndpoints& tried) const {
 }
 
 std::optional<uint32_t> Balancer::pick(const TriedEndpoints& tried, uint64_t now_ms) {
-  const auto up =
-      pick_among([&](size_t i) { return usable(i, tried) && !upstream_.endpoint(i).down(now_ms); });
+  const auto up = pick_among([&](size_t i) { return usable(i, tried) && !upstream_.endpoint(i).down(now_ms); });
   return up ? up : pick_among([&](size_t i) { return usable(i, tried); });
 }
 

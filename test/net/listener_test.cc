@@ -1,0 +1,397 @@
+#include "net/listener.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/net/loop.h"
+
+namespace sluice {
+namespace {
+
+using test::Loop;
+using test::Peer;
+using ::testing::ElementsAre;
+
+/// Keeps what it accepts.
+class Acceptor : public Listener::Owner {
+ public:
+  virtual ~Acceptor() = default;
+  std::vector<Peer> accepted;
+  std::vector<int> pauses;
+  std::function<void(Listener&)> after_accept, after_pause;
+
+  void on_accepted(Listener& listener, int fd) override {
+    accepted.emplace_back(fd);
+    if (after_accept) after_accept(listener);
+  }
+  void on_accept_paused(Listener& listener, int error) override {
+    pauses.push_back(error);
+    if (after_pause) after_pause(listener);
+  }
+};
+
+int open_tcp(uint16_t port = 0, ListenOptions options = {}) {
+  const sockaddr_in address = test::loopback(port);
+  const absl::StatusOr<int> fd = open_listener(test::generic(address), sizeof address, options);
+  EXPECT_TRUE(fd.ok()) << fd.status();
+  return fd.value_or(-1);
+}
+
+/// An abstract Unix address that nobody else uses.
+struct UnixAddress {
+  UnixAddress() {
+    static int count = 0;
+    const std::string name = "sluice-listener-test-" + std::to_string(getpid()) + "-" + std::to_string(++count);
+    std::copy(name.begin(), name.end(), address.sun_path + 1);
+    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&address); }
+  Peer connect() const {
+    Peer peer(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(peer.fd(), data(), length), 0) << strerror(errno);
+    return peer;
+  }
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  socklen_t length;
+};
+
+int option_of(int fd, int level, int name) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  getsockopt(fd, level, name, &value, &length);
+  return value;
+}
+
+/// Lowers the number of descriptors to those that are open and `spare` more, until it is destroyed.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t spare) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    // The lowest number that is free is the first one that the limit forbids.
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit now{static_cast<rlim_t>(next) + spare, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &now);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// ---- Opening ----
+
+TEST(OpenListenerTest, AcceptedSocketsInheritOptions) {
+  Loop loop;
+  Acceptor owner;
+  const int fd =
+      open_tcp(0, {.nodelay = true, .keepalive_idle_s = 77, .keepalive_interval_s = 5, .keepalive_probes = 3});
+  Listener listener(loop, owner, fd, false);
+  listener.start();
+  const Peer peer(test::tcp_connect(test::port_of(fd)));
+  loop.until([&] { return owner.accepted.size() == 1; });
+  const int accepted = owner.accepted[0].fd();
+  EXPECT_NE(option_of(accepted, IPPROTO_TCP, TCP_NODELAY), 0);
+  EXPECT_NE(option_of(accepted, SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_EQ(option_of(accepted, IPPROTO_TCP, TCP_KEEPIDLE), 77);
+  EXPECT_EQ(option_of(accepted, IPPROTO_TCP, TCP_KEEPINTVL), 5);
+  EXPECT_EQ(option_of(accepted, IPPROTO_TCP, TCP_KEEPCNT), 3);
+  // io_uring fails a send that must wait on a non-blocking one.
+  EXPECT_EQ(fcntl(accepted, F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(fcntl(accepted, F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(OpenListenerTest, OptionsCanBeOff) {
+  Loop loop;
+  Acceptor owner;
+  const int fd = open_tcp(0, {.nodelay = false});
+  Listener listener(loop, owner, fd, false);
+  listener.start();
+  const Peer peer(test::tcp_connect(test::port_of(fd)));
+  loop.until([&] { return owner.accepted.size() == 1; });
+  EXPECT_EQ(option_of(owner.accepted[0].fd(), IPPROTO_TCP, TCP_NODELAY), 0);
+  EXPECT_EQ(option_of(owner.accepted[0].fd(), SOL_SOCKET, SO_KEEPALIVE), 0);
+}
+
+TEST(OpenListenerTest, ErrorsLeaveNothingOpen) {
+  const size_t descriptors = test::open_descriptors();
+  const int taken = test::tcp_listen();  // Without SO_REUSEPORT.
+  const sockaddr_in address = test::loopback(test::port_of(taken));
+  const absl::StatusOr<int> fd = open_listener(test::generic(address), sizeof address, {});
+  EXPECT_THAT(std::string(fd.status().message()), ::testing::HasSubstr("already in use"));
+  ::close(taken);
+  sockaddr_un nowhere{.sun_family = AF_UNIX, .sun_path = "/nonexistent/directory/socket"};
+  EXPECT_FALSE(open_listener(reinterpret_cast<sockaddr*>(&nowhere), sizeof nowhere, {}).ok());
+  sockaddr_in unknown = address;
+  unknown.sin_family = AF_MAX;
+  EXPECT_FALSE(open_listener(test::generic(unknown), sizeof unknown, {}).ok());
+  EXPECT_EQ(test::open_descriptors(), descriptors);
+}
+
+// ---- Accepting ----
+
+TEST(ListenerTest, MultishotAcceptsAll) {
+  Loop loop;
+  Acceptor owner;
+  const int fd = open_tcp();
+  Listener listener(loop, owner, fd, false);
+  listener.start();
+  std::vector<Peer> peers;
+  for (int i = 0; i < 200; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
+  loop.until([&] { return owner.accepted.size() == 200; });
+  // Each is another connection.
+  std::vector<uint16_t> ports, peer_ports;
+  for (const Peer& peer : peers) ports.push_back(test::port_of(peer.fd()));
+  for (const Peer& accepted : owner.accepted) {
+    sockaddr_in from{};
+    socklen_t length = sizeof from;
+    getpeername(accepted.fd(), reinterpret_cast<sockaddr*>(&from), &length);
+    peer_ports.push_back(ntohs(from.sin_port));
+  }
+  EXPECT_THAT(peer_ports, ::testing::UnorderedElementsAreArray(ports));
+}
+
+TEST(ListenerTest, WorkersShareAPort) {
+  Loop one;
+  {
+    Loop two;
+    Acceptor first, second;
+    const int fd = open_tcp();
+    Listener a(one, first, fd, false), b(two, second, open_tcp(test::port_of(fd)), false);
+    a.start();
+    b.start();
+    std::vector<Peer> peers;
+    for (int i = 0; i < 200; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
+    one.until([&] {
+      two->turn(0);
+      return first.accepted.size() + second.accepted.size() == 200;
+    });
+    // By a hash of the addresses: none gets all.
+    EXPECT_GT(first.accepted.size(), 20u);
+    EXPECT_GT(second.accepted.size(), 20u);
+  }
+}
+
+// A Unix listener is shared by the workers, so each takes one connection at a time.
+TEST(ListenerTest, WorkersShareAUnixListener) {
+  Loop one;
+  {
+    Loop two;
+    Acceptor first, second;
+    const UnixAddress address;
+    const absl::StatusOr<int> fd = open_listener(address.data(), address.length, {});
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    Listener a(one, first, *fd, true), b(two, second, ::dup(*fd), true);
+    a.start();
+    b.start();
+    std::vector<Peer> peers;
+    for (int i = 0; i < 100; ++i) {
+      peers.push_back(address.connect());
+      // Whoever is not busy.
+      for (int turn = 0; turn < 3; ++turn) (i % 2 ? one : two)->turn(0);
+    }
+    one.until([&] {
+      two->turn(0);
+      return first.accepted.size() + second.accepted.size() == 100;
+    });
+    EXPECT_GT(first.accepted.size(), 5u);
+    EXPECT_GT(second.accepted.size(), 5u);
+  }
+}
+
+// ---- Stopping ----
+
+TEST(ListenerTest, StopWhileArmed) {
+  const size_t descriptors = test::open_descriptors();
+  {
+    Loop loop;
+    Acceptor owner;
+    const int fd = open_tcp();
+    const uint16_t port = test::port_of(fd);
+    Listener listener(loop, owner, fd, false);
+    listener.start();
+    loop.settle();
+    EXPECT_FALSE(listener.stopped());
+    listener.stop();
+    listener.stop();
+    loop.until([&] { return listener.stopped(); });
+    EXPECT_EQ(listener.fd(), -1);
+    loop.settle();
+    const int late = test::tcp_socket();
+    const sockaddr_in address = test::loopback(port);
+    EXPECT_NE(::connect(late, test::generic(address), sizeof address), 0);
+    EXPECT_EQ(errno, ECONNREFUSED);
+    ::close(late);
+    listener.resume();
+    listener.start();
+    loop.settle();
+    EXPECT_TRUE(listener.stopped());
+    EXPECT_TRUE(owner.accepted.empty());
+  }
+  EXPECT_EQ(test::open_descriptors(), descriptors);
+}
+
+TEST(ListenerTest, StopBeforeStart) {
+  const size_t descriptors = test::open_descriptors();
+  {
+    Loop loop;
+    Acceptor owner;
+    Listener never(loop, owner, open_tcp(), false);
+    Listener listener(loop, owner, open_tcp(), false);
+    listener.stop();
+    EXPECT_TRUE(listener.stopped());
+    loop.settle();
+  }
+  EXPECT_EQ(test::open_descriptors(), descriptors);
+}
+
+// The kernel has accepted, the worker has stopped before it heard of it: the connection must not be left open.
+TEST(ListenerTest, AcceptedBehindTheStopIsClosed) {
+  for (const bool shared : {false, true}) {
+    const size_t descriptors = test::open_descriptors();
+    {
+      Loop loop;
+      Acceptor owner;
+      const int fd = open_tcp();
+      Listener listener(loop, owner, fd, shared);
+      listener.start();
+      loop.settle();
+      Peer peer(test::tcp_connect(test::port_of(fd)));
+      loop.ring().wait(50'000'000);  // The completion is there, and not taken.
+      listener.stop();
+      loop.until([&] { return listener.stopped(); });
+      loop.until([&] {
+        peer.read();
+        return peer.ended || peer.error != 0;
+      });
+      EXPECT_TRUE(owner.accepted.empty());
+    }
+    EXPECT_EQ(test::open_descriptors(), descriptors);
+  }
+}
+
+TEST(ListenerTest, StopFromInsideOnAccepted) {
+  for (const bool shared : {false, true}) {
+    Loop loop;
+    Acceptor owner;
+    const int fd = open_tcp();
+    Listener listener(loop, owner, fd, shared);
+    owner.after_accept = [](Listener& l) { l.stop(); };
+    listener.start();
+    std::vector<Peer> peers;
+    for (int i = 0; i < 5; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
+    loop.until([&] { return listener.stopped(); });
+    loop.settle();
+    EXPECT_EQ(owner.accepted.size(), 1u);
+    for (Peer& peer : peers) peer.read();
+    EXPECT_EQ(std::count_if(peers.begin(), peers.end(), [](const Peer& p) { return p.ended || p.error != 0; }), 4);
+  }
+}
+
+// ---- Running out ----
+
+TEST(ListenerTest, RetriesAfterAPause) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+    Loop loop;
+    Acceptor owner;
+    const int fd = open_tcp();
+    Listener listener(loop, owner, fd, false);
+    loop.ring().inject(Op::kAccept, -error);
+    listener.start();
+    loop.until([&] { return owner.pauses.size() == 1; });
+    EXPECT_THAT(owner.pauses, ElementsAre(error));
+    const Peer peer(test::tcp_connect(test::port_of(fd)));
+    // By its own timer.
+    loop.until([&] { return owner.accepted.size() == 1; });
+    EXPECT_EQ(owner.pauses.size(), 1u);
+  }
+}
+
+TEST(ListenerTest, ResumesAtOnce) {
+  Loop loop;
+  Acceptor owner;
+  const int fd = open_tcp();
+  Listener listener(loop, owner, fd, false);
+  for (int i = 0; i < 3; ++i) loop.ring().inject(Op::kAccept, -EMFILE);
+  // From inside on_accept_paused too: descriptors may have been freed there.
+  owner.after_pause = [](Listener& l) { l.resume(); };
+  listener.start();
+  const Peer peer(test::tcp_connect(test::port_of(fd)));
+  loop.until([&] { return owner.accepted.size() == 1; });
+  EXPECT_EQ(owner.pauses.size(), 3u);
+  listener.resume();  // Not paused: nothing to do.
+  const Peer second(test::tcp_connect(test::port_of(fd)));
+  loop.until([&] { return owner.accepted.size() == 2; });
+}
+
+TEST(ListenerTest, StopsWhilePaused) {
+  Loop loop;
+  Acceptor owner;
+  Listener listener(loop, owner, open_tcp(), false);
+  loop.ring().inject(Op::kAccept, -EMFILE);
+  listener.start();
+  loop.until([&] { return owner.pauses.size() == 1; });
+  listener.stop();
+  EXPECT_TRUE(listener.stopped());
+  listener.resume();
+  loop.settle();
+  EXPECT_TRUE(listener.stopped());
+}
+
+// No error of one connection may end accepting.
+TEST(ListenerTest, OtherErrorsAreTheConnectionsOwn) {
+  for (const bool shared : {false, true}) {
+    Loop loop;
+    Acceptor owner;
+    const int fd = open_tcp();
+    Listener listener(loop, owner, fd, shared);
+    const int errors[] = {ECONNABORTED, EINTR,    EAGAIN, ECANCELED, EPROTO,     EPERM,
+                          EINVAL,       ENETDOWN, EPIPE,  ETIMEDOUT, ECONNRESET, EHOSTUNREACH};
+    for (const int error : errors) loop.ring().inject(Op::kAccept, -error);
+    listener.start();
+    const Peer peer(test::tcp_connect(test::port_of(fd)));
+    loop.until([&] { return owner.accepted.size() == 1; });
+    EXPECT_TRUE(owner.pauses.empty());
+  }
+}
+
+// For real: the process has no descriptor left. Accepting pauses, and goes on when one came free.
+TEST(ListenerTest, OutOfDescriptors) {
+  for (const bool by_timer : {false, true}) {
+    Loop loop;
+    Acceptor owner;
+    const int fd = open_tcp();
+    Listener listener(loop, owner, fd, false);
+    std::vector<Peer> peers;
+    for (int i = 0; i < 6; ++i) peers.emplace_back(test::tcp_socket());
+    {
+      const FewDescriptors few(3);
+      listener.start();
+      const sockaddr_in address = test::loopback(test::port_of(fd));
+      for (const Peer& peer : peers) ASSERT_EQ(::connect(peer.fd(), test::generic(address), sizeof address), 0);
+      loop.until([&] { return !owner.pauses.empty(); });
+      EXPECT_THAT(owner.pauses[0], EMFILE);
+      EXPECT_EQ(owner.accepted.size(), 3u);
+      // One comes free: one more is accepted.
+      owner.accepted[0].close();
+      if (!by_timer) listener.resume();
+      loop.until([&] { return owner.accepted.size() == 4; });
+      loop.until([&] { return owner.pauses.size() >= 2; });
+    }
+    loop.until([&] { return owner.accepted.size() == 6; });
+  }
+}
+
+}  // namespace
+}  // namespace sluice

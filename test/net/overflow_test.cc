@@ -1,0 +1,104 @@
+// More completions at once than the completion queue holds. The kernel keeps them aside and ends multishots; nothing
+// may be lost.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/net/loop.h"
+
+namespace sluice {
+namespace {
+
+using test::Client;
+using test::Loop;
+using test::Pair;
+using test::Peer;
+
+// The smallest completion queue of a worker has 1,024 entries.
+constexpr size_t kLinks = 1700;
+
+TEST(OverflowTest, RingKeepsWhatDoesNotFit) {
+  auto ring = Ring::open({.submission_entries = 64, .completion_entries = 64});
+  ASSERT_TRUE(ring.ok());
+  struct alignas(kTargetAlignment) Target {
+    int heard = 0;
+  };
+  std::vector<Target> targets(1000);
+  const Pair p = test::unix_pair();
+  Peer peer(p.theirs), ours(p.ours);
+  char byte = 'x';
+  const iovec window{&byte, 1};
+  for (Target& target : targets) (*ring)->send(&target, ours.fd(), {&window, 1});
+  size_t reaped = 0;
+  for (int i = 0; i < 1000 && reaped < targets.size(); ++i) {
+    peer.read();
+    (*ring)->wait(1'000'000);
+    reaped += (*ring)->reap([](Op op, void* target, Completion completion) {
+      EXPECT_EQ(op, Op::kSend);
+      EXPECT_EQ(completion.res, 1);
+      ++static_cast<Target*>(target)->heard;
+    });
+  }
+  EXPECT_EQ(reaped, targets.size());
+  for (const Target& target : targets) ASSERT_EQ(target.heard, 1);
+  EXPECT_GE((*ring)->overflows(), 1u);
+}
+
+TEST(OverflowTest, SocketsLoseNothing) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < 2 * kLinks + 100) GTEST_SKIP() << "needs more file descriptors";
+  for (const bool incremental : {true, false}) {
+    Worker::Options options = Loop::with_features();
+    if (!incremental) options.features = test::plain_features();
+    Loop loop(options);
+    struct Link {
+      Link(Loop& l, Pair p) : peer(p.theirs), client(l, p.ours) {}
+      Peer peer;
+      Client client;
+    };
+    std::vector<std::unique_ptr<Link>> links;
+    for (size_t i = 0; i < kLinks; ++i) {
+      links.push_back(std::make_unique<Link>(loop, i % 2 ? test::unix_pair() : test::tcp_pair()));
+      links.back()->client.socket.start_reading();
+    }
+    loop.settle(3);
+    for (int round = 0; round < 3; ++round) {
+      // Data comes in on all of them, and goes out on all of them, in one batch.
+      for (auto& link : links) link->peer.send("in" + std::to_string(round));
+      for (auto& link : links) link->client.send("out" + std::to_string(round));
+      const size_t in = 3 * static_cast<size_t>(round + 1), out = 4 * static_cast<size_t>(round + 1);
+      loop.until([&] {
+        bool all = true;
+        for (auto& link : links) {
+          link->peer.read();
+          all &= link->client.heard.received.size() == in && link->peer.received.size() == out;
+        }
+        return all;
+      });
+    }
+    EXPECT_GE(loop.ring().overflows(), 1u) << "the test did not do what it is for";
+    for (auto& link : links) {
+      EXPECT_EQ(link->client.heard.received, "in0in1in2");
+      EXPECT_EQ(link->peer.received, "out0out1out2");
+      EXPECT_TRUE(link->client.heard.errors.empty());
+      EXPECT_EQ(link->client.heard.ends, 0);
+    }
+    // All close in one batch: more cancellations and ends than fit.
+    for (auto& link : links) link->client.close();
+    loop.until([&] {
+      bool all = true;
+      for (auto& link : links) all &= !link->client.socket.busy();
+      return all;
+    });
+    for (auto& link : links) EXPECT_EQ(link->client.heard.closed, 1);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,379 @@
+// What happens when chunks run out: sockets park, and are resumed first in first out as chunks come home.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "test/net/loop.h"
+
+namespace sluice {
+namespace {
+
+using test::Client;
+using test::is_stream;
+using test::Loop;
+using test::Pair;
+using test::Peer;
+using test::stream_bytes;
+using ::testing::ElementsAre;
+
+constexpr size_t kPlainChunk = 4096, kSmallChunk = 16 << 10, kLargeChunk = 64 << 10;
+
+Worker::Options plain_with(size_t budget_bytes, uint16_t ring_entries = 1) {
+  Worker::Options options;
+  options.features = test::plain_features();
+  options.max_sockets = 1024;
+  options.budget_bytes = budget_bytes;
+  options.ring_entries = ring_entries;
+  return options;
+}
+
+/// A socket and its peer.
+struct Link {
+  explicit Link(Loop& loop) : Link(loop, test::tcp_pair()) {}
+  Link(Loop& loop, Pair pair) : peer(pair.theirs), client(loop, pair.ours) {}
+  Peer peer;
+  Client client;
+};
+using Links = std::vector<std::unique_ptr<Link>>;
+
+Links links(Loop& loop, size_t count) {
+  Links result;
+  for (size_t i = 0; i < count; ++i) result.push_back(std::make_unique<Link>(loop));
+  return result;
+}
+
+/// One chunk is all there is; each of six sockets gets a message.
+class OneChunkTest : public ::testing::Test {
+ protected:
+  void start(size_t count) {
+    all_ = links(loop_, count);
+    for (size_t i = 0; i < count; ++i) {
+      Client& client = all_[i]->client;
+      client.heard.keep = true;
+      client.heard.data = [this, i](Socket&, Buffer&) { order_.push_back(i); };
+      client.socket.start_reading();
+    }
+    loop_.settle();
+    // One after the other, so that they park in this order.
+    for (size_t i = 0; i < count; ++i) {
+      all_[i]->peer.send(std::string(100, static_cast<char>('a' + i)));
+      loop_.until([&] { return order_.size() + loop_->counters().parked == i + 1; });
+    }
+    ASSERT_THAT(order_, ElementsAre(0));
+    ASSERT_EQ(loop_->counters().parked, count - 1);
+  }
+  void release(size_t i) {
+    EXPECT_EQ(test::text_of(all_[i]->client.heard.kept), std::string(100, static_cast<char>('a' + i)));
+    all_[i]->client.heard.kept.clear();
+  }
+  Client& client(size_t i) { return all_[i]->client; }
+
+  Loop loop_{plain_with(kPlainChunk)};
+  Links all_;
+  std::vector<size_t> order_;
+};
+
+TEST_F(OneChunkTest, ResumesFirstInFirstOut) {
+  start(6);
+  EXPECT_GE(loop_->counters().no_buffers, 5u);
+  for (size_t i = 0; i < 6; ++i) {
+    loop_.until([&] { return order_.size() == i + 1; });
+    loop_.settle();
+    ASSERT_EQ(order_.size(), i + 1);
+    EXPECT_EQ(loop_->counters().parked, 5 - i);
+    release(i);
+  }
+  EXPECT_THAT(order_, ElementsAre(0, 1, 2, 3, 4, 5));
+  // And all are armed again.
+  for (auto& link : all_) {
+    link->client.heard.keep = false;
+    link->peer.send("!");
+  }
+  loop_.until([&] { return order_.size() == 12; });
+}
+
+TEST_F(OneChunkTest, LeavesTheLineWhenStopped) {
+  start(6);
+  client(1).socket.stop_reading();  // The first of the line,
+  client(3).socket.stop_reading();  // one in its middle,
+  client(5).socket.stop_reading();  // and the last.
+  EXPECT_EQ(loop_->counters().parked, 2u);
+  release(0);
+  loop_.until([&] { return order_.size() == 2; });
+  release(2);
+  loop_.until([&] { return order_.size() == 3; });
+  release(4);
+  loop_.settle();
+  EXPECT_THAT(order_, ElementsAre(0, 2, 4));
+  // Nothing was lost.
+  for (size_t i : {5, 3, 1}) {
+    client(i).socket.start_reading();
+    loop_.until([&] { return order_.back() == i; });
+    release(i);
+  }
+}
+
+TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
+  start(6);
+  for (size_t i : {3, 1, 5}) client(i).close();
+  EXPECT_EQ(loop_->counters().parked, 2u);
+  for (size_t i : {3, 1, 5}) client(i).wait_closed();
+  release(0);
+  loop_.until([&] { return order_.size() == 2; });
+  release(2);
+  loop_.until([&] { return order_.size() == 3; });
+  release(4);
+  EXPECT_THAT(order_, ElementsAre(0, 2, 4));
+  for (size_t i : {1, 3, 5}) EXPECT_EQ(client(i).heard.closed, 1);
+}
+
+// The loop sleeps without a limit; a chunk that comes home from a thread without a worker must wake it.
+TEST(ParkingTest, ChunkFromAnotherThreadWakesTheLoop) {
+  Worker::Options options = plain_with(kPlainChunk);
+  options.decay_ms = 3'600'000;  // Nothing else wakes it.
+  Loop loop(options);
+  Links two = links(loop, 2);
+  for (auto& link : two) {
+    link->client.heard.keep = true;
+    link->client.socket.start_reading();
+  }
+  loop.settle();
+  two[0]->peer.send("first");
+  loop.until([&] { return !two[0]->client.heard.kept.empty(); });
+  two[1]->peer.send("second");
+  loop.until([&] { return loop->counters().parked == 1; });
+  loop.settle();
+  for (int round = 0; round < 20; ++round) {
+    Client& holder = two[static_cast<size_t>(round % 2)]->client;
+    Client& waiter = two[static_cast<size_t>((round + 1) % 2)]->client;
+    std::thread elsewhere([held = std::move(holder.heard.kept), round]() mutable {
+      std::this_thread::sleep_for(std::chrono::milliseconds(round % 3));
+      held.clear();
+    });
+    const auto start = std::chrono::steady_clock::now();
+    while (waiter.heard.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
+      loop->turn(std::chrono::milliseconds(test::kPatience).count());
+    }
+    elsewhere.join();
+    ASSERT_FALSE(waiter.heard.kept.empty());
+    ASSERT_LT(std::chrono::steady_clock::now() - start, test::kPatience) << "slept although a chunk came home";
+    // The other one's turn to wait.
+    two[static_cast<size_t>(round % 2)]->peer.send("again");
+    loop.until([&] { return loop->counters().parked == 1; });
+  }
+}
+
+// The same from another worker's loop, whose ring carries the wake.
+TEST(ParkingTest, ChunkFromAnotherWorkerWakesTheLoop) {
+  Worker::Options options = plain_with(kPlainChunk);
+  options.decay_ms = 3'600'000;
+  Loop loop(options);
+  Links two = links(loop, 2);
+  for (auto& link : two) {
+    link->client.heard.keep = true;
+    link->client.socket.start_reading();
+  }
+  loop.settle();
+  two[0]->peer.send("first");
+  loop.until([&] { return !two[0]->client.heard.kept.empty(); });
+  two[1]->peer.send("second");
+  loop.until([&] { return loop->counters().parked == 1; });
+  std::thread elsewhere([held = std::move(two[0]->client.heard.kept)]() mutable {
+    Loop other;
+    Timer timer{[](void* buffer) { static_cast<Buffer*>(buffer)->clear(); }, &held};
+    other->timers().arm(timer, other->now_ms() + 20);
+    other.until([&] { return held.empty(); });
+    other.settle();  // The message goes out with the next turn.
+  });
+  const auto start = std::chrono::steady_clock::now();
+  while (two[1]->client.heard.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
+    loop->turn(std::chrono::milliseconds(test::kPatience).count());
+  }
+  elsewhere.join();
+  EXPECT_FALSE(two[1]->client.heard.kept.empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, test::kPatience) << "slept although a chunk came home";
+}
+
+// ---- Two groups, one budget ----
+
+/// Sends `bytes` of a stream through each link, whose socket throws data away at once after checking it.
+void expect_all_arrive(Loop& loop, Links& all, uint64_t bytes) {
+  std::vector<uint64_t> sent(all.size()), got(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i]->client.heard.data = [&got, i](Socket&, Buffer& data) {
+      EXPECT_TRUE(is_stream(i, got[i], test::text_of(data)));
+      got[i] += data.size();
+      data.clear();
+    };
+    all[i]->client.socket.start_reading();
+  }
+  loop.until([&] {
+    bool done = true;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::string piece = stream_bytes(i, sent[i], std::min<uint64_t>(bytes - sent[i], 100'000));
+      sent[i] += all[i]->peer.send_some(piece);
+      done &= got[i] == bytes;
+    }
+    return done || ::testing::Test::HasFailure();
+  });
+  for (auto& link : all) link->client.heard.data = nullptr;
+}
+
+// Bug: small chunks were posted up to the budget, none was left for a large one, and a stream that had become bulk
+// waited for ever.
+TEST(ParkingTest, BulkStreamsGoOnWhereNoLargeChunkFits) {
+  for (const bool incremental : {false, true}) {
+    for (const uint16_t entries : {uint16_t{1}, uint16_t{2}, uint16_t{8}}) {
+      Worker::Options options = plain_with(size_t{entries} * kSmallChunk, entries);
+      if (incremental) options.features = test::kernel_features();
+      Loop loop(options);
+      ASSERT_EQ(loop->large_group().filled_slots(), 0u);
+      Links all = links(loop, 3);
+      expect_all_arrive(loop, all, 3 << 20);
+    }
+  }
+}
+
+// The other way round: a slow consumer holds what the small group had, and the rest of the budget is posted as large
+// chunks. Small messages of others must still get through.
+TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
+  for (const bool incremental : {false, true}) {
+    Worker::Options options = plain_with(kSmallChunk + 2 * kLargeChunk, 2);
+    if (incremental) options.features = test::kernel_features();
+    Loop loop(options);
+    // One small chunk (or four plain ones), and two large ones.
+    ASSERT_EQ(loop->small_group().posted_bytes() + loop->large_group().posted_bytes(), loop->pool().out_bytes());
+    Links slow = links(loop, 1), quick = links(loop, 2);
+    slow[0]->client.heard.keep = true;
+    slow[0]->client.socket.start_reading();
+    // Takes all that the small group has.
+    for (int i = 0; i < 20'000 && loop->small_group().filled_slots() > 0; ++i) {
+      slow[0]->peer.send_some(std::string(2000, 'x'));
+      loop->turn(0);
+      if (loop->large_group().filled_slots() == 0) break;
+    }
+    slow[0]->client.socket.stop_reading();
+    loop.settle();
+    for (auto& link : quick) {
+      link->client.socket.start_reading();
+      link->peer.send("hello");
+    }
+    loop.until(
+        [&] { return quick[0]->client.heard.received == "hello" && quick[1]->client.heard.received == "hello"; });
+  }
+}
+
+// Neither a crowd of bulk streams nor one of small messages keeps the other from going on.
+TEST(ParkingTest, NeitherGroupStarvesTheOther) {
+  for (const uint16_t entries : {uint16_t{1}, uint16_t{2}, uint16_t{4}, uint16_t{8}}) {
+    for (const size_t budget : {kLargeChunk + kSmallChunk, 3 * kLargeChunk, 12 * kLargeChunk}) {
+      SCOPED_TRACE(testing::Message() << entries << " entries, " << budget << " bytes");
+      Worker::Options options = plain_with(budget, entries);
+      options.features = test::kernel_features();
+      Loop loop(options);
+      std::vector<Buffer> held;
+      uint64_t bulk_got = 0;
+      Links bulk = links(loop, 6), small = links(loop, 6);
+      std::vector<uint64_t> sent(bulk.size());
+      std::mt19937_64 random(budget);
+      for (auto& link : bulk) {
+        link->client.heard.data = [&](Socket&, Buffer& data) {
+          bulk_got += data.size();
+          // Held for a while, as behind a slow peer.
+          held.push_back(std::move(data));
+        };
+        link->client.socket.start_reading();
+      }
+      for (auto& link : small) link->client.socket.start_reading();
+      int rounds = 0;
+      std::vector<bool> waiting(small.size());
+      loop.until([&] {
+        for (size_t i = 0; i < bulk.size(); ++i) {
+          sent[i] += bulk[i]->peer.send_some(stream_bytes(0, 0, 60'000));
+        }
+        // Pings over the small ones, each after the last has arrived.
+        for (size_t i = 0; i < small.size(); ++i) {
+          std::string& received = small[i]->client.heard.received;
+          if (received.empty() && !waiting[i]) {
+            small[i]->peer.send("ping");
+            waiting[i] = true;
+          } else if (received == "ping") {
+            received.clear();
+            waiting[i] = false;
+            ++rounds;
+          }
+        }
+        while (!held.empty() && random() % 3 != 0) {
+          std::swap(held[random() % held.size()], held.back());
+          held.pop_back();
+        }
+        return rounds >= 300 && bulk_got >= (20 << 20);
+      });
+      for (auto& link : bulk) link->client.heard.forget_calls();
+      held.clear();
+    }
+  }
+}
+
+// ---- Storms ----
+
+/// Many sockets that echo, few chunks: all of it comes back, whatever the rings are.
+class StormTest : public ::testing::TestWithParam<std::tuple<bool, bool, uint16_t, size_t>> {};
+
+TEST_P(StormTest, EchoLosesNothing) {
+  const auto [incremental, bundles, entries, budget] = GetParam();
+  Worker::Options options = plain_with(budget, entries);
+  if (incremental) options.features = test::kernel_features();
+  options.features.bundles &= bundles;
+  Loop loop(options);
+  constexpr size_t kLinks = 16;
+  constexpr uint64_t kBytes = 600'000;
+  Links all = links(loop, kLinks);
+  std::vector<uint64_t> sent(kLinks), back(kLinks);
+  for (auto& link : all) {
+    link->client.heard.data = [](Socket& socket, Buffer& data) {
+      socket.send(std::move(data));
+      if (socket.queued() >= (64 << 10)) socket.stop_reading();
+    };
+    link->client.heard.after_sent = [](Socket& socket) {
+      if (socket.queued() < (32 << 10)) socket.start_reading();
+    };
+    link->client.socket.start_reading();
+  }
+  std::mt19937_64 random(7);
+  loop.until([&] {
+    bool done = true;
+    for (size_t i = 0; i < kLinks; ++i) {
+      Peer& peer = all[i]->peer;
+      const size_t piece = random() % 4 ? random() % 3000 : 80'000;
+      sent[i] += peer.send_some(stream_bytes(i, sent[i], std::min<uint64_t>(kBytes - sent[i], piece)));
+      // One in four reads slowly.
+      peer.read(i % 4 == 0 ? 5000 : SIZE_MAX);
+      EXPECT_TRUE(is_stream(i, back[i], peer.received));
+      back[i] += peer.received.size();
+      peer.received.clear();
+      done &= back[i] == kBytes;
+    }
+    return done || HasFailure();
+  });
+  loop.settle();
+  EXPECT_EQ(loop->counters().parked, 0u);
+  EXPECT_EQ(loop.chunks_out(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StormTest,
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool(),
+                                            ::testing::Values(uint16_t{1}, uint16_t{2}, uint16_t{8}),
+                                            ::testing::Values(size_t{100} << 10, size_t{300} << 10, size_t{4} << 20)));
+
+}  // namespace
+}  // namespace sluice
