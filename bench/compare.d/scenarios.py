@@ -90,7 +90,7 @@ def wrk_load(connections, *flags):
         requests = int(parse(r'(\d+) requests in', text, 'wrk'))
         bad = re.search(r'Socket errors.*|Non-2xx.*', text)
         if bad or not requests: raise Failure(f'wrk: {requests} requests. {bad[0] if bad else "None was answered."}')
-        p50, p99 = (duration_us(parse(rf'\b{percent}%\s+(\S+)', text, 'wrk')) for percent in (50, 99))
+        p50, p99 = (duration_us(parse(rf'(?m)^\s+{percent}%\s+(\S+)', text, 'wrk')) for percent in (50, 99))
         return {'cpu': cpu_s and cpu_s / requests * 1e6, 'throughput': requests / seconds, 'p50': p50, 'p99': p99}
     return load
 

@@ -144,16 +144,20 @@ bool Buffer::append_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
 }
 
 void Buffer::pop_front_window() {
-  Window& first = at(0);
-  size_ -= first.size;
-  chunk_unref(first.chunk);
+  chunk_unref(at(0).chunk);
+  forget_front_window();
+  if (count_ == 0) became_empty();
+}
+
+// Its reference is somebody else's now.
+void Buffer::forget_front_window() {
+  size_ -= at(0).size;
   if (spilled_) {
     head_ = (head_ + 1) & ring_.mask;
   } else {
     head_ = head_ + 1 == kInline ? 0 : head_ + 1;
   }
   count_ = (count_ - 1) & 0x7fffffffu;
-  if (count_ == 0) became_empty();
 }
 
 void Buffer::pop_back_window() {
@@ -211,11 +215,15 @@ Buffer Buffer::split_front(size_t count) {
   while (front.size_ < count) {
     Window& first = at(0);
     const size_t wanted = count - front.size_;
+    if (first.size <= wanted) {
+      front.append_window(first);
+      forget_front_window();
+      continue;
+    }
     if (chunk_unique(first.chunk)) first.exclusive = 1;  // So that a cut leaves both sides as writable as it was.
     chunk_ref(first.chunk);
-    const uint32_t taken = static_cast<uint32_t>(std::min<size_t>(wanted, first.size));
-    front.append_window({first.chunk, first.offset, taken, static_cast<bool>(first.exclusive)});
-    trim_front(taken);
+    front.append_window({first.chunk, first.offset, static_cast<uint32_t>(wanted), static_cast<bool>(first.exclusive)});
+    trim_front(wanted);
   }
   return front;
 }

@@ -119,6 +119,7 @@ class Buffer {
   void append_window(Window window);
   void prepend_window(Window window);
   void pop_front_window();
+  void forget_front_window();
   void pop_back_window();
   void reserve_windows(uint32_t count);
   void take_from(Buffer& other);

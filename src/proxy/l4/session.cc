@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "alts_like/client_hello.h"
+#include "buffer/copied.h"
 #include "net/worker.h"
 #include "pool/check.h"
 #include "proxy/l4/acceptor.h"
@@ -221,7 +222,7 @@ void L4Session::connect_failed(ConnectError error) {
 
 void L4Session::forward() {
   Buffer first;
-  if (!queue_proxy_header(first)) return finish(SessionEnd::kNoMemory);
+  queue_proxy_header(first);
   first.append(std::move(setup_->held));
   setup_.reset();
   state_ = State::kForwarding;
@@ -237,12 +238,12 @@ void L4Session::forward() {
   if (client_ended_) upstream_.shutdown_write();
 }
 
-bool L4Session::queue_proxy_header(Buffer& to) {
+void L4Session::queue_proxy_header(Buffer& to) {
   std::array<std::byte, kMaxWrittenProxyBytes> header;
   size_t bytes = 0;
   switch (balancer_->upstream().config().send_proxy_protocol) {
     case config::ProxyHeaderOut::kOff:
-      return true;
+      return;
     case config::ProxyHeaderOut::kV1:
       bytes = write_proxy_v1(header, client_source(), client_destination());
       break;
@@ -250,7 +251,11 @@ bool L4Session::queue_proxy_header(Buffer& to) {
       bytes = write_proxy_v2(header, client_source(), client_destination());
       break;
   }
-  return to.append_copy(acceptor_.worker().pool(), std::span(header).first(bytes));
+  // Beyond the budget if need be: it is a few bytes, and cannot wait until the posted chunks leave room.
+  Lease lease(ChunkRef::take(acceptor_.worker().pool().get_metadata(bytes)), 0, 0);
+  lease.grow_back(bytes);
+  counted_copy(lease.data(), header.data(), bytes);
+  to.append(std::move(lease));
 }
 
 // Whose connection this is: as the PROXY header said, else as the kernel does.

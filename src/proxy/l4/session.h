@@ -71,7 +71,7 @@ class L4Session final : public Socket::Owner {
   void connect_failed(ConnectError error);
   void leave_endpoint();
   void forward();
-  bool queue_proxy_header(Buffer& to);
+  void queue_proxy_header(Buffer& to);
   void finish(SessionEnd end);
   size_t high_mark() const;
   void maybe_finished();

@@ -1,0 +1,200 @@
+// An L4 proxy within the test: one worker turned by hand, an acceptor, plain clients and plain origins.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proxy/l4/acceptor.h"
+#include "test/net/loop.h"
+
+namespace sluice::test {
+
+inline config::Address loopback_address(uint16_t port) {
+  return config::Address::parse("127.0.0.1:" + std::to_string(port)).value();
+}
+
+/// A server that accepts whoever comes.
+class Origin {
+ public:
+  Origin() : fd_(tcp_listen()), port_(port_of(fd_)) {}
+  ~Origin() { stop(); }
+  uint16_t port() const { return port_; }
+  void accept() {
+    for (;;) {
+      if (fd_ < 0) return;
+      pollfd ready{fd_, POLLIN, 0};
+      if (poll(&ready, 1, 0) != 1) return;
+      peers.emplace_back(::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
+    }
+  }
+  /// Refuses from now on.
+  void stop() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  std::vector<Peer> peers;
+
+ private:
+  int fd_;
+  uint16_t port_;
+};
+
+/// Set the public fields, add endpoints, start(). At the end all sessions must be over and accounted for.
+class SessionRig {
+ public:
+  SessionRig() {
+    listener.name = "edge";
+    listener.address = loopback_address(0);
+    listener.tcp.forward = "origin";
+    upstreams.push_back({.name = "origin"});
+    options.max_sockets = 1024;
+    options.features = kernel_features();
+  }
+  ~SessionRig() {
+    if (!acceptor_) return;
+    for (auto& origin : origins_) {
+      for (Peer& peer : origin->peers) peer.close();
+    }
+    acceptor_->stop_accepting();
+    acceptor_->shut_down();
+    loop_->until([this] { return acceptor_->idle(); });
+    EXPECT_EQ(loop_->chunks_out(), 0u);
+    EXPECT_EQ(state_->connections.active(), 0u);
+    EXPECT_EQ(global_->active(), 0u);
+    for (auto& upstream : upstream_states_) {
+      for (size_t i = 0; i < upstream->size(); ++i) EXPECT_EQ(upstream->endpoint(i).active.load(), 0u);
+    }
+    EXPECT_EQ(counters().accepted.value(), sum_of_ends() + sum_of_refusals());
+    acceptor_.reset();
+  }
+
+  Origin& add_origin(size_t upstream = 0) {
+    origins_.push_back(std::make_unique<Origin>());
+    add_endpoint(origins_.back()->port(), upstream);
+    return *origins_.back();
+  }
+  void add_endpoint(uint16_t port, size_t upstream = 0) {
+    upstreams[upstream].endpoints.push_back({.address = loopback_address(port)});
+  }
+
+  void start() {
+    loop_.emplace(options);
+    state_ = std::make_unique<ListenerState>(listener, upstreams);
+    global_ = std::make_unique<ConnectionLimit>(global_limit);
+    std::vector<size_t> counts;
+    for (const config::Upstream& upstream : upstreams) {
+      upstream_states_.push_back(std::make_unique<UpstreamState>(upstream));
+      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
+      counts.push_back(upstream.endpoints.size());
+    }
+    counters_ = std::make_unique<WorkerCounters>(1, counts);
+    const absl::StatusOr<int> fd = open_listener(listener.address.data(), listener.address.length(), {});
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    if (listener.address.family() == AF_INET) port_ = port_of(*fd);
+    acceptor_ = std::make_unique<L4Acceptor>(
+        L4Acceptor::Context{loop_->worker(), *global_, *state_, balancers_, *counters_, 0}, *fd, false);
+    acceptor_->start();
+    loop_->settle(2);
+  }
+
+  Peer connect() const { return Peer(tcp_connect(port_)); }
+  bool until(const std::function<bool()>& done) {
+    return loop_->until([&] {
+      for (auto& origin : origins_) origin->accept();
+      return done();
+    });
+  }
+  void settle(int turns = 8) {
+    for (int i = 0; i < turns; ++i) {
+      for (auto& origin : origins_) origin->accept();
+      loop_->settle(1);
+    }
+  }
+  /// The `n`-th connection of an origin, once it is there.
+  Peer& peer_of(Origin& origin, size_t n = 0) {
+    until([&] { return origin.peers.size() > n; });
+    SLUICE_CHECK(origin.peers.size() > n);
+    return origin.peers[n];
+  }
+  bool expect_received(Peer& peer, const std::string& bytes) {
+    const bool came = until([&] {
+      peer.read();
+      return peer.received.size() >= bytes.size() || peer.ended || peer.error != 0;
+    });
+    EXPECT_EQ(peer.received, bytes);
+    return came && peer.received == bytes;
+  }
+  bool expect_end(Peer& peer) {
+    until([&] {
+      peer.read();
+      return peer.ended || peer.error != 0;
+    });
+    EXPECT_EQ(peer.error, 0) << strerror(peer.error);
+    return peer.ended;
+  }
+  void expect_reset(Peer& peer) {
+    until([&] {
+      peer.read();
+      return peer.ended || peer.error != 0;
+    });
+    EXPECT_EQ(peer.error, ECONNRESET);
+  }
+
+  uint64_t ended(SessionEnd end) { return counters().ended[static_cast<size_t>(end)].value(); }
+  uint64_t refused(Refusal refusal) { return counters().refused[static_cast<size_t>(refusal)].value(); }
+  uint64_t connect_errors(size_t endpoint, ConnectError error) {
+    return this->endpoint(endpoint).connect_errors[static_cast<size_t>(error)].value();
+  }
+  uint64_t sum_of_ends() {
+    uint64_t sum = 0;
+    for (const Counter& counter : counters().ended) sum += counter.value();
+    return sum;
+  }
+  uint64_t sum_of_refusals() {
+    uint64_t sum = 0;
+    for (const Counter& counter : counters().refused) sum += counter.value();
+    return sum;
+  }
+  /// Waits until a session has ended so, and until no other is left; nothing else may have been counted.
+  void expect_only(SessionEnd end, uint64_t times = 1) {
+    until([&] { return sum_of_ends() >= times && state_->connections.active() == 0; });
+    for (size_t i = 0; i < kSessionEndCount; ++i) {
+      const auto which = static_cast<SessionEnd>(i);
+      EXPECT_EQ(ended(which), which == end ? times : 0u) << session_end_name(which);
+    }
+  }
+
+  Loop& loop() { return *loop_; }
+  L4Acceptor& acceptor() { return *acceptor_; }
+  ListenerState& state() { return *state_; }
+  UpstreamState& upstream_state(size_t i = 0) { return *upstream_states_[i]; }
+  ListenerCounters& counters() { return counters_->listeners[0]; }
+  EndpointCounters& endpoint(size_t i, size_t upstream = 0) { return counters_->upstreams[upstream][i]; }
+  uint16_t port() const { return port_; }
+
+  config::Listener listener;
+  std::vector<config::Upstream> upstreams;
+  uint32_t global_limit = 0;
+  Worker::Options options;
+
+ private:
+  std::optional<Loop> loop_;
+  std::vector<std::unique_ptr<Origin>> origins_;
+  std::unique_ptr<ListenerState> state_;
+  std::unique_ptr<ConnectionLimit> global_;
+  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
+  std::vector<std::unique_ptr<Balancer>> balancers_;
+  std::unique_ptr<WorkerCounters> counters_;
+  std::unique_ptr<L4Acceptor> acceptor_;
+  uint16_t port_ = 0;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,110 @@
+#include "proxy/stats/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "proxy/stats/l4_counters.h"
+#include "test/net/loop.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(L4CountersTest, EveryReasonHasAName) {
+  std::set<std::string> names;
+  for (int i = 0; i < kSessionEndCount; ++i) names.insert(session_end_name(static_cast<SessionEnd>(i)));
+  EXPECT_EQ(names.size(), static_cast<size_t>(kSessionEndCount));
+  EXPECT_STREQ(session_end_name(SessionEnd::kFinished), "finished");
+  EXPECT_STREQ(session_end_name(SessionEnd::kShutdown), "shutdown");
+  names.clear();
+  for (int i = 0; i < kRefusalCount; ++i) names.insert(refusal_name(static_cast<Refusal>(i)));
+  EXPECT_EQ(names.size(), static_cast<size_t>(kRefusalCount));
+}
+
+class ReportTest : public ::testing::Test {
+ protected:
+  ReportTest() {
+    config_.listeners.push_back({.name = "edge"});
+    config_.listeners.push_back({.name = "da\"ta\\base"});
+    config_.upstreams.push_back({.name = "pg"});
+    for (const char* address : {"127.0.0.1:1", "[::1]:2"}) {
+      config_.upstreams[0].endpoints.push_back({.address = config::Address::parse(address).value()});
+    }
+    upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
+    for (int i = 0; i < 2; ++i) workers_.push_back(std::make_unique<WorkerCounters>(2, std::vector<size_t>{2}));
+  }
+  std::string text() { return format_stats(config_, workers_, upstreams_); }
+
+  config::Config config_;
+  std::vector<std::unique_ptr<WorkerCounters>> workers_;
+  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
+};
+
+TEST_F(ReportTest, SumsOverWorkers) {
+  for (auto& worker : workers_) {
+    worker->listeners[0].accepted.add(10);
+    worker->listeners[0].bytes_in.add(1'000'000'000'000);
+    worker->listeners[0].ended[static_cast<size_t>(SessionEnd::kFinished)].add(3);
+    worker->listeners[0].refused[static_cast<size_t>(Refusal::kSource)].add(1);
+    worker->upstreams[0][1].connected.add(2);
+    worker->upstreams[0][1].connect_errors[static_cast<size_t>(ConnectError::kTimeout)].add(4);
+    worker->gauges.pool_out_bytes.set(100);
+    worker->gauges.posted_bytes.set(60);
+  }
+  upstreams_[0]->endpoint(1).active.store(7);
+  const std::string stats = text();
+  EXPECT_THAT(stats, HasSubstr("sluice_accepted_total{listener=\"edge\"} 20\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_sessions_active{listener=\"edge\"} 12\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_received_bytes_total{listener=\"edge\"} 2000000000000\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_sessions_ended_total{listener=\"edge\",reason=\"finished\"} 6\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_refused_total{listener=\"edge\",limit=\"source\"} 2\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_total{upstream=\"pg\",endpoint=\"[::1]:2\"} 4\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_active{upstream=\"pg\",endpoint=\"[::1]:2\"} 7\n"));
+  EXPECT_THAT(stats,
+              HasSubstr("sluice_endpoint_connect_errors_total{upstream=\"pg\",endpoint=\"[::1]:2\",kind=\"timeout\"} 8\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_pool_bytes 200\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_pool_pinned_bytes 80\n"));
+}
+
+TEST_F(ReportTest, LeavesOutReasonsThatDidNotHappen) {
+  const std::string stats = text();
+  EXPECT_THAT(stats, HasSubstr("sluice_accepted_total{listener=\"edge\"} 0\n"));
+  EXPECT_THAT(stats, Not(HasSubstr("sessions_ended_total")));
+  EXPECT_THAT(stats, Not(HasSubstr("refused_total{")));
+  EXPECT_THAT(stats, Not(HasSubstr("connect_errors_total")));
+}
+
+// Each line is NAME{LABELS} VALUE, with quotes and backslashes in labels escaped.
+TEST_F(ReportTest, LinesAreWellFormed) {
+  const std::string stats = text();
+  EXPECT_THAT(stats, HasSubstr("listener=\"da\\\"ta\\\\base\""));
+  std::istringstream lines(stats);
+  std::set<std::string> seen;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_THAT(line, ::testing::MatchesRegex("sluice_[a-z0-9_]+(\\{.*\\})? [0-9]+")) << line;
+    EXPECT_TRUE(seen.insert(line.substr(0, line.rfind(' '))).second) << "twice: " << line;
+  }
+}
+
+TEST_F(ReportTest, GaugesOfAWorker) {
+  test::Loop loop;
+  WorkerGauges gauges;
+  const Buffer held = test::buffer_of(loop->pool(), std::string(1000, 'x'));
+  update_gauges(loop, gauges);
+  EXPECT_EQ(gauges.pool_out_bytes.value(), gauges.posted_bytes.value() + 1024);
+  EXPECT_EQ(gauges.tier_out_bytes[static_cast<size_t>(tier_for(1000))].value(), 1024u);
+  EXPECT_GE(gauges.pool_out_bytes_peak.value(), gauges.pool_out_bytes.value());
+  EXPECT_GE(gauges.pool_mapped_bytes.value(), gauges.pool_out_bytes.value());
+  EXPECT_EQ(gauges.batches.value(), loop->counters().batches);
+}
+
+}  // namespace
+}  // namespace sluice

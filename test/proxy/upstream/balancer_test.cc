@@ -1,0 +1,235 @@
+#include "proxy/upstream/balancer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using config::Balance;
+
+/// An upstream with endpoints of these weights.
+struct Fixture {
+  explicit Fixture(Balance balance, std::vector<uint32_t> weights, uint64_t seed = 0) {
+    config.balance = balance;
+    for (uint32_t weight : weights) config.endpoints.push_back({.weight = weight});
+    state = std::make_unique<UpstreamState>(config);
+    balancer = std::make_unique<Balancer>(*state, seed);
+  }
+  std::optional<uint32_t> pick(const TriedEndpoints& tried = {}, uint64_t now_ms = 0) {
+    return balancer->pick(tried, now_ms);
+  }
+  std::vector<int> count(int picks) {
+    std::vector<int> counts(config.endpoints.size());
+    for (int i = 0; i < picks; ++i) ++counts[pick().value()];
+    return counts;
+  }
+  void set_down(size_t index, uint64_t until_ms) { state->endpoint(index).down_until_ms.store(until_ms); }
+
+  config::Upstream config;
+  std::unique_ptr<UpstreamState> state;
+  std::unique_ptr<Balancer> balancer;
+};
+
+constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kRandom};
+
+// ---- Shares ----
+
+TEST(BalancerTest, RoundRobinIsExactOverACycle) {
+  std::mt19937 random(3);
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::vector<uint32_t> weights(1 + random() % 9);
+    uint32_t total = 0;
+    for (uint32_t& weight : weights) {
+      weight = static_cast<uint32_t>(1 + random() % (seed % 3 == 0 ? 1 : 50));
+      total += weight;
+    }
+    Fixture f(Balance::kRoundRobin, weights, seed);
+    for (int cycle = 0; cycle < 3; ++cycle) {
+      const std::vector<int> counts = f.count(static_cast<int>(total));
+      for (size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(counts[i], static_cast<int>(weights[i])) << seed;
+    }
+  }
+}
+
+// Not one endpoint for a while and then the other.
+TEST(BalancerTest, RoundRobinInterleaves) {
+  Fixture equal(Balance::kRoundRobin, {1, 1, 1, 1});
+  std::vector<uint32_t> order;
+  for (int i = 0; i < 8; ++i) order.push_back(equal.pick().value());
+  for (size_t i = 0; i + 4 < 8; ++i) {
+    EXPECT_EQ(std::set<uint32_t>(order.begin() + static_cast<std::ptrdiff_t>(i),
+                                 order.begin() + static_cast<std::ptrdiff_t>(i) + 4)
+                  .size(),
+              4u);
+  }
+  Fixture heavy(Balance::kRoundRobin, {5, 1, 1}, 1);
+  int in_a_row = 0, most = 0;
+  for (int i = 0; i < 70; ++i) most = std::max(most, in_a_row = heavy.pick() == 0 ? in_a_row + 1 : 0);
+  EXPECT_LE(most, 4);
+}
+
+// Workers have different seeds: the first connections of all of them do not meet at one endpoint.
+TEST(BalancerTest, WorkersStartApart) {
+  std::set<uint32_t> first;
+  for (uint64_t seed = 0; seed < 4; ++seed) first.insert(Fixture(Balance::kRoundRobin, {1, 1, 1, 1}, seed).pick().value());
+  EXPECT_EQ(first.size(), 4u);
+}
+
+TEST(BalancerTest, RandomFollowsWeights) {
+  const std::vector<uint32_t> weights = {1, 2, 3, 10, 1000, 4};
+  Fixture f(Balance::kRandom, weights, 7);
+  constexpr int kPicks = 200'000;
+  const std::vector<int> counts = f.count(kPicks);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double p = weights[i] / 1020.0;
+    // Six standard deviations.
+    EXPECT_NEAR(counts[i], kPicks * p, 6 * std::sqrt(kPicks * p * (1 - p))) << i;
+  }
+}
+
+TEST(BalancerTest, LeastConnectionsFollowsWeights) {
+  const std::vector<uint32_t> weights = {1, 2, 3, 10, 4};
+  Fixture f(Balance::kLeastConnections, weights, 5);
+  // Connections that stay open divide exactly.
+  for (int i = 0; i < 20 * 6; ++i) f.state->endpoint(f.pick().value()).active.fetch_add(1);
+  for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(f.state->endpoint(i).active.load(), 6 * weights[i]) << i;
+  // Where two leave, the next two go.
+  f.state->endpoint(2).active.fetch_sub(2);
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t picked = f.pick().value();
+    EXPECT_EQ(picked, 2u);
+    f.state->endpoint(picked).active.fetch_add(1);
+  }
+}
+
+TEST(BalancerTest, LeastConnectionsBreaksTiesEvenly) {
+  Fixture f(Balance::kLeastConnections, {1, 1, 1, 1}, 5);
+  constexpr int kPicks = 40'000;
+  for (int count : f.count(kPicks)) EXPECT_NEAR(count, kPicks / 4, 6 * std::sqrt(kPicks * 0.25 * 0.75));
+}
+
+// ---- Passing over ----
+
+TEST(BalancerTest, TriedEndpointsAreNotPickedAgain) {
+  for (const Balance balance : kAll) {
+    Fixture f(balance, {1, 5, 1, 9}, 3);
+    for (int round = 0; round < 100; ++round) {
+      TriedEndpoints tried;
+      std::set<uint32_t> picked;
+      for (int i = 0; i < 4; ++i) {
+        const std::optional<uint32_t> endpoint = f.pick(tried);
+        ASSERT_TRUE(endpoint);
+        EXPECT_TRUE(picked.insert(*endpoint).second);
+        tried.add(*endpoint);
+      }
+      EXPECT_FALSE(f.pick(tried));
+    }
+  }
+}
+
+TEST(BalancerTest, FullEndpointsAreNotPicked) {
+  for (const Balance balance : kAll) {
+    Fixture f(balance, {1, 1, 1});
+    f.config.max_connections_per_endpoint = 2;
+    f.state->endpoint(0).active.store(2);
+    f.state->endpoint(1).active.store(3);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(f.pick(), 2u);
+    f.state->endpoint(2).active.store(2);
+    EXPECT_FALSE(f.pick());
+    f.state->endpoint(0).active.store(1);
+    EXPECT_EQ(f.pick(), 0u);
+  }
+}
+
+TEST(BalancerTest, DownEndpointsAreLeftUntilTheirTime) {
+  for (const Balance balance : kAll) {
+    Fixture f(balance, {1, 1, 1}, 2);
+    f.set_down(0, 1000);
+    f.set_down(1, 2000);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(f.pick({}, 999), 2u);
+    std::set<uint32_t> picked;
+    for (int i = 0; i < 50; ++i) picked.insert(f.pick({}, 1000).value());
+    EXPECT_EQ(picked, (std::set<uint32_t>{0, 2}));
+    picked.clear();
+    for (int i = 0; i < 50; ++i) picked.insert(f.pick({}, 2000).value());
+    EXPECT_EQ(picked.size(), 3u);
+  }
+}
+
+// A last resort: better an endpoint that was down a moment ago than none.
+TEST(BalancerTest, WhereAllAreDownTheyAreTriedAllTheSame) {
+  for (const Balance balance : kAll) {
+    Fixture f(balance, {1, 1, 1}, 2);
+    for (size_t i = 0; i < 3; ++i) f.set_down(i, 1000);
+    std::set<uint32_t> picked;
+    TriedEndpoints tried;
+    for (int i = 0; i < 3; ++i) {
+      const std::optional<uint32_t> endpoint = f.pick(tried, 5);
+      ASSERT_TRUE(endpoint);
+      picked.insert(*endpoint);
+      tried.add(*endpoint);
+    }
+    EXPECT_EQ(picked.size(), 3u);
+    EXPECT_FALSE(f.pick(tried, 5));
+    // Those that are up come first, tried or full ones never.
+    f.set_down(1, 0);
+    f.config.max_connections_per_endpoint = 1;
+    f.state->endpoint(2).active.store(1);
+    TriedEndpoints only_one;
+    EXPECT_EQ(f.pick(only_one, 5), 1u);
+    only_one.add(1);
+    EXPECT_EQ(f.pick(only_one, 5), 0u);
+    only_one.add(0);
+    EXPECT_FALSE(f.pick(only_one, 5));
+  }
+}
+
+// An endpoint that was away must not be owed all the connections it missed.
+TEST(BalancerTest, RoundRobinDoesNotCatchUp) {
+  Fixture f(Balance::kRoundRobin, {1, 1, 1});
+  f.set_down(0, 1000);
+  for (int i = 0; i < 900; ++i) EXPECT_NE(f.pick({}, 0), 0u);
+  int in_a_row = 0, most = 0, total = 0;
+  for (int i = 0; i < 30; ++i) {
+    const bool zero = f.pick({}, 1000) == 0;
+    total += zero;
+    most = std::max(most, in_a_row = zero ? in_a_row + 1 : 0);
+  }
+  EXPECT_LE(most, 2);
+  EXPECT_NEAR(total, 10, 2);
+}
+
+TEST(BalancerTest, OneEndpoint) {
+  for (const Balance balance : kAll) {
+    for (const uint32_t weight : {1u, 1000u}) {
+      Fixture f(balance, {weight}, 99);
+      for (int i = 0; i < 10; ++i) EXPECT_EQ(f.pick(), 0u);
+    }
+  }
+}
+
+// Beyond the 64 that can be remembered an endpoint may be tried twice, but picking must not fail or run over.
+TEST(BalancerTest, ManyEndpoints) {
+  for (const Balance balance : kAll) {
+    Fixture f(balance, std::vector<uint32_t>(200, 3), 4);
+    TriedEndpoints tried;
+    for (size_t i = 0; i < 200; ++i) tried.add(i);
+    for (size_t i = 0; i < 64; ++i) EXPECT_TRUE(tried.contains(i));
+    EXPECT_FALSE(tried.contains(64));
+    for (int i = 0; i < 100; ++i) {
+      const std::optional<uint32_t> endpoint = f.pick(tried);
+      ASSERT_TRUE(endpoint);
+      EXPECT_GE(*endpoint, 64u);
+      EXPECT_LT(*endpoint, 200u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
