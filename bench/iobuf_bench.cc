@@ -53,24 +53,21 @@ namespace {
 
 constexpr size_t kChunkBytes = 4096;
 
-// A pool that is current during a bench. What a first round allocates (the lists of free chunks, headers) is not the
-// steady state; a bench that wants it left out warms up and calls measure_from_here().
+// A pool that is current during a bench, and what is counted beside the time.
 class Bench {
  public:
-  explicit Bench(benchmark::State& state) : state_(state), use_(&pool_) { measure_from_here(); }
-  ~Bench() {
-    const auto per_op = [this](uint64_t now, uint64_t then) {
-      return benchmark::Counter(static_cast<double>(now - then), benchmark::Counter::kAvgIterations);
-    };
-    state_.counters["allocs/op"] = per_op(allocation_count, allocations_);
-    state_.counters["copied/op"] = per_op(copied_bytes, copied_);
-  }
+  explicit Bench(benchmark::State& state) : state_(state), use_(&pool_) {}
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  void measure_from_here() {
-    allocations_ = allocation_count;
-    copied_ = copied_bytes;
+  /// Repeats `round`. The first one, in which pages are touched and lists grow, does not count.
+  template <typename Round>
+  void run(Round round) {
+    round();
+    const uint64_t allocations = allocation_count, copied = copied_bytes;
+    for (auto _ : state_) round();
+    count("allocs/op", allocation_count - allocations);
+    count("copied/op", copied_bytes - copied);
   }
   ChunkPool& pool() { return pool_; }
   Lease lease(size_t bytes = kChunkBytes) {
@@ -85,11 +82,17 @@ class Bench {
   }
 
  private:
+  void count(const char* name, uint64_t number) {
+    state_.counters[name] = benchmark::Counter(static_cast<double>(number), benchmark::Counter::kAvgIterations);
+  }
+
   benchmark::State& state_;
   ChunkPool pool_{{.budget_bytes = 256 << 20}};
   ChunkPool::Use use_;
-  uint64_t allocations_ = 0;
-  uint64_t copied_ = 0;
+};
+ChunkPool::Use use_;
+uint64_t allocations_ = 0;
+uint64_t copied_ = 0;
 };
 
 void each_tier(benchmark::internal::Benchmark* bench) {
@@ -104,24 +107,22 @@ void window_counts(benchmark::internal::Benchmark* bench) { bench->ArgName("wind
 void BM_ChunkGetPut(benchmark::State& state) {
   Bench bench(state);
   const size_t bytes = static_cast<size_t>(state.range(0));
-  chunk_unref(bench.pool().get(bytes));
-  bench.measure_from_here();
-  for (auto _ : state) {
+  bench.run([&] {
     Chunk* chunk = bench.pool().get(bytes);
     benchmark::DoNotOptimize(chunk);
     chunk_unref(chunk);
-  }
+  });
 }
 BENCHMARK(BM_ChunkGetPut)->Apply(each_tier);
 
 void BM_MallocFree(benchmark::State& state) {
   Bench bench(state);
   const size_t bytes = static_cast<size_t>(state.range(0));
-  for (auto _ : state) {
+  bench.run([&] {
     void* memory = std::malloc(bytes);
     benchmark::DoNotOptimize(memory);
     std::free(memory);
-  }
+  });
 }
 BENCHMARK(BM_MallocFree)->Apply(each_tier);
 
@@ -136,9 +137,7 @@ void BM_ChunkBurst(benchmark::State& state) {
     for (Chunk*& chunk : chunks) chunk = bench.pool().get(bytes);
     for (size_t i = 0; i < kBurst; ++i) chunk_unref(chunks[i * 7 % kBurst]);
   };
-  round();
-  bench.measure_from_here();
-  for (auto _ : state) round();
+  bench.run(round);
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kBurst));
 }
 BENCHMARK(BM_ChunkBurst)->ArgName("bytes")->Arg(64)->Arg(4096)->Arg(65536);
@@ -147,10 +146,10 @@ void BM_MallocBurst(benchmark::State& state) {
   Bench bench(state);
   const size_t bytes = static_cast<size_t>(state.range(0));
   std::array<void*, kBurst> blocks{};
-  for (auto _ : state) {
+  bench.run([&] {
     for (void*& block : blocks) benchmark::DoNotOptimize(block = std::malloc(bytes));
     for (size_t i = 0; i < kBurst; ++i) std::free(blocks[i * 7 % kBurst]);
-  }
+  });
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kBurst));
 }
 BENCHMARK(BM_MallocBurst)->ArgName("bytes")->Arg(64)->Arg(4096)->Arg(65536);
@@ -159,15 +158,12 @@ BENCHMARK(BM_MallocBurst)->ArgName("bytes")->Arg(64)->Arg(4096)->Arg(65536);
 void BM_ChunkGetPutThroughInbox(benchmark::State& state) {
   Bench bench(state);
   ChunkPool::Use elsewhere(nullptr);
-  chunk_unref(bench.pool().get(kChunkBytes));
-  bench.pool().take_inbox();
-  bench.measure_from_here();
-  for (auto _ : state) {
+  bench.run([&] {
     Chunk* chunk = bench.pool().get(kChunkBytes);
     benchmark::DoNotOptimize(chunk);
     chunk_unref(chunk);
     bench.pool().take_inbox();
-  }
+  });
 }
 BENCHMARK(BM_ChunkGetPutThroughInbox);
 
@@ -194,9 +190,7 @@ void BM_ReturnFromAnotherThread(benchmark::State& state) {
     turn.wait(1, std::memory_order_acquire);
     bench.pool().take_inbox();
   };
-  round();
-  bench.measure_from_here();
-  for (auto _ : state) round();
+  bench.run(round);
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kBatch));
   turn.store(2, std::memory_order_release);
   turn.notify_one();
@@ -209,22 +203,20 @@ BENCHMARK(BM_ReturnFromAnotherThread)->UseRealTime();
 void BM_ViewClone(benchmark::State& state) {
   Bench bench(state);
   const View view = bench.lease().freeze();
-  for (auto _ : state) {
+  bench.run([&] {
     View clone = view.clone();
     benchmark::DoNotOptimize(clone);
-  }
+  });
 }
 BENCHMARK(BM_ViewClone);
 
 void BM_BufferClone(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(static_cast<size_t>(state.range(0)));
-  buffer.clone().clear();
-  bench.measure_from_here();
-  for (auto _ : state) {
+  bench.run([&] {
     Buffer clone = buffer.clone();
     benchmark::DoNotOptimize(clone);
-  }
+  });
 }
 BENCHMARK(BM_BufferClone)->Apply(window_counts);
 
@@ -234,22 +226,22 @@ void BM_AppendTrim(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(static_cast<size_t>(state.range(0)) - 1);
   const size_t rest = buffer.size();
-  for (auto _ : state) {
+  bench.run([&] {
     buffer.append(bench.lease());
     benchmark::DoNotOptimize(buffer);
     buffer.truncate(rest);
-  }
+  });
 }
 BENCHMARK(BM_AppendTrim)->Apply(window_counts);
 
 void BM_PrependTrim(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(static_cast<size_t>(state.range(0)) - 1);
-  for (auto _ : state) {
+  bench.run([&] {
     buffer.prepend(bench.lease());
     benchmark::DoNotOptimize(buffer);
     buffer.trim_front(kChunkBytes);
-  }
+  });
 }
 BENCHMARK(BM_PrependTrim)->Apply(window_counts);
 
@@ -257,23 +249,23 @@ BENCHMARK(BM_PrependTrim)->Apply(window_counts);
 void BM_QueueThrough(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(static_cast<size_t>(state.range(0)) - 1);
-  for (auto _ : state) {
+  bench.run([&] {
     buffer.append(bench.lease());
     buffer.trim_front(kChunkBytes);
     benchmark::DoNotOptimize(buffer);
-  }
+  });
 }
 BENCHMARK(BM_QueueThrough)->Apply(window_counts);
 
 void BM_TrimFrontWithinAWindow(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(1);
-  for (auto _ : state) {
+  bench.run([&] {
     if (buffer.size() == 1) [[unlikely]]
       buffer = bench.buffer(1);
     buffer.trim_front(1);
     benchmark::DoNotOptimize(buffer);
-  }
+  });
 }
 BENCHMARK(BM_TrimFrontWithinAWindow);
 
@@ -282,12 +274,12 @@ void BM_SplitAppend(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(static_cast<size_t>(state.range(0)));
   const size_t cut = buffer.size() - kChunkBytes / 2;
-  for (auto _ : state) {
+  bench.run([&] {
     Buffer front = buffer.split_front(cut);
     benchmark::DoNotOptimize(front);
     front.append(std::move(buffer));
     buffer = std::move(front);
-  }
+  });
 }
 BENCHMARK(BM_SplitAppend)->Apply(window_counts);
 
@@ -295,32 +287,32 @@ BENCHMARK(BM_SplitAppend)->Apply(window_counts);
 void BM_MoveBuffer(benchmark::State& state) {
   Bench bench(state);
   Buffer buffer = bench.buffer(static_cast<size_t>(state.range(0)));
-  for (auto _ : state) {
+  bench.run([&] {
     Buffer other;
     other.append(std::move(buffer));
     benchmark::DoNotOptimize(other);
     buffer = std::move(other);
-  }
+  });
 }
 BENCHMARK(BM_MoveBuffer)->Apply(window_counts);
 
 void BM_AppendCopy(benchmark::State& state) {
   Bench bench(state);
   const std::vector<std::byte> bytes(static_cast<size_t>(state.range(0)));
-  for (auto _ : state) {
+  bench.run([&] {
     Buffer buffer;
     benchmark::DoNotOptimize(buffer.append_copy(bench.pool(), bytes));
-  }
+  });
 }
 BENCHMARK(BM_AppendCopy)->ArgName("bytes")->Arg(64)->Arg(4096);
 
 void BM_Settle(benchmark::State& state) {
   Bench bench(state);
-  for (auto _ : state) {
+  bench.run([&] {
     Buffer buffer = bench.buffer(1);
     buffer.truncate(100);
     benchmark::DoNotOptimize(buffer.settle(bench.pool()));
-  }
+  });
 }
 BENCHMARK(BM_Settle);
 
@@ -330,13 +322,13 @@ void BM_CursorAcrossABorder(benchmark::State& state) {
   Buffer buffer;
   buffer.append(bench.lease(5));
   buffer.append(bench.lease());
-  for (auto _ : state) {
+  bench.run([&] {
     Cursor cursor(buffer);
     benchmark::DoNotOptimize(cursor.u24be());
     benchmark::DoNotOptimize(cursor.u16be());
     benchmark::DoNotOptimize(cursor.u32be());
     benchmark::DoNotOptimize(cursor.ok());
-  }
+  });
 }
 BENCHMARK(BM_CursorAcrossABorder);
 
@@ -349,9 +341,7 @@ void BM_Create1024Buffers(benchmark::State& state) {
     for (Buffer& buffer : buffers) buffer.append(bench.lease(static_cast<size_t>(state.range(0))));
     for (Buffer& buffer : buffers) buffer.clear();
   };
-  round();
-  bench.measure_from_here();
-  for (auto _ : state) round();
+  bench.run(round);
   state.SetItemsProcessed(state.iterations() * 1024);
 }
 BENCHMARK(BM_Create1024Buffers)->ArgName("bytes")->Arg(64)->Arg(4096)->Arg(65536);
