@@ -71,7 +71,10 @@ TEST(TcpRouterTest, ForwardIsOneRouteForEverything) {
 
 TEST(TcpRouterTest, FirstMatchWins) {
   Table table;
-  table.match({"*.example.com"}).match({"api.example.com"}).match({"www.example.com", "api.example.com"}).match({"*.com"});
+  table.match({"*.example.com"})
+      .match({"api.example.com"})
+      .match({"www.example.com", "api.example.com"})
+      .match({"*.com"});
   const TcpRouter router = table.router();
   EXPECT_TRUE(router.needs_hello());
   const std::pair<const char*, int> cases[] = {
@@ -116,10 +119,8 @@ TEST(TcpRouterTest, AlpnNeedsOneOfItsNames) {
   table.match({}, {"h2", "h3"}).match({}, {"http/1.1"}).otherwise();
   const TcpRouter router = table.router();
   const std::pair<Names, int> cases[] = {
-      {{"h2"}, 0},       {{"http/1.1", "h2"}, 0},  // In the order of the routes, not of the client.
-      {{"h3"}, 0},       {{"http/1.1"}, 1},
-      {{"http/1.0"}, 2}, {{"h"}, 2},
-      {{"h22"}, 2},      {{}, 2},
+      {{"h2"}, 0}, {{"http/1.1", "h2"}, 0},  // In the order of the routes, not of the client.
+      {{"h3"}, 0}, {{"http/1.1"}, 1},       {{"http/1.0"}, 2}, {{"h"}, 2}, {{"h22"}, 2}, {{}, 2},
   };
   for (const auto& [alpn, expected] : cases) {
     const ClientHello h = hello("x.example", alpn);
@@ -129,7 +130,10 @@ TEST(TcpRouterTest, AlpnNeedsOneOfItsNames) {
 
 TEST(TcpRouterTest, NameAndAlpnMustBothFit) {
   Table table;
-  table.match({"a.example"}, {"h2"}).match({"a.example"}, {"http/1.1"}).match({"*.example"}, {"h2"}).match({"a.example"});
+  table.match({"a.example"}, {"h2"})
+      .match({"a.example"}, {"http/1.1"})
+      .match({"*.example"}, {"h2"})
+      .match({"a.example"});
   const TcpRouter router = table.router();
   const struct {
     const char* name;
@@ -146,11 +150,13 @@ TEST(TcpRouterTest, NameAndAlpnMustBothFit) {
   }
 }
 
-// Routes that differ in ALPN only, behind wildcards and exact names in all orders, against a plain look through the list.
+// Routes that differ in ALPN only, behind wildcards and exact names in all orders, against a plain look through the
+// list.
 TEST(TcpRouterTest, AgreesWithALookThroughTheList) {
   std::mt19937 random(11);
   const Names patterns = {"a.x.example", "b.x.example", "*.x.example", "x.example", "*.example", "y.example"};
-  const Names names = {"a.x.example", "b.x.example", "c.x.example", "x.example", "y.example", "z.example", "a.b.x.example", ""};
+  const Names names = {"a.x.example", "b.x.example", "c.x.example",   "x.example",
+                       "y.example",   "z.example",   "a.b.x.example", ""};
   const Names protocols = {"h2", "http/1.1", "acme"};
   const auto some = [&](const Names& from, size_t most) {
     Names result;
@@ -176,11 +182,12 @@ TEST(TcpRouterTest, AgreesWithALookThroughTheList) {
       for (size_t i = 0; i < count && expected < 0; ++i) {
         const std::optional<config::TcpMatch>& match = table.tcp().routes[i].match;
         const bool fits =
-            !match || ((match->sni.empty() || std::any_of(match->sni.begin(), match->sni.end(),
-                                                          [&](const config::SniPattern& p) { return p.matches(name); })) &&
-                       (match->alpn.empty() || std::any_of(match->alpn.begin(), match->alpn.end(), [&](const auto& a) {
-                          return std::find(alpn.begin(), alpn.end(), a) != alpn.end();
-                        })));
+            !match ||
+            ((match->sni.empty() || std::any_of(match->sni.begin(), match->sni.end(),
+                                                [&](const config::SniPattern& p) { return p.matches(name); })) &&
+             (match->alpn.empty() || std::any_of(match->alpn.begin(), match->alpn.end(), [&](const auto& a) {
+                return std::find(alpn.begin(), alpn.end(), a) != alpn.end();
+              })));
         if (fits) expected = static_cast<int>(i);
       }
       ASSERT_EQ(route(router, count, &h), expected) << "round " << round << " name " << name;

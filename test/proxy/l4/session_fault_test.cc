@@ -1,5 +1,5 @@
-// An L4 session whose submissions fail, one by one and at random: each stage must end with the reason that is right, and
-// with nothing left over (which the rig checks at its end).
+// An L4 session whose submissions fail, one by one and at random: each stage must end with the reason that is right,
+// and with nothing left over (which the rig checks at its end).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -25,8 +25,8 @@ using test::Peer;
 using test::SessionRig;
 using test::stream_bytes;
 
-constexpr int kErrors[] = {ECONNRESET, EPIPE,  ETIMEDOUT, ENOBUFS,      ENOMEM, EAGAIN,
-                           EINTR,      ECANCELED, EMFILE, ENFILE, ECONNABORTED, EINVAL};
+constexpr int kErrors[] = {ECONNRESET, EPIPE,     ETIMEDOUT, ENOBUFS, ENOMEM,       EAGAIN,
+                           EINTR,      ECANCELED, EMFILE,    ENFILE,  ECONNABORTED, EINVAL};
 
 bool receiving_goes_on(int error) {
   return error == ENOBUFS || error == EAGAIN || error == EINTR || error == ECANCELED;

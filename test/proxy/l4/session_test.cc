@@ -155,8 +155,8 @@ TEST_F(SessionTest, SlowPeerHoldsTheOtherBack) {
     rig.settle(2);
   }
   // The mark, and what a receive that was under way may bring.
-  EXPECT_LE(rig.loop()->pool().out_bytes(), rig.loop()->small_group().posted_bytes() +
-                                                rig.loop()->large_group().posted_bytes() + (128 << 10) + kMiB);
+  EXPECT_LE(rig.loop()->pool().out_bytes(),
+            rig.loop()->small_group().posted_bytes() + rig.loop()->large_group().posted_bytes() + (128 << 10) + kMiB);
   uint64_t got = 0;
   rig.until([&] {
     upstream.read(30'000);
@@ -565,7 +565,7 @@ TEST_F(SniSessionTest, MalformedHello) {
   rig.start();
   Peer client = rig.connect();
   std::string hello = a_hello();
-  hello[9] = 2;  // A legacy version that is none.
+  hello[9] = 2;        // A legacy version that is none.
   hello[43] = '\xff';  // A session id longer than is allowed.
   client.send(hello);
   rig.until([&] { return rig.sum_of_ends() == 1; });
@@ -602,8 +602,7 @@ TEST_F(SniSessionTest, ClientResetsDuringTheHello) {
 // The client sends a lot behind its hello while the upstream is not there yet.
 TEST_F(SniSessionTest, DataBehindTheHelloIsHeldAndNotLost) {
   const BlackHole hole;
-  rig.upstreams[0].endpoints.insert(rig.upstreams[0].endpoints.begin(),
-                                    {.address = test::loopback_address(hole.port)});
+  rig.upstreams[0].endpoints.insert(rig.upstreams[0].endpoints.begin(), {.address = test::loopback_address(hole.port)});
   rig.upstreams[0].connect_timeout = milliseconds(100);
   rig.upstreams[0].balance = config::Balance::kRoundRobin;
   rig.start();

@@ -159,8 +159,8 @@ TEST(SourceLimitTest, ManySources) {
   for (int round = 0; round < 2; ++round) {
     std::vector<Source> all;
     for (uint32_t i = 0; i < 5000; ++i) {
-      all.push_back(source("10." + std::to_string(i >> 16) + "." + std::to_string(i >> 8 & 255) + "." +
-                           std::to_string(i & 255)));
+      all.push_back(
+          source("10." + std::to_string(i >> 16) + "." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255)));
       ASSERT_TRUE(limit.enter(all.back()));
     }
     for (const Source& s : all) ASSERT_FALSE(limit.enter(s));

@@ -68,8 +68,9 @@ TEST_F(ReportTest, SumsOverWorkers) {
   EXPECT_THAT(stats, HasSubstr("sluice_refused_total{listener=\"edge\",limit=\"source\"} 2\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_total{upstream=\"pg\",endpoint=\"[::1]:2\"} 4\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_active{upstream=\"pg\",endpoint=\"[::1]:2\"} 7\n"));
-  EXPECT_THAT(stats,
-              HasSubstr("sluice_endpoint_connect_errors_total{upstream=\"pg\",endpoint=\"[::1]:2\",kind=\"timeout\"} 8\n"));
+  EXPECT_THAT(
+      stats,
+      HasSubstr("sluice_endpoint_connect_errors_total{upstream=\"pg\",endpoint=\"[::1]:2\",kind=\"timeout\"} 8\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_pool_bytes 200\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_pool_pinned_bytes 80\n"));
 }

@@ -77,7 +77,8 @@ TEST(BalancerTest, RoundRobinInterleaves) {
 // Workers have different seeds: the first connections of all of them do not meet at one endpoint.
 TEST(BalancerTest, WorkersStartApart) {
   std::set<uint32_t> first;
-  for (uint64_t seed = 0; seed < 4; ++seed) first.insert(Fixture(Balance::kRoundRobin, {1, 1, 1, 1}, seed).pick().value());
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    first.insert(Fixture(Balance::kRoundRobin, {1, 1, 1, 1}, seed).pick().value());
   EXPECT_EQ(first.size(), 4u);
 }
 

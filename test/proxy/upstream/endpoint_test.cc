@@ -67,13 +67,20 @@ TEST(EndpointTest, NeverDownWithoutMaxFails) {
 
 TEST(EndpointTest, ErrnoKinds) {
   const std::pair<int, ConnectError> cases[] = {
-      {ECONNREFUSED, ConnectError::kRefused},    {ENOENT, ConnectError::kRefused},
-      {ETIMEDOUT, ConnectError::kTimeout},       {ENETUNREACH, ConnectError::kUnreachable},
-      {EHOSTUNREACH, ConnectError::kUnreachable}, {ECONNRESET, ConnectError::kReset},
-      {EMFILE, ConnectError::kLocal},            {ENFILE, ConnectError::kLocal},
-      {ENOMEM, ConnectError::kLocal},            {ENOBUFS, ConnectError::kLocal},
-      {EADDRNOTAVAIL, ConnectError::kLocal},     {EACCES, ConnectError::kLocal},
-      {EINVAL, ConnectError::kOther},            {EINTR, ConnectError::kOther},
+      {ECONNREFUSED, ConnectError::kRefused},
+      {ENOENT, ConnectError::kRefused},
+      {ETIMEDOUT, ConnectError::kTimeout},
+      {ENETUNREACH, ConnectError::kUnreachable},
+      {EHOSTUNREACH, ConnectError::kUnreachable},
+      {ECONNRESET, ConnectError::kReset},
+      {EMFILE, ConnectError::kLocal},
+      {ENFILE, ConnectError::kLocal},
+      {ENOMEM, ConnectError::kLocal},
+      {ENOBUFS, ConnectError::kLocal},
+      {EADDRNOTAVAIL, ConnectError::kLocal},
+      {EACCES, ConnectError::kLocal},
+      {EINVAL, ConnectError::kOther},
+      {EINTR, ConnectError::kOther},
   };
   for (const auto& [error, kind] : cases) EXPECT_EQ(connect_error_of(error), kind) << error;
 }
