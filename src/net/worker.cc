@@ -47,7 +47,8 @@ Worker::Worker(Options options)
       timers_(monotonic_ms()),
       decay_timer_([](void* self) { static_cast<Worker*>(self)->decay(); }, this),
       last_age_ms_(timers_.now_ms()),
-      zero_copy_on_(options.features.zero_copy && options.zero_copy_bytes > 0) {}
+      zero_copy_bytes_(options.features.zero_copy && options.zero_copy_bytes > 0 ? options.zero_copy_bytes : SIZE_MAX) {
+}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
   std::unique_ptr<Worker> worker(new Worker(options));
@@ -213,11 +214,6 @@ void Worker::decay() {
   }
   if (!pool_.trim(kTrimBytes)) next_ms = std::max(next_ms, last_age_ms_ + options_.decay_ms);
   timers_.arm(decay_timer_, next_ms);
-}
-
-void Worker::zero_copy_was_copied() {
-  ++counters_.zero_copy_copied;
-  zero_copy_on_ = false;
 }
 
 void Worker::post(Message& message) {

@@ -89,8 +89,8 @@ class Worker {
   };
   Counters& counters() { return counters_; }
 
-  bool zero_copy_on() const { return zero_copy_on_; }
-  void zero_copy_was_copied();
+  /// Sends of at least so many bytes go out zero-copy.
+  size_t zero_copy_bytes() const { return zero_copy_bytes_; }
 
  private:
   explicit Worker(Options options);
@@ -119,7 +119,7 @@ class Worker {
   Counters counters_;
   uint32_t batch_ = 0;
   bool stopping_ = false;
-  bool zero_copy_on_ = false;
+  size_t zero_copy_bytes_;
   std::vector<Socket*> service_;
   std::vector<Deferred> deferred_;
   struct ParkedList {

@@ -176,6 +176,7 @@ absl::Status Server::start() {
   options.budget_bytes = config_.memory.worker_budget.bytes;
   options.max_sockets = 2 * size_t{max_connections} / worker_count;
   options.ring_entries = static_cast<uint16_t>(config_.memory.ring_entries);
+  options.zero_copy_bytes = config_.memory.zero_copy_from.bytes;
   for (unsigned i = 0; i < worker_count; ++i) {
     options.index = i;
     counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));

@@ -1,6 +1,5 @@
 """Every bound refuses what is beyond it, says so, and lets in what comes after."""
 
-import os
 import resource
 import time
 
@@ -105,6 +104,10 @@ class Limits(harness.SluiceTest):
 
 class Descriptors(harness.SluiceTest):
     """The configuration may allow more connections than the process may have descriptors for."""
+
+    def setUp(self):
+        if harness.SANITIZER == "address":
+            self.skipTest("UBSan looks at an object's type through a pipe, and finds it wrong when it gets none")
 
     def start_short(self, descriptors):
         origin = self.keep(Origin(echo))

@@ -182,6 +182,10 @@ struct Memory {
   /// Buffers posted per ring, a power of two (the kernel's rule): of 64 KiB for bulk streams, and of 16 KiB for the
   /// others (plain rings: four times as many of 4 KiB). 16 are 1.25 MiB in all, which stay warm in a core's cache.
   uint32_t ring_entries = 16;
+  /// Sends of at least this size are left to the network card without a copy (SENDMSG_ZC); 0 = never. Off: it pays only
+  /// on real cards and for large sends, from where on depends on the card. A connection on which the kernel reports
+  /// that it copied all the same goes back to plain sends.
+  Size zero_copy_from{0};
   Rings rings = Rings::kAuto;
 
   bool operator==(const Memory&) const = default;

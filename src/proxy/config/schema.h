@@ -145,6 +145,7 @@ void describe(V& v, Memory& m) {
           "Buffer memory one worker may hold. At the bound receiving pauses until some is free.", {.min = kMiB});
   v.field("ring_entries", m.ring_entries, "Buffers posted to the kernel per ring tier and worker; a power of two.",
           {.min = 1, .max = 32768});
+  v.field("zero_copy_from", m.zero_copy_from, "Sends of at least this size go out without a copy; 0 = never.");
   v.field("rings", m.rings, "Kind of provided-buffer rings. `auto`: incremental where the kernel can.");
 }
 

@@ -84,7 +84,7 @@ TEST(Loader, ReadsEveryKey) {
 workers: 3
 shutdown_timeout: 1m
 limits: { max_connections: 1000 }
-memory: { worker_budget: 4MiB, ring_entries: 8, rings: plain }
+memory: { worker_budget: 4MiB, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
 listeners:
   - name: edge
     address: "[::]:443"
@@ -131,6 +131,7 @@ upstreams:
   EXPECT_EQ(config.limits.max_connections, 1000);
   EXPECT_EQ(config.memory.worker_budget.bytes, 4 * kMiB);
   EXPECT_EQ(config.memory.ring_entries, 8);
+  EXPECT_EQ(config.memory.zero_copy_from.bytes, 64 * kKiB);
   EXPECT_EQ(config.memory.rings, Rings::kPlain);
 
   ASSERT_EQ(config.listeners.size(), 1);

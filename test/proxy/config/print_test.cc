@@ -30,6 +30,7 @@ limits:
 memory:
   worker_budget: 256MiB
   ring_entries: 16
+  zero_copy_from: 0
   rings: auto
 listeners:
   - name: main
