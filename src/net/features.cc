@@ -48,6 +48,20 @@ class Probe {
     ring_.recv_bundles(nullptr, fds_[0], group_->group(), shot_bytes, total_bytes, /*poll_first=*/true);
     return await(completion);
   }
+  /// Whether an armed multishot ends when it is cancelled.
+  bool cancels() {
+    ring_.recv_multishot(nullptr, fds_[0], group_->group());
+    ring_.cancel_receives(nullptr, fds_[0]);
+    bool found = false, ended = false;
+    for (int turn = 0; turn < 4 && !(found && ended); ++turn) {
+      ring_.wait(kProbeTimeoutNs);
+      ring_.reap([&](Op op, void*, Completion c) {
+        if (op == Op::kCancel) found = c.res > 0;
+        if (op == Op::kRecv) ended = !c.more();
+      });
+    }
+    return found && ended;
+  }
   /// The next completions of what is armed; `completion` is the last of them.
   Buffer await(Completion& completion) {
     Buffer data;
@@ -80,6 +94,12 @@ bool probe_plain(Ring& ring, ChunkPool& pool) {
   if (!probe.ready() || !probe.write("plain")) return false;
   Completion completion;
   return holds(probe.receive(completion), "plain");
+}
+
+// A multishot that waits must be found by its descriptor and kind, and end.
+bool probe_cancel(Ring& ring, ChunkPool& pool) {
+  Probe probe(ring, pool, {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes});
+  return probe.ready() && probe.cancels();
 }
 
 // Two messages must land one behind the other in the same buffer, which must stay posted.
@@ -137,7 +157,11 @@ absl::StatusOr<Features> probe_features(RingsMode mode) {
   ChunkPool::Use use(&pool);
   if (!probe_plain(**ring, pool)) {
     return absl::UnavailableError(
-        "this kernel's io_uring cannot receive into provided-buffer rings; Sluice needs Linux 6.1 or newer");
+        "this kernel's io_uring cannot receive into provided-buffer rings; Sluice needs Linux 6.6 or newer");
+  }
+  if (!probe_cancel(**ring, pool)) {
+    return absl::UnavailableError(
+        "this kernel's io_uring cannot cancel the receives of a descriptor; Sluice needs Linux 6.6 or newer");
   }
   Features features;
   features.bundles = probe_bundles(**ring, pool);

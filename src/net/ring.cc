@@ -20,7 +20,7 @@ absl::Status setup_error(int error) {
   switch (error) {
     case ENOSYS:
       return absl::UnavailableError(
-          "this kernel has no io_uring; Sluice needs Linux 6.1 or newer built with CONFIG_IO_URING");
+          "this kernel has no io_uring; Sluice needs Linux 6.6 or newer built with CONFIG_IO_URING");
     case EPERM:
     case EACCES: {
       std::string value = "?";
@@ -32,7 +32,7 @@ absl::Status setup_error(int error) {
     }
     case EINVAL:
       return absl::UnavailableError(
-          "this kernel's io_uring lacks SINGLE_ISSUER | DEFER_TASKRUN; Sluice needs Linux 6.1 or newer");
+          "this kernel's io_uring lacks SINGLE_ISSUER | DEFER_TASKRUN; Sluice needs Linux 6.6 or newer");
     case ENOMEM:
       return absl::ResourceExhaustedError(
           "no memory for the io_uring queues; raise `ulimit -l` or lower limits.max_connections");

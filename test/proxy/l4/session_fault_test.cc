@@ -186,7 +186,7 @@ TEST_P(SessionFaultTest, FirstSend) {
   }
 }
 
-// The cancellation of a connect that takes too long misses it.
+// The cancellation of a connect that takes too long misses it, as often as it is tried.
 TEST_P(SessionFaultTest, CancelOfAConnect) {
   const int hole = test::tcp_listen(0);
   std::vector<Peer> fillers;
@@ -200,23 +200,23 @@ TEST_P(SessionFaultTest, CancelOfAConnect) {
   rig.upstreams[0].connect_timeout = milliseconds(20);
   rig.upstreams[0].max_fails = 0;
   rig.start();
-  for (size_t i = 0; i < 2; ++i) {
-    for (int misses = 0; misses < 5; ++misses) rig.loop().ring().inject(Op::kCancel, -error());
-    Peer client = rig.connect();
-    client.send("anybody");
-    rig.expect_received(rig.peer_of(origin, i), "anybody");
-  }
+  for (int misses = 0; misses < 3; ++misses) rig.loop().ring().inject(Op::kCancel, -error());
+  Peer client = rig.connect();
+  client.send("anybody");
+  rig.expect_received(rig.peer_of(origin), "anybody");
+  EXPECT_EQ(rig.connect_errors(0, ConnectError::kTimeout), 1u);
   ::close(hole);
 }
 
 TEST_P(SessionFaultTest, CancelAtTheEnd) {
   Origin& origin = rig.add_origin();
   rig.start();
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 3 && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
     Peer client = rig.connect();
     Peer& upstream = rig.peer_of(origin, static_cast<size_t>(round));
     expect_forwards(client, upstream);
-    for (int misses = 0; misses < 2 * round + 1; ++misses) rig.loop().ring().inject(Op::kCancel, -error());
+    for (int misses = 0; misses <= round; ++misses) rig.loop().ring().inject(Op::kCancel, -error());
     client.reset();
     rig.until([&] {
       upstream.read();
