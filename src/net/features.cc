@@ -164,7 +164,7 @@ absl::StatusOr<Features> probe_features(RingsMode mode) {
         "this kernel's io_uring cannot cancel the receives of a descriptor; Sluice needs Linux 6.6 or newer");
   }
   Features features;
-  features.bundles = probe_bundles(**ring, pool);
+  features.bundles = mode != RingsMode::kPlain && probe_bundles(**ring, pool);
   features.zero_copy = probe_zero_copy(**ring);
   if (mode != RingsMode::kPlain) {
     features.incremental = probe_incremental(**ring, pool, 0);

@@ -9,7 +9,7 @@ namespace sluice {
 /// Which provided-buffer rings to use (`--rings`).
 enum class RingsMode {
   kAuto,         ///< Incremental where the start-up probe saw it work, else plain.
-  kPlain,        ///< One chunk per receive.
+  kPlain,        ///< One chunk per receive and no bundles: what the oldest supported kernel does.
   kIncremental,  ///< Refuse to start where incremental rings do not work.
 };
 

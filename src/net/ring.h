@@ -125,6 +125,8 @@ class Ring {
 
   /// Test seam: the `skip + 1`-th submission of `op` from now becomes a no-op that completes with `res` and `flags`.
   void inject(Op op, int32_t res, uint32_t flags = 0, unsigned skip = 0) { faults_.push_back({op, res, flags, skip}); }
+  /// Forgets what was injected and has not happened yet.
+  void stop_injecting() { faults_.clear(); }
 
  private:
   struct Delivery {

@@ -8,9 +8,9 @@ import threading
 import time
 
 import harness
-from harness import MIB, require, wait_until
-from origins import (BlackHole, Origin, ask, connect, discard, echo, free_port, last_outcome, outcome, receive_all,
-                     receive_exactly, refused_address, reset, say_name, text_of)
+from harness import MIB, wait_until
+from origins import (BlackHole, Origin, ask, connect, echo, free_port, last_outcome, outcome, receive_all,
+                     receive_exactly, refused_address, reset, say_name)
 from workers import OriginProcess
 
 # Takes in more than all socket buffers on the way can hold.

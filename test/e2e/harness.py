@@ -270,7 +270,7 @@ class Proxy:
             wanted = self._block_count + 2
             arrived = self._news.wait_for(lambda: self._block_count >= wanted, 15 * SLOWNESS)
             if not arrived:
-                raise ProxyError(f"the counters are not printed any more; stderr:\n{''.join(filter(None, self._stderr))}")
+                raise ProxyError("the counters are not printed any more; stderr:\n" + "".join(filter(None, self._stderr)))
             return Stats.parse("".join(self._blocks[-2]))
 
     def wait_for(self, condition, seconds=10, what=""):

@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, ask, connect, echo, last_outcome, outcome, receive_exactly, say_name
+from origins import Origin, ask, connect, echo, last_outcome, receive_exactly, say_name
 
 GONE = ("end", "reset")
 V2_SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"

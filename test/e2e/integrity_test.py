@@ -73,9 +73,12 @@ class Integrity(harness.SluiceTest):
         self.transfer(memory={"worker_budget": "4MiB", "ring_entries": 8}, workers=2)
 
     def test_smallest_budget(self):
-        """The least that the configuration allows: the buffers posted for waiting connections must leave some for
-        bulk streams."""
         self.transfer(memory={"worker_budget": "1MiB"}, count=COUNT // 2, size=SIZE // 2)
+
+    def test_rings_as_large_as_the_budget(self):
+        """Every transfer hung: the buffers that were posted for waiting connections took the whole budget, so that a
+        stream which was promoted to large buffers waited for one for ever."""
+        self.transfer(memory={"worker_budget": "1MiB", "ring_entries": 64}, count=COUNT // 2, size=SIZE // 2)
 
     def test_smallest_budget_plain_rings(self):
         self.transfer(arguments=["--rings=plain"], memory={"worker_budget": "1MiB"}, count=COUNT // 2, size=SIZE // 2)

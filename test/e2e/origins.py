@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 
-from harness import SLOWNESS, spawn, end, wait_until  # noqa: F401
+from harness import SLOWNESS
 
 # No call on a socket may wait longer than this.
 PATIENCE_SECONDS = 10 * SLOWNESS

@@ -1,10 +1,8 @@
 """Real programs on both sides: curl, wrk, iperf3, openssl, nginx and HAProxy."""
 
-import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 
 import harness
@@ -152,8 +150,8 @@ class Tls(PeersTest):
         servers = ""
         for name, port in self.ports.items():
             chain, key = certificate(folder, name)
-            servers += f"""server {{ listen 127.0.0.1:{port} ssl http2; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {chain};
-                           ssl_certificate_key {key}; return 200 "{name}"; }}\n"""
+            servers += f"""server {{ listen 127.0.0.1:{port} ssl http2; ssl_protocols TLSv1.2 TLSv1.3;
+                           ssl_certificate {chain}; ssl_certificate_key {key}; return 200 "{name}"; }}\n"""
         self.keep(Nginx([("127.0.0.1", port) for port in self.ports.values()], servers))
 
     def start_proxy(self, routes):

@@ -42,8 +42,8 @@ class Scale(harness.SluiceTest):
         clients.do("close")
         proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
         if not SANITIZER:
-            # Unused buffers are given back after two ageing periods of ten seconds. What sessions were made of went back
-            # to malloc, which kept it: 6 MiB after 9,000 connections.
+            # Unused buffers are given back after two ageing periods of ten seconds. What sessions were made of went
+            # back to malloc, which kept it: 6 MiB after 9,000 connections.
             wait_until(lambda: proxy.pss() <= base * 1.1 + 2 * MIB, 40, "memory to return")
         say(f"after all have left: {proxy.pss() / KIB:.0f} KiB")
         self.assertEqual(self.stop(proxy).ended("finished"), 50 + COUNT)

@@ -19,7 +19,7 @@ _RETURN_SECONDS = 45
 
 
 class Soak:
-    """Clients that connect, transfer, idle, half-close and reset at random, through one proxy with several listeners."""
+    """Clients that connect, transfer, idle, half-close and reset at random, through one proxy."""
 
     def __init__(self, seed=None, log=lambda text: None):
         self.seed = seed if seed is not None else random.randrange(1 << 32)
@@ -212,7 +212,7 @@ class Soak:
                                  "\n".join(self.errors[:10]))
         # Each client closed or reset its connection in the end: no session may have to wait for its timeout.
         if stats.ended("idle_timeout"):
-            raise AssertionError(f"seed {self.seed}: {stats.ended('idle_timeout')} sessions lived on without their client")
+            raise AssertionError(f"seed {self.seed}: {stats.ended('idle_timeout')} sessions outlived their client")
         if not SANITIZER and after > allowed:
             raise AssertionError(f"seed {self.seed}: {after / KIB:.0f} KiB are in use, {base / KIB:.0f} were before")
 

@@ -60,6 +60,7 @@ class SessionRig {
   }
   ~SessionRig() {
     if (!acceptor_) return;
+    loop_->ring().stop_injecting();
     for (auto& origin : origins_) {
       for (Peer& peer : origin->peers) peer.close();
     }
