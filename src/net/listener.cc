@@ -71,7 +71,8 @@ void Listener::arm() {
   armed_ = true;
   paused_ = false;
   // Accepted descriptors stay blocking: on a non-blocking one io_uring fails a send that must wait with EAGAIN.
-  if (shared_) {
+  singly_ = shared_ || owner_.accepts_singly();
+  if (singly_) {
     worker_.ring().accept_once(this, fd_, SOCK_CLOEXEC);
   } else {
     worker_.ring().accept_multishot(this, fd_, SOCK_CLOEXEC);
@@ -85,6 +86,18 @@ void Listener::stop() {
   if (armed_) worker_.ring().cancel_fd(nullptr, fd_);
   worker_.ring().close(fd_);
   fd_ = -1;
+}
+
+void Listener::review() {
+  // Its completion arms again.
+  if (armed_ && !singly_ && !stopped_ && owner_.accepts_singly()) worker_.ring().cancel_fd(nullptr, fd_);
+}
+
+void Listener::pause() {
+  if (stopped_ || paused_) return;
+  paused_ = true;
+  if (armed_) worker_.ring().cancel_fd(nullptr, fd_);
+  worker_.timers().arm(retry_, worker_.now_ms() + kRetryMs);
 }
 
 void Listener::resume() {
@@ -103,8 +116,7 @@ void Listener::complete(Completion completion) {
     }
   } else if (!stopped_ && (completion.res == -EMFILE || completion.res == -ENFILE || completion.res == -ENOBUFS ||
                            completion.res == -ENOMEM)) {
-    paused_ = true;
-    worker_.timers().arm(retry_, worker_.now_ms() + kRetryMs);
+    pause();
     owner_.on_accept_paused(*this, -completion.res);
     return;
   }

@@ -32,6 +32,9 @@ class alignas(kTargetAlignment) Listener {
     virtual void on_accepted(Listener& listener, int fd) = 0;  ///< The owner takes the descriptor.
     /// The process or system ran out of descriptors or memory: accepting pauses for kRetryMs or until `resume`.
     virtual void on_accept_paused(Listener& listener, int error) = 0;
+    /// Whether to accept one connection at a time: a multishot takes all that wait at once, also more than there is
+    /// room for. Asked whenever accepting is armed.
+    virtual bool accepts_singly() { return false; }
 
    protected:
     ~Owner() = default;
@@ -49,6 +52,10 @@ class alignas(kTargetAlignment) Listener {
   /// Stops accepting and closes the descriptor; connections that already wait in the backlog are lost.
   void stop();
   bool stopped() const { return stopped_ && !armed_; }
+  /// Has accepts_singly asked again.
+  void review();
+  /// Stops accepting for kRetryMs or until `resume`; what is under way still arrives.
+  void pause();
   /// Tries again at once after a pause, because descriptors came free.
   void resume();
   int fd() const { return fd_; }
@@ -63,6 +70,7 @@ class alignas(kTargetAlignment) Listener {
   int fd_;
   bool shared_;
   bool armed_ = false;
+  bool singly_ = false;  // What is armed ends with one connection.
   bool stopped_ = false;
   bool paused_ = false;
   Timer retry_;

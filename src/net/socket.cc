@@ -1,5 +1,8 @@
 #include "net/socket.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +33,8 @@ constexpr size_t kSendWindows = 32;
 constexpr uint8_t kCancelTries = 3;
 
 // Behind a slow peer, pieces up to this size are copied together rather than each pinning its chunk.
-constexpr size_t kPackBytes = 2048;
+// Half of a small chunk: larger ones pin at most twice their size.
+constexpr size_t kPackBytes = 8 * 1024;
 
 }  // namespace
 
@@ -96,6 +100,19 @@ void Socket::send(Buffer&& data) {
   }
   out_.append(std::move(data));
   if (!sending_) request_service();
+}
+
+bool Socket::failed() const {
+  // POLLERR alone: POLLHUP is also set when both directions have ended in good order, with data still to be read.
+  pollfd poll_fd{fd_, 0, 0};
+  return fd_ >= 0 && ::poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLERR);
+}
+
+uint64_t Socket::acknowledged() const {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (fd_ < 0 || single_ || getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
+  return info.tcpi_bytes_acked;
 }
 
 void Socket::shutdown_write() {

@@ -66,6 +66,12 @@ class alignas(kTargetAlignment) Socket {
   void send(Buffer&& data);
   /// Bytes that were given to send and not yet taken by the kernel.
   size_t queued() const { return out_.size(); }
+  /// Whether the connection has failed without a completion to tell: when a reset comes together with data, the kernel
+  /// delivers the data and wakes nobody for the reset (seen on Linux 6.18). A system call; for sockets gone quiet.
+  bool failed() const;
+  /// Bytes that the peer has acknowledged so far, 0 for Unix sockets. A send that is under way shows its progress only
+  /// here. A system call.
+  uint64_t acknowledged() const;
   /// Sends FIN once the queue is empty.
   void shutdown_write();
   bool write_shut() const { return write_shut_; }

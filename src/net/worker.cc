@@ -128,9 +128,12 @@ void Worker::complete(Op op, void* target, Completion completion) {
     case Op::kAccept:
       static_cast<Listener*>(target)->complete(completion);
       break;
-    case Op::kMessage:
-      static_cast<Message*>(target)->run(*static_cast<Message*>(target), *this);
+    case Op::kMessage: {
+      auto& message = *static_cast<Message*>(target);
+      SLUICE_CHECK(message.posted.load(std::memory_order_acquire));
+      message.run(message, *this);
       break;
+    }
     case Op::kTimer:
       ring_timer_due_ms_ = UINT64_MAX;
       break;
@@ -216,20 +219,30 @@ void Worker::decay() {
   timers_.arm(decay_timer_, next_ms);
 }
 
+namespace {
+
+// For threads that are no workers.
+thread_local std::unique_ptr<Ring> outside_ring;
+
+}  // namespace
+
+absl::Status Worker::prepare_to_post() {
+  if (outside_ring) return absl::OkStatus();
+  auto ring = Ring::open({.submission_entries = 4, .completion_entries = 8});
+  if (!ring.ok()) return ring.status();
+  outside_ring = std::move(*ring);
+  return absl::OkStatus();
+}
+
 void Worker::post(Message& message) {
+  message.posted.store(true, std::memory_order_release);
   if (Worker* sender = current_) {
     sender->ring_->message(ring_->fd(), &message);
     return;
   }
-  // A thread that is no worker gets a small ring of its own for this.
-  static thread_local std::unique_ptr<Ring> outside;
-  if (!outside) {
-    auto ring = Ring::open({.submission_entries = 4, .completion_entries = 8});
-    SLUICE_CHECK(ring.ok());
-    outside = std::move(*ring);
-  }
-  outside->message(ring_->fd(), &message);
-  outside->submit();
+  SLUICE_CHECK(prepare_to_post().ok());
+  outside_ring->message(ring_->fd(), &message);
+  outside_ring->submit();
 }
 
 }  // namespace sluice

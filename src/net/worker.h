@@ -22,6 +22,8 @@ class Worker;
 /// Work for another worker's loop. The sender keeps it in place until it has run.
 struct alignas(kTargetAlignment) Message {
   void (*run)(Message& message, Worker& worker);
+  /// Orders what the sender wrote before `post` before `run`. The kernel does too, but the language does not know it.
+  std::atomic<bool> posted{false};
 };
 
 /// One thread's world: ring, pool, posted buffers, timers. Workers share nothing; they talk by messages.
@@ -63,6 +65,9 @@ class Worker {
 
   /// Runs `message` on this worker; callable from another worker's thread (whose ring carries it) or any other.
   void post(Message& message);
+  /// Readies this thread, which is no worker, for post: opens a small ring of its own. Later there may be no descriptor
+  /// free for it.
+  static absl::Status prepare_to_post();
   /// The worker whose loop this thread runs, or null.
   static Worker* current() { return current_; }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,8 +14,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "net/listener.h"
 #include "proxy/cpus.h"
@@ -28,8 +31,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Descriptors that are no connections: standard streams, rings, listeners, the odd library's.
-constexpr uint64_t kReservedDescriptors = 64;
 // After sessions were told to end, their sockets need a moment; then the process ends all the same.
 constexpr std::chrono::seconds kShutDownPatience{5};
 constexpr std::chrono::milliseconds kSnapshotPatience{200};
@@ -43,12 +44,12 @@ uint64_t raise_descriptor_limit() {
   return limit.rlim_cur;
 }
 
-// Each proxied connection has two sockets.
-uint32_t connection_limit(const config::Limits& limits, uint64_t descriptors, unsigned workers, size_t listeners) {
-  if (limits.max_connections) return *limits.max_connections;
-  const uint64_t reserved = kReservedDescriptors + workers * (4 + listeners);
-  const uint64_t room = descriptors > reserved ? (descriptors - reserved) / 2 : 1;
-  return static_cast<uint32_t>(std::min<uint64_t>(config::kDefaultMaxConnections, room));
+// Connections that there are descriptors for: each has two sockets. Counted when the listeners are open and the workers
+// are about to take one each, for their rings.
+uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
+  uint64_t taken = workers + 1;  // The count below opens one itself, which is not there later; it is the margin.
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++taken;
+  return descriptors > taken ? static_cast<uint32_t>(std::min<uint64_t>((descriptors - taken) / 2, UINT32_MAX)) : 1;
 }
 
 ListenOptions listen_options(const config::Listener& listener) {
@@ -63,7 +64,8 @@ ListenOptions listen_options(const config::Listener& listener) {
 // A socket file that nobody listens on is left over from a process that was killed.
 void remove_stale_unix_socket(const config::Address& address) {
   const auto* path = reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
-  if (path[0] == '\0') return;
+  struct stat file;
+  if (path[0] == '\0' || stat(path, &file) != 0 || !S_ISSOCK(file.st_mode)) return;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
   if (connect(fd, address.data(), address.length()) != 0 && errno == ECONNREFUSED) unlink(path);
@@ -96,9 +98,12 @@ absl::Status check_address_is_free(const config::Address& address) {
 }
 
 absl::Status listen_error(const config::Listener& listener, const absl::Status& error) {
+  // By the text: several errnos share a status code.
+  const auto is = [&](int number) { return absl::EndsWith(error.message(), std::strerror(number)); };
   const char* hint = "";
-  if (absl::IsAlreadyExists(error)) hint = "; another process listens there (see `ss -ltnp`)";
-  if (absl::IsPermissionDenied(error)) hint = "; ports below 1024 need CAP_NET_BIND_SERVICE";
+  if (is(EADDRINUSE)) hint = "; another process listens there (see `ss -ltnp`)";
+  if (is(EADDRNOTAVAIL)) hint = "; no interface of this machine has it (see `ip address`)";
+  if (is(EACCES)) hint = "; ports below 1024 need CAP_NET_BIND_SERVICE";
   return absl::Status(error.code(), absl::StrCat("listener \"", listener.name, "\": cannot listen on ",
                                                  listener.address.text(), ": ", error.message(), hint));
 }
@@ -148,13 +153,11 @@ absl::Status Server::start() {
   const uint64_t descriptors = raise_descriptor_limit();
   const unsigned worker_count = config_.workers.value_or(usable_cpus());
 
+  if (absl::Status posting = Worker::prepare_to_post(); !posting.ok()) return posting;
   auto features = probe_features(static_cast<RingsMode>(config_.memory.rings));
   if (!features.ok()) return features.status();
   features_ = *features;
 
-  const uint32_t max_connections =
-      connection_limit(config_.limits, descriptors, worker_count, config_.listeners.size());
-  global_connections_ = std::make_unique<ConnectionLimit>(max_connections);
   for (const config::Upstream& upstream : config_.upstreams) {
     upstreams_.push_back(std::make_unique<UpstreamState>(upstream));
   }
@@ -164,6 +167,15 @@ absl::Status Server::start() {
 
   auto fds = open_listeners(worker_count);
   if (!fds.ok()) return fds.status();
+
+  const uint32_t room = descriptor_room(descriptors, worker_count);
+  const uint32_t max_connections =
+      config_.limits.max_connections.value_or(std::min(config::kDefaultMaxConnections, room));
+  if (max_connections > room) {
+    log(absl::StrCat("limits.max_connections is ", max_connections, ", but ", descriptors,
+                     " file descriptors are enough for ", room, ": accepting pauses there; raise `ulimit -n`"));
+  }
+  global_connections_ = std::make_unique<ConnectionLimit>(max_connections);
 
   std::vector<size_t> endpoint_counts;
   for (const config::Upstream& upstream : config_.upstreams) endpoint_counts.push_back(upstream.endpoints.size());
@@ -181,7 +193,7 @@ absl::Status Server::start() {
     options.index = i;
     counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));
     workers_.push_back(std::make_unique<WorkerThread>(
-        options, WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back()},
+        options, WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back(), room},
         (*fds)[i], shared_fd));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {

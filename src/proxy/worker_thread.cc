@@ -63,7 +63,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
   for (size_t i = 0; i < listen_fds.size(); ++i) {
     acceptors_.push_back(
         std::make_unique<L4Acceptor>(L4Acceptor::Context{*worker_, shared_.global_connections, *shared_.listeners[i],
-                                                         balancers_, shared_.counters, i},
+                                                         balancers_, shared_.counters, i, shared_.descriptor_room},
                                      listen_fds[i], shared_fd[i]));
     acceptors_.back()->start();
   }

@@ -23,6 +23,7 @@ class WorkerThread {
     std::vector<std::unique_ptr<ListenerState>>& listeners;
     std::vector<std::unique_ptr<UpstreamState>>& upstreams;
     WorkerCounters& counters;
+    uint32_t descriptor_room = UINT32_MAX;  ///< See L4Acceptor::Context.
   };
   /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
   /// workers accept from descriptor i too.

@@ -1,11 +1,21 @@
 #include "proxy/l4/acceptor.h"
 
+#include <malloc.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "pool/check.h"
 
 namespace sluice {
+
+namespace {
+
+// After a crowd of at least so many has halved, the heap's free pages go back to the system.
+constexpr size_t kCrowd = 1024;
+
+}  // namespace
 
 L4Acceptor::L4Acceptor(Context context, int listen_fd, bool shared)
     : context_(context), listener_(context.worker, *this, listen_fd, shared) {}
@@ -20,6 +30,19 @@ void L4Acceptor::on_accepted(Listener&, int fd) {
     return refuse(fd, Refusal::kListener);
   }
   L4Session::start(*this, fd);
+  // Accepting must not take the descriptors that those who were accepted need for their other side.
+  if (context_.global_connections.active() >= context_.descriptor_room) {
+    listener_.pause();
+    counters().accept_pauses.add();
+  } else {
+    listener_.review();
+  }
+}
+
+// When all that may wait in the backlog could be more than there are descriptors for.
+bool L4Acceptor::accepts_singly() {
+  const uint64_t waiting = uint64_t{context_.listener.config.backlog} * 2;
+  return context_.global_connections.active() + waiting >= context_.descriptor_room;
 }
 
 // A reset costs neither side a lingering socket.
@@ -37,6 +60,7 @@ void L4Acceptor::joined(L4Session& session) {
   session.next = sessions_;
   if (sessions_) sessions_->previous = &session;
   sessions_ = &session;
+  session_peak_ = std::max(session_peak_, ++session_count_);
 }
 
 void L4Acceptor::left(L4Session& session) {
@@ -46,6 +70,13 @@ void L4Acceptor::left(L4Session& session) {
   context_.global_connections.leave();
   // Two descriptors came free.
   listener_.resume();
+  if (--session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
+}
+
+// malloc keeps what sessions leave behind in a thread's arena for ever, unless it is asked.
+void L4Acceptor::trim_heap() {
+  session_peak_ = session_count_;
+  malloc_trim(0);
 }
 
 void L4Acceptor::shut_down() {

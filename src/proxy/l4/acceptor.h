@@ -38,6 +38,7 @@ class L4Acceptor final : public Listener::Owner {
     std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's, by upstream.
     WorkerCounters& counters;
     size_t listener_index;
+    uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
   };
   /// Takes the listening descriptor.
   L4Acceptor(Context context, int listen_fd, bool shared);
@@ -66,11 +67,15 @@ class L4Acceptor final : public Listener::Owner {
  private:
   void on_accepted(Listener& listener, int fd) override;
   void on_accept_paused(Listener& listener, int error) override;
+  bool accepts_singly() override;
   void refuse(int fd, Refusal reason);
+  void trim_heap();
 
   Context context_;
   Listener listener_;
   L4Session* sessions_ = nullptr;
+  size_t session_count_ = 0;
+  size_t session_peak_ = 0;  // Since the heap was trimmed last.
 };
 
 }  // namespace sluice

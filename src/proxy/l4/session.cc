@@ -24,6 +24,9 @@ namespace {
 // With half of the chunk budget in use, nobody may queue more than this.
 constexpr size_t kHighMarkUnderPressure = 64 * 1024;
 
+// A session is looked after once when nothing has happened for so long.
+constexpr uint64_t kQuietMs = 2000;
+
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
 void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
@@ -226,7 +229,7 @@ void L4Session::forward() {
   first.append(std::move(setup_->held));
   setup_.reset();
   state_ = State::kForwarding;
-  last_active_ms_ = acceptor_.worker().now_ms();
+  note_activity();
   on_timer();
   if (!first.empty()) {
     counters().bytes_in.add(first.size());
@@ -291,7 +294,7 @@ void L4Session::on_data(Socket& socket, Buffer&& data) {
     case State::kForwarding:
       break;
   }
-  last_active_ms_ = acceptor_.worker().now_ms();
+  note_activity();
   const size_t bytes = data.size();
   if (is_client(socket)) {
     counters().bytes_in.add(bytes);
@@ -319,9 +322,16 @@ size_t L4Session::receive_credit(Socket& socket) {
   return high > queued ? high - queued : 0;
 }
 
+void L4Session::note_activity() {
+  last_active_ms_ = acceptor_.worker().now_ms();
+  if (!quiet_) return;
+  quiet_ = false;
+  on_timer();  // It may be set for as far as idle_timeout.
+}
+
 void L4Session::on_sent(Socket& socket) {
   if (state_ != State::kForwarding) return;
-  last_active_ms_ = acceptor_.worker().now_ms();
+  note_activity();
   if (socket.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) {
     other(socket).start_reading();
   }
@@ -377,16 +387,29 @@ void L4Session::on_timer() {
   // Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
   const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
   const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
-  uint64_t due = UINT64_MAX;
+  const uint64_t quiet_ms = idle_ms > 0 ? std::min(kQuietMs, idle_ms / 2) : kQuietMs;
+  if (now >= last_active_ms_ + quiet_ms) look_after_quiet();
+  if (state_ == State::kClosing) return;
+  uint64_t due = quiet_ ? UINT64_MAX : last_active_ms_ + quiet_ms;
   if (idle_ms > 0) {
     if (now >= last_active_ms_ + idle_ms) return finish(SessionEnd::kIdleTimeout);
-    due = last_active_ms_ + idle_ms;
+    due = std::min(due, last_active_ms_ + idle_ms);
   }
   if (max_ms > 0) {
     if (now >= started_ms_ + max_ms) return finish(SessionEnd::kMaxDuration);
     due = std::min(due, started_ms_ + max_ms);
   }
   if (due != UINT64_MAX) arm_timer(due);
+}
+
+// What completions do not tell: a reset that came together with data, and the progress of a send to a slow reader.
+void L4Session::look_after_quiet() {
+  quiet_ = true;
+  if (client_.failed()) return finish(SessionEnd::kClientError);
+  if (upstream_.failed()) return finish(SessionEnd::kUpstreamError);
+  if (client_.queued() == 0 && upstream_.queued() == 0) return;
+  const uint64_t acknowledged = client_.acknowledged() + upstream_.acknowledged();
+  if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
 }
 
 void L4Session::finish(SessionEnd end) {

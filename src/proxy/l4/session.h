@@ -72,6 +72,8 @@ class L4Session final : public Socket::Owner {
   void leave_endpoint();
   void forward();
   void queue_proxy_header(Buffer& to);
+  void note_activity();
+  void look_after_quiet();
   void finish(SessionEnd end);
   size_t high_mark() const;
   void maybe_finished();
@@ -91,6 +93,7 @@ class L4Session final : public Socket::Owner {
   Balancer* balancer_ = nullptr;
   uint64_t started_ms_;
   uint64_t last_active_ms_;
+  uint64_t acknowledged_ = 0;  // By both peers, when the session was last looked after.
   uint32_t upstream_index_ = 0;
   uint32_t endpoint_index_ = 0;
   Source source_;
@@ -100,6 +103,7 @@ class L4Session final : public Socket::Owner {
   bool retry_ : 1 = false;  // The upstream socket closes in order to try the next endpoint.
   bool client_ended_ : 1 = false;
   bool upstream_ended_ : 1 = false;
+  bool quiet_ : 1 = false;  // Was looked after since it was last active.
 };
 
 }  // namespace sluice

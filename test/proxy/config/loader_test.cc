@@ -200,7 +200,8 @@ TEST(Loader, Keys) {
       {with_tcp("forwad: pg"), {"f:1:56: unknown key \"forwad\" in listeners[0].tcp; did you mean \"forward\"?"}},
       {"wrokers: 1\n" + rest, {"f:1:1: unknown key \"wrokers\" at the top level; did you mean \"workers\"?"}},
       {"memory: { size: 1 }\n" + rest,
-       {"f:1:11: unknown key \"size\" in memory; the keys here are worker_budget, ring_entries, rings"}},
+       {"f:1:11: unknown key \"size\" in memory; the keys here are worker_budget, ring_entries, zero_copy_from, "
+        "rings"}},
       {"workers: 1\n" + rest + "workers: 2\n", {"f:4:1: duplicate key \"workers\": it is already at 1:1"}},
       {with_listener("nmae: db, adress: 0.0.0.0:1, tpc: { forward: pg }"),
        {"f:1:16: unknown key \"nmae\" in listeners[0]; did you mean \"name\"?",

@@ -1,0 +1,12 @@
+// What the thread sanitizer takes for races: liburing maps and unmaps its rings by system calls that the sanitizer does
+// not see, so that a ring seems to share its memory with an earlier one, of another thread, at the same address.
+#if defined(__SANITIZE_THREAD__)
+extern "C" const char* __tsan_default_suppressions();
+extern "C" const char* __tsan_default_suppressions() {
+  return "race:^io_uring_\n"
+         "race:^__io_uring_\n"
+         "race:^_io_uring_\n"
+         "race:cq_ring_needs_flush\n"
+         "race:sluice::Ring::\n";
+}
+#endif
