@@ -68,10 +68,12 @@ void Listener::start() { arm(); }
 
 void Listener::arm() {
   if (armed_ || stopped_) return;
+  const Accepting accepting = owner_.accepting();
+  if (accepting == Accepting::kNone) return pause();
   armed_ = true;
   paused_ = false;
   // Accepted descriptors stay blocking: on a non-blocking one io_uring fails a send that must wait with EAGAIN.
-  singly_ = shared_ || owner_.accepts_singly();
+  singly_ = shared_ || accepting == Accepting::kOne;
   if (singly_) {
     worker_.ring().accept_once(this, fd_, SOCK_CLOEXEC);
   } else {
@@ -89,14 +91,12 @@ void Listener::stop() {
 }
 
 void Listener::review() {
-  // Its completion arms again.
-  if (armed_ && !singly_ && !stopped_ && owner_.accepts_singly()) worker_.ring().cancel_fd(nullptr, fd_);
+  if (!armed_ || singly_ || stopped_ || owner_.accepting() == Accepting::kMany) return;
+  worker_.ring().cancel_fd(nullptr, fd_);  // Its completion arms again, as is right now.
 }
 
 void Listener::pause() {
-  if (stopped_ || paused_) return;
   paused_ = true;
-  if (armed_) worker_.ring().cancel_fd(nullptr, fd_);
   worker_.timers().arm(retry_, worker_.now_ms() + kRetryMs);
 }
 

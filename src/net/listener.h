@@ -27,14 +27,15 @@ absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, con
 /// Accepts connections from one listening descriptor on one worker.
 class alignas(kTargetAlignment) Listener {
  public:
+  enum class Accepting : uint8_t { kMany, kOne, kNone };
   class Owner {
    public:
     virtual void on_accepted(Listener& listener, int fd) = 0;  ///< The owner takes the descriptor.
     /// The process or system ran out of descriptors or memory: accepting pauses for kRetryMs or until `resume`.
     virtual void on_accept_paused(Listener& listener, int error) = 0;
-    /// Whether to accept one connection at a time: a multishot takes all that wait at once, also more than there is
-    /// room for. Asked whenever accepting is armed.
-    virtual bool accepts_singly() { return false; }
+    /// How many to accept now; asked whenever accepting is armed. A multishot takes all that wait at once, also more
+    /// than there is room for. After kNone it is asked again in kRetryMs, and by `resume`.
+    virtual Accepting accepting() { return Accepting::kMany; }
 
    protected:
     ~Owner() = default;
@@ -52,10 +53,8 @@ class alignas(kTargetAlignment) Listener {
   /// Stops accepting and closes the descriptor; connections that already wait in the backlog are lost.
   void stop();
   bool stopped() const { return stopped_ && !armed_; }
-  /// Has accepts_singly asked again.
+  /// Asks the owner's `accepting` again; what is under way still arrives.
   void review();
-  /// Stops accepting for kRetryMs or until `resume`; what is under way still arrives.
-  void pause();
   /// Tries again at once after a pause, because descriptors came free.
   void resume();
   int fd() const { return fd_; }
@@ -64,6 +63,7 @@ class alignas(kTargetAlignment) Listener {
 
  private:
   void arm();
+  void pause();
 
   Worker& worker_;
   Owner& owner_;

@@ -235,13 +235,15 @@ absl::Status Worker::prepare_to_post() {
 }
 
 void Worker::post(Message& message) {
+  // Before the store: once the message is on its way, it may end this worker.
+  const int to = ring_->fd();
   message.posted.store(true, std::memory_order_release);
   if (Worker* sender = current_) {
-    sender->ring_->message(ring_->fd(), &message);
+    sender->ring_->message(to, &message);
     return;
   }
   SLUICE_CHECK(prepare_to_post().ok());
-  outside_ring->message(ring_->fd(), &message);
+  outside_ring->message(to, &message);
   outside_ring->submit();
 }
 

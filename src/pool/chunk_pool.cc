@@ -164,7 +164,8 @@ bool ChunkPool::trim(size_t max_bytes) {
         Arena::discard(chunk->data, bytes);
         discarded_bytes_ += bytes;
       }
-      if ((done += bytes) >= max_bytes) return true;
+      done += bytes;
+      if (done >= max_bytes) return true;
     }
     if (t.newly_discarded == 0) continue;
     t.newly_discarded = 0;

@@ -47,7 +47,7 @@ uint64_t raise_descriptor_limit() {
 // Connections that there are descriptors for: each has two sockets. Counted when the listeners are open and the workers
 // are about to take one each, for their rings.
 uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
-  uint64_t taken = workers + 1;  // The count below opens one itself, which is not there later; it is the margin.
+  uint64_t taken = workers + 2;  // And the one that counting opens: a margin.
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++taken;
   return descriptors > taken ? static_cast<uint32_t>(std::min<uint64_t>((descriptors - taken) / 2, UINT32_MAX)) : 1;
 }

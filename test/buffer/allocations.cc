@@ -15,11 +15,12 @@ uint64_t sluice::test::allocations() { return count; }
 #if defined(SLUICE_ASAN) || defined(__SANITIZE_THREAD__)
 
 // A sanitizer has its own malloc, which calls back.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t),
                                                          void (*on_free)(const volatile void*));
 
 namespace {
-[[maybe_unused]] const int installed = __sanitizer_install_malloc_and_free_hooks(
+[[maybe_unused]] const int kInstalled = __sanitizer_install_malloc_and_free_hooks(
     [](const volatile void*, size_t) { ++count; }, [](const volatile void*) {});
 }  // namespace
 
@@ -27,10 +28,12 @@ namespace {
 
 // glibc's allocator under its other names. Its free, which stays, takes what they give.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t number, size_t bytes);
 void* __libc_realloc(void* memory, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 void* malloc(size_t bytes) noexcept {
   ++count;

@@ -19,10 +19,11 @@ class BufferTest : public test::PoolTest {
   // The windows' texts: {"GET", " /"}.
   static std::vector<std::string> windows_of(const Buffer& buffer) {
     std::vector<std::string> windows;
+    windows.reserve(buffer.window_count());
     for (size_t i = 0; i < buffer.window_count(); ++i) windows.push_back(text_of(buffer.window(i)));
     return windows;
   }
-  Buffer in_windows(std::vector<std::string> texts) {
+  Buffer in_windows(const std::vector<std::string>& texts) {
     Buffer buffer;
     for (const std::string& text : texts) buffer.append(lease_of(text));
     return buffer;
@@ -89,7 +90,7 @@ TEST_F(BufferTest, AppendsABuffer) {
   EXPECT_EQ(windows_of(a), (Windows{"a", "b", "c", "d", "e"}));
   EXPECT_TRUE(b.empty());  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(b.window_count(), 0u);
-  a.append(std::move(b));
+  a.append(std::move(b));  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(a.size(), 5u);
   b.append(std::move(a));  // To an empty one.
   EXPECT_EQ(windows_of(b), (Windows{"a", "b", "c", "d", "e"}));
@@ -102,7 +103,7 @@ TEST_F(BufferTest, AppendedToItselfStaysAsItIs) {
   Buffer& same = buffer;
   buffer.append(std::move(same));
   EXPECT_EQ(windows_of(buffer), (Windows{"a", "b"}));
-  buffer = std::move(same);
+  buffer = std::move(same);  // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(windows_of(buffer), (Windows{"a", "b"}));
 }
 

@@ -112,7 +112,7 @@ TEST_F(CursorTest, StartsPastTheEnd) {
 }
 
 TEST_F(CursorTest, OverAnEmptyBuffer) {
-  const Buffer buffer;
+  Buffer buffer;
   Cursor cursor(buffer);
   EXPECT_TRUE(cursor.ok());
   EXPECT_EQ(cursor.remaining(), 0u);

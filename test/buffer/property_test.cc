@@ -17,6 +17,7 @@
 #include "test/support/buffer_program.h"
 
 // There only in a build with a sanitizer.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(void (*callback)());
 
 namespace sluice {

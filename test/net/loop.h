@@ -48,7 +48,7 @@ inline Features plain_features() {
 }
 
 /// How long a test waits for what must come. Far beyond what it takes, so that it only ends a hang.
-inline constexpr std::chrono::seconds kPatience{8};
+inline constexpr std::chrono::seconds kPatience{40};
 
 /// Open descriptors of this process.
 inline size_t open_descriptors() {

@@ -6,7 +6,7 @@ extern "C" const char* __tsan_default_suppressions() {
   return "race:^io_uring_\n"
          "race:^__io_uring_\n"
          "race:^_io_uring_\n"
-         "race:cq_ring_needs_flush\n"
-         "race:sluice::Ring::\n";
+         "race:^cq_ring_needs_flush\n"
+         "race:^sluice::Ring::finish\n";
 }
 #endif

@@ -21,6 +21,7 @@ constexpr size_t kNoLimit = SIZE_MAX;
 // Takes `count` chunks and writes to all of each.
 std::vector<ChunkRef> take_touched(ChunkPool& pool, size_t bytes, size_t count) {
   std::vector<ChunkRef> chunks;
+  chunks.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     chunks.push_back(ChunkRef::take(pool.get(bytes)));
     std::memset(chunks.back().data(), 0x77, chunks.back().capacity());

@@ -175,8 +175,8 @@ TEST(ChunkPool, StatsTellWhatIsOutAndFree) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   EXPECT_EQ(pool.stats().mapped_bytes, 0u);
-  std::vector<ChunkRef> chunks;
-  for (int i = 0; i < 3; ++i) chunks.push_back(ChunkRef::take(pool.get(64)));
+  std::vector<ChunkRef> chunks(3);
+  for (ChunkRef& chunk : chunks) chunk = ChunkRef::take(pool.get(64));
   chunks.push_back(ChunkRef::take(pool.get(1024)));
   chunks.erase(chunks.begin());
   const ChunkPool::Stats stats = pool.stats();

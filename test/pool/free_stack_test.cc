@@ -84,6 +84,7 @@ TEST(FreeStack, BehavesLikeTheModel) {
     stack.reserve(kChunks);
     Model model;
     std::vector<Chunk*> outside;
+    outside.reserve(kChunks);
     for (size_t i = 0; i < kChunks; ++i) outside.push_back(&chunks[i]);
     for (int step = 0; step < 300; ++step) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << " step " << step);

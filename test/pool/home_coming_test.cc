@@ -61,6 +61,7 @@ TEST(HomeComing, ManyThreadsReleaseForOneHome) {
   ChunkPool::Use use(&pool);
   std::vector<Queue> queues(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> damaged = 0;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
@@ -106,6 +107,7 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   ChunkPool::Use use(&pool);
   std::vector<Queue> queues(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> damaged = 0;
   for (Queue& queue : queues) {
     threads.emplace_back([&queue, &damaged] {
@@ -168,8 +170,8 @@ TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
   pool.take_inbox();
 
   pool.wake_on_return(true);
-  std::vector<ChunkRef> chunks;
-  for (int i = 0; i < 3; ++i) chunks.push_back(ChunkRef::take(pool.get(64)));
+  std::vector<ChunkRef> chunks(3);
+  for (ChunkRef& chunk : chunks) chunk = ChunkRef::take(pool.get(64));
   chunks.pop_back();
   EXPECT_EQ(woken.times, 1);
   EXPECT_EQ(woken.on, std::this_thread::get_id());

@@ -28,9 +28,9 @@ inline size_t resident_bytes(const void* begin, size_t bytes) {
 
 /// Whether the page of `address` is mapped at all.
 inline bool is_mapped(const void* address) {
-  const uintptr_t page = reinterpret_cast<uintptr_t>(address) & ~(page_bytes() - 1);
+  const char* page = static_cast<const char*>(address) - reinterpret_cast<uintptr_t>(address) % page_bytes();
   unsigned char state = 0;
-  return mincore(reinterpret_cast<void*>(page), 1, &state) == 0 || errno != ENOMEM;
+  return mincore(const_cast<char*>(page), 1, &state) == 0 || errno != ENOMEM;
 }
 
 /// Resident memory of the whole process, counted page by page.

@@ -257,7 +257,7 @@ class BufferProgram {
     const bool front_is_view = byte() % 2 == 0, at_front = byte() % 2 == 0;
     View view = std::move(front_is_view ? from.lease : back).freeze();
     any_of(objects_.views) = {view.clone(), front_is_view ? from.text.substr(0, at) : from.text.substr(at)};
-    const auto add = [&](auto&& half) {
+    const auto add = [&](auto half) {
       at_front ? to.buffer.prepend(std::move(half)) : to.buffer.append(std::move(half));
     };
     // Prepended, the one behind goes first.

@@ -177,7 +177,8 @@ enum class Rings : uint8_t {
 /// Chunk memory. All of it is per worker, since workers share nothing.
 struct Memory {
   /// Bytes of chunks one worker may hold. At the bound receiving pauses until chunks come home; nothing fails. 256 MiB
-  /// is some hundred connections stalled at the high mark, or 2,048 at the lower one that holds under pressure.
+  /// is some hundred connections stalled at the high mark, and thousands at the lower ones that hold when little is
+  /// left.
   Size worker_budget{256 * kMiB};
   /// Buffers posted per ring, a power of two (the kernel's rule): of 64 KiB for bulk streams, and of 16 KiB for the
   /// others (plain rings: four times as many of 4 KiB). 16 are 1.25 MiB in all, which stay warm in a core's cache.

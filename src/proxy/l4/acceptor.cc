@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/check.h"
 
@@ -30,19 +31,20 @@ void L4Acceptor::on_accepted(Listener&, int fd) {
     return refuse(fd, Refusal::kListener);
   }
   L4Session::start(*this, fd);
-  // Accepting must not take the descriptors that those who were accepted need for their other side.
-  if (context_.global_connections.active() >= context_.descriptor_room) {
-    listener_.pause();
-    counters().accept_pauses.add();
-  } else {
-    listener_.review();
-  }
+  listener_.review();
 }
 
-// When all that may wait in the backlog could be more than there are descriptors for.
-bool L4Acceptor::accepts_singly() {
+// Accepting must not take the descriptors that those who were accepted need for their other side.
+Listener::Accepting L4Acceptor::accepting() {
+  const uint64_t active = context_.global_connections.active();
+  if (active >= context_.descriptor_room) {
+    if (!std::exchange(no_room_, true)) counters().accept_pauses.add();
+    return Listener::Accepting::kNone;
+  }
+  no_room_ = false;
+  // A multishot could take all that may wait in the backlog, twice as a margin, in one go.
   const uint64_t waiting = uint64_t{context_.listener.config.backlog} * 2;
-  return context_.global_connections.active() + waiting >= context_.descriptor_room;
+  return active + waiting >= context_.descriptor_room ? Listener::Accepting::kOne : Listener::Accepting::kMany;
 }
 
 // A reset costs neither side a lingering socket.

@@ -67,13 +67,14 @@ class L4Acceptor final : public Listener::Owner {
  private:
   void on_accepted(Listener& listener, int fd) override;
   void on_accept_paused(Listener& listener, int error) override;
-  bool accepts_singly() override;
+  Listener::Accepting accepting() override;
   void refuse(int fd, Refusal reason);
   void trim_heap();
 
   Context context_;
   Listener listener_;
   L4Session* sessions_ = nullptr;
+  bool no_room_ = false;
   size_t session_count_ = 0;
   size_t session_peak_ = 0;  // Since the heap was trimmed last.
 };

@@ -21,11 +21,12 @@ namespace sluice {
 
 namespace {
 
-// With half of the chunk budget in use, nobody may queue more than this.
-constexpr size_t kHighMarkUnderPressure = 64 * 1024;
+// The share of the chunk budget's rest that one session may queue, and what it may at least.
+constexpr size_t kHighMarkShare = 32;
+constexpr size_t kHighMarkMin = 16 * 1024;
 
 // A session is looked after once when nothing has happened for so long.
-constexpr uint64_t kQuietMs = 2000;
+constexpr uint64_t kQuietMs = 1000;
 
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
@@ -308,13 +309,11 @@ void L4Session::on_data(Socket& socket, Buffer&& data) {
   if (to.queued() >= high_mark()) socket.stop_reading();
 }
 
-// What may wait for one side. While the worker's chunk budget runs low the mark is lower than configured, so that what
-// is left goes round among all rather than to the slowest.
+// What may wait for one side. No session may take more than a share of what is left of the worker's chunk budget, so
+// that many slow readers together leave something for the others.
 size_t L4Session::high_mark() const {
-  const ChunkPool& pool = acceptor_.worker().pool();
-  size_t high = acceptor_.tcp().buffer_high.bytes;
-  if (pool.headroom_bytes() < pool.budget_bytes() / 2) high = std::min(high, kHighMarkUnderPressure);
-  return high;
+  const size_t share = acceptor_.worker().pool().headroom_bytes() / kHighMarkShare;
+  return std::min<size_t>(acceptor_.tcp().buffer_high.bytes, std::max(share, kHighMarkMin));
 }
 
 size_t L4Session::receive_credit(Socket& socket) {
