@@ -88,13 +88,13 @@ TEST_F(BufferTest, AppendsABuffer) {
   Buffer a = in_windows({"a", "b"}), b = in_windows({"c", "d", "e"});
   a.append(std::move(b));
   EXPECT_EQ(windows_of(a), (Windows{"a", "b", "c", "d", "e"}));
-  EXPECT_TRUE(b.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(b.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(b.window_count(), 0u);
-  a.append(std::move(b));  // NOLINT(bugprone-use-after-move)
+  a.append(std::move(b));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(a.size(), 5u);
-  b.append(std::move(a));  // To an empty one.
+  b.append(std::move(a));  // To an empty one. NOLINT(bugprone-use-after-move)
   EXPECT_EQ(windows_of(b), (Windows{"a", "b", "c", "d", "e"}));
-  EXPECT_TRUE(a.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(a.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(pool_.leaked(), 5u + 1u);
 }
 
@@ -103,7 +103,7 @@ TEST_F(BufferTest, AppendedToItselfStaysAsItIs) {
   Buffer& same = buffer;
   buffer.append(std::move(same));
   EXPECT_EQ(windows_of(buffer), (Windows{"a", "b"}));
-  buffer = std::move(same);  // NOLINT(bugprone-use-after-move)
+  buffer = std::move(same);  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(windows_of(buffer), (Windows{"a", "b"}));
 }
 
@@ -112,12 +112,12 @@ TEST_F(BufferTest, Moves) {
     Buffer buffer = in_windows(texts);
     Buffer moved = std::move(buffer);
     EXPECT_EQ(windows_of(moved), texts);
-    EXPECT_TRUE(buffer.empty());  // NOLINT(bugprone-use-after-move)
+    EXPECT_TRUE(buffer.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     EXPECT_EQ(buffer.window_count(), 0u);
     Buffer assigned = in_windows({"x", "y", "z", "0"});
     assigned = std::move(moved);
     EXPECT_EQ(windows_of(assigned), texts);
-    EXPECT_TRUE(moved.empty());  // NOLINT(bugprone-use-after-move)
+    EXPECT_TRUE(moved.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     buffer.append(lease_of("again"));
     EXPECT_EQ(text_of(buffer), "again");
   }

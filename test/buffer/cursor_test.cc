@@ -11,8 +11,6 @@
 namespace sluice {
 namespace {
 
-using test::text_of;
-
 class CursorTest : public test::PoolTest {
  protected:
   // 00 01 02 ... in windows of `piece` bytes.

@@ -111,7 +111,7 @@ TEST_F(LeaseTest, HasNoRoomWhileItsChunkIsShared) {
 TEST_F(LeaseTest, FreezesIntoAView) {
   Lease lease = lease_of("hello");
   const View view = std::move(lease).freeze();
-  EXPECT_TRUE(lease.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(lease.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_FALSE(lease);
   EXPECT_EQ(lease.tailroom(), 0u);
   EXPECT_EQ(text_of(view), "hello");
@@ -120,7 +120,7 @@ TEST_F(LeaseTest, FreezesIntoAView) {
 TEST_F(LeaseTest, MovedFromIsEmpty) {
   Lease lease = lease_of("hello");
   Lease other = std::move(lease);
-  EXPECT_FALSE(lease);  // NOLINT(bugprone-use-after-move)
+  EXPECT_FALSE(lease);  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_TRUE(lease.empty());
   EXPECT_EQ(lease.data(), nullptr);
   lease = std::move(other);

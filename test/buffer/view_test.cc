@@ -68,7 +68,7 @@ TEST_F(ViewTest, ClonesOverlap) {
 TEST_F(ViewTest, MovedFromIsEmpty) {
   View view = view_of("hello");
   View other = std::move(view);
-  EXPECT_TRUE(view.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(view.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(view.data(), nullptr);
   EXPECT_EQ(text_of(other), "hello");
   view = std::move(other);

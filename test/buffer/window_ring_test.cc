@@ -92,7 +92,7 @@ TEST_F(WindowRingTest, AnEmptyBufferHasNoRing) {
   Buffer third;
   third.append(letter('y'));
   third.append(std::move(buffer));
-  EXPECT_TRUE(buffer.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(buffer.empty());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
   EXPECT_EQ(ring_bytes(), 2 * 256u);
   // And back to the inside of the object.
   buffer.append(letter('z'));

@@ -37,6 +37,7 @@ TEST_P(PagedTier, PagesGoBackAfterTwoUnusedPeriods) {
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks = take_touched(pool, bytes, count);
   std::vector<const std::byte*> data;
+  data.reserve(chunks.size());
   for (const ChunkRef& chunk : chunks) data.push_back(chunk.data());
   const auto resident = [&] {
     size_t sum = 0;
