@@ -94,6 +94,9 @@ class Worker {
   };
   Counters& counters() { return counters_; }
 
+  /// Whether receives wait because the chunk budget is used up (and not only the ring, for a moment).
+  bool short_of_memory() const { return counters_.parked > 0 && pool_.headroom_bytes() < kMaxChunkBytes; }
+
   /// Sends of at least so many bytes go out zero-copy.
   size_t zero_copy_bytes() const { return zero_copy_bytes_; }
 

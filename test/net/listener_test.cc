@@ -30,11 +30,13 @@ class Acceptor : public Listener::Owner {
   std::vector<Peer> accepted;
   std::vector<int> pauses;
   std::function<void(Listener&)> after_accept, after_pause;
+  std::function<Listener::Accepting()> how_many;
 
   void on_accepted(Listener& listener, int fd) override {
     accepted.emplace_back(fd);
     if (after_accept) after_accept(listener);
   }
+  Listener::Accepting accepting() override { return how_many ? how_many() : Listener::Accepting::kMany; }
   void on_accept_paused(Listener& listener, int error) override {
     pauses.push_back(error);
     if (after_pause) after_pause(listener);
@@ -364,6 +366,71 @@ TEST(ListenerTest, OtherErrorsAreTheConnectionsOwn) {
     loop.until([&] { return owner.accepted.size() == 1; });
     EXPECT_TRUE(owner.pauses.empty());
   }
+}
+
+// ---- As much as there is room for ----
+
+// With room for three, no fourth is accepted however many wait; each that leaves lets in one more.
+TEST(ListenerTest, AcceptsNoMoreThanTheOwnerSays) {
+  for (const bool shared : {false, true}) {
+    Loop loop;
+    Acceptor owner;
+    size_t left = 0;
+    const auto room = [&] { return 3 + left - owner.accepted.size(); };
+    owner.how_many = [&] { return room() > 0 ? Listener::Accepting::kOne : Listener::Accepting::kNone; };
+    const int fd = open_tcp();
+    Listener listener(loop, owner, fd, shared);
+    listener.start();
+    std::vector<Peer> peers;
+    for (int i = 0; i < 8; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
+    loop.until([&] { return owner.accepted.size() == 3; });
+    loop.settle(30);
+    EXPECT_EQ(owner.accepted.size(), 3u);
+    for (; left < 4; ++left) {
+      loop.until([&] { return owner.accepted.size() == 3 + left; });
+      listener.resume();
+      loop.settle();
+      EXPECT_EQ(owner.accepted.size(), 3 + left);
+    }
+    // Without a word, by the retry.
+    left = 5;
+    loop.until([&] { return owner.accepted.size() == 8; });
+    EXPECT_TRUE(owner.pauses.empty());
+  }
+}
+
+// A multishot that is armed is ended by review(), and goes on one by one.
+TEST(ListenerTest, ReviewEndsAMultishot) {
+  Loop loop;
+  Acceptor owner;
+  auto how_many = Listener::Accepting::kMany;
+  owner.how_many = [&] { return how_many; };
+  const int fd = open_tcp();
+  Listener listener(loop, owner, fd, false);
+  listener.start();
+  loop.settle();
+  listener.review();  // Nothing changed.
+  how_many = Listener::Accepting::kNone;
+  for (int i = 0; i < 3; ++i) listener.review();
+  loop.settle();
+  std::vector<Peer> peers;
+  for (int i = 0; i < 3; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
+  loop.settle();
+  EXPECT_TRUE(owner.accepted.empty());
+  how_many = Listener::Accepting::kOne;
+  owner.after_accept = [&](Listener&) { how_many = Listener::Accepting::kNone; };
+  listener.resume();
+  loop.until([&] { return owner.accepted.size() == 1; });
+  loop.settle();
+  EXPECT_EQ(owner.accepted.size(), 1u);
+  how_many = Listener::Accepting::kMany;
+  owner.after_accept = nullptr;
+  loop.until([&] { return owner.accepted.size() == 3; });
+  // Stopped while the cancellation of a review is under way.
+  how_many = Listener::Accepting::kOne;
+  listener.review();
+  listener.stop();
+  loop.until([&] { return listener.stopped(); });
 }
 
 // For real: the process has no descriptor left. Accepting pauses, and goes on when one came free.

@@ -82,6 +82,9 @@ struct Tcp {
   Duration idle_timeout = std::chrono::hours(1);
   /// Age at which a connection is closed, however busy. 0 = unlimited: an L4 proxy cannot know that it is safe to cut.
   Duration max_duration{0};
+  /// A reader that has taken nothing for so long is reset while the worker's chunk budget is used up and others wait
+  /// for it. 0 = never. 5 seconds: longer than a retransmission after several losses, and short enough for the others.
+  Duration stuck_timeout = std::chrono::seconds(5);
   /// How long the ClientHello may take, where routes look at it. 10 seconds: the usual bound on a TLS handshake.
   Duration inspect_timeout = std::chrono::seconds(10);
   /// Bytes queued towards one side at which reading from the other stops, per direction. 1 MiB as in Envoy: in bulk it

@@ -75,6 +75,10 @@ void describe(V& v, Tcp& t) {
           {.omit_empty = true, .min = 1});
   v.field("idle_timeout", t.idle_timeout, "Closes a connection on which nothing moved for so long; 0 = never.");
   v.field("max_duration", t.max_duration, "Closes a connection at this age, however busy; 0 = never.");
+  v.field(
+      "stuck_timeout", t.stuck_timeout,
+      "Resets a connection whose reader took nothing for so long, but only while `memory.worker_budget` is used up and "
+      "others wait for it; 0 = never.");
   v.field("inspect_timeout", t.inspect_timeout, "How long the ClientHello may take, where routes look at it.",
           {.min = 1});
   v.field("buffer_high", t.buffer_high, "Bytes queued towards one side at which reading from the other stops.",

@@ -28,6 +28,9 @@ constexpr size_t kHighMarkMin = 16 * 1024;
 // A session is looked after once when nothing has happened for so long.
 constexpr uint64_t kQuietMs = 1000;
 
+// How often a session whose reader is stuck asks whether it should give way while memory is short.
+constexpr uint64_t kGiveWayRetryMs = 100;
+
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
 void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
@@ -394,6 +397,15 @@ void L4Session::on_timer() {
     if (now >= last_active_ms_ + idle_ms) return finish(SessionEnd::kIdleTimeout);
     due = std::min(due, last_active_ms_ + idle_ms);
   }
+  if (const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout); stuck_ms > 0 && has_queued()) {
+    if (now >= last_active_ms_ + stuck_ms && acceptor_.should_give_way(now)) {
+      look_after_quiet();
+      if (state_ == State::kClosing) return;
+      if (now >= last_active_ms_ + stuck_ms) return finish(SessionEnd::kStuck);
+    }
+    const uint64_t retry_ms = acceptor_.worker().short_of_memory() ? kGiveWayRetryMs : kQuietMs;
+    due = std::min(due, std::max(last_active_ms_ + stuck_ms, now + retry_ms));
+  }
   if (max_ms > 0) {
     if (now >= started_ms_ + max_ms) return finish(SessionEnd::kMaxDuration);
     due = std::min(due, started_ms_ + max_ms);
@@ -406,7 +418,7 @@ void L4Session::look_after_quiet() {
   quiet_ = true;
   if (client_.failed()) return finish(SessionEnd::kClientError);
   if (upstream_.failed()) return finish(SessionEnd::kUpstreamError);
-  if (client_.queued() == 0 && upstream_.queued() == 0) return;
+  if (!has_queued()) return;
   const uint64_t acknowledged = client_.acknowledged() + upstream_.acknowledged();
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
 }
@@ -419,7 +431,8 @@ void L4Session::finish(SessionEnd end) {
   leave_endpoint();
   // Cut in the middle, both sides see a reset: an orderly end would make truncated data look complete.
   const bool cut = end == SessionEnd::kClientError || end == SessionEnd::kUpstreamError ||
-                   end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration || end == SessionEnd::kShutdown;
+                   end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration || end == SessionEnd::kStuck ||
+                   end == SessionEnd::kShutdown;
   cut ? client_.abort() : client_.close();
   cut ? upstream_.abort() : upstream_.close();
 }

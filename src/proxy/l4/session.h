@@ -80,6 +80,7 @@ class L4Session final : public Socket::Owner {
 
   bool is_client(const Socket& socket) const { return &socket == &client_; }
   Socket& other(Socket& socket) { return is_client(socket) ? upstream_ : client_; }
+  bool has_queued() const { return client_.queued() > 0 || upstream_.queued() > 0; }
   PeerAddress client_source() const;
   PeerAddress client_destination() const;
   ListenerCounters& counters();

@@ -30,7 +30,7 @@ enum class SessionEnd : uint8_t {
   kClientLeft,    ///< The client closed before there was an upstream.
   kNoRoute,
   kNoEndpoint,  ///< Every endpoint refused, is full, or the attempts are used up.
-  kNoMemory,    ///< The chunk budget is met at a point that cannot wait.
+  kStuck,       ///< Its reader took nothing while others waited for the chunk budget.
   kShutdown,    ///< Still open when the time to drain was over.
 };
 inline constexpr int kSessionEndCount = 14;

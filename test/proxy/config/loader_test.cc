@@ -98,6 +98,7 @@ listeners:
       idle_timeout: 5m
       max_duration: 24h
       inspect_timeout: 500ms
+      stuck_timeout: 20s
       buffer_high: 64KiB
       buffer_low: 1KiB
       routes:
@@ -150,6 +151,7 @@ upstreams:
   EXPECT_EQ(edge.tcp.idle_timeout, std::chrono::minutes(5));
   EXPECT_EQ(edge.tcp.max_duration, std::chrono::hours(24));
   EXPECT_EQ(edge.tcp.inspect_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(edge.tcp.stuck_timeout, std::chrono::seconds(20));
   EXPECT_EQ(edge.tcp.buffer_high.bytes, 64 * kKiB);
   EXPECT_EQ(edge.tcp.buffer_low.bytes, 1 * kKiB);
   ASSERT_EQ(edge.tcp.routes.size(), 2);

@@ -51,6 +51,7 @@ listeners:
       forward: main
       idle_timeout: 1h
       max_duration: 0
+      stuck_timeout: 5s
       inspect_timeout: 10s
       buffer_high: 1MiB
       buffer_low: 512KiB

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,7 +41,7 @@ class Origin {
   void stop() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
-  std::vector<Peer> peers;
+  std::deque<Peer> peers;  ///< Stay where they are when more come.
 
  private:
   int fd_;
@@ -101,7 +102,8 @@ class SessionRig {
     ASSERT_TRUE(fd.ok()) << fd.status();
     if (listener.address.family() == AF_INET) port_ = port_of(*fd);
     acceptor_ = std::make_unique<L4Acceptor>(
-        L4Acceptor::Context{loop_->worker(), *global_, *state_, balancers_, *counters_, 0}, *fd, false);
+        L4Acceptor::Context{loop_->worker(), *global_, *state_, balancers_, *counters_, 0, descriptor_room}, *fd,
+        false);
     acceptor_->start();
     loop_->settle(2);
   }
@@ -184,6 +186,7 @@ class SessionRig {
   config::Listener listener;
   std::vector<config::Upstream> upstreams;
   uint32_t global_limit = 0;
+  uint32_t descriptor_room = UINT32_MAX;
   Worker::Options options;
 
  private:

@@ -1,0 +1,197 @@
+// Several workers on threads of their own with what they share: limits, endpoints, listeners. For the thread sanitizer
+// above all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proxy/stats/report.h"
+#include "proxy/worker_thread.h"
+#include "test/proxy/l4/session_rig.h"
+
+namespace sluice {
+namespace {
+
+using test::Origin;
+using test::Peer;
+
+constexpr unsigned kWorkers = 3;
+
+class WorkersTest : public ::testing::TestWithParam<bool> {
+ protected:
+  bool unix_listener() const { return GetParam(); }
+
+  void start() {
+    config_.upstreams.push_back({.name = "origin"});
+    config_.upstreams[0].max_fails = 1;
+    config_.upstreams[0].fail_timeout = std::chrono::milliseconds(5);
+    config_.upstreams[0].balance = config::Balance::kLeastConnections;
+    config_.upstreams[0].endpoints = {{.address = test::loopback_address(nobody_.port())},
+                                      {.address = test::loopback_address(origin_.port())}};
+    config::Listener listener{.name = "edge"};
+    listener.address = unix_listener()
+                           ? config::Address::parse("unix:@sluice-workers-test-" + std::to_string(getpid())).value()
+                           : test::loopback_address(0);
+    listener.tcp.forward = "origin";
+    listener.max_connections = 40;
+    listener.max_connections_per_source = 30;
+    config_.listeners.push_back(listener);
+    listeners_.push_back(std::make_unique<ListenerState>(config_.listeners[0], config_.upstreams));
+    upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
+
+    sockaddr_storage bound{};
+    socklen_t length = listener.address.length();
+    std::memcpy(&bound, listener.address.data(), length);
+    int shared = -1;
+    for (unsigned i = 0; i < kWorkers; ++i) {
+      int fd = -1;
+      if (unix_listener() && shared >= 0) {
+        fd = ::dup(shared);
+      } else {
+        const absl::StatusOr<int> opened = open_listener(reinterpret_cast<sockaddr*>(&bound), length, {});
+        ASSERT_TRUE(opened.ok()) << opened.status();
+        fd = shared = *opened;
+        getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &length);
+      }
+      Worker::Options options;
+      options.index = i;
+      options.features = test::kernel_features();
+      options.max_sockets = 1024;
+      options.budget_bytes = size_t{4} << 20;
+      counters_.push_back(std::make_unique<WorkerCounters>(1, std::vector<size_t>{2}));
+      workers_.push_back(std::make_unique<WorkerThread>(
+          options, WorkerThread::Shared{config_, global_, listeners_, upstreams_, *counters_.back()},
+          std::vector<int>{fd}, std::vector<bool>{unix_listener()}));
+      ASSERT_TRUE(workers_.back()->wait_until_ready().ok());
+    }
+    bound_ = bound;
+    bound_length_ = length;
+  }
+
+  Peer connect() {
+    Peer peer(::socket(bound_.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(peer.fd(), reinterpret_cast<sockaddr*>(&bound_), bound_length_), 0);
+    return peer;
+  }
+  bool until(const std::function<bool()>& done) {
+    const auto deadline = std::chrono::steady_clock::now() + test::kPatience;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "waited in vain";
+        return false;
+      }
+      origin_.accept();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return true;
+  }
+  bool all_stopped() {
+    return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->stopped(); });
+  }
+  uint64_t total(Counter ListenerCounters::* member) {
+    uint64_t sum = 0;
+    for (auto& worker : counters_) sum += (worker->listeners[0].*member).value();
+    return sum;
+  }
+  /// To be called when the workers have stopped.
+  void expect_accounted() {
+    uint64_t over = 0;
+    for (auto& worker : counters_) {
+      for (const Counter& counter : worker->listeners[0].ended) over += counter.value();
+      for (const Counter& counter : worker->listeners[0].refused) over += counter.value();
+      EXPECT_EQ(worker->gauges.pool_out_bytes.value(), worker->gauges.posted_bytes.value());
+    }
+    EXPECT_EQ(total(&ListenerCounters::accepted), over);
+    EXPECT_EQ(global_.active(), 0u);
+    EXPECT_EQ(listeners_[0]->connections.active(), 0u);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(upstreams_[0]->endpoint(i).active.load(), 0u);
+  }
+
+  const test::ClosedPort nobody_;
+  Origin origin_;
+  config::Config config_;
+  ConnectionLimit global_{100};
+  std::vector<std::unique_ptr<ListenerState>> listeners_;
+  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
+  std::vector<std::unique_ptr<WorkerCounters>> counters_;
+  std::vector<std::unique_ptr<WorkerThread>> workers_;
+  sockaddr_storage bound_{};
+  socklen_t bound_length_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Listeners, WorkersTest, ::testing::Bool(),
+                         [](const auto& is_unix) { return is_unix.param ? "Unix" : "Tcp"; });
+
+TEST_P(WorkersTest, ShareTheWorkAndDrain) {
+  start();
+  // Each connection asks, is answered, and goes; a few stay, a few are reset.
+  std::vector<Peer> staying;
+  for (size_t round = 0; round < 40; ++round) {
+    std::vector<Peer> clients;
+    for (int i = 0; i < 5; ++i) {
+      clients.push_back(connect());
+      clients.back().send("question");
+    }
+    for (auto& worker : workers_) worker->request_snapshot();
+    format_stats(config_, counters_, upstreams_);
+    until([&] {
+      for (Peer& peer : origin_.peers) {
+        peer.read();
+        if (peer.received == "question") {
+          peer.received.clear();
+          peer.send("answer");
+        }
+        if (peer.ended || peer.error) peer.close();
+      }
+      std::erase_if(origin_.peers, [](const Peer& peer) { return !peer.open(); });
+      return std::all_of(clients.begin(), clients.end(), [](Peer& client) {
+        client.read();
+        return client.received == "answer" || client.ended || client.error != 0;
+      });
+    });
+    for (const Peer& client : clients) EXPECT_EQ(client.received, "answer");
+    if (round % 4 == 0) clients[0].reset();
+    if (round % 8 == 0) staying.push_back(std::move(clients[1]));
+  }
+  for (auto& worker : workers_) worker->drain();
+  // The connections that stay keep their workers.
+  until([&] { return origin_.peers.size() <= staying.size() + 5; });
+  EXPECT_FALSE(all_stopped());
+  staying[0].send("still");
+  for (auto& worker : workers_) worker->shut_down();
+  until([&] { return all_stopped(); });
+  EXPECT_GE(total(&ListenerCounters::accepted), 200u);
+  expect_accounted();
+}
+
+// More at once than one source and the listener may have.
+TEST_P(WorkersTest, LimitsHoldOverAllWorkers) {
+  start();
+  std::vector<Peer> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(connect());
+    origin_.accept();
+  }
+  const size_t limit = unix_listener() ? 40 : 30;  // A Unix socket has no source.
+  size_t refused = 0;
+  until([&] {
+    refused = 0;
+    for (Peer& client : clients) {
+      client.read();
+      refused += client.ended || client.error != 0;
+    }
+    return refused >= clients.size() - limit && origin_.peers.size() == limit;
+  });
+  EXPECT_EQ(refused, clients.size() - limit);
+  for (auto& worker : workers_) worker->shut_down();
+  until([&] { return all_stopped(); });
+  expect_accounted();
+}
+
+}  // namespace
+}  // namespace sluice
