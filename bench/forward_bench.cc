@@ -8,8 +8,8 @@
 
 namespace {
 
-void BM_ForwardRequests(benchmark::State& state, sluice::RingsMode rings) {
-  sluice::test::Forwarding forwarding(rings);
+void BM_ForwardRequests(benchmark::State& state, sluice::RingsMode rings, sluice::ChunkPool::Source source) {
+  sluice::test::Forwarding forwarding(rings, source);
   const auto bytes = static_cast<size_t>(state.range(0));
   for (int i = 0; i < 2000; ++i) forwarding.round_trip(bytes);
   const uint64_t copied = forwarding.gauges().copied_bytes.value();
@@ -20,9 +20,17 @@ void BM_ForwardRequests(benchmark::State& state, sluice::RingsMode rings) {
   state.counters["copied_bytes/1000"] =
       static_cast<double>(forwarding.gauges().copied_bytes.value() - copied) / thousands;
 }
-BENCHMARK_CAPTURE(BM_ForwardRequests, auto, sluice::RingsMode::kAuto) -> Arg(120) -> Arg(16384) -> Arg(262144)
+constexpr auto kArena = sluice::ChunkPool::Source::kArena, kMalloc = sluice::ChunkPool::Source::kHeap;
+BENCHMARK_CAPTURE(BM_ForwardRequests, auto, sluice::RingsMode::kAuto, kArena) -> Arg(120) -> Arg(16384) -> Arg(262144)
     -> UseRealTime();
-BENCHMARK_CAPTURE(BM_ForwardRequests, plain, sluice::RingsMode::kPlain)->Arg(120)->UseRealTime();
+BENCHMARK_CAPTURE(BM_ForwardRequests, plain, sluice::RingsMode::kPlain, kArena)->Arg(120)->UseRealTime();
+// The same without pools: what they are worth.
+BENCHMARK_CAPTURE(BM_ForwardRequests, malloc, sluice::RingsMode::kAuto, kMalloc)
+    ->Arg(120)
+    ->Arg(16384)
+    ->Arg(262144)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(BM_ForwardRequests, malloc_plain, sluice::RingsMode::kPlain, kMalloc)->Arg(120)->UseRealTime();
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace sluice {
 
 /// Reads typed values from a buffer without changing it, across window borders. A read past the end gives 0 and makes
-/// `ok()` false for good, so that a parser may check once after several reads.
+/// `ok()` false for good, so that a parser may check once after several reads. The buffer must not change meanwhile.
 ///
 ///     Cursor cursor(buffer);
 ///     const uint8_t type = cursor.u8();
@@ -18,30 +18,34 @@ namespace sluice {
 ///     if (!cursor.ok()) return kNeedMore;
 class Cursor {
  public:
-  explicit Cursor(const Buffer& buffer, size_t offset = 0) : buffer_(&buffer) { skip(offset); }
+  explicit Cursor(const Buffer& buffer, size_t offset = 0) : size_(buffer.size()), at_(buffer.windows().begin()) {
+    skip(offset);
+  }
 
   bool ok() const { return ok_; }
-  size_t position() const { return position_; }
-  size_t remaining() const { return buffer_->size() - position_; }
+  size_t position() const { return position_of_stop_ - static_cast<size_t>(stop_ - now_); }
+  size_t remaining() const { return size_ - position(); }
 
-  uint8_t u8() {
-    std::byte b[1];
-    return read(b) ? static_cast<uint8_t>(b[0]) : uint8_t{0};
-  }
+  uint8_t u8() { return static_cast<uint8_t>(big_endian<1>()); }
   uint16_t u16be() { return static_cast<uint16_t>(big_endian<2>()); }
   uint32_t u24be() { return static_cast<uint32_t>(big_endian<3>()); }
   uint32_t u32be() { return static_cast<uint32_t>(big_endian<4>()); }
   uint64_t u64be() { return big_endian<8>(); }
+  uint16_t u16le() { return static_cast<uint16_t>(little_endian<2>()); }
+  uint32_t u24le() { return static_cast<uint32_t>(little_endian<3>()); }
+  uint32_t u32le() { return static_cast<uint32_t>(little_endian<4>()); }
+  uint64_t u64le() { return little_endian<8>(); }
 
-  /// Reads exactly `to.size()` bytes; false (and not ok) when there are fewer.
+  /// Reads exactly `to.size()` bytes; false (and not ok) when there are fewer. For fields of a protocol, and so not
+  /// counted as copied; payload is taken with Buffer's verbs.
   bool read(std::span<std::byte> to) {
     if (!ok_ || to.size() > remaining()) return ok_ = false;
     for (size_t done = 0; done < to.size();) {
-      const std::span<const std::byte> window = buffer_->window(index_);
-      const size_t piece = std::min(window.size() - within_, to.size() - done);
-      std::copy_n(window.data() + within_, piece, to.data() + done);
+      if (now_ == stop_) enter_window();
+      const size_t piece = std::min(static_cast<size_t>(stop_ - now_), to.size() - done);
+      std::copy_n(now_, piece, to.data() + done);
       done += piece;
-      advance(piece);
+      now_ += piece;
     }
     return true;
   }
@@ -50,9 +54,10 @@ class Cursor {
   bool skip(size_t count) {
     if (!ok_ || count > remaining()) return ok_ = false;
     while (count > 0) {
-      const size_t piece = std::min(buffer_->window(index_).size() - within_, count);
+      if (now_ == stop_) enter_window();
+      const size_t piece = std::min(static_cast<size_t>(stop_ - now_), count);
       count -= piece;
-      advance(piece);
+      now_ += piece;
     }
     return true;
   }
@@ -60,22 +65,55 @@ class Cursor {
  private:
   template <size_t kBytes>
   uint64_t big_endian() {
-    std::byte b[kBytes];
-    if (!read(b)) return 0;
+    std::byte across[kBytes];
+    const std::byte* b = take<kBytes>(across);
+    if (!b) return 0;
     uint64_t value = 0;
-    for (std::byte part : b) value = value << 8 | static_cast<uint64_t>(part);
+    for (size_t i = 0; i < kBytes; ++i) value = value << 8 | static_cast<uint64_t>(b[i]);
     return value;
   }
-  void advance(size_t count) {
-    position_ += count;
-    within_ += count;
-    if (within_ == buffer_->window(index_).size()) ++index_, within_ = 0;
+  template <size_t kBytes>
+  uint64_t little_endian() {
+    std::byte across[kBytes];
+    const std::byte* b = take<kBytes>(across);
+    if (!b) return 0;
+    uint64_t value = 0;
+    for (size_t i = kBytes; i > 0; --i) value = value << 8 | static_cast<uint64_t>(b[i - 1]);
+    return value;
+  }
+  // The next bytes where they lie, or in `across` when they lie in several windows; null (and not ok) when there are
+  // fewer.
+  template <size_t kBytes>
+  const std::byte* take(std::byte (&across)[kBytes]) {
+    if (!ok_ || remaining() < kBytes) {
+      ok_ = false;
+      return nullptr;
+    }
+    if (now_ == stop_) enter_window();
+    if (static_cast<size_t>(stop_ - now_) >= kBytes) [[likely]] {
+      const std::byte* taken = now_;
+      now_ += kBytes;
+      return taken;
+    }
+    for (std::byte& byte : across) {
+      if (now_ == stop_) enter_window();
+      byte = *now_++;
+    }
+    return across;
+  }
+  void enter_window() {
+    const std::span<const std::byte> window = *at_;
+    ++at_;
+    now_ = window.data();
+    stop_ = now_ + window.size();
+    position_of_stop_ += window.size();
   }
 
-  const Buffer* buffer_;
-  size_t index_ = 0;   // Window that the next byte lies in,
-  size_t within_ = 0;  // and its place there.
-  size_t position_ = 0;
+  size_t size_;
+  Buffer::Windows::Iterator at_;     // The window behind this one,
+  const std::byte* now_ = nullptr;   // of which these bytes
+  const std::byte* stop_ = nullptr;  // are left.
+  size_t position_of_stop_ = 0;
   bool ok_ = true;
 };
 

@@ -32,6 +32,13 @@ class Lease {
   static Lease allocate(ChunkPool& pool, size_t bytes, size_t headroom = 0) {
     return Lease(ChunkRef::take(pool.get(bytes + headroom)), headroom, 0);
   }
+  /// Memory of the caller, for as long as anybody refers to it; then `release` gets it back, on whichever thread that
+  /// is. Precondition: nobody else uses it meanwhile, and bytes < 2^31.
+  static Lease adopt(void* data, size_t bytes, ReleaseFunction release, void* context = nullptr) {
+    return Lease(
+        ChunkRef::take(external_chunk(static_cast<std::byte*>(data), bytes, ChunkKind::kExternal, release, context)), 0,
+        bytes);
+  }
   Lease(Lease&& other) noexcept
       : chunk_(std::move(other.chunk_)), offset_(other.offset_), size_(std::exchange(other.size_, 0)) {}
   Lease& operator=(Lease&& other) noexcept {
@@ -51,8 +58,8 @@ class Lease {
 
   /// Bytes before / after the window that this lease may grow into: all of the chunk's when nobody else refers to the
   /// chunk, none otherwise.
-  size_t headroom() const { return chunk_ && chunk_.unique() ? offset_ : 0; }
-  size_t tailroom() const { return chunk_ && chunk_.unique() ? chunk_.capacity() - offset_ - size_ : 0; }
+  size_t headroom() const { return chunk_ && chunk_.writable() ? offset_ : 0; }
+  size_t tailroom() const { return chunk_ && chunk_.writable() ? chunk_.capacity() - offset_ - size_ : 0; }
 
   /// Grows the window by `count` bytes of unspecified contents at its front / back. Precondition: the room is there.
   void grow_front(size_t count) {

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-/// A read-only window onto a chunk, which it keeps alive. Any number of views may overlap. Move-only; `clone` is
-/// explicit and O(1).
+/// A read-only window onto a chunk, which it keeps alive. Any number of views may overlap, also on different threads;
+/// one view belongs to one thread at a time. Move-only; `clone` is explicit and O(1).
 ///
 ///     View rest = frame.clone();
 ///     rest.trim_front(kHeaderBytes);
@@ -24,6 +24,12 @@ class View {
   View(ChunkRef chunk, size_t offset, size_t size)
       : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
     SLUICE_DCHECK(size == 0 || offset + size <= chunk_.capacity());
+  }
+  /// Memory of the caller that nobody changes, such as a mapped file or a literal, for as long as anybody refers to it;
+  /// then `release`, if any, gets it back on whichever thread that is. Never written to. Precondition: bytes < 2^31.
+  static View adopt(const void* data, size_t bytes, ReleaseFunction release, void* context = nullptr) {
+    std::byte* start = static_cast<std::byte*>(const_cast<void*>(data));
+    return View(ChunkRef::take(external_chunk(start, bytes, ChunkKind::kReadOnly, release, context)), 0, bytes);
   }
   View(View&& other) noexcept
       : chunk_(std::move(other.chunk_)), offset_(other.offset_), size_(std::exchange(other.size_, 0)) {}
@@ -39,7 +45,8 @@ class View {
   const std::byte* data() const { return size_ ? chunk_.data() + offset_ : nullptr; }
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
-  View clone() const { return View(chunk_.share(), offset_, size_); }
+  /// Not const: a view is not cloned on two threads at once. That is what makes a sole holder's clone cheap.
+  View clone() { return View(chunk_.share(), offset_, size_); }
 
   /// Forgets the first `count` bytes. Precondition: count <= size().
   void trim_front(size_t count) {

@@ -43,7 +43,7 @@ uint64_t monotonic_ms() {
 
 Worker::Worker(Options options)
     : options_(options),
-      pool_({.budget_bytes = options.budget_bytes, .huge_pages = options.huge_pages}),
+      pool_({.budget_bytes = options.budget_bytes, .huge_pages = options.huge_pages, .source = options.pool_source}),
       timers_(monotonic_ms()),
       decay_timer_([](void* self) { static_cast<Worker*>(self)->decay(); }, this),
       last_age_ms_(timers_.now_ms()),

@@ -34,6 +34,7 @@ class Worker {
     Features features;
     size_t budget_bytes = size_t{256} << 20;
     bool huge_pages = false;
+    ChunkPool::Source pool_source = ChunkPool::Source::kArena;
     size_t max_sockets = 20'000;  ///< Sizes the completion queue.
     /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain,
     /// those for waiting connections are a quarter of the size and four times as many.

@@ -4,7 +4,8 @@
 #include <cstdlib>
 
 // Assertions. SLUICE_CHECK is always on: it guards invariants whose breach would corrupt somebody's bytes.
-// SLUICE_DCHECK costs nothing in release builds and is for what a test run must catch.
+// SLUICE_DCHECK costs nothing in release builds and is for what a test run must catch. kDebugChecks says whether it is
+// on.
 
 namespace sluice {
 
@@ -21,6 +22,13 @@ namespace sluice {
 
 #if defined(SLUICE_DEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SLUICE_DCHECK(condition) SLUICE_CHECK(condition)
+#define SLUICE_DEBUG_CHECKS true
 #else
 #define SLUICE_DCHECK(condition) static_cast<void>(sizeof(!(condition)))
+#define SLUICE_DEBUG_CHECKS false
 #endif
+
+namespace sluice {
+inline constexpr bool kDebugChecks = SLUICE_DEBUG_CHECKS;
+}  // namespace sluice
+#undef SLUICE_DEBUG_CHECKS

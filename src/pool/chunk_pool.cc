@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <new>
 
 #include "pool/check.h"
@@ -23,59 +24,62 @@ uint32_t chunks_per_slab(int tier) { return static_cast<uint32_t>(Arena::kSlabBy
 
 }  // namespace
 
-void chunk_go_home(Chunk* chunk) {
-  ChunkPool* home = chunk->home;
-  if (home == nullptr) {
-    chunk->~Chunk();
-    std::free(chunk);
-  } else if (home == ChunkPool::current()) {
-    home->put_home(chunk);
-  } else {
-    home->post_to_inbox(chunk);
-  }
-}
-
-Chunk* heap_chunk(size_t bytes) {
-  void* memory = std::malloc(sizeof(Chunk) + bytes);
-  SLUICE_CHECK(memory != nullptr);
-  Chunk* chunk = new (memory) Chunk{};
-  chunk->data = static_cast<std::byte*>(memory) + sizeof(Chunk);
-  chunk->home = nullptr;
-  chunk->capacity = bytes;
-  chunk->refs.store(1, std::memory_order_relaxed);
-  return chunk;
-}
+struct ChunkPool::HeapChunk : Chunk, HeapLink {};
 
 // The arena holds twice the budget: the budget bounds what is out, and free lists of other tiers may hold as much again
 // until they age. One slab per tier comes on top, so that a tiny budget still serves every tier.
 ChunkPool::ChunkPool(Options options)
     : budget_bytes_(options.budget_bytes),
-      arena_({.reserve_bytes = 2 * std::min(options.budget_bytes, kMaxBudgetBytes) + 2 * kTierCount * Arena::kSlabBytes,
-              .huge_pages = options.huge_pages}) {}
+      source_(options.source),
+      shared_(options.shared),
+      arena_({.reserve_bytes = options.source == Source::kHeap ? 0
+                                                               : 2 * std::min(options.budget_bytes, kMaxBudgetBytes) +
+                                                                     2 * kTierCount * Arena::kSlabBytes,
+              .huge_pages = options.huge_pages}) {
+  const uint32_t every = options.stack_every ? options.stack_every : LeakStacks::every_from_environment();
+  if (every) stacks_ = std::make_unique<LeakStacks>(every);
+  if (shared_) shared_refused_ = shared_->refused();
+  choose_paths();
+}
 
 ChunkPool::~ChunkPool() {
   take_inbox();
-  if (leaked() == 0) return;
-  std::fprintf(stderr, "sluice: leak: %zu bytes in chunks did not come home:", out_bytes_);
-  for (size_t tier = 0; tier < kTierCount; ++tier) {
-    if (tiers_[tier].out) std::fprintf(stderr, " %u x %zu B", tiers_[tier].out, tier_bytes(static_cast<int>(tier)));
+  if (leaked() == 0) {
+    give_back_shared(shared_bytes_);
+    return;
   }
-  std::fputc('\n', stderr);
+  report_leaks();
   arena_.abandon();
+  // A reference that is never dropped: with the pool gone, no chunk may set out for it.
+  for (HeapLink* link = heap_.next; link != &heap_; link = link->next) {
+    static_cast<HeapChunk*>(link)->refs.fetch_add(1, std::memory_order_relaxed);
+  }
   for (Slab& slab : slabs_) {
     if (!slab.headers) continue;
-    // A reference that is never dropped: with the pool gone, no chunk may set out for it.
-    for (uint32_t i = 0; i < slab.carved; ++i) chunk_ref(&slab.headers[i]);
+    for (uint32_t i = 0; i < slab.carved; ++i) slab.headers[i].refs.fetch_add(1, std::memory_order_relaxed);
     // The holders still use the headers; the leak checker of the sanitizers reports the block once more.
     [[maybe_unused]] Chunk* left = slab.headers.release();
   }
 }
 
+// What get and put may do by themselves, without a look at anything but the free list and one limit.
+void ChunkPool::choose_paths() {
+  const bool see_all = source_ == Source::kHeap || stacks_;
+  unseen_limit_ = see_all ? 0 : std::min(budget_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
+  unseen_put_ = see_all || pressed_ || reclaim_failed_ ? &kNowhere : static_cast<const void*>(this);
+  if (current_ == this) put_unseen_ = unseen_put_;
+}
+
 Chunk* ChunkPool::get_slow(int tier) {
   Tier& t = tiers_[static_cast<size_t>(tier)];
   take_inbox();
-  Chunk* chunk = out_bytes_ + tier_bytes(tier) > budget_bytes_ ? nullptr : get_any(t, tier);
-  if (chunk == nullptr) ++refused_;
+  met_shared_ = false;
+  Chunk* chunk =
+      out_bytes_ + tier_bytes(tier) > budget_bytes_ ? nullptr : get_any(t, tier, __builtin_return_address(0));
+  if (chunk == nullptr) {
+    ++refused_;
+    if (met_shared_) ++refused_shared_;
+  }
   return chunk;
 }
 
@@ -83,19 +87,105 @@ Chunk* ChunkPool::get_metadata(size_t bytes) {
   if (bytes > kMaxChunkBytes) return heap_chunk(bytes);
   const int tier = tier_for(bytes);
   Tier& t = tiers_[static_cast<size_t>(tier)];
-  if (!t.free.empty()) return hand_out(t, tier);
+  const size_t out_bytes = out_bytes_ + tier_bytes(tier);
+  if (!t.free.empty() && out_bytes <= unseen_limit_) return hand_out(t, tier, out_bytes);
   take_inbox();
-  Chunk* chunk = get_any(t, tier);
+  Chunk* chunk = get_any(t, tier, __builtin_return_address(0));
   return chunk ? chunk : heap_chunk(bytes);
 }
 
-Chunk* ChunkPool::get_any(Tier& t, int tier) {
-  if (t.free.empty() && !carve(t, tier)) return nullptr;
-  return hand_out(t, tier);
+Chunk* ChunkPool::get_any(Tier& t, int tier, const void* caller) {
+  Chunk* chunk = nullptr;
+  if (source_ == Source::kHeap) {
+    chunk = get_from_heap(t, tier);
+  } else if (!t.free.empty() || carve(t, tier)) {
+    chunk = hand_out(t, tier, out_bytes_ + tier_bytes(tier));
+  }
+  if (chunk == nullptr) return nullptr;
+  if (stacks_) stacks_->note(chunk, caller);
+  if (!pressed_ && out_bytes_ > pressure_high_) {
+    pressed_ = true;
+    ++pressures_;
+    choose_paths();
+    pressure_(pressure_context_, true);
+  }
+  return chunk;
+}
+
+// A chunk that comes home while somebody wants to know.
+void ChunkPool::put_seen(Chunk* chunk) {
+  if (stacks_) stacks_->forget(chunk);
+  source_ == Source::kHeap ? put_on_heap(chunk) : put_home(chunk);
+  if (reclaim_failed_ && --puts_until_reclaim_ == 0) set_reclaim_failed(false);
+  if (pressed_ && out_bytes_ < pressure_low_) {
+    pressed_ = false;
+    choose_paths();
+    pressure_(pressure_context_, false);
+  }
+}
+
+void ChunkPool::set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context) {
+  SLUICE_CHECK(low_bytes <= high_bytes);
+  pressure_high_ = function ? high_bytes : SIZE_MAX;
+  pressure_low_ = low_bytes;
+  pressure_ = function;
+  pressure_context_ = context;
+  pressed_ = out_bytes_ > pressure_high_;
+  choose_paths();
+  if (!pressed_) return;
+  ++pressures_;
+  pressure_(pressure_context_, true);
+}
+
+Chunk* ChunkPool::get_from_heap(Tier& t, int tier) {
+  const size_t bytes = tier_bytes(tier);
+  while (shared_ && out_bytes_ + bytes > shared_bytes_) {
+    if (!take_shared(Arena::kSlabBytes)) return nullptr;
+  }
+  void* memory = std::malloc(sizeof(HeapChunk) + bytes);
+  if (memory == nullptr) return nullptr;
+  HeapChunk* chunk = new (memory) HeapChunk{};
+  chunk->data = static_cast<std::byte*>(memory) + sizeof(HeapChunk);
+  chunk->home = this;
+  chunk->kind = ChunkKind::kPooled;
+  chunk->tier = static_cast<uint8_t>(tier);
+  chunk->refs.store(1, std::memory_order_relaxed);
+  chunk->HeapLink::previous = &heap_;
+  chunk->HeapLink::next = heap_.next;
+  heap_.next->previous = chunk;
+  heap_.next = chunk;
+  account_out(t, out_bytes_ + bytes);
+  return chunk;
+}
+
+void ChunkPool::put_on_heap(Chunk* chunk) {
+  HeapChunk* const gone = static_cast<HeapChunk*>(chunk);
+  --tiers_[chunk->tier].out;
+  out_bytes_ -= tier_bytes(chunk->tier);
+  gone->HeapLink::previous->next = gone->HeapLink::next;
+  gone->HeapLink::next->previous = gone->HeapLink::previous;
+  gone->~HeapChunk();
+  std::free(gone);
+  while (shared_bytes_ >= out_bytes_ + 2 * Arena::kSlabBytes) give_back_shared(Arena::kSlabBytes);
+}
+
+bool ChunkPool::take_shared(size_t bytes) {
+  met_shared_ = shared_ && !shared_->take(bytes);
+  if (shared_ && !met_shared_) shared_bytes_ += bytes;
+  return !met_shared_;
+}
+
+void ChunkPool::give_back_shared(size_t bytes) {
+  if (shared_ == nullptr) return;
+  shared_->give_back(bytes);
+  shared_bytes_ -= bytes;
 }
 
 uint16_t ChunkPool::take_slab() {
-  if (retired_.empty()) return arena_.take();
+  if (retired_.empty()) {
+    const bool left = arena_.slabs_taken() < arena_.slab_limit();
+    return left && take_shared(Arena::kSlabBytes) ? arena_.take() : Arena::kNoSlab;
+  }
   const uint16_t slab = retired_.back();
   retired_.pop_back();
   return slab;
@@ -110,15 +200,21 @@ bool ChunkPool::carve(Tier& t, int tier) {
     if (slab == Arena::kNoSlab) return false;
     if (slab >= slabs_.size()) slabs_.resize(slab + size_t{1});
     Slab& s = slabs_[slab];
-    s.headers.reset(static_cast<Chunk*>(::operator new(chunks_per_slab(tier) * sizeof(Chunk))));
+    s.headers = own_memory<Chunk>(chunks_per_slab(tier));
     s.carved = 0;
+    s.unused = 0;
     s.tier = static_cast<uint8_t>(tier);
+    if (!s.headers) {
+      retired_.push_back(slab);
+      return false;
+    }
     t.carving = slab;
   }
   Slab& s = slabs_[t.carving];
   Chunk* chunk = new (&s.headers[s.carved]) Chunk;
   chunk->data = arena_.slab_data(t.carving) + s.carved * tier_bytes(tier);
   chunk->home = this;
+  chunk->kind = ChunkKind::kPooled;
   chunk->tier = static_cast<uint8_t>(tier);
   chunk->slab = t.carving;
   t.free.reserve(t.free.size() + t.out + 1);
@@ -141,15 +237,21 @@ void ChunkPool::take_inbox_slow() {
   Chunk* chunk = inbox_.exchange(nullptr, std::memory_order_acquire);
   while (chunk != nullptr) {
     Chunk* next = chunk->next;
-    put_home(chunk);
     ++came_home_;
+    unseen_put_ == this ? put_home(chunk) : put_seen(chunk);
     chunk = next;
   }
 }
 
 void ChunkPool::age() {
   take_inbox();
-  reclaim_failed_ = false;
+  set_reclaim_failed(false);
+  if (shared_ && shared_->refused() != shared_refused_) {
+    // Somebody has too little, perhaps for the sake of what lies here: trim shall give back all that is not used.
+    shared_refused_ = shared_->refused();
+    reclaim();
+    set_reclaim_failed(false);
+  }
   for (Tier& t : tiers_) t.free.age();
 }
 
@@ -158,8 +260,15 @@ bool ChunkPool::trim(size_t max_bytes) {
   for (int tier = 0; tier < kTierCount; ++tier) {
     Tier& t = tiers_[static_cast<size_t>(tier)];
     const size_t bytes = tier_bytes(tier);
+    const auto taken = [&](uint16_t slab) {
+      --slabs_[slab].unused;
+      done += kMinChunkBytes;
+      return done < max_bytes;
+    };
+    if (!t.free.forget_taken(taken)) return true;
     while (Chunk* chunk = t.free.next_to_discard()) {
-      ++t.newly_discarded;
+      Slab& s = slabs_[chunk->slab];
+      unused_slabs_ |= ++s.unused == s.carved;
       if (bytes >= kPageBytes) {
         Arena::discard(chunk->data, bytes);
         discarded_bytes_ += bytes;
@@ -167,56 +276,88 @@ bool ChunkPool::trim(size_t max_bytes) {
       done += bytes;
       if (done >= max_bytes) return true;
     }
-    if (t.newly_discarded == 0) continue;
-    t.newly_discarded = 0;
-    retire_slabs(tier, t.free.old_count());
   }
+  if (unused_slabs_ && retire_unused_slabs(max_bytes, done)) return true;
   while (!retired_.empty()) {
     if (done >= max_bytes) return true;
     const Slab& s = slabs_[retired_.back()];
-    if (tier_bytes(s.tier) < kPageBytes) discarded_bytes_ += s.carved * tier_bytes(s.tier);
+    const uint32_t counted = tier_bytes(s.tier) < kPageBytes ? 0 : s.unused;
+    discarded_bytes_ += (s.carved - counted) * tier_bytes(s.tier);
     arena_.give_back(retired_.back());
+    give_back_shared(Arena::kSlabBytes);
     retired_.pop_back();
     done += Arena::kSlabBytes;
   }
+  for (Tier& t : tiers_) t.free.shrink(t.free.size() + t.out);
   return false;
 }
 
-// Retires the slabs of which every chunk ever cut lies among the first `among` chunks of the free list; true if any.
-bool ChunkPool::retire_slabs(int tier, size_t among) {
-  Tier& t = tiers_[static_cast<size_t>(tier)];
-  for (Slab& s : slabs_) s.unused = 0;
-  bool found = false;
-  for (size_t i = 0; i < among; ++i) {
-    Slab& s = slabs_[t.free.at(i)->slab];
-    found |= ++s.unused == s.carved;
+void ChunkPool::trim_all() {
+  for (int i = 0; i < 3; ++i) age();
+  while (trim(SIZE_MAX)) {
   }
-  if (!found) return false;
-  const auto unused = [this](const Chunk* chunk) {
-    const Slab& s = slabs_[chunk->slab];
-    return s.unused == s.carved;
-  };
-  t.free.remove_if(unused);
-  for (size_t slab = 0; slab < slabs_.size(); ++slab) {
-    Slab& s = slabs_[slab];
+}
+
+// Precondition: none of its chunks is out or on the free list.
+void ChunkPool::retire(size_t slab) {
+  slabs_[slab].headers.reset();
+  Tier& t = tiers_[slabs_[slab].tier];
+  if (t.carving == slab) t.carving = Arena::kNoSlab;
+  retired_.push_back(static_cast<uint16_t>(slab));
+}
+
+// Retires slabs of which every chunk ever cut was discarded, until `done` reaches the bound. True if there may be more.
+bool ChunkPool::retire_unused_slabs(size_t max_bytes, size_t& done) {
+  std::array<bool, kTierCount> changed{};
+  size_t slab = 0;
+  for (; slab < slabs_.size() && done < max_bytes; ++slab) {
+    const Slab& s = slabs_[slab];
     if (!s.headers || s.unused != s.carved) continue;
-    s.headers.reset();
-    if (t.carving == slab) t.carving = Arena::kNoSlab;
-    retired_.push_back(static_cast<uint16_t>(slab));
+    for (uint32_t i = 0; i < s.carved; ++i) tiers_[s.tier].free.set_aside(&s.headers[i]);
+    changed[s.tier] = true;
+    done += s.carved * kMinChunkBytes;
+    retire(slab);
   }
-  return true;
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    if (changed[tier]) tiers_[tier].free.drop_aside();
+  }
+  unused_slabs_ = slab < slabs_.size();
+  return unused_slabs_;
 }
 
 // The arena is used up while the budget is not: other tiers' free lists hold the rest. Takes their unused slabs back
 // without waiting for them to age.
 bool ChunkPool::reclaim() {
   if (reclaim_failed_) return false;
-  bool found = false;
-  for (int tier = 0; tier < kTierCount; ++tier) {
-    found |= retire_slabs(tier, tiers_[static_cast<size_t>(tier)].free.size());
+  for (Slab& s : slabs_) s.free = 0;
+  for (Tier& t : tiers_) {
+    t.free.forget_taken([this](uint16_t slab) { return slabs_[slab].unused-- > 0; });
+    for (size_t i = 0; i < t.free.size(); ++i) ++slabs_[t.free.at(i)->slab].free;
   }
-  reclaim_failed_ = !found;
-  return found;
+  const auto unused = [](const Slab& s) { return s.headers && s.free == s.carved; };
+  std::array<bool, kTierCount> found{};
+  for (const Slab& s : slabs_) found[s.tier] |= unused(s);
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    if (found[tier]) tiers_[tier].free.remove_if([&](const Chunk* chunk) { return unused(slabs_[chunk->slab]); });
+  }
+  for (size_t slab = 0; slab < slabs_.size(); ++slab) {
+    if (unused(slabs_[slab])) retire(slab);
+  }
+  const bool any = std::find(found.begin(), found.end(), true) != found.end();
+  set_reclaim_failed(!any);
+  return any;
+}
+
+// A slab can only have become unused by chunks that came home, so those are watched for after a search in vain: some
+// first, so that the search costs each of them little.
+void ChunkPool::set_reclaim_failed(bool failed) {
+  if (!failed && !reclaim_failed_) return;
+  reclaim_failed_ = failed;
+  if (failed) {
+    puts_until_reclaim_ = 1;
+    for (const Tier& t : tiers_) puts_until_reclaim_ += t.free.size() / 32;
+  }
+  choose_paths();
 }
 
 ChunkPool::Stats ChunkPool::stats() const {
@@ -228,8 +369,10 @@ ChunkPool::Stats ChunkPool::stats() const {
   stats.out_bytes = out_bytes_;
   stats.out_bytes_peak = out_bytes_peak_;
   stats.budget_bytes = budget_bytes_;
-  stats.mapped_bytes = arena_.slabs_taken() * Arena::kSlabBytes;
+  stats.mapped_bytes = source_ == Source::kHeap ? out_bytes_ : arena_.slabs_taken() * Arena::kSlabBytes;
   stats.refused = refused_;
+  stats.refused_shared = refused_shared_;
+  stats.pressures = pressures_;
   stats.came_home = came_home_;
   stats.discarded_bytes = discarded_bytes_;
   return stats;
@@ -239,6 +382,20 @@ uint64_t ChunkPool::leaked() const {
   uint64_t count = 0;
   for (const Tier& t : tiers_) count += t.out;
   return count;
+}
+
+void ChunkPool::report_leaks() const {
+  if (leaked() == 0) return;
+  std::fprintf(stderr, "sluice: leak: %zu bytes in chunks did not come home:", out_bytes_);
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    if (tiers_[tier].out) std::fprintf(stderr, " %u x %zu B", tiers_[tier].out, tier_bytes(static_cast<int>(tier)));
+  }
+  std::fputc('\n', stderr);
+  if (stacks_) {
+    stacks_->report(stderr);
+  } else {
+    std::fputs("sluice: leak: SLUICE_LEAK_STACKS=1 in the environment shows where they were taken\n", stderr);
+  }
 }
 
 }  // namespace sluice

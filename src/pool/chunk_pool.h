@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "pool/arena.h"
+#include "pool/budget.h"
 #include "pool/check.h"
 #include "pool/chunk.h"
 #include "pool/free_stack.h"
+#include "pool/leak_stacks.h"
+#include "pool/own_memory.h"
 #include "pool/poison.h"
 #include "pool/tier.h"
 
@@ -24,14 +27,27 @@ namespace sluice {
 /// may be released on any thread: at home it goes onto its free list; elsewhere it is pushed onto the pool's inbox with
 /// one compare-and-swap, and the home takes the whole inbox at once when a list runs dry or the worker's loop asks.
 ///
+/// In debug builds and under a sanitizer one chunk in four that is released goes to a random place of its free list, so
+/// that nothing comes to depend on the order of reuse.
+///
 ///     ChunkPool pool({.budget_bytes = 64 << 20});
 ///     ChunkPool::Use use(&pool);
 ///     if (ChunkRef chunk = ChunkRef::take(pool.get(1500))) std::memcpy(chunk.data(), packet, 1500);
 class ChunkPool {
  public:
+  /// Where chunks come from: the arena, or malloc for each get and free for each put, with the same accounting, to
+  /// measure what the arena is worth. From the heap, chunks of a page or more do not begin with a page.
+  enum class Source : uint8_t { kArena, kHeap };
+
   struct Options {
     size_t budget_bytes = size_t{256} << 20;  ///< Bound on the capacity of all chunks that are out at once.
     bool huge_pages = false;
+    Source source = Source::kArena;
+    /// Keeps the call stack of every Nth chunk that is out, for the leak report. 0: none, unless SLUICE_LEAK_STACKS=N
+    /// is in the environment.
+    uint32_t stack_every = 0;
+    /// A bound that several pools share, on top of each one's own, or null. It outlives the pool.
+    Budget* shared = nullptr;
   };
 
   /// Figures of one moment. `out` counts chunks that somebody holds; bytes are capacities.
@@ -46,7 +62,9 @@ class ChunkPool {
     size_t out_bytes_peak = 0;
     size_t budget_bytes = 0;
     size_t mapped_bytes = 0;       ///< Slabs taken from the arena; an upper bound of the resident memory.
-    uint64_t refused = 0;          ///< get() calls that met the budget.
+    uint64_t refused = 0;          ///< get() calls that met the budget, or the shared one.
+    uint64_t refused_shared = 0;   ///< ... of which the shared one.
+    uint64_t pressures = 0;        ///< How often the high mark was passed.
     uint64_t came_home = 0;        ///< Chunks that were released on another thread.
     uint64_t discarded_bytes = 0;  ///< Given back to the system because unused for two ageing periods.
   };
@@ -54,7 +72,7 @@ class ChunkPool {
   explicit ChunkPool(Options options);
   /// Takes the inbox, then reports chunks that did not come home to stderr. Their memory is left mapped, since somebody
   /// still points into it, and they never come home any more; `leaked()` beforehand tells how many there are.
-  /// Precondition: no other thread is just releasing one of its chunks.
+  /// Precondition: no other thread is just releasing or sharing one of its chunks.
   ~ChunkPool();
   ChunkPool(const ChunkPool&) = delete;
   ChunkPool& operator=(const ChunkPool&) = delete;
@@ -68,14 +86,15 @@ class ChunkPool {
 
   Chunk* get_tier(int tier) {
     Tier& t = tiers_[static_cast<size_t>(tier)];
-    if (t.free.empty() || out_bytes_ + tier_bytes(tier) > budget_bytes_) [[unlikely]]
+    const size_t out_bytes = out_bytes_ + tier_bytes(tier);
+    if (t.free.empty() || out_bytes > unseen_limit_) [[unlikely]]
       return get_slow(tier);
-    return hand_out(t, tier);
+    return hand_out(t, tier, out_bytes);
   }
 
   /// Like get, but beyond the budget if need be: for the few bytes of bookkeeping without which chunks that are already
   /// out could not be kept in order. Never null.
-  Chunk* get_metadata(size_t bytes);
+  [[gnu::noinline]] Chunk* get_metadata(size_t bytes);
 
   /// Brings home what was released on other threads. Home thread only.
   void take_inbox() {
@@ -87,8 +106,10 @@ class ChunkPool {
   /// Ends an ageing period; call it from a timer. What was not used for two periods may then be trimmed.
   void age();
   /// Returns up to about `max_bytes` of old memory to the system. True if there may be more: call again later, so that
-  /// a large pool does not stall its worker.
+  /// a large pool does not stall its worker. A chunk that it looks at, or sorts out with its slab, counts as its size.
   bool trim(size_t max_bytes);
+  /// Returns all memory at once that no chunk in use needs. As long as that takes.
+  void trim_all();
 
   /// Bytes that can still be handed out.
   size_t headroom_bytes() const { return budget_bytes_ > out_bytes_ ? budget_bytes_ - out_bytes_ : 0; }
@@ -97,6 +118,15 @@ class ChunkPool {
   Stats stats() const;
   /// Chunks that are out, counting those on their way home as out only until take_inbox.
   uint64_t leaked() const;
+  /// Writes to stderr what is out, and where it was taken as far as stacks were kept. Nothing when nothing is out.
+  void report_leaks() const;
+
+  /// Called with `high` true once out_bytes() has risen above `high_bytes`, and then with false once it has fallen
+  /// below `low_bytes`; and so on. On the home thread, out of the get or put that did it (or out of set_pressure
+  /// itself, if the mark is passed already); it may use the pool. A null function ends it. Precondition: low_bytes <=
+  /// high_bytes.
+  using PressureFunction = void (*)(void* context, bool high);
+  void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
 
   /// Called (on the releasing thread) when the inbox turns from empty to occupied while `wake_on_return(true)` is set:
   /// lets a worker that sleeps with parked connections hear of chunks that came home.
@@ -107,11 +137,12 @@ class ChunkPool {
   /// The pool of this thread, or null.
   static ChunkPool* current() { return current_; }
 
-  /// Makes a pool the current one of this thread for the lifetime of the object. Nests.
+  /// Makes a pool the current one of this thread for the lifetime of the object. Nests; the pool that was current
+  /// before must still be there at its end.
   class Use {
    public:
-    explicit Use(ChunkPool* pool) : previous_(current_) { current_ = pool; }
-    ~Use() { current_ = previous_; }
+    explicit Use(ChunkPool* pool) : previous_(current_) { set_current(pool); }
+    ~Use() { set_current(previous_); }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
@@ -122,66 +153,122 @@ class ChunkPool {
  private:
   friend void chunk_go_home(Chunk* chunk);
 
-  struct Tier {
-    FreeStack free;
+  // What get and put use comes first, in one cache line; the size is a power of two for the sake of indexing.
+  struct alignas(128) Tier {
     uint32_t out = 0;
     uint32_t out_peak = 0;
     uint16_t carving = Arena::kNoSlab;  // The slab that new chunks are cut from.
-    uint32_t newly_discarded = 0;       // Since the last search for wholly unused slabs.
-  };
-  struct FreeHeaders {
-    void operator()(Chunk* headers) const { ::operator delete(headers); }
+    FreeStack free;
   };
   struct Slab {
-    std::unique_ptr<Chunk[], FreeHeaders> headers;  // Begun one by one, as chunks are cut.
+    OwnMemory<Chunk> headers;  // Begun one by one, as chunks are cut.
     uint32_t carved = 0;
-    uint32_t unused = 0;  // Scratch of retire_slabs.
+    uint32_t unused = 0;  // Discarded chunks on the free list, and those that FreeStack::forget_taken did not tell yet.
+    uint32_t free = 0;    // Scratch of reclaim.
     uint8_t tier = 0;
   };
+  struct HeapLink {
+    HeapLink* previous;
+    HeapLink* next;
+  };
+  struct HeapChunk;  // A chunk, its link, and its bytes behind them.
 
-  Chunk* hand_out(Tier& t, int tier) {
+  // `out_bytes`: what will then be out.
+  Chunk* hand_out(Tier& t, int tier, size_t out_bytes) {
+    account_out(t, out_bytes);
     Chunk* chunk = t.free.pop();
-    account_out(t, tier);
     chunk->refs.store(1, std::memory_order_relaxed);
     unpoison(chunk->data, tier_bytes(tier));
     return chunk;
   }
-  void account_out(Tier& t, int tier) {
-    out_bytes_ += tier_bytes(tier);
-    if (out_bytes_ > out_bytes_peak_) out_bytes_peak_ = out_bytes_;
-    if (++t.out > t.out_peak) t.out_peak = t.out;
+  void account_out(Tier& t, size_t out_bytes) {
+    out_bytes_ = out_bytes;
+    if (out_bytes > out_bytes_peak_) out_bytes_peak_ = out_bytes;
+    const uint32_t out = ++t.out;
+    if (out > t.out_peak) t.out_peak = out;
   }
-  void put_home(Chunk* chunk) {
+  // Inlined where it counts, which a compiler does not know.
+  [[gnu::always_inline]] void put_home(Chunk* chunk) {
     const int tier = chunk->tier;
     Tier& t = tiers_[static_cast<size_t>(tier)];
     poison(chunk->data, tier_bytes(tier));
     --t.out;
     out_bytes_ -= tier_bytes(tier);
+    if constexpr (kDebugChecks) {
+      const uint32_t random = next_random();
+      if (random % 4 == 0) return t.free.push_anywhere(chunk, random / 4);
+    }
     t.free.push(chunk);
   }
+  uint32_t next_random() {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 17;
+    return random_ ^= random_ << 5;
+  }
 
-  Chunk* get_slow(int tier);
-  Chunk* get_any(Tier& t, int tier);
+  [[gnu::noinline]] Chunk* get_slow(int tier);
+  Chunk* get_any(Tier& t, int tier, const void* caller);
+  Chunk* get_from_heap(Tier& t, int tier);
+  void put_seen(Chunk* chunk);
+  void put_on_heap(Chunk* chunk);
+  void choose_paths();
   bool carve(Tier& t, int tier);
   void post_to_inbox(Chunk* chunk);
   void take_inbox_slow();
   uint16_t take_slab();
-  bool retire_slabs(int tier, size_t among);
+  bool take_shared(size_t bytes);
+  void give_back_shared(size_t bytes);
+  void retire(size_t slab);
+  bool retire_unused_slabs(size_t max_bytes, size_t& done);
   bool reclaim();
+  void set_reclaim_failed(bool failed);
 
+  // The pool of this thread; and the same pool if a chunk may be put there unseen, by put_home alone, else kNowhere.
+  // The second is what chunk_go_home looks at first: a put that must be seen costs the others nothing.
   static inline constinit thread_local ChunkPool* current_ = nullptr;
+  static inline const char kNowhere = 0;
+  static inline constinit thread_local const void* put_unseen_ = &kNowhere;
+  static void set_current(ChunkPool* pool) {
+    current_ = pool;
+    put_unseen_ = pool ? pool->unseen_put_ : &kNowhere;
+  }
 
   std::array<Tier, kTierCount> tiers_;
-  size_t budget_bytes_;
   size_t out_bytes_ = 0;
   size_t out_bytes_peak_ = 0;
+  size_t unseen_limit_ = 0;             // A get up to here needs no look at anything else; see choose_paths.
+  const void* unseen_put_ = &kNowhere;  // This pool, while nobody needs to see what comes home.
+  size_t budget_bytes_;
+  const Source source_;
+  uint32_t random_ = 0x9e3779b9;
   uint64_t refused_ = 0;
+  uint64_t refused_shared_ = 0;
   uint64_t came_home_ = 0;
   uint64_t discarded_bytes_ = 0;
-  bool reclaim_failed_ = false;  // Until the next ageing: a search for free slabs is not worth repeating per chunk.
+
+  // A search for free slabs is not worth repeating per chunk: after one in vain, not before some chunks came home.
+  bool reclaim_failed_ = false;
+  uint64_t puts_until_reclaim_ = 0;
+
+  bool pressed_ = false;  // The high mark was passed, and the low one not yet.
+  uint64_t pressures_ = 0;
+  size_t pressure_high_ = SIZE_MAX;
+  size_t pressure_low_ = 0;
+  PressureFunction pressure_ = nullptr;
+  void* pressure_context_ = nullptr;
+
+  Budget* shared_;
+  size_t shared_bytes_ = 0;      // Taken from it.
+  uint64_t shared_refused_ = 0;  // Its figure at the last ageing.
+  bool met_shared_ = false;      // The last attempt to take from it failed.
+
+  std::unique_ptr<LeakStacks> stacks_;
+  HeapLink heap_{&heap_, &heap_};  // The chunks that are out, with Source::kHeap.
+
   Arena arena_;
   std::vector<Slab> slabs_;
   std::vector<uint16_t> retired_;  // Slabs without chunks, whose pages were not yet given back.
+  bool unused_slabs_ = false;      // There may be some to retire.
 
   // Other threads write here; its own cache line keeps them off the fields above.
   alignas(64) std::atomic<Chunk*> inbox_{nullptr};
@@ -205,7 +292,7 @@ class ChunkRef {
     if (chunk_) chunk_unref(chunk_);
   }
 
-  ChunkRef share() const {
+  ChunkRef share() {
     if (chunk_) chunk_ref(chunk_);
     return ChunkRef(chunk_);
   }
@@ -214,6 +301,8 @@ class ChunkRef {
   std::byte* data() const { return chunk_->data; }
   size_t capacity() const { return chunk_capacity(*chunk_); }
   bool unique() const { return chunk_unique(chunk_); }
+  /// Whether nobody else refers to the chunk and its memory may be written.
+  bool writable() const { return chunk_writable(chunk_); }
   /// Gives the reference to the caller.
   Chunk* release() {
     Chunk* chunk = chunk_;

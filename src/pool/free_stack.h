@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <utility>
 
 #include "pool/check.h"
 #include "pool/chunk.h"
+#include "pool/own_memory.h"
 
 namespace sluice {
 
@@ -15,71 +17,152 @@ namespace sluice {
 /// collector.
 ///
 ///     bottom  [ discarded | old enough to discard | unused this period | in motion ]  top
-///             0        discarded_              old_                low_water_      size
+///             0        discarded_              old_                low_end_        end_
+///
+/// Of the discarded ones it keeps the slabs, so that its user can count how many chunks of a slab lie unused, without a
+/// look at each and without a word from push or pop: `next_to_discard` adds one, `forget_taken` says which were taken
+/// since. Each discarded chunk's `capacity` is its place, by which `set_aside` finds it.
 class FreeStack {
  public:
-  bool empty() const { return chunks_.empty(); }
-  size_t size() const { return chunks_.size(); }
+  bool empty() const { return end_ == chunks_.get(); }
+  size_t size() const { return static_cast<size_t>(end_ - chunks_.get()); }
 
   /// Makes room for `count` chunks in all, so that push never allocates. Amortised: at least doubles.
   void reserve(size_t count) {
-    if (count > chunks_.capacity()) chunks_.reserve(std::max(count, 2 * chunks_.capacity()));
+    if (count > room_) move_to_room(std::max(count, 2 * room_));
+  }
+  /// Gives room back that is far more than `count` chunks need. Precondition: count >= size(), forget_taken is done.
+  void shrink(size_t count) {
+    if (room_ > std::max(4 * count, kKeepRoom)) move_to_room(std::max(2 * count, kKeepRoom));
   }
 
+  /// Precondition: there is room, see reserve.
   void push(Chunk* chunk) {
-    SLUICE_DCHECK(chunks_.size() < chunks_.capacity());
-    chunks_.push_back(chunk);
+    SLUICE_DCHECK(size() < room_);
+    *end_++ = chunk;
+  }
+  /// Like push, but `random` chooses the place, among the chunks that are in motion.
+  void push_anywhere(Chunk* chunk, size_t random) {
+    push(chunk);
+    std::swap(chunks_[low_water() + random % (size() - low_water())], end_[-1]);
   }
 
   /// Precondition: not empty.
   Chunk* pop() {
-    Chunk* chunk = chunks_.back();
-    chunks_.pop_back();
-    low_water_ = std::min(low_water_, chunks_.size());
-    return chunk;
+    Chunk** const end = --end_;
+    if (end < low_end_) low_end_ = end;
+    return *end;
   }
 
   /// Ends an ageing period: what lay still in this one and in the one before becomes old.
   void age() {
-    discarded_ = std::min(discarded_, low_water_);
-    old_ = std::min(victims_, low_water_);
-    victims_ = low_water_;
-    low_water_ = chunks_.size();
+    discarded_ = discarded_count();
+    old_ = std::min(victims_, low_water());
+    victims_ = low_water();
+    low_end_ = end_;
+  }
+
+  /// Calls `taken(slab)` for each chunk that was discarded and then taken, until it returns false. True if that was
+  /// all; what follows below needs it.
+  template <typename Taken>
+  bool forget_taken(Taken taken) {
+    discarded_ = discarded_count();
+    while (slab_count_ > discarded_) {
+      if (!taken(slabs_[--slab_count_])) return slab_count_ == discarded_;
+    }
+    return true;
   }
 
   /// The next old chunk whose pages were not discarded yet, or null. The chunk stays on the stack.
+  /// Precondition: forget_taken is done.
   Chunk* next_to_discard() {
-    discarded_ = std::min(discarded_, low_water_);
-    return discarded_ < std::min(old_, low_water_) ? chunks_[discarded_++] : nullptr;
+    SLUICE_DCHECK(slab_count_ == discarded_ && discarded_ <= low_water());
+    if (discarded_ >= old_count()) return nullptr;
+    Chunk* chunk = chunks_[discarded_];
+    chunk->capacity = discarded_++;
+    slabs_[slab_count_++] = chunk->slab;
+    return chunk;
+  }
+
+  /// Removes a discarded chunk. The stack is whole again after `drop_aside`.
+  /// Precondition: forget_taken is done, and next_to_discard returned it.
+  void set_aside(const Chunk* chunk) {
+    const size_t place = chunk->capacity;
+    SLUICE_DCHECK(place < discarded_ && chunks_[place] == chunk);
+    --discarded_;
+    chunks_[place] = chunks_[discarded_];
+    chunks_[place]->capacity = place;
+    slabs_[place] = slabs_[discarded_];
+    --slab_count_;
+    ++aside_;
+  }
+  void drop_aside() {
+    Chunk** const gap = chunks_.get() + discarded_;
+    std::copy(gap + aside_, end_, gap);
+    end_ -= aside_;
+    for (size_t* mark : {&old_, &victims_}) *mark = std::min(*mark, low_water()) - aside_;
+    low_end_ -= aside_;
+    aside_ = 0;
   }
 
   /// The chunks that nobody touched for two periods.
-  size_t old_count() const { return std::min(old_, low_water_); }
+  size_t old_count() const { return std::min(old_, low_water()); }
+  size_t discarded_count() const { return std::min(discarded_, low_water()); }
   Chunk* at(size_t index) const { return chunks_[index]; }
 
   /// Removes each chunk for which `gone(chunk)` holds, keeping the order of the others.
+  /// Precondition: forget_taken is done.
   template <typename Predicate>
   void remove_if(Predicate gone) {
-    const std::array<size_t*, 4> marks{&discarded_, &old_, &victims_, &low_water_};
-    std::array<size_t, 4> removed{};  // Below each mark.
-    size_t kept = 0;
-    for (size_t i = 0; i < chunks_.size(); ++i) {
+    std::array<size_t, 4> marks{discarded_count(), old_count(), std::min(victims_, low_water()), low_water()};
+    const std::array<size_t, 4> before = marks;
+    Chunk** kept = chunks_.get();
+    for (size_t i = 0, count = size(); i < count; ++i) {
       if (!gone(chunks_[i])) {
-        chunks_[kept++] = chunks_[i];
+        *kept++ = chunks_[i];
         continue;
       }
-      for (size_t m = 0; m < marks.size(); ++m) removed[m] += i < std::min(*marks[m], low_water_);
+      for (size_t m = 0; m < marks.size(); ++m) marks[m] -= i < before[m];
     }
-    chunks_.resize(kept);
-    for (size_t m = 0; m < marks.size(); ++m) *marks[m] = std::min(*marks[m], low_water_) - removed[m];
+    end_ = kept;
+    discarded_ = marks[0], old_ = marks[1], victims_ = marks[2];
+    low_end_ = chunks_.get() + marks[3];
+    slab_count_ = discarded_;
+    for (size_t i = 0; i < discarded_; ++i) {
+      chunks_[i]->capacity = i;
+      slabs_[i] = chunks_[i]->slab;
+    }
   }
 
  private:
-  std::vector<Chunk*> chunks_;
+  static constexpr size_t kKeepRoom = 1024;
+
+  size_t low_water() const { return static_cast<size_t>(low_end_ - chunks_.get()); }
+
+  void move_to_room(size_t room) {
+    OwnMemory<Chunk*> chunks = own_memory<Chunk*>(room);
+    OwnMemory<uint16_t> slabs = own_memory<uint16_t>(room);
+    SLUICE_CHECK(chunks && slabs);
+    Chunk** const end = std::copy(chunks_.get(), end_, chunks.get());
+    low_end_ = chunks.get() + low_water();
+    end_ = end;
+    std::copy(slabs_.get(), slabs_.get() + slab_count_, slabs.get());
+    chunks_ = std::move(chunks);
+    slabs_ = std::move(slabs);
+    room_ = room;
+  }
+
+  OwnMemory<Chunk*> chunks_;
+  Chunk** end_ = nullptr;
+  Chunk** low_end_ = nullptr;  // The lowest that the end was in this period.
   size_t discarded_ = 0;
   size_t old_ = 0;
   size_t victims_ = 0;
-  size_t low_water_ = 0;
+  size_t room_ = 0;
+  size_t aside_ = 0;  // Slots behind the discarded chunks that hold none; 0 between calls.
+  // Of the discarded chunks, in their order, and then of those that were taken since.
+  OwnMemory<uint16_t> slabs_;
+  size_t slab_count_ = 0;
 };
 
 }  // namespace sluice

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "pool/chunk_pool.h"
 #include "proxy/config/config.h"
 #include "proxy/config/from_flags.h"
 #include "proxy/config/loader.h"
@@ -18,6 +19,7 @@
 #include "proxy/config/units.h"
 #include "proxy/config/words.h"
 #include "proxy/server.h"
+#include "proxy/tls/tls_context.h"
 
 namespace sluice {
 
@@ -32,21 +34,28 @@ constexpr std::string_view kUsage = R"(usage:
 run options:
   --workers N        threads; default: what the affinity mask and the CPU quota allow
   --rings MODE       provided-buffer rings: auto, plain or incremental; default auto
+  --pool SOURCE      where buffers come from: arena (pools of reused memory) or malloc (one malloc and free each, to see
+                     what the pools are worth); default arena
   --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); they are always printed at exit
 
 addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
 )";
 
-constexpr std::string_view kOptions[] = {"--config",  "--listen", "--to",    "--tcp",
-                                         "--workers", "--rings",  "--stats", "--print"};
+constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",    "--tcp",  "--workers",
+                                         "--rings",  "--pool",   "--stats", "--print"};
 
 struct Flags {
   std::string config;
   config::RunFlags run;
   std::optional<uint32_t> workers;
   std::optional<config::Rings> rings;
+  std::optional<ChunkPool::Source> pool;
   std::chrono::milliseconds stats{0};
   bool print = false;
+
+  bool is_for_run() const {
+    return !run.listen.empty() || !run.to.empty() || run.tcp || workers || rings || pool || stats.count() > 0;
+  }
 };
 
 int fail(int code, std::string_view message) {
@@ -77,6 +86,17 @@ absl::Status set_rings(std::string_view value, Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status set_pool(std::string_view value, Flags& flags) {
+  if (value == "arena") {
+    flags.pool = ChunkPool::Source::kArena;
+  } else if (value == "malloc") {
+    flags.pool = ChunkPool::Source::kHeap;
+  } else {
+    return absl::InvalidArgumentError("--pool takes arena or malloc");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status set_stats(std::string_view value, Flags& flags) {
   const auto interval = config::parse_duration(value);
   if (!interval.ok()) return absl::InvalidArgumentError(absl::StrCat("--stats: ", interval.status().message()));
@@ -95,6 +115,8 @@ absl::Status set_option(std::string_view name, std::string_view value, Flags& fl
     return set_workers(value, flags);
   } else if (name == "--rings") {
     return set_rings(value, flags);
+  } else if (name == "--pool") {
+    return set_pool(value, flags);
   } else if (name == "--stats") {
     return set_stats(value, flags);
   }
@@ -113,6 +135,7 @@ absl::StatusOr<Flags> parse_flags(std::span<const std::string_view> arguments) {
     const size_t equals = arguments[i].find('=');
     const std::string_view name = arguments[i].substr(0, equals);
     if (name == "--tcp" || name == "--print") {
+      if (equals != std::string_view::npos) return absl::InvalidArgumentError(absl::StrCat(name, " takes no value"));
       (name == "--tcp" ? flags.run.tcp : flags.print) = true;
       continue;
     }
@@ -140,22 +163,27 @@ absl::StatusOr<config::Config> load(const Flags& flags) {
 }
 
 int run(const Flags& flags) {
+  if (flags.print) return fail(2, "--print belongs to check");
   auto config = load(flags);
   if (!config.ok()) return fail(1, config.status().message());
   if (flags.workers) config->workers = flags.workers;
   if (flags.rings) config->memory.rings = *flags.rings;
-  Server server(*std::move(config), {.stats_interval = flags.stats});
+  Server server(*std::move(config),
+                {.stats_interval = flags.stats, .pool_source = flags.pool.value_or(ChunkPool::Source::kArena)});
   const absl::Status status = server.run();
   return status.ok() ? 0 : fail(1, status.message());
 }
 
 int check(const Flags& flags) {
   if (flags.config.empty()) return fail(2, "check needs --config FILE");
+  if (flags.is_for_run()) return fail(2, "check takes --config and --print only");
   const auto config = config::load_file(flags.config);
   if (!config.ok()) {
     std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
     return 1;
   }
+  const absl::Status files = check_tls_files(*config);
+  if (!files.ok()) return fail(1, files.message());
   if (flags.print) {
     std::fputs(config::print_config(*config).c_str(), stdout);
   } else {

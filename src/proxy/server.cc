@@ -160,9 +160,17 @@ absl::Status Server::start() {
 
   for (const config::Upstream& upstream : config_.upstreams) {
     upstreams_.push_back(std::make_unique<UpstreamState>(upstream));
+    if (!upstream.tls) continue;
+    auto tls = TlsClientContext::make(*upstream.tls);
+    if (!tls.ok()) return tls_error("upstream", upstream.name, tls.status());
+    upstreams_.back()->tls = *std::move(tls);
   }
   for (const config::Listener& listener : config_.listeners) {
     listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
+    if (!listener.tls) continue;
+    auto tls = TlsServerContext::make(*listener.tls);
+    if (!tls.ok()) return tls_error("listener", listener.name, tls.status());
+    listeners_.back()->tls = *std::move(tls);
   }
 
   auto fds = open_listeners(worker_count);
@@ -189,6 +197,7 @@ absl::Status Server::start() {
   options.max_sockets = 2 * size_t{max_connections} / worker_count;
   options.ring_entries = static_cast<uint16_t>(config_.memory.ring_entries);
   options.zero_copy_bytes = config_.memory.zero_copy_from.bytes;
+  options.pool_source = options_.pool_source;
   for (unsigned i = 0; i < worker_count; ++i) {
     options.index = i;
     counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));

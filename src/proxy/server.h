@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "net/features.h"
+#include "pool/chunk_pool.h"
 #include "proxy/config/config.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/stats/l4_counters.h"
@@ -23,6 +24,7 @@ class Server {
  public:
   struct Options {
     std::chrono::milliseconds stats_interval{0};  ///< 0: counters are printed at exit only.
+    ChunkPool::Source pool_source = ChunkPool::Source::kArena;
   };
   Server(config::Config config, Options options);
   ~Server();

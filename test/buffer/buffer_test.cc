@@ -13,22 +13,9 @@ namespace sluice {
 namespace {
 
 using test::text_of;
+using test::windows_of;
 
-class BufferTest : public test::PoolTest {
- protected:
-  // The windows' texts: {"GET", " /"}.
-  static std::vector<std::string> windows_of(const Buffer& buffer) {
-    std::vector<std::string> windows;
-    windows.reserve(buffer.window_count());
-    for (size_t i = 0; i < buffer.window_count(); ++i) windows.push_back(text_of(buffer.window(i)));
-    return windows;
-  }
-  Buffer in_windows(const std::vector<std::string>& texts) {
-    Buffer buffer;
-    for (const std::string& text : texts) buffer.append(lease_of(text));
-    return buffer;
-  }
-};
+class BufferTest : public test::PoolTest {};
 using BufferDeathTest = BufferTest;
 using Windows = std::vector<std::string>;
 

@@ -40,7 +40,7 @@ TEST_F(CoalescingTest, PrependedSlicesOfOneChunkBecomeOneWindow) {
 }
 
 TEST_F(CoalescingTest, ViewsTooWithViews) {
-  const View view = view_of("abcdef");
+  View view = view_of("abcdef");
   Buffer buffer;
   for (size_t i = 0; i < 3; ++i) {
     View part = view.clone();

@@ -37,6 +37,19 @@ TEST_F(CursorTest, ReadsBigEndianAcrossEveryBorder) {
   }
 }
 
+TEST_F(CursorTest, ReadsLittleEndianAcrossEveryBorder) {
+  for (size_t piece = 1; piece <= 17; ++piece) {
+    const Buffer buffer = counting(17, piece);
+    Cursor cursor(buffer);
+    EXPECT_EQ(cursor.u16le(), 0x0100u);
+    EXPECT_EQ(cursor.u24le(), 0x040302u);
+    EXPECT_EQ(cursor.u32le(), 0x08070605u);
+    EXPECT_EQ(cursor.u64le(), 0x100f0e0d0c0b0a09u);
+    EXPECT_TRUE(cursor.ok());
+    EXPECT_EQ(cursor.remaining(), 0u);
+  }
+}
+
 TEST_F(CursorTest, HighBitsAreNotSigns) {
   const Buffer buffer = buffer_of("\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8");
   EXPECT_EQ(Cursor(buffer).u8(), 0xffu);
@@ -44,6 +57,10 @@ TEST_F(CursorTest, HighBitsAreNotSigns) {
   EXPECT_EQ(Cursor(buffer).u24be(), 0xfffefdu);
   EXPECT_EQ(Cursor(buffer).u32be(), 0xfffefdfcu);
   EXPECT_EQ(Cursor(buffer).u64be(), 0xfffefdfcfbfaf9f8u);
+  EXPECT_EQ(Cursor(buffer).u16le(), 0xfeffu);
+  EXPECT_EQ(Cursor(buffer).u24le(), 0xfdfeffu);
+  EXPECT_EQ(Cursor(buffer).u32le(), 0xfcfdfeffu);
+  EXPECT_EQ(Cursor(buffer).u64le(), 0xf8f9fafbfcfdfeffu);
 }
 
 TEST_F(CursorTest, StartsAnywhereAndSkips) {
@@ -92,6 +109,9 @@ TEST_F(CursorTest, PastTheEndIsZeroAndNeverOkAgain) {
   fails([](Cursor& cursor) { return cursor.u24be(); });
   fails([](Cursor& cursor) { return cursor.u32be(); });
   fails([](Cursor& cursor) { return cursor.u64be(); });
+  fails([](Cursor& cursor) { return cursor.u24le(); });
+  fails([](Cursor& cursor) { return cursor.u32le(); });
+  fails([](Cursor& cursor) { return cursor.u64le(); });
   fails([](Cursor& cursor) { return cursor.skip(3); });
   fails([](Cursor& cursor) {
     std::array<std::byte, 3> to{};

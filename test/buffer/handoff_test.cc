@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -118,6 +119,11 @@ class Station {
   int drained_ = 0;
 };
 
+void expect_all_home(ChunkPool& pool) {
+  pool.take_inbox();
+  EXPECT_EQ(pool.leaked(), 0u);
+}
+
 TEST(Handoff, BuffersTravelBetweenThreads) {
   ChunkPool pool_a({.budget_bytes = 4 << 20}), pool_b({.budget_bytes = 4 << 20});
   {
@@ -129,12 +135,151 @@ TEST(Handoff, BuffersTravelBetweenThreads) {
     EXPECT_EQ(a.damaged(), 0);
     EXPECT_EQ(b.damaged(), 0);
   }
-  pool_a.take_inbox();
-  pool_b.take_inbox();
-  EXPECT_EQ(pool_a.leaked(), 0u);
-  EXPECT_EQ(pool_b.leaked(), 0u);
+  expect_all_home(pool_a);
+  expect_all_home(pool_b);
   EXPECT_GT(pool_a.stats().came_home, 0u);
   EXPECT_GT(pool_b.stats().came_home, 0u);
+}
+
+// Each thread has a view of one chunk, and all clone, cut, put into buffers and drop theirs at once.
+TEST(Handoff, ViewsOfOneChunkOnSeveralThreads) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  std::string text(4096, 0);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31);
+  for (int round = 0; round < kMessages / 100; ++round) {
+    Lease lease = Lease::allocate(pool, text.size());
+    ASSERT_TRUE(lease);
+    View first = test::filled(std::move(lease), text).freeze();
+    std::array<std::thread, 4> threads;
+    std::atomic<int> damaged = 0;
+    for (size_t t = 0; t < threads.size(); ++t) {
+      threads[t] = std::thread([&text, &damaged, view = first.clone(), t]() mutable {
+        std::mt19937 random(static_cast<uint32_t>(t));
+        for (int i = 0; i < 20; ++i) {
+          const size_t at = random() % text.size(), size = random() % (text.size() - at);
+          View part = view.clone();
+          part.trim_front(at);
+          part.truncate(size);
+          Buffer buffer;
+          buffer.append(std::move(part));
+          Buffer clone = buffer.clone();
+          buffer.append(view.clone());
+          if (!(clone == std::string_view(text).substr(at, size))) ++damaged;
+          if (buffer.size() != size + text.size()) ++damaged;
+          if (buffer.tailroom() != 0 || !buffer.writable_window(0).empty()) ++damaged;
+        }
+      });
+    }
+    first = View();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(damaged, 0);
+  }
+  expect_all_home(pool);
+}
+
+// Whoever is left may write: what the others read of the chunk has happened before.
+TEST(Handoff, TheLastHolderWrites) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  ChunkPool::Use use(&pool);
+  const std::string text(1000, 'a');
+  for (int round = 0; round < kMessages / 20; ++round) {
+    Buffer buffer;
+    ASSERT_TRUE(buffer.append_copy(pool, text));
+    std::thread reader([clone = buffer.clone(), &text] { EXPECT_TRUE(clone == text); });
+    // As soon as the reader has dropped its clone the bytes are ours, without another word between the threads.
+    while (buffer.writable_window(0).empty()) std::this_thread::yield();
+    for (std::byte& byte : buffer.writable_window(0)) byte = std::byte{'b'};
+    ASSERT_TRUE(buffer.append_copy(pool, "tail"));
+    EXPECT_EQ(buffer.window_count(), 1u);
+    reader.join();
+  }
+}
+
+// The verbs that are const change nothing, not even a reference count: several threads may read one buffer.
+TEST(Handoff, SeveralThreadsReadOneBuffer) {
+  ChunkPool pool({.budget_bytes = 1 << 20});
+  {
+    ChunkPool::Use use(&pool);
+    std::string text(2000, 0);
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31);
+    const Buffer buffer = test::buffer_of(pool, text, test::splits_every(70, text.size()));
+    std::array<std::thread, 3> threads;
+    for (std::thread& thread : threads) {
+      thread = std::thread([&] {
+        for (int i = 0; i < 20; ++i) {
+          EXPECT_EQ(buffer.to_string(), text);
+          EXPECT_EQ(buffer.find("\x1f\x3e"), 1u);
+          EXPECT_TRUE(buffer == buffer && buffer == text);
+          EXPECT_EQ(buffer.pinned().bytes, buffer.pinned_bytes());
+          EXPECT_EQ(buffer.checksum(), buffer.checksum());
+          std::array<std::byte, 100> scratch;
+          EXPECT_EQ(buffer.fetch(50, 100, scratch).size(), 100u);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  expect_all_home(pool);
+}
+
+// Long buffers go over with their blocks of windows, are cut and put together there, and everything goes home.
+TEST(Handoff, LongBuffersAreTakenApartElsewhere) {
+  ChunkPool pool_a({.budget_bytes = 8 << 20}), pool_b({.budget_bytes = 8 << 20});
+  {
+    ChunkPool::Use use(&pool_a);
+    for (int round = 0; round < 20; ++round) {
+      Buffer buffer;
+      std::string expected;
+      for (int i = 0; i < 100; ++i) {
+        const std::string text(static_cast<size_t>(1 + i), static_cast<char>('a' + i % 26));
+        Lease lease = Lease::allocate(pool_a, text.size());
+        ASSERT_TRUE(lease);
+        buffer.append(test::filled(std::move(lease), text));
+        expected += text;
+      }
+      Buffer kept = buffer.clone(100, 1000);
+      std::thread([&pool_b, &expected, moved = std::move(buffer)]() mutable {
+        ChunkPool::Use use_b(&pool_b);
+        Buffer front = moved.split_front(2000);
+        ASSERT_TRUE(moved.make_writable(pool_b, 0, moved.size()));
+        ASSERT_TRUE(front.prepend_copy(pool_b, std::as_bytes(std::span("head", 4))));
+        front.append(std::move(moved));
+        EXPECT_TRUE(front == "head" + expected);
+      }).join();
+      EXPECT_TRUE(kept == std::string_view(expected).substr(100, 1000));
+    }
+  }
+  expect_all_home(pool_a);
+  expect_all_home(pool_b);
+}
+
+// The function that gives adopted memory back runs once, on some thread, after all others are done with it.
+TEST(Handoff, AdoptedMemoryIsGivenBackOnce) {
+  for (int round = 0; round < kMessages / 20; ++round) {
+    std::string memory(100, 'a');
+    std::atomic<int> released = 0;
+    struct Owner {
+      std::string& memory;
+      std::atomic<int>& released;
+    } owner{memory, released};
+    View view = View::adopt(
+        memory.data(), memory.size(),
+        [](void* context, std::byte*, size_t) {
+          Owner& of = *static_cast<Owner*>(context);
+          of.memory.assign(of.memory.size(), 'z');  // Its own again.
+          ++of.released;
+        },
+        &owner);
+    const auto read = [](const View& part) { return part.bytes()[99]; };
+    std::thread first([clone = view.clone(), &read] { EXPECT_EQ(read(clone), std::byte{'a'}); });
+    std::thread second([clone = view.clone(), &read] { EXPECT_EQ(read(clone), std::byte{'a'}); });
+    EXPECT_EQ(read(view), std::byte{'a'});
+    view = View();
+    first.join();
+    second.join();
+    EXPECT_EQ(released, 1);
+    EXPECT_EQ(memory[99], 'z');
+  }
 }
 
 }  // namespace

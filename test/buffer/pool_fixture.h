@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "buffer/buffer.h"
+#include "buffer/copied.h"
 #include "test/support/buffers.h"
 
 namespace sluice::test {
@@ -33,12 +36,23 @@ class PoolTest : public testing::Test {
     buffer.append(lease_of(text, tailroom));
     return buffer;
   }
+  /// Each text is a window in a chunk of its own.
+  Buffer in_windows(const std::vector<std::string>& texts) {
+    Buffer buffer;
+    for (const std::string& text : texts) buffer.append(lease_of(text));
+    return buffer;
+  }
   bool append_copy(Buffer& buffer, std::string_view text) {
     return buffer.append_copy(pool_, std::as_bytes(std::span(text)));
   }
+  /// Bytes counted as copied since the test began.
+  uint64_t copied() const { return copied_bytes - copied_before_; }
 
   ChunkPool pool_;
   ChunkPool::Use use_;
+
+ private:
+  const uint64_t copied_before_ = copied_bytes;
 };
 
 inline std::string text_of(std::span<const std::byte> bytes) {
@@ -46,6 +60,14 @@ inline std::string text_of(std::span<const std::byte> bytes) {
 }
 inline std::string text_of(const View& view) { return text_of(view.bytes()); }
 inline std::string text_of(const Lease& lease) { return text_of(lease.bytes()); }
+
+/// The windows' texts: {"GET", " /"}.
+inline std::vector<std::string> windows_of(const Buffer& buffer) {
+  std::vector<std::string> texts;
+  texts.reserve(buffer.window_count());
+  for (std::span<const std::byte> window : buffer.windows()) texts.push_back(text_of(window));
+  return texts;
+}
 
 /// Overwrites all of window `index` with `letter`; false, and nothing written, when it is read-only.
 inline bool overwrite(Buffer& buffer, size_t index, char letter) {

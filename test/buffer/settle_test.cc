@@ -35,6 +35,26 @@ TEST_F(SettleTest, HoldersShareWhatTheyPin) {
   EXPECT_EQ(front.pinned_bytes(), 4096u);
 }
 
+TEST_F(SettleTest, SaysHowMuchOfThatIsWasted) {
+  Buffer buffer;
+  EXPECT_EQ(buffer.pinned().bytes, 0u);
+  EXPECT_EQ(buffer.pinned().wasted, 0u);
+  buffer.append(lease_of(std::string(1000, 'x')));
+  EXPECT_EQ(buffer.pinned().wasted, 24u);
+  buffer.trim_front(900);
+  EXPECT_EQ(buffer.pinned().bytes, 1024u);
+  EXPECT_EQ(buffer.pinned().wasted, 924u);
+  Buffer clone = buffer.clone();
+  EXPECT_EQ(buffer.pinned().wasted, 412u) << "half of the chunk is the other's";
+  EXPECT_EQ(clone.pinned().wasted, 412u);
+  clone.clear();
+  buffer.append(lease_of(std::string(64, 'x')));
+  EXPECT_EQ(buffer.pinned().wasted, 924u) << "a full chunk wastes nothing";
+  for (int i = 0; i < 2; ++i) buffer.append(lease_of(std::string(64, 'x')));
+  EXPECT_EQ(buffer.pinned().wasted, 924u + 256u) << "a block of windows holds no byte";
+  EXPECT_EQ(buffer.pinned().bytes, buffer.pinned_bytes());
+}
+
 TEST_F(SettleTest, MovesLeftoversToTheSmallestTier) {
   Buffer buffer = buffer_of(std::string(16384, 'x'));
   buffer.trim_front(16384 - 100);

@@ -33,7 +33,7 @@ TEST_F(ViewTest, OfAPartOfAChunk) {
 }
 
 TEST_F(ViewTest, EmptyHasNoData) {
-  const View view;
+  View view;
   EXPECT_TRUE(view.empty());
   EXPECT_EQ(view.data(), nullptr);
   EXPECT_TRUE(view.bytes().empty());

@@ -43,6 +43,9 @@ class Integrity(harness.SluiceTest):
     def test_plain_rings(self):
         self.transfer(arguments=["--rings=plain"])
 
+    def test_without_pools(self):
+        self.transfer(arguments=["--pool=malloc"])
+
     def test_plain_rings_two_workers(self):
         self.transfer(arguments=["--rings=plain"], workers=2)
 

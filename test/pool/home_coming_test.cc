@@ -55,10 +55,16 @@ class Queue {
   bool closed_ = false;
 };
 
-TEST(HomeComing, ManyThreadsReleaseForOneHome) {
+// In each way in which a pool may have to see its chunks come home.
+class Home : public testing::TestWithParam<ChunkPool::Options> {};
+
+TEST_P(Home, ManyThreadsReleaseForOneHome) {
   constexpr int kThreads = 4;
-  ChunkPool pool({.budget_bytes = 256 << 10});
+  ChunkPool pool(GetParam());
   ChunkPool::Use use(&pool);
+  int pressed = 0;
+  const auto pass_mark = [](void* context, bool high) { *static_cast<int*>(context) += high ? 1 : -1; };
+  pool.set_pressure(64 << 10, 32 << 10, pass_mark, &pressed);
   std::vector<Queue> queues(kThreads);
   std::vector<std::thread> threads;
   threads.reserve(kThreads);
@@ -99,7 +105,15 @@ TEST(HomeComing, ManyThreadsReleaseForOneHome) {
   EXPECT_EQ(pool.leaked(), 0u);
   EXPECT_EQ(pool.stats().came_home, given);
   EXPECT_GT(given, 0u);
+  EXPECT_GT(pool.stats().pressures, 0u);
+  EXPECT_EQ(pressed, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(HomeComing, Home,
+                         testing::Values(ChunkPool::Options{.budget_bytes = 256 << 10},
+                                         ChunkPool::Options{.budget_bytes = 256 << 10,
+                                                            .source = ChunkPool::Source::kHeap},
+                                         ChunkPool::Options{.budget_bytes = 256 << 10, .stack_every = 7}));
 
 TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   constexpr int kThreads = 3;
@@ -120,7 +134,7 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   for (int round = 0; round < kRounds / 4; ++round) {
     Chunk* taken = nullptr;
     while ((taken = pool.get(4096)) == nullptr) std::this_thread::yield();
-    const ChunkRef chunk = ChunkRef::take(taken);  // Some of the last references are dropped here.
+    ChunkRef chunk = ChunkRef::take(taken);  // Some of the last references are dropped here.
     std::memset(chunk.data(), 0x11, 4096);
     for (Queue& queue : queues) queue.put(chunk.share());
   }

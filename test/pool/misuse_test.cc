@@ -44,7 +44,9 @@ TEST_F(PoolDeathTest, ReportsWhatDidNotComeHome) {
         }
         _exit(0);
       },
-      testing::ExitedWithCode(0), "^sluice: leak: 8256 bytes in chunks did not come home: 1 x 64 B 2 x 4096 B\n$");
+      testing::ExitedWithCode(0),
+      "^sluice: leak: 8256 bytes in chunks did not come home: 1 x 64 B 2 x 4096 B\n"
+      "sluice: leak: SLUICE_LEAK_STACKS=1 in the environment shows where they were taken\n$");
 }
 
 TEST_F(PoolDeathTest, LeavesWhatLeakedMapped) {

@@ -7,24 +7,46 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "buffer/appender.h"
 #include "buffer/buffer.h"
 #include "buffer/copied.h"
 #include "buffer/cursor.h"
 
 namespace sluice::test {
 
+// Reference counts are nobody's business but a test's. The one place where the language does not ask for access rights
+// is an explicit instantiation.
+template <typename Tag, typename Tag::Member kMember>
+struct Reveal {
+  friend typename Tag::Member revealed(Tag) { return kMember; }
+};
+#define SLUICE_REVEAL(Name, Class, Type, member) \
+  struct Name {                                  \
+    using Member = Type Class::*;                \
+    friend Member revealed(Name);                \
+  };                                             \
+  template struct Reveal<Name, &Class::member>
+SLUICE_REVEAL(BufferWindows, Buffer, WindowChain, windows_);
+SLUICE_REVEAL(LeaseChunk, Lease, ChunkRef, chunk_);
+SLUICE_REVEAL(ViewChunk, View, ChunkRef, chunk_);
+#undef SLUICE_REVEAL
+
 /// Runs the program that is written in some bytes: any bytes are one. The model of each object is its text; of a
-/// buffer, also which of its bytes came from a lease and were never cloned, so that they must be writable.
+/// buffer, also which of its bytes came from a lease and were never cloned, so that they must be writable, and which
+/// are of read-only memory, so that they must not.
 ///
-/// After each step: all bytes are as the model says, no writable range overlaps another object's range, bytes that must
-/// be writable are, the pool counts no more than its budget, and exactly what the step may copy was counted as copied.
-/// At the end every chunk is at home.
+/// After each step: all bytes are as the model says; no writable range overlaps another object's range; bytes are
+/// writable or not as they must be; each chunk has as many references as windows, and what is out of the pools is
+/// exactly what the objects hold; exactly what the step may copy was counted as copied; a verb that was refused memory
+/// has changed nothing. At the end every chunk is at home, and adopted memory was given back once.
 class BufferProgram {
  public:
   explicit BufferProgram(std::span<const uint8_t> program) : program_(program) {}
@@ -39,6 +61,7 @@ class BufferProgram {
       check();
     }
     objects_ = {};
+    if (adopted_ != released_ && problem_.empty()) fail("adopted memory was not given back once");
     for (auto& pool : pools_) {
       pool->take_inbox();
       if (pool->leaked() != 0 && problem_.empty()) fail("chunks did not come home");
@@ -68,7 +91,7 @@ class BufferProgram {
   struct ModelledBuffer {
     Buffer buffer;
     std::string text;
-    std::string exclusive;  // For each byte of the text 'x' when it must be writable, else '-'.
+    std::string exclusive;  // For each byte of the text: 'x' must be writable, 'r' must not, '-' may be.
   };
   struct ModelledLease {
     Lease lease;
@@ -77,6 +100,7 @@ class BufferProgram {
   struct ModelledView {
     View view;
     std::string text;
+    char exclusive = '-';
   };
   struct Objects {
     std::array<ModelledBuffer, kBuffers> buffers;
@@ -153,7 +177,15 @@ class BufferProgram {
         &BufferProgram::write_windows, &BufferProgram::write_windows, &BufferProgram::copy_out,
         &BufferProgram::fetch,         &BufferProgram::read_typed,    &BufferProgram::fill_iovecs,
         &BufferProgram::settle,        &BufferProgram::change_pool,   &BufferProgram::age_and_trim,
-        &BufferProgram::add_halves,
+        &BufferProgram::add_halves,    &BufferProgram::prepend_copy,  &BufferProgram::prepend_itself,
+        &BufferProgram::append_packed, &BufferProgram::append_packed, &BufferProgram::grow,
+        &BufferProgram::reserve,       &BufferProgram::reserve,       &BufferProgram::write_typed,
+        &BufferProgram::clone_part,    &BufferProgram::clone_part,    &BufferProgram::deep_clone,
+        &BufferProgram::make_writable, &BufferProgram::make_writable, &BufferProgram::write_at,
+        &BufferProgram::write_at,      &BufferProgram::pull_up,       &BufferProgram::pull_up,
+        &BufferProgram::fill_in_place, &BufferProgram::find,          &BufferProgram::compare,
+        &BufferProgram::checksum,      &BufferProgram::apply,         &BufferProgram::measure,
+        &BufferProgram::adopt_lease,   &BufferProgram::adopt_view,
     };
     operation_ = byte() % std::size(kOperations);
     const Operation operation = kOperations[operation_];
@@ -218,11 +250,11 @@ class BufferProgram {
   void freeze_lease() {
     ModelledLease& from = any_of(objects_.leases);
     ModelledView& to = any_of(objects_.views);
-    to = {std::move(from.lease).freeze(), std::exchange(from.text, {})};
+    to = {std::move(from.lease).freeze(), std::exchange(from.text, {}), '-'};
   }
   void clone_view() {
-    const ModelledView& from = any_of(objects_.views);
-    ModelledView copy{from.view.clone(), from.text};
+    ModelledView& from = any_of(objects_.views);
+    ModelledView copy{from.view.clone(), from.text, from.exclusive};
     any_of(objects_.views) = std::move(copy);
   }
   void trim_view() {
@@ -256,7 +288,7 @@ class BufferProgram {
     Lease back = from.lease.split_off(at);
     const bool front_is_view = byte() % 2 == 0, at_front = byte() % 2 == 0;
     View view = std::move(front_is_view ? from.lease : back).freeze();
-    any_of(objects_.views) = {view.clone(), front_is_view ? from.text.substr(0, at) : from.text.substr(at)};
+    any_of(objects_.views) = {view.clone(), front_is_view ? from.text.substr(0, at) : from.text.substr(at), '-'};
     const auto add = [&](auto half) {
       at_front ? to.buffer.prepend(std::move(half)) : to.buffer.append(std::move(half));
     };
@@ -276,43 +308,213 @@ class BufferProgram {
   }
   void add_view() {
     ModelledBuffer& to = any_of(objects_.buffers);
-    const ModelledView& from = any_of(objects_.views);
+    ModelledView& from = any_of(objects_.views);
     if (to.text.size() + from.text.size() > kMaxObjectBytes) return;
     const bool at_front = byte() % 4 == 0;
-    to.exclusive.insert(at_front ? 0 : to.exclusive.size(), from.text.size(), '-');
+    to.exclusive.insert(at_front ? 0 : to.exclusive.size(), from.text.size(), from.exclusive);
     to.text.insert(at_front ? 0 : to.text.size(), from.text);
     View view = from.view.clone();
     at_front ? to.buffer.prepend(std::move(view)) : to.buffer.append(std::move(view));
   }
   void add_buffer() {
     ModelledBuffer& to = any_of(objects_.buffers);
-    add_buffer(to, any_of(objects_.buffers));
+    add_buffer(to, any_of(objects_.buffers), byte() % 4 == 0);
   }
-  void add_buffer(ModelledBuffer& to, ModelledBuffer& from) {
+  void add_buffer(ModelledBuffer& to, ModelledBuffer& from, bool at_front) {
     if (to.text.size() + from.text.size() > kMaxObjectBytes) return;
-    to.buffer.append(std::move(from.buffer));
+    at_front ? to.buffer.prepend(std::move(from.buffer)) : to.buffer.append(std::move(from.buffer));
     if (&to == &from) return;
-    to.text += std::exchange(from.text, {});
-    to.exclusive += std::exchange(from.exclusive, {});
+    to.text.insert(at_front ? 0 : to.text.size(), std::exchange(from.text, {}));
+    to.exclusive.insert(at_front ? 0 : to.exclusive.size(), std::exchange(from.exclusive, {}));
+  }
+  // The tail or head of a view's chunk is written when nobody shares it, so the bytes added there are a view's then;
+  // memory that is read-only is never grown into.
+  static char exclusive_beside(char neighbour) { return neighbour == '-' ? '-' : 'x'; }
+  char exclusive_behind(const ModelledBuffer& to) const {
+    return exclusive_beside(to.exclusive.empty() ? 'x' : to.exclusive.back());
+  }
+  // Where the windows of a buffer lie.
+  using Places = std::vector<std::pair<const std::byte*, size_t>>;
+  static Places places_of(const Buffer& buffer) {
+    Places places;
+    places.reserve(buffer.window_count());
+    for (std::span<const std::byte> window : buffer.windows()) places.emplace_back(window.data(), window.size());
+    return places;
+  }
+  // Does what takes memory of `pool` and copies `copies` bytes; true if it did. A refusal must have a reason and leave
+  // the buffer as it was, though what was copied before it ran into the budget is counted all the same.
+  template <typename Do>
+  bool unless_refused(const Buffer& buffer, Pool& pool, size_t copies, Do act) {
+    const Places places = places_of(buffer);
+    const uint64_t refused = pool->stats().refused, before = copied_bytes;
+    may_copy_ = copies;
+    if (act()) return true;
+    may_copy_ = copied_bytes - before;
+    expect(may_copy_ <= copies, "more copied than there was");
+    expect(places_of(buffer) == places, "a refused verb changed the buffer");
+    expect(pool->stats().refused > refused, "refused without a reason");
+    return false;
   }
   void append_text(ModelledBuffer& to, std::span<const std::byte> bytes) {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    // The tail of a view's chunk is written when nobody shares it, so these bytes are a view's then.
-    const char exclusive = to.exclusive.empty() ? 'x' : to.exclusive.back();
+    const char exclusive = exclusive_behind(to);
     Pool& pool = any_of(pools_);
-    const size_t windows = to.buffer.window_count(), refused = pool->stats().refused;
-    const uint64_t before = copied_bytes;
-    if (to.buffer.append_copy(*pool, bytes)) {
-      may_copy_ = text.size();
-      to.text += text;
-      to.exclusive.append(text.size(), exclusive);
-    } else {
-      // What it wrote to fresh chunks before it ran into the budget was copied all the same.
-      may_copy_ = copied_bytes - before;
-      expect(may_copy_ <= text.size(), "more copied than there was");
-      expect(to.buffer.window_count() == windows, "windows were appended in vain");
-      expect(pool->stats().refused == refused + 1, "the refusal was not counted");
+    if (!unless_refused(to.buffer, pool, text.size(), [&] { return to.buffer.append_copy(*pool, bytes); })) return;
+    to.text += text;
+    to.exclusive.append(text.size(), exclusive);
+  }
+  void prepend_text(ModelledBuffer& to, std::span<const std::byte> bytes) {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const char exclusive = exclusive_beside(to.exclusive.empty() ? 'x' : to.exclusive.front());
+    const size_t headroom = byte() % 4 == 0 ? any_size() % kMaxChunkBytes : byte() % 128, had = to.buffer.headroom();
+    Pool& pool = any_of(pools_);
+    if (!unless_refused(to.buffer, pool, text.size(), [&] { return to.buffer.prepend_copy(*pool, bytes, headroom); })) {
+      return;
     }
+    to.text.insert(0, text);
+    to.exclusive.insert(0, text.size(), exclusive);
+    expect(to.buffer.headroom() >= (text.size() > had ? headroom : had - text.size()), "headroom was left out");
+  }
+  void prepend_copy() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    const std::string text = fresh_text(any_size());
+    if (to.text.size() + text.size() <= kMaxObjectBytes) prepend_text(to, std::as_bytes(std::span(text)));
+  }
+  void prepend_itself() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    if (to.buffer.empty() || to.text.size() > kMaxObjectBytes / 2) return;
+    prepend_text(to, to.buffer.window(byte() % to.buffer.window_count()));
+  }
+  void append_packed() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    ModelledView& from = any_of(objects_.views);
+    if (to.text.size() + from.text.size() > kMaxObjectBytes) return;
+    const uint64_t before = copied_bytes;
+    const char packed = exclusive_behind(to);
+    View view = from.view.clone();
+    to.buffer.append_packed(*any_of(pools_), std::move(view));
+    expect(view.empty(), "a packed view is still there");  // NOLINT(bugprone-use-after-move)
+    const bool copied = copied_bytes != before;
+    expect(!copied || from.text.size() <= Buffer::kPackBytes, "a large view was copied");
+    may_copy_ = copied ? from.text.size() : 0;
+    to.text += from.text;
+    to.exclusive.append(from.text.size(), copied ? packed : from.exclusive);
+  }
+  void grow() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    const size_t count = any_size();
+    const char fill = static_cast<char>(byte());
+    if (to.text.size() + count > kMaxObjectBytes) return;
+    const char exclusive = exclusive_behind(to);
+    Pool& pool = any_of(pools_);
+    const auto act = [&] { return to.buffer.grow(*pool, count, static_cast<std::byte>(fill)); };
+    if (!unless_refused(to.buffer, pool, 0, act)) return;
+    to.text.append(count, fill);
+    to.exclusive.append(count, exclusive);
+  }
+  void reserve() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    const size_t bytes = std::clamp<size_t>(any_size(), 1, kMaxChunkBytes), tail = to.buffer.tailroom();
+    Pool& pool = any_of(pools_);
+    Lease room;
+    const auto act = [&] {
+      room = to.buffer.reserve(*pool, bytes);
+      return static_cast<bool>(room);
+    };
+    if (!unless_refused(to.buffer, pool, 0, act)) return;
+    expect(room.size() >= bytes, "less room than was asked for");
+    const size_t windows = to.buffer.window_count();
+    if (tail >= bytes) {
+      const std::span<const std::byte> last = to.buffer.window(windows - 1);
+      expect(room.data() == last.data() + last.size() && room.size() == tail, "the room does not continue the buffer");
+    }
+    std::string text;
+    write(room, text, room.size());
+    const size_t used =
+        byte() % 4 == 0 ? 0 : up_to(std::min(room.size(), kMaxObjectBytes - std::min(kMaxObjectBytes, to.text.size())));
+    room.truncate(used);
+    text.resize(used);
+    to.buffer.append(std::move(room));
+    expect(to.buffer.window_count() == windows + (used > 0 && tail < bytes),
+           "what was reserved is no part of its window");
+    to.text += text;
+    to.exclusive.append(used, 'x');
+  }
+  void write_typed() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    if (to.text.size() > kMaxObjectBytes / 2) return;
+    Pool& pool = any_of(pools_);
+    std::string text, exclusive;
+    uint64_t texts = 0;
+    const uint64_t before = copied_bytes;
+    bool ok = true;
+    {
+      Appender out(to.buffer, *pool, byte() % 2 ? 8 + byte() : 1024);
+      const auto put = [&](size_t size, bool little) {
+        const std::string value = fresh_text(size);
+        uint64_t number = 0;
+        for (size_t i = 0; i < size; ++i) number = number << 8 | static_cast<uint8_t>(value[little ? size - 1 - i : i]);
+        text += value;
+        exclusive.append(size, 'x');
+        return number;
+      };
+      for (size_t writes = byte() % 8; writes > 0; --writes) {
+        switch (byte() % 12) {
+          case 0:
+            out.u8(static_cast<uint8_t>(put(1, false)));
+            break;
+          case 1:
+            out.u16be(static_cast<uint16_t>(put(2, false)));
+            break;
+          case 2:
+            out.u24be(static_cast<uint32_t>(put(3, false)));
+            break;
+          case 3:
+            out.u32be(static_cast<uint32_t>(put(4, false)));
+            break;
+          case 4:
+            out.u64be(put(8, false));
+            break;
+          case 5:
+            out.u16le(static_cast<uint16_t>(put(2, true)));
+            break;
+          case 6:
+            out.u24le(static_cast<uint32_t>(put(3, true)));
+            break;
+          case 7:
+            out.u32le(static_cast<uint32_t>(put(4, true)));
+            break;
+          case 8:
+            out.u64le(put(8, true));
+            break;
+          case 9: {
+            const std::string piece = fresh_text(any_size() % 3000);
+            out.text(piece);
+            text += piece;
+            exclusive.append(piece.size(), 'x');
+            texts += piece.size();
+            break;
+          }
+          case 10: {
+            ModelledView& from = any_of(objects_.views);
+            if (from.text.size() > 5000) break;
+            text += from.text;
+            exclusive.append(from.text.size(), from.exclusive);
+            out.view(from.view.clone());
+            break;
+          }
+          default:
+            out.commit();
+        }
+      }
+      ok = out.ok();
+    }
+    may_copy_ = copied_bytes - before;
+    expect(ok ? may_copy_ == texts : may_copy_ <= texts, "an appender copied something else");
+    const size_t written = to.buffer.size() - std::min(to.buffer.size(), to.text.size());
+    expect(ok ? written == text.size() : written <= text.size(), "an appender wrote another number of bytes");
+    to.text += text.substr(0, written);
+    to.exclusive += exclusive.substr(0, written);
   }
   void append_copy() {
     ModelledBuffer& to = any_of(objects_.buffers);
@@ -357,14 +559,52 @@ class BufferProgram {
   }
   void clone() {
     ModelledBuffer& from = any_of(objects_.buffers);
-    from.exclusive.assign(from.exclusive.size(), '-');
+    share(from, 0, from.text.size());
     ModelledBuffer copy{from.buffer.clone(), from.text, from.exclusive};
     store(std::move(copy));
+  }
+  void clone_part() {
+    ModelledBuffer& from = any_of(objects_.buffers);
+    const auto [offset, count] = any_part(from);
+    share(from, offset, count);
+    ModelledBuffer copy{from.buffer.clone(offset, count), from.text.substr(offset, count),
+                        from.exclusive.substr(offset, count)};
+    store(std::move(copy));
+  }
+  // The windows that a part touches need not be writable any more.
+  static void share(ModelledBuffer& modelled, size_t offset, size_t count) {
+    size_t at = 0;
+    for (std::span<const std::byte> window : modelled.buffer.windows()) {
+      if (count > 0 && at < offset + count && offset < at + window.size()) {
+        const auto begin = modelled.exclusive.begin() + static_cast<ptrdiff_t>(at);
+        std::replace(begin, begin + static_cast<ptrdiff_t>(window.size()), 'x', '-');
+      }
+      at += window.size();
+    }
+  }
+  struct Part {
+    size_t offset, count;
+  };
+  Part any_part(const ModelledBuffer& of) {
+    const size_t offset = up_to(of.text.size());
+    return {offset, up_to(of.text.size() - offset)};
+  }
+  void deep_clone() {
+    ModelledBuffer& from = any_of(objects_.buffers);
+    Pool& pool = any_of(pools_);
+    std::optional<Buffer> copy;
+    const auto act = [&] {
+      copy = from.buffer.deep_clone(*pool);
+      return copy.has_value();
+    };
+    if (!unless_refused(from.buffer, pool, from.text.size(), act)) return;
+    expect(copy->window_count() == (from.text.size() + kMaxChunkBytes - 1) / kMaxChunkBytes, "a copy in small pieces");
+    store({*std::move(copy), from.text, std::string(from.text.size(), 'x')});
   }
   // Instead of some buffer, or behind it.
   void store(ModelledBuffer&& modelled) {
     ModelledBuffer& to = any_of(objects_.buffers);
-    byte() % 4 == 0 ? static_cast<void>(to = std::move(modelled)) : add_buffer(to, modelled);
+    byte() % 4 == 0 ? static_cast<void>(to = std::move(modelled)) : add_buffer(to, modelled, byte() % 4 == 0);
   }
   void move_assign() {
     if (byte() % 2 != 0) return;
@@ -401,15 +641,68 @@ class BufferProgram {
     const std::string expected = offset < from.text.size() ? from.text.substr(offset, to.size()) : "";
     expect(copied == expected.size() && to.compare(0, copied, expected) == 0, "copy_out gave something else");
   }
+  // Whether a part lies in one window, or is empty.
+  static bool in_one_window(const Buffer& buffer, Part part) {
+    size_t at = 0;
+    for (std::span<const std::byte> window : buffer.windows()) {
+      if (part.offset < at + window.size()) return part.offset + part.count <= at + window.size();
+      at += window.size();
+    }
+    return true;
+  }
   void fetch() {
     const ModelledBuffer& from = any_of(objects_.buffers);
-    std::string scratch(up_to(from.text.size()), 0);
+    const Part part = any_part(from);
+    std::string scratch(part.count + byte() % 2, 0);
     const std::span<const std::byte> bytes =
-        from.buffer.fetch(scratch.size(), std::as_writable_bytes(std::span(scratch)));
-    const bool in_place = scratch.empty() || bytes.data() == from.buffer.window(0).data();
-    expect(in_place == (scratch.empty() || from.buffer.window(0).size() >= scratch.size()), "fetch copied for nothing");
-    may_copy_ = in_place ? 0 : scratch.size();
-    check_text(bytes, std::string_view(from.text).substr(0, scratch.size()), "fetch gave something else");
+        from.buffer.fetch(part.offset, part.count, std::as_writable_bytes(std::span(scratch)));
+    const bool copied = part.count > 0 && bytes.data() == reinterpret_cast<const std::byte*>(scratch.data());
+    expect(copied == !in_one_window(from.buffer, part), "fetch copied for nothing");
+    may_copy_ = copied ? part.count : 0;
+    check_text(bytes, std::string_view(from.text).substr(part.offset, part.count), "fetch gave something else");
+  }
+  void apply() {
+    const ModelledBuffer& from = any_of(objects_.buffers);
+    const Part part = any_part(from);
+    size_t at = part.offset;
+    from.buffer.apply(part.offset, part.count, [&](std::span<const std::byte> piece) {
+      expect(!piece.empty() && piece.size() <= part.offset + part.count - at, "a piece is empty or too long");
+      if (problem_.empty()) check_text(piece, std::string_view(from.text).substr(at, piece.size()), "a piece is wrong");
+      at += piece.size();
+    });
+    expect(at == part.offset + part.count, "apply left something out");
+    if (byte() % 4 != 0) return;
+    may_copy_ = from.text.size();
+    expect(from.buffer.to_string() == from.text, "to_string gave something else");
+  }
+  void find() {
+    const ModelledBuffer& from = any_of(objects_.buffers);
+    // Often something that is there, sometimes with a wrong byte at its end.
+    const size_t offset = up_to(from.text.size());
+    std::string text = byte() % 8 == 0 ? fresh_text(byte() % 4) : from.text.substr(offset, byte() % 80);
+    if (!text.empty() && byte() % 4 == 0) ++text.back();
+    const size_t start = byte() % 2 ? 0 : up_to(from.text.size() + 2);
+    expect(from.buffer.find(text, start) == from.text.find(text, start), "a text is found elsewhere");
+    expect(from.buffer.starts_with(text) == from.text.starts_with(text), "starts with something else");
+    const char c = text.empty() ? '\0' : text[0];
+    expect(from.buffer.find(static_cast<std::byte>(c), start) == from.text.find(c, start), "a byte is found elsewhere");
+  }
+  void compare() {
+    const ModelledBuffer& a = any_of(objects_.buffers);
+    const ModelledBuffer& b = any_of(objects_.buffers);
+    expect((a.buffer <=> b.buffer) == (a.text <=> b.text), "another order");
+    expect((a.buffer == b.buffer) == (a.text == b.text), "equal or not");
+    expect(a.buffer == a.text && (a.buffer == b.text) == (a.text == b.text), "equal to a text or not");
+  }
+  void checksum() {
+    const ModelledBuffer& from = any_of(objects_.buffers);
+    const size_t offset = up_to(from.text.size());
+    uint64_t sum = 0;
+    for (size_t i = offset; i < from.text.size(); ++i) {
+      sum += static_cast<uint64_t>(static_cast<uint8_t>(from.text[i])) << ((i - offset) % 2 ? 0 : 8);
+    }
+    while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+    expect(from.buffer.checksum(offset) == sum, "another checksum");
   }
   void read_typed() {
     const ModelledBuffer& from = any_of(objects_.buffers);
@@ -418,17 +711,21 @@ class BufferProgram {
     bool ok = offset <= from.text.size();
     size_t at = ok ? offset : 0;
     for (size_t reads = byte() % 6; reads > 0; --reads) {
-      static constexpr size_t kSizes[] = {1, 2, 3, 4, 8};
+      static constexpr size_t kSizes[] = {1, 2, 3, 4, 8, 2, 3, 4, 8};
       const size_t kind = byte() % std::size(kSizes), size = kSizes[kind];
+      const bool little = kind > 4;
       uint64_t expected = 0;
       ok = ok && size <= from.text.size() - at;
       if (ok) {
-        for (size_t i = 0; i < size; ++i) expected = expected << 8 | static_cast<uint8_t>(from.text[at + i]);
+        for (size_t i = 0; i < size; ++i) {
+          expected = expected << 8 | static_cast<uint8_t>(from.text[at + (little ? size - 1 - i : i)]);
+        }
         at += size;
       }
-      const uint64_t values[] = {kind == 0 ? cursor.u8() : 0u, kind == 1 ? cursor.u16be() : 0u,
-                                 kind == 2 ? cursor.u24be() : 0u, kind == 3 ? cursor.u32be() : 0u,
-                                 kind == 4 ? cursor.u64be() : 0u};
+      const uint64_t values[] = {
+          kind == 0 ? cursor.u8() : 0u,    kind == 1 ? cursor.u16be() : 0u, kind == 2 ? cursor.u24be() : 0u,
+          kind == 3 ? cursor.u32be() : 0u, kind == 4 ? cursor.u64be() : 0u, kind == 5 ? cursor.u16le() : 0u,
+          kind == 6 ? cursor.u24le() : 0u, kind == 7 ? cursor.u32le() : 0u, kind == 8 ? cursor.u64le() : 0u};
       expect(values[kind] == expected, "a cursor read something else");
     }
     expect(cursor.ok() == ok && cursor.position() == at, "a cursor is somewhere else");
@@ -444,6 +741,118 @@ class BufferProgram {
       expect(iovecs[i].iov_base == window.data() && iovecs[i].iov_len == window.size(), "an iovec is no window");
     }
   }
+  // How many bytes of a part are not writable.
+  static size_t read_only_bytes(Buffer& buffer, Part part) {
+    size_t at = 0, bytes = 0;
+    for (const Window& window : buffer.*revealed(BufferWindows())) {
+      const size_t begin = std::max(at, part.offset), end = std::min(at + window.size, part.offset + part.count);
+      if (begin < end && !window.writable()) bytes += end - begin;
+      at += window.size;
+    }
+    return bytes;
+  }
+  // Those of a part that were not writable are our own copies after make_writable.
+  static std::string exclusive_when_writable(Buffer& buffer, std::string exclusive, Part part) {
+    size_t at = 0;
+    for (const Window& window : buffer.*revealed(BufferWindows())) {
+      const size_t begin = std::max(at, part.offset), end = std::min(at + window.size, part.offset + part.count);
+      if (begin < end && !window.writable()) exclusive.replace(begin, end - begin, end - begin, 'x');
+      at += window.size;
+    }
+    return exclusive;
+  }
+  void make_writable() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    const Part part = any_part(to);
+    std::string exclusive = exclusive_when_writable(to.buffer, to.exclusive, part);
+    Pool& pool = any_of(pools_);
+    const auto act = [&] { return to.buffer.make_writable(*pool, part.offset, part.count); };
+    if (!unless_refused(to.buffer, pool, read_only_bytes(to.buffer, part), act)) return;
+    expect(read_only_bytes(to.buffer, part) == 0, "not everything was made writable");
+    to.exclusive = std::move(exclusive);
+  }
+  void write_at() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    const Part part = any_part(to);
+    const std::string text = fresh_text(part.count);
+    std::string exclusive = exclusive_when_writable(to.buffer, to.exclusive, part);
+    Pool& pool = any_of(pools_);
+    const auto act = [&] { return to.buffer.write_at(*pool, part.offset, std::as_bytes(std::span(text))); };
+    if (!unless_refused(to.buffer, pool, read_only_bytes(to.buffer, part) + part.count, act)) return;
+    to.text.replace(part.offset, part.count, text);
+    to.exclusive = std::move(exclusive);
+  }
+  void pull_up() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    Part part = any_part(to);
+    part.count = std::min(part.count, kMaxChunkBytes);
+    if (part.count == 0) return;
+    const bool in_place = in_one_window(to.buffer, part);
+    Pool& pool = any_of(pools_);
+    std::span<const std::byte> bytes;
+    const auto act = [&] {
+      bytes = to.buffer.pull_up(*pool, part.offset, part.count);
+      return !bytes.empty();
+    };
+    if (!unless_refused(to.buffer, pool, in_place ? 0 : part.count, act)) return;
+    check_text(bytes, std::string_view(to.text).substr(part.offset, part.count), "pull_up gave something else");
+    expect(in_one_window(to.buffer, part), "what was pulled up is not contiguous");
+    if (!in_place) to.exclusive.replace(part.offset, part.count, part.count, 'x');
+  }
+  void fill_in_place() {
+    ModelledBuffer& to = any_of(objects_.buffers);
+    const Part part = any_part(to);
+    std::vector<Buffer::InOut> pieces(byte() % 8 == 0 ? byte() % 8 : to.buffer.window_count());
+    size_t touched = 0;
+    to.buffer.apply(part.offset, part.count, [&](std::span<const std::byte>) { ++touched; });
+    const bool possible = touched <= pieces.size() && read_only_bytes(to.buffer, part) == 0;
+    const size_t filled = to.buffer.fill_in_place(part.offset, part.count, pieces);
+    expect(filled == (possible ? touched : 0), "another number of pieces");
+    size_t at = part.offset;
+    for (size_t i = 0; i < filled; ++i) {
+      const std::string text = fresh_text(pieces[i].bytes);
+      expect(pieces[i].in == pieces[i].out, "a piece is not in place");
+      std::memcpy(pieces[i].out, text.data(), text.size());
+      to.text.replace(at, text.size(), text);
+      at += text.size();
+    }
+    expect(filled == 0 || at == part.offset + part.count, "the pieces are not the part");
+  }
+  void measure() {
+    const ModelledBuffer& of = any_of(objects_.buffers);
+    const Buffer::Pinned pinned = of.buffer.pinned();
+    expect(pinned.bytes - pinned.wasted == of.text.size(), "pinned or wasted wrongly");
+    const WindowChain& windows = of.buffer.*revealed(BufferWindows());
+    size_t headroom = 0, tailroom = 0;
+    if (!windows.empty()) {
+      const Window &first = windows.front(), &last = windows.back();
+      if (chunk_writable(first.chunk)) headroom = first.offset;
+      if (chunk_writable(last.chunk)) tailroom = chunk_capacity(*last.chunk) - last.offset - last.size;
+    }
+    expect(of.buffer.headroom() == headroom && of.buffer.tailroom() == tailroom, "another head- or tailroom");
+  }
+
+  // Memory of the program's own, in blocks of their own, so that a sanitizer sees each use after it was given back.
+  void adopt_lease() {
+    ModelledLease& to = any_of(objects_.leases);
+    const size_t size = any_size() % 5000;
+    to.lease = Lease::adopt(new std::byte[size], size, &BufferProgram::release, this);
+    ++adopted_;
+    write(to.lease, to.text, size);
+  }
+  void adopt_view() {
+    ModelledView& to = any_of(objects_.views);
+    const std::string text = fresh_text(any_size() % 5000);
+    std::byte* memory = new std::byte[text.size()];
+    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), memory);
+    to = {View::adopt(memory, text.size(), &BufferProgram::release, this), text, 'r'};
+    ++adopted_;
+  }
+  static void release(void* program, std::byte* data, size_t) {
+    delete[] data;
+    ++static_cast<BufferProgram*>(program)->released_;
+  }
+
   void settle() {
     ModelledBuffer& to = any_of(objects_.buffers);
     const size_t pinned = to.buffer.pinned_bytes();
@@ -460,7 +869,9 @@ class BufferProgram {
     Pool& pool = any_of(pools_);
     switch (byte() % 4) {
       case 0:
-        return pool->take_inbox();
+        for (Pool& each : pools_) each->take_inbox();
+        all_at_home_ = true;
+        return;
       case 1:
         pool->trim(number());
         return;
@@ -473,15 +884,23 @@ class BufferProgram {
 
   void check() {
     ranges_.clear();
+    chunks_.clear();
+    block_bytes_ = 0;
     for (ModelledBuffer& modelled : objects_.buffers) check_buffer(modelled);
     for (ModelledLease& modelled : objects_.leases) {
       check_text(modelled.lease.bytes(), modelled.text, "a lease's bytes changed");
       add_range(modelled.lease.bytes(), true);
+      add_chunk((modelled.lease.*revealed(LeaseChunk())).get());
     }
     for (const ModelledView& modelled : objects_.views) {
       check_text(modelled.view.bytes(), modelled.text, "a view's bytes changed");
       add_range(modelled.view.bytes(), false);
+      add_chunk((modelled.view.*revealed(ViewChunk())).get());
     }
+    check_ranges();
+    check_chunks();
+  }
+  void check_ranges() {
     std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
     // The range so far that ends last, of all and of the writable ones.
     const std::byte* end = nullptr;
@@ -492,25 +911,52 @@ class BufferProgram {
       if (range.writable) writable_end = std::max(writable_end, range.end);
     }
   }
+  void check_chunks() {
+    std::sort(chunks_.begin(), chunks_.end());
+    size_t held = 0;  // Bytes of the pools' chunks.
+    for (size_t i = 0, next = 0; i < chunks_.size(); i = next) {
+      while (next < chunks_.size() && chunks_[next] == chunks_[i]) ++next;
+      expect(chunks_[i]->refs.load(std::memory_order_relaxed) == next - i,
+             "a chunk has too many or too few references");
+      if (chunks_[i]->home) held += chunk_capacity(*chunks_[i]);
+    }
+    const size_t out = pools_[0]->out_bytes() + pools_[1]->out_bytes();
+    expect(out >= held, "a chunk is in use and at home");
+    // Blocks of windows are the pools' too, or on the heap.
+    const bool nobodys = out > held + block_bytes_;
+    if (std::exchange(all_at_home_, false)) expect(!nobodys, "a chunk is out, and nobody has it");
+  }
   void check_buffer(ModelledBuffer& modelled) {
     Buffer& buffer = modelled.buffer;
     expect(buffer.size() == modelled.text.size(), "a buffer's size is wrong");
     expect(buffer.empty() == modelled.text.empty(), "a buffer is empty, or not");
     expect((buffer.window_count() == 0) == modelled.text.empty(), "an empty buffer has windows");
-    size_t offset = 0;
-    for (size_t i = 0; i < buffer.window_count() && problem_.empty(); ++i) {
-      const std::span<const std::byte> window = buffer.window(i);
-      expect(!window.empty(), "a window is empty");
-      expect(offset + window.size() <= modelled.text.size(), "the windows are more than the size");
+    const WindowChain& windows = buffer.*revealed(BufferWindows());
+    block_bytes_ += windows.block_bytes();
+    size_t offset = 0, count = 0;
+    for (const Window& window : windows) {
+      const size_t size = window.size;
+      expect(size > 0, "a window is empty");
+      expect(offset + size <= modelled.text.size(), "the windows are more than the size");
       if (!problem_.empty()) return;
-      check_text(window, std::string_view(modelled.text).substr(offset, window.size()), "a buffer's bytes changed");
-      const bool writable = !buffer.writable_window(i).empty();
-      const std::string_view exclusive = std::string_view(modelled.exclusive).substr(offset, window.size());
-      expect(writable || exclusive.find('-') != std::string_view::npos, "bytes that nobody shares are not writable");
-      add_range(window, writable);
-      offset += window.size();
+      check_text({window.data(), size}, std::string_view(modelled.text).substr(offset, size),
+                 "a buffer's bytes changed");
+      const bool writable = window.writable();
+      const std::string_view exclusive = std::string_view(modelled.exclusive).substr(offset, size);
+      // All marks of a window say the same or nothing, but for a lone view's and what was added beside it.
+      expect(writable || exclusive.find('x') == std::string_view::npos, "bytes that nobody shares are not writable");
+      expect(!writable || exclusive.find('r') == std::string_view::npos, "read-only memory is writable");
+      if (count < 4) expect(buffer.writable_window(count).empty() == !writable, "writable_window says otherwise");
+      add_range({window.data(), size}, writable);
+      add_chunk(window.chunk);
+      offset += size;
+      ++count;
     }
     expect(offset == modelled.text.size(), "the windows are less than the size");
+    expect(count == buffer.window_count(), "another number of windows");
+  }
+  void add_chunk(const Chunk* chunk) {
+    if (chunk) chunks_.push_back(chunk);
   }
   void check_text(std::span<const std::byte> bytes, std::string_view text, std::string_view what) {
     expect(bytes.size() == text.size() && (text.empty() || std::memcmp(bytes.data(), text.data(), text.size()) == 0),
@@ -531,6 +977,11 @@ class BufferProgram {
   std::array<Pool, 2> pools_;
   Objects objects_;
   std::vector<Range> ranges_;
+  std::vector<const Chunk*> chunks_;  // Of all windows, one for each reference.
+  size_t block_bytes_ = 0;            // Of the buffers' own.
+  bool all_at_home_ = false;          // This step took the inboxes.
+  size_t adopted_ = 0;
+  size_t released_ = 0;
 };
 
 }  // namespace sluice::test

@@ -40,7 +40,7 @@ inline int listen_anywhere(sockaddr_in& address) {
 
 class Forwarding {
  public:
-  explicit Forwarding(RingsMode rings = RingsMode::kAuto) {
+  explicit Forwarding(RingsMode rings = RingsMode::kAuto, ChunkPool::Source source = ChunkPool::Source::kArena) {
     sockaddr_in echo_address;
     echo_fd_ = listen_anywhere(echo_address);
     echo_ = std::thread([fd = echo_fd_] { echo_one(fd); });
@@ -55,7 +55,7 @@ class Forwarding {
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
     worker_ =
-        std::make_unique<WorkerThread>(Worker::Options{.features = *features},
+        std::make_unique<WorkerThread>(Worker::Options{.features = *features, .pool_source = source},
                                        WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_},
                                        std::vector<int>{listen_fd}, std::vector<bool>{false});
     SLUICE_CHECK(worker_->wait_until_ready().ok());

@@ -35,7 +35,7 @@ extern "C" __attribute__((noinline)) void stop_here() { asm volatile(""); }
 int main() {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
-  Buffer empty, one, shared, wrapped, ring, heap;
+  Buffer empty, one, shared, wrapped, chain, heap;
   one.append(lease_of(pool, "hello", 7));
   shared.append(lease_of(pool, "abcdefghijklmnopqrstuvwxyz"));
   Buffer other = shared.clone();
@@ -43,8 +43,8 @@ int main() {
     wrapped.append(lease_of(pool, text));
     if (wrapped.window_count() > 2) wrapped.trim_front(1);
   }
-  for (int i = 0; i < 9; ++i) ring.append(lease_of(pool, "r"));
-  ring.prepend(lease_of(pool, "first"));
+  for (int i = 0; i < 9; ++i) chain.append(lease_of(pool, "r"));
+  chain.prepend(lease_of(pool, "first"));
   heap.append(Lease(sluice::ChunkRef::take(sluice::heap_chunk(100)), 0, 1));
   alignas(Buffer) unsigned char place[sizeof(Buffer)];
   std::memset(place, 0x5c, sizeof(place));
@@ -54,7 +54,7 @@ int main() {
 }
 """
 
-NAMES = ["empty", "one", "shared", "other", "wrapped", "ring", "heap", "*garbage"]
+NAMES = ["empty", "one", "shared", "other", "wrapped", "chain", "heap", "*garbage"]
 
 
 class GdbPrinter(unittest.TestCase):
@@ -73,7 +73,7 @@ class GdbPrinter(unittest.TestCase):
             commands = ["set debuginfod enabled off", "set disable-randomization off", "set width 0",
                         f"source {PRINTER}", "break stop_here", "run", "up"]
             commands += [f"print {name}" for name in NAMES]
-            commands += ["set print elements 2", "print ring", "set print elements 0", "print -pretty on -- one"]
+            commands += ["set print elements 2", "print chain", "set print elements 0", "print -pretty on -- one"]
             arguments = [gdb, "-nx", "-batch"] + [a for command in commands for a in ("-ex", command)] + [program]
             run = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=50,
                                  check=False)
@@ -84,7 +84,7 @@ class GdbPrinter(unittest.TestCase):
         answers = re.split(r"^\$\d+ = ", cls.output, flags=re.MULTILINE)[1:]
         if len(answers) != len(NAMES) + 2:
             raise AssertionError("gdb said:\n" + cls.output)
-        cls.printed = dict(zip(NAMES + ["two of the ring", "pretty"], answers))
+        cls.printed = dict(zip(NAMES + ["two of the chain", "pretty"], answers))
 
     def windows(self, name):
         """What is printed of each window, by its field."""
@@ -111,8 +111,8 @@ class GdbPrinter(unittest.TestCase):
 
     def test_windows_come_in_their_order(self):
         self.assertEqual(["31", "32"], [window["bytes"] for window in self.windows("wrapped")])
-        self.assertTrue(self.printed["ring"].startswith("sluice::Buffer of 14 bytes, 10 windows on a ring of 16 = {"))
-        self.assertEqual(["66 69 72 73 74"] + ["72"] * 9, [window["bytes"] for window in self.windows("ring")])
+        self.assertTrue(self.printed["chain"].startswith("sluice::Buffer of 14 bytes, 10 windows in blocks = {"))
+        self.assertEqual(["66 69 72 73 74"] + ["72"] * 9, [window["bytes"] for window in self.windows("chain")])
 
     def test_a_heap_chunk(self):
         self.assertEqual("100", self.windows("heap")[0]["capacity"])
@@ -121,8 +121,8 @@ class GdbPrinter(unittest.TestCase):
         self.assertIn("not initialized, or destroyed", self.printed["*garbage"])
 
     def test_no_more_elements_than_wanted(self):
-        self.assertEqual(2, len(self.windows("two of the ring")))
-        self.assertIn("}...}", self.printed["two of the ring"])
+        self.assertEqual(2, len(self.windows("two of the chain")))
+        self.assertIn("}...}", self.printed["two of the chain"])
 
     def test_pretty_is_one_window_per_line(self):
         self.assertRegex(self.printed["pretty"], r"(?m)^  \[0\] = \{chunk = .*bytes = 68 65 6c 6c 6f\}$")

@@ -13,7 +13,8 @@ windows are shown.
 import gdb
 import gdb.printing
 
-INLINE_WINDOWS = 3  # Buffer::kInline
+INLINE_WINDOWS = 3  # WindowChain::kInline
+BLOCK_WINDOWS = 13  # WindowChain::kBlockWindows
 MIN_CHUNK_BYTES = 64  # kMinChunkBytes
 SHOWN_BYTES = 16
 
@@ -45,7 +46,7 @@ def hex_bytes(address, size):
 
 
 class WindowPrinter:
-    """sluice::Buffer::Window: a range of a chunk."""
+    """sluice::Window: a range of a chunk."""
 
     def __init__(self, value):
         self.value = value
@@ -74,45 +75,57 @@ class BufferPrinter:
     """sluice::Buffer: its size, and its windows in their order."""
 
     def __init__(self, value):
-        self.value = value
-        self.count = int(value["count_"])
-        self.spilled = int(value["spilled_"]) != 0
-        self.slots = int(value["ring_"]["mask"]) + 1 if self.spilled else INLINE_WINDOWS
+        self.chain = value["windows_"]
+        self.count = int(self.chain["count_"])
+        self.spilled = int(self.chain["spilled_"]) != 0
 
     def is_sound(self):
-        return self.count <= self.slots and int(self.value["head_"]) < self.slots
+        if self.spilled:
+            return self.count > 0
+        return self.count <= INLINE_WINDOWS and int(self.chain["head_"]) < INLINE_WINDOWS
 
     def to_string(self):
-        size = int(self.value["size_"])
+        size = int(self.chain["bytes_"])
         if not self.is_sound():
-            return f"sluice::Buffer <not initialized, or destroyed: {self.count} windows in {self.slots} slots>"
+            return f"sluice::Buffer <not initialized, or destroyed: {self.count} windows>"
         if self.count == 0:
             return "sluice::Buffer, empty"
-        where = f"on a ring of {self.slots}" if self.spilled else "in place"
+        where = "in blocks" if self.spilled else "in place"
         plural = "" if self.count == 1 else "s"
         return f"sluice::Buffer of {size} byte{'' if size == 1 else 's'}, {self.count} window{plural} {where}"
 
     def children(self):
+        """gdb asks for no more than it shows."""
         if not self.is_sound():
             return
-        windows = self.value["inline_"]
-        window_type = windows.type.target()
-        if self.spilled:
-            try:
-                windows = self.value["ring_"]["chunk"]["data"].cast(window_type.pointer())
-                windows.dereference().fetch_lazy()
-            except gdb.MemoryError:
-                yield "ring", "<cannot be read>"
-                return
-        head = int(self.value["head_"])
-        for index in range(self.count):  # gdb asks for no more than it shows.
-            yield f"[{index}]", windows[(head + index) % self.slots]
+        for index, window in enumerate(self.in_blocks() if self.spilled else self.in_place()):
+            yield f"[{index}]", window
+
+    def in_place(self):
+        head = int(self.chain["head_"])
+        for index in range(self.count):
+            yield self.chain["inline_"][(head + index) % INLINE_WINDOWS]
+
+    def in_blocks(self):
+        block, left = self.chain["blocks_"]["first"], self.count
+        try:
+            while left > 0:
+                begin, end = int(block["begin"]), int(block["end"])
+                if not 0 <= begin < end <= BLOCK_WINDOWS:
+                    yield "<a block that is not sound>"
+                    return
+                for slot in range(begin, end):
+                    yield block["windows"][slot]
+                left -= end - begin
+                block = block["next"]
+        except gdb.MemoryError:
+            yield "<cannot be read>"
 
 
 def printers():
     collection = gdb.printing.RegexpCollectionPrettyPrinter("sluice")
     collection.add_printer("Buffer", "^sluice::Buffer$", BufferPrinter)
-    collection.add_printer("Window", "^sluice::Buffer::Window$", WindowPrinter)
+    collection.add_printer("Window", "^sluice::Window$", WindowPrinter)
     return collection
 
 

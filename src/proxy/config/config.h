@@ -97,6 +97,47 @@ struct Tcp {
   bool operator==(const Tcp&) const = default;
 };
 
+/// A certificate with its key, in PEM files.
+struct TlsCertificate {
+  std::string chain;  ///< The certificate, then those that lead from it to the root.
+  std::string key;
+  std::string ocsp;  ///< A stapled OCSP response, in DER; empty: none.
+
+  bool operator==(const TlsCertificate&) const = default;
+};
+
+/// The least version of TLS that is spoken.
+enum class TlsVersion : uint8_t { k12, k13 };
+
+/// Whether a client must show a certificate.
+enum class ClientCertificate : uint8_t { kOff, kRequest, kRequire };
+
+/// TLS on a listener: connections are decrypted here.
+struct ListenerTls {
+  /// Chosen by the server name that the client sends, from the names in the certificates. The first is for all others.
+  std::vector<TlsCertificate> certificates;
+  std::vector<std::string> alpn;  ///< In the order of preference. Empty: none is agreed on.
+  std::string client_ca;          ///< PEM file of the authorities that client certificates must come from.
+  ClientCertificate client_certificate = ClientCertificate::kOff;
+  TlsVersion min_version = TlsVersion::k12;
+  /// From the first byte to the last of the handshake, as `inspect_timeout`.
+  Duration handshake_timeout = std::chrono::seconds(10);
+
+  bool operator==(const ListenerTls&) const = default;
+};
+
+/// TLS towards an upstream's endpoints.
+struct UpstreamTls {
+  bool verify = true;                         ///< Whether the certificate must be valid, and for server_name.
+  std::string ca;                             ///< PEM file of the authorities to believe. Empty: the system's.
+  std::string server_name;                    ///< Sent to the endpoint, and expected in its certificate.
+  std::optional<TlsCertificate> certificate;  ///< Shown to endpoints that ask for one.
+  std::vector<std::string> alpn;              ///< Protocols that are offered.
+  TlsVersion min_version = TlsVersion::k12;
+
+  bool operator==(const UpstreamTls&) const = default;
+};
+
 /// One socket address that connections are accepted on, and what is done with them.
 struct Listener {
   std::string name;  ///< In logs and counters; unique among listeners.
@@ -113,6 +154,7 @@ struct Listener {
   ProxyProtocol proxy_protocol;
   Keepalive keepalive;
   bool nodelay = true;  ///< TCP_NODELAY: the sender has already decided what is one write; waiting adds latency only.
+  std::optional<ListenerTls> tls;  ///< Absent: bytes are passed on as they are.
   Tcp tcp;
 
   bool operator==(const Listener&) const = default;
@@ -154,6 +196,7 @@ struct Upstream {
   ProxyHeaderOut send_proxy_protocol = ProxyHeaderOut::kOff;
   Keepalive keepalive;
   bool nodelay = true;
+  std::optional<UpstreamTls> tls;
 
   bool operator==(const Upstream&) const = default;
 };

@@ -36,6 +36,14 @@ struct EnumWords<ProxyHeaderOut> {
   static constexpr std::string_view kWords[] = {"off", "v1", "v2"};
 };
 template <>
+struct EnumWords<TlsVersion> {
+  static constexpr std::string_view kWords[] = {"1.2", "1.3"};
+};
+template <>
+struct EnumWords<ClientCertificate> {
+  static constexpr std::string_view kWords[] = {"off", "request", "require"};
+};
+template <>
 struct EnumWords<Rings> {
   static constexpr std::string_view kWords[] = {"auto", "plain", "incremental"};
 };

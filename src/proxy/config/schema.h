@@ -88,10 +88,46 @@ void describe(V& v, Tcp& t) {
 }
 
 template <class V>
+void describe(V& v, TlsCertificate& c) {
+  v.field("chain", c.chain, "PEM file: the certificate, then those that lead from it to its root.", {.required = true});
+  v.field("key", c.key, "PEM file of its private key.", {.required = true});
+  v.field("ocsp", c.ocsp, "DER file of an OCSP response to staple.", {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, ListenerTls& t) {
+  v.field("certificates", t.certificates,
+          "Chosen by the server name that the client sends, from the names in them; several for one name (ECDSA, RSA) "
+          "are chosen by what the client can. The first is for clients that name no other.",
+          {.required = true, .min = 1});
+  v.field("alpn", t.alpn,
+          "Application protocols, in the order of preference; a client that offers only others is refused.",
+          {.omit_empty = true, .min = 1});
+  v.field("client_ca", t.client_ca, "PEM file of the authorities that client certificates must come from.",
+          {.omit_empty = true});
+  v.field("client_certificate", t.client_certificate,
+          "Whether a client certificate is asked for, and whether it must be there; needs `client_ca`.");
+  v.field("min_version", t.min_version, "The least version of TLS.");
+  v.field("handshake_timeout", t.handshake_timeout, "How long the handshake may take.", {.min = 1});
+}
+
+template <class V>
+void describe(V& v, UpstreamTls& t) {
+  v.field("verify", t.verify, "Whether an endpoint's certificate must be valid, for `server_name`.");
+  v.field("ca", t.ca, "PEM file of the authorities to believe; without it the system's.", {.omit_empty = true});
+  v.field("server_name", t.server_name, "Name sent to the endpoint and expected in its certificate.",
+          {.omit_empty = true});
+  v.field("certificate", t.certificate, "Shown to endpoints that ask for one.", {.omit_empty = true});
+  v.field("alpn", t.alpn, "Application protocols that are offered.", {.omit_empty = true, .min = 1});
+  v.field("min_version", t.min_version, "The least version of TLS.");
+}
+
+template <class V>
 void describe(V& v, Listener& l) {
   v.field("name", l.name, "Name in logs and counters.", {.required = true});
   v.field("address", l.address,
-          "Where to accept: `0.0.0.0:443`, `\"[::]:443\"`, `unix:/run/a.sock` or `unix:@abstract`; port 0 lets the "
+          "Where to accept: `0.0.0.0:443`, `\"[::]:443\"` (IPv6 only), `unix:/run/a.sock` or `unix:@abstract`; port 0 "
+          "lets the "
           "kernel choose.",
           {.required = true});
   v.field("backlog", l.backlog, "Connections the kernel keeps waiting, per worker (it clamps to net.core.somaxconn).",
@@ -102,8 +138,9 @@ void describe(V& v, Listener& l) {
   v.field("proxy_protocol", l.proxy_protocol, "The client's address as told by a proxy in front.");
   v.field("keepalive", l.keepalive, "Keep-alive probes towards clients.");
   v.field("nodelay", l.nodelay, "TCP_NODELAY towards clients.");
-  v.field("tcp", l.tcp, "Forwards connections as they are.", {.required = true});
-  v.unavailable("tls", "`tcp` passes TLS through, routed by SNI");
+  v.field("tls", l.tls, "Terminates TLS here. Without it TLS passes through, and routes may look at its ClientHello.",
+          {.omit_empty = true});
+  v.field("tcp", l.tcp, "Forwards bytes as they are.", {.required = true});
   v.unavailable("http", "`tcp` forwards connections as they are", "tcp");
 }
 
@@ -134,6 +171,7 @@ void describe(V& v, Upstream& u) {
   v.field("send_proxy_protocol", u.send_proxy_protocol, "PROXY protocol header sent to endpoints.");
   v.field("keepalive", u.keepalive, "Keep-alive probes towards endpoints.");
   v.field("nodelay", u.nodelay, "TCP_NODELAY towards endpoints.");
+  v.field("tls", u.tls, "Speaks TLS to the endpoints.", {.omit_empty = true});
 }
 
 template <class V>

@@ -41,10 +41,4 @@ absl::StatusOr<SniPattern> SniPattern::parse(std::string_view text) {
   return pattern;
 }
 
-bool SniPattern::matches(std::string_view name) const {
-  if (!is_wildcard()) return !text_.empty() && name == text_;
-  const size_t dot = name.find('.');
-  return dot != std::string_view::npos && dot != 0 && name.substr(dot) == std::string_view(text_).substr(1);
-}
-
 }  // namespace sluice::config

@@ -12,17 +12,13 @@ namespace sluice::config {
 /// `a.example.com` and neither `example.com` nor `a.b.example.com` (RFC 9525 section 6.3).
 ///
 ///   absl::StatusOr<SniPattern> pattern = SniPattern::parse("*.Example.com");
-///   if (pattern.ok()) assert(pattern->matches("api.example.com"));
+///   if (pattern.ok()) assert(pattern->text() == "*.example.com");
 class SniPattern {
  public:
   SniPattern() = default;
 
   static absl::StatusOr<SniPattern> parse(std::string_view text);
 
-  /// `name` must be in lower case, as the pattern is; it has no dot at its end (RFC 6066 section 3).
-  bool matches(std::string_view name) const;
-
-  bool is_wildcard() const { return text_.starts_with('*'); }
   /// In lower case, with the star.
   const std::string& text() const { return text_; }
 

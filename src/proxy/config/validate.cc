@@ -80,7 +80,26 @@ class Checker {
                     "`optional` lets every client choose the address it seems to come from: list the proxies in front "
                     "under `trusted`, or use `required`");
     }
+    if (listener.tls) check_listener_tls(*listener.tls, path + ".tls");
     check_tcp(listener.tcp, path + ".tcp");
+  }
+
+  void check_listener_tls(const ListenerTls& tls, const std::string& path) {
+    check_alpn(tls.alpn, path + ".alpn");
+    if (tls.client_certificate != ClientCertificate::kOff && tls.client_ca.empty()) {
+      report_.error(path + ".client_certificate", "needs `client_ca`, the authorities that certificates may come from");
+    }
+    if (tls.client_certificate == ClientCertificate::kOff && !tls.client_ca.empty()) {
+      report_.error(path + ".client_ca", "has no effect without `client_certificate: request` or `require`");
+    }
+  }
+
+  void check_upstream_tls(const UpstreamTls& tls, const std::string& path) {
+    check_alpn(tls.alpn, path + ".alpn");
+    if (tls.verify && tls.server_name.empty()) {
+      report_.error(path, "expected `server_name`, which the endpoints' certificates must be for (or `verify: false`)");
+    }
+    if (!tls.verify && !tls.ca.empty()) report_.error(path + ".ca", "has no effect with `verify: false`");
   }
 
   void check_tcp(const Tcp& tcp, const std::string& path) {
@@ -147,6 +166,7 @@ class Checker {
   }
 
   void check_upstream(const Upstream& upstream, const std::string& path) {
+    if (upstream.tls) check_upstream_tls(*upstream.tls, path + ".tls");
     if (upstream.endpoints.empty()) report_.error(path + ".endpoints", "expected at least one endpoint");
     std::map<std::string, size_t> seen;
     for (size_t i = 0; i < upstream.endpoints.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "proxy/l4/session.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/stats/l4_counters.h"
+#include "proxy/tls/tls_context.h"
 #include "proxy/upstream/balancer.h"
 
 namespace sluice {
@@ -26,6 +27,7 @@ struct ListenerState {
   ConnectionLimit connections;
   SourceLimit sources;
   TcpRouter router;
+  std::unique_ptr<TlsServerContext> tls;  ///< Where TLS is terminated.
 };
 
 /// One worker's share of a TCP listener: accepts, applies the limits, and owns the sessions.

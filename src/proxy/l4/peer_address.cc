@@ -1,5 +1,7 @@
 #include "proxy/l4/peer_address.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -102,6 +104,25 @@ PeerAddress PeerAddress::mapped() const {
 
 bool operator==(const PeerAddress& a, const PeerAddress& b) {
   return a.length == b.length && std::memcmp(&a.storage, &b.storage, a.length) == 0;
+}
+
+std::string text_of(const PeerAddress& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const std::string port = ":" + std::to_string(address.port());
+  switch (address.family()) {
+    case AF_INET:
+      return inet_ntop(AF_INET, address.address_bytes().data(), text, sizeof text) + port;
+    case AF_INET6:
+      return "[" + std::string(inet_ntop(AF_INET6, address.address_bytes().data(), text, sizeof text)) + "]" + port;
+    case AF_UNIX: {
+      const auto path = address.address_bytes();
+      std::string name(reinterpret_cast<const char*>(path.data()), path.size());
+      if (name.starts_with('\0')) name[0] = '@';
+      return "unix:" + name;
+    }
+    default:
+      return "unknown";
+  }
 }
 
 }  // namespace sluice

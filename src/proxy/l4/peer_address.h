@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace sluice {
 
@@ -48,5 +49,8 @@ struct PeerAddress {
   /// Byte by byte, so an IPv4 address and its mapped form are different.
   friend bool operator==(const PeerAddress& a, const PeerAddress& b);
 };
+
+/// For logs: `192.0.2.1:443`, `[2001:db8::1]:443`, `unix:/run/a.sock`, or `unknown`.
+std::string text_of(const PeerAddress& address);
 
 }  // namespace sluice

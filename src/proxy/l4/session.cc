@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include "alts_like/client_hello.h"
@@ -27,6 +29,9 @@ constexpr size_t kHighMarkMin = 16 * 1024;
 
 // A session is looked after once when nothing has happened for so long.
 constexpr uint64_t kQuietMs = 1000;
+
+// How long the last words may take to go out.
+constexpr uint64_t kLastWordsMs = 1000;
 
 // How often a session whose reader is stuck asks whether it should give way while memory is short.
 constexpr uint64_t kGiveWayRetryMs = 100;
@@ -139,6 +144,7 @@ void L4Session::after_proxy_header() {
     client_.abort();
     return;
   }
+  if (acceptor_.listener().tls) return begin_client_handshake();
   const TcpRouter& router = acceptor_.listener().router;
   if (!router.needs_hello()) return route(nullptr);
   state_ = State::kHello;
@@ -164,6 +170,86 @@ void L4Session::read_hello() {
     case HelloStatus::kTooLarge:
       return finish(SessionEnd::kHello);
   }
+}
+
+// ---- TLS ----
+
+void L4Session::begin_client_handshake() {
+  tls_ = std::make_unique<SessionTls>();
+  tls_->client.handshake = std::make_unique<TlsHandshake>(acceptor_.listener().tls->get(), TlsHandshake::Side::kServer);
+  state_ = State::kHandshake;
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(acceptor_.listener().config.tls->handshake_timeout));
+  client_.start_reading();
+  if (!setup_->held.empty()) client_handshake(std::move(setup_->held));
+}
+
+void L4Session::client_handshake(Buffer&& received) {
+  TlsHandshake& handshake = *tls_->client.handshake;
+  Buffer out;
+  const TlsHandshake::Status status = handshake.advance(acceptor_.worker().pool(), std::move(received), out);
+  client_.send(std::move(out));
+  if (status == TlsHandshake::Status::kNeedMore) return;
+  if (status == TlsHandshake::Status::kFailed) {
+    log_handshake("a client", handshake.error());
+    return finish_after_last_words(SessionEnd::kTlsHandshake);
+  }
+  counters().tls_handshakes.add();
+  if (handshake.resumed()) counters().tls_resumed.add();
+  // Routes see what was agreed on, as they see what is offered where TLS passes through.
+  ClientHello facts;
+  const std::string name = handshake.server_name(), protocol = handshake.alpn();
+  facts.server_name_size = static_cast<uint8_t>(std::min(name.size(), facts.server_name_bytes.size()));
+  std::transform(name.begin(), name.begin() + facts.server_name_size, facts.server_name_bytes.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (!protocol.empty()) {
+    if (char* to = facts.alpn.add(static_cast<uint8_t>(protocol.size()))) protocol.copy(to, protocol.size());
+  }
+  tls_->client.records = handshake.finish();
+  tls_->client.handshake.reset();
+  route(&facts);
+}
+
+void L4Session::begin_upstream_handshake() {
+  const TlsClientContext& context = *balancer_->upstream().tls;
+  if (!tls_) tls_ = std::make_unique<SessionTls>();
+  tls_->upstream.handshake = std::make_unique<TlsHandshake>(context.get(), TlsHandshake::Side::kClient);
+  context.prepare(tls_->upstream.handshake->ssl());
+  Buffer header;
+  queue_proxy_header(header);
+  upstream_.send(std::move(header));
+  upstream_.start_reading();
+  upstream_handshake(Buffer());
+}
+
+void L4Session::upstream_handshake(Buffer&& received) {
+  TlsHandshake& handshake = *tls_->upstream.handshake;
+  Buffer out;
+  const TlsHandshake::Status status = handshake.advance(acceptor_.worker().pool(), std::move(received), out);
+  upstream_.send(std::move(out));
+  if (status == TlsHandshake::Status::kNeedMore) return;
+  if (status == TlsHandshake::Status::kFailed) {
+    log_handshake(balancer_->upstream().endpoint_config(endpoint_index_).address.text(), handshake.error());
+    return connect_failed(ConnectError::kTls);
+  }
+  tls_->upstream.records = handshake.finish();
+  tls_->upstream.handshake.reset();
+  balancer_->upstream().report_success(endpoint_index_);
+  endpoint_counters().connected.add();
+  forward();
+}
+
+// A few a second and worker: a scan must not fill a disk.
+void L4Session::log_handshake(std::string_view with, const std::string& error) const {
+  constexpr uint32_t kPerSecond = 10;
+  static thread_local uint64_t second = 0;
+  static thread_local uint32_t logged = 0;
+  const uint64_t now_s = acceptor_.worker().now_ms() / 1000;
+  if (std::exchange(second, now_s) != now_s) logged = 0;
+  if (++logged > kPerSecond) return;
+  const std::string source = setup_ ? text_of(client_source()) : "";
+  std::fprintf(stderr, "sluice: listener \"%s\": TLS handshake with %.*s failed (client %s): %s\n",
+               acceptor_.listener().config.name.c_str(), static_cast<int>(with.size()), with.data(), source.c_str(),
+               error.c_str());
 }
 
 void L4Session::route(const ClientHello* hello) {
@@ -211,6 +297,7 @@ void L4Session::leave_endpoint() {
 void L4Session::on_connected(Socket&, int error) {
   if (state_ != State::kConnecting) return;
   if (error != 0) return connect_failed(connect_error_of(error));
+  if (balancer_->upstream().tls) return begin_upstream_handshake();
   balancer_->upstream().report_success(endpoint_index_);
   endpoint_counters().connected.add();
   forward();
@@ -223,26 +310,28 @@ void L4Session::connect_failed(ConnectError error) {
     balancer_->upstream().report_failure(endpoint_index_, acceptor_.worker().now_ms());
   }
   leave_endpoint();
+  if (tls_) tls_->upstream.handshake.reset();
   retry_ = true;
   upstream_.close();
 }
 
 void L4Session::forward() {
-  Buffer first;
-  queue_proxy_header(first);
-  first.append(std::move(setup_->held));
+  Buffer header, held = std::move(setup_->held);
+  if (!records_of(upstream_)) queue_proxy_header(header);  // Else it went before the handshake.
   setup_.reset();
   state_ = State::kForwarding;
   note_activity();
   on_timer();
-  if (!first.empty()) {
-    counters().bytes_in.add(first.size());
-    endpoint_counters().bytes_out.add(first.size());
-    upstream_.send(std::move(first));
-  }
+  endpoint_counters().bytes_out.add(header.size());
+  upstream_.send(std::move(header));
   client_.start_reading();
   upstream_.start_reading();
-  if (client_ended_) upstream_.shutdown_write();
+  const bool client_ended = client_ended_;
+  client_ended_ = false;  // Its end is passed on below, behind its data.
+  pass_on(client_, std::move(held));
+  // What came behind the endpoint's handshake.
+  if (state_ == State::kForwarding && records_of(upstream_)) pass_on(upstream_, Buffer());
+  if (state_ == State::kForwarding && client_ended) side_ended(client_);
 }
 
 void L4Session::queue_proxy_header(Buffer& to) {
@@ -290,26 +379,59 @@ void L4Session::on_data(Socket& socket, Buffer&& data) {
     case State::kHello:
       setup_->held.append(std::move(data));
       return read_hello();
+    case State::kHandshake:
+      return client_handshake(std::move(data));
     case State::kConnecting:
+      if (!is_client(socket)) return retry_ ? void() : upstream_handshake(std::move(data));
       setup_->held.append(std::move(data));  // Was under way when reading stopped.
       return;
+    case State::kLastWords:
     case State::kClosing:
       return;
     case State::kForwarding:
       break;
   }
   note_activity();
-  const size_t bytes = data.size();
-  if (is_client(socket)) {
-    counters().bytes_in.add(bytes);
-    endpoint_counters().bytes_out.add(bytes);
-  } else {
-    endpoint_counters().bytes_in.add(bytes);
-    counters().bytes_out.add(bytes);
+  pass_on(socket, std::move(data));
+}
+
+void L4Session::pass_on(Socket& from, Buffer&& data) {
+  ChunkPool& pool = acceptor_.worker().pool();
+  RecordLayer::Status status = RecordLayer::Status::kOpen;
+  if (RecordLayer* records = records_of(from)) {
+    Buffer plain;
+    status = records->open(pool, std::move(data), plain);
+    data = std::move(plain);
+    // Not behind our end, if that was said already.
+    if (records->has_output() && !(is_client(from) ? upstream_ended_ : client_ended_)) {
+      Buffer answer;
+      records->flush(pool, answer);
+      from.send(std::move(answer));
+    }
   }
-  Socket& to = other(socket);
-  to.send(std::move(data));
-  if (to.queued() >= high_mark()) socket.stop_reading();
+  Socket& to = other(from);
+  if (const size_t bytes = data.size(); bytes > 0) {
+    if (is_client(from)) {
+      counters().bytes_in.add(bytes);
+      endpoint_counters().bytes_out.add(bytes);
+    } else {
+      endpoint_counters().bytes_in.add(bytes);
+      counters().bytes_out.add(bytes);
+    }
+    if (RecordLayer* records = records_of(to)) {
+      Buffer wire;
+      records->seal(pool, std::move(data), wire);
+      data = std::move(wire);
+    }
+    to.send(std::move(data));
+    if (to.queued() >= high_mark()) from.stop_reading();
+  }
+  if (status == RecordLayer::Status::kFailed) {
+    log_handshake(is_client(from) ? "a client (a record)" : "an endpoint (a record)",
+                  std::string(records_of(from)->error()));
+    return is_client(from) ? finish_after_last_words(SessionEnd::kTlsError) : finish(SessionEnd::kUpstreamError);
+  }
+  if (status == RecordLayer::Status::kEnded) side_ended(from);
 }
 
 // What may wait for one side. No session may take more than a share of what is left of the worker's chunk budget, so
@@ -332,6 +454,7 @@ void L4Session::note_activity() {
 }
 
 void L4Session::on_sent(Socket& socket) {
+  if (state_ == State::kLastWords && client_.write_shut()) return finish(end_);
   if (state_ != State::kForwarding) return;
   note_activity();
   if (socket.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) {
@@ -341,20 +464,41 @@ void L4Session::on_sent(Socket& socket) {
 }
 
 void L4Session::on_end(Socket& socket) {
-  if (state_ != State::kForwarding) {
-    // During the connect the client may have sent all it has to say and its end behind it.
-    if (state_ == State::kConnecting) {
-      client_ended_ = true;
+  switch (state_) {
+    case State::kConnecting:
+      // The client may have sent all it has to say and its end behind it; the endpoint, in the middle of a handshake.
+      if (is_client(socket)) {
+        client_ended_ = true;
+      } else if (!retry_) {
+        connect_failed(ConnectError::kTls);
+      }
       return;
-    }
-    return finish(SessionEnd::kClientLeft);
+    case State::kForwarding:
+      // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
+      if (is_client(socket) && !client_ended_ && records_of(socket)) counters().tls_truncated.add();
+      return side_ended(socket);
+    case State::kLastWords:
+      return finish(end_);
+    default:
+      return finish(SessionEnd::kClientLeft);
   }
+}
+
+// The side sends nothing more: the other is told, once.
+void L4Session::side_ended(Socket& socket) {
+  if (is_client(socket) ? client_ended_ : upstream_ended_) return;
   if (is_client(socket)) {
     client_ended_ = true;
   } else {
     upstream_ended_ = true;
   }
-  other(socket).shutdown_write();
+  Socket& to = other(socket);
+  if (RecordLayer* records = records_of(to)) {
+    Buffer wire;
+    records->seal_end(acceptor_.worker().pool(), wire);
+    to.send(std::move(wire));
+  }
+  to.shutdown_write();
   maybe_finished();
 }
 
@@ -367,6 +511,7 @@ void L4Session::maybe_finished() {
 
 void L4Session::on_error(Socket& socket, int error) {
   if (state_ == State::kClosing) return;
+  if (state_ == State::kLastWords) return is_client(socket) ? finish(end_) : void();
   if (!is_client(socket) && state_ == State::kConnecting) return connect_failed(connect_error_of(error));
   finish(is_client(socket) ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
 }
@@ -378,6 +523,10 @@ void L4Session::on_timer() {
       return finish(SessionEnd::kProxyTimeout);
     case State::kHello:
       return finish(SessionEnd::kHelloTimeout);
+    case State::kHandshake:
+      return finish(SessionEnd::kTlsTimeout);
+    case State::kLastWords:
+      return finish(end_);
     case State::kConnecting:
       if (!retry_) connect_failed(ConnectError::kTimeout);
       return;
@@ -416,6 +565,11 @@ void L4Session::on_timer() {
 // What completions do not tell: a reset that came together with data, and the progress of a send to a slow reader.
 void L4Session::look_after_quiet() {
   quiet_ = true;
+  if (tls_) {
+    for (TlsSide* side : {&tls_->client, &tls_->upstream}) {
+      if (side->records) side->records->park(acceptor_.worker().pool());
+    }
+  }
   if (client_.failed()) return finish(SessionEnd::kClientError);
   if (upstream_.failed()) return finish(SessionEnd::kUpstreamError);
   if (!has_queued()) return;
@@ -437,12 +591,23 @@ void L4Session::finish(SessionEnd end) {
   cut ? upstream_.abort() : upstream_.close();
 }
 
+// The client hears in TLS why; the other side, with a reset, that what it got is not all.
+void L4Session::finish_after_last_words(SessionEnd end) {
+  state_ = State::kLastWords;
+  end_ = end;
+  upstream_.abort();
+  client_.stop_reading();
+  client_.shutdown_write();
+  if (client_.write_shut()) return finish(end);
+  arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
+}
+
 void L4Session::on_closed(Socket& socket) {
   if (!is_client(socket) && state_ == State::kConnecting && retry_) {
     retry_ = false;
     return connect_next();
   }
-  if (client_.busy() || upstream_.busy()) return;
+  if (state_ != State::kClosing || client_.busy() || upstream_.busy()) return;
   acceptor_.worker().defer([](void* self) { delete static_cast<L4Session*>(self); }, this);
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "buffer/buffer.h"
 #include "net/socket.h"
@@ -9,6 +11,7 @@
 #include "proxy/l4/peer_address.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/stats/l4_counters.h"
+#include "proxy/tls/session_tls.h"
 #include "proxy/upstream/balancer.h"
 
 namespace sluice {
@@ -18,7 +21,8 @@ struct ClientHello;
 
 /// One proxied TCP connection: client, chosen endpoint, and the bytes between them.
 ///
-/// accepted -> [PROXY header] -> [ClientHello] -> connecting (perhaps to several endpoints) -> forwarding -> closing.
+/// accepted -> [PROXY header] -> [TLS handshake, or a look at the ClientHello] -> connecting (perhaps to several
+/// endpoints) -> [TLS handshake] -> forwarding -> closing.
 /// While it forwards it holds no buffer of its own: what one socket receives goes straight to the other's queue. Only
 /// the stages before need more (`Setup`), which is gone by then. It destroys itself when both sockets are closed.
 class L4Session final : public Socket::Owner {
@@ -34,7 +38,15 @@ class L4Session final : public Socket::Owner {
   L4Session* previous = nullptr;
 
  private:
-  enum class State : uint8_t { kProxyHeader, kHello, kConnecting, kForwarding, kClosing };
+  enum class State : uint8_t {
+    kProxyHeader,
+    kHello,
+    kHandshake,
+    kConnecting,
+    kForwarding,
+    kLastWords,  ///< The client is told in TLS what was wrong; then it ends.
+    kClosing,
+  };
 
   /// What is needed only until bytes flow.
   struct Setup {
@@ -63,6 +75,11 @@ class L4Session final : public Socket::Owner {
   void wait_for_more();
   void read_proxy_header();
   void after_proxy_header();
+  void begin_client_handshake();
+  void client_handshake(Buffer&& received);
+  void begin_upstream_handshake();
+  void upstream_handshake(Buffer&& received);
+  void log_handshake(std::string_view with, const std::string& error) const;
   bool admit_source();
   void read_hello();
   void route(const ClientHello* hello);
@@ -72,12 +89,19 @@ class L4Session final : public Socket::Owner {
   void leave_endpoint();
   void forward();
   void queue_proxy_header(Buffer& to);
+  void pass_on(Socket& from, Buffer&& data);
+  void side_ended(Socket& socket);
   void note_activity();
   void look_after_quiet();
   void finish(SessionEnd end);
+  void finish_after_last_words(SessionEnd end);
   size_t high_mark() const;
   void maybe_finished();
 
+  /// The records that bytes of a side are in, or null.
+  RecordLayer* records_of(const Socket& socket) {
+    return tls_ ? (is_client(socket) ? tls_->client : tls_->upstream).records.get() : nullptr;
+  }
   bool is_client(const Socket& socket) const { return &socket == &client_; }
   Socket& other(Socket& socket) { return is_client(socket) ? upstream_ : client_; }
   bool has_queued() const { return client_.queued() > 0 || upstream_.queued() > 0; }
@@ -91,6 +115,7 @@ class L4Session final : public Socket::Owner {
   Socket upstream_;
   Timer timer_;
   std::unique_ptr<Setup> setup_;
+  std::unique_ptr<SessionTls> tls_;
   Balancer* balancer_ = nullptr;
   uint64_t started_ms_;
   uint64_t last_active_ms_;
@@ -99,6 +124,7 @@ class L4Session final : public Socket::Owner {
   uint32_t endpoint_index_ = 0;
   Source source_;
   State state_ = State::kConnecting;
+  SessionEnd end_ = SessionEnd::kFinished;  // After the last words.
   bool source_counted_ : 1 = false;
   bool endpoint_counted_ : 1 = false;
   bool retry_ : 1 = false;  // The upstream socket closes in order to try the next endpoint.

@@ -29,11 +29,14 @@ enum class SessionEnd : uint8_t {
   kHelloTimeout,  ///< or not in time.
   kClientLeft,    ///< The client closed before there was an upstream.
   kNoRoute,
-  kNoEndpoint,  ///< Every endpoint refused, is full, or the attempts are used up.
-  kStuck,       ///< Its reader took nothing while others waited for the chunk budget.
-  kShutdown,    ///< Still open when the time to drain was over.
+  kNoEndpoint,    ///< Every endpoint refused, is full, or the attempts are used up.
+  kTlsHandshake,  ///< The client's TLS handshake failed,
+  kTlsTimeout,    ///< or was not done in time.
+  kTlsError,      ///< A record after it was not what TLS allows.
+  kStuck,         ///< Its reader took nothing while others waited for the chunk budget.
+  kShutdown,      ///< Still open when the time to drain was over.
 };
-inline constexpr int kSessionEndCount = 14;
+inline constexpr int kSessionEndCount = 17;
 const char* session_end_name(SessionEnd end);
 
 /// What one worker counts for one listener. `bytes_in` comes from clients, `bytes_out` goes to them.
@@ -42,6 +45,9 @@ struct ListenerCounters {
   Counter accept_pauses;  ///< Out of descriptors or kernel memory.
   Counter bytes_in;
   Counter bytes_out;
+  Counter tls_handshakes;  ///< That were finished,
+  Counter tls_resumed;     ///< and of these, with a session ticket.
+  Counter tls_truncated;   ///< Clients that closed without saying so in TLS.
   std::array<Counter, kRefusalCount> refused;
   std::array<Counter, kSessionEndCount> ended;
 };

@@ -36,11 +36,11 @@ void line(std::string& out, std::string_view name, std::string_view labels, uint
                   "\n");
 }
 
-void listener_lines(std::string& out, const Workers& workers, size_t index, const std::string& name) {
+void listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
   const auto total = [&](auto get) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.listeners[index]); });
   };
-  const std::string label = absl::StrCat("listener=\"", escaped(name), "\"");
+  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
   const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
   uint64_t over = 0;
   std::string reasons;
@@ -65,6 +65,14 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   line(out, "received_bytes_total", label,
        total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
   line(out, "sent_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
+  if (listener.tls) {
+    line(out, "tls_handshakes_total", label,
+         total([](const ListenerCounters& c) -> const Counter& { return c.tls_handshakes; }));
+    line(out, "tls_resumed_total", label,
+         total([](const ListenerCounters& c) -> const Counter& { return c.tls_resumed; }));
+    line(out, "tls_truncated_total", label,
+         total([](const ListenerCounters& c) -> const Counter& { return c.tls_truncated; }));
+  }
   out += reasons;
 }
 
@@ -150,7 +158,7 @@ void update_gauges(Worker& worker, WorkerGauges& gauges) {
 std::string format_stats(const config::Config& config, const Workers& workers,
                          const std::vector<std::unique_ptr<UpstreamState>>& upstreams) {
   std::string out;
-  for (size_t i = 0; i < config.listeners.size(); ++i) listener_lines(out, workers, i, config.listeners[i].name);
+  for (size_t i = 0; i < config.listeners.size(); ++i) listener_lines(out, workers, i, config.listeners[i]);
   for (size_t u = 0; u < upstreams.size(); ++u) {
     for (size_t e = 0; e < upstreams[u]->size(); ++e) endpoint_lines(out, workers, u, e, *upstreams[u]);
   }

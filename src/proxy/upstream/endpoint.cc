@@ -16,6 +16,8 @@ const char* connect_error_name(ConnectError error) {
       return "reset";
     case ConnectError::kLocal:
       return "local";
+    case ConnectError::kTls:
+      return "tls";
     case ConnectError::kOther:
       return "other";
   }

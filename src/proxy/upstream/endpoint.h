@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proxy/config/config.h"
+#include "proxy/tls/tls_context.h"
 
 namespace sluice {
 
@@ -18,8 +19,9 @@ enum class ConnectError : uint8_t {
   kReset,
   kLocal,  ///< Ours: no descriptor, no local port, no memory. Does not count against the endpoint.
   kOther,
+  kTls,  ///< The connection was made, the TLS handshake failed.
 };
-inline constexpr int kConnectErrorCount = 6;
+inline constexpr int kConnectErrorCount = 7;
 const char* connect_error_name(ConnectError error);
 /// The kind of an errno from connect.
 ConnectError connect_error_of(int error);
@@ -38,6 +40,9 @@ class UpstreamState {
  public:
   explicit UpstreamState(const config::Upstream& upstream)
       : config_(upstream), endpoints_(std::make_unique<EndpointState[]>(upstream.endpoints.size())) {}
+
+  /// Where TLS is spoken to the endpoints; set before the workers start.
+  std::unique_ptr<TlsClientContext> tls;
 
   const config::Upstream& config() const { return config_; }
   size_t size() const { return config_.endpoints.size(); }

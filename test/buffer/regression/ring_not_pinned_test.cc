@@ -16,8 +16,9 @@ TEST_F(RingNotPinned, ARingIsPinnedAndSettled) {
   Buffer buffer;
   for (int i = 0; i < 1000; ++i) buffer.append(lease_of("x"));
   buffer.trim_front(999);
-  EXPECT_EQ(pool_.out_bytes(), 64 + 1024 * 16u);
-  EXPECT_EQ(buffer.pinned_bytes(), 64 + 1024 * 16u);
+  EXPECT_EQ(pool_.out_bytes(), 64 + 256u);
+  EXPECT_EQ(buffer.pinned_bytes(), 64 + 256u);
+  EXPECT_EQ(buffer.pinned().wasted, 63 + 256u);
   EXPECT_TRUE(buffer.settle(pool_));
   EXPECT_EQ(pool_.out_bytes(), 64u);
   EXPECT_EQ(buffer.pinned_bytes(), 64u);

@@ -94,6 +94,13 @@ listeners:
     proxy_protocol: { accept: optional, timeout: 2s, trusted: [ 10.0.0.0/8, "::1" ] }
     keepalive: { idle: 0, interval: 5s, probes: 2 }
     nodelay: false
+    tls:
+      certificates: [ { chain: a.pem, key: a.key, ocsp: a.der }, { chain: b.pem, key: b.key } ]
+      alpn: [ h2, http/1.1 ]
+      client_ca: ca.pem
+      client_certificate: request
+      min_version: "1.3"
+      handshake_timeout: 3s
     tcp:
       idle_timeout: 5m
       max_duration: 24h
@@ -118,6 +125,13 @@ upstreams:
     send_proxy_protocol: v2
     keepalive: { idle: 10s }
     nodelay: false
+    tls:
+      verify: true
+      ca: roots.pem
+      server_name: one.internal
+      certificate: { chain: c.pem, key: c.key }
+      alpn: [ x ]
+      min_version: "1.3"
   - { name: two, endpoints: [ 1.2.3.4:5 ], balance: random }
 )";
   for (const KeyInfo& key : list_keys()) {
@@ -148,6 +162,14 @@ upstreams:
   EXPECT_EQ(edge.proxy_protocol.trusted[1].text(), "::1/128");
   EXPECT_EQ(edge.keepalive, (Keepalive{.idle = Duration{0}, .interval = std::chrono::seconds(5), .probes = 2}));
   EXPECT_FALSE(edge.nodelay);
+  ASSERT_TRUE(edge.tls);
+  ASSERT_EQ(edge.tls->certificates.size(), 2);
+  EXPECT_EQ(edge.tls->certificates[0], (TlsCertificate{.chain = "a.pem", .key = "a.key", .ocsp = "a.der"}));
+  EXPECT_EQ(edge.tls->alpn, (std::vector<std::string>{"h2", "http/1.1"}));
+  EXPECT_EQ(edge.tls->client_ca, "ca.pem");
+  EXPECT_EQ(edge.tls->client_certificate, ClientCertificate::kRequest);
+  EXPECT_EQ(edge.tls->min_version, TlsVersion::k13);
+  EXPECT_EQ(edge.tls->handshake_timeout, std::chrono::seconds(3));
   EXPECT_EQ(edge.tcp.idle_timeout, std::chrono::minutes(5));
   EXPECT_EQ(edge.tcp.max_duration, std::chrono::hours(24));
   EXPECT_EQ(edge.tcp.inspect_timeout, std::chrono::milliseconds(500));
@@ -173,6 +195,13 @@ upstreams:
   EXPECT_EQ(one.fail_timeout, std::chrono::seconds(1));
   EXPECT_EQ(one.max_connections_per_endpoint, 5);
   EXPECT_EQ(one.send_proxy_protocol, ProxyHeaderOut::kV2);
+  ASSERT_TRUE(one.tls);
+  EXPECT_EQ(*one.tls, (UpstreamTls{.verify = true,
+                                   .ca = "roots.pem",
+                                   .server_name = "one.internal",
+                                   .certificate = TlsCertificate{.chain = "c.pem", .key = "c.key", .ocsp = {}},
+                                   .alpn = {"x"},
+                                   .min_version = TlsVersion::k13}));
   EXPECT_EQ(one.keepalive.idle, std::chrono::seconds(10));
   EXPECT_EQ(one.keepalive.probes, Keepalive{}.probes);
   EXPECT_FALSE(one.nodelay);
@@ -221,8 +250,6 @@ TEST(Loader, KeysThatWillExistAreRefused) {
   expect_errors({
       {absl::StrCat("admin: { address: 127.0.0.1:9901 }\n", kListeners, kUpstreams),
        {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
-      {with_listener("name: db, address: 0.0.0.0:5432, tls: { alpn: [ h2 ] }, tcp: { forward: pg }"),
-       {"f:1:49: `tls` is not available in this version; remove it (`tcp` passes TLS through, routed by SNI)"}},
       {with_listener("address: 0.0.0.0:5432, http: {}"),
        {"f:1:14: missing key \"name\" in listeners[0]",
         "f:1:39: `http` is not available in this version; remove it (`tcp` forwards connections as they are)"}},
@@ -237,6 +264,33 @@ TEST(Loader, KeysThatWillExistAreRefused) {
         "least_connections"}},
       {with_endpoint_and("balance: maglev"),
        {"f:2:66: upstreams[0].balance: maglev is not available yet; use round_robin, least_connections or random"}},
+  });
+}
+
+TEST(Loader, Tls) {
+  const auto listener = [](std::string_view tls) {
+    return with_listener(absl::StrCat("name: db, address: 0.0.0.0:5432, tcp: { forward: pg }, tls: { ", tls, " }"));
+  };
+  const std::string good = "certificates: [ { chain: a, key: b } ]";
+  expect_errors({
+      {listener("alpn: [ h2 ]"), {"f:1:76: missing key \"certificates\" in listeners[0].tls"}},
+      {listener("certificates: []"),
+       {"f:1:92: listeners[0].tls.certificates: expected at least one item, got an empty list"}},
+      {listener("certificates: [ { chain: a } ]"), {"f:1:94: missing key \"key\" in listeners[0].tls.certificates[0]"}},
+      {listener(good + ", alpn: [ \"\" ]"),
+       {"f:1:126: listeners[0].tls.alpn[0]: expected an ALPN protocol such as h2 or http/1.1, got \"\""}},
+      {listener(good + ", min_version: \"1.1\""),
+       {"f:1:131: listeners[0].tls.min_version: expected one of 1.2, 1.3, got \"1.1\"; did you mean \"1.2\"?"}},
+      {listener(good + ", client_certificate: require"),
+       {"f:1:138: listeners[0].tls.client_certificate: needs `client_ca`, the authorities that certificates may come "
+        "from"}},
+      {listener(good + ", client_ca: x"),
+       {"f:1:129: listeners[0].tls.client_ca: has no effect without `client_certificate: request` or `require`"}},
+      {with_endpoint_and("tls: {}"),
+       {"f:2:62: upstreams[0].tls: expected `server_name`, which the endpoints' certificates must be for (or `verify: "
+        "false`)"}},
+      {with_endpoint_and("tls: { verify: false, ca: x }"),
+       {"f:2:83: upstreams[0].tls.ca: has no effect with `verify: false`"}},
   });
 }
 

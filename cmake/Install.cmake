@@ -1,0 +1,49 @@
+# What `cmake --install` puts where, in two components:
+#   iobuf   the buffer library: headers, one archive, a CMake package (find_package(sluice)) and a pkg-config file
+#   proxy   the sluice program, where it is built
+# All of it may be moved afterwards: nothing that is installed holds an absolute path.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# The archive is compiled for itself. Without link-time optimization, since only the compiler that wrote such objects
+# can read them; and as position-independent code, so that it can become a part of a shared library.
+set(sources "")
+foreach(layer pool buffer)
+  get_target_property(layer_sources sluice_${layer} SOURCES)
+  list(APPEND sources ${layer_sources})
+endforeach()
+add_library(sluice_iobuf_archive STATIC ${sources})
+target_include_directories(sluice_iobuf_archive PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sluice>)
+target_compile_features(sluice_iobuf_archive PUBLIC cxx_std_20)
+target_link_libraries(sluice_iobuf_archive PUBLIC Threads::Threads)
+target_compile_definitions(sluice_iobuf_archive PRIVATE $<TARGET_PROPERTY:sluice_pool,INTERFACE_COMPILE_DEFINITIONS>)
+sluice_own_target(sluice_iobuf_archive)
+set_target_properties(sluice_iobuf_archive PROPERTIES OUTPUT_NAME sluice_iobuf EXPORT_NAME iobuf
+  POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF)
+# The layers' own archives are made only for what is linked with them.
+set_target_properties(sluice_pool sluice_buffer PROPERTIES EXCLUDE_FROM_ALL ON)
+
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
+install(TARGETS sluice_iobuf_archive EXPORT sluice-targets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT iobuf)
+install(EXPORT sluice-targets NAMESPACE sluice:: DESTINATION "${package}" COMPONENT iobuf)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/pool" "${PROJECT_SOURCE_DIR}/src/buffer"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice" COMPONENT iobuf FILES_MATCHING PATTERN "*.h")
+
+set(made "${PROJECT_BINARY_DIR}/install")
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/sluice-config.cmake.in" "${made}/sluice-config.cmake"
+  INSTALL_DESTINATION "${package}")
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file("${made}/sluice-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${made}/sluice-config.cmake" "${made}/sluice-config-version.cmake"
+  DESTINATION "${package}" COMPONENT iobuf)
+
+file(RELATIVE_PATH headers_from_pc "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}/sluice")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/sluice-iobuf.pc.in" "${made}/sluice-iobuf.pc" @ONLY)
+install(FILES "${made}/sluice-iobuf.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT iobuf)
+
+if(TARGET sluice)
+  install(TARGETS sluice RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT proxy)
+endif()

@@ -1,0 +1,63 @@
+#include "alts_like/tls_wire.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "buffer/copied.h"
+#include "pool/check.h"
+
+namespace sluice {
+
+namespace {
+
+TlsWire& wire_of(BIO* bio) { return *static_cast<TlsWire*>(BIO_get_data(bio)); }
+
+int read_wire(BIO* bio, char* to, int size) {
+  Buffer& in = wire_of(bio).in;
+  BIO_clear_retry_flags(bio);
+  if (in.empty()) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
+  const size_t taken = in.copy_out(0, std::as_writable_bytes(std::span(to, static_cast<size_t>(size))));
+  in.trim_front(taken);
+  return static_cast<int>(taken);
+}
+
+// Beyond the budget if need be: what is written is bounded by what was read and by the data that was given to seal.
+int write_wire(BIO* bio, const char* from, int size) {
+  TlsWire& wire = wire_of(bio);
+  for (size_t done = 0; done < static_cast<size_t>(size);) {
+    const size_t piece = std::min(static_cast<size_t>(size) - done, kMaxChunkBytes);
+    Lease lease(ChunkRef::take(wire.pool->get_metadata(piece)), 0, piece);
+    counted_copy(lease.data(), from + done, piece);
+    wire.out.append(std::move(lease));
+    done += piece;
+  }
+  return size;
+}
+
+long control_wire(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH; }
+
+const BIO_METHOD* wire_method() {
+  static const BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index(), "sluice buffers");
+    SLUICE_CHECK(made && BIO_meth_set_read(made, read_wire) && BIO_meth_set_write(made, write_wire) &&
+                 BIO_meth_set_ctrl(made, control_wire));
+    return made;
+  }();
+  return method;
+}
+
+}  // namespace
+
+bssl::UniquePtr<BIO> TlsWire::bio() {
+  bssl::UniquePtr<BIO> made(BIO_new(wire_method()));
+  SLUICE_CHECK(made);
+  BIO_set_data(made.get(), this);
+  BIO_set_init(made.get(), 1);
+  return made;
+}
+
+}  // namespace sluice

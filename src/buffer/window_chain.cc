@@ -1,0 +1,167 @@
+#include "buffer/window_chain.h"
+
+#include <cstring>
+#include <utility>
+
+#include "pool/check.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+
+WindowChain::Block* WindowChain::new_block(uint32_t at) {
+  ChunkPool* pool = ChunkPool::current();
+  Chunk* chunk = pool ? pool->get_metadata(sizeof(Block)) : heap_chunk(sizeof(Block));
+  Block* block = reinterpret_cast<Block*>(chunk->data);
+  block->chunk = chunk;
+  block->previous = block->next = nullptr;
+  block->bytes = 0;
+  block->begin = block->end = at;
+  return block;
+}
+
+void WindowChain::link_back(Block* block) {
+  block->previous = blocks_.last;
+  blocks_.last = blocks_.last->next = block;
+}
+
+void WindowChain::link_front(Block* block) {
+  block->next = blocks_.first;
+  blocks_.first = blocks_.first->previous = block;
+}
+
+// Precondition: the first or the last.
+void WindowChain::drop(Block* block) {
+  if (blocks_.first == blocks_.last) {
+    reset();
+  } else if (block == blocks_.first) {
+    blocks_.first = block->next;
+    blocks_.first->previous = nullptr;
+  } else {
+    blocks_.last = block->previous;
+    blocks_.last->next = nullptr;
+  }
+  chunk_unref(block->chunk);
+}
+
+// Moves the inline windows to a block, from its slot `at` on.
+void WindowChain::spill(uint32_t at) {
+  Block* block = new_block(at);
+  for (uint32_t i = 0; i < count_; ++i) block->windows[block->end++] = inline_at(i);
+  block->bytes = bytes_;
+  blocks_ = {block, block};
+  head_ = 0;
+  spilled_ = 1;
+}
+
+void WindowChain::push_back_to_block(Window window) {
+  SLUICE_CHECK(count_ < 0x7fffffff);
+  if (!spilled_) spill(0);
+  if (blocks_.last->end == kBlockWindows) link_back(new_block(0));
+  Block& block = *blocks_.last;
+  block.windows[block.end++] = window;
+  block.bytes += window.size;
+  bytes_ += window.size;
+  set_count(count_ + 1);
+}
+
+void WindowChain::push_front_to_block(Window window) {
+  SLUICE_CHECK(count_ < 0x7fffffff);
+  if (!spilled_) spill(kBlockWindows - kInline);
+  if (blocks_.first->begin == 0) link_front(new_block(kBlockWindows));
+  Block& block = *blocks_.first;
+  block.windows[--block.begin] = window;
+  block.bytes += window.size;
+  bytes_ += window.size;
+  set_count(count_ + 1);
+}
+
+Window WindowChain::pop_front_of_block() {
+  Block* block = blocks_.first;
+  const Window window = front_of(*block);
+  bytes_ -= window.size;
+  set_count(count_ - 1);
+  block->bytes -= window.size;
+  if (++block->begin == block->end) drop(block);
+  return window;
+}
+
+Window WindowChain::pop_back_of_block() {
+  Block* block = blocks_.last;
+  const Window window = back_of(*block);
+  bytes_ -= window.size;
+  set_count(count_ - 1);
+  block->bytes -= window.size;
+  if (--block->end == block->begin) drop(block);
+  return window;
+}
+
+void WindowChain::splice_back(WindowChain& other) {
+  if (count_ == 0) return take(other);
+  if (!other.spilled_) {
+    for (uint32_t i = 0; i < other.count_; ++i) push_back(other.inline_at(i));
+  } else if (other.blocks_.first == other.blocks_.last &&
+             (!spilled_ || blocks_.last->end + other.count_ <= kBlockWindows)) {
+    // Into one block instead of two that are half empty.
+    Block* block = other.blocks_.first;
+    for (uint32_t i = block->begin; i < block->end; ++i) push_back(block->windows[i]);
+    chunk_unref(block->chunk);
+  } else if (!spilled_) {
+    for (uint32_t i = count_; i > 0; --i) other.push_front(inline_at(i - 1));
+    reset();
+    return take(other);
+  } else {
+    SLUICE_CHECK(count_ <= Window::kMaxBytes - other.count_);
+    blocks_.last->next = other.blocks_.first;
+    other.blocks_.first->previous = blocks_.last;
+    blocks_.last = other.blocks_.last;
+    bytes_ += other.bytes_;
+    set_count(count_ + other.count_);
+  }
+  other.reset();
+}
+
+void WindowChain::take_whole_front(WindowChain& other, uint64_t bytes) {
+  if (other.spilled_) {
+    // The block that the cut goes through, and what lies before it.
+    Block* cut = other.blocks_.first;
+    uint64_t bytes_before = 0;
+    uint32_t windows_before = 0;
+    if (bytes <= other.bytes_ / 2) {
+      while (bytes_before + cut->bytes <= bytes) {
+        bytes_before += cut->bytes;
+        windows_before += cut->end - cut->begin;
+        cut = cut->next;
+      }
+    } else {
+      cut = other.blocks_.last;
+      bytes_before = other.bytes_ - cut->bytes;
+      windows_before = other.count_ - (cut->end - cut->begin);
+      while (bytes_before > bytes) {
+        cut = cut->previous;
+        bytes_before -= cut->bytes;
+        windows_before -= cut->end - cut->begin;
+      }
+    }
+    if (cut != other.blocks_.first) {
+      blocks_ = {other.blocks_.first, cut->previous};
+      cut->previous->next = nullptr;
+      cut->previous = nullptr;
+      other.blocks_.first = cut;
+      spilled_ = 1;
+      bytes_ = bytes_before;
+      set_count(windows_before);
+      other.bytes_ -= bytes_before;
+      other.set_count(other.count_ - windows_before);
+    }
+  }
+  while (bytes_ + other.front().size <= bytes) push_back(other.pop_front());
+}
+
+size_t WindowChain::block_bytes() const {
+  size_t bytes = 0;
+  if (!spilled_) return bytes;
+  for (const Block* block = blocks_.first; block; block = block->next) bytes += chunk_capacity(*block->chunk);
+  return bytes;
+}
+
+}  // namespace sluice

@@ -1,0 +1,69 @@
+#include "pool/chunk.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "pool/check.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+
+namespace {
+
+struct ExternalChunk : Chunk {
+  ReleaseFunction release;
+  void* context;
+};
+
+void free_homeless(Chunk* chunk) {
+  if (chunk->kind == ChunkKind::kHeap) {
+    chunk->~Chunk();
+    std::free(chunk);
+    return;
+  }
+  ExternalChunk* external = static_cast<ExternalChunk*>(chunk);
+  if (external->release) external->release(external->context, external->data, external->capacity);
+  delete external;
+}
+
+}  // namespace
+
+void chunk_go_home(Chunk* chunk) {
+  ChunkPool* home = chunk->home;
+  if (home == ChunkPool::put_unseen_) [[likely]] {
+    home->put_home(chunk);
+  } else if (home == nullptr) {
+    free_homeless(chunk);
+  } else if (home == ChunkPool::current()) {
+    home->put_seen(chunk);
+  } else {
+    home->post_to_inbox(chunk);
+  }
+}
+
+Chunk* heap_chunk(size_t bytes) {
+  void* memory = std::malloc(sizeof(Chunk) + bytes);
+  SLUICE_CHECK(memory != nullptr);
+  Chunk* chunk = new (memory) Chunk{};
+  chunk->data = static_cast<std::byte*>(memory) + sizeof(Chunk);
+  chunk->home = nullptr;
+  chunk->capacity = bytes;
+  chunk->kind = ChunkKind::kHeap;
+  chunk->refs.store(1, std::memory_order_relaxed);
+  return chunk;
+}
+
+Chunk* external_chunk(std::byte* data, size_t bytes, ChunkKind kind, ReleaseFunction release, void* context) {
+  SLUICE_CHECK(bytes < size_t{1} << 31 && (kind == ChunkKind::kExternal || kind == ChunkKind::kReadOnly));
+  ExternalChunk* chunk = new ExternalChunk{};
+  chunk->data = data;
+  chunk->home = nullptr;
+  chunk->capacity = bytes;
+  chunk->kind = kind;
+  chunk->release = release;
+  chunk->context = context;
+  chunk->refs.store(1, std::memory_order_relaxed);
+  return chunk;
+}
+
+}  // namespace sluice

@@ -1,0 +1,118 @@
+#include "alts_like/tls_handshake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+
+#include <random>
+#include <string>
+
+#include "alts_like/tls13_record_layer.h"
+#include "test/alts_like/ssl_pair.h"
+
+namespace sluice {
+namespace {
+
+using Side = TlsHandshake::Side;
+using Status = TlsHandshake::Status;
+
+int choose_h2(SSL*, const uint8_t** out, uint8_t* size, const uint8_t*, unsigned, void*) {
+  *out = reinterpret_cast<const uint8_t*>("h2");
+  *size = 2;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+class HandshakeTest : public ::testing::TestWithParam<uint16_t> {
+ protected:
+  HandshakeTest() {
+    static const test::Identity identity;
+    server_context_.reset(SSL_CTX_new(TLS_method()));
+    client_context_.reset(SSL_CTX_new(TLS_method()));
+    SSL_CTX_use_certificate(server_context_.get(), identity.certificate.get());
+    SSL_CTX_use_PrivateKey(server_context_.get(), identity.key.get());
+    SSL_CTX_set_max_proto_version(client_context_.get(), GetParam());
+    SSL_CTX_set_alpn_select_cb(server_context_.get(), choose_h2, nullptr);
+    const std::string protocols = "\x02h2";
+    SSL_CTX_set_alpn_protos(client_context_.get(), reinterpret_cast<const uint8_t*>(protocols.data()), 3);
+  }
+  ~HandshakeTest() override { EXPECT_EQ(pool_.leaked(), 0u); }
+
+  Buffer buffer_of(std::string_view text) {
+    Buffer buffer;
+    EXPECT_TRUE(buffer.append_copy(pool_, text));
+    return buffer;
+  }
+
+  ChunkPool pool_{{}};
+  ChunkPool::Use use_{&pool_};
+  bssl::UniquePtr<SSL_CTX> server_context_, client_context_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Versions, HandshakeTest, ::testing::Values(TLS1_2_VERSION, TLS1_3_VERSION),
+                         [](const auto& version) { return version.param == TLS1_2_VERSION ? "Tls12" : "Tls13"; });
+
+// Each flight is cut into pieces; the last one comes with data behind it.
+TEST_P(HandshakeTest, BothSides) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
+    SSL_set_tlsext_host_name(client.ssl(), "a.example.com");
+    Buffer to_server, to_client;
+    Status at_client = client.advance(pool_, Buffer(), to_server), at_server = Status::kNeedMore;
+    ASSERT_EQ(at_client, Status::kNeedMore);
+    std::unique_ptr<RecordLayer> ours;
+    for (int i = 0; i < 5000 && (at_server != Status::kDone || at_client != Status::kDone); ++i) {
+      if (at_server == Status::kNeedMore) {
+        at_server = server.advance(pool_, to_server.split_front(random() % (to_server.size() + 1)), to_client);
+      }
+      if (at_client == Status::kNeedMore) {
+        at_client = client.advance(pool_, to_client.split_front(random() % (to_client.size() + 1)), to_server);
+      }
+      ASSERT_NE(at_server, Status::kFailed) << server.error();
+      ASSERT_NE(at_client, Status::kFailed) << client.error();
+    }
+    ASSERT_EQ(at_server, Status::kDone);
+    ASSERT_EQ(at_client, Status::kDone);
+    EXPECT_EQ(server.server_name(), "a.example.com");
+    EXPECT_EQ(server.alpn(), "h2");
+    EXPECT_EQ(client.alpn(), "h2");
+    EXPECT_EQ(server.version(), GetParam());
+    const std::unique_ptr<RecordLayer> s = server.finish(), c = client.finish();
+
+    Buffer plain;
+    std::string text(50'000, 'x');
+    c->seal(pool_, buffer_of(text), to_server);
+    c->seal_end(pool_, to_server);
+    EXPECT_EQ(s->open(pool_, std::move(to_server), plain), RecordLayer::Status::kEnded) << s->error();
+    EXPECT_EQ(plain.to_string(), text);
+    plain.clear();
+    s->seal(pool_, buffer_of(text), to_client);
+    s->seal_end(pool_, to_client);
+    EXPECT_EQ(c->open(pool_, std::move(to_client), plain), RecordLayer::Status::kEnded) << c->error();
+    EXPECT_EQ(plain.to_string(), text);
+    s->park(pool_);
+    c->park(pool_);
+  }
+}
+
+TEST_P(HandshakeTest, Rubbish) {
+  TlsHandshake server(server_context_.get(), Side::kServer);
+  Buffer out;
+  EXPECT_EQ(server.advance(pool_, buffer_of("GET / HTTP/1.1\r\n\r\n"), out), Status::kFailed);
+  EXPECT_EQ(server.error(), "HTTP_REQUEST");
+}
+
+TEST_P(HandshakeTest, AnAlertIsSent) {
+  SSL_CTX_set_min_proto_version(server_context_.get(), TLS1_3_VERSION);
+  SSL_CTX_set_max_proto_version(client_context_.get(), TLS1_2_VERSION);
+  TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
+  Buffer to_server, to_client;
+  client.advance(pool_, Buffer(), to_server);
+  EXPECT_EQ(server.advance(pool_, std::move(to_server), to_client), Status::kFailed);
+  EXPECT_EQ(server.error(), "UNSUPPORTED_PROTOCOL");
+  EXPECT_EQ(client.advance(pool_, std::move(to_client), to_server), Status::kFailed);
+  EXPECT_EQ(client.error(), "TLSV1_ALERT_PROTOCOL_VERSION");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,250 @@
+// The examples of docs/iobuf.md, which are checked to be the same as here, at work.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "buffer/appender.h"
+#include "buffer/buffer.h"
+#include "buffer/cursor.h"
+#include "pool/budget.h"
+#include "pool/thread_pool.h"
+#include "test/buffer/pool_fixture.h"
+
+namespace sluice {
+namespace {
+
+class Guide : public test::PoolTest {};
+
+// Reads what there is into the buffer's own tail, or a fresh chunk. False at the end, on an error, or without memory.
+bool read_some(int fd, ChunkPool& pool, Buffer& input) {
+  Lease room = input.reserve(pool, 4096);
+  if (!room) return false;
+  const ssize_t count = read(fd, room.data(), room.size());
+  if (count <= 0) return false;
+  room.truncate(static_cast<size_t>(count));
+  input.append(std::move(room));
+  return true;
+}
+
+// Takes the next frame (type, 24 bits of length, payload) off the input, or nothing when it is not all there.
+std::optional<Buffer> next_frame(Buffer& input, uint8_t* type) {
+  Cursor header(input);
+  *type = header.u8();
+  const uint32_t length = header.u24be();
+  if (!header.ok() || header.remaining() < length) return std::nullopt;
+  input.trim_front(4);
+  return input.split_front(length);  // Shares the chunk that is cut in two; no byte moves.
+}
+
+// Sends what the socket takes; what is left stays in the buffer.
+bool send_some(int fd, Buffer& output) {
+  std::array<iovec, 16> iovecs;
+  msghdr message{};
+  message.msg_iov = iovecs.data();
+  message.msg_iovlen = output.fill_iovecs(iovecs);
+  const ssize_t count = sendmsg(fd, &message, MSG_NOSIGNAL);
+  if (count < 0) return false;
+  output.trim_front(static_cast<size_t>(count));
+  return true;
+}
+
+TEST_F(Guide, ReadsFramesAndSendsThem) {
+  int sockets[2], others[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
+  const std::string frames("\1\0\0\5hello\2\0\0\6 world\3\0\0", 22);
+  ASSERT_EQ(write(sockets[0], frames.data(), frames.size()), static_cast<ssize_t>(frames.size()));
+  {
+    Buffer input, output;
+    uint8_t type = 0;
+    ASSERT_TRUE(read_some(sockets[1], pool_, input));
+    while (std::optional<Buffer> frame = next_frame(input, &type)) output.append(*std::move(frame));
+    EXPECT_TRUE(output == "hello world");
+    EXPECT_EQ(input.size(), 3u);
+    ASSERT_TRUE(send_some(others[0], output));
+    EXPECT_TRUE(output.empty());
+  }
+  std::array<char, 20> got;
+  EXPECT_EQ(read(others[1], got.data(), got.size()), 11);
+  EXPECT_EQ(copied(), 0u);
+  for (const int fd : {sockets[0], sockets[1], others[0], others[1]}) close(fd);
+}
+
+TEST(GuideThreads, APool) {
+  ChunkPool pool({.budget_bytes = 64 << 20});
+  ChunkPool::Use use(&pool);  // The current pool of this thread until the end of the scope.
+  Buffer buffer;
+  EXPECT_TRUE(buffer.append_copy(pool, "hello"));
+}
+
+// Puts a header before a payload of any length: into the headroom, or into a chunk of its own.
+bool seal(ChunkPool& pool, uint8_t type, Buffer& payload) {
+  Buffer header;
+  Appender out(header, pool, 64);
+  out.u8(type);
+  out.u24be(static_cast<uint32_t>(payload.size()));
+  out.commit();
+  if (!out.ok()) return false;
+  payload.prepend(std::move(header));
+  return true;
+}
+
+TEST_F(Guide, PutsAHeaderBefore) {
+  Buffer payload = buffer_of("hello");
+  ASSERT_TRUE(seal(pool_, 1, payload));
+  EXPECT_TRUE(payload == std::string_view("\1\0\0\5hello", 9));
+  uint8_t type = 0;
+  EXPECT_TRUE(next_frame(payload, &type) == buffer_of("hello"));
+  EXPECT_EQ(type, 1u);
+}
+
+// Any cipher that works in place: decrypts `count` bytes from `offset` on where they lie, copying only what is shared.
+template <typename Cipher>
+bool decrypt(ChunkPool& pool, Buffer& record, size_t offset, size_t count, Cipher cipher) {
+  if (!record.make_writable(pool, offset, count)) return false;  // Nothing to do for what came off a socket.
+  std::array<Buffer::InOut, 16> pieces;
+  const size_t filled = record.fill_in_place(offset, count, pieces);
+  if (filled == 0) return false;  // More windows than that: pull_up some first.
+  for (const Buffer::InOut& piece : std::span(pieces).first(filled)) cipher(piece.in, piece.out, piece.bytes);
+  return true;
+}
+
+TEST_F(Guide, DecryptsInPlace) {
+  const auto flip = [](const std::byte* in, std::byte* out, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) out[i] = in[i] ^ std::byte{0x20};
+  };
+  Buffer record = in_windows({"12345HEL", "LO", "1234"});
+  ASSERT_TRUE(decrypt(pool_, record, 5, 5, flip));
+  EXPECT_TRUE(record == "12345hello1234");
+  EXPECT_EQ(copied(), 0u);
+  const Buffer other = record.clone();
+  ASSERT_TRUE(decrypt(pool_, record, 5, 5, flip));
+  EXPECT_TRUE(record == "12345HELLO1234");
+  EXPECT_TRUE(other == "12345hello1234");
+  EXPECT_EQ(copied(), 5u);
+}
+
+TEST_F(Guide, SharesAndOverwrites) {
+  Buffer request = buffer_of("GET /a HTTP/1.1\r\n\r\n");
+  Buffer mirrored = request.clone();  // Both are read-only now.
+  ASSERT_TRUE(request.write_at(pool_, 5, std::as_bytes(std::span("b", 1))));
+  EXPECT_TRUE(request == "GET /b HTTP/1.1\r\n\r\n");  // One byte was copied, and overwritten;
+  EXPECT_TRUE(mirrored.starts_with("GET /a"));        // nobody else saw it.
+  EXPECT_EQ(request.find("\r\n\r\n"), 15u);
+  EXPECT_EQ(copied(), 2u);
+}
+
+// A literal, which is never given back; and memory with an owner, which is.
+Buffer page(std::string* body) {
+  Buffer buffer;
+  buffer.append(View::adopt("HTTP/1.1 200 OK\r\n\r\n", 19, nullptr));
+  buffer.append(View::adopt(
+      body->data(), body->size(), [](void* owner, std::byte*, size_t) { delete static_cast<std::string*>(owner); },
+      body));
+  return buffer;
+}
+
+TEST_F(Guide, AdoptsMemory) {
+  Buffer buffer = page(new std::string("hello"));
+  EXPECT_TRUE(buffer == "HTTP/1.1 200 OK\r\n\r\nhello");
+  EXPECT_TRUE(buffer.writable_window(1).empty());
+}
+
+TEST_F(Guide, HandsOver) {
+  Buffer buffer = buffer_of("hello");
+  std::thread other([moved = std::move(buffer)]() mutable {
+    ChunkPool own({.budget_bytes = 1 << 20});
+    ChunkPool::Use use(&own);
+    EXPECT_TRUE(moved.append_copy(own, " world"));  // Into the tail of the other thread's chunk: it is ours alone.
+    moved.clear();                                  // The chunk sets out for its home,
+  });
+  other.join();
+  pool_.take_inbox();  // and has arrived.
+  EXPECT_EQ(pool_.leaked(), 0u);
+}
+
+TEST(GuideThreads, PoolsOfThreads) {
+  std::thread([] {
+    Buffer buffer;
+    EXPECT_TRUE(buffer.append_copy(thread_pool(), "hello"));  // Made for this thread, and current on it.
+  }).join();
+}
+
+TEST(GuideThreads, BudgetsAndPressure) {
+  Budget all(size_t{1} << 30);  // For all pools together.
+  ChunkPool pool({.budget_bytes = 64 << 20, .shared = &all});
+  ChunkPool::Use use(&pool);
+
+  bool pressed = false;
+  pool.set_pressure(
+      48 << 20, 32 << 20, [](void* context, bool high) { *static_cast<bool*>(context) = high; }, &pressed);
+
+  Buffer backlog;
+  while (backlog.append_copy(pool, "one more line of what a slow reader has not taken yet\n")) {
+    if (pressed) break;  // Stop reading from whoever fills it; go on when it is false again.
+  }
+  EXPECT_TRUE(pressed);
+  backlog.clear();
+  EXPECT_FALSE(pressed);
+}
+
+TEST_F(Guide, Settles) {
+  Buffer input = buffer_of(std::string(16'000, 'x') + "a part of the next frame");
+  input.trim_front(16'000);
+  EXPECT_EQ(input.pinned_bytes(), 16'384u);
+  input.settle(pool_);  // Before the connection waits.
+  EXPECT_EQ(input.pinned_bytes(), 64u);
+}
+
+// ---- That the guide says the same ----
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Without indentation and empty lines.
+std::string lines_of(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (const size_t begin = line.find_first_not_of(' '); begin != std::string_view::npos) {
+      lines += line.substr(begin);
+      lines += '\n';
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+TEST(GuideText, ItsExamplesAreThese) {
+  const std::string guide = contents(SLUICE_SOURCE_DIR "/docs/iobuf.md");
+  const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc"));
+  const std::string_view begin = "```cpp\n", end = "```";
+  size_t examples = 0;
+  for (size_t at = guide.find(begin); at != std::string::npos; at = guide.find(begin, at)) {
+    at += begin.size();
+    const size_t size = guide.find(end, at) - at;
+    const std::string example = lines_of(std::string_view(guide).substr(at, size));
+    EXPECT_NE(code.find(example), std::string::npos) << "not in guide_test.cc:\n" << example;
+    at += size + end.size();
+    ++examples;
+  }
+  EXPECT_GE(examples, 8u);
+}
+
+}  // namespace
+}  // namespace sluice

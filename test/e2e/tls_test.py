@@ -1,0 +1,446 @@
+"""TLS terminated and spoken by the proxy, with clients and servers that we did not write: Python's ssl (OpenSSL), openssl
+s_client and s_server, curl."""
+
+import hashlib
+import os
+import select
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import harness
+from harness import SLOWNESS
+from origins import PATIENCE_SECONDS, Origin, connect, echo, last_outcome
+
+
+class Certificates:
+    """A small authority and what it signed, as files."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key",
+                 "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2")
+
+    def run(self, *arguments):
+        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True, timeout=60)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def make(self, name, *hosts, kind="ec"):
+        """Signs a certificate for `hosts`; returns the part of a configuration that names its files."""
+        key = ("-newkey", "rsa:2048") if kind == "rsa" else ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+        with open(self.path(name + ".ext"), "w", encoding="utf-8") as file:
+            names = ",".join("DNS:" + host for host in hosts) or "email:client@example.com"
+            file.write(f"subjectAltName={names}\n")
+        self.run("req", *key, "-nodes", "-keyout", name + ".key", "-out", name + ".csr", "-subj", f"/CN={name}")
+        self.run("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out",
+                 name + ".pem", "-days", "2", "-extfile", name + ".ext")
+        return {"chain": self.path(name + ".pem"), "key": self.path(name + ".key")}
+
+
+class TlsTest(harness.SluiceTest):
+
+    @classmethod
+    def setUpClass(cls):
+        harness.need("openssl")
+        super().setUpClass()
+        import tempfile  # pylint: disable=import-outside-toplevel
+        cls.folder = tempfile.mkdtemp()
+        cls.files = Certificates(cls.folder)
+        cls.server = cls.files.make("server", "localhost", "a.example.com")
+        cls.rsa = cls.files.make("rsa", "localhost", "a.example.com", kind="rsa")
+        cls.wildcard = cls.files.make("wildcard", "*.example.org")
+        cls.client = cls.files.make("client")
+        cls.ca = cls.files.path("ca.pem")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+        super().tearDownClass()
+
+    def terminating(self, origin, cut_allowed=False, upstream=None, arguments=(), **tls):
+        return self.proxy(origin, listener={"tls": {"certificates": [self.server, self.rsa, self.wildcard], **tls}},
+                          upstream=upstream, cut_allowed=cut_allowed, arguments=arguments)
+
+    def context(self, version=None, alpn=(), certificate=False):
+        context = ssl.create_default_context(cafile=self.ca)
+        if version:
+            context.minimum_version = context.maximum_version = version
+        if alpn:
+            context.set_alpn_protocols(list(alpn))
+        if certificate:
+            context.load_cert_chain(self.client["chain"], self.client["key"])
+        return context
+
+    def secure(self, address, context=None, name="localhost", session=None):
+        return self.keep((context or self.context()).wrap_socket(connect(address), server_hostname=name, session=session))
+
+
+def exchange(sock, data):
+    """Sends all, receives as much; both at once, but on one thread: OpenSSL's objects bear no two."""
+    left, received = memoryview(data), b""
+    deadline = time.monotonic() + 60 * SLOWNESS
+    sock.setblocking(False)
+    while len(received) < len(data):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{len(received)} of {len(data)} bytes came back in time")
+        progress = False
+        if left:
+            try:
+                left = left[sock.send(left[:16384]):]
+                progress = True
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+                pass
+        try:
+            piece = sock.recv(65536)
+            if not piece:
+                raise AssertionError(f"the stream ended after {len(received)} bytes")
+            received += piece
+            progress = True
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            pass
+        if not progress:
+            select.select([sock], [sock] if left else [], [], 1)
+    sock.settimeout(PATIENCE_SECONDS)
+    return received
+
+
+class Termination(TlsTest):
+
+    def test_both_versions_and_large_transfers(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            sock = self.secure(proxy.address(), self.context(version))
+            self.assertEqual(sock.version(), "TLSv1.2" if version == ssl.TLSVersion.TLSv1_2 else "TLSv1.3")
+            for size in (1, 1000, 16384, 16385, 3_000_000):
+                data = os.urandom(size)
+                self.assertEqual(hashlib.sha256(exchange(sock, data)).digest(), hashlib.sha256(data).digest())
+            sock.close()
+        stats = proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+        self.assertEqual(stats.total("tls_handshakes_total"), 2)
+
+    def test_many_at_once_under_a_small_budget(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.proxy(origin.address, listener={"tls": {"certificates": [self.server]}},
+                           memory={"worker_budget": "4MiB"})
+        results = []
+
+        def one():
+            data = os.urandom(500_000)
+            sock = self.context().wrap_socket(connect(proxy.address()), server_hostname="localhost")
+            results.append(exchange(sock, data) == data)
+            sock.close()
+        threads = [threading.Thread(target=one, daemon=True) for _ in range(40)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60 * SLOWNESS)
+        self.assertEqual(results, [True] * 40)
+
+    def test_idle_connections_wake_up(self):
+        """Parked after a second: keys are made again from their secrets, and half a record waits meanwhile."""
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        plain = connect(proxy.address())
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                plain.sendall(outgoing.read())
+                incoming.write(plain.recv(65536))
+        plain.sendall(outgoing.read())
+        for _ in range(2):
+            tls.write(b"hello" * 100)
+            record = outgoing.read()
+            plain.sendall(record[:100])
+            time.sleep(1.5)
+            plain.sendall(record[100:])
+            received = b""
+            while len(received) < 500:
+                try:
+                    received += tls.read(65536)
+                except ssl.SSLWantReadError:
+                    incoming.write(plain.recv(65536))
+            self.assertEqual(received, b"hello" * 100)
+        plain.close()
+
+    def test_certificate_by_name(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        for name, subject in (("localhost", "server"), ("a.example.com", "server"), ("x.example.org", "wildcard")):
+            sock = self.secure(proxy.address(), name=name)
+            self.assertEqual(dict(pair[0] for pair in sock.getpeercert()["subject"])["commonName"], subject)
+        # A name that no certificate has: the first one, which this client does not take.
+        with self.assertRaisesRegex(ssl.SSLCertVerificationError, "Hostname mismatch"):
+            self.secure(proxy.address(), name="elsewhere.net")
+        # The kind of key that the client can use.
+        for kind, algorithm in (("rsa", "rsa_pss_rsae_sha256"), ("server", "ecdsa_secp256r1_sha256")):
+            result = subprocess.run(
+                ["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-servername", "localhost", "-sigalgs",
+                 algorithm, "-CAfile", self.ca, "-verify_return_error"], input=b"", capture_output=True, timeout=20,
+                check=False)
+            self.assertIn(f"subject=CN = {kind}".encode(), result.stdout.replace(b"CN=", b"CN = "), result.stderr)
+
+    def test_alpn(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address, alpn=["h2", "http/1.1"])
+        for offered, agreed in ((["http/1.1", "h2"], "h2"), (["http/1.1"], "http/1.1"), ([], None)):
+            self.assertEqual(self.secure(proxy.address(), self.context(alpn=offered)).selected_alpn_protocol(), agreed)
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)no.application.protocol"):
+            self.secure(proxy.address(), self.context(alpn=["spdy/3"]))
+        proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
+        self.assertTrue(proxy.said("NO_APPLICATION_PROTOCOL") or proxy.said("handshake"))
+
+    def test_resumption(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = self.context(version)
+            first = self.secure(proxy.address(), context)
+            self.assertEqual(exchange(first, b"x"), b"x")     # Tickets come behind the handshake.
+            self.assertFalse(first.session_reused)
+            second = self.secure(proxy.address(), context, session=first.session)
+            self.assertTrue(second.session_reused)
+            self.assertEqual(exchange(second, b"y"), b"y")
+        self.assertEqual(proxy.stats().total("tls_resumed_total"), 2)
+
+    def test_key_update(self):
+        """`K` and `k` of s_client ask for new keys, and renew its own."""
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        child = self.keep(_Process(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-tls1_3", "-CAfile",
+                                    self.ca, "-servername", "localhost"]))
+        child.wait_for(b"Verify return code: 0 (ok)\n---")
+        for i, command in enumerate((b"K\n", b"k\n", b"K\n", b"K\n")):
+            child.write(command)
+            time.sleep(0.2)
+            child.write(b"line %d\n" % i)
+            child.wait_for(b"line %d\n" % i)
+
+    def test_ends_are_passed_on(self):
+        """A client's close_notify is an end for the origin; the origin's end is a close_notify for the client."""
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        sock = self.secure(proxy.address())
+        self.assertEqual(exchange(sock, b"hello"), b"hello")
+        plain = sock.unwrap()                                  # Sends close_notify, waits for the other's.
+        self.assertEqual(plain.recv(1), b"")
+        plain.close()
+        proxy.wait_for(lambda s: s.ended("finished") == 1)
+        self.assertEqual(proxy.stats().total("tls_truncated_total"), 0)
+        # Without one it is an end all the same, but counted.
+        sock = self.secure(proxy.address())
+        self.assertEqual(exchange(sock, b"hello"), b"hello")
+        sock.shutdown(socket.SHUT_WR)
+        proxy.wait_for(lambda s: s.ended("finished") == 2)
+        self.assertEqual(proxy.stats().total("tls_truncated_total"), 1)
+
+    def test_curl(self):
+        harness.need("curl", "nginx")
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+
+        def serve(sock):
+            sock.recv(65536)
+            sock.sendall(answer)
+        origin = self.keep(Origin(serve))
+        proxy = self.terminating(origin.address)
+        host, port = proxy.address()
+        result = subprocess.run(["curl", "-sS", "--cacert", self.ca, "--resolve", f"a.example.com:{port}:{host}",
+                                 f"https://a.example.com:{port}/"], capture_output=True, timeout=20, check=False)
+        self.assertEqual((result.returncode, result.stdout), (0, b"hello"), result.stderr)
+
+
+class ClientCertificates(TlsTest):
+
+    def test_required(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address, client_ca=self.ca, client_certificate="require")
+        sock = self.secure(proxy.address(), self.context(certificate=True))
+        self.assertEqual(exchange(sock, b"hello"), b"hello")
+        sock = self.secure(proxy.address())                    # In TLS 1.3 the client hears of it with its first read.
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)certificate.required"):
+            sock.recv(1)
+        proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
+        self.assertTrue(proxy.said("PEER_DID_NOT_RETURN_A_CERTIFICATE"))
+
+    def test_requested(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address, client_ca=self.ca, client_certificate="request")
+        for certificate in (True, False):
+            sock = self.secure(proxy.address(), self.context(certificate=certificate))
+            self.assertEqual(exchange(sock, b"hello"), b"hello")
+
+
+class Failures(TlsTest):
+
+    def test_not_tls(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address)
+        client = self.keep(connect(proxy.address()))
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        self.assertIn(last_outcome(client), ("end", "reset"))
+        proxy.wait_for(lambda s: s.ended("tls_handshake") == 1 and s.total("sessions_active") == 0)
+        self.assertTrue(proxy.said("HTTP_REQUEST"))
+
+    def test_too_late(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address, handshake_timeout="300ms")
+        client = self.keep(connect(proxy.address()))
+        client.sendall(b"\x16\x03\x01")
+        self.assertIn(last_outcome(client), ("end", "reset"))
+        proxy.wait_for(lambda s: s.ended("tls_timeout") == 1)
+
+    def test_old_version(self):
+        origin = self.keep(Origin(echo))
+        proxy = self.terminating(origin.address, min_version="1.3")
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)protocol.version"):
+            self.secure(proxy.address(), self.context(ssl.TLSVersion.TLSv1_2))
+        proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
+
+    def test_a_broken_record(self):
+        """The client hears bad_record_mac; the origin sees a reset, since what it got is not all."""
+        outcomes = []
+
+        def serve(sock):
+            outcomes.append(last_outcome(sock))
+        origin = self.keep(Origin(serve))
+        proxy = self.terminating(origin.address)
+        plain = self.keep(connect(proxy.address()))
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                plain.sendall(outgoing.read())
+                incoming.write(plain.recv(65536))
+        plain.sendall(outgoing.read())
+        tls.write(b"hello")
+        record = bytearray(outgoing.read())
+        record[-1] ^= 1
+        plain.sendall(record)
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)bad.record.mac"):
+            while True:
+                try:
+                    tls.read()
+                except ssl.SSLWantReadError:
+                    incoming.write(plain.recv(65536))
+        proxy.wait_for(lambda s: s.ended("tls_error") == 1 and s.total("sessions_active") == 0)
+        harness.wait_until(lambda: outcomes, what="the origin's end")
+        self.assertEqual(outcomes, ["reset"])
+
+    def test_files(self):
+        def refused(tls, message, upstream=None):
+            config = harness.configuration(["127.0.0.1:1"], listener={"tls": tls} if tls else None, upstream=upstream)
+            with self.assertRaises(harness.ProxyError) as caught:
+                self.start(config)
+            self.assertIn(message, str(caught.exception))
+        good = self.server
+        refused({"certificates": [{**good, "chain": "/nowhere.pem"}]}, "cannot read /nowhere.pem")
+        refused({"certificates": [{**good, "chain": good["key"]}]}, "expected certificates in PEM")
+        refused({"certificates": [{**good, "key": good["chain"]}]}, "expected a private key in PEM")
+        refused({"certificates": [{**good, "key": self.rsa["key"]}]}, "expected the key of the certificate in")
+        refused({"certificates": [good], "client_certificate": "require"}, "needs `client_ca`")
+        refused(None, "expected `server_name`", upstream={"tls": {}})
+
+
+class Origination(TlsTest):
+
+    def tls_origin(self, handler, certificate=None, client_ca=None, version=None):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificate = certificate or self.server
+        context.load_cert_chain(certificate["chain"], certificate["key"])
+        if client_ca:
+            context.load_verify_locations(client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        if version:
+            context.minimum_version = context.maximum_version = version
+
+        def serve(sock):
+            try:
+                with context.wrap_socket(sock, server_side=True) as secured:
+                    handler(secured)
+            except (ssl.SSLError, OSError):
+                pass
+        return self.keep(Origin(serve))
+
+    def test_verified(self):
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            origin = self.tls_origin(echo, version=version)
+            proxy = self.proxy(origin.address, upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})
+            client = self.keep(connect(proxy.address()))
+            data = os.urandom(1_000_000)
+            self.assertEqual(exchange(client, data), data)
+
+    def test_both_sides(self):
+        origin = self.tls_origin(echo, client_ca=self.ca)
+        proxy = self.terminating(origin.address, upstream={
+            "tls": {"ca": self.ca, "server_name": "localhost", "certificate": self.client}})
+        sock = self.secure(proxy.address())
+        data = os.urandom(1_000_000)
+        self.assertEqual(exchange(sock, data), data)
+
+    def test_not_believed(self):
+        for tls, reason in (({"ca": self.ca, "server_name": "elsewhere.net"}, "CERTIFICATE_VERIFY_FAILED"),
+                            ({"ca": self.client["chain"], "server_name": "localhost"}, "CERTIFICATE_VERIFY_FAILED")):
+            origin = self.tls_origin(echo)
+            proxy = self.proxy(origin.address, upstream={"tls": tls})
+            client = self.keep(connect(proxy.address()))
+            self.assertIn(last_outcome(client), ("end", "reset"))
+            proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and s.connect_errors("tls") == 1)
+            self.assertTrue(proxy.said(reason))
+
+    def test_without_verification(self):
+        origin = self.tls_origin(echo)
+        proxy = self.proxy(origin.address, upstream={"tls": {"verify": False}})
+        self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
+
+    def test_an_endpoint_without_tls_is_passed_over(self):
+        plain = self.keep(Origin(lambda sock: sock.sendall(b"220 hello\r\n")))
+        good = self.tls_origin(echo)
+        proxy = self.proxy(plain.address, good.address, upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})
+        for _ in range(2):
+            self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
+        self.assertEqual(proxy.stats().connect_errors("tls"), 1)
+
+
+class _Process:
+    """A program that is talked to over pipes."""
+
+    def __init__(self, arguments):
+        self.child = harness.spawn(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.output = b""
+        self.lock = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        while data := os.read(self.child.stdout.fileno(), 65536):
+            with self.lock:
+                self.output += data
+                self.lock.notify_all()
+
+    def write(self, data):
+        os.write(self.child.stdin.fileno(), data)
+
+    def wait_for(self, text):
+        with self.lock:
+            if not self.lock.wait_for(lambda: text in self.output, 10 * SLOWNESS):
+                raise AssertionError(f"{text!r} did not come; there was:\n{self.output.decode(errors='replace')}")
+
+    def close(self):
+        harness.end(self.child)
+        self.child.stdin.close()
+        self.child.stdout.close()
+
+
+if __name__ == "__main__":
+    harness.main()

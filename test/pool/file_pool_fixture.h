@@ -1,0 +1,47 @@
+// A pool of file chunks in a directory for temporary files, and what the file system says of it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "pool/chunk_pool.h"
+#include "pool/file_pool.h"
+
+namespace sluice::test {
+
+/// A directory on a disk, as far as this machine says; elsewhere the tests hold as well.
+inline std::string file_directory() {
+  const char* given = std::getenv("SLUICE_FILE_DIRECTORY");
+  return given ? given : "/var/tmp";
+}
+
+/// What the file may occupy beside that, less than an extent. The file system adds blocks for its own bookkeeping:
+/// ext4, one for each 340 runs of blocks once there are more than four. And stores may have taken some of their
+/// neighbours'.
+inline constexpr size_t kBookkeepingBytes = FilePool::kExtentBytes - 1;
+
+/// The file occupies what the pool says, and little more.
+inline void expect_on_disk(const FilePool& files) {
+  const size_t said = files.disk_bytes(), occupied = files.file_system_bytes();
+  EXPECT_GE(occupied, said);
+  EXPECT_LE(occupied, said + kBookkeepingBytes);
+}
+
+inline ChunkRef chunk_of(FilePool& files, size_t bytes) {
+  FileError error;
+  ChunkRef chunk = ChunkRef::take(files.get(bytes, &error));
+  EXPECT_TRUE(chunk) << error.message;
+  return chunk;
+}
+
+/// Whether each byte is `value`.
+inline bool is_filled(const ChunkRef& chunk, int value) {
+  const std::byte* data = chunk.data();
+  return data[0] == static_cast<std::byte>(value) && std::memcmp(data, data + 1, chunk.capacity() - 1) == 0;
+}
+
+}  // namespace sluice::test
