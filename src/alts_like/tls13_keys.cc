@@ -5,9 +5,12 @@
 #include <openssl/mem.h>
 
 #include <algorithm>
+#include <new>
 #include <string_view>
+#include <utility>
 
 #include "pool/check.h"
+#include "pool/chunk_pool.h"
 
 namespace sluice {
 
@@ -52,13 +55,24 @@ std::optional<Tls13Secret> Tls13Secret::from(Tls13Cipher cipher, std::span<const
   return result;
 }
 
-Tls13Keys::~Tls13Keys() { OPENSSL_cleanse(secret_.bytes.data(), secret_.bytes.size()); }
+Tls13Keys::~Tls13Keys() {
+  park();
+  OPENSSL_cleanse(secret_.bytes.data(), secret_.bytes.size());
+}
 
-Tls13Keys::Context::~Context() { OPENSSL_cleanse(iv.data(), iv.size()); }
+void Tls13Keys::park() {
+  if (!context_) return;
+  context_->~Context();
+  OPENSSL_cleanse(context_, sizeof(Context));
+  context_ = nullptr;
+  chunk_unref(std::exchange(chunk_, nullptr));
+}
 
 Tls13Keys::Context& Tls13Keys::context() {
   if (context_) return *context_;
-  context_ = std::make_unique<Context>();
+  ChunkPool* pool = ChunkPool::current();
+  chunk_ = pool ? pool->get_metadata(sizeof(Context)) : heap_chunk(sizeof(Context));
+  context_ = new (chunk_->data) Context;
   const EVP_AEAD* aead = aead_of(secret_.cipher);
   std::array<uint8_t, EVP_AEAD_MAX_KEY_LENGTH> key;
   const size_t key_bytes = EVP_AEAD_key_length(aead);
@@ -104,7 +118,7 @@ void Tls13Keys::update() {
   std::copy_n(next.begin(), secret_.size, secret_.bytes.begin());
   OPENSSL_cleanse(next.data(), next.size());
   secret_.sequence = 0;
-  context_.reset();
+  park();
 }
 
 }  // namespace sluice

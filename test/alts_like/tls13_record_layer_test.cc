@@ -484,6 +484,7 @@ TEST_F(Tls13Test, ParkedConnectionsPinLittle) {
   EXPECT_EQ(pool_.out_bytes(), 64u);
   EXPECT_EQ(open(layer, wire.substr(wire.size() - 5)), Status::kOpen);
   EXPECT_EQ(opened_, "wholehalf");
+  layer.park(pool_);
   EXPECT_EQ(pool_.out_bytes(), 0u);
   EXPECT_LE(sizeof layer, 320u);
 }

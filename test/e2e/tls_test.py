@@ -14,6 +14,7 @@ import time
 import harness
 from harness import SLOWNESS
 from origins import PATIENCE_SECONDS, Origin, connect, echo, last_outcome
+from workers import OriginProcess
 
 
 class Certificates:
@@ -78,6 +79,20 @@ class TlsTest(harness.SluiceTest):
 
     def secure(self, address, context=None, name="localhost", session=None):
         return self.keep((context or self.context()).wrap_socket(connect(address), server_hostname=name, session=session))
+
+    def in_memory(self, plain, context=None):
+        """A client whose records go by way of memory, so that a test can cut and change them; its handshake is done."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = (context or self.context()).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                plain.sendall(outgoing.read())
+                incoming.write(plain.recv(65536))
+        plain.sendall(outgoing.read())
+        return tls, incoming, outgoing
 
 
 def exchange(sock, data):
@@ -147,16 +162,7 @@ class Termination(TlsTest):
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address)
         plain = connect(proxy.address())
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = self.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                plain.sendall(outgoing.read())
-                incoming.write(plain.recv(65536))
-        plain.sendall(outgoing.read())
+        tls, incoming, outgoing = self.in_memory(plain)
         for _ in range(2):
             tls.write(b"hello" * 100)
             record = outgoing.read()
@@ -258,6 +264,54 @@ class Termination(TlsTest):
         self.assertEqual((result.returncode, result.stdout), (0, b"hello"), result.stderr)
 
 
+class Idle(TlsTest):
+
+    @staticmethod
+    def settled(proxy, expected):
+        """The memory that the proxy keeps, as soon as it is as little as expected."""
+        time.sleep(2)
+        deadline = time.monotonic() + 40
+        while (pss := proxy.pss()) > expected and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return pss
+
+    def test_memory(self):
+        """An idle TLS connection costs a kibibyte at the most, also one whose half record waits for the rest."""
+        count = 1000 if harness.LONG or not harness.SANITIZER else 100
+        harness.require(harness.raise_descriptor_limit() >= 2 * count + 200, "too few descriptors")
+        origin = self.keep(OriginProcess("echo"))
+        proxy = self.proxy(origin.address, listener={"tls": {"certificates": [self.server]}}, cut_allowed=True)
+        context = self.context()
+
+        def opened():
+            plain = connect(proxy.address())
+            tls, incoming, outgoing = self.in_memory(plain, context)
+            tls.write(b"x")
+            record = outgoing.read()
+            plain.sendall(record)
+            incoming.write(plain.recv(65536))
+            return plain, record
+        for plain, _ in [opened() for _ in range(50)]:        # What is there once and for all.
+            plain.close()
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+        base = proxy.pss()
+        connections = [opened() for _ in range(count)]
+        # What all of them needed for a second is given back after two ageing periods of ten.
+        idle = self.settled(proxy, base + 1024 * count)
+        self.assertEqual(proxy.stats().total("pool_pinned_bytes"), 0)
+        for plain, record in connections:
+            plain.sendall(record[:10])
+        half = self.settled(proxy, base + (1024 + 128) * count)
+        harness.say(f"{count} idle TLS connections: {(idle - base) / count:.0f} bytes each (PSS), "
+                    f"with half a record {(half - base) / count:.0f}")
+        if not harness.SANITIZER:
+            self.assertLessEqual((idle - base) / count, 1024)
+            self.assertLessEqual((half - base) / count, 1024 + 128)
+        for plain, _ in connections:
+            plain.close()
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
+
+
 class ClientCertificates(TlsTest):
 
     def test_required(self):
@@ -314,16 +368,7 @@ class Failures(TlsTest):
         origin = self.keep(Origin(serve))
         proxy = self.terminating(origin.address)
         plain = self.keep(connect(proxy.address()))
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = self.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                plain.sendall(outgoing.read())
-                incoming.write(plain.recv(65536))
-        plain.sendall(outgoing.read())
+        tls, incoming, outgoing = self.in_memory(plain)
         tls.write(b"hello")
         record = bytearray(outgoing.read())
         record[-1] ^= 1

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "alts_like/client_hello.h"
@@ -172,86 +170,6 @@ void L4Session::read_hello() {
   }
 }
 
-// ---- TLS ----
-
-void L4Session::begin_client_handshake() {
-  tls_ = std::make_unique<SessionTls>();
-  tls_->client.handshake = std::make_unique<TlsHandshake>(acceptor_.listener().tls->get(), TlsHandshake::Side::kServer);
-  state_ = State::kHandshake;
-  arm_timer(acceptor_.worker().now_ms() + milliseconds(acceptor_.listener().config.tls->handshake_timeout));
-  client_.start_reading();
-  if (!setup_->held.empty()) client_handshake(std::move(setup_->held));
-}
-
-void L4Session::client_handshake(Buffer&& received) {
-  TlsHandshake& handshake = *tls_->client.handshake;
-  Buffer out;
-  const TlsHandshake::Status status = handshake.advance(acceptor_.worker().pool(), std::move(received), out);
-  client_.send(std::move(out));
-  if (status == TlsHandshake::Status::kNeedMore) return;
-  if (status == TlsHandshake::Status::kFailed) {
-    log_handshake("a client", handshake.error());
-    return finish_after_last_words(SessionEnd::kTlsHandshake);
-  }
-  counters().tls_handshakes.add();
-  if (handshake.resumed()) counters().tls_resumed.add();
-  // Routes see what was agreed on, as they see what is offered where TLS passes through.
-  ClientHello facts;
-  const std::string name = handshake.server_name(), protocol = handshake.alpn();
-  facts.server_name_size = static_cast<uint8_t>(std::min(name.size(), facts.server_name_bytes.size()));
-  std::transform(name.begin(), name.begin() + facts.server_name_size, facts.server_name_bytes.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (!protocol.empty()) {
-    if (char* to = facts.alpn.add(static_cast<uint8_t>(protocol.size()))) protocol.copy(to, protocol.size());
-  }
-  tls_->client.records = handshake.finish();
-  tls_->client.handshake.reset();
-  route(&facts);
-}
-
-void L4Session::begin_upstream_handshake() {
-  const TlsClientContext& context = *balancer_->upstream().tls;
-  if (!tls_) tls_ = std::make_unique<SessionTls>();
-  tls_->upstream.handshake = std::make_unique<TlsHandshake>(context.get(), TlsHandshake::Side::kClient);
-  context.prepare(tls_->upstream.handshake->ssl());
-  Buffer header;
-  queue_proxy_header(header);
-  upstream_.send(std::move(header));
-  upstream_.start_reading();
-  upstream_handshake(Buffer());
-}
-
-void L4Session::upstream_handshake(Buffer&& received) {
-  TlsHandshake& handshake = *tls_->upstream.handshake;
-  Buffer out;
-  const TlsHandshake::Status status = handshake.advance(acceptor_.worker().pool(), std::move(received), out);
-  upstream_.send(std::move(out));
-  if (status == TlsHandshake::Status::kNeedMore) return;
-  if (status == TlsHandshake::Status::kFailed) {
-    log_handshake(balancer_->upstream().endpoint_config(endpoint_index_).address.text(), handshake.error());
-    return connect_failed(ConnectError::kTls);
-  }
-  tls_->upstream.records = handshake.finish();
-  tls_->upstream.handshake.reset();
-  balancer_->upstream().report_success(endpoint_index_);
-  endpoint_counters().connected.add();
-  forward();
-}
-
-// A few a second and worker: a scan must not fill a disk.
-void L4Session::log_handshake(std::string_view with, const std::string& error) const {
-  constexpr uint32_t kPerSecond = 10;
-  static thread_local uint64_t second = 0;
-  static thread_local uint32_t logged = 0;
-  const uint64_t now_s = acceptor_.worker().now_ms() / 1000;
-  if (std::exchange(second, now_s) != now_s) logged = 0;
-  if (++logged > kPerSecond) return;
-  const std::string source = setup_ ? text_of(client_source()) : "";
-  std::fprintf(stderr, "sluice: listener \"%s\": TLS handshake with %.*s failed (client %s): %s\n",
-               acceptor_.listener().config.name.c_str(), static_cast<int>(with.size()), with.data(), source.c_str(),
-               error.c_str());
-}
-
 void L4Session::route(const ClientHello* hello) {
   const std::optional<uint32_t> upstream = acceptor_.listener().router.route(hello);
   if (!upstream) return finish(SessionEnd::kNoRoute);
@@ -356,7 +274,7 @@ void L4Session::queue_proxy_header(Buffer& to) {
 
 // Whose connection this is: as the PROXY header said, else as the kernel does.
 PeerAddress L4Session::client_source() const {
-  if (setup_->source.is_set()) return setup_->source;
+  if (setup_ && setup_->source.is_set()) return setup_->source;
   sockaddr_storage address;
   socklen_t length = sizeof address;
   if (getpeername(client_.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
@@ -427,8 +345,7 @@ void L4Session::pass_on(Socket& from, Buffer&& data) {
     if (to.queued() >= high_mark()) from.stop_reading();
   }
   if (status == RecordLayer::Status::kFailed) {
-    log_handshake(is_client(from) ? "a client (a record)" : "an endpoint (a record)",
-                  std::string(records_of(from)->error()));
+    log_tls_failure(is_client(from) ? "it" : "the endpoint", records_of(from)->error());
     return is_client(from) ? finish_after_last_words(SessionEnd::kTlsError) : finish(SessionEnd::kUpstreamError);
   }
   if (status == RecordLayer::Status::kEnded) side_ended(from);

@@ -79,7 +79,7 @@ class L4Session final : public Socket::Owner {
   void client_handshake(Buffer&& received);
   void begin_upstream_handshake();
   void upstream_handshake(Buffer&& received);
-  void log_handshake(std::string_view with, const std::string& error) const;
+  void log_tls_failure(std::string_view with, std::string_view error) const;
   bool admit_source();
   void read_hello();
   void route(const ClientHello* hello);
