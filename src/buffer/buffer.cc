@@ -117,7 +117,7 @@ void Buffer::append_packed(ChunkPool& pool, View&& view) {
   } else if (!view.empty()) {
     const Window& last = windows_.back();
     counted_copy(last.data() + last.size, view.data(), view.size());
-    windows_.move_back(view.size());
+    windows_.move_back(static_cast<int64_t>(view.size()));
   }
   view = View();
 }
