@@ -1,0 +1,370 @@
+#include "proxy/http1/http1_connection.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "proxy/http1/writer.h"
+
+namespace sluice {
+
+using http1::BodyReader;
+using http1::Error;
+using http1::Framing;
+using http1::HeadScan;
+using http1::Writer;
+
+namespace {
+
+// So many windows may a head that is not complete lie in, before its bytes are moved together: each may keep a chunk
+// from other use.
+constexpr size_t kMaxHeadWindows = 8;
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+Http1Connection::~Http1Connection() { forget_asked(); }
+
+// ---- Reading ----
+
+HttpConnection::Status Http1Connection::receive(Buffer&& bytes) {
+  if (status_ == Status::kOpen) {
+    input_.append(std::move(bytes));
+  } else {
+    bytes.clear();
+  }
+  run();
+  return status_;
+}
+
+HttpConnection::Status Http1Connection::receive_end(End how) {
+  peer_ended_ = true;
+  cut_ = how != End::kSaid;
+  run();
+  if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");
+  return status_;
+}
+
+void Http1Connection::run() {
+  if (running_) return;
+  running_ = true;
+  while (status_ == Status::kOpen && step()) {
+  }
+  if (reset_owed_ && receiver_) {
+    reset_owed_ = false;
+    receiver_->on_reset(*this, owed_reason_);
+  }
+  if (status_ != Status::kOpen) {
+    input_.clear();
+    scan_.reset();
+  }
+  running_ = false;
+  note_fullness();
+}
+
+// False when there is nothing to do before more comes, or the receiver wants more.
+bool Http1Connection::step() {
+  switch (in_) {
+    case In::kHead:
+      return read_head();
+    case In::kBody:
+      return reading_ && read_body();
+    case In::kTrailers:
+      return reading_ && read_trailers();
+    case In::kHeld:
+      return false;
+    case In::kDone:
+      return after_message();
+  }
+  return false;
+}
+
+Http1Connection::Scan Http1Connection::scan_head(const HeadScan::Limits& limits) {
+  Error error;
+  switch (scan_.scan(input_, limits, error)) {
+    case HeadScan::Result::kComplete:
+      return Scan::kComplete;
+    case HeadScan::Result::kFailed:
+      fail(error);
+      return Scan::kFailed;
+    case HeadScan::Result::kMore:
+      break;
+  }
+  if (peer_ended_) {
+    lose("the connection ended within a head");
+    return Scan::kFailed;
+  }
+  if (input_.window_count() > kMaxHeadWindows) input_.settle(pool_);
+  return Scan::kMore;
+}
+
+// Where they lie in several windows, they are copied to `whole`.
+std::string_view Http1Connection::contiguous_input(size_t bytes, Lease& whole) {
+  const std::span<const std::byte> first = input_.window(0);
+  if (first.size() >= bytes) return text_of(first.first(bytes));
+  whole = Lease(ChunkRef::take(pool_.get_metadata(bytes)), 0, bytes);
+  input_.copy_out(0, whole.bytes());
+  return text_of(whole.bytes());
+}
+
+bool Http1Connection::read_body() {
+  Buffer body;
+  Error error;
+  switch (body_.read(pool_, input_, body, options_.limits.chunk_extension_bytes, error)) {
+    case BodyReader::Result::kFailed:
+      // What was good is given first, so that it does not depend on how the bytes came.
+      if (!body.empty()) receiver_->on_body(*this, std::move(body), false);
+      return status_ == Status::kOpen && fail(error);
+    case BodyReader::Result::kEnd:
+      in_ = In::kDone;
+      break;
+    case BodyReader::Result::kTrailers:
+      in_ = In::kTrailers;
+      if (body.empty()) return true;
+      break;
+    case BodyReader::Result::kMore:
+      if (!peer_ended_) {
+        if (body.empty()) return false;
+      } else if (body_.framing() == Framing::kUntilEnd && (!cut_ || tunnel_)) {
+        in_ = In::kDone;
+      } else if (body.empty()) {
+        return lose("the connection ended within a body");
+      }
+      break;
+  }
+  // There is a receiver: one that lets go of a message which is not complete ends the connection.
+  receiver_->on_body(*this, std::move(body), in_ == In::kDone);
+  settle_exchange();
+  return true;
+}
+
+bool Http1Connection::read_trailers() {
+  const Http1Limits& limits = options_.limits;
+  if (const Scan scan = scan_head({0, limits.trailer_bytes, limits.trailer_bytes, limits.trailer_fields});
+      scan != Scan::kComplete) {
+    return false;
+  }
+  Fields trailers;
+  if (const Error error = take_head([&](std::string_view bytes, size_t) {
+        return http1::read_trailers(bytes, server_, options_, counters_, pool_, trailers);
+      })) {
+    return fail(error);
+  }
+  in_ = In::kDone;
+  if (trailers.empty()) {
+    receiver_->on_body(*this, Buffer(), true);
+  } else {
+    receiver_->on_trailers(*this, std::move(trailers));
+  }
+  settle_exchange();
+  return true;
+}
+
+bool Http1Connection::wants_bytes() const {
+  if (status_ != Status::kOpen || peer_ended_) return false;
+  switch (in_) {
+    case In::kBody:
+    case In::kTrailers:
+      return reading_;
+    case In::kHead:
+      return true;
+    case In::kHeld:
+    case In::kDone:
+      break;
+  }
+  return input_.size() < options_.limits.pipelined_bytes;
+}
+
+void Http1Connection::note_fullness() {
+  const bool full = status_ == Status::kOpen && (in_ == In::kHeld || in_ == In::kDone) && !wants_bytes();
+  if (full && !full_) ++counters_.pipelines_full;
+  full_ = full;
+}
+
+void Http1Connection::park() {
+  input_.settle(pool_);
+  output_.settle(pool_);
+}
+
+// ---- Sending ----
+
+void Http1Connection::flush(Buffer& out) {
+  out.append(std::move(output_));
+  const bool holds = asked_ && !asked_->held.empty();  // Until the tunnel is agreed on.
+  const bool drained = body_queued_ && !holds && receiver_ && out_ == Out::kBody;
+  body_queued_ = holds;
+  if (drained) receiver_->on_drained(*this);
+}
+
+void Http1Connection::send_body(Buffer&& body, bool end) {
+  Buffer bytes = std::move(body);  // Taken, whatever becomes of it.
+  if (status_ != Status::kOpen || out_ != Out::kBody) return;
+  body_queued_ = body_queued_ || !bytes.empty();
+  if (asked_ && !tunnel_) {  // Not agreed on yet. Its end would be a refusal by ourselves.
+    asked_->held.append(std::move(bytes));
+    if (end) fail_sending("a tunnel that ended before it was there");
+    return;
+  }
+  switch (out_framing_) {
+    case Framing::kNone:
+      if (!bytes.empty()) ++counters_.bodies_dropped;
+      break;
+    case Framing::kLength:
+      if (bytes.size() > out_left_) return fail_sending("more body than Content-Length says");
+      out_left_ -= bytes.size();
+      if (end && out_left_ > 0) return fail_sending("less body than Content-Length says");
+      output_.append(std::move(bytes));
+      break;
+    case Framing::kChunked:
+      write_chunk(std::move(bytes), end);
+      break;
+    case Framing::kUntilEnd:
+      output_.append(std::move(bytes));
+      break;
+  }
+  if (end) end_output();
+}
+
+void Http1Connection::write_chunk(Buffer&& body, bool end) {
+  constexpr size_t kFrameBytes = 32;
+  if (!body.empty()) {
+    {
+      Writer writer(output_, pool_, kFrameBytes);
+      writer.number(body.size(), 16);
+      writer.text("\r\n");
+    }
+    output_.append(std::move(body));
+    Writer(output_, pool_, kFrameBytes).text(end ? "\r\n0\r\n\r\n" : "\r\n");
+  } else if (end) {
+    Writer(output_, pool_, kFrameBytes).text("0\r\n\r\n");
+  }
+}
+
+void Http1Connection::send_trailers(const Fields& trailers) {
+  if (status_ != Status::kOpen || out_ != Out::kBody) return;
+  if (out_framing_ != Framing::kChunked) return send_body(Buffer(), true);  // There is no place for them.
+  if (!http1::are_safe(trailers)) return fail_sending("a trailer that is no field");
+  {
+    Writer writer(output_, pool_, http1::written_bytes(trailers) + 8);
+    writer.text("0\r\n");
+    writer.fields(trailers);
+    writer.text("\r\n");
+  }
+  end_output();
+}
+
+void Http1Connection::end_output() {
+  out_ = Out::kDone;
+  settle_exchange();
+}
+
+// ---- The exchange ----
+
+void Http1Connection::begin_exchange(StreamReceiver& receiver) {
+  receiver_ = &receiver;
+  exchange_ = true;
+  reading_ = true;
+  tunnel_ = false;
+  line_skipped_ = false;
+  informational_ = 0;
+  out_ = Out::kHead;
+  out_framing_ = Framing::kNone;
+}
+
+void Http1Connection::settle_exchange() {
+  if (!exchange_ || !ended() || receiver_) return;
+  exchange_ = false;
+  in_ = In::kHead;
+  forget_asked();
+  if (status_ != Status::kOpen) return;
+  end_exchange();
+  if (close_ || (draining_ && input_.empty())) status_ = Status::kEnded;
+}
+
+void Http1Connection::release() {
+  if (!exchange_) return;
+  reset_owed_ = false;
+  if (!ended()) reset(ResetReason::kCancelled);
+  receiver_ = nullptr;
+  settle_exchange();
+}
+
+// A message that is not complete cannot be left but with its connection.
+void Http1Connection::reset(ResetReason) {
+  if (!exchange_ || ended()) return;
+  output_cut_ = out_ == Out::kBody;
+  if (status_ == Status::kOpen) {
+    // What is behind a request that was answered is nobody's; half an answer must not look like a whole one.
+    status_ = out_ == Out::kDone ? Status::kEnded : Status::kFailed;
+    if (status_ == Status::kFailed) error_ = "the stream was reset";
+  }
+  in_ = In::kDone;
+  out_ = Out::kDone;
+  forget_asked();
+}
+
+bool Http1Connection::fail(const Error& error) {
+  switch (error.reason) {
+    case ResetReason::kConnectionLost:
+      ++counters_.lost;
+      break;
+    case ResetReason::kTooLarge:
+      ++counters_.too_large;
+      break;
+    default:
+      ++(error.status == 417 || error.status == 501 || error.status == 505 ? counters_.unsupported
+                                                                           : counters_.malformed);
+  }
+  status_ = Status::kFailed;
+  error_ = error.what;
+  answer(error);
+  output_cut_ = exchange_ && out_ == Out::kBody;
+  const bool told = exchange_ && !ended();
+  in_ = In::kDone;
+  out_ = Out::kDone;
+  forget_asked();
+  if (told && receiver_) receiver_->on_reset(*this, error.reason);
+  return false;
+}
+
+void Http1Connection::fail_sending(const char* what) {
+  ++counters_.malformed;
+  status_ = Status::kFailed;
+  error_ = what;
+  output_cut_ = out_ == Out::kBody;
+  reset_owed_ = !ended();
+  owed_reason_ = ResetReason::kMalformed;
+  in_ = In::kDone;
+  out_ = Out::kDone;
+}
+
+// ---- Tunnels ----
+
+void Http1Connection::ask(const http1::WebsocketAccept& accept) {
+  forget_asked();
+  Chunk* const chunk = pool_.get_metadata(sizeof(Asked));
+  asked_ = new (chunk->data) Asked{.accept = accept, .chunk = chunk};
+}
+
+void Http1Connection::forget_asked() {
+  if (!asked_) return;
+  Chunk* const chunk = asked_->chunk;
+  asked_->~Asked();
+  asked_ = nullptr;
+  chunk_unref(chunk);
+}
+
+void Http1Connection::begin_tunnel() {
+  tunnel_ = true;
+  close_ = true;
+  in_ = In::kBody;
+  body_.begin(Framing::kUntilEnd, 0);
+  out_framing_ = Framing::kUntilEnd;
+  output_.append(std::move(asked_->held));
+  forget_asked();
+}
+
+}  // namespace sluice

@@ -1,0 +1,87 @@
+// Small words of HTTP's grammar (RFC 9110 section 5.6).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace sluice::http1 {
+
+constexpr char lowered(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_alpha(char c) { return lowered(c) >= 'a' && lowered(c) <= 'z'; }
+inline constexpr std::array<bool, 256> kTokenChars = [] {
+  std::array<bool, 256> chars{};
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~")) chars[static_cast<uint8_t>(c)] = true;
+  for (size_t c = 0; c < 128; ++c)
+    chars[c] = chars[c] || is_digit(static_cast<char>(c)) || is_alpha(static_cast<char>(c));
+  return chars;
+}();
+constexpr bool is_token_char(char c) { return kTokenChars[static_cast<uint8_t>(c)]; }
+constexpr bool is_token(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
+}
+/// All of them are visible characters of ASCII.
+constexpr bool is_visible(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+/// No control character but tabs: what a field's value or a reason phrase may hold.
+inline bool is_field_text(std::string_view text) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
+  size_t at = 0;
+  for (; at + 8 <= text.size(); at += 8) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + at, sizeof word);
+    // The high bit of bytes below 0x20, or that are 0x7f; and of some above such a byte.
+    const uint64_t other = word ^ (0x7f * kOnes);
+    if ((((word - 0x20 * kOnes) & ~word) | ((other - kOnes) & ~other)) & kHighs) break;
+  }
+  text.remove_prefix(at);
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f'); });
+}
+
+/// Whether `text` is `lower`, whatever the case of its letters.
+constexpr bool same(std::string_view text, std::string_view lower) {
+  return text.size() == lower.size() &&
+         std::equal(text.begin(), text.end(), lower.begin(), [](char a, char b) { return lowered(a) == b; });
+}
+
+/// Without spaces and tabs at both ends.
+constexpr std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Calls `visit(std::string_view)` for the members of a list that are not empty, until it returns false; returns
+/// whether it never did.
+template <typename Visit>
+constexpr bool each_member(std::string_view list, Visit&& visit) {
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const std::string_view member = trimmed(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (!member.empty() && !visit(member)) return false;
+  }
+  return true;
+}
+
+/// Whether a list has the member `lower`, whatever the case of its letters.
+constexpr bool has_member(std::string_view list, std::string_view lower) {
+  return !each_member(list, [lower](std::string_view member) { return !same(member, lower); });
+}
+
+/// Reads a Content-Length: digits only, up to 2^63 - 1.
+constexpr bool read_length(std::string_view text, uint64_t& length) {
+  if (text.empty() || text.size() > 19 || !std::all_of(text.begin(), text.end(), is_digit)) return false;
+  length = 0;
+  for (const char c : text) length = length * 10 + static_cast<uint64_t>(c - '0');
+  return length <= uint64_t{INT64_MAX};
+}
+
+}  // namespace sluice::http1

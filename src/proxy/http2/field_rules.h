@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+namespace sluice::http2 {
+
+// What names and values may be made of: RFC 9110 section 5, RFC 9113 section 8.2, RFC 3986.
+
+bool is_token(std::string_view text);
+/// A token without capital letters.
+bool is_field_name(std::string_view text);
+/// No control character but the tab, and no white space at either end.
+bool is_field_value(std::string_view text);
+bool is_scheme(std::string_view text);
+/// Visible ASCII that is no fragment's beginning. Not empty.
+bool is_path(std::string_view text);
+/// Fields that concern one connection of HTTP/1.1 (RFC 9113 section 8.2.2).
+bool is_connection_specific(std::string_view name);
+
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+}  // namespace sluice::http2
