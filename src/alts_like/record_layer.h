@@ -13,7 +13,7 @@ namespace sluice {
 /// yet, and what it needs to go on; nothing else.
 ///
 ///     RecordLayer::Status status = layer.open(pool, std::move(received), plain);
-///     if (layer.has_output()) layer.flush(pool, to_send);      // answers, or the alert of a failure
+///     if (layer.has_output()) layer.flush(pool, to_send);      // the alert of a failure, for example
 ///     if (status == RecordLayer::Status::kFailed) return give_up(layer.error());
 class RecordLayer {
  public:
@@ -30,7 +30,8 @@ class RecordLayer {
   virtual Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) = 0;
 
   /// Seals `plain` and appends the records to `wire`: in place when the bytes are ours alone, else into fresh chunks.
-  /// What has_output() told of goes first. Precondition: seal_end was not called, and no failure was met.
+  /// What has_output() told of goes first. Precondition: seal_end was not called, and no failure was met. With the last
+  /// nonce used the connection has failed: what is given is dropped, and open() says so, also when it is given nothing.
   virtual void seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) = 0;
 
   /// Whether the layer itself has something to send.
@@ -39,6 +40,14 @@ class RecordLayer {
   virtual void flush(ChunkPool& pool, Buffer& wire) = 0;
   /// Appends the record that tells the peer that nothing more follows.
   virtual void seal_end(ChunkPool& pool, Buffer& wire) = 0;
+
+  /// Whether the peer says, authenticated, that it sends nothing more. If not, seal_end appends nothing, and an end of
+  /// the stream may be anybody's.
+  virtual bool tells_end() const { return true; }
+
+  /// Session tickets that have arrived since the last call: NewSessionTicket messages of TLS 1.3, whole and in a row,
+  /// with their 4-byte headers. Only clients of TLS get some.
+  virtual Buffer take_tickets() { return {}; }
 
   /// Why the status is kFailed, for logs.
   virtual std::string_view error() const = 0;

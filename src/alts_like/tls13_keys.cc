@@ -5,12 +5,9 @@
 #include <openssl/mem.h>
 
 #include <algorithm>
-#include <new>
 #include <string_view>
-#include <utility>
 
 #include "pool/check.h"
-#include "pool/chunk_pool.h"
 
 namespace sluice {
 
@@ -55,39 +52,22 @@ std::optional<Tls13Secret> Tls13Secret::from(Tls13Cipher cipher, std::span<const
   return result;
 }
 
-Tls13Keys::~Tls13Keys() {
-  park();
-  OPENSSL_cleanse(secret_.bytes.data(), secret_.bytes.size());
-}
+Tls13Keys::~Tls13Keys() { OPENSSL_cleanse(secret_.bytes.data(), secret_.bytes.size()); }
 
-void Tls13Keys::park() {
-  if (!context_) return;
-  context_->~Context();
-  OPENSSL_cleanse(context_, sizeof(Context));
-  context_ = nullptr;
-  chunk_unref(std::exchange(chunk_, nullptr));
-}
-
-Tls13Keys::Context& Tls13Keys::context() {
-  if (context_) return *context_;
-  ChunkPool* pool = ChunkPool::current();
-  chunk_ = pool ? pool->get_metadata(sizeof(Context)) : heap_chunk(sizeof(Context));
-  context_ = new (chunk_->data) Context;
-  const EVP_AEAD* aead = aead_of(secret_.cipher);
-  std::array<uint8_t, EVP_AEAD_MAX_KEY_LENGTH> key;
-  const size_t key_bytes = EVP_AEAD_key_length(aead);
-  expand_label(secret_, "key", std::span(key).first(key_bytes));
-  expand_label(secret_, "iv", context_->iv);
-  // The cipher's context has no say on nonces: those are ours to keep in order.
-  SLUICE_CHECK(EVP_AEAD_CTX_init(context_->aead.get(), aead, key.data(), key_bytes, kTagBytes, nullptr) == 1);
-  OPENSSL_cleanse(key.data(), key.size());
-  return *context_;
-}
-
-// RFC 8446 section 5.3.
-std::array<uint8_t, 12> Tls13Keys::next_nonce(const Context& context) {
+// Makes the context if need be. RFC 8446 section 5.3.
+AeadContext::Nonce Tls13Keys::next_nonce() {
   SLUICE_CHECK(!exhausted());
-  std::array<uint8_t, 12> nonce = context.iv;
+  if (!context_) {
+    const EVP_AEAD* aead = aead_of(secret_.cipher);
+    std::array<uint8_t, EVP_AEAD_MAX_KEY_LENGTH> key;
+    const size_t key_bytes = EVP_AEAD_key_length(aead);
+    AeadContext::Nonce iv;
+    expand_label(secret_, "key", std::span(key).first(key_bytes));
+    expand_label(secret_, "iv", iv);
+    context_.make(aead, std::span(key).first(key_bytes), iv);
+    OPENSSL_cleanse(key.data(), key.size());
+  }
+  AeadContext::Nonce nonce = context_.iv();
   for (size_t i = 0; i < 8; ++i) nonce[4 + i] ^= static_cast<uint8_t>(secret_.sequence >> (56 - 8 * i));
   ++secret_.sequence;
   return nonce;
@@ -95,21 +75,13 @@ std::array<uint8_t, 12> Tls13Keys::next_nonce(const Context& context) {
 
 bool Tls13Keys::open(std::span<const CRYPTO_IOVEC> pieces, std::span<const uint8_t> header,
                      std::span<const uint8_t> tag) {
-  Context& c = context();
-  const std::array<uint8_t, 12> nonce = next_nonce(c);
-  const CRYPTO_IVEC authenticated{header.data(), header.size()};
-  return EVP_AEAD_CTX_openv_detached(c.aead.get(), pieces.data(), pieces.size(), nonce.data(), nonce.size(), tag.data(),
-                                     tag.size(), &authenticated, 1) == 1;
+  const AeadContext::Nonce nonce = next_nonce();
+  return context_.open(pieces, nonce, header, tag);
 }
 
 void Tls13Keys::seal(std::span<const CRYPTO_IOVEC> pieces, std::span<const uint8_t> header, uint8_t* tag) {
-  Context& c = context();
-  const std::array<uint8_t, 12> nonce = next_nonce(c);
-  const CRYPTO_IVEC authenticated{header.data(), header.size()};
-  size_t tag_bytes = 0;
-  SLUICE_CHECK(EVP_AEAD_CTX_sealv(c.aead.get(), pieces.data(), pieces.size(), tag, &tag_bytes, kTagBytes, nonce.data(),
-                                  nonce.size(), &authenticated, 1) == 1 &&
-               tag_bytes == kTagBytes);
+  const AeadContext::Nonce nonce = next_nonce();
+  context_.seal(pieces, nonce, header, tag);
 }
 
 void Tls13Keys::update() {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "pool/chunk.h"
+#include "alts_like/aead_context.h"
 
 namespace sluice {
 
@@ -36,12 +36,10 @@ struct Tls13Secret {
 /// dropped when the connection waits. Both are wiped.
 class Tls13Keys {
  public:
-  static constexpr size_t kTagBytes = 16;
+  static constexpr size_t kTagBytes = AeadContext::kTagBytes;
 
   explicit Tls13Keys(const Tls13Secret& secret) : secret_(secret) {}
   ~Tls13Keys();
-  Tls13Keys(const Tls13Keys&) = delete;
-  Tls13Keys& operator=(const Tls13Keys&) = delete;
 
   const Tls13Secret& secret() const { return secret_; }
   bool is_chacha() const { return secret_.cipher == Tls13Cipher::kChaCha20Poly1305; }
@@ -58,21 +56,13 @@ class Tls13Keys {
   /// The next generation of keys (RFC 8446 section 7.2); the sequence begins again.
   void update();
   /// Drops what open or seal make again from the secret.
-  void park();
+  void park() { context_.drop(); }
 
  private:
-  struct Context {
-    bssl::ScopedEVP_AEAD_CTX aead;
-    std::array<uint8_t, 12> iv;
-  };
-  Context& context();
-  std::array<uint8_t, 12> next_nonce(const Context& context);
+  AeadContext::Nonce next_nonce();
 
   Tls13Secret secret_;
-  // In a chunk of the current pool, not on the heap: what a thousand connections need for a second would leave holes
-  // between what they keep, of which the system never gets a page back.
-  Context* context_ = nullptr;
-  Chunk* chunk_ = nullptr;
+  AeadContext context_;
 };
 
 }  // namespace sluice

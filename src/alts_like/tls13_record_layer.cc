@@ -1,10 +1,9 @@
 #include "alts_like/tls13_record_layer.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "buffer/copied.h"
+#include "alts_like/aead_pieces.h"
 #include "buffer/cursor.h"
 #include "pool/check.h"
 
@@ -17,7 +16,6 @@ enum HandshakeType : uint8_t { kNewSessionTicket = 4, kKeyUpdate = 24 };
 
 constexpr size_t kHandshakeHeaderBytes = 4;
 constexpr size_t kTagBytes = Tls13Keys::kTagBytes;
-constexpr size_t kOverheadBytes = Tls13RecordLayer::kHeaderBytes + 1 + kTagBytes;
 
 // What BoringSSL bears of each (ssl/tls_record.cc), so that a peer cannot keep us busy with nothing.
 constexpr uint8_t kMaxEmptyInARow = 32;
@@ -28,25 +26,24 @@ constexpr uint8_t kMaxWarnings = 4;
 constexpr size_t kMaxTicketBytes = size_t{16} * 1024;
 constexpr size_t kMaxTicketsHeld = size_t{64} * 1024;
 
-// A record can be used only when its last byte has come. While the peer's window may still be small (at the start, and
-// after a pause) records fill one segment each; by 64 KiB a window that began with ten segments holds whole large ones.
-constexpr size_t kSmallRecordBytes = 1350;
-constexpr uint64_t kSmallUntilBytes = 64 * 1024;
-
 // With one more for the type behind the content.
 constexpr size_t kMaxPieces = CRYPTO_IOVEC_MAX - 1;
 
-uint8_t* bytes_of(std::byte* data) { return reinterpret_cast<uint8_t*>(data); }
-const uint8_t* bytes_of(const std::byte* data) { return reinterpret_cast<const uint8_t*>(data); }
-
-// A chunk that there must be, with `bytes` in use.
-Lease lease_of(ChunkPool& pool, size_t bytes) { return Lease(ChunkRef::take(pool.get_metadata(bytes)), 0, bytes); }
+// BoringSSL's ChaCha20 is twice as fast on one piece.
+AeadPieces pieces_for(const Tls13Keys& keys) { return keys.is_chacha() ? AeadPieces::kOne : AeadPieces::kAsTheyLie; }
 
 std::array<uint8_t, Tls13RecordLayer::kHeaderBytes> header_of(size_t sealed_bytes) {
   return {kDataRecord, 3, 3, static_cast<uint8_t>(sealed_bytes >> 8), static_cast<uint8_t>(sealed_bytes)};
 }
 
 }  // namespace
+
+Tls13RecordLayer::Tls13RecordLayer(const Tls13State& state, Buffer arrived, Buffer first)
+    : read_(state.read), write_(state.write), flags_(state.flags), partial_(std::move(arrived)) {
+  if (first.empty()) return;
+  messages_ = std::make_unique<Messages>();
+  messages_->first = std::move(first);
+}
 
 Tls13State Tls13RecordLayer::state() const {
   SLUICE_CHECK(status_ == Status::kOpen);
@@ -60,16 +57,17 @@ RecordLayer::Status Tls13RecordLayer::open(ChunkPool& pool, Buffer&& wire, Buffe
   while (status_ == Status::kOpen && open_record(pool, plain)) {
   }
   if (status_ != Status::kOpen) partial_.clear();
+  keep_compact(pool, partial_);
   return status_;
 }
 
 // False when there is no more to open.
 bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
   if (partial_.size() < kHeaderBytes) return false;
-  std::array<std::byte, kHeaderBytes> header;
-  Cursor(partial_).read(header);
-  const uint8_t type = static_cast<uint8_t>(header[0]);
-  const size_t length = static_cast<size_t>(header[3]) << 8 | static_cast<size_t>(header[4]);
+  std::array<uint8_t, kHeaderBytes> header;
+  Cursor(partial_).read(std::as_writable_bytes(std::span(header)));
+  const uint8_t type = header[0];
+  const size_t length = static_cast<size_t>(header[3] << 8 | header[4]);
   // The version has no meaning any more (RFC 8446 section 5.1) but is authenticated.
   if (type != kDataRecord) return fail(TlsAlert::kUnexpectedMessage, "a record that is not encrypted");
   if (length > kMaxSealedBytes) return fail(TlsAlert::kRecordOverflow, "a record of more than 16640 bytes");
@@ -78,8 +76,12 @@ bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
 
   partial_.trim_front(kHeaderBytes);
   Buffer record = partial_.split_front(length);
-  if (!decrypt(pool, {bytes_of(header.data()), header.size()}, record)) {
+  if (!decrypt(pool, header, record)) {
     return fail(TlsAlert::kBadRecordMac, "a record that is not authentic");
+  }
+  // Padding counts too (RFC 8446 section 5.4): 2^14 bytes and the type.
+  if (record.size() > kMaxPlainBytes + 1) {
+    return fail(TlsAlert::kRecordOverflow, "more than 16384 bytes with their padding in a record");
   }
   // The content ends with its type, and zeros behind it (RFC 8446 section 5.4).
   while (!record.empty()) {
@@ -100,26 +102,8 @@ bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
 // Leaves the content with its type and padding in `record`.
 bool Tls13RecordLayer::decrypt(ChunkPool& pool, std::span<const uint8_t> header, Buffer& record) {
   if (record.size() < kTagBytes) return false;
-  std::array<std::byte, kTagBytes> tag;
-  Cursor(record, record.size() - kTagBytes).read(tag);
-  record.truncate(record.size() - kTagBytes);
-  const size_t bytes = record.size();
-
-  std::array<Buffer::InOut, CRYPTO_IOVEC_MAX> in_place;
-  std::array<CRYPTO_IOVEC, CRYPTO_IOVEC_MAX> pieces;
-  size_t count = record.fill_in_place(0, bytes, in_place);
-  // BoringSSL's ChaCha20 is twice as fast on one piece.
-  if (bytes > 0 && (count == 0 || (count > 1 && read_.is_chacha()))) {
-    Lease whole = lease_of(pool, bytes);
-    record.copy_out(0, whole.bytes());
-    record.clear();
-    record.append(std::move(whole));
-    count = record.fill_in_place(0, bytes, in_place);
-  }
-  for (size_t i = 0; i < count; ++i) {
-    pieces[i] = {bytes_of(in_place[i].out), bytes_of(in_place[i].in), in_place[i].bytes};
-  }
-  return read_.open(std::span(pieces).first(count), header, {bytes_of(tag.data()), tag.size()});
+  const PiecesToOpen sealed(pool, record, pieces_for(read_));
+  return read_.open(sealed.pieces(), header, sealed.tag());
 }
 
 bool Tls13RecordLayer::deliver(uint8_t type, Buffer&& content, Buffer& plain) {
@@ -221,6 +205,7 @@ bool Tls13RecordLayer::failed_by_peer(uint8_t alert) {
 // ---- Sealing ----
 
 void Tls13RecordLayer::flush(ChunkPool& pool, Buffer& wire) {
+  if (messages_) wire.append(std::move(messages_->first));
   if (flags_.update_owed) update_keys(pool, false, wire);
   if (std::exchange(alert_owed_, false)) {
     seal_small(pool, kAlertRecord, std::array<uint8_t, 2>{2, static_cast<uint8_t>(alert_)}, wire);
@@ -233,6 +218,7 @@ void Tls13RecordLayer::seal_end(ChunkPool& pool, Buffer& wire) {
 }
 
 void Tls13RecordLayer::update_keys(ChunkPool& pool, bool ask_peer, Buffer& wire) {
+  if (messages_) wire.append(std::move(messages_->first));
   flags_.update_owed = false;
   seal_small(pool, kHandshakeRecord, std::array<uint8_t, 5>{kKeyUpdate, 0, 0, 1, static_cast<uint8_t>(ask_peer)}, wire);
   write_.update();
@@ -242,70 +228,17 @@ void Tls13RecordLayer::seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) {
   flush(pool, wire);
   while (!plain.empty()) {
     if (write_.sequence() >= kRecordsPerKey) update_keys(pool, false, wire);
-    const size_t bytes = next_record_bytes(plain);
+    const size_t bytes = next_record_bytes(plain, sealed_bytes_, kMaxPlainBytes, kMaxPieces);
     sealed_bytes_ += bytes;
     seal_record(pool, kDataRecord, plain.split_front(bytes), wire);
   }
 }
 
-// As much as one record may hold, and as lies in few enough pieces.
-size_t Tls13RecordLayer::next_record_bytes(const Buffer& plain) const {
-  const size_t most = std::min(plain.size(), sealed_bytes_ < kSmallUntilBytes ? kSmallRecordBytes : kMaxPlainBytes);
-  size_t bytes = 0, pieces = 0;
-  for (std::span<const std::byte> window : plain.windows()) {
-    bytes += window.size();
-    if (bytes >= most) return most;
-    if (++pieces == kMaxPieces) break;
-  }
-  return bytes;
-}
-
 void Tls13RecordLayer::seal_record(ChunkPool& pool, uint8_t type, Buffer&& body, Buffer& wire) {
-  const size_t bytes = body.size();
-  const std::array<uint8_t, kHeaderBytes> header = header_of(bytes + 1 + kTagBytes);
-  std::array<Buffer::InOut, kMaxPieces> in_place;
-  std::array<CRYPTO_IOVEC, CRYPTO_IOVEC_MAX> pieces;
-  size_t count = body.fill_in_place(0, bytes, in_place);
-
-  if (bytes > 0 && (count == 0 || (count > 1 && write_.is_chacha()))) {
-    // Somebody else reads these bytes too: header, ciphertext and tag go to a chunk of their own.
-    Lease record = lease_of(pool, bytes + kOverheadBytes);
-    std::memcpy(record.data(), header.data(), kHeaderBytes);
-    uint8_t* to = bytes_of(record.data()) + kHeaderBytes;
-    if (write_.is_chacha()) {
-      body.copy_out(0, record.bytes().subspan(kHeaderBytes));
-      to[bytes] = type;
-      pieces[0] = {to, to, bytes + 1};
-      write_.seal(std::span(pieces).first(1), header, to + bytes + 1);
-    } else {
-      count = 0;
-      size_t done = 0;
-      for (std::span<const std::byte> window : body.windows()) {
-        pieces[count++] = {to + done, bytes_of(window.data()), window.size()};
-        done += window.size();
-      }
-      to[bytes] = type;
-      pieces[count++] = {to + bytes, to + bytes, 1};
-      write_.seal(std::span(pieces).first(count), header, to + bytes + 1);
-    }
-    wire.append(std::move(record));
-    return;
-  }
-
-  // In place, between a header and a tag that share a small chunk.
-  Lease front = lease_of(pool, kOverheadBytes);
-  Lease behind = front.split_off(kHeaderBytes);
-  std::memcpy(front.data(), header.data(), kHeaderBytes);
-  uint8_t* const inner_type = bytes_of(behind.data());
-  *inner_type = type;
-  for (size_t i = 0; i < count; ++i) {
-    pieces[i] = {bytes_of(in_place[i].out), bytes_of(in_place[i].in), in_place[i].bytes};
-  }
-  pieces[count] = {inner_type, inner_type, 1};
-  write_.seal(std::span(pieces).first(count + 1), header, inner_type + 1);
-  wire.append(std::move(front));
-  wire.append(std::move(body));
-  wire.append(std::move(behind));
+  const std::array<uint8_t, kHeaderBytes> header = header_of(body.size() + 1 + kTagBytes);
+  PiecesToSeal record(pool, header, body, {&type, 1}, pieces_for(write_));
+  write_.seal(record.pieces(), header, record.tag());
+  record.append_to(wire);
 }
 
 void Tls13RecordLayer::seal_small(ChunkPool& pool, uint8_t type, std::span<const uint8_t> body, Buffer& wire) {
@@ -326,6 +259,7 @@ void Tls13RecordLayer::park(ChunkPool& pool) {
   if (!messages_) return;
   messages_->unfinished.settle(pool);
   messages_->tickets.settle(pool);
+  messages_->first.settle(pool);
   if (movable()) messages_.reset();
 }
 

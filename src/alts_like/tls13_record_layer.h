@@ -40,23 +40,24 @@ class Tls13RecordLayer final : public RecordLayer {
   /// Keys are renewed after so many records of ours; RFC 8446 section 5.5 allows AES-GCM 2^24.5 full ones.
   static constexpr uint64_t kRecordsPerKey = uint64_t{1} << 23;
 
-  /// `arrived`: bytes that came behind the handshake.
-  explicit Tls13RecordLayer(const Tls13State& state, Buffer arrived = {})
-      : read_(state.read), write_(state.write), flags_(state.flags), partial_(std::move(arrived)) {}
+  /// `arrived`: bytes that came behind the handshake. `first`: records of ours that are sealed already, a server's
+  /// session tickets. They go before all others, with what is sent next.
+  explicit Tls13RecordLayer(const Tls13State& state, Buffer arrived = {}, Buffer first = {});
 
   Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) override;
   void seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) override;
-  bool has_output() const override { return flags_.update_owed || alert_owed_; }
+  /// The alert of a failure. Other things only wait for what is sealed next: session tickets, and the answer to a
+  /// KeyUpdate, so that one answers all that were asked for until then (RFC 8446 section 4.6.3).
+  bool has_output() const override { return alert_owed_; }
   void flush(ChunkPool& pool, Buffer& wire) override;
   void seal_end(ChunkPool& pool, Buffer& wire) override;
+  Buffer take_tickets() override { return messages_ ? std::move(messages_->tickets) : Buffer(); }
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 
   /// Whether the failure is one that the peer told of, in an alert.
   bool failed_by_peer() const { return failed_by_peer_; }
 
-  /// Client: NewSessionTicket messages that have arrived, whole and in a row, with their 4-byte headers.
-  Buffer take_tickets() { return messages_ ? std::move(messages_->tickets) : Buffer(); }
   /// Renews our keys; `ask_peer` to renew theirs too.
   void update_keys(ChunkPool& pool, bool ask_peer, Buffer& wire);
 
@@ -65,13 +66,16 @@ class Tls13RecordLayer final : public RecordLayer {
   /// The bytes of a record that is not complete, to go with the state.
   Buffer take_partial() { return std::move(partial_); }
   /// Whether state and partial record are all there is: not while part of a handshake message has arrived.
-  bool movable() const { return !messages_ || (messages_->unfinished.empty() && messages_->tickets.empty()); }
+  bool movable() const {
+    return !messages_ || (messages_->unfinished.empty() && messages_->tickets.empty() && messages_->first.empty());
+  }
 
  private:
   /// What few connections ever need.
   struct Messages {
     Buffer unfinished;  // The beginning of a handshake message.
     Buffer tickets;
+    Buffer first;  // See the constructor.
   };
 
   bool open_record(ChunkPool& pool, Buffer& plain);
@@ -84,7 +88,6 @@ class Tls13RecordLayer final : public RecordLayer {
   bool failed_by_peer(uint8_t alert);
   void seal_record(ChunkPool& pool, uint8_t type, Buffer&& body, Buffer& wire);
   void seal_small(ChunkPool& pool, uint8_t type, std::span<const uint8_t> body, Buffer& wire);
-  size_t next_record_bytes(const Buffer& plain) const;
 
   Tls13Keys read_;
   Tls13Keys write_;

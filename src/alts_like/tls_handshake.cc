@@ -2,14 +2,25 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
+#include <cstddef>
+#include <span>
 #include <utility>
 
+#include "alts_like/peer_certificate.h"
 #include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
 #include "pool/check.h"
 
 namespace sluice {
+
+namespace {
+
+// Of a handshake message (RFC 8446 section 4): type, and 24 bits of length.
+constexpr size_t kMessageHeaderBytes = 4;
+
+}  // namespace
 
 TlsHandshake::TlsHandshake(SSL_CTX* context, Side side) : side_(side), wire_(std::make_unique<TlsWire>()) {
   ssl_.reset(SSL_new(context));
@@ -29,10 +40,9 @@ TlsHandshake::Status TlsHandshake::advance(ChunkPool& pool, Buffer&& received, B
   const int result = SSL_do_handshake(ssl_.get());
   Status status = Status::kDone;
   if (result != 1) {
-    status = SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ ? Status::kNeedMore : fail();
-  } else if (side_ == Side::kServer && version() == TLS1_3_VERSION) {
-    // Session tickets are made by now, and go out with the first write.
-    SSL_write(ssl_.get(), "", 0);
+    const int wanted = SSL_get_error(ssl_.get(), result);
+    const bool waits = wanted == SSL_ERROR_WANT_READ || wanted == SSL_ERROR_WANT_PRIVATE_KEY_OPERATION;
+    status = waits ? Status::kNeedMore : fail();
   }
   out.append(std::move(wire_->out));
   wire_->in.settle(pool);
@@ -40,34 +50,47 @@ TlsHandshake::Status TlsHandshake::advance(ChunkPool& pool, Buffer&& received, B
 }
 
 TlsHandshake::Status TlsHandshake::fail() {
-  const uint32_t code = ERR_peek_last_error();
-  const char* reason = code ? ERR_reason_error_string(code) : nullptr;
-  error_ = reason ? reason : "the connection ended";
-  ERR_clear_error();
+  // From the cause to what came of it.
+  std::string_view before;
+  while (const uint32_t code = ERR_get_error()) {
+    const char* const reason = ERR_reason_error_string(code);
+    if (!reason || reason == std::exchange(before, reason)) continue;
+    error_ += (error_.empty() ? "" : ", ") + std::string(reason);
+  }
+  if (error_.empty()) error_ = "the connection ended";
   return Status::kFailed;
-}
-
-std::string TlsHandshake::server_name() const {
-  const char* name = SSL_get_servername(ssl_.get(), TLSEXT_NAMETYPE_host_name);
-  return name ? name : "";
-}
-
-std::string TlsHandshake::alpn() const {
-  const uint8_t* name = nullptr;
-  unsigned size = 0;
-  SSL_get0_alpn_selected(ssl_.get(), &name, &size);
-  return std::string(reinterpret_cast<const char*>(name), size);
 }
 
 uint16_t TlsHandshake::version() const { return static_cast<uint16_t>(SSL_version(ssl_.get())); }
 
 bool TlsHandshake::resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
 
+Agreement TlsHandshake::agreement() const {
+  SSL* const ssl = ssl_.get();
+  Agreement agreed;
+  agreed.version = SSL_get_version(ssl);
+  agreed.cipher = SSL_CIPHER_standard_name(SSL_get_current_cipher(ssl));
+  if (const char* const name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name)) agreed.server_name = name;
+  const uint8_t* alpn = nullptr;
+  unsigned alpn_bytes = 0;
+  SSL_get0_alpn_selected(ssl, &alpn, &alpn_bytes);
+  agreed.alpn.assign(reinterpret_cast<const char*>(alpn), alpn_bytes);
+  agreed.resumed = resumed();
+  if (const bssl::UniquePtr<X509> certificate(SSL_get_peer_certificate(ssl)); certificate) {
+    agreed.certified = true;
+    agreed.common_name = common_name_of(certificate.get());
+    agreed.peer_names = names_of(certificate.get());
+  }
+  return agreed;
+}
+
 std::unique_ptr<RecordLayer> TlsHandshake::finish() {
   SLUICE_CHECK(!SSL_in_init(ssl_.get()));
   if (version() != TLS1_3_VERSION) return std::make_unique<Tls12RecordLayer>(std::move(ssl_), std::move(wire_));
   // BoringSSL reads record by record: it holds nothing back.
   SLUICE_CHECK(SSL_has_pending(ssl_.get()) == 0);
+  // Session tickets are made by now, and come out with the first write.
+  if (side_ == Side::kServer) SSL_write(ssl_.get(), "", 0);
   bssl::Span<const uint8_t> read, write;
   SLUICE_CHECK(bssl::SSL_get_traffic_secrets(ssl_.get(), &read, &write));
   const auto cipher = static_cast<Tls13Cipher>(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl_.get())));
@@ -75,10 +98,41 @@ std::unique_ptr<RecordLayer> TlsHandshake::finish() {
   state.read = Tls13Secret::from(cipher, {read.data(), read.size()}, SSL_get_read_sequence(ssl_.get())).value();
   state.write = Tls13Secret::from(cipher, {write.data(), write.size()}, SSL_get_write_sequence(ssl_.get())).value();
   state.flags.is_client = side_ == Side::kClient;
-  auto layer = std::make_unique<Tls13RecordLayer>(state, std::move(wire_->in));
-  ssl_.reset();
-  wire_.reset();
+  auto layer = std::make_unique<Tls13RecordLayer>(state, std::move(wire_->in), std::move(wire_->out));
+  if (side_ == Side::kServer) {
+    ssl_.reset();
+    wire_.reset();
+  }
   return layer;
+}
+
+Buffer TlsHandshake::take_arrived() {
+  SLUICE_CHECK(SSL_has_pending(ssl_.get()) == 0);
+  return std::move(wire_->in);
+}
+
+bssl::UniquePtr<SSL_SESSION> TlsHandshake::session() const {
+  return version() == TLS1_3_VERSION ? nullptr : bssl::UniquePtr<SSL_SESSION>(SSL_get1_session(ssl_.get()));
+}
+
+std::vector<bssl::UniquePtr<SSL_SESSION>> TlsHandshake::sessions_of(Buffer&& tickets) {
+  std::vector<bssl::UniquePtr<SSL_SESSION>> sessions;
+  if (tickets.empty()) return sessions;
+  std::vector<uint8_t> message;
+  while (tickets.size() >= kMessageHeaderBytes) {
+    uint8_t header[kMessageHeaderBytes];
+    tickets.copy_out(0, std::as_writable_bytes(std::span(header)));
+    message.resize(kMessageHeaderBytes + (size_t{header[1]} << 16 | size_t{header[2]} << 8 | header[3]));
+    if (tickets.copy_out(0, std::as_writable_bytes(std::span(message))) < message.size()) break;
+    tickets.trim_front(message.size());
+    // Null for what is malformed: a ticket is an offer, which may be ignored.
+    bssl::UniquePtr<SSL_SESSION> session(
+        SSL_process_tls13_new_session_ticket(ssl_.get(), message.data(), message.size()));
+    if (session) sessions.push_back(std::move(session));
+  }
+  ERR_clear_error();
+  wire_->out.clear();  // What BoringSSL would say of a malformed one, under keys that are in use elsewhere.
+  return sessions;
 }
 
 }  // namespace sluice

@@ -23,12 +23,14 @@ struct Identity {
   bssl::UniquePtr<EVP_PKEY> key;
   bssl::UniquePtr<X509> certificate;
 
-  Identity() {
-    bssl::UniquePtr<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nullptr));
+  explicit Identity(int kind = EVP_PKEY_EC) {
+    bssl::UniquePtr<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_id(kind, nullptr));
     EVP_PKEY* made = nullptr;
-    SLUICE_CHECK(EVP_PKEY_keygen_init(context.get()) == 1 &&
-                 EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context.get(), NID_X9_62_prime256v1) == 1 &&
-                 EVP_PKEY_keygen(context.get(), &made) == 1);
+    SLUICE_CHECK(EVP_PKEY_keygen_init(context.get()) == 1);
+    SLUICE_CHECK((kind == EVP_PKEY_RSA
+                      ? EVP_PKEY_CTX_set_rsa_keygen_bits(context.get(), 2048)
+                      : EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context.get(), NID_X9_62_prime256v1)) == 1);
+    SLUICE_CHECK(EVP_PKEY_keygen(context.get(), &made) == 1);
     key.reset(made);
     certificate.reset(X509_new());
     X509_set_version(certificate.get(), X509_VERSION_3);

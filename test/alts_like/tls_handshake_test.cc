@@ -73,9 +73,9 @@ TEST_P(HandshakeTest, BothSides) {
     }
     ASSERT_EQ(at_server, Status::kDone);
     ASSERT_EQ(at_client, Status::kDone);
-    EXPECT_EQ(server.server_name(), "a.example.com");
-    EXPECT_EQ(server.alpn(), "h2");
-    EXPECT_EQ(client.alpn(), "h2");
+    EXPECT_EQ(server.agreement().server_name, "a.example.com");
+    EXPECT_EQ(server.agreement().alpn, "h2");
+    EXPECT_EQ(client.agreement().alpn, "h2");
     EXPECT_EQ(server.version(), GetParam());
     const std::unique_ptr<RecordLayer> s = server.finish(), c = client.finish();
 
@@ -92,6 +92,36 @@ TEST_P(HandshakeTest, BothSides) {
     EXPECT_EQ(plain.to_string(), text);
     s->park(pool_);
     c->park(pool_);
+  }
+}
+
+// Session tickets cost no send of their own: they go with the first data, or when the owner asks for what is owed.
+TEST_P(HandshakeTest, TicketsGoWithTheFirstData) {
+  if (GetParam() != TLS1_3_VERSION) return;  // There they are part of the handshake.
+  for (const bool data_first : {true, false}) {
+    TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
+    Buffer to_server, to_client;
+    client.advance(pool_, Buffer(), to_server);
+    server.advance(pool_, std::move(to_server), to_client);
+    ASSERT_EQ(client.advance(pool_, std::move(to_client), to_server), Status::kDone);
+    ASSERT_EQ(server.advance(pool_, std::move(to_server), to_client), Status::kDone);
+    EXPECT_EQ(to_client.size(), 0u);
+    const std::unique_ptr<RecordLayer> s = server.finish(), c = client.finish();
+    EXPECT_FALSE(s->has_output());
+    EXPECT_FALSE(static_cast<Tls13RecordLayer&>(*s).movable());
+    s->park(pool_);
+    if (data_first) {
+      s->seal(pool_, buffer_of("hello"), to_client);
+    } else {
+      s->flush(pool_, to_client);
+    }
+    EXPECT_TRUE(static_cast<Tls13RecordLayer&>(*s).movable());
+    Buffer plain;
+    EXPECT_EQ(c->open(pool_, std::move(to_client), plain), RecordLayer::Status::kOpen) << c->error();
+    EXPECT_EQ(plain.to_string(), data_first ? "hello" : "");
+    EXPECT_EQ(client.sessions_of(c->take_tickets()).size(), 2u);
+    s->flush(pool_, to_client);
+    EXPECT_EQ(to_client.size(), 0u);
   }
 }
 

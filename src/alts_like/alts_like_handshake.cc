@@ -1,0 +1,73 @@
+#include "alts_like/alts_like_handshake.h"
+
+#include <openssl/mem.h>
+#include <openssl/ssl.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "alts_like/alts_record_layer.h"
+#include "pool/check.h"
+
+namespace sluice {
+
+namespace {
+
+// RFC 5705 section 4: names that begin so need no registration.
+constexpr std::string_view kExporterLabel = "EXPERIMENTAL sluice alts_like 1";
+// The record protocol is the exporter's context: other protocols would have other keys.
+constexpr std::string_view kRecordProtocol = "ALTSRP_GCM_AES128_REKEY";
+constexpr size_t kKeyBytes = 44;
+
+}  // namespace
+
+AltsLikeHandshake::AltsLikeHandshake(SSL_CTX* context, TlsHandshake::Side side, const Options& options)
+    : tls_(context, side), side_(side), options_(options) {}
+
+Handshake::Status AltsLikeHandshake::advance(ChunkPool& pool, Buffer&& received, Buffer& out) {
+  const Status status = tls_.advance(pool, std::move(received), out);
+  return status == Status::kDone ? check() : status;
+}
+
+// What the context cannot demand by itself.
+Handshake::Status AltsLikeHandshake::check() {
+  const Agreement agreed = tls_.agreement();
+  if (tls_.version() != TLS1_3_VERSION || !agreed.certified) {
+    error_ = "the peer did not show a certificate in TLS 1.3";
+  } else if (agreed.alpn != kProtocol) {
+    error_ = std::string("the peer does not speak ") + kProtocol;
+  } else if (!agreed.peer_is_one_of(options_.peers)) {
+    error_ = "the peer is " + (agreed.peer_names.empty() ? "nameless" : '"' + agreed.peer_names.front() + '"') +
+             ", none of target_identities";
+  }
+  return error_.empty() ? Status::kDone : Status::kFailed;
+}
+
+Agreement AltsLikeHandshake::agreement() const {
+  Agreement agreed = tls_.agreement();
+  agreed.version = "ALTS-like";
+  agreed.cipher = kRecordProtocol;
+  agreed.alpn.clear();  // It is about the handshake, not the application.
+  return agreed;
+}
+
+std::unique_ptr<RecordLayer> AltsLikeHandshake::finish() {
+  std::array<uint8_t, kKeyBytes> keys;
+  SLUICE_CHECK(SSL_export_keying_material(tls_.ssl(), keys.data(), keys.size(), kExporterLabel.data(),
+                                          kExporterLabel.size(),
+                                          reinterpret_cast<const uint8_t*>(kRecordProtocol.data()),
+                                          kRecordProtocol.size(), /*use_context=*/1) == 1);
+  std::optional<AltsState> state = AltsState::from(AltsProtocol::kAes128GcmRekey, keys,
+                                                   side_ == TlsHandshake::Side::kClient, options_.max_frame_bytes);
+  OPENSSL_cleanse(keys.data(), keys.size());
+  SLUICE_CHECK(state);
+  state->flags.authenticated_end = true;
+  auto layer = std::make_unique<AltsRecordLayer>(*state, tls_.take_arrived());
+  OPENSSL_cleanse(&*state, sizeof *state);
+  return layer;
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+#include "alts_like/peer_certificate.h"
+
+#include <openssl/asn1.h>
+#include <openssl/mem.h>
+#include <openssl/x509.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace sluice {
+
+namespace {
+
+void add_alternative_names(const X509* certificate, int kind, std::vector<std::string>& names) {
+  const bssl::UniquePtr<GENERAL_NAMES> all(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  if (!all) return;
+  for (size_t i = 0; i < sk_GENERAL_NAME_num(all.get()); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all.get(), i);
+    if (name->type != kind) continue;
+    const ASN1_STRING* const text = name->d.ia5;  // The same place for all three kinds.
+    names.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                       static_cast<size_t>(ASN1_STRING_length(text)));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> names_of(const X509* certificate) {
+  std::vector<std::string> names;
+  for (const int kind : {GEN_URI, GEN_DNS, GEN_EMAIL}) add_alternative_names(certificate, kind, names);
+  if (std::string common = common_name_of(certificate); !common.empty()) names.push_back(std::move(common));
+  return names;
+}
+
+std::string common_name_of(const X509* certificate) {
+  const X509_NAME* const subject = X509_get_subject_name(certificate);
+  const int index = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (index < 0) return "";
+  uint8_t* text = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, index)));
+  const bssl::UniquePtr<uint8_t> owned(text);
+  return size < 0 ? "" : std::string(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
+}
+
+}  // namespace sluice

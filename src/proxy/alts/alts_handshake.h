@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "alts_like/handshake.h"
+#include "alts_like/handshaker_negotiation.h"
+#include "net/slow_work.h"
+#include "proxy/alts/handshaker_service.h"
+
+namespace sluice {
+
+/// An ALTS handshake by Google's HandshakerService. `step` is queued as slow work when the service has answered, or has
+/// failed: call advance then, with nothing received if nothing was.
+class AltsHandshake final : public Handshake {
+ public:
+  /// `service` and `step` must outlive this.
+  AltsHandshake(HandshakerService& service, AltsOptions options, SlowWork& step);
+
+  Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) override;
+  const std::string& error() const override { return error_; }
+  Agreement agreement() const override;
+  std::unique_ptr<RecordLayer> finish() override;
+
+  /// Not while it is the service's turn: see AltsNegotiation::kMaxPendingBytes.
+  bool wants_bytes() const override { return !negotiation_.waiting(); }
+  std::string awaited() const override;
+
+  // Once it is done, and before finish():
+
+  const std::string& peer_identity() const { return negotiation_.result().peer_identity; }
+  const std::string& local_identity() const { return negotiation_.result().local_identity; }
+  const std::string& application_protocol() const { return negotiation_.result().application_protocol; }
+  std::string_view record_protocol() const { return alts_protocol_name(negotiation_.result().record_protocol); }
+
+ private:
+  Status fail(std::string error);
+
+  HandshakerService& service_;
+  const bool is_client_;
+  AltsNegotiation negotiation_;
+  HandshakerCall call_;
+  std::string error_;
+};
+
+}  // namespace sluice

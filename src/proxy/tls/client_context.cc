@@ -1,0 +1,67 @@
+#include "proxy/tls/client_context.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "pool/check.h"
+#include "proxy/tls/certificate_files.h"
+#include "proxy/tls/context_options.h"
+
+namespace sluice {
+
+namespace {
+
+absl::Status believe_the_system(SSL_CTX* context) {
+  // Where Debian and its like keep them; OpenSSL's own default is compiled in by each distribution.
+  constexpr const char* kFiles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                    "/etc/ssl/cert.pem"};
+  const bool found = std::any_of(std::begin(kFiles), std::end(kFiles), [&](const char* path) {
+    return SSL_CTX_load_verify_locations(context, path, nullptr) == 1;
+  });
+  ERR_clear_error();
+  if (found) return absl::OkStatus();
+  return absl::NotFoundError(
+      "the system has no list of certificate authorities (package ca-certificates); "
+      "install it or name one under `ca`");
+}
+
+}  // namespace
+
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::UpstreamTls& tls) {
+  bssl::UniquePtr<SSL_CTX> made(SSL_CTX_new(TLS_method()));
+  SSL_CTX* const context = made.get();
+  SLUICE_CHECK(context);
+  set_protocols(context, tls.min_version);
+  const std::string alpn = on_the_wire(tls.alpn);
+  if (!alpn.empty()) {
+    SLUICE_CHECK(SSL_CTX_set_alpn_protos(context, reinterpret_cast<const uint8_t*>(alpn.data()), alpn.size()) == 0);
+  }
+  if (tls.verify) {
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    ERR_clear_error();
+    if (tls.ca.empty()) {
+      if (absl::Status believed = believe_the_system(context); !believed.ok()) return believed;
+    } else if (!SSL_CTX_load_verify_locations(context, tls.ca.c_str(), nullptr)) {
+      return bad_file(tls.ca, "certificates of authorities in PEM");
+    }
+  }
+  if (tls.certificate) {
+    const auto certificate = read_certificate(*tls.certificate);
+    if (!certificate.ok()) return certificate.status();
+    SLUICE_CHECK(SSL_CTX_add1_credential(context, certificate->credential.get()) == 1);
+  }
+  return made;
+}
+
+void expect_server(SSL* ssl, const config::UpstreamTls& tls) {
+  if (tls.server_name.empty()) return;
+  SLUICE_CHECK(SSL_set_tlsext_host_name(ssl, tls.server_name.c_str()) == 1);
+  if (tls.verify) SLUICE_CHECK(SSL_set1_host(ssl, tls.server_name.c_str()) == 1);
+}
+
+}  // namespace sluice

@@ -1,0 +1,168 @@
+#include "proxy/tls/server_context.h"
+
+#include <openssl/err.h>
+#include <openssl/sha.h>
+#include <openssl/ssl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "pool/check.h"
+#include "proxy/l4/name_match.h"
+#include "proxy/tls/certificate_files.h"
+#include "proxy/tls/context_options.h"
+
+namespace sluice {
+
+namespace {
+
+using config::ClientCertificate;
+
+// What the callbacks need; it lives as long as the SSL_CTX.
+class Policy {
+ public:
+  Policy(const config::ListenerTls& config, std::shared_ptr<TicketKeys> tickets)
+      : tickets_(std::move(tickets)), alpn_(on_the_wire(config.alpn)) {}
+
+  absl::Status read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer);
+  void attach_to(SSL_CTX* context);
+
+  static int choose_certificate(SSL* ssl, void* self);
+  static int choose_protocol(SSL* ssl, const uint8_t** out, uint8_t* out_size, const uint8_t* offered, unsigned size,
+                             void* self);
+  static int ticket_key(SSL* ssl, uint8_t* name, uint8_t* iv, EVP_CIPHER_CTX* cipher, HMAC_CTX* hmac, int seal);
+
+ private:
+  // The place in an SSL_CTX, which deletes what is there when it goes.
+  static int place() {
+    static const int index = SSL_CTX_get_ex_new_index(
+        0, nullptr, nullptr, nullptr,
+        [](void*, void* policy, CRYPTO_EX_DATA*, int, long, void*) { delete static_cast<Policy*>(policy); });
+    return index;
+  }
+
+  std::shared_ptr<TicketKeys> tickets_;
+  std::vector<Certificate> certificates_;
+  NameTable by_name_;  // Values are indices of certificates.
+  std::string alpn_;   // As on the wire.
+};
+
+absl::Status Policy::read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer) {
+  for (const config::TlsCertificate& one : files) {
+    auto certificate = read_certificate(one, signer);
+    if (!certificate.ok()) return certificate.status();
+    certificates_.push_back(*std::move(certificate));
+  }
+  std::vector<NamePattern> patterns;
+  for (uint32_t i = 0; i < certificates_.size(); ++i) {
+    for (const std::string& name : certificates_[i].names) patterns.push_back({name, i});
+  }
+  by_name_ = NameTable(patterns);
+  return absl::OkStatus();
+}
+
+void Policy::attach_to(SSL_CTX* context) {
+  SLUICE_CHECK(SSL_CTX_set_ex_data(context, place(), this) == 1);
+  SSL_CTX_set_cert_cb(context, &choose_certificate, this);
+  if (!alpn_.empty()) SSL_CTX_set_alpn_select_cb(context, &choose_protocol, this);
+  SSL_CTX_set_tlsext_ticket_key_cb(context, &ticket_key);
+}
+
+// Offers BoringSSL the certificates for the name; it takes the first whose key the client can use.
+int Policy::choose_certificate(SSL* ssl, void* self) {
+  const Policy& policy = *static_cast<const Policy*>(self);
+  const char* sent = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+  std::string name = absl::AsciiStrToLower(sent ? sent : "");
+  if (name.ends_with('.')) name.pop_back();
+  const NameTable::Match match = policy.by_name_.find(name);
+  const auto add = [&](size_t i) { return SSL_add1_credential(ssl, policy.certificates_[i].credential.get()) == 1; };
+  bool added = true;
+  for (const uint32_t i : match.exact) added = added && add(i);
+  for (const uint32_t i : match.wildcard) added = added && add(i);
+  if (match.best() == NameTable::kNone) {
+    // The first, and those for the same names with keys of another kind.
+    for (size_t i = 0; i < policy.certificates_.size(); ++i) {
+      if (policy.certificates_[i].names == policy.certificates_[0].names) added = added && add(i);
+    }
+  }
+  return added ? 1 : 0;
+}
+
+int Policy::choose_protocol(SSL*, const uint8_t** out, uint8_t* out_size, const uint8_t* offered, unsigned size,
+                            void* self) {
+  const std::string& ours = static_cast<const Policy*>(self)->alpn_;
+  uint8_t* chosen = nullptr;
+  const int result = SSL_select_next_proto(&chosen, out_size, reinterpret_cast<const uint8_t*>(ours.data()),
+                                           static_cast<unsigned>(ours.size()), offered, size);
+  *out = chosen;
+  // RFC 7301 section 3.2: no_application_protocol.
+  return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+int Policy::ticket_key(SSL* ssl, uint8_t* name, uint8_t* iv, EVP_CIPHER_CTX* cipher, HMAC_CTX* hmac, int seal) {
+  TicketKeys& tickets = *static_cast<Policy*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), place()))->tickets_;
+  return seal ? tickets.seal(name, iv, cipher, hmac) : tickets.open(name, iv, cipher, hmac);
+}
+
+// A session is resumed where it would also have been made: not at another listener, nor after the authorities of
+// client certificates have changed.
+void set_session_scope(SSL_CTX* context, std::string_view listener, const config::ListenerTls& tls,
+                       std::string_view client_ca) {
+  const std::string scope = absl::StrCat(listener, "\n", static_cast<int>(tls.client_certificate), "\n", client_ca);
+  uint8_t digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const uint8_t*>(scope.data()), scope.size(), digest);
+  static_assert(sizeof digest <= SSL_MAX_SID_CTX_LENGTH);
+  SLUICE_CHECK(SSL_CTX_set_session_id_context(context, digest, sizeof digest) == 1);
+}
+
+absl::Status ask_for_client_certificates(SSL_CTX* context, const config::ListenerTls& tls) {
+  ERR_clear_error();
+  if (!SSL_CTX_load_verify_locations(context, tls.client_ca.c_str(), nullptr)) {
+    return bad_file(tls.client_ca, "certificates of authorities in PEM");
+  }
+  SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(tls.client_ca.c_str()));
+  SSL_CTX_set_verify_depth(context, static_cast<int>(tls.client_depth));
+  SSL_CTX_set_verify(context,
+                     tls.client_certificate == ClientCertificate::kRequire
+                         ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+                         : SSL_VERIFY_PEER,
+                     nullptr);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& listener,
+                                                             const config::ListenerTls& tls, const TlsShared& shared) {
+  std::shared_ptr<TicketKeys> ticket_keys = shared.ticket_keys;
+  if (!tls.ticket_keys.empty()) {
+    auto keys = TicketKeys::read(tls.ticket_keys);
+    if (!keys.ok()) return keys.status();
+    ticket_keys = *std::move(keys);
+  }
+  auto policy = std::make_unique<Policy>(tls, std::move(ticket_keys));
+  if (absl::Status read = policy->read_certificates(tls.certificates, shared.signer); !read.ok()) return read;
+
+  bssl::UniquePtr<SSL_CTX> made(SSL_CTX_new(TLS_method()));
+  SSL_CTX* const context = made.get();
+  SLUICE_CHECK(context);
+  policy.release()->attach_to(context);
+  set_protocols(context, tls.min_version);
+  // Sessions live in tickets alone: nothing is kept here for a client that went.
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  if (!tls.tickets) SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+  std::string client_ca;
+  if (tls.client_certificate != ClientCertificate::kOff) {
+    auto text = read_file(tls.client_ca);
+    if (!text.ok()) return text.status();
+    client_ca = *std::move(text);
+    if (absl::Status asked = ask_for_client_certificates(context, tls); !asked.ok()) return asked;
+  }
+  set_session_scope(context, listener, tls, client_ca);
+  return made;
+}
+
+}  // namespace sluice

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <openssl/base.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proxy/config/config.h"
+#include "proxy/tls/server_context.h"
+
+namespace sluice {
+
+/// All contexts that a configuration's TLS files make, by index; null where TLS is off.
+struct TlsContexts {
+  std::vector<bssl::UniquePtr<SSL_CTX>> listeners;
+  std::vector<bssl::UniquePtr<SSL_CTX>> upstreams;
+};
+
+/// Reads all files, or none: the error is for the operator and names the listener or upstream, the file, and what is
+/// wrong with it.
+absl::StatusOr<TlsContexts> read_tls_files(const config::Config& config, const TlsShared& shared);
+
+}  // namespace sluice
