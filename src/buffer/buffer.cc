@@ -439,7 +439,10 @@ Buffer::Pinned Buffer::pinned() const {
 
 bool Buffer::settle(ChunkPool& pool) {
   if (empty() || size() > kMaxChunkBytes) return false;
-  if (2 * tier_bytes(tier_for(size())) > pinned_bytes()) return false;
+  // Not by its share: the other holders of a chunk may be gone long before this one, which would then pin all of it.
+  size_t held = windows_.block_bytes();
+  for (const Window& window : windows_) held += chunk_capacity(*window.chunk);
+  if (2 * tier_bytes(tier_for(size())) > held) return false;
   std::optional<Buffer> settled = deep_clone(pool);
   if (!settled) return false;
   *this = *std::move(settled);

@@ -225,8 +225,8 @@ class Buffer {
   };
   Pinned pinned() const;
   size_t pinned_bytes() const { return pinned().bytes; }
-  /// Moves the bytes into one chunk of the smallest tier that holds them, if that frees at least half of what they pin;
-  /// what a connection does with leftovers before it waits. True if it copied.
+  /// Moves the bytes into one chunk of the smallest tier that holds them, if that is at most half of what its chunks
+  /// have, whoever holds them too: what a connection does with leftovers before it waits. True if it copied.
   bool settle(ChunkPool& pool);
 
  private:

@@ -1,5 +1,7 @@
 #include "net/ring.h"
 
+#include <poll.h>
+
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -135,6 +137,18 @@ void Ring::recv_once(void* target, int fd, uint16_t group, bool poll_first) {
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = group;
   finish(sqe, Op::kRecv, target);
+}
+
+void Ring::recv_into(void* target, int fd, std::byte* to, size_t bytes) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_recv(sqe, fd, to, bytes, 0);
+  finish(sqe, Op::kRecv, target);
+}
+
+void Ring::wait_readable(void* target, int fd) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_poll_add(sqe, fd, POLLIN);
+  finish(sqe, Op::kReadable, target);
 }
 
 void Ring::recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes,

@@ -19,6 +19,7 @@ enum class Op : uint8_t {
   kIgnored,  ///< The completion is of no interest (and is skipped on success).
   kAccept,
   kRecv,
+  kReadable,
   kSend,
   kSendZeroCopy,
   kConnect,
@@ -67,6 +68,10 @@ class Ring {
   void recv_multishot(void* target, int fd, uint16_t group);
   /// Receives once, into one buffer of `group`.
   void recv_once(void* target, int fd, uint16_t group, bool poll_first);
+  /// Receives once, into memory that must stay in place until the completion.
+  void recv_into(void* target, int fd, std::byte* to, size_t bytes);
+  /// Completes (Op::kReadable) when there is something to receive, an end or an error.
+  void wait_readable(void* target, int fd);
   /// Receives until `total_bytes` have come (or a little more: the last shot is not cut), each completion with at most
   /// `shot_bytes` in as many buffers of `group` as that takes.
   void recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes, bool poll_first);

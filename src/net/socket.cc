@@ -29,6 +29,9 @@ constexpr uint8_t kQuietReceives = 8;
 // More windows per sendmsg than this gained nothing.
 constexpr size_t kSendWindows = 32;
 
+// What a read takes where buffers are not provided: as grpc-go's connections had it.
+constexpr size_t kOwnBytes = size_t{32} * 1024;
+
 // A cancel that finds nothing while something is in flight is repeated so often.
 constexpr uint8_t kCancelTries = 3;
 
@@ -141,6 +144,7 @@ void Socket::submit_send() {
 
 void Socket::submit_receive() {
   if (closing_ || !want_data_ || receive_ != Receive::kOff) return;
+  if (worker_.options().read_mode != ReadMode::kProvided) return submit_own_receive();
   receive_ = Receive::kArmed;
   receiving_large_ = bulk_;
   ++in_flight_;
@@ -159,10 +163,60 @@ void Socket::submit_receive() {
   }
 }
 
+// Waits, with or without a buffer, for one receive.
+void Socket::submit_own_receive() {
+  const bool pinned = worker_.options().read_mode == ReadMode::kPinned;
+  if (pinned && !take_own_chunk()) return receive_ended({-ENOBUFS, 0});
+  receive_ = Receive::kArmed;
+  receiving_large_ = !pinned;  // Waiting without a buffer need not be cancelled: nothing is read if it is not wanted.
+  ++in_flight_;
+  if (pinned) {
+    worker_.ring().recv_into(this, fd_, own_chunk().data(), kOwnBytes);
+  } else {
+    worker_.ring().wait_readable(this, fd_);
+  }
+}
+
+ChunkRef& Socket::own_chunk() { return worker_.own_chunk(fd_); }
+
+bool Socket::take_own_chunk() {
+  ChunkRef& own = own_chunk();
+  if (!own) own = ChunkRef::take(worker_.pool().get(kOwnBytes));
+  return static_cast<bool>(own);
+}
+
+Buffer Socket::received_in_own_chunk(size_t bytes) {
+  Lease lease(std::move(own_chunk()), 0, 0);
+  lease.grow_back(bytes);
+  Buffer data;
+  data.append(std::move(lease));
+  return data;
+}
+
+void Socket::complete_readable(Completion completion) {
+  --in_flight_;
+  receive_ = Receive::kOff;
+  if (completion.res < 0) return receive_ended(completion);
+  if (closing_ || !want_data_) return;
+  if (!take_own_chunk()) return receive_ended({-ENOBUFS, 0});
+  ++worker_.counters().receives;
+  const ssize_t bytes = ::recv(fd_, own_chunk().data(), kOwnBytes, MSG_DONTWAIT);
+  if (bytes > 0) {
+    owner_.on_data(*this, received_in_own_chunk(static_cast<size_t>(bytes)));
+    return receive_ended({static_cast<int32_t>(bytes), 0});
+  }
+  const int error = errno;
+  own_chunk() = {};
+  receive_ended({bytes == 0 ? 0 : -error, 0});
+}
+
 void Socket::complete(Op op, Completion completion) {
   switch (op) {
     case Op::kRecv:
       complete_receive(completion);
+      break;
+    case Op::kReadable:
+      complete_readable(completion);
       break;
     case Op::kSend:
       --in_flight_;
@@ -207,6 +261,8 @@ void Socket::complete_receive(Completion completion) {
   if (completion.has_buffer()) {
     // Before anything else, also when the data is not wanted any more: offsets in a posted chunk depend on it.
     (receiving_large_ ? worker_.large_group() : worker_.small_group()).take(completion, data);
+  } else if (completion.res > 0 && worker_.options().read_mode == ReadMode::kPinned) {
+    data = received_in_own_chunk(static_cast<size_t>(completion.res));
   }
   if (!completion.more()) {
     --in_flight_;
@@ -214,7 +270,7 @@ void Socket::complete_receive(Completion completion) {
   }
   if (closing_) return;
   if (!data.empty()) {
-    note_received(completion);
+    if (completion.has_buffer()) note_received(completion);
     owner_.on_data(*this, std::move(data));
   }
   if (!completion.more()) receive_ended(completion);
@@ -333,6 +389,7 @@ void Socket::maybe_closed() {
   // Notices of zero-copy sends cannot be cancelled: they come when the kernel has dropped its queue, which may take the
   // descriptor's end, or longer.
   if (fd_ >= 0 && in_flight_ == notices()) {
+    if (worker_.options().read_mode != ReadMode::kProvided) own_chunk() = {};
     worker_.ring().close(std::exchange(fd_, -1));
     out_.clear();
   }

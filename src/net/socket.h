@@ -13,6 +13,14 @@ namespace sluice {
 
 class Worker;
 
+/// Where a socket's received bytes go. The first is ours; the others are what proxies usually do, to compare with and
+/// to fall back on.
+enum class ReadMode : uint8_t {
+  kProvided,  ///< Into buffers that all sockets share: one that waits holds none.
+  kReady,     ///< Into a buffer that is taken when the socket has become readable.
+  kPinned,    ///< Into a buffer that the socket holds while it waits.
+};
+
 /// A connected (or connecting) stream socket on a worker's ring.
 ///
 /// Reading: while it waits it holds no buffer. It starts with a multishot receive from the worker's small group; a
@@ -100,6 +108,12 @@ class alignas(kTargetAlignment) Socket {
   void complete_send(Completion completion);
   void complete_zero_copy(Completion completion);
   void receive_ended(Completion completion);
+  void submit_own_receive();
+  void complete_readable(Completion completion);
+  /// What is received into, where buffers are not provided. Kept by the worker, so that sockets need no room for it.
+  ChunkRef& own_chunk();
+  bool take_own_chunk();
+  Buffer received_in_own_chunk(size_t bytes);
   void note_received(Completion completion);
   void cancel_receive();
   void cancel_all();

@@ -103,6 +103,7 @@ void Worker::turn(int64_t timeout_ms) {
     resume_parked();
   }
   set_ring_timer();
+  if (!slow_work_.empty()) timeout_ms = 0;
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_return(false);
   ++batch_;
@@ -111,12 +112,18 @@ void Worker::turn(int64_t timeout_ms) {
       ring_->reap([this](Op op, void* target, Completion completion) { complete(op, target, completion); });
   timers_.advance(monotonic_ms());
   end_of_batch();
+  if (!slow_work_.empty()) {
+    ring_->submit();  // What is ready to go goes first.
+    slow_work_.run_one();
+    end_of_batch();
+  }
   current_ = previous;
 }
 
 void Worker::complete(Op op, void* target, Completion completion) {
   switch (op) {
     case Op::kRecv:
+    case Op::kReadable:
     case Op::kSend:
     case Op::kSendZeroCopy:
     case Op::kConnect:
@@ -152,8 +159,17 @@ void Worker::set_ring_timer() {
   ring_->set_timer(due_ms);
 }
 
-// Sends go before receives: what they free is posted again before the next receive looks for a buffer.
 void Worker::end_of_batch() {
+  // Each may bring work for another.
+  do {
+    run_all(before_sends_);
+    serve_sockets();
+    run_all(deferred_);
+  } while (!before_sends_.empty());
+}
+
+// Sends go before receives: what they free is posted again before the next receive looks for a buffer.
+void Worker::serve_sockets() {
   // Callbacks below may queue more; those entries are served in the same pass.
   for (size_t i = 0; i < service_.size(); ++i) service_[i]->submit_send();
   pool_.take_inbox();
@@ -167,8 +183,12 @@ void Worker::end_of_batch() {
     socket->end_service();
   }
   service_.clear();
-  for (size_t i = 0; i < deferred_.size(); ++i) deferred_[i].call(deferred_[i].context);
-  deferred_.clear();
+}
+
+// What they call may add more, which runs too.
+void Worker::run_all(std::vector<Deferred>& calls) {
+  for (size_t i = 0; i < calls.size(); ++i) calls[i].call(calls[i].context);
+  calls.clear();
 }
 
 void Worker::park(Socket& socket) {

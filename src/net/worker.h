@@ -10,6 +10,7 @@
 #include "net/buffer_ring.h"
 #include "net/features.h"
 #include "net/ring.h"
+#include "net/slow_work.h"
 #include "net/socket.h"
 #include "net/timer_wheel.h"
 #include "pool/chunk_pool.h"
@@ -35,6 +36,7 @@ class Worker {
     size_t budget_bytes = size_t{256} << 20;
     bool huge_pages = false;
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
+    ReadMode read_mode = ReadMode::kProvided;
     size_t max_sockets = 20'000;  ///< Sizes the completion queue.
     /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain,
     /// those for waiting connections are a quarter of the size and four times as many.
@@ -57,6 +59,7 @@ class Worker {
   Ring& ring() { return *ring_; }
   ChunkPool& pool() { return pool_; }
   TimerWheel& timers() { return timers_; }
+  SlowQueue& slow_work() { return slow_work_; }
   BufferRing& small_group() { return *small_; }
   BufferRing& large_group() { return *large_; }
   /// Milliseconds of the monotonic clock, read once per batch.
@@ -74,6 +77,10 @@ class Worker {
 
   /// Calls `call(context)` once at the end of this batch: for destroying an object from inside its own callbacks.
   void defer(void (*call)(void* context), void* context) { deferred_.push_back({call, context}); }
+
+  /// Calls `call(context)` once at the end of this batch, before its sends go out: for what is put together from all
+  /// that the batch brought.
+  void before_sends(void (*call)(void* context), void* context) { before_sends_.push_back({call, context}); }
 
   /// Sockets that want a submission at the end of the batch.
   void request_service(Socket& socket) { service_.push_back(&socket); }
@@ -98,21 +105,30 @@ class Worker {
   /// Whether receives wait because the chunk budget is used up (and not only the ring, for a moment).
   bool short_of_memory() const { return counters_.parked > 0 && pool_.headroom_bytes() < kMaxChunkBytes; }
 
+  /// The chunk of the socket with this descriptor, in the read modes where sockets have one.
+  ChunkRef& own_chunk(int fd) {
+    const auto index = static_cast<size_t>(fd);
+    if (index >= own_chunks_.size()) own_chunks_.resize(index + 1);
+    return own_chunks_[index];
+  }
+
   /// Sends of at least so many bytes go out zero-copy.
   size_t zero_copy_bytes() const { return zero_copy_bytes_; }
 
  private:
-  explicit Worker(Options options);
-  void complete(Op op, void* target, Completion completion);
-  void end_of_batch();
-  void resume_parked();
-  void set_ring_timer();
-  void decay();
-
   struct Deferred {
     void (*call)(void* context);
     void* context;
   };
+
+  explicit Worker(Options options);
+  void complete(Op op, void* target, Completion completion);
+  void end_of_batch();
+  void serve_sockets();
+  static void run_all(std::vector<Deferred>& calls);
+  void resume_parked();
+  void set_ring_timer();
+  void decay();
 
   static inline constinit thread_local Worker* current_ = nullptr;
 
@@ -122,6 +138,7 @@ class Worker {
   std::unique_ptr<BufferRing> small_;
   std::unique_ptr<BufferRing> large_;
   TimerWheel timers_;
+  SlowQueue slow_work_;
   Timer decay_timer_;
   uint64_t last_age_ms_ = 0;
   uint64_t ring_timer_due_ms_ = UINT64_MAX;
@@ -129,8 +146,10 @@ class Worker {
   uint32_t batch_ = 0;
   bool stopping_ = false;
   size_t zero_copy_bytes_;
+  std::vector<ChunkRef> own_chunks_;  // By descriptor.
   std::vector<Socket*> service_;
   std::vector<Deferred> deferred_;
+  std::vector<Deferred> before_sends_;
   struct ParkedList {
     Socket* first = nullptr;
     Socket* last = nullptr;

@@ -19,7 +19,7 @@
 #include "proxy/config/units.h"
 #include "proxy/config/words.h"
 #include "proxy/server.h"
-#include "proxy/tls/tls_context.h"
+#include "proxy/tls/tls_files.h"
 
 namespace sluice {
 
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::string_view kUsage = R"(usage:
   sluice run --config FILE [OPTIONS]
-  sluice run --listen ADDRESS --to ADDRESS [--to ADDRESS ...] --tcp [OPTIONS]
+  sluice run --listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]
   sluice check --config FILE [--print]
   sluice version
 
@@ -36,13 +36,15 @@ run options:
   --rings MODE       provided-buffer rings: auto, plain or incremental; default auto
   --pool SOURCE      where buffers come from: arena (pools of reused memory) or malloc (one malloc and free each, to see
                      what the pools are worth); default arena
+  --read-mode MODE   what a connection that waits for data holds: provided (nothing), ready (nothing, but takes a buffer of
+                     32 KiB for each read) or pinned (such a buffer); the last two are for comparison; default provided
   --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); they are always printed at exit
 
 addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
 )";
 
-constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",    "--tcp",  "--workers",
-                                         "--rings",  "--pool",   "--stats", "--print"};
+constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",        "--tcp",   "--workers",
+                                         "--rings",  "--pool",   "--read-mode", "--stats", "--print"};
 
 struct Flags {
   std::string config;
@@ -50,11 +52,13 @@ struct Flags {
   std::optional<uint32_t> workers;
   std::optional<config::Rings> rings;
   std::optional<ChunkPool::Source> pool;
+  std::optional<ReadMode> read_mode;
   std::chrono::milliseconds stats{0};
   bool print = false;
 
   bool is_for_run() const {
-    return !run.listen.empty() || !run.to.empty() || run.tcp || workers || rings || pool || stats.count() > 0;
+    return !run.listen.empty() || !run.to.empty() || run.tcp || workers || rings || pool || read_mode ||
+           stats.count() > 0;
   }
 };
 
@@ -97,6 +101,19 @@ absl::Status set_pool(std::string_view value, Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status set_read_mode(std::string_view value, Flags& flags) {
+  if (value == "provided") {
+    flags.read_mode = ReadMode::kProvided;
+  } else if (value == "ready") {
+    flags.read_mode = ReadMode::kReady;
+  } else if (value == "pinned") {
+    flags.read_mode = ReadMode::kPinned;
+  } else {
+    return absl::InvalidArgumentError("--read-mode takes provided, ready or pinned");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status set_stats(std::string_view value, Flags& flags) {
   const auto interval = config::parse_duration(value);
   if (!interval.ok()) return absl::InvalidArgumentError(absl::StrCat("--stats: ", interval.status().message()));
@@ -117,6 +134,8 @@ absl::Status set_option(std::string_view name, std::string_view value, Flags& fl
     return set_rings(value, flags);
   } else if (name == "--pool") {
     return set_pool(value, flags);
+  } else if (name == "--read-mode") {
+    return set_read_mode(value, flags);
   } else if (name == "--stats") {
     return set_stats(value, flags);
   }
@@ -168,8 +187,9 @@ int run(const Flags& flags) {
   if (!config.ok()) return fail(1, config.status().message());
   if (flags.workers) config->workers = flags.workers;
   if (flags.rings) config->memory.rings = *flags.rings;
-  Server server(*std::move(config),
-                {.stats_interval = flags.stats, .pool_source = flags.pool.value_or(ChunkPool::Source::kArena)});
+  Server server(*std::move(config), {.stats_interval = flags.stats,
+                                     .pool_source = flags.pool.value_or(ChunkPool::Source::kArena),
+                                     .read_mode = flags.read_mode.value_or(ReadMode::kProvided)});
   const absl::Status status = server.run();
   return status.ok() ? 0 : fail(1, status.message());
 }
@@ -182,8 +202,8 @@ int check(const Flags& flags) {
     std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
     return 1;
   }
-  const absl::Status files = check_tls_files(*config);
-  if (!files.ok()) return fail(1, files.message());
+  const auto files = read_tls_files(*config, TlsShared());
+  if (!files.ok()) return fail(1, files.status().message());
   if (flags.print) {
     std::fputs(config::print_config(*config).c_str(), stdout);
   } else {

@@ -23,6 +23,7 @@
 #include "proxy/cpus.h"
 #include "proxy/l4/acceptor.h"
 #include "proxy/stats/report.h"
+#include "proxy/tls/tls_files.h"
 #include "proxy/worker_thread.h"
 
 namespace sluice {
@@ -114,6 +115,13 @@ void close_all(const std::vector<std::vector<int>>& fds) {
   }
 }
 
+sigset_t handled_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
+  return signals;
+}
+
 void log(const std::string& text) { std::fprintf(stderr, "sluice: %s\n", text.c_str()); }
 
 }  // namespace
@@ -123,10 +131,7 @@ Server::~Server() = default;
 
 absl::Status Server::run() {
   // Before any thread exists, so that all inherit it: signals come to the control loop only.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
 
@@ -139,6 +144,7 @@ absl::Status Server::run() {
     return status;
   }
   serve();
+  access_logs_->close();
   print_stats();
   workers_.clear();
   for (const config::Listener& listener : config_.listeners) {
@@ -160,18 +166,14 @@ absl::Status Server::start() {
 
   for (const config::Upstream& upstream : config_.upstreams) {
     upstreams_.push_back(std::make_unique<UpstreamState>(upstream));
-    if (!upstream.tls) continue;
-    auto tls = TlsClientContext::make(*upstream.tls);
-    if (!tls.ok()) return tls_error("upstream", upstream.name, tls.status());
-    upstreams_.back()->tls = *std::move(tls);
   }
   for (const config::Listener& listener : config_.listeners) {
     listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
-    if (!listener.tls) continue;
-    auto tls = TlsServerContext::make(*listener.tls);
-    if (!tls.ok()) return tls_error("listener", listener.name, tls.status());
-    listeners_.back()->tls = *std::move(tls);
   }
+  key_signer_ = std::make_unique<KeySigner>(worker_count);
+  tls_shared_.signer = key_signer_.get();
+  if (absl::Status tls = read_tls(); !tls.ok()) return tls;
+  if (absl::Status logs = open_access_logs(worker_count); !logs.ok()) return logs;
 
   auto fds = open_listeners(worker_count);
   if (!fds.ok()) return fds.status();
@@ -198,12 +200,15 @@ absl::Status Server::start() {
   options.ring_entries = static_cast<uint16_t>(config_.memory.ring_entries);
   options.zero_copy_bytes = config_.memory.zero_copy_from.bytes;
   options.pool_source = options_.pool_source;
+  options.read_mode = options_.read_mode;
   for (unsigned i = 0; i < worker_count; ++i) {
     options.index = i;
     counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));
-    workers_.push_back(std::make_unique<WorkerThread>(
-        options, WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back(), room},
-        (*fds)[i], shared_fd));
+    workers_.push_back(
+        std::make_unique<WorkerThread>(options,
+                                       WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_,
+                                                            *counters_.back(), log_writers(i), room},
+                                       (*fds)[i], shared_fd));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {
       for (unsigned rest = i + 1; rest < worker_count; ++rest) {
@@ -258,10 +263,7 @@ bool Server::all_stopped() const {
 }
 
 void Server::serve() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  const sigset_t signals = handled_signals();
   const bool periodic = options_.stats_interval.count() > 0;
   Clock::time_point next_stats = Clock::now() + options_.stats_interval;
   Clock::time_point deadline = Clock::time_point::max();
@@ -289,8 +291,13 @@ void Server::serve() {
                                                 : Clock::duration(std::chrono::milliseconds(20));
     const auto ns = std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count());
     const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
-    if (sigtimedwait(&signals, nullptr, &timeout) < 0) continue;
-    if (phase == Phase::kServing) {
+    const int received = sigtimedwait(&signals, nullptr, &timeout);
+    if (received < 0) continue;
+    if (received == SIGHUP) {
+      reload();
+    } else if (received == SIGUSR1) {
+      reopen_access_logs();
+    } else if (phase == Phase::kServing) {
       log(absl::StrCat("draining: no new connections; ", global_connections_->active(), " open, up to ",
                        config::print_duration(config_.shutdown_timeout), " to end; a second signal ends them now"));
       phase = Phase::kDraining;
@@ -300,6 +307,51 @@ void Server::serve() {
       deadline = Clock::now();
     }
   }
+}
+
+// All of it or nothing. Connections that are there keep what they began with.
+absl::Status Server::read_tls() {
+  auto contexts = read_tls_files(config_, tls_shared_);
+  if (!contexts.ok()) return contexts.status();
+  for (size_t i = 0; i < listeners_.size(); ++i) listeners_[i]->tls.replace(std::move(contexts->listeners[i]));
+  for (size_t i = 0; i < upstreams_.size(); ++i) upstreams_[i]->tls.replace(std::move(contexts->upstreams[i]));
+  return absl::OkStatus();
+}
+
+absl::Status Server::open_access_logs(unsigned workers) {
+  std::vector<std::string> targets;
+  for (const config::Listener& listener : config_.listeners) {
+    std::optional<size_t>& log = access_log_of_listener_.emplace_back();
+    if (!listener.http || listener.http->access_log.empty()) continue;
+    log = targets.size();
+    targets.push_back(listener.http->access_log);
+  }
+  auto logs = AccessLogs::open(targets, workers);
+  if (!logs.ok()) return logs.status();
+  access_logs_ = std::move(*logs);
+  return absl::OkStatus();
+}
+
+std::vector<AccessLogWriter*> Server::log_writers(unsigned worker) {
+  std::vector<AccessLogWriter*> writers;
+  for (const std::optional<size_t> log : access_log_of_listener_) {
+    writers.push_back(log ? &access_logs_->writer(*log, worker) : nullptr);
+  }
+  return writers;
+}
+
+void Server::reopen_access_logs() {
+  const absl::Status opened = access_logs_->reopen();
+  log(opened.ok() ? "access logs were opened again" : absl::StrCat("access logs: ", opened.message()));
+}
+
+void Server::reload() {
+  if (const absl::Status read = read_tls(); !read.ok()) {
+    control_counters_.tls_reload_failures.add();
+    return log(absl::StrCat("reload: ", read.message(), "; the files as they were read before stay in use"));
+  }
+  control_counters_.tls_reloads.add();
+  log("reload: the TLS files were read again");
 }
 
 void Server::print_stats() {
@@ -314,7 +366,13 @@ void Server::print_stats() {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  const std::string text = format_stats(config_, counters_, upstreams_);
+  std::string text = format_stats(config_, control_counters_, counters_, upstreams_);
+  for (size_t i = 0; i < access_log_of_listener_.size(); ++i) {
+    if (const std::optional<size_t> target = access_log_of_listener_[i]) {
+      text += format_access_log(config_.listeners[i], access_logs_->written(*target), access_logs_->dropped(*target),
+                                access_logs_->errors(*target));
+    }
+  }
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }

@@ -3,15 +3,19 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "net/features.h"
+#include "net/socket.h"
 #include "pool/chunk_pool.h"
 #include "proxy/config/config.h"
 #include "proxy/limits/connection_limits.h"
+#include "proxy/log/access_log.h"
 #include "proxy/stats/l4_counters.h"
+#include "proxy/tls/server_context.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
@@ -25,19 +29,26 @@ class Server {
   struct Options {
     std::chrono::milliseconds stats_interval{0};  ///< 0: counters are printed at exit only.
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
+    ReadMode read_mode = ReadMode::kProvided;
   };
   Server(config::Config config, Options options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Opens everything, serves until SIGTERM or SIGINT has drained it, prints the counters. An error means that it could
-  /// not start; its message is for the user.
+  /// Opens everything, serves until SIGTERM or SIGINT has drained it, prints the counters. SIGHUP has it read the TLS
+  /// files again, SIGUSR1 open the access logs again. An error means that it could not start; its message is for the
+  /// user.
   absl::Status run();
 
  private:
   absl::Status start();
   absl::StatusOr<std::vector<std::vector<int>>> open_listeners(unsigned workers);
+  absl::Status read_tls();
+  absl::Status open_access_logs(unsigned workers);
+  std::vector<AccessLogWriter*> log_writers(unsigned worker);
+  void reopen_access_logs();
+  void reload();
   void serve();
   void print_stats();
   bool all_stopped() const;
@@ -45,9 +56,14 @@ class Server {
   config::Config config_;
   Options options_;
   Features features_;
+  std::unique_ptr<KeySigner> key_signer_;
+  TlsShared tls_shared_;
   std::unique_ptr<ConnectionLimit> global_connections_;
   std::vector<std::unique_ptr<ListenerState>> listeners_;
   std::vector<std::unique_ptr<UpstreamState>> upstreams_;
+  ControlCounters control_counters_;
+  std::unique_ptr<AccessLogs> access_logs_;
+  std::vector<std::optional<size_t>> access_log_of_listener_;  // Which of them.
   std::vector<std::unique_ptr<WorkerCounters>> counters_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
 };

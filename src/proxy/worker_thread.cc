@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "proxy/stats/report.h"
+#include "proxy/tls/key_signer.h"
 
 namespace sluice {
 
@@ -17,7 +19,7 @@ constexpr uint64_t kDrainLookMs = 20;
 
 WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<int> listen_fds,
                            std::vector<bool> shared_fd)
-    : options_(options), shared_(shared) {
+    : options_(options), shared_(std::move(shared)) {
   const auto request = [this](Request& r, void (*run)(Message&, Worker&)) {
     r.run = run;
     r.thread = this;
@@ -27,10 +29,11 @@ WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<i
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->begin_drain();
     for (auto& acceptor : self->acceptors_) acceptor->shut_down();
+    self->http_->shut_down();
   });
-  request(snapshot_, [](Message& m, Worker& worker) {
+  request(snapshot_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
-    update_gauges(worker, self->shared_.counters.gauges);
+    self->update_counters();
     self->snapshots_.fetch_add(1, std::memory_order_release);
   });
   thread_ = std::thread([this, fds = std::move(listen_fds), shared_fds = std::move(shared_fd)]() mutable {
@@ -59,19 +62,29 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
   }
   for (auto& upstream : shared_.upstreams) {
     balancers_.push_back(std::make_unique<Balancer>(*upstream, options_.index));
+    tls_sessions_.emplace_back(upstream->size());
   }
+  handshakers_ = std::make_unique<HandshakerServices>(*worker_);
+  http_ = std::make_unique<HttpWorker>(
+      HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters});
   for (size_t i = 0; i < listen_fds.size(); ++i) {
-    acceptors_.push_back(
-        std::make_unique<L4Acceptor>(L4Acceptor::Context{*worker_, shared_.global_connections, *shared_.listeners[i],
-                                                         balancers_, shared_.counters, i, shared_.descriptor_room},
-                                     listen_fds[i], shared_fd[i]));
+    acceptors_.push_back(std::make_unique<L4Acceptor>(
+        L4Acceptor::Context{*worker_, shared_.global_connections, *shared_.listeners[i], balancers_, tls_sessions_,
+                            *handshakers_, shared_.counters, i, http_.get(),
+                            shared_.access_logs.empty() ? nullptr : shared_.access_logs[i], shared_.descriptor_room},
+        listen_fds[i], shared_fd[i]));
     acceptors_.back()->start();
   }
   ready_.set_value(absl::OkStatus());
-  worker_->run();
-
-  drain_timer_.reset();
-  acceptors_.clear();
+  {
+    KeySigner::Desk signatures(*worker_);
+    worker_->run();
+    drain_timer_.reset();
+    update_counters();
+    acceptors_.clear();
+    http_.reset();
+    handshakers_.reset();
+  }
   update_gauges(*worker_, shared_.counters.gauges);
   // Here and not where the thread is joined: only the thread that opened a ring may use it.
   std::lock_guard lock(worker_mutex_);
@@ -79,20 +92,34 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
   stopped_.store(true, std::memory_order_release);
 }
 
+void WorkerThread::update_counters() {
+  update_gauges(*worker_, shared_.counters.gauges);
+  http_->update_counters();
+  for (auto& acceptor : acceptors_) acceptor->update_counters();
+}
+
 void WorkerThread::begin_drain() {
   if (drain_timer_) return;
-  for (auto& acceptor : acceptors_) acceptor->stop_accepting();
+  for (auto& acceptor : acceptors_) {
+    acceptor->stop_accepting();
+    acceptor->drain();
+  }
   drain_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->stop_if_idle(); }, this);
   stop_if_idle();
 }
 
 void WorkerThread::stop_if_idle() {
-  for (auto& acceptor : acceptors_) {
-    if (acceptor->idle()) continue;
-    worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainLookMs);
-    return;
+  bool idle = std::all_of(acceptors_.begin(), acceptors_.end(), [](const auto& acceptor) { return acceptor->idle(); });
+  if (idle) {
+    http_->close();  // What sessions have needed until now,
+    idle = http_->idle();
   }
-  worker_->stop();
+  if (idle) {
+    handshakers_->close();  // and what those have.
+    idle = handshakers_->idle();
+  }
+  if (idle) return worker_->stop();
+  worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainLookMs);
 }
 
 }  // namespace sluice

@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "net/timer_wheel.h"
 #include "net/worker.h"
+#include "proxy/alts/handshaker_services.h"
 #include "proxy/l4/acceptor.h"
+#include "proxy/log/access_log.h"
 
 namespace sluice {
 
@@ -23,7 +25,8 @@ class WorkerThread {
     std::vector<std::unique_ptr<ListenerState>>& listeners;
     std::vector<std::unique_ptr<UpstreamState>>& upstreams;
     WorkerCounters& counters;
-    uint32_t descriptor_room = UINT32_MAX;  ///< See L4Acceptor::Context.
+    std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null where there is none. May be empty.
+    uint32_t descriptor_room = UINT32_MAX;      ///< See L4Acceptor::Context.
   };
   /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
   /// workers accept from descriptor i too.
@@ -53,12 +56,16 @@ class WorkerThread {
   void main(std::vector<int> listen_fds, std::vector<bool> shared_fd);
   void begin_drain();
   void stop_if_idle();
+  void update_counters();
 
   Worker::Options options_;
   Shared shared_;
   std::mutex worker_mutex_;  // Guards the pointer: a request must not meet a worker that is going away.
   std::unique_ptr<Worker> worker_;
   std::vector<std::unique_ptr<Balancer>> balancers_;
+  std::vector<SessionCache> tls_sessions_;
+  std::unique_ptr<HandshakerServices> handshakers_;
+  std::unique_ptr<HttpWorker> http_;
   std::vector<std::unique_ptr<L4Acceptor>> acceptors_;
   std::unique_ptr<Timer> drain_timer_;
   Request drain_, shut_down_, snapshot_;

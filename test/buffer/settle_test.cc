@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "buffer/copied.h"
 #include "test/buffer/pool_fixture.h"
@@ -67,6 +68,19 @@ TEST_F(SettleTest, MovesLeftoversToTheSmallestTier) {
   EXPECT_EQ(pool_.out_bytes(), 128u);
   EXPECT_TRUE(test::overwrite(buffer, 0, 'y'));
   EXPECT_FALSE(buffer.settle(pool_)) << "there is no better place";
+}
+
+// Defect: what to move was judged by the share that a buffer had of its chunks at that moment. A thousand connections
+// that each had a byte of one chunk moved nothing; when all but one had gone, that one pinned the whole chunk.
+TEST_F(SettleTest, ManyHoldersOfOneChunkLeaveIt) {
+  Buffer rest = buffer_of(std::string(16384, 'x'));
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 1000; ++i) buffers.push_back(rest.split_front(1));
+  rest.clear();
+  for (Buffer& buffer : buffers) EXPECT_TRUE(buffer.settle(pool_));
+  buffers.resize(1);
+  EXPECT_EQ(pool_.out_bytes(), 64u);
+  EXPECT_EQ(text_of(buffers[0]), "x");
 }
 
 TEST_F(SettleTest, JoinsWindowsAndDropsTheRing) {

@@ -81,7 +81,6 @@ class CommandLine(CliTest):
         self.assert_fails(2, "--print belongs to check", "run", "--config", "x", "--print")
 
     def test_what_cannot_be_done(self):
-        self.assert_fails(1, "add --tcp", "run", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1")
         self.assert_fails(1, "--listen is missing", "run", "--tcp", "--to", "127.0.0.1:1")
         self.assert_fails(1, "--to is missing", "run", "--tcp", "--listen", "127.0.0.1:0")
         self.assert_fails(1, "the port is missing", "run", "--tcp", "--listen", "127.0.0.1", "--to", "127.0.0.1:1")
@@ -119,10 +118,7 @@ class CommandLine(CliTest):
         self.check("listeners: [\n", "2:1: YAML syntax")
 
     def test_keys_that_do_not_exist_yet(self):
-        self.check(GOOD.replace("tcp: { forward: pg, idle_timeout: 5s }", "http: { routes: [] }"),
-                   "4:5: `http` is not available in this version; remove it")
         self.check(GOOD + "admin: { address: 127.0.0.1:9901 }\n", "8:1: `admin` is not available in this version")
-        self.check(GOOD.replace("- name: pg", "- name: pg\n    protocol: http1"), "7:15: upstreams[0].protocol: ")
 
 
 class Addresses(CliTest):

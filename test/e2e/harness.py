@@ -317,7 +317,8 @@ class Proxy:
         raise KeyError(field)
 
     def pss(self):
-        return self._status_bytes("smaps_rollup", "Pss")
+        """Without the program's file pages: another process that maps them changes this one's share."""
+        return sum(self._status_bytes("smaps_rollup", field) for field in ("Pss_Anon", "Pss_Shmem"))
 
     def peak_rss(self):
         return self._status_bytes("status", "VmHWM")

@@ -3,8 +3,6 @@ s_client and s_server, curl."""
 
 import hashlib
 import os
-import select
-import shutil
 import socket
 import ssl
 import subprocess
@@ -13,115 +11,9 @@ import time
 
 import harness
 from harness import SLOWNESS
-from origins import PATIENCE_SECONDS, Origin, connect, echo, last_outcome
+from origins import Origin, connect, echo, last_outcome
+from tls_support import Process, TlsTest, exchange
 from workers import OriginProcess
-
-
-class Certificates:
-    """A small authority and what it signed, as files."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key",
-                 "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2")
-
-    def run(self, *arguments):
-        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True, timeout=60)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def make(self, name, *hosts, kind="ec"):
-        """Signs a certificate for `hosts`; returns the part of a configuration that names its files."""
-        key = ("-newkey", "rsa:2048") if kind == "rsa" else ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
-        with open(self.path(name + ".ext"), "w", encoding="utf-8") as file:
-            names = ",".join("DNS:" + host for host in hosts) or "email:client@example.com"
-            file.write(f"subjectAltName={names}\n")
-        self.run("req", *key, "-nodes", "-keyout", name + ".key", "-out", name + ".csr", "-subj", f"/CN={name}")
-        self.run("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out",
-                 name + ".pem", "-days", "2", "-extfile", name + ".ext")
-        return {"chain": self.path(name + ".pem"), "key": self.path(name + ".key")}
-
-
-class TlsTest(harness.SluiceTest):
-
-    @classmethod
-    def setUpClass(cls):
-        harness.need("openssl")
-        super().setUpClass()
-        import tempfile  # pylint: disable=import-outside-toplevel
-        cls.folder = tempfile.mkdtemp()
-        cls.files = Certificates(cls.folder)
-        cls.server = cls.files.make("server", "localhost", "a.example.com")
-        cls.rsa = cls.files.make("rsa", "localhost", "a.example.com", kind="rsa")
-        cls.wildcard = cls.files.make("wildcard", "*.example.org")
-        cls.client = cls.files.make("client")
-        cls.ca = cls.files.path("ca.pem")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
-        super().tearDownClass()
-
-    def terminating(self, origin, cut_allowed=False, upstream=None, arguments=(), **tls):
-        return self.proxy(origin, listener={"tls": {"certificates": [self.server, self.rsa, self.wildcard], **tls}},
-                          upstream=upstream, cut_allowed=cut_allowed, arguments=arguments)
-
-    def context(self, version=None, alpn=(), certificate=False):
-        context = ssl.create_default_context(cafile=self.ca)
-        if version:
-            context.minimum_version = context.maximum_version = version
-        if alpn:
-            context.set_alpn_protocols(list(alpn))
-        if certificate:
-            context.load_cert_chain(self.client["chain"], self.client["key"])
-        return context
-
-    def secure(self, address, context=None, name="localhost", session=None):
-        return self.keep((context or self.context()).wrap_socket(connect(address), server_hostname=name, session=session))
-
-    def in_memory(self, plain, context=None):
-        """A client whose records go by way of memory, so that a test can cut and change them; its handshake is done."""
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = (context or self.context()).wrap_bio(incoming, outgoing, server_hostname="localhost")
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                plain.sendall(outgoing.read())
-                incoming.write(plain.recv(65536))
-        plain.sendall(outgoing.read())
-        return tls, incoming, outgoing
-
-
-def exchange(sock, data):
-    """Sends all, receives as much; both at once, but on one thread: OpenSSL's objects bear no two."""
-    left, received = memoryview(data), b""
-    deadline = time.monotonic() + 60 * SLOWNESS
-    sock.setblocking(False)
-    while len(received) < len(data):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{len(received)} of {len(data)} bytes came back in time")
-        progress = False
-        if left:
-            try:
-                left = left[sock.send(left[:16384]):]
-                progress = True
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
-                pass
-        try:
-            piece = sock.recv(65536)
-            if not piece:
-                raise AssertionError(f"the stream ended after {len(received)} bytes")
-            received += piece
-            progress = True
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
-            pass
-        if not progress:
-            select.select([sock], [sock] if left else [], [], 1)
-    sock.settimeout(PATIENCE_SECONDS)
-    return received
 
 
 class Termination(TlsTest):
@@ -222,7 +114,7 @@ class Termination(TlsTest):
         """`K` and `k` of s_client ask for new keys, and renew its own."""
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address)
-        child = self.keep(_Process(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-tls1_3", "-CAfile",
+        child = self.keep(Process(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-tls1_3", "-CAfile",
                                     self.ca, "-servername", "localhost"]))
         child.wait_for(b"Verify return code: 0 (ok)\n---")
         for i, command in enumerate((b"K\n", b"k\n", b"K\n", b"K\n")):
@@ -450,41 +342,12 @@ class Origination(TlsTest):
         self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
 
     def test_an_endpoint_without_tls_is_passed_over(self):
-        plain = self.keep(Origin(lambda sock: sock.sendall(b"220 hello\r\n")))
+        plain = self.keep(Origin(lambda sock: sock.recv(65536) and sock.sendall(b"220 hello\r\n")))
         good = self.tls_origin(echo)
         proxy = self.proxy(plain.address, good.address, upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})
         for _ in range(2):
             self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
         self.assertEqual(proxy.stats().connect_errors("tls"), 1)
-
-
-class _Process:
-    """A program that is talked to over pipes."""
-
-    def __init__(self, arguments):
-        self.child = harness.spawn(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.output = b""
-        self.lock = threading.Condition()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        while data := os.read(self.child.stdout.fileno(), 65536):
-            with self.lock:
-                self.output += data
-                self.lock.notify_all()
-
-    def write(self, data):
-        os.write(self.child.stdin.fileno(), data)
-
-    def wait_for(self, text):
-        with self.lock:
-            if not self.lock.wait_for(lambda: text in self.output, 10 * SLOWNESS):
-                raise AssertionError(f"{text!r} did not come; there was:\n{self.output.decode(errors='replace')}")
-
-    def close(self):
-        harness.end(self.child)
-        self.child.stdin.close()
-        self.child.stdout.close()
 
 
 if __name__ == "__main__":

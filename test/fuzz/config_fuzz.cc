@@ -1,12 +1,34 @@
 // Any bytes as a configuration file: loading never crashes, and what loads prints to a text that loads as the same.
+// Each of its routes for HTTP can be taken, or one before it is.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proxy/config/loader.h"
 #include "proxy/config/print.h"
+#include "proxy/route/http_router.h"
+
+namespace sluice {
+namespace {
+
+void check_routes(const config::Http& http, const std::vector<config::Upstream>& upstreams) {
+  const HttpRouter router(http, upstreams);
+  for (size_t i = 0; i < http.routes.size(); ++i) {
+    const config::HttpMatch match = http.routes[i].match.value_or(config::HttpMatch());
+    if (!match.peer.empty()) continue;
+    std::string host = match.host.empty() ? "" : match.host.front().text();
+    if (host.starts_with('*')) host.front() = 'a';
+    const std::string path = !match.path ? "/" : match.path->exact + match.path->prefix;
+    const HttpTarget* target = router.route({.host = host, .path = path});
+    if (target == nullptr || target->index > i) std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace sluice
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -18,5 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string printed = sluice::config::print_config(*config);
   const absl::StatusOr<sluice::config::Config> again = sluice::config::load_text(printed, "printed");
   if (!again.ok() || *again != *config || sluice::config::print_config(*again) != printed) std::abort();
+  for (const sluice::config::Listener& listener : config->listeners) {
+    if (listener.http) sluice::check_routes(*listener.http, config->upstreams);
+  }
   return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "alts_like/tls13_record_layer.h"
 #include "pool/check.h"
+#include "test/support/fuzz_input.h"
 
 namespace sluice {
 namespace {
@@ -22,9 +23,9 @@ Tls13Secret secret(Tls13Cipher cipher, uint8_t fill) {
   return Tls13Secret::from(cipher, bytes, 0).value();
 }
 
-class Fuzz {
+class Fuzz : test::FuzzInput {
  public:
-  Fuzz(const uint8_t* data, size_t size) : left_(reinterpret_cast<const char*>(data), size) {}
+  Fuzz(const uint8_t* data, size_t size) : FuzzInput(data, size) {}
 
   void run() {
     const uint8_t flags = byte();
@@ -38,7 +39,7 @@ class Fuzz {
     {
       Tls13RecordLayer layer(state);
       Tls13Keys peer(state.read);
-      while (!left_.empty()) step(layer, peer);
+      while (!used_up()) step(layer, peer);
       Buffer wire;
       layer.flush(pool_, wire);
       if (layer.open(pool_, Buffer(), opened_) != RecordLayer::Status::kFailed) layer.seal_end(pool_, wire);
@@ -50,18 +51,6 @@ class Fuzz {
   }
 
  private:
-  uint8_t byte() {
-    if (left_.empty()) return 0;
-    const char c = left_.front();
-    left_.remove_prefix(1);
-    return static_cast<uint8_t>(c);
-  }
-  std::string_view take(size_t size) {
-    const std::string_view taken = left_.substr(0, size);
-    left_.remove_prefix(taken.size());
-    return taken;
-  }
-
   void step(Tls13RecordLayer& layer, Tls13Keys& peer) {
     const uint8_t kind = byte();
     if (kind < 32) {  // Bytes as they are.
@@ -106,7 +95,6 @@ class Fuzz {
 
   ChunkPool pool_{{.budget_bytes = size_t{64} << 20}};
   ChunkPool::Use use_{&pool_};
-  std::string_view left_;
   std::string sent_;
   Buffer opened_;
 };

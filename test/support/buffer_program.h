@@ -855,13 +855,13 @@ class BufferProgram {
 
   void settle() {
     ModelledBuffer& to = any_of(objects_.buffers);
-    const size_t pinned = to.buffer.pinned_bytes();
-    expect(pinned >= to.text.size(), "less is pinned than there is");
+    expect(to.buffer.pinned_bytes() >= to.text.size(), "less is pinned than there is");
     if (!to.buffer.settle(*any_of(pools_))) return;
     may_copy_ = to.text.size();
     to.exclusive.assign(to.exclusive.size(), 'x');
     expect(to.buffer.window_count() == 1, "settled bytes lie in several windows");
-    expect(2 * to.buffer.pinned_bytes() <= pinned, "settling freed less than half");
+    const size_t alone = tier_bytes(tier_for(to.text.size()));
+    expect(to.buffer.pinned_bytes() == alone, "settled bytes do not lie in the smallest tier, alone");
   }
 
   void change_pool() { current_ = byte() % (pools_.size() + 1); }

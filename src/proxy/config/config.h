@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "proxy/config/address.h"
-#include "proxy/config/sni.h"
+#include "proxy/config/host_pattern.h"
 #include "proxy/config/units.h"
 
 namespace sluice::config {
@@ -60,8 +60,9 @@ struct ProxyProtocol {
 
 /// What must hold for a route to be taken: each list that is not empty must have an entry that fits.
 struct TcpMatch {
-  std::vector<SniPattern> sni;    ///< Server names of the ClientHello.
+  std::vector<HostPattern> sni;   ///< Server names of the ClientHello.
   std::vector<std::string> alpn;  ///< Protocols, one of which the ClientHello must offer.
+  std::vector<std::string> peer;  ///< Who the client must have proven to be: see Alts::target_identities.
 
   bool operator==(const TcpMatch&) const = default;
 };
@@ -97,6 +98,134 @@ struct Tcp {
   bool operator==(const Tcp&) const = default;
 };
 
+/// Which paths a route takes: one of the two is given. Both are compared with the path in its canonical form, without
+/// the query.
+struct PathMatch {
+  std::string exact;
+  /// `/v1` takes `/v1` and what is below it, and not `/v10`; with a slash at its end, what is below only.
+  std::string prefix;
+
+  bool operator==(const PathMatch&) const = default;
+};
+
+/// What must hold for a route to be taken: each that is given.
+struct HttpMatch {
+  std::vector<HostPattern> host;  ///< One of which must fit. The port does not count.
+  std::optional<PathMatch> path;
+  std::vector<std::string> peer;  ///< As TcpMatch::peer.
+
+  bool operator==(const HttpMatch&) const = default;
+};
+
+/// An answer that needs no upstream.
+struct Respond {
+  uint32_t status = 200;  ///< 200 to 599.
+  std::string body;
+  std::string content_type = "text/plain; charset=utf-8";
+
+  bool operator==(const Respond&) const = default;
+};
+
+/// One line of the routing table: the first that matches is taken.
+struct HttpRoute {
+  std::optional<HttpMatch> match;  ///< Absent: takes everything.
+  std::string forward;             ///< Name of an upstream. Either this or `respond`.
+  std::optional<Respond> respond;
+
+  bool operator==(const HttpRoute&) const = default;
+};
+
+/// What is done with the X-Forwarded-For of a client.
+enum class ForwardedFor : uint8_t {
+  kAppend,   ///< Its address is added behind what it says, as nginx, HAProxy and Envoy do.
+  kReplace,  ///< Its address takes the place of what it says.
+  kOff,      ///< What it says is passed on.
+};
+
+/// What a percent-encoded slash or backslash in a path is taken for: servers differ, which is how routes are evaded.
+enum class EscapedSlashes : uint8_t {
+  kReject,  ///< 400.
+  kKeep,    ///< It is part of a segment, and passed on as it is; 400 beside a dot segment.
+  kDecode,  ///< It is a slash.
+};
+
+/// How the paths of requests are brought into the one form that routes, logs and upstreams see.
+struct Paths {
+  EscapedSlashes escaped_slashes = EscapedSlashes::kReject;
+  /// `//` counts as `/`, as it does to many servers. Off: it is passed on, as it means something else to others.
+  bool merge_slashes = false;
+  /// Takes backslashes, which some servers take for slashes; else 400, and always beside a dot segment.
+  bool allow_backslashes = false;
+  /// Takes `..;`, `.;` and their like, whose parameters some servers cut off, which leaves a dot segment; else 400.
+  bool allow_dot_parameters = false;
+
+  bool operator==(const Paths&) const = default;
+};
+
+/// HTTP/1.1 with clients.
+struct Http1 {
+  uint32_t max_requests = 1000;  ///< On a connection; the last one's response ends it. As in nginx. 0 = any number.
+  /// Takes field names with an underscore, which some servers take for a hyphen; else 400.
+  bool allow_underscores = false;
+  /// Skips one empty line before a request (RFC 9112 section 2.2); else 400.
+  bool allow_empty_line = true;
+
+  bool operator==(const Http1&) const = default;
+};
+
+/// HTTP/2 with clients.
+struct Http2 {
+  uint32_t max_streams = 100;        ///< Requests at once on a connection.
+  Size stream_window{64 * kKiB};     ///< Body that a client may send before it must wait, of one request,
+  Size connection_window{1 * kMiB};  ///< and of all on a connection.
+  uint32_t max_requests = 10000;     ///< Then the connection drains. 0 = any number.
+  Duration preface_timeout = std::chrono::seconds(5);  ///< For the client's first words.
+
+  bool operator==(const Http2&) const = default;
+};
+
+/// HTTP on a listener: by ALPN where TLS is terminated, else by the first bytes of a connection.
+struct Http {
+  std::string forward;            ///< The upstream of every request. Either this or `routes`; see routes_of().
+  std::vector<HttpRoute> routes;  ///< No route fits: 404.
+
+  /// From the first byte of a request to the end of its head. 10 seconds, as Envoy's edge guide has it.
+  Duration header_timeout = std::chrono::seconds(10);
+  /// A request's body that is awaited brings nothing for so long: 408. As nginx's client_body_timeout.
+  Duration body_timeout = std::chrono::seconds(60);
+  /// A client takes nothing of what waits for it for so long. As nginx's send_timeout.
+  Duration send_timeout = std::chrono::seconds(30);
+  /// A connection without a request. As nginx's keepalive_timeout.
+  Duration idle_timeout = std::chrono::seconds(75);
+  /// A request on which nothing moves in either direction. As Envoy's stream_idle_timeout.
+  Duration stream_idle_timeout = std::chrono::minutes(5);
+  /// The same for tunnels (websocket, CONNECT), which are often quiet. As is usual for HAProxy's `timeout tunnel`.
+  Duration tunnel_timeout = std::chrono::hours(1);
+  /// A whole request, from its head to the end of the response; not of tunnels. 0 = unlimited.
+  Duration request_timeout{0};
+  /// Age from which a connection takes no more requests. 0 = unlimited.
+  Duration max_connection_age{0};
+
+  Size max_start_line{8 * kKiB};  ///< Method and target. Else 414.
+  Size max_head{32 * kKiB};       ///< Of a request, with its start line. Else 431.
+  uint32_t max_fields = 100;      ///< In it. Else 431.
+  /// Bytes of a body that wait towards one side at which reading from the other stops, as tcp.buffer_high. Per stream,
+  /// so less than there.
+  Size buffer_high{256 * kKiB};
+
+  ForwardedFor forwarded_for = ForwardedFor::kAppend;
+  std::string via = "sluice";  ///< Our name in Via, both ways. Empty: no Via.
+  bool allow_connect = false;  ///< Takes CONNECT, as a request to the route's upstream; else 501.
+  bool websocket = true;       ///< Takes upgrades to websocket; else 501.
+  Paths paths;
+  Http1 http1;
+  Http2 http2;
+  /// A file, `stdout` or `stderr`, which gets a line for each request. Empty: none.
+  std::string access_log;
+
+  bool operator==(const Http&) const = default;
+};
+
 /// A certificate with its key, in PEM files.
 struct TlsCertificate {
   std::string chain;  ///< The certificate, then those that lead from it to the root.
@@ -116,12 +245,21 @@ enum class ClientCertificate : uint8_t { kOff, kRequest, kRequire };
 struct ListenerTls {
   /// Chosen by the server name that the client sends, from the names in the certificates. The first is for all others.
   std::vector<TlsCertificate> certificates;
-  std::vector<std::string> alpn;  ///< In the order of preference. Empty: none is agreed on.
-  std::string client_ca;          ///< PEM file of the authorities that client certificates must come from.
+  /// In the order of preference. Empty: none is agreed on; not with `http`, where it is h2 and http/1.1.
+  std::vector<std::string> alpn;
+  std::string client_ca;  ///< PEM file of the authorities that client certificates must come from.
   ClientCertificate client_certificate = ClientCertificate::kOff;
+  uint32_t client_depth = 4;  ///< Authorities between a client certificate and one of client_ca.
   TlsVersion min_version = TlsVersion::k12;
   /// From the first byte to the last of the handshake, as `inspect_timeout`.
   Duration handshake_timeout = std::chrono::seconds(10);
+  /// Handshakes at once, over all workers; 0 = unlimited. Each takes 9 KiB while it lasts: 2000 are 18 MiB.
+  /// Beyond it connections are refused; above half of it handshakes that take longer than a second are ended.
+  uint32_t max_handshakes = 2000;
+  bool tickets = true;  ///< Whether clients get session tickets, with which they resume.
+  /// Files of 80 bytes with the keys of tickets, as nginx and Envoy have: the first seals, all open. Empty: keys of our
+  /// own, renewed every day, which other processes do not know.
+  std::vector<std::string> ticket_keys;
 
   bool operator==(const ListenerTls&) const = default;
 };
@@ -132,10 +270,33 @@ struct UpstreamTls {
   std::string ca;                             ///< PEM file of the authorities to believe. Empty: the system's.
   std::string server_name;                    ///< Sent to the endpoint, and expected in its certificate.
   std::optional<TlsCertificate> certificate;  ///< Shown to endpoints that ask for one.
-  std::vector<std::string> alpn;              ///< Protocols that are offered.
+  std::vector<std::string> alpn;              ///< Protocols that are offered. With Protocol::kHttp2: h2.
   TlsVersion min_version = TlsVersion::k12;
 
   bool operator==(const UpstreamTls&) const = default;
+};
+
+/// ALTS, Google's Application Layer Transport Security: who the other side is comes from a handshaker service, or from
+/// certificates where there is none. Either `handshaker`, or `certificates` with `peer_ca`.
+struct Alts {
+  Address handshaker;  ///< The service. In Google's cloud, metadata.google.internal: 169.254.169.254:8080.
+  std::vector<TlsCertificate> certificates;  ///< What we show.
+  std::string peer_ca;                       ///< PEM file of the authorities that the peer's must come from.
+  /// Of which the peer must be one: service accounts, or names in its certificate. Empty: anybody whose proof holds.
+  std::vector<std::string> target_identities;
+  /// Bytes of a frame that we offer to read, and would like to send. 64 KiB: enough for the largest that we send
+  /// ourselves.
+  Size max_frame_size{64 * kKiB};
+
+  bool operator==(const Alts&) const = default;
+};
+
+/// ALTS on a listener.
+struct ListenerAlts : Alts {
+  Duration handshake_timeout = std::chrono::seconds(10);  ///< As for TLS.
+  uint32_t max_handshakes = 2000;                         ///< As for TLS.
+
+  bool operator==(const ListenerAlts&) const = default;
 };
 
 /// One socket address that connections are accepted on, and what is done with them.
@@ -154,14 +315,36 @@ struct Listener {
   ProxyProtocol proxy_protocol;
   Keepalive keepalive;
   bool nodelay = true;  ///< TCP_NODELAY: the sender has already decided what is one write; waiting adds latency only.
-  std::optional<ListenerTls> tls;  ///< Absent: bytes are passed on as they are.
-  Tcp tcp;
+  std::optional<ListenerTls> tls;  ///< Without it and `alts`, bytes are passed on as they are.
+  std::optional<ListenerAlts> alts;
+  std::optional<Tcp> tcp;  ///< Either this or `http`.
+  std::optional<Http> http;
 
   bool operator==(const Listener&) const = default;
 };
 
-/// What an upstream's endpoints speak. (http1 and http2 are known words, refused until they exist.)
-enum class Protocol : uint8_t { kTcp };
+/// What an upstream's endpoints speak.
+enum class Protocol : uint8_t {
+  kAuto,   ///< What is forwarded to them: bytes from `tcp`, HTTP/1.1 from `http`.
+  kTcp,    ///< Nothing that we know: not for `http`.
+  kHttp1,  ///< HTTP/1.1. From `tcp` they get bytes all the same.
+  kHttp2,
+};
+
+/// An upstream's connections that HTTP requests share, on one worker.
+struct Pool {
+  /// To one endpoint, of HTTP/1.1; what is more is closed. Bounds what a burst leaves behind; idle_timeout does the
+  /// rest.
+  uint32_t max_idle = 512;
+  /// A connection without a request. Below the 60 to 75 seconds that servers are usually set to, so that it is us who
+  /// close it, and no request meets the end.
+  Duration idle_timeout = std::chrono::seconds(50);
+  uint32_t max_requests = 10000;  ///< On a connection. 0 = any number.
+  uint32_t max_streams = 100;     ///< Requests at once on a connection of HTTP/2, if the endpoint allows them.
+  uint32_t max_pending = 1024;    ///< Requests that wait for a connection. Else 503. As Envoy's circuit breakers.
+
+  bool operator==(const Pool&) const = default;
+};
 
 /// How the endpoint of a new connection is chosen. All of them honour weights.
 enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kRandom };
@@ -180,7 +363,7 @@ struct Endpoint {
 /// A named set of servers that are interchangeable.
 struct Upstream {
   std::string name;  ///< What `forward` refers to; unique among upstreams.
-  Protocol protocol = Protocol::kTcp;
+  Protocol protocol = Protocol::kAuto;
   std::vector<Endpoint> endpoints;  ///< At least one.
   Balance balance = Balance::kRoundRobin;
   /// For one attempt on one endpoint. 5 seconds: one lost SYN (1 s) and a second (3 s) still succeed.
@@ -197,6 +380,10 @@ struct Upstream {
   Keepalive keepalive;
   bool nodelay = true;
   std::optional<UpstreamTls> tls;
+  std::optional<Alts> alts;
+  Pool pool;
+  /// From the end of a request to the head of its response. Else 504. As nginx's proxy_read_timeout.
+  Duration response_timeout = std::chrono::seconds(60);
 
   bool operator==(const Upstream&) const = default;
 };
@@ -253,5 +440,6 @@ struct Config {
 
 /// The routing table of `tcp`, however it was written: its routes, or one route without conditions for its `forward`.
 std::vector<TcpRoute> routes_of(const Tcp& tcp);
+std::vector<HttpRoute> routes_of(const Http& http);
 
 }  // namespace sluice::config

@@ -20,16 +20,12 @@ absl::Status parse_into(Address& address, std::string_view flag, std::string_vie
 }  // namespace
 
 absl::StatusOr<Config> from_flags(const RunFlags& flags) {
-  if (!flags.tcp) {
-    return absl::InvalidArgumentError(
-        "HTTP is not available in this version; add --tcp to forward connections as they are");
-  }
   if (flags.listen.empty()) return absl::InvalidArgumentError("--listen is missing, as in --listen 127.0.0.1:8080");
   if (flags.to.empty()) return absl::InvalidArgumentError("--to is missing, as in --to 127.0.0.1:9000");
   Config config;
   Listener& listener = config.listeners.emplace_back();
   listener.name = "main";
-  listener.tcp.forward = "main";
+  (flags.tcp ? listener.tcp.emplace().forward : listener.http.emplace().forward) = "main";
   if (absl::Status status = parse_into(listener.address, "--listen", flags.listen); !status.ok()) return status;
   Upstream& upstream = config.upstreams.emplace_back();
   upstream.name = "main";

@@ -9,11 +9,11 @@
 
 namespace sluice::config {
 
-/// `sluice run --listen A --to B [--to C ...] --tcp`, as the parser of the command line found it.
+/// `sluice run --listen A --to B [--to C ...] [--tcp]`, as the parser of the command line found it.
 struct RunFlags {
   std::string listen;           ///< --listen
   std::vector<std::string> to;  ///< --to, once for each endpoint
-  bool tcp = false;             ///< --tcp
+  bool tcp = false;             ///< --tcp; else HTTP
 };
 
 /// One listener `main` that forwards to one upstream `main`, all else by default. InvalidArgument names the flag and

@@ -34,8 +34,8 @@ class MapReader {
     known_.push_back(key);
     if (const Node* node = map_.find(key)) {
       read(*node, path_of(key), value, rules, report_);
-    } else if (rules.required) {
-      missing_.push_back(key);
+    } else if (rules.required && (rules.unless.empty() || map_.find(rules.unless) == nullptr)) {
+      missing_.push_back({key, rules.unless});
     }
   }
 
@@ -54,15 +54,23 @@ class MapReader {
     for (const Node& key : map_.keys) {
       if (!contains(known_, key.text) && !contains(unavailable_, key.text)) report_unknown(key);
     }
-    for (const std::string_view key : missing_) {
-      if (!contains(explained_, key)) {
-        report_.error_at(report_.place_of(path_), path_of(key), absl::StrCat("missing key ", in_quotes(key), where()));
+    for (const Missing& missing : missing_) {
+      const std::string path = path_of(missing.key);
+      if (!contains(explained_, missing.key) && !contains(explained_, missing.unless)) {
+        report_.error_at(
+            report_.place_of(path_), path,
+            absl::StrCat("missing key ", in_quotes(missing.key),
+                         missing.unless.empty() ? "" : absl::StrCat(" or ", in_quotes(missing.unless)), where()));
       }
-      report_.ignore(path_of(key));
+      report_.ignore(path);
     }
   }
 
  private:
+  struct Missing {
+    std::string_view key, unless;
+  };
+
   static bool contains(const std::vector<std::string_view>& words, std::string_view word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   }
@@ -87,7 +95,7 @@ class MapReader {
   Report& report_;
   std::vector<std::string_view> known_;
   std::vector<std::string_view> unavailable_;
-  std::vector<std::string_view> missing_;
+  std::vector<Missing> missing_;
   std::vector<std::string_view> explained_;  // missing by another finding: only misspelt, or unavailable by that name
 };
 
@@ -124,6 +132,9 @@ void read_scalar(const Node& node, const std::string& path, T& value, const Rule
 
 template <class T>
 void read_list(const Node& node, const std::string& path, std::vector<T>& list, const Rules& rules, Report& report) {
+  if (node.kind == Node::Kind::kScalar && rules.one_word) {
+    return read(node, absl::StrCat(path, "[0]"), list.emplace_back(), {}, report);
+  }
   if (node.kind == Node::Kind::kScalar) {
     return report.error(path, absl::StrCat("expected a list, got ", in_quotes(node.text), "; write [ ... ] around it"));
   }
@@ -137,6 +148,13 @@ template <class T>
 void read_map(const Node& node, const std::string& path, T& value, Report& report) {
   if constexpr (requires { shorthand(value); }) {
     if (node.kind == Node::Kind::kScalar) return read_scalar(node, path, shorthand(value), {}, report);
+  }
+  if constexpr (requires { instead_of_word(value); }) {
+    if (node.kind == Node::Kind::kScalar) {
+      report.error(path,
+                   absl::StrCat("expected a map, got ", in_quotes(node.text), "; write ", instead_of_word(value)));
+      return report.ignore(path);
+    }
   }
   if (!expect_kind(Node::Kind::kMap, "a map", node, path, report)) return;
   MapReader reader(node, path, report);
@@ -161,9 +179,16 @@ void read(const Node& node, const std::string& path, T& value, const Rules& rule
 // Defaults that follow another key.
 void resolve_defaults(Config& config, const Report& report) {
   for (size_t i = 0; i < config.listeners.size(); ++i) {
-    const std::string path = absl::StrCat("listeners[", i, "].tcp.");
-    Tcp& tcp = config.listeners[i].tcp;
-    if (!report.is_placed(path + "buffer_low")) tcp.buffer_low.bytes = tcp.buffer_high.bytes / 2;
+    Listener& listener = config.listeners[i];
+    if (listener.tcp && !report.is_placed(absl::StrCat("listeners[", i, "].tcp.buffer_low"))) {
+      listener.tcp->buffer_low.bytes = listener.tcp->buffer_high.bytes / 2;
+    }
+    if (listener.http && listener.tls && listener.tls->alpn.empty()) listener.tls->alpn = {"h2", "http/1.1"};
+  }
+  for (Upstream& upstream : config.upstreams) {
+    if (upstream.protocol == Protocol::kHttp2 && upstream.tls && upstream.tls->alpn.empty()) {
+      upstream.tls->alpn = {"h2"};
+    }
   }
 }
 

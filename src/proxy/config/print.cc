@@ -7,7 +7,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "proxy/config/schema.h"
 
 namespace sluice::config {
@@ -26,10 +25,21 @@ bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), inside);
 }
 
-// No value holds control characters, so quotes and backslashes are all there is to escape.
 std::string yaml_scalar(std::string_view text) {
   if (is_plain(text)) return std::string(text);
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      absl::StrAppend(&out, "\\", std::string_view(&c, 1));
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppend(&out, "\\x", absl::Hex(c, absl::kZeroPad2));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
 }
 
 // The visitor that writes a struct as a block map.
@@ -53,6 +63,7 @@ class MapPrinter {
   static bool is_empty(const T& value) {
     if constexpr (requires { value.empty(); }) return value.empty();
     if constexpr (requires { value.has_value(); }) return !value.has_value();
+    if constexpr (requires { value.is_set(); }) return !value.is_set();
     return false;
   }
 

@@ -31,8 +31,9 @@ class KeyLister {
     KeyInfo info;
     info.path = prefix_ + std::string(key);
     info.help = help;
-    info.required = rules.required;
-    if (!rules.required && !rules.omit_empty) info.default_text = default_of(value, rules);
+    info.required = rules.required && rules.unless.empty();
+    if (!rules.unless.empty()) info.default_text = absl::StrCat("this or `", rules.unless, "`");
+    if (rules.unless.empty() && !rules.required) info.default_text = default_of(value, rules);
     add(std::move(info), value, rules);
   }
 
@@ -48,7 +49,11 @@ class KeyLister {
   template <class T>
   static std::string default_of(const T& value, const Rules& rules) {
     if (!rules.default_text.empty()) return std::string(rules.default_text);
-    if constexpr (IsScalar<T>) return absl::StrCat("`", Scalar<T>::print(value), "`");
+    if (rules.omit_empty) return "";
+    if constexpr (IsScalar<T>) {
+      const std::string text = Scalar<T>::print(value);
+      return absl::StrCat("`", text.empty() ? "\"\"" : text, "`");
+    }
     if constexpr (kIsList<T>) return "`[]`";
     return "";
   }
@@ -59,7 +64,7 @@ class KeyLister {
       info.type = scalar_type<T>(rules);
       keys_.push_back(std::move(info));
     } else if constexpr (kIsList<T>) {
-      add_list<typename T::value_type>(std::move(info));
+      add_list<typename T::value_type>(std::move(info), rules);
     } else if constexpr (requires { value.emplace(); }) {
       add(std::move(info), value.emplace(), rules);
     } else {
@@ -68,9 +73,10 @@ class KeyLister {
   }
 
   template <class T>
-  void add_list(KeyInfo info) {
+  void add_list(KeyInfo info, const Rules& rules) {
     if constexpr (IsScalar<T>) {
-      info.type = absl::StrCat("list of ", Scalar<T>::type());
+      info.type = absl::StrCat(rules.one_word ? absl::StrCat(Scalar<T>::type(), ", or list of ") : "list of ",
+                               Scalar<T>::type());
       keys_.push_back(std::move(info));
     } else {
       T item;

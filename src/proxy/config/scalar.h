@@ -49,15 +49,21 @@ struct EnumWords<Rings> {
 };
 template <>
 struct EnumWords<Protocol> {
-  static constexpr std::string_view kWords[] = {"tcp"};
-  static constexpr RefusedWord kRefused[] = {{"http1", "http1 is not available yet; leave the key out to forward TCP"},
-                                             {"http2", "http2 is not available yet; leave the key out to forward TCP"}};
+  static constexpr std::string_view kWords[] = {"auto", "tcp", "http1", "http2"};
+};
+template <>
+struct EnumWords<ForwardedFor> {
+  static constexpr std::string_view kWords[] = {"append", "replace", "off"};
+};
+template <>
+struct EnumWords<EscapedSlashes> {
+  static constexpr std::string_view kWords[] = {"reject", "keep", "decode"};
 };
 template <>
 struct EnumWords<Balance> {
   static constexpr std::string_view kWords[] = {"round_robin", "least_connections", "random"};
   static constexpr RefusedWord kRefused[] = {
-      {"least_request", "least_request is for HTTP, which is not available yet; for TCP use least_connections"},
+      {"least_request", "least_request is not available yet; use least_connections"},
       {"maglev", "maglev is not available yet; use round_robin, least_connections or random"}};
 };
 
@@ -144,8 +150,8 @@ struct TypeName<Cidr> {
   static constexpr std::string_view kName = "address range";
 };
 template <>
-struct TypeName<SniPattern> {
-  static constexpr std::string_view kName = "server name";
+struct TypeName<HostPattern> {
+  static constexpr std::string_view kName = "host name";
 };
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +11,23 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/config/words.h"
+#include "proxy/route/canonical_path.h"
+#include "proxy/route/http_router.h"
 
 namespace sluice::config {
 namespace {
 
 constexpr size_t kMaxNameBytes = 64;   // names become labels of counters
 constexpr size_t kMaxAlpnBytes = 255;  // RFC 7301: one length byte
+
+constexpr std::string_view kAlpnHttp1 = "http/1.1";
+constexpr std::string_view kAlpnHttp2 = "h2";
+
+// RFC 9110 section 7.6.3: a token, or a host with perhaps a port.
+bool is_via_char(unsigned char c) {
+  return absl::ascii_isalnum(c) ||
+         std::string_view("!#$%&'*+-.^_`|~:[]").find(static_cast<char>(c)) != std::string_view::npos;
+}
 
 std::string item(std::string_view list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
@@ -68,7 +80,16 @@ class Checker {
     check_names(config_.upstreams, "upstreams", report_);
     for (size_t i = 0; i < config_.listeners.size(); ++i) check_listener(config_.listeners[i], item("listeners", i));
     check_listen_addresses();
-    for (size_t i = 0; i < config_.upstreams.size(); ++i) check_upstream(config_.upstreams[i], item("upstreams", i));
+    for (size_t i = 0; i < config_.upstreams.size(); ++i) {
+      check_upstream(config_.upstreams[i], item("upstreams", i));
+      const auto forward = http_forwards_.find(i);
+      check_upstream_protocol(config_.upstreams[i], forward == http_forwards_.end() ? "" : forward->second,
+                              item("upstreams", i));
+    }
+    if (!report_.ok()) return;
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      if (config_.listeners[i].http) check_reachable(*config_.listeners[i].http, item("listeners", i) + ".http");
+    }
   }
 
  private:
@@ -81,7 +102,16 @@ class Checker {
                     "under `trusted`, or use `required`");
     }
     if (listener.tls) check_listener_tls(*listener.tls, path + ".tls");
-    check_tcp(listener.tcp, path + ".tcp");
+    if (listener.alts) check_alts(*listener.alts, listener.tls.has_value(), path + ".alts");
+    if (listener.tcp && listener.http) {
+      report_.error(path,
+                    "`tcp` and `http` exclude each other: what is done with a connection depends on its listener");
+    }
+    if (!listener.tcp && !listener.http) report_.error(path + ".tcp", "expected `tcp` or `http`");
+    const bool proven = listener.alts || (listener.tls && listener.tls->client_certificate != ClientCertificate::kOff);
+    if (listener.tcp) check_tcp(*listener.tcp, proven, path + ".tcp");
+    if (listener.http) check_http(*listener.http, proven, path + ".http");
+    if (listener.http && listener.tls) check_http_alpn(listener.tls->alpn, path + ".tls.alpn");
   }
 
   void check_listener_tls(const ListenerTls& tls, const std::string& path) {
@@ -91,6 +121,9 @@ class Checker {
     }
     if (tls.client_certificate == ClientCertificate::kOff && !tls.client_ca.empty()) {
       report_.error(path + ".client_ca", "has no effect without `client_certificate: request` or `require`");
+    }
+    if (!tls.tickets && !tls.ticket_keys.empty()) {
+      report_.error(path + ".ticket_keys", "has no effect with `tickets: false`");
     }
   }
 
@@ -102,19 +135,54 @@ class Checker {
     if (!tls.verify && !tls.ca.empty()) report_.error(path + ".ca", "has no effect with `verify: false`");
   }
 
-  void check_tcp(const Tcp& tcp, const std::string& path) {
+  void check_alts(const Alts& alts, bool has_tls, const std::string& path) {
+    if (has_tls) report_.error(path, "`tls` and `alts` exclude each other");
+    if (alts.handshaker.is_set() == !alts.certificates.empty()) {
+      report_.error(path, alts.handshaker.is_set()
+                              ? "`handshaker` and `certificates` exclude each other: the service proves who we are"
+                              : "expected `handshaker: HOST:PORT`, or `certificates` with `peer_ca`");
+    }
+    if (alts.handshaker.is_set()) {
+      if (!alts.peer_ca.empty()) report_.error(path + ".peer_ca", "has no effect with `handshaker`");
+      if (alts.handshaker.kind() != Address::Kind::kUnix && alts.handshaker.port() == 0) {
+        report_.error(path + ".handshaker", "expected a port from 1 to 65535");
+      }
+    } else if (!alts.certificates.empty() && alts.peer_ca.empty()) {
+      report_.error(path, "expected `peer_ca`, the authorities that the peer's certificate must come from");
+    }
+    if (alts.certificates.size() > 1) {
+      report_.error(item(path + ".certificates", 1), "one certificate is enough: ALTS knows no server names");
+    }
+  }
+
+  // A route that nobody could take is a mistake.
+  template <class Match>
+  void check_peer(const std::optional<Match>& match, bool proven, const std::string& path) {
+    if (!match || match->peer.empty() || proven) return;
+    report_.error(path + ".match.peer",
+                  "needs `alts`, or `tls` with `client_certificate`: else nobody proves who they are");
+  }
+
+  template <class TcpOrHttp>
+  void check_table(const TcpOrHttp& table, const std::string& path) {
+    if (table.forward.empty() == table.routes.empty()) {
+      report_.error(path, table.forward.empty() ? "expected `forward: NAME` or `routes: [ ... ]`"
+                                                : "`forward` and `routes` exclude each other: make it the last of the "
+                                                  "routes, without `match`");
+    }
+  }
+
+  void check_tcp(const Tcp& tcp, bool proven, const std::string& path) {
     if (tcp.buffer_low >= tcp.buffer_high) {
       report_.error(path + ".buffer_low", absl::StrCat("must be below buffer_high (", print_size(tcp.buffer_high),
                                                        "), got ", print_size(tcp.buffer_low)));
     }
-    if (tcp.forward.empty() == tcp.routes.empty()) {
-      report_.error(path, tcp.forward.empty() ? "expected `forward: NAME` or `routes: [ ... ]`"
-                                              : "`forward` and `routes` exclude each other: make it the last of the "
-                                                "routes, without `match`");
-    }
+    check_table(tcp, path);
     if (!tcp.forward.empty()) check_forward(tcp.forward, path + ".forward");
     for (size_t i = 0; i < tcp.routes.size(); ++i) {
-      check_route(tcp.routes[i], i + 1 == tcp.routes.size(), item(path + ".routes", i));
+      const std::string route_path = item(path + ".routes", i);
+      check_route(tcp.routes[i], i + 1 == tcp.routes.size(), route_path);
+      check_peer(tcp.routes[i].match, proven, route_path);
     }
   }
 
@@ -122,12 +190,142 @@ class Checker {
     if (!route.match && !last) {
       report_.error(path, "a route without `match` takes every connection: it must be the last one");
     }
-    if (route.match && route.match->sni.empty() && route.match->alpn.empty()) {
-      report_.error(path + ".match", "expected `sni` or `alpn`; for a route that takes everything leave `match` out");
+    if (route.match && route.match->sni.empty() && route.match->alpn.empty() && route.match->peer.empty()) {
+      report_.error(path + ".match",
+                    "expected `sni`, `alpn` or `peer`; for a route that takes everything leave `match` out");
     }
     if (route.match) check_alpn(route.match->alpn, path + ".match.alpn");
     if (!route.forward.empty()) return check_forward(route.forward, path + ".forward");
     report_.error(path + ".forward", "expected the name of an upstream");
+  }
+
+  void check_http(const Http& http, bool proven, const std::string& path) {
+    check_table(http, path);
+    if (!http.forward.empty()) check_http_forward(http.forward, path + ".forward");
+    for (size_t i = 0; i < http.routes.size(); ++i) {
+      const std::string route_path = item(path + ".routes", i);
+      check_http_route(http.routes[i], http.paths, i + 1 == http.routes.size(), route_path);
+      check_peer(http.routes[i].match, proven, route_path);
+    }
+    if (http.max_start_line > http.max_head) {
+      report_.error(path + ".max_start_line", absl::StrCat("must not be above max_head (", print_size(http.max_head),
+                                                           "), got ", print_size(http.max_start_line)));
+    }
+    if (http.http2.stream_window > http.http2.connection_window) {
+      report_.error(path + ".http2.stream_window",
+                    absl::StrCat("must not be above connection_window (", print_size(http.http2.connection_window),
+                                 "), got ", print_size(http.http2.stream_window)));
+    }
+    if (!std::all_of(http.via.begin(), http.via.end(), is_via_char) || http.via.size() > kMaxNameBytes) {
+      report_.error(path + ".via",
+                    absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
+    }
+    if (http.access_log == "off" || http.access_log == "none") {
+      report_.error(path + ".access_log", absl::StrCat("expected a file, stdout or stderr, got ",
+                                                       in_quotes(http.access_log), "; for no log leave the key out"));
+    }
+  }
+
+  void check_http_route(const HttpRoute& route, const Paths& paths, bool last, const std::string& path) {
+    if (!route.match && !last) {
+      report_.error(path, "a route without `match` takes every request: it must be the last one");
+    }
+    if (route.match && route.match->host.empty() && !route.match->path && route.match->peer.empty()) {
+      report_.error(path + ".match",
+                    "expected `host`, `path` or `peer`; for a route that takes everything leave `match` out");
+    }
+    if (route.match && route.match->path) check_path(*route.match->path, paths, path + ".match.path");
+    if (route.forward.empty() != route.respond.has_value()) {
+      report_.error(path, route.respond ? "`forward` and `respond` exclude each other"
+                                        : "expected `forward: NAME` or `respond: { status: 404 }`");
+    }
+    if (!route.forward.empty()) check_http_forward(route.forward, path + ".forward");
+    if (route.respond) check_respond(*route.respond, path + ".respond");
+  }
+
+  void check_path(const PathMatch& match, const Paths& paths, const std::string& path) {
+    if (match.exact.empty() == match.prefix.empty()) {
+      return report_.error(path, match.exact.empty() ? "expected `prefix: PATH` or `exact: PATH`"
+                                                     : "`prefix` and `exact` exclude each other");
+    }
+    const bool exact = !match.exact.empty();
+    const std::string& text = exact ? match.exact : match.prefix;
+    const std::string text_path = path + (exact ? ".exact" : ".prefix");
+    if (text.front() != '/') {
+      return report_.error(text_path, absl::StrCat("expected a path such as /v1, got ", in_quotes(text)));
+    }
+    std::string scratch(text.size(), '\0');
+    const CanonicalTarget canonical = canonical_target(text, paths, scratch);
+    if (canonical.status == PathStatus::kInvalid) {
+      report_.error(text_path, absl::StrCat("no request has such a path: ", in_quotes(text), " has ", canonical.error));
+    } else if (canonical.path_bytes != canonical.target.size()) {
+      report_.error(text_path, absl::StrCat("the query does not count: write ", in_quotes(canonical.path())));
+    } else if (canonical.status == PathStatus::kChanged) {
+      report_.error(text_path, absl::StrCat("paths are compared in their canonical form: for ", in_quotes(text),
+                                            " write ", in_quotes(canonical.target)));
+    }
+  }
+
+  // A route that is never taken is a mistake: mostly one for more paths stands before it.
+  void check_reachable(const Http& http, const std::string& path) {
+    const HttpRouter router(http, config_.upstreams);
+    for (uint32_t i = 0; i < http.routes.size(); ++i) {
+      const std::vector<uint32_t> takers = takers_before(http.routes[i], i, router);
+      if (takers.empty()) continue;
+      report_.error(item(path + ".routes", i),
+                    absl::StrCat("never taken: what it is for goes to ", at(report_, item(path + ".routes", takers[0])),
+                                 takers.size() == 1 ? "" : " and others before it"));
+    }
+  }
+
+  // The routes before `index` that take all of the requests for `route`; empty if some are left.
+  static std::vector<uint32_t> takers_before(const HttpRoute& route, uint32_t index, const HttpRouter& router) {
+    if (!route.match) return {};
+    // Names and paths that are taken only if all are that the patterns stand for: no request can have a control
+    // character or a star, so that they fit wildcards and prefixes only.
+    std::vector<std::string> hosts, paths;
+    for (const HostPattern& pattern : route.match->host) hosts.push_back(pattern.text());
+    if (hosts.empty()) hosts.emplace_back();
+    if (!route.match->path) {
+      paths.emplace_back("*");
+    } else if (const std::string& exact = route.match->path->exact; !exact.empty()) {
+      paths.push_back(exact);
+    } else {
+      const std::string& prefix = route.match->path->prefix;
+      if (!prefix.ends_with('/')) paths.push_back(prefix);
+      paths.push_back(absl::StrCat(prefix, prefix.ends_with('/') ? "\x01" : "/\x01"));
+    }
+    std::vector<uint32_t> takers;
+    for (const std::string& host : hosts) {
+      for (const std::string& path : paths) {
+        const HttpTarget* target = router.route({.host = host, .path = path});
+        if (target == nullptr || target->index >= index) return {};
+        takers.push_back(target->index);
+      }
+    }
+    std::sort(takers.begin(), takers.end());
+    takers.erase(std::unique(takers.begin(), takers.end()), takers.end());
+    return takers;
+  }
+
+  void check_respond(const Respond& respond, const std::string& path) {
+    const bool bodiless = respond.status == 204 || respond.status == 205 || respond.status == 304;
+    if (bodiless && !respond.body.empty()) {
+      report_.error(path + ".body", absl::StrCat("a response of ", respond.status, " has no body: leave it out"));
+    }
+    const std::string& type = respond.content_type;
+    const bool blank_ends = absl::StripAsciiWhitespace(type) != type;
+    if (type.empty() || blank_ends || !std::all_of(type.begin(), type.end(), absl::ascii_isprint)) {
+      report_.error(path + ".content_type",
+                    absl::StrCat("expected a type such as text/html; charset=utf-8, got ", in_quotes(type)));
+    }
+  }
+
+  void check_http_alpn(const std::vector<std::string>& alpn, const std::string& path) {
+    for (size_t i = 0; i < alpn.size(); ++i) {
+      if (alpn[i] == kAlpnHttp1 || alpn[i] == kAlpnHttp2) continue;
+      report_.error(item(path, i), absl::StrCat("`http` speaks h2 and http/1.1, got ", in_quotes(alpn[i])));
+    }
   }
 
   void check_alpn(const std::vector<std::string>& alpn, const std::string& path) {
@@ -145,6 +343,18 @@ class Checker {
     const std::string guess = report_.is_full() ? "" : did_you_mean(name, upstream_names_);
     report_.error(path, absl::StrCat("there is no upstream ", in_quotes(name),
                                      guess.empty() ? "; add it under `upstreams`" : guess));
+  }
+
+  void check_http_forward(std::string_view name, const std::string& path) {
+    check_forward(name, path);
+    const auto upstream = std::find_if(config_.upstreams.begin(), config_.upstreams.end(),
+                                       [&](const Upstream& u) { return u.name == name; });
+    if (upstream == config_.upstreams.end()) return;
+    if (upstream->protocol == Protocol::kTcp) {
+      report_.error(path, absl::StrCat("upstream ", in_quotes(name),
+                                       " has `protocol: tcp`: give it http1 or http2 to send it requests"));
+    }
+    http_forwards_.emplace(static_cast<size_t>(upstream - config_.upstreams.begin()), path);
   }
 
   void check_listen_addresses() {
@@ -165,8 +375,32 @@ class Checker {
     }
   }
 
+  void check_upstream_protocol(const Upstream& upstream, std::string_view http_forward, const std::string& path) {
+    if (!http_forward.empty() && upstream.send_proxy_protocol != ProxyHeaderOut::kOff) {
+      report_.error(
+          path + ".send_proxy_protocol",
+          absl::StrCat("a connection that requests share comes from no one client, and ", at(report_, http_forward),
+                       " sends requests; X-Forwarded-For tells where they are from"));
+    }
+    const bool http2 = upstream.protocol == Protocol::kHttp2;
+    const bool http1 =
+        upstream.protocol == Protocol::kHttp1 || (upstream.protocol == Protocol::kAuto && !http_forward.empty());
+    if (!upstream.tls || upstream.tls->alpn.empty() || (!http1 && !http2)) return;
+    const std::string_view only = http2 ? kAlpnHttp2 : kAlpnHttp1;
+    if (upstream.tls->alpn.size() == 1 && upstream.tls->alpn[0] == only) return;
+    report_.error(path + ".tls.alpn", absl::StrCat("expected ", only, " only, since the endpoints are to speak ",
+                                                   http2 ? "HTTP/2" : "HTTP/1.1 (for HTTP/2: `protocol: http2`)"));
+  }
+
   void check_upstream(const Upstream& upstream, const std::string& path) {
     if (upstream.tls) check_upstream_tls(*upstream.tls, path + ".tls");
+    if (upstream.alts) {
+      check_alts(*upstream.alts, upstream.tls.has_value(), path + ".alts");
+      if (!upstream.alts->certificates.empty() && upstream.alts->target_identities.empty()) {
+        report_.error(path + ".alts",
+                      "expected `target_identities`, of which the endpoints' certificates must name one");
+      }
+    }
     if (upstream.endpoints.empty()) report_.error(path + ".endpoints", "expected at least one endpoint");
     std::map<std::string, size_t> seen;
     for (size_t i = 0; i < upstream.endpoints.size(); ++i) {
@@ -191,6 +425,7 @@ class Checker {
   Report& report_;
   std::vector<std::string_view> upstream_names_;  // sorted
   bool names_known_ = true;
+  std::map<size_t, std::string> http_forwards_;  // upstream -> the first `forward` of HTTP that leads there
 };
 
 }  // namespace
@@ -200,6 +435,11 @@ void validate(const Config& config, Report& report) { Checker(config, report).ch
 std::vector<TcpRoute> routes_of(const Tcp& tcp) {
   if (tcp.forward.empty()) return tcp.routes;
   return {TcpRoute{.match = std::nullopt, .forward = tcp.forward}};
+}
+
+std::vector<HttpRoute> routes_of(const Http& http) {
+  if (http.forward.empty()) return http.routes;
+  return {HttpRoute{.match = std::nullopt, .forward = http.forward, .respond = std::nullopt}};
 }
 
 }  // namespace sluice::config

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "pool/check.h"
+#include "proxy/http/http_session.h"
+#include "proxy/l4/session.h"
 
 namespace sluice {
 
@@ -22,7 +24,12 @@ constexpr uint64_t kGiveWayPauseMs = 10;
 }  // namespace
 
 L4Acceptor::L4Acceptor(Context context, int listen_fd, bool shared)
-    : context_(context), listener_(context.worker, *this, listen_fd, shared) {}
+    : context_(context), listener_(context.worker, *this, listen_fd, shared) {
+  if (!context_.listener.config.http) return;
+  http_ =
+      std::make_unique<HttpListener>(context_.worker, context_.listener.config, context_.listener.http_router,
+                                     context_.counters.http_listeners[context_.listener_index], context_.access_log);
+}
 
 L4Acceptor::~L4Acceptor() { SLUICE_CHECK(sessions_ == nullptr); }
 
@@ -33,7 +40,7 @@ void L4Acceptor::on_accepted(Listener&, int fd) {
     context_.global_connections.leave();
     return refuse(fd, Refusal::kListener);
   }
-  L4Session::start(*this, fd);
+  http_ ? HttpSession::start(*this, fd) : L4Session::start(*this, fd);
   listener_.review();
 }
 
@@ -60,7 +67,7 @@ void L4Acceptor::refuse(int fd, Refusal reason) {
 
 void L4Acceptor::on_accept_paused(Listener&, int) { counters().accept_pauses.add(); }
 
-void L4Acceptor::joined(L4Session& session) {
+void L4Acceptor::joined(Session& session) {
   session.previous = nullptr;
   session.next = sessions_;
   if (sessions_) sessions_->previous = &session;
@@ -68,7 +75,7 @@ void L4Acceptor::joined(L4Session& session) {
   session_peak_ = std::max(session_peak_, ++session_count_);
 }
 
-void L4Acceptor::left(L4Session& session) {
+void L4Acceptor::left(Session& session) {
   (session.previous ? session.previous->next : sessions_) = session.next;
   if (session.next) session.next->previous = session.previous;
   context_.listener.connections.leave();
@@ -90,12 +97,16 @@ void L4Acceptor::trim_heap() {
   malloc_trim(0);
 }
 
+void L4Acceptor::drain() {
+  for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->drain();
+}
+
 void L4Acceptor::shut_down() {
-  for (L4Session* session = sessions_; session != nullptr;) {
-    L4Session* const next = session->next;
-    session->shut_down();
-    session = next;
-  }
+  for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->shut_down();
+}
+
+void L4Acceptor::update_counters() {
+  if (http_) http_->update_counters();
 }
 
 }  // namespace sluice

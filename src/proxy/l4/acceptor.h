@@ -6,12 +6,17 @@
 
 #include "net/listener.h"
 #include "net/worker.h"
+#include "proxy/alts/handshaker_services.h"
 #include "proxy/config/config.h"
+#include "proxy/http/http_listener.h"
+#include "proxy/http/http_worker.h"
 #include "proxy/l4/router.h"
-#include "proxy/l4/session.h"
 #include "proxy/limits/connection_limits.h"
+#include "proxy/route/http_router.h"
+#include "proxy/session.h"
 #include "proxy/stats/l4_counters.h"
-#include "proxy/tls/tls_context.h"
+#include "proxy/tls/current_context.h"
+#include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
 
 namespace sluice {
@@ -22,15 +27,26 @@ struct ListenerState {
       : config(listener),
         connections(listener.max_connections),
         sources(listener.max_connections_per_source),
-        router(listener.tcp, upstreams) {}
+        router(listener.tcp ? TcpRouter(*listener.tcp, upstreams) : TcpRouter()),
+        http_router(listener.http ? HttpRouter(*listener.http, upstreams) : HttpRouter()),
+        handshakes(listener.tls    ? listener.tls->max_handshakes
+                   : listener.alts ? listener.alts->max_handshakes
+                                   : 0) {}
+  /// Whether clients begin with a handshake.
+  bool terminates() const { return config.tls || config.alts; }
+  config::Duration handshake_timeout() const {
+    return config.tls ? config.tls->handshake_timeout : config.alts->handshake_timeout;
+  }
   const config::Listener& config;
   ConnectionLimit connections;
   SourceLimit sources;
   TcpRouter router;
-  std::unique_ptr<TlsServerContext> tls;  ///< Where TLS is terminated.
+  HttpRouter http_router;
+  ConnectionLimit handshakes;  ///< That are under way.
+  CurrentContext tls;          ///< Where TLS is terminated, or ALTS by certificates.
 };
 
-/// One worker's share of a TCP listener: accepts, applies the limits, and owns the sessions.
+/// One worker's share of a listener: accepts, applies the limits, and owns the sessions.
 class L4Acceptor final : public Listener::Owner {
  public:
   struct Context {
@@ -38,8 +54,12 @@ class L4Acceptor final : public Listener::Owner {
     ConnectionLimit& global_connections;
     ListenerState& listener;
     std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's, by upstream.
+    std::vector<SessionCache>& tls_sessions;            ///< Likewise.
+    HandshakerServices& handshakers;                    ///< The worker's.
     WorkerCounters& counters;
     size_t listener_index;
+    HttpWorker* http = nullptr;  ///< The worker's. Not null for a listener that speaks HTTP.
+    AccessLogWriter* access_log = nullptr;
     uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
   };
   /// Takes the listening descriptor.
@@ -50,21 +70,29 @@ class L4Acceptor final : public Listener::Owner {
   /// Stops accepting; sessions go on.
   void stop_accepting() { listener_.stop(); }
   bool idle() const { return listener_.stopped() && sessions_ == nullptr; }
+  /// Lets sessions end as soon as nothing is under way in them.
+  void drain();
   /// Ends the sessions that are left.
   void shut_down();
+  /// Copies what only the worker knows into its counters.
+  void update_counters();
 
   Worker& worker() { return context_.worker; }
   ListenerState& listener() { return context_.listener; }
-  const config::Tcp& tcp() const { return context_.listener.config.tcp; }
+  const config::Tcp& tcp() const { return *context_.listener.config.tcp; }
   ListenerCounters& counters() { return context_.counters.listeners[context_.listener_index]; }
   EndpointCounters& endpoint_counters(uint32_t upstream, uint32_t endpoint) {
     return context_.counters.upstreams[upstream][endpoint];
   }
   Balancer& balancer(uint32_t upstream) { return *context_.balancers[upstream]; }
+  HttpWorker* http_worker() { return context_.http; }
+  HttpListener* http() { return http_.get(); }
+  HandshakerServices& handshakers() { return context_.handshakers; }
+  SessionCache& tls_sessions(uint32_t upstream) { return context_.tls_sessions[upstream]; }
 
   // For sessions.
-  void joined(L4Session& session);
-  void left(L4Session& session);
+  void joined(Session& session);
+  void left(Session& session);
   /// Whether a session that is stuck with data should give way now: memory is short, and no other just has.
   bool should_give_way(uint64_t now_ms);
 
@@ -77,7 +105,8 @@ class L4Acceptor final : public Listener::Owner {
 
   Context context_;
   Listener listener_;
-  L4Session* sessions_ = nullptr;
+  std::unique_ptr<HttpListener> http_;
+  Session* sessions_ = nullptr;
   bool no_room_ = false;
   uint64_t gave_way_ms_ = 0;
   size_t session_count_ = 0;

@@ -12,7 +12,7 @@ namespace sluice {
 /// A pattern and what it stands for.
 struct NamePattern {
   /// `a.example.com`, or `*.example.com`, whose star stands for exactly one label (RFC 9525 section 6.3). Already
-  /// validated, as config::SniPattern is; case does not matter.
+  /// validated, as config::HostPattern is; case does not matter.
   std::string_view text;
   uint32_t value;  ///< The index of a route, for example.
 };

@@ -33,6 +33,15 @@ constexpr uint8_t kAlpnTlv = 0x01;
 constexpr uint8_t kAuthorityTlv = 0x02;
 constexpr uint8_t kCrc32cTlv = 0x03;
 constexpr uint8_t kUniqueIdTlv = 0x05;
+constexpr uint8_t kTlsTlv = 0x20;
+constexpr uint8_t kTlsVersionTlv = 0x21;  // Within the former; so the next two.
+constexpr uint8_t kTlsCommonNameTlv = 0x22;
+constexpr uint8_t kTlsCipherTlv = 0x23;
+
+// Bits of kTlsTlv's `client`.
+constexpr uint8_t kClientTls = 0x01;
+constexpr uint8_t kClientCertificateInConnection = 0x02;
+constexpr uint8_t kClientCertificateInSession = 0x04;
 
 constexpr size_t kTlvHeaderBytes = 3;
 constexpr size_t kCrcBytes = 4;
@@ -296,6 +305,16 @@ class Writer {
     u8(static_cast<uint8_t>(value >> 8));
     u8(static_cast<uint8_t>(value & 0xff));
   }
+  /// Room for a length that is known only when what it counts is written: returns where it is.
+  size_t skip_u16() {
+    u16be(0);
+    return size_ - 2;
+  }
+  void fill_in_length(size_t at) {
+    const size_t bytes = size_ - at - 2;
+    to_[at] = static_cast<std::byte>(bytes >> 8);
+    to_[at + 1] = static_cast<std::byte>(bytes & 0xff);
+  }
 
  private:
   std::span<std::byte> to_;
@@ -306,6 +325,31 @@ void write_address_text(Writer& writer, const PeerAddress& address) {
   char name[INET6_ADDRSTRLEN];
   // Cannot fail: the family is known and there is room.
   writer.text(inet_ntop(address.family(), address.address_bytes().data(), name, sizeof(name)));
+}
+
+void write_text_tlv(Writer& writer, uint8_t type, std::string_view text) {
+  if (text.empty() || text.size() > ProxyTls::kMaxTextBytes) return;
+  writer.u8(type);
+  writer.u16be(static_cast<uint16_t>(text.size()));
+  writer.text(text);
+}
+
+void write_tls(Writer& writer, const ProxyTls& tls) {
+  write_text_tlv(writer, kAlpnTlv, tls.alpn);
+  write_text_tlv(writer, kAuthorityTlv, tls.authority);
+  writer.u8(kTlsTlv);
+  const size_t length_at = writer.skip_u16();
+  uint8_t client = kClientTls;
+  if (tls.client_certificate) client |= kClientCertificateInSession;
+  if (tls.client_certificate && tls.in_this_connection) client |= kClientCertificateInConnection;
+  writer.u8(client);
+  // 0: a certificate was shown and verified.
+  writer.u16be(0);
+  writer.u16be(tls.client_certificate ? 0 : 1);
+  write_text_tlv(writer, kTlsVersionTlv, tls.version);
+  write_text_tlv(writer, kTlsCommonNameTlv, tls.common_name);
+  write_text_tlv(writer, kTlsCipherTlv, tls.cipher);
+  writer.fill_in_length(length_at);
 }
 
 }  // namespace
@@ -349,7 +393,7 @@ size_t write_proxy_v1(std::span<std::byte, kMaxWrittenProxyBytes> to, const Peer
 }
 
 size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
-                      const PeerAddress& destination) {
+                      const PeerAddress& destination, const ProxyTls* tls) {
   const Pair pair = pair_of(source, destination);
   // PROXY with AF_UNSPEC would be the word for addresses that cannot be expressed, but HAProxy (2.6) and others refuse
   // it. HAProxy itself sends LOCAL then.
@@ -360,13 +404,15 @@ size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const Peer
   writer.text(kV2Signature);
   writer.u8(static_cast<uint8_t>(kV2 << 4 | static_cast<int>(command)));
   writer.u8(static_cast<uint8_t>(static_cast<int>(pair.family) << 4 | static_cast<int>(transport)));
-  writer.u16be(static_cast<uint16_t>(address_block_bytes(pair.family)));
+  const size_t length_at = writer.skip_u16();
   if (known) {
     writer.bytes(pair.source.address_bytes());
     writer.bytes(pair.destination.address_bytes());
     writer.u16be(pair.source.port());
     writer.u16be(pair.destination.port());
   }
+  if (known && tls) write_tls(writer, *tls);  // Nobody reads what is behind LOCAL.
+  writer.fill_in_length(length_at);
   return writer.size();
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "buffer/buffer.h"
 #include "proxy/l4/peer_address.h"
@@ -18,8 +19,9 @@ inline constexpr size_t kProxyV2PrefixBytes = 16;
 /// Bound on a header of version 2. Ours: the protocol would allow 64 KiB; 4 KiB hold a TLS client certificate's names
 /// and more, and they are read before anything is known about the sender's client.
 inline constexpr size_t kMaxProxyV2Bytes = kProxyV2PrefixBytes + 4096;
-/// Room for a header of either version as it is written here; one of version 2 with IPv6 addresses takes 52 bytes.
-inline constexpr size_t kMaxWrittenProxyBytes = kMaxProxyV1Bytes;
+/// Room for a header of either version as it is written here: one of version 2 takes 52 bytes with IPv6 addresses, 8 to
+/// say that there is TLS, and for each of five texts 3 and up to 255 more.
+inline constexpr size_t kMaxWrittenProxyBytes = 1350;
 
 /// What the bytes so far are.
 enum class ProxyStatus : uint8_t {
@@ -73,6 +75,19 @@ struct ProxyHeader {
 ///     if (result.status == ProxyStatus::kComplete) received.trim_front(result.bytes);
 ProxyResult parse_proxy_header(const Buffer& buffer, ProxyHeader& header);
 
+/// What a header of version 2 says of the TLS that was spoken with the client (the spec, section 2.2.6). Texts of more
+/// than kMaxTextBytes are left out.
+struct ProxyTls {
+  static constexpr size_t kMaxTextBytes = 255;
+  std::string_view version;         ///< TLSv1.3
+  std::string_view cipher;          ///< TLS_AES_128_GCM_SHA256
+  std::string_view authority;       ///< The name that the client asked for; empty: none. So below.
+  std::string_view alpn;            ///< What was agreed on.
+  std::string_view common_name;     ///< Of the client's certificate.
+  bool client_certificate = false;  ///< It showed one, which was verified:
+  bool in_this_connection = false;  ///< here, and not in the one that the session was resumed from.
+};
+
 /// Writes a header for a connection between these addresses into `to`; returns its size. It cannot fail: when one of
 /// them is not set or not an IP address, the header leaves both out (UNKNOWN in version 1, LOCAL in version 2), and the
 /// receiver goes by the connection it sees. So do Unix sockets, which version 2 could express: HAProxy resets
@@ -81,6 +96,6 @@ ProxyResult parse_proxy_header(const Buffer& buffer, ProxyHeader& header);
 size_t write_proxy_v1(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
                       const PeerAddress& destination);
 size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
-                      const PeerAddress& destination);
+                      const PeerAddress& destination, const ProxyTls* tls = nullptr);
 
 }  // namespace sluice

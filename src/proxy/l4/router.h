@@ -6,30 +6,38 @@
 #include <vector>
 
 #include "alts_like/client_hello.h"
+#include "alts_like/handshake.h"
 #include "proxy/config/config.h"
 #include "proxy/l4/name_match.h"
 
 namespace sluice {
 
+/// What is known of a connection when its route is chosen.
+struct TcpFacts {
+  const ClientHello* hello =
+      nullptr;  ///< Or what was agreed on in its place; null: none was looked at, or it is not TLS.
+  const Agreement* agreed = nullptr;  ///< Where TLS or ALTS was terminated; else null.
+};
+
 /// A TCP listener's routing table: the first route, in the order of the configuration, whose conditions all hold.
 class TcpRouter {
  public:
+  TcpRouter() = default;
   /// Upstream names in `tcp` are those in `upstreams`.
   TcpRouter(const config::Tcp& tcp, const std::vector<config::Upstream>& upstreams);
 
   /// Whether some route looks at the ClientHello.
   bool needs_hello() const { return needs_hello_; }
-  /// Index of the upstream for a connection whose ClientHello is `hello` (null: none was looked at, or it is not TLS,
-  /// which only a route without conditions takes).
-  std::optional<uint32_t> route(const ClientHello* hello) const;
+  /// Index of the upstream for a connection. What is not known fits no condition.
+  std::optional<uint32_t> route(const TcpFacts& facts) const;
 
  private:
   struct Route {
     uint32_t upstream;
-    bool any;  // No conditions.
     std::vector<std::string> alpn;
+    std::vector<std::string> peer;
   };
-  bool alpn_fits(const Route& route, const ClientHello& hello) const;
+  static bool fits(const Route& route, const TcpFacts& facts);
 
   std::vector<Route> routes_;
   std::vector<uint32_t> unnamed_;  // Routes without server names, in order.

@@ -1,13 +1,12 @@
 #include "proxy/l4/session.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "alts_like/client_hello.h"
@@ -16,6 +15,7 @@
 #include "pool/check.h"
 #include "proxy/l4/acceptor.h"
 #include "proxy/l4/proxy_protocol.h"
+#include "proxy/upstream/upstream_socket.h"
 
 namespace sluice {
 
@@ -28,6 +28,9 @@ constexpr size_t kHighMarkMin = 16 * 1024;
 // A session is looked after once when nothing has happened for so long.
 constexpr uint64_t kQuietMs = 1000;
 
+// What a bulk receive may bring in the middle of a handshake, where there is a bound to what can wait.
+constexpr size_t kHandshakeCreditBytes = size_t{64} * 1024;
+
 // How long the last words may take to go out.
 constexpr uint64_t kLastWordsMs = 1000;
 
@@ -36,22 +39,14 @@ constexpr uint64_t kGiveWayRetryMs = 100;
 
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
-void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
-
-// Rounded up to whole seconds, the unit of the kernel's options.
-int seconds(config::Duration duration) { return static_cast<int>((duration.count() + 999) / 1000); }
-
-int open_upstream_socket(const config::Upstream& upstream, int family) {
-  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || family == AF_UNIX) return fd;
-  if (upstream.nodelay) set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (upstream.keepalive.idle.count() > 0) {
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(upstream.keepalive.idle));
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(upstream.keepalive.interval));
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(upstream.keepalive.probes));
-  }
-  return fd;
+ProxyTls said_of(const Agreement& agreed) {
+  return {.version = agreed.version,
+          .cipher = agreed.cipher,
+          .authority = agreed.server_name,
+          .alpn = agreed.alpn,
+          .common_name = agreed.common_name,
+          .client_certificate = agreed.certified,
+          .in_this_connection = !agreed.resumed};
 }
 
 }  // namespace
@@ -135,14 +130,15 @@ bool L4Session::admit_source() {
   return source_counted_;
 }
 
+void L4Session::refuse(Refusal reason) {
+  counters().refused[static_cast<size_t>(reason)].add();
+  state_ = State::kClosing;
+  client_.abort();
+}
+
 void L4Session::after_proxy_header() {
-  if (!admit_source()) {
-    counters().refused[static_cast<size_t>(Refusal::kSource)].add();
-    state_ = State::kClosing;
-    client_.abort();
-    return;
-  }
-  if (acceptor_.listener().tls) return begin_client_handshake();
+  if (!admit_source()) return refuse(Refusal::kSource);
+  if (acceptor_.listener().terminates()) return begin_client_handshake();
   const TcpRouter& router = acceptor_.listener().router;
   if (!router.needs_hello()) return route(nullptr);
   state_ = State::kHello;
@@ -171,9 +167,8 @@ void L4Session::read_hello() {
 }
 
 void L4Session::route(const ClientHello* hello) {
-  const std::optional<uint32_t> upstream = acceptor_.listener().router.route(hello);
+  const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->agreed.get()});
   if (!upstream) return finish(SessionEnd::kNoRoute);
-  client_.stop_reading();
   upstream_index_ = *upstream;
   balancer_ = &acceptor_.balancer(*upstream);
   state_ = State::kConnecting;
@@ -215,7 +210,7 @@ void L4Session::leave_endpoint() {
 void L4Session::on_connected(Socket&, int error) {
   if (state_ != State::kConnecting) return;
   if (error != 0) return connect_failed(connect_error_of(error));
-  if (balancer_->upstream().tls) return begin_upstream_handshake();
+  if (balancer_->upstream().config().tls || balancer_->upstream().config().alts) return begin_upstream_handshake();
   balancer_->upstream().report_success(endpoint_index_);
   endpoint_counters().connected.add();
   forward();
@@ -229,8 +224,12 @@ void L4Session::connect_failed(ConnectError error) {
   }
   leave_endpoint();
   if (tls_) tls_->upstream.handshake.reset();
+  upstream_ended_ = false;
   retry_ = true;
-  upstream_.close();
+  // An endpoint hears in TLS what was wrong with it.
+  if (error != ConnectError::kTls || upstream_.queued() == 0) return upstream_.close();
+  upstream_.shutdown_write();
+  arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
 }
 
 void L4Session::forward() {
@@ -244,12 +243,14 @@ void L4Session::forward() {
   upstream_.send(std::move(header));
   client_.start_reading();
   upstream_.start_reading();
-  const bool client_ended = client_ended_;
-  client_ended_ = false;  // Its end is passed on below, behind its data.
+  // Their ends are passed on below, behind their data.
+  const bool client_ended = client_ended_, upstream_ended = upstream_ended_;
+  client_ended_ = upstream_ended_ = false;
   pass_on(client_, std::move(held));
   // What came behind the endpoint's handshake.
   if (state_ == State::kForwarding && records_of(upstream_)) pass_on(upstream_, Buffer());
-  if (state_ == State::kForwarding && client_ended) side_ended(client_);
+  if (state_ == State::kForwarding && client_ended) on_end(client_);
+  if (state_ == State::kForwarding && upstream_ended) on_end(upstream_);
 }
 
 void L4Session::queue_proxy_header(Buffer& to) {
@@ -261,9 +262,11 @@ void L4Session::queue_proxy_header(Buffer& to) {
     case config::ProxyHeaderOut::kV1:
       bytes = write_proxy_v1(header, client_source(), client_destination());
       break;
-    case config::ProxyHeaderOut::kV2:
-      bytes = write_proxy_v2(header, client_source(), client_destination());
+    case config::ProxyHeaderOut::kV2: {
+      const std::optional<ProxyTls> tls = setup_->agreed ? std::optional(said_of(*setup_->agreed)) : std::nullopt;
+      bytes = write_proxy_v2(header, client_source(), client_destination(), tls ? &*tls : nullptr);
       break;
+    }
   }
   // Beyond the budget if need be: it is a few bytes, and cannot wait until the posted chunks leave room.
   Lease lease(ChunkRef::take(acceptor_.worker().pool().get_metadata(bytes)), 0, 0);
@@ -298,10 +301,14 @@ void L4Session::on_data(Socket& socket, Buffer&& data) {
       setup_->held.append(std::move(data));
       return read_hello();
     case State::kHandshake:
-      return client_handshake(std::move(data));
+      return go_on_with_handshake(client_, std::move(data));
     case State::kConnecting:
-      if (!is_client(socket)) return retry_ ? void() : upstream_handshake(std::move(data));
-      setup_->held.append(std::move(data));  // Was under way when reading stopped.
+      if (!is_client(socket)) {
+        return retry_ ? void() : go_on_with_handshake(upstream_, std::move(data));
+      }
+      // Going on costs less than to stop and start again, as long as it is little.
+      setup_->held.append(std::move(data));
+      if (setup_->held.size() >= high_mark()) client_.stop_reading();
       return;
     case State::kLastWords:
     case State::kClosing:
@@ -319,9 +326,10 @@ void L4Session::pass_on(Socket& from, Buffer&& data) {
   if (RecordLayer* records = records_of(from)) {
     Buffer plain;
     status = records->open(pool, std::move(data), plain);
+    if (!is_client(from)) take_session_tickets();
     data = std::move(plain);
     // Not behind our end, if that was said already.
-    if (records->has_output() && !(is_client(from) ? upstream_ended_ : client_ended_)) {
+    if (records->has_output() && !ended(other(from))) {
       Buffer answer;
       records->flush(pool, answer);
       from.send(std::move(answer));
@@ -345,8 +353,8 @@ void L4Session::pass_on(Socket& from, Buffer&& data) {
     if (to.queued() >= high_mark()) from.stop_reading();
   }
   if (status == RecordLayer::Status::kFailed) {
-    log_tls_failure(is_client(from) ? "it" : "the endpoint", records_of(from)->error());
-    return is_client(from) ? finish_after_last_words(SessionEnd::kTlsError) : finish(SessionEnd::kUpstreamError);
+    log_failure(from, records_of(from)->error());
+    return finish_after_last_words(is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, from);
   }
   if (status == RecordLayer::Status::kEnded) side_ended(from);
 }
@@ -359,6 +367,9 @@ size_t L4Session::high_mark() const {
 }
 
 size_t L4Session::receive_credit(Socket& socket) {
+  if (tls_ && (is_client(socket) ? tls_->client : tls_->upstream).handshake && !records_of(socket)) {
+    return kHandshakeCreditBytes;
+  }
   const size_t queued = other(socket).queued(), high = high_mark();
   return high > queued ? high - queued : 0;
 }
@@ -371,7 +382,8 @@ void L4Session::note_activity() {
 }
 
 void L4Session::on_sent(Socket& socket) {
-  if (state_ == State::kLastWords && client_.write_shut()) return finish(end_);
+  if (state_ == State::kLastWords && socket.write_shut()) return finish(end_);
+  if (state_ == State::kConnecting && retry_ && upstream_.write_shut()) return upstream_.close();
   if (state_ != State::kForwarding) return;
   note_activity();
   if (socket.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) {
@@ -382,17 +394,28 @@ void L4Session::on_sent(Socket& socket) {
 
 void L4Session::on_end(Socket& socket) {
   switch (state_) {
+    case State::kHandshake:
+      if (wants_bytes(client_)) return finish(SessionEnd::kClientLeft);
+      client_ended_ = true;  // It may have said all that it had to.
+      return;
     case State::kConnecting:
       // The client may have sent all it has to say and its end behind it; the endpoint, in the middle of a handshake.
       if (is_client(socket)) {
         client_ended_ = true;
-      } else if (!retry_) {
+      } else if (retry_) {
+        upstream_.close();
+      } else if (wants_bytes(upstream_)) {
         connect_failed(ConnectError::kTls);
+      } else {
+        upstream_ended_ = true;
       }
       return;
     case State::kForwarding:
       // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
-      if (is_client(socket) && !client_ended_ && records_of(socket)) counters().tls_truncated.add();
+      if (RecordLayer* records = records_of(socket); records && records->tells_end() && !ended(socket)) {
+        (is_client(socket) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
+        return side_ended(socket, /*truncated=*/true);
+      }
       return side_ended(socket);
     case State::kLastWords:
       return finish(end_);
@@ -402,15 +425,16 @@ void L4Session::on_end(Socket& socket) {
 }
 
 // The side sends nothing more: the other is told, once.
-void L4Session::side_ended(Socket& socket) {
-  if (is_client(socket) ? client_ended_ : upstream_ended_) return;
+void L4Session::side_ended(Socket& socket, bool truncated) {
+  if (ended(socket)) return;
   if (is_client(socket)) {
     client_ended_ = true;
   } else {
     upstream_ended_ = true;
   }
   Socket& to = other(socket);
-  if (RecordLayer* records = records_of(to)) {
+  // What may have been cut is not to look whole on the other side.
+  if (RecordLayer* records = records_of(to); records && !truncated) {
     Buffer wire;
     records->seal_end(acceptor_.worker().pool(), wire);
     to.send(std::move(wire));
@@ -428,8 +452,10 @@ void L4Session::maybe_finished() {
 
 void L4Session::on_error(Socket& socket, int error) {
   if (state_ == State::kClosing) return;
-  if (state_ == State::kLastWords) return is_client(socket) ? finish(end_) : void();
-  if (!is_client(socket) && state_ == State::kConnecting) return connect_failed(connect_error_of(error));
+  if (state_ == State::kLastWords) return finish(end_);
+  if (!is_client(socket) && state_ == State::kConnecting) {
+    return retry_ ? upstream_.close() : connect_failed(connect_error_of(error));
+  }
   finish(is_client(socket) ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
 }
 
@@ -441,12 +467,15 @@ void L4Session::on_timer() {
     case State::kHello:
       return finish(SessionEnd::kHelloTimeout);
     case State::kHandshake:
-      return finish(SessionEnd::kTlsTimeout);
+      return look_after_handshake();
     case State::kLastWords:
       return finish(end_);
     case State::kConnecting:
-      if (!retry_) connect_failed(ConnectError::kTimeout);
-      return;
+      if (retry_) return upstream_.close();
+      if (tls_ && tls_->upstream.handshake) {
+        log_late_handshake(upstream_, milliseconds(balancer_->upstream().config().connect_timeout));
+      }
+      return connect_failed(ConnectError::kTimeout);
     case State::kClosing:
       return;
     case State::kForwarding:
@@ -483,9 +512,8 @@ void L4Session::on_timer() {
 void L4Session::look_after_quiet() {
   quiet_ = true;
   if (tls_) {
-    for (TlsSide* side : {&tls_->client, &tls_->upstream}) {
-      if (side->records) side->records->park(acceptor_.worker().pool());
-    }
+    for (Socket* const socket : {&client_, &upstream_}) park_records(*socket);
+    tls_->upstream.handshake.reset();
   }
   if (client_.failed()) return finish(SessionEnd::kClientError);
   if (upstream_.failed()) return finish(SessionEnd::kUpstreamError);
@@ -494,28 +522,41 @@ void L4Session::look_after_quiet() {
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
 }
 
+// What the records of a side owe its peer goes out now: it may be long before there is something else to send.
+void L4Session::park_records(Socket& socket) {
+  RecordLayer* const records = records_of(socket);
+  if (!records) return;
+  if (!ended(other(socket))) {
+    Buffer owed;
+    records->flush(acceptor_.worker().pool(), owed);
+    socket.send(std::move(owed));
+  }
+  records->park(acceptor_.worker().pool());
+}
+
 void L4Session::finish(SessionEnd end) {
   if (state_ == State::kClosing) return;
-  state_ = State::kClosing;
+  const bool told = std::exchange(state_, State::kClosing) == State::kLastWords;
   counters().ended[static_cast<size_t>(end)].add();
   timer_.cancel();
   leave_endpoint();
+  if (tls_ && tls_->client.handshake) tls_->client.handshake->place.reset();
   // Cut in the middle, both sides see a reset: an orderly end would make truncated data look complete.
-  const bool cut = end == SessionEnd::kClientError || end == SessionEnd::kUpstreamError ||
-                   end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration || end == SessionEnd::kStuck ||
-                   end == SessionEnd::kShutdown;
+  const bool cut = !told && (end == SessionEnd::kClientError || end == SessionEnd::kUpstreamError ||
+                             end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration ||
+                             end == SessionEnd::kStuck || end == SessionEnd::kShutdown);
   cut ? client_.abort() : client_.close();
   cut ? upstream_.abort() : upstream_.close();
 }
 
-// The client hears in TLS why; the other side, with a reset, that what it got is not all.
-void L4Session::finish_after_last_words(SessionEnd end) {
+// The side that was wrong hears in TLS why; the other, with a reset, that what it got is not all.
+void L4Session::finish_after_last_words(SessionEnd end, Socket& to) {
   state_ = State::kLastWords;
   end_ = end;
-  upstream_.abort();
-  client_.stop_reading();
-  client_.shutdown_write();
-  if (client_.write_shut()) return finish(end);
+  other(to).abort();
+  to.stop_reading();
+  to.shutdown_write();
+  if (to.write_shut()) return finish(end);
   arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
 }
 

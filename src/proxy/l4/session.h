@@ -10,6 +10,7 @@
 #include "net/timer_wheel.h"
 #include "proxy/l4/peer_address.h"
 #include "proxy/limits/connection_limits.h"
+#include "proxy/session.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/tls/session_tls.h"
 #include "proxy/upstream/balancer.h"
@@ -25,17 +26,13 @@ struct ClientHello;
 /// endpoints) -> [TLS handshake] -> forwarding -> closing.
 /// While it forwards it holds no buffer of its own: what one socket receives goes straight to the other's queue. Only
 /// the stages before need more (`Setup`), which is gone by then. It destroys itself when both sockets are closed.
-class L4Session final : public Socket::Owner {
+class L4Session final : public Session, public Socket::Owner {
  public:
   /// Takes the descriptor of an accepted connection, which its limits have admitted.
   static void start(L4Acceptor& acceptor, int fd);
 
   /// Resets both sides: the time to drain is over.
-  void shut_down() { finish(SessionEnd::kShutdown); }
-
-  // Sessions of an acceptor form a list, so that a drain can end them.
-  L4Session* next = nullptr;
-  L4Session* previous = nullptr;
+  void shut_down() override { finish(SessionEnd::kShutdown); }
 
  private:
   enum class State : uint8_t {
@@ -44,7 +41,7 @@ class L4Session final : public Socket::Owner {
     kHandshake,
     kConnecting,
     kForwarding,
-    kLastWords,  ///< The client is told in TLS what was wrong; then it ends.
+    kLastWords,  ///< One side is told in TLS what was wrong; then it ends.
     kClosing,
   };
 
@@ -54,6 +51,7 @@ class L4Session final : public Socket::Owner {
     size_t wanted = 0;   ///< Parsing again is pointless before so many bytes are held.
     PeerAddress source;  ///< As the PROXY header says; else not set.
     PeerAddress destination;
+    std::unique_ptr<Agreement> agreed;  ///< With the client, where TLS or ALTS was terminated.
     TriedEndpoints tried;
     uint32_t attempts = 0;
   };
@@ -76,11 +74,24 @@ class L4Session final : public Socket::Owner {
   void read_proxy_header();
   void after_proxy_header();
   void begin_client_handshake();
-  void client_handshake(Buffer&& received);
+  void look_after_handshake();
+  void go_on_with_handshake(Socket& socket, Buffer&& received);
+  std::unique_ptr<Handshake> make_client_handshake(Handshaking& handshaking);
+  std::unique_ptr<Handshake> make_upstream_handshake(Handshaking& handshaking);
+  std::unique_ptr<Handshake> make_alts_handshake(const config::Alts& alts, SSL_CTX* context, const Socket& socket,
+                                                 Handshaking& handshaking);
+  Handshake::Status advance(Handshaking& handshaking, Socket& socket);
+  bool wants_bytes(const Socket& socket) const;
+  void read_for_handshake(Socket& socket);
+  void client_handshake();
   void begin_upstream_handshake();
-  void upstream_handshake(Buffer&& received);
-  void log_tls_failure(std::string_view with, std::string_view error) const;
+  void upstream_handshake();
+  void keep_session(bssl::UniquePtr<SSL_SESSION> session);
+  void take_session_tickets();
+  void log_late_handshake(const Socket& with, uint64_t after_ms) const;
+  void log_failure(const Socket& with, std::string_view error) const;
   bool admit_source();
+  void refuse(Refusal reason);
   void read_hello();
   void route(const ClientHello* hello);
   void connect_next();
@@ -90,11 +101,12 @@ class L4Session final : public Socket::Owner {
   void forward();
   void queue_proxy_header(Buffer& to);
   void pass_on(Socket& from, Buffer&& data);
-  void side_ended(Socket& socket);
+  void side_ended(Socket& socket, bool truncated = false);
   void note_activity();
   void look_after_quiet();
+  void park_records(Socket& socket);
   void finish(SessionEnd end);
-  void finish_after_last_words(SessionEnd end);
+  void finish_after_last_words(SessionEnd end, Socket& to);
   size_t high_mark() const;
   void maybe_finished();
 
@@ -104,6 +116,8 @@ class L4Session final : public Socket::Owner {
   }
   bool is_client(const Socket& socket) const { return &socket == &client_; }
   Socket& other(Socket& socket) { return is_client(socket) ? upstream_ : client_; }
+  /// Whether the side has sent its end, and the other was told.
+  bool ended(const Socket& socket) const { return is_client(socket) ? client_ended_ : upstream_ended_; }
   bool has_queued() const { return client_.queued() > 0 || upstream_.queued() > 0; }
   PeerAddress client_source() const;
   PeerAddress client_destination() const;

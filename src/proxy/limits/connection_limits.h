@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -26,6 +27,16 @@ class ConnectionLimit {
   }
   void leave() { active_.fetch_sub(1, std::memory_order_relaxed); }
   uint32_t active() const { return active_.load(std::memory_order_relaxed); }
+  /// Whether more than half of the places are taken.
+  bool crowded() const { return limit_ != 0 && active() > limit_ / 2; }
+
+  /// Leaves when it goes.
+  struct Leave {
+    void operator()(ConnectionLimit* limit) const { limit->leave(); }
+  };
+  using Place = std::unique_ptr<ConnectionLimit, Leave>;
+  /// enter() for those who leave in many ways: null if refused.
+  Place take_place() { return Place(enter() ? this : nullptr); }
 
  private:
   const uint32_t limit_;
@@ -57,6 +68,32 @@ class SourceLimit {
   bool enabled() const { return limit_ != 0; }
   bool enter(const Source& source);
   void leave(const Source& source);
+
+  /// Leaves when it goes.
+  class Place {
+   public:
+    Place() = default;
+    Place(Place&& other) noexcept : limit_(std::exchange(other.limit_, nullptr)), source_(other.source_) {}
+    Place& operator=(Place&& other) noexcept {
+      reset();
+      limit_ = std::exchange(other.limit_, nullptr);
+      source_ = other.source_;
+      return *this;
+    }
+    ~Place() { reset(); }
+    explicit operator bool() const { return limit_ != nullptr; }
+
+   private:
+    friend class SourceLimit;
+    Place(SourceLimit* limit, const Source& source) : limit_(limit), source_(source) {}
+    void reset() {
+      if (limit_) std::exchange(limit_, nullptr)->leave(source_);
+    }
+    SourceLimit* limit_ = nullptr;
+    Source source_;
+  };
+  /// enter() for those who leave in many ways: false if refused.
+  Place take_place(const Source& source) { return Place(enter(source) ? this : nullptr, source); }
 
  private:
   static constexpr size_t kShards = 16;

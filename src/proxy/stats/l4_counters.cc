@@ -3,7 +3,7 @@
 namespace sluice {
 
 const char* refusal_name(Refusal refusal) {
-  constexpr std::array<const char*, kRefusalCount> kNames = {"global", "listener", "source"};
+  constexpr std::array<const char*, kRefusalCount> kNames = {"global", "listener", "source", "handshakes"};
   return kNames[static_cast<size_t>(refusal)];
 }
 
@@ -16,7 +16,7 @@ const char* session_end_name(SessionEnd end) {
 }
 
 WorkerCounters::WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts)
-    : listeners(listener_count) {
+    : listeners(listener_count), http_listeners(listener_count), http_upstreams(endpoint_counts.size()) {
   upstreams.reserve(endpoint_counts.size());
   for (size_t count : endpoint_counts) upstreams.emplace_back(count);
 }

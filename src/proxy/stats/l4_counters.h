@@ -7,13 +7,14 @@
 
 #include "pool/tier.h"
 #include "proxy/stats/counter.h"
+#include "proxy/stats/http_counters.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
 
 /// Which limit a connection was refused by.
-enum class Refusal : uint8_t { kGlobal, kListener, kSource };
-inline constexpr int kRefusalCount = 3;
+enum class Refusal : uint8_t { kGlobal, kListener, kSource, kHandshakes };
+inline constexpr int kRefusalCount = 4;
 const char* refusal_name(Refusal refusal);
 
 /// Why a session ended. Each accepted connection that was not refused ends with exactly one.
@@ -55,6 +56,9 @@ struct ListenerCounters {
 /// What one worker counts for one endpoint. `bytes_in` comes from the endpoint, `bytes_out` goes to it.
 struct EndpointCounters {
   Counter connected;
+  Counter tls_handshakes;  ///< That were finished,
+  Counter tls_resumed;     ///< and of these, with a session that the endpoint knew.
+  Counter tls_truncated;   ///< Ends without saying so in TLS.
   Counter bytes_in;
   Counter bytes_out;
   std::array<Counter, kConnectErrorCount> connect_errors;
@@ -69,11 +73,19 @@ struct WorkerGauges {
   Counter batches, completions, overflows;
 };
 
+/// What the control loop counts.
+struct ControlCounters {
+  Counter tls_reloads;          ///< TLS files were read again,
+  Counter tls_reload_failures;  ///< or could not be.
+};
+
 /// All counters of one worker. Laid out once at start; indices as in the configuration.
 struct WorkerCounters {
   WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts);
   std::vector<ListenerCounters> listeners;
+  std::vector<HttpCounters> http_listeners;              ///< By listener, in step with the above.
   std::vector<std::vector<EndpointCounters>> upstreams;  ///< By upstream, then endpoint.
+  std::vector<UpstreamHttpCounters> http_upstreams;
   WorkerGauges gauges;
 };
 

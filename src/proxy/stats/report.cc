@@ -65,7 +65,7 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   line(out, "received_bytes_total", label,
        total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
   line(out, "sent_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
-  if (listener.tls) {
+  if (listener.tls || listener.alts) {
     line(out, "tls_handshakes_total", label,
          total([](const ListenerCounters& c) -> const Counter& { return c.tls_handshakes; }));
     line(out, "tls_resumed_total", label,
@@ -87,6 +87,14 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
   line(out, "endpoint_connections_total", label,
        total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
   line(out, "endpoint_connections_active", label, state.endpoint(endpoint).active.load(std::memory_order_relaxed));
+  if (state.config().tls || state.config().alts) {
+    line(out, "endpoint_tls_handshakes_total", label,
+         total([](const EndpointCounters& c) -> const Counter& { return c.tls_handshakes; }));
+    line(out, "endpoint_tls_resumed_total", label,
+         total([](const EndpointCounters& c) -> const Counter& { return c.tls_resumed; }));
+    line(out, "endpoint_tls_truncated_total", label,
+         total([](const EndpointCounters& c) -> const Counter& { return c.tls_truncated; }));
+  }
   line(out, "endpoint_received_bytes_total", label,
        total([](const EndpointCounters& c) -> const Counter& { return c.bytes_in; }));
   line(out, "endpoint_sent_bytes_total", label,
@@ -97,6 +105,87 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
     line(out, "endpoint_connect_errors_total",
          absl::StrCat(label, ",kind=\"", connect_error_name(static_cast<ConnectError>(e)), "\""), n);
   }
+}
+
+void codec_lines(std::string& out, std::string_view label, const auto& total) {
+  const auto names1 = http1_counter_names();
+  for (size_t i = 0; i < names1.size(); ++i) {
+    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http1[i]; });
+    if (n) line(out, absl::StrCat("http1_", names1[i], "_total"), label, n);
+  }
+  const auto names2 = http2_counter_names();
+  for (size_t i = 0; i < names2.size(); ++i) {
+    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http2[i]; });
+    if (n) line(out, absl::StrCat("http2_", names2[i], "_total"), label, n);
+  }
+}
+
+void http_listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
+  const auto total = [&](auto get) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_listeners[index]); });
+  };
+  const auto member = [&](Counter HttpCounters::* counter) {
+    return total([&](const HttpCounters& c) -> const Counter& { return c.*counter; });
+  };
+  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
+  line(out, "http_connections_total", label + ",version=\"1.1\"", member(&HttpCounters::connections_h1));
+  line(out, "http_connections_total", label + ",version=\"2\"", member(&HttpCounters::connections_h2));
+  const uint64_t requests = member(&HttpCounters::requests);
+  uint64_t over = 0;
+  std::string reasons;
+  for (size_t e = 0; e < kHttpEndCount; ++e) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.ended[e]; });
+    over += n;
+    if (n) {
+      line(reasons, "http_requests_ended_total",
+           absl::StrCat(label, ",reason=\"", http_end_name(static_cast<HttpEnd>(e)), "\""), n);
+    }
+  }
+  line(out, "http_requests_total", label, requests);
+  line(out, "http_requests_active", label, requests - over);
+  out += reasons;
+  for (size_t s = 1; s < 6; ++s) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.statuses[s]; });
+    if (n) line(out, "http_responses_total", absl::StrCat(label, ",class=\"", s, "xx\""), n);
+  }
+  line(out, "http_request_body_bytes_total", label, member(&HttpCounters::request_bytes));
+  line(out, "http_response_body_bytes_total", label, member(&HttpCounters::response_bytes));
+  line(out, "http_retries_total", label, member(&HttpCounters::retries));
+  line(out, "http_tunnels_total", label, member(&HttpCounters::tunnels));
+  line(out, "http_header_timeouts_total", label, member(&HttpCounters::header_timeouts));
+  line(out, "http_paths_changed_total", label, member(&HttpCounters::paths_changed));
+  struct Relaxed {
+    const char* kind;
+    Counter HttpCounters::* counter;
+  };
+  for (const Relaxed& relaxed :
+       {Relaxed{"merged_slashes", &HttpCounters::slashes_merged},
+        Relaxed{"escaped_slashes", &HttpCounters::slashes_escaped}, Relaxed{"backslashes", &HttpCounters::backslashes},
+        Relaxed{"dot_parameters", &HttpCounters::dot_parameters}}) {
+    if (const uint64_t n = member(relaxed.counter)) {
+      line(out, "http_paths_relaxed_total", absl::StrCat(label, ",rule=\"", relaxed.kind, "\""), n);
+    }
+  }
+  codec_lines(out, label,
+              [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
+}
+
+void http_upstream_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
+  const auto total = [&](auto get) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_upstreams[index]); });
+  };
+  const auto member = [&](Counter UpstreamHttpCounters::* counter) {
+    return total([&](const UpstreamHttpCounters& c) -> const Counter& { return c.*counter; });
+  };
+  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
+  if (member(&UpstreamHttpCounters::connections_opened) == 0) return;
+  line(out, "upstream_requests_total", label, member(&UpstreamHttpCounters::requests));
+  line(out, "upstream_connections_opened_total", label, member(&UpstreamHttpCounters::connections_opened));
+  line(out, "upstream_connections_reused_total", label, member(&UpstreamHttpCounters::connections_reused));
+  line(out, "upstream_pending_refused_total", label, member(&UpstreamHttpCounters::pending_refused));
+  codec_lines(out, label, [&](auto get) {
+    return total([&](const UpstreamHttpCounters& c) -> const Counter& { return get(c.codecs); });
+  });
 }
 
 void worker_lines(std::string& out, const Workers& workers) {
@@ -155,14 +244,29 @@ void update_gauges(Worker& worker, WorkerGauges& gauges) {
   gauges.overflows.set(worker.ring().overflows());
 }
 
-std::string format_stats(const config::Config& config, const Workers& workers,
+std::string format_stats(const config::Config& config, const ControlCounters& control, const Workers& workers,
                          const std::vector<std::unique_ptr<UpstreamState>>& upstreams) {
   std::string out;
-  for (size_t i = 0; i < config.listeners.size(); ++i) listener_lines(out, workers, i, config.listeners[i]);
+  line(out, "tls_reloads_total", "", control.tls_reloads.value());
+  line(out, "tls_reload_failures_total", "", control.tls_reload_failures.value());
+  for (size_t i = 0; i < config.listeners.size(); ++i) {
+    listener_lines(out, workers, i, config.listeners[i]);
+    if (config.listeners[i].http) http_listener_lines(out, workers, i, config.listeners[i]);
+  }
   for (size_t u = 0; u < upstreams.size(); ++u) {
+    http_upstream_lines(out, workers, u, *upstreams[u]);
     for (size_t e = 0; e < upstreams[u]->size(); ++e) endpoint_lines(out, workers, u, e, *upstreams[u]);
   }
   worker_lines(out, workers);
+  return out;
+}
+
+std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors) {
+  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
+  std::string out;
+  line(out, "access_log_lines_total", label, written);
+  line(out, "access_log_dropped_total", label, dropped);
+  line(out, "access_log_errors_total", label, errors);
   return out;
 }
 

@@ -17,7 +17,11 @@ void update_gauges(Worker& worker, WorkerGauges& gauges);
 
 /// Every counter, summed over the workers, one per line in the Prometheus text format. Series by reason that are zero
 /// are left out.
-std::string format_stats(const config::Config& config, const std::vector<std::unique_ptr<WorkerCounters>>& workers,
+std::string format_stats(const config::Config& config, const ControlCounters& control,
+                         const std::vector<std::unique_ptr<WorkerCounters>>& workers,
                          const std::vector<std::unique_ptr<UpstreamState>>& upstreams);
+
+/// The same for a listener's access log.
+std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors);
 
 }  // namespace sluice

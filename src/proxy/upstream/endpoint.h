@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "proxy/config/config.h"
-#include "proxy/tls/tls_context.h"
+#include "proxy/tls/current_context.h"
 
 namespace sluice {
 
@@ -41,8 +41,7 @@ class UpstreamState {
   explicit UpstreamState(const config::Upstream& upstream)
       : config_(upstream), endpoints_(std::make_unique<EndpointState[]>(upstream.endpoints.size())) {}
 
-  /// Where TLS is spoken to the endpoints; set before the workers start.
-  std::unique_ptr<TlsClientContext> tls;
+  CurrentContext tls;  ///< Where TLS is spoken to the endpoints, or ALTS by certificates.
 
   const config::Upstream& config() const { return config_; }
   size_t size() const { return config_.endpoints.size(); }

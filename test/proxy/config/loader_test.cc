@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,7 @@ TEST(Loader, DefaultsAreThoseOfTheStructs) {
   Listener& listener = expected.listeners.emplace_back();
   listener.name = "db";
   listener.address = *Address::parse("0.0.0.0:5432");
-  listener.tcp.forward = "pg";
+  listener.tcp.emplace().forward = "pg";
   Upstream& upstream = expected.upstreams.emplace_back();
   upstream.name = "pg";
   upstream.endpoints.push_back({.address = *Address::parse("127.0.0.1:9100")});
@@ -99,8 +100,12 @@ listeners:
       alpn: [ h2, http/1.1 ]
       client_ca: ca.pem
       client_certificate: request
+      client_depth: 2
       min_version: "1.3"
       handshake_timeout: 3s
+      max_handshakes: 50
+      tickets: true
+      ticket_keys: [ now.key, before.key ]
     tcp:
       idle_timeout: 5m
       max_duration: 24h
@@ -109,9 +114,53 @@ listeners:
       buffer_high: 64KiB
       buffer_low: 1KiB
       routes:
-        - match: { sni: [ a.example.com, "*.B.example.com" ], alpn: [ h2 ] }
+        - match: { sni: [ a.example.com, "*.B.example.com" ], alpn: [ h2 ], peer: [ "spiffe://x/y" ] }
           forward: one
         - forward: two
+  - name: web
+    address: "[::]:80"
+    http:
+      routes:
+        - match: { host: [ a.example.com, "*.b.example.com" ], path: { prefix: /v1/ } }
+          forward: three
+        - match: { host: a.example.com, path: { exact: /health } }
+          respond: { status: 503, body: "down\n", content_type: text/html }
+        - forward: two
+      header_timeout: 11s
+      body_timeout: 12s
+      send_timeout: 13s
+      idle_timeout: 14s
+      stream_idle_timeout: 15s
+      tunnel_timeout: 16s
+      request_timeout: 17s
+      max_connection_age: 18s
+      max_start_line: 4KiB
+      max_head: 16KiB
+      max_fields: 50
+      buffer_high: 128KiB
+      forwarded_for: replace
+      via: edge.example.com:443
+      allow_connect: true
+      websocket: false
+      paths: { escaped_slashes: decode, merge_slashes: true, allow_backslashes: true, allow_dot_parameters: true }
+      http1: { max_requests: 19, allow_underscores: true, allow_empty_line: false }
+      http2:
+        max_streams: 20
+        stream_window: 32KiB
+        connection_window: 128KiB
+        max_requests: 21
+        preface_timeout: 22s
+      access_log: /var/log/access.log
+  - name: inner
+    address: 127.0.0.1:444
+    alts:
+      certificates: [ { chain: a.pem, key: a.key } ]
+      peer_ca: peers.pem
+      target_identities: [ b.example.com ]
+      max_frame_size: 128KiB
+      handshake_timeout: 4s
+      max_handshakes: 60
+    tcp: { forward: two }
 upstreams:
   - name: one
     protocol: tcp
@@ -132,7 +181,15 @@ upstreams:
       certificate: { chain: c.pem, key: c.key }
       alpn: [ x ]
       min_version: "1.3"
-  - { name: two, endpoints: [ 1.2.3.4:5 ], balance: random }
+  - name: two
+    endpoints: [ 1.2.3.4:5 ]
+    balance: random
+    alts: { handshaker: "169.254.169.254:8080", target_identities: [ a@b ] }
+  - name: three
+    protocol: http2
+    endpoints: [ 1.2.3.4:6 ]
+    pool: { max_idle: 23, idle_timeout: 24s, max_requests: 25, max_streams: 26, max_pending: 27 }
+    response_timeout: 28s
 )";
   for (const KeyInfo& key : list_keys()) {
     const std::string last = key.path.substr(key.path.rfind('.') + 1);
@@ -149,7 +206,7 @@ upstreams:
   EXPECT_EQ(config.memory.zero_copy_from.bytes, 64 * kKiB);
   EXPECT_EQ(config.memory.rings, Rings::kPlain);
 
-  ASSERT_EQ(config.listeners.size(), 1);
+  ASSERT_EQ(config.listeners.size(), 3);
   const Listener& edge = config.listeners[0];
   EXPECT_EQ(edge.name, "edge");
   EXPECT_EQ(edge.address.text(), "[::]:443");
@@ -168,23 +225,86 @@ upstreams:
   EXPECT_EQ(edge.tls->alpn, (std::vector<std::string>{"h2", "http/1.1"}));
   EXPECT_EQ(edge.tls->client_ca, "ca.pem");
   EXPECT_EQ(edge.tls->client_certificate, ClientCertificate::kRequest);
+  EXPECT_EQ(edge.tls->client_depth, 2);
   EXPECT_EQ(edge.tls->min_version, TlsVersion::k13);
   EXPECT_EQ(edge.tls->handshake_timeout, std::chrono::seconds(3));
-  EXPECT_EQ(edge.tcp.idle_timeout, std::chrono::minutes(5));
-  EXPECT_EQ(edge.tcp.max_duration, std::chrono::hours(24));
-  EXPECT_EQ(edge.tcp.inspect_timeout, std::chrono::milliseconds(500));
-  EXPECT_EQ(edge.tcp.stuck_timeout, std::chrono::seconds(20));
-  EXPECT_EQ(edge.tcp.buffer_high.bytes, 64 * kKiB);
-  EXPECT_EQ(edge.tcp.buffer_low.bytes, 1 * kKiB);
-  ASSERT_EQ(edge.tcp.routes.size(), 2);
-  ASSERT_TRUE(edge.tcp.routes[0].match.has_value());
-  EXPECT_EQ(edge.tcp.routes[0].match->sni[1].text(), "*.b.example.com");
-  EXPECT_EQ(edge.tcp.routes[0].match->alpn, std::vector<std::string>{"h2"});
-  EXPECT_EQ(edge.tcp.routes[0].forward, "one");
-  EXPECT_FALSE(edge.tcp.routes[1].match.has_value());
+  EXPECT_EQ(edge.tls->max_handshakes, 50);
+  EXPECT_TRUE(edge.tls->tickets);
+  EXPECT_EQ(edge.tls->ticket_keys, (std::vector<std::string>{"now.key", "before.key"}));
+  EXPECT_EQ(edge.tcp->idle_timeout, std::chrono::minutes(5));
+  EXPECT_EQ(edge.tcp->max_duration, std::chrono::hours(24));
+  EXPECT_EQ(edge.tcp->inspect_timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(edge.tcp->stuck_timeout, std::chrono::seconds(20));
+  EXPECT_EQ(edge.tcp->buffer_high.bytes, 64 * kKiB);
+  EXPECT_EQ(edge.tcp->buffer_low.bytes, 1 * kKiB);
+  ASSERT_EQ(edge.tcp->routes.size(), 2);
+  ASSERT_TRUE(edge.tcp->routes[0].match.has_value());
+  EXPECT_EQ(edge.tcp->routes[0].match->sni[1].text(), "*.b.example.com");
+  EXPECT_EQ(edge.tcp->routes[0].match->alpn, std::vector<std::string>{"h2"});
+  EXPECT_EQ(edge.tcp->routes[0].match->peer, std::vector<std::string>{"spiffe://x/y"});
+  EXPECT_EQ(edge.tcp->routes[0].forward, "one");
+  EXPECT_FALSE(edge.tcp->routes[1].match.has_value());
 
-  ASSERT_EQ(config.upstreams.size(), 2);
+  EXPECT_FALSE(edge.http);
+  EXPECT_FALSE(config.listeners[1].tcp);
+  ASSERT_TRUE(config.listeners[1].http);
+  const Http& http = *config.listeners[1].http;
+  ASSERT_EQ(http.routes.size(), 3);
+  EXPECT_EQ(http.routes[0], (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com"),
+                                                                   *HostPattern::parse("*.b.example.com")},
+                                                          .path = PathMatch{.exact = "", .prefix = "/v1/"},
+                                                          .peer = {}},
+                                       .forward = "three",
+                                       .respond = std::nullopt}));
+  EXPECT_EQ(http.routes[1],
+            (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com")},
+                                          .path = PathMatch{.exact = "/health", .prefix = ""},
+                                          .peer = {}},
+                       .forward = "",
+                       .respond = Respond{.status = 503, .body = "down\n", .content_type = "text/html"}}));
+  EXPECT_EQ(http.routes[2], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
+  EXPECT_EQ(http.header_timeout, std::chrono::seconds(11));
+  EXPECT_EQ(http.body_timeout, std::chrono::seconds(12));
+  EXPECT_EQ(http.send_timeout, std::chrono::seconds(13));
+  EXPECT_EQ(http.idle_timeout, std::chrono::seconds(14));
+  EXPECT_EQ(http.stream_idle_timeout, std::chrono::seconds(15));
+  EXPECT_EQ(http.tunnel_timeout, std::chrono::seconds(16));
+  EXPECT_EQ(http.request_timeout, std::chrono::seconds(17));
+  EXPECT_EQ(http.max_connection_age, std::chrono::seconds(18));
+  EXPECT_EQ(http.max_start_line.bytes, 4 * kKiB);
+  EXPECT_EQ(http.max_head.bytes, 16 * kKiB);
+  EXPECT_EQ(http.max_fields, 50);
+  EXPECT_EQ(http.buffer_high.bytes, 128 * kKiB);
+  EXPECT_EQ(http.forwarded_for, ForwardedFor::kReplace);
+  EXPECT_EQ(http.via, "edge.example.com:443");
+  EXPECT_TRUE(http.allow_connect);
+  EXPECT_FALSE(http.websocket);
+  EXPECT_EQ(http.paths, (Paths{.escaped_slashes = EscapedSlashes::kDecode,
+                               .merge_slashes = true,
+                               .allow_backslashes = true,
+                               .allow_dot_parameters = true}));
+  EXPECT_EQ(http.http1, (Http1{.max_requests = 19, .allow_underscores = true, .allow_empty_line = false}));
+  EXPECT_EQ(http.http2, (Http2{.max_streams = 20,
+                               .stream_window = Size{32 * kKiB},
+                               .connection_window = Size{128 * kKiB},
+                               .max_requests = 21,
+                               .preface_timeout = std::chrono::seconds(22)}));
+  EXPECT_EQ(http.access_log, "/var/log/access.log");
+
+  ASSERT_TRUE(config.listeners[2].alts);
+  const ListenerAlts& alts = *config.listeners[2].alts;
+  EXPECT_FALSE(alts.handshaker.is_set());
+  ASSERT_EQ(alts.certificates.size(), 1);
+  EXPECT_EQ(alts.certificates[0].chain, "a.pem");
+  EXPECT_EQ(alts.peer_ca, "peers.pem");
+  EXPECT_EQ(alts.target_identities, std::vector<std::string>{"b.example.com"});
+  EXPECT_EQ(alts.max_frame_size.bytes, 128 * kKiB);
+  EXPECT_EQ(alts.handshake_timeout, std::chrono::seconds(4));
+  EXPECT_EQ(alts.max_handshakes, 60);
+
+  ASSERT_EQ(config.upstreams.size(), 3);
   const Upstream& one = config.upstreams[0];
+  EXPECT_EQ(one.protocol, Protocol::kTcp);
   ASSERT_EQ(one.endpoints.size(), 2);
   EXPECT_EQ(one.endpoints[0], (Endpoint{.address = *Address::parse("unix:@x"), .weight = 1}));
   EXPECT_EQ(one.endpoints[1], (Endpoint{.address = *Address::parse("127.0.0.1:80"), .weight = 1000}));
@@ -206,6 +326,17 @@ upstreams:
   EXPECT_EQ(one.keepalive.probes, Keepalive{}.probes);
   EXPECT_FALSE(one.nodelay);
   EXPECT_EQ(config.upstreams[1].balance, Balance::kRandom);
+  ASSERT_TRUE(config.upstreams[1].alts);
+  EXPECT_EQ(config.upstreams[1].alts->handshaker.text(), "169.254.169.254:8080");
+  EXPECT_EQ(config.upstreams[1].alts->target_identities, std::vector<std::string>{"a@b"});
+  EXPECT_EQ(config.upstreams[1].protocol, Protocol::kAuto);
+  EXPECT_EQ(config.upstreams[2].protocol, Protocol::kHttp2);
+  EXPECT_EQ(config.upstreams[2].pool, (Pool{.max_idle = 23,
+                                            .idle_timeout = std::chrono::seconds(24),
+                                            .max_requests = 25,
+                                            .max_streams = 26,
+                                            .max_pending = 27}));
+  EXPECT_EQ(config.upstreams[2].response_timeout, std::chrono::seconds(28));
 
   const absl::StatusOr<Config> again = load_text(print_config(config), "printed");
   ASSERT_TRUE(again.ok()) << again.status();
@@ -215,7 +346,7 @@ upstreams:
 TEST(Loader, TheLowMarkFollowsTheHighMark) {
   const absl::StatusOr<Config> config = load_text(with_tcp("forward: pg, buffer_high: 64KiB"), "f");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->listeners[0].tcp.buffer_low.bytes, 32 * kKiB);
+  EXPECT_EQ(config->listeners[0].tcp->buffer_low.bytes, 32 * kKiB);
 }
 
 TEST(Loader, ForwardIsARouteWithoutConditions) {
@@ -240,7 +371,9 @@ TEST(Loader, Keys) {
         "f:1:45: unknown key \"tpc\" in listeners[0]; did you mean \"tcp\"?"}},
       {with_listener("backlog: 1"),
        {"f:1:14: missing key \"name\" in listeners[0]", "f:1:14: missing key \"address\" in listeners[0]",
-        "f:1:14: missing key \"tcp\" in listeners[0]"}},
+        "f:1:14: missing key \"tcp\" or \"http\" in listeners[0]"}},
+      {with_listener("name: db, address: 0.0.0.0:1, htpp: { forward: pg }"),
+       {"f:1:46: unknown key \"htpp\" in listeners[0]; did you mean \"http\"?"}},
       {with_upstream("name: pg"), {"f:2:14: missing key \"endpoints\" in upstreams[0]"}},
       {"workers: 1\n", {"f:1:1: missing key \"listeners\" at the top level"}},
   });
@@ -250,20 +383,41 @@ TEST(Loader, KeysThatWillExistAreRefused) {
   expect_errors({
       {absl::StrCat("admin: { address: 127.0.0.1:9901 }\n", kListeners, kUpstreams),
        {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
-      {with_listener("address: 0.0.0.0:5432, http: {}"),
-       {"f:1:14: missing key \"name\" in listeners[0]",
-        "f:1:39: `http` is not available in this version; remove it (`tcp` forwards connections as they are)"}},
-      {with_listener("name: db, address: 0.0.0.0:5432, http: { routes: [] }"),
-       {"f:1:49: `http` is not available in this version; remove it (`tcp` forwards connections as they are)"}},
-      {with_endpoint_and("protocol: http1"),
-       {"f:2:67: upstreams[0].protocol: http1 is not available yet; leave the key out to forward TCP"}},
       {with_endpoint_and("protocol: tpc"),
-       {"f:2:67: upstreams[0].protocol: expected tcp, got \"tpc\"; did you mean \"tcp\"?"}},
+       {"f:2:67: upstreams[0].protocol: expected one of auto, tcp, http1, http2, got \"tpc\"; did you mean \"tcp\"?"}},
       {with_endpoint_and("balance: least_request"),
-       {"f:2:66: upstreams[0].balance: least_request is for HTTP, which is not available yet; for TCP use "
-        "least_connections"}},
+       {"f:2:66: upstreams[0].balance: least_request is not available yet; use least_connections"}},
       {with_endpoint_and("balance: maglev"),
        {"f:2:66: upstreams[0].balance: maglev is not available yet; use round_robin, least_connections or random"}},
+  });
+}
+
+TEST(Loader, Alts) {
+  const auto listener = [](std::string_view rest) {
+    return with_listener(absl::StrCat("name: db, address: 0.0.0.0:5432, tcp: { forward: pg }, ", rest));
+  };
+  const std::string certificates = "certificates: [ { chain: a, key: b } ]";
+  expect_errors({
+      {listener("alts: {}"),
+       {"f:1:77: listeners[0].alts: expected `handshaker: HOST:PORT`, or `certificates` with `peer_ca`"}},
+      {listener("alts: { handshaker: 1.2.3.4:5, " + certificates + " }"),
+       {"f:1:77: listeners[0].alts: `handshaker` and `certificates` exclude each other: the service proves who we "
+        "are"}},
+      {listener("alts: { handshaker: 1.2.3.4:5, peer_ca: x }"),
+       {"f:1:111: listeners[0].alts.peer_ca: has no effect with `handshaker`"}},
+      {listener("alts: { handshaker: 1.2.3.4:0 }"),
+       {"f:1:91: listeners[0].alts.handshaker: expected a port from 1 to 65535"}},
+      {listener("alts: { " + certificates + " }"),
+       {"f:1:77: listeners[0].alts: expected `peer_ca`, the authorities that the peer's certificate must come from"}},
+      {listener("tls: { " + certificates + " }, alts: { handshaker: 1.2.3.4:5 }"),
+       {"f:1:126: listeners[0].alts: `tls` and `alts` exclude each other"}},
+      {listener("alts: { handshaker: 1.2.3.4:5, max_frame_size: 8KiB }"),
+       {"f:1:118: listeners[0].alts.max_frame_size: must be from 16KiB to 1MiB, got \"8KiB\""}},
+      {with_endpoint_and("alts: { " + certificates + ", peer_ca: x }"),
+       {"f:2:63: upstreams[0].alts: expected `target_identities`, of which the endpoints' certificates must name one"}},
+      {with_tcp("routes: [ { match: { peer: [ a ] }, forward: pg } ]"),
+       {"f:1:83: listeners[0].tcp.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: else nobody "
+        "proves who they are"}},
   });
 }
 
@@ -384,7 +538,8 @@ TEST(Loader, Routes) {
       {with_tcp("routes: [ { forward: pg }, { match: { alpn: [ h2 ] }, forward: pg } ]"),
        {"f:1:66: listeners[0].tcp.routes[0]: a route without `match` takes every connection: it must be the last one"}},
       {with_tcp("routes: [ { match: {}, forward: pg } ]"),
-       {"f:1:75: listeners[0].tcp.routes[0].match: expected `sni` or `alpn`; for a route that takes everything leave "
+       {"f:1:75: listeners[0].tcp.routes[0].match: expected `sni`, `alpn` or `peer`; for a route that takes everything "
+        "leave "
         "`match` out"}},
       {with_tcp("routes: [ { match: { sni: [ \"a.*.com\" ], alpn: [ \"h 2\" ] }, forward: pg } ]"),
        {"f:1:84: listeners[0].tcp.routes[0].match.sni[0]: expected a server name such as a.example.com or "
@@ -431,7 +586,7 @@ TEST(Loader, ManyFindingsAreCut) {
 }
 
 TEST(Loader, ReadsFiles) {
-  const std::string path = testing::TempDir() + "sluice_loader_test.yaml";
+  const std::string path = testing::TempDir() + "sluice_loader_test_" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << kListeners << kUpstreams;
   EXPECT_EQ(load_file(path)->listeners[0].name, "db");
   std::ofstream(path) << "workers: 1\n";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,7 @@ listeners:
       buffer_low: 512KiB
 upstreams:
   - name: main
-    protocol: tcp
+    protocol: auto
     endpoints:
       - address: 127.0.0.1:9000
         weight: 1
@@ -75,6 +76,13 @@ upstreams:
       interval: 15s
       probes: 4
     nodelay: true
+    pool:
+      max_idle: 512
+      idle_timeout: 50s
+      max_requests: 10000
+      max_streams: 100
+      max_pending: 1024
+    response_timeout: 1m
 )");
   expect_round_trip(*config);
 }
@@ -105,6 +113,65 @@ upstreams:
   expect_round_trip(*config);
 }
 
+TEST(Print, ShowsEveryDefaultOfHttp) {
+  absl::StatusOr<Config> config = from_flags({.listen = "127.0.0.1:8080", .to = {"127.0.0.1:9000"}});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_FALSE(config->listeners[0].tcp);
+  const std::string text = print_config(*config);
+  const size_t begin = text.find("    http:\n");
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_EQ(text.substr(begin, text.find("upstreams:") - begin), R"(    http:
+      forward: main
+      header_timeout: 10s
+      body_timeout: 1m
+      send_timeout: 30s
+      idle_timeout: 75s
+      stream_idle_timeout: 5m
+      tunnel_timeout: 1h
+      request_timeout: 0
+      max_connection_age: 0
+      max_start_line: 8KiB
+      max_head: 32KiB
+      max_fields: 100
+      buffer_high: 256KiB
+      forwarded_for: append
+      via: sluice
+      allow_connect: false
+      websocket: true
+      paths:
+        escaped_slashes: reject
+        merge_slashes: false
+        allow_backslashes: false
+        allow_dot_parameters: false
+      http1:
+        max_requests: 1000
+        allow_underscores: false
+        allow_empty_line: true
+      http2:
+        max_streams: 100
+        stream_window: 64KiB
+        connection_window: 1MiB
+        max_requests: 10000
+        preface_timeout: 5s
+)");
+  expect_round_trip(*config);
+}
+
+TEST(Print, BodiesKeepTheirBytes) {
+  std::string body = "a \"b\" \\ # \xc3\xa9 \xe2\x80\xa8 \xc2\x85: ";
+  for (char c = 0; c < 0x20; ++c) body += c;
+  body += '\x7f';
+  for (const std::string& text : {body, std::string(), std::string("~"), std::string("\n"), std::string(" a ")}) {
+    absl::StatusOr<Config> config = from_flags({.listen = "127.0.0.1:8080", .to = {"127.0.0.1:9000"}});
+    ASSERT_TRUE(config.ok()) << config.status();
+    Http& http = *config->listeners[0].http;
+    http.forward.clear();
+    http.via.clear();
+    http.routes = {{.match = std::nullopt, .forward = "", .respond = Respond{.status = 200, .body = text}}};
+    expect_round_trip(*config);
+  }
+}
+
 TEST(FromFlags, RefusesWithTheFlagsName) {
   const std::string address = "expected an address such as 127.0.0.1:8080, \"[::1]:8080\" or unix:/run/app.sock, got ";
   struct Case {
@@ -112,8 +179,6 @@ TEST(FromFlags, RefusesWithTheFlagsName) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {{.listen = "1.2.3.4:1", .to = {"1.2.3.4:2"}},
-       "HTTP is not available in this version; add --tcp to forward connections as they are"},
       {{.to = {"1.2.3.4:2"}, .tcp = true}, "--listen is missing, as in --listen 127.0.0.1:8080"},
       {{.listen = "1.2.3.4:1", .tcp = true}, "--to is missing, as in --to 127.0.0.1:9000"},
       {{.listen = "8080", .to = {"1.2.3.4:2"}, .tcp = true},

@@ -10,21 +10,24 @@
 #include <iterator>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "proxy/config/loader.h"
+#include "proxy/route/canonical_path.h"
 
 namespace sluice::config {
 namespace {
 
-const std::filesystem::path kDocument =
-    std::filesystem::path(__FILE__).parent_path() / "../../../docs/configuration.md";
+const std::filesystem::path kDocuments = std::filesystem::path(__FILE__).parent_path() / "../../../docs";
+const std::filesystem::path kDocument = kDocuments / "configuration.md";
 constexpr std::string_view kBegin = "<!-- keys: begin -->\n";
 constexpr std::string_view kEnd = "<!-- keys: end -->\n";
 
-std::string read_document() {
-  std::ifstream in(kDocument);
-  EXPECT_TRUE(in.is_open()) << kDocument;
+std::string read_document(const std::filesystem::path& path = kDocument) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.is_open()) << path;
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -58,16 +61,42 @@ TEST(Reference, TheDocumentIsInStep) {
 }
 
 TEST(Reference, TheDocumentsExamplesLoad) {
-  const std::string document = read_document();
-  constexpr std::string_view kFence = "```yaml\n";
   size_t examples = 0;
-  for (size_t at = document.find(kFence); at != std::string::npos; at = document.find(kFence, at)) {
-    at += kFence.size();
-    const std::string example = document.substr(at, document.find("```", at) - at);
-    const absl::StatusOr<Config> config = load_text(example, absl::StrCat("example ", ++examples));
-    EXPECT_TRUE(config.ok()) << config.status() << "\n" << example;
+  for (const std::filesystem::path& path : {kDocument, kDocuments / "http.md"}) {
+    const std::string document = read_document(path);
+    constexpr std::string_view kFence = "```yaml\n";
+    for (size_t at = document.find(kFence); at != std::string::npos; at = document.find(kFence, at)) {
+      at += kFence.size();
+      const std::string example = document.substr(at, document.find("```", at) - at);
+      const absl::StatusOr<Config> config = load_text(example, absl::StrCat("example ", ++examples));
+      EXPECT_TRUE(config.ok()) << config.status() << "\n" << example;
+    }
   }
-  EXPECT_GE(examples, 3U);
+  EXPECT_GE(examples, 6U);
+}
+
+// The table of canonical paths in http.md: `path`, `path` | `canonical`, 400, or the same |
+TEST(Reference, TheDocumentsPathsAreCanonicalAsItSays) {
+  const std::string document = read_document(kDocuments / "http.md");
+  const size_t begin = document.find("| path | becomes |");
+  ASSERT_NE(begin, std::string::npos);
+  const std::vector<std::string_view> lines = absl::StrSplit(std::string_view(document).substr(begin), '\n');
+  size_t paths = 0;
+  for (size_t i = 2; i < lines.size() && !lines[i].empty(); ++i) {
+    const std::vector<std::string_view> cells = absl::StrSplit(lines[i], " | ");
+    ASSERT_GE(cells.size(), 3U) << lines[i];
+    const std::vector<std::string_view> ticked = absl::StrSplit(cells[0], '`');
+    for (size_t j = 1; j < ticked.size(); j += 2, ++paths) {
+      std::string scratch(ticked[j].size(), '?');
+      const CanonicalTarget canonical = canonical_target(ticked[j], {}, scratch);
+      const std::string result = canonical.status == PathStatus::kInvalid ? "400"
+                                 : cells[1] == "the same" && canonical.target == ticked[j]
+                                     ? "the same"
+                                     : absl::StrCat("`", canonical.target, "`");
+      EXPECT_EQ(cells[1], result) << ticked[j];
+    }
+  }
+  EXPECT_GE(paths, 15U);
 }
 
 }  // namespace

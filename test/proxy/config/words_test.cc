@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/config/sni.h"
+#include "proxy/config/host_pattern.h"
 
 namespace sluice::config {
 namespace {
@@ -33,20 +33,20 @@ TEST(Words, QuotesAreShortAndHarmless) {
   EXPECT_EQ(in_quotes(std::string(79, 'a') + "\xc3\xa9"), "\"" + std::string(79, 'a') + "...\"");
 }
 
-TEST(SniPattern, LowerCase) {
-  EXPECT_EQ(SniPattern::parse("*.Example.com")->text(), "*.example.com");
-  EXPECT_EQ(SniPattern::parse("Example.com")->text(), "example.com");
+TEST(HostPattern, LowerCase) {
+  EXPECT_EQ(HostPattern::parse("*.Example.com")->text(), "*.example.com");
+  EXPECT_EQ(HostPattern::parse("Example.com")->text(), "example.com");
 }
 
-TEST(SniPattern, RefusesWhatNoClientSends) {
+TEST(HostPattern, RefusesWhatNoClientSends) {
   const std::string long_label(64, 'a');
   for (const std::string& text : {std::string(), std::string("*"), std::string("*."), std::string("*.*.com"),
                                   std::string("a.*.com"), std::string("a*.com"), std::string("a..b"),
                                   std::string("example.com."), std::string("a b"), std::string("**.com"), long_label}) {
-    EXPECT_EQ(SniPattern::parse(text).status().message(),
+    EXPECT_EQ(HostPattern::parse(text).status().message(),
               "expected a server name such as a.example.com or \"*.example.com\", got \"" + text + "\"");
   }
-  EXPECT_TRUE(SniPattern::parse(long_label.substr(1) + ".com").ok());
+  EXPECT_TRUE(HostPattern::parse(long_label.substr(1) + ".com").ok());
 }
 
 }  // namespace

@@ -395,6 +395,28 @@ PeerAddress random_address(std::mt19937& random, int family) {
   return unix_socket(path);
 }
 
+// Texts that are too long are left out rather than cut.
+TEST(ProxyProtocolTest, WritesWhatIsKnownOfTls) {
+  const PeerAddress address = ip("2001:db8::1", 1);
+  const std::string longest(ProxyTls::kMaxTextBytes, 'n'), too_long(ProxyTls::kMaxTextBytes + 1, 'n');
+  for (const std::string& name : {longest, too_long}) {
+    const ProxyTls tls{.version = name,
+                       .cipher = name,
+                       .authority = name,
+                       .alpn = name,
+                       .common_name = name,
+                       .client_certificate = true,
+                       .in_this_connection = true};
+    std::array<std::byte, kMaxWrittenProxyBytes> to;
+    const size_t size = write_proxy_v2(to, address, address, &tls);
+    const Parsed parsed = parse(std::string(reinterpret_cast<const char*>(to.data()), size));
+    const std::string names = name == longest ? " alpn=" + name + " authority=" + name : "";
+    EXPECT_EQ(parsed.text, "complete " + std::to_string(size) + " v2 2001:db8::1 1 to 2001:db8::1 1" + names);
+    // Without an address nobody reads on.
+    EXPECT_EQ(write_proxy_v2(to, {}, {}, &tls), kProxyV2PrefixBytes);
+  }
+}
+
 TEST(ProxyProtocolTest, ReadsBackWhatItWrote) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {

@@ -31,7 +31,7 @@ class Table {
  public:
   Table& match(const Names& sni, const Names& alpn = {}) {
     config::TcpMatch match;
-    for (const std::string& name : sni) match.sni.push_back(config::SniPattern::parse(name).value());
+    for (const std::string& name : sni) match.sni.push_back(config::HostPattern::parse(name).value());
     match.alpn = alpn;
     return add(match);
   }
@@ -61,7 +61,7 @@ bool fits_pattern(std::string_view pattern, std::string_view name) {
 
 /// The place of the route that was taken in a table of `count`, or -1.
 int route(const TcpRouter& router, size_t count, const ClientHello* h) {
-  const std::optional<uint32_t> upstream = router.route(h);
+  const std::optional<uint32_t> upstream = router.route({h});
   return upstream ? static_cast<int>(count) - 1 - static_cast<int>(*upstream) : -1;
 }
 
@@ -71,9 +71,9 @@ TEST(TcpRouterTest, ForwardIsOneRouteForEverything) {
   const std::vector<config::Upstream> upstreams = {{.name = "a"}, {.name = "b"}};
   const TcpRouter router(tcp, upstreams);
   EXPECT_FALSE(router.needs_hello());
-  EXPECT_EQ(router.route(nullptr), 1u);
+  EXPECT_EQ(router.route({}), 1u);
   const ClientHello any = hello("x.example");
-  EXPECT_EQ(router.route(&any), 1u);
+  EXPECT_EQ(router.route({&any}), 1u);
 }
 
 TEST(TcpRouterTest, FirstMatchWins) {
@@ -101,6 +101,20 @@ TEST(TcpRouterTest, ExactBeforeWildcardWhereItStandsFirst) {
   const ClientHello api = hello("api.example.com"), www = hello("www.example.com");
   EXPECT_EQ(route(router, 2, &api), 0);
   EXPECT_EQ(route(router, 2, &www), 1);
+}
+
+TEST(TcpRouterTest, ByWhoTheClientHasProvenToBe) {
+  config::Tcp tcp;
+  tcp.routes = {{.match = config::TcpMatch{.sni = {}, .alpn = {}, .peer = {"a", "b"}}, .forward = "inner"},
+                {.match = std::nullopt, .forward = "outer"}};
+  const std::vector<config::Upstream> upstreams = {{.name = "inner"}, {.name = "outer"}};
+  const TcpRouter router(tcp, upstreams);
+  EXPECT_FALSE(router.needs_hello());
+  Agreement agreed;
+  EXPECT_EQ(router.route({nullptr, &agreed}), 1u);
+  agreed.peer_names = {"x", "b"};
+  EXPECT_EQ(router.route({nullptr, &agreed}), 0u);
+  EXPECT_EQ(router.route({}), 1u);  // Nothing was terminated.
 }
 
 TEST(TcpRouterTest, DefaultTakesTheRest) {
@@ -191,7 +205,7 @@ TEST(TcpRouterTest, AgreesWithALookThroughTheList) {
         const bool fits =
             !match || ((match->sni.empty() ||
                         std::any_of(match->sni.begin(), match->sni.end(),
-                                    [&](const config::SniPattern& p) { return fits_pattern(p.text(), name); })) &&
+                                    [&](const config::HostPattern& p) { return fits_pattern(p.text(), name); })) &&
                        (match->alpn.empty() || std::any_of(match->alpn.begin(), match->alpn.end(), [&](const auto& a) {
                           return std::find(alpn.begin(), alpn.end(), a) != alpn.end();
                         })));

@@ -105,9 +105,9 @@ TEST_P(SessionFaultTest, ConnectThenTheNextEndpoint) {
 }
 
 TEST_P(SessionFaultTest, ReceiveOfTheHello) {
-  rig.listener.tcp.forward.clear();
-  rig.listener.tcp.routes = {
-      {config::TcpMatch{.sni = {config::SniPattern::parse("a.example.com").value()}, .alpn = {}}, "origin"}};
+  rig.listener.tcp->forward.clear();
+  rig.listener.tcp->routes = {
+      {config::TcpMatch{.sni = {config::HostPattern::parse("a.example.com").value()}, .alpn = {}}, "origin"}};
   Origin& origin = rig.add_origin();
   rig.start();
   rig.loop().ring().inject(Op::kRecv, -error());
@@ -278,9 +278,9 @@ class Chaos {
     if (random_() % 2) rig_.options.features = test::plain_features();
     if (random_() % 2) rig_.options.features.bundles = false;
     rig_.listener.max_connections_per_source = 0;
-    rig_.listener.tcp.buffer_high = {64 * config::kKiB};
-    rig_.listener.tcp.buffer_low = {32 * config::kKiB};
-    if (random_() % 3 == 0) rig_.listener.tcp.idle_timeout = milliseconds(200);
+    rig_.listener.tcp->buffer_high = {64 * config::kKiB};
+    rig_.listener.tcp->buffer_low = {32 * config::kKiB};
+    if (random_() % 3 == 0) rig_.listener.tcp->idle_timeout = milliseconds(200);
     rig_.upstreams[0].max_fails = static_cast<uint32_t>(random_() % 3);
     rig_.upstreams[0].fail_timeout = milliseconds(20);
     if (random_() % 2) rig_.upstreams[0].send_proxy_protocol = config::ProxyHeaderOut::kV2;

@@ -54,7 +54,7 @@ class SessionRig {
   SessionRig() {
     listener.name = "edge";
     listener.address = loopback_address(0);
-    listener.tcp.forward = "origin";
+    listener.tcp.emplace().forward = "origin";
     upstreams.push_back({.name = "origin"});
     options.max_sockets = 1024;
     options.features = kernel_features();
@@ -76,6 +76,9 @@ class SessionRig {
     }
     EXPECT_EQ(counters().accepted.value(), sum_of_ends() + sum_of_refusals());
     acceptor_.reset();
+    handshakers_->close();
+    loop_->until([this] { return handshakers_->idle(); });
+    handshakers_.reset();
   }
 
   Origin& add_origin(size_t upstream = 0) {
@@ -95,15 +98,18 @@ class SessionRig {
     for (const config::Upstream& upstream : upstreams) {
       upstream_states_.push_back(std::make_unique<UpstreamState>(upstream));
       balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
+      tls_sessions_.emplace_back(upstream.endpoints.size());
       counts.push_back(upstream.endpoints.size());
     }
     counters_ = std::make_unique<WorkerCounters>(1, counts);
     const absl::StatusOr<int> fd = open_listener(listener.address.data(), listener.address.length(), {});
     ASSERT_TRUE(fd.ok()) << fd.status();
     if (listener.address.family() == AF_INET) port_ = port_of(*fd);
+    handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     acceptor_ = std::make_unique<L4Acceptor>(
-        L4Acceptor::Context{loop_->worker(), *global_, *state_, balancers_, *counters_, 0, descriptor_room}, *fd,
-        false);
+        L4Acceptor::Context{loop_->worker(), *global_, *state_, balancers_, tls_sessions_, *handshakers_, *counters_, 0,
+                            nullptr, nullptr, descriptor_room},
+        *fd, false);
     acceptor_->start();
     loop_->settle(2);
   }
@@ -196,6 +202,8 @@ class SessionRig {
   std::unique_ptr<ConnectionLimit> global_;
   std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
   std::vector<std::unique_ptr<Balancer>> balancers_;
+  std::vector<SessionCache> tls_sessions_;
+  std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<WorkerCounters> counters_;
   std::unique_ptr<L4Acceptor> acceptor_;
   uint16_t port_ = 0;

@@ -26,7 +26,9 @@ constexpr size_t kMiB = size_t{1} << 20;
 /// The bytes of a captured hello for a.example.com that offers h2 and http/1.1.
 std::string a_hello() { return test::from_hex(test::hello_captures().at(0).hex); }
 
-config::TcpMatch sni(const std::string& name) { return {.sni = {config::SniPattern::parse(name).value()}, .alpn = {}}; }
+config::TcpMatch sni(const std::string& name) {
+  return {.sni = {config::HostPattern::parse(name).value()}, .alpn = {}};
+}
 
 class SessionTest : public ::testing::Test {
  protected:
@@ -139,8 +141,8 @@ TEST_F(SessionTest, ClientIsDoneBeforeTheUpstreamIsThere) {
 // A peer that does not read stops the other side near the mark; afterwards everything arrives.
 TEST_F(SessionTest, SlowPeerHoldsTheOtherBack) {
   Origin& origin = rig.add_origin();
-  rig.listener.tcp.buffer_high = {128 * config::kKiB};
-  rig.listener.tcp.buffer_low = {64 * config::kKiB};
+  rig.listener.tcp->buffer_high = {128 * config::kKiB};
+  rig.listener.tcp->buffer_low = {64 * config::kKiB};
   rig.start();
   Peer client = rig.connect();
   Peer& upstream = rig.peer_of(origin);
@@ -263,7 +265,7 @@ TEST_F(SessionTest, ResetWhileNotReading) {
 // Bug: readers that were stuck for good held the whole budget, and all that others sent waited until idle_timeout.
 TEST_F(SessionTest, StuckReadersGiveWayWhenMemoryIsShort) {
   rig.options.budget_bytes = 2 * kMiB;
-  rig.listener.tcp.stuck_timeout = milliseconds(300);
+  rig.listener.tcp->stuck_timeout = milliseconds(300);
   Origin& origin = rig.add_origin();
   rig.start();
   const std::string block(100'000, 'x');
@@ -299,7 +301,7 @@ TEST_F(SessionTest, StuckReadersGiveWayWhenMemoryIsShort) {
 }
 
 TEST_F(SessionTest, IdleTimeout) {
-  rig.listener.tcp.idle_timeout = milliseconds(60);
+  rig.listener.tcp->idle_timeout = milliseconds(60);
   Origin& origin = rig.add_origin();
   rig.start();
   Peer client = rig.connect();
@@ -319,7 +321,7 @@ TEST_F(SessionTest, IdleTimeout) {
 }
 
 TEST_F(SessionTest, MaxDuration) {
-  rig.listener.tcp.max_duration = milliseconds(80);
+  rig.listener.tcp->max_duration = milliseconds(80);
   Origin& origin = rig.add_origin();
   rig.start();
   Peer client = rig.connect();
@@ -336,7 +338,7 @@ TEST_F(SessionTest, MaxDuration) {
 }
 
 TEST_F(SessionTest, NoTimersNoEnd) {
-  rig.listener.tcp.idle_timeout = milliseconds(0);
+  rig.listener.tcp->idle_timeout = milliseconds(0);
   Origin& origin = rig.add_origin();
   rig.start();
   Peer client = rig.connect();
@@ -582,12 +584,12 @@ class SniSessionTest : public SessionTest {
     rig.upstreams = {{.name = "a"}, {.name = "b"}, {.name = "rest"}};
     a = &rig.add_origin(0);
     b = &rig.add_origin(1);
-    rig.listener.tcp.forward.clear();
-    rig.listener.tcp.routes = {{sni("a.example.com"), "a"}, {sni("b.example.com"), "b"}};
+    rig.listener.tcp->forward.clear();
+    rig.listener.tcp->routes = {{sni("a.example.com"), "a"}, {sni("b.example.com"), "b"}};
   }
   void with_default() {
     rest = &rig.add_origin(2);
-    rig.listener.tcp.routes.push_back({std::nullopt, "rest"});
+    rig.listener.tcp->routes.push_back({std::nullopt, "rest"});
   }
   Origin *a, *b, *rest = nullptr;
 };
@@ -649,7 +651,7 @@ TEST_F(SniSessionTest, MalformedHello) {
 }
 
 TEST_F(SniSessionTest, HelloTimeout) {
-  rig.listener.tcp.inspect_timeout = milliseconds(40);
+  rig.listener.tcp->inspect_timeout = milliseconds(40);
   rig.start();
   Peer silent = rig.connect(), slow = rig.connect();
   slow.send(a_hello().substr(0, 100));
@@ -760,8 +762,8 @@ TEST_F(ProxyHeaderSessionTest, OwnAddressesWithoutAnIncomingHeader) {
 }
 
 TEST_F(ProxyHeaderSessionTest, HelloBehindTheHeader) {
-  rig.listener.tcp.forward.clear();
-  rig.listener.tcp.routes = {{sni("a.example.com"), "origin"}};
+  rig.listener.tcp->forward.clear();
+  rig.listener.tcp->routes = {{sni("a.example.com"), "origin"}};
   rig.start();
   Peer together = rig.connect(), apart = rig.connect();
   together.send(kHeader + a_hello() + "data");

@@ -37,7 +37,7 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
     listener.address = unix_listener()
                            ? config::Address::parse("unix:@sluice-workers-test-" + std::to_string(getpid())).value()
                            : test::loopback_address(0);
-    listener.tcp.forward = "origin";
+    listener.tcp.emplace().forward = "origin";
     listener.max_connections = 40;
     listener.max_connections_per_source = 30;
     config_.listeners.push_back(listener);
@@ -138,7 +138,7 @@ TEST_P(WorkersTest, ShareTheWorkAndDrain) {
       clients.back().send("question");
     }
     for (auto& worker : workers_) worker->request_snapshot();
-    format_stats(config_, counters_, upstreams_);
+    format_stats(config_, {}, counters_, upstreams_);
     until([&] {
       for (Peer& peer : origin_.peers) {
         peer.read();

@@ -41,7 +41,7 @@ class ReportTest : public ::testing::Test {
     upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
     for (int i = 0; i < 2; ++i) workers_.push_back(std::make_unique<WorkerCounters>(2, std::vector<size_t>{2}));
   }
-  std::string text() { return format_stats(config_, workers_, upstreams_); }
+  std::string text() { return format_stats(config_, {}, workers_, upstreams_); }
 
   config::Config config_;
   std::vector<std::unique_ptr<WorkerCounters>> workers_;

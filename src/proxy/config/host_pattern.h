@@ -11,18 +11,18 @@ namespace sluice::config {
 /// `a.example.com`, or `*.example.com` as in a certificate: the star stands for exactly one label, so it matches
 /// `a.example.com` and neither `example.com` nor `a.b.example.com` (RFC 9525 section 6.3).
 ///
-///   absl::StatusOr<SniPattern> pattern = SniPattern::parse("*.Example.com");
+///   absl::StatusOr<HostPattern> pattern = HostPattern::parse("*.Example.com");
 ///   if (pattern.ok()) assert(pattern->text() == "*.example.com");
-class SniPattern {
+class HostPattern {
  public:
-  SniPattern() = default;
+  HostPattern() = default;
 
-  static absl::StatusOr<SniPattern> parse(std::string_view text);
+  static absl::StatusOr<HostPattern> parse(std::string_view text);
 
   /// In lower case, with the star.
   const std::string& text() const { return text_; }
 
-  bool operator==(const SniPattern&) const = default;
+  bool operator==(const HostPattern&) const = default;
 
  private:
   std::string text_;

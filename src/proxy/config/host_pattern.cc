@@ -1,4 +1,4 @@
-#include "proxy/config/sni.h"
+#include "proxy/config/host_pattern.h"
 
 #include <algorithm>
 
@@ -29,14 +29,14 @@ bool is_name(std::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<SniPattern> SniPattern::parse(std::string_view text) {
+absl::StatusOr<HostPattern> HostPattern::parse(std::string_view text) {
   std::string_view name = text;
   absl::ConsumePrefix(&name, "*.");
   if (!is_name(name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected a server name such as a.example.com or \"*.example.com\", got ", in_quotes(text)));
   }
-  SniPattern pattern;
+  HostPattern pattern;
   pattern.text_ = absl::AsciiStrToLower(text);
   return pattern;
 }

@@ -1,0 +1,142 @@
+"""How each proxy is configured, as its users would, to do one kind of work with one worker.
+
+A function per file: (kind, where it listens, the origin's port, how many connections there may be) -> text. All have
+the same limits: no end of a connection by age or count of requests, time enough to be idle, no access log.
+"""
+import json
+from dataclasses import dataclass
+
+from machine import LOCAL
+from tls import CERTIFICATE
+
+IDLE_S = 600
+REQUESTS = 100_000_000                                 # on a connection, where there must be a number
+UPSTREAM_IDLE = 1024                                   # connections kept to the origin: more than a load has requests
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a proxy speaks on its port, and with the origin behind it."""
+    name: str
+    http: bool = False                                 # else bytes are passed on
+    tls: bool = False                                  # 1.3; with http, HTTP/2 or HTTP/1.1 as ALPN has it
+    h2c: bool = False                                  # HTTP/2 without TLS, from the first byte
+    h2_origin: bool = False                            # the origin is spoken to in HTTP/2 without TLS, else HTTP/1.1
+    large_heads: bool = False                          # requests have more fields than some usually take
+
+    @property
+    def group(self): return 'http' if self.http else self.name
+
+
+L4, TLS = Kind('l4'), Kind('tls', tls=True)
+H1, H2C, HTTPS = Kind('h1', http=True), Kind('h2c', http=True, h2c=True), Kind('https', http=True, tls=True)
+HEADS = Kind('heads', http=True, h2c=True, large_heads=True)
+H2H2 = Kind('h2h2', http=True, tls=True, h2_origin=True)
+
+
+def nginx_head(port, connections):
+    return (f'worker_processes 1; daemon off; pid nginx-{port}.pid; error_log stderr;\n'
+            f'events {{ worker_connections {connections}; }}\n')
+
+
+def nginx_http(name):
+    """What the origin and nginx as a proxy have in common."""
+    users = ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi')
+    folders = ' '.join(f'{user}_temp_path {name}_{user};' for user in users)
+    return (f'  access_log off; keepalive_requests {REQUESTS}; keepalive_timeout {IDLE_S}; client_max_body_size 0;\n'
+            f'  large_client_header_buffers 4 32k; {folders}\n')
+
+
+def nginx(module):
+    def configure(kind, listen, origin, connections):
+        secure = f'ssl_protocols TLSv1.3; ssl_certificate {CERTIFICATE}; ssl_certificate_key {CERTIFICATE};'
+        words = ['backlog=4096'] + ['ssl'] * kind.tls + ['http2'] * (kind.http and (kind.tls or kind.h2c))
+        server = f'listen {LOCAL}:{listen} {" ".join(words)}; {secure if kind.tls else ""}'
+        head = nginx_head(listen, connections)
+        if not kind.http: return f'{module}{head}stream {{ server {{ {server} proxy_pass {LOCAL}:{origin}; }} }}\n'
+        return head + f'''http {{
+{nginx_http('proxy')}
+  upstream origin {{ server {LOCAL}:{origin}; keepalive {UPSTREAM_IDLE}; keepalive_requests {REQUESTS}; }}
+  proxy_http_version 1.1; proxy_request_buffering off; proxy_max_temp_file_size 0; proxy_read_timeout {IDLE_S};
+  server {{
+    {server}
+    location / {{ proxy_pass http://origin; proxy_set_header Connection ""; }}
+    location = /tunnel {{ proxy_pass http://origin; proxy_set_header Upgrade $http_upgrade;
+                          proxy_set_header Connection upgrade; }}
+  }}
+}}
+'''
+    return configure
+
+
+def haproxy(kind, listen, origin, connections):
+    mode = 'http\n  http-reuse always' if kind.http else 'tcp' + '\n  option splice-auto' * (not kind.tls)
+    words = ['proto h2'] * kind.h2c + [f'ssl crt {CERTIFICATE} ssl-min-ver TLSv1.3'] * kind.tls
+    words += ['alpn h2,http/1.1'] * (kind.http and kind.tls)
+    limits = '  tune.bufsize 65536\n' if kind.large_heads else ''
+    return (f'global\n  nbthread 1\n  maxconn {connections // 3}\n{limits}'
+            f'defaults\n  timeout connect 5s\n  timeout client {IDLE_S}s\n  timeout server {IDLE_S}s\n'
+            f'listen {kind.name}\n  mode {mode}\n'
+            f'  bind {LOCAL}:{listen} {" ".join(words)}\n'
+            f'  server origin {LOCAL}:{origin} {"proto h2" if kind.h2_origin else ""}\n')
+
+
+def envoy(kind, listen, origin, _connections):
+    def address(port): return {'socket_address': {'address': LOCAL, 'port_value': port}}
+    def typed(what, **fields): return {'@type': 'type.googleapis.com/envoy.' + what, **fields}
+    filters, file = 'extensions.filters.', {'filename': CERTIFICATE}
+    router = {'name': 'envoy.filters.http.router', 'typed_config': typed(
+        filters + 'http.router.v3.Router', suppress_envoy_headers=True)}
+    route = {'match': {'prefix': '/'}, 'route': {'cluster': 'origin', 'timeout': '0s'}}
+    http = {'name': 'envoy.filters.network.http_connection_manager', 'typed_config': typed(
+        filters + 'network.http_connection_manager.v3.HttpConnectionManager', stat_prefix=kind.name,
+        generate_request_id=False, stream_idle_timeout=f'{IDLE_S}s', upgrade_configs=[{'upgrade_type': 'websocket'}],
+        route_config={'virtual_hosts': [{'name': 'all', 'domains': ['*'], 'routes': [route]}]}, http_filters=[router])}
+    tcp = {'name': 'envoy.filters.network.tcp_proxy', 'typed_config': typed(
+        filters + 'network.tcp_proxy.v3.TcpProxy', stat_prefix=kind.name, cluster='origin')}
+    secure = {'name': 'envoy.transport_sockets.tls', 'typed_config': typed(
+        'extensions.transport_sockets.tls.v3.DownstreamTlsContext', common_tls_context={
+            'alpn_protocols': ['h2', 'http/1.1'] if kind.http else [],
+            'tls_params': {'tls_minimum_protocol_version': 'TLSv1_3', 'tls_maximum_protocol_version': 'TLSv1_3'},
+            'tls_certificates': [{'certificate_chain': file, 'private_key': file}]})}
+    http2 = {'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': typed(
+        'extensions.upstreams.http.v3.HttpProtocolOptions', explicit_http_config={'http2_protocol_options': {}})}
+    unlimited = {key: 1_000_000 for key in ('max_connections', 'max_pending_requests', 'max_requests')}
+    chain = {'filters': [http if kind.http else tcp]} | ({'transport_socket': secure} if kind.tls else {})
+    endpoint = {'endpoint': {'address': address(origin)}}
+    return json.dumps({'static_resources': {
+        'listeners': [{'name': kind.name, 'address': address(listen), 'filter_chains': [chain]}],
+        'clusters': [{'name': 'origin', 'connect_timeout': '5s', 'circuit_breakers': {'thresholds': [unlimited]},
+                      **({'typed_extension_protocol_options': http2} if kind.h2_origin else {}),
+                      'load_assignment': {'cluster_name': 'origin', 'endpoints': [{'lb_endpoints': [endpoint]}]}}]}})
+
+
+def h2o(kind, listen, origin, connections):
+    files = f'certificate-file: {CERTIFICATE}, key-file: {CERTIFICATE}'
+    secure = f', ssl: {{ {files}, minimum-version: TLSv1.3, ocsp-update-interval: 0 }}' if kind.tls else ''
+    return (f'num-threads: 1\nmax-connections: {connections}\n'
+            f'http1-request-timeout: {IDLE_S}\nhttp2-idle-timeout: {IDLE_S}\n'
+            f'proxy.timeout.keepalive: {IDLE_S * 1000}\nproxy.websocket: ON\nproxy.websocket.timeout: {IDLE_S * 1000}\n'
+            f'listen: {{ host: {LOCAL}, port: {listen}{secure} }}\n'
+            f'hosts: {{ default: {{ paths: {{ /: {{ proxy.reverse.url: "http://{LOCAL}:{origin}/" }} }} }} }}\n')
+
+
+def nghttpx(kind, listen, origin, _connections):
+    timeouts = ('frontend-keep-alive-timeout', 'frontend-http2-read-timeout', 'frontend-read-timeout',
+                'backend-read-timeout', 'backend-keep-alive-timeout')
+    files = f'private-key-file={CERTIFICATE}\ncertificate-file={CERTIFICATE}\ntls-min-proto-version=TLSv1.3\n'
+    return (f'workers=1\naccesslog-file=/dev/null\nfrontend={LOCAL},{listen}{"" if kind.tls else ";no-tls"}\n'
+            f'backend={LOCAL},{origin}{";;proto=h2" if kind.h2_origin else ""}\n{files if kind.tls else ""}' +
+            ''.join(f'{name}={IDLE_S}s\n' for name in timeouts))
+
+
+def sluice(kind, listen, origin, connections):
+    files = f'{{ chain: {CERTIFICATE}, key: {CERTIFICATE} }}'
+    alpn = ', alpn: [ h2, http/1.1 ]' if kind.http else ''
+    secure = f'tls: {{ certificates: [ {files} ], min_version: 1.3{alpn} }}, ' if kind.tls else ''
+    endless = '{ max_requests: 0 }'
+    http = f'http: {{ forward: origin, idle_timeout: {IDLE_S}s, http1: {endless}, http2: {endless} }}'
+    pool = f', protocol: http{2 if kind.h2_origin else 1}, pool: {{ max_idle: {UPSTREAM_IDLE}, max_requests: 0 }}'
+    return (f'workers: 1\nlisteners:\n  - {{ name: {kind.name}, address: "{LOCAL}:{listen}", '
+            f'max_connections: {connections}, {secure}{http if kind.http else "tcp: { forward: origin }"} }}\n'
+            f'upstreams:\n  - {{ name: origin, endpoints: [ "{LOCAL}:{origin}" ]{pool if kind.http else ""} }}\n')

@@ -1,0 +1,148 @@
+"""Connections that wait: what each takes of memory after one request, in the proxy and in the machine."""
+import socket, struct, time
+
+from machine import LOCAL, Failure, pss_bytes, slab_bytes, time_wait_sockets
+from origins import BODY
+
+SETTLE_S = 45                                          # some give back what a beginning took, in time
+OPEN_S, TIME_WAIT_S = 120, 60
+TIME_WAIT_BYTES = 256                                  # of slab, each
+
+
+# ---- Clients: a connection, on which request() may be called again and again
+
+class Http1:
+    alpn = 'http/1.1'
+
+    def __init__(self, case): self.socket = case.connect(self.alpn)
+
+    def __enter__(self): return self
+
+    def __exit__(self, *_error): self.close()
+
+    def receive(self):
+        more = self.socket.recv(65536)
+        if not more: raise Failure('closed by the other side in the midst of an answer')
+        return more
+
+    def request(self):
+        """Returns how many bytes the answer had."""
+        self.socket.sendall(f'GET /small HTTP/1.1\r\nHost: {LOCAL}\r\n\r\n'.encode())
+        answer = b''
+        while not answer.endswith(BODY.encode()): answer += self.receive()
+        if not answer.startswith(b'HTTP/1.1 200 '): raise Failure(f'answered {answer[:40]!r}')
+        return len(answer)
+
+    def close(self):                                   # with a reset, which leaves no TIME_WAIT at our side
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        self.socket.close()
+
+
+class Tunnel(Http1):
+    """A websocket, on which messages come back."""
+    UPGRADE = (f'GET /tunnel HTTP/1.1\r\nHost: {LOCAL}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+               'Sec-WebSocket-Key: c2x1aWNlIGNvbXBhcmVzIQ==\r\nSec-WebSocket-Version: 13\r\n\r\n').encode()
+    MESSAGE = b'\x81\x85\0\0\0\0hello'                 # a text, masked with zeros
+
+    def __init__(self, case):
+        super().__init__(case)
+        self.socket.sendall(self.UPGRADE)
+        head = b''
+        while not head.endswith(b'\r\n\r\n'): head += self.receive()
+        if not head.startswith(b'HTTP/1.1 101 '): raise Failure(f'answered {head[:40]!r}')
+
+    def request(self):
+        self.socket.sendall(self.MESSAGE)
+        answer = b''
+        while len(answer) < len(self.MESSAGE): answer += self.receive()
+        if answer != self.MESSAGE: raise Failure(f'the tunnel brought {answer!r}')
+
+
+class Http2(Http1):
+    alpn = 'h2'
+    DATA, HEADERS, SETTINGS = 0, 1, 4
+    END_STREAM, ACK, END_HEADERS = 1, 1, 4
+
+    def __init__(self, case):
+        super().__init__(case)
+        self.pending, self.stream, self.settled = b'', 1, False
+        scheme = b'\x87' if case.is_tls else b'\x86'   # HPACK (RFC 7541): GET, the scheme, /small, the authority
+        self.head = b'\x82' + scheme + b'\x04\x06/small\x01' + bytes([len(LOCAL)]) + LOCAL.encode()
+        self.socket.sendall(b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + self.frame(self.SETTINGS))
+
+    @staticmethod
+    def frame(kind, flags=0, stream=0, payload=b''):
+        return struct.pack('>IBI', len(payload) << 8 | kind, flags, stream) + payload
+
+    def next_frame(self):
+        while len(self.pending) < 9 or len(self.pending) < 9 + int.from_bytes(self.pending[:3], 'big'):
+            self.pending += self.receive()
+        size, (kind, flags, stream) = int.from_bytes(self.pending[:3], 'big'), struct.unpack('>BBI', self.pending[3:9])
+        payload, self.pending = self.pending[9:9 + size], self.pending[9 + size:]
+        return kind, flags, stream, payload
+
+    def request(self):
+        self.socket.sendall(self.frame(self.HEADERS, self.END_STREAM | self.END_HEADERS, self.stream, self.head))
+        body, done = b'', False
+        while not (done and self.settled):             # later nothing more may come: it would be slab
+            kind, flags, stream, payload = self.next_frame()
+            if kind == self.SETTINGS and flags & self.ACK: self.settled = True
+            elif kind == self.SETTINGS: self.socket.sendall(self.frame(self.SETTINGS, self.ACK))
+            elif stream == self.stream:
+                if kind == self.DATA: body += payload
+                done = done or kind in (self.DATA, self.HEADERS) and flags & self.END_STREAM
+        if body != BODY.encode(): raise Failure(f'answered with {len(body)} bytes, not {len(BODY)}')
+        self.stream += 2
+
+
+# ---- The load
+
+def idle_load(client=Http1):
+    """Memory per connection that waits after one request. Those of 50 before it paid for what is allocated once."""
+    def load(case):
+        count = case.options.tls_idle_n if case.is_tls else case.options.idle_n
+        wait_for_time_wait(20000)
+        close_all(open_clients(case, client, 50))
+        time.sleep(1)
+        pss, slab, waiting = memory(case)
+        clients = open_clients(case, client, count)
+        try:
+            time.sleep(SETTLE_S if (case.is_tls or client is Http2) and not case.options.smoke else 2)
+            pss_then, slab_then, waiting_then = memory(case)
+            for each in clients[::max(1, count // 50)]: each.request()     # still alive?
+        except (OSError, Failure) as error:
+            raise Failure(f'an idle connection does not answer any more: {error}') from None
+        finally: close_all(clients)
+        gone = (waiting - waiting_then) * TIME_WAIT_BYTES / count
+        if abs(gone) > 50: case.notes.append(f'slab is off by about {-gone:+.0f} B: TIME_WAIT sockets came or went')
+        return {'pss': (pss_then - pss) / count if case.proxy else None, 'slab': (slab_then - slab) / count,
+                'base': pss / 1e6 if case.proxy else None}
+    return load
+
+
+def memory(case):
+    return pss_bytes(case.proxy.pid) if case.proxy else 0, slab_bytes(), time_wait_sockets()
+
+
+def wait_for_time_wait(limit):
+    """Closed sockets are slab too and go a minute later: better not while we measure."""
+    end = time.monotonic() + TIME_WAIT_S + 5
+    while time_wait_sockets() > limit and time.monotonic() < end: time.sleep(0.5)
+
+
+def open_clients(case, client, count):
+    """Opens them one by one, with one request on each; closes them all if one fails."""
+    clients, end = [], time.monotonic() + OPEN_S
+    try:
+        for _ in range(count):
+            clients.append(client(case))
+            clients[-1].request()
+            if time.monotonic() > end: raise Failure(f'not all were open after {OPEN_S} s')
+    except (OSError, Failure) as error:
+        close_all(clients)
+        raise Failure(f'connection {len(clients)} of {count}: {error}') from None
+    return clients
+
+
+def close_all(clients):
+    for client in clients: client.close()

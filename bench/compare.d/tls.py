@@ -1,0 +1,40 @@
+"""What the TLS rows share: one certificate for all proxies, and clients that speak TLS 1.3 with AES-128-GCM."""
+import functools, ssl
+from pathlib import Path
+
+from machine import Failure, find_program, output_of
+
+CERTIFICATE = '../server.pem'                          # key and certificate; a proxy runs one directory further down
+CLIENT = 'client.cnf'                                  # OpenSSL's defaults, by way of $OPENSSL_CONF
+CIPHER = 'TLS_AES_128_GCM_SHA256'
+
+# Proxies that let the client choose would else use another cipher than those that do not.
+CLIENT_DEFAULTS = f'''openssl_conf = top
+[top]
+ssl_conf = ssl
+[ssl]
+system_default = defaults
+[defaults]
+MinProtocol = TLSv1.3
+Ciphersuites = {CIPHER}
+Groups = X25519
+'''
+
+
+def make_files(directory):
+    key, chain = Path(directory, 'key.pem'), Path(directory, 'chain.pem')
+    said = output_of(find_program('openssl', 'apt install openssl'), 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+                     'ec_paramgen_curve:P-256', '-nodes', '-keyout', key, '-out', chain, '-days', '2',
+                     '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost')
+    if not chain.exists(): raise Failure(f'openssl made no certificate:\n{said}')
+    Path(directory, 'server.pem').write_text(key.read_text() + chain.read_text())
+    Path(directory, CLIENT).write_text(CLIENT_DEFAULTS)
+
+
+@functools.cache
+def client_context(protocol=None):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if protocol: context.set_alpn_protocols([protocol])
+    return context

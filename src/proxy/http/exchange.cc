@@ -1,0 +1,640 @@
+#include "proxy/http/exchange.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <new>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "buffer/copied.h"
+#include "net/worker.h"
+#include "pool/check.h"
+#include "proxy/http/forward_head.h"
+#include "proxy/http/http_listener.h"
+#include "proxy/http/http_session.h"
+#include "proxy/http/http_worker.h"
+#include "proxy/log/access_line.h"
+#include "proxy/log/access_log.h"
+#include "proxy/route/canonical_path.h"
+#include "proxy/route/http_router.h"
+#include "proxy/upstream/http_upstream.h"
+#include "proxy/upstream/upstream_connection.h"
+
+namespace sluice {
+
+namespace {
+
+// The share of the chunk budget's rest that one side of an exchange may queue, and what it may at least.
+constexpr size_t kHighMarkShare = 32;
+constexpr size_t kHighMarkMin = size_t{16} * 1024;
+
+uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+
+// A method that may be sent twice (RFC 9110 section 9.2.2).
+bool is_idempotent(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE" || method == "PUT" ||
+         method == "DELETE";
+}
+
+// Our own answers do not wait for memory.
+void append_beyond_budget(ChunkPool& pool, Buffer& to, std::string_view text) {
+  while (!text.empty()) {
+    const size_t bytes = std::min<size_t>(text.size(), kMaxChunkBytes);
+    Lease lease(ChunkRef::take(pool.get_metadata(bytes)), 0, 0);
+    lease.grow_back(bytes);
+    counted_copy(lease.data(), reinterpret_cast<const std::byte*>(text.data()), bytes);
+    to.append(std::move(lease));
+    text.remove_prefix(bytes);
+  }
+}
+
+uint64_t monotonic_us() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+// Some servers take it for a hyphen, and so a field for another one.
+bool has_underscore(const Fields& fields) {
+  return std::any_of(fields.begin(), fields.end(),
+                     [](const Fields::Field& field) { return field.name.find('_') != std::string_view::npos; });
+}
+
+struct OwnAnswer {
+  uint16_t status;
+  uint8_t grpc_status;  // As the gRPC documentation's statuscodes.md numbers them.
+  std::string_view text;
+};
+
+OwnAnswer answer_of(HttpEnd end) {
+  constexpr uint8_t kDeadlineExceeded = 4, kUnimplemented = 12, kInternal = 13, kUnavailable = 14;
+  switch (end) {
+    case HttpEnd::kBadRequest:
+      return {400, kInternal, "the request is malformed"};
+    case HttpEnd::kBadPath:
+      return {400, kInternal, "the path is not allowed"};
+    case HttpEnd::kNoRoute:
+      return {404, kUnimplemented, "no route"};
+    case HttpEnd::kNotAllowed:
+      return {501, kUnimplemented, "not allowed here"};
+    case HttpEnd::kNoEndpoint:
+      return {503, kUnavailable, "no endpoint can be reached"};
+    case HttpEnd::kTooManyPending:
+      return {503, kUnavailable, "too many requests wait for a connection"};
+    case HttpEnd::kUpstreamMalformed:
+      return {502, kInternal, "the upstream's response is malformed"};
+    case HttpEnd::kUpstreamRefused:
+      return {502, kUnimplemented, "the upstream does not take such a request"};
+    case HttpEnd::kResponseTimeout:
+      return {504, kDeadlineExceeded, "the upstream did not answer in time"};
+    case HttpEnd::kRequestTimeout:
+    case HttpEnd::kDeadline:
+      return {504, kDeadlineExceeded, "the time for the request is over"};
+    case HttpEnd::kIdleTimeout:
+      return {504, kDeadlineExceeded, "nothing has moved for too long"};
+    case HttpEnd::kBodyTimeout:
+      return {408, kDeadlineExceeded, "the request's body did not come in time"};
+    case HttpEnd::kShutdown:
+      return {503, kUnavailable, "shutting down"};
+    case HttpEnd::kOk:
+    case HttpEnd::kClientReset:
+    case HttpEnd::kSendTimeout:
+    case HttpEnd::kUpstreamReset:
+      break;
+  }
+  return {502, kUnavailable, "the upstream broke off"};
+}
+
+}  // namespace
+
+// ---- The beginning ----
+
+Exchange& Exchange::begin(HttpSession& session, HttpStream& client) {
+  return *new (session.worker().take_exchange_memory()) Exchange(session, client);
+}
+
+Exchange::Exchange(HttpSession& session, HttpStream& client)
+    : worker_(session.worker()),
+      listener_(session.listener()),
+      session_(&session),
+      client_(&client),
+      timer_([](void* self) { static_cast<Exchange*>(self)->on_timer(); }, this),
+      started_ms_(now_ms()),
+      last_active_ms_(started_ms_),
+      last_request_ms_(started_ms_),
+      last_response_ms_(started_ms_) {
+  listener_.counters.requests.add();
+  if (listener_.log) started_us_ = monotonic_us();
+}
+
+Exchange::~Exchange() { leave_endpoint(); }
+
+const config::Http& Exchange::config() const { return listener_.config; }
+uint64_t Exchange::now_ms() const { return worker_.worker().now_ms(); }
+void Exchange::note_activity() { last_active_ms_ = now_ms(); }
+
+size_t Exchange::high_mark() const {
+  const size_t share = worker_.worker().pool().headroom_bytes() / kHighMarkShare;
+  return std::min<size_t>(config().buffer_high.bytes, std::max(share, kHighMarkMin));
+}
+
+// ---- What streams tell ----
+
+// Each of these may end with the exchange destroyed.
+
+void Exchange::on_head(HttpStream& stream, Head&& head, bool end) {
+  note_activity();
+  if (&stream != client_) return take_response(std::move(head), end);
+  request_ = std::move(head);
+  take_request(end);
+}
+
+void Exchange::on_body(HttpStream& stream, Buffer&& body, bool end) {
+  note_activity();
+  &stream == client_ ? request_body(std::move(body), end) : response_body(std::move(body), end);
+}
+
+void Exchange::on_trailers(HttpStream& stream, Fields&& trailers) {
+  note_activity();
+  if (&stream == client_) return request_trailers(std::move(trailers));
+  response_ended_ = true;
+  client_->send_trailers(trailers);
+  session_->wake();
+  settle();
+}
+
+void Exchange::on_reset(HttpStream& stream, ResetReason reason) {
+  &stream == client_ ? client_reset(reason) : upstream_reset(reason);
+}
+
+void Exchange::on_drained(HttpStream& stream) {
+  note_activity();
+  const size_t low = high_mark() / 2;
+  if (&stream == client_) {
+    last_response_ms_ = last_active_ms_;
+    if (response_paused_ && upstream_ && client_->queued() <= low) {
+      response_paused_ = false;
+      upstream_->set_reading(true);
+      connection_->wake();
+    }
+  } else if (request_paused_ && client_ && upstream_->queued() <= low) {
+    request_paused_ = false;
+    last_request_ms_ = last_active_ms_;
+    client_->set_reading(true);
+    session_->wake();
+  }
+  settle();
+}
+
+// ---- The request ----
+
+void Exchange::take_request(bool end) {
+  request_ended_ = end;
+  grpc_ = is_grpc(request_);
+  watch();
+  const bool connect = request_.method() == "CONNECT" && request_.protocol().empty();
+  tunnel_ = connect || !request_.protocol().empty();
+  if (connect ? !config().allow_connect : tunnel_ && !config().websocket) return fail(HttpEnd::kNotAllowed);
+  if (request_.authority().empty()) return fail(HttpEnd::kBadRequest);  // HTTP/1.0 may leave it out, but we may not.
+  // How it came is what counts, not what the client says of that.
+  const std::string_view scheme = listener_.http1.secure ? "https" : "http";
+  if (request_.scheme() != scheme && !connect && !request_.set(worker_.worker().pool(), Head::Part::kScheme, scheme)) {
+    return fail(HttpEnd::kBadRequest);
+  }
+  if (session_->http2()) {
+    // What the other codec has looked at already.
+    if (!listener_.http1.allow_underscores && has_underscore(request_.fields)) return fail(HttpEnd::kBadRequest);
+    if (const std::string_view expected = request_.fields.value("expect");
+        !expected.empty() && !absl::EqualsIgnoreCase(expected, "100-continue")) {
+      end_ = HttpEnd::kBadRequest;
+      return respond(417, "text/plain; charset=utf-8", "an expectation that nobody can meet\n");
+    }
+  }
+  if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
+  static thread_local std::array<char, Fields::kMaxBytes> scratch;
+  const std::string_view path = request_.path().substr(0, request_.path().find('?'));
+  const HttpTarget* const target = listener_.router.route(
+      {.host = canonical_host(request_.authority(), scratch), .path = path, .agreed = session_->agreed()});
+  if (!target) return fail(HttpEnd::kNoRoute);
+  if (target->upstream == HttpTarget::kNone) {
+    const config::Respond& answer = *target->route->respond;
+    return respond(static_cast<uint16_t>(answer.status), answer.content_type, answer.body);
+  }
+  to_ = &worker_.upstream(target->upstream);
+  find_deadline();
+  std::array<char, ClientIp::kTextBytes> ip;
+  if (!add_forwarded(worker_.worker().pool(), config().forwarded_for, session_->client_ip().text(ip),
+                     listener_.http1.secure, session_->http2() ? listener_.via_http2 : listener_.via_http1, request_)) {
+    return fail(HttpEnd::kBadRequest);
+  }
+  watch();  // There is more to watch now.
+  send_request();
+}
+
+// Routes, logs and upstreams see one form of a path.
+bool Exchange::make_canonical() {
+  static thread_local std::array<char, Fields::kMaxBytes> scratch;
+  const CanonicalTarget canonical = canonical_target(request_.path(), config().paths, scratch);
+  HttpCounters& counters = listener_.counters;
+  if (canonical.relaxed.merged_slashes) counters.slashes_merged.add();
+  if (canonical.relaxed.escaped_slashes) counters.slashes_escaped.add();
+  if (canonical.relaxed.backslashes) counters.backslashes.add();
+  if (canonical.relaxed.dot_parameters) counters.dot_parameters.add();
+  switch (canonical.status) {
+    case PathStatus::kSame:
+      return true;
+    case PathStatus::kChanged:
+      counters.paths_changed.add();
+      return request_.set(worker_.worker().pool(), Head::Part::kPath, canonical.target);
+    case PathStatus::kInvalid:
+      break;
+  }
+  return false;
+}
+
+void Exchange::find_deadline() {
+  if (!tunnel_ && config().request_timeout.count() > 0) {
+    deadline_ms_ = started_ms_ + milliseconds(config().request_timeout);
+  }
+  if (!grpc_) return;
+  const std::optional<uint64_t> timeout_ms = parse_grpc_timeout(request_.fields.value("grpc-timeout"));
+  if (!timeout_ms || started_ms_ + *timeout_ms >= deadline_ms_) return;
+  deadline_ms_ = started_ms_ + *timeout_ms;
+  deadline_is_grpc_ = true;
+}
+
+void Exchange::send_request() {
+  waiting_ = true;
+  asked_ms_ = now_ms();
+  to_->request(*this);
+}
+
+bool Exchange::attempts_left() const { return attempts_ < to_->config().connect_attempts; }
+
+void Exchange::chose(uint32_t endpoint) {
+  leave_endpoint();
+  endpoint_ = endpoint;
+  tried_.add(endpoint);
+  ++attempts_;
+  to_->state().endpoint(endpoint).active.fetch_add(1, std::memory_order_relaxed);
+  endpoint_counted_ = true;
+}
+
+void Exchange::leave_endpoint() {
+  if (!std::exchange(endpoint_counted_, false)) return;
+  to_->state().endpoint(endpoint_).active.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
+  waiting_ = false;
+  connection_ = &connection;
+  upstream_ = &stream;
+  used_connection_ = connection.used();
+  if (!request_.protocol().empty() && !connection.takes_protocols()) return fail(HttpEnd::kUpstreamRefused);
+  asked_ms_ = now_ms();
+  const bool whole = request_ended_ && !tunnel_;
+  const bool end = whole && held_.empty() && held_trailers_.empty();
+  upstream_->send_head(request_, end);
+  if (end) return;
+  const bool body_ends = request_ended_ && held_trailers_.empty();
+  if (!held_.empty() || body_ends) {
+    body_passed_ = true;
+    upstream_->send_body(std::move(held_), body_ends);
+  }
+  if (!held_trailers_.empty()) {
+    upstream_->send_trailers(held_trailers_);
+    held_trailers_.clear();
+  }
+  if (request_paused_) {
+    request_paused_ = false;
+    client_->set_reading(true);
+    session_->wake();
+  }
+}
+
+void Exchange::on_no_upstream(HttpEnd why) {
+  waiting_ = false;
+  fail(why);
+}
+
+void Exchange::on_connect_failed() {
+  listener_.counters.retries.add();
+  send_request();
+}
+
+void Exchange::request_body(Buffer&& body, bool end) {
+  request_bytes_ += body.size();
+  last_request_ms_ = last_active_ms_;
+  request_ended_ = request_ended_ || end;
+  if (upstream_) {
+    body_passed_ = true;
+    asked_ms_ = last_active_ms_;
+    upstream_->send_body(std::move(body), end);
+    connection_->wake();
+    if (!end && upstream_->queued() >= high_mark()) pause_request();
+  } else if (waiting_) {
+    held_.append(std::move(body));
+    if (!end && held_.size() >= high_mark()) pause_request();
+  } else {
+    body.clear();  // It was answered already.
+  }
+  settle();
+}
+
+void Exchange::pause_request() {
+  request_paused_ = true;
+  client_->set_reading(false);
+}
+
+void Exchange::request_trailers(Fields&& trailers) {
+  request_ended_ = true;
+  if (upstream_) {
+    body_passed_ = true;
+    asked_ms_ = last_active_ms_;
+    upstream_->send_trailers(trailers);
+    connection_->wake();
+  } else if (waiting_) {
+    held_trailers_ = std::move(trailers);
+  }
+  settle();
+}
+
+// ---- The response ----
+
+void Exchange::take_response(Head&& head, bool end) {
+  if (head.status < 200 && head.status != 101) {
+    client_->send_head(head, false);
+    return session_->wake();
+  }
+  response_begun_ = true;
+  status_ = head.status;
+  if (listener_.log) {
+    response_head_us_ = std::max<uint64_t>(monotonic_us() - started_us_, 1);
+  } else {
+    request_.clear();
+  }
+  if (tunnel_) {
+    tunnel_agreed_ = head.status / 100 == 2;
+    if (tunnel_agreed_) {
+      listener_.counters.tunnels.add();
+      watch();  // Its time is another.
+    }
+    request_ended_ = request_ended_ || !tunnel_agreed_;
+  }
+  last_response_ms_ = last_active_ms_;
+  response_ended_ = end;
+  const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
+  if (!add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head)) {
+    return fail(HttpEnd::kUpstreamMalformed);
+  }
+  client_->send_head(head, end);
+  session_->wake();
+  settle();
+}
+
+void Exchange::response_body(Buffer&& body, bool end) {
+  response_bytes_ += body.size();
+  response_ended_ = end;
+  if (client_->queued() == 0) last_response_ms_ = last_active_ms_;
+  client_->send_body(std::move(body), end);
+  session_->wake();
+  if (!end && client_->queued() >= high_mark()) {
+    response_paused_ = true;
+    upstream_->set_reading(false);
+  }
+  settle();
+}
+
+bool Exchange::can_retry(ResetReason reason) const {
+  if (response_begun_ || body_passed_ || !attempts_left()) return false;
+  if (reason == ResetReason::kRefused) return true;
+  // The endpoint closed a connection that had waited, and perhaps has never seen the request.
+  return reason == ResetReason::kConnectionLost && used_connection_ && !wants_fresh_ &&
+         is_idempotent(request_.method());
+}
+
+void Exchange::upstream_reset(ResetReason reason) {
+  const bool again = can_retry(reason);
+  leave_upstream();
+  if (response_ended_ && !tunnel_agreed_) return settle();
+  if (again) {
+    listener_.counters.retries.add();
+    wants_fresh_ = true;
+    tried_ = TriedEndpoints();
+    return send_request();
+  }
+  upstream_reason_ = reason;
+  fail(reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kUpstreamMalformed
+                                                                             : HttpEnd::kUpstreamReset);
+}
+
+void Exchange::fail(HttpEnd why) {
+  if (std::exchange(waiting_, false)) to_->cancel(*this);
+  if (upstream_) upstream_->reset(ResetReason::kCancelled);
+  leave_upstream();
+  leave_endpoint();
+  if (!client_) return destroy();
+  end_ = why;
+  if (!response_begun_) {
+    if (grpc_) return respond_grpc(why);
+    const OwnAnswer answer = answer_of(why);
+    std::array<char, 96> text;
+    std::copy(answer.text.begin(), answer.text.end(), text.begin());
+    text[answer.text.size()] = '\n';
+    return respond(answer.status, "text/plain; charset=utf-8", {text.data(), answer.text.size() + 1});
+  }
+  // What has begun must not look whole.
+  client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
+  release_client();
+  destroy();
+}
+
+void Exchange::respond(uint16_t status, std::string_view content_type, std::string_view body) {
+  ChunkPool& pool = worker_.worker().pool();
+  Head head;
+  head.status = status;
+  std::array<char, 24> length;
+  const auto written = std::to_chars(length.data(), length.data() + length.size(), body.size());
+  const bool may_have_body = status != 204 && status != 304;
+  bool room = head.fields.add(pool, "date", http_date());
+  if (may_have_body) {
+    room = room && head.fields.add(pool, "content-type", content_type) &&
+           head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
+  }
+  SLUICE_CHECK(room);
+  response_begun_ = response_ended_ = true;
+  status_ = status;
+  const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
+  client_->send_head(head, end);
+  if (!end) {
+    response_bytes_ = body.size();
+    Buffer bytes;
+    append_beyond_budget(pool, bytes, body);
+    client_->send_body(std::move(bytes), true);
+  }
+  session_->wake();
+  settle();
+}
+
+// A response that consists of trailers only, as gRPC's clients expect errors.
+void Exchange::respond_grpc(HttpEnd why) {
+  ChunkPool& pool = worker_.worker().pool();
+  const OwnAnswer answer = answer_of(why);
+  uint8_t status = answer.grpc_status;
+  if (why == HttpEnd::kUpstreamReset) {
+    if (upstream_reason_ == ResetReason::kCancelled) status = 1;  // CANCELLED
+    if (upstream_reason_ == ResetReason::kOverload) status = 8;   // RESOURCE_EXHAUSTED
+  }
+  Head head;
+  head.status = 200;
+  std::array<char, 4> number;
+  const auto written = std::to_chars(number.data(), number.data() + number.size(), status);
+  const bool room =
+      head.fields.add(pool, "content-type", "application/grpc") &&
+      head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
+      head.fields.add(pool, "grpc-message", answer.text);
+  SLUICE_CHECK(room);
+  response_begun_ = response_ended_ = true;
+  status_ = 200;
+  client_->send_head(head, true);
+  session_->wake();
+  settle();
+}
+
+// ---- The end ----
+
+void Exchange::client_reset(ResetReason reason) {
+  if (!response_ended_ || !client_->sent_all()) {
+    end_ = session_->shutting_down()                                               ? HttpEnd::kShutdown
+           : reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kBadRequest
+                                                                                   : HttpEnd::kClientReset;
+  }
+  if (std::exchange(waiting_, false)) to_->cancel(*this);
+  if (upstream_) upstream_->reset(ResetReason::kCancelled);
+  leave_upstream();
+  release_client();
+  destroy();
+}
+
+void Exchange::leave_upstream() {
+  if (!upstream_) return;
+  std::exchange(upstream_, nullptr)->release();
+  std::exchange(connection_, nullptr)->detach();
+  leave_endpoint();
+}
+
+void Exchange::release_client() {
+  finish();
+  std::exchange(client_, nullptr)->release();
+  std::exchange(session_, nullptr)->wake();
+}
+
+// Leaves what has ended, and ends itself with the last of it.
+void Exchange::settle() {
+  const bool tunnel = tunnel_agreed_;
+  if (upstream_ && response_ended_ && (!tunnel || (request_ended_ && upstream_->sent_all()))) leave_upstream();
+  if (client_ && response_ended_ && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
+    release_client();
+  }
+  if (!client_ && !upstream_) destroy();
+}
+
+void Exchange::destroy() {
+  HttpWorker& worker = worker_;
+  this->~Exchange();
+  worker.give_exchange_memory(this);
+}
+
+void Exchange::finish() {
+  HttpCounters& counters = listener_.counters;
+  counters.ended[static_cast<size_t>(end_)].add();
+  if (status_ >= 100) counters.statuses[status_ / 100].add();
+  counters.request_bytes.add(request_bytes_);
+  counters.response_bytes.add(response_bytes_);
+  if (listener_.log) log();
+}
+
+// ---- Time ----
+
+// Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
+void Exchange::on_timer() {
+  const uint64_t now = now_ms();
+  if (now >= deadline_ms_) return fail(deadline_is_grpc_ ? HttpEnd::kDeadline : HttpEnd::kRequestTimeout);
+  const uint64_t idle_ms = milliseconds(tunnel_agreed_ ? config().tunnel_timeout : config().stream_idle_timeout);
+  if (idle_ms > 0 && now >= last_active_ms_ + idle_ms) return fail(HttpEnd::kIdleTimeout);
+  if (awaits_response()) {
+    const uint64_t response_ms = milliseconds(to_->config().response_timeout);
+    if (response_ms > 0 && now >= asked_ms_ + response_ms) {
+      connection_->suspect(asked_ms_);
+      return fail(HttpEnd::kResponseTimeout);
+    }
+  }
+  if (awaits_body()) {
+    const uint64_t body_ms = milliseconds(config().body_timeout);
+    if (body_ms > 0 && now >= last_request_ms_ + body_ms) return fail(HttpEnd::kBodyTimeout);
+  }
+  // While the socket is full, it is the session that watches.
+  if (awaits_client()) {
+    const uint64_t send_ms = milliseconds(config().send_timeout);
+    const uint64_t since = std::max(last_response_ms_, session_->last_progress_ms());
+    if (send_ms > 0 && now >= since + send_ms) return fail(HttpEnd::kSendTimeout);
+  }
+  watch();
+}
+
+bool Exchange::awaits_response() const { return upstream_ && request_ended_ && !response_begun_; }
+bool Exchange::awaits_body() const {
+  return client_ && !request_ended_ && !request_paused_ && !tunnel_ && !response_ended_;
+}
+bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
+
+// Due when the first of what is watched could be.
+void Exchange::watch() {
+  const uint64_t now = now_ms();
+  uint64_t due = deadline_ms_;
+  const auto consider = [&](uint64_t since, config::Duration limit) {
+    if (limit.count() > 0) due = std::min(due, std::max(since + milliseconds(limit), now + 1));
+  };
+  consider(last_active_ms_, tunnel_agreed_ ? config().tunnel_timeout : config().stream_idle_timeout);
+  if (to_ && !response_begun_) consider(awaits_response() ? asked_ms_ : now, to_->config().response_timeout);
+  if (!request_ended_ && !tunnel_) consider(awaits_body() ? last_request_ms_ : now, config().body_timeout);
+  if (!tunnel_agreed_ || awaits_client()) {
+    consider(awaits_client() ? std::max(last_response_ms_, session_->last_progress_ms()) : now, config().send_timeout);
+  }
+  if (due != UINT64_MAX) worker_.worker().timers().arm(timer_, due);
+}
+
+void Exchange::log() {
+  const std::span<char> room = listener_.log->begin();
+  if (room.empty()) return;
+  AccessRecord record;
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const uint64_t duration_us = monotonic_us() - started_us_;
+  record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 - static_cast<int64_t>(duration_us / 1000);
+  std::array<char, ClientIp::kTextBytes> ip;
+  record.client = session_->client_ip().text(ip);
+  record.listener = listener_.listener.name;
+  record.protocol = session_->http2() ? "HTTP/2" : "HTTP/1.1";
+  if (session_->agreed()) record.tls = session_->agreed()->version;
+  record.method = request_.method();
+  record.authority = request_.authority();
+  record.path = request_.path();
+  record.status = status_;
+  record.reason = http_end_name(end_);
+  record.request_bytes = request_bytes_;
+  record.response_bytes = response_bytes_;
+  record.duration_us = duration_us;
+  if (response_head_us_ != 0) record.upstream_us = response_head_us_;
+  if (to_) record.upstream = to_->config().name;
+  if (attempts_ > 0) record.endpoint = to_->endpoint_name(endpoint_);
+  record.user_agent = request_.fields.value("user-agent");
+  listener_.log->commit(format_access_line(record, room));
+}
+
+}  // namespace sluice

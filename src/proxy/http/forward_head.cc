@@ -1,0 +1,131 @@
+#include "proxy/http/forward_head.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+namespace {
+
+// A text that is put together of others. Cut off at its room, which is more than a head may have.
+class Text64 {
+ public:
+  void add(std::string_view text) {
+    const size_t bytes = std::min(text.size(), bytes_.size() - size_);
+    std::memcpy(bytes_.data() + size_, text.data(), bytes);
+    size_ += bytes;
+  }
+  void clear() { size_ = 0; }
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == bytes_.size(); }
+  std::string_view text() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<char, Fields::kMaxBytes> bytes_;
+  size_t size_ = 0;
+};
+
+Text64& scratch() {
+  static thread_local Text64 text;
+  text.clear();
+  return text;
+}
+
+bool add_client(ChunkPool& pool, std::string_view client, Head& request) {
+  constexpr std::string_view kName = "x-forwarded-for";
+  size_t index = request.fields.find(kName);
+  if (index == Fields::npos) return request.fields.add(pool, kName, client);
+  // One field: some servers read only the first, others the last.
+  Text64& list = scratch();
+  for (; index != Fields::npos; index = request.fields.find(kName, index + 1)) {
+    list.add(request.fields[index].value);
+    list.add(", ");
+  }
+  list.add(client);
+  request.fields.remove(kName);
+  return !list.full() && request.fields.add(pool, kName, list.text());
+}
+
+}  // namespace
+
+std::string via_of(const config::Http& config, bool http2) {
+  return config.via.empty() ? std::string() : absl::StrCat(http2 ? "2 " : "1.1 ", config.via);
+}
+
+bool add_via(ChunkPool& pool, std::string_view via, Head& head) {
+  return via.empty() || head.fields.add(pool, "via", via);
+}
+
+bool add_forwarded(ChunkPool& pool, config::ForwardedFor forwarded_for, std::string_view client, bool secure,
+                   std::string_view via, Head& request) {
+  if (forwarded_for != config::ForwardedFor::kOff) {
+    if (forwarded_for == config::ForwardedFor::kReplace) request.fields.remove("x-forwarded-for");
+    if (!client.empty() && !add_client(pool, client, request)) return false;
+    request.fields.remove("x-forwarded-proto");
+    if (!request.fields.add(pool, "x-forwarded-proto", secure ? "https" : "http")) return false;
+  }
+  return add_via(pool, via, request);
+}
+
+std::optional<uint64_t> parse_grpc_timeout(std::string_view value) {
+  if (value.size() < 2 || value.size() > 9) return std::nullopt;
+  uint64_t number = 0;
+  for (const char digit : value.substr(0, value.size() - 1)) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    number = number * 10 + static_cast<uint64_t>(digit - '0');
+  }
+  switch (value.back()) {
+    case 'H':
+      return number * 3'600'000;
+    case 'M':
+      return number * 60'000;
+    case 'S':
+      return number * 1000;
+    case 'm':
+      return number;
+    case 'u':
+      return (number + 999) / 1000;
+    case 'n':
+      return (number + 999'999) / 1'000'000;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_grpc(const Head& request) {
+  constexpr std::string_view kType = "application/grpc";
+  const std::string_view type = request.fields.value("content-type");
+  return type.starts_with(kType) &&
+         (type.size() == kType.size() || type[kType.size()] == '+' || type[kType.size()] == ';');
+}
+
+std::string_view http_date() {
+  static thread_local time_t second = 0;
+  static thread_local std::array<char, 32> text;
+  static thread_local size_t size = 0;
+  timespec now;
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  if (now.tv_sec != second) {
+    second = now.tv_sec;
+    tm parts;
+    gmtime_r(&second, &parts);
+    // Not strftime, which follows the locale.
+    static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                              "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    const int written = std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                                      kDays[parts.tm_wday], parts.tm_mday, kMonths[parts.tm_mon], parts.tm_year + 1900,
+                                      parts.tm_hour, parts.tm_min, parts.tm_sec);
+    size = std::min(static_cast<size_t>(written), text.size() - 1);
+  }
+  return {text.data(), size};
+}
+
+}  // namespace sluice

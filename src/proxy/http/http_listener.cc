@@ -1,0 +1,39 @@
+#include "proxy/http/http_listener.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "proxy/http/forward_head.h"
+
+namespace sluice {
+
+HttpListener::HttpListener(Worker& worker, const config::Listener& listener_config, const HttpRouter& routes,
+                           HttpCounters& counts, AccessLogWriter* access_log)
+    : listener(listener_config),
+      config(*listener_config.http),
+      router(routes),
+      counters(counts),
+      log(access_log),
+      via_http1(via_of(config, false)),
+      via_http2(via_of(config, true)),
+      http2_shared{worker.pool(), http2, http2_counters} {
+  http1.secure = listener.tls || listener.alts;
+  http1.allow_connect = config.allow_connect;
+  http1.allow_underscores = config.http1.allow_underscores;
+  http1.allow_empty_line = config.http1.allow_empty_line;
+  http1.limits.start_line_bytes = config.max_start_line.bytes;
+  http1.limits.head_bytes = config.max_head.bytes;
+  http1.limits.field_line_bytes = std::min<size_t>(http1.limits.field_line_bytes, config.max_head.bytes);
+  http1.limits.fields = config.max_fields;
+  http1.limits.requests = config.http1.max_requests == 0 ? UINT32_MAX : config.http1.max_requests;
+
+  http2.streams = config.http2.max_streams;
+  http2.stream_window_bytes = static_cast<uint32_t>(config.http2.stream_window.bytes);
+  http2.connection_window_bytes = static_cast<uint32_t>(config.http2.connection_window.bytes);
+  http2.header_list_bytes = static_cast<uint32_t>(config.max_head.bytes);
+  http2.header_fields = config.max_fields;
+  http2.header_fields_hard = std::max(config.max_fields + 28, config.max_fields * 5 / 4);
+  http2.requests = config.http2.max_requests;
+}
+
+}  // namespace sluice

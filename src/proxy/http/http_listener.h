@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "net/worker.h"
+#include "proxy/config/config.h"
+#include "proxy/http1/limits.h"
+#include "proxy/http2/http2_connection.h"
+#include "proxy/route/http_router.h"
+#include "proxy/stats/http_counters.h"
+
+namespace sluice {
+
+class AccessLogWriter;
+
+/// What the sessions of one HTTP listener share, on one worker.
+struct HttpListener {
+  HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, HttpCounters& counts,
+               AccessLogWriter* access_log);
+  HttpListener(const HttpListener&) = delete;
+  HttpListener& operator=(const HttpListener&) = delete;
+
+  const config::Listener& listener;
+  const config::Http& config;
+  const HttpRouter& router;
+  HttpCounters& counters;
+  AccessLogWriter* log;              ///< Null: none.
+  std::string via_http1, via_http2;  ///< As via_of() made them.
+  Http1Options http1;
+  Http2Limits http2;
+  Http1Counters http1_counters;
+  Http2Counters http2_counters;
+  Http2Connection::Shared http2_shared;
+
+  /// Copies what the codecs have counted.
+  void update_counters() {
+    counters.codecs.set(http1_counters);
+    counters.codecs.set(http2_counters);
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "buffer/buffer.h"
+#include "proxy/http/client_ip.h"
+#include "proxy/http/connection.h"
+#include "proxy/http/http_link.h"
+#include "proxy/session.h"
+#include "proxy/transport/client_setup.h"
+
+namespace sluice {
+
+class L4Acceptor;
+struct HttpListener;
+
+/// A client's connection to an HTTP listener. Its requests are exchanges, each on its own.
+///
+/// accepted -> ClientSetup -> [which version: by ALPN, or by the first bytes] -> requests -> closing. It destroys
+/// itself when it has closed.
+class HttpSession final : public Session, public HttpLink, public HttpConnection::Acceptor, public ClientSetup::Owner {
+ public:
+  /// Takes the descriptor of an accepted connection, which its limits have admitted.
+  static void start(L4Acceptor& acceptor, int fd);
+
+  void shut_down() override;
+  void drain() override;
+
+  HttpListener& listener() { return listener_; }
+  const ClientIp& client_ip() const { return client_ip_; }
+  const Agreement* agreed() const { return agreed_.get(); }
+  bool http2() const { return version_ == Version::kHttp2; }
+  bool shutting_down() const { return shutting_down_; }
+  /// Since when nothing that was sent has been taken, if something is queued.
+  bool has_queued() const { return transport_.queued() > 0; }
+  uint64_t last_progress_ms() const { return last_sent_ms(); }
+
+ private:
+  enum class Version : uint8_t { kUnknown, kHttp1, kHttp2 };
+
+  /// What is needed only until it is known which version is spoken.
+  struct Beginning {
+    std::unique_ptr<ClientSetup> setup;  // Null once it is over.
+    Buffer first;                        // What the client has sent since.
+  };
+
+  HttpSession(L4Acceptor& acceptor, int fd);
+  ~HttpSession() override;
+
+  // ClientSetup::Owner
+  void on_client_ready(Buffer&& first) override;
+  void on_client_refused(Refusal reason) override;
+  void on_client_failed(SessionEnd end) override;
+  void on_client_closed() override { on_gone(); }
+  // HttpConnection::Acceptor
+  StreamReceiver& on_stream(HttpStream& stream) override;
+  // HttpLink
+  void on_codec_done() override;
+  void on_pumped() override;
+  void on_flushed(size_t bytes) override;
+  void on_timer() override;
+  void on_gone() override;
+  size_t send_mark() const override;
+  // Transport::Owner
+  void on_secured(Transport&, const Agreement&) override {}
+  void on_insecure(Transport&, std::string_view) override {}
+  void on_data(Transport& transport, Buffer&& data) override;
+  void on_end(Transport& transport, bool truncated) override;
+  void on_error(Transport& transport, int error) override;
+  void on_record_error(Transport& transport, std::string_view error) override;
+  size_t receive_credit(Transport& transport) override;
+
+  void look_at_first_bytes();
+  void begin(Version version, Buffer&& first);
+  void make_http1();
+  bool client_has_left() const;
+  void park_codec();
+  void count_end(SessionEnd end);
+  void note_own_answer(uint16_t status);
+  void head_timed_out();
+
+  L4Acceptor& acceptor_;
+  HttpListener& listener_;
+  std::unique_ptr<Beginning> beginning_;
+  std::unique_ptr<Agreement> agreed_;                 // Where routes ask for it.
+  std::unique_ptr<SourceLimit::Place> source_place_;  // Where sources are limited.
+  ClientIp client_ip_;
+  uint64_t started_ms_;
+  uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.
+  uint32_t requests_ = 0;    // Of a codec of HTTP/1.1 that was given back.
+  Version version_ = Version::kUnknown;
+  bool mid_head_ = false;
+  bool draining_ = false;
+  bool quiet_ = false;
+  bool shutting_down_ = false;
+  bool end_counted_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#include "proxy/http/http_worker.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "pool/check.h"
+#include "proxy/http/exchange.h"
+#include "proxy/upstream/http_upstream.h"
+
+namespace sluice {
+
+namespace {
+
+// So many are kept for later; a burst's memory goes back.
+constexpr size_t kFreeExchanges = 1024;
+
+}  // namespace
+
+HttpWorker::HttpWorker(const Context& context) : context_(context) {
+  for (size_t i = 0; i < context.balancers.size(); ++i) {
+    upstreams_.push_back(std::make_unique<HttpUpstream>(*this, *context.balancers[i], context.tls_sessions[i],
+                                                        context.counters.upstreams[i],
+                                                        context.counters.http_upstreams[i]));
+  }
+}
+
+HttpWorker::~HttpWorker() {
+  SLUICE_CHECK(first_awake_ == nullptr);
+  for (void* memory : free_exchanges_) ::operator delete(memory);
+}
+
+void HttpWorker::wake(HttpLink& link) {
+  link.next_awake_ = nullptr;
+  (last_awake_ ? last_awake_->next_awake_ : first_awake_) = &link;
+  last_awake_ = &link;
+  if (std::exchange(pumping_due_, true)) return;
+  worker().before_sends([](void* self) { static_cast<HttpWorker*>(self)->pump_all(); }, this);
+}
+
+// One may wake another, or itself again.
+void HttpWorker::pump_all() {
+  while (HttpLink* const link = first_awake_) {
+    first_awake_ = link->next_awake_;
+    if (!first_awake_) last_awake_ = nullptr;
+    link->pump();
+  }
+  pumping_due_ = false;
+}
+
+void HttpWorker::forget(HttpLink& link) {
+  HttpLink* previous = nullptr;
+  for (HttpLink* at = first_awake_; at != nullptr; previous = std::exchange(at, at->next_awake_)) {
+    if (at != &link) continue;
+    (previous ? previous->next_awake_ : first_awake_) = link.next_awake_;
+    if (last_awake_ == &link) last_awake_ = previous;
+    return;
+  }
+}
+
+void* HttpWorker::take_exchange_memory() {
+  if (free_exchanges_.empty()) return ::operator new(sizeof(Exchange));
+  void* const memory = free_exchanges_.back();
+  free_exchanges_.pop_back();
+  return memory;
+}
+
+void HttpWorker::give_exchange_memory(void* memory) {
+  if (free_exchanges_.size() >= kFreeExchanges) return ::operator delete(memory);
+  free_exchanges_.push_back(memory);
+}
+
+void HttpWorker::close() {
+  for (auto& upstream : upstreams_) upstream->close();
+}
+
+void HttpWorker::shut_down() {
+  for (auto& upstream : upstreams_) upstream->shut_down();
+}
+
+bool HttpWorker::idle() const {
+  return std::all_of(upstreams_.begin(), upstreams_.end(), [](const auto& upstream) { return upstream->idle(); });
+}
+
+void HttpWorker::update_counters() {
+  for (auto& upstream : upstreams_) upstream->update_counters();
+}
+
+}  // namespace sluice

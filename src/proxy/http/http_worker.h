@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "net/worker.h"
+#include "proxy/alts/handshaker_services.h"
+#include "proxy/http/http_link.h"
+#include "proxy/stats/l4_counters.h"
+#include "proxy/tls/session_cache.h"
+#include "proxy/upstream/balancer.h"
+
+namespace sluice {
+
+class Exchange;
+class HttpUpstream;
+
+/// What one worker has for HTTP, beside the connections of clients: the upstreams' connections that its requests share,
+/// the links that have something to do at the end of the batch, and memory for exchanges.
+class HttpWorker {
+ public:
+  struct Context {
+    Worker& worker;
+    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's, by upstream.
+    std::vector<SessionCache>& tls_sessions;            ///< Likewise.
+    HandshakerServices& handshakers;
+    WorkerCounters& counters;
+  };
+  explicit HttpWorker(const Context& context);
+  ~HttpWorker();
+  HttpWorker(const HttpWorker&) = delete;
+  HttpWorker& operator=(const HttpWorker&) = delete;
+
+  Worker& worker() { return context_.worker; }
+  HttpUpstream& upstream(uint32_t index) { return *upstreams_[index]; }
+  HandshakerServices& handshakers() { return context_.handshakers; }
+
+  /// Memory for one exchange; the last that were given back are used again.
+  void* take_exchange_memory();
+  void give_exchange_memory(void* memory);
+
+  /// The links' clients have gone: upstreams' connections close as they become free,
+  void close();
+  /// or now.
+  void shut_down();
+  bool idle() const;
+  /// Copies what codecs have counted into the worker's counters.
+  void update_counters();
+
+ private:
+  friend class HttpLink;
+  void wake(HttpLink& link);
+  void forget(HttpLink& link);
+  void pump_all();
+
+  Context context_;
+  std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
+  HttpLink* first_awake_ = nullptr;
+  HttpLink* last_awake_ = nullptr;
+  bool pumping_due_ = false;
+  std::vector<void*> free_exchanges_;
+};
+
+}  // namespace sluice

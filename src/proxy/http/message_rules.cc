@@ -1,0 +1,87 @@
+#include "proxy/http/message_rules.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <iterator>
+
+#include "proxy/http1/text.h"
+
+namespace sluice {
+
+using http1::is_alpha;
+using http1::is_digit;
+using http1::lowered;
+using http1::same;
+
+namespace {
+
+bool is_name_char(char c) {
+  return is_alpha(c) || is_digit(c) || std::string_view("-._~!$&'()*+;=").find(c) != std::string_view::npos;
+}
+
+bool is_port(std::string_view text) {
+  uint32_t port = 0;
+  const std::from_chars_result end = std::from_chars(text.data(), text.data() + text.size(), port);
+  return !text.empty() && text.size() <= 5 && end.ptr == text.data() + text.size() && port <= UINT16_MAX;
+}
+
+}  // namespace
+
+bool is_authority(std::string_view text) {
+  if (text.starts_with('[')) {
+    const size_t bracket = text.find(']');
+    if (bracket == std::string_view::npos || bracket < 3) return false;
+    const std::string_view address = text.substr(1, bracket - 1), rest = text.substr(bracket + 1);
+    const auto is_it = [](char c) {
+      return is_digit(c) || (lowered(c) >= 'a' && lowered(c) <= 'f') || c == ':' || c == '.';
+    };
+    return std::all_of(address.begin(), address.end(), is_it) &&
+           (rest.empty() || (rest.front() == ':' && is_port(rest.substr(1))));
+  }
+  const size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  return !name.empty() && std::all_of(name.begin(), name.end(), is_name_char) &&
+         (colon == std::string_view::npos || is_port(text.substr(colon + 1)));
+}
+
+bool is_end_to_end(std::string_view name) {
+  for (const std::string_view lower : {"host", "content-length", "authorization", "cookie", "forwarded"}) {
+    if (same(name, lower)) return true;
+  }
+  return name.size() > 12 && same(name.substr(0, 12), "x-forwarded-");
+}
+
+bool may_be_in_trailers(std::string_view name) {
+  static constexpr std::string_view kBarred[] = {"authorization",
+                                                 "cache-control",
+                                                 "content-encoding",
+                                                 "content-length",
+                                                 "content-range",
+                                                 "content-type",
+                                                 "cookie",
+                                                 "expect",
+                                                 "forwarded",
+                                                 "host",
+                                                 "location",
+                                                 "max-forwards",
+                                                 "proxy-authorization",
+                                                 "proxy-authenticate",
+                                                 "range",
+                                                 "set-cookie",
+                                                 "te",
+                                                 "trailer",
+                                                 "www-authenticate",
+                                                 "if-match",
+                                                 "if-none-match",
+                                                 "if-range",
+                                                 "if-modified-since",
+                                                 "if-unmodified-since",
+                                                 "date",
+                                                 "pragma"};
+  const auto is_it = [name](std::string_view lower) { return same(name, lower); };
+  return std::none_of(std::begin(kBarred), std::end(kBarred), is_it) && !is_end_to_end(name) &&
+         !(name.size() > 14 && same(name.substr(0, 14), "sec-websocket-"));
+}
+
+}  // namespace sluice

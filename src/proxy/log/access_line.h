@@ -1,0 +1,41 @@
+// A request's line in the access log. docs/access-log.md tells users what is in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace sluice {
+
+/// No line is longer, its end included.
+inline constexpr size_t kMaxAccessLineBytes = 8192;
+
+/// What the log tells of a request. Views that are empty are written as `-`.
+struct AccessRecord {
+  int64_t time_ms = 0;        ///< When it began, by the wall clock, since 1970.
+  std::string_view client;    ///< Address.
+  std::string_view listener;  ///< Name.
+  std::string_view protocol;  ///< `HTTP/1.1`, `HTTP/2`.
+  std::string_view tls;       ///< `TLSv1.3`, `ALTS`; empty: neither.
+  std::string_view method;
+  std::string_view authority;
+  std::string_view path;        ///< In its canonical form, with the query.
+  uint16_t status = 0;          ///< 0: the client was sent none.
+  std::string_view reason;      ///< Why it ended, in a fixed word: `ok`, `no_route`, ...
+  uint64_t request_bytes = 0;   ///< Of the body, from the client.
+  uint64_t response_bytes = 0;  ///< Of the body, to the client.
+  uint64_t duration_us = 0;
+  std::optional<uint64_t> upstream_us;  ///< Until the upstream's response head; none came: `-`.
+  std::string_view upstream;            ///< Name.
+  std::string_view endpoint;            ///< Address.
+  std::string_view user_agent;
+};
+
+/// Writes the line with its '\n' and returns its length. Texts are escaped, and cut where they are long, so that any
+/// record gives one line with the same fields in the same places.
+/// Precondition: `out` has room for kMaxAccessLineBytes.
+size_t format_access_line(const AccessRecord& record, std::span<char> out);
+
+}  // namespace sluice

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "proxy/http1/limits.h"
+#include "proxy/http2/limits.h"
+#include "proxy/stats/counter.h"
+
+namespace sluice {
+
+/// How a request ended. Each has exactly one; the words are in the access log and in the counters.
+enum class HttpEnd : uint8_t {
+  kOk,                 ///< The response went out whole, whatever its status.
+  kClientReset,        ///< The client went away, or took it back.
+  kBadRequest,         ///< It broke a rule within its body,
+  kBadPath,            ///< or its path has no canonical form that is allowed. 400
+  kNoRoute,            ///< 404
+  kNotAllowed,         ///< A CONNECT or an upgrade that is not taken. 501
+  kNoEndpoint,         ///< Every endpoint is full, or the attempts to connect are used up. 503
+  kTooManyPending,     ///< 503
+  kUpstreamReset,      ///< The endpoint broke off before its response was complete. 502
+  kUpstreamMalformed,  ///< The response breaks a rule. 502
+  kUpstreamRefused,    ///< The endpoint does not take such a request: no websocket over HTTP/2. 502
+  kResponseTimeout,    ///< 504
+  kBodyTimeout,        ///< The client owed a body. 408
+  kSendTimeout,        ///< The client took nothing of the response.
+  kIdleTimeout,        ///< Nothing moved in either direction.
+  kRequestTimeout,     ///< It took too long in all. 504
+  kDeadline,           ///< The time that a gRPC client gave is over. 504, or its grpc-status.
+  kShutdown,           ///< Still under way when the time to drain was over.
+};
+inline constexpr int kHttpEndCount = 18;
+const char* http_end_name(HttpEnd end);
+
+/// The codecs' counts, copied from time to time: for a listener's side, or an upstream's.
+struct CodecCounters {
+  static constexpr int kHttp1Count = 13;
+  static constexpr int kHttp2Count = 24;
+  std::array<Counter, kHttp1Count> http1;
+  std::array<Counter, kHttp2Count> http2;
+  void set(const Http1Counters& counts);
+  void set(const Http2Counters& counts);
+};
+/// Names of the above, in their order; as in the statistics.
+std::array<std::string_view, CodecCounters::kHttp1Count> http1_counter_names();
+std::array<std::string_view, CodecCounters::kHttp2Count> http2_counter_names();
+
+/// What one worker counts for one HTTP listener.
+struct HttpCounters {
+  Counter connections_h1, connections_h2;
+  Counter requests;
+  std::array<Counter, 6> statuses;  ///< Responses by the first digit of their status.
+  std::array<Counter, kHttpEndCount> ended;
+  Counter request_bytes;    ///< Of bodies.
+  Counter response_bytes;   ///< Likewise.
+  Counter retries;          ///< Requests that were sent again, or to another endpoint.
+  Counter tunnels;          ///< Websockets, and CONNECT.
+  Counter header_timeouts;  ///< Connections whose head, or preface, did not come in time.
+  // What options allowed; config::Paths.
+  Counter paths_changed, slashes_merged, slashes_escaped, backslashes, dot_parameters;
+  CodecCounters codecs;
+};
+
+/// What one worker counts for one HTTP upstream.
+struct UpstreamHttpCounters {
+  Counter requests;
+  Counter connections_opened, connections_reused;
+  Counter pending_refused;
+  CodecCounters codecs;
+};
+
+}  // namespace sluice

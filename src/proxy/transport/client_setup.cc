@@ -1,0 +1,188 @@
+#include "proxy/transport/client_setup.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/config/units.h"
+#include "proxy/l4/acceptor.h"
+#include "proxy/l4/proxy_protocol.h"
+#include "proxy/transport/handshakes.h"
+
+namespace sluice {
+
+namespace {
+
+// How long a handshake may take where many others are under way.
+constexpr uint64_t kCrowdedHandshakeMs = 1000;
+
+uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+
+PeerAddress address_of(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address;
+  socklen_t length = sizeof address;
+  if (get(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
+}
+
+}  // namespace
+
+ClientSetup::ClientSetup(L4Acceptor& acceptor, Transport& client, Owner& owner)
+    : acceptor_(acceptor),
+      client_(client),
+      owner_(owner),
+      timer_([](void* self) { static_cast<ClientSetup*>(self)->on_timer(); }, this) {
+  client_.set_owner(*this);
+}
+
+PeerAddress ClientSetup::source() const {
+  return source_.is_set() ? source_ : address_of(client_.socket().fd(), getpeername);
+}
+
+PeerAddress ClientSetup::destination() const {
+  return destination_.is_set() ? destination_ : address_of(client_.socket().fd(), getsockname);
+}
+
+void ClientSetup::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
+
+void ClientSetup::begin() {
+  const config::ProxyProtocol& proxy = acceptor_.listener().config.proxy_protocol;
+  bool expect_header = proxy.accept != config::ProxyHeaderIn::kOff;
+  if (expect_header && !proxy.trusted.empty()) {
+    const PeerAddress peer = source();
+    const bool trusted = std::any_of(proxy.trusted.begin(), proxy.trusted.end(), [&](const config::Cidr& range) {
+      return peer.is_set() && range.contains(peer.data());
+    });
+    if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) return fail(SessionEnd::kProxyHeader);
+    expect_header = trusted;
+  }
+  if (!expect_header) return after_proxy_header();
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(proxy.timeout));
+  client_.start_reading();
+}
+
+// A client that drips must pin bytes, not a chunk for each piece.
+void ClientSetup::wait_for_more() { held_.settle(acceptor_.worker().pool()); }
+
+void ClientSetup::read_proxy_header() {
+  if (held_.size() < wanted_) return wait_for_more();
+  ProxyHeader header;
+  const ProxyResult result = parse_proxy_header(held_, header);
+  switch (result.status) {
+    case ProxyStatus::kNeedMore:
+      wanted_ = result.bytes;
+      return wait_for_more();
+    case ProxyStatus::kComplete:
+      held_.trim_front(result.bytes);
+      source_ = header.source;
+      destination_ = header.destination;
+      return after_proxy_header();
+    case ProxyStatus::kNotProxy:
+      if (acceptor_.listener().config.proxy_protocol.accept == config::ProxyHeaderIn::kOptional) {
+        return after_proxy_header();
+      }
+      [[fallthrough]];
+    case ProxyStatus::kMalformed:
+      return fail(SessionEnd::kProxyHeader);
+  }
+}
+
+void ClientSetup::after_proxy_header() {
+  timer_.cancel();
+  if (SourceLimit& sources = acceptor_.listener().sources; sources.enabled()) {
+    Source source;
+    const PeerAddress peer = this->source();
+    if (peer.is_set() && Source::from(peer.data(), source)) {
+      place_ = sources.take_place(source);
+      if (!place_) return refuse(Refusal::kSource);
+    }
+  }
+  if (acceptor_.listener().terminates()) return begin_handshake();
+  state_ = State::kDone;
+  owner_.on_client_ready(std::move(held_));
+}
+
+void ClientSetup::begin_handshake() {
+  ListenerState& listener = acceptor_.listener();
+  ConnectionLimit::Place place = listener.handshakes.take_place();
+  if (!place) return refuse(Refusal::kHandshakes);
+  state_ = State::kHandshake;
+  Handshaking& handshaking = client_.prepare_handshake();
+  make_client_handshake(listener, acceptor_.handshakers(), client_.socket(), handshaking);
+  handshaking.place = std::move(place);
+  handshake_ms_ = handshaking.started_ms;
+  look_after_handshake();
+  // A server has nothing to say before its client has.
+  client_.begin_handshake(std::move(held_));
+}
+
+void ClientSetup::look_after_handshake() {
+  const ListenerState& listener = acceptor_.listener();
+  const uint64_t now = acceptor_.worker().now_ms();
+  const uint64_t due = handshake_ms_ + milliseconds(listener.handshake_timeout());
+  const bool crowded = listener.handshakes.crowded();
+  if (now >= due || (crowded && now >= handshake_ms_ + kCrowdedHandshakeMs)) {
+    log_failure(absl::StrCat("it was not done after ", config::print_duration(config::Duration(now - handshake_ms_)),
+                             ", waiting for ", client_.awaited()));
+    return fail(SessionEnd::kTlsTimeout);
+  }
+  arm_timer(std::min(due, now + kCrowdedHandshakeMs));
+}
+
+void ClientSetup::on_timer() {
+  if (state_ == State::kHandshake) return look_after_handshake();
+  fail(SessionEnd::kProxyTimeout);
+}
+
+void ClientSetup::on_secured(Transport&, const Agreement& agreement) {
+  timer_.cancel();
+  ListenerCounters& counters = acceptor_.counters();
+  counters.tls_handshakes.add();
+  if (agreement.resumed) counters.tls_resumed.add();
+  agreed_ = std::make_unique<Agreement>(agreement);
+  state_ = State::kDone;
+  owner_.on_client_ready(Buffer());
+}
+
+void ClientSetup::on_insecure(Transport&, std::string_view error) {
+  if (error.empty()) return fail(SessionEnd::kClientLeft);
+  log_failure(error);
+  fail(SessionEnd::kTlsHandshake);
+}
+
+void ClientSetup::on_data(Transport&, Buffer&& data) {
+  if (state_ != State::kProxyHeader) return;
+  held_.append(std::move(data));
+  read_proxy_header();
+}
+
+void ClientSetup::on_end(Transport&, bool) {
+  if (state_ != State::kDone) fail(SessionEnd::kClientLeft);
+}
+
+void ClientSetup::on_error(Transport&, int) {
+  if (state_ != State::kDone) fail(SessionEnd::kClientError);
+}
+
+void ClientSetup::on_closed(Transport&) { owner_.on_client_closed(); }
+
+void ClientSetup::log_failure(std::string_view error) const {
+  const config::Listener& listener = acceptor_.listener().config;
+  sluice::log_failure(acceptor_.worker(), listener, source(), listener.alts.has_value(), "it", error);
+}
+
+void ClientSetup::fail(SessionEnd end) {
+  state_ = State::kDone;
+  timer_.cancel();
+  owner_.on_client_failed(end);
+}
+
+void ClientSetup::refuse(Refusal reason) {
+  state_ = State::kDone;
+  timer_.cancel();
+  owner_.on_client_refused(reason);
+}
+
+}  // namespace sluice

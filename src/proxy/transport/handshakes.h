@@ -1,0 +1,32 @@
+// The handshakes that listeners and upstreams are configured for.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "net/worker.h"
+#include "proxy/alts/handshaker_services.h"
+#include "proxy/l4/peer_address.h"
+#include "proxy/tls/session_cache.h"
+#include "proxy/transport/transport.h"
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+struct ListenerState;
+
+/// Puts in `handshaking` the one that the listener's clients begin with. Precondition: listener.terminates().
+void make_client_handshake(const ListenerState& listener, HandshakerServices& handshakers, const Socket& socket,
+                           Handshaking& handshaking);
+
+/// The same for an endpoint, with a session from `sessions` where there is one. Returns the generation of the context,
+/// for SessionCache::put.
+uint32_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
+                                 SessionCache& sessions, const Socket& socket, Handshaking& handshaking);
+
+/// Logs what went wrong on one side of a connection, a few times a second and worker: a scan must not fill a disk.
+/// `whom`: an endpoint's address, or `it` for the client itself.
+void log_failure(const Worker& worker, const config::Listener& listener, const PeerAddress& client, bool is_alts,
+                 std::string_view whom, std::string_view error);
+
+}  // namespace sluice

@@ -1,0 +1,174 @@
+#include "proxy/transport/transport.h"
+
+#include <openssl/ssl.h>
+
+#include <utility>
+
+#include "net/worker.h"
+
+namespace sluice {
+
+namespace {
+
+// What a bulk receive may bring in the middle of a handshake, where there is a bound to what can wait.
+constexpr size_t kHandshakeCreditBytes = size_t{64} * 1024;
+
+// What may wait for a handshake's next step: more than the largest flight that is usual.
+constexpr size_t kHandshakeBytes = size_t{32} * 1024;
+
+}  // namespace
+
+// ---- Handshake ----
+
+Handshaking& Transport::prepare_handshake() {
+  secure_ = std::make_unique<Secure>();
+  secure_->handshaking = std::make_unique<Handshaking>([](void* self) { static_cast<Transport*>(self)->step(); }, this);
+  secure_->handshaking->started_ms = worker_.now_ms();
+  return *secure_->handshaking;
+}
+
+void Transport::begin_handshake(Buffer&& received) {
+  socket_.start_reading();
+  go_on(std::move(received));
+}
+
+// A step takes as long as many forwarded pieces: it waits for its turn, and what comes meanwhile with it.
+void Transport::go_on(Buffer&& received) {
+  Handshaking& handshaking = *secure_->handshaking;
+  handshaking.received.append(std::move(received));
+  worker_.slow_work().push(handshaking.step);
+  if (handshaking.received.size() >= kHandshakeBytes) socket_.stop_reading();
+}
+
+// Whether the handshake can only go on with more bytes of the peer.
+bool Transport::wants_bytes() const {
+  const Handshaking& handshaking = *secure_->handshaking;
+  return !handshaking.step.queued() && handshaking.handshake->wants_bytes();
+}
+
+void Transport::step() {
+  if (!socket_.open() || secure_->records) return;
+  Handshaking& handshaking = *secure_->handshaking;
+  Buffer out;
+  const Handshake::Status status = handshaking.handshake->advance(worker_.pool(), std::move(handshaking.received), out);
+  socket_.send(std::move(out));
+  switch (status) {
+    case Handshake::Status::kNeedMore:
+      if (ended_early_ && wants_bytes()) return owner_->on_insecure(*this, {});
+      wants_bytes() ? socket_.start_reading() : socket_.stop_reading();
+      return;
+    case Handshake::Status::kFailed:
+      return owner_->on_insecure(*this, handshaking.handshake->error());
+    case Handshake::Status::kDone:
+      break;
+  }
+  const Agreement agreement = handshaking.handshake->agreement();
+  bssl::UniquePtr<SSL_SESSION> session = handshaking.tls ? handshaking.tls->session() : nullptr;
+  secure_->records = handshaking.handshake->finish();
+  if (handshaking.tls) {
+    handshaking.place.reset();
+    if (session) owner_->on_session(*this, std::move(session));
+  } else {
+    secure_->handshaking.reset();
+  }
+  owner_->on_secured(*this, agreement);
+}
+
+void Transport::release_arrived() {
+  if (secured() && socket_.open()) open_records(Buffer());
+  if (ended_early_ && socket_.open()) on_end(socket_);
+}
+
+// ---- Bytes in ----
+
+void Transport::on_data(Socket&, Buffer&& data) {
+  if (!secure_) return owner_->on_data(*this, std::move(data));
+  secure_->records ? open_records(std::move(data)) : go_on(std::move(data));
+}
+
+void Transport::open_records(Buffer&& wire) {
+  RecordLayer& records = *secure_->records;
+  Buffer plain;
+  const RecordLayer::Status status = records.open(worker_.pool(), std::move(wire), plain);
+  if (secure_->handshaking) take_tickets();
+  send_owed();
+  if (!plain.empty() && !ended_) owner_->on_data(*this, std::move(plain));
+  if (!socket_.open()) return;
+  if (status == RecordLayer::Status::kFailed) {
+    sealed_end_ = true;  // Nothing may follow the alert.
+    return owner_->on_record_error(*this, records.error());
+  }
+  if (status == RecordLayer::Status::kEnded) tell_end(false);
+}
+
+// Those that come with the first bytes are enough; afterwards, and when there were none for a while, the handshake's
+// memory is worth more.
+void Transport::take_tickets() {
+  Buffer tickets = secure_->records->take_tickets();
+  if (tickets.empty()) return;
+  const std::unique_ptr<Handshaking> handshaking = std::move(secure_->handshaking);
+  for (auto& session : handshaking->tls->sessions_of(std::move(tickets))) {
+    owner_->on_session(*this, std::move(session));
+  }
+}
+
+void Transport::on_end(Socket&) {
+  if (in_handshake()) {
+    ended_early_ = true;  // It may have said all that it had to.
+    if (wants_bytes()) owner_->on_insecure(*this, {});
+    return;
+  }
+  // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
+  tell_end(secured() && secure_->records->tells_end());
+}
+
+void Transport::tell_end(bool truncated) {
+  if (std::exchange(ended_, true)) return;
+  owner_->on_end(*this, truncated);
+}
+
+size_t Transport::receive_credit(Socket&) {
+  return in_handshake() ? kHandshakeCreditBytes : owner_->receive_credit(*this);
+}
+
+// ---- Bytes out ----
+
+// An alert; not behind our end. Tickets and the like wait for what is sent next, or for park().
+void Transport::send_owed() {
+  if (!secure_->records->has_output() || sealed_end_) return;
+  Buffer owed;
+  secure_->records->flush(worker_.pool(), owed);
+  socket_.send(std::move(owed));
+}
+
+void Transport::send(Buffer&& data) {
+  if (!secured()) return socket_.send(std::move(data));
+  if (sealed_end_) return data.clear();
+  Buffer wire;
+  secure_->records->seal(worker_.pool(), std::move(data), wire);
+  socket_.send(std::move(wire));
+}
+
+void Transport::shutdown_write(bool cut) {
+  if (!std::exchange(sealed_end_, true) && secured() && !cut) {
+    Buffer wire;
+    secure_->records->seal_end(worker_.pool(), wire);
+    socket_.send(std::move(wire));
+  }
+  socket_.shutdown_write();
+}
+
+bool Transport::park() {
+  if (secured()) {
+    if (!sealed_end_) {
+      Buffer owed;
+      secure_->records->flush(worker_.pool(), owed);
+      socket_.send(std::move(owed));
+    }
+    secure_->records->park(worker_.pool());
+    secure_->handshaking.reset();
+  }
+  return !socket_.failed();
+}
+
+}  // namespace sluice

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "alts_like/handshake.h"
+#include "alts_like/record_layer.h"
+#include "alts_like/tls_handshake.h"
+#include "buffer/buffer.h"
+#include "net/slow_work.h"
+#include "net/socket.h"
+#include "proxy/limits/connection_limits.h"
+
+namespace sluice {
+
+/// A handshake that is under way on one side of a session.
+struct Handshaking {
+  Handshaking(SlowWork::Run run_step, void* transport) : step(run_step, transport) {}
+
+  SlowWork step;
+  std::unique_ptr<Handshake> handshake;
+  TlsHandshake* tls = nullptr;   ///< The same, where it is TLS with an endpoint: for its sessions.
+  Buffer received;               ///< For the next step, which waits for its turn.
+  ConnectionLimit::Place place;  ///< A client's, among the listener's handshakes.
+  uint64_t started_ms = 0;
+};
+
+/// One side of a session: a socket, and what its bytes go through. At first that is nothing; a handshake of TLS or ALTS
+/// may be run, and what is given and got from then on are the bytes inside its records.
+///
+///     Handshaking& handshaking = transport.prepare_handshake();
+///     handshaking.handshake = std::make_unique<TlsHandshake>(...);
+///     transport.begin_handshake();                     // on_secured() or on_insecure() follows
+///
+/// Life is as a Socket's.
+class Transport final : private Socket::Owner {
+ public:
+  /// What the owner hears. Each may call any method of any transport.
+  class Owner {
+   public:
+    virtual void on_connected(Transport&, int) {}
+    /// The handshake is done. What came behind it is given by release_arrived().
+    virtual void on_secured(Transport& transport, const Agreement& agreement) = 0;
+    /// The handshake failed. What is to be told about it to the peer is queued. `error` says why; empty: the peer
+    /// closed in the middle of it.
+    virtual void on_insecure(Transport& transport, std::string_view error) = 0;
+    virtual void on_data(Transport& transport, Buffer&& data) = 0;
+    /// The peer sends nothing more. `truncated`: it has not said so in TLS, so that this may be somebody else's doing.
+    virtual void on_end(Transport& transport, bool truncated) = 0;
+    virtual void on_sent(Transport& transport) = 0;
+    /// Reading or writing failed.
+    virtual void on_error(Transport& transport, int error) = 0;
+    /// A record was not what TLS or ALTS allows. What is to be told about it to the peer is queued.
+    virtual void on_record_error(Transport& transport, std::string_view error) = 0;
+    virtual void on_closed(Transport& transport) = 0;
+    /// A session to resume with the endpoint later.
+    virtual void on_session(Transport&, bssl::UniquePtr<SSL_SESSION>) {}
+    virtual size_t receive_credit(Transport&) { return Socket::Owner::kDefaultCredit; }
+
+   protected:
+    ~Owner() = default;
+  };
+
+  Transport(Worker& worker, Owner& owner) : worker_(worker), owner_(&owner), socket_(worker, *this) {}
+
+  /// Whoever hears from now on: a connection's beginning has an owner of its own.
+  void set_owner(Owner& owner) { owner_ = &owner; }
+
+  void adopt(int fd, int family) { socket_.adopt(fd, family); }
+  void connect(int fd, const sockaddr* address, socklen_t length) { socket_.connect(fd, address, length); }
+
+  /// Makes room for a handshake, which the caller puts in it; begin_handshake() starts it.
+  Handshaking& prepare_handshake();
+  /// `received` has come before it.
+  void begin_handshake(Buffer&& received);
+  bool in_handshake() const { return secure_ && secure_->handshaking && !secure_->records; }
+  /// Whom the handshake waits for.
+  std::string awaited() const { return secure_->handshaking->handshake->awaited(); }
+  /// Gives what arrived behind the handshake, if something did, to the owner's on_data.
+  void release_arrived();
+
+  const Socket& socket() const { return socket_; }
+  bool open() const { return socket_.open(); }
+  bool busy() const { return socket_.busy(); }
+  void start_reading() { socket_.start_reading(); }
+  void stop_reading() { socket_.stop_reading(); }
+  size_t queued() const { return socket_.queued(); }
+  bool secured() const { return secure_ && secure_->records; }
+  /// Whether the peer's end was told.
+  bool ended() const { return ended_; }
+
+  /// Precondition: shutdown_write() was not called.
+  void send(Buffer&& data);
+  /// Says, also in TLS, that nothing follows what was sent. `cut`: TLS is not told, as what was sent is not all.
+  void shutdown_write(bool cut = false);
+  bool write_shut() const { return socket_.write_shut(); }
+  void close() { socket_.close(); }
+  void abort() { socket_.abort(); }
+
+  /// For one that waits: what its records owe goes out, and their memory is given back. False if it has failed without
+  /// a word (Socket::failed).
+  bool park();
+
+ private:
+  /// Only where there is, or is to be, TLS or ALTS.
+  struct Secure {
+    std::unique_ptr<Handshaking> handshaking;  ///< Stays a while with an endpoint, for the tickets that come behind it.
+    std::unique_ptr<RecordLayer> records;
+  };
+
+  void on_connected(Socket&, int error) override { owner_->on_connected(*this, error); }
+  void on_data(Socket&, Buffer&& data) override;
+  void on_end(Socket&) override;
+  void on_sent(Socket&) override { owner_->on_sent(*this); }
+  void on_error(Socket&, int error) override { owner_->on_error(*this, error); }
+  void on_closed(Socket&) override { owner_->on_closed(*this); }
+  size_t receive_credit(Socket&) override;
+
+  void go_on(Buffer&& received);
+  void step();
+  void open_records(Buffer&& wire);
+  void take_tickets();
+  void send_owed();
+  void tell_end(bool truncated);
+  bool wants_bytes() const;
+
+  Worker& worker_;
+  Owner* owner_;
+  Socket socket_;
+  std::unique_ptr<Secure> secure_;
+  bool ended_ = false;
+  bool ended_early_ = false;  // Before the handshake was done.
+  bool sealed_end_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,112 @@
+#include "proxy/upstream/http_upstream.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "pool/check.h"
+#include "proxy/http/exchange.h"
+#include "proxy/http/http_worker.h"
+#include "proxy/upstream/upstream_connection.h"
+
+namespace sluice {
+
+HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache& sessions,
+                           std::vector<EndpointCounters>& endpoint_counters, UpstreamHttpCounters& counters)
+    : worker_(worker),
+      balancer_(balancer),
+      sessions_(sessions),
+      endpoint_counters_(endpoint_counters),
+      counters_(counters),
+      http2_shared_{worker.worker().pool(), http2_, http2_counters_},
+      endpoints_(balancer.upstream().size()) {
+  for (size_t i = 0; i < endpoints_.size(); ++i) {
+    endpoint_names_.push_back(balancer.upstream().endpoint_config(i).address.text());
+  }
+  http1_.limits = Http1Limits::of_responses();
+  const config::Pool& pool = config().pool;
+  http1_.limits.requests = pool.max_requests == 0 ? UINT32_MAX : pool.max_requests;
+  http2_.streams = pool.max_streams;
+  // What slow clients leave unread must not use up what all streams share.
+  http2_.connection_window_bytes = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{pool.max_streams} * http2_.stream_window_bytes, 1024 * 1024, INT32_MAX));
+  http2_.header_list_bytes = 64 * 1024;
+  http2_.header_fields = 200;
+  http2_.header_fields_hard = 256;
+  http2_.requests = pool.max_requests;
+  // Endpoints are the operator's own: what would be a flood from anybody else may be their way.
+  http2_.pings_burst = http2_.pings_per_10s = 10'000;
+  http2_.settings_burst = http2_.settings_per_10s = 1000;
+  http2_.replies_burst = http2_.replies_per_10s = 20'000;
+  http2_.resets = http2_.resets_saved = 100'000;
+}
+
+HttpUpstream::~HttpUpstream() { SLUICE_CHECK(all_.empty()); }
+
+void HttpUpstream::request(Exchange& exchange) {
+  const std::optional<uint32_t> picked =
+      exchange.attempts_left() ? balancer_.pick(exchange.tried(), worker_.worker().now_ms()) : std::nullopt;
+  if (!picked) return exchange.on_no_upstream(HttpEnd::kNoEndpoint);
+  const uint32_t index = *picked;
+  exchange.chose(index);
+  Endpoint& endpoint = endpoints_[index];
+  while (!exchange.wants_fresh() && !endpoint.idle.empty()) {
+    if (endpoint.idle.back()->attach(exchange)) {
+      counters_.connections_reused.add();
+      return;
+    }
+  }
+  for (size_t i = endpoint.shared.size(); i-- > 0;) {
+    if (endpoint.shared[i]->attach(exchange)) {
+      counters_.connections_reused.add();
+      return;
+    }
+  }
+  if (pending_ >= config().pool.max_pending) {
+    counters_.pending_refused.add();
+    return exchange.on_no_upstream(HttpEnd::kTooManyPending);
+  }
+  if (speaks_http2()) {
+    for (UpstreamConnection* const connection : endpoint.connecting) {
+      if (connection->waiting() < std::min(config().pool.max_streams, endpoint.streams))
+        return connection->add_waiting(exchange);
+    }
+  }
+  UpstreamConnection* const connection = connect(index);
+  if (!connection) return exchange.on_connect_failed();
+  connection->add_waiting(exchange);
+}
+
+UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
+  auto connection = std::make_unique<UpstreamConnection>(*this, endpoint);
+  if (!connection->connect()) return nullptr;
+  counters_.connections_opened.add();
+  all_.push_back(connection.get());
+  endpoints_[endpoint].connecting.push_back(connection.get());
+  return connection.release();  // Its own from here on.
+}
+
+void HttpUpstream::cancel(Exchange& exchange) {
+  for (UpstreamConnection* const connection : endpoints_[exchange.endpoint()].connecting) {
+    connection->remove_waiting(exchange);
+  }
+}
+
+void HttpUpstream::close() {
+  if (std::exchange(closed_, true)) return;
+  const std::vector<UpstreamConnection*> all = all_;
+  for (UpstreamConnection* const connection : all) connection->drain();
+}
+
+void HttpUpstream::shut_down() {
+  closed_ = true;
+  const std::vector<UpstreamConnection*> all = all_;
+  for (UpstreamConnection* const connection : all) connection->shut_down();
+}
+
+void HttpUpstream::update_counters() {
+  counters_.codecs.set(http1_counters_);
+  counters_.codecs.set(http2_counters_);
+}
+
+}  // namespace sluice

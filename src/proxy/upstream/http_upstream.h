@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/timer_wheel.h"
+#include "proxy/http1/limits.h"
+#include "proxy/http2/http2_connection.h"
+#include "proxy/stats/l4_counters.h"
+#include "proxy/tls/session_cache.h"
+#include "proxy/upstream/balancer.h"
+
+namespace sluice {
+
+class Exchange;
+class HttpWorker;
+class UpstreamConnection;
+
+/// One worker's connections to an upstream's endpoints, which requests share: in HTTP/1.1 one after the other, in
+/// HTTP/2 many at once.
+class HttpUpstream {
+ public:
+  HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache& sessions,
+               std::vector<EndpointCounters>& endpoint_counters, UpstreamHttpCounters& counters);
+  ~HttpUpstream();
+
+  /// Finds a connection for the exchange: Exchange::on_upstream or on_no_upstream follows, perhaps at once.
+  void request(Exchange& exchange);
+  /// It waits no longer.
+  void cancel(Exchange& exchange);
+
+  const config::Upstream& config() const { return balancer_.upstream().config(); }
+  UpstreamState& state() { return balancer_.upstream(); }
+  EndpointCounters& endpoint_counters(uint32_t endpoint) { return endpoint_counters_[endpoint]; }
+  UpstreamHttpCounters& counters() { return counters_; }
+  /// Its address, as in logs.
+  std::string_view endpoint_name(uint32_t endpoint) const { return endpoint_names_[endpoint]; }
+  HttpWorker& worker() { return worker_; }
+  SessionCache& sessions() { return sessions_; }
+
+  /// Ends connections as they become free.
+  void close();
+  /// Ends them now.
+  void shut_down();
+  bool idle() const { return all_.empty(); }
+  void update_counters();
+
+ private:
+  friend class UpstreamConnection;
+  /// Connections to one endpoint. Those of HTTP/1.1 are in `idle` while they have no request, the last one used at its
+  /// end; those of HTTP/2 are in `shared` while they take more.
+  struct Endpoint {
+    std::vector<UpstreamConnection*> idle;
+    std::vector<UpstreamConnection*> shared;
+    std::vector<UpstreamConnection*> connecting;
+    uint32_t streams = UINT32_MAX;  // That the last connection of HTTP/2 was allowed to have.
+  };
+  bool speaks_http2() const { return config().protocol == config::Protocol::kHttp2; }
+  UpstreamConnection* connect(uint32_t endpoint);
+
+  HttpWorker& worker_;
+  Balancer& balancer_;
+  SessionCache& sessions_;
+  std::vector<EndpointCounters>& endpoint_counters_;
+  UpstreamHttpCounters& counters_;
+  Http1Options http1_;
+  Http2Limits http2_;
+  Http1Counters http1_counters_;
+  Http2Counters http2_counters_;
+  Http2Connection::Shared http2_shared_;
+  std::vector<Endpoint> endpoints_;
+  std::vector<std::string> endpoint_names_;
+  std::vector<UpstreamConnection*> all_;
+  uint32_t pending_ = 0;  // Exchanges that wait for a connection.
+  bool closed_ = false;
+};
+
+}  // namespace sluice

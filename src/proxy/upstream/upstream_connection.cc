@@ -1,0 +1,337 @@
+#include "proxy/upstream/upstream_connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/http/exchange.h"
+#include "proxy/http/http_worker.h"
+#include "proxy/http1/http1_client.h"
+#include "proxy/transport/handshakes.h"
+#include "proxy/upstream/http_upstream.h"
+#include "proxy/upstream/upstream_socket.h"
+
+namespace sluice {
+
+namespace {
+
+// A connection is looked after once when nothing has happened for so long.
+constexpr uint64_t kQuietMs = 1000;
+
+// How long an endpoint may take nothing of what is left for it.
+constexpr uint64_t kStuckMs = 30'000;
+
+// What may wait in the socket before the codec keeps what it has: a stream's own mark is the bound that counts.
+constexpr size_t kSendMark = size_t{256} * 1024;
+
+uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+
+}  // namespace
+
+UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint)
+    : HttpLink(upstream.worker()), upstream_(upstream), endpoint_(endpoint) {}
+
+// ---- Connecting ----
+
+bool UpstreamConnection::connect() {
+  const config::Address& address = upstream_.state().endpoint_config(endpoint_).address;
+  const int fd = open_upstream_socket(upstream_.config(), address.family());
+  if (fd < 0) {
+    upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
+    return false;
+  }
+  arm_timer(worker_.worker().now_ms() + milliseconds(upstream_.config().connect_timeout));
+  transport_.connect(fd, address.data(), address.length());
+  return true;
+}
+
+void UpstreamConnection::on_connected(Transport&, int error) {
+  if (state_ != State::kConnecting) return;
+  if (error != 0) return connect_failed(connect_error_of(error));
+  if (!upstream_.config().tls && !upstream_.config().alts) return begin();
+  Handshaking& handshaking = transport_.prepare_handshake();
+  generation_ = make_endpoint_handshake(upstream_.state(), endpoint_, worker_.handshakers(), upstream_.sessions(),
+                                        transport_.socket(), handshaking);
+  transport_.begin_handshake(Buffer());
+}
+
+void UpstreamConnection::on_secured(Transport&, const Agreement& agreement) {
+  EndpointCounters& counters = upstream_.endpoint_counters(endpoint_);
+  counters.tls_handshakes.add();
+  if (agreement.resumed) counters.tls_resumed.add();
+  const bool http2 = upstream_.speaks_http2();
+  // An endpoint that agrees on nothing may speak it all the same.
+  if (!agreement.alpn.empty() && (agreement.alpn == "h2") != http2) {
+    log_failure(security(), absl::StrCat("it wants to speak ", agreement.alpn, ", not ", http2 ? "h2" : "http/1.1"));
+    return connect_failed(ConnectError::kTls);
+  }
+  begin();
+  if (state_ != State::kGone) transport_.release_arrived();
+}
+
+void UpstreamConnection::on_insecure(Transport&, std::string_view error) {
+  if (state_ != State::kConnecting) return;
+  log_failure(security(), error.empty() ? "it closed in the middle of it" : error);
+  connect_failed(ConnectError::kTls);
+}
+
+void UpstreamConnection::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
+  upstream_.sessions().put(endpoint_, generation_, std::move(session));
+}
+
+const char* UpstreamConnection::security() const { return upstream_.config().alts ? "ALTS" : "TLS"; }
+
+void UpstreamConnection::log_failure(std::string_view what, std::string_view error) {
+  constexpr uint32_t kPerSecond = 10;
+  static thread_local uint64_t second = 0;
+  static thread_local uint32_t logged = 0;
+  const uint64_t now_s = worker_.worker().now_ms() / 1000;
+  if (std::exchange(second, now_s) != now_s) logged = 0;
+  if (++logged > kPerSecond) return;
+  std::fprintf(stderr, "sluice: upstream \"%s\": %s with %s failed: %s\n", upstream_.config().name.c_str(),
+               std::string(what).c_str(), upstream_.state().endpoint_config(endpoint_).address.text().c_str(),
+               std::string(error).c_str());
+}
+
+// The socket is ready, and secured where it is to be.
+void UpstreamConnection::begin() {
+  if (upstream_.speaks_http2()) {
+    // Ready when its SETTINGS are here: until then nobody knows whether it speaks HTTP/2, and how much it takes.
+    speak(make_codec<Http2Connection>(upstream_.http2_shared_));
+    return;
+  }
+  speak(make_codec<Http1Client>(worker_.worker().pool(), upstream_.http1_, upstream_.http1_counters_));
+  become_ready();
+}
+
+void UpstreamConnection::become_ready() {
+  state_ = State::kReady;
+  std::erase(upstream_.endpoints_[endpoint_].connecting, this);
+  upstream_.state().report_success(endpoint_);
+  upstream_.endpoint_counters(endpoint_).connected.add();
+  if (upstream_.speaks_http2()) {
+    upstream_.endpoints_[endpoint_].streams = static_cast<Http2Connection&>(*codec_).peer_streams();
+  }
+  // Those for whom there is no room look for another connection.
+  while (Exchange* const exchange = first_waiting_) {
+    remove_waiting(*exchange);
+    if (attach(*exchange)) continue;
+    exchange->found_no_room();
+    upstream_.request(*exchange);
+  }
+  become_idle();
+}
+
+void UpstreamConnection::connect_failed(ConnectError error) {
+  upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(error)].add();
+  if (error != ConnectError::kLocal) {
+    upstream_.state().report_failure(endpoint_, worker_.worker().now_ms());
+  }
+  leave_lists();
+  // An endpoint hears in TLS what was wrong with it.
+  error == ConnectError::kTls ? linger(/*cut=*/true) : close();
+  while (Exchange* const exchange = first_waiting_) {
+    remove_waiting(*exchange);
+    exchange->on_connect_failed();
+  }
+}
+
+void UpstreamConnection::add_waiting(Exchange& exchange) {
+  Exchange** last = &first_waiting_;
+  while (*last) last = &(*last)->next_waiting;
+  exchange.next_waiting = nullptr;
+  *last = &exchange;
+  ++waiting_count_;
+  ++upstream_.pending_;
+}
+
+void UpstreamConnection::remove_waiting(Exchange& exchange) {
+  for (Exchange** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
+    if (*at != &exchange) continue;
+    *at = exchange.next_waiting;
+    --waiting_count_;
+    --upstream_.pending_;
+    return;
+  }
+}
+
+// ---- Requests ----
+
+bool UpstreamConnection::takes_protocols() const {
+  if (!upstream_.speaks_http2()) return true;
+  return static_cast<const Http2Connection&>(*codec_).takes_protocols();
+}
+
+bool UpstreamConnection::attach(Exchange& exchange) {
+  HttpStream* const stream =
+      state_ == State::kReady && !ending() && !draining_ ? codec_->open_stream(exchange) : nullptr;
+  if (!stream) {
+    leave_lists();
+    return false;
+  }
+  ++users_;
+  ++requests_;
+  if (!upstream_.speaks_http2()) leave_lists();
+  const uint32_t limit = upstream_.config().pool.max_requests;
+  if (limit != 0 && requests_ >= limit) {
+    leave_lists();
+    draining_ = true;
+  }
+  upstream_.counters().requests.add();
+  exchange.on_upstream(*this, *stream);
+  wake();
+  return true;
+}
+
+void UpstreamConnection::detach() {
+  --users_;
+  wake();  // It may be free then.
+}
+
+// Puts it where requests find it, if it takes more.
+void UpstreamConnection::become_idle() {
+  if (state_ != State::kReady || ending() || upstream_.closed_) return;
+  if (codec_->status() != HttpConnection::Status::kOpen) {
+    arm_timer(worker_.worker().now_ms() + kQuietMs);  // What it has to say may find no room.
+    return leave_lists();
+  }
+  HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
+  const bool http2 = upstream_.speaks_http2();
+  if (http2 && static_cast<Http2Connection&>(*codec_).draining()) {
+    leave_lists();
+    draining_ = true;
+  }
+  if (users_ == 0) {
+    idle_since_ms_ = worker_.worker().now_ms();
+    quiet_ = false;
+    if (draining_) {
+      arm_timer(idle_since_ms_ + kQuietMs);
+      if (codec_->status() != HttpConnection::Status::kOpen) return;
+      codec_->drain();
+      return wake();
+    }
+    arm_timer(idle_since_ms_ + kQuietMs);
+  }
+  if (listed_ || draining_) return;
+  if (http2) {
+    endpoint.shared.push_back(this);
+    listed_ = true;
+  } else if (users_ == 0 && codec_->streams() == 0) {
+    endpoint.idle.push_back(this);
+    listed_ = true;
+    if (endpoint.idle.size() > upstream_.config().pool.max_idle) endpoint.idle.front()->drain();
+  }
+}
+
+void UpstreamConnection::leave_lists() {
+  HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
+  if (std::exchange(listed_, false)) {
+    std::erase(endpoint.idle, this);
+    std::erase(endpoint.shared, this);
+  }
+  if (state_ == State::kConnecting) {
+    state_ = State::kGone;
+    std::erase(endpoint.connecting, this);
+  }
+}
+
+void UpstreamConnection::drain() {
+  if (state_ == State::kConnecting) return connect_failed(ConnectError::kLocal);
+  leave_lists();
+  draining_ = true;
+  codec_->drain();
+  arm_timer(worker_.worker().now_ms() + kQuietMs);
+  wake();
+}
+
+void UpstreamConnection::suspect(uint64_t asked_ms) {
+  if (!upstream_.speaks_http2() || last_received_ms_ > asked_ms) return;
+  leave_lists();
+  draining_ = true;
+}
+
+// ---- The link ----
+
+void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
+  upstream_.endpoint_counters(endpoint_).bytes_in.add(data.size());
+  last_received_ms_ = worker_.worker().now_ms();
+  HttpLink::on_data(transport, std::move(data));
+}
+
+void UpstreamConnection::on_end(Transport& transport, bool truncated) {
+  if (state_ == State::kConnecting && !ending()) return connect_failed(ConnectError::kReset);
+  if (truncated) upstream_.endpoint_counters(endpoint_).tls_truncated.add();
+  HttpLink::on_end(transport, truncated);
+}
+
+void UpstreamConnection::on_error(Transport& transport, int error) {
+  if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
+  HttpLink::on_error(transport, error);
+}
+
+void UpstreamConnection::on_flushed(size_t bytes) { upstream_.endpoint_counters(endpoint_).bytes_out.add(bytes); }
+
+void UpstreamConnection::on_pumped() {
+  if (state_ == State::kConnecting) {
+    if (!upstream_.speaks_http2() || !static_cast<Http2Connection&>(*codec_).greeted()) {
+      return;
+    }
+    become_ready();
+  } else {
+    become_idle();
+  }
+}
+
+void UpstreamConnection::on_codec_done() {
+  if (state_ == State::kConnecting) {
+    log_failure("HTTP", codec_->error());
+    return connect_failed(ConnectError::kOther);
+  }
+  leave_lists();
+  codec_->status() == HttpConnection::Status::kFailed ? reset() : linger(/*cut=*/false);
+}
+
+void UpstreamConnection::on_timer() {
+  if (lingering()) return linger_timeout();
+  const uint64_t now = worker_.worker().now_ms();
+  if (state_ == State::kConnecting) {
+    if (transport_.in_handshake()) {
+      log_failure(security(),
+                  absl::StrCat("it was not done after ", config::print_duration(upstream_.config().connect_timeout),
+                               ", waiting for ", transport_.awaited()));
+    }
+    return connect_failed(ConnectError::kTimeout);
+  }
+  if ((draining_ || codec_->status() != HttpConnection::Status::kOpen) &&
+      (transport_.queued() > 0 || codec_->has_output())) {
+    look_for_progress();
+    return now >= last_sent_ms() + kStuckMs ? reset() : arm_timer(now + kQuietMs);
+  }
+  if (users_ > 0) return;
+  if (!std::exchange(quiet_, true)) {
+    codec_->park();
+    if (!transport_.park()) return reset();
+  }
+  const uint64_t idle_ms = milliseconds(upstream_.config().pool.idle_timeout);
+  if (idle_ms == 0) return;
+  if (now >= idle_since_ms_ + idle_ms) return drain();
+  arm_timer(idle_since_ms_ + idle_ms);
+}
+
+void UpstreamConnection::on_gone() {
+  leave_lists();
+  state_ = State::kGone;
+  std::erase(upstream_.all_, this);
+  worker_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);
+}
+
+size_t UpstreamConnection::send_mark() const { return kSendMark; }
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/alts"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "unsafe" // For linkname.
+)
+
+// ALTS is refused where no Google machine is found. That is looked up once, when the first credentials are made;
+// grpc-go's own tests set it, too.
+//
+//go:linkname vmOnGCP google.golang.org/grpc/credentials/alts.vmOnGCP
+var vmOnGCP bool
+
+func clientCredentials() credentials.TransportCredentials {
+	if *plain {
+		return insecure.NewCredentials()
+	}
+	made := alts.NewClientCreds(&alts.ClientOptions{
+		TargetServiceAccounts: list(*targets), HandshakerServiceAddress: "passthrough:///" + *service})
+	vmOnGCP = true
+	return made
+}
+
+func serverCredentials() credentials.TransportCredentials {
+	if *plain {
+		return insecure.NewCredentials()
+	}
+	made := alts.NewServerCreds(&alts.ServerOptions{HandshakerServiceAddress: "passthrough:///" + *service})
+	vmOnGCP = true
+	return made
+}

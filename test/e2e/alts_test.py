@@ -1,0 +1,269 @@
+"""ALTS without a handshaker service, between two proxies that know each other by certificates."""
+
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import struct
+import time
+
+import harness
+from harness import MIB, SANITIZER, say
+from origins import Origin, connect, echo, last_outcome, receive_all
+from tls_support import TlsTest, exchange
+from transfers import TransferRun
+
+
+class AltsTest(TlsTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.west = {"certificates": [cls.files.make("west", "west.example")], "peer_ca": cls.ca}
+        cls.east = {"certificates": [cls.files.make("east", "east.example")], "peer_ca": cls.ca}
+        cls.files.make("stranger", "stranger.example")
+
+    def inner(self, origin, cut_allowed=False, tcp=None, **alts):
+        """The proxy that ends ALTS, in front of `origin`."""
+        return self.proxy(origin, listener={"alts": {**self.east, **alts}}, tcp=tcp, cut_allowed=cut_allowed)
+
+    def outer(self, inner, cut_allowed=False, **alts):
+        """The proxy that begins it: clients speak plainly to it."""
+        return self.proxy("%s:%d" % inner.address(), cut_allowed=cut_allowed,
+                          upstream={"alts": {**self.west, "target_identities": ["east.example"], **alts}})
+
+    def talks(self, proxy, size=1000):
+        data = os.urandom(size)
+        with connect(proxy.address()) as client:
+            self.assertTrue(exchange(client, data) == data)
+
+
+class Between(AltsTest):
+
+    def test_any_size(self):
+        inner = self.inner(self.keep(Origin(echo)).address)
+        outer = self.outer(inner)
+        for size in (1, 1000, 65_512, 65_513, 3_000_000):
+            self.talks(outer, size)
+        for proxy, name in ((inner, "tls_handshakes_total"), (outer, "endpoint_tls_handshakes_total")):
+            self.assertEqual(proxy.stats().total(name), 5)
+            self.assertEqual(proxy.wait_for(lambda s: s.total("sessions_active") == 0).ended("finished"), 5)
+
+    def test_frames_of_each_size(self):
+        for size in ("16KiB", "64KiB", "1MiB"):
+            inner = self.inner(self.keep(Origin(echo)).address, max_frame_size=size)
+            self.talks(self.outer(inner, max_frame_size=size), 5_000_000)
+
+    def test_many_at_once(self):
+        """Each byte is checked, both ways, while ends and resets come at any time."""
+        with contextlib.closing(TransferRun(40, (1 if SANITIZER else 6) * MIB)) as transfers:
+            inner = self.inner(transfers.address)
+            outer = self.outer(inner)
+            seconds = transfers.run(outer.address())
+        total = transfers.total_bytes
+        say(f"{total / MIB / seconds:.0f} MiB/s")
+        self.assertEqual(inner.stats().total("tls_truncated_total"), 0)
+        # Nothing that passes is copied, but for what a record's head and tag take.
+        for proxy in (inner, outer):
+            self.assertLess(proxy.stats().total("copied_bytes_total"), total / 100)
+
+    def test_half_open(self):
+        """A client's end is passed on while the answer still comes."""
+        def serve(sock):
+            sock.sendall(receive_all(sock)[::-1])
+        inner = self.inner(self.keep(Origin(serve)).address)
+        with connect(self.outer(inner).address()) as client:
+            client.sendall(b"abc")
+            client.shutdown(socket.SHUT_WR)
+            self.assertEqual(receive_all(client), b"cba")
+
+    def test_idle_connections_wake_up(self):
+        inner = self.inner(self.keep(Origin(echo)).address)
+        with connect(self.outer(inner).address()) as client:
+            for _ in range(3):
+                self.assertEqual(exchange(client, b"hello"), b"hello")
+                time.sleep(1.5)
+
+
+class Trust(AltsTest):
+
+    def refused(self, client_says, proxy, text):
+        """The connection ends, and the log of `proxy` says why."""
+        with connect(client_says.address()) as client:
+            self.assertIn(last_outcome(client), ("end", "reset"))
+        self.assertTrue(proxy.said(text), proxy.stderr())
+
+    def test_another_endpoint_than_expected(self):
+        inner = self.inner(self.keep(Origin(echo)).address)
+        outer = self.outer(inner, target_identities=["west.example"])
+        self.refused(outer, outer, "failed: the peer is \"east.example\", none of target_identities")
+        self.assertGreaterEqual(outer.stats().connect_errors("tls"), 1)
+
+    def test_a_client_that_is_not_wanted(self):
+        inner = self.inner(self.keep(Origin(echo)).address, target_identities=["south.example"])
+        self.refused(self.outer(inner), inner, "ALTS with it failed: the peer is \"west.example\", none of target_identities")
+        inner.wait_for(lambda s: s.ended("tls_handshake") == 1)
+
+    def test_another_authority(self):
+        """Both hear that the other does not believe them, and say so."""
+        inner = self.inner(self.keep(Origin(echo)).address, peer_ca=self.files.path("stranger.pem"))
+        outer = self.outer(inner)
+        self.refused(outer, inner, "CERTIFICATE_VERIFY_FAILED")
+        self.assertTrue(outer.said("ALTS with 127.0.0.1"), outer.stderr())
+        self.assertTrue(outer.said("the peer has refused the handshake"), outer.stderr())
+
+    def test_a_client_that_speaks_tls(self):
+        """Its certificate is fine, but what it means is something else."""
+        inner = self.inner(self.keep(Origin(echo)).address)
+        context = self.context(certificate=True)
+        context.check_hostname = False
+        with contextlib.suppress(OSError):
+            sock = self.secure(inner.address(), context, name="east.example")
+            sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            self.assertEqual(sock.recv(1), b"")
+        self.assertTrue(inner.said("the peer does not speak sluice-alts/1"), inner.stderr())
+
+    def test_a_listener_that_speaks_tls(self):
+        origin = self.keep(Origin(echo))
+        tls = self.terminating(origin.address)
+        outer = self.outer(tls, target_identities=["localhost"])
+        self.refused(outer, outer, "ALTS with 127.0.0.1")
+
+    def test_routes_by_who_it_is(self):
+        def says(text):
+            return self.keep(Origin(lambda sock: sock.sendall(text))).address
+        config = harness.configuration([], listener={"alts": self.east}, tcp={"forward": ""})
+        config["listeners"][0]["tcp"] = {"routes": [
+            {"match": {"peer": ["nobody.example", "west.example"]}, "forward": "known"}, {"forward": "rest"}]}
+        config["upstreams"] = [{"name": "known", "endpoints": ["%s" % says(b"known")]},
+                               {"name": "rest", "endpoints": ["%s" % says(b"rest")]}]
+        inner = self.start(config)
+        for alts, expected in ((self.west, b"known"), (self.east, b"rest")):
+            with connect(self.outer(inner, **alts).address()) as client:
+                self.assertEqual(receive_all(client), expected)
+
+    def test_told_to_the_endpoint(self):
+        """PROXY v2 names the peer, as it does for TLS."""
+        def serve(sock):
+            head = sock.recv(16, socket.MSG_WAITALL)
+            headers.append(sock.recv(struct.unpack("!H", head[14:])[0], socket.MSG_WAITALL))
+        headers = []
+        inner = self.proxy(self.keep(Origin(serve)).address, listener={"alts": self.east},
+                           upstream={"send_proxy_protocol": "v2"})
+        with connect(self.outer(inner).address()) as client:
+            self.assertEqual(receive_all(client), b"")
+        for text in (b"ALTS-like", b"ALTSRP_GCM_AES128_REKEY", b"\x22\x00\x04west"):
+            self.assertIn(text, headers[0])
+
+    def test_certificates_are_read_again(self):
+        """A new certificate holds for new connections; those that are there go on."""
+        inner = self.inner(self.keep(Origin(echo)).address)
+        changing = {"chain": self.files.path("changing.pem"), "key": self.files.path("changing.key")}
+        self.files.make("changing", "old.example")
+        outer = self.outer(inner, certificates=[changing], target_identities=["east.example"])
+        first = self.keep(connect(outer.address()))
+        self.assertEqual(exchange(first, b"hello"), b"hello")
+        self.files.make("changing", "new.example")
+        outer.signal(signal.SIGHUP)
+        outer.wait_for(lambda s: s.total("tls_reloads_total") == 1)
+        self.talks(outer)
+        self.assertEqual(exchange(first, b"hello"), b"hello")
+
+
+class OnTheWire(AltsTest):
+    """Between the two proxies stands somebody who changes what passes."""
+
+    def between(self, inner, change):
+        """Passes the handshake on, then what `change` makes of each piece that the outer proxy sends."""
+        def serve(outer):
+            with connect(inner.address()) as sock:
+                sock.settimeout(0.02)
+                outer.settimeout(0.02)
+                while True:
+                    for source, to in ((outer, sock), (sock, outer)):
+                        try:
+                            data = source.recv(65536)
+                        except (TimeoutError, socket.timeout):
+                            continue
+                        except OSError:
+                            return
+                        if not data:
+                            return
+                        to.sendall(change(data) if source is outer else data)
+        return self.keep(Origin(serve))
+
+    def through(self, inner, change):
+        origin = self.between(inner, change)
+        return self.proxy(origin.address, cut_allowed=True,
+                          upstream={"alts": {**self.west, "target_identities": ["east.example"]}})
+
+    @staticmethod
+    def is_frame(data):
+        return len(data) > 24 and data[4:8] == b"\6\0\0\0"
+
+    def pay(self, outer, inner):
+        with connect(outer.address()) as client:
+            # Behind the handshake, so that a frame comes alone.
+            inner.wait_for(lambda s: s.total("tls_handshakes_total") == 1)
+            client.sendall(b"pay 100 to Bob")
+            last_outcome(client)
+
+    def check(self, change, why):
+        received = []
+
+        def serve(sock):
+            received.append(receive_all(sock))
+        inner = self.inner(self.keep(Origin(serve)).address, cut_allowed=True)
+        outer = self.through(inner, change)
+        self.pay(outer, inner)
+        inner.wait_for(lambda s: s.ended("tls_error") == 1)
+        self.assertTrue(inner.said(why), inner.stderr())
+        self.assertIn(received, ([b""], []))
+
+    def test_changed(self):
+        self.check(lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:] if self.is_frame(data) else data,
+                   "a frame that is not authentic")
+
+    def test_replayed(self):
+        def change(data):
+            return data + data if self.is_frame(data) else data
+        received = []
+
+        def serve(sock):
+            try:
+                received.append(receive_all(sock))
+            except OSError:
+                received.append(b"reset")
+        inner = self.inner(self.keep(Origin(serve)).address, cut_allowed=True)
+        self.pay(self.through(inner, change), inner)
+        inner.wait_for(lambda s: s.ended("tls_error") == 1)
+        harness.wait_until(lambda: received)
+        self.assertIn(received[0], (b"pay 100 to Bob", b"reset"))
+
+    def test_cut(self):
+        """An end that nobody told of, authentic, is counted, and does not look whole to the endpoint's side."""
+        inner = self.inner(self.keep(Origin(echo)).address)
+
+        def serve(outer):
+            with connect(inner.address()) as sock:
+                sock.settimeout(0.02)
+                outer.settimeout(0.02)
+                deadline = time.monotonic() + 2
+                while time.monotonic() < deadline:
+                    for source, to in ((outer, sock), (sock, outer)):
+                        try:
+                            to.sendall(source.recv(65536))
+                        except (TimeoutError, socket.timeout):
+                            pass
+        outer = self.proxy(self.keep(Origin(serve)).address, cut_allowed=True,
+                           upstream={"alts": {**self.west, "target_identities": ["east.example"]}})
+        with connect(outer.address()) as client:
+            self.assertEqual(exchange(client, b"hello"), b"hello")
+            last_outcome(client)
+        inner.wait_for(lambda s: s.total("tls_truncated_total") == 1)
+        outer.wait_for(lambda s: s.total("endpoint_tls_truncated_total") == 1)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,210 @@
+"""gRPC by grpc-go on both sides: its interoperability test, many calls at once, long ones, and ones that fail."""
+
+import json
+import subprocess
+import time
+
+import harness
+from harness import LONG, SLOWNESS
+from http_peers_support import HttpTest, Server, go_options, go_program, words
+from origins import Origin, reset
+
+PLAIN, TLS = ("http2", False), ("http2", True)
+PAIRS = ((PLAIN, PLAIN), (TLS, PLAIN), (PLAIN, TLS), (TLS, TLS))
+
+# All of https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md that grpc-go's client does without
+# Google's accounts.
+PUBLISHED = ("empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
+             "timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response",
+             "status_code_and_message", "special_status_message", "custom_metadata", "unimplemented_method",
+             "unimplemented_service", "orca_per_rpc", "rpc_soak")
+DEADLINE_EXCEEDED, UNIMPLEMENTED, UNAVAILABLE = "4", "12", "14"
+
+
+class GrpcTest(HttpTest):
+
+    def grpc_server(self, kind, **options):
+        tls = {"certificate": self.server["chain"], "key": self.server["key"]} if kind[1] else {}
+        return self.keep(Server([go_program("./grpc"), "server", *go_options(**tls, **options)], kind))
+
+    def begin(self, where, kind, *cases, **options):
+        """A client that runs its cases."""
+        address = where.address if isinstance(where, Server) else where.addresses["secure" if kind[1] else "plain"]
+        tls = {"ca": self.ca} if kind[1] else {}
+        options = {"target": address, "case": ",".join(cases), "seconds": 60 * SLOWNESS, **tls, **options}
+        client = harness.spawn([go_program("./grpc"), "client", *go_options(**options)], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(harness.end, client)
+        return client
+
+    def ended(self, client):
+        """What it said, line by line; fails if it did."""
+        try:
+            out, error = client.communicate(timeout=120 * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("the grpc-go client does not end") from None
+        if client.returncode:
+            raise AssertionError(f"passed: {out.split()}\n{error[-3000:]}")
+        return out.splitlines()
+
+    def run_cases(self, where, kind, *cases, **options):
+        lines = self.ended(self.begin(where, kind, *cases, **options))
+        self.assertEqual([line for line in lines if line in cases], list(cases))
+        return lines
+
+    def status(self, where, kind, case="status"):
+        return json.loads(self.run_cases(where, kind, case)[-2])
+
+
+class Cases(GrpcTest):
+
+    def test_without_the_proxy(self):
+        for kind in (PLAIN, TLS):
+            self.run_cases(self.grpc_server(kind), kind, *PUBLISHED, "huge", "streams", "crowd", "status", count=200)
+
+    def test_huge(self):
+        for client, server in PAIRS:
+            proxy = self.through(self.grpc_server(server))
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                self.run_cases(proxy, client, "huge")
+
+    def test_streams(self):
+        """1,000 that are open at once, on one connection on either side."""
+        for client, server in PAIRS:
+            proxy = self.through(self.grpc_server(server), http={"http2": {"max_streams": 1000}},
+                                 pool={"max_streams": 1000})
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                self.run_cases(proxy, client, "streams", count=1000)
+
+    def test_more_calls_than_streams(self):
+        for client, server in PAIRS:
+            proxy = self.through(self.grpc_server(server), http={"http2": {"max_streams": 100}},
+                                 pool={"max_streams": 7})
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                self.run_cases(proxy, client, "crowd", count=20_000 if LONG else 1000)
+
+    def test_published(self):
+        """And meanwhile, streams that are quiet for half a minute, with the pings of clients that want to know whether
+        they still are. These go no further than the proxy: the server's limit on pings would end the connection."""
+        quiet, idle = 130 if LONG else 30, []
+        for client, server in PAIRS:
+            proxy = self.through(self.grpc_server(server))
+            idle.append(self.begin(proxy, client, "idle", quiet=f"{quiet}s", seconds=quiet + 60 * SLOWNESS))
+        for client, server in PAIRS:
+            proxy = self.through(self.grpc_server(server))
+            for case in PUBLISHED:
+                with self.subTest(f"{case}: {words(client)} -> {words(server)}"):
+                    self.run_cases(proxy, client, case, count=1000 if LONG else 100)
+        for client in idle:
+            self.assertEqual(self.ended(client), ["idle"])
+
+
+class Goodbyes(GrpcTest):
+    """Connections that end in order while there is work: no call hears of it, although grpc-go must not try again."""
+
+    def check(self, age=None, **options):
+        for client, server in PAIRS:
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                origin = self.grpc_server(server, **({"max_age": age} if age else {}))
+                self.run_cases(self.through(origin, **options), client, "steady", length="60s" if LONG else "1s",
+                               seconds=100 * SLOWNESS)
+
+    def test_of_the_server(self):
+        self.check(age="200ms")
+
+    def test_of_ours_to_the_server(self):
+        self.check(pool={"max_requests": 50})
+
+    def test_to_the_client(self):
+        self.check(http={"http2": {"max_requests": 200}})
+
+
+class Ends(GrpcTest):
+    """How calls end that the proxy ends."""
+
+    def raw(self, proxy, client, path, timeout=None, **options):
+        """By Go's HTTP client, which knows no gRPC: what it says of deadlines it does not heed itself."""
+        headers = ["Content-Type: application/grpc+proto", "Te: trailers"]
+        if timeout:
+            headers.append(f"Grpc-Timeout: {timeout}")
+        return self.go_client(proxy, client, path, headers, method="POST", **options)
+
+    def grpc_status(self, answer):
+        self.assertEqual((answer["Status"], answer["Header"].get("Content-Type", ["none"])[0][:16]),
+                         (200, "application/grpc"))
+        return {**answer["Header"], **(answer["Trailer"] or {})}.get("Grpc-Status", ["none"])[0]
+
+    def test_no_route(self):
+        routes = [{"match": {"path": {"prefix": "/grpc.testing.TestService/"}}, "forward": "main"}]
+        proxy = self.through(self.grpc_server(PLAIN), http={"routes": routes})
+        for client in (PLAIN, TLS):
+            with self.subTest(words(client)):
+                self.assertEqual(self.status(proxy, client)["Code"], "OK")
+                self.run_cases(proxy, client, "unimplemented_service")
+                self.assertEqual(self.grpc_status(self.raw(proxy, client, "/some.Service/Call")), UNIMPLEMENTED)
+
+    def test_nobody_there(self):
+        proxy = self.through("127.0.0.1:1", kind=PLAIN)
+        for client in (PLAIN, TLS):
+            with self.subTest(words(client)):
+                self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
+                self.assertEqual(self.grpc_status(self.raw(proxy, client, "/some.Service/Call")), UNAVAILABLE)
+
+    def test_somebody_else_there(self):
+        """A server that hangs up, and one that does not speak HTTP/2."""
+        for name, handler in (("reset", reset), ("end", lambda sock: None),
+                              ("noise", lambda sock: sock.sendall(b"220 mail.example.com ESMTP\r\n"))):
+            proxy = self.through(self.keep(Origin(handler)).address, kind=PLAIN)
+            for client in (PLAIN, TLS):
+                with self.subTest(f"{name}: {words(client)}"):
+                    self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
+
+    def test_deadline(self):
+        """The call ends when the client said that it would not wait any longer, on both sides."""
+        for server in (PLAIN, TLS):
+            origin = self.web_server(server)
+            proxy = self.through(origin)
+            for client in (PLAIN, TLS):
+                for timeout, millis in (("300m", 300), ("700000u", 700), ("1S", 1000)):
+                    with self.subTest(f"{timeout}: {words(client)} -> {words(server)}"):
+                        path = f"/sleep?ms=20000&{client[1]}-{timeout}"
+                        answer = self.raw(proxy, client, path, timeout)
+                        self.assertEqual(self.grpc_status(answer), DEADLINE_EXCEEDED)
+                        self.assertGreaterEqual(answer["Millis"], millis - 20)
+                        self.assertLess(answer["Millis"], millis + 1500 * SLOWNESS)
+                        self.assertEqual(origin.report(), {"GaveUp": path})
+
+    def test_deadline_is_far(self):
+        """Of a call that is done before, nothing is seen."""
+        proxy = self.through(self.web_server(PLAIN))
+        for timeout in ("20S", "1H", "99999999H", "99999999n"):
+            answer = self.raw(proxy, PLAIN, "/sleep?ms=50", timeout) if timeout[-1] != "n" else self.raw(
+                proxy, PLAIN, "/sleep?ms=20", timeout)
+            self.assertEqual((answer["Status"], answer["Body"]), (200, "slept"), timeout)
+
+    def test_server_dies(self):
+        for client, server in PAIRS:
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                origin = self.grpc_server(server)
+                proxy = self.through(origin)
+                call = self.begin(proxy, client, "slow")
+                self.assertEqual(call.stdout.readline(), "open\n")
+                start = time.monotonic()
+                origin.close()
+                seen = json.loads(self.ended(call)[0])
+                self.assertIn(seen["Code"], ("Unavailable", "Internal"), seen)
+                self.assertLess(time.monotonic() - start, 5 * SLOWNESS)
+                self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
+
+    def test_server_comes_back(self):
+        first = self.grpc_server(PLAIN)
+        proxy = self.through(first, fail_timeout="100ms")
+        self.assertEqual(self.status(proxy, PLAIN)["Code"], "OK")
+        first.close()
+        self.assertEqual(self.status(proxy, PLAIN)["Code"], "Unavailable")
+        self.grpc_server(PLAIN, listen=first.address)
+        harness.wait_until(lambda: self.status(proxy, PLAIN)["Code"] == "OK", 5, "the server to be found again")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,643 @@
+"""Upstreams that break every rule. Whatever they do, a client gets within seconds a whole and right response, a clear
+502, 503 or 504, or sees that the response was cut off; never a wrong one, nor half of one that looks whole. The next
+request is served by an endpoint that works."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import harness
+from harness import KIB, LONG, MIB, SANITIZER, SLOWNESS
+import http_wire as wire
+from http_wire import data_frame, frame, goaway_frame, headers_frame, rst_frame, settings_frame, window_frame
+from origins import Origin, reset
+
+TIMEOUT = f"{700 * SLOWNESS}ms"       # Of a response's beginning, and of a pause within it.
+PATIENCE_SECONDS = 3 * SLOWNESS       # No client waits longer.
+FLOOD_FRAMES = 200_000 if LONG else 20_000
+
+ERROR, CUT, OK = "error", "cut", "ok"
+
+
+def body_of(path):
+    return f"body of {path} ".encode() * 20
+
+
+def send_all(peer, frames):
+    """In pieces, as long as the proxy takes them."""
+    for at in range(0, len(frames), 64 * KIB):
+        if not peer.send(frames[at:at + 64 * KIB]) or not (peer.pump(0) or not peer.how):
+            return
+
+
+def status(stream, code="200", fields=(), end=False):
+    return headers_frame(stream, [(":status", code), *fields], end)
+
+
+# ---- Upstreams of HTTP/2: name -> (what it does with a connection, what clients may see)
+
+SCENARIOS2 = {}
+
+
+def scenario2(expected, name=None, **options):
+    def note(function):
+        SCENARIOS2[name or function.__name__] = (function, expected.split(" "), options)
+        return function
+    return note
+
+
+def answering(expected, name, answer, **options):
+    """A scenario that says `answer(stream)` to each request, and goes on reading."""
+    @scenario2(expected, name, **options)
+    def _(peer):
+        while (request := peer.head(10 * SLOWNESS)):
+            send_all(peer, answer(request.stream))
+            peer.pump(0)
+
+
+def wait_for_end(peer):
+    peer.wait(lambda: peer.how, 10 * SLOWNESS)
+
+
+# How it begins
+
+@scenario2(ERROR, greet=False)
+def says_nothing(peer):
+    wait_for_end(peer)
+
+
+@scenario2(ERROR, greet=False)
+def closes_at_once(peer):
+    pass
+
+
+@scenario2(ERROR, greet=False)
+def resets_at_once(peer):
+    reset(peer.sock)
+
+
+@scenario2(ERROR, greet=False)
+def speaks_http1(peer):
+    peer.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nEVIL")
+    wait_for_end(peer)
+
+
+@scenario2(ERROR, greet=False)
+def begins_with_a_response(peer):
+    peer.send(status(1) + data_frame(1, b"EVIL", True))
+    wait_for_end(peer)
+
+
+@scenario2(ERROR, greet=False)
+def talks_rubbish(peer):
+    peer.send(bytes(range(256)) * 300)
+    wait_for_end(peer)
+
+
+def greeting(expected, name, frames):
+    @scenario2(expected, name, greet=False)
+    def _(peer):
+        peer.send(frames)
+        while (request := peer.head(10 * SLOWNESS)):
+            peer.respond(request.stream, 200, [], body_of(request.path))
+
+
+greeting(ERROR, "SETTINGS of 2,700 entries", settings_frame(*[(0x7000 + at % 9, at) for at in range(2700)]))
+greeting(ERROR, "SETTINGS of 60 KiB", settings_frame(*[(0x7000, at) for at in range(10000)]))
+greeting(ERROR, "SETTINGS of 5 bytes", frame(wire.SETTINGS, payload=b"12345"))
+greeting(ERROR, "SETTINGS of a stream", frame(wire.SETTINGS, stream=1))
+greeting(ERROR, "SETTINGS acknowledged first", frame(wire.SETTINGS, wire.ACK))
+greeting(ERROR, "ENABLE_PUSH of a server", settings_frame((wire.ENABLE_PUSH, 1)))
+greeting(ERROR, "INITIAL_WINDOW too large", settings_frame((wire.INITIAL_WINDOW, 1 << 31)))
+greeting(ERROR, "MAX_FRAME too small", settings_frame((wire.MAX_FRAME, 100)))
+greeting(ERROR, "no streams allowed", settings_frame((wire.MAX_STREAMS, 0)))
+greeting(OK, "one stream allowed", settings_frame((wire.MAX_STREAMS, 1)))
+greeting(OK, "unknown settings and frames", settings_frame((0x9999, 1)) + frame(0xfa, 0xff, 0, b"x" * 100))
+greeting(ERROR, "GOAWAY first", settings_frame() + goaway_frame(0))
+
+
+# What it answers
+
+SILENCE = "silence"
+answering(ERROR, SILENCE, lambda s: b"")
+answering(CUT, "half a response, then silence", lambda s: status(s) + data_frame(s, b"half"))
+answering(CUT, "a head, then silence", lambda s: status(s))
+answering(ERROR, "a head that does not end", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])))
+answering(ERROR, "a response of another stream", lambda s: status(s + 2, end=True))
+answering(ERROR, "a response of an even stream", lambda s: status(2, end=True))
+answering(ERROR, "a response of no stream", lambda s: status(0, end=True))
+answering(ERROR, "DATA of another stream", lambda s: data_frame(s + 2, b"EVIL", True))
+answering(ERROR, "DATA before the head", lambda s: data_frame(s, b"EVIL", True))
+answering(ERROR, "a block that is broken", lambda s: frame(wire.HEADERS, 5, s, b"\xff\xff\xff\xff"))
+answering(ERROR, "a table too large", lambda s: frame(wire.HEADERS, 5, s, b"\x3f\xe1\xff\x03\x88"))
+answering(ERROR, "a block that is interrupted", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])) +
+          frame(wire.PING, payload=b"12345678") + frame(wire.CONTINUATION, 4, s))
+answering(ERROR, "CONTINUATION of nothing", lambda s: frame(wire.CONTINUATION, 4, s, b"\x88"))
+answering(ERROR, "a frame too large", lambda s: frame(wire.HEADERS, 5, s, wire.hpack([(":status", "200"),
+                                                                                     ("x", "y" * 20000)])))
+answering(ERROR, "padding too long", lambda s: frame(wire.HEADERS, 4 | wire.PADDED, s, b"\xff\x88"))
+answering(CUT, "padding of DATA too long", lambda s: status(s) + frame(wire.DATA, wire.PADDED, s, b"\xffabc"))
+PUSH = b"\0\0\0\2\x82"
+answering(ERROR, "PUSH_PROMISE", lambda s: frame(wire.PUSH_PROMISE, 4, s, PUSH) + status(s, end=True))
+answering("error cut", "PUSH_PROMISE within a response",
+          lambda s: status(s) + frame(wire.PUSH_PROMISE, 4, s, PUSH) + data_frame(s, b"EVIL", True))
+answering(ERROR, "a window of the stream too large", lambda s: window_frame(s, 0x7fffffff) + status(s, end=True))
+answering(ERROR, "a window of the connection too large", lambda s: window_frame(0, 0x7fffffff) + status(s, end=True))
+answering(ERROR, "a window by nothing", lambda s: window_frame(s, 0) + status(s, end=True))
+answering(ERROR, "SETTINGS that make a window too large", lambda s: window_frame(s, 0x7fff0000) + settings_frame(
+    (wire.INITIAL_WINDOW, 0x7fffffff)) + status(s, end=True))
+answering(CUT, "less than content-length",
+          lambda s: status(s, fields=[("content-length", "10")]) + data_frame(s, b"half", True))
+answering(CUT, "more than content-length",
+          lambda s: status(s, fields=[("content-length", "2")]) + data_frame(s, b"more", True))
+answering(CUT, "trailers with a pseudo-header field",
+          lambda s: status(s) + data_frame(s, b"half") + status(s, end=True))
+answering(ERROR, "1xx without end", lambda s: status(s, "103") * FLOOD_FRAMES)
+answering(ERROR, "1xx that end", lambda s: status(s, "103", end=True))
+answering(ERROR, "20,000 fields", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])) + frame(
+    wire.CONTINUATION, 0, s, b"\x00\x01a\x00" * 4000) * 4 + frame(wire.CONTINUATION, 4, s, b"\x00\x01a\x00" * 4000))
+answering(ERROR, "an entry again and again", lambda s: frame(wire.HEADERS, 4, s, b"\x88" + wire.hpack(
+    [("x", "y" * 3900)], index=True) + b"\xbe" * 12000))
+answering(ERROR, "CONTINUATIONs without end", lambda s: frame(wire.HEADERS, 0, s, b"\x88") + frame(
+    wire.CONTINUATION, 0, s, wire.hpack([("x", "y")])) * FLOOD_FRAMES)
+answering(ERROR, "empty CONTINUATIONs",
+          lambda s: frame(wire.HEADERS, 0, s, b"\x88") + frame(wire.CONTINUATION, 0, s) * FLOOD_FRAMES)
+answering(ERROR, "PINGs without end", lambda s: frame(wire.PING, payload=b"12345678") * FLOOD_FRAMES)
+answering(ERROR, "SETTINGS without end", lambda s: settings_frame() * FLOOD_FRAMES)
+answering("error ok", "windows without end", lambda s: window_frame(0, 1) * FLOOD_FRAMES)
+answering(ERROR, "frames of no known type without end", lambda s: frame(0xfa) * FLOOD_FRAMES)
+answering(CUT, "DATA a byte at a time, then silence", lambda s: status(s) + data_frame(s, b"x") * 60_000)
+answering(CUT, "empty DATA without end", lambda s: status(s) + data_frame(s) * FLOOD_FRAMES)
+for _code, _error in enumerate(wire.ERRORS):
+    answering(ERROR, f"RST_STREAM of {_error}", lambda s, code=_code: rst_frame(s, code))
+    if _code in (0, 2, 7, 8, 11):
+        answering(CUT, f"RST_STREAM of {_error} within a response",
+                  lambda s, code=_code: status(s) + data_frame(s, b"half") + rst_frame(s, code))
+answering(ERROR, "GOAWAY that leaves it out", lambda s: goaway_frame(s - 2 if s > 1 else 0))
+answering(ERROR, "GOAWAY with an error", lambda s: goaway_frame(s, 2))
+answering(ERROR, "GOAWAY that lets it in, then silence", lambda s: goaway_frame(0x7fffffff))
+answering(CUT, "GOAWAY within a response, then silence", lambda s: status(s) + data_frame(s, b"half") + goaway_frame(s))
+
+
+def whole(stream, path):
+    return status(stream) + data_frame(stream, body_of(path), True)
+
+
+def answering_well(name, around):
+    """Odd, but allowed, or too late to matter: `around(stream, whole response)`."""
+    @scenario2(OK, name)
+    def _(peer):
+        while (request := peer.head(10 * SLOWNESS)):
+            send_all(peer, around(request.stream, whole(request.stream, request.path)))
+
+
+answering_well("RST_STREAM behind a response", lambda s, good: good + rst_frame(s, 0))
+answering_well("GOAWAY behind a response", lambda s, good: good + goaway_frame(s))
+answering_well("GOAWAY before a response", lambda s, good: goaway_frame(s) + good)
+answering_well("windows before a response", lambda s, good: window_frame(s, 1000) + window_frame(0, 1000) + good)
+answering_well("frames of no known type before a response", lambda s, good: frame(0xfa, 0xff, s, b"x") * 20 + good)
+answering_well("PRIORITY before a response", lambda s, good: frame(wire.PRIORITY, 0, s, b"\0\0\0\0\0") + good)
+answering_well("DATA behind a response", lambda s, good: good + data_frame(s, b"EVIL", True))
+answering_well("trailers behind a response", lambda s, good: good + headers_frame(s, [("x", "evil")], True))
+answering_well("a response behind a response", lambda s, good: good + status(s) + data_frame(s, b"EVIL", True))
+answering_well("an unasked response behind a response",
+               lambda s, good: good + status(s + 2) + data_frame(s + 2, b"EVIL", True))
+
+
+@scenario2(OK)
+def refuses_once(peer):
+    """REFUSED_STREAM says that it may be sent again."""
+    while (request := peer.head(10 * SLOWNESS)):
+        if peer.first_time(request.path):
+            peer.send(rst_frame(request.stream, 7))
+        else:
+            peer.send(whole(request.stream, request.path))
+
+
+@scenario2(OK)
+def goes_away_once(peer):
+    """So does a GOAWAY that leaves it out."""
+    while (request := peer.head(10 * SLOWNESS)):
+        if peer.first_time(request.path):
+            peer.send(goaway_frame(0))
+            return
+        peer.send(whole(request.stream, request.path))
+
+
+def dying(name, expected, beginning, how):
+    @scenario2(expected, f"{how}s {name}")
+    def _(peer):
+        request = peer.head(10 * SLOWNESS)
+        if request:
+            peer.send(beginning(request.stream))
+            time.sleep(0.03)
+            if how == "reset":
+                reset(peer.sock)
+
+
+for _how in ("close", "reset"):
+    dying("before a response", ERROR, lambda s: b"", _how)
+    dying("within a head", ERROR, lambda s: status(s)[:12], _how)
+    dying("within a frame's header", CUT, lambda s: status(s) + data_frame(s, b"half") + data_frame(s)[:5], _how)
+    dying("within DATA", CUT, lambda s: status(s) + data_frame(s, b"x" * 1000)[:500], _how)
+    dying("between DATA", CUT, lambda s: status(s, fields=[("content-length", "8")]) + data_frame(s, b"half"), _how)
+
+
+@scenario2("ok cut")
+def ignores_windows(peer):
+    """It sends 2 MiB at once. Where the client reads, there is room; where there is none, that is an error."""
+    while (request := peer.head(10 * SLOWNESS)):
+        size = 2 * MIB
+        request.large = body_of(request.path) * (size // len(body_of(request.path)))
+        pieces = [request.large[at:at + 16384] for at in range(0, len(request.large), 16384)]
+        send_all(peer, status(request.stream) + b"".join(data_frame(request.stream, piece) for piece in pieces[:-1]) +
+                 data_frame(request.stream, pieces[-1], True))
+
+
+@scenario2(OK)
+def sends_a_byte_at_a_time(peer):
+    """DATA frames of a byte, each with as much padding as there is room for."""
+    while (request := peer.head(10 * SLOWNESS)):
+        frames = [frame(wire.DATA, wire.PADDED, request.stream, b"\x14" + bytes([byte]) + b"\0" * 20)
+                  for byte in body_of(request.path)]
+        send_all(peer, status(request.stream) + b"".join(frames) + data_frame(request.stream, b"", True))
+
+
+# ---- Upstreams of HTTP/1.1
+
+SCENARIOS1 = {}
+
+
+def scenario1(expected, name=None):
+    def note(function):
+        SCENARIOS1[name or function.__name__] = (function, expected.split(" "), {})
+        return function
+    return note
+
+
+class Peer1:
+    """A connection that a request came on."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reader = wire.Http1Reader(requests=True)
+        self.seen = 0
+
+    def head(self):
+        """The next request whose head is there; None at the end."""
+        while len(self.reader.messages) <= self.seen:
+            data = self.sock.recv(1 << 18)
+            if not data:
+                return None
+            self.reader.feed(data)
+        self.seen += 1
+        return self.reader.messages[self.seen - 1]
+
+    def send(self, data):
+        self.sock.sendall(wire.bytes_of(data))
+
+
+def answering1(expected, name, text, then="wait", pause=None):
+    """Says a text to each request; then waits, closes or resets. With a pause: a byte at a time."""
+    @scenario1(expected, name)
+    def _(peer):
+        while (request := peer.head()):
+            if pause:
+                for byte in wire.bytes_of(text):
+                    peer.send(bytes([byte]))
+                    time.sleep(pause)
+            else:
+                peer.send(text)
+            if then == "wait":
+                continue
+            time.sleep(0.03)
+            if then == "reset":
+                reset(peer.sock)
+            return
+
+
+HEAD = "HTTP/1.1 200 OK\r\n"
+CHUNK = HEAD + "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"
+answering1(ERROR, "silence", "")
+answering1(ERROR, "closes", "", "close")
+answering1(ERROR, "resets", "", "reset")
+answering1(ERROR, "half a head, then silence", HEAD + "Content-Le")
+answering1(ERROR, "half a head, then closes", HEAD + "Content-Le", "close")
+answering1(ERROR, "half a head, then resets", HEAD + "Content-Le", "reset")
+answering1(ERROR, "a head that drips", HEAD + "X: " + "y" * 1000, pause=0.02)
+answering1(ERROR, "a head without end", HEAD + "X: y\r\n" * 100_000)
+answering1(ERROR, "a field without end", HEAD + "X: " + "y" * 1_000_000)
+answering1(ERROR, "a status line without end", "HTTP/1.1 200 " + "O" * 1_000_000)
+answering1(ERROR, "rubbish", bytes(range(256)) * 100)
+answering1(ERROR, "a TLS alert", b"\x15\x03\x01\x00\x02\x02\x46", "close")
+answering1(ERROR, "a preface of HTTP/2", wire.PREFACE + settings_frame())
+answering1(ERROR, "1xx without end", "HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000)
+answering1(ERROR, "1xx, then silence", "HTTP/1.1 100 Continue\r\n\r\n")
+answering1(ERROR, "101 to a plain request", "HTTP/1.1 101 Yes\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nEVIL")
+answering1(CUT, "less than content-length, then silence", HEAD + "Content-Length: 10\r\n\r\nhalf")
+answering1(CUT, "less than content-length, then closes", HEAD + "Content-Length: 10\r\n\r\nhalf", "close")
+answering1(CUT, "less than content-length, then resets", HEAD + "Content-Length: 10\r\n\r\nhalf", "reset")
+answering1(CUT, "half a chunk, then closes", HEAD + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "close")
+answering1(CUT, "no last chunk, then closes", CHUNK, "close")
+answering1(CUT, "no last chunk, then silence", CHUNK)
+answering1(CUT, "chunks that are none", CHUNK + "EVIL\r\n")
+answering1(CUT, "an extension without end", CHUNK + "5;" + "x" * 1_000_000)
+answering1(CUT, "trailers without end", CHUNK + "0\r\n" + "x: y\r\n" * 100_000)
+answering1(CUT, "a body until the end that is a reset", HEAD + "\r\nhalf", "reset")
+
+
+@scenario1(OK)
+def closes_when_asked_again(peer):
+    """The connection that was idle ends just as the next request comes: who may send that again, does so."""
+    request = peer.head()
+    if request:
+        body = body_of(request.path)
+        peer.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n")
+        peer.send(body)
+        peer.head()
+
+
+@scenario1("ok error")
+def answers_and_resets_while_asked(peer):
+    """A response before the request was complete, and no ear for the rest."""
+    request = peer.head()
+    if request:
+        body = body_of(request.path)
+        peer.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n")
+        peer.send(body)
+        time.sleep(0.05)
+        reset(peer.sock)
+
+
+# ---- The test
+
+class Hostile:
+    """A server whose behaviour is set for each scenario. Connections of an earlier one are dropped."""
+
+    def __init__(self, http2):
+        self._http2 = http2
+        self._scenario = None
+        self._options = {}
+        self._open = set()
+        self._seen = set()
+        self._lock = threading.Lock()
+        self.problems = []
+        self.origin = Origin(self._serve)
+        self.address = self.origin.address
+
+    def behave(self, function=None, options=None):
+        with self._lock:
+            self._scenario, self._options = function, options or {}
+            self._seen = set()
+            left, self._open = self._open, set()
+        for sock in left:
+            with contextlib.suppress(OSError):
+                sock.shutdown(2)
+
+    def _serve(self, sock):
+        with self._lock:
+            scenario = self._scenario
+            self._open.add(sock)
+        if not scenario:
+            return
+        peer = wire.Http2Server(sock, greet=self._options.get("greet", True)) if self._http2 else Peer1(sock)
+        peer.first_time = self._first_time
+        try:
+            scenario(peer)
+        except OSError:
+            pass
+        except wire.WireError as error:
+            self.problems.append(f"{error}")
+        finally:
+            with self._lock:
+                self._open.discard(sock)
+
+    def _first_time(self, path):
+        with self._lock:
+            known = path in self._seen
+            self._seen.add(path)
+        return not known
+
+    def close(self):
+        self.behave()
+        self.origin.close()
+
+
+def outcome(response, path, how):
+    """What a client saw, as a word; anything else than the three is a fault."""
+    if response is None:
+        # A reset may overtake the beginning of a response that was cut off.
+        return CUT if how == "reset" else f"nothing ({how or 'it waits'})"
+    if not response.complete:
+        cut = response.failure and response.status
+        return CUT if cut else f"{response!r}, {how or 'it waits'}"
+    if response.status in (502, 503, 504):
+        return ERROR
+    wanted = body_of(path)
+    good = response.status == 200 and (response.body == wanted or response.body == wanted * (2 * MIB // len(wanted)))
+    return OK if good else f"wrong: {response!r}"
+
+
+class HostileUpstream(harness.SluiceTest):
+
+    def setUp(self):
+        self.good = self.keep(wire.Server(
+            lambda request, connection: connection.reply(request, body=body_of(request.path))))
+        self.hostile = {1: self.keep(Hostile(False)), 2: self.keep(Hostile(True))}
+        upstreams = []
+        for version, hostile in self.hostile.items():
+            options = {"protocol": f"http{version}", "connect_timeout": TIMEOUT, "response_timeout": TIMEOUT,
+                       "max_fails": 0, "pool": {"max_streams": 1}}
+            upstreams += [{"name": f"bad{version}", "endpoints": [hostile.address], **options},
+                          {"name": f"mixed{version}", "endpoints": [hostile.address, self.good.address], **options},
+                          {"name": f"many{version}", "endpoints": [hostile.address], **options, "pool": {}}]
+        routes = [{"match": {"path": {"prefix": f"/{upstream['name']}/"}}, "forward": upstream["name"]}
+                  for upstream in upstreams]
+        self.proxy = self.start({
+            "workers": 1, "shutdown_timeout": "3s", "upstreams": upstreams,
+            "listeners": [{"name": "main", "address": "127.0.0.1:0",
+                           "http": {"stream_idle_timeout": TIMEOUT, "routes": routes}}]}, cut_allowed=True)
+
+    def ask(self, client_version, path, method="GET", body=None):
+        """(outcome, seconds)"""
+        began = time.monotonic()
+        kind = wire.Http1Client if client_version == 1 else wire.Http2Client
+        with kind(self.proxy.address()) as client:
+            if client_version == 1:
+                response = client.get(path, method, body=body or b"", seconds=PATIENCE_SECONDS)
+            else:
+                response = client.get(path, PATIENCE_SECONDS, method=method, body=body)
+            if response is None or not (response.complete or response.failure):
+                client.wait(lambda: client.how, 0.1)
+            return outcome(response, path, client.how), time.monotonic() - began
+
+    def check(self, version, name, expected, method="GET", body=None):
+        """Both kinds of clients ask the hostile one, and a further one where half of the endpoints work."""
+        asked = [(client, f"/bad{version}/{client}") for client in (1, 2)]
+        results, problems = {}, []
+
+        def run(client, path):
+            try:
+                results[path] = self.ask(client, path, method, body)
+            except (wire.WireError, OSError) as error:
+                results[path] = (f"garbled: {error!r}", 0)
+
+        def run_mixed():
+            words = [self.ask(2 - number % 2, f"/mixed{version}/{number}", method, body)[0] for number in range(4)]
+            if not all(word in (OK, *expected) for word in words):
+                problems.append(f"mixed: {words}")
+            if any(OK not in pair for pair in zip(words, words[1:])):
+                problems.append(f"mixed: the next request was not served: {words}")
+
+        threads = [threading.Thread(target=run, args=one) for one in asked] + [threading.Thread(target=run_mixed)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for path, (word, seconds) in results.items():
+            if word not in expected:
+                problems.append(f"{path}: {word}")
+            if seconds > PATIENCE_SECONDS:
+                problems.append(f"{path}: it took {seconds:.1f} s")
+        hostile = self.hostile[version]
+        problems += [f"the upstream could not read: {problem}" for problem in hostile.problems]
+        hostile.problems.clear()
+        return [f"{name} (wanted: {' or '.join(expected)}): {problem}" for problem in problems]
+
+    def check_all(self, version, scenarios, **options):
+        self.proxy.reset_peak_rss()
+        base = self.proxy.peak_rss()
+        problems, began = [], time.monotonic()
+        for name, (function, expected, scenario_options) in scenarios.items():
+            self.hostile[version].behave(function, scenario_options)
+            problems += self.check(version, name, expected, **options)
+        grown = (self.proxy.peak_rss() - base) / MIB
+        harness.say(f"{len(scenarios)} scenarios in {time.monotonic() - began:.1f} s; memory +{grown:.1f} MiB at most; "
+                    f"{len(problems)} problems")
+        if problems:
+            self.fail("\n" + "\n".join(problems))
+        if not SANITIZER:
+            self.assertLess(grown, 32)
+
+    def test_http2(self):
+        self.check_all(2, SCENARIOS2)
+
+    def test_http1(self):
+        self.check_all(1, SCENARIOS1)
+
+    def test_bodies(self):
+        """What upstreams do with the body of a request: nothing, a little, or an answer before its end."""
+        body = b"b" * 300_000
+
+        def reads_nothing(peer):
+            time.sleep(4 * SLOWNESS)
+
+        def opens_no_window(peer):
+            peer.reader.polite = False
+            peer.send(settings_frame((wire.INITIAL_WINDOW, 0)) + frame(wire.SETTINGS, wire.ACK))
+            wait_for_end(peer)
+
+        def opens_windows_slowly(peer):
+            peer.reader.polite = False
+            peer.send(settings_frame((wire.INITIAL_WINDOW, 1)) + frame(wire.SETTINGS, wire.ACK))
+            while (request := peer.head(10 * SLOWNESS)):
+                while not request.complete and not peer.how:
+                    peer.send(window_frame(request.stream, 9973) + window_frame(0, 9973))
+                    peer.pump(0.01)
+                peer.send(whole(request.stream, request.path))
+
+        def takes_back_windows(peer):
+            peer.reader.polite = False
+            peer.send(frame(wire.SETTINGS, wire.ACK))
+            request = peer.head(10 * SLOWNESS)
+            if request:
+                peer.send(settings_frame((wire.INITIAL_WINDOW, 0)))
+                peer.send(settings_frame((wire.INITIAL_WINDOW, 400_000)) + window_frame(0, 400_000))
+                peer.wait(lambda: request.complete, 5 * SLOWNESS)
+                peer.send(whole(request.stream, request.path) + goaway_frame(request.stream))
+
+        def answers_early(peer):
+            while (request := peer.head(10 * SLOWNESS)):
+                peer.send(whole(request.stream, request.path) + rst_frame(request.stream, 0))
+
+        problems = []
+        for function, expected in ((opens_no_window, [ERROR]), (opens_windows_slowly, [OK]), (takes_back_windows, [OK]),
+                                   (answers_early, [OK])):
+            self.hostile[2].behave(function, {"greet": True})
+            problems += self.check(2, function.__name__, expected, "POST", body)
+        # In HTTP/1.1 the kernel takes some megabytes before anybody waits.
+        for function, expected, size in ((reads_nothing, [ERROR], 12 * MIB),
+                                         (answers_and_resets_while_asked, [OK, ERROR], MIB)):
+            self.hostile[1].behave(function)
+            problems += self.check(1, function.__name__, expected, "POST", b"b" * size)
+        if problems:
+            self.fail("\n" + "\n".join(problems))
+
+    def test_many_streams_of_one_connection(self):
+        """What ends a connection ends each of its streams, and what is for one stream reaches no other."""
+        count = 20
+
+        def backwards(peer):
+            """All are answered, the last one first, and piece by piece."""
+            requests = []
+            while len(requests) < count:
+                request = peer.head(5 * SLOWNESS)
+                if not request:
+                    break
+                requests.append(request)
+            peer.send(b"".join(status(request.stream) for request in reversed(requests)))
+            bodies = {request.stream: body_of(request.path) for request in requests}
+            for at in range(0, max(map(len, bodies.values()), default=0), 37):
+                peer.send(b"".join(data_frame(stream, body[at:at + 37]) for stream, body in reversed(bodies.items())))
+            peer.send(b"".join(data_frame(stream, b"", True) for stream in bodies))
+            wait_for_end(peer)
+
+        def half_then_goaway(peer):
+            """The last id of the GOAWAY is in the middle. Those above it may be sent again; by then it behaves."""
+            requests = []
+            while len(requests) < count and not peer.second_time:
+                request = peer.head(1)
+                if not request:
+                    break
+                requests.append(request)
+            if requests:
+                middle = requests[len(requests) // 2].stream
+                peer.send(goaway_frame(middle))
+                peer.send(b"".join(whole(request.stream, request.path) for request in requests
+                                   if request.stream <= middle))
+                return wait_for_end(peer)
+            while (request := peer.head(5 * SLOWNESS)):
+                peer.send(whole(request.stream, request.path))
+
+        def half_then_closes(peer):
+            requests = []
+            while len(requests) < count:
+                request = peer.head(1)
+                if not request:
+                    break
+                requests.append(request)
+            peer.send(b"".join(whole(request.stream, request.path) for request in requests[:len(requests) // 2]))
+            peer.send(b"".join(status(request.stream) + data_frame(request.stream, b"half")
+                               for request in requests[len(requests) // 2:]))
+            time.sleep(0.05)
+
+        for function, least_good, expected in ((backwards, count, {OK}), (half_then_goaway, count, {OK}),
+                                               (half_then_closes, 1, {OK, CUT, ERROR})):
+            with self.subTest(function.__name__):
+                once = iter([False])
+                def scenario(peer, function=function, once=once):
+                    peer.second_time = next(once, True)
+                    function(peer)
+                self.hostile[2].behave(scenario)
+                with wire.Http2Client(self.proxy.address()) as client:
+                    paths = {client.ask(f"/many2/{number}"): f"/many2/{number}" for number in range(count)}
+                    words = [outcome(client.response(stream, PATIENCE_SECONDS), path, client.how)
+                             for stream, path in paths.items()]
+                self.assertLessEqual(set(words), expected, words)
+                self.assertGreaterEqual(words.count(OK), least_good, words)
+
+
+if __name__ == "__main__":
+    harness.main()

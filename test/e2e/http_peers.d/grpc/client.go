@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/interop"
+	"google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+)
+
+type client = grpc_testing.TestServiceClient
+
+// Of the description of gRPC's interoperability tests, what does not need Google's accounts (pick_first_unary is not
+// among them either: grpc-go's own server fails it).
+var published = map[string]func(context.Context, client, ...grpc.CallOption){
+	"empty_unary":                 interop.DoEmptyUnaryCall,
+	"large_unary":                 interop.DoLargeUnaryCall,
+	"client_streaming":            interop.DoClientStreaming,
+	"server_streaming":            interop.DoServerStreaming,
+	"ping_pong":                   interop.DoPingPong,
+	"empty_stream":                interop.DoEmptyStream,
+	"timeout_on_sleeping_server":  interop.DoTimeoutOnSleepingServer,
+	"cancel_after_begin":          interop.DoCancelAfterBegin,
+	"cancel_after_first_response": interop.DoCancelAfterFirstResponse,
+	"status_code_and_message":     interop.DoStatusCodeAndMessage,
+	"special_status_message":      interop.DoSpecialStatusMessage,
+	"custom_metadata":             interop.DoCustomMetadata,
+}
+
+// Those that take something else.
+var others = map[string]func(context.Context, *grpc.ClientConn){
+	"unimplemented_method":  func(ctx context.Context, conn *grpc.ClientConn) { interop.DoUnimplementedMethod(ctx, conn) },
+	"unimplemented_service": unimplementedService,
+	"orca_per_rpc":          orcaPerCall,
+	"rpc_soak":              soak,
+}
+
+var ours = map[string]func(context.Context, client) error{
+	"huge": huge, "streams": streams, "crowd": crowd, "idle": idle, "status": tellStatus, "slow": slow,
+	"steady": steady,
+}
+
+func runCases() {
+	conn := dial()
+	for _, name := range names() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
+		caller := grpc_testing.NewTestServiceClient(conn)
+		// The published cases end the program where they fail, and say why.
+		if run := published[name]; run != nil {
+			run(ctx, caller)
+		} else if run := others[name]; run != nil {
+			run(ctx, conn)
+		} else if run := ours[name]; run != nil {
+			if err := run(ctx, caller); err != nil {
+				check(fmt.Errorf("%s: %w", name, err))
+			}
+		} else {
+			check(fmt.Errorf("there is no case %q", name))
+		}
+		cancel()
+		fmt.Println(name)
+	}
+}
+
+func unimplementedService(ctx context.Context, conn *grpc.ClientConn) {
+	interop.DoUnimplementedService(ctx, grpc_testing.NewUnimplementedServiceClient(conn))
+}
+
+func orcaPerCall(ctx context.Context, _ *grpc.ClientConn) {
+	conn := dial(grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"test_backend_metrics_load_balancer": {}}]}`))
+	defer conn.Close()
+	interop.DoORCAPerRPCTest(ctx, grpc_testing.NewTestServiceClient(conn))
+}
+
+func soak(ctx context.Context, conn *grpc.ClientConn) {
+	interop.DoSoakTest(ctx, interop.SoakTestConfig{
+		RequestSize: 271828, ResponseSize: 314159, PerIterationMaxAcceptableLatency: 10 * time.Second,
+		OverallTimeout: time.Duration(*seconds) * time.Second, ServerAddr: *target, NumWorkers: 4, Iterations: *count,
+		ChannelForTest: func() (*grpc.ClientConn, func()) { return conn, func() {} },
+	})
+}
+
+// ---- Of our own
+
+func random(size int) []byte {
+	data := make([]byte, size)
+	rand.Read(data)
+	return data
+}
+
+// A message of 20 MiB each way; what comes has only to be as long as was asked for, since the server says zeros.
+func huge(ctx context.Context, caller client) error {
+	const size = 20 << 20
+	answer, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: size,
+		Payload: &grpc_testing.Payload{Body: random(size)}})
+	if err == nil && len(answer.Payload.Body) != size {
+		err = fmt.Errorf("%d bytes came", len(answer.Payload.Body))
+	}
+	return err
+}
+
+type stream = grpc_testing.TestService_FullDuplexCallClient
+
+func rally(stream stream, size int) error {
+	if err := stream.Send(&grpc_testing.StreamingOutputCallRequest{
+		ResponseParameters: []*grpc_testing.ResponseParameters{{Size: int32(size)}},
+		Payload:            &grpc_testing.Payload{Body: random(size)}}); err != nil {
+		_, err = stream.Recv() // It has the reason.
+		return err
+	}
+	answer, err := stream.Recv()
+	if err == nil && len(answer.GetPayload().GetBody()) != size {
+		err = fmt.Errorf("%d bytes came instead of %d", len(answer.GetPayload().GetBody()), size)
+	}
+	return err
+}
+
+func finish(stream stream) error {
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		return fmt.Errorf("the end was %v", err)
+	}
+	return nil
+}
+
+// Calls `do` with each number at once, and returns one of the errors.
+func atOnce(count int, do func(int) error) error {
+	errors := make(chan error, count)
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() { errors <- do(i) })
+	}
+	all.Wait()
+	close(errors)
+	for err := range errors {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Streams that are all open at once, and each of them works.
+func streams(ctx context.Context, caller client) error {
+	open := make([]stream, *count)
+	err := atOnce(*count, func(i int) (err error) {
+		if open[i], err = caller.FullDuplexCall(ctx); err != nil {
+			return fmt.Errorf("open %d: %w", i, err)
+		}
+		if err = rally(open[i], 100); err != nil {
+			err = fmt.Errorf("first on %d: %w", i, err)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// In another order than they were opened in.
+	slices.Reverse(open)
+	return atOnce(*count, func(i int) error {
+		for _, size := range []int{0, 1, 20_000} {
+			if err := rally(open[i], size); err != nil {
+				return fmt.Errorf("later on %d: %w", i, err)
+			}
+		}
+		return finish(open[i])
+	})
+}
+
+// Calls that are all made at once, however many streams the server takes.
+func crowd(ctx context.Context, caller client) error {
+	return atOnce(*count, func(i int) error {
+		body := random(1000)
+		answer, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: int32(i * 13 % 5000),
+			Payload: &grpc_testing.Payload{Body: body}})
+		if err == nil && !bytes.Equal(answer.Payload.Body, make([]byte, i*13%5000)) {
+			err = fmt.Errorf("call %d: %d bytes came", i, len(answer.Payload.Body))
+		}
+		return err
+	})
+}
+
+// Calls one after another, of several callers, and streams among them.
+func steady(ctx context.Context, caller client) error {
+	end := time.Now().Add(*length)
+	return atOnce(16, func(i int) error {
+		for calls := 0; time.Now().Before(end); calls++ {
+			open, err := caller.FullDuplexCall(ctx)
+			for range i * 5 {
+				if err == nil {
+					err = rally(open, 500)
+				}
+			}
+			if err == nil {
+				err = finish(open)
+			}
+			if err == nil {
+				_, err = caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: 100})
+			}
+			if err != nil {
+				return fmt.Errorf("after %d calls: %w", calls, err)
+			}
+		}
+		return nil
+	})
+}
+
+// A stream on which nothing moves for a while, but for pings.
+func idle(ctx context.Context, caller client) error {
+	open, err := caller.FullDuplexCall(ctx)
+	if err == nil {
+		err = rally(open, 10)
+	}
+	if err == nil {
+		time.Sleep(*quiet)
+		err = rally(open, 10)
+	}
+	if err == nil {
+		err = finish(open)
+	}
+	return err
+}
+
+type outcome struct {
+	Code    string
+	Message string
+	Millis  int64
+}
+
+func tell(start time.Time, err error) error {
+	say(outcome{status.Code(err).String(), status.Convert(err).Message(), time.Since(start).Milliseconds()})
+	return nil
+}
+
+// How a call ends.
+func tellStatus(ctx context.Context, caller client) error {
+	start := time.Now()
+	_, err := caller.EmptyCall(ctx, &grpc_testing.Empty{})
+	return tell(start, err)
+}
+
+// How a stream ends whose next message the server has for later.
+func slow(ctx context.Context, caller client) error {
+	start := time.Now()
+	open, err := caller.FullDuplexCall(ctx)
+	if err == nil {
+		err = rally(open, 10)
+	}
+	if err == nil {
+		fmt.Println("open")
+		open.Send(&grpc_testing.StreamingOutputCallRequest{
+			ResponseParameters: []*grpc_testing.ResponseParameters{{Size: 1, IntervalUs: 60_000_000}}})
+		_, err = open.Recv()
+	}
+	return tell(start, err)
+}

@@ -1,0 +1,110 @@
+// gRPC by grpc-go for the tests of the proxy: the server and the cases of its interoperability test, and cases of our
+// own with more calls, longer ones, and ones that fail.
+//
+//	grpc server    says its address, and serves until it is killed
+//	grpc client    says each case's name when it has passed, or what it saw as a line of JSON; fails with a text
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/interop"
+	"google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/orca"
+)
+
+var (
+	listenAt    = flag.String("listen", "127.0.0.1:0", "server: `address`")
+	certificate = flag.String("certificate", "", "server: PEM `file`; with it TLS is spoken")
+	key         = flag.String("key", "", "server: PEM `file`")
+
+	maxAge = flag.Duration("max-age", 0, "server: of a connection; then it is told to go away")
+
+	target      = flag.String("target", "", "client: `address` of the server")
+	authorities = flag.String("ca", "", "client: PEM `file` of whom to believe; with it TLS is spoken")
+	cases       = flag.String("case", "empty_unary", "client: which, with commas")
+	count       = flag.Int("count", 1000, "client: calls of streams and crowd, at once")
+	quiet       = flag.Duration("quiet", 30*time.Second, "client: of idle")
+	length      = flag.Duration("length", 3*time.Second, "client: of steady")
+	seconds     = flag.Int("seconds", 60, "client: how long a case may take")
+)
+
+const maxMessage = 64 << 20
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func say(what any) {
+	line, err := json.Marshal(what)
+	check(err)
+	fmt.Println(string(line))
+}
+
+func main() {
+	roles := map[string]func(){"server": serve, "client": runCases}
+	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
+		check(fmt.Errorf("usage: %s server|client [options]", os.Args[0]))
+	}
+	check(flag.CommandLine.Parse(os.Args[2:]))
+	roles[os.Args[1]]()
+}
+
+func serve() {
+	options := []grpc.ServerOption{
+		orca.CallMetricsServerOption(nil), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		// Who pings more often is sent away: "too_many_pings".
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: false}),
+	}
+	if *maxAge > 0 {
+		options = append(options, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: *maxAge}))
+	}
+	if *certificate != "" {
+		tls, err := credentials.NewServerTLSFromFile(*certificate, *key)
+		check(err)
+		options = append(options, grpc.Creds(tls))
+	}
+	server := grpc.NewServer(options...)
+	grpc_testing.RegisterTestServiceServer(server, interop.NewTestServer())
+	listener, err := net.Listen("tcp", *listenAt)
+	check(err)
+	fmt.Println(listener.Addr())
+	check(server.Serve(listener))
+}
+
+func dial(options ...grpc.DialOption) *grpc.ClientConn {
+	secure := insecure.NewCredentials()
+	if *authorities != "" {
+		pem, err := os.ReadFile(*authorities)
+		check(err)
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(pem)
+		secure = credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: "localhost"})
+	}
+	conn, err := grpc.NewClient("passthrough:///"+*target, append(options, grpc.WithTransportCredentials(secure),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		// grpc-go retries by itself what a server has not begun; here a failure is to be seen.
+		grpc.WithDisableRetry(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}))...)
+	check(err)
+	return conn
+}
+
+func names() []string {
+	return strings.FieldsFunc(*cases, func(c rune) bool { return c == ',' })
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What came back.
+type answer struct {
+	Status    int
+	Proto     string
+	Header    http.Header
+	Trailer   http.Header
+	Body      string
+	Early     []early // Responses before the last.
+	Millis    int64
+	BodyError string
+}
+
+type early struct {
+	Status int
+	Header textproto.MIMEHeader
+}
+
+func transport() *http.Transport {
+	transport := &http.Transport{Protocols: protocols(*authorities != ""), DisableCompression: true}
+	if *authorities != "" {
+		transport.TLSClientConfig = believe(*authorities)
+	}
+	return transport
+}
+
+// A body whose length is not told in advance.
+type unmeasured struct{ io.Reader }
+
+func request() (*http.Request, *[]early) {
+	var upload io.Reader
+	if *body != "" || len(trailers) > 0 {
+		upload = strings.NewReader(*body)
+	}
+	if len(trailers) > 0 {
+		upload = unmeasured{upload}
+	}
+	seen := new([]early)
+	trace := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+			*seen = append(*seen, early{status, header})
+			return nil
+		}})
+	request, err := http.NewRequestWithContext(trace, *method, *url, upload)
+	check(err)
+	request.Header = headers.header()
+	if host := request.Header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	if len(trailers) > 0 {
+		request.Trailer = trailers.header()
+	}
+	return request, seen
+}
+
+func exchange(transport *http.Transport) (answer, error) {
+	start := time.Now()
+	request, seen := request()
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	came := answer{Status: response.StatusCode, Proto: response.Proto, Header: response.Header}
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		came.BodyError = err.Error()
+	}
+	came.Body, came.Trailer, came.Early = string(data), response.Trailer, *seen
+	came.Millis = time.Since(start).Milliseconds()
+	return came, nil
+}
+
+func ask() {
+	transport := transport()
+	var all sync.WaitGroup
+	var lock sync.Mutex
+	var last answer
+	for range *requests {
+		all.Go(func() {
+			came, err := exchange(transport)
+			if err == nil && came.BodyError != "" && *requests > 1 {
+				err = fmt.Errorf("%d, %s", came.Status, came.BodyError)
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			check(err)
+			last = came
+		})
+	}
+	all.Wait()
+	say(last)
+}

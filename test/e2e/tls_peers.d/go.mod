@@ -1,0 +1,3 @@
+module sluice.test/tls_peers
+
+go 1.24

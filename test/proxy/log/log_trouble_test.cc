@@ -1,0 +1,373 @@
+// Logs that cannot be written for a while, or at all.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <termios.h>
+
+#include <algorithm>
+
+#include "proxy/log/access_log.h"
+#include "test/proxy/log/log_rig.h"
+
+namespace sluice {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+class LogTroubleTest : public test::LogTest {
+ protected:
+  // A pipe with a name, and a reader that does not read yet.
+  int make_fifo(const std::string& name) {
+    SLUICE_CHECK(mkfifo(path(name).c_str(), 0600) == 0);
+    return open_reader(name);
+  }
+  int open_reader(const std::string& name) { return ::open(path(name).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }
+
+  // Logs until a while after there is no more room. Returns how many lines were taken; the others are in refused_.
+  uint64_t fill(AccessLogWriter& writer, uint64_t first = 0, size_t bytes = 200) {
+    uint64_t next = first;
+    for (int in_a_row = 0; in_a_row < 20;) {
+      if (put(writer, line_of(0, next, bytes))) {
+        ++next;
+        in_a_row = 0;
+      } else {
+        ++in_a_row;
+        ++refused_;
+        std::this_thread::sleep_for(test::milliseconds(5));
+      }
+    }
+    return next - first;
+  }
+  uint64_t refused_ = 0;
+  static size_t count(const std::string& text, std::string_view what) {
+    size_t found = 0;
+    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++found;
+    return found;
+  }
+};
+
+TEST_F(LogTroubleTest, APipeThatNobodyReads) {
+  const int reader = make_fifo("fifo");
+  testing::internal::CaptureStderr();
+  auto logs = open({path("fifo"), path("log")});
+  const uint64_t taken = fill(logs->writer(0, 0));
+  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxAccessLineBytes);
+  EXPECT_EQ(logs->dropped(0), refused_);
+  EXPECT_EQ(logs->errors(0), 0u);
+  // The other log goes on.
+  ASSERT_TRUE(put(logs->writer(1, 0), line_of(0, 0, 100)));
+  EXPECT_TRUE(comes_true([&] { return contents(path("log")) == line_of(0, 0, 100); }));
+  ASSERT_TRUE(comes_true([&] { return logs->written(0) > 0; }));
+  // All that was taken comes out when somebody reads, and then what is logged.
+  EXPECT_EQ(numbers(read_lines(reader, *logs, taken), 1)[0], up_to(taken));
+  ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, taken, 100)));
+  EXPECT_EQ(read_lines(reader, *logs, taken + 1), line_of(0, taken, 100));
+  EXPECT_EQ(logs->written(0), taken + 1);
+  EXPECT_EQ(logs->dropped(0), refused_);
+  logs.reset();
+  close(reader);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr('"' + path("fifo") + '"'), HasSubstr("slower than they come")));
+  EXPECT_EQ(count(said, "\n"), 1u) << said;
+}
+
+// Lines that no pipe takes in one piece, of two workers, while the reader takes a little at a time.
+TEST_F(LogTroubleTest, LongLinesIntoASlowPipe) {
+  constexpr uint64_t kLines = 150;
+  const int reader = make_fifo("fifo");
+  ASSERT_EQ(fcntl(reader, F_SETPIPE_SZ, 4096), 4096);
+  auto logs = open({path("fifo")}, 2);
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      for (uint64_t i = 0; i < kLines; ++i) {
+        while (!put(logs->writer(0, w), line_of(w, i, i % 3 == 0 ? kMaxAccessLineBytes : 3000 + i * 10))) {
+          std::this_thread::sleep_for(test::milliseconds(1));
+        }
+      }
+    });
+  }
+  std::string text;
+  ASSERT_TRUE(comes_true(
+      [&] {
+        char bytes[700];
+        const ssize_t result = read(reader, bytes, sizeof bytes);
+        if (result > 0) text.append(bytes, static_cast<size_t>(result));
+        if (text.size() > 100'000) text += read_some(reader);
+        return logs->written(0) == 2 * kLines;
+      },
+      test::seconds(60)));
+  text += read_some(reader);
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& of_worker : numbers(text, 2)) EXPECT_EQ(of_worker, up_to(kLines));
+  close(reader);
+}
+
+// The process's own standard output or error, in blocking mode, which others write to as well.
+class OwnStreamTest : public LogTroubleTest {
+ protected:
+  // Takes `end` for the process's `own` while the logs are opened.
+  static std::unique_ptr<AccessLogs> open_own(int own, int end, const std::string& target, size_t workers = 1) {
+    std::fflush(stdout);
+    const int before = dup(own);
+    SLUICE_CHECK(before >= 0 && dup2(end, own) == own);
+    auto logs = AccessLogs::open({target}, workers);
+    SLUICE_CHECK(dup2(before, own) == own);
+    close(before);
+    SLUICE_CHECK(logs.ok());
+    EXPECT_EQ(fcntl(end, F_GETFL) & O_NONBLOCK, 0) << "it would hold for those who share it, too";
+    return std::move(*logs);
+  }
+  // Blocked, read, blocked again at exit.
+  void use(std::unique_ptr<AccessLogs> logs, int reader) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(logs->reopen().ok());
+    const uint64_t taken = fill(logs->writer(0, 0));
+    EXPECT_EQ(numbers(read_lines(reader, *logs, taken), 1)[0], up_to(taken));
+    fill(logs->writer(0, 0), taken);
+    const auto start = Clock::now();
+    logs.reset();
+    EXPECT_LT(Clock::now() - start, test::seconds(3));
+    testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(OwnStreamTest, APipe) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's.
+  use(open_own(STDOUT_FILENO, ends[1], "stdout"), ends[0]);
+  for (const int fd : ends) close(fd);
+}
+
+// What a service manager gives: it cannot be opened by its name.
+TEST_F(OwnStreamTest, ASocket) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's.
+  use(open_own(STDERR_FILENO, ends[1], "stderr"), ends[0]);
+  for (const int fd : ends) close(fd);
+}
+
+TEST_F(OwnStreamTest, ATerminal) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) GTEST_SKIP() << "there are no pseudo-terminals";
+  const int terminal = ::open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(terminal, 0);
+  termios mode;
+  ASSERT_EQ(tcgetattr(terminal, &mode), 0);
+  cfmakeraw(&mode);
+  ASSERT_EQ(tcsetattr(terminal, TCSANOW, &mode), 0);
+  use(open_own(STDOUT_FILENO, terminal, "stdout"), master);
+  for (const int fd : {master, terminal}) close(fd);
+}
+
+// A socket that is slow takes a line in pieces, and the other worker's turn comes all the same.
+TEST_F(OwnStreamTest, TwoWorkersIntoASlowSocket) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's.
+  auto logs = open_own(STDERR_FILENO, ends[1], "stderr", 2);
+  testing::internal::CaptureStderr();
+  const uint64_t taken = fill(logs->writer(0, 0), 0, 3000);
+  ASSERT_TRUE(put(logs->writer(0, 1), line_of(1, 0, 100)));
+  const auto found = numbers(read_lines(ends[0], *logs, taken + 1), 2);
+  EXPECT_EQ(found[0], up_to(taken));
+  EXPECT_EQ(found[1], up_to(1));
+  logs.reset();
+  testing::internal::GetCapturedStderr();
+  for (const int fd : ends) close(fd);
+}
+
+TEST_F(LogTroubleTest, AFullDisk) {
+  testing::internal::CaptureStderr();
+  auto logs = open({"/dev/full", path("log")});
+  const uint64_t taken = fill(logs->writer(0, 0));
+  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxAccessLineBytes);
+  ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 2; }));  // It is tried again,
+  EXPECT_EQ(logs->written(0), 0u);
+  EXPECT_EQ(logs->dropped(0), refused_);
+  const uint64_t errors = logs->errors(0);
+  for (uint64_t i = 1; i <= 12; ++i) {  // and not whenever the other log, which goes on, is written.
+    ASSERT_TRUE(put(logs->writer(1, 0), line_of(0, i, 100)));
+    ASSERT_TRUE(comes_true([&] { return logs->written(1) == i; }));
+  }
+  EXPECT_LE(logs->errors(0), errors + 8);
+  const auto start = Clock::now();
+  logs->close();
+  EXPECT_LT(Clock::now() - start, test::milliseconds(900)) << "nobody waits for a full disk";
+  EXPECT_EQ(logs->dropped(0), refused_ + taken);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr("\"/dev/full\": No space left on device; goes on when"),
+                          HasSubstr("lost at exit: " + std::to_string(taken) +
+                                    ", dropped in all: " + std::to_string(refused_ + taken))));
+  EXPECT_EQ(count(said, "\n"), 2u) << said;
+}
+
+// A limit on the size of files is a disk that is full in the middle of a line, and has room again.
+class FileLimit {
+ public:
+  explicit FileLimit(size_t bytes) {
+    before_signal_ = signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, before_signal_);
+  }
+
+ private:
+  rlimit before_;
+  void (*before_signal_)(int);
+};
+
+TEST_F(LogTroubleTest, GoesOnInTheMiddleOfALine) {
+  testing::internal::CaptureStderr();
+  auto logs = open({path("log")}, 2);
+  {
+    const FileLimit limit(30'050);
+    for (uint64_t i = 0; i < 200; ++i) {
+      ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, 200)));
+      ASSERT_TRUE(put(logs->writer(0, 1), line_of(1, i, 200)));
+    }
+    ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 2; }));
+    EXPECT_EQ(contents(path("log")).size(), 30'050u);
+    EXPECT_EQ(logs->written(0), 150u);
+  }
+  ASSERT_TRUE(comes_true([&] { return logs->written(0) == 400; }));
+  for (const auto& of_worker : numbers(contents(path("log")), 2)) EXPECT_EQ(of_worker, up_to(200));
+  EXPECT_EQ(logs->dropped(0), 0u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr('"' + path("log") + "\": File too large"), HasSubstr("is written again")));
+}
+
+TEST_F(LogTroubleTest, IsTriedOnceMoreAtExit) {
+  testing::internal::CaptureStderr();
+  auto logs = open({path("log")});
+  {
+    const FileLimit limit(30'050);
+    for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, 200)));
+    ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 1; }));
+  }
+  logs->close();
+  EXPECT_EQ(logs->written(0), 200u);
+  EXPECT_EQ(numbers(contents(path("log")), 1)[0], up_to(200));
+  testing::internal::GetCapturedStderr();
+}
+
+TEST_F(LogTroubleTest, ALineThatWasBegunIsWholeInTheNextFile) {
+  testing::internal::CaptureStderr();
+  auto logs = open({path("log")});
+  {
+    const FileLimit limit(30'050);
+    for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, 200)));
+    ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 1; }));
+    std::filesystem::rename(path("log"), path("log.1"));
+    ASSERT_TRUE(logs->reopen().ok());
+    ASSERT_TRUE(comes_true([&] { return logs->written(0) == 200; }));
+  }
+  EXPECT_EQ(contents(path("log.1")).size(), 30'050u);
+  std::vector<uint64_t> found = numbers(contents(path("log.1")).substr(0, 30'000), 1)[0];
+  const auto rest = numbers(contents(path("log")), 1)[0];
+  found.insert(found.end(), rest.begin(), rest.end());
+  EXPECT_EQ(found, up_to(200));
+  testing::internal::GetCapturedStderr();
+}
+
+TEST_F(LogTroubleTest, OpenedAgainInTheMiddleOfALine) {
+  testing::internal::CaptureStderr();
+  auto logs = open({path("log")});
+  {
+    const FileLimit limit(30'050);
+    for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, 200)));
+    ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 1; }));
+    const uint64_t before = logs->errors(0);
+    ASSERT_TRUE(logs->reopen().ok());  // The same file: the line goes on where it was.
+    ASSERT_TRUE(comes_true([&] { return logs->errors(0) > before; }));
+  }
+  ASSERT_TRUE(comes_true([&] { return logs->written(0) == 200; }));
+  EXPECT_EQ(numbers(contents(path("log")), 1)[0], up_to(200));
+  testing::internal::GetCapturedStderr();
+}
+
+TEST_F(LogTroubleTest, AnotherReaderComes) {
+  int reader = make_fifo("fifo");
+  ASSERT_EQ(fcntl(reader, F_SETPIPE_SZ, 4096), 4096);
+  testing::internal::CaptureStderr();
+  auto logs = open({path("fifo")});
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, kMaxAccessLineBytes)));
+  // The one that goes has read the first line, and half of the second is in the pipe.
+  std::string first(kMaxAccessLineBytes, '?');
+  size_t bytes = 0;
+  ASSERT_TRUE(comes_true([&] {
+    const ssize_t result = read(reader, first.data() + bytes, first.size() - bytes);
+    bytes += static_cast<size_t>(std::max<ssize_t>(result, 0));
+    return bytes == first.size();
+  }));
+  EXPECT_EQ(first, line_of(0, 0, kMaxAccessLineBytes));
+  ASSERT_TRUE(comes_true([&] {
+    int waiting = 0;
+    return ioctl(reader, FIONREAD, &waiting) == 0 && waiting == 4096;
+  }));
+  close(reader);
+  ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 1; }));
+  EXPECT_EQ(logs->written(0), 1u);
+  reader = open_reader("fifo");
+  const std::string text = read_lines(reader, *logs, 20);
+  // What was in the pipe is still there, and is gone on from.
+  EXPECT_EQ(numbers(first + text, 1)[0], up_to(20));
+  logs.reset();
+  close(reader);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), AllOf(HasSubstr("Broken pipe"), HasSubstr("written again")));
+}
+
+TEST_F(LogTroubleTest, ABlockedPipeDoesNotHoldUpExit) {
+  const int reader = make_fifo("fifo");
+  testing::internal::CaptureStderr();
+  auto logs = open({path("fifo"), path("log")});
+  const uint64_t taken = fill(logs->writer(0, 0));
+  ASSERT_TRUE(put(logs->writer(1, 0), "x\n"));
+  const auto start = Clock::now();
+  logs->close();
+  const auto spent = Clock::now() - start;
+  EXPECT_GT(spent, test::milliseconds(900));  // It might have been read yet.
+  EXPECT_LT(spent, test::milliseconds(2500));
+  EXPECT_EQ(contents(path("log")), "x\n");
+  const uint64_t written = logs->written(0);
+  EXPECT_GT(written, 0u);
+  EXPECT_EQ(logs->dropped(0), refused_ + taken - written);
+  EXPECT_EQ(numbers(read_some(reader), 1)[0], up_to(written));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("nobody takes the lines; lost at exit: " + std::to_string(taken - written))));
+  close(reader);
+}
+
+TEST_F(LogTroubleTest, AReaderThatIsSlowAtExitGetsTheRest) {
+  const int reader = make_fifo("fifo");
+  testing::internal::CaptureStderr();
+  auto logs = open({path("fifo")});
+  const uint64_t taken = fill(logs->writer(0, 0));
+  std::string text;
+  std::thread reading([&] {
+    std::this_thread::sleep_for(test::milliseconds(300));
+    text = read_lines(reader, *logs, taken);
+  });
+  logs->close();
+  reading.join();
+  EXPECT_EQ(numbers(text, 1)[0], up_to(taken));
+  EXPECT_EQ(logs->dropped(0), refused_);
+  testing::internal::GetCapturedStderr();
+  close(reader);
+}
+
+}  // namespace
+}  // namespace sluice
