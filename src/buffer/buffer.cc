@@ -122,6 +122,18 @@ void Buffer::append_packed(ChunkPool& pool, View&& view) {
   view = View();
 }
 
+void Buffer::append_packed(ChunkPool& pool, Buffer&& other) {
+  SLUICE_CHECK(this != &other);
+  while (!other.empty()) {
+    const Window window = other.windows_.pop_front();
+    if (window.size > kPackBytes) {
+      append_window(window);
+    } else {
+      append_packed(pool, View(ChunkRef::take(window.chunk), window.offset, window.size));
+    }
+  }
+}
+
 bool Buffer::grow(ChunkPool& pool, size_t count, std::byte fill) {
   const size_t into_tail = std::min(tailroom(), count);
   Buffer fresh;

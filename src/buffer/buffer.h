@@ -97,6 +97,8 @@ class Buffer {
   /// Takes a small window by copying it (up to kPackBytes, where that costs less than a window of its own and pins
   /// less), a larger one as it is. Never fails: where the budget is met, nothing is copied.
   void append_packed(ChunkPool& pool, View&& view);
+  /// The same for each of `other`'s windows; it is empty afterwards.
+  void append_packed(ChunkPool& pool, Buffer&& other);
   static constexpr size_t kPackBytes = 512;  // docs/decisions/packing.md has the measurement.
   static constexpr size_t kPackChunkBytes = 4096;
   /// Appends `count` bytes of the value `fill`. Writes into fresh memory or tailroom that is ours alone, never into a

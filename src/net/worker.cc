@@ -28,6 +28,9 @@ constexpr uint32_t kMinLeftBytes = 1024;
 constexpr size_t kTrimBytes = size_t{2} << 20;
 constexpr uint64_t kTrimPauseMs = 20;
 
+// Between two that give way, so that what the first frees can show.
+constexpr uint64_t kGiveWayPauseMs = 10;
+
 // The same bytes in smaller pieces; 32,768 is the kernel's bound.
 uint16_t plain_entries(uint16_t entries) {
   return static_cast<uint16_t>(std::min<size_t>(entries * (kIncrementalChunkBytes / kPlainChunkBytes), 32768));
@@ -227,6 +230,13 @@ void Worker::resume_parked() {
       socket.submit_receive();
     }
   }
+}
+
+bool Worker::should_give_way() {
+  const uint64_t now = now_ms();
+  if (now < gave_way_ms_ + kGiveWayPauseMs || !short_of_memory()) return false;
+  gave_way_ms_ = now;
+  return true;
 }
 
 void Worker::decay() {

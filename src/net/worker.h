@@ -104,6 +104,8 @@ class Worker {
 
   /// Whether receives wait because the chunk budget is used up (and not only the ring, for a moment).
   bool short_of_memory() const { return counters_.parked > 0 && pool_.headroom_bytes() < kMaxChunkBytes; }
+  /// Whether one that is stuck with data should give way now: memory is short, and no other just has.
+  bool should_give_way();
 
   /// The chunk of the socket with this descriptor, in the read modes where sockets have one.
   ChunkRef& own_chunk(int fd) {
@@ -141,6 +143,7 @@ class Worker {
   SlowQueue slow_work_;
   Timer decay_timer_;
   uint64_t last_age_ms_ = 0;
+  uint64_t gave_way_ms_ = 0;
   uint64_t ring_timer_due_ms_ = UINT64_MAX;
   Counters counters_;
   uint32_t batch_ = 0;

@@ -54,6 +54,22 @@ TEST_F(AppendPackedTest, ManySmallPiecesOfLargeChunksPinLittle) {
   EXPECT_LE(buffer.pinned_bytes(), 2 * expected.size() + 256);
 }
 
+TEST_F(AppendPackedTest, EachWindowOfABuffer) {
+  const std::string large(Buffer::kPackBytes + 1, 'l');
+  Buffer from = buffer_of("a");
+  View view = view_of(large);
+  const std::byte* data = view.data();
+  from.append(std::move(view));
+  from.append(view_of("b"));
+  from.append(view_of("c"));
+  Buffer buffer = buffer_of("x", 20);
+  buffer.append_packed(pool_, std::move(from));
+  EXPECT_EQ(windows_of(buffer), (Windows{"xa", large + "bc"}));
+  EXPECT_EQ(buffer.window(1).data(), data);
+  EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(copied(), 3u);
+}
+
 TEST_F(AppendPackedTest, WithoutBudgetTheWindowIsTakenAsItIs) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);

@@ -224,7 +224,9 @@ def many(address, count, opening, until, trickle=b"", pause=0.05, receive_buffer
             sock.close()
 
 
-class Attacks(harness.SluiceTest):
+class AttackTest(harness.SluiceTest):
+    CONFIG = {}
+    HTTP = {}
 
     def setUp(self):
         self.upstream = self.keep(wire.Server(answer))
@@ -237,12 +239,12 @@ class Attacks(harness.SluiceTest):
         routes = [{"match": {"path": {"prefix": "/hold"}}, "forward": "hold"}, {"forward": "main"}]
         short = f"{int(SHORT_SECONDS * SLOWNESS * 1000)}ms"
         listeners = [
-            {"name": "main", "address": "127.0.0.1:0", "http": {"routes": routes}},
+            {"name": "main", "address": "127.0.0.1:0", "http": {"routes": routes, **self.HTTP}},
             {"name": "short", "address": "127.0.0.1:0", "http": {
                 "routes": routes, "header_timeout": short, "body_timeout": short, "send_timeout": short,
                 "idle_timeout": short, "http2": {"preface_timeout": short}}}]
         self.proxy = self.start({
-            "workers": 1, "shutdown_timeout": "3s", "listeners": listeners,
+            "workers": 1, "shutdown_timeout": "3s", **self.CONFIG, "listeners": listeners,
             "upstreams": [{"name": "main", "endpoints": [self.upstream.address], "protocol": "http1"},
                           {"name": "hold", "endpoints": [held], "protocol": "http1"}]})
         self.main = self.proxy.address("main")
@@ -337,6 +339,9 @@ class Attacks(harness.SluiceTest):
         """Of the requests that nobody waits for any more."""
         self.proxy.wait_for(lambda s: s.total("endpoint_connections_active", upstream="hold") == 0,
                             what="the upstream to be rid of the requests")
+
+
+class Attacks(AttackTest):
 
     # ---- Streams
 
@@ -490,17 +495,16 @@ class Attacks(harness.SluiceTest):
         self.under({"PING": lambda until: flood(self.main, b"", blob, until, reads=False)}, memory_mib=8)
         self.check_counted("pings")
 
-    @unittest.skipUnless(LONG, "see README: they are let pass without end")
     def test_frames_on_closed_streams(self):
-        """For a stream that was reset, frames may still be on their way; not for ever."""
+        """For a stream that was reset, frames may still be on their way; not for ever. (A defect: they were let pass.)"""
         opening = headers_frame(1, [*request_fields("POST", "/hold"), ("content-length", "1")])
         opening += wire.data_frame(1, b"xx")
         pieces = {"DATA": wire.data_frame(1, b"x"), "RST_STREAM": wire.rst_frame(1),
                   "trailers": headers_frame(1, [("x", "y")], end=True), "WINDOW_UPDATE": wire.window_frame(1, 1)}
         results = self.under({name: lambda until, blob=repeated(piece): flood(self.main, opening, blob, until)
                               for name, piece in pieces.items()}, memory_mib=8)
-        without_end = [name for name, endings in results.items() if not any(ending.goaway for ending in endings)]
-        self.assertEqual(without_end, [], "nothing ends these")
+        for name, endings in results.items():
+            self.check_calmed(name, endings, "window_updates" if name == "WINDOW_UPDATE" else "frames_on_closed")
 
     # ---- Clients that are slow
 
@@ -554,14 +558,13 @@ class Attacks(harness.SluiceTest):
         self.proxy.wait_for(lambda s: s.ended("stuck") >= len(endings) and
                             ended_requests(s, "send_timeout", "short") >= 200)
 
-    @unittest.skipUnless(LONG, "see README: the budget is used up")
     def test_memory_is_not_for_the_slow(self):
         """Ten connections with a hundred responses each that no window lets out: what they may hold leaves enough of
         the worker's memory to serve the others, long before send_timeout (here 30 s) ends them; and once they are closed
-        that is noticed."""
+        that is noticed. (A defect: each stream had buffer_high for itself.)"""
         asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
         self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
-                    for number in range(10)}, memory_mib=300, seconds=SLOWEST_SECONDS + 1, together=True)
+                    for number in range(10)}, memory_mib=128, together=True)
         self.proxy.wait_for(lambda s: s.total("http_requests_active", listener="main") == 0, 5)
 
     def test_pipelining(self):
@@ -584,15 +587,30 @@ class Attacks(harness.SluiceTest):
                                            settings=[(wire.INITIAL_WINDOW, 0)]),
         }, memory_mib=8)
 
-    @unittest.skipUnless(LONG, "see README: each byte that waits costs many")
     def test_frames_of_one_byte(self):
         """DATA a byte at a time is borne, but a glitch each thousand. What waits for the upstream takes not much more
-        memory than the 64 KiB of window that each of the four has."""
+        memory than the 64 KiB of window that each of the four has. (A defect: each took a window, and a chunk of HTTP/1.1
+        upstream.)"""
         opening = request_frame(1, "POST", "/size/1", end=False)
         blob = wire.data_frame(1, b"x") * 65000
         self.under({f"{number}": lambda until: flood(self.main, opening, blob, until) for number in range(4)},
                    memory_mib=16, together=True)
         self.check_counted("glitches")
+
+
+class AttacksInLittleMemory(AttackTest):
+    STUCK_MS = int(500 * SLOWNESS)
+    CONFIG = {"memory": {"worker_budget": "8MiB"}}
+    HTTP = {"stuck_timeout": f"{STUCK_MS}ms"}
+
+    def test_the_stuck_give_way(self):
+        """Twenty connections with a hundred responses each that no window lets out, in a worker that has not the memory
+        for them: they are ended one by one, and those whose clients read are served. (A defect: until send_timeout
+        nobody was.)"""
+        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
+                    for number in range(20)}, memory_mib=32, seconds=SECONDS + 3 * self.STUCK_MS / 1000, together=True)
+        self.assertGreater(ended_requests(self.proxy.stats(), "stuck", "main"), 0)
 
 
 def wide_headers(stream, fields):

@@ -195,6 +195,8 @@ struct Http {
   Duration body_timeout = std::chrono::seconds(60);
   /// A client takes nothing of what waits for it for so long. As nginx's send_timeout.
   Duration send_timeout = std::chrono::seconds(30);
+  /// Nothing moves on a request of which something waits, and memory is short. As tcp.stuck_timeout.
+  Duration stuck_timeout = std::chrono::seconds(5);
   /// A connection without a request. As nginx's keepalive_timeout.
   Duration idle_timeout = std::chrono::seconds(75);
   /// A request on which nothing moves in either direction. As Envoy's stream_idle_timeout.
@@ -210,7 +212,7 @@ struct Http {
   Size max_head{32 * kKiB};       ///< Of a request, with its start line. Else 431.
   uint32_t max_fields = 100;      ///< In it. Else 431.
   /// Bytes of a body that wait towards one side at which reading from the other stops, as tcp.buffer_high. Per stream,
-  /// so less than there.
+  /// so less than there; and a connection's streams have four times as much together, or 16 KiB each.
   Size buffer_high{256 * kKiB};
 
   ForwardedFor forwarded_for = ForwardedFor::kAppend;

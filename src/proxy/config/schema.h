@@ -170,6 +170,9 @@ void describe(V& v, Http& h) {
           {.min = 1});
   v.field("send_timeout", h.send_timeout, "Closes a connection whose client takes nothing of what waits for so long.",
           {.min = 1});
+  v.field("stuck_timeout", h.stuck_timeout,
+          "Ends a request of which something waits, when nothing has moved for so long, but only while "
+          "`memory.worker_budget` is used up and others wait for it; 0 = never.");
   v.field("idle_timeout", h.idle_timeout, "Closes a connection without a request.", {.min = 1});
   v.field("stream_idle_timeout", h.stream_idle_timeout, "Ends a request on which nothing moved for so long.",
           {.min = 1});

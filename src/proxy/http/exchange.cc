@@ -33,6 +33,13 @@ namespace {
 constexpr size_t kHighMarkShare = 32;
 constexpr size_t kHighMarkMin = size_t{16} * 1024;
 
+// So many times config::Http::buffer_high is what the streams of a connection may queue together.
+constexpr size_t kConnectionMarks = 4;
+
+// How often an exchange that is stuck asks whether it should give way, while memory is short and while it is not.
+constexpr uint64_t kGiveWayRetryMs = 100;
+constexpr uint64_t kStuckRetryMs = 1000;
+
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
 // A method that may be sent twice (RFC 9110 section 9.2.2).
@@ -99,6 +106,8 @@ OwnAnswer answer_of(HttpEnd end) {
       return {504, kDeadlineExceeded, "nothing has moved for too long"};
     case HttpEnd::kBodyTimeout:
       return {408, kDeadlineExceeded, "the request's body did not come in time"};
+    case HttpEnd::kStuck:
+      return {503, kUnavailable, "nothing takes what waits, and memory is short"};
     case HttpEnd::kShutdown:
       return {503, kUnavailable, "shutting down"};
     case HttpEnd::kOk:
@@ -139,8 +148,9 @@ uint64_t Exchange::now_ms() const { return worker_.worker().now_ms(); }
 void Exchange::note_activity() { last_active_ms_ = now_ms(); }
 
 size_t Exchange::high_mark() const {
-  const size_t share = worker_.worker().pool().headroom_bytes() / kHighMarkShare;
-  return std::min<size_t>(config().buffer_high.bytes, std::max(share, kHighMarkMin));
+  const size_t of_worker = worker_.worker().pool().headroom_bytes() / kHighMarkShare;
+  const size_t of_connection = config().buffer_high.bytes * kConnectionMarks / (session_ ? session_->streams() : 1);
+  return std::min<size_t>(config().buffer_high.bytes, std::max(std::min(of_worker, of_connection), kHighMarkMin));
 }
 
 // ---- What streams tell ----
@@ -578,6 +588,10 @@ void Exchange::on_timer() {
     const uint64_t body_ms = milliseconds(config().body_timeout);
     if (body_ms > 0 && now >= last_request_ms_ + body_ms) return fail(HttpEnd::kBodyTimeout);
   }
+  const uint64_t stuck_ms = milliseconds(config().stuck_timeout);
+  if (stuck_ms > 0 && holds_bytes() && now >= moved_ms() + stuck_ms && worker_.worker().should_give_way()) {
+    return fail(HttpEnd::kStuck);
+  }
   // While the socket is full, it is the session that watches.
   if (awaits_client()) {
     const uint64_t send_ms = milliseconds(config().send_timeout);
@@ -593,6 +607,11 @@ bool Exchange::awaits_body() const {
 }
 bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
 
+bool Exchange::holds_bytes() const {
+  return !held_.empty() || (client_ && client_->queued() > 0) || (upstream_ && upstream_->queued() > 0);
+}
+uint64_t Exchange::moved_ms() const { return std::max(last_active_ms_, session_ ? session_->last_progress_ms() : 0); }
+
 // Due when the first of what is watched could be.
 void Exchange::watch() {
   const uint64_t now = now_ms();
@@ -605,6 +624,10 @@ void Exchange::watch() {
   if (!request_ended_ && !tunnel_) consider(awaits_body() ? last_request_ms_ : now, config().body_timeout);
   if (!tunnel_agreed_ || awaits_client()) {
     consider(awaits_client() ? std::max(last_response_ms_, session_->last_progress_ms()) : now, config().send_timeout);
+  }
+  if (const uint64_t stuck_ms = milliseconds(config().stuck_timeout); stuck_ms > 0) {
+    const uint64_t retry_ms = worker_.worker().short_of_memory() ? kGiveWayRetryMs : kStuckRetryMs;
+    due = std::min(due, std::max((holds_bytes() ? moved_ms() : now) + stuck_ms, now + retry_ms));
   }
   if (due != UINT64_MAX) worker_.worker().timers().arm(timer_, due);
 }

@@ -92,6 +92,8 @@ class Exchange final : public StreamReceiver {
   bool awaits_response() const;
   bool awaits_body() const;
   bool awaits_client() const;
+  bool holds_bytes() const;
+  uint64_t moved_ms() const;
   void note_activity();
   size_t high_mark() const;
   const config::Http& config() const;

@@ -220,7 +220,10 @@ void HttpSession::on_timer() {
   const bool queued = transport_.queued() > 0 || (codec_ && codec_->has_output());
   if (queued) {
     look_for_progress();
-    if (const uint64_t limit = milliseconds(config.send_timeout); limit > 0 && now >= last_sent_ms() + limit) {
+    const auto stuck_for = [&](config::Duration limit) {
+      return limit.count() > 0 && now >= last_sent_ms() + milliseconds(limit);
+    };
+    if (stuck_for(config.send_timeout) || (stuck_for(config.stuck_timeout) && worker_.worker().should_give_way())) {
       count_end(SessionEnd::kStuck);
       return reset();
     }

@@ -34,6 +34,8 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }
   bool shutting_down() const { return shutting_down_; }
+  /// That are open; at least 1.
+  uint32_t streams() const { return codec_ && codec_->streams() > 0 ? codec_->streams() : 1; }
   /// Since when nothing that was sent has been taken, if something is queued.
   bool has_queued() const { return transport_.queued() > 0; }
   uint64_t last_progress_ms() const { return last_sent_ms(); }

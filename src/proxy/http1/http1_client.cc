@@ -93,13 +93,14 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
     writer.text("\r\n");
   }
   out_ = Out::kBody;
+  head_unsent_ = true;
   if (end) end_output();
 }
 
 // ---- Responses ----
 
 bool Http1Client::read_head() {
-  if (!exchange_ || out_ == Out::kHead) {
+  if (!exchange_ || out_ == Out::kHead || head_unsent_) {
     if (!input_.empty()) return fail(http1::malformed("bytes that answer nothing"));
     if (peer_ended_ && !exchange_) status_ = Status::kEnded;
     if (peer_ended_ && exchange_) return lose("the connection ended before the request");

@@ -193,6 +193,7 @@ void Http1Connection::park() {
 
 void Http1Connection::flush(Buffer& out) {
   out.append(std::move(output_));
+  head_unsent_ = false;
   const bool holds = asked_ && !asked_->held.empty();  // Until the tunnel is agreed on.
   const bool drained = body_queued_ && !holds && receiver_ && out_ == Out::kBody;
   body_queued_ = holds;

@@ -143,6 +143,7 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   bool body_queued_ : 1 = false;  // Since the last flush.
   bool full_ : 1 = false;         // Reading pauses because of what waits.
   // Of the request of this exchange.
+  bool head_unsent_ : 1 = false;  // Of a client, since the last flush: nothing can answer it yet.
   bool head_method_ : 1 = false;
   bool websocket_ : 1 = false;
   bool connect_ : 1 = false;

@@ -48,6 +48,12 @@ const char* Http2Abuse::unused_frame(Http2Counters& counters) {
   return over(counters.over_frames_unused, "too many PRIORITY or unknown frames (frames_unused_per_stream)");
 }
 
+const char* Http2Abuse::frame_on_closed(Http2Counters& counters) {
+  ++counters.frames_on_closed;
+  if (spend(on_closed_left_)) return nullptr;
+  return over(counters.over_frames_on_closed, "too many frames of closed streams (frames_on_closed)");
+}
+
 const char* Http2Abuse::window_update(Http2Counters& counters) {
   if (spend(window_updates_left_)) return nullptr;
   return over(counters.over_window_updates, "too many WINDOW_UPDATE frames (window_updates, window_updates_per_data)");

@@ -33,6 +33,7 @@ class Http2Abuse {
   explicit Http2Abuse(const Http2Limits& limits)
       : resets_left_(limits.resets),
         window_updates_left_(limits.window_updates),
+        on_closed_left_(limits.frames_on_closed),
         unused_left_(limits.frames_unused_per_stream) {}
 
   void set_now(uint64_t now_ms) { now_ms_ = now_ms; }
@@ -49,6 +50,7 @@ class Http2Abuse {
   const char* glitch(const Http2Limits& limits, Http2Counters& counters);
   const char* reset(Http2Counters& counters);
   const char* unused_frame(Http2Counters& counters);
+  const char* frame_on_closed(Http2Counters& counters);
   const char* window_update(Http2Counters& counters);
   /// A DATA frame that carries `bytes`.
   const char* data(uint32_t bytes, bool end, const Http2Limits& limits, Http2Counters& counters);
@@ -57,6 +59,7 @@ class Http2Abuse {
   void stream_opened(const Http2Limits& limits) {
     earn(unused_left_, limits.frames_unused_per_stream);
     earn(window_updates_left_, 2);
+    earn(on_closed_left_, limits.frames_on_closed_per_stream);
   }
   void stream_completed(const Http2Limits& limits) {
     if (resets_left_ < limits.resets_saved) ++resets_left_;
@@ -79,6 +82,7 @@ class Http2Abuse {
   Http2Rate pings_, settings_, replies_, glitches_;
   uint32_t resets_left_;
   uint32_t window_updates_left_;
+  uint32_t on_closed_left_;
   uint32_t unused_left_;
   uint32_t pings_earned_ = 0;
   uint32_t data_bytes_ = 0;  // Of the last

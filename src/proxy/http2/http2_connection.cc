@@ -65,6 +65,7 @@ HttpConnection::Status Http2Connection::receive(Buffer&& bytes) {
     if (preface_left_ == 0 || take_preface()) {
       while (!failed() && (in_data_ ? take_data() : take_frame())) {
       }
+      deliver_gathered();
     }
     tell();
   }
@@ -132,6 +133,7 @@ bool Http2Connection::take_frame() {
   }
   if (partial_.size() < Http2FrameHeader::kBytes + header.length) return false;
   partial_.trim_front(Http2FrameHeader::kBytes);
+  deliver_gathered();
   take_whole_frame(header, partial_.split_front(header.length));
   return true;
 }
@@ -182,7 +184,7 @@ void Http2Connection::take_stream_frame(const Http2FrameHeader& header, const Bu
   }
   if (header.length != 4) return fail(Http2Error::kFrameSizeError, "RST_STREAM of a wrong length");
   if (idle) return fail(Http2Error::kProtocolError, "RST_STREAM of an idle stream");
-  if (!stream || stream->closed()) return;
+  if (!stream || stream->closed()) return frame_on_closed();
   std::array<std::byte, 4> scratch;
   take_reset(*stream, read_frame_u32(payload.fetch(4, scratch), 0));
 }

@@ -125,6 +125,7 @@ class Http2Connection final : public HttpConnection {
   void queue(Http2FrameType type, uint32_t stream, uint32_t value);
   void queued_frame();
   void reply();
+  void frame_on_closed() { fail_calm(abuse_.frame_on_closed(counters())); }
   void glitch() { fail_calm(abuse_.glitch(limits(), counters())); }
 
   // http2_messages.cc: heads, bodies and trailers.
@@ -139,6 +140,8 @@ class Http2Connection final : public HttpConnection {
   void begin_data(const Http2FrameHeader& header);
   bool expect_data(Http2Stream& stream, uint32_t flow_bytes);
   bool take_data();
+  void gather(Http2Stream& stream, Buffer&& body);
+  void deliver_gathered();
   void deliver(Http2Stream& stream, Buffer&& body, bool end);
   void take_credit(Http2Stream& stream, uint32_t bytes);
   void take_connection_credit(uint32_t bytes);
@@ -210,6 +213,10 @@ class Http2Connection final : public HttpConnection {
   uint16_t padding_left_ = 0;  // of its padding.
   bool data_end_ = false;
   bool in_data_ = false;
+
+  // Tiny pieces of body that go on together.
+  uint32_t gathered_stream_ = 0;  // 0: none.
+  Buffer gathered_;
 
   // The last streams that ended as they should, or by the peer's reset: what comes for them is an error.
   std::array<uint32_t, 8> ended_{};

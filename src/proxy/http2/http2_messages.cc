@@ -8,6 +8,13 @@
 
 namespace sluice {
 
+namespace {
+
+// A piece of body that takes no more than the window that would describe it, and what the other side adds.
+constexpr size_t kTinyBytes = 64;
+
+}  // namespace
+
 void Http2Connection::take_headers(const Http2FrameHeader& header, Buffer&& payload) {
   if (header.stream == 0) return fail(Http2Error::kProtocolError, "HEADERS of no stream");
   size_t padding = 0;
@@ -43,7 +50,7 @@ Http2HeaderBlock::Kind Http2Connection::block_kind(const Http2FrameHeader& heade
   if (Http2Stream* stream = table_.find(id)) {
     if (stream->closed()) {
       if (stream->reset_ && !stream->reset_by_peer_) {
-        ++counters().frames_on_closed;
+        frame_on_closed();
       } else {
         fail(Http2Error::kStreamClosed, "HEADERS of a closed stream");
       }
@@ -63,7 +70,7 @@ Http2HeaderBlock::Kind Http2Connection::block_kind(const Http2FrameHeader& heade
       fail(Http2Error::kStreamClosed, "HEADERS of a closed stream");
       return Kind::kIgnored;
     case Closed::kLetPass:
-      ++counters().frames_on_closed;
+      frame_on_closed();
       return Kind::kIgnored;
     case Closed::kIdle:
       break;
@@ -226,7 +233,7 @@ void Http2Connection::begin_data(const Http2FrameHeader& header) {
       case Closed::kError:
         return fail(Http2Error::kStreamClosed, "DATA of a closed stream");
       case Closed::kLetPass:
-        ++counters().frames_on_closed;
+        frame_on_closed();
         return take_connection_credit(overhead);
     }
   }
@@ -234,14 +241,17 @@ void Http2Connection::begin_data(const Http2FrameHeader& header) {
   data_stream_ = header.stream;
   // Nobody takes the padding, so it is credited at once.
   if (overhead > 0) take_credit(*stream, overhead);
-  if (data_left_ == 0 && data_end_) deliver(*stream, Buffer(), true);
+  if (data_left_ == 0 && data_end_) {
+    deliver_gathered();
+    if (!stream->closed()) deliver(*stream, Buffer(), true);
+  }
 }
 
 // Whether the stream takes the DATA frame that has begun. If not, it was reset, or the connection failed.
 bool Http2Connection::expect_data(Http2Stream& stream, uint32_t flow_bytes) {
   if (stream.closed()) {
     if (stream.reset_ && !stream.reset_by_peer_) {
-      ++counters().frames_on_closed;
+      frame_on_closed();
     } else {
       fail(Http2Error::kStreamClosed, "DATA of a closed stream");
     }
@@ -273,7 +283,17 @@ bool Http2Connection::take_data() {
     data_left_ -= static_cast<uint32_t>(size);
     Http2Stream* stream = data_stream_ == 0 ? nullptr : table_.find(data_stream_);
     if (stream && !stream->closed()) {
-      deliver(*stream, std::move(piece), data_left_ == 0 && data_end_);
+      const bool end = data_left_ == 0 && data_end_;
+      if (size <= kTinyBytes && !end) {
+        gather(*stream, std::move(piece));
+      } else {
+        if (gathered_stream_ == stream->id_) {
+          gathered_.append(std::move(piece));
+          piece = std::move(gathered_);
+          gathered_stream_ = 0;
+        }
+        deliver(*stream, std::move(piece), end);
+      }
     } else {
       take_connection_credit(static_cast<uint32_t>(size));
     }
@@ -284,6 +304,25 @@ bool Http2Connection::take_data() {
   padding_left_ = static_cast<uint16_t>(padding_left_ - size);
   in_data_ = padding_left_ > 0;
   return !in_data_;
+}
+
+// A body of pieces that are smaller than what describes them: what one receive() brought of them goes on as one.
+void Http2Connection::gather(Http2Stream& stream, Buffer&& body) {
+  if (gathered_stream_ != stream.id_) deliver_gathered();
+  if (stream.closed()) return take_connection_credit(static_cast<uint32_t>(body.size()));
+  gathered_stream_ = stream.id_;
+  gathered_.append_packed(shared_.pool, std::move(body));
+}
+
+void Http2Connection::deliver_gathered() {
+  if (gathered_stream_ == 0) return;
+  Http2Stream* stream = table_.find(std::exchange(gathered_stream_, 0));
+  Buffer body = std::move(gathered_);
+  if (stream && !stream->closed()) {
+    deliver(*stream, std::move(body), false);
+  } else {
+    take_connection_credit(static_cast<uint32_t>(body.size()));
+  }
 }
 
 void Http2Connection::deliver(Http2Stream& stream, Buffer&& body, bool end) {

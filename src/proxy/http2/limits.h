@@ -34,13 +34,15 @@ struct Http2Limits {
   uint32_t resets = 100;         ///< By the peer, or by us for its faults; one more for each request that is completed,
   uint32_t pings_saved = 1000;   ///< PINGs beyond those rates: one for each DATA frame, of which no more are kept.
   uint32_t resets_saved = 1000;  ///< of which no more than these are kept.
-  uint32_t frames_unused_per_stream = 100;  ///< PRIORITY, PRIORITY_UPDATE, and types that nobody knows.
-  uint32_t window_updates = 100;            ///< And per stream that is opened two, and
-  uint32_t window_updates_per_data = 10;    ///< per DATA frame of ours.
-  uint32_t empty_data = 8;                  ///< DATA frames without data in a row.
-  uint32_t small_data_average_bytes = 64;   ///< Less than that over
-  uint32_t small_data_frames = 1000;        ///< so many DATA frames is a glitch.
-  uint32_t settings_entries = 64;           ///< In one SETTINGS frame.
+  uint32_t frames_unused_per_stream = 100;     ///< PRIORITY, PRIORITY_UPDATE, and types that nobody knows.
+  uint32_t frames_on_closed = 1000;            ///< For streams that are over: they may be on their way for a while;
+  uint32_t frames_on_closed_per_stream = 100;  ///< and per stream that is opened.
+  uint32_t window_updates = 100;               ///< And per stream that is opened two, and
+  uint32_t window_updates_per_data = 10;       ///< per DATA frame of ours.
+  uint32_t empty_data = 8;                     ///< DATA frames without data in a row.
+  uint32_t small_data_average_bytes = 64;      ///< Less than that over
+  uint32_t small_data_frames = 1000;           ///< so many DATA frames is a glitch.
+  uint32_t settings_entries = 64;              ///< In one SETTINGS frame.
 
   // What waits to be sent.
   uint32_t queued_control_frames = 1000;
@@ -75,6 +77,7 @@ struct Http2Counters {
   uint64_t over_glitches = 0;
   uint64_t over_resets = 0;
   uint64_t over_frames_unused = 0;
+  uint64_t over_frames_on_closed = 0;
   uint64_t over_window_updates = 0;
   uint64_t over_empty_data = 0;
   uint64_t over_queued_control = 0;

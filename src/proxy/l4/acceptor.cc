@@ -18,9 +18,6 @@ namespace {
 // After a crowd of at least so many has halved, the heap's free pages go back to the system.
 constexpr size_t kCrowd = 1024;
 
-// Between two sessions that give way, so that what the first frees can show.
-constexpr uint64_t kGiveWayPauseMs = 10;
-
 }  // namespace
 
 L4Acceptor::L4Acceptor(Context context, int listen_fd, bool shared)
@@ -83,12 +80,6 @@ void L4Acceptor::left(Session& session) {
   // Two descriptors came free.
   listener_.resume();
   if (--session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
-}
-
-bool L4Acceptor::should_give_way(uint64_t now_ms) {
-  if (now_ms < gave_way_ms_ + kGiveWayPauseMs || !context_.worker.short_of_memory()) return false;
-  gave_way_ms_ = now_ms;
-  return true;
 }
 
 // malloc keeps what sessions leave behind in a thread's arena for ever, unless it is asked.

@@ -93,8 +93,6 @@ class L4Acceptor final : public Listener::Owner {
   // For sessions.
   void joined(Session& session);
   void left(Session& session);
-  /// Whether a session that is stuck with data should give way now: memory is short, and no other just has.
-  bool should_give_way(uint64_t now_ms);
 
  private:
   void on_accepted(Listener& listener, int fd) override;
@@ -108,7 +106,6 @@ class L4Acceptor final : public Listener::Owner {
   std::unique_ptr<HttpListener> http_;
   Session* sessions_ = nullptr;
   bool no_room_ = false;
-  uint64_t gave_way_ms_ = 0;
   size_t session_count_ = 0;
   size_t session_peak_ = 0;  // Since the heap was trimmed last.
 };

@@ -493,7 +493,7 @@ void L4Session::on_timer() {
     due = std::min(due, last_active_ms_ + idle_ms);
   }
   if (const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout); stuck_ms > 0 && has_queued()) {
-    if (now >= last_active_ms_ + stuck_ms && acceptor_.should_give_way(now)) {
+    if (now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_give_way()) {
       look_after_quiet();
       if (state_ == State::kClosing) return;
       if (now >= last_active_ms_ + stuck_ms) return finish(SessionEnd::kStuck);

@@ -26,18 +26,19 @@ enum class HttpEnd : uint8_t {
   kResponseTimeout,    ///< 504
   kBodyTimeout,        ///< The client owed a body. 408
   kSendTimeout,        ///< The client took nothing of the response.
+  kStuck,              ///< Nothing moved what waited, while memory was short. 503
   kIdleTimeout,        ///< Nothing moved in either direction.
   kRequestTimeout,     ///< It took too long in all. 504
   kDeadline,           ///< The time that a gRPC client gave is over. 504, or its grpc-status.
   kShutdown,           ///< Still under way when the time to drain was over.
 };
-inline constexpr int kHttpEndCount = 18;
+inline constexpr int kHttpEndCount = 19;
 const char* http_end_name(HttpEnd end);
 
 /// The codecs' counts, copied from time to time: for a listener's side, or an upstream's.
 struct CodecCounters {
   static constexpr int kHttp1Count = 13;
-  static constexpr int kHttp2Count = 24;
+  static constexpr int kHttp2Count = 25;
   std::array<Counter, kHttp1Count> http1;
   std::array<Counter, kHttp2Count> http2;
   void set(const Http1Counters& counts);

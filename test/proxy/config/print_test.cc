@@ -125,6 +125,7 @@ TEST(Print, ShowsEveryDefaultOfHttp) {
       header_timeout: 10s
       body_timeout: 1m
       send_timeout: 30s
+      stuck_timeout: 5s
       idle_timeout: 75s
       stream_idle_timeout: 5m
       tunnel_timeout: 1h

@@ -509,20 +509,38 @@ TEST_F(ClientTest, ConnectionsAreUsedAgain) {
 TEST_F(ClientTest, AResponseBeforeTheRequestEnded) {
   open().send_head(request_head("POST", "/"), false);
   stream_->send_body(body_of("a"), false);
+  EXPECT_EQ(sent(), "POST / HTTP/1.1\nhost: a\ntransfer-encoding: chunked\n\n1\na\n");
   EXPECT_EQ(receive("HTTP/1.1 413 x\nContent-Length: 0\n\n"), Status::kOpen);
   EXPECT_EQ(recorder_.text, "413 {content-length: 0}.");
   // The receiver may send the rest, and then the connection can be used again;
   stream_->send_body(body_of("b"), true);
   stream_->release();
-  EXPECT_EQ(sent(), "POST / HTTP/1.1\nhost: a\ntransfer-encoding: chunked\n\n1\na\n1\nb\n0\n\n");
+  EXPECT_EQ(sent(), "1\nb\n0\n\n");
   EXPECT_NE(client_.open_stream(recorder_), nullptr);
 }
 
 TEST_F(ClientTest, AResponseBeforeTheRequestEndedAndLetGo) {
   open().send_head(request_head("POST", "/"), false);
+  sent();
   receive("HTTP/1.1 413 x\nContent-Length: 0\n\n");
   stream_->release();
   EXPECT_EQ(client_.status(), Status::kFailed);
+}
+
+// A defect: a peer that sent a response ahead of any request had it taken for the answer to a request that was made in
+// the same moment.
+TEST_F(ClientTest, AResponseBeforeTheRequestWasSent) {
+  open().send_head(request_head("GET", "/"), true);
+  EXPECT_EQ(receive("HTTP/1.1 200 OK\nContent-Length: 2\n\nhi"), Status::kFailed);
+  EXPECT_EQ(recorder_.text, " reset: malformed");
+  stream_->release();
+}
+
+TEST_F(ClientTest, AConnectionThatEndsBeforeTheRequestWasSent) {  // Which may then be sent again.
+  open().send_head(request_head("GET", "/"), true);
+  client_.receive_end();
+  EXPECT_EQ(recorder_.text, " reset: lost");
+  stream_->release();
 }
 
 TEST_F(ClientTest, AResponseThatClosesEndsTheRequestToo) {
@@ -584,6 +602,7 @@ TEST_F(ClientTest, Draining) {
 
 TEST_F(ClientTest, AResponseWaitsWhileTheReceiverDoesNotRead) {
   open().send_head(request_head("GET", "/"), true);
+  sent();
   receive("HTTP/1.1 200 OK\n\n");
   stream_->set_reading(false);
   EXPECT_FALSE(client_.wants_bytes());

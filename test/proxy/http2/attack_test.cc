@@ -292,6 +292,55 @@ TEST_F(Http2Attack, TinyData) {
   EXPECT_EQ(rounds_, 101u * 1000);
 }
 
+// A defect: each byte that waited for a slow upstream took a window and more, and each was passed on for itself.
+TEST_F(Http2Attack, TinyDataThatWaits) {
+  ScriptedPeer peer(pool_, true);
+  peer.greet();
+  peer.give(post(1));
+  peer.requests[0].stream->set_reading(false);
+  std::string frames;
+  for (int i = 0; i < 1500; ++i) frames += data(1, "x");
+  const size_t before = pool_.out_bytes();
+  for (int i = 0; i < 40; ++i) ASSERT_EQ(peer.give(frames), HttpConnection::Status::kOpen);
+  EXPECT_EQ(peer.requests[0].body.to_string(), std::string(60000, 'x'));
+  EXPECT_LE(pool_.out_bytes(), before + 40 * 8192);  // Where a window for each would be 2 MB.
+  EXPECT_LE(peer.requests[0].body.window_count(), 40u * 8);
+}
+
+TEST_F(Http2Attack, TinyDataOfManyStreams) {  // Each stream's in its order, with what ends it.
+  std::string frames, expected[2];
+  for (int i = 0; i < 300; ++i) {
+    const std::string text(static_cast<size_t>(i % 70), static_cast<char>('a' + i % 26));
+    if (text.empty()) continue;
+    frames += data(i % 5 == 0 ? 3 : 1, text) + data(5, "x");
+    expected[i % 5 == 0 ? 1 : 0] += text;
+  }
+  const std::string ends = frames + data(1, "end", kEnd) + data(3, "", kEnd) + rst(5);
+  for (const size_t cut : {size_t{0}, size_t{7}, size_t{100}}) {
+    ScriptedPeer peer(pool_, true);
+    peer.greet();
+    peer.give(post(1) + post(3) + post(5));
+    peer.give(ends, cut);
+    EXPECT_EQ(peer.requests[0].body.to_string(), expected[0] + "end") << cut;
+    EXPECT_EQ(peer.requests[1].body.to_string(), expected[1]) << cut;
+    EXPECT_TRUE(peer.requests[0].ended && peer.requests[1].ended);
+    EXPECT_TRUE(peer.requests[2].reset);
+  }
+}
+
+// A defect: frames of streams that were over were let pass without end.
+TEST_F(Http2Attack, FramesOfClosedStreams) {
+  const std::string pieces[] = {data(1, "x"), rst(1), headers(1, kEnd, {{"x", "y"}})};
+  for (const std::string& piece : pieces) {
+    ScriptedPeer peer(pool_, true);
+    peer.greet();
+    peer.give(post(1, {{"content-length", "1"}}) + data(1, "xx"));  // We reset it.
+    flood(peer, 10000, [&](size_t) { return piece; });
+    expect_calm(peer, "frames_on_closed", peer.counters.over_frames_on_closed);
+    EXPECT_EQ(rounds_, 1101u);  // The stream has earned some.
+  }
+}
+
 TEST_F(Http2Attack, DataThatDrips) {  // CVE-2019-9511: byte by byte it pins what one frame takes, not a chunk per byte.
   ScriptedPeer peer(pool_, true);
   peer.greet();
