@@ -310,6 +310,7 @@ void HttpSession::head_timed_out() {
   listener_.counters.header_timeouts.add();
   count_end(SessionEnd::kIdleTimeout);
   if (version_ == Version::kHttp2) return reset();
+  if (codec_->streams() > 0) return linger(/*cut=*/false);  // It was answered; only its body's end did not come.
   constexpr std::string_view kResponse =
       "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
   Lease lease(ChunkRef::take(worker_.worker().pool().get_metadata(kResponse.size())), 0, 0);

@@ -26,6 +26,8 @@ class BodyReader {
     phase_ = Phase::kSize;
   }
   Framing framing() const { return framing_; }
+  /// Of kLength: how much is still to come.
+  uint64_t left() const { return left_; }
 
   /// Moves what `in` has of the body to the end of `body`. `error` is set with kFailed.
   Result read(ChunkPool& pool, Buffer& in, Buffer& body, size_t max_extension_bytes, Error& error);

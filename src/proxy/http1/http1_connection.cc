@@ -20,6 +20,10 @@ namespace {
 // from other use.
 constexpr size_t kMaxHeadWindows = 8;
 
+// So much of a request's body is read and dropped behind its response, so that the connection can go on: what was under
+// way when the client was told no. More is not worth its path. (nginx drops without a bound.)
+constexpr uint64_t kDroppedBytes = uint64_t{64} * 1024;
+
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -116,7 +120,7 @@ bool Http1Connection::read_body() {
   switch (body_.read(pool_, input_, body, options_.limits.chunk_extension_bytes, error)) {
     case BodyReader::Result::kFailed:
       // What was good is given first, so that it does not depend on how the bytes came.
-      if (!body.empty()) receiver_->on_body(*this, std::move(body), false);
+      if (!body.empty() && receiver_) receiver_->on_body(*this, std::move(body), false);
       return status_ == Status::kOpen && fail(error);
     case BodyReader::Result::kEnd:
       in_ = In::kDone;
@@ -135,8 +139,12 @@ bool Http1Connection::read_body() {
       }
       break;
   }
-  // There is a receiver: one that lets go of a message which is not complete ends the connection.
-  receiver_->on_body(*this, std::move(body), in_ == In::kDone);
+  if (dropping_) {
+    body.clear();
+    dropping_ = in_ != In::kDone;
+  } else {
+    receiver_->on_body(*this, std::move(body), in_ == In::kDone);
+  }
   settle_exchange();
   return true;
 }
@@ -264,6 +272,10 @@ void Http1Connection::end_output() {
 
 // ---- The exchange ----
 
+bool Http1Connection::rest_is_small() const {
+  return in_ == In::kBody && body_.framing() == Framing::kLength && body_.left() <= kDroppedBytes;
+}
+
 void Http1Connection::begin_exchange(StreamReceiver& receiver) {
   receiver_ = &receiver;
   exchange_ = true;
@@ -288,12 +300,14 @@ void Http1Connection::settle_exchange() {
 void Http1Connection::release() {
   if (!exchange_) return;
   reset_owed_ = false;
-  if (!ended()) reset(ResetReason::kCancelled);
+  dropping_ = server_ && status_ == Status::kOpen && out_ == Out::kDone && !close_ && !peer_ended_ && rest_is_small();
+  reading_ = reading_ || dropping_;
+  if (!ended() && !dropping_) reset(ResetReason::kCancelled);
   receiver_ = nullptr;
   settle_exchange();
 }
 
-// A message that is not complete cannot be left but with its connection.
+// A message that is not complete cannot be left but with its connection, or by reading what little is left of it.
 void Http1Connection::reset(ResetReason) {
   if (!exchange_ || ended()) return;
   output_cut_ = out_ == Out::kBody;

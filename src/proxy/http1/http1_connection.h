@@ -28,7 +28,7 @@ class Http1Connection : public HttpConnection, protected HttpStream {
 
   Status receive(Buffer&& bytes) final;
   Status receive_end(End how = End::kSaid) final;
-  bool mid_head() const final { return !exchange_ && !input_.empty(); }
+  bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty(); }
   bool has_output() const final { return !output_.empty(); }
   void flush(Buffer& out) final;
   uint32_t streams() const final { return exchange_ && !ended() ? 1 : 0; }
@@ -102,6 +102,8 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   void settle_exchange();
   virtual void end_exchange() {}
   void end_output();
+  /// Whether so little is left of the message that is read that it can be read and dropped.
+  bool rest_is_small() const;
   bool fail(const http1::Error& error);
   /// The same out of a call to the stream: the receiver hears of it later.
   void fail_sending(const char* what);
@@ -136,7 +138,8 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   bool peer_ended_ : 1 = false;  // It sends nothing more,
   bool cut_ : 1 = false;         // and has perhaps not said so.
   bool draining_ : 1 = false;
-  bool close_ : 1 = false;  // The connection ends with this exchange.
+  bool dropping_ : 1 = false;  // What is left of a request that was answered, and let go.
+  bool close_ : 1 = false;     // The connection ends with this exchange.
   bool tunnel_ : 1 = false;
   bool output_cut_ : 1 = false;
   bool reset_owed_ : 1 = false;

@@ -136,7 +136,7 @@ void Http1Server::write_final(const Head& head, bool end) {
     in_ = In::kDone;
     close_ = true;
   }
-  if (in_ != In::kDone && (expects_ || head.status >= 400)) close_ = true;
+  if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small()))) close_ = true;
   if (draining_) close_ = true;
 
   const std::string_view length = head.fields.value("content-length");
