@@ -425,7 +425,7 @@ bool Exchange::can_retry(ResetReason reason) const {
   if (reason == ResetReason::kRefused) return true;
   // The endpoint closed a connection that had waited, and perhaps has never seen the request.
   return reason == ResetReason::kConnectionLost && used_connection_ && !wants_fresh_ &&
-         is_idempotent(request_.method());
+         (is_idempotent(request_.method()) || !request_.protocol().empty());  // An upgrade is a GET.
 }
 
 void Exchange::upstream_reset(ResetReason reason) {

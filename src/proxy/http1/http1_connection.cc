@@ -47,6 +47,7 @@ HttpConnection::Status Http1Connection::receive(Buffer&& bytes) {
 HttpConnection::Status Http1Connection::receive_end(End how) {
   peer_ended_ = true;
   cut_ = how != End::kSaid;
+  lost_ = how == End::kLost;
   run();
   if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");
   return status_;
@@ -132,7 +133,7 @@ bool Http1Connection::read_body() {
     case BodyReader::Result::kMore:
       if (!peer_ended_) {
         if (body.empty()) return false;
-      } else if (body_.framing() == Framing::kUntilEnd && (!cut_ || tunnel_)) {
+      } else if (body_.framing() == Framing::kUntilEnd && (!cut_ || (tunnel_ && !lost_))) {
         in_ = In::kDone;
       } else if (body.empty()) {
         return lose("the connection ended within a body");

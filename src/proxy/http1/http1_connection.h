@@ -44,7 +44,7 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   /// Whether a tunnel has taken the place of messages.
   bool in_tunnel() const { return tunnel_; }
   bool output_cut() const final { return output_cut_; }
-  bool output_ended() const final { return tunnel_ && out_ == Out::kDone; }
+  bool output_ended() const final { return tunnel_ && out_ == Out::kDone && status_ == Status::kOpen; }
 
  protected:
   // What is read of the peer's message, and what was sent of ours.
@@ -136,7 +136,8 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   bool reading_ : 1 = true;
   bool running_ : 1 = false;     // Receivers are being called.
   bool peer_ended_ : 1 = false;  // It sends nothing more,
-  bool cut_ : 1 = false;         // and has perhaps not said so.
+  bool cut_ : 1 = false;         // and has perhaps not said so,
+  bool lost_ : 1 = false;        // or the connection has failed.
   bool draining_ : 1 = false;
   bool dropping_ : 1 = false;  // What is left of a request that was answered, and let go.
   bool close_ : 1 = false;     // The connection ends with this exchange.

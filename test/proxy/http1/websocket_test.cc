@@ -211,6 +211,35 @@ TEST_F(WebsocketTest, AcrossAHop) {
   origin_.stream->release();
 }
 
+// A defect: a tunnel whose connection had failed ended as one that was over, for whoever was behind it.
+TEST_F(WebsocketTest, ATunnelThatIsLostIsReset) {
+  for (const auto how : {HttpConnection::End::kSaid, HttpConnection::End::kCut, HttpConnection::End::kLost}) {
+    Http1Client client(pool_, client_options_, counters_);
+    test::Http1Recorder recorder;
+    HttpStream& stream = *client.open_stream(recorder);
+    stream.send_head(websocket_head(), false);
+    client.receive(test::heap_buffer_of(test::wire(agreement(test::flushed(client)) + "hello")));
+    client.receive_end(how);
+    // Those who end one without TLS's close_notify are many.
+    EXPECT_TRUE(recorder.text.ends_with(how == HttpConnection::End::kLost ? "'hello' reset: lost" : "'hello'."))
+        << recorder.text;
+    stream.release();
+  }
+}
+
+// A defect: half a tunnel that was reset ended in order, where the other half did not.
+TEST_F(WebsocketTest, ATunnelThatIsResetIsCut) {
+  receive(upgrade());
+  origin_.stream->send_head(response_head(200), false);
+  origin_.stream->send_body(body_of("half"), false);
+  sent();
+  origin_.stream->reset(ResetReason::kConnectionLost);
+  EXPECT_FALSE(server_.output_ended());
+  EXPECT_TRUE(server_.output_cut());
+  EXPECT_NE(server_.status(), Status::kOpen);
+  origin_.stream->release();
+}
+
 TEST_F(WebsocketTest, TunnelsOfConnect) {
   HttpStream& stream = *client_.open_stream(recorder_);
   stream.send_head(request_head("CONNECT", "", "b:443"), false);
