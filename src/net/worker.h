@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -103,7 +104,9 @@ class Worker {
   Counters& counters() { return counters_; }
 
   /// Whether receives wait because the chunk budget is used up (and not only the ring, for a moment).
-  bool short_of_memory() const { return counters_.parked > 0 && pool_.headroom_bytes() < kMaxChunkBytes; }
+  bool short_of_memory() const {
+    return counters_.parked > 0 && pool_.headroom_bytes() < std::max(kMaxChunkBytes, counters_.parked * kParkedBytes);
+  }
   /// Whether one that is stuck with data should give way now: memory is short, and no other just has.
   bool should_give_way();
 
@@ -118,6 +121,8 @@ class Worker {
   size_t zero_copy_bytes() const { return zero_copy_bytes_; }
 
  private:
+  // What each of the receives that wait should find.
+  static constexpr size_t kParkedBytes = size_t{16} * 1024;
   struct Deferred {
     void (*call)(void* context);
     void* context;

@@ -192,11 +192,14 @@ void Exchange::on_drained(HttpStream& stream) {
       upstream_->set_reading(true);
       connection_->wake();
     }
-  } else if (request_paused_ && client_ && upstream_->queued() <= low) {
-    request_paused_ = false;
-    last_request_ms_ = last_active_ms_;
-    client_->set_reading(true);
-    session_->wake();
+  } else {
+    last_passed_ms_ = last_active_ms_;
+    if (request_paused_ && client_ && upstream_->queued() <= low) {
+      request_paused_ = false;
+      last_request_ms_ = last_active_ms_;
+      client_->set_reading(true);
+      session_->wake();
+    }
   }
   settle();
 }
@@ -306,7 +309,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   upstream_ = &stream;
   used_connection_ = connection.used();
   if (!request_.protocol().empty() && !connection.takes_protocols()) return fail(HttpEnd::kUpstreamRefused);
-  asked_ms_ = now_ms();
+  asked_ms_ = last_passed_ms_ = now_ms();
   const bool whole = request_ended_ && !tunnel_;
   const bool end = whole && held_.empty() && held_trailers_.empty();
   upstream_->send_head(request_, end);
@@ -344,6 +347,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
   if (upstream_) {
     body_passed_ = true;
     asked_ms_ = last_active_ms_;
+    if (upstream_->queued() == 0) last_passed_ms_ = last_active_ms_;
     upstream_->send_body(std::move(body), end);
     connection_->wake();
     if (!end && upstream_->queued() >= high_mark()) pause_request();
@@ -589,7 +593,7 @@ void Exchange::on_timer() {
     if (body_ms > 0 && now >= last_request_ms_ + body_ms) return fail(HttpEnd::kBodyTimeout);
   }
   const uint64_t stuck_ms = milliseconds(config().stuck_timeout);
-  if (stuck_ms > 0 && holds_bytes() && now >= moved_ms() + stuck_ms && worker_.worker().should_give_way()) {
+  if (stuck_ms > 0 && session_ && now >= stuck_since_ms() + stuck_ms && session_->should_give_way()) {
     return fail(HttpEnd::kStuck);
   }
   // While the socket is full, it is the session that watches.
@@ -607,10 +611,15 @@ bool Exchange::awaits_body() const {
 }
 bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
 
-bool Exchange::holds_bytes() const {
-  return !held_.empty() || (client_ && client_->queued() > 0) || (upstream_ && upstream_->queued() > 0);
+// Since when bytes wait here of which nobody takes any; now, where there are none. That more of them come does not
+// count.
+uint64_t Exchange::stuck_since_ms() const {
+  uint64_t since = now_ms();
+  if (client_ && client_->queued() > 0) since = std::max(last_response_ms_, session_->last_progress_ms());
+  if (!held_.empty()) since = std::min(since, asked_ms_);
+  if (upstream_ && upstream_->queued() > 0) since = std::min(since, last_passed_ms_);
+  return since;
 }
-uint64_t Exchange::moved_ms() const { return std::max(last_active_ms_, session_ ? session_->last_progress_ms() : 0); }
 
 // Due when the first of what is watched could be.
 void Exchange::watch() {
@@ -627,7 +636,7 @@ void Exchange::watch() {
   }
   if (const uint64_t stuck_ms = milliseconds(config().stuck_timeout); stuck_ms > 0) {
     const uint64_t retry_ms = worker_.worker().short_of_memory() ? kGiveWayRetryMs : kStuckRetryMs;
-    due = std::min(due, std::max((holds_bytes() ? moved_ms() : now) + stuck_ms, now + retry_ms));
+    due = std::min(due, std::max(stuck_since_ms() + stuck_ms, now + retry_ms));
   }
   if (due != UINT64_MAX) worker_.worker().timers().arm(timer_, due);
 }

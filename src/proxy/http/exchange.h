@@ -92,8 +92,7 @@ class Exchange final : public StreamReceiver {
   bool awaits_response() const;
   bool awaits_body() const;
   bool awaits_client() const;
-  bool holds_bytes() const;
-  uint64_t moved_ms() const;
+  uint64_t stuck_since_ms() const;
   void note_activity();
   size_t high_mark() const;
   const config::Http& config() const;
@@ -114,7 +113,8 @@ class Exchange final : public StreamReceiver {
   uint64_t deadline_ms_ = UINT64_MAX;  // For all of it.
   uint64_t last_active_ms_;
   uint64_t last_request_ms_;       // Something of the request came.
-  uint64_t last_response_ms_;      // The client took something of the response.
+  uint64_t last_response_ms_;      // The client took something of the response,
+  uint64_t last_passed_ms_ = 0;    // or the upstream of the request.
   uint64_t asked_ms_ = 0;          // The request was complete with the upstream, or began to wait for a connection.
   uint64_t started_us_ = 0;        // Where there is a log,
   uint64_t response_head_us_ = 0;  // and when the response came, after that.

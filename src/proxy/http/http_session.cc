@@ -27,6 +27,9 @@ namespace {
 // A connection is looked after once when nothing has happened for so long; while something does, that often.
 constexpr uint64_t kQuietMs = 1000;
 
+// So long behind the first exchange of a connection that gives way, its others may.
+constexpr uint32_t kGiveWayTogetherMs = 200;
+
 // The share of the chunk budget's rest that one connection may queue, and what it may at least.
 constexpr size_t kSendMarkShare = 32;
 constexpr size_t kSendMarkMin = size_t{16} * 1024;
@@ -264,6 +267,15 @@ void HttpSession::on_timer() {
     due = std::min(due, std::max(idle_due, now + kQuietMs));
   }
   if (due != UINT64_MAX) arm_timer(due);
+}
+
+bool HttpSession::should_give_way() {
+  Worker& worker = worker_.worker();
+  const auto now = static_cast<uint32_t>(worker.now_ms());
+  if (now - gave_way_ms_ < kGiveWayTogetherMs) return worker.short_of_memory();
+  if (!worker.should_give_way()) return false;
+  gave_way_ms_ = now;
+  return true;
 }
 
 // One that has said its end may still wait for its answer; but nearly always it is gone, as other proxies take it to be

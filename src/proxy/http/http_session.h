@@ -39,6 +39,8 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   /// Since when nothing that was sent has been taken, if something is queued.
   bool has_queued() const { return transport_.queued() > 0; }
   uint64_t last_progress_ms() const { return last_sent_ms(); }
+  /// As Worker::should_give_way, for one of its exchanges: where one has just given way, the others may too.
+  bool should_give_way();
 
  private:
   enum class Version : uint8_t { kUnknown, kHttp1, kHttp2 };
@@ -93,6 +95,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   uint64_t started_ms_;
   uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.
   uint32_t requests_ = 0;    // Of a codec of HTTP/1.1 that was given back.
+  uint32_t gave_way_ms_ = 0;
   Version version_ = Version::kUnknown;
   bool mid_head_ = false;
   bool draining_ = false;
