@@ -64,6 +64,7 @@ class alignas(kTargetAlignment) Socket {
   /// False once on_closed has come (or nothing was ever adopted): the object may go.
   bool busy() const { return fd_ >= 0 || in_flight_ > 0 || queued_for_service_; }
   int fd() const { return fd_; }
+  Worker& worker() const { return worker_; }
 
   /// Whether the owner wants data. Data that was under way still arrives after stop_reading.
   void start_reading();

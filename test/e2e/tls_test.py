@@ -204,6 +204,31 @@ class Idle(TlsTest):
         proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
 
 
+    def test_half_a_record_of_http(self):
+        """A defect: an HTTP connection that had gone quiet and then got half a record kept the chunk that it lay in."""
+        proxy = self.start({
+            "workers": 1, "shutdown_timeout": "3s",
+            "listeners": [{"name": "main", "address": "127.0.0.1:0", "tls": {"certificates": [self.server]},
+                           "http": {"routes": [{"respond": {"status": 204}}]}}]})
+        connections = []
+        for _ in range(50):
+            plain = connect(proxy.address())
+            tls, incoming, outgoing = self.in_memory(plain)
+            tls.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            plain.sendall(outgoing.read())
+            incoming.write(plain.recv(65536))
+            tls.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            connections.append((plain, outgoing.read()))
+        proxy.wait_for(lambda s: s.total("pool_pinned_bytes") == 0)
+        for plain, record in connections:
+            plain.sendall(record[:10])
+        proxy.wait_for(lambda s: 0 < s.total("pool_pinned_bytes") <= 128 * len(connections))
+        for plain, record in connections:
+            plain.sendall(record[10:])
+            self.assertTrue(plain.recv(65536))
+            plain.close()
+
+
 class ClientCertificates(TlsTest):
 
     def test_required(self):

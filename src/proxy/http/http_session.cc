@@ -160,6 +160,11 @@ void HttpSession::on_data(Transport& transport, Buffer&& data) {
   HttpLink::on_data(transport, std::move(data));
 }
 
+// Else it would keep the chunk that the part of a record lies in.
+void HttpSession::on_part(Transport&) {
+  if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
+}
+
 void HttpSession::on_end(Transport& transport, bool truncated) {
   if (truncated) acceptor_.counters().tls_truncated.add();
   if (!has_codec()) count_end(SessionEnd::kFinished);
@@ -187,9 +192,11 @@ void HttpSession::on_flushed(size_t bytes) { acceptor_.counters().bytes_out.add(
 void HttpSession::on_pumped() {
   if (ending()) return;
   const bool mid_head = codec_->mid_head();
-  // The time of a head runs on beside open streams.
-  if (mid_head != mid_head_ || (!mid_head && codec_->streams() > 0)) waits_since_ms_ = worker_.worker().now_ms();
+  const bool busy = codec_->streams() > 0;
+  // The time of a head runs on beside open streams; that of a connection without any from the end of the last one.
+  if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = worker_.worker().now_ms();
   mid_head_ = mid_head;
+  busy_ = busy;
   if (!std::exchange(quiet_, false)) return;
   arm_timer(worker_.worker().now_ms() + kQuietMs);
 }
@@ -249,7 +256,7 @@ void HttpSession::on_timer() {
       count_end(SessionEnd::kClientLeft);
       return reset();
     }
-    park_codec();
+    if (codec_) park_codec();
   }
   uint64_t due = UINT64_MAX;
   if (mid_head_) due = waits_since_ms_ + milliseconds(config.header_timeout);

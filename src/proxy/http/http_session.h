@@ -72,6 +72,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   void on_secured(Transport&, const Agreement&) override {}
   void on_insecure(Transport&, std::string_view) override {}
   void on_data(Transport& transport, Buffer&& data) override;
+  void on_part(Transport& transport) override;
   void on_end(Transport& transport, bool truncated) override;
   void on_error(Transport& transport, int error) override;
   void on_record_error(Transport& transport, std::string_view error) override;
@@ -98,6 +99,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   uint32_t gave_way_ms_ = 0;
   Version version_ = Version::kUnknown;
   bool mid_head_ = false;
+  bool busy_ = false;  // There were streams.
   bool draining_ = false;
   bool quiet_ = false;
   bool shutting_down_ = false;

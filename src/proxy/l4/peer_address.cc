@@ -29,7 +29,17 @@ Sockaddr to(const PeerAddress& peer) {
   return address;
 }
 
+PeerAddress ask(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address;
+  socklen_t length = sizeof address;
+  if (get(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
+}
+
 }  // namespace
+
+PeerAddress PeerAddress::peer_of(int fd) { return ask(fd, getpeername); }
+PeerAddress PeerAddress::own_of(int fd) { return ask(fd, getsockname); }
 
 PeerAddress PeerAddress::copy_of(const sockaddr* address, socklen_t bytes) {
   PeerAddress peer;

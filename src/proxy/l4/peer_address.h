@@ -30,6 +30,9 @@ struct PeerAddress {
   /// `path` as in sun_path: ends at its first zero byte; one that begins with a zero byte is an abstract name, of which
   /// zero bytes at the end are no part; empty is an unnamed socket. Cut off at kUnixPathBytes.
   static PeerAddress unix_socket(std::span<const std::byte> path);
+  /// The other end of a socket, and its own end; not set where the kernel names none.
+  static PeerAddress peer_of(int fd);
+  static PeerAddress own_of(int fd);
 
   bool is_set() const { return length != 0; }
   /// AF_UNSPEC when not set.

@@ -1,20 +1,21 @@
 #include "proxy/l4/session.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "alts_like/client_hello.h"
 #include "buffer/copied.h"
 #include "net/worker.h"
-#include "pool/check.h"
+#include "proxy/config/units.h"
 #include "proxy/l4/acceptor.h"
 #include "proxy/l4/proxy_protocol.h"
+#include "proxy/transport/handshakes.h"
 #include "proxy/upstream/upstream_socket.h"
 
 namespace sluice {
@@ -27,9 +28,6 @@ constexpr size_t kHighMarkMin = 16 * 1024;
 
 // A session is looked after once when nothing has happened for so long.
 constexpr uint64_t kQuietMs = 1000;
-
-// What a bulk receive may bring in the middle of a handshake, where there is a bound to what can wait.
-constexpr size_t kHandshakeCreditBytes = size_t{64} * 1024;
 
 // How long the last words may take to go out.
 constexpr uint64_t kLastWordsMs = 1000;
@@ -49,104 +47,84 @@ ProxyTls said_of(const Agreement& agreed) {
           .in_this_connection = !agreed.resumed};
 }
 
+// Routes see what was agreed on, as they see what is offered where TLS passes through.
+ClientHello hello_of(const Agreement& agreed) {
+  ClientHello hello;
+  const std::string &name = agreed.server_name, &protocol = agreed.alpn;
+  hello.server_name_size = static_cast<uint8_t>(std::min(name.size(), hello.server_name_bytes.size()));
+  std::transform(name.begin(), name.begin() + hello.server_name_size, hello.server_name_bytes.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (!protocol.empty()) {
+    if (char* to = hello.alpn.add(static_cast<uint8_t>(protocol.size()))) protocol.copy(to, protocol.size());
+  }
+  return hello;
+}
+
 }  // namespace
 
-void L4Session::start(L4Acceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->begin(); }
+void L4Session::start(L4Acceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->setup_->client.begin(); }
 
 L4Session::L4Session(L4Acceptor& acceptor, int fd)
     : acceptor_(acceptor),
       client_(acceptor.worker(), *this),
       upstream_(acceptor.worker(), *this),
       timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
-      setup_(std::make_unique<Setup>()),
       started_ms_(acceptor.worker().now_ms()),
       last_active_ms_(started_ms_) {
   client_.adopt(fd, acceptor.listener().config.address.family());
+  setup_ = std::make_unique<Setup>(*this);
   acceptor_.joined(*this);
 }
 
-L4Session::~L4Session() {
-  if (source_counted_) acceptor_.listener().sources.leave(source_);
-  acceptor_.left(*this);
-}
+L4Session::~L4Session() { acceptor_.left(*this); }
 
 ListenerCounters& L4Session::counters() { return acceptor_.counters(); }
 EndpointCounters& L4Session::endpoint_counters() {
   return acceptor_.endpoint_counters(upstream_index_, endpoint_index_);
 }
+UpstreamState& L4Session::upstream_state() const { return acceptor_.balancer(upstream_index_).upstream(); }
+
+// Whose connection this is: as the PROXY header said while that is known, else as the kernel does.
+PeerAddress L4Session::client_source() const {
+  return setup_ ? setup_->client.source() : PeerAddress::peer_of(client_.socket().fd());
+}
 
 void L4Session::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
 
-void L4Session::begin() {
-  const config::ProxyProtocol& proxy = acceptor_.listener().config.proxy_protocol;
-  bool expect_header = proxy.accept != config::ProxyHeaderIn::kOff;
-  if (expect_header && !proxy.trusted.empty()) {
-    const PeerAddress peer = client_source();
-    const bool trusted = std::any_of(proxy.trusted.begin(), proxy.trusted.end(), [&](const config::Cidr& range) {
-      return peer.is_set() && range.contains(peer.data());
-    });
-    if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) return finish(SessionEnd::kProxyHeader);
-    expect_header = trusted;
+// ---- The client ----
+
+void L4Session::on_client_ready(Buffer&& first) {
+  client_.set_owner(*this);
+  setup_->held = std::move(first);
+  if (SourceLimit::Place place = setup_->client.take_source_place()) {
+    source_place_ = std::make_unique<SourceLimit::Place>(std::move(place));
   }
-  if (!expect_header) return after_proxy_header();
-  state_ = State::kProxyHeader;
-  arm_timer(started_ms_ + milliseconds(proxy.timeout));
+  if (const Agreement* const agreed = setup_->client.agreed()) {
+    const ClientHello hello = hello_of(*agreed);
+    route(&hello);
+    return client_.release_arrived();
+  }
+  if (!acceptor_.listener().router.needs_hello()) return route(nullptr);
+  state_ = State::kHello;
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(acceptor_.tcp().inspect_timeout));
   client_.start_reading();
+  if (!setup_->held.empty()) read_hello();
 }
 
-// A client that drips must pin bytes, not a chunk for each piece.
-void L4Session::wait_for_more() { setup_->held.settle(acceptor_.worker().pool()); }
-
-void L4Session::read_proxy_header() {
-  if (setup_->held.size() < setup_->wanted) return wait_for_more();
-  ProxyHeader header;
-  const ProxyResult result = parse_proxy_header(setup_->held, header);
-  switch (result.status) {
-    case ProxyStatus::kNeedMore:
-      setup_->wanted = result.bytes;
-      return wait_for_more();
-    case ProxyStatus::kComplete:
-      setup_->held.trim_front(result.bytes);
-      setup_->source = header.source;
-      setup_->destination = header.destination;
-      return after_proxy_header();
-    case ProxyStatus::kNotProxy:
-      if (acceptor_.listener().config.proxy_protocol.accept == config::ProxyHeaderIn::kOptional) {
-        return after_proxy_header();
-      }
-      [[fallthrough]];
-    case ProxyStatus::kMalformed:
-      return finish(SessionEnd::kProxyHeader);
-  }
-}
-
-// Limits per source apply to the address that the PROXY header names, which is why they come only now.
-bool L4Session::admit_source() {
-  SourceLimit& sources = acceptor_.listener().sources;
-  if (!sources.enabled()) return true;
-  const PeerAddress peer = client_source();
-  if (!peer.is_set() || !Source::from(peer.data(), source_)) return true;
-  source_counted_ = sources.enter(source_);
-  return source_counted_;
-}
-
-void L4Session::refuse(Refusal reason) {
+void L4Session::on_client_refused(Refusal reason) {
+  client_.set_owner(*this);
   counters().refused[static_cast<size_t>(reason)].add();
   state_ = State::kClosing;
   client_.abort();
 }
 
-void L4Session::after_proxy_header() {
-  if (!admit_source()) return refuse(Refusal::kSource);
-  if (acceptor_.listener().terminates()) return begin_client_handshake();
-  const TcpRouter& router = acceptor_.listener().router;
-  if (!router.needs_hello()) return route(nullptr);
-  state_ = State::kHello;
-  setup_->wanted = 0;
-  arm_timer(acceptor_.worker().now_ms() + milliseconds(acceptor_.tcp().inspect_timeout));
-  client_.start_reading();
-  if (!setup_->held.empty()) read_hello();
+void L4Session::on_client_failed(SessionEnd end) {
+  client_.set_owner(*this);
+  end == SessionEnd::kTlsHandshake ? finish_after_last_words(end, client_) : finish(end);
 }
+
+// A client that drips must pin bytes, not a chunk for each piece.
+void L4Session::wait_for_more() { setup_->held.settle(acceptor_.worker().pool()); }
 
 void L4Session::read_hello() {
   if (setup_->held.size() < setup_->wanted) return wait_for_more();
@@ -167,17 +145,19 @@ void L4Session::read_hello() {
 }
 
 void L4Session::route(const ClientHello* hello) {
-  const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->agreed.get()});
+  const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->client.agreed()});
   if (!upstream) return finish(SessionEnd::kNoRoute);
   upstream_index_ = *upstream;
-  balancer_ = &acceptor_.balancer(*upstream);
   state_ = State::kConnecting;
   connect_next();
 }
 
+// ---- The endpoint ----
+
 void L4Session::connect_next() {
-  while (setup_->attempts < balancer_->upstream().config().connect_attempts) {
-    const std::optional<uint32_t> endpoint = balancer_->pick(setup_->tried, acceptor_.worker().now_ms());
+  Balancer& balancer = acceptor_.balancer(upstream_index_);
+  while (setup_->attempts < upstream_state().config().connect_attempts) {
+    const std::optional<uint32_t> endpoint = balancer.pick(setup_->tried, acceptor_.worker().now_ms());
     if (!endpoint) break;
     endpoint_index_ = *endpoint;
     setup_->tried.add(*endpoint);
@@ -188,15 +168,15 @@ void L4Session::connect_next() {
 }
 
 bool L4Session::open_upstream() {
-  const config::Address& address = balancer_->upstream().endpoint_config(endpoint_index_).address;
-  const int fd = open_upstream_socket(balancer_->upstream().config(), address.family());
+  const config::Address& address = upstream_state().endpoint_config(endpoint_index_).address;
+  const int fd = open_upstream_socket(upstream_state().config(), address.family());
   if (fd < 0) {
     endpoint_counters().connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
     return false;
   }
-  balancer_->upstream().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
+  upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
   endpoint_counted_ = true;
-  arm_timer(acceptor_.worker().now_ms() + milliseconds(balancer_->upstream().config().connect_timeout));
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(upstream_state().config().connect_timeout));
   upstream_.connect(fd, address.data(), address.length());
   return true;
 }
@@ -204,27 +184,51 @@ bool L4Session::open_upstream() {
 void L4Session::leave_endpoint() {
   if (!endpoint_counted_) return;
   endpoint_counted_ = false;
-  balancer_->upstream().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
+  upstream_state().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void L4Session::on_connected(Socket&, int error) {
+void L4Session::on_connected(Transport&, int error) {
   if (state_ != State::kConnecting) return;
   if (error != 0) return connect_failed(connect_error_of(error));
-  if (balancer_->upstream().config().tls || balancer_->upstream().config().alts) return begin_upstream_handshake();
-  balancer_->upstream().report_success(endpoint_index_);
+  upstream_state().config().tls || upstream_state().config().alts ? begin_upstream_handshake() : connected();
+}
+
+void L4Session::begin_upstream_handshake() {
+  tls_generation_ = make_endpoint_handshake(upstream_state(), endpoint_index_, acceptor_.handshakers(),
+                                            acceptor_.tls_sessions(upstream_index_), upstream_.socket(),
+                                            upstream_.prepare_handshake());
+  Buffer header;
+  queue_proxy_header(header);
+  upstream_.send(std::move(header));
+  upstream_.begin_handshake();
+}
+
+void L4Session::on_secured(Transport&, const Agreement& agreement) {
+  endpoint_counters().tls_handshakes.add();
+  if (agreement.resumed) endpoint_counters().tls_resumed.add();
+  connected();
+}
+
+void L4Session::on_insecure(Transport&, std::string_view error) {
+  if (!error.empty()) log_failure(upstream_, error);
+  connect_failed(ConnectError::kTls);
+}
+
+void L4Session::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
+  acceptor_.tls_sessions(upstream_index_).put(endpoint_index_, tls_generation_, std::move(session));
+}
+
+void L4Session::connected() {
+  upstream_state().report_success(endpoint_index_);
   endpoint_counters().connected.add();
   forward();
 }
 
-// The socket closes first; the next attempt starts when it has (on_closed).
+// The transport closes first; the next attempt starts when it has (on_closed).
 void L4Session::connect_failed(ConnectError error) {
   endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
-  if (error != ConnectError::kLocal) {
-    balancer_->upstream().report_failure(endpoint_index_, acceptor_.worker().now_ms());
-  }
+  if (error != ConnectError::kLocal) upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms());
   leave_endpoint();
-  if (tls_) tls_->upstream.handshake.reset();
-  upstream_ended_ = false;
   retry_ = true;
   // An endpoint hears in TLS what was wrong with it.
   if (error != ConnectError::kTls || upstream_.queued() == 0) return upstream_.close();
@@ -232,39 +236,19 @@ void L4Session::connect_failed(ConnectError error) {
   arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
 }
 
-void L4Session::forward() {
-  Buffer header, held = std::move(setup_->held);
-  if (!records_of(upstream_)) queue_proxy_header(header);  // Else it went before the handshake.
-  setup_.reset();
-  state_ = State::kForwarding;
-  note_activity();
-  on_timer();
-  endpoint_counters().bytes_out.add(header.size());
-  upstream_.send(std::move(header));
-  client_.start_reading();
-  upstream_.start_reading();
-  // Their ends are passed on below, behind their data.
-  const bool client_ended = client_ended_, upstream_ended = upstream_ended_;
-  client_ended_ = upstream_ended_ = false;
-  pass_on(client_, std::move(held));
-  // What came behind the endpoint's handshake.
-  if (state_ == State::kForwarding && records_of(upstream_)) pass_on(upstream_, Buffer());
-  if (state_ == State::kForwarding && client_ended) on_end(client_);
-  if (state_ == State::kForwarding && upstream_ended) on_end(upstream_);
-}
-
 void L4Session::queue_proxy_header(Buffer& to) {
   std::array<std::byte, kMaxWrittenProxyBytes> header;
   size_t bytes = 0;
-  switch (balancer_->upstream().config().send_proxy_protocol) {
+  const ClientSetup& client = setup_->client;
+  switch (upstream_state().config().send_proxy_protocol) {
     case config::ProxyHeaderOut::kOff:
       return;
     case config::ProxyHeaderOut::kV1:
-      bytes = write_proxy_v1(header, client_source(), client_destination());
+      bytes = write_proxy_v1(header, client.source(), client.destination());
       break;
     case config::ProxyHeaderOut::kV2: {
-      const std::optional<ProxyTls> tls = setup_->agreed ? std::optional(said_of(*setup_->agreed)) : std::nullopt;
-      bytes = write_proxy_v2(header, client_source(), client_destination(), tls ? &*tls : nullptr);
+      const std::optional<ProxyTls> tls = client.agreed() ? std::optional(said_of(*client.agreed())) : std::nullopt;
+      bytes = write_proxy_v2(header, client.source(), client.destination(), tls ? &*tls : nullptr);
       break;
     }
   }
@@ -275,88 +259,67 @@ void L4Session::queue_proxy_header(Buffer& to) {
   to.append(std::move(lease));
 }
 
-// Whose connection this is: as the PROXY header said, else as the kernel does.
-PeerAddress L4Session::client_source() const {
-  if (setup_ && setup_->source.is_set()) return setup_->source;
-  sockaddr_storage address;
-  socklen_t length = sizeof address;
-  if (getpeername(client_.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
-  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
+// ---- The bytes ----
+
+void L4Session::forward() {
+  Buffer header, held = std::move(setup_->held);
+  if (!upstream_.secured()) queue_proxy_header(header);  // Else it went before the handshake.
+  const ClientEnd client_end = setup_->client_end;
+  setup_.reset();
+  state_ = State::kForwarding;
+  note_activity();
+  on_timer();
+  endpoint_counters().bytes_out.add(header.size());
+  if (!header.empty()) upstream_.send(std::move(header));
+  client_.start_reading();
+  upstream_.start_reading();
+  pass_on(client_, std::move(held));
+  // Nothing is left there but perhaps a record that was not what it should be, of which nobody was told yet.
+  if (state_ == State::kForwarding) client_.release_arrived();
+  if (state_ == State::kForwarding && client_end != ClientEnd::kNone) {
+    on_end(client_, client_end == ClientEnd::kTruncated);
+  }
+  // What came behind the endpoint's handshake.
+  if (state_ == State::kForwarding) upstream_.release_arrived();
 }
 
-PeerAddress L4Session::client_destination() const {
-  if (setup_->destination.is_set()) return setup_->destination;
-  sockaddr_storage address;
-  socklen_t length = sizeof address;
-  if (getsockname(client_.fd(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
-  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
-}
-
-void L4Session::on_data(Socket& socket, Buffer&& data) {
+void L4Session::on_data(Transport& from, Buffer&& data) {
   switch (state_) {
-    case State::kProxyHeader:
-      setup_->held.append(std::move(data));
-      return read_proxy_header();
     case State::kHello:
       setup_->held.append(std::move(data));
       return read_hello();
-    case State::kHandshake:
-      return go_on_with_handshake(client_, std::move(data));
     case State::kConnecting:
-      if (!is_client(socket)) {
-        return retry_ ? void() : go_on_with_handshake(upstream_, std::move(data));
-      }
       // Going on costs less than to stop and start again, as long as it is little.
       setup_->held.append(std::move(data));
       if (setup_->held.size() >= high_mark()) client_.stop_reading();
       return;
+    case State::kForwarding:
+      note_activity();
+      return pass_on(from, std::move(data));
+    case State::kSetup:
     case State::kLastWords:
     case State::kClosing:
       return;
-    case State::kForwarding:
-      break;
   }
-  note_activity();
-  pass_on(socket, std::move(data));
 }
 
-void L4Session::pass_on(Socket& from, Buffer&& data) {
-  ChunkPool& pool = acceptor_.worker().pool();
-  RecordLayer::Status status = RecordLayer::Status::kOpen;
-  if (RecordLayer* records = records_of(from)) {
-    Buffer plain;
-    status = records->open(pool, std::move(data), plain);
-    if (!is_client(from)) take_session_tickets();
-    data = std::move(plain);
-    // Not behind our end, if that was said already.
-    if (records->has_output() && !ended(other(from))) {
-      Buffer answer;
-      records->flush(pool, answer);
-      from.send(std::move(answer));
-    }
+void L4Session::on_part(Transport&) {
+  if (state_ == State::kForwarding) note_activity();
+}
+
+void L4Session::pass_on(Transport& from, Buffer&& data) {
+  const size_t bytes = data.size();
+  if (bytes == 0) return;
+  if (is_client(from)) {
+    counters().bytes_in.add(bytes);
+    endpoint_counters().bytes_out.add(bytes);
+  } else {
+    endpoint_counters().bytes_in.add(bytes);
+    counters().bytes_out.add(bytes);
   }
-  Socket& to = other(from);
-  if (const size_t bytes = data.size(); bytes > 0) {
-    if (is_client(from)) {
-      counters().bytes_in.add(bytes);
-      endpoint_counters().bytes_out.add(bytes);
-    } else {
-      endpoint_counters().bytes_in.add(bytes);
-      counters().bytes_out.add(bytes);
-    }
-    if (RecordLayer* records = records_of(to)) {
-      Buffer wire;
-      records->seal(pool, std::move(data), wire);
-      data = std::move(wire);
-    }
-    to.send(std::move(data));
-    if (to.queued() >= high_mark()) from.stop_reading();
-  }
-  if (status == RecordLayer::Status::kFailed) {
-    log_failure(from, records_of(from)->error());
-    return finish_after_last_words(is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, from);
-  }
-  if (status == RecordLayer::Status::kEnded) side_ended(from);
+  Transport& to = other(from);
+  to.send(std::move(data));
+  if (to.queued() >= high_mark()) from.stop_reading();
 }
 
 // What may wait for one side. No session may take more than a share of what is left of the worker's chunk budget, so
@@ -366,11 +329,8 @@ size_t L4Session::high_mark() const {
   return std::min<size_t>(acceptor_.tcp().buffer_high.bytes, std::max(share, kHighMarkMin));
 }
 
-size_t L4Session::receive_credit(Socket& socket) {
-  if (tls_ && (is_client(socket) ? tls_->client : tls_->upstream).handshake && !records_of(socket)) {
-    return kHandshakeCreditBytes;
-  }
-  const size_t queued = other(socket).queued(), high = high_mark();
+size_t L4Session::receive_credit(Transport& from) {
+  const size_t queued = other(from).queued(), high = high_mark();
   return high > queued ? high - queued : 0;
 }
 
@@ -381,42 +341,24 @@ void L4Session::note_activity() {
   on_timer();  // It may be set for as far as idle_timeout.
 }
 
-void L4Session::on_sent(Socket& socket) {
-  if (state_ == State::kLastWords && socket.write_shut()) return finish(end_);
+void L4Session::on_sent(Transport& to) {
+  if (state_ == State::kLastWords && to.write_shut()) return finish(end_);
   if (state_ == State::kConnecting && retry_ && upstream_.write_shut()) return upstream_.close();
   if (state_ != State::kForwarding) return;
   note_activity();
-  if (socket.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) {
-    other(socket).start_reading();
-  }
+  if (to.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) other(to).start_reading();
   maybe_finished();
 }
 
-void L4Session::on_end(Socket& socket) {
+void L4Session::on_end(Transport& from, bool truncated) {
   switch (state_) {
-    case State::kHandshake:
-      if (wants_bytes(client_)) return finish(SessionEnd::kClientLeft);
-      client_ended_ = true;  // It may have said all that it had to.
-      return;
     case State::kConnecting:
-      // The client may have sent all it has to say and its end behind it; the endpoint, in the middle of a handshake.
-      if (is_client(socket)) {
-        client_ended_ = true;
-      } else if (retry_) {
-        upstream_.close();
-      } else if (wants_bytes(upstream_)) {
-        connect_failed(ConnectError::kTls);
-      } else {
-        upstream_ended_ = true;
-      }
+      // The client may have sent all it has to say and its end behind it; the endpoint has refused us in its handshake.
+      if (!is_client(from)) return upstream_.close();
+      setup_->client_end = truncated ? ClientEnd::kTruncated : ClientEnd::kSaid;
       return;
     case State::kForwarding:
-      // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
-      if (RecordLayer* records = records_of(socket); records && records->tells_end() && !ended(socket)) {
-        (is_client(socket) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
-        return side_ended(socket, /*truncated=*/true);
-      }
-      return side_ended(socket);
+      return side_ended(from, truncated);
     case State::kLastWords:
       return finish(end_);
     default:
@@ -424,58 +366,61 @@ void L4Session::on_end(Socket& socket) {
   }
 }
 
-// The side sends nothing more: the other is told, once.
-void L4Session::side_ended(Socket& socket, bool truncated) {
-  if (ended(socket)) return;
-  if (is_client(socket)) {
-    client_ended_ = true;
-  } else {
-    upstream_ended_ = true;
-  }
-  Socket& to = other(socket);
-  // What may have been cut is not to look whole on the other side.
-  if (RecordLayer* records = records_of(to); records && !truncated) {
-    Buffer wire;
-    records->seal_end(acceptor_.worker().pool(), wire);
-    to.send(std::move(wire));
-  }
-  to.shutdown_write();
+// The side sends nothing more: the other is told. What may have been cut is not to look whole there.
+void L4Session::side_ended(Transport& from, bool truncated) {
+  if (truncated) (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
+  other(from).shutdown_write(/*cut=*/truncated);
   maybe_finished();
 }
 
 // Both ends were passed on: nothing can follow.
 void L4Session::maybe_finished() {
-  if (client_ended_ && upstream_ended_ && client_.write_shut() && upstream_.write_shut()) {
-    finish(SessionEnd::kFinished);
-  }
+  if (client_.write_shut() && upstream_.write_shut()) finish(SessionEnd::kFinished);
 }
 
-void L4Session::on_error(Socket& socket, int error) {
+void L4Session::on_error(Transport& transport, int error) {
   if (state_ == State::kClosing) return;
   if (state_ == State::kLastWords) return finish(end_);
-  if (!is_client(socket) && state_ == State::kConnecting) {
+  if (!is_client(transport) && state_ == State::kConnecting) {
     return retry_ ? upstream_.close() : connect_failed(connect_error_of(error));
   }
-  finish(is_client(socket) ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
+  finish(is_client(transport) ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
 }
+
+void L4Session::on_record_error(Transport& from, std::string_view error) {
+  // What came before it is the endpoint's: forward() meets it again.
+  if (state_ == State::kConnecting) return from.stop_reading();
+  if (state_ != State::kForwarding) return;
+  log_failure(from, error);
+  finish_after_last_words(is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, from);
+}
+
+void L4Session::log_failure(const Transport& with, std::string_view error) const {
+  const config::Listener& listener = acceptor_.listener().config;
+  const UpstreamState& upstream = upstream_state();
+  const bool is_alts = is_client(with) ? listener.alts.has_value() : upstream.config().alts.has_value();
+  const std::string whom = is_client(with) ? "it" : upstream.endpoint_config(endpoint_index_).address.text();
+  sluice::log_failure(acceptor_.worker(), listener, client_source(), is_alts, whom, error);
+}
+
+// ---- Time ----
 
 void L4Session::on_timer() {
   const uint64_t now = acceptor_.worker().now_ms();
   switch (state_) {
-    case State::kProxyHeader:
-      return finish(SessionEnd::kProxyTimeout);
     case State::kHello:
       return finish(SessionEnd::kHelloTimeout);
-    case State::kHandshake:
-      return look_after_handshake();
     case State::kLastWords:
       return finish(end_);
     case State::kConnecting:
       if (retry_) return upstream_.close();
-      if (tls_ && tls_->upstream.handshake) {
-        log_late_handshake(upstream_, milliseconds(balancer_->upstream().config().connect_timeout));
+      if (upstream_.in_handshake()) {
+        log_failure(upstream_, absl::StrCat("it was not done after ",
+                                            config::print_duration(upstream_state().config().connect_timeout),
+                                            ", waiting for ", upstream_.awaited()));
       }
       return connect_failed(ConnectError::kTimeout);
+    case State::kSetup:
     case State::kClosing:
       return;
     case State::kForwarding:
@@ -511,27 +456,22 @@ void L4Session::on_timer() {
 // What completions do not tell: a reset that came together with data, and the progress of a send to a slow reader.
 void L4Session::look_after_quiet() {
   quiet_ = true;
-  if (tls_) {
-    for (Socket* const socket : {&client_, &upstream_}) park_records(*socket);
-    tls_->upstream.handshake.reset();
-  }
-  if (client_.failed()) return finish(SessionEnd::kClientError);
-  if (upstream_.failed()) return finish(SessionEnd::kUpstreamError);
+  const bool client_lives = client_.park(), upstream_lives = upstream_.park();
+  if (!client_lives) return finish(SessionEnd::kClientError);
+  if (!upstream_lives) return finish(SessionEnd::kUpstreamError);
   if (!has_queued()) return;
-  const uint64_t acknowledged = client_.acknowledged() + upstream_.acknowledged();
+  const uint64_t acknowledged = client_.socket().acknowledged() + upstream_.socket().acknowledged();
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
 }
 
-// What the records of a side owe its peer goes out now: it may be long before there is something else to send.
-void L4Session::park_records(Socket& socket) {
-  RecordLayer* const records = records_of(socket);
-  if (!records) return;
-  if (!ended(other(socket))) {
-    Buffer owed;
-    records->flush(acceptor_.worker().pool(), owed);
-    socket.send(std::move(owed));
+// ---- The end ----
+
+void L4Session::shut_down() {
+  if (state_ == State::kSetup) {
+    client_.set_owner(*this);
+    setup_.reset();
   }
-  records->park(acceptor_.worker().pool());
+  finish(SessionEnd::kShutdown);
 }
 
 void L4Session::finish(SessionEnd end) {
@@ -540,7 +480,6 @@ void L4Session::finish(SessionEnd end) {
   counters().ended[static_cast<size_t>(end)].add();
   timer_.cancel();
   leave_endpoint();
-  if (tls_ && tls_->client.handshake) tls_->client.handshake->place.reset();
   // Cut in the middle, both sides see a reset: an orderly end would make truncated data look complete.
   const bool cut = !told && (end == SessionEnd::kClientError || end == SessionEnd::kUpstreamError ||
                              end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration ||
@@ -550,18 +489,18 @@ void L4Session::finish(SessionEnd end) {
 }
 
 // The side that was wrong hears in TLS why; the other, with a reset, that what it got is not all.
-void L4Session::finish_after_last_words(SessionEnd end, Socket& to) {
+void L4Session::finish_after_last_words(SessionEnd end, Transport& to) {
   state_ = State::kLastWords;
   end_ = end;
   other(to).abort();
   to.stop_reading();
-  to.shutdown_write();
+  to.shutdown_write(/*cut=*/true);
   if (to.write_shut()) return finish(end);
   arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
 }
 
-void L4Session::on_closed(Socket& socket) {
-  if (!is_client(socket) && state_ == State::kConnecting && retry_) {
+void L4Session::on_closed(Transport& transport) {
+  if (!is_client(transport) && state_ == State::kConnecting && retry_) {
     retry_ = false;
     return connect_next();
   }

@@ -1,7 +1,5 @@
 #include "proxy/transport/client_setup.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -20,13 +18,6 @@ constexpr uint64_t kCrowdedHandshakeMs = 1000;
 
 uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
-PeerAddress address_of(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address;
-  socklen_t length = sizeof address;
-  if (get(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
-  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
-}
-
 }  // namespace
 
 ClientSetup::ClientSetup(L4Acceptor& acceptor, Transport& client, Owner& owner)
@@ -38,11 +29,11 @@ ClientSetup::ClientSetup(L4Acceptor& acceptor, Transport& client, Owner& owner)
 }
 
 PeerAddress ClientSetup::source() const {
-  return source_.is_set() ? source_ : address_of(client_.socket().fd(), getpeername);
+  return source_.is_set() ? source_ : PeerAddress::peer_of(client_.socket().fd());
 }
 
 PeerAddress ClientSetup::destination() const {
-  return destination_.is_set() ? destination_ : address_of(client_.socket().fd(), getsockname);
+  return destination_.is_set() ? destination_ : PeerAddress::own_of(client_.socket().fd());
 }
 
 void ClientSetup::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
@@ -114,8 +105,7 @@ void ClientSetup::begin_handshake() {
   handshaking.place = std::move(place);
   handshake_ms_ = handshaking.started_ms;
   look_after_handshake();
-  // A server has nothing to say before its client has.
-  client_.begin_handshake(std::move(held_));
+  client_.await_handshake(std::move(held_));
 }
 
 void ClientSetup::look_after_handshake() {

@@ -60,6 +60,8 @@ class ClientSetup final : private Transport::Owner {
   void on_error(Transport& client, int error) override;
   void on_record_error(Transport&, std::string_view) override {}
   void on_closed(Transport& client) override;
+  /// What comes behind a PROXY header has nowhere to go yet.
+  size_t receive_credit(Transport&) override { return 0; }
 
   void on_timer();
   void arm_timer(uint64_t due_ms);

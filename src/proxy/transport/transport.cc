@@ -18,25 +18,32 @@ constexpr size_t kHandshakeBytes = size_t{32} * 1024;
 
 }  // namespace
 
+ChunkPool& Transport::pool() const { return socket_.worker().pool(); }
+
 // ---- Handshake ----
 
 Handshaking& Transport::prepare_handshake() {
   secure_ = std::make_unique<Secure>();
   secure_->handshaking = std::make_unique<Handshaking>([](void* self) { static_cast<Transport*>(self)->step(); }, this);
-  secure_->handshaking->started_ms = worker_.now_ms();
+  secure_->handshaking->started_ms = socket_.worker().now_ms();
   return *secure_->handshaking;
 }
 
-void Transport::begin_handshake(Buffer&& received) {
+void Transport::begin_handshake() {
   socket_.start_reading();
-  go_on(std::move(received));
+  go_on(Buffer());
+}
+
+void Transport::await_handshake(Buffer&& received) {
+  socket_.start_reading();
+  if (!received.empty()) go_on(std::move(received));
 }
 
 // A step takes as long as many forwarded pieces: it waits for its turn, and what comes meanwhile with it.
 void Transport::go_on(Buffer&& received) {
   Handshaking& handshaking = *secure_->handshaking;
   handshaking.received.append(std::move(received));
-  worker_.slow_work().push(handshaking.step);
+  socket_.worker().slow_work().push(handshaking.step);
   if (handshaking.received.size() >= kHandshakeBytes) socket_.stop_reading();
 }
 
@@ -47,18 +54,18 @@ bool Transport::wants_bytes() const {
 }
 
 void Transport::step() {
-  if (!socket_.open() || secure_->records) return;
+  if (!socket_.open() || !in_handshake()) return;
   Handshaking& handshaking = *secure_->handshaking;
   Buffer out;
-  const Handshake::Status status = handshaking.handshake->advance(worker_.pool(), std::move(handshaking.received), out);
+  const Handshake::Status status = handshaking.handshake->advance(pool(), std::move(handshaking.received), out);
   socket_.send(std::move(out));
   switch (status) {
     case Handshake::Status::kNeedMore:
-      if (ended_early_ && wants_bytes()) return owner_->on_insecure(*this, {});
+      if (ended_early_ && wants_bytes()) return tell_insecure({});
       wants_bytes() ? socket_.start_reading() : socket_.stop_reading();
       return;
     case Handshake::Status::kFailed:
-      return owner_->on_insecure(*this, handshaking.handshake->error());
+      return tell_insecure(handshaking.handshake->error());
     case Handshake::Status::kDone:
       break;
   }
@@ -74,6 +81,11 @@ void Transport::step() {
   owner_->on_secured(*this, agreement);
 }
 
+void Transport::tell_insecure(std::string_view error) {
+  insecure_ = true;
+  owner_->on_insecure(*this, error);
+}
+
 void Transport::release_arrived() {
   if (secured() && socket_.open()) open_records(Buffer());
   if (ended_early_ && socket_.open()) on_end(socket_);
@@ -83,16 +95,21 @@ void Transport::release_arrived() {
 
 void Transport::on_data(Socket&, Buffer&& data) {
   if (!secure_) return owner_->on_data(*this, std::move(data));
-  secure_->records ? open_records(std::move(data)) : go_on(std::move(data));
+  if (secure_->records) return open_records(std::move(data));
+  insecure_ ? data.clear() : go_on(std::move(data));
 }
 
 void Transport::open_records(Buffer&& wire) {
   RecordLayer& records = *secure_->records;
   Buffer plain;
-  const RecordLayer::Status status = records.open(worker_.pool(), std::move(wire), plain);
+  const RecordLayer::Status status = records.open(pool(), std::move(wire), plain);
   if (secure_->handshaking) take_tickets();
   send_owed();
-  if (!plain.empty() && !ended_) owner_->on_data(*this, std::move(plain));
+  if (plain.empty()) {
+    owner_->on_part(*this);
+  } else if (!ended_) {
+    owner_->on_data(*this, std::move(plain));
+  }
   if (!socket_.open()) return;
   if (status == RecordLayer::Status::kFailed) {
     sealed_end_ = true;  // Nothing may follow the alert.
@@ -115,7 +132,7 @@ void Transport::take_tickets() {
 void Transport::on_end(Socket&) {
   if (in_handshake()) {
     ended_early_ = true;  // It may have said all that it had to.
-    if (wants_bytes()) owner_->on_insecure(*this, {});
+    if (wants_bytes()) tell_insecure({});
     return;
   }
   // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
@@ -137,7 +154,7 @@ size_t Transport::receive_credit(Socket&) {
 void Transport::send_owed() {
   if (!secure_->records->has_output() || sealed_end_) return;
   Buffer owed;
-  secure_->records->flush(worker_.pool(), owed);
+  secure_->records->flush(pool(), owed);
   socket_.send(std::move(owed));
 }
 
@@ -145,14 +162,14 @@ void Transport::send(Buffer&& data) {
   if (!secured()) return socket_.send(std::move(data));
   if (sealed_end_) return data.clear();
   Buffer wire;
-  secure_->records->seal(worker_.pool(), std::move(data), wire);
+  secure_->records->seal(pool(), std::move(data), wire);
   socket_.send(std::move(wire));
 }
 
 void Transport::shutdown_write(bool cut) {
   if (!std::exchange(sealed_end_, true) && secured() && !cut) {
     Buffer wire;
-    secure_->records->seal_end(worker_.pool(), wire);
+    secure_->records->seal_end(pool(), wire);
     socket_.send(std::move(wire));
   }
   socket_.shutdown_write();
@@ -162,13 +179,37 @@ bool Transport::park() {
   if (secured()) {
     if (!sealed_end_) {
       Buffer owed;
-      secure_->records->flush(worker_.pool(), owed);
+      secure_->records->flush(pool(), owed);
       socket_.send(std::move(owed));
     }
-    secure_->records->park(worker_.pool());
+    secure_->records->take_tickets();  // Those that came too late.
+    secure_->records->park(pool());
     secure_->handshaking.reset();
   }
   return !socket_.failed();
+}
+
+// ---- The end ----
+
+void Transport::close() {
+  leave_handshakes();
+  socket_.close();
+}
+
+void Transport::abort() {
+  leave_handshakes();
+  socket_.abort();
+}
+
+// At once: closing may take a while.
+void Transport::leave_handshakes() {
+  if (secure_ && secure_->handshaking) secure_->handshaking->place.reset();
+}
+
+void Transport::on_closed(Socket&) {
+  secure_.reset();
+  ended_ = ended_early_ = insecure_ = sealed_end_ = false;
+  owner_->on_closed(*this);
 }
 
 }  // namespace sluice

@@ -33,9 +33,9 @@ struct Handshaking {
 ///
 ///     Handshaking& handshaking = transport.prepare_handshake();
 ///     handshaking.handshake = std::make_unique<TlsHandshake>(...);
-///     transport.begin_handshake();                     // on_secured() or on_insecure() follows
+///     transport.begin_handshake();                     // on_secured() or on_insecure() follows, once
 ///
-/// Life is as a Socket's.
+/// Life is as a Socket's: when it has closed it is as new, and may connect again.
 class Transport final : private Socket::Owner {
  public:
   /// What the owner hears. Each may call any method of any transport.
@@ -44,10 +44,12 @@ class Transport final : private Socket::Owner {
     virtual void on_connected(Transport&, int) {}
     /// The handshake is done. What came behind it is given by release_arrived().
     virtual void on_secured(Transport& transport, const Agreement& agreement) = 0;
-    /// The handshake failed. What is to be told about it to the peer is queued. `error` says why; empty: the peer
-    /// closed in the middle of it.
+    /// The handshake failed. What is to be told about it to the peer is queued; what it still sends is dropped. `error`
+    /// says why; empty: the peer closed in the middle of it.
     virtual void on_insecure(Transport& transport, std::string_view error) = 0;
     virtual void on_data(Transport& transport, Buffer&& data) = 0;
+    /// Bytes came, but no record is whole with them: the peer is alive, and park() has something to do again.
+    virtual void on_part(Transport&) {}
     /// The peer sends nothing more. `truncated`: it has not said so in TLS, so that this may be somebody else's doing.
     virtual void on_end(Transport& transport, bool truncated) = 0;
     virtual void on_sent(Transport& transport) = 0;
@@ -64,7 +66,7 @@ class Transport final : private Socket::Owner {
     ~Owner() = default;
   };
 
-  Transport(Worker& worker, Owner& owner) : worker_(worker), owner_(&owner), socket_(worker, *this) {}
+  Transport(Worker& worker, Owner& owner) : owner_(&owner), socket_(worker, *this) {}
 
   /// Whoever hears from now on: a connection's beginning has an owner of its own.
   void set_owner(Owner& owner) { owner_ = &owner; }
@@ -72,11 +74,13 @@ class Transport final : private Socket::Owner {
   void adopt(int fd, int family) { socket_.adopt(fd, family); }
   void connect(int fd, const sockaddr* address, socklen_t length) { socket_.connect(fd, address, length); }
 
-  /// Makes room for a handshake, which the caller puts in it; begin_handshake() starts it.
+  /// Makes room for a handshake, which the caller puts in it. What is sent before it is done goes as it is.
   Handshaking& prepare_handshake();
-  /// `received` has come before it.
-  void begin_handshake(Buffer&& received);
-  bool in_handshake() const { return secure_ && secure_->handshaking && !secure_->records; }
+  /// Starts it, where we are the one who speaks first;
+  void begin_handshake();
+  /// where the peer does, of whom `received` has come already.
+  void await_handshake(Buffer&& received);
+  bool in_handshake() const { return secure_ && secure_->handshaking && !secure_->records && !insecure_; }
   /// Whom the handshake waits for.
   std::string awaited() const { return secure_->handshaking->handshake->awaited(); }
   /// Gives what arrived behind the handshake, if something did, to the owner's on_data.
@@ -97,8 +101,8 @@ class Transport final : private Socket::Owner {
   /// Says, also in TLS, that nothing follows what was sent. `cut`: TLS is not told, as what was sent is not all.
   void shutdown_write(bool cut = false);
   bool write_shut() const { return socket_.write_shut(); }
-  void close() { socket_.close(); }
-  void abort() { socket_.abort(); }
+  void close();
+  void abort();
 
   /// For one that waits: what its records owe goes out, and their memory is given back. False if it has failed without
   /// a word (Socket::failed).
@@ -116,7 +120,7 @@ class Transport final : private Socket::Owner {
   void on_end(Socket&) override;
   void on_sent(Socket&) override { owner_->on_sent(*this); }
   void on_error(Socket&, int error) override { owner_->on_error(*this, error); }
-  void on_closed(Socket&) override { owner_->on_closed(*this); }
+  void on_closed(Socket&) override;
   size_t receive_credit(Socket&) override;
 
   void go_on(Buffer&& received);
@@ -125,14 +129,17 @@ class Transport final : private Socket::Owner {
   void take_tickets();
   void send_owed();
   void tell_end(bool truncated);
+  void tell_insecure(std::string_view error);
+  void leave_handshakes();
   bool wants_bytes() const;
+  ChunkPool& pool() const;
 
-  Worker& worker_;
   Owner* owner_;
   Socket socket_;
   std::unique_ptr<Secure> secure_;
   bool ended_ = false;
   bool ended_early_ = false;  // Before the handshake was done.
+  bool insecure_ = false;     // The handshake failed.
   bool sealed_end_ = false;
 };
 

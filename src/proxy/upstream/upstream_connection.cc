@@ -59,7 +59,7 @@ void UpstreamConnection::on_connected(Transport&, int error) {
   Handshaking& handshaking = transport_.prepare_handshake();
   generation_ = make_endpoint_handshake(upstream_.state(), endpoint_, worker_.handshakers(), upstream_.sessions(),
                                         transport_.socket(), handshaking);
-  transport_.begin_handshake(Buffer());
+  transport_.begin_handshake();
 }
 
 void UpstreamConnection::on_secured(Transport&, const Agreement& agreement) {
@@ -263,6 +263,11 @@ void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
   upstream_.endpoint_counters(endpoint_).bytes_in.add(data.size());
   last_received_ms_ = worker_.worker().now_ms();
   HttpLink::on_data(transport, std::move(data));
+}
+
+// Else it would keep the chunk that the part of a record lies in.
+void UpstreamConnection::on_part(Transport&) {
+  if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
 }
 
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {

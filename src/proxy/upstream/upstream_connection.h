@@ -57,6 +57,7 @@ class UpstreamConnection final : public HttpLink {
   void on_insecure(Transport& transport, std::string_view error) override;
   void on_session(Transport& transport, bssl::UniquePtr<SSL_SESSION> session) override;
   void on_data(Transport& transport, Buffer&& data) override;
+  void on_part(Transport& transport) override;
   void on_end(Transport& transport, bool truncated) override;
   void on_error(Transport& transport, int error) override;
 

@@ -1,6 +1,8 @@
 // Websockets by the package `ws`, for the tests of the proxy; over HTTP/2 by Node.
 //
 //   node client.mjs http1|http2 URL CA|- CASE...    says each case's name when it has passed; fails with a text
+//
+// Some say before how far they are, and wait to be told by a line to go on.
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import {once} from 'node:events';
@@ -11,7 +13,7 @@ import WebSocket from 'ws';
 import {limits, overStream} from './over_http2.mjs';
 
 const [protocol, url, authorities, ...names] = process.argv.slice(2);
-const {count, quiet, extensions} = JSON.parse(process.env.OPTIONS ?? '{}');
+const {count, quiet, extensions, status} = JSON.parse(process.env.OPTIONS ?? '{}');
 const trust = authorities === '-' ? {} : {ca: fs.readFileSync(authorities), servername: 'localhost'};
 
 // ---- Opening one
@@ -21,7 +23,7 @@ let sessions = [];
 async function session() {
   let last = sessions.at(-1);
   if (last && last.opened < last.remoteSettings.maxConcurrentStreams) return last;
-  last = http2.connect(url, trust);
+  last = http2.connect(url, {...trust, maxSessionMemory: 1000});
   last.on('error', () => {}); // Its streams say it.
   last.opened = 0;
   sessions.push(last);
@@ -89,6 +91,8 @@ async function close(socket, code = 1000) {
   socket.close(code);
   assert.equal((await socket.ended).code, code);
 }
+
+const told = () => once(process.stdin, 'data');
 
 // ---- Cases
 
@@ -191,6 +195,10 @@ const cases = {
     await assert.rejects(open('/forbidden'), {status: 403, body: 'no!\n'});
   },
 
+  async refused() {
+    await assert.rejects(open(), {status});
+  },
+
   async flood() {
     const socket = await open(`/flood?count=${count}`);
     socket.send('now');
@@ -215,11 +223,54 @@ const cases = {
     await Promise.all(sockets.map(socket => close(socket)));
   },
 
-  // One that says when it is open, and then how it ended.
+  // Who does not read stops the other side, and nobody else; all comes once it reads.
+  async slow_client() {
+    const socket = await open(`/flood?count=${count}`);
+    socket.send('now');
+    socket.pause();
+    console.log('paused');
+    await told();
+    const other = await open();
+    await echo(other, [1, 100_000]);
+    await close(other);
+    socket.resume();
+    for (let i = 0; i < count; ++i) assert.equal((await message(socket)).trimEnd(), `${i}`);
+    await close(socket);
+  },
+
+  async slow_server() {
+    const socket = await open(`/stall?bytes=${count << 20}`);
+    socket.send('now');
+    const piece = Buffer.alloc(1 << 20, 'x');
+    for (let i = 0; i < count; ++i) socket.send(piece);
+    console.log('sent');
+    await told();
+    const other = await open('/resume');
+    other.send('now');
+    assert.equal(await message(socket), `${count << 20} bytes`);
+    await close(socket);
+    await close(other);
+  },
+
+  // The quiet one ends, the other does not.
+  async kept_by_pings() {
+    const [silent, pinging] = [await open(), await open()];
+    const timer = setInterval(() => pinging.ping(), quiet);
+    assert.equal((await silent.ended).code, 1006);
+    await echo(pinging, [10]);
+    clearInterval(timer);
+    await close(pinging);
+  },
+
+  // Says when it is open; then whether it still works, or how it ended.
   async held() {
     const socket = await open();
     console.log('open');
-    console.log(JSON.stringify(await socket.ended));
+    await told();
+    await echo(socket, [10, 100_000]);
+    console.log('works');
+    const {code} = await Promise.race([socket.ended, told().then(() => close(socket)).then(() => ({code: 1000}))]);
+    console.log(`ended with ${code}`);
   },
 };
 

@@ -66,6 +66,8 @@ async function serve(request, response) {
 
 // ---- Websockets. What the path asks for is done when the first message comes.
 
+const stalled = [];
+
 const actions = {
   '/websocket': (socket, data, binary) => socket.send(data, {binary}),
   '/close': (socket, data, binary, query) => socket.close(Number(query.get('code')), query.get('reason')),
@@ -82,6 +84,13 @@ const actions = {
     for (let at = 0; at < data.length; at += size)
       socket.send(data.subarray(at, at + size), {binary, fin: at + size >= data.length});
   },
+  // Nothing more is read until '/resume' is asked for; then it says when all bytes have come.
+  '/stall': (socket, data, binary, query) => {
+    if (!binary) return stalled.push(socket), socket.pause();
+    socket.total = (socket.total ?? 0) + data.length;
+    if (socket.total === Number(query.get('bytes'))) socket.send(`${socket.total} bytes`);
+  },
+  '/resume': () => stalled.splice(0).forEach(socket => socket.resume()),
   // So many messages, as fast as they go.
   '/flood': (socket, data, binary, query) => {
     for (let i = 0; i < Number(query.get('count')); ++i) socket.send(`${i}`.padEnd(i * 37 % 5000));
@@ -101,7 +110,7 @@ function upgrade(server) {
   server.on('upgrade', (request, stream, head) => {
     stream.on('error', () => {});
     if (request.url.startsWith('/forbidden'))
-      return stream.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!\n');
+      return stream.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: 4\r\n\r\nno!\n');
     sockets.handleUpgrade(request, stream, head, socket => welcome(socket, stream, request.url));
   });
 }
@@ -127,7 +136,8 @@ if (protocol === 'http1') {
   upgrade(server);
 } else {
   const settings = {enableConnectProtocol: true, maxConcurrentStreams: 1000};
-  server = secret ? http2.createSecureServer({...secret, settings}) : http2.createServer({settings});
+  const options = {settings, maxSessionMemory: 1000}; // Of MB: streams that wait do not keep others out.
+  server = secret ? http2.createSecureServer({...secret, ...options}) : http2.createServer(options);
   connect(server);
 }
 let accepted = 0;

@@ -1,0 +1,364 @@
+"""Websockets with programs that we did not write on both sides: Node with the package `ws`, over HTTP/1.1 and over
+HTTP/2 (RFC 8441), and Go's coder/websocket. What those do not tell, the fields of the handshakes and how a connection
+ended, is looked at by hand."""
+
+import base64
+import hashlib
+import json
+import os
+import signal
+
+import harness
+import http_wire as wire
+from harness import KIB, LONG, MIB, SLOWNESS
+from http_peers_support import KINDS, HttpTest, node_script, words
+from http_wire import Http1Client, Http1Reader, Http2Client, Http2Server, Peer
+from origins import Origin
+from tls_support import Process
+
+HTTP1, HTTP1_TLS, HTTP2, HTTP2_TLS = KINDS
+
+# What each side must be able to do, as client.mjs names it.
+TALK = ("sizes", "fragments", "fragments_back", "pings", "client_closes", "server_closes", "server_breaks_off",
+        "protocols", "compressed", "forbidden", "flood")
+# ... of which a server that only echoes takes part in these.
+TALK_OF_ECHO = ("sizes", "fragments", "client_closes", "compressed")
+
+
+class WebsocketTest(HttpTest):
+
+    def run_of(self, where, kind, *cases):
+        """client.mjs with these cases, as arguments."""
+        url = self.url(where, kind, "").replace("localhost", "127.0.0.1")
+        return [*node_script("client.mjs"), kind[0], url, self.ca if kind[1] else "-", *cases]
+
+    def pass_cases(self, where, kind, *cases, **options):
+        """Runs the cases, each of which must pass."""
+        said = self.call(*self.run_of(where, kind, *cases), env={**os.environ, "OPTIONS": json.dumps(options)}).stdout
+        self.assertEqual(said.decode().split(), list(cases))
+
+    def begin(self, where, kind, case, **options):
+        """The same with one case, while the test goes on: it is told to go on with tell()."""
+        return self.keep(Process(["env", f"OPTIONS={json.dumps(options)}", *self.run_of(where, kind, case)]))
+
+    def begin_all(self, proxies, case, **options):
+        """One of each kind of client with each proxy."""
+        return [self.begin(proxy, kind, case, **options) for proxy in proxies for kind in (HTTP1, HTTP2)]
+
+    @staticmethod
+    def wait_all(clients, text):
+        for client in clients:
+            client.wait_for(text.encode() + b"\n", 30)
+
+    @staticmethod
+    def tell(clients):
+        for client in clients:
+            client.write(b"go on\n")
+
+    def servers(self):
+        """One that speaks HTTP/1.1 and one that speaks HTTP/2."""
+        return [self.web_server(kind, node=True) for kind in (HTTP1, HTTP2)]
+
+    def proxies(self, http=None, **options):
+        """In front of one server of each kind."""
+        return [self.through(server, http=http, **options) for server in self.servers()]
+
+    def talk(self, where, client, server, cases=TALK):
+        offered = "permessage-deflate" if client[0] == server[0] == "http1" else ""
+        self.pass_cases(where, client, *cases, count=5000 if LONG else 1000, extensions=offered)
+
+
+class Talk(WebsocketTest):
+
+    def test_without_the_proxy(self):
+        """The programs by themselves: else nobody knows whose fault it is."""
+        for kind in (HTTP1, HTTP2):
+            with self.subTest(words(kind)):
+                self.talk(self.web_server(kind, node=True), kind, kind)
+
+    def test_node(self):
+        """Sizes, fragments, pings and closes from either end, what is negotiated, and refusals."""
+        for server in KINDS if LONG else (HTTP1, HTTP2):
+            proxy = self.through(self.web_server(server, node=True))
+            for client in KINDS if LONG else (HTTP1, HTTP2, HTTP1_TLS if server == HTTP2 else HTTP2_TLS):
+                with self.subTest(f"{words(client)} -> {words(server)}"):
+                    self.talk(proxy, client, server)
+            stats = self.stop(proxy)
+            self.assertGreater(stats.total("http_tunnels_total"), 0)
+            self.assertEqual(stats.total("http_requests_ended_total"), stats.total("http_requests_total"))
+
+    def test_go(self):
+        for server in (HTTP1, HTTP1_TLS) if LONG else (HTTP1,):
+            proxy = self.through(self.web_server(server))
+            for client in (HTTP1, HTTP2):
+                with self.subTest(f"{words(client)} -> {words(server)}"):
+                    self.talk(proxy, client, server, TALK_OF_ECHO)
+
+    def test_switched_off(self):
+        for proxy in self.proxies(http={"websocket": False}):
+            for client in (HTTP1, HTTP2):
+                with self.subTest(words(client)):
+                    self.pass_cases(proxy, client, "refused", status=501)
+            stats = self.stop(proxy)
+            self.assertEqual(stats.total("http_requests_ended_total", reason="not_allowed"), 2)
+            self.assertEqual((stats.total("upstream_requests_total"), stats.total("http_tunnels_total")), (0, 0))
+
+
+class Ends(WebsocketTest):
+
+    def test_client_breaks_off(self):
+        """The server hears of it."""
+        for server in self.servers():
+            proxy = self.through(server)
+            for client in (HTTP1, HTTP2):
+                with self.subTest(f"{words(client)} -> {words(server.kind)}"):
+                    self.pass_cases(proxy, client, "client_breaks_off")
+                    for _ in range(3):
+                        self.assertEqual(server.report(), {"Path": "/websocket", "Code": 1006, "Reason": ""})
+
+    def dying(self, server):
+        """How a client of HTTP/1.1, and one of HTTP/2, see the end of a server that dies in the middle."""
+        proxy = self.through(server)
+        with Http1Client(proxy.address("plain")) as one, Http2Client(proxy.address("plain")) as two:
+            one.ask(upgrade_of("/destroy"))
+            two.send(wire.headers_frame(1, connect_fields("/destroy")))
+            self.assertEqual(one.response().status, 101)
+            self.assertTrue(two.wait(lambda: 1 in two.reader.streams))
+            if server.kind == HTTP1:
+                message = b"\x81\x83\0\0\0\0now"
+                one.send(message)
+                two.send(wire.data_frame(1, message))
+            else:
+                server.close()
+            how = one.ending(), two.response(1).failure
+            two.send(wire.request_frame(3, "GET", "/small"))  # Its connection goes on.
+            self.assertEqual(two.response(3).status, 200 if server.kind == HTTP1 else 503)
+        return how
+
+    def test_server_of_http2_dies(self):
+        """For a client of HTTP/2 it is a reset of the stream."""
+        self.assertIn(self.dying(self.web_server(HTTP2, node=True))[1], wire.ERRORS)
+
+    def test_server_of_http2_dies_before_a_client_of_http1(self):
+        """A defect: the client's half of a tunnel that was reset got an orderly end before the reset."""
+        self.assertEqual(self.dying(self.web_server(HTTP2, node=True))[0], "reset")
+
+    def test_server_of_http1_dies(self):
+        """A defect: a reset of the server's connection counted as the orderly end of its half of a tunnel."""
+        one, two = self.dying(self.web_server(HTTP1, node=True))
+        self.assertEqual((one, two in wire.ERRORS), ("reset", True))
+
+    def test_quiet_ones(self):
+        """tunnel_timeout ends one on which nothing moves; pings move."""
+        proxies = self.proxies(http={"tunnel_timeout": f"{SLOWNESS}s"})
+        self.wait_all(self.begin_all(proxies, "kept_by_pings", quiet=100), "kept_by_pings")
+        for proxy in proxies:
+            stats = self.stop(proxy)
+            self.assertEqual((stats.total("http_requests_ended_total", reason="idle_timeout"),
+                              stats.total("http_requests_ended_total", reason="ok")), (2, 2))
+
+    def test_drain(self):
+        """While the proxy drains they go on, and it ends with the last of them: long before the time that it has."""
+        proxies = self.proxies(top={"shutdown_timeout": "120s"})
+        clients = self.begin_all(proxies, "held")
+        self.wait_all(clients, "open")
+        for proxy in proxies:
+            proxy.signal(signal.SIGTERM)
+            self.assertTrue(proxy.said("draining"))
+        self.tell(clients)
+        self.wait_all(clients, "works")
+        for proxy in proxies:
+            self.assertIsNone(proxy.process.poll())
+        self.tell(clients)
+        self.wait_all(clients, "ended with 1000")
+        for proxy in proxies:
+            proxy.process.wait(30 * SLOWNESS)
+            self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2)
+
+    def test_time_to_drain_is_over(self):
+        proxies = self.proxies(top={"shutdown_timeout": "300ms"}, cut_allowed=True)
+        clients = self.begin_all(proxies, "held")
+        self.wait_all(clients, "open")
+        self.tell(clients)
+        self.wait_all(clients, "works")
+        for proxy in proxies:
+            proxy.signal(signal.SIGTERM)
+        self.wait_all(clients, "ended with 1006")
+        for proxy in proxies:
+            stats = self.stop(proxy, cut_allowed=True)
+            self.assertEqual(stats.total("http_requests_ended_total", reason="shutdown"), 2)
+
+
+class Patience(WebsocketTest):
+
+    def test_idle(self):
+        """They stay open though nothing moves, for longer than connections and requests may wait, and hold no bytes."""
+        count, quiet = (1000, 15_000) if LONG else (200, 2500)
+        # Of HTTP/2 the proxy takes 100 on a connection.
+        proxies = self.proxies(http={"idle_timeout": "1s", "stream_idle_timeout": "1s"}, pool={"idle_timeout": "1s"})
+        clients = self.begin_all(proxies, "idle", count=count, quiet=quiet)
+        self.wait_all(clients, "open")
+        for proxy in proxies:
+            # No bytes; streams of HTTP/2 have their state in chunks.
+            stats = proxy.wait_for(lambda stats: stats.total("pool_pinned_bytes") < 2 * count * KIB, what="bytes to go")
+            self.assertEqual((stats.total("http_requests_active"), stats.total("http_tunnels_total")),
+                             (2 * count, 2 * count))
+        self.wait_all(clients, "idle")
+        for proxy in proxies:
+            self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2 * count)
+
+    def check_slow(self, case, said, counter, count):
+        """A client of each kind has sent, or is sent, 32 MiB that nobody reads."""
+        proxies = self.proxies()
+        clients = self.begin_all(proxies, case, count=count)
+        self.wait_all(clients, said)
+        for proxy in proxies:
+            seen = []
+
+            def stands_still(stats, seen=seen):
+                seen.append(stats.total(counter))
+                return seen[-1] > 0 and len(seen) > 3 and len(set(seen[-4:])) == 1
+            stats = proxy.wait_for(stands_still, 30, "the sender to be stopped")
+            self.assertLess(stats.total(counter), 2 * 16 * MIB)
+            self.assertLess(stats.total("pool_pinned_bytes"), 2 * 2 * MIB)
+        self.tell(clients)
+        self.wait_all(clients, case)
+        for proxy in proxies:
+            self.assertGreater(self.stop(proxy).total(counter), 2 * 30 * MIB)
+
+    def test_slow_client(self):
+        self.check_slow("slow_client", "paused", "endpoint_received_bytes_total", count=14_000)  # 2.5 kB each.
+
+    def test_slow_server(self):
+        self.check_slow("slow_server", "sent", "received_bytes_total", count=32)
+
+
+# ---- By hand
+
+KEY, ACCEPT = "dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455 section 1.3.
+ENABLE_CONNECT = 8  # In SETTINGS: RFC 8441 section 3.
+
+OFFER = [("sec-websocket-version", "13"), ("sec-websocket-protocol", "first, second"),
+         ("sec-websocket-extensions", "permessage-deflate; client_max_window_bits, x-other"),
+         ("origin", "http://b.test"), ("cookie", "a=1"), ("x-own", "client")]
+CHOICE = [("sec-websocket-protocol", "second"), ("sec-websocket-extensions", "x-other"), ("set-cookie", "b=2"),
+          ("x-own", "server")]
+
+
+def accept_of(key):
+    return base64.b64encode(hashlib.sha1(f"{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11".encode()).digest()).decode()
+
+
+def lines_of(fields):
+    return "".join(f"{name}: {value}\r\n" for name, value in fields)
+
+
+def upgrade_of(path, fields=(("sec-websocket-version", "13"),)):
+    return (f"GET {path} HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+            f"sec-websocket-key: {KEY}\r\n{lines_of(fields)}\r\n")
+
+
+def connect_fields(path, fields=(("sec-websocket-version", "13"),)):
+    return [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":authority", "a.test"),
+            (":path", path), *fields]
+
+
+class Handshakes(WebsocketTest):
+    """What one side offers and the other takes passes; the key is of each connection's own."""
+
+    def origin(self, protocol, accept=accept_of, settings=((ENABLE_CONNECT, 1),)):
+        """Takes each websocket with CHOICE, and sends back what comes first."""
+        seen = []
+
+        def http1(sock):
+            peer = Peer(sock, Http1Reader(requests=True))
+            if not peer.wait(lambda: peer.reader.messages):
+                return
+            request = peer.reader.messages[0]
+            seen.append(request)
+            sock.sendall(wire.bytes_of(
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+                f"sec-websocket-accept: {accept(request.value('sec-websocket-key'))}\r\n{lines_of(CHOICE)}\r\n"))
+            tunnel = peer.reader.tunnel
+            if tunnel or peer.wait(lambda: tunnel):
+                sock.sendall(bytes(tunnel))
+
+        def http2(sock):
+            peer = Http2Server(sock, settings)
+            while request := peer.head():
+                seen.append(request)
+                peer.respond(request.stream, 200, CHOICE, end=False)
+                peer.wait(lambda: request.body or request.failure)
+                peer.send(wire.data_frame(request.stream, bytes(request.body), end=True))
+        origin = self.keep(Origin({"http1": http1, "http2": http2}[protocol]))
+        return self.through(origin.address, kind=(protocol, False)), seen
+
+    def ask(self, proxy, protocol):
+        """The fields of the answer to OFFER, when bytes have gone both ways."""
+        if protocol == "http1":
+            client = self.keep(Http1Client(proxy.address("plain")))
+            client.ask(upgrade_of("/chat?x", OFFER))
+            response = client.response()
+            self.assertEqual((response.status, response.value("upgrade")), (101, "websocket"))
+            self.assertEqual(response.value("connection").lower(), "upgrade")
+            self.assertEqual(response.values("sec-websocket-accept"), [ACCEPT])
+            client.send(b"there and back")
+            client.wait(lambda: len(client.reader.tunnel) >= 14)
+            self.assertEqual(client.reader.tunnel, b"there and back")
+        else:
+            client = self.keep(Http2Client(proxy.address("plain")))
+            client.wait(lambda: client.reader.settings)
+            self.assertEqual(client.reader.settings.get(ENABLE_CONNECT), 1)
+            client.send(wire.headers_frame(1, connect_fields("/chat?x", OFFER)))
+            client.wait(lambda: 1 in client.reader.streams)
+            response = client.reader.streams[1]
+            self.assertEqual(response.status, 200)
+            self.assertEqual(response.values("sec-websocket-accept") + response.values("upgrade"), [])
+            client.send(wire.data_frame(1, b"there and back"))
+            client.wait(lambda: len(response.body) >= 14)
+            self.assertEqual(response.body, b"there and back")
+        return response.fields
+
+    def test_fields(self):
+        for server in ("http1", "http2"):
+            proxy, seen = self.origin(server)
+            for client in ("http1", "http2"):
+                with self.subTest(f"{client} -> {server}"):
+                    answer = self.ask(proxy, client)
+                    self.assertLessEqual(set(CHOICE), set(answer))
+                    request = seen[-1]
+                    self.assertLessEqual(set(OFFER), set(request.fields))
+                    self.assertEqual((request.path, request.authority, request.protocol),
+                                     ("/chat?x", "a.test", "websocket"))
+                    keys = request.values("sec-websocket-key")
+                    if server == "http2":
+                        self.assertEqual((request.method, keys), ("CONNECT", []))
+                        continue
+                    self.assertEqual((request.method, request.value("connection").lower(), len(keys)),
+                                     ("GET", "upgrade", 1))
+                    self.assertRegex(keys[0], r"^[A-Za-z0-9+/]{22}==$")
+            if server == "http1":
+                keys = [request.value("sec-websocket-key") for request in seen]
+                self.assertEqual(len({KEY, *keys}), 3, keys)
+
+    def refused(self, proxy):
+        """What each kind of client gets in the place of a websocket."""
+        one, two = (self.keep(kind(proxy.address("plain"))) for kind in (Http1Client, Http2Client))
+        one.ask(upgrade_of("/"))
+        two.send(wire.headers_frame(1, connect_fields("/")))
+        return [(response.status, bytes(response.body)) for response in (one.response(), two.response(1))]
+
+    def test_server_with_a_wrong_answer(self):
+        """RFC 6455 section 4.1: one that has not understood the key."""
+        proxy, seen = self.origin("http1", accept=lambda key: ACCEPT)
+        self.assertEqual(self.refused(proxy), [(502, b"the upstream's response is malformed\n")] * 2)
+        self.assertEqual(len(seen), 2)
+
+    def test_server_of_http2_without_websockets(self):
+        proxy, seen = self.origin("http2", settings=())
+        self.assertEqual(self.refused(proxy), [(502, b"the upstream does not take such a request\n")] * 2)
+        self.assertEqual(seen, [])
+
+
+if __name__ == "__main__":
+    harness.main()
