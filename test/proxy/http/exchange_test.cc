@@ -373,6 +373,82 @@ TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.wait_cancelled(other);
 }
 
+// ---- Tunnels ----
+
+TEST_P(HttpExchangeTest, Tunnel) {
+  rig.start();
+  for (const bool client_first : {true, false}) {  // Whose half ends first.
+    Talk& talk = rig.connect_greeted().websocket();
+    Talk& request = next_request();
+    EXPECT_EQ(request.head.protocol(), "websocket");
+    EXPECT_FALSE(request.ended);
+    request.respond(200, {}, false);
+    rig.until([&] { return talk.has_head; });
+    EXPECT_EQ(talk.head.status, 200);
+    talk.send("question");
+    rig.until([&] { return request.body == "question"; });
+    request.send("answer");
+    rig.until([&] { return talk.body == "answer"; });
+    // One half ends, the other goes on.
+    Talk &first = client_first ? talk : request, &last = client_first ? request : talk;
+    first.send("!", /*end=*/true);
+    rig.wait_over(last);
+    EXPECT_TRUE(last.ended && last.body.ends_with("!"));
+    EXPECT_FALSE(first.over());
+    last.send("?", /*end=*/true);
+    rig.wait_over(first);
+    EXPECT_TRUE(first.ended && first.body.ends_with("?"));
+  }
+  rig.expect_ended(HttpEnd::kOk, 2);
+  EXPECT_EQ(rig.http().tunnels.value(), 2u);
+}
+
+// Neither the time of a request nor that of its silence counts, but its own.
+TEST_P(HttpExchangeTest, TunnelTimeout) {
+  rig.config().tunnel_timeout = 100s;
+  rig.config().stream_idle_timeout = rig.config().request_timeout = rig.config().idle_timeout = 20s;
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  Talk& request = next_request();
+  request.respond(200, {}, false);
+  rig.until([&] { return talk.has_head; });
+  for (size_t i = 1; i <= 4; ++i) {
+    rig.pass(60s);
+    Talk &from = i % 2 ? talk : request, &to = i % 2 ? request : talk;
+    from.send("x");
+    rig.until([&] { return to.body.size() == (i + 1) / 2; });
+  }
+  EXPECT_EQ(rig.sum_of_ends(), 0u);
+  rig.pass(60s);
+  EXPECT_EQ(rig.sum_of_ends(), 0u);
+  rig.pass(60s);
+  rig.expect_ended(HttpEnd::kIdleTimeout);
+  rig.until([&] { return talk.over() && request.over(); });
+}
+
+TEST_P(HttpExchangeTest, TunnelIsRefusedByTheOrigin) {
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  next_request().respond(403, "not for you");
+  rig.until([&] { return talk.ended; });
+  EXPECT_EQ(talk.head.status, 403);
+  EXPECT_EQ(talk.body, "not for you");
+  if (talk.stream) talk.release();
+  rig.expect_ended(HttpEnd::kOk);
+  EXPECT_EQ(rig.http().tunnels.value(), 0u);
+}
+
+TEST_P(HttpExchangeTest, TunnelIsNotAllowed) {
+  rig.config().websocket = false;
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  rig.until([&] { return talk.ended; });
+  EXPECT_EQ(talk.head.status, 501);
+  if (talk.stream) talk.release();
+  rig.expect_ended(HttpEnd::kNotAllowed);
+  EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 0u);
+}
+
 SLUICE_EACH_VERSION(HttpExchangeTest);
 
 }  // namespace

@@ -217,6 +217,8 @@ class HttpPeer final : public HttpConnection::Acceptor {
     forget();
     socket.close();
   }
+  /// Whether the other side has said what it takes: before, no client of HTTP/2 may ask for a tunnel.
+  bool greeted() const { return !http2_ || static_cast<const Http2Connection&>(*codec).greeted(); }
   /// Whether the other side has ended or reset the connection.
   bool gone() const { return gone_; }
   bool was_reset() const { return socket.error != 0; }

@@ -128,6 +128,11 @@ class HttpRig {
         std::make_unique<HttpPeer>(pool_, tcp_connect(port_), HttpPeer::Options{.http2 = versions_.client_http2}));
     return *clients_.back();
   }
+  HttpPeer& connect_greeted() {
+    HttpPeer& client = connect();
+    until([&] { return client.greeted(); });
+    return client;
+  }
   /// One of which only the test writes and reads.
   Peer connect_raw() const { return Peer(tcp_connect(port_)); }
 
