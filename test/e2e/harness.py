@@ -320,6 +320,16 @@ class Proxy:
         """Without the program's file pages: another process that maps them changes this one's share."""
         return sum(self._status_bytes("smaps_rollup", field) for field in ("Pss_Anon", "Pss_Shmem"))
 
+    def settled_pss(self, expected):
+        """The same, as soon as it is no more than `expected`, or once everything unused has been given back.
+
+        That takes two ageing periods of ten seconds.
+        """
+        deadline = time.monotonic() + 40
+        while (pss := self.pss()) > expected and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return pss
+
     def peak_rss(self):
         return self._status_bytes("status", "VmHWM")
 

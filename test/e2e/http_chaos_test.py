@@ -401,13 +401,19 @@ class Chaos:
     _LINE = re.compile(r'^\[[^]]*\] "(\S+) (\S+) (\S+)" (\d+) (\S+) (\d+) (\d+) ')
 
     def _lines(self):
-        """{path: (status, reason, response bytes)} of what is in the log now; paths that are there twice are errors."""
+        """{path: (status, reason, response bytes)} of what is in the log now; paths that are there twice are errors.
+
+        Lines of heads that never came whole have no path."""
         found = {}
         with open(self.access_log, encoding="ascii") as file:
             for line in file:
                 match = self._LINE.match(line)
                 if not match:
                     self._wrong(f"a line of the access log: {line!r}")
+                    continue
+                if match[2] == "-":
+                    if match[5] == "ok":
+                        self._wrong(f"the log does not explain it: {line!r}")
                     continue
                 if match[2] in found:
                     self._wrong(f"two lines for {match[2]}: {line!r}")

@@ -158,15 +158,6 @@ class Termination(TlsTest):
 
 class Idle(TlsTest):
 
-    @staticmethod
-    def settled(proxy, expected):
-        """The memory that the proxy keeps, as soon as it is as little as expected."""
-        time.sleep(2)
-        deadline = time.monotonic() + 40
-        while (pss := proxy.pss()) > expected and time.monotonic() < deadline:
-            time.sleep(0.5)
-        return pss
-
     def test_memory(self):
         """An idle TLS connection costs a kibibyte at the most, also one whose half record waits for the rest."""
         count = 1000 if harness.LONG or not harness.SANITIZER else 100
@@ -188,12 +179,13 @@ class Idle(TlsTest):
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)
         base = proxy.pss()
         connections = [opened() for _ in range(count)]
-        # What all of them needed for a second is given back after two ageing periods of ten.
-        idle = self.settled(proxy, base + 1024 * count)
+        time.sleep(2)
+        idle = proxy.settled_pss(base + 1024 * count)
         self.assertEqual(proxy.stats().total("pool_pinned_bytes"), 0)
         for plain, record in connections:
             plain.sendall(record[:10])
-        half = self.settled(proxy, base + (1024 + 128) * count)
+        time.sleep(2)
+        half = proxy.settled_pss(base + (1024 + 128) * count)
         harness.say(f"{count} idle TLS connections: {(idle - base) / count:.0f} bytes each (PSS), "
                     f"with half a record {(half - base) / count:.0f}")
         if not harness.SANITIZER:

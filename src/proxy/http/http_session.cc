@@ -50,8 +50,8 @@ HttpSession::HttpSession(L4Acceptor& acceptor, int fd)
       started_ms_(acceptor.worker().now_ms()),
       waits_since_ms_(started_ms_) {
   transport_.adopt(fd, acceptor.listener().config.address.family());
-  beginning_ = std::make_unique<Beginning>();
-  beginning_->setup = std::make_unique<ClientSetup>(acceptor, transport_, *this);
+  beginning_ = make_in_chunk<Beginning>(worker_.worker().pool());
+  beginning_->setup = make_in_chunk<ClientSetup>(worker_.worker().pool(), acceptor, transport_, *this);
   acceptor_.joined(*this);
 }
 
@@ -60,7 +60,7 @@ HttpSession::~HttpSession() { acceptor_.left(*this); }
 // ---- Before the first request ----
 
 void HttpSession::on_client_ready(Buffer&& first) {
-  const std::unique_ptr<ClientSetup> setup = std::move(beginning_->setup);
+  const ChunkPointer<ClientSetup> setup = std::move(beginning_->setup);
   transport_.set_owner(*this);
   client_ip_ = ClientIp(setup->source());
   if (SourceLimit::Place place = setup->take_source_place()) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "buffer/buffer.h"
+#include "pool/chunk_pointer.h"
 #include "proxy/http/client_ip.h"
 #include "proxy/http/connection.h"
 #include "proxy/http/http_link.h"
@@ -47,8 +48,8 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
 
   /// What is needed only until it is known which version is spoken.
   struct Beginning {
-    std::unique_ptr<ClientSetup> setup;  // Null once it is over.
-    Buffer first;                        // What the client has sent since.
+    ChunkPointer<ClientSetup> setup;  // Null once it is over.
+    Buffer first;                     // What the client has sent since.
   };
 
   HttpSession(L4Acceptor& acceptor, int fd);
@@ -89,7 +90,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
 
   L4Acceptor& acceptor_;
   HttpListener& listener_;
-  std::unique_ptr<Beginning> beginning_;
+  ChunkPointer<Beginning> beginning_;
   std::unique_ptr<Agreement> agreed_;                 // Where routes ask for it.
   std::unique_ptr<SourceLimit::Place> source_place_;  // Where sources are limited.
   ClientIp client_ip_;

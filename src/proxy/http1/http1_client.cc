@@ -143,7 +143,7 @@ bool Http1Client::take_response(Head& head, MessageInfo& info) {
     begin_tunnel();
   } else {
     if (asked_) {  // A refusal: nothing of ours follows.
-      forget_asked();
+      asked_.reset();
       out_ = Out::kDone;
     }
     if (!info.persistent) close_ = true;

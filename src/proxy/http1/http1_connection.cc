@@ -30,7 +30,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Http1Connection::~Http1Connection() { forget_asked(); }
+Http1Connection::~Http1Connection() { asked_.reset(); }
 
 // ---- Reading ----
 
@@ -292,7 +292,7 @@ void Http1Connection::settle_exchange() {
   if (!exchange_ || !ended() || receiver_) return;
   exchange_ = false;
   in_ = In::kHead;
-  forget_asked();
+  asked_.reset();
   if (status_ != Status::kOpen) return;
   end_exchange();
   if (close_ || (draining_ && input_.empty())) status_ = Status::kEnded;
@@ -319,7 +319,7 @@ void Http1Connection::reset(ResetReason) {
   }
   in_ = In::kDone;
   out_ = Out::kDone;
-  forget_asked();
+  asked_.reset();
 }
 
 bool Http1Connection::fail(const Error& error) {
@@ -341,7 +341,7 @@ bool Http1Connection::fail(const Error& error) {
   const bool told = exchange_ && !ended();
   in_ = In::kDone;
   out_ = Out::kDone;
-  forget_asked();
+  asked_.reset();
   if (told && receiver_) receiver_->on_reset(*this, error.reason);
   return false;
 }
@@ -360,17 +360,7 @@ void Http1Connection::fail_sending(const char* what) {
 // ---- Tunnels ----
 
 void Http1Connection::ask(const http1::WebsocketAccept& accept) {
-  forget_asked();
-  Chunk* const chunk = pool_.get_metadata(sizeof(Asked));
-  asked_ = new (chunk->data) Asked{.accept = accept, .chunk = chunk};
-}
-
-void Http1Connection::forget_asked() {
-  if (!asked_) return;
-  Chunk* const chunk = asked_->chunk;
-  asked_->~Asked();
-  asked_ = nullptr;
-  chunk_unref(chunk);
+  asked_ = make_in_chunk<Asked>(pool_, Asked{.accept = accept, .held = {}});
 }
 
 void Http1Connection::begin_tunnel() {
@@ -380,7 +370,7 @@ void Http1Connection::begin_tunnel() {
   body_.begin(Framing::kUntilEnd, 0);
   out_framing_ = Framing::kUntilEnd;
   output_.append(std::move(asked_->held));
-  forget_asked();
+  asked_.reset();
 }
 
 }  // namespace sluice

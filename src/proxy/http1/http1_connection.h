@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "buffer/buffer.h"
+#include "pool/chunk_pointer.h"
 #include "proxy/http/connection.h"
 #include "proxy/http1/body_reader.h"
 #include "proxy/http1/error.h"
@@ -60,7 +61,6 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   struct Asked {
     http1::WebsocketAccept accept{};
     Buffer held;  ///< A client's: it goes when the tunnel is there.
-    Chunk* chunk = nullptr;
   };
 
   Http1Connection(ChunkPool& pool, const Http1Options& options, Http1Counters& counters, bool server)
@@ -109,14 +109,13 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   void fail_sending(const char* what);
   bool lose(const char* what) { return fail({0, ResetReason::kConnectionLost, what}); }
   void ask(const http1::WebsocketAccept& accept);
-  void forget_asked();
   void begin_tunnel();
 
   ChunkPool& pool_;
   const Http1Options& options_;
   Http1Counters& counters_;
   StreamReceiver* receiver_ = nullptr;
-  Asked* asked_ = nullptr;
+  ChunkPointer<Asked> asked_;
   const char* error_ = nullptr;
   Buffer input_;           // Not looked at yet, or part of what is not complete.
   Buffer output_;          // For flush().

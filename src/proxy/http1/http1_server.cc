@@ -132,7 +132,7 @@ void Http1Server::accept_tunnel(const Head& head) {
 
 void Http1Server::write_final(const Head& head, bool end) {
   if (asked_) {  // A refusal. What is behind the request is of no known kind.
-    forget_asked();
+    asked_.reset();
     in_ = In::kDone;
     close_ = true;
   }

@@ -72,7 +72,7 @@ L4Session::L4Session(L4Acceptor& acceptor, int fd)
       started_ms_(acceptor.worker().now_ms()),
       last_active_ms_(started_ms_) {
   client_.adopt(fd, acceptor.listener().config.address.family());
-  setup_ = std::make_unique<Setup>(*this);
+  setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *this);
   acceptor_.joined(*this);
 }
 

@@ -6,6 +6,7 @@
 
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
+#include "pool/chunk_pointer.h"
 #include "proxy/l4/peer_address.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/session.h"
@@ -111,7 +112,7 @@ class L4Session final : public Session, private Transport::Owner, private Client
   Transport client_;
   Transport upstream_;
   Timer timer_;
-  std::unique_ptr<Setup> setup_;
+  ChunkPointer<Setup> setup_;
   std::unique_ptr<SourceLimit::Place> source_place_;  // Where sources are limited.
   uint64_t started_ms_;
   uint64_t last_active_ms_;

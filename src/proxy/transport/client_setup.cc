@@ -6,7 +6,6 @@
 #include "net/worker.h"
 #include "proxy/config/units.h"
 #include "proxy/l4/acceptor.h"
-#include "proxy/l4/proxy_protocol.h"
 #include "proxy/transport/handshakes.h"
 
 namespace sluice {
@@ -29,11 +28,13 @@ ClientSetup::ClientSetup(L4Acceptor& acceptor, Transport& client, Owner& owner)
 }
 
 PeerAddress ClientSetup::source() const {
-  return source_.is_set() ? source_ : PeerAddress::peer_of(client_.socket().fd());
+  return proxy_header_ && proxy_header_->source.is_set() ? proxy_header_->source
+                                                         : PeerAddress::peer_of(client_.socket().fd());
 }
 
 PeerAddress ClientSetup::destination() const {
-  return destination_.is_set() ? destination_ : PeerAddress::own_of(client_.socket().fd());
+  return proxy_header_ && proxy_header_->destination.is_set() ? proxy_header_->destination
+                                                              : PeerAddress::own_of(client_.socket().fd());
 }
 
 void ClientSetup::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
@@ -67,8 +68,7 @@ void ClientSetup::read_proxy_header() {
       return wait_for_more();
     case ProxyStatus::kComplete:
       held_.trim_front(result.bytes);
-      source_ = header.source;
-      destination_ = header.destination;
+      proxy_header_ = make_in_chunk<ProxyHeader>(acceptor_.worker().pool(), header);
       return after_proxy_header();
     case ProxyStatus::kNotProxy:
       if (acceptor_.listener().config.proxy_protocol.accept == config::ProxyHeaderIn::kOptional) {

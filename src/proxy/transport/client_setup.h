@@ -8,7 +8,9 @@
 #include "alts_like/handshake.h"
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
+#include "pool/chunk_pointer.h"
 #include "proxy/l4/peer_address.h"
+#include "proxy/l4/proxy_protocol.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/transport/transport.h"
@@ -78,10 +80,9 @@ class ClientSetup final : private Transport::Owner {
   Transport& client_;
   Owner& owner_;
   Timer timer_;
-  Buffer held_;         // Received, not yet passed on.
-  size_t wanted_ = 0;   // Parsing again is pointless before so many bytes are held.
-  PeerAddress source_;  // As the PROXY header says; else not set.
-  PeerAddress destination_;
+  Buffer held_;                             // Received, not yet passed on.
+  size_t wanted_ = 0;                       // Parsing again is pointless before so many bytes are held.
+  ChunkPointer<ProxyHeader> proxy_header_;  // Null where there was none.
   std::unique_ptr<Agreement> agreed_;
   SourceLimit::Place place_;
   uint64_t handshake_ms_ = 0;  // When it began.
