@@ -94,6 +94,7 @@ void Fields::clear() { *this = Fields(); }
 
 bool Fields::make_room(ChunkPool& pool, size_t text_bytes, size_t entries, ChunkRef& old) {
   const size_t texts = text_bytes_ + text_bytes;
+  if (chunk_ && texts + (count_ + entries) * sizeof(Entry) < chunk_.capacity()) return true;  // Nearly always.
   // Offsets and sizes have 16 bits.
   if (texts > UINT16_MAX) return false;
   const size_t bytes = texts + (count_ + entries) * sizeof(Entry);

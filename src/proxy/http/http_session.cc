@@ -63,9 +63,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
   const ChunkPointer<ClientSetup> setup = std::move(beginning_->setup);
   transport_.set_owner(*this);
   client_ip_ = ClientIp(setup->source());
-  if (SourceLimit::Place place = setup->take_source_place()) {
-    source_place_ = std::make_unique<SourceLimit::Place>(std::move(place));
-  }
+  source_place_ = setup->take_source_place();
   agreed_ = setup->take_agreement();
   waits_since_ms_ = worker_.worker().now_ms();
   Version version = Version::kUnknown;

@@ -91,8 +91,8 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   L4Acceptor& acceptor_;
   HttpListener& listener_;
   ChunkPointer<Beginning> beginning_;
-  std::unique_ptr<Agreement> agreed_;                 // Where routes ask for it.
-  std::unique_ptr<SourceLimit::Place> source_place_;  // Where sources are limited.
+  std::unique_ptr<Agreement> agreed_;  // Where routes ask for it.
+  SourceLimit::Place source_place_;    // Where sources are limited.
   ClientIp client_ip_;
   uint64_t started_ms_;
   uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.

@@ -15,7 +15,20 @@ bool is_scheme(std::string_view text);
 /// Visible ASCII that is no fragment's beginning. Not empty.
 bool is_path(std::string_view text);
 /// Fields that concern one connection of HTTP/1.1 (RFC 9113 section 8.2.2).
-bool is_connection_specific(std::string_view name);
+constexpr bool is_connection_specific(std::string_view name) {
+  switch (name.size()) {
+    case 7:
+      return name == "upgrade";
+    case 10:
+      return name == "connection" || name == "keep-alive";
+    case 16:
+      return name == "proxy-connection";
+    case 17:
+      return name == "transfer-encoding";
+    default:
+      return false;
+  }
+}
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 

@@ -15,6 +15,11 @@ constexpr size_t kFieldOverhead = 32;  // RFC 9113 section 6.5.2.
 
 }  // namespace
 
+void Http2HeaderBlock::expect(ChunkPool& pool, size_t encoded_bytes) {
+  constexpr size_t kLeastBytes = 256;  // Blocks of a few bytes name what is in the table.
+  if (kind_ != Kind::kIgnored) head_.fields.reserve(pool, 0, std::max(kLeastBytes, 2 * encoded_bytes));
+}
+
 // Turns "there was no room" into the verdict.
 bool Http2HeaderBlock::kept(bool kept) {
   if (!kept) verdict_ = Verdict::kTooLarge;

@@ -26,6 +26,8 @@ class Http2HeaderBlock {
 
   Kind kind() const { return kind_; }
   Verdict verdict() const { return verdict_; }
+  /// Makes room for what a block of so many bytes may hold, and for what a proxy adds to it. A hint.
+  void expect(ChunkPool& pool, size_t encoded_bytes);
   /// Takes the next field. False when even fields that are not kept have become too many or too large: the connection
   /// ends.
   [[nodiscard]] bool add(ChunkPool& pool, const Http2Limits& limits, std::string_view name, std::string_view value,

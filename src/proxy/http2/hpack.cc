@@ -171,11 +171,7 @@ class HpackEncoder::Block {
   }
   void add(const Fields& fields, bool trailers) {
     for (const Fields::Field field : fields) {
-      if (http2::is_connection_specific(field.name) || field.name.empty()) continue;
-      if (field.name == "host" || (field.name == "te" && (trailers || field.value != "trailers"))) continue;
-      // Nobody's credentials are in a table from which they could be guessed (RFC 7541 section 7.1).
-      const bool secret = field.sensitive || field.name == "authorization" || field.name == "proxy-authorization";
-      add(field.name, field.value, secret);
+      if (belongs(field, trailers)) add(field.name, field.value, field.sensitive || is_secret(field.name));
     }
   }
 
@@ -209,6 +205,23 @@ class HpackEncoder::Block {
   }
 
  private:
+  static bool belongs(const Fields::Field& field, bool trailers) {
+    switch (field.name.size()) {
+      case 0:
+        return false;
+      case 2:
+        return field.name != "te" || (!trailers && field.value == "trailers");
+      case 4:
+        return field.name != "host";
+      default:
+        return !http2::is_connection_specific(field.name);
+    }
+  }
+  // Nobody's credentials are in a table from which they could be guessed (RFC 7541 section 7.1).
+  static bool is_secret(std::string_view name) {
+    return (name.size() == 13 && name == "authorization") || (name.size() == 19 && name == "proxy-authorization");
+  }
+
   static constexpr size_t kBatchBytes = 32 * 1024;
   static constexpr size_t kChunkBytes = 1024;  // Several heads share one where they follow each other.
 

@@ -36,6 +36,7 @@ void Http2Connection::take_headers(const Http2FrameHeader& header, Buffer&& payl
   const Http2HeaderBlock::Kind kind = block_kind(header);
   if (failed()) return;
   block_ = Http2HeaderBlock(kind, true);
+  block_.expect(shared_.pool, payload.size());
   block_stream_ = header.stream;
   block_end_ = header.has(Http2FrameHeader::kEndStream);
   continuations_ = 0;

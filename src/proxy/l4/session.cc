@@ -93,12 +93,10 @@ void L4Session::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(tim
 
 // ---- The client ----
 
-void L4Session::on_client_ready(Buffer&& first) {
+void L4Session::client_ready(Buffer&& first) {
   client_.set_owner(*this);
   setup_->held = std::move(first);
-  if (SourceLimit::Place place = setup_->client.take_source_place()) {
-    source_place_ = std::make_unique<SourceLimit::Place>(std::move(place));
-  }
+  source_place_ = setup_->client.take_source_place();
   if (const Agreement* const agreed = setup_->client.agreed()) {
     const ClientHello hello = hello_of(*agreed);
     route(&hello);
@@ -111,14 +109,14 @@ void L4Session::on_client_ready(Buffer&& first) {
   if (!setup_->held.empty()) read_hello();
 }
 
-void L4Session::on_client_refused(Refusal reason) {
+void L4Session::client_refused(Refusal reason) {
   client_.set_owner(*this);
   counters().refused[static_cast<size_t>(reason)].add();
   state_ = State::kClosing;
   client_.abort();
 }
 
-void L4Session::on_client_failed(SessionEnd end) {
+void L4Session::client_failed(SessionEnd end) {
   client_.set_owner(*this);
   end == SessionEnd::kTlsHandshake ? finish_after_last_words(end, client_) : finish(end);
 }

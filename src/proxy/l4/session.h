@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
@@ -26,7 +26,7 @@ struct ClientHello;
 /// where they are to have one -> forwarding -> closing.
 /// While it forwards it holds no buffer of its own: what one transport gives goes straight to the other. Only the
 /// stages before need more (`Setup`), which is gone by then. It destroys itself when both transports have closed.
-class L4Session final : public Session, private Transport::Owner, private ClientSetup::Owner {
+class L4Session final : public Session, private Transport::Owner {
  public:
   /// Takes the descriptor of an accepted connection, which its limits have admitted.
   static void start(L4Acceptor& acceptor, int fd);
@@ -45,8 +45,14 @@ class L4Session final : public Session, private Transport::Owner, private Client
   enum class ClientEnd : uint8_t { kNone, kSaid, kTruncated };
 
   /// What is needed only until bytes flow.
-  struct Setup {
-    explicit Setup(L4Session& session) : client(session.acceptor_, session.client_, session) {}
+  struct Setup final : ClientSetup::Owner {
+    explicit Setup(L4Session& s) : session(s), client(s.acceptor_, s.client_, *this) {}
+    void on_client_ready(Buffer&& first) override { session.client_ready(std::move(first)); }
+    void on_client_refused(Refusal reason) override { session.client_refused(reason); }
+    void on_client_failed(SessionEnd end) override { session.client_failed(end); }
+    void on_client_closed() override { session.on_closed(session.client_); }
+
+    L4Session& session;
     ClientSetup client;
     Buffer held;        ///< From the client, not yet passed on.
     size_t wanted = 0;  ///< Parsing again is pointless before so many bytes are held.
@@ -58,11 +64,9 @@ class L4Session final : public Session, private Transport::Owner, private Client
   L4Session(L4Acceptor& acceptor, int fd);
   ~L4Session();
 
-  // ClientSetup::Owner
-  void on_client_ready(Buffer&& first) override;
-  void on_client_refused(Refusal reason) override;
-  void on_client_failed(SessionEnd end) override;
-  void on_client_closed() override { on_closed(client_); }
+  void client_ready(Buffer&& first);
+  void client_refused(Refusal reason);
+  void client_failed(SessionEnd end);
   // Transport::Owner
   void on_connected(Transport& upstream, int error) override;
   void on_secured(Transport& upstream, const Agreement& agreement) override;
@@ -113,7 +117,7 @@ class L4Session final : public Session, private Transport::Owner, private Client
   Transport upstream_;
   Timer timer_;
   ChunkPointer<Setup> setup_;
-  std::unique_ptr<SourceLimit::Place> source_place_;  // Where sources are limited.
+  SourceLimit::Place source_place_;  // Where sources are limited.
   uint64_t started_ms_;
   uint64_t last_active_ms_;
   uint64_t acknowledged_ = 0;  // By both peers, when the session was last looked after.

@@ -24,20 +24,20 @@ bool Source::from(const sockaddr* address, Source& source) {
   return true;
 }
 
-bool SourceLimit::enter(const Source& source) {
+SourceLimit::Place SourceLimit::take_place(const Source& source) {
   Shard& s = shard(source);
   std::lock_guard lock(s.mutex);
-  uint32_t& active = s.active[source];
-  if (active >= limit_) return false;
-  ++active;
-  return true;
+  std::unique_ptr<Connections>& connections = s.sources[source];
+  if (!connections) connections = std::make_unique<Connections>(Connections{s, source});
+  if (connections->active >= limit_) return nullptr;
+  ++connections->active;
+  return Place(connections.get());
 }
 
-void SourceLimit::leave(const Source& source) {
-  Shard& s = shard(source);
-  std::lock_guard lock(s.mutex);
-  const auto found = s.active.find(source);
-  if (found != s.active.end() && --found->second == 0) s.active.erase(found);
+void SourceLimit::Leave::operator()(Connections* connections) const {
+  Shard& shard = connections->shard;
+  std::lock_guard lock(shard.mutex);
+  if (--connections->active == 0) shard.sources.erase(connections->source);
 }
 
 }  // namespace sluice

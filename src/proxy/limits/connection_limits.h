@@ -66,45 +66,33 @@ class SourceLimit {
   explicit SourceLimit(uint32_t limit) : limit_(limit) {}
 
   bool enabled() const { return limit_ != 0; }
-  bool enter(const Source& source);
-  void leave(const Source& source);
 
+  struct Connections;
   /// Leaves when it goes.
-  class Place {
-   public:
-    Place() = default;
-    Place(Place&& other) noexcept : limit_(std::exchange(other.limit_, nullptr)), source_(other.source_) {}
-    Place& operator=(Place&& other) noexcept {
-      reset();
-      limit_ = std::exchange(other.limit_, nullptr);
-      source_ = other.source_;
-      return *this;
-    }
-    ~Place() { reset(); }
-    explicit operator bool() const { return limit_ != nullptr; }
-
-   private:
-    friend class SourceLimit;
-    Place(SourceLimit* limit, const Source& source) : limit_(limit), source_(source) {}
-    void reset() {
-      if (limit_) std::exchange(limit_, nullptr)->leave(source_);
-    }
-    SourceLimit* limit_ = nullptr;
-    Source source_;
+  struct Leave {
+    void operator()(Connections* connections) const;
   };
-  /// enter() for those who leave in many ways: false if refused.
-  Place take_place(const Source& source) { return Place(enter(source) ? this : nullptr, source); }
+  using Place = std::unique_ptr<Connections, Leave>;
+  /// Counts one more connection of `source`; null if refused.
+  Place take_place(const Source& source);
 
  private:
   static constexpr size_t kShards = 16;
   struct alignas(64) Shard {
     std::mutex mutex;
-    absl::flat_hash_map<Source, uint32_t> active;
+    absl::flat_hash_map<Source, std::unique_ptr<Connections>> sources;
   };
   Shard& shard(const Source& source) { return shards_[absl::Hash<Source>()(source) % kShards]; }
 
   const uint32_t limit_;
   std::array<Shard, kShards> shards_;
+};
+
+/// Those of one source. They stay where they are, so that a place is one pointer.
+struct SourceLimit::Connections {
+  Shard& shard;
+  const Source source;
+  uint32_t active = 0;
 };
 
 }  // namespace sluice

@@ -129,17 +129,20 @@ TEST(SourceLimitTest, CountsEachSourceByItself) {
   SourceLimit limit(2);
   EXPECT_TRUE(limit.enabled());
   const Source a = source("192.0.2.1"), b = source("192.0.2.2");
-  EXPECT_TRUE(limit.enter(a));
-  EXPECT_TRUE(limit.enter(a));
-  EXPECT_FALSE(limit.enter(a));
-  EXPECT_TRUE(limit.enter(b));
-  EXPECT_FALSE(limit.enter(source("::ffff:192.0.2.1")));
-  limit.leave(a);
-  EXPECT_TRUE(limit.enter(a));
-  EXPECT_FALSE(limit.enter(a));
-  EXPECT_TRUE(limit.enter(source("2001:db8::1")));
-  EXPECT_TRUE(limit.enter(source("2001:db8::2")));
-  EXPECT_FALSE(limit.enter(source("2001:db8::3")));
+  SourceLimit::Place first = limit.take_place(a), second = limit.take_place(a);
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(second);
+  EXPECT_FALSE(limit.take_place(a));
+  EXPECT_TRUE(limit.take_place(b));
+  EXPECT_FALSE(limit.take_place(source("::ffff:192.0.2.1")));
+  first.reset();
+  first = limit.take_place(a);
+  EXPECT_TRUE(first);
+  EXPECT_FALSE(limit.take_place(a));
+  const SourceLimit::Place c = limit.take_place(source("2001:db8::1")), d = limit.take_place(source("2001:db8::2"));
+  EXPECT_TRUE(c);
+  EXPECT_TRUE(d);
+  EXPECT_FALSE(limit.take_place(source("2001:db8::3")));
 }
 
 TEST(SourceLimitTest, ZeroKeepsNothing) {
@@ -147,24 +150,17 @@ TEST(SourceLimitTest, ZeroKeepsNothing) {
   EXPECT_FALSE(limit.enabled());
 }
 
-TEST(SourceLimitTest, LeavingWithoutEnteringDoesNothing) {
-  SourceLimit limit(1);
-  limit.leave(source("192.0.2.1"));
-  EXPECT_TRUE(limit.enter(source("192.0.2.1")));
-  EXPECT_FALSE(limit.enter(source("192.0.2.1")));
-}
-
 TEST(SourceLimitTest, ManySources) {
   SourceLimit limit(1);
   for (int round = 0; round < 2; ++round) {
-    std::vector<Source> all;
+    std::vector<SourceLimit::Place> places;
     for (uint32_t i = 0; i < 5000; ++i) {
-      all.push_back(
-          source("10." + std::to_string(i >> 16) + "." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255)));
-      ASSERT_TRUE(limit.enter(all.back()));
+      const Source one =
+          source("10." + std::to_string(i >> 16) + "." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255));
+      places.push_back(limit.take_place(one));
+      ASSERT_TRUE(places.back());
+      ASSERT_FALSE(limit.take_place(one));
     }
-    for (const Source& s : all) ASSERT_FALSE(limit.enter(s));
-    for (const Source& s : all) limit.leave(s);
   }
 }
 
@@ -181,11 +177,11 @@ TEST(SourceLimitTest, HoldsBetweenThreads) {
     threads.emplace_back([&, t] {
       for (unsigned i = 0; i < 5000; ++i) {
         const size_t s = (i * 7 + t) % kSources;
-        if (!limit.enter(sources[s])) continue;
+        const SourceLimit::Place place = limit.take_place(sources[s]);
+        if (!place) continue;
         if (inside[s].fetch_add(1) + 1 > static_cast<int>(kLimit)) exceeded.store(true);
         if (i % 16 == 0) std::this_thread::yield();
         inside[s].fetch_sub(1);
-        limit.leave(sources[s]);
       }
     });
   }
@@ -193,8 +189,12 @@ TEST(SourceLimitTest, HoldsBetweenThreads) {
   EXPECT_FALSE(exceeded.load());
   // All left: each has its whole share again.
   for (const Source& s : sources) {
-    for (uint32_t i = 0; i < kLimit; ++i) EXPECT_TRUE(limit.enter(s));
-    EXPECT_FALSE(limit.enter(s));
+    std::vector<SourceLimit::Place> places;
+    for (uint32_t i = 0; i < kLimit; ++i) {
+      places.push_back(limit.take_place(s));
+      EXPECT_TRUE(places.back());
+    }
+    EXPECT_FALSE(limit.take_place(s));
   }
 }
 
