@@ -119,6 +119,7 @@ size_t HttpLink::receive_credit(Transport&) { return kCreditBytes; }
 
 void HttpLink::linger(bool cut) {
   if (ending()) return;
+  if (codec_ && codec_->streams() > 0) lose();  // Nothing more will come of them.
   lingering_ = true;
   linger_until_ms_ = worker_.worker().now_ms() + kLingerTotalMs;
   transport_.shutdown_write(cut);

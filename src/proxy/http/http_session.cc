@@ -224,7 +224,10 @@ void HttpSession::on_timer() {
     count_end(SessionEnd::kIdleTimeout);
     return reset();
   }
-  if (mid_head_ && now >= waits_since_ms_ + milliseconds(config.header_timeout)) return head_timed_out();
+  // What this batch has brought is in the codec already, but not yet in mid_head_.
+  if (mid_head_ && codec_ && codec_->mid_head() && now >= waits_since_ms_ + milliseconds(config.header_timeout)) {
+    return head_timed_out();
+  }
   const bool queued = transport_.queued() > 0 || (codec_ && codec_->has_output());
   if (queued) {
     look_for_progress();

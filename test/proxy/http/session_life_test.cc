@@ -79,6 +79,34 @@ TEST_P(HttpSessionLifeTest, HeadTimeout) {
   EXPECT_EQ(rig.http().requests.value(), 0u);
 }
 
+// Regression: the timer of a head looked at what the batch before had left. A head whose last bytes came in the very
+// batch in which its time was over ended the connection under the request that had just begun, which went on without
+// it: a use after free that a client could bring about.
+TEST_P(HttpSessionLifeTest, HeadThatIsCompleteAsItsTimeEnds) {
+  rig.config().header_timeout = 1s;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  using namespace test::http2;  // NOLINT(google-build-using-namespace)
+  const std::string fields = block(get_fields());
+  std::string head = "GET / HTTP/1.1\r\nhost: a.test\r\n\r\n";
+  if (client_http2()) head = std::string(kHttp2Preface) + settings() + frame(Http2FrameType::kHeaders, 5, 1, fields);
+  Peer client = rig.connect_raw();
+  client.send(head.substr(0, head.size() - 2));
+  rig.settle();
+  test::skip_time(1500ms);
+  client.send(head.substr(head.size() - 2));
+  rig.request_at(origin).respond(200, "fine");
+  rig.until([&] {
+    client.read();
+    return client.received.find("fine") != std::string::npos || client.ended || client.error != 0;
+  });
+  EXPECT_NE(client.received.find("fine"), std::string::npos) << client.received;
+  EXPECT_EQ(rig.http().header_timeouts.value(), 0u);
+  EXPECT_EQ(rig.sum_of_session_ends(), 0u);
+  client.close();
+  rig.expect_ended(HttpEnd::kOk);
+}
+
 TEST_P(HttpSessionLifeTest, ClientThatNeverSpeaks) {
   rig.config().idle_timeout = 100s;
   rig.add_origin();

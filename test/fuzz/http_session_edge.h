@@ -1,0 +1,268 @@
+// The proxy of http_session_fuzz.cc: all of it for HTTP, as test/proxy/http/session_rig.h has it, without its peers and
+// without GoogleTest. What takes long to make stays from one input to the next (Machine), the rest is made anew (Edge),
+// so that an input behaves the same whatever came before it.
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pool/check.h"
+#include "proxy/l4/acceptor.h"
+#include "proxy/log/access_log.h"
+#include "proxy/upstream/http_upstream.h"
+
+namespace sluice::fuzz {
+
+/// A socket on a port of 127.0.0.1 that the kernel chose.
+inline int bound_socket() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  SLUICE_CHECK(fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  return fd;
+}
+inline config::Address address_of(int fd) {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  SLUICE_CHECK(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  return config::Address::parse("127.0.0.1:" + std::to_string(ntohs(address.sin_port))).value();
+}
+
+/// The worker, and where sockets listen. One for all inputs.
+class Machine {
+ public:
+  static constexpr size_t kBudgetBytes = size_t{32} << 20;
+
+  Machine() {
+    absl::StatusOr<Features> features = probe_features(RingsMode::kAuto);
+    SLUICE_CHECK(features.ok());
+    Worker::Options options;
+    options.features = *features;
+    options.max_sockets = 1024;
+    options.budget_bytes = kBudgetBytes;
+    options.decay_ms = uint64_t{1} << 50;  // Inputs move the time by hours, and memory is needed again at once.
+    absl::StatusOr<std::unique_ptr<Worker>> opened = Worker::open(options);
+    SLUICE_CHECK(opened.ok());
+    worker_ = std::move(*opened);
+    worker_->turn(0);
+    SLUICE_CHECK(listen(edge_, 128) == 0 && listen(http1_, 128) == 0 && listen(http2_, 128) == 0);
+    absl::StatusOr<std::unique_ptr<AccessLogs>> logs = AccessLogs::open({"/dev/null"}, 1);
+    SLUICE_CHECK(logs.ok());
+    logs_ = std::move(*logs);
+  }
+  /// At the end of the program, since lines are written by a thread, and later.
+  ~Machine() {
+    logs_->close();
+    const uint64_t lines = logs_->written(0) + logs_->dropped(0);
+    SLUICE_CHECK(lines >= least_lines && lines <= most_lines);
+  }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  Worker& worker() { return *worker_; }
+  int edge() const { return edge_; }    ///< Where clients connect to,
+  int http1() const { return http1_; }  ///< and the proxy, for either version.
+  int http2() const { return http2_; }
+  int nobody() const { return nobody_; }  ///< Only bound.
+  AccessLogWriter& log() { return logs_->writer(0, 0); }
+
+  /// Each request that has ended has one line; an answer without a request may have one.
+  uint64_t least_lines = 0, most_lines = 0;
+
+ private:
+  std::unique_ptr<Worker> worker_;
+  const int edge_ = bound_socket(), http1_ = bound_socket(), http2_ = bound_socket(), nobody_ = bound_socket();
+  std::unique_ptr<AccessLogs> logs_;
+};
+
+/// A listener with its routes and upstreams, until the end of one input.
+class Edge {
+ public:
+  struct Options {
+    bool upstream_http2;  ///< Of the requests that name no other.
+    bool small;           ///< Limits that are soon met.
+    bool relaxed;         ///< What is forbidden by default.
+    bool log;
+  };
+
+  Edge(Machine& machine, const Options& options) : machine_(machine), options_(options) {
+    configure();
+    state_.emplace(listener_, upstreams_);
+    std::vector<size_t> endpoint_counts;
+    for (const config::Upstream& upstream : upstreams_) {
+      endpoint_counts.push_back(upstream.endpoints.size());
+      upstream_states_.push_back(std::make_unique<UpstreamState>(upstream));
+      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
+      tls_sessions_.emplace_back(upstream.endpoints.size());
+    }
+    counters_.emplace(1, endpoint_counts);
+    handshakers_.emplace(machine_.worker());
+    http_.emplace(HttpWorker::Context{machine_.worker(), balancers_, tls_sessions_, *handshakers_, *counters_});
+    // A descriptor of its own for the same socket: the acceptor closes it.
+    const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
+    SLUICE_CHECK(fd >= 0);
+    acceptor_.emplace(L4Acceptor::Context{machine_.worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_,
+                                          *counters_, 0, &*http_, options_.log ? &machine_.log() : nullptr, UINT32_MAX},
+                      fd, false);
+    acceptor_->start();
+  }
+  /// Precondition: idle().
+  ~Edge() {
+    acceptor_.reset();
+    http_.reset();
+  }
+  Edge(const Edge&) = delete;
+  Edge& operator=(const Edge&) = delete;
+
+  void drain() {
+    const ChunkPool::Use use(&machine_.worker().pool());
+    acceptor_->drain();
+  }
+  void shut_down() {
+    const ChunkPool::Use use(&machine_.worker().pool());
+    acceptor_->shut_down();
+  }
+  void stop_accepting() { acceptor_->stop_accepting(); }
+  /// Precondition: sessions_gone().
+  void close_upstreams(bool at_once) {
+    const ChunkPool::Use use(&machine_.worker().pool());
+    at_once ? http_->shut_down() : http_->close();
+  }
+  bool sessions_gone() const { return acceptor_->idle(); }
+  bool idle() const { return acceptor_->idle() && http_->idle(); }
+
+  uint64_t accepted() const { return counters_->listeners[0].accepted.value(); }
+  uint64_t requests() const { return http().requests.value(); }
+  uint64_t requests_ended() const { return sum(http().ended); }
+  uint64_t requests_passed_on() const {
+    uint64_t all = 0;
+    for (const UpstreamHttpCounters& upstream : counters_->http_upstreams) all += upstream.requests.value();
+    return all;
+  }
+  uint64_t connections_opened() const {
+    uint64_t all = 0;
+    for (const UpstreamHttpCounters& upstream : counters_->http_upstreams) all += upstream.connections_opened.value();
+    return all;
+  }
+  uint64_t sessions_ended() const { return sum(counters_->listeners[0].ended); }
+  /// Responses of which the client was told the status, the proxy's own included.
+  uint64_t statuses() const { return sum(http().statuses); }
+  uint64_t active() const {
+    uint64_t all = global_.active() + state_->connections.active();
+    for (const auto& upstream : upstream_states_) {
+      for (size_t i = 0; i < upstream->size(); ++i) all += upstream->endpoint(i).active.load();
+    }
+    return all;
+  }
+
+ private:
+  template <typename Counters>
+  static uint64_t sum(const Counters& counters) {
+    uint64_t sum = 0;
+    for (const Counter& counter : counters) sum += counter.value();
+    return sum;
+  }
+  const HttpCounters& http() const { return counters_->http_listeners[0]; }
+
+  void add_upstream(std::string name, config::Protocol protocol, std::initializer_list<int> endpoints) {
+    config::Upstream& upstream = upstreams_.emplace_back();
+    upstream.name = std::move(name);
+    upstream.protocol = protocol;
+    for (const int fd : endpoints) upstream.endpoints.push_back({.address = address_of(fd)});
+    if (!options_.small) return;
+    upstream.pool.max_idle = 1;
+    upstream.pool.max_requests = 3;
+    upstream.pool.max_streams = 2;
+    upstream.pool.max_pending = 2;
+    upstream.max_connections_per_endpoint = 2;
+    upstream.response_timeout = std::chrono::seconds(5);
+  }
+  static config::HttpRoute forward(std::string prefix, std::string to) {
+    return {.match = config::HttpMatch{.path = config::PathMatch{.prefix = std::move(prefix)}},
+            .forward = std::move(to)};
+  }
+
+  void configure() {
+    using std::chrono::seconds;
+    listener_.name = "edge";
+    listener_.address = address_of(machine_.edge());
+    listener_.backlog = 128;
+    add_upstream("http1", config::Protocol::kHttp1, {machine_.http1()});
+    add_upstream("http2", config::Protocol::kHttp2, {machine_.http2()});
+    add_upstream("closed", config::Protocol::kHttp1, {machine_.nobody()});
+    // The second attempt is the one that succeeds, or the first.
+    add_upstream("retry1", config::Protocol::kHttp1, {machine_.nobody(), machine_.http1()});
+    add_upstream("retry2", config::Protocol::kHttp2, {machine_.nobody(), machine_.http2()});
+    config::Http& http = listener_.http.emplace();
+    http.routes.push_back(forward("/1", "http1"));
+    http.routes.push_back(forward("/2", "http2"));
+    http.routes.push_back(forward("/closed", "closed"));
+    http.routes.push_back(forward("/retry1", "retry1"));
+    http.routes.push_back(forward("/retry2", "retry2"));
+    http.routes.push_back(
+        {.match = config::HttpMatch{.path = config::PathMatch{.prefix = "/answer"}},
+         .forward = "",
+         .respond = config::Respond{.status = 200, .body = "our own answer\n", .content_type = "a/b"}});
+    http.routes.push_back(forward("/", options_.upstream_http2 ? "http2" : "http1"));
+    // Nothing may go on for longer than the fuzzer waits.
+    http.stream_idle_timeout = seconds(100);
+    http.tunnel_timeout = seconds(110);
+    http.buffer_high.bytes = 64 * 1024;
+    if (options_.relaxed) {
+      http.allow_connect = true;
+      http.http1.allow_underscores = true;
+      http.paths = {.escaped_slashes = config::EscapedSlashes::kDecode,
+                    .merge_slashes = true,
+                    .allow_backslashes = true,
+                    .allow_dot_parameters = true};
+      http.forwarded_for = config::ForwardedFor::kReplace;
+    }
+    if (!options_.small) return;
+    http.max_start_line.bytes = 256;
+    http.max_head.bytes = 1024;
+    http.max_fields = 16;
+    http.buffer_high.bytes = 16 * 1024;
+    http.request_timeout = seconds(40);
+    http.max_connection_age = seconds(50);
+    http.body_timeout = seconds(7);
+    http.send_timeout = seconds(8);
+    http.idle_timeout = seconds(9);
+    http.http1.max_requests = 4;
+    http.http1.allow_empty_line = false;
+    http.http2.max_streams = 3;
+    http.http2.max_requests = 6;
+    http.http2.stream_window.bytes = 1000;
+    http.http2.connection_window.bytes = 65535;
+  }
+
+  Machine& machine_;
+  const Options options_;
+  config::Listener listener_;
+  std::vector<config::Upstream> upstreams_;
+  std::optional<ListenerState> state_;
+  ConnectionLimit global_{0};
+  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
+  std::vector<std::unique_ptr<Balancer>> balancers_;
+  std::vector<SessionCache> tls_sessions_;
+  std::optional<WorkerCounters> counters_;
+  std::optional<HandshakerServices> handshakers_;
+  std::optional<HttpWorker> http_;
+  std::optional<L4Acceptor> acceptor_;
+};
+
+}  // namespace sluice::fuzz
