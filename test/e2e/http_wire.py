@@ -971,6 +971,8 @@ class Server:
     def _turn(self):
         wait = max(0, self._timers[0][0] - time.monotonic()) if self._timers else None
         for key, events in self._selector.select(wait):
+            if key.fileobj.fileno() < 0:
+                continue  # Closed by what came before it in this turn.
             if key.fileobj is self._listener:
                 self._accept()
             elif key.fileobj is self._woken:
