@@ -181,7 +181,7 @@ class Idle(TlsTest):
         connections = [opened() for _ in range(count)]
         time.sleep(2)
         idle = proxy.settled_pss(base + 1024 * count)
-        self.assertEqual(proxy.stats().total("pool_pinned_bytes"), 0)
+        proxy.wait_for(lambda s: s.total("pool_pinned_bytes") == 0)
         for plain, record in connections:
             plain.sendall(record[:10])
         time.sleep(2)
