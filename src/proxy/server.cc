@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/listener.h"
 #include "proxy/cpus.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/listener_state.h"
 #include "proxy/stats/report.h"
 #include "proxy/tls/tls_files.h"
 #include "proxy/worker_thread.h"

@@ -11,7 +11,7 @@
 #include "net/timer_wheel.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 #include "proxy/log/access_log.h"
 
 namespace sluice {
@@ -26,7 +26,7 @@ class WorkerThread {
     std::vector<std::unique_ptr<UpstreamState>>& upstreams;
     WorkerCounters& counters;
     std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null where there is none. May be empty.
-    uint32_t descriptor_room = UINT32_MAX;      ///< See L4Acceptor::Context.
+    uint32_t descriptor_room = UINT32_MAX;      ///< See ClientAcceptor::Context.
   };
   /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
   /// workers accept from descriptor i too.
@@ -66,7 +66,7 @@ class WorkerThread {
   std::vector<SessionCache> tls_sessions_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<HttpWorker> http_;
-  std::vector<std::unique_ptr<L4Acceptor>> acceptors_;
+  std::vector<std::unique_ptr<ClientAcceptor>> acceptors_;
   std::unique_ptr<Timer> drain_timer_;
   Request drain_, shut_down_, snapshot_;
   std::promise<absl::Status> ready_;

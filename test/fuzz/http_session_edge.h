@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 #include "proxy/log/access_log.h"
 #include "proxy/upstream/http_upstream.h"
 
@@ -116,9 +116,10 @@ class Edge {
     // A descriptor of its own for the same socket: the acceptor closes it.
     const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
     SLUICE_CHECK(fd >= 0);
-    acceptor_.emplace(L4Acceptor::Context{machine_.worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_,
-                                          *counters_, 0, &*http_, options_.log ? &machine_.log() : nullptr, UINT32_MAX},
-                      fd, false);
+    acceptor_.emplace(
+        ClientAcceptor::Context{machine_.worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_,
+                                *counters_, 0, &*http_, options_.log ? &machine_.log() : nullptr, UINT32_MAX},
+        fd, false);
     acceptor_->start();
   }
   /// Precondition: idle().
@@ -262,7 +263,7 @@ class Edge {
   std::optional<WorkerCounters> counters_;
   std::optional<HandshakerServices> handshakers_;
   std::optional<HttpWorker> http_;
-  std::optional<L4Acceptor> acceptor_;
+  std::optional<ClientAcceptor> acceptor_;
 };
 
 }  // namespace sluice::fuzz

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "proxy/l4/proxy_protocol.h"
+#include "proxy/transport/proxy_protocol.h"
 #include "test/support/buffers.h"
 #include "test/support/cuts.h"
 

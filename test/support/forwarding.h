@@ -22,7 +22,7 @@
 #include "net/listener.h"
 #include "pool/check.h"
 #include "proxy/config/from_flags.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/listener_state.h"
 #include "proxy/worker_thread.h"
 
 namespace sluice::test {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "proxy/l4/peer_address.h"
+#include "proxy/transport/peer_address.h"
 
 namespace sluice {
 

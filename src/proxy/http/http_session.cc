@@ -15,7 +15,7 @@
 #include "proxy/http/http_worker.h"
 #include "proxy/http1/http1_server.h"
 #include "proxy/http2/http2_connection.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 #include "proxy/log/access_line.h"
 #include "proxy/log/access_log.h"
 #include "proxy/transport/handshakes.h"
@@ -38,12 +38,12 @@ uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(
 
 }  // namespace
 
-void HttpSession::start(L4Acceptor& acceptor, int fd) {
+void HttpSession::start(ClientAcceptor& acceptor, int fd) {
   auto* const session = new HttpSession(acceptor, fd);
   session->beginning_->setup->begin();
 }
 
-HttpSession::HttpSession(L4Acceptor& acceptor, int fd)
+HttpSession::HttpSession(ClientAcceptor& acceptor, int fd)
     : HttpLink(*acceptor.http_worker()),
       acceptor_(acceptor),
       listener_(*acceptor.http()),

@@ -10,12 +10,12 @@
 #include "proxy/http/client_ip.h"
 #include "proxy/http/connection.h"
 #include "proxy/http/http_link.h"
-#include "proxy/session.h"
+#include "proxy/listener/session.h"
 #include "proxy/transport/client_setup.h"
 
 namespace sluice {
 
-class L4Acceptor;
+class ClientAcceptor;
 struct HttpListener;
 
 /// A client's connection to an HTTP listener. Its requests are exchanges, each on its own.
@@ -25,7 +25,7 @@ struct HttpListener;
 class HttpSession final : public Session, public HttpLink, public HttpConnection::Acceptor, public ClientSetup::Owner {
  public:
   /// Takes the descriptor of an accepted connection, which its limits have admitted.
-  static void start(L4Acceptor& acceptor, int fd);
+  static void start(ClientAcceptor& acceptor, int fd);
 
   void shut_down() override;
   void drain() override;
@@ -52,7 +52,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
     Buffer first;                     // What the client has sent since.
   };
 
-  HttpSession(L4Acceptor& acceptor, int fd);
+  HttpSession(ClientAcceptor& acceptor, int fd);
   ~HttpSession() override;
 
   // ClientSetup::Owner
@@ -88,7 +88,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   void note_own_answer(uint16_t status);
   void head_timed_out();
 
-  L4Acceptor& acceptor_;
+  ClientAcceptor& acceptor_;
   HttpListener& listener_;
   ChunkPointer<Beginning> beginning_;
   std::unique_ptr<Agreement> agreed_;  // Where routes ask for it.

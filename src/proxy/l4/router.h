@@ -8,7 +8,7 @@
 #include "alts_like/client_hello.h"
 #include "alts_like/handshake.h"
 #include "proxy/config/config.h"
-#include "proxy/l4/name_match.h"
+#include "proxy/route/name_match.h"
 
 namespace sluice {
 

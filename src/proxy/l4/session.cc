@@ -13,9 +13,9 @@
 #include "buffer/copied.h"
 #include "net/worker.h"
 #include "proxy/config/units.h"
-#include "proxy/l4/acceptor.h"
-#include "proxy/l4/proxy_protocol.h"
+#include "proxy/listener/client_acceptor.h"
 #include "proxy/transport/handshakes.h"
+#include "proxy/transport/proxy_protocol.h"
 #include "proxy/upstream/upstream_socket.h"
 
 namespace sluice {
@@ -62,9 +62,9 @@ ClientHello hello_of(const Agreement& agreed) {
 
 }  // namespace
 
-void L4Session::start(L4Acceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->setup_->client.begin(); }
+void L4Session::start(ClientAcceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->setup_->client.begin(); }
 
-L4Session::L4Session(L4Acceptor& acceptor, int fd)
+L4Session::L4Session(ClientAcceptor& acceptor, int fd)
     : acceptor_(acceptor),
       client_(acceptor.worker(), *this),
       upstream_(acceptor.worker(), *this),

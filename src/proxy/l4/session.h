@@ -7,17 +7,17 @@
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
 #include "pool/chunk_pointer.h"
-#include "proxy/l4/peer_address.h"
 #include "proxy/limits/connection_limits.h"
-#include "proxy/session.h"
+#include "proxy/listener/session.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/transport/client_setup.h"
+#include "proxy/transport/peer_address.h"
 #include "proxy/transport/transport.h"
 #include "proxy/upstream/balancer.h"
 
 namespace sluice {
 
-class L4Acceptor;
+class ClientAcceptor;
 struct ClientHello;
 
 /// One proxied TCP connection: client, chosen endpoint, and the bytes between them.
@@ -29,7 +29,7 @@ struct ClientHello;
 class L4Session final : public Session, private Transport::Owner {
  public:
   /// Takes the descriptor of an accepted connection, which its limits have admitted.
-  static void start(L4Acceptor& acceptor, int fd);
+  static void start(ClientAcceptor& acceptor, int fd);
 
   void shut_down() override;
 
@@ -61,7 +61,7 @@ class L4Session final : public Session, private Transport::Owner {
     ClientEnd client_end = ClientEnd::kNone;  ///< Not yet passed on either.
   };
 
-  L4Session(L4Acceptor& acceptor, int fd);
+  L4Session(ClientAcceptor& acceptor, int fd);
   ~L4Session();
 
   void client_ready(Buffer&& first);
@@ -112,7 +112,7 @@ class L4Session final : public Session, private Transport::Owner {
   ListenerCounters& counters();
   EndpointCounters& endpoint_counters();
 
-  L4Acceptor& acceptor_;
+  ClientAcceptor& acceptor_;
   Transport client_;
   Transport upstream_;
   Timer timer_;

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "alts_like/handshake.h"
 #include "proxy/config/config.h"
-#include "proxy/l4/name_match.h"
+#include "proxy/route/name_match.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
-#include "proxy/l4/name_match.h"
+#include "proxy/route/name_match.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/config/units.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 #include "proxy/transport/handshakes.h"
 
 namespace sluice {
@@ -19,7 +19,7 @@ uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(
 
 }  // namespace
 
-ClientSetup::ClientSetup(L4Acceptor& acceptor, Transport& client, Owner& owner)
+ClientSetup::ClientSetup(ClientAcceptor& acceptor, Transport& client, Owner& owner)
     : acceptor_(acceptor),
       client_(client),
       owner_(owner),

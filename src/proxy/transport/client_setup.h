@@ -9,15 +9,15 @@
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
 #include "pool/chunk_pointer.h"
-#include "proxy/l4/peer_address.h"
-#include "proxy/l4/proxy_protocol.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/stats/l4_counters.h"
+#include "proxy/transport/peer_address.h"
+#include "proxy/transport/proxy_protocol.h"
 #include "proxy/transport/transport.h"
 
 namespace sluice {
 
-class L4Acceptor;
+class ClientAcceptor;
 
 /// The beginning of an accepted connection, before anything in it is for its session: the PROXY header, the limit per
 /// source (which applies to the address that the header names), the handshake. It owns the transport while that lasts.
@@ -39,7 +39,7 @@ class ClientSetup final : private Transport::Owner {
     ~Owner() = default;
   };
 
-  ClientSetup(L4Acceptor& acceptor, Transport& client, Owner& owner);
+  ClientSetup(ClientAcceptor& acceptor, Transport& client, Owner& owner);
 
   void begin();
 
@@ -76,7 +76,7 @@ class ClientSetup final : private Transport::Owner {
   void fail(SessionEnd end);
   void refuse(Refusal reason);
 
-  L4Acceptor& acceptor_;
+  ClientAcceptor& acceptor_;
   Transport& client_;
   Owner& owner_;
   Timer timer_;

@@ -10,7 +10,7 @@
 #include "alts_like/alts_like_handshake.h"
 #include "proxy/alts/alts_handshake.h"
 #include "proxy/alts/alts_options.h"
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/listener_state.h"
 #include "proxy/tls/client_context.h"
 #include "proxy/tls/key_signer.h"
 

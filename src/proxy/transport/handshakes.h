@@ -6,8 +6,8 @@
 
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
-#include "proxy/l4/peer_address.h"
 #include "proxy/tls/session_cache.h"
+#include "proxy/transport/peer_address.h"
 #include "proxy/transport/transport.h"
 #include "proxy/upstream/endpoint.h"
 

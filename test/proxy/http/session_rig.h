@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 #include "proxy/upstream/http_upstream.h"
 #include "test/net/loop.h"
 #include "test/proxy/http/clock.h"
@@ -114,9 +114,9 @@ class HttpRig {
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     http_worker_ = std::make_unique<HttpWorker>(
         HttpWorker::Context{loop_->worker(), balancers_, tls_sessions_, *handshakers_, *counters_});
-    acceptor_ = std::make_unique<L4Acceptor>(
-        L4Acceptor::Context{loop_->worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_, *counters_, 0,
-                            http_worker_.get(), nullptr, UINT32_MAX},
+    acceptor_ = std::make_unique<ClientAcceptor>(
+        ClientAcceptor::Context{loop_->worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_, *counters_,
+                                0, http_worker_.get(), nullptr, UINT32_MAX},
         *fd, false);
     acceptor_->start();
     loop_->settle(2);
@@ -220,7 +220,7 @@ class HttpRig {
   }
 
   Loop& loop() { return *loop_; }
-  L4Acceptor& acceptor() { return *acceptor_; }
+  ClientAcceptor& acceptor() { return *acceptor_; }
   /// Whether no more than `bytes` are held, beyond what is posted.
   bool holds_at_most(size_t bytes) {
     return loop()->pool().out_bytes() <=
@@ -280,7 +280,7 @@ class HttpRig {
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<WorkerCounters> counters_;
   std::unique_ptr<HttpWorker> http_worker_;
-  std::unique_ptr<L4Acceptor> acceptor_;
+  std::unique_ptr<ClientAcceptor> acceptor_;
   uint16_t port_ = 0;
 };
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 #include "test/net/loop.h"
 
 namespace sluice::test {
@@ -106,9 +106,9 @@ class SessionRig {
     ASSERT_TRUE(fd.ok()) << fd.status();
     if (listener.address.family() == AF_INET) port_ = port_of(*fd);
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
-    acceptor_ = std::make_unique<L4Acceptor>(
-        L4Acceptor::Context{loop_->worker(), *global_, *state_, balancers_, tls_sessions_, *handshakers_, *counters_, 0,
-                            nullptr, nullptr, descriptor_room},
+    acceptor_ = std::make_unique<ClientAcceptor>(
+        ClientAcceptor::Context{loop_->worker(), *global_, *state_, balancers_, tls_sessions_, *handshakers_,
+                                *counters_, 0, nullptr, nullptr, descriptor_room},
         *fd, false);
     acceptor_->start();
     loop_->settle(2);
@@ -182,7 +182,7 @@ class SessionRig {
   }
 
   Loop& loop() { return *loop_; }
-  L4Acceptor& acceptor() { return *acceptor_; }
+  ClientAcceptor& acceptor() { return *acceptor_; }
   ListenerState& state() { return *state_; }
   UpstreamState& upstream_state(size_t i = 0) { return *upstream_states_[i]; }
   ListenerCounters& counters() { return counters_->listeners[0]; }
@@ -205,7 +205,7 @@ class SessionRig {
   std::vector<SessionCache> tls_sessions_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<WorkerCounters> counters_;
-  std::unique_ptr<L4Acceptor> acceptor_;
+  std::unique_ptr<ClientAcceptor> acceptor_;
   uint16_t port_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "proxy/l4/peer_address.h"
+#include "proxy/transport/peer_address.h"
 
 #include <arpa/inet.h>
 

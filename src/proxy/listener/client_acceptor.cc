@@ -1,4 +1,4 @@
-#include "proxy/l4/acceptor.h"
+#include "proxy/listener/client_acceptor.h"
 
 #include <malloc.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ constexpr size_t kCrowd = 1024;
 
 }  // namespace
 
-L4Acceptor::L4Acceptor(Context context, int listen_fd, bool shared)
+ClientAcceptor::ClientAcceptor(Context context, int listen_fd, bool shared)
     : context_(context), listener_(context.worker, *this, listen_fd, shared) {
   if (!context_.listener.config.http) return;
   http_ =
@@ -28,9 +28,9 @@ L4Acceptor::L4Acceptor(Context context, int listen_fd, bool shared)
                                      context_.counters.http_listeners[context_.listener_index], context_.access_log);
 }
 
-L4Acceptor::~L4Acceptor() { SLUICE_CHECK(sessions_ == nullptr); }
+ClientAcceptor::~ClientAcceptor() { SLUICE_CHECK(sessions_ == nullptr); }
 
-void L4Acceptor::on_accepted(Listener&, int fd) {
+void ClientAcceptor::on_accepted(Listener&, int fd) {
   counters().accepted.add();
   if (!context_.global_connections.enter()) return refuse(fd, Refusal::kGlobal);
   if (!context_.listener.connections.enter()) {
@@ -42,7 +42,7 @@ void L4Acceptor::on_accepted(Listener&, int fd) {
 }
 
 // Accepting must not take the descriptors that those who were accepted need for their other side.
-Listener::Accepting L4Acceptor::accepting() {
+Listener::Accepting ClientAcceptor::accepting() {
   const uint64_t active = context_.global_connections.active();
   if (active >= context_.descriptor_room) {
     if (!std::exchange(no_room_, true)) counters().accept_pauses.add();
@@ -55,16 +55,16 @@ Listener::Accepting L4Acceptor::accepting() {
 }
 
 // A reset costs neither side a lingering socket.
-void L4Acceptor::refuse(int fd, Refusal reason) {
+void ClientAcceptor::refuse(int fd, Refusal reason) {
   counters().refused[static_cast<size_t>(reason)].add();
   const linger reset{1, 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   ::close(fd);
 }
 
-void L4Acceptor::on_accept_paused(Listener&, int) { counters().accept_pauses.add(); }
+void ClientAcceptor::on_accept_paused(Listener&, int) { counters().accept_pauses.add(); }
 
-void L4Acceptor::joined(Session& session) {
+void ClientAcceptor::joined(Session& session) {
   session.previous = nullptr;
   session.next = sessions_;
   if (sessions_) sessions_->previous = &session;
@@ -72,7 +72,7 @@ void L4Acceptor::joined(Session& session) {
   session_peak_ = std::max(session_peak_, ++session_count_);
 }
 
-void L4Acceptor::left(Session& session) {
+void ClientAcceptor::left(Session& session) {
   (session.previous ? session.previous->next : sessions_) = session.next;
   if (session.next) session.next->previous = session.previous;
   context_.listener.connections.leave();
@@ -83,20 +83,20 @@ void L4Acceptor::left(Session& session) {
 }
 
 // malloc keeps what sessions leave behind in a thread's arena for ever, unless it is asked.
-void L4Acceptor::trim_heap() {
+void ClientAcceptor::trim_heap() {
   session_peak_ = session_count_;
   malloc_trim(0);
 }
 
-void L4Acceptor::drain() {
+void ClientAcceptor::drain() {
   for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->drain();
 }
 
-void L4Acceptor::shut_down() {
+void ClientAcceptor::shut_down() {
   for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->shut_down();
 }
 
-void L4Acceptor::update_counters() {
+void ClientAcceptor::update_counters() {
   if (http_) http_->update_counters();
 }
 

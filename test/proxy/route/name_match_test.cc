@@ -1,4 +1,4 @@
-#include "proxy/l4/name_match.h"
+#include "proxy/route/name_match.h"
 
 #include <gtest/gtest.h>
 

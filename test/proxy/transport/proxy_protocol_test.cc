@@ -1,4 +1,4 @@
-#include "proxy/l4/proxy_protocol.h"
+#include "proxy/transport/proxy_protocol.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -7,47 +7,19 @@
 #include "net/listener.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
-#include "proxy/config/config.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_worker.h"
-#include "proxy/l4/router.h"
 #include "proxy/limits/connection_limits.h"
-#include "proxy/route/http_router.h"
-#include "proxy/session.h"
+#include "proxy/listener/listener_state.h"
+#include "proxy/listener/session.h"
 #include "proxy/stats/l4_counters.h"
-#include "proxy/tls/current_context.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
 
 namespace sluice {
 
-/// A listener's state that all workers share.
-struct ListenerState {
-  ListenerState(const config::Listener& listener, const std::vector<config::Upstream>& upstreams)
-      : config(listener),
-        connections(listener.max_connections),
-        sources(listener.max_connections_per_source),
-        router(listener.tcp ? TcpRouter(*listener.tcp, upstreams) : TcpRouter()),
-        http_router(listener.http ? HttpRouter(*listener.http, upstreams) : HttpRouter()),
-        handshakes(listener.tls    ? listener.tls->max_handshakes
-                   : listener.alts ? listener.alts->max_handshakes
-                                   : 0) {}
-  /// Whether clients begin with a handshake.
-  bool terminates() const { return config.tls || config.alts; }
-  config::Duration handshake_timeout() const {
-    return config.tls ? config.tls->handshake_timeout : config.alts->handshake_timeout;
-  }
-  const config::Listener& config;
-  ConnectionLimit connections;
-  SourceLimit sources;
-  TcpRouter router;
-  HttpRouter http_router;
-  ConnectionLimit handshakes;  ///< That are under way.
-  CurrentContext tls;          ///< Where TLS is terminated, or ALTS by certificates.
-};
-
 /// One worker's share of a listener: accepts, applies the limits, and owns the sessions.
-class L4Acceptor final : public Listener::Owner {
+class ClientAcceptor final : public Listener::Owner {
  public:
   struct Context {
     Worker& worker;
@@ -63,8 +35,8 @@ class L4Acceptor final : public Listener::Owner {
     uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
   };
   /// Takes the listening descriptor.
-  L4Acceptor(Context context, int listen_fd, bool shared);
-  ~L4Acceptor();
+  ClientAcceptor(Context context, int listen_fd, bool shared);
+  ~ClientAcceptor();
 
   void start() { listener_.start(); }
   /// Stops accepting; sessions go on.

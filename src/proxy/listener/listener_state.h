@@ -1,0 +1,38 @@
+#pragma once
+
+#include <vector>
+
+#include "proxy/config/config.h"
+#include "proxy/l4/router.h"
+#include "proxy/limits/connection_limits.h"
+#include "proxy/route/http_router.h"
+#include "proxy/tls/current_context.h"
+
+namespace sluice {
+
+/// A listener's state that all workers share.
+struct ListenerState {
+  ListenerState(const config::Listener& listener, const std::vector<config::Upstream>& upstreams)
+      : config(listener),
+        connections(listener.max_connections),
+        sources(listener.max_connections_per_source),
+        router(listener.tcp ? TcpRouter(*listener.tcp, upstreams) : TcpRouter()),
+        http_router(listener.http ? HttpRouter(*listener.http, upstreams) : HttpRouter()),
+        handshakes(listener.tls    ? listener.tls->max_handshakes
+                   : listener.alts ? listener.alts->max_handshakes
+                                   : 0) {}
+  /// Whether clients begin with a handshake.
+  bool terminates() const { return config.tls || config.alts; }
+  config::Duration handshake_timeout() const {
+    return config.tls ? config.tls->handshake_timeout : config.alts->handshake_timeout;
+  }
+  const config::Listener& config;
+  ConnectionLimit connections;
+  SourceLimit sources;
+  TcpRouter router;
+  HttpRouter http_router;
+  ConnectionLimit handshakes;  ///< That are under way.
+  CurrentContext tls;          ///< Where TLS is terminated, or ALTS by certificates.
+};
+
+}  // namespace sluice
