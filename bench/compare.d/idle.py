@@ -107,7 +107,7 @@ def idle_load(client=Http1):
         pss, slab, waiting = memory(case)
         clients = open_clients(case, client, count)
         try:
-            time.sleep(SETTLE_S if (case.is_tls or client is Http2) and not case.options.smoke else 2)
+            time.sleep(2 if case.options.smoke else SETTLE_S)
             pss_then, slab_then, waiting_then = memory(case)
             for each in clients[::max(1, count // 50)]: each.request()     # still alive?
         except (OSError, Failure) as error:
