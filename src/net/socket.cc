@@ -45,6 +45,7 @@ Socket::~Socket() { SLUICE_CHECK(!busy()); }
 
 void Socket::adopt(int fd, int family) {
   fd_ = fd;
+  outgoing_ = false;
   socklen_t length = sizeof family;
   if (family == AF_UNSPEC) getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length);
   single_ = family == AF_UNIX;
@@ -52,6 +53,7 @@ void Socket::adopt(int fd, int family) {
 
 void Socket::connect(int fd, const sockaddr* address, socklen_t length) {
   fd_ = fd;
+  outgoing_ = true;
   single_ = address->sa_family == AF_UNIX;
   ++in_flight_;
   worker_.ring().connect(this, fd, address, length);
@@ -148,7 +150,8 @@ void Socket::submit_receive() {
   receive_ = Receive::kArmed;
   receiving_large_ = bulk_;
   ++in_flight_;
-  if (single_) {
+  // While memory is short each takes one chunk in its turn: a multishot would take all that there are.
+  if (single_ || worker_.short_of_memory()) {
     const BufferRing& group = bulk_ ? worker_.large_group() : worker_.small_group();
     worker_.ring().recv_once(this, fd_, group.group(), /*poll_first=*/!bulk_);
   } else if (!bulk_) {

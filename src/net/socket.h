@@ -145,6 +145,7 @@ class alignas(kTargetAlignment) Socket {
   // No multishots: on a Unix socket they miss an end that came with the last data (Linux 6.17 and later, liburing's
   // issue 1549).
   bool single_ : 1 = false;
+  bool outgoing_ : 1 = false;   // By connect().
   uint8_t quiet_receives_ = 0;  // In a row, in bulk mode.
   uint32_t batch_bytes_ = 0;    // Received in the loop's batch `batch_`.
   uint32_t batch_ = 0;

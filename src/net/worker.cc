@@ -195,7 +195,7 @@ void Worker::run_all(std::vector<Deferred>& calls) {
 }
 
 void Worker::park(Socket& socket) {
-  ParkedList& list = parked_[socket.bulk_];
+  ParkedList& list = parked_[socket.bulk_][socket.outgoing_];
   socket.parked_previous_ = list.last;
   socket.parked_next_ = nullptr;
   (list.last ? list.last->parked_next_ : list.first) = &socket;
@@ -204,7 +204,7 @@ void Worker::park(Socket& socket) {
 }
 
 void Worker::unpark(Socket& socket) {
-  ParkedList& list = parked_[socket.bulk_];
+  ParkedList& list = parked_[socket.bulk_][socket.outgoing_];
   (socket.parked_previous_ ? socket.parked_previous_->parked_next_ : list.first) = socket.parked_next_;
   (socket.parked_next_ ? socket.parked_next_->parked_previous_ : list.last) = socket.parked_previous_;
   socket.parked_next_ = socket.parked_previous_ = nullptr;
@@ -221,9 +221,12 @@ void Worker::resume_parked() {
   const size_t posted[] = {small_->filled_slots(), large_->filled_slots()};
   for (const bool bulk : {false, true}) {
     const bool from = posted[bulk] > 0 ? bulk : !bulk;
-    for (size_t buffers = from == bulk ? posted[from] : (posted[from] + 1) / 2; buffers > 0 && parked_[bulk].first;
-         --buffers) {
-      Socket& socket = *parked_[bulk].first;
+    for (size_t buffers = from == bulk ? posted[from] : (posted[from] + 1) / 2; buffers > 0; --buffers) {
+      const ParkedList& turn = parked_[bulk][outgoing_next_];
+      Socket* const next = turn.first ? turn.first : parked_[bulk][!outgoing_next_].first;
+      if (!next) break;
+      Socket& socket = *next;
+      outgoing_next_ = !socket.outgoing_;
       unpark(socket);
       socket.bulk_ = from;
       socket.receive_ = Socket::Receive::kOff;

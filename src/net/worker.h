@@ -85,7 +85,9 @@ class Worker {
 
   /// Sockets that want a submission at the end of the batch.
   void request_service(Socket& socket) { service_.push_back(&socket); }
-  /// Sockets whose receive found no buffer: re-armed, first in first out, as chunks come home.
+  /// Sockets whose receive found no buffer: re-armed as chunks come home. Accepted ones and our own by turns, each
+  /// first in first out: what a client sends often lets chunks go (it takes a response, or leaves), what an upstream
+  /// sends mostly takes them, and there may be many more of those.
   void park(Socket& socket);
   void unpark(Socket& socket);
 
@@ -162,7 +164,9 @@ class Worker {
     Socket* first = nullptr;
     Socket* last = nullptr;
   };
-  ParkedList parked_[2];  // For the small and the large group.
+  // For the small and the large group; of accepted connections, and of our own.
+  ParkedList parked_[2][2];
+  bool outgoing_next_ = false;  // Whose turn it is.
 };
 
 }  // namespace sluice

@@ -228,6 +228,7 @@ class AttackTest(harness.SluiceTest):
     CONFIG = {}
     HTTP = {}
     SLOWEST = SLOWEST_SECONDS
+    LEAST_SERVED = 2
 
     def setUp(self):
         self.upstream = self.keep(wire.Server(answer))
@@ -300,7 +301,7 @@ class AttackTest(harness.SluiceTest):
         harness.say(f"{count} attacks: {', '.join(bounds)}; served {sum(victim.served for victim in victims)}, slowest "
                     f"{max(victim.slowest for victim in victims) * 1000:.0f} ms")
         for victim in victims:
-            self.assertGreaterEqual(victim.served, 2)
+            self.assertGreaterEqual(victim.served, self.LEAST_SERVED)
             self.assertLess(victim.slowest, self.SLOWEST)
         if not SANITIZER:
             self.assertLess(grown, memory_mib)
@@ -603,12 +604,14 @@ class AttacksInLittleMemory(AttackTest):
     STUCK_MS = int(500 * SLOWNESS)
     CONFIG = {"memory": {"worker_budget": "8MiB"}}
     HTTP = {"stuck_timeout": f"{STUCK_MS}ms"}
-    SLOWEST = 10 * SLOWNESS  # They wait for the stuck, and each other.
+    LEAST_SERVED = 100
+    SLOWEST = 6 * SLOWNESS  # They wait for the stuck, and each other.
 
     def test_the_stuck_give_way(self):
         """Ten connections with a hundred responses each that no window lets out, in a worker that has not the memory
-        for them: they are ended one by one, and those whose clients read are served. (A defect: until send_timeout
-        nobody was.)"""
+        for them: they are ended, and those whose clients read are served. (Defects: until send_timeout nobody was; the
+        RST_STREAM of one counted as progress of all on its connection; what came home went to a few of those that
+        waited, and to those that would be stuck with it before those that would take it.)"""
         asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
         self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
                     for number in range(10)}, memory_mib=32, seconds=SECONDS + 14 * self.STUCK_MS / 1000, together=True)

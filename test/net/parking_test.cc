@@ -136,6 +136,64 @@ TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
   for (size_t i : {1, 3, 5}) EXPECT_EQ(client(i).heard.closed, 1);
 }
 
+// Regression: all stood in one line. A client whose WINDOW_UPDATE or close would have let chunks go waited behind
+// hundreds of upstreams that would only take more.
+TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {
+  Loop loop(plain_with(kPlainChunk));
+  Links accepted = links(loop, 3);
+  const int listener = test::tcp_listen();
+  const sockaddr_in address = test::loopback(test::port_of(listener));
+  std::vector<std::unique_ptr<Client>> own;
+  std::vector<Peer> own_peers;
+  for (int i = 0; i < 4; ++i) {
+    own.push_back(std::make_unique<Client>(loop));
+    own.back()->socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
+    loop.until([&] { return !own.back()->heard.connects.empty(); });
+    own_peers.emplace_back(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  ::close(listener);
+  std::string order;
+  std::vector<std::pair<Client*, const Peer*>> line = {{&accepted[0]->client, &accepted[0]->peer}};
+  for (size_t i = 0; i < 4; ++i) line.emplace_back(own[i].get(), &own_peers[i]);
+  for (size_t i = 1; i < 3; ++i) line.emplace_back(&accepted[i]->client, &accepted[i]->peer);
+  for (size_t i = 0; i < line.size(); ++i) {
+    Client& client = *line[i].first;
+    client.heard.keep = true;
+    client.heard.data = [&order, i](Socket&, Buffer&) { order += "hOOOOaa"[i]; };
+    client.socket.start_reading();
+    loop.settle(2);
+    line[i].second->send("something");
+    loop.until([&] { return order.size() + loop->counters().parked == i + 1; });
+  }
+  for (size_t done = 1; done < line.size(); ++done) {
+    for (const auto& [client, peer] : line) client->heard.kept.clear();
+    loop.until([&] { return order.size() == done + 1; });
+  }
+  EXPECT_THAT(order, ::testing::AnyOf("haOaOOO", "hOaOaOO"));
+}
+
+// Regression: the first of the line was armed for as much as there is, and took all that came home; hundreds got
+// nothing.
+TEST(ParkingTest, EachTakesOneChunkInItsTurn) {
+  constexpr size_t kChunks = 4;
+  Loop loop(plain_with(kChunks * kPlainChunk, kChunks));
+  Links all = links(loop, 1 + 2 * kChunks);
+  for (size_t i = 0; i < all.size(); ++i) {
+    Client& client = all[i]->client;
+    client.heard.keep = true;
+    client.socket.start_reading();
+    loop.settle();
+    all[i]->peer.send(std::string(i == 0 ? kChunks * kPlainChunk : 3 * kPlainChunk, 'x'));
+    loop.until(
+        [&] { return i == 0 ? client.heard.kept.size() == kChunks * kPlainChunk : loop->counters().parked >= i; });
+  }
+  all[0]->client.heard.kept.clear();
+  loop.settle();
+  std::vector<size_t> sizes;
+  for (size_t i = 1; i < all.size(); ++i) sizes.push_back(all[i]->client.heard.kept.size());
+  EXPECT_THAT(sizes, ElementsAre(kPlainChunk, kPlainChunk, kPlainChunk, kPlainChunk, 0, 0, 0, 0));
+}
+
 // The loop sleeps without a limit; a chunk that comes home from a thread without a worker must wake it.
 TEST(ParkingTest, ChunkFromAnotherThreadWakesTheLoop) {
   Worker::Options options = plain_with(kPlainChunk);

@@ -187,6 +187,7 @@ void Exchange::on_drained(HttpStream& stream) {
   const size_t low = high_mark() / 2;
   if (&stream == client_) {
     last_response_ms_ = last_active_ms_;
+    session_->note_progress();
     if (response_paused_ && upstream_ && client_->queued() <= low) {
       response_paused_ = false;
       upstream_->set_reading(true);
@@ -612,10 +613,12 @@ bool Exchange::awaits_body() const {
 bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
 
 // Since when bytes wait here of which nobody takes any; now, where there are none. That more of them come does not
-// count.
+// count; nor what the client takes of others, where it is this one that it does not want.
 uint64_t Exchange::stuck_since_ms() const {
   uint64_t since = now_ms();
-  if (client_ && client_->queued() > 0) since = std::max(last_response_ms_, session_->last_progress_ms());
+  if (client_ && client_->queued() > 0) {
+    since = client_->blocked() ? last_response_ms_ : std::max(last_response_ms_, session_->last_progress_ms());
+  }
   if (!held_.empty()) since = std::min(since, asked_ms_);
   if (upstream_ && upstream_->queued() > 0) since = std::min(since, last_passed_ms_);
   return since;

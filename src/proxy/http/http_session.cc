@@ -48,7 +48,8 @@ HttpSession::HttpSession(ClientAcceptor& acceptor, int fd)
       acceptor_(acceptor),
       listener_(*acceptor.http()),
       started_ms_(acceptor.worker().now_ms()),
-      waits_since_ms_(started_ms_) {
+      waits_since_ms_(started_ms_),
+      last_body_ms_(started_ms_) {
   transport_.adopt(fd, acceptor.listener().config.address.family());
   beginning_ = make_in_chunk<Beginning>(worker_.worker().pool());
   beginning_->setup = make_in_chunk<ClientSetup>(worker_.worker().pool(), acceptor, transport_, *this);
@@ -144,6 +145,19 @@ void HttpSession::make_http1() {
 // ---- Requests ----
 
 StreamReceiver& HttpSession::on_stream(HttpStream& stream) { return Exchange::begin(*this, stream); }
+
+void HttpSession::note_progress() {
+  last_body_ms_ = worker_.worker().now_ms();
+  body_under_way_ = true;
+}
+
+void HttpSession::on_sent(Transport& transport) {
+  if (body_under_way_) {
+    last_body_ms_ = worker_.worker().now_ms();
+    body_under_way_ = has_queued();
+  }
+  HttpLink::on_sent(transport);
+}
 
 void HttpSession::on_data(Transport& transport, Buffer&& data) {
   acceptor_.counters().bytes_in.add(data.size());

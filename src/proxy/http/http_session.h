@@ -37,9 +37,11 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   bool shutting_down() const { return shutting_down_; }
   /// That are open; at least 1.
   uint32_t streams() const { return codec_ && codec_->streams() > 0 ? codec_->streams() : 1; }
-  /// Since when nothing that was sent has been taken, if something is queued.
   bool has_queued() const { return transport_.queued() > 0; }
-  uint64_t last_progress_ms() const { return last_sent_ms(); }
+  /// When the client last took something of a response, or made room for it. Answers to its PINGs are none.
+  uint64_t last_progress_ms() const { return has_queued() ? last_sent_ms() : last_body_ms_; }
+  /// Something of a response's body goes out.
+  void note_progress();
   /// As Worker::should_give_way, for one of its exchanges: where one has just given way, the others may too.
   bool should_give_way();
 
@@ -73,6 +75,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   void on_secured(Transport&, const Agreement&) override {}
   void on_insecure(Transport&, std::string_view) override {}
   void on_data(Transport& transport, Buffer&& data) override;
+  void on_sent(Transport& transport) override;
   void on_part(Transport& transport) override;
   void on_end(Transport& transport, bool truncated) override;
   void on_error(Transport& transport, int error) override;
@@ -96,11 +99,13 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   ClientIp client_ip_;
   uint64_t started_ms_;
   uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.
+  uint64_t last_body_ms_;    // Something of a response's body went out, or the last of it was taken.
   uint32_t requests_ = 0;    // Of a codec of HTTP/1.1 that was given back.
   uint32_t gave_way_ms_ = 0;
   Version version_ = Version::kUnknown;
   bool mid_head_ = false;
-  bool busy_ = false;  // There were streams.
+  bool busy_ = false;            // There were streams.
+  bool body_under_way_ = false;  // Something of a body is with the transport.
   bool draining_ = false;
   bool quiet_ = false;
   bool shutting_down_ = false;

@@ -58,6 +58,8 @@ class HttpStream {
   virtual bool sent_all() const = 0;
   /// Bytes of body that wait here.
   virtual size_t queued() const = 0;
+  /// Whether it is the peer that gives this stream no leave to send, whatever others of the connection may.
+  virtual bool blocked() const { return false; }
   /// Whether the receiver can take more body now: while not, the peer is given no credit beyond what it has. At the
   /// start it can.
   virtual void set_reading(bool reading) = 0;

@@ -26,6 +26,7 @@ class Http2Stream final : public HttpStream {
   void reset(ResetReason reason) override;
   bool sent_all() const override { return closed() || sent_end_; }
   size_t queued() const override { return queue_.size(); }
+  bool blocked() const override { return send_window_ <= 0; }
   void set_reading(bool reading) override;
   void release() override;
 

@@ -242,6 +242,29 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
 }
 
+// Regression: whatever was sent on a connection counted, so a client that took no response but sent a PING now and then
+// kept it for ever.
+TEST(HttpSessionLife, AnswersToPingsAreNoProgress) {
+  HttpRig rig({.client_http2 = true, .upstream_http2 = false});
+  rig.config().send_timeout = 100s;
+  rig.config().stream_idle_timeout = rig.config().idle_timeout = 100h;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  using namespace test::http2;  // NOLINT(google-build-using-namespace)
+  Peer client = rig.connect_raw();
+  client.send(std::string(kHttp2Preface) + settings(setting(4, 0)) + get(1));
+  rig.request_at(origin).respond(200, "never taken");
+  rig.settle();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(rig.sum_of_ends(), i < 4 ? 0u : 1u) << i;
+    client.send(ping());
+    rig.pass(30s);
+    client.read();
+  }
+  rig.expect_ended(HttpEnd::kSendTimeout);
+  client.close();
+}
+
 // ---- The end of the proxy ----
 
 // What waits ends at once, what is under way is finished, and nothing new begins.
