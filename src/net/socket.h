@@ -128,6 +128,9 @@ class alignas(kTargetAlignment) Socket {
   Owner& owner_;
   Buffer out_;
   std::unique_ptr<Lent> lent_;
+  // Parked sockets wait in a list, first in first out.
+  Socket* parked_next_ = nullptr;
+  Socket* parked_previous_ = nullptr;
   int fd_ = -1;
   uint16_t in_flight_ = 0;  // Submissions that will complete once more, cancels among them.
   uint8_t cancels_ = 0;
@@ -149,9 +152,6 @@ class alignas(kTargetAlignment) Socket {
   uint8_t quiet_receives_ = 0;  // In a row, in bulk mode.
   uint32_t batch_bytes_ = 0;    // Received in the loop's batch `batch_`.
   uint32_t batch_ = 0;
-  // Parked sockets wait in a list, first in first out.
-  Socket* parked_next_ = nullptr;
-  Socket* parked_previous_ = nullptr;
 };
 
 }  // namespace sluice

@@ -103,7 +103,7 @@ class HttpLink : protected Transport::Owner {
   size_t receive_credit(Transport& transport) override;
 
   HttpWorker& worker_;
-  Transport transport_;
+  [[no_unique_address]] Transport transport_;  // Its last 8 bytes are free.
   CodecPointer codec_;
 
  private:

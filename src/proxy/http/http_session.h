@@ -96,20 +96,20 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   ChunkPointer<Beginning> beginning_;
   std::unique_ptr<Agreement> agreed_;  // Where routes ask for it.
   SourceLimit::Place source_place_;    // Where sources are limited.
-  ClientIp client_ip_;
+  ClientIp client_ip_;                 // Has no alignment: what is small follows.
+  Version version_ = Version::kUnknown;
+  bool draining_ = false;
+  bool quiet_ = false;
+  bool end_counted_ = false;
+  bool mid_head_ : 1 = false;
+  bool busy_ : 1 = false;            // There were streams.
+  bool body_under_way_ : 1 = false;  // Something of a body is with the transport.
+  bool shutting_down_ : 1 = false;
+  uint32_t requests_ = 0;  // Of a codec of HTTP/1.1 that was given back.
+  uint32_t gave_way_ms_ = 0;
   uint64_t started_ms_;
   uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.
   uint64_t last_body_ms_;    // Something of a response's body went out, or the last of it was taken.
-  uint32_t requests_ = 0;    // Of a codec of HTTP/1.1 that was given back.
-  uint32_t gave_way_ms_ = 0;
-  Version version_ = Version::kUnknown;
-  bool mid_head_ = false;
-  bool busy_ = false;            // There were streams.
-  bool body_under_way_ = false;  // Something of a body is with the transport.
-  bool draining_ = false;
-  bool quiet_ = false;
-  bool shutting_down_ = false;
-  bool end_counted_ = false;
 };
 
 }  // namespace sluice

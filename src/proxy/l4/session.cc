@@ -67,9 +67,9 @@ void L4Session::start(ClientAcceptor& acceptor, int fd) { (new L4Session(accepto
 L4Session::L4Session(ClientAcceptor& acceptor, int fd)
     : acceptor_(acceptor),
       client_(acceptor.worker(), *this),
+      started_ms_(acceptor.worker().now_ms()),
       upstream_(acceptor.worker(), *this),
       timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
-      started_ms_(acceptor.worker().now_ms()),
       last_active_ms_(started_ms_) {
   client_.adopt(fd, acceptor.listener().config.address.family());
   setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *this);
@@ -458,7 +458,7 @@ void L4Session::look_after_quiet() {
   if (!client_lives) return finish(SessionEnd::kClientError);
   if (!upstream_lives) return finish(SessionEnd::kUpstreamError);
   if (!has_queued()) return;
-  const uint64_t acknowledged = client_.socket().acknowledged() + upstream_.socket().acknowledged();
+  const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
 }
 
@@ -474,7 +474,8 @@ void L4Session::shut_down() {
 
 void L4Session::finish(SessionEnd end) {
   if (state_ == State::kClosing) return;
-  const bool told = std::exchange(state_, State::kClosing) == State::kLastWords;
+  const bool told = state_ == State::kLastWords;
+  state_ = State::kClosing;
   counters().ended[static_cast<size_t>(end)].add();
   timer_.cancel();
   leave_endpoint();

@@ -14,7 +14,9 @@ class CurrentContext {
  public:
   struct Taken {
     bssl::UniquePtr<SSL_CTX> context;
-    uint32_t generation;  ///< Which one it is: sessions of another one's connections are not for it.
+    /// Which one it is: sessions of another one's connections are not for it. Counts from 0 again after 65,536, which
+    /// is more than any of their connections lives to see.
+    uint16_t generation;
   };
 
   void replace(bssl::UniquePtr<SSL_CTX> context) {
@@ -30,7 +32,7 @@ class CurrentContext {
  private:
   mutable std::mutex mutex_;
   bssl::UniquePtr<SSL_CTX> context_;
-  uint32_t generation_ = 0;
+  uint16_t generation_ = 0;
 };
 
 }  // namespace sluice

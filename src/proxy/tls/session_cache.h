@@ -17,7 +17,7 @@ class SessionCache {
 
   /// A session for a connection to `endpoint`, or null. `generation`: of the context that the connection has; when it
   /// is a new one, what was certified for the old one is forgotten.
-  bssl::UniquePtr<SSL_SESSION> take(uint32_t endpoint, uint32_t generation) {
+  bssl::UniquePtr<SSL_SESSION> take(uint32_t endpoint, uint16_t generation) {
     forget_others(generation);
     Sessions& sessions = sessions_[endpoint];
     if (sessions.empty()) return nullptr;
@@ -28,7 +28,7 @@ class SessionCache {
     return session;
   }
 
-  void put(uint32_t endpoint, uint32_t generation, bssl::UniquePtr<SSL_SESSION> session) {
+  void put(uint32_t endpoint, uint16_t generation, bssl::UniquePtr<SSL_SESSION> session) {
     if (!session || !SSL_SESSION_is_resumable(session.get())) return;
     forget_others(generation);
     Sessions& sessions = sessions_[endpoint];
@@ -39,13 +39,13 @@ class SessionCache {
  private:
   using Sessions = std::vector<bssl::UniquePtr<SSL_SESSION>>;
 
-  void forget_others(uint32_t generation) {
+  void forget_others(uint16_t generation) {
     if (std::exchange(generation_, generation) == generation) return;
     for (Sessions& sessions : sessions_) sessions.clear();
   }
 
   std::vector<Sessions> sessions_;  // By endpoint.
-  uint32_t generation_ = 0;
+  uint16_t generation_ = 0;
 };
 
 }  // namespace sluice

@@ -45,7 +45,7 @@ void make_client_handshake(const ListenerState& listener, HandshakerServices& ha
   handshaking.handshake = std::move(made);
 }
 
-uint32_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
+uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
                                  SessionCache& sessions, const Socket& socket, Handshaking& handshaking) {
   const CurrentContext::Taken current = upstream.tls.take();
   if (const auto& alts = upstream.config().alts) {

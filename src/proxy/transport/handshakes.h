@@ -21,7 +21,7 @@ void make_client_handshake(const ListenerState& listener, HandshakerServices& ha
 
 /// The same for an endpoint, with a session from `sessions` where there is one. Returns the generation of the context,
 /// for SessionCache::put.
-uint32_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
+uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
                                  SessionCache& sessions, const Socket& socket, Handshaking& handshaking);
 
 /// Logs what went wrong on one side of a connection, a few times a second and worker: a scan must not fill a disk.

@@ -74,7 +74,7 @@ class UpstreamConnection final : public HttpLink {
   uint64_t idle_since_ms_ = 0;
   uint64_t last_received_ms_ = 0;
   uint32_t endpoint_;
-  uint32_t generation_ = 0;  // Of the TLS context.
+  uint16_t generation_ = 0;  // Of the TLS context.
   uint32_t users_ = 0;
   uint32_t requests_ = 0;
   uint32_t waiting_count_ = 0;
