@@ -18,7 +18,9 @@ void check_routes(const config::Http& http, const std::vector<config::Upstream>&
   const HttpRouter router(http, upstreams);
   for (size_t i = 0; i < http.routes.size(); ++i) {
     const config::HttpMatch match = http.routes[i].match.value_or(config::HttpMatch());
-    if (!match.peer.empty()) continue;
+    // What is not known fits nothing.
+    const config::HttpMatch known{.host = match.host, .path = match.path};
+    if (match != known) continue;
     std::string host = match.host.empty() ? "" : match.host.front().text();
     if (host.starts_with('*')) host.front() = 'a';
     const std::string path = !match.path ? "/" : match.path->exact + match.path->prefix;

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -192,24 +193,25 @@ absl::StatusOr<Cidr> Cidr::parse(std::string_view text) {
 }
 
 bool Cidr::contains(const sockaddr* address) const {
-  std::array<uint8_t, sizeof(in6_addr)> bytes{};
-  int family = address->sa_family;
   const auto* raw = reinterpret_cast<const uint8_t*>(address);
-  if (family == AF_INET) {
-    std::memcpy(bytes.data(), raw + offsetof(sockaddr_in, sin_addr), sizeof(in_addr));
-  } else if (family == AF_INET6) {
-    in6_addr ip;
-    std::memcpy(&ip, raw + offsetof(sockaddr_in6, sin6_addr), sizeof(ip));
-    const bool mapped = family_ == AF_INET && IN6_IS_ADDR_V4MAPPED(&ip);
-    if (mapped) family = AF_INET;
-    std::memcpy(bytes.data(), ip.s6_addr + (mapped ? 12 : 0), mapped ? sizeof(in_addr) : sizeof(in6_addr));
+  if (address->sa_family == AF_INET) return contains({raw + offsetof(sockaddr_in, sin_addr), sizeof(in_addr)});
+  if (address->sa_family == AF_INET6) return contains({raw + offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)});
+  return false;
+}
+
+bool Cidr::contains(std::span<const uint8_t> ip) const {
+  static constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  const size_t family_bytes = family_ == AF_INET ? sizeof(in_addr) : sizeof(in6_addr);
+  if (family_ == AF_INET && ip.size() == sizeof(in6_addr) &&
+      std::equal(std::begin(kMapped), std::end(kMapped), ip.begin())) {
+    ip = ip.subspan(sizeof kMapped);
   }
-  if (family != family_ || family_ == AF_UNSPEC) return false;
-  if (!std::equal(bytes.begin(), bytes.begin() + prefix_bits_ / 8, bytes_.begin())) return false;
+  if (ip.size() != family_bytes || family_ == AF_UNSPEC) return false;
+  if (!std::equal(ip.begin(), ip.begin() + prefix_bits_ / 8, bytes_.begin())) return false;
   const unsigned partial_bits = prefix_bits_ % 8;
   if (partial_bits == 0) return true;
   const uint8_t mask = static_cast<uint8_t>(0xff00U >> partial_bits);
-  return (bytes[prefix_bits_ / 8] & mask) == bytes_[prefix_bits_ / 8];
+  return (ip[prefix_bits_ / 8] & mask) == bytes_[prefix_bits_ / 8];
 }
 
 std::string Cidr::text() const {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -60,6 +61,8 @@ class Cidr {
   /// mapped into IPv6 (::ffff:1.2.3.4) counts as IPv4.
   bool contains(const sockaddr* address) const;
   bool contains(const Address& address) const { return address.is_set() && contains(address.data()); }
+  /// The same for the 4 or 16 bytes of an address in network order; false for any other number of them.
+  bool contains(std::span<const uint8_t> ip) const;
   /// In the form that parse() reads.
   std::string text() const;
 

@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "proxy/config/address.h"
+#include "proxy/config/field_name.h"
 #include "proxy/config/host_pattern.h"
+#include "proxy/config/text_template.h"
 #include "proxy/config/units.h"
 
 namespace sluice::config {
@@ -108,11 +110,37 @@ struct PathMatch {
   bool operator==(const PathMatch&) const = default;
 };
 
+/// What the value of something must be like: each that is given, or is not empty.
+struct ValueMatch {
+  std::string exact, prefix, suffix, contains;
+  bool negate = false;  ///< Nothing of that name may be so.
+
+  bool operator==(const ValueMatch&) const = default;
+};
+
+/// A header field, of which one of this name must be so.
+struct HeaderMatch : ValueMatch {
+  FieldName name;
+
+  bool operator==(const HeaderMatch&) const = default;
+};
+
+/// A parameter of the query, the same. Both name and value are compared as they are written, escapes included.
+struct QueryMatch : ValueMatch {
+  std::string name;
+
+  bool operator==(const QueryMatch&) const = default;
+};
+
 /// What must hold for a route to be taken: each that is given.
 struct HttpMatch {
   std::vector<HostPattern> host;  ///< One of which must fit. The port does not count.
   std::optional<PathMatch> path;
-  std::vector<std::string> peer;  ///< As TcpMatch::peer.
+  std::vector<std::string> method;   ///< One of these.
+  std::vector<HeaderMatch> headers;  ///< All of these,
+  std::vector<QueryMatch> query;     ///< and these.
+  std::vector<Cidr> source;          ///< One of which holds the client's address.
+  std::vector<std::string> peer;     ///< As TcpMatch::peer.
 
   bool operator==(const HttpMatch&) const = default;
 };
@@ -126,11 +154,53 @@ struct Respond {
   bool operator==(const Respond&) const = default;
 };
 
+/// Another path in the place of the one that was asked for; the query stays. At most one of the two.
+struct PathChange {
+  std::string path;
+  /// In the place of HttpMatch::path's prefix, at segments: `/v1` as `/` makes `/v1/x` to `/x`.
+  std::string prefix;
+
+  bool operator==(const PathChange&) const = default;
+};
+
+/// What an upstream is asked for in the place of what the client asked for.
+struct Rewrite : PathChange {
+  std::string host;  ///< With a port, if need be; empty: as the client said.
+
+  bool operator==(const Rewrite&) const = default;
+};
+
+/// An answer that sends the client elsewhere. What is not given stays; but where scheme or host changes, the port that
+/// the client used goes.
+struct Redirect : PathChange {
+  uint32_t status = 301;  ///< 301, 302, 303, 307 or 308. 301 as Envoy has it, and nginx for `permanent`.
+  std::string scheme;     ///< http or https.
+  std::string host;
+  uint32_t port = 0;  ///< 0: the scheme's own.
+  bool drop_query = false;
+
+  bool operator==(const Redirect&) const = default;
+};
+
+/// What is done with the header fields of one name: one of the three. A value that turns out to be empty is none.
+struct FieldChange {
+  FieldName name;
+  TextTemplate set;  ///< In the place of all that there are.
+  TextTemplate add;  ///< Behind them.
+  bool remove = false;
+
+  bool operator==(const FieldChange&) const = default;
+};
+
 /// One line of the routing table: the first that matches is taken.
 struct HttpRoute {
   std::optional<HttpMatch> match;  ///< Absent: takes everything.
-  std::string forward;             ///< Name of an upstream. Either this or `respond`.
+  std::string forward;             ///< Name of an upstream. Either this, `respond` or `redirect`.
   std::optional<Respond> respond;
+  std::optional<Redirect> redirect;
+  std::optional<Rewrite> rewrite;             ///< Of what is forwarded.
+  std::vector<FieldChange> request_headers;   ///< Of what is forwarded, after those of Http.
+  std::vector<FieldChange> response_headers;  ///< Of every answer, after those of Http.
 
   bool operator==(const HttpRoute&) const = default;
 };
@@ -215,6 +285,8 @@ struct Http {
   /// so less than there; and a connection's streams have four times as much together, or 16 KiB each.
   Size buffer_high{256 * kKiB};
 
+  std::vector<FieldChange> request_headers;   ///< Of all requests that are forwarded,
+  std::vector<FieldChange> response_headers;  ///< and of all answers, our own included.
   ForwardedFor forwarded_for = ForwardedFor::kAppend;
   std::string via = "sluice";  ///< Our name in Via, both ways. Empty: no Via.
   bool allow_connect = false;  ///< Takes CONNECT, as a request to the route's upstream; else 501.

@@ -153,6 +153,14 @@ template <>
 struct TypeName<HostPattern> {
   static constexpr std::string_view kName = "host name";
 };
+template <>
+struct TypeName<FieldName> {
+  static constexpr std::string_view kName = "field name";
+};
+template <>
+struct TypeName<TextTemplate> {
+  static constexpr std::string_view kName = "text with variables";
+};
 
 template <class T>
   requires requires { TypeName<T>::kName; }

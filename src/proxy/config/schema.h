@@ -106,11 +106,42 @@ void describe(V& v, PathMatch& p) {
 inline std::string_view instead_of_word(const PathMatch&) { return "{ prefix: PATH } or { exact: PATH }"; }
 
 template <class V>
+void describe(V& v, ValueMatch& m) {
+  v.field("exact", m.exact, "The value.", {.omit_empty = true});
+  v.field("prefix", m.prefix, "How it begins.", {.omit_empty = true});
+  v.field("suffix", m.suffix, "How it ends.", {.omit_empty = true});
+  v.field("contains", m.contains, "What is in it.", {.omit_empty = true});
+  v.field("not", m.negate, "Turns it around: nothing of this name may be so, or, without a value, be there at all.");
+}
+
+template <class V>
+void describe(V& v, HeaderMatch& m) {
+  v.field("name", m.name, "Of the field. Without anything else, it must be there.", {.required = true});
+  describe(v, static_cast<ValueMatch&>(m));
+}
+
+template <class V>
+void describe(V& v, QueryMatch& m) {
+  v.field("name", m.name, "Of the parameter. Without anything else, it must be there.", {.required = true});
+  describe(v, static_cast<ValueMatch&>(m));
+}
+
+/// What to write where a map is expected and a word was found.
+inline std::string_view instead_of_word(const HeaderMatch&) { return "{ name: FIELD, exact: VALUE }"; }
+inline std::string_view instead_of_word(const QueryMatch&) { return "{ name: PARAMETER, exact: VALUE }"; }
+
+template <class V>
 void describe(V& v, HttpMatch& m) {
   v.field("host", m.host, "Hosts, one of which must fit; in `*.example.com` the star is exactly one label.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("path", m.path, "Which paths fit: compared in their canonical form, without the query.",
           {.omit_empty = true});
+  v.field("method", m.method, "Methods, one of which it must be.", {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("headers", m.headers, "Header fields, of each of which one must be so.", {.omit_empty = true, .min = 1});
+  v.field("query", m.query, "Parameters of the query, the same; compared as they are written.",
+          {.omit_empty = true, .min = 1});
+  v.field("source", m.source, "Ranges, one of which must hold the client's address.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("peer", m.peer,
           "Identities, one of which the client must have proven with a certificate or by ALTS: see "
           "`target_identities`.",
@@ -125,10 +156,54 @@ void describe(V& v, Respond& r) {
 }
 
 template <class V>
+void describe(V& v, PathChange& p) {
+  v.field("path", p.path, "This path, in the place of the one asked for; the query stays.", {.omit_empty = true});
+  v.field("prefix", p.prefix, "In the place of what `match.path.prefix` says: for `/v1` and `/`, `/v1/x` becomes `/x`.",
+          {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, Rewrite& r) {
+  describe(v, static_cast<PathChange&>(r));
+  v.field("host", r.host, "Host that the upstream is told, with a port if need be.", {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, Redirect& r) {
+  v.field("status", r.status, "301, 302, 303, 307 or 308.", {.min = 301, .max = 308});
+  v.field("scheme", r.scheme, "`http` or `https`.", {.omit_empty = true});
+  v.field("host", r.host, "Another host.", {.omit_empty = true});
+  v.field("port", r.port,
+          "Another port; 0: the one that the client used, or, with `scheme` or `host`, that of the scheme.",
+          {.max = 65535});
+  describe(v, static_cast<PathChange&>(r));
+  v.field("drop_query", r.drop_query, "Leaves the query out.");
+}
+
+template <class V>
+void describe(V& v, FieldChange& c) {
+  v.field("name", c.name, "Of the field.", {.required = true});
+  v.field("set", c.set, "One field with this value, in the place of all that there are; if it is empty, none.",
+          {.omit_empty = true});
+  v.field("add", c.add, "One more field with this value.", {.omit_empty = true});
+  v.field("remove", c.remove, "Takes all fields of this name out.");
+}
+
+inline std::string_view instead_of_word(const FieldChange&) { return "{ name: FIELD, set: VALUE }"; }
+
+template <class V>
 void describe(V& v, HttpRoute& r) {
   v.field("match", r.match, "What must hold. Without it the route takes all that is left.", {.omit_empty = true});
-  v.field("forward", r.forward, "Name of the upstream. Give either this or `respond`.", {.omit_empty = true});
+  v.field("forward", r.forward, "Name of the upstream. Give either this, `respond` or `redirect`.",
+          {.omit_empty = true});
   v.field("respond", r.respond, "Answers here, without an upstream.", {.omit_empty = true});
+  v.field("redirect", r.redirect, "Sends the client elsewhere.", {.omit_empty = true});
+  v.field("rewrite", r.rewrite, "What the upstream is asked for, in the place of what the client asked for.",
+          {.omit_empty = true});
+  v.field("request_headers", r.request_headers, "Changes to what is forwarded, after those of the listener.",
+          {.omit_empty = true, .min = 1});
+  v.field("response_headers", r.response_headers, "Changes to every answer, after those of the listener.",
+          {.omit_empty = true, .min = 1});
 }
 
 template <class V>
@@ -189,6 +264,11 @@ void describe(V& v, Http& h) {
           "Bytes of one body queued towards one side at which reading from the other stops; below half of it reading "
           "goes on.",
           {.min = 4 * kKiB, .max = kGiB});
+  v.field("request_headers", h.request_headers,
+          "Changes to the header fields of all requests that are forwarded, in this order.",
+          {.omit_empty = true, .min = 1});
+  v.field("response_headers", h.response_headers,
+          "Changes to the header fields of all answers, those of this proxy included.", {.omit_empty = true, .min = 1});
   v.field("forwarded_for", h.forwarded_for,
           "What X-Forwarded-For says to upstreams: the client's address is added to what the client sent, or takes "
           "its place; `off` passes on what the client sent.");

@@ -10,8 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/config/validate_route.h"
 #include "proxy/config/words.h"
-#include "proxy/route/canonical_path.h"
 #include "proxy/route/http_router.h"
 
 namespace sluice::config {
@@ -202,6 +202,8 @@ class Checker {
   void check_http(const Http& http, bool proven, const std::string& path) {
     check_table(http, path);
     if (!http.forward.empty()) check_http_forward(http.forward, path + ".forward");
+    check_field_changes(http.request_headers, path + ".request_headers", report_);
+    check_field_changes(http.response_headers, path + ".response_headers", report_);
     for (size_t i = 0; i < http.routes.size(); ++i) {
       const std::string route_path = item(path + ".routes", i);
       check_http_route(http.routes[i], http.paths, i + 1 == http.routes.size(), route_path);
@@ -230,40 +232,14 @@ class Checker {
     if (!route.match && !last) {
       report_.error(path, "a route without `match` takes every request: it must be the last one");
     }
-    if (route.match && route.match->host.empty() && !route.match->path && route.match->peer.empty()) {
-      report_.error(path + ".match",
-                    "expected `host`, `path` or `peer`; for a route that takes everything leave `match` out");
-    }
-    if (route.match && route.match->path) check_path(*route.match->path, paths, path + ".match.path");
-    if (route.forward.empty() != route.respond.has_value()) {
-      report_.error(path, route.respond ? "`forward` and `respond` exclude each other"
-                                        : "expected `forward: NAME` or `respond: { status: 404 }`");
+    check_route_values(route, paths, path, report_);
+    const int actions = (route.forward.empty() ? 0 : 1) + (route.respond ? 1 : 0) + (route.redirect ? 1 : 0);
+    if (actions == 0) {
+      report_.error(path, "expected `forward: NAME`, `respond: { status: 404 }` or `redirect: { scheme: https }`");
+    } else if (actions > 1) {
+      report_.error(path, "`forward`, `respond` and `redirect` exclude each other");
     }
     if (!route.forward.empty()) check_http_forward(route.forward, path + ".forward");
-    if (route.respond) check_respond(*route.respond, path + ".respond");
-  }
-
-  void check_path(const PathMatch& match, const Paths& paths, const std::string& path) {
-    if (match.exact.empty() == match.prefix.empty()) {
-      return report_.error(path, match.exact.empty() ? "expected `prefix: PATH` or `exact: PATH`"
-                                                     : "`prefix` and `exact` exclude each other");
-    }
-    const bool exact = !match.exact.empty();
-    const std::string& text = exact ? match.exact : match.prefix;
-    const std::string text_path = path + (exact ? ".exact" : ".prefix");
-    if (text.front() != '/') {
-      return report_.error(text_path, absl::StrCat("expected a path such as /v1, got ", in_quotes(text)));
-    }
-    std::string scratch(text.size(), '\0');
-    const CanonicalTarget canonical = canonical_target(text, paths, scratch);
-    if (canonical.status == PathStatus::kInvalid) {
-      report_.error(text_path, absl::StrCat("no request has such a path: ", in_quotes(text), " has ", canonical.error));
-    } else if (canonical.path_bytes != canonical.target.size()) {
-      report_.error(text_path, absl::StrCat("the query does not count: write ", in_quotes(canonical.path())));
-    } else if (canonical.status == PathStatus::kChanged) {
-      report_.error(text_path, absl::StrCat("paths are compared in their canonical form: for ", in_quotes(text),
-                                            " write ", in_quotes(canonical.target)));
-    }
   }
 
   // A route that is never taken is a mistake: mostly one for more paths stands before it.
@@ -306,19 +282,6 @@ class Checker {
     std::sort(takers.begin(), takers.end());
     takers.erase(std::unique(takers.begin(), takers.end()), takers.end());
     return takers;
-  }
-
-  void check_respond(const Respond& respond, const std::string& path) {
-    const bool bodiless = respond.status == 204 || respond.status == 205 || respond.status == 304;
-    if (bodiless && !respond.body.empty()) {
-      report_.error(path + ".body", absl::StrCat("a response of ", respond.status, " has no body: leave it out"));
-    }
-    const std::string& type = respond.content_type;
-    const bool blank_ends = absl::StripAsciiWhitespace(type) != type;
-    if (type.empty() || blank_ends || !std::all_of(type.begin(), type.end(), absl::ascii_isprint)) {
-      report_.error(path + ".content_type",
-                    absl::StrCat("expected a type such as text/html; charset=utf-8, got ", in_quotes(type)));
-    }
   }
 
   void check_http_alpn(const std::vector<std::string>& alpn, const std::string& path) {

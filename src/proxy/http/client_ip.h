@@ -42,6 +42,9 @@ class ClientIp {
     return {room.data(), static_cast<size_t>(to - room.data())};
   }
 
+  /// 4 or 16, in network order; none as above.
+  std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
+
  private:
   std::array<uint8_t, 16> bytes_{};
   uint8_t size_ = 0;

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <new>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "buffer/copied.h"
 #include "net/worker.h"
 #include "pool/check.h"
 #include "proxy/http/forward_head.h"
@@ -21,7 +19,9 @@
 #include "proxy/log/access_line.h"
 #include "proxy/log/access_log.h"
 #include "proxy/route/canonical_path.h"
+#include "proxy/route/field_changes.h"
 #include "proxy/route/http_router.h"
+#include "proxy/route/rewrite.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_connection.h"
 
@@ -48,18 +48,6 @@ bool is_idempotent(std::string_view method) {
          method == "DELETE";
 }
 
-// Our own answers do not wait for memory.
-void append_beyond_budget(ChunkPool& pool, Buffer& to, std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = std::min<size_t>(text.size(), kMaxChunkBytes);
-    Lease lease(ChunkRef::take(pool.get_metadata(bytes)), 0, 0);
-    lease.grow_back(bytes);
-    counted_copy(lease.data(), reinterpret_cast<const std::byte*>(text.data()), bytes);
-    to.append(std::move(lease));
-    text.remove_prefix(bytes);
-  }
-}
-
 uint64_t monotonic_us() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -70,53 +58,6 @@ uint64_t monotonic_us() {
 bool has_underscore(const Fields& fields) {
   return std::any_of(fields.begin(), fields.end(),
                      [](const Fields::Field& field) { return field.name.find('_') != std::string_view::npos; });
-}
-
-struct OwnAnswer {
-  uint16_t status;
-  uint8_t grpc_status;  // As the gRPC documentation's statuscodes.md numbers them.
-  std::string_view text;
-};
-
-OwnAnswer answer_of(HttpEnd end) {
-  constexpr uint8_t kDeadlineExceeded = 4, kUnimplemented = 12, kInternal = 13, kUnavailable = 14;
-  switch (end) {
-    case HttpEnd::kBadRequest:
-      return {400, kInternal, "the request is malformed"};
-    case HttpEnd::kBadPath:
-      return {400, kInternal, "the path is not allowed"};
-    case HttpEnd::kNoRoute:
-      return {404, kUnimplemented, "no route"};
-    case HttpEnd::kNotAllowed:
-      return {501, kUnimplemented, "not allowed here"};
-    case HttpEnd::kNoEndpoint:
-      return {503, kUnavailable, "no endpoint can be reached"};
-    case HttpEnd::kTooManyPending:
-      return {503, kUnavailable, "too many requests wait for a connection"};
-    case HttpEnd::kUpstreamMalformed:
-      return {502, kInternal, "the upstream's response is malformed"};
-    case HttpEnd::kUpstreamRefused:
-      return {502, kUnimplemented, "the upstream does not take such a request"};
-    case HttpEnd::kResponseTimeout:
-      return {504, kDeadlineExceeded, "the upstream did not answer in time"};
-    case HttpEnd::kRequestTimeout:
-    case HttpEnd::kDeadline:
-      return {504, kDeadlineExceeded, "the time for the request is over"};
-    case HttpEnd::kIdleTimeout:
-      return {504, kDeadlineExceeded, "nothing has moved for too long"};
-    case HttpEnd::kBodyTimeout:
-      return {408, kDeadlineExceeded, "the request's body did not come in time"};
-    case HttpEnd::kStuck:
-      return {503, kUnavailable, "nothing takes what waits, and memory is short"};
-    case HttpEnd::kShutdown:
-      return {503, kUnavailable, "shutting down"};
-    case HttpEnd::kOk:
-    case HttpEnd::kClientReset:
-    case HttpEnd::kSendTimeout:
-    case HttpEnd::kUpstreamReset:
-      break;
-  }
-  return {502, kUnavailable, "the upstream broke off"};
 }
 
 }  // namespace
@@ -230,22 +171,16 @@ void Exchange::take_request(bool end) {
     }
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
-  static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::string_view path = request_.path().substr(0, request_.path().find('?'));
-  const HttpTarget* const target = listener_.router.route(
-      {.host = canonical_host(request_.authority(), scratch), .path = path, .agreed = session_->agreed()});
+  const HttpTarget* const target = listener_.router.route(facts());
   if (!target) return fail(HttpEnd::kNoRoute);
-  if (target->upstream == HttpTarget::kNone) {
-    const config::Respond& answer = *target->route->respond;
-    return respond(static_cast<uint16_t>(answer.status), answer.content_type, answer.body);
+  route_ = target->route;
+  if (route_->redirect) return redirect(*route_->redirect);
+  if (const auto& answer = route_->respond) {
+    return respond(static_cast<uint16_t>(answer->status), answer->content_type, answer->body);
   }
   to_ = &worker_.upstream(target->upstream);
   find_deadline();
-  std::array<char, ClientIp::kTextBytes> ip;
-  if (!add_forwarded(worker_.worker().pool(), config().forwarded_for, session_->client_ip().text(ip),
-                     listener_.http1.secure, session_->http2() ? listener_.via_http2 : listener_.via_http1, request_)) {
-    return fail(HttpEnd::kBadRequest);
-  }
+  if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
   send_request();
 }
@@ -269,6 +204,58 @@ bool Exchange::make_canonical() {
       break;
   }
   return false;
+}
+
+std::string_view Exchange::asked_path() const {
+  return asked_path_.size > 0 ? request_.fields.text(asked_path_) : request_.path();
+}
+std::string_view Exchange::asked_authority() const {
+  return asked_authority_.size > 0 ? request_.fields.text(asked_authority_) : request_.authority();
+}
+
+HttpFacts Exchange::facts() const {
+  static thread_local std::array<char, Fields::kMaxBytes> scratch;
+  const std::string_view target = asked_path(), authority = asked_authority();
+  const size_t path_bytes = std::min(target.find('?'), target.size());
+  return {.host = canonical_host(authority, scratch),
+          .path = target.substr(0, path_bytes),
+          .query = target.substr(std::min(path_bytes + 1, target.size())),
+          .authority = authority,
+          .method = request_.method(),
+          .scheme = request_.scheme(),
+          .fields = &request_.fields,
+          .client = &session_->client_ip(),
+          .agreed = session_->agreed(),
+          .listener = listener_.listener.name,
+          .http2 = session_->http2()};
+}
+
+// What the upstream is asked for, and told. False when it is more than a head can hold.
+bool Exchange::change_request() {
+  ChunkPool& pool = worker_.worker().pool();
+  if (route_->rewrite && !rewrite(*route_->rewrite)) return false;
+  std::array<char, ClientIp::kTextBytes> ip;
+  if (!add_forwarded(pool, config().forwarded_for, session_->client_ip().text(ip), listener_.http1.secure,
+                     session_->http2() ? listener_.via_http2 : listener_.via_http1, request_)) {
+    return false;
+  }
+  const auto facts_of = [this] { return facts(); };
+  return change_fields(pool, config().request_headers, facts_of, request_.fields) &&
+         change_fields(pool, route_->request_headers, facts_of, request_.fields);
+}
+
+bool Exchange::rewrite(const config::Rewrite& rewrite) {
+  ChunkPool& pool = worker_.worker().pool();
+  if (!rewrite.host.empty() && !(request_.fields.keep(pool, request_.authority(), asked_authority_) &&
+                                 request_.set(pool, Head::Part::kAuthority, rewrite.host))) {
+    return false;
+  }
+  if (request_.path().empty() || (rewrite.path.empty() && rewrite.prefix.empty())) return true;
+  if (!request_.fields.keep(pool, request_.path(), asked_path_)) return false;
+  static thread_local std::array<char, Fields::kMaxBytes> scratch;
+  const HttpFacts asked = facts();
+  const std::optional<std::string_view> path = changed_path(rewrite, route_->match, asked, scratch);
+  return path && request_.set(pool, Head::Part::kPath, *path, request_.path().substr(asked.path.size()));
 }
 
 void Exchange::find_deadline() {
@@ -388,11 +375,7 @@ void Exchange::take_response(Head&& head, bool end) {
   }
   response_begun_ = true;
   status_ = head.status;
-  if (listener_.log) {
-    response_head_us_ = std::max<uint64_t>(monotonic_us() - started_us_, 1);
-  } else {
-    request_.clear();
-  }
+  if (listener_.log) response_head_us_ = std::max<uint64_t>(monotonic_us() - started_us_, 1);
   if (tunnel_) {
     tunnel_agreed_ = head.status / 100 == 2;
     if (tunnel_agreed_) {
@@ -404,9 +387,11 @@ void Exchange::take_response(Head&& head, bool end) {
   last_response_ms_ = last_active_ms_;
   response_ended_ = end;
   const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
-  if (!add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head)) {
+  if (!add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
+      !change_response(head)) {
     return fail(HttpEnd::kUpstreamMalformed);
   }
+  if (!listener_.log) request_.clear();
   client_->send_head(head, end);
   session_->wake();
   settle();
@@ -446,79 +431,6 @@ void Exchange::upstream_reset(ResetReason reason) {
   upstream_reason_ = reason;
   fail(reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kUpstreamMalformed
                                                                              : HttpEnd::kUpstreamReset);
-}
-
-void Exchange::fail(HttpEnd why) {
-  if (std::exchange(waiting_, false)) to_->cancel(*this);
-  if (upstream_) upstream_->reset(ResetReason::kCancelled);
-  leave_upstream();
-  leave_endpoint();
-  if (!client_) return destroy();
-  end_ = why;
-  if (!response_begun_) {
-    if (grpc_) return respond_grpc(why);
-    const OwnAnswer answer = answer_of(why);
-    std::array<char, 96> text;
-    std::copy(answer.text.begin(), answer.text.end(), text.begin());
-    text[answer.text.size()] = '\n';
-    return respond(answer.status, "text/plain; charset=utf-8", {text.data(), answer.text.size() + 1});
-  }
-  // What has begun must not look whole.
-  client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
-  release_client();
-  destroy();
-}
-
-void Exchange::respond(uint16_t status, std::string_view content_type, std::string_view body) {
-  ChunkPool& pool = worker_.worker().pool();
-  Head head;
-  head.status = status;
-  std::array<char, 24> length;
-  const auto written = std::to_chars(length.data(), length.data() + length.size(), body.size());
-  const bool may_have_body = status != 204 && status != 304;
-  bool room = head.fields.add(pool, "date", http_date());
-  if (may_have_body) {
-    room = room && head.fields.add(pool, "content-type", content_type) &&
-           head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
-  }
-  SLUICE_CHECK(room);
-  response_begun_ = response_ended_ = true;
-  status_ = status;
-  const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
-  client_->send_head(head, end);
-  if (!end) {
-    response_bytes_ = body.size();
-    Buffer bytes;
-    append_beyond_budget(pool, bytes, body);
-    client_->send_body(std::move(bytes), true);
-  }
-  session_->wake();
-  settle();
-}
-
-// A response that consists of trailers only, as gRPC's clients expect errors.
-void Exchange::respond_grpc(HttpEnd why) {
-  ChunkPool& pool = worker_.worker().pool();
-  const OwnAnswer answer = answer_of(why);
-  uint8_t status = answer.grpc_status;
-  if (why == HttpEnd::kUpstreamReset) {
-    if (upstream_reason_ == ResetReason::kCancelled) status = 1;  // CANCELLED
-    if (upstream_reason_ == ResetReason::kOverload) status = 8;   // RESOURCE_EXHAUSTED
-  }
-  Head head;
-  head.status = 200;
-  std::array<char, 4> number;
-  const auto written = std::to_chars(number.data(), number.data() + number.size(), status);
-  const bool room =
-      head.fields.add(pool, "content-type", "application/grpc") &&
-      head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
-      head.fields.add(pool, "grpc-message", answer.text);
-  SLUICE_CHECK(room);
-  response_begun_ = response_ended_ = true;
-  status_ = 200;
-  client_->send_head(head, true);
-  session_->wake();
-  settle();
 }
 
 // ---- The end ----
@@ -658,8 +570,8 @@ void Exchange::log() {
   record.protocol = session_->http2() ? "HTTP/2" : "HTTP/1.1";
   if (session_->agreed()) record.tls = session_->agreed()->version;
   record.method = request_.method();
-  record.authority = request_.authority();
-  record.path = request_.path();
+  record.authority = asked_authority();
+  record.path = asked_path();
   record.status = status_;
   record.reason = http_end_name(end_);
   record.request_bytes = request_bytes_;

@@ -9,6 +9,7 @@
 #include "proxy/config/config.h"
 #include "proxy/http/head.h"
 #include "proxy/http/stream.h"
+#include "proxy/route/http_facts.h"
 #include "proxy/stats/http_counters.h"
 #include "proxy/upstream/balancer.h"
 
@@ -61,6 +62,12 @@ class Exchange final : public StreamReceiver {
   // The request.
   void take_request(bool end);
   bool make_canonical();
+  /// Of what the client asked for, whatever has become of it. Good until the request changes.
+  HttpFacts facts() const;
+  std::string_view asked_path() const;
+  std::string_view asked_authority() const;
+  [[nodiscard]] bool change_request();
+  [[nodiscard]] bool rewrite(const config::Rewrite& rewrite);
   void find_deadline();
   void send_request();
   void request_body(Buffer&& body, bool end);
@@ -71,7 +78,9 @@ class Exchange final : public StreamReceiver {
   // The response.
   void take_response(Head&& head, bool end);
   void response_body(Buffer&& body, bool end);
-  void respond(uint16_t status, std::string_view content_type, std::string_view body);
+  void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
+  void redirect(const config::Redirect& redirect);
+  [[nodiscard]] bool change_response(Head& head);
   void upstream_reset(ResetReason reason);
   /// Ends it without a response of the upstream's: with one of our own, or by resetting what has begun.
   void fail(HttpEnd why);
@@ -105,7 +114,9 @@ class Exchange final : public StreamReceiver {
   HttpStream* upstream_ = nullptr;
   UpstreamConnection* connection_ = nullptr;  // That upstream_ is on.
   HttpUpstream* to_ = nullptr;                // Where it is forwarded to.
+  const config::HttpRoute* route_ = nullptr;  // Once it is chosen.
   Head request_;                              // Until nothing needs it any more.
+  Text asked_path_, asked_authority_;         // That it came with, where they were rewritten.
   Buffer held_;                               // Body that has come before there is a connection,
   Fields held_trailers_;                      // and what is behind it.
   Timer timer_;

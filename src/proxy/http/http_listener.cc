@@ -4,8 +4,20 @@
 #include <cstdint>
 
 #include "proxy/http/forward_head.h"
+#include "proxy/route/field_changes.h"
 
 namespace sluice {
+
+namespace {
+
+bool changes_speak_of_tls(const config::Http& http) {
+  return speak_of_tls(http.request_headers) || speak_of_tls(http.response_headers) ||
+         std::any_of(http.routes.begin(), http.routes.end(), [](const config::HttpRoute& route) {
+           return speak_of_tls(route.request_headers) || speak_of_tls(route.response_headers);
+         });
+}
+
+}  // namespace
 
 HttpListener::HttpListener(Worker& worker, const config::Listener& listener_config, const HttpRouter& routes,
                            HttpCounters& counts, AccessLogWriter* access_log)
@@ -16,6 +28,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       log(access_log),
       via_http1(via_of(config, false)),
       via_http2(via_of(config, true)),
+      keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),
       http2_shared{worker.pool(), http2, http2_counters} {
   http1.secure = listener.tls || listener.alts;
   http1.allow_connect = config.allow_connect;

@@ -26,6 +26,7 @@ struct HttpListener {
   HttpCounters& counters;
   AccessLogWriter* log;              ///< Null: none.
   std::string via_http1, via_http2;  ///< As via_of() made them.
+  bool keeps_agreement;              ///< What was agreed on in TLS is asked for with each request.
   Http1Options http1;
   Http2Limits http2;
   Http1Counters http1_counters;

@@ -71,7 +71,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
   if (agreed_) {
     if (agreed_->alpn == "h2") version = Version::kHttp2;
     if (agreed_->alpn == "http/1.1") version = Version::kHttp1;
-    if (agreed_->peer_names.empty() && !listener_.log) agreed_.reset();
+    if (agreed_->peer_names.empty() && !listener_.keeps_agreement) agreed_.reset();
   }
   transport_.start_reading();
   if (version != Version::kUnknown) {

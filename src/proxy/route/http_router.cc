@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "pool/check.h"
+#include "proxy/route/request_match.h"
 
 namespace sluice {
-namespace {
-
-bool fits_peer(const config::HttpRoute& route, const Agreement* agreed) {
-  return !route.match || route.match->peer.empty() || (agreed && agreed->peer_is_one_of(route.match->peer));
-}
-
-}  // namespace
 
 void HttpRouter::Group::add(const config::HttpMatch* match, uint32_t index) {
   if (match == nullptr || !match->path) {
@@ -49,7 +43,7 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
   for (const config::HttpRoute& route : routes_) {
     const auto index = static_cast<uint32_t>(targets_.size());
     uint32_t upstream = HttpTarget::kNone;
-    if (!route.respond) {
+    if (!route.respond && !route.redirect) {
       const auto found = upstream_of.find(route.forward);
       SLUICE_CHECK(found != upstream_of.end());
       upstream = found->second;
@@ -77,7 +71,8 @@ const HttpTarget* HttpRouter::route(const HttpFacts& facts) const {
   const auto consider = [&](const Indices& indices) {
     for (const uint32_t index : indices) {
       if (index >= best) return;
-      if (fits_peer(routes_[index], facts.agreed)) {
+      const std::optional<config::HttpMatch>& match = routes_[index].match;
+      if (!match || fits_request(*match, facts)) {
         best = index;
         return;
       }

@@ -7,24 +7,17 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "alts_like/handshake.h"
 #include "proxy/config/config.h"
+#include "proxy/route/http_facts.h"
 #include "proxy/route/name_match.h"
 
 namespace sluice {
-
-/// What is known of a request when its route is chosen.
-struct HttpFacts {
-  std::string_view host;              ///< As canonical_host() gives it.
-  std::string_view path;              ///< As CanonicalTarget::path().
-  const Agreement* agreed = nullptr;  ///< Where TLS or ALTS was terminated; else null.
-};
 
 /// Where a request goes.
 struct HttpTarget {
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  uint32_t upstream;               ///< Its index; kNone: the route responds.
+  uint32_t upstream;               ///< Its index; kNone: the route responds, or redirects.
   uint32_t index;                  ///< Of the route.
   const config::HttpRoute* route;  ///< As long as the router.
 };

@@ -67,9 +67,12 @@ TEST(LoaderHttp, Forwards) {
       {with_http("forward: wbe"),
        "f:1:63: listeners[0].http.forward: there is no upstream \"wbe\"; did you mean \"web\"?"},
       {with_route("match: { host: a.b }"),
-       "f:1:64: listeners[0].http.routes[0]: expected `forward: NAME` or `respond: { status: 404 }`"},
+       "f:1:64: listeners[0].http.routes[0]: expected `forward: NAME`, `respond: { status: 404 }` or `redirect: { "
+       "scheme: https }`"},
       {with_route("forward: web, respond: { status: 404 }"),
-       "f:1:64: listeners[0].http.routes[0]: `forward` and `respond` exclude each other"},
+       "f:1:64: listeners[0].http.routes[0]: `forward`, `respond` and `redirect` exclude each other"},
+      {with_route("redirect: { path: / }, respond: { status: 404 }"),
+       "f:1:64: listeners[0].http.routes[0]: `forward`, `respond` and `redirect` exclude each other"},
       {with_upstream("protocol: tcp"),
        "f:1:63: listeners[0].http.forward: upstream \"web\" has `protocol: tcp`: give it http1 or http2 to send it "
        "requests"},
@@ -85,9 +88,8 @@ TEST(LoaderHttp, Forwards) {
 TEST(LoaderHttp, Matches) {
   expect_errors({
       {with_route("match: {}, forward: web"),
-       "f:1:73: listeners[0].http.routes[0].match: expected `host`, `path` or `peer`; for a route that takes "
-       "everything "
-       "leave `match` out"},
+       "f:1:73: listeners[0].http.routes[0].match: expected `host`, `path`, `method`, `headers`, `query`, `source` or "
+       "`peer`; for a route that takes everything leave `match` out"},
       {with_route("match: { host: a.b:80 }, forward: web"),
        "f:1:81: listeners[0].http.routes[0].match.host[0]: expected a server name such as a.example.com or "
        "\"*.example.com\", got \"a.b:80\""},
@@ -102,6 +104,106 @@ TEST(LoaderHttp, Matches) {
       {with_route("match: { peer: a }, forward: web"),
        "f:1:81: listeners[0].http.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: else nobody "
        "proves who they are"},
+  });
+}
+
+TEST(LoaderHttp, MatchesOfMore) {
+  const std::string at = "listeners[0].http.routes[0].match.";
+  expect_errors({
+      {with_route("match: { method: GET, source: 10.0.0.0/8 }, forward: web"), ""},
+      {with_route("match: { headers: [ { name: X-A }, { name: x-b, exact: c, not: true } ] }, forward: web"), ""},
+      {with_route("match: { query: [ { name: a, prefix: b, suffix: c, contains: d } ] }, forward: web"), ""},
+      {with_route("match: { method: get }, forward: web"),
+       "f:1:83: " + at + "method[0]: expected a method such as GET, in capitals, got \"get\""},
+      {with_route("match: { method: [ GET, \"A B\" ] }, forward: web"),
+       "f:1:90: " + at + "method[1]: expected a method such as GET, in capitals, got \"A B\""},
+      {with_route("match: { headers: [ x-a ] }, forward: web"),
+       "f:1:86: " + at + "headers[0]: expected a map, got \"x-a\"; write { name: FIELD, exact: VALUE }"},
+      {with_route("match: { headers: [ { exact: a } ] }, forward: web"),
+       "f:1:86: missing key \"name\" in " + at + "headers[0]"},
+      {with_route("match: { headers: [ { name: \"a b\" } ] }, forward: web"),
+       "f:1:94: " + at + "headers[0].name: expected the name of a header field such as x-env, got \"a b\""},
+      {with_route("match: { headers: [ { name: Host, exact: a } ] }, forward: web"),
+       "f:1:94: " + at + "headers[0].name: Host is no field here: write `match: { host: NAME }`"},
+      {with_route("match: { query: [ { name: \"\" } ] }, forward: web"),
+       "f:1:92: " + at + "query[0].name: expected the name of a parameter"},
+      {with_route("match: { source: 10.0.0.1/8 }, forward: web"),
+       "f:1:83: " + at +
+           "source[0]: expected an address range such as 10.0.0.0/8 or \"2001:db8::/32\", got \"10.0.0.1/8\"; bits "
+           "are set beyond the prefix, did you mean 10.0.0.0/8?"},
+  });
+}
+
+TEST(LoaderHttp, Redirects) {
+  const std::string at = "listeners[0].http.routes[0].redirect";
+  const std::string prefix = "match: { path: { prefix: /a } }, ";
+  expect_errors({
+      {with_route("redirect: { scheme: https }"), ""},
+      {with_route("redirect: { status: 308, scheme: https, host: \"[::1]\", port: 8443, path: /a }"), ""},
+      {with_route(prefix + "redirect: { prefix: /b, drop_query: true }"), ""},
+      {with_route("redirect: {}"),
+       "f:1:76: " + at +
+           ": expected `scheme`, `host`, `port`, `path` or `prefix`: it leads back to where it came from"},
+      {with_route("redirect: { status: 200, path: / }"),
+       "f:1:86: " + at + ".status: must be from 301 to 308, got \"200\""},
+      {with_route("redirect: { status: 304, path: / }"),
+       "f:1:86: " + at + ".status: expected 301, 302, 303, 307 or 308, got \"304\""},
+      {with_route("redirect: { scheme: ftp }"), "f:1:86: " + at + ".scheme: expected http or https, got \"ftp\""},
+      {with_route("redirect: { host: a.b:80 }"),
+       "f:1:84: " + at + ".host: expected a host such as a.example.com, got \"a.b:80\"; its port is `port`"},
+      {with_route("redirect: { port: 65536 }"), "f:1:84: " + at + ".port: must be from 0 to 65535, got \"65536\""},
+      {with_route("redirect: { path: a }"), "f:1:84: " + at + ".path: expected a path such as /v1, got \"a\""},
+      {with_route("redirect: { prefix: /b }"),
+       "f:1:86: " + at + ".prefix: needs `match: { path: { prefix: PATH } }`, in whose place it is put"},
+      {with_route(prefix + "redirect: { prefix: /b, path: /c }"),
+       "f:1:109: " + at + ": `path` and `prefix` exclude each other"},
+  });
+}
+
+TEST(LoaderHttp, Rewrites) {
+  const std::string at = "listeners[0].http.routes[0].rewrite";
+  expect_errors({
+      {with_route("match: { path: { prefix: /a } }, forward: web, rewrite: { prefix: / }"), ""},
+      {with_route("forward: web, rewrite: { host: a.b:8080 }"), ""},
+      {with_route("forward: web, rewrite: { host: \"[::1]:8080\", path: /b }"), ""},
+      {with_route("forward: web, rewrite: {}"), "f:1:89: " + at + ": expected `path`, `prefix` or `host`"},
+      {with_route("respond: {}, rewrite: { path: /b }"),
+       "f:1:88: " + at + ": needs `forward`: else there is no request to be changed"},
+      {with_route("forward: web, rewrite: { host: \"*.b\" }"),
+       "f:1:97: " + at + ".host: expected a host such as a.example.com, or a.example.com:8080, got \"*.b\""},
+      {with_route("forward: web, rewrite: { host: \"a.b:99999\" }"),
+       "f:1:97: " + at + ".host: expected a host such as a.example.com, or a.example.com:8080, got \"a.b:99999\""},
+      {with_route("forward: web, rewrite: { path: /a/../b }"),
+       "f:1:97: " + at + ".path: paths are compared in their canonical form: for \"/a/../b\" write \"/b\""},
+  });
+}
+
+TEST(LoaderHttp, FieldChanges) {
+  const std::string at = "listeners[0].http.routes[0].";
+  expect_errors({
+      {with_route("forward: web, request_headers: [ { name: X-A, set: \"%{client_ip}\" }, { name: b, add: c }, "
+                  "{ name: d, remove: true } ]"),
+       ""},
+      {with_route("respond: {}, response_headers: [ { name: a, set: 100%% } ]"), ""},
+      {with_http("forward: web, request_headers: [ { name: a, set: b } ], response_headers: [ { name: a, set: b } ]"),
+       ""},
+      {with_route("respond: {}, request_headers: [ { name: a, set: b } ]"),
+       "f:1:96: " + at + "request_headers: needs `forward`: else there is no request to be changed"},
+      {with_route("forward: web, request_headers: [ { name: a } ]"),
+       "f:1:99: " + at + "request_headers[0]: expected `set: VALUE`, `add: VALUE` or `remove: true`"},
+      {with_route("forward: web, request_headers: [ { name: a, set: b, add: c } ]"),
+       "f:1:99: " + at + "request_headers[0]: `set`, `add` and `remove` exclude each other"},
+      {with_route("forward: web, request_headers: [ { name: Host, set: b } ]"),
+       "f:1:107: " + at + "request_headers[0].name: Host is no field here: write `rewrite: { host: NAME }`"},
+      {with_route("forward: web, request_headers: [ { name: Transfer-Encoding, remove: true } ]"),
+       "f:1:107: " + at +
+           "request_headers[0].name: \"transfer-encoding\" is the proxy's own affair: it belongs to one connection, or "
+           "says how long a message is"},
+      {with_http("forward: web, response_headers: [ { name: upgrade, set: b } ]"),
+       "f:1:96: listeners[0].http.response_headers[0].name: \"upgrade\" is the proxy's own affair: it belongs to one "
+       "connection, or says how long a message is"},
+      {with_route("forward: web, request_headers: [ { name: a, set: \"%{clientip}\" } ]"),
+       "f:1:115: " + at + "request_headers[0].set: there is no variable \"clientip\"; did you mean %{client_ip}?"},
   });
 }
 

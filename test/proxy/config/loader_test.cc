@@ -125,7 +125,20 @@ listeners:
           forward: three
         - match: { host: a.example.com, path: { exact: /health } }
           respond: { status: 503, body: "down\n", content_type: text/html }
+        - match:
+            method: [ GET, HEAD ]
+            headers: [ { name: X-A, exact: b, not: true } ]
+            query: [ { name: c, prefix: d, suffix: e, contains: f } ]
+            source: [ 10.0.0.0/8 ]
+          redirect: { status: 307, scheme: https, host: a.example.com, port: 8443, path: /g, drop_query: true }
+        - match: { path: { prefix: /v2 } }
+          forward: three
+          rewrite: { prefix: /, host: "inner:80" }
+          request_headers: [ { name: X-B, set: "%{host}" }, { name: x-c, remove: true } ]
+          response_headers: [ { name: x-d, add: e } ]
         - forward: two
+      request_headers: [ { name: x-e, set: f } ]
+      response_headers: [ { name: x-f, set: g } ]
       header_timeout: 11s
       body_timeout: 12s
       send_timeout: 13s
@@ -249,7 +262,7 @@ upstreams:
   EXPECT_FALSE(config.listeners[1].tcp);
   ASSERT_TRUE(config.listeners[1].http);
   const Http& http = *config.listeners[1].http;
-  ASSERT_EQ(http.routes.size(), 3);
+  ASSERT_EQ(http.routes.size(), 5);
   EXPECT_EQ(http.routes[0], (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com"),
                                                                    *HostPattern::parse("*.b.example.com")},
                                                           .path = PathMatch{.exact = "", .prefix = "/v1/"},
@@ -262,7 +275,33 @@ upstreams:
                                           .peer = {}},
                        .forward = "",
                        .respond = Respond{.status = 503, .body = "down\n", .content_type = "text/html"}}));
-  EXPECT_EQ(http.routes[2], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
+  const auto field = [](std::string_view name) { return FieldName::parse(name).value(); };
+  const auto text = [](std::string_view value) { return TextTemplate::parse(value).value(); };
+  HttpMatch match;
+  match.method = {"GET", "HEAD"};
+  match.headers = {{{.exact = "b", .prefix = "", .suffix = "", .contains = "", .negate = true}, field("x-a")}};
+  match.query = {{{.exact = "", .prefix = "d", .suffix = "e", .contains = "f"}, "c"}};
+  match.source = {Cidr::parse("10.0.0.0/8").value()};
+  EXPECT_EQ(http.routes[2].match, match);
+  Redirect redirect;
+  redirect.path = "/g";
+  redirect.status = 307;
+  redirect.scheme = "https";
+  redirect.host = "a.example.com";
+  redirect.port = 8443;
+  redirect.drop_query = true;
+  EXPECT_EQ(http.routes[2].redirect, redirect);
+  Rewrite rewrite;
+  rewrite.prefix = "/";
+  rewrite.host = "inner:80";
+  EXPECT_EQ(http.routes[3].rewrite, rewrite);
+  using Changes = std::vector<FieldChange>;
+  EXPECT_EQ(http.routes[3].request_headers,
+            (Changes{{.name = field("x-b"), .set = text("%{host}")}, {.name = field("x-c"), .remove = true}}));
+  EXPECT_EQ(http.routes[3].response_headers, (Changes{{.name = field("x-d"), .add = text("e")}}));
+  EXPECT_EQ(http.routes[4], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
+  EXPECT_EQ(http.request_headers, (Changes{{.name = field("x-e"), .set = text("f")}}));
+  EXPECT_EQ(http.response_headers, (Changes{{.name = field("x-f"), .set = text("g")}}));
   EXPECT_EQ(http.header_timeout, std::chrono::seconds(11));
   EXPECT_EQ(http.body_timeout, std::chrono::seconds(12));
   EXPECT_EQ(http.send_timeout, std::chrono::seconds(13));

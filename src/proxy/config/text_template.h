@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace sluice::config {
+
+/// What a text may say of a request. What the client asked for is meant, before any rewriting.
+enum class TextVariable : uint8_t {
+  kNone,           ///< It stands as it is written.
+  kClientIp,       ///< `client_ip`: the client's address; empty for Unix sockets.
+  kHost,           ///< `host`: as routes see it, without the port.
+  kAuthority,      ///< `authority`: host and port, as the client wrote them.
+  kMethod,         ///< `method`
+  kPath,           ///< `path`: canonical, without the query.
+  kQuery,          ///< `query`: without the question mark.
+  kScheme,         ///< `scheme`: http or https.
+  kProtocol,       ///< `protocol`: HTTP/1.1 or HTTP/2.
+  kListener,       ///< `listener`: its name.
+  kPeer,           ///< `peer`: who the client has proven to be, by a certificate or ALTS; else empty.
+  kTlsVersion,     ///< `tls_version`: TLSv1.3 and the like; empty without TLS.
+  kTlsServerName,  ///< `tls_server_name`: that the client sent.
+  kHeader,         ///< `header:NAME`: the first field of this name.
+};
+
+/// A text with variables: `%{client_ip}`; a percent sign is written `%%`. It is a field's value: visible characters,
+/// and blanks between them.
+///
+///   absl::StatusOr<TextTemplate> text = TextTemplate::parse("for=%{client_ip}");
+///   // text->pieces(): { kNone, "for=" }, { kClientIp, "" }
+class TextTemplate {
+ public:
+  struct Piece {
+    TextVariable variable = TextVariable::kNone;
+    std::string text;  ///< What stands there, or the NAME of kHeader in lower case.
+
+    bool operator==(const Piece&) const = default;
+  };
+
+  TextTemplate() = default;
+
+  static absl::StatusOr<TextTemplate> parse(std::string_view text);
+
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  /// Whether it says something of the request.
+  bool has_variables() const;
+  bool empty() const { return pieces_.empty(); }
+  /// In the form that parse() reads.
+  const std::string& text() const { return text_; }
+
+  bool operator==(const TextTemplate&) const = default;
+
+ private:
+  std::string text_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace sluice::config

@@ -1,0 +1,197 @@
+#include "proxy/config/validate_route.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "proxy/config/words.h"
+#include "proxy/http1/text.h"
+#include "proxy/route/canonical_path.h"
+
+namespace sluice::config {
+namespace {
+
+// Those of a connection (RFC 9110 section 7.6.1), those that say how long a message is, and of a websocket's handshake
+// those that each connection has for itself.
+constexpr std::string_view kOwnFields[] = {"connection",
+                                           "content-length",
+                                           "http2-settings",
+                                           "keep-alive",
+                                           "proxy-connection",
+                                           "sec-websocket-accept",
+                                           "sec-websocket-key",
+                                           "te",
+                                           "trailer",
+                                           "transfer-encoding",
+                                           "upgrade"};
+
+std::string item(const std::string& list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
+
+bool is_host(std::string_view host) {
+  if (host.starts_with('[')) return host.ends_with(']') && Address::parse(absl::StrCat(host, ":1")).ok();
+  return !host.starts_with('*') && HostPattern::parse(host).ok();
+}
+
+// A host, perhaps with a port.
+bool is_authority(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || text.ends_with(']')) return is_host(text);
+  uint32_t port = 0;
+  return is_host(text.substr(0, colon)) && absl::SimpleAtoi(text.substr(colon + 1), &port) && port > 0 && port <= 65535;
+}
+
+class RouteChecker {
+ public:
+  RouteChecker(const HttpRoute& route, const Paths& paths, Report& report)
+      : route_(route), paths_(paths), report_(report) {}
+
+  void check(const std::string& path) {
+    if (route_.match) check_match(*route_.match, path + ".match");
+    if (route_.respond) check_respond(*route_.respond, path + ".respond");
+    if (route_.redirect) check_redirect(*route_.redirect, path + ".redirect");
+    if (route_.rewrite) check_rewrite(*route_.rewrite, path + ".rewrite");
+    if (!route_.request_headers.empty()) check_forwards(path + ".request_headers");
+    check_field_changes(route_.request_headers, path + ".request_headers", report_);
+    check_field_changes(route_.response_headers, path + ".response_headers", report_);
+  }
+
+ private:
+  void check_match(const HttpMatch& match, const std::string& path) {
+    if (match == HttpMatch()) {
+      report_.error(path,
+                    "expected `host`, `path`, `method`, `headers`, `query`, `source` or `peer`; for a route that takes "
+                    "everything leave `match` out");
+    }
+    if (match.path) check_path_match(*match.path, path + ".path");
+    for (size_t i = 0; i < match.method.size(); ++i) {
+      const std::string& method = match.method[i];
+      if (http1::is_token(method) && absl::AsciiStrToUpper(method) == method) continue;
+      report_.error(item(path + ".method", i),
+                    absl::StrCat("expected a method such as GET, in capitals, got ", in_quotes(method)));
+    }
+    for (size_t i = 0; i < match.headers.size(); ++i) {
+      if (match.headers[i].name.text() != "host") continue;
+      report_.error(item(path + ".headers", i) + ".name", "Host is no field here: write `match: { host: NAME }`");
+    }
+    for (size_t i = 0; i < match.query.size(); ++i) {
+      if (!match.query[i].name.empty()) continue;
+      report_.error(item(path + ".query", i) + ".name", "expected the name of a parameter");
+    }
+  }
+
+  void check_path_match(const PathMatch& match, const std::string& path) {
+    if (match.exact.empty() == match.prefix.empty()) {
+      return report_.error(path, match.exact.empty() ? "expected `prefix: PATH` or `exact: PATH`"
+                                                     : "`prefix` and `exact` exclude each other");
+    }
+    const bool exact = !match.exact.empty();
+    check_path(exact ? match.exact : match.prefix, path + (exact ? ".exact" : ".prefix"));
+  }
+
+  void check_path(const std::string& text, const std::string& path) {
+    if (text.front() != '/') {
+      return report_.error(path, absl::StrCat("expected a path such as /v1, got ", in_quotes(text)));
+    }
+    std::string scratch(text.size(), '\0');
+    const CanonicalTarget canonical = canonical_target(text, paths_, scratch);
+    if (canonical.status == PathStatus::kInvalid) {
+      report_.error(path, absl::StrCat("no request has such a path: ", in_quotes(text), " has ", canonical.error));
+    } else if (canonical.path_bytes != canonical.target.size()) {
+      report_.error(path, absl::StrCat("the query does not count: write ", in_quotes(canonical.path())));
+    } else if (canonical.status == PathStatus::kChanged) {
+      report_.error(path, absl::StrCat("paths are compared in their canonical form: for ", in_quotes(text), " write ",
+                                       in_quotes(canonical.target)));
+    }
+  }
+
+  void check_respond(const Respond& respond, const std::string& path) {
+    const bool bodiless = respond.status == 204 || respond.status == 205 || respond.status == 304;
+    if (bodiless && !respond.body.empty()) {
+      report_.error(path + ".body", absl::StrCat("a response of ", respond.status, " has no body: leave it out"));
+    }
+    const std::string& type = respond.content_type;
+    const bool blank_ends = absl::StripAsciiWhitespace(type) != type;
+    if (type.empty() || blank_ends || !std::all_of(type.begin(), type.end(), absl::ascii_isprint)) {
+      report_.error(path + ".content_type",
+                    absl::StrCat("expected a type such as text/html; charset=utf-8, got ", in_quotes(type)));
+    }
+  }
+
+  void check_redirect(const Redirect& redirect, const std::string& path) {
+    if (redirect.status >= 304 && redirect.status <= 306) {
+      report_.error(path + ".status",
+                    absl::StrCat("expected 301, 302, 303, 307 or 308, got \"", redirect.status, "\""));
+    }
+    if (!redirect.scheme.empty() && redirect.scheme != "http" && redirect.scheme != "https") {
+      report_.error(path + ".scheme", absl::StrCat("expected http or https, got ", in_quotes(redirect.scheme)));
+    }
+    if (!redirect.host.empty() && !is_host(redirect.host)) {
+      report_.error(path + ".host", absl::StrCat("expected a host such as a.example.com, got ",
+                                                 in_quotes(redirect.host), "; its port is `port`"));
+    }
+    check_path_change(redirect, path);
+    if (redirect.scheme.empty() && redirect.host.empty() && redirect.port == 0 && redirect.path.empty() &&
+        redirect.prefix.empty()) {
+      report_.error(path, "expected `scheme`, `host`, `port`, `path` or `prefix`: it leads back to where it came from");
+    }
+  }
+
+  void check_rewrite(const Rewrite& rewrite, const std::string& path) {
+    check_forwards(path);
+    if (rewrite == Rewrite()) report_.error(path, "expected `path`, `prefix` or `host`");
+    if (!rewrite.host.empty() && !is_authority(rewrite.host)) {
+      report_.error(path + ".host", absl::StrCat("expected a host such as a.example.com, or a.example.com:8080, got ",
+                                                 in_quotes(rewrite.host)));
+    }
+    check_path_change(rewrite, path);
+  }
+
+  void check_forwards(const std::string& path) {
+    if (route_.forward.empty()) report_.error(path, "needs `forward`: else there is no request to be changed");
+  }
+
+  void check_path_change(const PathChange& change, const std::string& path) {
+    if (!change.path.empty() && !change.prefix.empty()) report_.error(path, "`path` and `prefix` exclude each other");
+    if (!change.path.empty()) check_path(change.path, path + ".path");
+    if (change.prefix.empty()) return;
+    check_path(change.prefix, path + ".prefix");
+    if (!route_.match || !route_.match->path || route_.match->path->prefix.empty()) {
+      report_.error(path + ".prefix", "needs `match: { path: { prefix: PATH } }`, in whose place it is put");
+    }
+  }
+
+  const HttpRoute& route_;
+  const Paths& paths_;
+  Report& report_;
+};
+
+}  // namespace
+
+void check_route_values(const HttpRoute& route, const Paths& paths, const std::string& path, Report& report) {
+  RouteChecker(route, paths, report).check(path);
+}
+
+void check_field_changes(const std::vector<FieldChange>& changes, const std::string& path, Report& report) {
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const FieldChange& change = changes[i];
+    const std::string change_path = item(path, i);
+    const int given = (change.set.empty() ? 0 : 1) + (change.add.empty() ? 0 : 1) + (change.remove ? 1 : 0);
+    if (given != 1) {
+      report.error(change_path, given == 0 ? "expected `set: VALUE`, `add: VALUE` or `remove: true`"
+                                           : "`set`, `add` and `remove` exclude each other");
+    }
+    const std::string& name = change.name.text();
+    if (name == "host") {
+      report.error(change_path + ".name", "Host is no field here: write `rewrite: { host: NAME }`");
+    } else if (std::find(std::begin(kOwnFields), std::end(kOwnFields), name) != std::end(kOwnFields)) {
+      report.error(change_path + ".name", absl::StrCat(in_quotes(name),
+                                                       " is the proxy's own affair: it belongs to one "
+                                                       "connection, or says how long a message is"));
+    }
+  }
+}
+
+}  // namespace sluice::config

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proxy/config/config.h"
+#include "proxy/config/report.h"
+
+namespace sluice::config {
+
+/// What must hold for the values of one route of HTTP, whatever else there is: its conditions, and what it does.
+/// `path` is where it stands.
+void check_route_values(const HttpRoute& route, const Paths& paths, const std::string& path, Report& report);
+
+void check_field_changes(const std::vector<FieldChange>& changes, const std::string& path, Report& report);
+
+}  // namespace sluice::config

@@ -1,0 +1,177 @@
+// What a client is told by the proxy itself, and what is added to all that it is told.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "buffer/copied.h"
+#include "net/worker.h"
+#include "pool/check.h"
+#include "proxy/http/exchange.h"
+#include "proxy/http/forward_head.h"
+#include "proxy/http/http_listener.h"
+#include "proxy/http/http_session.h"
+#include "proxy/http/http_worker.h"
+#include "proxy/route/field_changes.h"
+#include "proxy/route/rewrite.h"
+#include "proxy/upstream/http_upstream.h"
+
+namespace sluice {
+
+namespace {
+
+// Our own answers do not wait for memory.
+void append_beyond_budget(ChunkPool& pool, Buffer& to, std::string_view text) {
+  while (!text.empty()) {
+    const size_t bytes = std::min<size_t>(text.size(), kMaxChunkBytes);
+    Lease lease(ChunkRef::take(pool.get_metadata(bytes)), 0, 0);
+    lease.grow_back(bytes);
+    counted_copy(lease.data(), reinterpret_cast<const std::byte*>(text.data()), bytes);
+    to.append(std::move(lease));
+    text.remove_prefix(bytes);
+  }
+}
+
+struct OwnAnswer {
+  uint16_t status;
+  uint8_t grpc_status;  // As the gRPC documentation's statuscodes.md numbers them.
+  std::string_view text;
+};
+
+OwnAnswer answer_of(HttpEnd end) {
+  constexpr uint8_t kDeadlineExceeded = 4, kUnimplemented = 12, kInternal = 13, kUnavailable = 14;
+  switch (end) {
+    case HttpEnd::kBadRequest:
+      return {400, kInternal, "the request is malformed"};
+    case HttpEnd::kBadPath:
+      return {400, kInternal, "the path is not allowed"};
+    case HttpEnd::kNoRoute:
+      return {404, kUnimplemented, "no route"};
+    case HttpEnd::kNotAllowed:
+      return {501, kUnimplemented, "not allowed here"};
+    case HttpEnd::kNoEndpoint:
+      return {503, kUnavailable, "no endpoint can be reached"};
+    case HttpEnd::kTooManyPending:
+      return {503, kUnavailable, "too many requests wait for a connection"};
+    case HttpEnd::kUpstreamMalformed:
+      return {502, kInternal, "the upstream's response is malformed"};
+    case HttpEnd::kUpstreamRefused:
+      return {502, kUnimplemented, "the upstream does not take such a request"};
+    case HttpEnd::kResponseTimeout:
+      return {504, kDeadlineExceeded, "the upstream did not answer in time"};
+    case HttpEnd::kRequestTimeout:
+    case HttpEnd::kDeadline:
+      return {504, kDeadlineExceeded, "the time for the request is over"};
+    case HttpEnd::kIdleTimeout:
+      return {504, kDeadlineExceeded, "nothing has moved for too long"};
+    case HttpEnd::kBodyTimeout:
+      return {408, kDeadlineExceeded, "the request's body did not come in time"};
+    case HttpEnd::kStuck:
+      return {503, kUnavailable, "nothing takes what waits, and memory is short"};
+    case HttpEnd::kShutdown:
+      return {503, kUnavailable, "shutting down"};
+    case HttpEnd::kOk:
+    case HttpEnd::kClientReset:
+    case HttpEnd::kSendTimeout:
+    case HttpEnd::kUpstreamReset:
+      break;
+  }
+  return {502, kUnavailable, "the upstream broke off"};
+}
+
+}  // namespace
+
+void Exchange::fail(HttpEnd why) {
+  if (std::exchange(waiting_, false)) to_->cancel(*this);
+  if (upstream_) upstream_->reset(ResetReason::kCancelled);
+  leave_upstream();
+  leave_endpoint();
+  if (!client_) return destroy();
+  end_ = why;
+  if (!response_begun_) {
+    if (grpc_) return respond_grpc(why);
+    const OwnAnswer answer = answer_of(why);
+    std::array<char, 96> text;
+    std::copy(answer.text.begin(), answer.text.end(), text.begin());
+    text[answer.text.size()] = '\n';
+    return respond(answer.status, "text/plain; charset=utf-8", {text.data(), answer.text.size() + 1});
+  }
+  // What has begun must not look whole.
+  client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
+  release_client();
+  destroy();
+}
+
+void Exchange::redirect(const config::Redirect& redirect) {
+  static thread_local std::array<char, Fields::kMaxBytes> scratch;
+  const std::optional<std::string_view> location = redirect_location(redirect, route_->match, facts(), scratch);
+  if (!location) return fail(HttpEnd::kBadRequest);
+  respond(static_cast<uint16_t>(redirect.status), {}, {}, *location);
+}
+
+void Exchange::respond(uint16_t status, std::string_view content_type, std::string_view body,
+                       std::string_view location) {
+  ChunkPool& pool = worker_.worker().pool();
+  Head head;
+  head.status = status;
+  std::array<char, 24> length;
+  const auto written = std::to_chars(length.data(), length.data() + length.size(), body.size());
+  const bool may_have_body = status != 204 && status != 304;
+  bool room = head.fields.add(pool, "date", http_date());
+  if (may_have_body) {
+    room = room && (content_type.empty() || head.fields.add(pool, "content-type", content_type)) &&
+           head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
+  }
+  SLUICE_CHECK(room);
+  if (!location.empty() && !head.fields.add(pool, "location", location)) return fail(HttpEnd::kBadRequest);
+  (void)change_response(head);  // Better without than no answer.
+  response_begun_ = response_ended_ = true;
+  status_ = status;
+  const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
+  client_->send_head(head, end);
+  if (!end) {
+    response_bytes_ = body.size();
+    Buffer bytes;
+    append_beyond_budget(pool, bytes, body);
+    client_->send_body(std::move(bytes), true);
+  }
+  session_->wake();
+  settle();
+}
+
+// A response that consists of trailers only, as gRPC's clients expect errors.
+void Exchange::respond_grpc(HttpEnd why) {
+  ChunkPool& pool = worker_.worker().pool();
+  const OwnAnswer answer = answer_of(why);
+  uint8_t status = answer.grpc_status;
+  if (why == HttpEnd::kUpstreamReset) {
+    if (upstream_reason_ == ResetReason::kCancelled) status = 1;  // CANCELLED
+    if (upstream_reason_ == ResetReason::kOverload) status = 8;   // RESOURCE_EXHAUSTED
+  }
+  Head head;
+  head.status = 200;
+  std::array<char, 4> number;
+  const auto written = std::to_chars(number.data(), number.data() + number.size(), status);
+  const bool room =
+      head.fields.add(pool, "content-type", "application/grpc") &&
+      head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
+      head.fields.add(pool, "grpc-message", answer.text);
+  SLUICE_CHECK(room);
+  (void)change_response(head);
+  response_begun_ = response_ended_ = true;
+  status_ = 200;
+  client_->send_head(head, true);
+  session_->wake();
+  settle();
+}
+
+bool Exchange::change_response(Head& head) {
+  ChunkPool& pool = worker_.worker().pool();
+  const auto facts_of = [this] { return facts(); };
+  return change_fields(pool, config().response_headers, facts_of, head.fields) &&
+         (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
+}
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string_view>
+
+#include "alts_like/handshake.h"
+#include "proxy/http/client_ip.h"
+#include "proxy/http/fields.h"
+
+namespace sluice {
+
+/// What is known of a request: for choosing its route, and for texts that speak of it. What the client asked for, not
+/// what becomes of it. Views: good as long as the request's head is left alone.
+struct HttpFacts {
+  std::string_view host = {};       ///< As canonical_host() gives it.
+  std::string_view path = {};       ///< As CanonicalTarget::path().
+  std::string_view query = {};      ///< Without the question mark.
+  std::string_view authority = {};  ///< As the client wrote it.
+  std::string_view method = {};     ///< Empty: it is not known, nor what is in the query and the fields.
+  std::string_view scheme = {};
+  const Fields* fields = nullptr;
+  const ClientIp* client = nullptr;
+  const Agreement* agreed = nullptr;  ///< Where TLS or ALTS was terminated; else null.
+  std::string_view listener = {};
+  bool http2 = false;
+};
+
+}  // namespace sluice
