@@ -18,6 +18,7 @@
 #include "proxy/config/print.h"
 #include "proxy/config/units.h"
 #include "proxy/config/words.h"
+#include "proxy/explain/explain_command.h"
 #include "proxy/server.h"
 #include "proxy/tls/tls_files.h"
 
@@ -29,6 +30,7 @@ constexpr std::string_view kUsage = R"(usage:
   sluice run --config FILE [OPTIONS]
   sluice run --listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]
   sluice check --config FILE [--print]
+  sluice explain --config FILE [METHOD] URL [OPTIONS]
   sluice version
 
 run options:
@@ -39,6 +41,12 @@ run options:
   --read-mode MODE   what a connection that waits for data holds: provided (nothing), ready (nothing, but takes a buffer of
                      32 KiB for each read) or pinned (such a buffer); the last two are for comparison; default provided
   --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); they are always printed at exit
+
+explain options, for a request that nobody has sent:
+  -H 'NAME: VALUE'   a header field; repeat for more
+  --from IP          the client's address; default 127.0.0.1
+  --peer NAME        who the client has proven to be; repeat for more
+  --listener NAME    the listener; default: by the URL's scheme and port
 
 addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
 )";
@@ -224,6 +232,7 @@ int run_command_line(std::span<const std::string_view> arguments) {
     std::fputs(std::string(kUsage).c_str(), stdout);
     return 0;
   }
+  if (command == "explain") return explain_command(arguments.subspan(1));
   if (command != "run" && command != "check") {
     std::fputs(std::string(kUsage).c_str(), stderr);
     return 2;

@@ -80,6 +80,25 @@ class CommandLine(CliTest):
         self.assert_fails(2, "check takes --config and --print only", "check", "--config", "x", "--workers", "2")
         self.assert_fails(2, "--print belongs to check", "run", "--config", "x", "--print")
 
+        self.assert_fails(2, "explain needs --config FILE", "explain", "http://a/")
+        self.assert_fails(2, "explain takes a method, or none, and a URL", "explain", "--config", "x")
+        self.assert_fails(2, "explain takes a method, or none, and a URL", "explain", "--config=x", "GET", "http://a/", "b")
+        self.assert_fails(2, 'unknown option "--form"; did you mean "--from"?', "explain", "--form", "127.0.0.1")
+        self.assert_fails(2, "--peer needs a value", "explain", "--peer")
+        self.assert_fails(2, "-H takes `NAME: VALUE`, got \"x\"", "explain", "-H", "x")
+
+    def test_explain(self):
+        """(tests of explain() see to the rest)"""
+        path = self.file(GOOD.replace("tcp: { forward: pg, idle_timeout: 5s }", "http: { forward: pg }"))
+        result = self.call("explain", f"--config={path}", "HEAD", "http://a.test:1/b?c", "-H", "X-A: b ", "--from", "::1",
+                           "--listener", "db")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for line in ("request     HEAD http://a.test:1/b?c\n", "upstream    pg: round_robin over 127.0.0.1:1, [::1]:2 (weig",
+                     "sends       HEAD /b?c HTTP/1.1\n", "            x-a: b\n", "            x-forwarded-for: ::1\n"):
+            self.assertIn(line, result.stdout)
+        self.assert_fails(1, "no listener has TLS and port 443; name one of db", "explain", "--config", path, "https://a/")
+        self.assert_fails(1, "cannot open /nowhere/x.yaml", "explain", "--config", "/nowhere/x.yaml", "http://a/")
+
     def test_what_cannot_be_done(self):
         self.assert_fails(1, "--listen is missing", "run", "--tcp", "--to", "127.0.0.1:1")
         self.assert_fails(1, "--to is missing", "run", "--tcp", "--listen", "127.0.0.1:0")

@@ -1,5 +1,9 @@
 """What routes do beyond choosing an upstream, in front of nginx, with curl; and beside nginx as the proxy."""
 
+import json
+import re
+import shlex
+
 import harness
 from http_peers_support import KINDS, HttpTest, words
 from origins import free_port
@@ -102,6 +106,43 @@ class Routes(HttpTest):
                 self.assertIn("env=local", self.got(proxy, "/", *canary, "-X", "DELETE", client=client)[1])
                 self.assertIn("env=local", self.got(proxy, "/?a=b", client=client)[1])
                 self.assertEqual(self.got(proxy, "/?a=b&debug", client=client)[0], 403)
+
+    def test_explain_is_right(self):
+        """`sluice explain` tells of each request what then happens to it; and which certificate a name gets."""
+        config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={"routes": [
+            {"match": {"path": {"prefix": "/a"}}, "forward": "main", "rewrite": {"prefix": "/b", "host": "inner.test"},
+             "request_headers": [{"name": "x-env", "set": "%{method}"}, {"name": "x-path", "set": "%{path}"}]},
+            {"match": {"path": {"prefix": "/old"}}, "redirect": {"scheme": "https", "prefix": "/new"}},
+            {"match": {"method": "DELETE"}, "respond": {"status": 403}},
+            {"match": {"headers": [{"name": "x-canary"}]}, "forward": "main"}]})
+        path = self.write("explained.json", json.dumps(config).encode())
+        proxy = self.start(config)
+        for method, target, *fields in (("GET", "/a/x?y"), ("PUT", "/a"), ("GET", "/old/x"), ("DELETE", "/x"),
+                                        ("GET", "/x", "X-Canary: 1"), ("GET", "/x")):
+            with self.subTest(f"{method} {target}"):
+                said = [argument for field in fields for argument in ("-H", field)]
+                told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", method,
+                                 f"http://a.test{target}", *said).stdout.decode()
+                answer = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *said)
+                if answer.status == 200:
+                    told_fields = dict(re.findall(r"^ {12}([a-z-]+): (.*)$", told, re.MULTILINE))
+                    line = re.search(r"^sends +(\S+ \S+) HTTP", told, re.MULTILINE)[1]
+                    self.assertIn(f"{line} host={told_fields['host']} env={told_fields.get('x-env', '')} client= "
+                                  f"path={told_fields.get('x-path', '')}", answer.body.decode().replace("\n", ""))
+                else:
+                    self.assertIn(f"answers     {answer.status}, {'Location: ' if 300 <= answer.status < 400 else ''}"
+                                  f"{answer.fields.get('location', '')}", told)
+        told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
+        self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", told.decode())
+
+    def test_explain_as_documented(self):
+        with open(harness.ROOT / "docs/http.md", encoding="utf-8") as file:
+            document = file.read()
+        command, told = re.search(r"^\$ sluice (explain .*)\n((?s:.*?))```", document, re.MULTILINE).groups()
+        example = next(block for block in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL) if "rewrite:" in block)
+        arguments = [self.write("sluice.yaml", example.encode()) if word == "sluice.yaml" else word
+                     for word in shlex.split(command)]
+        self.assertEqual(self.call(harness.SLUICE, *arguments).stdout.decode(), told)
 
     def test_beside_nginx(self):
         """The same configuration twice: what curl gets, and the upstream sees, is the same."""

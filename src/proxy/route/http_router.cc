@@ -72,7 +72,7 @@ const HttpTarget* HttpRouter::route(const HttpFacts& facts) const {
     for (const uint32_t index : indices) {
       if (index >= best) return;
       const std::optional<config::HttpMatch>& match = routes_[index].match;
-      if (!match || fits_request(*match, facts)) {
+      if (!match || !find_misfit(*match, facts)) {
         best = index;
         return;
       }

@@ -34,20 +34,38 @@ bool fits_parameter(const config::QueryMatch& match, std::string_view query) {
 
 }  // namespace
 
-bool fits_request(const config::HttpMatch& match, const HttpFacts& facts) {
-  if (!match.peer.empty() && !(facts.agreed && facts.agreed->peer_is_one_of(match.peer))) return false;
+std::optional<Misfit> find_misfit(const config::HttpMatch& match, const HttpFacts& facts) {
+  using Kind = Misfit::Kind;
+  if (!match.peer.empty() && !(facts.agreed && facts.agreed->peer_is_one_of(match.peer))) return Misfit{Kind::kPeer};
   if (!match.source.empty()) {
     const auto holds = [&](const config::Cidr& range) { return range.contains(facts.client->bytes()); };
-    if (!facts.client || std::none_of(match.source.begin(), match.source.end(), holds)) return false;
+    if (!facts.client || std::none_of(match.source.begin(), match.source.end(), holds)) return Misfit{Kind::kSource};
   }
-  if (match.method.empty() && match.headers.empty() && match.query.empty()) return true;
-  if (facts.method.empty() || !facts.fields) return false;
+  const bool known = !facts.method.empty() && facts.fields;
   const auto is_method = [&](std::string_view method) { return method == facts.method; };
-  if (!match.method.empty() && std::none_of(match.method.begin(), match.method.end(), is_method)) return false;
-  return std::all_of(match.headers.begin(), match.headers.end(),
-                     [&](const config::HeaderMatch& each) { return fits_header(each, *facts.fields); }) &&
-         std::all_of(match.query.begin(), match.query.end(),
-                     [&](const config::QueryMatch& each) { return fits_parameter(each, facts.query); });
+  if (!match.method.empty() && (!known || std::none_of(match.method.begin(), match.method.end(), is_method))) {
+    return Misfit{Kind::kMethod};
+  }
+  for (size_t i = 0; i < match.headers.size(); ++i) {
+    if (!known || !fits_header(match.headers[i], *facts.fields)) return Misfit{Kind::kHeader, i};
+  }
+  for (size_t i = 0; i < match.query.size(); ++i) {
+    if (!known || !fits_parameter(match.query[i], facts.query)) return Misfit{Kind::kQuery, i};
+  }
+  return std::nullopt;
+}
+
+bool fits_host(const config::HostPattern& pattern, std::string_view host) {
+  const std::string_view text = pattern.text();
+  if (!text.starts_with("*.")) return text == host;
+  const size_t dot = host.find('.');
+  return dot != std::string_view::npos && dot > 0 && host.substr(dot) == text.substr(1);
+}
+
+bool fits_path(const config::PathMatch& match, std::string_view path) {
+  if (!match.exact.empty()) return path == match.exact;
+  if (!path.starts_with(match.prefix)) return false;
+  return match.prefix.ends_with('/') || path.size() == match.prefix.size() || path[match.prefix.size()] == '/';
 }
 
 }  // namespace sluice

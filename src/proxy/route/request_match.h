@@ -1,12 +1,28 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
 #include "proxy/config/config.h"
 #include "proxy/route/http_facts.h"
 
 namespace sluice {
 
-/// Whether a request fits all conditions of a route but those on host and path, which the router's tables have found.
+/// A condition of a route that a request does not fit: which kind, and, in a list of them, which one.
+struct Misfit {
+  enum class Kind : uint8_t { kPeer, kSource, kMethod, kHeader, kQuery };
+  Kind kind;
+  size_t index = 0;
+};
+
+/// The first condition that a request does not fit, those on host and path apart, which the router's tables have found.
 /// What is not known fits no condition, not even one that is turned around. Allocates nothing.
-bool fits_request(const config::HttpMatch& match, const HttpFacts& facts);
+std::optional<Misfit> find_misfit(const config::HttpMatch& match, const HttpFacts& facts);
+
+/// Conditions on host and path, one at a time: as the router's tables have it. For telling why.
+bool fits_host(const config::HostPattern& pattern, std::string_view host);
+bool fits_path(const config::PathMatch& match, std::string_view path);
 
 }  // namespace sluice

@@ -8,10 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
-#include "proxy/route/name_match.h"
+#include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
 
@@ -46,8 +45,8 @@ class Policy {
 
   std::shared_ptr<TicketKeys> tickets_;
   std::vector<Certificate> certificates_;
-  NameTable by_name_;  // Values are indices of certificates.
-  std::string alpn_;   // As on the wire.
+  CertificateChoice choice_;
+  std::string alpn_;  // As on the wire.
 };
 
 absl::Status Policy::read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer) {
@@ -56,11 +55,7 @@ absl::Status Policy::read_certificates(const std::vector<config::TlsCertificate>
     if (!certificate.ok()) return certificate.status();
     certificates_.push_back(*std::move(certificate));
   }
-  std::vector<NamePattern> patterns;
-  for (uint32_t i = 0; i < certificates_.size(); ++i) {
-    for (const std::string& name : certificates_[i].names) patterns.push_back({name, i});
-  }
-  by_name_ = NameTable(patterns);
+  choice_ = CertificateChoice(certificates_);
   return absl::OkStatus();
 }
 
@@ -75,19 +70,10 @@ void Policy::attach_to(SSL_CTX* context) {
 int Policy::choose_certificate(SSL* ssl, void* self) {
   const Policy& policy = *static_cast<const Policy*>(self);
   const char* sent = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-  std::string name = absl::AsciiStrToLower(sent ? sent : "");
-  if (name.ends_with('.')) name.pop_back();
-  const NameTable::Match match = policy.by_name_.find(name);
-  const auto add = [&](size_t i) { return SSL_add1_credential(ssl, policy.certificates_[i].credential.get()) == 1; };
   bool added = true;
-  for (const uint32_t i : match.exact) added = added && add(i);
-  for (const uint32_t i : match.wildcard) added = added && add(i);
-  if (match.best() == NameTable::kNone) {
-    // The first, and those for the same names with keys of another kind.
-    for (size_t i = 0; i < policy.certificates_.size(); ++i) {
-      if (policy.certificates_[i].names == policy.certificates_[0].names) added = added && add(i);
-    }
-  }
+  policy.choice_.visit(sent ? sent : "", [&](size_t i) {
+    added = added && SSL_add1_credential(ssl, policy.certificates_[i].credential.get()) == 1;
+  });
   return added ? 1 : 0;
 }
 

@@ -1,0 +1,203 @@
+#include "proxy/explain/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/config/loader.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kConfig = R"(
+listeners:
+  - name: plain
+    address: 0.0.0.0:80
+    http:
+      via: ""
+      forwarded_for: "off"
+      routes:
+        - match: { host: [ a.test, "*.b.test" ], path: { exact: /one } }
+          forward: api
+        - match: { method: [ PUT, POST ] }
+          respond: { status: 405 }
+        - match: { headers: [ { name: x-a, prefix: b, suffix: c } ] }
+          respond: { status: 201, body: "four" }
+        - match: { headers: [ { name: x-gone, not: true } ], query: [ { name: q, contains: d } ] }
+          redirect: { status: 307, path: /else }
+        - match: { source: [ 10.0.0.0/8, "::1" ] }
+          respond: { status: 204 }
+        - match: { path: { prefix: /api/ } }
+          forward: api
+          rewrite: { prefix: /, host: "inner:81" }
+          request_headers: [ { name: x-from, set: "%{client_ip}" } ]
+  - name: other
+    address: 0.0.0.0:8080
+    http: { forward: api }
+  - name: db
+    address: 0.0.0.0:5432
+    tcp: { forward: api }
+upstreams:
+  - name: api
+    protocol: http2
+    balance: random
+    endpoints: [ 10.0.0.1:1, { address: 10.0.0.2:2, weight: 3 } ]
+)";
+
+std::string explained(ExplainedRequest request, std::string_view text = kConfig) {
+  const absl::StatusOr<config::Config> config = config::load_text(text, "f");
+  EXPECT_TRUE(config.ok()) << config.status();
+  const absl::StatusOr<std::string> result = explain(*config, request);
+  return result.ok() ? *result : absl::StrCat("error: ", result.status().message());
+}
+
+TEST(Explain, EachConditionThatFails) {
+  EXPECT_EQ(explained({.url = "http://a.test/api/./x?y=z", .fields = {{"X-A", "bd"}, {"x-gone", "no"}}}),
+            R"(request     GET http://a.test/api/./x?y=z
+listener    plain (0.0.0.0:80, plain)
+path        /api/x, in its canonical form; query y=z
+routes      routes[0]: no: the path is not /one
+            routes[1]: no: the method is not PUT, POST
+            routes[2]: no: the field x-a must begin with "b" and end with "c"
+            routes[3]: no: the field x-gone must not be there
+            routes[4]: no: 127.0.0.1 is not in 10.0.0.0/8, ::1/128
+            routes[5]: taken
+upstream    api: random over 10.0.0.1:1, 10.0.0.2:2 (weight 3)
+times       connect 5s, response 1m, idle 5m, whole request unlimited
+sends       GET /x?y=z HTTP/2
+            host: inner:81
+            x-a: bd
+            x-gone: no
+            x-from: 127.0.0.1
+)");
+}
+
+TEST(Explain, Answers) {
+  const auto last = [](const ExplainedRequest& request) {
+    const std::string text = explained(request);
+    return text.substr(text.rfind('\n', text.size() - 2) + 1);
+  };
+  EXPECT_EQ(last({.method = "PUT", .url = "http://a.test/"}),
+            "answers     405, 0 bytes of text/plain; charset=utf-8\n");
+  EXPECT_EQ(last({.url = "http://a.test/", .fields = {{"x-a", "bc"}}}),
+            "answers     201, 4 bytes of text/plain; charset=utf-8\n");
+  EXPECT_EQ(last({.url = "http://a.test/?q=d"}), "answers     307, Location: /else?q=d\n");
+  EXPECT_EQ(last({.url = "http://a.test/", .from = "::1"}), "answers     204, 0 bytes of text/plain; charset=utf-8\n");
+  EXPECT_EQ(last({.url = "http://a.test"}), "answers     404, no route\n");
+  EXPECT_EQ(last({.url = "http://a.test/%2F"}), "answers     400, the path is not allowed\n");
+}
+
+TEST(Explain, Hosts) {
+  const auto first_route = [](std::string url, std::string host = "") {
+    ExplainedRequest request{.url = std::move(url)};
+    if (!host.empty()) request.fields = {{"Host", std::move(host)}};
+    const std::string text = explained(request);
+    const size_t at = text.find("routes[0]: ") + 11;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(first_route("http://A.test:80/one#fragment"), "taken");
+  EXPECT_EQ(first_route("http://x.b.test/one"), "taken");
+  EXPECT_EQ(first_route("http://b.test/one"), "no: the host is not a.test, *.b.test");
+  EXPECT_EQ(first_route("http://b.test/one", "a.test"), "taken");
+}
+
+TEST(Explain, Listeners) {
+  const auto listener = [](const ExplainedRequest& request) {
+    const std::string text = explained(request);
+    const size_t at = text.find("listener    ");
+    return at == std::string::npos ? text : text.substr(at + 12, text.find(' ', at + 12) - at - 12);
+  };
+  EXPECT_EQ(listener({.url = "http://a.test/"}), "plain");
+  EXPECT_EQ(listener({.url = "http://a.test:8080/"}), "other");
+  EXPECT_EQ(listener({.url = "https://a.test/", .listener = "other"}), "other");
+  EXPECT_EQ(listener({.url = "http://a.test:81/"}),
+            "error: no listener has no TLS and port 81; name one of plain (0.0.0.0:80, plain), other (0.0.0.0:8080, "
+            "plain)");
+  EXPECT_EQ(listener({.url = "http://a.test/", .listener = "db"}),
+            "error: there is no listener \"db\" with `http` of plain (0.0.0.0:80, plain), other (0.0.0.0:8080, plain)");
+  // The only one is meant, whatever the port.
+  EXPECT_NE(explained({.url = "http://a.test:81/"},
+                      "listeners: [ { name: a, address: \"0.0.0.0:8080\", http: { forward: web } } ]\n"
+                      "upstreams: [ { name: web, endpoints: [ 127.0.0.1:9 ] } ]\n")
+                .find("routes      taken\nupstream    web: 127.0.0.1:9\n"),
+            std::string::npos);
+}
+
+TEST(Explain, WhatIsNoRequest) {
+  EXPECT_EQ(explained({.url = "a.test/"}), "error: expected a URL such as https://a.example.com/path, got \"a.test/\"");
+  EXPECT_EQ(explained({.url = "http:///x"}),
+            "error: expected a URL such as https://a.example.com/path, got \"http:///x\"");
+  EXPECT_EQ(
+      explained({.url = "http://a:b/x"}),
+      "error: expected a URL such as https://a.example.com/path, got \"http://a:b/x\": its port is no number up to "
+      "65535");
+  EXPECT_EQ(explained({.method = "G T", .url = "http://a/"}), "error: expected a method such as GET, got \"G T\"");
+  EXPECT_EQ(explained({.url = "http://a/", .from = "nobody"}), "error: expected an IP address, got \"nobody\"");
+  EXPECT_EQ(explained({.url = "http://a/", .fields = {{"a b", "c"}}}),
+            "error: expected the name of a header field, got \"a b\"");
+}
+
+TEST(Explain, WhoTheClientIs) {
+  constexpr std::string_view kMutual = R"(
+listeners:
+  - name: edge
+    address: 0.0.0.0:443
+    alts: { handshaker: "127.0.0.1:1" }
+    http:
+      routes:
+        - match: { peer: [ a@b, c@d ] }
+          forward: web
+          request_headers: [ { name: x-who, set: "%{peer}" } ]
+upstreams: [ { name: web, endpoints: [ 127.0.0.1:9 ] } ]
+)";
+  EXPECT_NE(explained({.url = "https://x/"}, kMutual).find("no: the client has not proven to be a@b, c@d\n"),
+            std::string::npos);
+  EXPECT_NE(explained({.url = "https://x/", .peer = {"c@d"}}, kMutual).find("x-who: c@d\n"), std::string::npos);
+}
+
+// explain() checks its account of the routes against what the router finds: whatever the routes are, they agree.
+TEST(Explain, AgreesWithTheRouter) {
+  std::mt19937 random(7);
+  const auto one_of = [&](const std::vector<std::string>& from) { return from[random() % from.size()]; };
+  int taken = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string text = "listeners:\n  - name: a\n    address: 0.0.0.0:80\n    http:\n      routes:\n";
+    const size_t count = 1 + random() % 8;
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<std::string> conditions;
+      if (random() % 2) conditions.push_back(absl::StrCat("host: \"", one_of({"a.x", "*.x", "b.x", "x"}), "\""));
+      if (random() % 2)
+        conditions.push_back(
+            absl::StrCat("path: { ", one_of({"prefix", "exact"}), ": ", one_of({"/", "/a", "/a/", "/a/b"}), " }"));
+      if (random() % 4 == 0) conditions.push_back(absl::StrCat("method: ", one_of({"GET", "PUT"})));
+      if (conditions.empty() || random() % 4 == 0) {
+        conditions.push_back(absl::StrCat("headers: [ { name: ", one_of({"x-a", "x-b"}), one_of({"", ", exact: c"}),
+                                          one_of({"", ", not: true"}), " } ]"));
+      }
+      std::string match;
+      for (const std::string& each : conditions) absl::StrAppend(&match, match.empty() ? "" : ", ", each);
+      absl::StrAppend(&text, "        - { match: { ", match, " }, forward: web }\n");
+    }
+    text += "upstreams: [ { name: web, endpoints: [ 127.0.0.1:9 ] } ]\n";
+    const absl::StatusOr<config::Config> config = config::load_text(text, "f");
+    if (!config.ok()) continue;  // A route that is never taken.
+    for (int i = 0; i < 20; ++i) {
+      ExplainedRequest request{.method = one_of({"GET", "PUT", "HEAD"}),
+                               .url = absl::StrCat("http://", one_of({"a.x", "c.x", "x", "y"}),
+                                                   one_of({"/", "/a", "/a/", "/ab", "/a/b", "/a/b/c"}))};
+      if (random() % 2) request.fields = {{one_of({"x-a", "x-b"}), one_of({"c", "d"})}};
+      const absl::StatusOr<std::string> result = explain(*config, request);
+      ASSERT_TRUE(result.ok()) << text << result.status();
+      taken += result->find(": taken\n") != std::string::npos;
+    }
+  }
+  EXPECT_GT(taken, 500);
+}
+
+}  // namespace
+}  // namespace sluice
