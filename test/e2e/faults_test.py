@@ -428,7 +428,7 @@ class Endpoints(harness.SluiceTest):
     def test_weights_and_least_connections(self):
         origins = [self.keep(Origin(say_name(name))) for name in (b"a", b"b")]
         endpoints = [{"address": origins[0].address, "weight": 3}, origins[1].address]
-        for balance in ("round_robin", "least_connections", "random"):
+        for balance in ("round_robin", "least_connections", "least_request", "random"):
             with self.subTest(balance):
                 proxy = self.proxy(*endpoints, upstream={"balance": balance})
                 clients = [self.keep(connect(proxy.address())) for _ in range(40)]

@@ -421,7 +421,7 @@ struct Pool {
 };
 
 /// How the endpoint of a new connection is chosen. All of them honour weights.
-enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kRandom };
+enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kLeastRequest, kRandom };
 
 /// Which PROXY protocol header is sent to an endpoint.
 enum class ProxyHeaderOut : uint8_t { kOff, kV1, kV2 };

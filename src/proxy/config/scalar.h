@@ -61,10 +61,9 @@ struct EnumWords<EscapedSlashes> {
 };
 template <>
 struct EnumWords<Balance> {
-  static constexpr std::string_view kWords[] = {"round_robin", "least_connections", "random"};
+  static constexpr std::string_view kWords[] = {"round_robin", "least_connections", "least_request", "random"};
   static constexpr RefusedWord kRefused[] = {
-      {"least_request", "least_request is not available yet; use least_connections"},
-      {"maglev", "maglev is not available yet; use round_robin, least_connections or random"}};
+      {"maglev", "maglev is not available yet; use round_robin, least_connections, least_request or random"}};
 };
 
 /// The index of `text` in `words`.

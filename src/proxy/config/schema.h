@@ -409,7 +409,10 @@ void describe(V& v, Upstream& u) {
           "What the endpoints speak with `http` listeners, where `auto` is `http1`. From `tcp` they get bytes as they "
           "are.");
   v.field("endpoints", u.endpoints, "The servers, each an address or a map.", {.required = true, .min = 1});
-  v.field("balance", u.balance, "How an endpoint is chosen; all ways honour weights.");
+  v.field(
+      "balance", u.balance,
+      "How an endpoint is chosen: in turn, by the fewest connections (or requests, from `http`) that are open, by the "
+      "fewer of two chosen at random, or at random. All honour weights.");
   v.field("connect_timeout", u.connect_timeout, "For one attempt to connect to one endpoint.", {.min = 1});
   v.field("connect_attempts", u.connect_attempts,
           "Different endpoints tried for one connection; never more than there are.", {.min = 1, .max = 100});

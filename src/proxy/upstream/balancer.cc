@@ -30,38 +30,72 @@ std::optional<uint32_t> Balancer::pick(const TriedEndpoints& tried, uint64_t now
 
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_among(Eligible eligible) {
+  switch (upstream_.config().balance) {
+    case config::Balance::kRoundRobin:
+      return pick_in_turn(eligible);
+    case config::Balance::kLeastConnections:
+      return pick_lightest(eligible);
+    case config::Balance::kLeastRequest: {
+      // Two choices at random, and of these the lighter. Workers that look at the same loads do not all run to the one
+      // that is lightest just now.
+      const std::optional<uint32_t> one = pick_at_random(eligible);
+      const std::optional<uint32_t> other = pick_at_random([&](size_t i) { return i != one && eligible(i); });
+      return other && is_lighter(*other, *one) ? other : one;
+    }
+    case config::Balance::kRandom:
+      return pick_at_random(eligible);
+  }
+  return std::nullopt;
+}
+
+int64_t Balancer::weight(size_t index) const { return static_cast<int64_t>(upstream_.endpoint_config(index).weight); }
+
+// By what is open per weight, with one more.
+bool Balancer::is_lighter(size_t a, size_t b) const {
+  const auto load = [&](size_t i) {
+    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed)) + 1;
+  };
+  return load(a) * weight(b) < load(b) * weight(a);
+}
+
+// Each gains its weight; the richest is taken and pays the total: an even interleaving.
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_in_turn(Eligible eligible) {
   std::optional<uint32_t> best;
-  const auto weight = [&](size_t i) { return static_cast<int64_t>(upstream_.endpoint_config(i).weight); };
   int64_t total = 0;
-  const size_t count = upstream_.size();
-  const size_t first = static_cast<size_t>(next_random() % count);
-  for (size_t step = 0; step < count; ++step) {
-    const size_t i = upstream_.config().balance == config::Balance::kRoundRobin ? step : (first + step) % count;
+  for (size_t i = 0; i < upstream_.size(); ++i) {
     if (!eligible(i)) continue;
     total += weight(i);
-    switch (upstream_.config().balance) {
-      case config::Balance::kRoundRobin:
-        // Each gains its weight; the richest is taken and pays the total: an even interleaving.
-        current_weights_[i] += weight(i);
-        if (!best || current_weights_[i] > current_weights_[*best]) best = static_cast<uint32_t>(i);
-        break;
-      case config::Balance::kLeastConnections: {
-        // Connections per weight, compared without dividing; ties go to the first after a random start.
-        const auto load = [&](size_t e) {
-          return static_cast<int64_t>(upstream_.endpoint(e).active.load(std::memory_order_relaxed)) + 1;
-        };
-        if (!best || load(i) * weight(*best) < load(*best) * weight(i)) best = static_cast<uint32_t>(i);
-        break;
-      }
-      case config::Balance::kRandom:
-        // Reservoir: i replaces the choice with probability weight / total so far.
-        if (static_cast<int64_t>(next_random() % static_cast<uint64_t>(total)) < weight(i)) {
-          best = static_cast<uint32_t>(i);
-        }
-        break;
-    }
+    current_weights_[i] += weight(i);
+    if (!best || current_weights_[i] > current_weights_[*best]) best = static_cast<uint32_t>(i);
   }
-  if (best && upstream_.config().balance == config::Balance::kRoundRobin) current_weights_[*best] -= total;
+  if (best) current_weights_[*best] -= total;
+  return best;
+}
+
+// Ties go to the first after a random start.
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_lightest(Eligible eligible) {
+  std::optional<uint32_t> best;
+  const size_t count = upstream_.size();
+  const auto start = static_cast<size_t>(next_random() % count);
+  for (size_t step = 0; step < count; ++step) {
+    const size_t i = (start + step) % count;
+    if (eligible(i) && (!best || is_lighter(i, *best))) best = static_cast<uint32_t>(i);
+  }
+  return best;
+}
+
+// Reservoir: each takes the place of the choice with probability weight / total so far.
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_at_random(Eligible eligible) {
+  std::optional<uint32_t> best;
+  int64_t total = 0;
+  for (size_t i = 0; i < upstream_.size(); ++i) {
+    if (!eligible(i)) continue;
+    total += weight(i);
+    if (static_cast<int64_t>(next_random() % static_cast<uint64_t>(total)) < weight(i)) best = static_cast<uint32_t>(i);
+  }
   return best;
 }
 

@@ -37,6 +37,14 @@ class Balancer {
   bool usable(size_t index, const TriedEndpoints& tried) const;
   template <typename Eligible>
   std::optional<uint32_t> pick_among(Eligible eligible);
+  template <typename Eligible>
+  std::optional<uint32_t> pick_in_turn(Eligible eligible);
+  template <typename Eligible>
+  std::optional<uint32_t> pick_lightest(Eligible eligible);
+  template <typename Eligible>
+  std::optional<uint32_t> pick_at_random(Eligible eligible);
+  int64_t weight(size_t index) const;
+  bool is_lighter(size_t a, size_t b) const;
   uint64_t next_random();
 
   UpstreamState& upstream_;

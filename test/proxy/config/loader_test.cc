@@ -424,10 +424,10 @@ TEST(Loader, KeysThatWillExistAreRefused) {
        {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
       {with_endpoint_and("protocol: tpc"),
        {"f:2:67: upstreams[0].protocol: expected one of auto, tcp, http1, http2, got \"tpc\"; did you mean \"tcp\"?"}},
-      {with_endpoint_and("balance: least_request"),
-       {"f:2:66: upstreams[0].balance: least_request is not available yet; use least_connections"}},
       {with_endpoint_and("balance: maglev"),
-       {"f:2:66: upstreams[0].balance: maglev is not available yet; use round_robin, least_connections or random"}},
+       {"f:2:66: upstreams[0].balance: maglev is not available yet; use round_robin, least_connections, least_request "
+        "or "
+        "random"}},
   });
 }
 

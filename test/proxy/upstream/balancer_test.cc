@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <random>
 #include <set>
@@ -36,7 +38,7 @@ struct Fixture {
   std::unique_ptr<Balancer> balancer;
 };
 
-constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kRandom};
+constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kLeastRequest, Balance::kRandom};
 
 // ---- Shares ----
 
@@ -113,6 +115,60 @@ TEST(BalancerTest, LeastConnectionsBreaksTiesEvenly) {
   Fixture f(Balance::kLeastConnections, {1, 1, 1, 1}, 5);
   constexpr int kPicks = 40'000;
   for (int count : f.count(kPicks)) EXPECT_NEAR(count, kPicks / 4, 6 * std::sqrt(kPicks * 0.25 * 0.75));
+}
+
+TEST(BalancerTest, LeastRequestTakesTheLighterOfTwo) {
+  Fixture two(Balance::kLeastRequest, {1, 1});
+  two.state->endpoint(0).active.store(1);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(two.pick(), 1u);
+  // The heaviest of all is never the lighter of two; which two, chance decides.
+  Fixture many(Balance::kLeastRequest, {1, 1, 1, 1, 1});
+  for (uint32_t i = 0; i < 5; ++i) many.state->endpoint(i).active.store(i);
+  constexpr int kPicks = 100'000;
+  const std::vector<int> counts = many.count(kPicks);
+  // Of the 10 pairs, 4 have 0, 3 more have 1, and so on.
+  for (size_t i = 0; i < 5; ++i) {
+    const double p = (4.0 - static_cast<double>(i)) / 10;
+    EXPECT_NEAR(counts[i], kPicks * p, 6 * std::sqrt(kPicks * p * (1 - p)) + 0.1) << i;
+  }
+}
+
+TEST(BalancerTest, LeastRequestFollowsWeights) {
+  Fixture f(Balance::kLeastRequest, {1, 2, 4, 8}, 5);
+  // Requests that stay open divide by weight, but for chance.
+  for (int i = 0; i < 15 * 40; ++i) f.state->endpoint(f.pick().value()).active.fetch_add(1);
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(f.state->endpoint(i).active.load(), 40u << i, (40u << i) / 8.0) << i;
+}
+
+// What it is for: among endpoints of which one is ten times slower, requests that arrive at random wait for the slow
+// one hardly ever, where taking turns has it drown. (A model, in steps of time: each endpoint does one thing after the
+// other.)
+TEST(BalancerTest, LeastRequestAvoidsTheSlow) {
+  const auto late_share = [](Balance balance) {
+    Fixture f(balance, {1, 1, 1, 1}, 3);
+    std::mt19937 random(11);
+    std::vector<uint64_t> free_at(4);
+    std::vector<std::vector<uint64_t>> ends(4);
+    constexpr int kRequests = 20'000;
+    uint64_t now = 0;
+    int late = 0;
+    for (int i = 0; i < kRequests; ++i) {
+      now += 1 + random() % 9;  // A request each 5 steps; a fast endpoint takes 10 for one, so that three carry 60 %.
+      for (size_t e = 0; e < 4; ++e) {
+        std::erase_if(ends[e], [&](uint64_t end) { return end <= now; });
+        f.state->endpoint(e).active.store(static_cast<uint32_t>(ends[e].size()));
+      }
+      const uint32_t picked = f.pick().value();
+      free_at[picked] = std::max(free_at[picked], now) + (picked == 0 ? 100 : 10);
+      ends[picked].push_back(free_at[picked]);
+      late += free_at[picked] > now + 50;
+    }
+    return static_cast<double>(late) / kRequests;
+  };
+  const double in_turn = late_share(Balance::kRoundRobin), two_choices = late_share(Balance::kLeastRequest);
+  std::printf("late: %.1f %% in turn, %.1f %% with two choices\n", in_turn * 100, two_choices * 100);
+  EXPECT_GT(in_turn, 0.2);
+  EXPECT_LT(two_choices, 0.08);
 }
 
 // ---- Passing over ----
