@@ -194,8 +194,14 @@ void Worker::run_all(std::vector<Deferred>& calls) {
   calls.clear();
 }
 
+// Where waiting takes a chunk there is one line only: clients that wait for an answer must not get the chunk that it is
+// to come in.
+Worker::ParkedList& Worker::line_of(const Socket& socket) {
+  return parked_[socket.bulk_][socket.outgoing_ && options_.read_mode != ReadMode::kPinned];
+}
+
 void Worker::park(Socket& socket) {
-  ParkedList& list = parked_[socket.bulk_][socket.outgoing_];
+  ParkedList& list = line_of(socket);
   socket.parked_previous_ = list.last;
   socket.parked_next_ = nullptr;
   (list.last ? list.last->parked_next_ : list.first) = &socket;
@@ -204,7 +210,7 @@ void Worker::park(Socket& socket) {
 }
 
 void Worker::unpark(Socket& socket) {
-  ParkedList& list = parked_[socket.bulk_][socket.outgoing_];
+  ParkedList& list = line_of(socket);
   (socket.parked_previous_ ? socket.parked_previous_->parked_next_ : list.first) = socket.parked_next_;
   (socket.parked_next_ ? socket.parked_next_->parked_previous_ : list.last) = socket.parked_previous_;
   socket.parked_next_ = socket.parked_previous_ = nullptr;

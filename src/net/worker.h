@@ -164,6 +164,7 @@ class Worker {
     Socket* first = nullptr;
     Socket* last = nullptr;
   };
+  ParkedList& line_of(const Socket& socket);
   // For the small and the large group; of accepted connections, and of our own.
   ParkedList parked_[2][2];
   bool outgoing_next_ = false;  // Whose turn it is.

@@ -199,6 +199,7 @@ struct HttpRoute {
   std::optional<Respond> respond;
   std::optional<Redirect> redirect;
   std::optional<Rewrite> rewrite;             ///< Of what is forwarded.
+  std::optional<Size> max_body;               ///< In the place of Http::max_body.
   std::vector<FieldChange> request_headers;   ///< Of what is forwarded, after those of Http.
   std::vector<FieldChange> response_headers;  ///< Of every answer, after those of Http.
 
@@ -281,6 +282,9 @@ struct Http {
   Size max_start_line{8 * kKiB};  ///< Method and target. Else 414.
   Size max_head{32 * kKiB};       ///< Of a request, with its start line. Else 431.
   uint32_t max_fields = 100;      ///< In it. Else 431.
+  /// Of a request's body; not of tunnels. Else 413. 0 = unlimited, as in HAProxy and Envoy: nothing of a body is kept,
+  /// but what the upstream is slower to take.
+  Size max_body{0};
   /// Bytes of a body that wait towards one side at which reading from the other stops, as tcp.buffer_high. Per stream,
   /// so less than there; and a connection's streams have four times as much together, or 16 KiB each.
   Size buffer_high{256 * kKiB};

@@ -1,6 +1,7 @@
 // How each type of single value is called, read and printed: Scalar<T>. The only place that knows the words of enums.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -135,6 +136,18 @@ struct Scalar<Size> {
   static std::string print(Size value) { return print_size(value); }
   static uint64_t number(Size value) { return value.bytes; }
   static Size from_number(uint64_t number) { return Size{number}; }
+};
+
+/// Of values that another key stands in for where they are not given.
+template <>
+struct Scalar<std::optional<Size>> {
+  static std::string type() { return Scalar<Size>::type(); }
+  static absl::StatusOr<std::optional<Size>> parse(std::string_view text) {
+    const absl::StatusOr<Size> size = parse_size(text);
+    if (!size.ok()) return size.status();
+    return std::optional<Size>(*size);
+  }
+  static std::string print(const std::optional<Size>& value) { return value ? print_size(*value) : ""; }
 };
 
 /// Types that read and print themselves, under the name given here.

@@ -200,6 +200,7 @@ void describe(V& v, HttpRoute& r) {
   v.field("redirect", r.redirect, "Sends the client elsewhere.", {.omit_empty = true});
   v.field("rewrite", r.rewrite, "What the upstream is asked for, in the place of what the client asked for.",
           {.omit_empty = true});
+  v.field("max_body", r.max_body, "A request's body, in the place of the listener's `max_body`.", {.omit_empty = true});
   v.field("request_headers", r.request_headers, "Changes to what is forwarded, after those of the listener.",
           {.omit_empty = true, .min = 1});
   v.field("response_headers", r.response_headers, "Changes to every answer, after those of the listener.",
@@ -260,6 +261,7 @@ void describe(V& v, Http& h) {
           {.min = kKiB, .max = 64 * kKiB});
   v.field("max_head", h.max_head, "A request's head in all; beyond it 431.", {.min = kKiB, .max = 64 * kKiB});
   v.field("max_fields", h.max_fields, "Fields in it; beyond it 431.", {.min = 1, .max = 1000});
+  v.field("max_body", h.max_body, "A request's body that is forwarded; beyond it 413; 0 = unlimited.");
   v.field("buffer_high", h.buffer_high,
           "Bytes of one body queued towards one side at which reading from the other stops; below half of it reading "
           "goes on.",

@@ -54,6 +54,7 @@ class RouteChecker {
     if (route_.redirect) check_redirect(*route_.redirect, path + ".redirect");
     if (route_.rewrite) check_rewrite(*route_.rewrite, path + ".rewrite");
     if (!route_.request_headers.empty()) check_forwards(path + ".request_headers");
+    if (route_.max_body) check_forwards(path + ".max_body");
     check_field_changes(route_.request_headers, path + ".request_headers", report_);
     check_field_changes(route_.response_headers, path + ".response_headers", report_);
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "net/worker.h"
 #include "pool/check.h"
 #include "proxy/http/forward_head.h"
@@ -179,6 +180,7 @@ void Exchange::take_request(bool end) {
     return respond(static_cast<uint16_t>(answer->status), answer->content_type, answer->body);
   }
   to_ = &worker_.upstream(target->upstream);
+  if (is_body_too_large()) return fail(HttpEnd::kBodyTooLarge);
   find_deadline();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
@@ -228,6 +230,14 @@ HttpFacts Exchange::facts() const {
           .agreed = session_->agreed(),
           .listener = listener_.listener.name,
           .http2 = session_->http2()};
+}
+
+// What has come of it, or what is told of it.
+bool Exchange::is_body_too_large() const {
+  const uint64_t limit = route_->max_body.value_or(config().max_body).bytes;
+  if (limit == 0 || tunnel_) return false;
+  uint64_t told = 0;  // The codecs have seen that it is a number; one that is beyond 64 bits is none of theirs.
+  return request_bytes_ > limit || (absl::SimpleAtoi(request_.fields.value("content-length"), &told) && told > limit);
 }
 
 // What the upstream is asked for, and told. False when it is more than a head can hold.
@@ -332,6 +342,10 @@ void Exchange::request_body(Buffer&& body, bool end) {
   request_bytes_ += body.size();
   last_request_ms_ = last_active_ms_;
   request_ended_ = request_ended_ || end;
+  if (to_ && !response_begun_ && is_body_too_large()) {
+    body.clear();
+    return fail(HttpEnd::kBodyTooLarge);
+  }
   if (upstream_) {
     body_passed_ = true;
     asked_ms_ = last_active_ms_;

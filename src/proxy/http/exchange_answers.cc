@@ -41,7 +41,8 @@ struct OwnAnswer {
 };
 
 OwnAnswer answer_of(HttpEnd end) {
-  constexpr uint8_t kDeadlineExceeded = 4, kUnimplemented = 12, kInternal = 13, kUnavailable = 14;
+  constexpr uint8_t kDeadlineExceeded = 4, kResourceExhausted = 8, kUnimplemented = 12, kInternal = 13,
+                    kUnavailable = 14;
   switch (end) {
     case HttpEnd::kBadRequest:
       return {400, kInternal, "the request is malformed"};
@@ -68,6 +69,8 @@ OwnAnswer answer_of(HttpEnd end) {
       return {504, kDeadlineExceeded, "nothing has moved for too long"};
     case HttpEnd::kBodyTimeout:
       return {408, kDeadlineExceeded, "the request's body did not come in time"};
+    case HttpEnd::kBodyTooLarge:
+      return {413, kResourceExhausted, "the request's body is too large"};
     case HttpEnd::kStuck:
       return {503, kUnavailable, "nothing takes what waits, and memory is short"};
     case HttpEnd::kShutdown:

@@ -20,6 +20,7 @@ const char* http_end_name(HttpEnd end) {
       "upstream_refused",
       "response_timeout",
       "body_timeout",
+      "body_too_large",
       "send_timeout",
       "stuck",
       "idle_timeout",

@@ -25,6 +25,7 @@ enum class HttpEnd : uint8_t {
   kUpstreamRefused,    ///< The endpoint does not take such a request: no websocket over HTTP/2. 502
   kResponseTimeout,    ///< 504
   kBodyTimeout,        ///< The client owed a body. 408
+  kBodyTooLarge,       ///< It is more than is taken. 413
   kSendTimeout,        ///< The client took nothing of the response.
   kStuck,              ///< Nothing moved what waited, while memory was short. 503
   kIdleTimeout,        ///< Nothing moved in either direction.
@@ -32,7 +33,7 @@ enum class HttpEnd : uint8_t {
   kDeadline,           ///< The time that a gRPC client gave is over. 504, or its grpc-status.
   kShutdown,           ///< Still under way when the time to drain was over.
 };
-inline constexpr int kHttpEndCount = 19;
+inline constexpr int kHttpEndCount = 20;
 const char* http_end_name(HttpEnd end);
 
 /// The codecs' counts, copied from time to time: for a listener's side, or an upstream's.

@@ -134,6 +134,7 @@ listeners:
         - match: { path: { prefix: /v2 } }
           forward: three
           rewrite: { prefix: /, host: "inner:80" }
+          max_body: 3MiB
           request_headers: [ { name: X-B, set: "%{host}" }, { name: x-c, remove: true } ]
           response_headers: [ { name: x-d, add: e } ]
         - forward: two
@@ -150,6 +151,7 @@ listeners:
       max_start_line: 4KiB
       max_head: 16KiB
       max_fields: 50
+      max_body: 2MiB
       buffer_high: 128KiB
       forwarded_for: replace
       via: edge.example.com:443
@@ -295,6 +297,7 @@ upstreams:
   rewrite.prefix = "/";
   rewrite.host = "inner:80";
   EXPECT_EQ(http.routes[3].rewrite, rewrite);
+  EXPECT_EQ(http.routes[3].max_body, Size{3 * kMiB});
   using Changes = std::vector<FieldChange>;
   EXPECT_EQ(http.routes[3].request_headers,
             (Changes{{.name = field("x-b"), .set = text("%{host}")}, {.name = field("x-c"), .remove = true}}));
@@ -313,6 +316,7 @@ upstreams:
   EXPECT_EQ(http.max_start_line.bytes, 4 * kKiB);
   EXPECT_EQ(http.max_head.bytes, 16 * kKiB);
   EXPECT_EQ(http.max_fields, 50);
+  EXPECT_EQ(http.max_body, Size{2 * kMiB});
   EXPECT_EQ(http.buffer_high.bytes, 128 * kKiB);
   EXPECT_EQ(http.forwarded_for, ForwardedFor::kReplace);
   EXPECT_EQ(http.via, "edge.example.com:443");

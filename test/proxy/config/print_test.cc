@@ -134,6 +134,7 @@ TEST(Print, ShowsEveryDefaultOfHttp) {
       max_start_line: 8KiB
       max_head: 32KiB
       max_fields: 100
+      max_body: 0
       buffer_high: 256KiB
       forwarded_for: append
       via: sluice

@@ -94,6 +94,45 @@ TEST_P(HttpRouteActions, Rewrites) {
   rig.expect_response(second, 200, "fine");
 }
 
+TEST_P(HttpRouteActions, BodiesThatAreTooLarge) {
+  rig.config().max_body = config::Size{1000};
+  forward("/a").max_body = config::Size{2000};
+  forward("/b").max_body = config::Size{0};
+  forward("/");
+  rig.start();
+  const auto post = [&](std::string_view path, size_t bytes, bool told) -> Talk& {
+    const std::string length = std::to_string(bytes);
+    Talk& talk = told ? rig.connect().ask("POST", path, {{"content-length", length}}, false)
+                      : rig.connect().ask("POST", path, {}, false);
+    talk.send(std::string(bytes, 'x'), true);
+    return talk;
+  };
+  const auto expect_served = [&](Talk& talk, size_t bytes) {
+    Talk& got = next_request();
+    rig.wait_over(got);
+    EXPECT_EQ(got.body.size(), bytes);
+    got.respond(200, "fine");
+    rig.expect_response(talk, 200, "fine");
+  };
+  for (const bool told : {true, false}) {
+    expect_served(post("/", 1000, told), 1000);
+    expect_served(post("/a", 2000, told), 2000);
+    expect_served(post("/b", 100'000, told), 100'000);
+  }
+  // That it is too large is known before it comes: no upstream hears of it.
+  const size_t requests = origin.requests.size();
+  Talk& told = post("/", 1001, true);
+  rig.wait_over(told);
+  EXPECT_EQ(told.head.status, 413);
+  rig.settle();
+  EXPECT_EQ(origin.requests.size(), requests);
+  // Or with its last byte.
+  Talk& found = post("/a", 2001, false);
+  rig.wait_over(found);
+  EXPECT_EQ(found.head.status, 413);
+  rig.expect_ended(HttpEnd::kBodyTooLarge, 2);
+}
+
 TEST_P(HttpRouteActions, ChangesWhatIsForwarded) {
   rig.config().request_headers = {set("x-listener", "%{listener}"), set("x-both", "listener")};
   config::HttpRoute& changing = forward("/a");
