@@ -180,7 +180,10 @@ void Exchange::take_request(bool end) {
     return respond(static_cast<uint16_t>(answer->status), answer->content_type, answer->body);
   }
   to_ = &worker_.upstream(target->upstream);
-  if (is_body_too_large()) return fail(HttpEnd::kBodyTooLarge);
+  uint64_t told_bytes = 0;  // Where it is told: the codecs have seen that it is a number.
+  if (absl::SimpleAtoi(request_.fields.value("content-length"), &told_bytes) && is_too_much_body(told_bytes)) {
+    return fail(HttpEnd::kBodyTooLarge);
+  }
   find_deadline();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
@@ -232,12 +235,9 @@ HttpFacts Exchange::facts() const {
           .http2 = session_->http2()};
 }
 
-// What has come of it, or what is told of it.
-bool Exchange::is_body_too_large() const {
+bool Exchange::is_too_much_body(uint64_t bytes) const {
   const uint64_t limit = route_->max_body.value_or(config().max_body).bytes;
-  if (limit == 0 || tunnel_) return false;
-  uint64_t told = 0;  // The codecs have seen that it is a number; one that is beyond 64 bits is none of theirs.
-  return request_bytes_ > limit || (absl::SimpleAtoi(request_.fields.value("content-length"), &told) && told > limit);
+  return limit > 0 && bytes > limit && !tunnel_;
 }
 
 // What the upstream is asked for, and told. False when it is more than a head can hold.
@@ -342,7 +342,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
   request_bytes_ += body.size();
   last_request_ms_ = last_active_ms_;
   request_ended_ = request_ended_ || end;
-  if (to_ && !response_begun_ && is_body_too_large()) {
+  if (to_ && !response_begun_ && is_too_much_body(request_bytes_)) {
     body.clear();
     return fail(HttpEnd::kBodyTooLarge);
   }

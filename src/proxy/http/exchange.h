@@ -66,7 +66,7 @@ class Exchange final : public StreamReceiver {
   HttpFacts facts() const;
   std::string_view asked_path() const;
   std::string_view asked_authority() const;
-  bool is_body_too_large() const;
+  bool is_too_much_body(uint64_t bytes) const;
   [[nodiscard]] bool change_request();
   [[nodiscard]] bool rewrite(const config::Rewrite& rewrite);
   void find_deadline();
