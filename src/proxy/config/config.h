@@ -17,9 +17,17 @@
 #include <string>
 #include <vector>
 
+#include "proxy/config/access.h"
 #include "proxy/config/address.h"
+#include "proxy/config/answers.h"
+#include "proxy/config/balancing.h"
+#include "proxy/config/compression.h"
 #include "proxy/config/field_name.h"
+#include "proxy/config/health.h"
 #include "proxy/config/host_pattern.h"
+#include "proxy/config/identity.h"
+#include "proxy/config/resolve.h"
+#include "proxy/config/retry.h"
 #include "proxy/config/text_template.h"
 #include "proxy/config/units.h"
 
@@ -100,12 +108,13 @@ struct Tcp {
   bool operator==(const Tcp&) const = default;
 };
 
-/// Which paths a route takes: one of the two is given. Both are compared with the path in its canonical form, without
+/// Which paths a route takes: one of the three is given. All are compared with the path in its canonical form, without
 /// the query.
 struct PathMatch {
   std::string exact;
   /// `/v1` takes `/v1` and what is below it, and not `/v10`; with a slash at its end, what is below only.
   std::string prefix;
+  std::string regex;  ///< RE2's, of the whole path.
 
   bool operator==(const PathMatch&) const = default;
 };
@@ -113,6 +122,7 @@ struct PathMatch {
 /// What the value of something must be like: each that is given, or is not empty.
 struct ValueMatch {
   std::string exact, prefix, suffix, contains;
+  std::string regex;    ///< RE2's, of the whole value.
   bool negate = false;  ///< Nothing of that name may be so.
 
   bool operator==(const ValueMatch&) const = default;
@@ -195,22 +205,26 @@ struct FieldChange {
 /// One line of the routing table: the first that matches is taken.
 struct HttpRoute {
   std::optional<HttpMatch> match;  ///< Absent: takes everything.
-  std::string forward;             ///< Name of an upstream. Either this, `respond` or `redirect`.
+  std::string name;                ///< In logs.
+  std::string forward;             ///< Name of an upstream. Either this, `split`, `respond` or `redirect`.
+  std::vector<SplitTarget> split;  ///< By weight, at random.
   std::optional<Respond> respond;
   std::optional<Redirect> redirect;
-  std::optional<Rewrite> rewrite;             ///< Of what is forwarded.
+  std::optional<Rewrite> rewrite;  ///< Of what is forwarded.
+  std::vector<Cidr> allow, deny;   ///< As Http's; both hold.
+  std::optional<Auth> auth;
+  std::optional<Cors> cors;
+  std::optional<Duration> request_timeout, stream_idle_timeout;  ///< In the place of Http's,
+  std::optional<Duration> response_timeout;                      ///< and of Upstream's.
+  std::optional<Retry> retry;
+  std::optional<Mirror> mirror;
+  std::optional<Buffering> buffering;
+  bool compression = true;                    ///< Where Http has one.
   std::optional<Size> max_body;               ///< In the place of Http::max_body.
   std::vector<FieldChange> request_headers;   ///< Of what is forwarded, after those of Http.
   std::vector<FieldChange> response_headers;  ///< Of every answer, after those of Http.
 
   bool operator==(const HttpRoute&) const = default;
-};
-
-/// What is done with the X-Forwarded-For of a client.
-enum class ForwardedFor : uint8_t {
-  kAppend,   ///< Its address is added behind what it says, as nginx, HAProxy and Envoy do.
-  kReplace,  ///< Its address takes the place of what it says.
-  kOff,      ///< What it says is passed on.
 };
 
 /// What a percent-encoded slash or backslash in a path is taken for: servers differ, which is how routes are evaded.
@@ -292,14 +306,21 @@ struct Http {
   std::vector<FieldChange> request_headers;   ///< Of all requests that are forwarded,
   std::vector<FieldChange> response_headers;  ///< and of all answers, our own included.
   ForwardedFor forwarded_for = ForwardedFor::kAppend;
-  std::string via = "sluice";  ///< Our name in Via, both ways. Empty: no Via.
-  bool allow_connect = false;  ///< Takes CONNECT, as a request to the route's upstream; else 501.
-  bool websocket = true;       ///< Takes upgrades to websocket; else 501.
+  ForwardedFor forwarded = ForwardedFor::kOff;
+  uint32_t trusted_hops = 0;  ///< Proxies in front of us whose X-Forwarded-For is believed.
+  std::optional<RequestId> request_id;
+  TraceContext trace_context = TraceContext::kOff;
+  std::vector<Cidr> allow;  ///< Clients; empty: all. Others get 403,
+  std::vector<Cidr> deny;   ///< and these, before that is looked at.
+  std::optional<Compression> compression;
+  std::vector<ErrorBody> errors;  ///< The first that has the status.
+  std::string via = "sluice";     ///< Our name in Via, both ways. Empty: no Via.
+  bool allow_connect = false;     ///< Takes CONNECT, as a request to the route's upstream; else 501.
+  bool websocket = true;          ///< Takes upgrades to websocket; else 501.
   Paths paths;
   Http1 http1;
   Http2 http2;
-  /// A file, `stdout` or `stderr`, which gets a line for each request. Empty: none.
-  std::string access_log;
+  AccessLogFile access_log;
 
   bool operator==(const Http&) const = default;
 };
@@ -424,16 +445,14 @@ struct Pool {
   bool operator==(const Pool&) const = default;
 };
 
-/// How the endpoint of a new connection is chosen. All of them honour weights.
-enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kLeastRequest, kRandom };
-
 /// Which PROXY protocol header is sent to an endpoint.
 enum class ProxyHeaderOut : uint8_t { kOff, kV1, kV2 };
 
 /// One server of an upstream.
 struct Endpoint {
-  Address address;      ///< Port 0 is refused.
-  uint32_t weight = 1;  ///< 1..1000: its share of the connections, relative to the others'.
+  Address address;        ///< Port 0 is refused.
+  uint32_t weight = 1;    ///< 1..1000: its share of the connections, relative to the others'.
+  uint32_t priority = 0;  ///< The lowest is used as long as enough of its endpoints can be.
 
   bool operator==(const Endpoint&) const = default;
 };
@@ -444,6 +463,15 @@ struct Upstream {
   Protocol protocol = Protocol::kAuto;
   std::vector<Endpoint> endpoints;  ///< At least one.
   Balance balance = Balance::kRoundRobin;
+  std::optional<HashKey> hash;
+  std::optional<Sticky> sticky;
+  Duration slow_start{0};
+  /// Percent of a priority's endpoints. 71: Envoy's overprovisioning factor of 1.4.
+  uint32_t failover_below = 71;
+  std::optional<HealthCheck> health_check;
+  std::optional<Ejection> ejection;
+  Resolve resolve;
+  RetryBudget retry_budget;
   /// For one attempt on one endpoint. 5 seconds: one lost SYN (1 s) and a second (3 s) still succeed.
   Duration connect_timeout = std::chrono::seconds(5);
   /// Different endpoints tried for one connection; never more than there are, so one endpoint means one attempt.

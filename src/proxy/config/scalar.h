@@ -62,9 +62,33 @@ struct EnumWords<EscapedSlashes> {
 };
 template <>
 struct EnumWords<Balance> {
-  static constexpr std::string_view kWords[] = {"round_robin", "least_connections", "least_request", "random"};
-  static constexpr RefusedWord kRefused[] = {
-      {"maglev", "maglev is not available yet; use round_robin, least_connections, least_request or random"}};
+  static constexpr std::string_view kWords[] = {"round_robin", "least_connections", "least_request", "random",
+                                                "maglev",      "ring_hash"};
+};
+template <>
+struct EnumWords<AddressFamily> {
+  static constexpr std::string_view kWords[] = {"auto", "ip4", "ip6"};
+};
+template <>
+struct EnumWords<Believe> {
+  static constexpr std::string_view kWords[] = {"never", "trusted", "always"};
+};
+template <>
+struct EnumWords<TraceContext> {
+  static constexpr std::string_view kWords[] = {"off", "pass", "make"};
+};
+template <>
+struct EnumWords<LogFormat> {
+  static constexpr std::string_view kWords[] = {"text", "json"};
+};
+template <>
+struct EnumWords<Coding> {
+  static constexpr std::string_view kWords[] = {"gzip", "br", "zstd"};
+};
+template <>
+struct EnumWords<RetryOn> {
+  static constexpr std::string_view kWords[] = {"connect_failure", "refused", "reset",
+                                                "timeout",         "5xx",     "gateway_error"};
 };
 
 /// The index of `text` in `words`.
@@ -139,15 +163,16 @@ struct Scalar<Size> {
 };
 
 /// Of values that another key stands in for where they are not given.
-template <>
-struct Scalar<std::optional<Size>> {
-  static std::string type() { return Scalar<Size>::type(); }
-  static absl::StatusOr<std::optional<Size>> parse(std::string_view text) {
-    const absl::StatusOr<Size> size = parse_size(text);
-    if (!size.ok()) return size.status();
-    return std::optional<Size>(*size);
+template <class T>
+  requires std::is_same_v<T, Size> || std::is_same_v<T, Duration>
+struct Scalar<std::optional<T>> {
+  static std::string type() { return Scalar<T>::type(); }
+  static absl::StatusOr<std::optional<T>> parse(std::string_view text) {
+    const absl::StatusOr<T> value = Scalar<T>::parse(text);
+    if (!value.ok()) return value.status();
+    return std::optional<T>(*value);
   }
-  static std::string print(const std::optional<Size>& value) { return value ? print_size(*value) : ""; }
+  static std::string print(const std::optional<T>& value) { return value ? Scalar<T>::print(*value) : ""; }
 };
 
 /// Types that read and print themselves, under the name given here.

@@ -222,9 +222,9 @@ class Checker {
       report_.error(path + ".via",
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
     }
-    if (http.access_log == "off" || http.access_log == "none") {
+    if (http.access_log.file == "off" || http.access_log.file == "none") {
       report_.error(path + ".access_log", absl::StrCat("expected a file, stdout or stderr, got ",
-                                                       in_quotes(http.access_log), "; for no log leave the key out"));
+                                                       in_quotes(http.access_log.file), "; for no log leave the key out"));
     }
   }
 

@@ -44,6 +44,9 @@ std::optional<uint32_t> Balancer::pick_among(Eligible eligible) {
     }
     case config::Balance::kRandom:
       return pick_at_random(eligible);
+    case config::Balance::kMaglev:
+    case config::Balance::kRingHash:
+      break;
   }
   return std::nullopt;
 }

@@ -332,7 +332,7 @@ upstreams:
                                .connection_window = Size{128 * kKiB},
                                .max_requests = 21,
                                .preface_timeout = std::chrono::seconds(22)}));
-  EXPECT_EQ(http.access_log, "/var/log/access.log");
+  EXPECT_EQ(http.access_log.file, "/var/log/access.log");
 
   ASSERT_TRUE(config.listeners[2].alts);
   const ListenerAlts& alts = *config.listeners[2].alts;

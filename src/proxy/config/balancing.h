@@ -1,0 +1,37 @@
+// How an upstream's endpoint is chosen.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "proxy/config/field_name.h"
+#include "proxy/config/units.h"
+
+namespace sluice::config {
+
+/// The policy. All of them honour weights.
+enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kLeastRequest, kRandom, kMaglev, kRingHash };
+
+/// What kMaglev and kRingHash hash: at most one of these. What a request does not have, or a connection of `tcp`, is
+/// the client's address instead.
+struct HashKey {
+  FieldName header;
+  std::string cookie;
+  std::string query;    ///< A parameter's name.
+  bool path = false;    ///< Without the query.
+  bool source = false;  ///< The client's address.
+
+  bool operator==(const HashKey&) const = default;
+};
+
+/// A cookie that leads a client back to the endpoint that it was given first.
+struct Sticky {
+  std::string cookie = "sluice";
+  Duration ttl{0};  ///< Max-Age. 0: until the browser ends.
+  std::string path = "/";
+
+  bool operator==(const Sticky&) const = default;
+};
+
+}  // namespace sluice::config
