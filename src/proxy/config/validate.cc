@@ -223,8 +223,9 @@ class Checker {
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
     }
     if (http.access_log.file == "off" || http.access_log.file == "none") {
-      report_.error(path + ".access_log", absl::StrCat("expected a file, stdout or stderr, got ",
-                                                       in_quotes(http.access_log.file), "; for no log leave the key out"));
+      report_.error(path + ".access_log",
+                    absl::StrCat("expected a file, stdout or stderr, got ", in_quotes(http.access_log.file),
+                                 "; for no log leave the key out"));
     }
   }
 
@@ -233,13 +234,18 @@ class Checker {
       report_.error(path, "a route without `match` takes every request: it must be the last one");
     }
     check_route_values(route, paths, path, report_);
-    const int actions = (route.forward.empty() ? 0 : 1) + (route.respond ? 1 : 0) + (route.redirect ? 1 : 0);
+    const int actions = (route.forward.empty() ? 0 : 1) + (route.split.empty() ? 0 : 1) + (route.respond ? 1 : 0) +
+                        (route.redirect ? 1 : 0);
     if (actions == 0) {
       report_.error(path, "expected `forward: NAME`, `respond: { status: 404 }` or `redirect: { scheme: https }`");
     } else if (actions > 1) {
-      report_.error(path, "`forward`, `respond` and `redirect` exclude each other");
+      report_.error(path, "`forward`, `split`, `respond` and `redirect` exclude each other");
     }
     if (!route.forward.empty()) check_http_forward(route.forward, path + ".forward");
+    for (size_t i = 0; i < route.split.size(); ++i) {
+      check_http_forward(route.split[i].forward, item(path + ".split", i) + ".forward");
+    }
+    if (route.mirror) check_http_forward(route.mirror->to, path + ".mirror.to");
   }
 
   // A route that is never taken is a mistake: mostly one for more paths stands before it.

@@ -53,8 +53,15 @@ class RouteChecker {
     if (route_.respond) check_respond(*route_.respond, path + ".respond");
     if (route_.redirect) check_redirect(*route_.redirect, path + ".redirect");
     if (route_.rewrite) check_rewrite(*route_.rewrite, path + ".rewrite");
+    check_split(path + ".split");
     if (!route_.request_headers.empty()) check_forwards(path + ".request_headers");
     if (route_.max_body) check_forwards(path + ".max_body");
+    if (route_.request_timeout) check_forwards(path + ".request_timeout");
+    if (route_.stream_idle_timeout) check_forwards(path + ".stream_idle_timeout");
+    if (route_.response_timeout) check_forwards(path + ".response_timeout");
+    if (route_.mirror) check_forwards(path + ".mirror");
+    if (route_.buffering) check_forwards(path + ".buffering");
+    if (route_.retry) check_retry(*route_.retry, path + ".retry");
     check_field_changes(route_.request_headers, path + ".request_headers", report_);
     check_field_changes(route_.response_headers, path + ".response_headers", report_);
   }
@@ -150,8 +157,29 @@ class RouteChecker {
     check_path_change(rewrite, path);
   }
 
+  void check_split(const std::string& path) {
+    uint64_t weights = 0;
+    for (const SplitTarget& part : route_.split) weights += part.weight;
+    if (!route_.split.empty() && weights == 0) report_.error(path, "all weights are 0: nobody gets the requests");
+  }
+
+  void check_retry(const Retry& retry, const std::string& path) {
+    check_forwards(path);
+    if (retry.backoff > retry.max_backoff) {
+      report_.error(path + ".backoff",
+                    absl::StrCat("must not be above max_backoff (", print_duration(retry.max_backoff), "), got ",
+                                 print_duration(retry.backoff)));
+    }
+    const bool on_timeout = std::find(retry.on.begin(), retry.on.end(), RetryOn::kTimeout) != retry.on.end();
+    if (on_timeout != (retry.try_timeout.count() > 0)) {
+      report_.error(path, on_timeout ? "`on: timeout` needs a `try_timeout`"
+                                     : "`try_timeout` needs `timeout` in `on`; else write `response_timeout`");
+    }
+  }
+
   void check_forwards(const std::string& path) {
-    if (route_.forward.empty()) report_.error(path, "needs `forward`: else there is no request to be changed");
+    if (route_.forward.empty() && route_.split.empty())
+      report_.error(path, "needs `forward`: else there is no request to be changed");
   }
 
   void check_path_change(const PathChange& change, const std::string& path) {

@@ -225,11 +225,37 @@ class Explainer {
       const auto location = redirect_location(*route.redirect, route.match, facts(), scratch);
       return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
     }
+    if (!route.split.empty()) tell_split(route.split);
+    const config::Upstream& upstream = upstream_named(route.split.empty() ? route.forward : route.split[0].forward);
+    tell_upstream(upstream);
+    tell_times(route, upstream);
+    if (route.retry) tell_retry(*route.retry);
+    if (route.mirror) lines_.add("mirror", absl::StrCat(route.mirror->percent, " % to ", route.mirror->to));
+    tell_forwarded(route, upstream);
+  }
+
+  const config::Upstream& upstream_named(std::string_view name) const {
     const auto upstream = std::find_if(config_.upstreams.begin(), config_.upstreams.end(),
-                                       [&](const config::Upstream& each) { return each.name == route.forward; });
+                                       [&](const config::Upstream& each) { return each.name == name; });
     SLUICE_CHECK(upstream != config_.upstreams.end());
-    tell_upstream(*upstream);
-    tell_forwarded(route, *upstream);
+    return *upstream;
+  }
+
+  // The first of them is told more of.
+  void tell_split(const std::vector<config::SplitTarget>& split) {
+    const auto part = [](std::string* out, const config::SplitTarget& each) {
+      absl::StrAppend(out, each.forward, " (weight ", each.weight, ")");
+    };
+    lines_.add("split", absl::StrJoin(split, ", ", part));
+  }
+
+  void tell_retry(const config::Retry& retry) {
+    const auto word = [](std::string* out, config::RetryOn on) {
+      out->append(config::Scalar<config::RetryOn>::print(on));
+    };
+    lines_.add("retry",
+               absl::StrCat(retry.attempts, " attempts in all, for ",
+                            retry.on.empty() ? "connect_failure, refused" : absl::StrJoin(retry.on, ", ", word)));
   }
 
   void tell_upstream(const config::Upstream& upstream) {
@@ -240,12 +266,16 @@ class Explainer {
     }
     lines_.add("upstream", absl::StrCat(upstream.name, ": ", endpoints.size() == 1 ? "" : balance_of(upstream),
                                         absl::StrJoin(endpoints, ", ")));
+  }
+
+  void tell_times(const config::HttpRoute& route, const config::Upstream& upstream) {
     const auto time = [](config::Duration duration) {
       return duration.count() == 0 ? std::string("unlimited") : config::print_duration(duration);
     };
     lines_.add("times", absl::StrCat("connect ", time(upstream.connect_timeout), ", response ",
-                                     time(upstream.response_timeout), ", idle ", time(http_.stream_idle_timeout),
-                                     ", whole request ", time(http_.request_timeout)));
+                                     time(route.response_timeout.value_or(upstream.response_timeout)), ", idle ",
+                                     time(route.stream_idle_timeout.value_or(http_.stream_idle_timeout)),
+                                     ", whole request ", time(route.request_timeout.value_or(http_.request_timeout))));
   }
 
   static std::string balance_of(const config::Upstream& upstream) {

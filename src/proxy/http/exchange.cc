@@ -37,18 +37,6 @@ constexpr size_t kHighMarkMin = size_t{16} * 1024;
 // So many times config::Http::buffer_high is what the streams of a connection may queue together.
 constexpr size_t kConnectionMarks = 4;
 
-// How often an exchange that is stuck asks whether it should give way, while memory is short and while it is not.
-constexpr uint64_t kGiveWayRetryMs = 100;
-constexpr uint64_t kStuckRetryMs = 1000;
-
-uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
-
-// A method that may be sent twice (RFC 9110 section 9.2.2).
-bool is_idempotent(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE" || method == "PUT" ||
-         method == "DELETE";
-}
-
 uint64_t monotonic_us() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -82,8 +70,6 @@ Exchange::Exchange(HttpSession& session, HttpStream& client)
   listener_.counters.requests.add();
   if (listener_.log) started_us_ = monotonic_us();
 }
-
-Exchange::~Exchange() { leave_endpoint(); }
 
 const config::Http& Exchange::config() const { return listener_.config; }
 uint64_t Exchange::now_ms() const { return worker_.worker().now_ms(); }
@@ -179,7 +165,7 @@ void Exchange::take_request(bool end) {
   if (const auto& answer = route_->respond) {
     return respond(static_cast<uint16_t>(answer->status), answer->content_type, answer->body);
   }
-  to_ = &worker_.upstream(target->upstream);
+  to_ = &worker_.upstream(target->choose(worker_.random()));
   uint64_t told_bytes = 0;  // Where it is told: the codecs have seen that it is a number.
   if (absl::SimpleAtoi(request_.fields.value("content-length"), &told_bytes) && is_too_much_body(told_bytes)) {
     return fail(HttpEnd::kBodyTooLarge);
@@ -187,6 +173,7 @@ void Exchange::take_request(bool end) {
   find_deadline();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
+  to_->retry_budget().note_request(now_ms());
   send_request();
 }
 
@@ -268,43 +255,14 @@ bool Exchange::rewrite(const config::Rewrite& rewrite) {
   return path && request_.set(pool, Head::Part::kPath, *path, request_.path().substr(asked.path.size()));
 }
 
-void Exchange::find_deadline() {
-  if (!tunnel_ && config().request_timeout.count() > 0) {
-    deadline_ms_ = started_ms_ + milliseconds(config().request_timeout);
-  }
-  if (!grpc_) return;
-  const std::optional<uint64_t> timeout_ms = parse_grpc_timeout(request_.fields.value("grpc-timeout"));
-  if (!timeout_ms || started_ms_ + *timeout_ms >= deadline_ms_) return;
-  deadline_ms_ = started_ms_ + *timeout_ms;
-  deadline_is_grpc_ = true;
-}
-
 void Exchange::send_request() {
-  waiting_ = true;
   asked_ms_ = now_ms();
-  to_->request(*this);
-}
-
-bool Exchange::attempts_left() const { return attempts_ < to_->config().connect_attempts; }
-
-void Exchange::chose(uint32_t endpoint) {
-  leave_endpoint();
-  endpoint_ = endpoint;
-  tried_.add(endpoint);
-  ++attempts_;
-  to_->state().endpoint(endpoint).active.fetch_add(1, std::memory_order_relaxed);
-  endpoint_counted_ = true;
-}
-
-void Exchange::leave_endpoint() {
-  if (!std::exchange(endpoint_counted_, false)) return;
-  to_->state().endpoint(endpoint_).active.fetch_sub(1, std::memory_order_relaxed);
+  call();
 }
 
 void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
-  waiting_ = false;
-  connection_ = &connection;
-  upstream_ = &stream;
+  take_upstream(connection, stream);
+  ++sent_;
   used_connection_ = connection.used();
   if (!request_.protocol().empty() && !connection.takes_protocols()) return fail(HttpEnd::kUpstreamRefused);
   asked_ms_ = last_passed_ms_ = now_ms();
@@ -314,13 +272,9 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   if (end) return;
   const bool body_ends = request_ended_ && held_trailers_.empty();
   if (!held_.empty() || body_ends) {
-    body_passed_ = true;
-    upstream_->send_body(std::move(held_), body_ends);
+    pass_body(std::move(held_), body_ends);
   }
-  if (!held_trailers_.empty()) {
-    upstream_->send_trailers(held_trailers_);
-    held_trailers_.clear();
-  }
+  if (!held_trailers_.empty()) pass_trailers(std::exchange(held_trailers_, {}));
   if (request_paused_) {
     request_paused_ = false;
     client_->set_reading(true);
@@ -333,11 +287,6 @@ void Exchange::on_no_upstream(HttpEnd why) {
   fail(why);
 }
 
-void Exchange::on_connect_failed() {
-  listener_.counters.retries.add();
-  send_request();
-}
-
 void Exchange::request_body(Buffer&& body, bool end) {
   request_bytes_ += body.size();
   last_request_ms_ = last_active_ms_;
@@ -347,13 +296,12 @@ void Exchange::request_body(Buffer&& body, bool end) {
     return fail(HttpEnd::kBodyTooLarge);
   }
   if (upstream_) {
-    body_passed_ = true;
     asked_ms_ = last_active_ms_;
     if (upstream_->queued() == 0) last_passed_ms_ = last_active_ms_;
-    upstream_->send_body(std::move(body), end);
+    pass_body(std::move(body), end);
     connection_->wake();
     if (!end && upstream_->queued() >= high_mark()) pause_request();
-  } else if (waiting_) {
+  } else if (awaits_upstream()) {
     held_.append(std::move(body));
     if (!end && held_.size() >= high_mark()) pause_request();
   } else {
@@ -370,11 +318,10 @@ void Exchange::pause_request() {
 void Exchange::request_trailers(Fields&& trailers) {
   request_ended_ = true;
   if (upstream_) {
-    body_passed_ = true;
     asked_ms_ = last_active_ms_;
-    upstream_->send_trailers(trailers);
+    pass_trailers(std::move(trailers));
     connection_->wake();
-  } else if (waiting_) {
+  } else if (awaits_upstream()) {
     held_trailers_ = std::move(trailers);
   }
   settle();
@@ -387,7 +334,9 @@ void Exchange::take_response(Head&& head, bool end) {
     client_->send_head(head, false);
     return session_->wake();
   }
+  if (retry_instead_of(head.status, end)) return;
   response_begun_ = true;
+  kept_.clear();
   status_ = head.status;
   if (listener_.log) response_head_us_ = std::max<uint64_t>(monotonic_us() - started_us_, 1);
   if (tunnel_) {
@@ -424,29 +373,6 @@ void Exchange::response_body(Buffer&& body, bool end) {
   settle();
 }
 
-bool Exchange::can_retry(ResetReason reason) const {
-  if (response_begun_ || body_passed_ || !attempts_left()) return false;
-  if (reason == ResetReason::kRefused) return true;
-  // The endpoint closed a connection that had waited, and perhaps has never seen the request.
-  return reason == ResetReason::kConnectionLost && used_connection_ && !wants_fresh_ &&
-         (is_idempotent(request_.method()) || !request_.protocol().empty());  // An upgrade is a GET.
-}
-
-void Exchange::upstream_reset(ResetReason reason) {
-  const bool again = can_retry(reason);
-  leave_upstream();
-  if (response_ended_ && !tunnel_agreed_) return settle();
-  if (again) {
-    listener_.counters.retries.add();
-    wants_fresh_ = true;
-    tried_ = TriedEndpoints();
-    return send_request();
-  }
-  upstream_reason_ = reason;
-  fail(reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kUpstreamMalformed
-                                                                             : HttpEnd::kUpstreamReset);
-}
-
 // ---- The end ----
 
 void Exchange::client_reset(ResetReason reason) {
@@ -455,18 +381,11 @@ void Exchange::client_reset(ResetReason reason) {
            : reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kBadRequest
                                                                                    : HttpEnd::kClientReset;
   }
-  if (std::exchange(waiting_, false)) to_->cancel(*this);
+  stop_waiting();
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   release_client();
   destroy();
-}
-
-void Exchange::leave_upstream() {
-  if (!upstream_) return;
-  std::exchange(upstream_, nullptr)->release();
-  std::exchange(connection_, nullptr)->detach();
-  leave_endpoint();
 }
 
 void Exchange::release_client() {
@@ -500,75 +419,7 @@ void Exchange::finish() {
   if (listener_.log) log();
 }
 
-// ---- Time ----
-
-// Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
-void Exchange::on_timer() {
-  const uint64_t now = now_ms();
-  if (now >= deadline_ms_) return fail(deadline_is_grpc_ ? HttpEnd::kDeadline : HttpEnd::kRequestTimeout);
-  const uint64_t idle_ms = milliseconds(tunnel_agreed_ ? config().tunnel_timeout : config().stream_idle_timeout);
-  if (idle_ms > 0 && now >= last_active_ms_ + idle_ms) return fail(HttpEnd::kIdleTimeout);
-  if (awaits_response()) {
-    const uint64_t response_ms = milliseconds(to_->config().response_timeout);
-    if (response_ms > 0 && now >= asked_ms_ + response_ms) {
-      connection_->suspect(asked_ms_);
-      return fail(HttpEnd::kResponseTimeout);
-    }
-  }
-  if (awaits_body()) {
-    const uint64_t body_ms = milliseconds(config().body_timeout);
-    if (body_ms > 0 && now >= last_request_ms_ + body_ms) return fail(HttpEnd::kBodyTimeout);
-  }
-  const uint64_t stuck_ms = milliseconds(config().stuck_timeout);
-  if (stuck_ms > 0 && session_ && now >= stuck_since_ms() + stuck_ms && session_->should_give_way()) {
-    return fail(HttpEnd::kStuck);
-  }
-  // While the socket is full, it is the session that watches.
-  if (awaits_client()) {
-    const uint64_t send_ms = milliseconds(config().send_timeout);
-    const uint64_t since = std::max(last_response_ms_, session_->last_progress_ms());
-    if (send_ms > 0 && now >= since + send_ms) return fail(HttpEnd::kSendTimeout);
-  }
-  watch();
-}
-
-bool Exchange::awaits_response() const { return upstream_ && request_ended_ && !response_begun_; }
-bool Exchange::awaits_body() const {
-  return client_ && !request_ended_ && !request_paused_ && !tunnel_ && !response_ended_;
-}
-bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
-
-// Since when bytes wait here of which nobody takes any; now, where there are none. That more of them come does not
-// count; nor what the client takes of others, where it is this one that it does not want.
-uint64_t Exchange::stuck_since_ms() const {
-  uint64_t since = now_ms();
-  if (client_ && client_->queued() > 0) {
-    since = client_->blocked() ? last_response_ms_ : std::max(last_response_ms_, session_->last_progress_ms());
-  }
-  if (!held_.empty()) since = std::min(since, asked_ms_);
-  if (upstream_ && upstream_->queued() > 0) since = std::min(since, last_passed_ms_);
-  return since;
-}
-
-// Due when the first of what is watched could be.
-void Exchange::watch() {
-  const uint64_t now = now_ms();
-  uint64_t due = deadline_ms_;
-  const auto consider = [&](uint64_t since, config::Duration limit) {
-    if (limit.count() > 0) due = std::min(due, std::max(since + milliseconds(limit), now + 1));
-  };
-  consider(last_active_ms_, tunnel_agreed_ ? config().tunnel_timeout : config().stream_idle_timeout);
-  if (to_ && !response_begun_) consider(awaits_response() ? asked_ms_ : now, to_->config().response_timeout);
-  if (!request_ended_ && !tunnel_) consider(awaits_body() ? last_request_ms_ : now, config().body_timeout);
-  if (!tunnel_agreed_ || awaits_client()) {
-    consider(awaits_client() ? std::max(last_response_ms_, session_->last_progress_ms()) : now, config().send_timeout);
-  }
-  if (const uint64_t stuck_ms = milliseconds(config().stuck_timeout); stuck_ms > 0) {
-    const uint64_t retry_ms = worker_.worker().short_of_memory() ? kGiveWayRetryMs : kStuckRetryMs;
-    due = std::min(due, std::max(stuck_since_ms() + stuck_ms, now + retry_ms));
-  }
-  if (due != UINT64_MAX) worker_.worker().timers().arm(timer_, due);
-}
+// ---- The log ----
 
 void Exchange::log() {
   const std::span<char> room = listener_.log->begin();

@@ -11,53 +11,39 @@
 #include "proxy/http/stream.h"
 #include "proxy/route/http_facts.h"
 #include "proxy/stats/http_counters.h"
-#include "proxy/upstream/balancer.h"
+#include "proxy/upstream/upstream_caller.h"
 
 namespace sluice {
 
 struct HttpListener;
 class HttpSession;
-class HttpUpstream;
 class HttpWorker;
-class UpstreamConnection;
 
 /// One request of a client and its response: a stream of the client's connection, the stream of an endpoint's
 /// connection that it is forwarded on, and the bytes between them. What one stream receives goes straight to the other;
 /// a side that takes nothing has the other stop reading.
 ///
 /// It lies in memory of the HttpWorker, and gives it back when both streams are released.
-class Exchange final : public StreamReceiver {
+class Exchange final : public UpstreamCaller {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
   /// Ends it now: the time to drain is over.
   void shut_down() { fail(HttpEnd::kShutdown); }
 
-  // For the upstream.
-  const TriedEndpoints& tried() const { return tried_; }
-  bool attempts_left() const;
-  void chose(uint32_t endpoint);
-  uint32_t endpoint() const { return endpoint_; }
-  /// Whether only a new connection will do: one that was used before has just failed.
-  bool wants_fresh() const { return wants_fresh_; }
-  void on_upstream(UpstreamConnection& connection, HttpStream& stream);
-  void on_no_upstream(HttpEnd why);
-  /// On the connection that it waited for: the endpoint is as good as before, but it counts as an attempt.
-  void found_no_room() { tried_ = TriedEndpoints(); }
-  /// To the endpoint that was chosen.
-  void on_connect_failed();
-  Exchange* next_waiting = nullptr;  // Among those who wait for a connection.
-
  private:
   Exchange(HttpSession& session, HttpStream& client);
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  ~Exchange() = default;
 
+  // StreamReceiver
   void on_head(HttpStream& stream, Head&& head, bool end) override;
   void on_body(HttpStream& stream, Buffer&& body, bool end) override;
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
+  // UpstreamCaller
+  void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
+  void on_no_upstream(HttpEnd why) override;
+  void on_connect_failed() override;
 
   // The request.
   void take_request(bool end);
@@ -74,7 +60,18 @@ class Exchange final : public StreamReceiver {
   void request_body(Buffer&& body, bool end);
   void pause_request();
   void request_trailers(Fields&& trailers);
-  bool can_retry(ResetReason reason) const;
+  void pass_body(Buffer&& body, bool end);
+  void pass_trailers(Fields&& trailers);
+  bool awaits_upstream() const { return waiting_ || again_at_ms_ != 0; }
+
+  // Again.
+  bool is_asked_for(config::RetryOn why) const;
+  bool take_retry(config::RetryOn why);
+  bool is_lost_unseen(ResetReason reason) const;
+  bool retry_instead_of(uint16_t status, bool end);
+  void response_timed_out();
+  void retry();
+  void send_again();
 
   // The response.
   void take_response(Head&& head, bool end);
@@ -89,8 +86,6 @@ class Exchange final : public StreamReceiver {
 
   // The end.
   void client_reset(ResetReason reason);
-  void leave_upstream();
-  void leave_endpoint();
   void release_client();
   void settle();
   void destroy();
@@ -99,6 +94,8 @@ class Exchange final : public StreamReceiver {
 
   void on_timer();
   void watch();
+  config::Duration idle_timeout() const;
+  config::Duration response_timeout() const;
   bool awaits_response() const;
   bool awaits_body() const;
   bool awaits_client() const;
@@ -110,16 +107,14 @@ class Exchange final : public StreamReceiver {
 
   HttpWorker& worker_;
   HttpListener& listener_;
-  HttpSession* session_;  // As long as client_ is not null.
-  HttpStream* client_;    // Null once released.
-  HttpStream* upstream_ = nullptr;
-  UpstreamConnection* connection_ = nullptr;  // That upstream_ is on.
-  HttpUpstream* to_ = nullptr;                // Where it is forwarded to.
+  HttpSession* session_;                      // As long as client_ is not null.
+  HttpStream* client_;                        // Null once released.
   const config::HttpRoute* route_ = nullptr;  // Once it is chosen.
   Head request_;                              // Until nothing needs it any more.
   Text asked_path_, asked_authority_;         // That it came with, where they were rewritten.
   Buffer held_;                               // Body that has come before there is a connection,
   Fields held_trailers_;                      // and what is behind it.
+  Buffer kept_;                               // What was sent of it, for it may be sent again.
   Timer timer_;
   uint64_t started_ms_;
   uint64_t deadline_ms_ = UINT64_MAX;  // For all of it.
@@ -132,15 +127,11 @@ class Exchange final : public StreamReceiver {
   uint64_t response_head_us_ = 0;  // and when the response came, after that.
   uint64_t request_bytes_ = 0;
   uint64_t response_bytes_ = 0;
-  TriedEndpoints tried_;
-  uint32_t attempts_ = 0;
-  uint32_t endpoint_ = 0;
-  uint16_t status_ = 0;  // That the client was told.
+  uint64_t again_at_ms_ = 0;  // When the request is sent again; 0: not now.
+  uint32_t sent_ = 0;         // How often.
+  uint16_t status_ = 0;       // That the client was told.
   HttpEnd end_ = HttpEnd::kOk;
   ResetReason upstream_reason_ = ResetReason::kInternal;
-  bool endpoint_counted_ = false;
-  bool waiting_ = false;  // For a connection.
-  bool wants_fresh_ = false;
   bool request_ended_ = false;  // All of it has come.
   bool body_passed_ = false;    // Some of it is with an upstream, and gone from here.
   bool request_paused_ = false;

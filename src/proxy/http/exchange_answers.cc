@@ -87,7 +87,8 @@ OwnAnswer answer_of(HttpEnd end) {
 }  // namespace
 
 void Exchange::fail(HttpEnd why) {
-  if (std::exchange(waiting_, false)) to_->cancel(*this);
+  stop_waiting();
+  again_at_ms_ = 0;
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();

@@ -17,7 +17,7 @@ constexpr size_t kFreeExchanges = 1024;
 
 }  // namespace
 
-HttpWorker::HttpWorker(const Context& context) : context_(context) {
+HttpWorker::HttpWorker(const Context& context) : context_(context), random_(reinterpret_cast<uintptr_t>(this)) {
   for (size_t i = 0; i < context.balancers.size(); ++i) {
     upstreams_.push_back(std::make_unique<HttpUpstream>(*this, *context.balancers[i], context.tls_sessions[i],
                                                         context.counters.upstreams[i],

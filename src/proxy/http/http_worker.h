@@ -7,6 +7,7 @@
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/http/http_link.h"
+#include "proxy/random.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
@@ -34,6 +35,7 @@ class HttpWorker {
 
   Worker& worker() { return context_.worker; }
   HttpUpstream& upstream(uint32_t index) { return *upstreams_[index]; }
+  Random& random() { return random_; }
   HandshakerServices& handshakers() { return context_.handshakers; }
 
   /// Memory for one exchange; the last that were given back are used again.
@@ -55,6 +57,7 @@ class HttpWorker {
   void pump_all();
 
   Context context_;
+  Random random_;
   std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
   HttpLink* first_awake_ = nullptr;
   HttpLink* last_awake_ = nullptr;

@@ -1,6 +1,7 @@
 #include "proxy/route/http_router.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/check.h"
 #include "proxy/route/request_match.h"
@@ -42,13 +43,21 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
   std::vector<NamePattern> patterns;
   for (const config::HttpRoute& route : routes_) {
     const auto index = static_cast<uint32_t>(targets_.size());
-    uint32_t upstream = HttpTarget::kNone;
-    if (!route.respond && !route.redirect) {
-      const auto found = upstream_of.find(route.forward);
+    const auto named = [&](std::string_view name) {
+      const auto found = upstream_of.find(name);
       SLUICE_CHECK(found != upstream_of.end());
-      upstream = found->second;
+      return found->second;
+    };
+    HttpTarget target{.upstream = route.forward.empty() ? HttpTarget::kNone : named(route.forward),
+                      .index = index,
+                      .route = &route,
+                      .shares = {}};
+    uint64_t weights = 0;
+    for (const config::SplitTarget& part : route.split) {
+      target.shares.push_back({named(part.forward), weights += part.weight});
     }
-    targets_.push_back({upstream, index, &route});
+    if (route.mirror) target.mirror = named(route.mirror->to);
+    targets_.push_back(std::move(target));
     const config::HttpMatch* match = route.match ? &*route.match : nullptr;
     if (match == nullptr || match->host.empty()) {
       any_host_.add(match, index);
@@ -64,6 +73,12 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
     }
   }
   names_ = NameTable(patterns);
+}
+
+uint32_t HttpTarget::choose(Random& random) const {
+  if (shares.empty()) return upstream;
+  const uint64_t chosen = random.below(shares.back().up_to);
+  return std::find_if(shares.begin(), shares.end(), [=](const Share& share) { return chosen < share.up_to; })->upstream;
 }
 
 const HttpTarget* HttpRouter::route(const HttpFacts& facts) const {

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "proxy/config/config.h"
+#include "proxy/random.h"
 #include "proxy/route/http_facts.h"
 #include "proxy/route/name_match.h"
 
@@ -16,10 +17,22 @@ namespace sluice {
 /// Where a request goes.
 struct HttpTarget {
   static constexpr uint32_t kNone = UINT32_MAX;
+  /// Part of its requests.
+  struct Share {
+    uint32_t upstream;
+    uint64_t up_to;  ///< The sum of the weights, this one included.
+  };
 
-  uint32_t upstream;               ///< Its index; kNone: the route responds, or redirects.
+  uint32_t upstream;               ///< Its index; kNone: the route splits its requests, responds, or redirects.
   uint32_t index;                  ///< Of the route.
   const config::HttpRoute* route;  ///< As long as the router.
+  std::vector<Share> shares;       ///< Where it splits them.
+  uint32_t mirror = kNone;         ///< The upstream that gets copies.
+
+  /// Whether an upstream is asked.
+  bool forwards() const { return upstream != kNone || !shares.empty(); }
+  /// The upstream of one request. Precondition: forwards().
+  uint32_t choose(Random& random) const;
 };
 
 /// An HTTP listener's routing table: the first route, in the order of the configuration, whose conditions all hold. A

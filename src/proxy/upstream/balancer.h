@@ -5,21 +5,9 @@
 #include <vector>
 
 #include "proxy/upstream/endpoint.h"
+#include "proxy/upstream/tried_endpoints.h"
 
 namespace sluice {
-
-/// The endpoints that one connection has tried. Beyond 64 endpoints the later ones are not remembered and may be tried
-/// twice.
-class TriedEndpoints {
- public:
-  void add(size_t index) {
-    if (index < 64) bits_ |= uint64_t{1} << index;
-  }
-  bool contains(size_t index) const { return index < 64 && (bits_ >> index & 1); }
-
- private:
-  uint64_t bits_ = 0;
-};
 
 /// One worker's choice among an upstream's endpoints. Endpoints that were tried, are full or are down are passed over;
 /// when all that is left is down, down ones are tried after all.

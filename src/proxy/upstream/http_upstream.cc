@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "pool/check.h"
-#include "proxy/http/exchange.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/upstream/upstream_caller.h"
 #include "proxy/upstream/upstream_connection.h"
 
 namespace sluice {
@@ -19,6 +19,7 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
       endpoint_counters_(endpoint_counters),
       counters_(counters),
       http2_shared_{worker.worker().pool(), http2_, http2_counters_},
+      retry_budget_(config().retry_budget),
       endpoints_(balancer.upstream().size()) {
   for (size_t i = 0; i < endpoints_.size(); ++i) {
     endpoint_names_.push_back(balancer.upstream().endpoint_config(i).address.text());
@@ -43,38 +44,38 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
 
 HttpUpstream::~HttpUpstream() { SLUICE_CHECK(all_.empty()); }
 
-void HttpUpstream::request(Exchange& exchange) {
+void HttpUpstream::request(UpstreamCaller& caller) {
   const std::optional<uint32_t> picked =
-      exchange.attempts_left() ? balancer_.pick(exchange.tried(), worker_.worker().now_ms()) : std::nullopt;
-  if (!picked) return exchange.on_no_upstream(HttpEnd::kNoEndpoint);
+      caller.attempts_left() ? balancer_.pick(caller.tried(), worker_.worker().now_ms()) : std::nullopt;
+  if (!picked) return caller.on_no_upstream(HttpEnd::kNoEndpoint);
   const uint32_t index = *picked;
-  exchange.chose(index);
+  caller.chose(index);
   Endpoint& endpoint = endpoints_[index];
-  while (!exchange.wants_fresh() && !endpoint.idle.empty()) {
-    if (endpoint.idle.back()->attach(exchange)) {
+  while (!caller.wants_fresh() && !endpoint.idle.empty()) {
+    if (endpoint.idle.back()->attach(caller)) {
       counters_.connections_reused.add();
       return;
     }
   }
   for (size_t i = endpoint.shared.size(); i-- > 0;) {
-    if (endpoint.shared[i]->attach(exchange)) {
+    if (endpoint.shared[i]->attach(caller)) {
       counters_.connections_reused.add();
       return;
     }
   }
   if (pending_ >= config().pool.max_pending) {
     counters_.pending_refused.add();
-    return exchange.on_no_upstream(HttpEnd::kTooManyPending);
+    return caller.on_no_upstream(HttpEnd::kTooManyPending);
   }
   if (speaks_http2()) {
     for (UpstreamConnection* const connection : endpoint.connecting) {
       if (connection->waiting() < std::min(config().pool.max_streams, endpoint.streams))
-        return connection->add_waiting(exchange);
+        return connection->add_waiting(caller);
     }
   }
   UpstreamConnection* const connection = connect(index);
-  if (!connection) return exchange.on_connect_failed();
-  connection->add_waiting(exchange);
+  if (!connection) return caller.on_connect_failed();
+  connection->add_waiting(caller);
 }
 
 UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
@@ -86,9 +87,9 @@ UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
   return connection.release();  // Its own from here on.
 }
 
-void HttpUpstream::cancel(Exchange& exchange) {
-  for (UpstreamConnection* const connection : endpoints_[exchange.endpoint()].connecting) {
-    connection->remove_waiting(exchange);
+void HttpUpstream::cancel(UpstreamCaller& caller) {
+  for (UpstreamConnection* const connection : endpoints_[caller.endpoint()].connecting) {
+    connection->remove_waiting(caller);
   }
 }
 

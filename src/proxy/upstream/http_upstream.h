@@ -12,11 +12,12 @@
 #include "proxy/stats/l4_counters.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
+#include "proxy/upstream/retry_budget.h"
 
 namespace sluice {
 
-class Exchange;
 class HttpWorker;
+class UpstreamCaller;
 class UpstreamConnection;
 
 /// One worker's connections to an upstream's endpoints, which requests share: in HTTP/1.1 one after the other, in
@@ -27,15 +28,16 @@ class HttpUpstream {
                std::vector<EndpointCounters>& endpoint_counters, UpstreamHttpCounters& counters);
   ~HttpUpstream();
 
-  /// Finds a connection for the exchange: Exchange::on_upstream or on_no_upstream follows, perhaps at once.
-  void request(Exchange& exchange);
+  /// Finds a connection for the caller: see UpstreamCaller.
+  void request(UpstreamCaller& caller);
   /// It waits no longer.
-  void cancel(Exchange& exchange);
+  void cancel(UpstreamCaller& caller);
 
   const config::Upstream& config() const { return balancer_.upstream().config(); }
   UpstreamState& state() { return balancer_.upstream(); }
   EndpointCounters& endpoint_counters(uint32_t endpoint) { return endpoint_counters_[endpoint]; }
   UpstreamHttpCounters& counters() { return counters_; }
+  RetryBudgetMeter& retry_budget() { return retry_budget_; }
   /// Its address, as in logs.
   std::string_view endpoint_name(uint32_t endpoint) const { return endpoint_names_[endpoint]; }
   HttpWorker& worker() { return worker_; }
@@ -71,10 +73,11 @@ class HttpUpstream {
   Http1Counters http1_counters_;
   Http2Counters http2_counters_;
   Http2Connection::Shared http2_shared_;
+  RetryBudgetMeter retry_budget_;
   std::vector<Endpoint> endpoints_;
   std::vector<std::string> endpoint_names_;
   std::vector<UpstreamConnection*> all_;
-  uint32_t pending_ = 0;  // Exchanges that wait for a connection.
+  uint32_t pending_ = 0;  // Callers that wait for a connection.
   bool closed_ = false;
 };
 

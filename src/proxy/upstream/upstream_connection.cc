@@ -11,11 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
-#include "proxy/http/exchange.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/http1/http1_client.h"
 #include "proxy/transport/handshakes.h"
 #include "proxy/upstream/http_upstream.h"
+#include "proxy/upstream/upstream_caller.h"
 #include "proxy/upstream/upstream_socket.h"
 
 namespace sluice {
@@ -120,11 +120,11 @@ void UpstreamConnection::become_ready() {
     upstream_.endpoints_[endpoint_].streams = static_cast<Http2Connection&>(*codec_).peer_streams();
   }
   // Those for whom there is no room look for another connection.
-  while (Exchange* const exchange = first_waiting_) {
-    remove_waiting(*exchange);
-    if (attach(*exchange)) continue;
-    exchange->found_no_room();
-    upstream_.request(*exchange);
+  while (UpstreamCaller* const caller = first_waiting_) {
+    remove_waiting(*caller);
+    if (attach(*caller)) continue;
+    caller->found_no_room();
+    upstream_.request(*caller);
   }
   become_idle();
 }
@@ -137,25 +137,25 @@ void UpstreamConnection::connect_failed(ConnectError error) {
   leave_lists();
   // An endpoint hears in TLS what was wrong with it.
   error == ConnectError::kTls ? linger(/*cut=*/true) : close();
-  while (Exchange* const exchange = first_waiting_) {
-    remove_waiting(*exchange);
-    exchange->on_connect_failed();
+  while (UpstreamCaller* const caller = first_waiting_) {
+    remove_waiting(*caller);
+    caller->on_connect_failed();
   }
 }
 
-void UpstreamConnection::add_waiting(Exchange& exchange) {
-  Exchange** last = &first_waiting_;
+void UpstreamConnection::add_waiting(UpstreamCaller& caller) {
+  UpstreamCaller** last = &first_waiting_;
   while (*last) last = &(*last)->next_waiting;
-  exchange.next_waiting = nullptr;
-  *last = &exchange;
+  caller.next_waiting = nullptr;
+  *last = &caller;
   ++waiting_count_;
   ++upstream_.pending_;
 }
 
-void UpstreamConnection::remove_waiting(Exchange& exchange) {
-  for (Exchange** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
-    if (*at != &exchange) continue;
-    *at = exchange.next_waiting;
+void UpstreamConnection::remove_waiting(UpstreamCaller& caller) {
+  for (UpstreamCaller** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
+    if (*at != &caller) continue;
+    *at = caller.next_waiting;
     --waiting_count_;
     --upstream_.pending_;
     return;
@@ -169,9 +169,8 @@ bool UpstreamConnection::takes_protocols() const {
   return static_cast<const Http2Connection&>(*codec_).takes_protocols();
 }
 
-bool UpstreamConnection::attach(Exchange& exchange) {
-  HttpStream* const stream =
-      state_ == State::kReady && !ending() && !draining_ ? codec_->open_stream(exchange) : nullptr;
+bool UpstreamConnection::attach(UpstreamCaller& caller) {
+  HttpStream* const stream = state_ == State::kReady && !ending() && !draining_ ? codec_->open_stream(caller) : nullptr;
   if (!stream) {
     leave_lists();
     return false;
@@ -185,7 +184,7 @@ bool UpstreamConnection::attach(Exchange& exchange) {
     draining_ = true;
   }
   upstream_.counters().requests.add();
-  exchange.on_upstream(*this, *stream);
+  caller.on_upstream(*this, *stream);
   wake();
   return true;
 }

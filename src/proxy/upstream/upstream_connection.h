@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-class Exchange;
 class HttpUpstream;
+class UpstreamCaller;
 
 /// A connection to an endpoint, as a client of HTTP. It destroys itself when it has closed.
 class UpstreamConnection final : public HttpLink {
@@ -19,18 +19,18 @@ class UpstreamConnection final : public HttpLink {
   bool connect();
   bool ready() const { return state_ == State::kReady; }
   uint32_t endpoint() const { return endpoint_; }
-  /// Whether an exchange has used it before.
+  /// Whether a caller has used it before.
   bool used() const { return requests_ > 1; }
   bool takes_protocols() const;
 
-  /// Begins the exchange's stream here. False if there is no room for it, or the connection is about to end.
-  bool attach(Exchange& exchange);
-  /// The exchange has released its stream.
+  /// Begins the caller's stream here. False if there is no room for it, or the connection is about to end.
+  bool attach(UpstreamCaller& caller);
+  /// The caller has released its stream.
   void detach();
 
-  /// Exchanges that wait until it is ready.
-  void add_waiting(Exchange& exchange);
-  void remove_waiting(Exchange& exchange);
+  /// Callers that wait until it is ready.
+  void add_waiting(UpstreamCaller& caller);
+  void remove_waiting(UpstreamCaller& caller);
   uint32_t waiting() const { return waiting_count_; }
 
   /// Ends it as soon as nothing is under way,
@@ -70,7 +70,7 @@ class UpstreamConnection final : public HttpLink {
   void log_failure(std::string_view what, std::string_view error);
 
   HttpUpstream& upstream_;
-  Exchange* first_waiting_ = nullptr;
+  UpstreamCaller* first_waiting_ = nullptr;
   uint64_t idle_since_ms_ = 0;
   uint64_t last_received_ms_ = 0;
   uint32_t endpoint_;

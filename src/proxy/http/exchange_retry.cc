@@ -1,0 +1,149 @@
+// Sending a request again: when, how often, and what of its body is kept for that.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "net/worker.h"
+#include "proxy/http/exchange.h"
+#include "proxy/http/http_listener.h"
+#include "proxy/http/http_worker.h"
+#include "proxy/upstream/http_upstream.h"
+#include "proxy/upstream/upstream_connection.h"
+
+namespace sluice {
+
+namespace {
+
+using config::RetryOn;
+
+// Of a body, so much is kept until the response begins, for the request may have to be sent again. As Envoy's
+// per_request_buffer_limit is mostly set.
+constexpr size_t kMaxKeptBytes = size_t{64} * 1024;
+
+// Without a policy of the route's.
+constexpr RetryOn kUnseen[] = {RetryOn::kConnectFailure, RetryOn::kRefused};
+
+// A method that may be sent twice (RFC 9110 section 9.2.2).
+bool is_idempotent(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE" || method == "PUT" ||
+         method == "DELETE";
+}
+
+// Whether the endpoint has perhaps begun to do what was asked.
+bool is_perhaps_done(RetryOn why) { return why != RetryOn::kConnectFailure && why != RetryOn::kRefused; }
+
+}  // namespace
+
+bool Exchange::is_asked_for(RetryOn why) const {
+  const std::optional<config::Retry>& policy = route_->retry;
+  if (!policy || policy->on.empty()) return std::find(std::begin(kUnseen), std::end(kUnseen), why) != std::end(kUnseen);
+  return std::find(policy->on.begin(), policy->on.end(), why) != policy->on.end();
+}
+
+// Whether it is sent once more; then that counts.
+bool Exchange::take_retry(RetryOn why) {
+  if (response_begun_ || body_passed_ || tunnel_agreed_ || !is_asked_for(why)) return false;
+  if (route_->retry ? sent_ >= route_->retry->attempts : !attempts_left()) return false;
+  if (is_perhaps_done(why) && !is_idempotent(request_.method())) return false;
+  if (to_->retry_budget().take(now_ms())) return true;
+  to_->counters().retries_over_budget.add();
+  return false;
+}
+
+// The endpoint closed a connection that had waited, and perhaps has never seen the request. That happens to each
+// request once at most, so no budget is asked.
+bool Exchange::is_lost_unseen(ResetReason reason) const {
+  return reason == ResetReason::kConnectionLost && used_connection_ && !wants_fresh_ && !response_begun_ &&
+         !body_passed_ && attempts_left() &&
+         (is_idempotent(request_.method()) || !request_.protocol().empty());  // An upgrade is a GET.
+}
+
+void Exchange::upstream_reset(ResetReason reason) {
+  const bool unseen = is_lost_unseen(reason);
+  const bool again = !unseen && (!response_ended_ || tunnel_agreed_) &&
+                     take_retry(reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset);
+  leave_upstream();
+  if (response_ended_ && !tunnel_agreed_) return settle();
+  if (unseen) {
+    wants_fresh_ = true;
+    tried_ = TriedEndpoints();
+    return send_again();
+  }
+  if (again) return retry();
+  upstream_reason_ = reason;
+  fail(reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kUpstreamMalformed
+                                                                             : HttpEnd::kUpstreamReset);
+}
+
+// Whether a response is not what the client is to see, and the request is on its way again.
+bool Exchange::retry_instead_of(uint16_t status, bool end) {
+  if (status < 500 || !route_->retry) return false;
+  const bool is_gateway = status >= 502 && status <= 504;
+  if (!take_retry(is_asked_for(RetryOn::k5xx) || !is_gateway ? RetryOn::k5xx : RetryOn::kGatewayError)) return false;
+  if (!end) upstream_->reset(ResetReason::kCancelled);
+  leave_upstream();
+  retry();
+  return true;
+}
+
+// No response within its time.
+void Exchange::response_timed_out() {
+  connection_->suspect(asked_ms_);
+  if (!take_retry(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
+  upstream_->reset(ResetReason::kCancelled);
+  leave_upstream();
+  retry();
+}
+
+void Exchange::on_connect_failed() {
+  if (!is_asked_for(RetryOn::kConnectFailure)) return fail(HttpEnd::kNoEndpoint);
+  listener_.counters.retries.add();
+  send_request();
+}
+
+// As its policy has it: after a while, and rather to another endpoint.
+void Exchange::retry() {
+  wants_fresh_ = false;
+  if (tried_.count() >= to_->state().size()) tried_ = TriedEndpoints();
+  if (!route_->retry) return send_again();
+  connects_ = 0;
+  const config::Retry& policy = *route_->retry;
+  const auto doubled = static_cast<uint64_t>(policy.backoff.count()) << std::min<uint32_t>(sent_ - 1, 20);
+  const uint64_t most_ms = std::min<uint64_t>(doubled, static_cast<uint64_t>(policy.max_backoff.count()));
+  const uint64_t wait_ms = worker_.random().below(most_ms + 1);
+  if (wait_ms == 0) return send_again();
+  again_at_ms_ = now_ms() + wait_ms;
+  watch();
+}
+
+void Exchange::send_again() {
+  again_at_ms_ = 0;
+  listener_.counters.retries.add();
+  to_->counters().retries.add();
+  kept_.append(std::move(held_));
+  held_ = std::move(kept_);
+  send_request();
+}
+
+// What an upstream gets of the body is kept as long as it is little, where it may have to be sent again.
+void Exchange::pass_body(Buffer&& body, bool end) {
+  if (route_->retry && !body_passed_ && kept_.size() + body.size() <= kMaxKeptBytes) {
+    kept_.append(body.clone());
+  } else {
+    body_passed_ = true;
+    kept_.clear();
+  }
+  upstream_->send_body(std::move(body), end);
+}
+
+void Exchange::pass_trailers(Fields&& trailers) {
+  upstream_->send_trailers(trailers);
+  if (!route_->retry || body_passed_) {
+    body_passed_ = true;
+  } else {
+    held_trailers_ = std::move(trailers);
+  }
+}
+
+}  // namespace sluice

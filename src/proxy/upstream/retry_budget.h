@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "proxy/config/retry.h"
+
+namespace sluice {
+
+/// What keeps repetitions from making a failure worse: of the last ten seconds, they are at most a share of the
+/// requests, or a small number. So an upstream that fails all gets (100 + percent) % of what clients ask, and not a
+/// multiple.
+class RetryBudgetMeter {
+ public:
+  explicit RetryBudgetMeter(const config::RetryBudget& budget) : budget_(budget) {}
+
+  /// A request is sent for the first time.
+  void note_request(uint64_t now_ms) {
+    turn(now_ms);
+    ++slots_[second_ % kSeconds].requests;
+    ++requests_;
+  }
+  /// Whether one may be sent once more; then it counts.
+  bool take(uint64_t now_ms) {
+    turn(now_ms);
+    if (retries_ >= budget_.min && (retries_ + 1) * 100 > requests_ * budget_.percent) return false;
+    ++slots_[second_ % kSeconds].retries;
+    ++retries_;
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kSeconds = 10;
+  struct Slot {
+    uint32_t requests = 0, retries = 0;
+  };
+
+  // Forgets the seconds that are over.
+  void turn(uint64_t now_ms) {
+    const uint64_t second = now_ms / 1000;
+    for (uint64_t gone = 0; second_ < second && gone < kSeconds; ++gone) {
+      Slot& slot = slots_[++second_ % kSeconds];
+      requests_ -= slot.requests;
+      retries_ -= slot.retries;
+      slot = Slot();
+    }
+    second_ = second;
+  }
+
+  const config::RetryBudget& budget_;
+  std::array<Slot, kSeconds> slots_{};  // One a second.
+  uint64_t second_ = 0;
+  uint64_t requests_ = 0, retries_ = 0;  // Sums of the slots.
+};
+
+}  // namespace sluice

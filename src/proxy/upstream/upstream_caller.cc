@@ -1,0 +1,49 @@
+#include "proxy/upstream/upstream_caller.h"
+
+#include <utility>
+
+#include "proxy/upstream/http_upstream.h"
+#include "proxy/upstream/upstream_connection.h"
+
+namespace sluice {
+
+bool UpstreamCaller::attempts_left() const { return connects_ < to_->config().connect_attempts; }
+
+void UpstreamCaller::call() {
+  waiting_ = true;
+  to_->request(*this);
+}
+
+void UpstreamCaller::chose(uint32_t endpoint) {
+  leave_endpoint();
+  endpoint_ = endpoint;
+  tried_.add(endpoint);
+  ++attempts_;
+  ++connects_;
+  to_->state().endpoint(endpoint).active.fetch_add(1, std::memory_order_relaxed);
+  endpoint_counted_ = true;
+}
+
+void UpstreamCaller::leave_endpoint() {
+  if (!std::exchange(endpoint_counted_, false)) return;
+  to_->state().endpoint(endpoint_).active.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void UpstreamCaller::take_upstream(UpstreamConnection& connection, HttpStream& stream) {
+  waiting_ = false;
+  connection_ = &connection;
+  upstream_ = &stream;
+}
+
+void UpstreamCaller::stop_waiting() {
+  if (std::exchange(waiting_, false)) to_->cancel(*this);
+}
+
+void UpstreamCaller::leave_upstream() {
+  if (!upstream_) return;
+  std::exchange(upstream_, nullptr)->release();
+  std::exchange(connection_, nullptr)->detach();
+  leave_endpoint();
+}
+
+}  // namespace sluice

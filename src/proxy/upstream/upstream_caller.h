@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+
+#include "proxy/http/stream.h"
+#include "proxy/stats/http_counters.h"
+#include "proxy/upstream/tried_endpoints.h"
+
+namespace sluice {
+
+class HttpUpstream;
+class UpstreamConnection;
+
+/// Who sends a request to an upstream: from asking for a connection until the stream on it is released. It is the
+/// stream's receiver.
+///
+/// call() -> on_upstream | on_connect_failed (call() again, or give up) | on_no_upstream.
+class UpstreamCaller : public StreamReceiver {
+ public:
+  // For the upstream.
+  const TriedEndpoints& tried() const { return tried_; }
+  bool attempts_left() const;
+  void chose(uint32_t endpoint);
+  uint32_t endpoint() const { return endpoint_; }
+  /// Whether only a new connection will do: one that was used before has just failed.
+  bool wants_fresh() const { return wants_fresh_; }
+  /// On the connection that it waited for: the endpoint is as good as before, but it counts as an attempt.
+  void found_no_room() { tried_ = TriedEndpoints(); }
+  virtual void on_upstream(UpstreamConnection& connection, HttpStream& stream) = 0;
+  virtual void on_no_upstream(HttpEnd why) = 0;
+  /// To the endpoint that was chosen.
+  virtual void on_connect_failed() = 0;
+  UpstreamCaller* next_waiting = nullptr;  // Among those who wait for a connection.
+
+ protected:
+  UpstreamCaller() = default;
+  ~UpstreamCaller() { leave_endpoint(); }
+  UpstreamCaller(const UpstreamCaller&) = delete;
+  UpstreamCaller& operator=(const UpstreamCaller&) = delete;
+
+  /// Asks for a connection to an endpoint that was not tried; what follows may come at once.
+  void call();
+  /// What on_upstream begins with.
+  void take_upstream(UpstreamConnection& connection, HttpStream& stream);
+  /// Wants no connection any more.
+  void stop_waiting();
+  /// The stream is let go, reset if it has not ended.
+  void leave_upstream();
+  void leave_endpoint();
+
+  HttpUpstream* to_ = nullptr;                // Where it is sent to.
+  HttpStream* upstream_ = nullptr;            // Null before there is a connection, and once released.
+  UpstreamConnection* connection_ = nullptr;  // That upstream_ is on.
+  TriedEndpoints tried_;
+  uint32_t attempts_ = 0;  // To find a connection: in all,
+  uint32_t connects_ = 0;  // and of those that config::Upstream::connect_attempts bounds.
+  uint32_t endpoint_ = 0;
+  bool waiting_ = false;  // For a connection.
+  bool wants_fresh_ = false;
+
+ private:
+  bool endpoint_counted_ = false;
+};
+
+}  // namespace sluice
