@@ -123,6 +123,7 @@ void Exchange::send_again() {
   to_->counters().retries.add();
   kept_.append(std::move(held_));
   held_ = std::move(kept_);
+  watch();
   send_request();
 }
 

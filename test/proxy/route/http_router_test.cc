@@ -239,5 +239,23 @@ TEST(HttpRouter, ManyRoutesCostNoMoreThanFew) {
   EXPECT_LT(many, 4 * few);
 }
 
+// ---- Requests that are split ----
+
+TEST(HttpRouter, SplitsByWeight) {
+  config::Http http;
+  http.routes.push_back({.match = std::nullopt, .split = {{"a", 3}, {"none", 0}, {"b", 1}}, .respond = std::nullopt});
+  const std::vector<config::Upstream> upstreams = {{.name = "b"}, {.name = "a"}, {.name = "none"}};
+  const HttpRouter router(http, upstreams);
+  const HttpTarget* const target = router.route({.host = "a.test", .path = "/"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_TRUE(target->forwards());
+  Random random(1);
+  std::vector<int> counts(upstreams.size());
+  for (int i = 0; i < 10'000; ++i) ++counts[target->choose(random)];
+  EXPECT_NEAR(counts[1], 7500, 300);
+  EXPECT_NEAR(counts[0], 2500, 300);
+  EXPECT_EQ(counts[2], 0);
+}
+
 }  // namespace
 }  // namespace sluice

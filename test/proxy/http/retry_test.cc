@@ -1,0 +1,303 @@
+// Requests that are sent again: for what, how often, with which body, and within which budget. And the times of routes.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "proxy/http/exchange.h"
+#include "proxy/upstream/retry_budget.h"
+#include "test/proxy/http/session_rig.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using config::RetryOn;
+using test::HttpOrigin;
+using test::HttpPeer;
+using test::Talk;
+
+class HttpRetryTest : public test::HttpRigTest {
+ protected:
+  HttpRetryTest() : origin(rig.add_origin()) {
+    config::Http& config = rig.config();
+    config.idle_timeout = config.send_timeout = config.stream_idle_timeout = 100h;
+    config.body_timeout = config.stuck_timeout = config.header_timeout = 100h;
+    rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
+    config.forward.clear();
+    route().forward = "origin";
+  }
+  config::HttpRoute& route() {
+    if (rig.config().routes.empty()) rig.config().routes.emplace_back();
+    return rig.config().routes[0];
+  }
+  config::Retry& retry(std::vector<RetryOn> on) {
+    config::Retry& policy = route().retry.emplace();
+    policy.on = std::move(on);
+    policy.backoff = policy.max_backoff = 0ms;
+    return policy;
+  }
+  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  void expect_no_more() {
+    rig.settle();
+    EXPECT_EQ(origin.requests.size(), requests_);
+  }
+
+  HttpOrigin& origin;
+
+ private:
+  size_t requests_ = 0;
+};
+
+TEST_P(HttpRetryTest, WhatFailed) {
+  retry({RetryOn::k5xx}).attempts = 3;
+  rig.start();
+  Talk& talk = rig.connect().ask("GET", "/x", {{"x-own", "1"}});
+  next_request().respond(500, "first");
+  next_request().respond(503, {}, true);
+  Talk& last = next_request();
+  EXPECT_EQ(last.head.path(), "/x");
+  EXPECT_EQ(last.field("x-own"), "1");
+  last.respond(200, "third");
+  rig.expect_response(talk, 200, "third");
+  rig.expect_ended(HttpEnd::kOk);
+  EXPECT_EQ(rig.http().retries.value(), 2u);
+  EXPECT_EQ(rig.upstream_counters().retries.value(), 2u);
+}
+
+// The last attempt's response is the client's, whatever it is.
+TEST_P(HttpRetryTest, OnlySoOften) {
+  retry({RetryOn::kGatewayError}).attempts = 2;
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  next_request().respond(502, "first");
+  next_request().respond(503, "second");
+  rig.expect_response(talk, 503, "second");
+  expect_no_more();
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(HttpRetryTest, OnlyForWhatIsAsked) {
+  retry({RetryOn::kGatewayError});
+  rig.start();
+  Talk& other = rig.connect().ask();
+  next_request().respond(500, "not of a gateway");
+  rig.expect_response(other, 500, "not of a gateway");
+  Talk& fine = rig.connect().ask();
+  next_request().respond(404, "no failure");
+  rig.expect_response(fine, 404, "no failure");
+  expect_no_more();
+}
+
+// What may have been done must not be done twice.
+TEST_P(HttpRetryTest, NotWhatIsNotIdempotent) {
+  retry({RetryOn::k5xx, RetryOn::kReset, RetryOn::kTimeout});
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  talk.send("body", true);
+  Talk& first = next_request();
+  rig.wait_over(first);
+  first.respond(503, "once");
+  rig.expect_response(talk, 503, "once");
+  Talk& cut = rig.connect().ask("POST");
+  next_request().cancel();
+  rig.wait_over(cut);
+  EXPECT_EQ(cut.head.status, 502);
+  expect_no_more();
+}
+
+TEST_P(HttpRetryTest, BodiesGoAgain) {
+  retry({RetryOn::k5xx}).attempts = 3;
+  rig.start();
+  const std::string half = test::stream_bytes(3, 0, 20'000);
+  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  talk.send(half);
+  Talk& first = next_request();
+  rig.until([&] { return first.body.size() == half.size(); });
+  first.respond(503, {}, false);  // Before all of it is there.
+  Talk& second = next_request();
+  talk.send(half, true);
+  rig.wait_over(second);
+  EXPECT_TRUE(second.body == half + half) << second.body.size();
+  second.respond(503, "again");
+  Talk& third = next_request();
+  rig.wait_over(third);
+  EXPECT_TRUE(third.body == half + half) << third.body.size();
+  third.respond(200, "fine");
+  rig.expect_response(talk, 200, "fine");
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(HttpRetryTest, LongBodiesDoNot) {
+  retry({RetryOn::k5xx});
+  rig.start();
+  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  talk.send(std::string(100'000, 'x'), true);
+  Talk& first = next_request();
+  rig.wait_over(first);
+  first.respond(503, "gone");
+  rig.expect_response(talk, 503, "gone");
+  expect_no_more();
+}
+
+TEST_P(HttpRetryTest, ResetsAndAnotherEndpoint) {
+  HttpOrigin& other = rig.add_origin();
+  retry({RetryOn::kReset});
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  rig.until([&] { return origin.requests.size() + other.requests.size() == 1; });
+  HttpOrigin& first = origin.requests.empty() ? other : origin;
+  HttpOrigin& second = origin.requests.empty() ? origin : other;
+  rig.request_at(first).cancel();
+  rig.request_at(second).respond(200, "the other");
+  rig.expect_response(talk, 200, "the other");
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(HttpRetryTest, AttemptsThatTakeTooLong) {
+  config::Retry& policy = retry({RetryOn::kTimeout});
+  policy.try_timeout = 1s;
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  Talk& first = next_request();
+  rig.pass(1100ms);
+  rig.wait_cancelled(first);
+  next_request().respond(200, "in time");
+  rig.expect_response(talk, 200, "in time");
+  // The last one has no more time than the others.
+  Talk& slow = rig.connect().ask();
+  next_request();
+  rig.pass(1100ms);
+  next_request();
+  rig.pass(1100ms);
+  rig.wait_over(slow);
+  EXPECT_EQ(slow.head.status, 504);
+  rig.expect_ended(HttpEnd::kResponseTimeout);
+}
+
+TEST_P(HttpRetryTest, WaitsBefore) {
+  config::Retry& policy = retry({RetryOn::k5xx});
+  policy.backoff = policy.max_backoff = 10h;
+  rig.start();
+  // At random, so not even the first is likely to be sent at once.
+  std::vector<Talk*> talks;
+  for (int i = 0; i < 3; ++i) {
+    talks.push_back(&rig.connect().ask("PUT", "/", {}, false));
+    next_request().respond(503, {}, true);
+  }
+  expect_no_more();
+  // What comes of the body meanwhile waits too.
+  for (Talk* talk : talks) talk->send("body", true);
+  rig.settle();
+  rig.pass(10h);
+  for (size_t i = 0; i < talks.size(); ++i) {
+    Talk& again = next_request();
+    rig.wait_over(again);
+    EXPECT_EQ(again.body, "body");
+    again.respond(200, "fine");
+  }
+  for (Talk* talk : talks) rig.expect_response(*talk, 200, "fine");
+  rig.expect_ended(HttpEnd::kOk, 3);
+}
+
+TEST_P(HttpRetryTest, ClientsThatLeaveWhileItWaits) {
+  config::Retry& policy = retry({RetryOn::k5xx});
+  policy.backoff = policy.max_backoff = 10h;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& talk = client.ask();
+  next_request().respond(503, {}, true);
+  rig.settle();
+  talk.cancel();
+  rig.expect_ended(HttpEnd::kClientReset);
+  rig.pass(10h);
+  expect_no_more();
+}
+
+// Everything fails, and each failure is to be tried again: the upstream gets little more than what is asked.
+TEST_P(HttpRetryTest, NoStorm) {
+  retry({RetryOn::k5xx}).attempts = 10;
+  rig.upstream().retry_budget = {.percent = 20, .min = 3};
+  rig.start();
+  constexpr size_t kRequests = 100;
+  HttpPeer& client = rig.connect();
+  size_t answered = 0;
+  for (size_t i = 0; i < kRequests; ++i) {
+    Talk& talk = client.ask();
+    rig.until([&] {
+      for (; answered < origin.requests.size(); ++answered) origin.requests[answered]->respond(503, {}, true);
+      return talk.over();
+    });
+    EXPECT_EQ(talk.head.status, 503);
+  }
+  EXPECT_LE(origin.requests.size(), kRequests * 120 / 100 + 3);
+  EXPECT_GE(origin.requests.size(), kRequests * 110 / 100);
+  EXPECT_GT(rig.upstream_counters().retries_over_budget.value(), 0u);
+}
+
+TEST_P(HttpRetryTest, TimesOfRoutes) {
+  route().response_timeout = 1s;
+  rig.start();
+  Talk& slow = rig.connect().ask();
+  next_request();
+  rig.pass(1100ms);
+  rig.wait_over(slow);
+  EXPECT_EQ(slow.head.status, 504);
+  rig.expect_ended(HttpEnd::kResponseTimeout);
+}
+
+TEST_P(HttpRetryTest, TimeOfAll) {
+  route().request_timeout = 1s;
+  rig.start();
+  Talk& slow = rig.connect().ask();
+  next_request();
+  rig.pass(1100ms);
+  rig.wait_over(slow);
+  EXPECT_EQ(slow.head.status, 504);
+  rig.expect_ended(HttpEnd::kRequestTimeout);
+}
+
+TEST_P(HttpRetryTest, TimeWithoutAnything) {
+  route().stream_idle_timeout = 1s;
+  rig.start();
+  Talk& slow = rig.connect().ask();
+  next_request();
+  rig.pass(1100ms);
+  rig.wait_over(slow);
+  EXPECT_EQ(slow.head.status, 504);
+  rig.expect_ended(HttpEnd::kIdleTimeout);
+}
+
+SLUICE_EACH_VERSION(HttpRetryTest);
+
+// ---- The budget ----
+
+TEST(RetryBudget, IsAShareOfTheLastTenSeconds) {
+  const config::RetryBudget budget{.percent = 20, .min = 3};
+  RetryBudgetMeter meter(budget);
+  uint64_t now_ms = 1'000'000;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(meter.take(now_ms));
+  EXPECT_FALSE(meter.take(now_ms));
+  for (int i = 0; i < 100; ++i) meter.note_request(now_ms);
+  for (int i = 0; i < 17; ++i) EXPECT_TRUE(meter.take(now_ms)) << i;
+  EXPECT_FALSE(meter.take(now_ms));
+  now_ms += 9'000;
+  EXPECT_FALSE(meter.take(now_ms));
+  now_ms += 1'000;  // All of that is forgotten.
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(meter.take(now_ms));
+  EXPECT_FALSE(meter.take(now_ms));
+  now_ms += 1'000'000'000;
+  EXPECT_TRUE(meter.take(now_ms));
+}
+
+TEST(RetryBudget, MayBeNothing) {
+  const config::RetryBudget budget{.percent = 0, .min = 0};
+  RetryBudgetMeter meter(budget);
+  for (int i = 0; i < 100; ++i) meter.note_request(5'000);
+  EXPECT_FALSE(meter.take(5'000));
+}
+
+}  // namespace
+}  // namespace sluice
