@@ -218,7 +218,6 @@ struct HttpRoute {
   std::optional<Duration> response_timeout;                      ///< and of Upstream's.
   std::optional<Retry> retry;
   std::optional<Mirror> mirror;
-  std::optional<Buffering> buffering;
   bool compression = true;                    ///< Where Http has one.
   std::optional<Size> max_body;               ///< In the place of Http::max_body.
   std::vector<FieldChange> request_headers;   ///< Of what is forwarded, after those of Http.

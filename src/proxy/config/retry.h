@@ -29,7 +29,6 @@ struct Retry {
   Duration backoff =
       std::chrono::milliseconds(25);  ///< Before the second attempt at most, at random; doubled with each,
   Duration max_backoff = std::chrono::milliseconds(250);  ///< up to so much. Both as Envoy has them.
-  Duration hedge_after{0};  ///< A second attempt beside the first, when that has not answered for so long. 0 = never.
 
   bool operator==(const Retry&) const = default;
 };
@@ -37,7 +36,7 @@ struct Retry {
 /// How many attempts may be repetitions, so that many failures do not become a storm. Of one upstream, on one worker.
 struct RetryBudget {
   uint32_t percent = 20;  ///< Of the requests under way and of those of the last ten seconds.
-  uint32_t min = 3;       ///< In ten seconds, whatever the percentage comes to.
+  uint32_t min = 100;     ///< In ten seconds, whatever the percentage comes to.
 
   bool operator==(const RetryBudget&) const = default;
 };
@@ -56,15 +55,6 @@ struct Mirror {
   uint32_t percent = 100;  ///< Of the requests.
 
   bool operator==(const Mirror&) const = default;
-};
-
-/// Whole messages are taken in before they are passed on, in memory and then in a file.
-struct Buffering {
-  bool request = false;   ///< The upstream is asked when all of it is here.
-  bool response = false;  ///< The upstream is read as fast as it sends.
-  Size max{1 * kGiB};     ///< Of one message; what is more waits where it comes from.
-
-  bool operator==(const Buffering&) const = default;
 };
 
 }  // namespace sluice::config

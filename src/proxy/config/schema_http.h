@@ -35,17 +35,6 @@ void describe(V& v, Retry& r) {
           "For one attempt, from the end of the request to the head of the response; 0 = `response_timeout`.");
   v.field("backoff", r.backoff, "The most that is waited before the second attempt, at random; doubled with each.");
   v.field("max_backoff", r.max_backoff, "What it is doubled up to.");
-  v.field(
-      "hedge_after", r.hedge_after,
-      "Sends a second attempt beside the first when that has not answered for so long, and takes what answers first; "
-      "0 = never.");
-}
-
-template <class V>
-void describe(V& v, Buffering& b) {
-  v.field("request", b.request, "Takes all of a request's body in before the upstream is asked.");
-  v.field("response", b.response, "Reads a response as fast as the upstream sends, whatever the client takes.");
-  v.field("max", b.max, "Of one body; what is more waits where it comes from.", {.min = 64 * kKiB});
 }
 
 template <class V>
@@ -256,7 +245,6 @@ void describe(V& v, HttpRoute& r) {
           {.omit_empty = true});
   v.field("retry", r.retry, "When a request is sent again.", {.omit_empty = true});
   v.field("mirror", r.mirror, "Another upstream that gets copies of the requests.", {.omit_empty = true});
-  v.field("buffering", r.buffering, "Takes whole bodies in before they are passed on.", {.omit_empty = true});
   v.field("compression", r.compression, "Whether answers are compressed as the listener's `compression` says.");
   v.field("max_body", r.max_body, "A request's body, in the place of the listener's `max_body`.", {.omit_empty = true});
   v.field("request_headers", r.request_headers, "Changes to what is forwarded, after those of the listener.",

@@ -60,7 +60,6 @@ class RouteChecker {
     if (route_.stream_idle_timeout) check_forwards(path + ".stream_idle_timeout");
     if (route_.response_timeout) check_forwards(path + ".response_timeout");
     if (route_.mirror) check_forwards(path + ".mirror");
-    if (route_.buffering) check_forwards(path + ".buffering");
     if (route_.retry) check_retry(*route_.retry, path + ".retry");
     check_field_changes(route_.request_headers, path + ".request_headers", report_);
     check_field_changes(route_.response_headers, path + ".response_headers", report_);

@@ -17,6 +17,7 @@
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/http/mirrored_request.h"
 #include "proxy/log/access_line.h"
 #include "proxy/log/access_log.h"
 #include "proxy/route/canonical_path.h"
@@ -173,8 +174,14 @@ void Exchange::take_request(bool end) {
   find_deadline();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
+  if (target->mirror != HttpTarget::kNone) begin_mirror(*target, end);
   to_->retry_budget().note_request(now_ms());
   send_request();
+}
+
+void Exchange::begin_mirror(const HttpTarget& target, bool end) {
+  if (tunnel_ || worker_.random().below(100) >= route_->mirror->percent) return;
+  MirroredRequest::begin(worker_, worker_.upstream(target.mirror), request_, end, mirror_);
 }
 
 // Routes, logs and upstreams see one form of a path.
@@ -295,6 +302,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
     body.clear();
     return fail(HttpEnd::kBodyTooLarge);
   }
+  if (mirror_) mirror_->send_body(body.clone(), end);
   if (upstream_) {
     asked_ms_ = last_active_ms_;
     if (upstream_->queued() == 0) last_passed_ms_ = last_active_ms_;
@@ -317,6 +325,7 @@ void Exchange::pause_request() {
 
 void Exchange::request_trailers(Fields&& trailers) {
   request_ended_ = true;
+  if (mirror_) mirror_->send_trailers(trailers);
   if (upstream_) {
     asked_ms_ = last_active_ms_;
     pass_trailers(std::move(trailers));
@@ -411,6 +420,7 @@ void Exchange::destroy() {
 }
 
 void Exchange::finish() {
+  if (mirror_) mirror_->cut();
   HttpCounters& counters = listener_.counters;
   counters.ended[static_cast<size_t>(end_)].add();
   if (status_ >= 100) counters.statuses[status_ / 100].add();

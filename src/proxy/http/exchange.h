@@ -16,7 +16,9 @@
 namespace sluice {
 
 struct HttpListener;
+struct HttpTarget;
 class HttpSession;
+class MirroredRequest;
 class HttpWorker;
 
 /// One request of a client and its response: a stream of the client's connection, the stream of an endpoint's
@@ -60,6 +62,7 @@ class Exchange final : public UpstreamCaller {
   void request_body(Buffer&& body, bool end);
   void pause_request();
   void request_trailers(Fields&& trailers);
+  void begin_mirror(const HttpTarget& target, bool end);
   void pass_body(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
   bool awaits_upstream() const { return waiting_ || again_at_ms_ != 0; }
@@ -114,6 +117,7 @@ class Exchange final : public UpstreamCaller {
   Text asked_path_, asked_authority_;         // That it came with, where they were rewritten.
   Buffer held_;                               // Body that has come before there is a connection,
   Fields held_trailers_;                      // and what is behind it.
+  MirroredRequest* mirror_ = nullptr;         // That gets all that comes of the request.
   Buffer kept_;                               // What was sent of it, for it may be sent again.
   Timer timer_;
   uint64_t started_ms_;

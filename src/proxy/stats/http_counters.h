@@ -70,6 +70,8 @@ struct UpstreamHttpCounters {
   Counter requests;
   Counter connections_opened, connections_reused;
   Counter pending_refused;
+  Counter mirrored;             ///< Copies of requests,
+  Counter mirrors_given_up;     ///< and those of them that it did not take in time.
   Counter retries;              ///< Requests that were sent again,
   Counter retries_over_budget;  ///< and that were not, for there were too many.
   CodecCounters codecs;

@@ -183,6 +183,8 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
   line(out, "upstream_connections_opened_total", label, member(&UpstreamHttpCounters::connections_opened));
   line(out, "upstream_connections_reused_total", label, member(&UpstreamHttpCounters::connections_reused));
   line(out, "upstream_pending_refused_total", label, member(&UpstreamHttpCounters::pending_refused));
+  line(out, "upstream_mirrored_total", label, member(&UpstreamHttpCounters::mirrored));
+  line(out, "upstream_mirrors_given_up_total", label, member(&UpstreamHttpCounters::mirrors_given_up));
   line(out, "upstream_retries_total", label, member(&UpstreamHttpCounters::retries));
   line(out, "upstream_retries_over_budget_total", label, member(&UpstreamHttpCounters::retries_over_budget));
   codec_lines(out, label, [&](auto get) {
