@@ -95,6 +95,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
 
 void WorkerThread::update_counters() {
   update_gauges(*worker_, shared_.counters.gauges);
+  for (size_t i = 0; i < balancers_.size(); ++i) shared_.counters.balancers[i].set(balancers_[i]->counts());
   http_->update_counters();
   for (auto& acceptor : acceptors_) acceptor->update_counters();
 }

@@ -1,6 +1,7 @@
 // How an upstream's endpoint is chosen.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,9 +28,15 @@ struct HashKey {
 
 /// A cookie that leads a client back to the endpoint that it was given first.
 struct Sticky {
+  static constexpr size_t kMaxCookieBytes = 64;
+  static constexpr size_t kMaxPathBytes = 256;
+
   std::string cookie = "sluice";
   Duration ttl{0};  ///< Max-Age. 0: until the browser ends.
   std::string path = "/";
+  /// The key of the hash that endpoints' addresses are hidden by. Empty: the upstream's name, which hides them from
+  /// whoever does not try all addresses. Processes that share clients need the same.
+  std::string secret;
 
   bool operator==(const Sticky&) const = default;
 };

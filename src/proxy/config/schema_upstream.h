@@ -13,8 +13,9 @@ void describe(V& v, HashKey& h) {
   v.field("header", h.header, "The value of this header field.", {.omit_empty = true});
   v.field("cookie", h.cookie, "The value of this cookie.", {.omit_empty = true});
   v.field("query", h.query, "The value of this parameter of the query.", {.omit_empty = true});
-  v.field("path", h.path, "The path, without the query.");
-  v.field("source", h.source, "The client's address, which it also is where a request has nothing of the above.");
+  v.field("path", h.path, "The path that was asked for, without the query.");
+  v.field("source", h.source,
+          "The client's address, which it also is where a request lacks what is named, and from `tcp`.");
 }
 
 inline std::string_view instead_of_word(const HashKey&) { return "{ header: NAME } or { source: true }"; }
@@ -24,6 +25,10 @@ void describe(V& v, Sticky& s) {
   v.field("cookie", s.cookie, "Its name.");
   v.field("ttl", s.ttl, "How long browsers keep it, in whole seconds; 0: until they end.", {.step = 1000});
   v.field("path", s.path, "For which paths.");
+  v.field("secret", s.secret,
+          "Key of the hash that stands for an endpoint in the cookie; without it, the upstream's name. Processes that "
+          "share clients need the same.",
+          {.omit_empty = true});
 }
 
 template <class V>
@@ -112,7 +117,9 @@ void describe(V& v, Upstream& u) {
   v.field(
       "balance", u.balance,
       "How an endpoint is chosen: in turn, by the fewest connections (or requests, from `http`) that are open, by the "
-      "fewer of two chosen at random, or at random. All honour weights.");
+      "fewer of two chosen at random, at random, or by a key (`hash`), which most endpoints keep when others come or "
+      "go. "
+      "All honour weights.");
   v.field("hash", u.hash, "What `maglev` and `ring_hash` go by.",
           {.omit_empty = true, .default_text = "the client's address"});
   v.field("sticky", u.sticky, "A cookie that leads clients back to the endpoint that they had.", {.omit_empty = true});

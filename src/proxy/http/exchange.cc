@@ -360,7 +360,7 @@ void Exchange::take_response(Head&& head, bool end) {
   response_ended_ = end;
   const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
   if (!add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
-      !change_response(head)) {
+      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head)) {
     return fail(HttpEnd::kUpstreamMalformed);
   }
   if (!listener_.log) request_.clear();

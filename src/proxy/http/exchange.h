@@ -43,6 +43,8 @@ class Exchange final : public UpstreamCaller {
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
   // UpstreamCaller
+  /// Of what the client asked for, whatever has become of it. Good until the request changes.
+  HttpFacts facts() const override;
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd why) override;
   void on_connect_failed() override;
@@ -50,8 +52,6 @@ class Exchange final : public UpstreamCaller {
   // The request.
   void take_request(bool end);
   bool make_canonical();
-  /// Of what the client asked for, whatever has become of it. Good until the request changes.
-  HttpFacts facts() const;
   std::string_view asked_path() const;
   std::string_view asked_authority() const;
   bool is_too_much_body(uint64_t bytes) const;

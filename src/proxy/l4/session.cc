@@ -16,6 +16,7 @@
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/transport/handshakes.h"
 #include "proxy/transport/proxy_protocol.h"
+#include "proxy/upstream/request_key.h"
 #include "proxy/upstream/upstream_socket.h"
 
 namespace sluice {
@@ -155,7 +156,9 @@ void L4Session::route(const ClientHello* hello) {
 void L4Session::connect_next() {
   Balancer& balancer = acceptor_.balancer(upstream_index_);
   while (setup_->attempts < upstream_state().config().connect_attempts) {
-    const std::optional<uint32_t> endpoint = balancer.pick(setup_->tried, acceptor_.worker().now_ms());
+    Choice choice{.tried = setup_->tried, .now_ms = acceptor_.worker().now_ms()};
+    if (balancer.needs_hash()) choice.hash = hash_of_client(ClientIp(client_source()));
+    const std::optional<uint32_t> endpoint = balancer.pick(choice);
     if (!endpoint) break;
     endpoint_index_ = *endpoint;
     setup_->tried.add(*endpoint);
@@ -217,7 +220,7 @@ void L4Session::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
 }
 
 void L4Session::connected() {
-  upstream_state().report_success(endpoint_index_);
+  upstream_state().report_success(endpoint_index_, acceptor_.worker().now_ms());
   endpoint_counters().connected.add();
   forward();
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "proxy/route/named_values.h"
+
 namespace sluice {
 namespace {
 
@@ -23,11 +25,8 @@ bool fits_header(const config::HeaderMatch& match, const Fields& fields) {
 bool fits_parameter(const config::QueryMatch& match, std::string_view query) {
   bool found = false;
   while (!query.empty() && !found) {
-    const std::string_view parameter = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(parameter.size() + 1, query.size()));
-    const size_t equals = std::min(parameter.find('='), parameter.size());
-    if (parameter.substr(0, equals) != match.name) continue;
-    found = fits_value(match, parameter.substr(std::min(equals + 1, parameter.size())));
+    const NamedValue parameter = take_parameter(query);
+    found = parameter.name == match.name && fits_value(match, parameter.value);
   }
   return found != match.negate;
 }

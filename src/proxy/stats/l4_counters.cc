@@ -15,8 +15,18 @@ const char* session_end_name(SessionEnd end) {
   return kNames[static_cast<size_t>(end)];
 }
 
+void BalancerCounters::set(const Balancer::Counts& counts) {
+  preferred.set(counts.preferred);
+  preferred_lost.set(counts.preferred_lost);
+  failovers.set(counts.failovers);
+  panics.set(counts.panics);
+}
+
 WorkerCounters::WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts)
-    : listeners(listener_count), http_listeners(listener_count), http_upstreams(endpoint_counts.size()) {
+    : listeners(listener_count),
+      http_listeners(listener_count),
+      http_upstreams(endpoint_counts.size()),
+      balancers(endpoint_counts.size()) {
   upstreams.reserve(endpoint_counts.size());
   for (size_t count : endpoint_counts) upstreams.emplace_back(count);
 }

@@ -8,6 +8,7 @@
 #include "pool/tier.h"
 #include "proxy/stats/counter.h"
 #include "proxy/stats/http_counters.h"
+#include "proxy/upstream/balancer.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
@@ -64,6 +65,13 @@ struct EndpointCounters {
   std::array<Counter, kConnectErrorCount> connect_errors;
 };
 
+/// How one worker has chosen among an upstream's endpoints, copied from its balancer from time to time: see
+/// Balancer::Counts.
+struct BalancerCounters {
+  Counter preferred, preferred_lost, failovers, panics;
+  void set(const Balancer::Counts& counts);
+};
+
 /// What one worker says about itself, copied out of its loop from time to time.
 struct WorkerGauges {
   std::array<Counter, kTierCount> tier_out_bytes;
@@ -86,6 +94,7 @@ struct WorkerCounters {
   std::vector<HttpCounters> http_listeners;              ///< By listener, in step with the above.
   std::vector<std::vector<EndpointCounters>> upstreams;  ///< By upstream, then endpoint.
   std::vector<UpstreamHttpCounters> http_upstreams;
+  std::vector<BalancerCounters> balancers;
   WorkerGauges gauges;
 };
 

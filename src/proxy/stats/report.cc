@@ -192,6 +192,22 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
   });
 }
 
+void balancer_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
+  struct Line {
+    const char* name;
+    Counter BalancerCounters::* counter;
+  };
+  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
+  for (const Line& each : {Line{"upstream_sticky_kept_total", &BalancerCounters::preferred},
+                           Line{"upstream_sticky_lost_total", &BalancerCounters::preferred_lost},
+                           Line{"upstream_failovers_total", &BalancerCounters::failovers},
+                           Line{"upstream_panics_total", &BalancerCounters::panics}}) {
+    const uint64_t n =
+        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.balancers[index].*each.counter; });
+    if (n) line(out, each.name, label, n);
+  }
+}
+
 void worker_lines(std::string& out, const Workers& workers) {
   const auto total = [&](Counter WorkerGauges::* member) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.*member; });
@@ -259,6 +275,7 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
   }
   for (size_t u = 0; u < upstreams.size(); ++u) {
     http_upstream_lines(out, workers, u, *upstreams[u]);
+    balancer_lines(out, workers, u, *upstreams[u]);
     for (size_t e = 0; e < upstreams[u]->size(); ++e) endpoint_lines(out, workers, u, e, *upstreams[u]);
   }
   worker_lines(out, workers);

@@ -1,76 +1,156 @@
 #include "proxy/upstream/balancer.h"
 
+#include <algorithm>
 #include <cstddef>
+
+#include "proxy/upstream/stable_hash.h"
 
 namespace sluice {
 
+namespace {
+
+// So often a draw may be in vain before each endpoint is looked at: where half of the weight can be chosen, for one of
+// 65,536 choices.
+constexpr int kDraws = 16;
+
+// A part of `whole`, the same of another whole but for the rounding: by the upper half of a hash.
+uint64_t part_of(uint64_t whole, uint64_t hash) { return (hash >> 32) * whole >> 32; }
+
+}  // namespace
+
 Balancer::Balancer(UpstreamState& upstream, uint64_t seed)
-    : upstream_(upstream), current_weights_(upstream.size()), random_state_(seed * 0x9e3779b97f4a7c15 + 1) {
+    : upstream_(upstream),
+      generation_(upstream.generation()),
+      set_(upstream.endpoint_set()),
+      current_weights_(upstream.size()),
+      random_(seed) {
   if (!current_weights_.empty()) current_weights_[seed % current_weights_.size()] = 1;
 }
 
-// xorshift64*: speed and spread are all that is asked of it.
-uint64_t Balancer::next_random() {
-  random_state_ ^= random_state_ >> 12;
-  random_state_ ^= random_state_ << 25;
-  random_state_ ^= random_state_ >> 27;
-  return random_state_ * 0x2545f4914f6cdd1d;
+const EndpointSet& Balancer::endpoints() {
+  if (const uint64_t generation = upstream_.generation(); generation != generation_) {
+    generation_ = generation;
+    set_ = upstream_.endpoint_set();
+    shared_at_ms_ = UINT64_MAX;
+  }
+  return *set_;
 }
 
-bool Balancer::usable(size_t index, const TriedEndpoints& tried) const {
-  if (tried.contains(index)) return false;
+bool Balancer::needs_hash() const {
+  const config::Balance balance = upstream_.config().balance;
+  return balance == config::Balance::kMaglev || balance == config::Balance::kRingHash;
+}
+
+bool Balancer::has_room(uint32_t index, const Choice& choice) const {
+  if (choice.tried.contains(index)) return false;
   const uint32_t limit = upstream_.config().max_connections_per_endpoint;
   return limit == 0 || upstream_.endpoint(index).active.load(std::memory_order_relaxed) < limit;
 }
 
-std::optional<uint32_t> Balancer::pick(const TriedEndpoints& tried, uint64_t now_ms) {
-  const auto up = pick_among([&](size_t i) { return usable(i, tried) && !upstream_.endpoint(i).down(now_ms); });
-  return up ? up : pick_among([&](size_t i) { return usable(i, tried); });
+std::optional<uint32_t> Balancer::pick(const Choice& choice) {
+  const auto can_take = [&](uint32_t i) { return has_room(i, choice); };
+  const auto usable = [&](uint32_t i) { return can_take(i) && upstream_.endpoint(i).up(choice.now_ms); };
+  if (choice.preferred) {
+    const bool kept = usable(*choice.preferred);
+    ++(kept ? counts_.preferred : counts_.preferred_lost);
+    if (kept) return choice.preferred;
+  }
+  if (const auto picked = pick_by_priority(choice, usable)) return picked;
+  const auto down = pick_by_priority(choice, can_take);
+  if (down) ++counts_.panics;
+  return down;
 }
 
+// ---- Priorities ----
+
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_among(Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_by_priority(const Choice& choice, Eligible eligible) {
+  const std::vector<Level>& levels = endpoints().levels();
+  if (levels.size() == 1) return pick_among(levels[0], choice, eligible);
+  if (levels.empty()) return std::nullopt;
+  const size_t chosen = choose_level(choice);
+  auto picked = pick_among(levels[chosen], choice, eligible);
+  size_t level = chosen;
+  for (size_t i = 0; !picked && i < levels.size(); ++i) {
+    if (i == chosen) continue;
+    picked = pick_among(levels[i], choice, eligible);
+    level = i;
+  }
+  if (picked && level > 0) ++counts_.failovers;
+  return picked;
+}
+
+// A key's level is the same as long as the shares are.
+size_t Balancer::choose_level(const Choice& choice) {
+  share_among_levels(choice.now_ms);
+  uint64_t whole = 0;
+  for (const uint64_t share : level_shares_) whole += share;
+  uint64_t part = part_of(whole, choice.hash ? mixed(*choice.hash) : random_.next());
+  size_t level = 0;
+  while (part >= level_shares_[level]) part -= level_shares_[level++];
+  return level;
+}
+
+// Not for each choice, since it looks at all endpoints: those who go down within a millisecond are passed over all the
+// same.
+void Balancer::share_among_levels(uint64_t now_ms) {
+  if (shared_at_ms_ == now_ms) return;
+  shared_at_ms_ = now_ms;
+  const std::vector<Level>& levels = endpoints().levels();
+  level_health_.assign(levels.size(), {});
+  level_shares_.resize(levels.size());
+  for (size_t i = 0; i < levels.size(); ++i) {
+    level_health_[i].all = levels[i].members.size();
+    for (const uint32_t member : levels[i].members) level_health_[i].up += upstream_.endpoint(member).up(now_ms);
+  }
+  share_by_priority(level_health_, upstream_.config().failover_below, level_shares_);
+}
+
+// ---- Policies ----
+
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_among(const Level& level, const Choice& choice, Eligible eligible) {
+  if (level.members.size() == 1) return eligible(level.members[0]) ? std::optional(level.members[0]) : std::nullopt;
   switch (upstream_.config().balance) {
     case config::Balance::kRoundRobin:
-      return pick_in_turn(eligible);
+      return pick_in_turn(level, choice.now_ms, eligible);
     case config::Balance::kLeastConnections:
-      return pick_lightest(eligible);
-    case config::Balance::kLeastRequest: {
-      // Two choices at random, and of these the lighter. Workers that look at the same loads do not all run to the one
-      // that is lightest just now.
-      const std::optional<uint32_t> one = pick_at_random(eligible);
-      const std::optional<uint32_t> other = pick_at_random([&](size_t i) { return i != one && eligible(i); });
-      return other && is_lighter(*other, *one) ? other : one;
-    }
+      return pick_lightest(level, choice.now_ms, eligible);
+    case config::Balance::kLeastRequest:
+      return pick_lighter_of_two(level, choice.now_ms, eligible);
     case config::Balance::kRandom:
-      return pick_at_random(eligible);
+      return pick_at_random(level, choice.now_ms, eligible);
     case config::Balance::kMaglev:
     case config::Balance::kRingHash:
-      break;
+      return choice.hash ? pick_by_hash(level, choice, eligible) : pick_at_random(level, choice.now_ms, eligible);
   }
   return std::nullopt;
 }
 
-int64_t Balancer::weight(size_t index) const { return static_cast<int64_t>(upstream_.endpoint_config(index).weight); }
+// With what it gets of it while it starts slowly.
+int64_t Balancer::weight(uint32_t index, uint64_t now_ms) const {
+  return static_cast<int64_t>(upstream_.endpoint_config(index).weight * upstream_.share(index, now_ms));
+}
 
 // By what is open per weight, with one more.
-bool Balancer::is_lighter(size_t a, size_t b) const {
-  const auto load = [&](size_t i) {
+bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
+  const auto load = [&](uint32_t i) {
     return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed)) + 1;
   };
-  return load(a) * weight(b) < load(b) * weight(a);
+  return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
 }
 
 // Each gains its weight; the richest is taken and pays the total: an even interleaving.
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_in_turn(Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_in_turn(const Level& level, uint64_t now_ms, Eligible eligible) {
   std::optional<uint32_t> best;
   int64_t total = 0;
-  for (size_t i = 0; i < upstream_.size(); ++i) {
+  for (const uint32_t i : level.members) {
     if (!eligible(i)) continue;
-    total += weight(i);
-    current_weights_[i] += weight(i);
-    if (!best || current_weights_[i] > current_weights_[*best]) best = static_cast<uint32_t>(i);
+    const int64_t gain = weight(i, now_ms);
+    total += gain;
+    current_weights_[i] += gain;
+    if (!best || current_weights_[i] > current_weights_[*best]) best = i;
   }
   if (best) current_weights_[*best] -= total;
   return best;
@@ -78,26 +158,68 @@ std::optional<uint32_t> Balancer::pick_in_turn(Eligible eligible) {
 
 // Ties go to the first after a random start.
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_lightest(Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_lightest(const Level& level, uint64_t now_ms, Eligible eligible) {
   std::optional<uint32_t> best;
-  const size_t count = upstream_.size();
-  const auto start = static_cast<size_t>(next_random() % count);
+  const size_t count = level.members.size();
+  const auto start = static_cast<size_t>(random_.below(count));
   for (size_t step = 0; step < count; ++step) {
-    const size_t i = (start + step) % count;
-    if (eligible(i) && (!best || is_lighter(i, *best))) best = static_cast<uint32_t>(i);
+    const uint32_t i = level.members[(start + step) % count];
+    if (eligible(i) && (!best || is_lighter(i, *best, now_ms))) best = i;
   }
   return best;
 }
 
-// Reservoir: each takes the place of the choice with probability weight / total so far.
+// Two choices at random, and of these the lighter. Workers that look at the same loads do not all run to the one that
+// is lightest just now.
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_at_random(Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_lighter_of_two(const Level& level, uint64_t now_ms, Eligible eligible) {
+  const std::optional<uint32_t> one = pick_at_random(level, now_ms, eligible);
+  if (!one) return one;
+  const auto is_other = [&](uint32_t i) { return i != *one && eligible(i); };
+  const std::optional<uint32_t> other = pick_at_random(level, now_ms, is_other);
+  return other && is_lighter(*other, *one, now_ms) ? other : one;
+}
+
+// Draws by weight, until one may be taken. Where most may not, each is looked at: it takes the place of the choice with
+// probability weight / total so far. Both give each its share of the weight.
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_at_random(const Level& level, uint64_t now_ms, Eligible eligible) {
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const uint32_t i = level.member_at(random_.below(level.weight()));
+    if (!eligible(i)) continue;
+    const uint64_t share = upstream_.share(i, now_ms);
+    if (share == UpstreamState::kFullShare || random_.below(UpstreamState::kFullShare) < share) return i;
+  }
   std::optional<uint32_t> best;
   int64_t total = 0;
-  for (size_t i = 0; i < upstream_.size(); ++i) {
+  for (const uint32_t i : level.members) {
     if (!eligible(i)) continue;
-    total += weight(i);
-    if (static_cast<int64_t>(next_random() % static_cast<uint64_t>(total)) < weight(i)) best = static_cast<uint32_t>(i);
+    total += weight(i, now_ms);
+    if (static_cast<int64_t>(random_.below(static_cast<uint64_t>(total))) < weight(i, now_ms)) best = i;
+  }
+  return best;
+}
+
+// Those who are passed over leave each key to whoever is next in the table. One that starts slowly takes a part of its
+// keys, and more of them as time goes by. Where next to none may be taken, the key and each of them are hashed
+// together, and the greatest hash wins (rendezvous hashing): it disturbs no more, but looks at each.
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_by_hash(const Level& level, const Choice& choice, Eligible eligible) {
+  const uint64_t hash = *choice.hash;
+  const auto takes_key = [&](uint32_t i) {
+    if (!eligible(i)) return false;
+    const uint64_t share = upstream_.share(i, choice.now_ms);
+    return share == UpstreamState::kFullShare || mixed(hash + i) % UpstreamState::kFullShare < share;
+  };
+  const bool maglev = upstream_.config().balance == config::Balance::kMaglev;
+  if (const auto found = maglev ? level.maglev.find(hash, takes_key) : level.ring.find(hash, takes_key)) return found;
+  std::optional<uint32_t> best;
+  uint64_t greatest = 0;
+  for (size_t i = 0; i < level.members.size(); ++i) {
+    const uint64_t with_it = mixed(hash ^ level.ids[i]);
+    if (!eligible(level.members[i]) || (best && with_it <= greatest)) continue;
+    best = level.members[i];
+    greatest = with_it;
   }
   return best;
 }

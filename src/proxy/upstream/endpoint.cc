@@ -1,8 +1,19 @@
 #include "proxy/upstream/endpoint.h"
 
+#include <algorithm>
 #include <cerrno>
 
+#include "proxy/upstream/endpoint_set.h"
+
 namespace sluice {
+
+namespace {
+
+// What an endpoint gets at once when it has come up: enough to find out whether it works. As Envoy's
+// min_weight_percent.
+constexpr uint64_t kFirstShare = UpstreamState::kFullShare / 10;
+
+}  // namespace
 
 const char* connect_error_name(ConnectError error) {
   switch (error) {
@@ -51,11 +62,18 @@ ConnectError connect_error_of(int error) {
   }
 }
 
-void UpstreamState::report_success(size_t index) {
+UpstreamState::UpstreamState(const config::Upstream& upstream)
+    : config_(upstream), endpoints_(std::make_unique<EndpointState[]>(upstream.endpoints.size())) {
+  renew_set();
+}
+
+void UpstreamState::report_success(size_t index, uint64_t now_ms) {
   // A load first: the line stays shared among the workers while all is well.
   EndpointState& e = endpoints_[index];
   if (e.fails_in_a_row.load(std::memory_order_relaxed) != 0) e.fails_in_a_row.store(0, std::memory_order_relaxed);
-  if (e.down_until_ms.load(std::memory_order_relaxed) != 0) e.down_until_ms.store(0, std::memory_order_relaxed);
+  if (e.down_until_ms.load(std::memory_order_relaxed) == 0) return;
+  e.up_since_ms.store(now_ms, std::memory_order_relaxed);
+  e.down_until_ms.store(0, std::memory_order_relaxed);
 }
 
 void UpstreamState::report_failure(size_t index, uint64_t now_ms) {
@@ -63,6 +81,30 @@ void UpstreamState::report_failure(size_t index, uint64_t now_ms) {
   EndpointState& e = endpoints_[index];
   if (e.fails_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1 < config_.max_fails) return;
   e.down_until_ms.store(now_ms + static_cast<uint64_t>(config_.fail_timeout.count()), std::memory_order_relaxed);
+}
+
+uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
+  const EndpointState& e = endpoints_[index];
+  // The first attempts after a pause are a part of it.
+  const uint64_t since =
+      std::max(e.up_since_ms.load(std::memory_order_relaxed), e.down_until_ms.load(std::memory_order_relaxed));
+  const auto slow_start_ms = static_cast<uint64_t>(config_.slow_start.count());
+  if (since == 0 || now_ms >= since + slow_start_ms) return kFullShare;
+  return std::max(kFirstShare, now_ms <= since ? 0 : kFullShare * (now_ms - since) / slow_start_ms);
+}
+
+std::shared_ptr<const EndpointSet> UpstreamState::endpoint_set() const {
+  const std::lock_guard lock(set_mutex_);
+  return set_;
+}
+
+void UpstreamState::renew_set() {
+  auto set = std::make_shared<const EndpointSet>(*this);
+  {
+    const std::lock_guard lock(set_mutex_);
+    set_.swap(set);
+  }
+  generation_.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace sluice

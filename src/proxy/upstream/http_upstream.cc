@@ -6,6 +6,8 @@
 
 #include "pool/check.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/upstream/request_key.h"
+#include "proxy/upstream/sticky_cookie.h"
 #include "proxy/upstream/upstream_caller.h"
 #include "proxy/upstream/upstream_connection.h"
 
@@ -45,8 +47,7 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
 HttpUpstream::~HttpUpstream() { SLUICE_CHECK(all_.empty()); }
 
 void HttpUpstream::request(UpstreamCaller& caller) {
-  const std::optional<uint32_t> picked =
-      caller.attempts_left() ? balancer_.pick(caller.tried(), worker_.worker().now_ms()) : std::nullopt;
+  const std::optional<uint32_t> picked = caller.attempts_left() ? choose_endpoint(caller) : std::nullopt;
   if (!picked) return caller.on_no_upstream(HttpEnd::kNoEndpoint);
   const uint32_t index = *picked;
   caller.chose(index);
@@ -76,6 +77,24 @@ void HttpUpstream::request(UpstreamCaller& caller) {
   UpstreamConnection* const connection = connect(index);
   if (!connection) return caller.on_connect_failed();
   connection->add_waiting(caller);
+}
+
+// What a request says is looked at only where it counts.
+std::optional<uint32_t> HttpUpstream::choose_endpoint(const UpstreamCaller& caller) {
+  Choice choice{.tried = caller.tried(), .now_ms = worker_.worker().now_ms()};
+  const auto& sticky = config().sticky;
+  if (!balancer_.needs_hash() && !sticky) return balancer_.pick(choice);
+  const HttpFacts facts = caller.facts();
+  if (balancer_.needs_hash()) choice.hash = hash_of_request(config().hash, facts);
+  if (sticky && facts.fields) choice.preferred = find_sticky(*sticky, balancer_.endpoints(), *facts.fields);
+  return balancer_.pick(choice);
+}
+
+bool HttpUpstream::keep_client(const HttpFacts& request, uint32_t endpoint, Fields& response) {
+  const auto& sticky = config().sticky;
+  if (!sticky || find_sticky(*sticky, balancer_.endpoints(), *request.fields) == endpoint) return true;
+  return add_sticky(worker_.worker().pool(), *sticky, balancer_.endpoints(), endpoint, request.scheme == "https",
+                    response);
 }
 
 UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {

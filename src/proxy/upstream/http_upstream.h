@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "net/timer_wheel.h"
 #include "proxy/http1/limits.h"
 #include "proxy/http2/http2_connection.h"
+#include "proxy/route/http_facts.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
@@ -30,6 +32,9 @@ class HttpUpstream {
 
   /// Finds a connection for the caller: see UpstreamCaller.
   void request(UpstreamCaller& caller);
+  /// Adds a cookie to a response of this endpoint, if there are to be some and the client has none of it. False when
+  /// there is no room.
+  [[nodiscard]] bool keep_client(const HttpFacts& request, uint32_t endpoint, Fields& response);
   /// It waits no longer.
   void cancel(UpstreamCaller& caller);
 
@@ -60,6 +65,7 @@ class HttpUpstream {
     std::vector<UpstreamConnection*> connecting;
     uint32_t streams = UINT32_MAX;  // That the last connection of HTTP/2 was allowed to have.
   };
+  std::optional<uint32_t> choose_endpoint(const UpstreamCaller& caller);
   bool speaks_http2() const { return config().protocol == config::Protocol::kHttp2; }
   UpstreamConnection* connect(uint32_t endpoint);
 

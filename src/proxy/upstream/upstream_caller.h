@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "proxy/http/stream.h"
+#include "proxy/route/http_facts.h"
 #include "proxy/stats/http_counters.h"
 #include "proxy/upstream/tried_endpoints.h"
 
@@ -18,6 +19,8 @@ class UpstreamConnection;
 class UpstreamCaller : public StreamReceiver {
  public:
   // For the upstream.
+  /// What the request says, for upstreams that choose an endpoint by it; without fields where that is not known.
+  virtual HttpFacts facts() const { return {}; }
   const TriedEndpoints& tried() const { return tried_; }
   bool attempts_left() const;
   void chose(uint32_t endpoint);

@@ -114,7 +114,7 @@ void UpstreamConnection::begin() {
 void UpstreamConnection::become_ready() {
   state_ = State::kReady;
   std::erase(upstream_.endpoints_[endpoint_].connecting, this);
-  upstream_.state().report_success(endpoint_);
+  upstream_.state().report_success(endpoint_, worker_.worker().now_ms());
   upstream_.endpoint_counters(endpoint_).connected.add();
   if (upstream_.speaks_http2()) {
     upstream_.endpoints_[endpoint_].streams = static_cast<Http2Connection&>(*codec_).peer_streams();

@@ -75,6 +75,18 @@ TEST_F(ReportTest, SumsOverWorkers) {
   EXPECT_THAT(stats, HasSubstr("sluice_pool_pinned_bytes 80\n"));
 }
 
+TEST_F(ReportTest, Balancers) {
+  EXPECT_THAT(text(), Not(HasSubstr("sticky")));
+  for (auto& worker : workers_) {
+    worker->balancers[0].set({.preferred = 1, .preferred_lost = 2, .failovers = 3, .panics = 4});
+  }
+  const std::string stats = text();
+  EXPECT_THAT(stats, HasSubstr("sluice_upstream_sticky_kept_total{upstream=\"pg\"} 2\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_upstream_sticky_lost_total{upstream=\"pg\"} 4\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_upstream_failovers_total{upstream=\"pg\"} 6\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_upstream_panics_total{upstream=\"pg\"} 8\n"));
+}
+
 TEST_F(ReportTest, LeavesOutReasonsThatDidNotHappen) {
   const std::string stats = text();
   EXPECT_THAT(stats, HasSubstr("sluice_accepted_total{listener=\"edge\"} 0\n"));

@@ -10,6 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "proxy/upstream/stable_hash.h"
+
 namespace sluice {
 namespace {
 
@@ -23,8 +25,9 @@ struct Fixture {
     state = std::make_unique<UpstreamState>(config);
     balancer = std::make_unique<Balancer>(*state, seed);
   }
+  // Each time for another key.
   std::optional<uint32_t> pick(const TriedEndpoints& tried = {}, uint64_t now_ms = 0) {
-    return balancer->pick(tried, now_ms);
+    return balancer->pick({.tried = tried, .now_ms = now_ms, .hash = mixed(++keys)});
   }
   std::vector<int> count(int picks) {
     std::vector<int> counts(config.endpoints.size());
@@ -36,9 +39,11 @@ struct Fixture {
   config::Upstream config;
   std::unique_ptr<UpstreamState> state;
   std::unique_ptr<Balancer> balancer;
+  uint64_t keys = 0;
 };
 
-constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kLeastRequest, Balance::kRandom};
+constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kLeastRequest,
+                            Balance::kRandom,     Balance::kMaglev,           Balance::kRingHash};
 
 // ---- Shares ----
 

@@ -26,7 +26,7 @@ TEST(EndpointTest, GoesDownAfterFailuresInARow) {
   state.report_failure(0, 100);
   state.report_failure(0, 101);
   EXPECT_FALSE(state.endpoint(0).down(101));
-  state.report_success(0);  // Not in a row.
+  state.report_success(0, 101);  // Not in a row.
   state.report_failure(0, 102);
   state.report_failure(0, 103);
   EXPECT_FALSE(state.endpoint(0).down(103));
@@ -54,7 +54,7 @@ TEST(EndpointTest, SuccessBringsItBackAtOnce) {
   UpstreamState state(config);
   state.report_failure(0, 50);
   EXPECT_TRUE(state.endpoint(0).down(60));
-  state.report_success(0);
+  state.report_success(0, 60);
   EXPECT_FALSE(state.endpoint(0).down(60));
 }
 
@@ -101,7 +101,7 @@ TEST(EndpointTest, ReportsFromManyThreads) {
       for (int i = 0; i < 5000; ++i) {
         state.endpoint(0).active.fetch_add(1, std::memory_order_relaxed);
         state.report_failure(1, static_cast<uint64_t>(i));
-        if (t == 0) state.report_success(2);
+        if (t == 0) state.report_success(2, static_cast<uint64_t>(i));
         state.report_failure(2, static_cast<uint64_t>(i));
         state.endpoint(2).down(static_cast<uint64_t>(i));
         state.endpoint(0).active.fetch_sub(1, std::memory_order_relaxed);

@@ -1,0 +1,42 @@
+#include "proxy/upstream/hash_ring.h"
+
+#include "pool/check.h"
+#include "proxy/upstream/stable_hash.h"
+
+namespace sluice {
+
+namespace {
+
+// A point with whose it is: where two fall together, the order must not be that of the configuration.
+struct PlacedPoint {
+  uint32_t at;
+  uint64_t id;
+  uint32_t index;
+
+  bool operator<(const PlacedPoint& other) const { return at != other.at ? at < other.at : id < other.id; }
+};
+
+}  // namespace
+
+HashRing::HashRing(const std::vector<HashMember>& members) {
+  SLUICE_CHECK(members.size() <= kMaxPoints);
+  uint64_t weight = 0;
+  for (const HashMember& member : members) weight += member.weight;
+  // By powers of two, so that another set of members has the same share of points in most cases.
+  uint64_t divisor = 1;
+  while (weight * kPointsPerWeight / divisor + members.size() > kMaxPoints) divisor *= 2;
+  std::vector<PlacedPoint> placed;
+  placed.reserve(weight * kPointsPerWeight / divisor + members.size());
+  for (const HashMember& member : members) {
+    const uint64_t points = std::max<uint64_t>(member.weight * uint64_t{kPointsPerWeight} / divisor, 1);
+    for (uint64_t i = 0; i < points; ++i) {
+      const uint64_t hash = mixed(member.id + i * 0x9e3779b97f4a7c15);
+      placed.push_back({static_cast<uint32_t>(hash >> 32), member.id, member.index});
+    }
+  }
+  std::sort(placed.begin(), placed.end());
+  points_.reserve(placed.size());
+  for (const PlacedPoint& point : placed) points_.push_back({point.at, point.index});
+}
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+#include "proxy/upstream/maglev_table.h"
+
+#include "pool/check.h"
+#include "proxy/upstream/stable_hash.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr uint16_t kNobody = UINT16_MAX;
+
+// A member's way through the slots: all of them, each once, since their number is a prime.
+struct Permutation {
+  explicit Permutation(uint64_t id)
+      : slot(static_cast<uint32_t>(id % MaglevTable::kSlots)),
+        skip(static_cast<uint32_t>(mixed(id) % (MaglevTable::kSlots - 1) + 1)) {}
+
+  uint32_t next() {
+    const uint32_t now = slot;
+    slot += skip;
+    if (slot >= MaglevTable::kSlots) slot -= MaglevTable::kSlots;
+    return now;
+  }
+
+  uint32_t slot, skip;
+};
+
+}  // namespace
+
+// In rounds each member takes the next slot of its own order that is free; the heaviest in each round, the others as
+// often as their weight is of its.
+MaglevTable::MaglevTable(std::vector<HashMember> members) {
+  SLUICE_CHECK(members.size() <= kMaxMembers);
+  if (members.empty()) return;
+  std::sort(members.begin(), members.end(), [](const HashMember& a, const HashMember& b) { return a.id < b.id; });
+  std::vector<Permutation> ways;
+  uint32_t heaviest = 0;
+  for (const HashMember& member : members) {
+    ways.emplace_back(member.id);
+    indices_.push_back(member.index);
+    heaviest = std::max(heaviest, member.weight);
+  }
+  slots_.assign(kSlots, kNobody);
+  std::vector<uint32_t> credits(members.size());
+  for (uint32_t filled = 0; filled < kSlots;) {
+    for (size_t i = 0; i < members.size() && filled < kSlots; ++i) {
+      credits[i] += members[i].weight;
+      if (credits[i] < heaviest) continue;
+      credits[i] -= heaviest;
+      uint32_t slot = ways[i].next();
+      while (slots_[slot] != kNobody) slot = ways[i].next();
+      slots_[slot] = static_cast<uint16_t>(i);
+      ++filled;
+    }
+  }
+}
+
+}  // namespace sluice
