@@ -7,13 +7,9 @@
 
 namespace sluice::config {
 
-absl::StatusOr<size_t> parse_word(std::string_view text, std::span<const std::string_view> words,
-                                  std::span<const RefusedWord> refused) {
+absl::StatusOr<size_t> parse_word(std::string_view text, std::span<const std::string_view> words) {
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == text) return i;
-  }
-  for (const RefusedWord& word : refused) {
-    if (word.word == text) return absl::InvalidArgumentError(word.why);
   }
   return absl::InvalidArgumentError(absl::StrCat("expected ", words.size() == 1 ? "" : "one of ",
                                                  absl::StrJoin(words, ", "), ", got ", in_quotes(text),

@@ -18,13 +18,7 @@ namespace sluice::config {
 template <class T>
 struct Scalar;
 
-/// A word that will mean something one day.
-struct RefusedWord {
-  std::string_view word;
-  std::string_view why;
-};
-
-/// The words of an enum: kWords in the order of its values, and kRefused.
+/// The words of an enum: kWords in the order of its values.
 template <class E>
 struct EnumWords {};
 
@@ -92,8 +86,7 @@ struct EnumWords<RetryOn> {
 };
 
 /// The index of `text` in `words`.
-absl::StatusOr<size_t> parse_word(std::string_view text, std::span<const std::string_view> words,
-                                  std::span<const RefusedWord> refused);
+absl::StatusOr<size_t> parse_word(std::string_view text, std::span<const std::string_view> words);
 /// `a`, `b` or `c`, for the reference.
 std::string list_words(std::span<const std::string_view> words);
 
@@ -102,9 +95,7 @@ template <class E>
 struct Scalar<E> {
   static std::string type() { return list_words(EnumWords<E>::kWords); }
   static absl::StatusOr<E> parse(std::string_view text) {
-    std::span<const RefusedWord> refused;
-    if constexpr (requires { EnumWords<E>::kRefused; }) refused = EnumWords<E>::kRefused;
-    const absl::StatusOr<size_t> index = parse_word(text, EnumWords<E>::kWords, refused);
+    const absl::StatusOr<size_t> index = parse_word(text, EnumWords<E>::kWords);
     if (!index.ok()) return index.status();
     return static_cast<E>(*index);
   }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/config/validate_balancing.h"
 #include "proxy/config/validate_route.h"
 #include "proxy/config/words.h"
 #include "proxy/route/http_router.h"
@@ -370,6 +371,7 @@ class Checker {
                       "expected `target_identities`, of which the endpoints' certificates must name one");
       }
     }
+    check_balancing(upstream, path, report_);
     if (upstream.endpoints.empty()) report_.error(path + ".endpoints", "expected at least one endpoint");
     std::map<std::string, size_t> seen;
     for (size_t i = 0; i < upstream.endpoints.size(); ++i) {

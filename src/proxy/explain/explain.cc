@@ -16,6 +16,7 @@
 #include "pool/chunk_pool.h"
 #include "proxy/config/scalar.h"
 #include "proxy/config/words.h"
+#include "proxy/explain/balancing.h"
 #include "proxy/explain/conditions.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/head.h"
@@ -259,13 +260,8 @@ class Explainer {
   }
 
   void tell_upstream(const config::Upstream& upstream) {
-    std::vector<std::string> endpoints;
-    for (const config::Endpoint& endpoint : upstream.endpoints) {
-      endpoints.push_back(absl::StrCat(endpoint.address.text(),
-                                       endpoint.weight == 1 ? "" : absl::StrCat(" (weight ", endpoint.weight, ")")));
-    }
-    lines_.add("upstream", absl::StrCat(upstream.name, ": ", endpoints.size() == 1 ? "" : balance_of(upstream),
-                                        absl::StrJoin(endpoints, ", ")));
+    lines_.add("upstream", absl::StrCat(upstream.name, ": ", endpoints_in_words(upstream)));
+    if (const std::string chosen = chosen_endpoint(upstream, facts()); !chosen.empty()) lines_.add("endpoint", chosen);
   }
 
   void tell_times(const config::HttpRoute& route, const config::Upstream& upstream) {
@@ -276,10 +272,6 @@ class Explainer {
                                      time(route.response_timeout.value_or(upstream.response_timeout)), ", idle ",
                                      time(route.stream_idle_timeout.value_or(http_.stream_idle_timeout)),
                                      ", whole request ", time(route.request_timeout.value_or(http_.request_timeout))));
-  }
-
-  static std::string balance_of(const config::Upstream& upstream) {
-    return absl::StrCat(config::Scalar<config::Balance>::print(upstream.balance), " over ");
   }
 
   // As Exchange::change_request does it.

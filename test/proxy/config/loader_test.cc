@@ -197,8 +197,12 @@ upstreams:
       alpn: [ x ]
       min_version: "1.3"
   - name: two
-    endpoints: [ 1.2.3.4:5 ]
-    balance: random
+    endpoints: [ { address: 1.2.3.4:5, priority: 15 } ]
+    balance: maglev
+    hash: { header: X-User, path: false, source: false }
+    sticky: { cookie: srv, ttl: 29s, path: /app, secret: hidden }
+    slow_start: 30s
+    failover_below: 100
     alts: { handshaker: "169.254.169.254:8080", target_identities: [ a@b ] }
   - name: three
     protocol: http2
@@ -368,7 +372,13 @@ upstreams:
   EXPECT_EQ(one.keepalive.idle, std::chrono::seconds(10));
   EXPECT_EQ(one.keepalive.probes, Keepalive{}.probes);
   EXPECT_FALSE(one.nodelay);
-  EXPECT_EQ(config.upstreams[1].balance, Balance::kRandom);
+  EXPECT_EQ(config.upstreams[1].endpoints[0].priority, 15);
+  EXPECT_EQ(config.upstreams[1].balance, Balance::kMaglev);
+  EXPECT_EQ(config.upstreams[1].hash, HashKey{.header = *FieldName::parse("x-user")});
+  EXPECT_EQ(config.upstreams[1].sticky,
+            (Sticky{.cookie = "srv", .ttl = std::chrono::seconds(29), .path = "/app", .secret = "hidden"}));
+  EXPECT_EQ(config.upstreams[1].slow_start, std::chrono::seconds(30));
+  EXPECT_EQ(config.upstreams[1].failover_below, 100);
   ASSERT_TRUE(config.upstreams[1].alts);
   EXPECT_EQ(config.upstreams[1].alts->handshaker.text(), "169.254.169.254:8080");
   EXPECT_EQ(config.upstreams[1].alts->target_identities, std::vector<std::string>{"a@b"});
@@ -428,10 +438,6 @@ TEST(Loader, KeysThatWillExistAreRefused) {
        {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
       {with_endpoint_and("protocol: tpc"),
        {"f:2:67: upstreams[0].protocol: expected one of auto, tcp, http1, http2, got \"tpc\"; did you mean \"tcp\"?"}},
-      {with_endpoint_and("balance: maglev"),
-       {"f:2:66: upstreams[0].balance: maglev is not available yet; use round_robin, least_connections, least_request "
-        "or "
-        "random"}},
   });
 }
 

@@ -62,9 +62,13 @@ upstreams:
     endpoints:
       - address: 127.0.0.1:9000
         weight: 1
+        priority: 0
       - address: "[::1]:9000"
         weight: 1
+        priority: 0
     balance: round_robin
+    slow_start: 0
+    failover_below: 71
     connect_timeout: 5s
     connect_attempts: 3
     max_fails: 1

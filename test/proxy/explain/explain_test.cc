@@ -128,6 +128,33 @@ TEST(Explain, Listeners) {
             std::string::npos);
 }
 
+// Which endpoint it gets, where that is no matter of chance.
+TEST(Explain, Endpoints) {
+  const auto lines = [](std::string_view balancing, const ExplainedRequest& request = {.url = "http://a/p?id=7"}) {
+    const std::string text =
+        explained(request, absl::StrCat("listeners: [ { name: a, address: \"0.0.0.0:80\", http: { forward: web } } ]\n"
+                                        "upstreams: [ { name: web, endpoints: [ 10.0.0.1:80, { address: 10.0.0.2:80, "
+                                        "weight: 2 }, { address: 10.0.0.3:80, weight: 2, priority: 1 } ]",
+                                        balancing, " } ]\n"));
+    const size_t begin = text.find("upstream    "), end = text.find("times       ");
+    return begin == std::string::npos ? text : text.substr(begin, end - begin);
+  };
+  const std::string all = "10.0.0.1:80, 10.0.0.2:80 (weight 2), 10.0.0.3:80 (weight 2, priority 1)\n";
+  EXPECT_EQ(lines(""), "upstream    web: round_robin over " + all);
+  EXPECT_EQ(lines(", sticky: {}"),
+            "upstream    web: round_robin over " + all + "endpoint    the answer sets the cookie sluice\n");
+  const std::string maglev = "upstream    web: maglev over " + all;
+  const auto endpoint_of = [](const std::string& text) { return text.substr(text.find("endpoint    ") + 12); };
+  EXPECT_EQ(endpoint_of(lines(", balance: maglev, hash: { path: true }")), "10.0.0.2:80, by the path\n");
+  EXPECT_EQ(endpoint_of(lines(", balance: maglev, hash: { query: id }")), "10.0.0.1:80, by the parameter id\n");
+  EXPECT_EQ(endpoint_of(lines(", balance: ring_hash")), "10.0.0.2:80, by the client's address\n");
+  EXPECT_EQ(lines(", balance: maglev, hash: { header: x-user }"),
+            maglev + "endpoint    10.0.0.2:80, by the client's address, without the field x-user\n");
+  EXPECT_EQ(lines(", balance: maglev, hash: { cookie: sid }, sticky: {}",
+                  {.url = "http://a/", .fields = {{"cookie", "sid=1"}}}),
+            maglev + "endpoint    10.0.0.1:80, by the cookie sid; the answer sets the cookie sluice\n");
+}
+
 TEST(Explain, WhatIsNoRequest) {
   EXPECT_EQ(explained({.url = "a.test/"}), "error: expected a URL such as https://a.example.com/path, got \"a.test/\"");
   EXPECT_EQ(explained({.url = "http:///x"}),
