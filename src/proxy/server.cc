@@ -207,7 +207,7 @@ absl::Status Server::start() {
     workers_.push_back(
         std::make_unique<WorkerThread>(options,
                                        WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_,
-                                                            *counters_.back(), log_writers(i), room},
+                                                            *counters_.back(), log_writers(i), room, worker_count},
                                        (*fds)[i], shared_fd));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {

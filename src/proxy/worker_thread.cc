@@ -30,6 +30,7 @@ WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<i
     self->begin_drain();
     for (auto& acceptor : self->acceptors_) acceptor->shut_down();
     self->http_->shut_down();
+    for (auto& checker : self->checkers_) checker->close();
   });
   request(snapshot_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
@@ -67,6 +68,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
   handshakers_ = std::make_unique<HandshakerServices>(*worker_);
   http_ = std::make_unique<HttpWorker>(
       HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters});
+  start_checks();
   for (size_t i = 0; i < listen_fds.size(); ++i) {
     acceptors_.push_back(std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{*worker_, shared_.global_connections, *shared_.listeners[i], balancers_, tls_sessions_,
@@ -83,6 +85,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
     drain_timer_.reset();
     update_counters();
     acceptors_.clear();
+    checkers_.clear();
     http_.reset();
     handshakers_.reset();
   }
@@ -100,6 +103,15 @@ void WorkerThread::update_counters() {
   for (auto& acceptor : acceptors_) acceptor->update_counters();
 }
 
+// One worker for each upstream, since it is enough to ask an endpoint once.
+void WorkerThread::start_checks() {
+  for (size_t i = options_.index; i < shared_.upstreams.size(); i += shared_.workers) {
+    if (!shared_.upstreams[i]->config().health_check) continue;
+    checkers_.push_back(std::make_unique<HealthChecker>(*http_, *shared_.upstreams[i]));
+    checkers_.back()->start();
+  }
+}
+
 void WorkerThread::begin_drain() {
   if (drain_timer_) return;
   for (auto& acceptor : acceptors_) {
@@ -113,8 +125,9 @@ void WorkerThread::begin_drain() {
 void WorkerThread::stop_if_idle() {
   bool idle = std::all_of(acceptors_.begin(), acceptors_.end(), [](const auto& acceptor) { return acceptor->idle(); });
   if (idle) {
+    for (auto& checker : checkers_) checker->close();
     http_->close();  // What sessions have needed until now,
-    idle = http_->idle();
+    idle = http_->idle() && std::all_of(checkers_.begin(), checkers_.end(), [](const auto& c) { return c->idle(); });
   }
   if (idle) {
     handshakers_->close();  // and what those have.

@@ -11,6 +11,7 @@
 #include "net/timer_wheel.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
+#include "proxy/health/health_checker.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/log/access_log.h"
 
@@ -27,6 +28,7 @@ class WorkerThread {
     WorkerCounters& counters;
     std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null where there is none. May be empty.
     uint32_t descriptor_room = UINT32_MAX;      ///< See ClientAcceptor::Context.
+    unsigned workers = 1;                       ///< All that there are.
   };
   /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
   /// workers accept from descriptor i too.
@@ -54,6 +56,7 @@ class WorkerThread {
   };
   void post(Request& request);
   void main(std::vector<int> listen_fds, std::vector<bool> shared_fd);
+  void start_checks();
   void begin_drain();
   void stop_if_idle();
   void update_counters();
@@ -66,6 +69,7 @@ class WorkerThread {
   std::vector<SessionCache> tls_sessions_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<HttpWorker> http_;
+  std::vector<std::unique_ptr<HealthChecker>> checkers_;  // Of the upstreams that this worker checks.
   std::vector<std::unique_ptr<ClientAcceptor>> acceptors_;
   std::unique_ptr<Timer> drain_timer_;
   Request drain_, shut_down_, snapshot_;

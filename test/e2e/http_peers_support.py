@@ -87,6 +87,9 @@ class Server:
         for line in self._child.stdout:
             self._reports.put(json.loads(line))
 
+    def signal(self, number):
+        self._child.send_signal(number)
+
     def report(self, seconds=10):
         try:
             return self._reports.get(timeout=seconds * SLOWNESS)

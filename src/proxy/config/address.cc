@@ -150,6 +150,14 @@ uint16_t Address::port() const {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
 }
 
+Address Address::with_port(uint16_t port) const {
+  Address other = *this;
+  if (family() == AF_INET || family() == AF_INET6) {
+    reinterpret_cast<sockaddr_in*>(&other.storage_)->sin_port = htons(port);
+  }
+  return other;
+}
+
 std::string Address::text() const {
   if (!is_set()) return "";
   if (family() == AF_INET) {

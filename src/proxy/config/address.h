@@ -33,6 +33,8 @@ class Address {
   int family() const { return storage_.ss_family; }
   /// In host order; 0 for Unix sockets.
   uint16_t port() const;
+  /// The same with another port; as it is, where it has none.
+  Address with_port(uint16_t port) const;
   /// What bind() and connect() take; valid as long as this object.
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t length() const { return length_; }

@@ -37,6 +37,7 @@ void describe(V& v, HttpCheck& c) {
   v.field("host", c.host, "For which host; without it, the endpoint's address.", {.omit_empty = true});
   v.field("status", c.status, "Statuses that are well; without any, all of 2xx and 3xx.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("body", c.body, "Text that must be in the first 64 KiB of the answer.", {.omit_empty = true});
 }
 
 template <class V>
@@ -46,10 +47,13 @@ void describe(V& v, GrpcCheck& c) {
 
 template <class V>
 void describe(V& v, HealthCheck& h) {
-  v.field("interval", h.interval, "Between two checks of an endpoint, varied by a tenth.", {.min = 10});
+  v.field("interval", h.interval, "From one check of an endpoint to the next, and up to a tenth more.", {.min = 10});
   v.field("timeout", h.timeout, "For all of one check.", {.min = 1});
-  v.field("healthy_after", h.healthy_after, "Checks in a row that must succeed.", {.min = 1, .max = 1000});
-  v.field("unhealthy_after", h.unhealthy_after, "Checks in a row that must fail.", {.min = 1, .max = 1000});
+  v.field("healthy_after", h.healthy_after, "Checks in a row that must pass before an endpoint is healthy again.",
+          {.min = 1, .max = 1000});
+  v.field("unhealthy_after", h.unhealthy_after,
+          "Checks in a row that must fail before it is unhealthy; the first one of all is enough.",
+          {.min = 1, .max = 1000});
   v.field("port", h.port, "Another port than the endpoint's; 0: that.", {.max = 65535});
   v.field("http", h.http, "Asks for a path. Without this and `grpc`, it is enough that a connection can be made.",
           {.omit_empty = true});
@@ -58,11 +62,14 @@ void describe(V& v, HealthCheck& h) {
 
 template <class V>
 void describe(V& v, Ejection& e) {
-  v.field("consecutive_errors", e.consecutive_errors,
-          "Answers of 5xx, resets, timeouts and failed connections in a row after which an endpoint is passed over.",
-          {.min = 1});
-  v.field("time", e.time, "For how long: the nth time in a row, n times as long,", {.min = 1});
-  v.field("max_time", e.max_time, "but not longer than this.", {.min = 1});
+  v.field(
+      "consecutive_errors", e.consecutive_errors,
+      "Answers of 5xx, resets, timeouts and failed connections in a row after which an endpoint is passed over; 0 = "
+      "never.");
+  v.field("gateway_errors", e.gateway_errors,
+          "The same, where answers count only if they are 502, 503 or 504; 0 = never.");
+  v.field("time", e.time, "For how long the first time; the nth time in a row, n times as long.", {.min = 1});
+  v.field("max_time", e.max_time, "The longest that this becomes.", {.min = 1});
   v.field("max_share", e.max_share, "Percent of the endpoints that are passed over at once; never all.", {.max = 100});
 }
 

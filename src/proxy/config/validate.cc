@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/config/validate_balancing.h"
+#include "proxy/config/validate_health.h"
 #include "proxy/config/validate_route.h"
 #include "proxy/config/words.h"
 #include "proxy/route/http_router.h"
@@ -363,6 +364,7 @@ class Checker {
   }
 
   void check_upstream(const Upstream& upstream, const std::string& path) {
+    check_health(upstream, path, report_);
     if (upstream.tls) check_upstream_tls(*upstream.tls, path + ".tls");
     if (upstream.alts) {
       check_alts(*upstream.alts, upstream.tls.has_value(), path + ".alts");

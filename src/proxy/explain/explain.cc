@@ -272,6 +272,29 @@ class Explainer {
                                      time(route.response_timeout.value_or(upstream.response_timeout)), ", idle ",
                                      time(route.stream_idle_timeout.value_or(http_.stream_idle_timeout)),
                                      ", whole request ", time(route.request_timeout.value_or(http_.request_timeout))));
+    if (const std::string health = health_of(upstream); !health.empty()) lines_.add("health", health);
+  }
+
+  // Which endpoints it passes over.
+  static std::string health_of(const config::Upstream& upstream) {
+    std::vector<std::string> parts;
+    if (const auto& check = upstream.health_check) {
+      const std::string what = check->http   ? absl::StrCat("GET ", check->http->path)
+                               : check->grpc ? absl::StrCat("grpc.health.v1 of \"", check->grpc->service, "\"")
+                                             : std::string("a connection");
+      parts.push_back(absl::StrCat("checked every ", config::print_duration(check->interval), " by ", what,
+                                   check->port == 0 ? "" : absl::StrCat(" at port ", check->port)));
+    }
+    if (const auto& ejection = upstream.ejection) {
+      const auto after = [](uint32_t count, const char* of) {
+        return count == 0 ? "" : absl::StrCat(" after ", count, of);
+      };
+      parts.push_back(absl::StrCat("ejected for ", config::print_duration(ejection->time),
+                                   after(ejection->consecutive_errors, " errors in a row"),
+                                   ejection->consecutive_errors > 0 && ejection->gateway_errors > 0 ? " or" : "",
+                                   after(ejection->gateway_errors, " gateway errors in a row")));
+    }
+    return absl::StrJoin(parts, "; ");
   }
 
   // As Exchange::change_request does it.

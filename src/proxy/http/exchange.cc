@@ -343,6 +343,7 @@ void Exchange::take_response(Head&& head, bool end) {
     client_->send_head(head, false);
     return session_->wake();
   }
+  to_->state().report_answer(endpoint_, head.status, now_ms());
   if (retry_instead_of(head.status, end)) return;
   response_begun_ = true;
   kept_.clear();

@@ -30,6 +30,10 @@ bool is_idempotent(std::string_view method) {
          method == "DELETE";
 }
 
+// Whether it speaks against the endpoint that it has ended a stream so: it may refuse one, or take it back, and be
+// well.
+bool is_error(ResetReason reason) { return reason != ResetReason::kRefused && reason != ResetReason::kCancelled; }
+
 // Whether the endpoint has perhaps begun to do what was asked.
 bool is_perhaps_done(RetryOn why) { return why != RetryOn::kConnectFailure && why != RetryOn::kRefused; }
 
@@ -63,6 +67,8 @@ void Exchange::upstream_reset(ResetReason reason) {
   const bool unseen = is_lost_unseen(reason);
   const bool again = !unseen && (!response_ended_ || tunnel_agreed_) &&
                      take_retry(reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset);
+  if (!unseen && !response_ended_ && !tunnel_agreed_ && is_error(reason))
+    to_->state().report_error(endpoint_, now_ms());
   leave_upstream();
   if (response_ended_ && !tunnel_agreed_) return settle();
   if (unseen) {
@@ -90,6 +96,7 @@ bool Exchange::retry_instead_of(uint16_t status, bool end) {
 // No response within its time.
 void Exchange::response_timed_out() {
   connection_->suspect(asked_ms_);
+  to_->state().report_error(endpoint_, now_ms());
   if (!take_retry(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
   upstream_->reset(ResetReason::kCancelled);
   leave_upstream();

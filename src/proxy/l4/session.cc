@@ -221,6 +221,7 @@ void L4Session::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
 
 void L4Session::connected() {
   upstream_state().report_success(endpoint_index_, acceptor_.worker().now_ms());
+  upstream_state().report_connection(endpoint_index_);
   endpoint_counters().connected.add();
   forward();
 }

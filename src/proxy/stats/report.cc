@@ -76,6 +76,20 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   out += reasons;
 }
 
+void health_lines(std::string& out, const UpstreamState& state, size_t endpoint, const std::string& label) {
+  const EndpointHealth& health = state.endpoint(endpoint).health;
+  if (state.config().health_check) {
+    line(out, "endpoint_healthy", label, health.healthy.load(std::memory_order_relaxed) ? 1 : 0);
+    line(out, "endpoint_health_checks_total", label, health.checks.value());
+    line(out, "endpoint_health_checks_failed_total", label, health.failed_checks.value());
+    line(out, "endpoint_health_checks_not_made_total", label, health.checks_not_made.value());
+  }
+  if (state.ejections()) {
+    line(out, "endpoint_ejected", label, health.ejected_until_ms.load(std::memory_order_relaxed) != 0 ? 1 : 0);
+    line(out, "endpoint_ejections_total", label, health.ejections.load(std::memory_order_relaxed));
+  }
+}
+
 void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, size_t endpoint,
                     const UpstreamState& state) {
   const auto total = [&](auto get) {
@@ -99,6 +113,7 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
        total([](const EndpointCounters& c) -> const Counter& { return c.bytes_in; }));
   line(out, "endpoint_sent_bytes_total", label,
        total([](const EndpointCounters& c) -> const Counter& { return c.bytes_out; }));
+  health_lines(out, state, endpoint, label);
   for (size_t e = 0; e < kConnectErrorCount; ++e) {
     const uint64_t n = total([&](const EndpointCounters& c) -> const Counter& { return c.connect_errors[e]; });
     if (n == 0) continue;
@@ -276,6 +291,10 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
   for (size_t u = 0; u < upstreams.size(); ++u) {
     http_upstream_lines(out, workers, u, *upstreams[u]);
     balancer_lines(out, workers, u, *upstreams[u]);
+    if (const Ejections* const ejections = upstreams[u]->ejections()) {
+      line(out, "upstream_ejections_refused_total", absl::StrCat("upstream=\"", config.upstreams[u].name, "\""),
+           ejections->refused());
+    }
     for (size_t e = 0; e < upstreams[u]->size(); ++e) endpoint_lines(out, workers, u, e, *upstreams[u]);
   }
   worker_lines(out, workers);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "proxy/upstream/endpoint_set.h"
 
@@ -65,6 +66,23 @@ ConnectError connect_error_of(int error) {
 UpstreamState::UpstreamState(const config::Upstream& upstream)
     : config_(upstream), endpoints_(std::make_unique<EndpointState[]>(upstream.endpoints.size())) {
   renew_set();
+  if (upstream.ejection) ejections_ = std::make_unique<Ejections>(*this, *upstream.ejection);
+}
+
+void UpstreamState::set_healthy(size_t index, bool healthy, uint64_t now_ms) {
+  EndpointState& e = endpoints_[index];
+  if (healthy) e.up_since_ms.store(now_ms, std::memory_order_relaxed);
+  e.health.healthy.store(healthy, std::memory_order_relaxed);
+  note_change();
+}
+
+void UpstreamState::forget_health(size_t index) {
+  EndpointState& e = endpoints_[index];
+  e.fails_in_a_row.store(0, std::memory_order_relaxed);
+  e.down_until_ms.store(0, std::memory_order_relaxed);
+  e.up_since_ms.store(0, std::memory_order_relaxed);
+  e.health.begin_anew();
+  note_change();
 }
 
 void UpstreamState::report_success(size_t index, uint64_t now_ms) {
@@ -77,6 +95,7 @@ void UpstreamState::report_success(size_t index, uint64_t now_ms) {
 }
 
 void UpstreamState::report_failure(size_t index, uint64_t now_ms) {
+  report_error(index, now_ms);
   if (config_.max_fails == 0) return;
   EndpointState& e = endpoints_[index];
   if (e.fails_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1 < config_.max_fails) return;
@@ -105,6 +124,11 @@ void UpstreamState::renew_set() {
     set_.swap(set);
   }
   generation_.fetch_add(1, std::memory_order_release);
+}
+
+void log_endpoint(const UpstreamState& upstream, size_t index, std::string_view what) {
+  std::fprintf(stderr, "sluice: upstream \"%s\": endpoint %s %.*s\n", upstream.config().name.c_str(),
+               upstream.endpoint_config(index).address.text().c_str(), static_cast<int>(what.size()), what.data());
 }
 
 }  // namespace sluice

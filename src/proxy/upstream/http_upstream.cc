@@ -47,6 +47,7 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
 HttpUpstream::~HttpUpstream() { SLUICE_CHECK(all_.empty()); }
 
 void HttpUpstream::request(UpstreamCaller& caller) {
+  if (state().health_generation() != seen_generation_) leave_unhealthy();
   const std::optional<uint32_t> picked = caller.attempts_left() ? choose_endpoint(caller) : std::nullopt;
   if (!picked) return caller.on_no_upstream(HttpEnd::kNoEndpoint);
   const uint32_t index = *picked;
@@ -95,6 +96,16 @@ bool HttpUpstream::keep_client(const HttpFacts& request, uint32_t endpoint, Fiel
   if (!sticky || find_sticky(*sticky, balancer_.endpoints(), *request.fields) == endpoint) return true;
   return add_sticky(worker_.worker().pool(), *sticky, balancer_.endpoints(), endpoint, request.scheme == "https",
                     response);
+}
+
+// Connections to endpoints that became unhealthy end as soon as nothing is under way on them.
+void HttpUpstream::leave_unhealthy() {
+  seen_generation_ = state().health_generation();
+  const std::vector<UpstreamConnection*> all = all_;
+  for (UpstreamConnection* const connection : all) {
+    const EndpointHealth& health = state().endpoint(connection->endpoint()).health;
+    if (connection->ready() && !health.healthy.load(std::memory_order_relaxed)) connection->drain();
+  }
 }
 
 UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {

@@ -68,6 +68,7 @@ class HttpUpstream {
   std::optional<uint32_t> choose_endpoint(const UpstreamCaller& caller);
   bool speaks_http2() const { return config().protocol == config::Protocol::kHttp2; }
   UpstreamConnection* connect(uint32_t endpoint);
+  void leave_unhealthy();
 
   HttpWorker& worker_;
   Balancer& balancer_;
@@ -83,7 +84,8 @@ class HttpUpstream {
   std::vector<Endpoint> endpoints_;
   std::vector<std::string> endpoint_names_;
   std::vector<UpstreamConnection*> all_;
-  uint32_t pending_ = 0;  // Callers that wait for a connection.
+  uint64_t seen_generation_ = 0;  // Of the endpoints' health.
+  uint32_t pending_ = 0;          // Callers that wait for a connection.
   bool closed_ = false;
 };
 

@@ -203,10 +203,13 @@ upstreams:
     sticky: { cookie: srv, ttl: 29s, path: /app, secret: hidden }
     slow_start: 30s
     failover_below: 100
+    health_check: { http: { path: /up, host: a.test, status: [ 204, 200 ], body: "ok" } }
     alts: { handshaker: "169.254.169.254:8080", target_identities: [ a@b ] }
   - name: three
     protocol: http2
     endpoints: [ 1.2.3.4:6 ]
+    health_check: { interval: 7s, timeout: 900ms, healthy_after: 4, unhealthy_after: 6, port: 81, grpc: { service: a.B } }
+    ejection: { consecutive_errors: 9, gateway_errors: 8, time: 10s, max_time: 11s, max_share: 12 }
     pool: { max_idle: 23, idle_timeout: 24s, max_requests: 25, max_streams: 26, max_pending: 27 }
     response_timeout: 28s
 )";
@@ -390,6 +393,19 @@ upstreams:
                                             .max_streams = 26,
                                             .max_pending = 27}));
   EXPECT_EQ(config.upstreams[2].response_timeout, std::chrono::seconds(28));
+  EXPECT_EQ(config.upstreams[1].health_check,
+            (HealthCheck{.http = HttpCheck{.path = "/up", .host = "a.test", .status = {204, 200}, .body = "ok"}}));
+  EXPECT_EQ(config.upstreams[2].health_check, (HealthCheck{.interval = std::chrono::seconds(7),
+                                                           .timeout = std::chrono::milliseconds(900),
+                                                           .healthy_after = 4,
+                                                           .unhealthy_after = 6,
+                                                           .port = 81,
+                                                           .grpc = GrpcCheck{.service = "a.B"}}));
+  EXPECT_EQ(config.upstreams[2].ejection, (Ejection{.consecutive_errors = 9,
+                                                    .gateway_errors = 8,
+                                                    .time = std::chrono::seconds(10),
+                                                    .max_time = std::chrono::seconds(11),
+                                                    .max_share = 12}));
 
   const absl::StatusOr<Config> again = load_text(print_config(config), "printed");
   ASSERT_TRUE(again.ok()) << again.status();

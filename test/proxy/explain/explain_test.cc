@@ -77,6 +77,24 @@ sends       GET /x?y=z HTTP/2
 )");
 }
 
+TEST(Explain, HealthOfAnUpstream) {
+  const auto health = [](std::string_view keys) {
+    const std::string text =
+        explained({.url = "http://a.test/"},
+                  absl::StrCat("listeners: [ { name: a, address: 0.0.0.0:80, http: { forward: u } } ]\n",
+                               "upstreams: [ { name: u, protocol: http2, endpoints: [ 1.2.3.4:5 ], ", keys, " } ]\n"));
+    const size_t at = text.find("health      ");
+    return at == std::string::npos ? "" : text.substr(at + 12, text.find('\n', at) - at - 12);
+  };
+  EXPECT_EQ(health("nodelay: true"), "");
+  EXPECT_EQ(health("health_check: {}"), "checked every 5s by a connection");
+  EXPECT_EQ(health("health_check: { port: 81, http: { path: /up } }, ejection: {}"),
+            "checked every 5s by GET /up at port 81; ejected for 30s after 5 errors in a row");
+  EXPECT_EQ(health("health_check: { grpc: { service: a.B } }, ejection: { gateway_errors: 2 }"),
+            "checked every 5s by grpc.health.v1 of \"a.B\"; ejected for 30s after 5 errors in a row or after 2 gateway "
+            "errors in a row");
+}
+
 TEST(Explain, Answers) {
   const auto last = [](const ExplainedRequest& request) {
     const std::string text = explained(request);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/health/health_checker.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/upstream/http_upstream.h"
 #include "test/net/loop.h"
@@ -119,6 +120,11 @@ class HttpRig {
                                 0, http_worker_.get(), nullptr, UINT32_MAX},
         *fd, false);
     acceptor_->start();
+    if (upstream().health_check) {
+      const ChunkPool::Use use(&loop_->worker().pool());
+      checker_ = std::make_unique<HealthChecker>(*http_worker_, *upstream_state_);
+      checker_->start();
+    }
     loop_->settle(2);
   }
 
@@ -205,6 +211,8 @@ class HttpRig {
   ListenerCounters& counters() { return counters_->listeners[0]; }
   HttpCounters& http() { return counters_->http_listeners[0]; }
   UpstreamHttpCounters& upstream_counters() { return counters_->http_upstreams[0]; }
+  UpstreamState& upstream_state() { return *upstream_state_; }
+  EndpointHealth& health(size_t index = 0) { return upstream_state_->endpoint(index).health; }
   EndpointCounters& endpoint(size_t index = 0) { return counters_->upstreams[0][index]; }
   /// As SIGTERM does it,
   void drain() {
@@ -247,9 +255,10 @@ class HttpRig {
     shut_down();
     loop_->until([this] { return acceptor_->idle(); });
     const ChunkPool::Use use(&loop_->worker().pool());
+    if (checker_) checker_->close();
     http_worker_->close();
     http_worker_->shut_down();
-    loop_->until([this] { return http_worker_->idle(); });
+    loop_->until([this] { return http_worker_->idle() && (!checker_ || checker_->idle()); });
     loop_->settle(2);
     EXPECT_EQ(sum_of_ends(), http().requests.value()) << "each request has one end";
     EXPECT_EQ(sum_of_session_ends(), counters().accepted.value()) << "and each session";
@@ -260,6 +269,7 @@ class HttpRig {
       EXPECT_EQ(upstream_state_->endpoint(i).active.load(), 0u);
     }
     acceptor_.reset();
+    checker_.reset();
     http_worker_.reset();
     handshakers_->close();
     loop_->until([this] { return handshakers_->idle(); });
@@ -281,6 +291,7 @@ class HttpRig {
   std::unique_ptr<WorkerCounters> counters_;
   std::unique_ptr<HttpWorker> http_worker_;
   std::unique_ptr<ClientAcceptor> acceptor_;
+  std::unique_ptr<HealthChecker> checker_;  // Where the upstream has checks.
   uint16_t port_ = 0;
 };
 

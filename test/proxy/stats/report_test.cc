@@ -87,6 +87,31 @@ TEST_F(ReportTest, Balancers) {
   EXPECT_THAT(stats, HasSubstr("sluice_upstream_panics_total{upstream=\"pg\"} 8\n"));
 }
 
+TEST_F(ReportTest, HealthWhereItIsLookedAfter) {
+  EXPECT_THAT(text(), Not(HasSubstr("health")));
+  EXPECT_THAT(text(), Not(HasSubstr("eject")));
+  config_.upstreams[0].health_check.emplace();
+  config_.upstreams[0].ejection.emplace();
+  upstreams_[0] = std::make_unique<UpstreamState>(config_.upstreams[0]);
+  upstreams_[0]->set_healthy(0, false, 1);
+  upstreams_[0]->endpoint(0).health.checks.add(9);
+  upstreams_[0]->endpoint(0).health.failed_checks.add(4);
+  upstreams_[0]->endpoint(0).health.checks_not_made.add(2);
+  upstreams_[0]->set_healthy(0, true, 2);
+  for (int i = 0; i < 5; ++i) upstreams_[0]->report_error(1, 3);
+  upstreams_[0]->set_healthy(0, false, 4);
+  const std::string stats = text();
+  const std::string one = "{upstream=\"pg\",endpoint=\"127.0.0.1:1\"}",
+                    other = "{upstream=\"pg\",endpoint=\"[::1]:2\"}";
+  for (const std::string& line :
+       {"endpoint_healthy" + one + " 0", "endpoint_healthy" + other + " 1", "endpoint_health_checks_total" + one + " 9",
+        "endpoint_health_checks_failed_total" + one + " 4", "endpoint_health_checks_not_made_total" + one + " 2",
+        "endpoint_ejected" + one + " 0", "endpoint_ejected" + other + " 1", "endpoint_ejections_total" + other + " 1",
+        std::string("upstream_ejections_refused_total{upstream=\"pg\"} 0")}) {
+    EXPECT_THAT(stats, HasSubstr("sluice_" + line + "\n"));
+  }
+}
+
 TEST_F(ReportTest, LeavesOutReasonsThatDidNotHappen) {
   const std::string stats = text();
   EXPECT_THAT(stats, HasSubstr("sluice_accepted_total{listener=\"edge\"} 0\n"));

@@ -30,6 +30,8 @@ var (
 	certificate = flag.String("certificate", "", "server: PEM `file`; with it TLS is spoken")
 	key         = flag.String("key", "", "server: PEM `file`")
 
+	healthOf = flag.String("health", "", "server: `service` that has a health, which SIGUSR1 turns")
+
 	maxAge = flag.Duration("max-age", 0, "server: of a connection; then it is told to go away")
 
 	target      = flag.String("target", "", "client: `address` of the server")
@@ -81,6 +83,9 @@ func serve() {
 	}
 	server := grpc.NewServer(options...)
 	grpc_testing.RegisterTestServiceServer(server, interop.NewTestServer())
+	if *healthOf != "" {
+		serveHealth(server, *healthOf)
+	}
 	listener, err := net.Listen("tcp", *listenAt)
 	check(err)
 	fmt.Println(listener.Addr())
