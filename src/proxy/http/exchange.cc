@@ -1,7 +1,5 @@
 #include "proxy/http/exchange.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <new>
@@ -18,8 +16,6 @@
 #include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/http/mirrored_request.h"
-#include "proxy/log/access_line.h"
-#include "proxy/log/access_log.h"
 #include "proxy/route/canonical_path.h"
 #include "proxy/route/field_changes.h"
 #include "proxy/route/http_router.h"
@@ -37,12 +33,6 @@ constexpr size_t kHighMarkMin = size_t{16} * 1024;
 
 // So many times config::Http::buffer_high is what the streams of a connection may queue together.
 constexpr size_t kConnectionMarks = 4;
-
-uint64_t monotonic_us() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
-}
 
 // Some servers take it for a hyphen, and so a field for another one.
 bool has_underscore(const Fields& fields) {
@@ -69,7 +59,7 @@ Exchange::Exchange(HttpSession& session, HttpStream& client)
       last_request_ms_(started_ms_),
       last_response_ms_(started_ms_) {
   listener_.counters.requests.add();
-  if (listener_.log) started_us_ = monotonic_us();
+  if (listener_.log) started_us_ = log_time_us();
 }
 
 const config::Http& Exchange::config() const { return listener_.config; }
@@ -348,7 +338,7 @@ void Exchange::take_response(Head&& head, bool end) {
   response_begun_ = true;
   kept_.clear();
   status_ = head.status;
-  if (listener_.log) response_head_us_ = std::max<uint64_t>(monotonic_us() - started_us_, 1);
+  if (listener_.log) response_head_us_ = std::max<uint64_t>(log_time_us() - started_us_, 1);
   if (tunnel_) {
     tunnel_agreed_ = head.status / 100 == 2;
     if (tunnel_agreed_) {
@@ -428,36 +418,6 @@ void Exchange::finish() {
   counters.request_bytes.add(request_bytes_);
   counters.response_bytes.add(response_bytes_);
   if (listener_.log) log();
-}
-
-// ---- The log ----
-
-void Exchange::log() {
-  const std::span<char> room = listener_.log->begin();
-  if (room.empty()) return;
-  AccessRecord record;
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  const uint64_t duration_us = monotonic_us() - started_us_;
-  record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 - static_cast<int64_t>(duration_us / 1000);
-  std::array<char, ClientIp::kTextBytes> ip;
-  record.client = session_->client_ip().text(ip);
-  record.listener = listener_.listener.name;
-  record.protocol = session_->http2() ? "HTTP/2" : "HTTP/1.1";
-  if (session_->agreed()) record.tls = session_->agreed()->version;
-  record.method = request_.method();
-  record.authority = asked_authority();
-  record.path = asked_path();
-  record.status = status_;
-  record.reason = http_end_name(end_);
-  record.request_bytes = request_bytes_;
-  record.response_bytes = response_bytes_;
-  record.duration_us = duration_us;
-  if (response_head_us_ != 0) record.upstream_us = response_head_us_;
-  if (to_) record.upstream = to_->config().name;
-  if (attempts_ > 0) record.endpoint = to_->endpoint_name(endpoint_);
-  record.user_agent = request_.fields.value("user-agent");
-  listener_.log->commit(format_access_line(record, room));
 }
 
 }  // namespace sluice

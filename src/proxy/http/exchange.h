@@ -94,6 +94,7 @@ class Exchange final : public UpstreamCaller {
   void destroy();
   void finish();
   void log();
+  static uint64_t log_time_us();
 
   void on_timer();
   void watch();
