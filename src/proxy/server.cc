@@ -322,9 +322,9 @@ absl::Status Server::open_access_logs(unsigned workers) {
   std::vector<std::string> targets;
   for (const config::Listener& listener : config_.listeners) {
     std::optional<size_t>& log = access_log_of_listener_.emplace_back();
-    if (!listener.http || listener.http->access_log.file.empty()) continue;
+    if (!listener.http || !listener.http->access_log) continue;
     log = targets.size();
-    targets.push_back(listener.http->access_log.file);
+    targets.push_back(listener.http->access_log->file);
   }
   auto logs = AccessLogs::open(targets, workers);
   if (!logs.ok()) return logs.status();

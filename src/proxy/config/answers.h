@@ -5,27 +5,39 @@
 #include <string>
 #include <vector>
 
-#include "proxy/config/text_template.h"
+#include "absl/status/statusor.h"
+#include "proxy/config/error_text.h"
+#include "proxy/config/log_format.h"
 
 namespace sluice::config {
 
-/// How a line of the access log looks.
-enum class LogFormat : uint8_t { kText, kJson };
+/// A line for each request.
+struct AccessLog {
+  std::string file;  ///< Or `stdout`, or `stderr`.
+  LogFormat format;
 
-/// Where it goes: a file, `stdout` or `stderr`.
-struct AccessLogFile {
-  std::string file;  ///< Empty: nowhere.
-  LogFormat format = LogFormat::kText;
-  std::string line;  ///< A format of the user's own, in the place of `format`.
+  bool operator==(const AccessLog&) const = default;
+};
 
-  bool operator==(const AccessLogFile&) const = default;
+/// Statuses of our own answers that are failures: `404`, or `5xx`.
+class StatusPattern {
+ public:
+  static absl::StatusOr<StatusPattern> parse(std::string_view text);
+
+  bool holds(uint32_t status) const { return status >= first_ && status <= last_; }
+  std::string text() const;
+
+  bool operator==(const StatusPattern&) const = default;
+
+ private:
+  uint32_t first_ = 0, last_ = 0;
 };
 
 /// The body of our own answers of some statuses.
 struct ErrorBody {
-  std::vector<uint32_t> status;  ///< 400 to 599.
-  std::string body;              ///< Either this
-  std::string file;              ///< or this, which is read at the start.
+  std::vector<StatusPattern> status;
+  ErrorText body;    ///< Either this
+  std::string file;  ///< or this, which is read at the start.
   std::string content_type = "text/html; charset=utf-8";
 
   bool operator==(const ErrorBody&) const = default;

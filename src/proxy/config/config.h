@@ -306,7 +306,10 @@ struct Http {
   std::vector<FieldChange> response_headers;  ///< and of all answers, our own included.
   ForwardedFor forwarded_for = ForwardedFor::kAppend;
   ForwardedFor forwarded = ForwardedFor::kOff;
-  uint32_t trusted_hops = 0;  ///< Proxies in front of us whose X-Forwarded-For is believed.
+  /// Proxies in front of us whose X-Forwarded-For and X-Forwarded-Proto are believed: so many, or those at these
+  /// addresses, or so many behind one of these.
+  uint32_t trusted_hops = 0;
+  std::vector<Cidr> trusted_proxies;
   std::optional<RequestId> request_id;
   TraceContext trace_context = TraceContext::kOff;
   std::vector<Cidr> allow;  ///< Clients; empty: all. Others get 403,
@@ -319,7 +322,7 @@ struct Http {
   Paths paths;
   Http1 http1;
   Http2 http2;
-  AccessLogFile access_log;
+  std::optional<AccessLog> access_log;
 
   bool operator==(const Http&) const = default;
 };

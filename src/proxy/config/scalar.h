@@ -72,10 +72,6 @@ struct EnumWords<TraceContext> {
   static constexpr std::string_view kWords[] = {"off", "pass", "make"};
 };
 template <>
-struct EnumWords<LogFormat> {
-  static constexpr std::string_view kWords[] = {"text", "json"};
-};
-template <>
 struct EnumWords<Coding> {
   static constexpr std::string_view kWords[] = {"gzip", "br", "zstd"};
 };
@@ -188,6 +184,18 @@ struct TypeName<FieldName> {
 template <>
 struct TypeName<TextTemplate> {
   static constexpr std::string_view kName = "text with variables";
+};
+template <>
+struct TypeName<LogFormat> {
+  static constexpr std::string_view kName = "`default`, `json` or text with variables";
+};
+template <>
+struct TypeName<ErrorText> {
+  static constexpr std::string_view kName = "text with variables";
+};
+template <>
+struct TypeName<StatusPattern> {
+  static constexpr std::string_view kName = "status";
 };
 
 template <class T>

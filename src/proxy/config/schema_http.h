@@ -84,25 +84,32 @@ void describe(V& v, Cors& c) {
 template <class V>
 void describe(V& v, RequestId& r) {
   v.field("header", r.header, "Name of the field, such as `x-request-id`.", {.required = true});
-  v.field("accept", r.accept, "Whose number is passed on instead of a new one.");
-  v.field("respond", r.respond, "Whether the client is told.");
+  v.field("accept", r.accept,
+          "Whose id is passed on instead of a new one: nobody's, that of a trusted proxy (`trusted_hops`, "
+          "`trusted_proxies`), or everybody's.");
+  v.field("respond", r.respond, "Whether the client is told it, in the same field.");
 }
 
+/// It may be written as the name alone.
+inline FieldName& shorthand(RequestId& r) { return r.header; }
+
 template <class V>
-void describe(V& v, AccessLogFile& a) {
-  v.field("file", a.file, "File, `stdout` or `stderr`, which gets a line for each request.", {.omit_empty = true});
-  v.field("format", a.format, "What the lines look like.");
-  v.field("line", a.line, "A line of your own, with variables, in the place of `format`.", {.omit_empty = true});
+void describe(V& v, AccessLog& a) {
+  v.field("file", a.file, "Its path, `stdout` or `stderr`.", {.required = true});
+  v.field("format", a.format, "What a line says: see docs/access-log.md.");
 }
 
 /// It may be written as the file alone.
-inline std::string& shorthand(AccessLogFile& a) { return a.file; }
+inline std::string& shorthand(AccessLog& a) { return a.file; }
 
 template <class V>
 void describe(V& v, ErrorBody& e) {
-  v.field("status", e.status, "Statuses of which it is the body.", {.required = true, .one_word = true, .min = 1});
-  v.field("body", e.body, "The body. Give either this or `file`.", {.omit_empty = true});
-  v.field("file", e.file, "File with it, read at the start.", {.omit_empty = true});
+  v.field("status", e.status, "Of which it is the body: 400 to 599, `4xx` for all of 400 to 499, or `5xx`.",
+          {.required = true, .one_word = true, .min = 1});
+  v.field("body", e.body,
+          "The body, of at most 64 KiB, perhaps with `%{status}`, `%{reason}` and others. Give either this or `file`.",
+          {.omit_empty = true});
+  v.field("file", e.file, "File with the body, read at the start.", {.omit_empty = true});
   v.field("content_type", e.content_type, "Its type.");
 }
 
@@ -221,7 +228,7 @@ inline std::string_view instead_of_word(const FieldChange&) { return "{ name: FI
 
 template <class V>
 void describe(V& v, HttpRoute& r) {
-  v.field("name", r.name, "In logs.", {.omit_empty = true});
+  v.field("name", r.name, "In logs; unique among the listener's routes.", {.omit_empty = true});
   v.field("match", r.match, "What must hold. Without it the route takes all that is left.", {.omit_empty = true});
   v.field("forward", r.forward, "Name of the upstream. Give either this, `respond` or `redirect`.",
           {.omit_empty = true});
@@ -323,10 +330,15 @@ void describe(V& v, Http& h) {
   v.field("forwarded", h.forwarded, "The same for the Forwarded field of RFC 7239.");
   v.field("trusted_hops", h.trusted_hops,
           "Proxies in front whose X-Forwarded-For is believed: the client is the one that the farthest of them saw.",
-          {.max = 100});
+          {.max = 32});
+  v.field("trusted_proxies", h.trusted_proxies,
+          "Ranges of such proxies' addresses: the client is the last in X-Forwarded-For that is in none of them. With "
+          "`trusted_hops`: who may connect as the nearest of those.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("request_id", h.request_id, "A number for each request, in a header field.", {.omit_empty = true});
   v.field("trace_context", h.trace_context,
-          "What is done with traceparent: nothing, passed on with ourselves as the parent, or also made.");
+          "What is done with traceparent: nothing (`off`), passed on with ourselves as the parent, or also made where "
+          "there is none.");
   v.field("allow", h.allow, "Ranges of client addresses; all others get 403.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("deny", h.deny, "Ranges of client addresses that get 403, before `allow` is looked at.",
@@ -339,7 +351,8 @@ void describe(V& v, Http& h) {
   v.field("paths", h.paths, "How paths are brought into their canonical form.");
   v.field("http1", h.http1, "HTTP/1.1 with clients.");
   v.field("http2", h.http2, "HTTP/2 with clients.");
-  v.field("access_log", h.access_log, "File, `stdout` or `stderr`, which gets a line for each request; or a map.");
+  v.field("access_log", h.access_log, "File, `stdout` or `stderr`, which gets a line for each request; or a map.",
+          {.omit_empty = true});
 }
 
 }  // namespace sluice::config

@@ -1,11 +1,14 @@
 #include "proxy/config/text_template.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <optional>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "proxy/config/field_name.h"
 #include "proxy/config/words.h"
@@ -13,11 +16,21 @@
 namespace sluice::config {
 namespace {
 
-// In the order of TextVariable, from kClientIp on.
-constexpr std::string_view kNames[] = {"client_ip", "host",  "authority",   "method",
-                                       "path",      "query", "scheme",      "protocol",
-                                       "listener",  "peer",  "tls_version", "tls_server_name"};
-constexpr std::string_view kHeaderPrefix = "header:";
+// In the order of TextVariable, from kClientIp on, and from kTarget on.
+constexpr std::string_view kRequestNames[] = {
+    "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
+    "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
+constexpr std::string_view kLogNames[] = {
+    "target",   "time",      "clf_time", "status",   "reason",   "duration", "upstream_duration",
+    "bytes_in", "bytes_out", "route",    "upstream", "endpoint", "attempts", "tls_cipher"};
+constexpr std::string_view kHeaderPrefix = "header:", kResponseHeaderPrefix = "response_header:";
+
+std::optional<TextVariable> find_name(std::string_view name, std::span<const std::string_view> names,
+                                      TextVariable first) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<TextVariable>(static_cast<ptrdiff_t>(first) + (found - names.begin()));
+}
 
 // What may stand in a field's value (RFC 9110 section 5.5).
 bool is_field_text(std::string_view text) {
@@ -29,22 +42,37 @@ bool is_field_text(std::string_view text) {
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-absl::StatusOr<TextTemplate::Piece> parse_variable(std::string_view name) {
-  const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found != std::end(kNames)) {
-    return TextTemplate::Piece{static_cast<TextVariable>(found - std::begin(kNames) + 1), ""};
+absl::StatusOr<TextTemplate::Piece> parse_field(TextVariable variable, std::string_view name) {
+  absl::StatusOr<FieldName> parsed = FieldName::parse(name);
+  if (!parsed.ok()) return parsed.status();
+  return TextTemplate::Piece{variable, parsed->text()};
+}
+
+absl::Status no_such_variable(std::string_view name, TextScope scope) {
+  std::vector<std::string_view> known(std::begin(kRequestNames), std::end(kRequestNames));
+  if (scope == TextScope::kLog) known.insert(known.end(), std::begin(kLogNames), std::end(kLogNames));
+  const std::optional<std::string_view> guess = nearest(name, known);
+  known.push_back("header:NAME");
+  if (scope == TextScope::kLog) known.push_back("response_header:NAME");
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no variable ", in_quotes(name),
+                   guess ? absl::StrCat("; did you mean %{", *guess, "}?")
+                         : absl::StrCat("; the variables are ", absl::StrJoin(known, ", "))));
+}
+
+absl::StatusOr<TextTemplate::Piece> parse_variable(std::string_view name, TextScope scope) {
+  if (const auto found = find_name(name, kRequestNames, TextVariable::kClientIp))
+    return TextTemplate::Piece{*found, ""};
+  std::string_view field = name;
+  if (absl::ConsumePrefix(&field, kHeaderPrefix)) return parse_field(TextVariable::kHeader, field);
+  const auto of_log = find_name(name, kLogNames, TextVariable::kTarget);
+  const bool of_response = absl::ConsumePrefix(&field, kResponseHeaderPrefix);
+  if (!of_log && !of_response) return no_such_variable(name, scope);
+  if (scope != TextScope::kLog) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(in_quotes(name), " is known when a request has ended: only `access_log.format` may have it"));
   }
-  if (std::string_view field = name; absl::ConsumePrefix(&field, kHeaderPrefix)) {
-    absl::StatusOr<FieldName> parsed = FieldName::parse(field);
-    if (!parsed.ok()) return parsed.status();
-    return TextTemplate::Piece{TextVariable::kHeader, parsed->text()};
-  }
-  const std::optional<std::string_view> guess = nearest(name, {std::begin(kNames), std::end(kNames)});
-  std::string known;
-  for (const std::string_view each : kNames) absl::StrAppend(&known, each, ", ");
-  return absl::InvalidArgumentError(absl::StrCat("there is no variable ", in_quotes(name),
-                                                 guess ? absl::StrCat("; did you mean %{", *guess, "}?")
-                                                       : absl::StrCat("; the variables are ", known, "header:NAME")));
+  return of_log ? TextTemplate::Piece{*of_log, ""} : parse_field(TextVariable::kResponseHeader, field);
 }
 
 }  // namespace
@@ -54,7 +82,7 @@ bool TextTemplate::has_variables() const {
                      [](const Piece& piece) { return piece.variable != TextVariable::kNone; });
 }
 
-absl::StatusOr<TextTemplate> TextTemplate::parse(std::string_view text) {
+absl::StatusOr<TextTemplate> TextTemplate::parse(std::string_view text, TextScope scope) {
   const auto expected = [all = text](std::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("expected ", what, ", got ", in_quotes(all)));
   };
@@ -81,7 +109,7 @@ absl::StatusOr<TextTemplate> TextTemplate::parse(std::string_view text) {
     if (!text.starts_with("%{") || brace == std::string_view::npos) {
       return expected("%{VARIABLE}, or %% for a percent sign");
     }
-    absl::StatusOr<Piece> piece = parse_variable(text.substr(2, brace - 2));
+    absl::StatusOr<Piece> piece = parse_variable(text.substr(2, brace - 2), scope);
     if (!piece.ok()) return piece.status();
     end_plain();
     parsed.pieces_.push_back(*std::move(piece));

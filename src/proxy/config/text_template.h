@@ -9,9 +9,17 @@
 
 namespace sluice::config {
 
+/// Where a text is used, which says what is known by then.
+enum class TextScope : uint8_t {
+  kRequest,  ///< While the request is under way.
+  kLog,      ///< When it has ended.
+};
+
 /// What a text may say of a request. What the client asked for is meant, before any rewriting.
 enum class TextVariable : uint8_t {
-  kNone,           ///< It stands as it is written.
+  kNone,  ///< It stands as it is written.
+
+  // In every text.
   kClientIp,       ///< `client_ip`: the client's address; empty for Unix sockets.
   kHost,           ///< `host`: as routes see it, without the port.
   kAuthority,      ///< `authority`: host and port, as the client wrote them.
@@ -24,7 +32,26 @@ enum class TextVariable : uint8_t {
   kPeer,           ///< `peer`: who the client has proven to be, by a certificate or ALTS; else empty.
   kTlsVersion,     ///< `tls_version`: TLSv1.3 and the like; empty without TLS.
   kTlsServerName,  ///< `tls_server_name`: that the client sent.
+  kRequestId,      ///< `request_id`: as Http::request_id has it; empty where that is not set.
+  kTraceId,        ///< `trace_id`: the same, of Http::trace_context.
   kHeader,         ///< `header:NAME`: the first field of this name.
+
+  // In the access log only.
+  kTarget,            ///< `target`: the path with the query.
+  kTime,              ///< `time`: when it began, as 2026-01-02T03:04:05.678Z,
+  kClfTime,           ///< `clf_time`: or as 02/Jan/2026:03:04:05 +0000.
+  kStatus,            ///< `status`: that the client was sent; 0: none.
+  kReason,            ///< `reason`: why it ended.
+  kDuration,          ///< `duration`: microseconds,
+  kUpstreamDuration,  ///< `upstream_duration`: and until the head of the upstream's response.
+  kBytesIn,           ///< `bytes_in`: of the request's body,
+  kBytesOut,          ///< `bytes_out`: and of the response's.
+  kRoute,             ///< `route`: its name, or its number.
+  kUpstream,          ///< `upstream`: its name.
+  kEndpoint,          ///< `endpoint`: its address.
+  kAttempts,          ///< `attempts`: on endpoints.
+  kTlsCipher,         ///< `tls_cipher`
+  kResponseHeader,    ///< `response_header:NAME`: the first field of this name that the client was sent.
 };
 
 /// A text with variables: `%{client_ip}`; a percent sign is written `%%`. It is a field's value: visible characters,
@@ -36,14 +63,14 @@ class TextTemplate {
  public:
   struct Piece {
     TextVariable variable = TextVariable::kNone;
-    std::string text;  ///< What stands there, or the NAME of kHeader in lower case.
+    std::string text;  ///< What stands there, or the NAME of kHeader and kResponseHeader in lower case.
 
     bool operator==(const Piece&) const = default;
   };
 
   TextTemplate() = default;
 
-  static absl::StatusOr<TextTemplate> parse(std::string_view text);
+  static absl::StatusOr<TextTemplate> parse(std::string_view text, TextScope scope = TextScope::kRequest);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
   /// Whether it says something of the request.

@@ -10,6 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/config/name.h"
+#include "proxy/config/validate_answers.h"
 #include "proxy/config/validate_balancing.h"
 #include "proxy/config/validate_health.h"
 #include "proxy/config/validate_route.h"
@@ -19,7 +21,6 @@
 namespace sluice::config {
 namespace {
 
-constexpr size_t kMaxNameBytes = 64;   // names become labels of counters
 constexpr size_t kMaxAlpnBytes = 255;  // RFC 7301: one length byte
 
 constexpr std::string_view kAlpnHttp1 = "http/1.1";
@@ -39,11 +40,6 @@ std::string at(const Report& report, std::string_view path) {
   return mark.line == 0 ? std::string(path) : absl::StrCat(path, " (", mark.line, ":", mark.column, ")");
 }
 
-bool is_name(std::string_view name) {
-  const auto fits = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.'; };
-  return !name.empty() && name.size() <= kMaxNameBytes && std::all_of(name.begin(), name.end(), fits);
-}
-
 template <class Named>
 void check_names(const std::vector<Named>& list, std::string_view list_path, Report& report) {
   std::map<std::string_view, size_t> seen;
@@ -51,8 +47,7 @@ void check_names(const std::vector<Named>& list, std::string_view list_path, Rep
     const std::string path = absl::StrCat(item(list_path, i), ".name");
     const std::string& name = list[i].name;
     if (!is_name(name)) {
-      report.error(path, absl::StrCat("expected a name of 1 to ", kMaxNameBytes,
-                                      " letters, digits, `_`, `-` and `.`, got ", in_quotes(name)));
+      report.error(path, absl::StrCat("expected ", kNameRule, ", got ", in_quotes(name)));
       continue;
     }
     const auto [first, inserted] = seen.emplace(name, i);
@@ -224,11 +219,7 @@ class Checker {
       report_.error(path + ".via",
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
     }
-    if (http.access_log.file == "off" || http.access_log.file == "none") {
-      report_.error(path + ".access_log",
-                    absl::StrCat("expected a file, stdout or stderr, got ", in_quotes(http.access_log.file),
-                                 "; for no log leave the key out"));
-    }
+    check_answers(http, path, report_);
   }
 
   void check_http_route(const HttpRoute& route, const Paths& paths, bool last, const std::string& path) {

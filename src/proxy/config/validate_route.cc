@@ -119,12 +119,7 @@ class RouteChecker {
     if (bodiless && !respond.body.empty()) {
       report_.error(path + ".body", absl::StrCat("a response of ", respond.status, " has no body: leave it out"));
     }
-    const std::string& type = respond.content_type;
-    const bool blank_ends = absl::StripAsciiWhitespace(type) != type;
-    if (type.empty() || blank_ends || !std::all_of(type.begin(), type.end(), absl::ascii_isprint)) {
-      report_.error(path + ".content_type",
-                    absl::StrCat("expected a type such as text/html; charset=utf-8, got ", in_quotes(type)));
-    }
+    check_content_type(respond.content_type, path + ".content_type", report_);
   }
 
   void check_redirect(const Redirect& redirect, const std::string& path) {
@@ -202,6 +197,21 @@ void check_route_values(const HttpRoute& route, const Paths& paths, const std::s
   RouteChecker(route, paths, report).check(path);
 }
 
+void check_content_type(const std::string& type, const std::string& path, Report& report) {
+  const bool blank_ends = absl::StripAsciiWhitespace(type) != type;
+  if (!type.empty() && !blank_ends && std::all_of(type.begin(), type.end(), absl::ascii_isprint)) return;
+  report.error(path, absl::StrCat("expected a type such as text/html; charset=utf-8, got ", in_quotes(type)));
+}
+
+void check_field_name(const FieldName& field, const std::string& path, Report& report) {
+  const std::string& name = field.text();
+  if (name == "host") return report.error(path, "Host is no field here: write `rewrite: { host: NAME }`");
+  if (std::find(std::begin(kOwnFields), std::end(kOwnFields), name) == std::end(kOwnFields)) return;
+  report.error(path, absl::StrCat(in_quotes(name),
+                                  " is the proxy's own affair: it belongs to one connection, or says how long a "
+                                  "message is"));
+}
+
 void check_field_changes(const std::vector<FieldChange>& changes, const std::string& path, Report& report) {
   for (size_t i = 0; i < changes.size(); ++i) {
     const FieldChange& change = changes[i];
@@ -211,14 +221,7 @@ void check_field_changes(const std::vector<FieldChange>& changes, const std::str
       report.error(change_path, given == 0 ? "expected `set: VALUE`, `add: VALUE` or `remove: true`"
                                            : "`set`, `add` and `remove` exclude each other");
     }
-    const std::string& name = change.name.text();
-    if (name == "host") {
-      report.error(change_path + ".name", "Host is no field here: write `rewrite: { host: NAME }`");
-    } else if (std::find(std::begin(kOwnFields), std::end(kOwnFields), name) != std::end(kOwnFields)) {
-      report.error(change_path + ".name", absl::StrCat(in_quotes(name),
-                                                       " is the proxy's own affair: it belongs to one "
-                                                       "connection, or says how long a message is"));
-    }
+    check_field_name(change.name, change_path + ".name", report);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "proxy/route/text_variables.h"
+
 namespace sluice {
 namespace {
 
@@ -35,46 +37,12 @@ class Value {
   bool full_ = false;
 };
 
-void add_variable(const config::TextTemplate::Piece& piece, const HttpFacts& facts, Value& value) {
-  std::array<char, ClientIp::kTextBytes> ip;
-  switch (piece.variable) {
-    case TextVariable::kNone:
-      return value.add(piece.text);
-    case TextVariable::kClientIp:
-      return value.add(facts.client ? facts.client->text(ip) : std::string_view());
-    case TextVariable::kHost:
-      return value.add(facts.host);
-    case TextVariable::kAuthority:
-      return value.add(facts.authority);
-    case TextVariable::kMethod:
-      return value.add(facts.method);
-    case TextVariable::kPath:
-      return value.add(facts.path);
-    case TextVariable::kQuery:
-      return value.add(facts.query);
-    case TextVariable::kScheme:
-      return value.add(facts.scheme);
-    case TextVariable::kProtocol:
-      return value.add(facts.http2 ? "HTTP/2" : "HTTP/1.1");
-    case TextVariable::kListener:
-      return value.add(facts.listener);
-    case TextVariable::kPeer:
-      return value.add(facts.agreed && !facts.agreed->peer_names.empty() ? facts.agreed->peer_names.front()
-                                                                         : std::string_view());
-    case TextVariable::kTlsVersion:
-      return value.add(facts.agreed ? facts.agreed->version : std::string_view());
-    case TextVariable::kTlsServerName:
-      return value.add(facts.agreed ? facts.agreed->server_name : std::string_view());
-    case TextVariable::kHeader:
-      return value.add(facts.fields ? facts.fields->value(piece.text) : std::string_view());
-  }
-}
-
 // Nothing where it is longer than a field can be.
 std::optional<std::string_view> value_of(const config::TextTemplate& text, const HttpFacts& facts) {
   static thread_local Value value;
   value.clear();
-  for (const config::TextTemplate::Piece& piece : text.pieces()) add_variable(piece, facts, value);
+  std::array<char, ClientIp::kTextBytes> ip;
+  for (const config::TextTemplate::Piece& piece : text.pieces()) value.add(text_of(piece, facts, ip));
   if (value.full()) return std::nullopt;
   return value.text();
 }

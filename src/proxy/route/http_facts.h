@@ -21,7 +21,14 @@ struct HttpFacts {
   const ClientIp* client = nullptr;
   const Agreement* agreed = nullptr;  ///< Where TLS or ALTS was terminated; else null.
   std::string_view listener = {};
+  std::string_view request_id = {};  ///< Where they are made, or taken from the client.
+  std::string_view trace_id = {};
   bool http2 = false;
+
+  /// Who the client has proven to be: the first of its names.
+  std::string_view peer() const {
+    return agreed && !agreed->peer_names.empty() ? std::string_view(agreed->peer_names.front()) : std::string_view();
+  }
 };
 
 }  // namespace sluice

@@ -131,7 +131,8 @@ listeners:
             query: [ { name: c, prefix: d, suffix: e, contains: f } ]
             source: [ 10.0.0.0/8 ]
           redirect: { status: 307, scheme: https, host: a.example.com, port: 8443, path: /g, drop_query: true }
-        - match: { path: { prefix: /v2 } }
+        - name: second
+          match: { path: { prefix: /v2 } }
           forward: three
           rewrite: { prefix: /, host: "inner:80" }
           max_body: 3MiB
@@ -165,7 +166,15 @@ listeners:
         connection_window: 128KiB
         max_requests: 21
         preface_timeout: 22s
-      access_log: /var/log/access.log
+      forwarded: append
+      trusted_hops: 2
+      trusted_proxies: [ 10.0.0.0/8 ]
+      request_id: { header: X-Id, accept: trusted, respond: true }
+      trace_context: make
+      errors:
+        - { status: [ 404, 5xx ], body: "%{reason}", content_type: text/x }
+        - { status: 403, file: errors/403.html }
+      access_log: { file: /var/log/access.log, format: json }
   - name: inner
     address: 127.0.0.1:444
     alts:
@@ -303,6 +312,7 @@ upstreams:
   Rewrite rewrite;
   rewrite.prefix = "/";
   rewrite.host = "inner:80";
+  EXPECT_EQ(http.routes[3].name, "second");
   EXPECT_EQ(http.routes[3].rewrite, rewrite);
   EXPECT_EQ(http.routes[3].max_body, Size{3 * kMiB});
   using Changes = std::vector<FieldChange>;
@@ -339,7 +349,17 @@ upstreams:
                                .connection_window = Size{128 * kKiB},
                                .max_requests = 21,
                                .preface_timeout = std::chrono::seconds(22)}));
-  EXPECT_EQ(http.access_log.file, "/var/log/access.log");
+  EXPECT_EQ(http.forwarded, ForwardedFor::kAppend);
+  EXPECT_EQ(http.trusted_hops, 2);
+  EXPECT_EQ(http.trusted_proxies, std::vector<Cidr>{Cidr::parse("10.0.0.0/8").value()});
+  EXPECT_EQ(http.request_id, (RequestId{.header = field("x-id"), .accept = Believe::kTrusted, .respond = true}));
+  EXPECT_EQ(http.trace_context, TraceContext::kMake);
+  const auto status = [](std::string_view value) { return StatusPattern::parse(value).value(); };
+  EXPECT_EQ(http.errors, (std::vector<ErrorBody>{{.status = {status("404"), status("5xx")},
+                                                  .body = ErrorText::parse("%{reason}").value(),
+                                                  .content_type = "text/x"},
+                                                 {.status = {status("403")}, .file = "errors/403.html"}}));
+  EXPECT_EQ(http.access_log, (AccessLog{.file = "/var/log/access.log", .format = LogFormat::parse("json").value()}));
 
   ASSERT_TRUE(config.listeners[2].alts);
   const ListenerAlts& alts = *config.listeners[2].alts;

@@ -141,6 +141,9 @@ TEST(Print, ShowsEveryDefaultOfHttp) {
       max_body: 0
       buffer_high: 256KiB
       forwarded_for: append
+      forwarded: off
+      trusted_hops: 0
+      trace_context: off
       via: sluice
       allow_connect: false
       websocket: true

@@ -41,14 +41,34 @@ TEST(TextTemplate, TextAndVariables) {
 }
 
 TEST(TextTemplate, EachVariable) {
-  constexpr std::string_view kNames[] = {"client_ip", "host",  "authority",   "method",
-                                         "path",      "query", "scheme",      "protocol",
-                                         "listener",  "peer",  "tls_version", "tls_server_name"};
+  constexpr std::string_view kNames[] = {
+      "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
+      "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
   auto expected = static_cast<uint8_t>(TextVariable::kClientIp);
   for (const std::string_view name : kNames) {
     EXPECT_EQ(pieces("%{" + std::string(name) + "}"), (Pieces{{static_cast<TextVariable>(expected++), ""}})) << name;
   }
   EXPECT_EQ(static_cast<TextVariable>(expected), TextVariable::kHeader);
+}
+
+TEST(TextTemplate, EachVariableOfTheLog) {
+  constexpr std::string_view kNames[] = {
+      "target",   "time",      "clf_time", "status",   "reason",   "duration", "upstream_duration",
+      "bytes_in", "bytes_out", "route",    "upstream", "endpoint", "attempts", "tls_cipher"};
+  auto expected = static_cast<uint8_t>(TextVariable::kTarget);
+  for (const std::string_view name : kNames) {
+    const std::string text = "%{" + std::string(name) + "}";
+    const absl::StatusOr<TextTemplate> parsed = TextTemplate::parse(text, TextScope::kLog);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->pieces(), (Pieces{{static_cast<TextVariable>(expected++), ""}})) << name;
+    EXPECT_EQ(error(text),
+              "\"" + std::string(name) + "\" is known when a request has ended: only `access_log.format` may have it");
+  }
+  EXPECT_EQ(static_cast<TextVariable>(expected), TextVariable::kResponseHeader);
+  EXPECT_EQ(TextTemplate::parse("%{response_header:ETag}%{host}", TextScope::kLog)->pieces(),
+            (Pieces{{TextVariable::kResponseHeader, "etag"}, {TextVariable::kHost, ""}}));
+  EXPECT_EQ(TextTemplate::parse("%{statu}", TextScope::kLog).status().message(),
+            "there is no variable \"statu\"; did you mean %{status}?");
 }
 
 TEST(TextTemplate, HasVariables) {
