@@ -19,6 +19,7 @@
 #include "proxy/config/units.h"
 #include "proxy/config/words.h"
 #include "proxy/explain/explain_command.h"
+#include "proxy/http/error_pages.h"
 #include "proxy/server.h"
 #include "proxy/tls/tls_files.h"
 
@@ -212,6 +213,12 @@ int check(const Flags& flags) {
   }
   const auto files = read_tls_files(*config, TlsShared());
   if (!files.ok()) return fail(1, files.status().message());
+  for (const config::Listener& listener : config->listeners) {
+    if (!listener.http) continue;
+    if (const absl::Status errors = ErrorPages(*listener.http).read_files(); !errors.ok()) {
+      return fail(1, errors.message());
+    }
+  }
   if (flags.print) {
     std::fputs(config::print_config(*config).c_str(), stdout);
   } else {

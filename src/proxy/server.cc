@@ -170,6 +170,9 @@ absl::Status Server::start() {
   for (const config::Listener& listener : config_.listeners) {
     listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
   }
+  for (auto& listener : listeners_) {
+    if (absl::Status errors = listener->error_pages.read_files(); !errors.ok()) return errors;
+  }
   key_signer_ = std::make_unique<KeySigner>(worker_count);
   tls_shared_.signer = key_signer_.get();
   if (absl::Status tls = read_tls(); !tls.ok()) return tls;

@@ -18,8 +18,10 @@
 #include "proxy/config/words.h"
 #include "proxy/explain/balancing.h"
 #include "proxy/explain/conditions.h"
+#include "proxy/http/client_address.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/head.h"
+#include "proxy/http/identity.h"
 #include "proxy/http1/text.h"
 #include "proxy/route/canonical_path.h"
 #include "proxy/route/field_changes.h"
@@ -133,6 +135,7 @@ class Explainer {
     if (const absl::Status status = make_request(); !status.ok()) return status;
     lines_.add("request", absl::StrCat(request_.method, " ", request_.url));
     lines_.add("listener", words_for(listener_));
+    tell_identity();
     if (listener_.tls) lines_.add("certificate", certificate_for(*listener_.tls, host()));
     if (find_path()) find_route();
     return lines_.take();
@@ -149,7 +152,7 @@ class Explainer {
     if (!from.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("expected an IP address, got ", in_quotes(request_.from)));
     }
-    client_ = ClientIp(PeerAddress::copy_of(from->data(), from->length()));
+    peer_ = ClientIp(PeerAddress::copy_of(from->data(), from->length()));
     agreed_.version = "TLSv1.3";
     agreed_.server_name = std::string(host());
     agreed_.peer_names = request_.peer;
@@ -166,6 +169,8 @@ class Explainer {
         room = room && head_.fields.add_lowered(pool_, name, value);
       }
     }
+    room = room && identify(pool_, http_, peer_, ids_, refused_, head_, identity_) &&
+           head_.set(pool_, Head::Part::kScheme, scheme());
     return room ? absl::OkStatus() : absl::InvalidArgumentError("the request is longer than a head can be");
   }
 
@@ -179,10 +184,39 @@ class Explainer {
             .method = head_.method(),
             .scheme = head_.scheme(),
             .fields = &head_.fields,
-            .client = &client_,
+            .client = &identity_.client,
             .agreed = is_secure(listener_) ? &agreed_ : nullptr,
             .listener = listener_.name,
+            .request_id = head_.fields.text(identity_.request_id),
+            .trace_id = head_.fields.text(identity_.trace_id),
             .http2 = false};
+  }
+
+  std::string_view scheme() const {
+    const bool secure = identity_.scheme == ToldScheme::kNone ? url_.secure : identity_.scheme == ToldScheme::kHttps;
+    return secure ? "https" : "http";
+  }
+
+  // For whom it comes, where proxies may tell; and the ids, of which each request has its own.
+  void tell_identity() {
+    const TrustedProxies proxies(http_);
+    std::array<char, ClientIp::kTextBytes> peer_room, client_room;
+    const std::string_view peer = peer_.text(peer_room), client = identity_.client.text(client_room);
+    if (proxies.any()) {
+      lines_.add("client", client != peer
+                               ? absl::StrCat(client, ", as X-Forwarded-For of ", peer, " tells, which is trusted")
+                           : proxies.trusts(peer_) ? absl::StrCat(client, ", which is trusted to tell another")
+                                                   : absl::StrCat(client, ", which is not trusted to tell another"));
+    }
+    for (size_t i = 0; i < refused_.size(); ++i) {
+      if (refused_[i].value() == 0) continue;
+      lines_.add("", absl::StrCat(claim_name(static_cast<Claim>(i)), " is malformed, or tells too little"));
+    }
+    const auto tell_id = [&](std::string_view word, Text id) {
+      if (id.size > 0) lines_.add(word, absl::StrCat(head_.fields.text(id), ", of this request only"));
+    };
+    tell_id("request id", identity_.request_id);
+    tell_id("trace id", identity_.trace_id);
   }
 
   // False where the path is not allowed.
@@ -310,12 +344,11 @@ class Explainer {
     const bool http2 = upstream.protocol == config::Protocol::kHttp2;
     lines_.add("sends", absl::StrCat(head_.method(), " ", target, http2 ? " HTTP/2" : " HTTP/1.1"));
     lines_.add("", absl::StrCat("host: ", authority));
-    std::array<char, ClientIp::kTextBytes> ip;
+    const Origin origin{peer_, identity_.client, scheme(), head_.authority(), listener_.name};
     const auto facts_of = [this] { return facts(); };
-    const bool room =
-        add_forwarded(pool_, http_.forwarded_for, client_.text(ip), url_.secure, via_of(http_, false), head_) &&
-        change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
-        change_fields(pool_, route.request_headers, facts_of, head_.fields);
+    const bool room = add_origin(pool_, http_, origin, via_of(http_, false), refused_, head_) &&
+                      change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
+                      change_fields(pool_, route.request_headers, facts_of, head_.fields);
     for (const Fields::Field field : head_.fields) lines_.add("", absl::StrCat(field.name, ": ", field.value));
     if (!room) lines_.add("answers", "400, for this is longer than a head can be");
   }
@@ -328,7 +361,10 @@ class Explainer {
   ChunkPool pool_{{.budget_bytes = size_t{1} << 20}};
   ChunkPool::Use use_{&pool_};
   Head head_;
-  ClientIp client_;
+  ClientIp peer_;
+  RandomIds ids_;
+  ClaimCounters refused_;
+  RequestIdentity identity_;
   Agreement agreed_;
   std::string path_, query_;
   std::array<char, Fields::kMaxBytes> host_scratch_;

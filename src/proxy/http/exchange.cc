@@ -130,13 +130,14 @@ void Exchange::take_request(bool end) {
   request_ended_ = end;
   grpc_ = is_grpc(request_);
   watch();
+  if (listener_.identifies && !find_identity()) return fail(HttpEnd::kBadRequest);
   const bool connect = request_.method() == "CONNECT" && request_.protocol().empty();
   tunnel_ = connect || !request_.protocol().empty();
   if (connect ? !config().allow_connect : tunnel_ && !config().websocket) return fail(HttpEnd::kNotAllowed);
   if (request_.authority().empty()) return fail(HttpEnd::kBadRequest);  // HTTP/1.0 may leave it out, but we may not.
   // How it came is what counts, not what the client says of that.
-  const std::string_view scheme = listener_.http1.secure ? "https" : "http";
-  if (request_.scheme() != scheme && !connect && !request_.set(worker_.worker().pool(), Head::Part::kScheme, scheme)) {
+  if (request_.scheme() != scheme() && !connect &&
+      !request_.set(worker_.worker().pool(), Head::Part::kScheme, scheme())) {
     return fail(HttpEnd::kBadRequest);
   }
   if (session_->http2()) {
@@ -145,7 +146,7 @@ void Exchange::take_request(bool end) {
     if (const std::string_view expected = request_.fields.value("expect");
         !expected.empty() && !absl::EqualsIgnoreCase(expected, "100-continue")) {
       end_ = HttpEnd::kBadRequest;
-      return respond(417, "text/plain; charset=utf-8", "an expectation that nobody can meet\n");
+      return respond_error(417, "an expectation that nobody can meet");
     }
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
@@ -213,9 +214,11 @@ HttpFacts Exchange::facts() const {
           .method = request_.method(),
           .scheme = request_.scheme(),
           .fields = &request_.fields,
-          .client = &session_->client_ip(),
+          .client = &client_ip(),
           .agreed = session_->agreed(),
           .listener = listener_.listener.name,
+          .request_id = request_.fields.text(identity_.request_id),
+          .trace_id = request_.fields.text(identity_.trace_id),
           .http2 = session_->http2()};
 }
 
@@ -228,11 +231,7 @@ bool Exchange::is_too_much_body(uint64_t bytes) const {
 bool Exchange::change_request() {
   ChunkPool& pool = worker_.worker().pool();
   if (route_->rewrite && !rewrite(*route_->rewrite)) return false;
-  std::array<char, ClientIp::kTextBytes> ip;
-  if (!add_forwarded(pool, config().forwarded_for, session_->client_ip().text(ip), listener_.http1.secure,
-                     session_->http2() ? listener_.via_http2 : listener_.via_http1, request_)) {
-    return false;
-  }
+  if (!tell_origin()) return false;
   const auto facts_of = [this] { return facts(); };
   return change_fields(pool, config().request_headers, facts_of, request_.fields) &&
          change_fields(pool, route_->request_headers, facts_of, request_.fields);

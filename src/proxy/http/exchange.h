@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
 #include "proxy/config/config.h"
 #include "proxy/http/head.h"
+#include "proxy/http/identity.h"
 #include "proxy/http/stream.h"
 #include "proxy/route/http_facts.h"
 #include "proxy/stats/http_counters.h"
@@ -51,6 +53,11 @@ class Exchange final : public UpstreamCaller {
 
   // The request.
   void take_request(bool end);
+  [[nodiscard]] bool find_identity();
+  const ClientIp& client_ip() const;
+  /// By which the client asked, if a trusted proxy tells; else by which it came here.
+  std::string_view scheme() const;
+  [[nodiscard]] bool tell_origin();
   bool make_canonical();
   std::string_view asked_path() const;
   std::string_view asked_authority() const;
@@ -81,7 +88,9 @@ class Exchange final : public UpstreamCaller {
   void response_body(Buffer&& body, bool end);
   void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
   void redirect(const config::Redirect& redirect);
+  void respond_error(uint16_t status, std::string_view message);
   [[nodiscard]] bool change_response(Head& head);
+  [[nodiscard]] bool tell_request_id(Head& head);
   void upstream_reset(ResetReason reason);
   /// Ends it without a response of the upstream's: with one of our own, or by resetting what has begun.
   void fail(HttpEnd why);
@@ -93,7 +102,9 @@ class Exchange final : public UpstreamCaller {
   void settle();
   void destroy();
   void finish();
+  void keep_response_fields(const Head& head);
   void log();
+  std::string_view route_name(std::span<char, 8> room) const;
   static uint64_t log_time_us();
 
   void on_timer();
@@ -116,6 +127,8 @@ class Exchange final : public UpstreamCaller {
   const config::HttpRoute* route_ = nullptr;  // Once it is chosen.
   Head request_;                              // Until nothing needs it any more.
   Text asked_path_, asked_authority_;         // That it came with, where they were rewritten.
+  Text response_fields_;                      // KeptValues, for the log.
+  RequestIdentity identity_;                  // Where the listener asks for it.
   Buffer held_;                               // Body that has come before there is a connection,
   Fields held_trailers_;                      // and what is behind it.
   MirroredRequest* mirror_ = nullptr;         // That gets all that comes of the request.

@@ -9,6 +9,8 @@
 #include "buffer/copied.h"
 #include "net/worker.h"
 #include "pool/check.h"
+#include "proxy/http/accept.h"
+#include "proxy/http/error_pages.h"
 #include "proxy/http/exchange.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/http_listener.h"
@@ -97,15 +99,22 @@ void Exchange::fail(HttpEnd why) {
   if (!response_begun_) {
     if (grpc_) return respond_grpc(why);
     const OwnAnswer answer = answer_of(why);
-    std::array<char, 96> text;
-    std::copy(answer.text.begin(), answer.text.end(), text.begin());
-    text[answer.text.size()] = '\n';
-    return respond(answer.status, "text/plain; charset=utf-8", {text.data(), answer.text.size() + 1});
+    return respond_error(answer.status, answer.text);
   }
   // What has begun must not look whole.
   client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
   release_client();
   destroy();
+}
+
+void Exchange::respond_error(uint16_t status, std::string_view message) {
+  const OwnError error{.status = status,
+                       .reason = http_end_name(end_),
+                       .message = message,
+                       .request_id = request_.fields.text(identity_.request_id),
+                       .trace_id = request_.fields.text(identity_.trace_id)};
+  const OwnBody body = listener_.error_pages.body(error, preferred_form(request_.fields));
+  respond(status, body.content_type, body.text);
 }
 
 void Exchange::redirect(const config::Redirect& redirect) {
@@ -128,6 +137,8 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
     room = room && (content_type.empty() || head.fields.add(pool, "content-type", content_type)) &&
            head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
   }
+  // Which form a failure is told in was chosen by that.
+  room = room && (end_ == HttpEnd::kOk || head.fields.add(pool, "vary", "accept"));
   SLUICE_CHECK(room);
   if (!location.empty() && !head.fields.add(pool, "location", location)) return fail(HttpEnd::kBadRequest);
   (void)change_response(head);  // Better without than no answer.
@@ -174,8 +185,10 @@ void Exchange::respond_grpc(HttpEnd why) {
 bool Exchange::change_response(Head& head) {
   ChunkPool& pool = worker_.worker().pool();
   const auto facts_of = [this] { return facts(); };
-  return change_fields(pool, config().response_headers, facts_of, head.fields) &&
-         (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
+  const bool changed = tell_request_id(head) && change_fields(pool, config().response_headers, facts_of, head.fields) &&
+                       (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
+  keep_response_fields(head);
+  return changed;
 }
 
 }  // namespace sluice

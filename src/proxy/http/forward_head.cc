@@ -9,41 +9,20 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/http/forwarded_field.h"
+#include "proxy/http/long_text.h"
 
 namespace sluice {
 
 namespace {
 
-// A text that is put together of others. Cut off at its room, which is more than a head may have.
-class Text64 {
- public:
-  void add(std::string_view text) {
-    const size_t bytes = std::min(text.size(), bytes_.size() - size_);
-    std::memcpy(bytes_.data() + size_, text.data(), bytes);
-    size_ += bytes;
-  }
-  void clear() { size_ = 0; }
-  bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == bytes_.size(); }
-  std::string_view text() const { return {bytes_.data(), size_}; }
-
- private:
-  std::array<char, Fields::kMaxBytes> bytes_;
-  size_t size_ = 0;
-};
-
-Text64& scratch() {
-  static thread_local Text64 text;
-  text.clear();
-  return text;
-}
-
 bool add_client(ChunkPool& pool, std::string_view client, Head& request) {
   constexpr std::string_view kName = "x-forwarded-for";
+  if (client.empty()) return true;
   size_t index = request.fields.find(kName);
   if (index == Fields::npos) return request.fields.add(pool, kName, client);
   // One field: some servers read only the first, others the last.
-  Text64& list = scratch();
+  LongText& list = LongText::scratch();
   for (; index != Fields::npos; index = request.fields.find(kName, index + 1)) {
     list.add(request.fields[index].value);
     list.add(", ");
@@ -51,6 +30,16 @@ bool add_client(ChunkPool& pool, std::string_view client, Head& request) {
   list.add(client);
   request.fields.remove(kName);
   return !list.full() && request.fields.add(pool, kName, list.text());
+}
+
+bool add_forwarded_for(ChunkPool& pool, config::ForwardedFor forwarded_for, const Origin& origin, Head& request) {
+  if (forwarded_for == config::ForwardedFor::kOff) return true;
+  const bool replace = forwarded_for == config::ForwardedFor::kReplace;
+  if (replace) request.fields.remove("x-forwarded-for");
+  std::array<char, ClientIp::kTextBytes> ip;
+  if (!add_client(pool, (replace ? origin.client : origin.peer).text(ip), request)) return false;
+  request.fields.remove("x-forwarded-proto");
+  return request.fields.add(pool, "x-forwarded-proto", origin.scheme);
 }
 
 }  // namespace
@@ -63,15 +52,15 @@ bool add_via(ChunkPool& pool, std::string_view via, Head& head) {
   return via.empty() || head.fields.add(pool, "via", via);
 }
 
-bool add_forwarded(ChunkPool& pool, config::ForwardedFor forwarded_for, std::string_view client, bool secure,
-                   std::string_view via, Head& request) {
-  if (forwarded_for != config::ForwardedFor::kOff) {
-    if (forwarded_for == config::ForwardedFor::kReplace) request.fields.remove("x-forwarded-for");
-    if (!client.empty() && !add_client(pool, client, request)) return false;
-    request.fields.remove("x-forwarded-proto");
-    if (!request.fields.add(pool, "x-forwarded-proto", secure ? "https" : "http")) return false;
-  }
-  return add_via(pool, via, request);
+bool add_origin(ChunkPool& pool, const config::Http& config, const Origin& origin, std::string_view via,
+                ClaimCounters& refused, Head& request) {
+  const bool replace = config.forwarded == config::ForwardedFor::kReplace;
+  const ForwardedElement element{replace ? origin.client : origin.peer, origin.scheme, origin.authority,
+                                 origin.listener};
+  return add_forwarded_for(pool, config.forwarded_for, origin, request) &&
+         add_forwarded_element(pool, config.forwarded, element, refused[static_cast<size_t>(Claim::kForwarded)],
+                               request) &&
+         add_via(pool, via, request);
 }
 
 std::optional<uint64_t> parse_grpc_timeout(std::string_view value) {

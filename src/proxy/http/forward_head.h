@@ -8,14 +8,26 @@
 
 #include "pool/chunk_pool.h"
 #include "proxy/config/config.h"
+#include "proxy/http/client_ip.h"
 #include "proxy/http/head.h"
+#include "proxy/stats/http_counters.h"
 
 namespace sluice {
 
-/// Adds X-Forwarded-For and -Proto, and Via (RFC 9110 section 7.6.3), to a request. `client`: its IP address, empty for
-/// one that has none; `via`: as via_of() made it. False when there is no room.
-[[nodiscard]] bool add_forwarded(ChunkPool& pool, config::ForwardedFor forwarded_for, std::string_view client,
-                                 bool secure, std::string_view via, Head& request);
+/// By whom a request came, and how.
+struct Origin {
+  const ClientIp& peer;        ///< Who sent it to us,
+  const ClientIp& client;      ///< and for whom: the same, unless trusted proxies tell of another.
+  std::string_view scheme;     ///< http or https.
+  std::string_view authority;  ///< As the client wrote it.
+  std::string_view listener;   ///< Its name.
+};
+
+/// Adds X-Forwarded-For and -Proto, Forwarded, and Via (RFC 9110 section 7.6.3), to a request, as it is configured.
+/// What is added to tells of the peer, as those before us have told of theirs; what is replaced, of the client. `via`:
+/// as via_of() made it; `refused`: counts what was malformed. False when there is no room.
+[[nodiscard]] bool add_origin(ChunkPool& pool, const config::Http& config, const Origin& origin, std::string_view via,
+                              ClaimCounters& refused, Head& request);
 
 /// What Via says of a message that was received in HTTP/2, or in HTTP/1.1; empty where nothing is to be said.
 std::string via_of(const config::Http& config, bool http2);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "proxy/http/forward_head.h"
+#include "proxy/http/identity.h"
 #include "proxy/route/field_changes.h"
 
 namespace sluice {
@@ -20,12 +21,15 @@ bool changes_speak_of_tls(const config::Http& http) {
 }  // namespace
 
 HttpListener::HttpListener(Worker& worker, const config::Listener& listener_config, const HttpRouter& routes,
-                           HttpCounters& counts, AccessLogWriter* access_log)
+                           const ErrorPages& errors, HttpCounters& counts, AccessLogWriter* access_log)
     : listener(listener_config),
       config(*listener_config.http),
       router(routes),
+      error_pages(errors),
       counters(counts),
       log(access_log),
+      log_format(config.access_log ? config.access_log->format : config::LogFormat()),
+      identifies(sluice::identifies(config)),
       via_http1(via_of(config, false)),
       via_http2(via_of(config, true)),
       keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),

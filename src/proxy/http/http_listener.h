@@ -4,6 +4,7 @@
 
 #include "net/worker.h"
 #include "proxy/config/config.h"
+#include "proxy/http/error_pages.h"
 #include "proxy/http1/limits.h"
 #include "proxy/http2/http2_connection.h"
 #include "proxy/route/http_router.h"
@@ -15,16 +16,19 @@ class AccessLogWriter;
 
 /// What the sessions of one HTTP listener share, on one worker.
 struct HttpListener {
-  HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, HttpCounters& counts,
-               AccessLogWriter* access_log);
+  HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, const ErrorPages& errors,
+               HttpCounters& counts, AccessLogWriter* access_log);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
   const config::Listener& listener;
   const config::Http& config;
   const HttpRouter& router;
+  const ErrorPages& error_pages;
   HttpCounters& counters;
-  AccessLogWriter* log;              ///< Null: none.
+  AccessLogWriter* log;  ///< Null: none.
+  config::LogFormat log_format;
+  bool identifies;                   ///< Requests have a RequestIdentity.
   std::string via_http1, via_http2;  ///< As via_of() made them.
   bool keeps_agreement;              ///< What was agreed on in TLS is asked for with each request.
   Http1Options http1;

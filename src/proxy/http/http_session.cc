@@ -334,10 +334,15 @@ void HttpSession::note_own_answer(uint16_t status) {
   record.client = client_ip_.text(ip);
   record.listener = listener_.listener.name;
   record.protocol = "HTTP/1.1";
-  if (agreed_) record.tls = agreed_->version;
+  if (agreed_) {
+    record.tls = agreed_->version;
+    record.cipher = agreed_->cipher;
+  }
   record.status = status;
   record.reason = status == 408 ? "header_timeout" : "malformed";
-  listener_.log->commit(format_access_line(record, room));
+  const HttpFacts facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
+  record.facts = &facts;
+  listener_.log->commit(format_access_line(listener_.log_format, record, room));
 }
 
 void HttpSession::head_timed_out() {

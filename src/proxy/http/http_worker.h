@@ -7,6 +7,7 @@
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/http/http_link.h"
+#include "proxy/http/random_ids.h"
 #include "proxy/random.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/tls/session_cache.h"
@@ -37,6 +38,7 @@ class HttpWorker {
   HttpUpstream& upstream(uint32_t index) { return *upstreams_[index]; }
   Random& random() { return random_; }
   HandshakerServices& handshakers() { return context_.handshakers; }
+  RandomIds& ids() { return ids_; }
 
   /// Memory for one exchange; the last that were given back are used again.
   void* take_exchange_memory();
@@ -58,6 +60,7 @@ class HttpWorker {
 
   Context context_;
   Random random_;
+  RandomIds ids_;
   std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
   HttpLink* first_awake_ = nullptr;
   HttpLink* last_awake_ = nullptr;

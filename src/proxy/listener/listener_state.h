@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "proxy/config/config.h"
+#include "proxy/http/error_pages.h"
 #include "proxy/l4/router.h"
 #include "proxy/limits/connection_limits.h"
 #include "proxy/route/http_router.h"
@@ -18,6 +19,7 @@ struct ListenerState {
         sources(listener.max_connections_per_source),
         router(listener.tcp ? TcpRouter(*listener.tcp, upstreams) : TcpRouter()),
         http_router(listener.http ? HttpRouter(*listener.http, upstreams) : HttpRouter()),
+        error_pages(listener.http ? ErrorPages(*listener.http) : ErrorPages()),
         handshakes(listener.tls    ? listener.tls->max_handshakes
                    : listener.alts ? listener.alts->max_handshakes
                                    : 0) {}
@@ -31,6 +33,7 @@ struct ListenerState {
   SourceLimit sources;
   TcpRouter router;
   HttpRouter http_router;
+  ErrorPages error_pages;
   ConnectionLimit handshakes;  ///< That are under way.
   CurrentContext tls;          ///< Where TLS is terminated, or ALTS by certificates.
 };

@@ -7,6 +7,10 @@
 #include <span>
 #include <string_view>
 
+#include "proxy/config/log_format.h"
+#include "proxy/log/kept_values.h"
+#include "proxy/route/http_facts.h"
+
 namespace sluice {
 
 /// No line is longer, its end included.
@@ -19,6 +23,7 @@ struct AccessRecord {
   std::string_view listener;  ///< Name.
   std::string_view protocol;  ///< `HTTP/1.1`, `HTTP/2`.
   std::string_view tls;       ///< `TLSv1.3`, `ALTS`; empty: neither.
+  std::string_view cipher;    ///< `TLS_AES_128_GCM_SHA256`
   std::string_view method;
   std::string_view authority;
   std::string_view path;        ///< In its canonical form, with the query.
@@ -28,14 +33,25 @@ struct AccessRecord {
   uint64_t response_bytes = 0;  ///< Of the body, to the client.
   uint64_t duration_us = 0;
   std::optional<uint64_t> upstream_us;  ///< Until the upstream's response head; none came: `-`.
+  std::string_view route;               ///< Name, or number where it has none.
   std::string_view upstream;            ///< Name.
   std::string_view endpoint;            ///< Address.
+  uint32_t attempts = 0;                ///< On endpoints.
   std::string_view user_agent;
+  std::string_view request_id;
+  std::string_view trace_id;
+  const HttpFacts* facts = nullptr;  ///< For a line of a user's own: what else it may say of the request,
+  KeptValues response_fields;        ///< and of the fields of the response, one for each of its variables.
 };
 
-/// Writes the line with its '\n' and returns its length. Texts are escaped, and cut where they are long, so that any
-/// record gives one line with the same fields in the same places.
+/// Writes the line with its '\n', as the format has it, and returns its length. Texts are escaped, and cut where they
+/// are long, so that any record gives one line with the same fields in the same places.
 /// Precondition: `out` has room for kMaxAccessLineBytes.
-size_t format_access_line(const AccessRecord& record, std::span<char> out);
+size_t format_access_line(const config::LogFormat& format, const AccessRecord& record, std::span<char> out);
+
+/// One for each LogFormat::Kind.
+size_t format_default_line(const AccessRecord& record, std::span<char> out);
+size_t format_json_line(const AccessRecord& record, std::span<char> out);
+size_t format_text_line(const config::TextTemplate& line, const AccessRecord& record, std::span<char> out);
 
 }  // namespace sluice

@@ -52,6 +52,8 @@ class HttpRouter {
 
   /// Null: there is none. What is not known fits no condition.
   const HttpTarget* route(const HttpFacts& facts) const;
+  /// Of one that route() has given.
+  size_t index_of(const config::HttpRoute& route) const { return static_cast<size_t>(&route - routes_.data()); }
 
  private:
   // Indices of routes, ascending.

@@ -31,6 +31,12 @@ const char* http_end_name(HttpEnd end) {
   return kNames[static_cast<size_t>(end)];
 }
 
+const char* claim_name(Claim claim) {
+  static constexpr const char* kNames[kClaimCount] = {"x-forwarded-for", "x-forwarded-proto", "forwarded", "request-id",
+                                                      "traceparent"};
+  return kNames[static_cast<size_t>(claim)];
+}
+
 namespace {
 
 template <class Counts>

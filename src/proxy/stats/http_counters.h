@@ -49,6 +49,13 @@ struct CodecCounters {
 std::array<std::string_view, CodecCounters::kHttp1Count> http1_counter_names();
 std::array<std::string_view, CodecCounters::kHttp2Count> http2_counter_names();
 
+/// What requests say of where they come from, and are not believed in: malformed, or too little.
+enum class Claim : uint8_t { kForwardedFor, kForwardedProto, kForwarded, kRequestId, kTraceParent };
+inline constexpr int kClaimCount = 5;
+using ClaimCounters = std::array<Counter, kClaimCount>;
+/// The field's name; `request-id` for that one.
+const char* claim_name(Claim claim);
+
 /// What one worker counts for one HTTP listener.
 struct HttpCounters {
   Counter connections_h1, connections_h2;
@@ -60,6 +67,7 @@ struct HttpCounters {
   Counter retries;          ///< Requests that were sent again, or to another endpoint.
   Counter tunnels;          ///< Websockets, and CONNECT.
   Counter header_timeouts;  ///< Connections whose head, or preface, did not come in time.
+  ClaimCounters claims_refused;
   // What options allowed; config::Paths.
   Counter paths_changed, slashes_merged, slashes_escaped, backslashes, dot_parameters;
   CodecCounters codecs;

@@ -169,6 +169,12 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
   line(out, "http_tunnels_total", label, member(&HttpCounters::tunnels));
   line(out, "http_header_timeouts_total", label, member(&HttpCounters::header_timeouts));
   line(out, "http_paths_changed_total", label, member(&HttpCounters::paths_changed));
+  for (size_t i = 0; i < kClaimCount; ++i) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.claims_refused[i]; });
+    if (n)
+      line(out, "http_claims_refused_total", absl::StrCat(label, ",field=\"", claim_name(static_cast<Claim>(i)), "\""),
+           n);
+  }
   struct Relaxed {
     const char* kind;
     Counter HttpCounters::* counter;

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "proxy/http/client_address.h"
 
 namespace sluice {
 namespace {
@@ -30,13 +33,21 @@ class ForwardHeadTest : public ::testing::Test {
   }
   Pairs forwarded(const Pairs& fields, std::string_view client, bool secure = false, bool http2 = false) {
     Head head = with(fields);
-    EXPECT_TRUE(add_forwarded(pool_, config_.forwarded_for, client, secure, via_of(config_, http2), head));
+    EXPECT_TRUE(add(client, secure, via_of(config_, http2), head));
     return fields_of(head);
+  }
+
+  bool add(std::string_view client, bool secure, std::string_view via, Head& head) {
+    const ClientIp ip = parse_forwarded_address(client).value_or(ClientIp());
+    const Origin origin{ip, told_client_.value_or(ip), secure ? "https" : "http", "a.example:8080", "edge"};
+    return add_origin(pool_, config_, origin, via, refused_, head);
   }
 
   ChunkPool pool_;
   ChunkPool::Use use_;
   config::Http config_;
+  std::optional<ClientIp> told_client_;
+  ClaimCounters refused_;
 };
 
 TEST_F(ForwardHeadTest, AddsTheClient) {
@@ -85,13 +96,30 @@ TEST_F(ForwardHeadTest, NoRoom) {
   for (const size_t size : {30'000u, 60'000u, 64'000u, 65'000u, 65'400u, 65'480u}) {
     Head head;
     if (!head.fields.add(pool_, "x-forwarded-for", std::string(size, '1'))) continue;
-    if (add_forwarded(pool_, config_.forwarded_for, "203.0.113.7", false, "1.1 sluice", head)) {
+    if (add("203.0.113.7", false, "1.1 sluice", head)) {
       EXPECT_EQ(head.fields.value("x-forwarded-for"), std::string(size, '1') + ", 203.0.113.7") << size;
       EXPECT_EQ(head.fields.value("via"), "1.1 sluice") << size;
     } else {
       EXPECT_GT(size, 32'000u);
     }
   }
+}
+
+// What is appended tells who has connected; what is replaced, who the trusted proxies say it is for.
+TEST_F(ForwardHeadTest, ClientBehindTrustedProxies) {
+  told_client_ = parse_forwarded_address("2001:db8::7");
+  config_.forwarded = config::ForwardedFor::kAppend;
+  EXPECT_EQ(forwarded({{"x-forwarded-for", "2001:db8::7"}}, "10.0.0.1"),
+            (Pairs{{"x-forwarded-for", "2001:db8::7, 10.0.0.1"},
+                   {"x-forwarded-proto", "http"},
+                   {"forwarded", "for=10.0.0.1;proto=http;host=\"a.example:8080\";by=_edge"},
+                   {"via", "1.1 sluice"}}));
+  config_.forwarded_for = config_.forwarded = config::ForwardedFor::kReplace;
+  EXPECT_EQ(forwarded({{"x-forwarded-for", "2001:db8::7"}, {"forwarded", "for=1.1.1.1"}}, "10.0.0.1"),
+            (Pairs{{"x-forwarded-for", "2001:db8::7"},
+                   {"x-forwarded-proto", "http"},
+                   {"forwarded", "for=\"[2001:db8::7]\";proto=http;host=\"a.example:8080\";by=_edge"},
+                   {"via", "1.1 sluice"}}));
 }
 
 TEST_F(ForwardHeadTest, ViaBehindOthers) {

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 std::string line_of(const AccessRecord& record) {
   std::string out(kMaxAccessLineBytes, '?');
-  out.resize(format_access_line(record, out));
+  out.resize(format_default_line(record, out));
   return out;
 }
 
@@ -349,7 +349,7 @@ TEST(AccessLineCost, BesidePrintf) {
   std::array<char, kMaxAccessLineBytes> out;
   AccessRecord record = kExample;
   record.user_agent = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
-  size_t bytes = format_access_line(record, out);
+  size_t bytes = format_default_line(record, out);
   const uint64_t before = test::allocations;
   const auto ns_per_line = [&](auto&& format) {  // The best of a few rounds: the machine has other work.
     double best = 1e9;
@@ -366,7 +366,7 @@ TEST(AccessLineCost, BesidePrintf) {
     }
     return best;
   };
-  const double ours = ns_per_line([&] { return format_access_line(record, out); });
+  const double ours = ns_per_line([&] { return format_default_line(record, out); });
   EXPECT_EQ(test::allocations - before, 0u);
   const double theirs = ns_per_line([&] {
     const auto view = [](std::string_view text) { return static_cast<int>(text.size()); };

@@ -1,0 +1,210 @@
+#include "proxy/log/line_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace sluice {
+
+namespace {
+
+constexpr bool is_plain(char c, Spaces spaces) {
+  return c > (spaces == Spaces::kKept ? '\x1f' : ' ') && c < '\x7f' && c != '"' && c != '\\';
+}
+
+// Whether is_plain holds for each of eight characters. Each term's high bits tell of one kind that is not plain,
+// rightly for the lowest of them in the word; above that one they may tell of others.
+template <Spaces kSpaces>
+inline bool all_plain(uint64_t word) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
+  constexpr uint64_t kFirst = kSpaces == Spaces::kKept ? 0x20 : 0x21;
+  const uint64_t beyond_ascii = word, deleted = word + kOnes, control = word - kFirst * kOnes;
+  const uint64_t quote = (word ^ ('"' * kOnes)) - kOnes, backslash = (word ^ ('\\' * kOnes)) - kOnes;
+  return ((beyond_ascii | deleted | control | quote | backslash) & kHighs) == 0;
+}
+
+// Copies eight characters, if they are plain.
+template <Spaces kSpaces>
+[[gnu::always_inline]] inline bool copy_eight(const char* from, char* to) {
+  uint64_t word;
+  std::memcpy(&word, from, sizeof word);
+  if (!all_plain<kSpaces>(word)) return false;
+  std::memcpy(to, &word, sizeof word);
+  return true;
+}
+
+// Copies as many plain characters from the beginning of `text` as are found eight at a time; maybe there are more.
+template <Spaces kSpaces>
+size_t copy_plain(std::string_view text, char* to) {
+  const char* const from = text.data();
+  const size_t size = text.size();
+  if (size >= 8) {
+    size_t done = 0;
+    for (; done + 8 <= size; done += 8) {
+      if (!copy_eight<kSpaces>(from + done, to + done)) return done;
+    }
+    return copy_eight<kSpaces>(from + size - 8, to + size - 8) ? size : done;
+  }
+  if (size < 4) return 0;
+  uint32_t front, back;  // They overlap.
+  std::memcpy(&front, from, sizeof front);
+  std::memcpy(&back, from + size - 4, sizeof back);
+  if (!all_plain<kSpaces>(uint64_t{back} << 32 | front)) return 0;
+  std::memcpy(to, &front, sizeof front);
+  std::memcpy(to + size - 4, &back, sizeof back);
+  return size;
+}
+
+// What stands for the rest of a text that is too long.
+constexpr std::string_view kCut = "...";
+
+// Writes `text` by `write(rest, at, room)`, which puts its first character there, takes it off, and tells what that has
+// taken; 0 and nothing, where the room is too small.
+template <Spaces kSpaces, class Write>
+char* write_text(std::string_view text, char* at, size_t max, Write&& write) {
+  char* const limit = at + max;
+  char* const last_cut = limit - kCut.size();
+  const size_t plain = copy_plain<kSpaces>(text.substr(0, max - kCut.size()), at);
+  at += plain;
+  text.remove_prefix(plain);
+  char* cut = at;  // Where the mark goes if it comes to that.
+  while (!text.empty()) {
+    if (at <= last_cut) cut = at;
+    const size_t written = write(text, at, static_cast<size_t>(limit - at));
+    if (written == 0) return std::copy(kCut.begin(), kCut.end(), cut);
+    at += written;
+  }
+  return at;
+}
+
+constexpr char kCapitalDigits[] = "0123456789ABCDEF";
+
+// One character, as nginx writes it.
+template <Spaces kSpaces>
+size_t write_escaped(std::string_view& text, char* at, size_t room) {
+  const char c = text.front();
+  const size_t size = is_plain(c, kSpaces) ? 1 : 4;
+  if (room < size) return 0;
+  text.remove_prefix(1);
+  if (size == 1) {
+    *at = c;
+  } else {
+    const auto byte = static_cast<uint8_t>(c);
+    const char escaped[] = {'\\', 'x', kCapitalDigits[byte >> 4], kCapitalDigits[byte & 15]};
+    std::memcpy(at, escaped, size);
+  }
+  return size;
+}
+
+// The bytes of the character that begins the text; 0 where it is no UTF-8 (RFC 3629 section 4).
+size_t utf8_bytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0u; };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool too_long = first == 0xe0 && byte(1) < 0xa0, surrogate = first == 0xed && byte(1) > 0x9f;
+    return follows(1) && follows(2) && !too_long && !surrogate ? 3 : 0;
+  }
+  if (first < 0xf0 || first > 0xf4) return 0;
+  const bool too_long = first == 0xf0 && byte(1) < 0x90, too_large = first == 0xf4 && byte(1) > 0x8f;
+  return follows(1) && follows(2) && follows(3) && !too_long && !too_large ? 4 : 0;
+}
+
+// One character (RFC 8259 section 7).
+size_t write_json(std::string_view& text, char* at, size_t room) {
+  const char c = text.front();
+  const size_t taken = std::max<size_t>(utf8_bytes(text), 1);
+  std::array<char, 6> escaped;
+  std::string_view written = text.substr(0, taken);
+  if (c == '"' || c == '\\') {
+    escaped = {'\\', c};
+    written = {escaped.data(), 2};
+  } else if (static_cast<uint8_t>(c) < ' ' || c == '\x7f') {
+    escaped = {'\\', 'u', '0', '0', kCapitalDigits[c >> 4], kCapitalDigits[c & 15]};
+    written = {escaped.data(), 6};
+  } else if (utf8_bytes(text) == 0) {
+    written = "\xef\xbf\xbd";  // U+FFFD
+  }
+  if (room < written.size()) return 0;
+  text.remove_prefix(taken);
+  std::memcpy(at, written.data(), written.size());
+  return written.size();
+}
+
+// The second that this thread wrote last, as text.
+struct Second {
+  int64_t value = INT64_MIN;
+  std::array<char, 20> text{};  // "2026-01-02T03:04:05."
+};
+constinit thread_local Second second;
+
+template <typename Number>
+void digits(char* at, int count, Number value) {
+  for (auto rest = static_cast<unsigned>(value); count-- > 0; rest /= 10)
+    at[count] = static_cast<char>('0' + rest % 10);
+}
+
+void set_second(int64_t value) {
+  using std::chrono::sys_days, std::chrono::sys_seconds, std::chrono::seconds, std::chrono::floor, std::chrono::days;
+  const sys_seconds time{seconds(value)};
+  const sys_days day = floor<days>(time);
+  const std::chrono::year_month_day date(day);
+  const auto of_day = static_cast<unsigned>((time - day).count());
+  char* const at = second.text.data();
+  std::memcpy(at, "0000-00-00T00:00:00.", second.text.size());
+  digits(at, 4, static_cast<int>(date.year()));
+  digits(at + 5, 2, static_cast<unsigned>(date.month()));
+  digits(at + 8, 2, static_cast<unsigned>(date.day()));
+  digits(at + 11, 2, of_day / 3600);
+  digits(at + 14, 2, of_day / 60 % 60);
+  digits(at + 17, 2, of_day % 60);
+  second.value = value;
+}
+
+// Keeps it to the years that have four digits; the text of its second is there then.
+int64_t find_second(int64_t ms) {
+  ms = std::clamp<int64_t>(ms, 0, int64_t{253'402'300'799'999});
+  if (ms / 1000 != second.value) set_second(ms / 1000);
+  return ms;
+}
+
+}  // namespace
+
+template <Spaces kSpaces>
+void LineWriter::text(std::string_view text, size_t max) {
+  if (text.empty()) return raw("-");
+  at_ = write_text<kSpaces>(text, at_, max, write_escaped<kSpaces>);
+}
+template void LineWriter::text<Spaces::kEscaped>(std::string_view text, size_t max);
+template void LineWriter::text<Spaces::kKept>(std::string_view text, size_t max);
+
+void LineWriter::json_text(std::string_view text, size_t max) {
+  at_ = write_text<Spaces::kKept>(text, at_, max, write_json);
+}
+
+void LineWriter::time(int64_t ms) {
+  ms = find_second(ms);
+  std::memcpy(at_, second.text.data(), second.text.size());
+  digits(at_ + second.text.size(), 3, ms % 1000);
+  at_ += second.text.size() + 3;
+  *at_++ = 'Z';
+}
+
+void LineWriter::clf_time(int64_t ms) {
+  constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  find_second(ms);
+  const std::string_view text(second.text.data(), second.text.size());
+  const auto month = static_cast<size_t>((text[5] - '0') * 10 + text[6] - '0');
+  raw(text.substr(8, 2));
+  raw("/");
+  raw(kMonths.substr((month - 1) * 3, 3));
+  raw("/");
+  raw(text.substr(0, 4));
+  raw(":");
+  raw(text.substr(11, 8));
+  raw(" +0000");
+}
+
+}  // namespace sluice
