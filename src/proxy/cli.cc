@@ -14,6 +14,7 @@
 #include "pool/chunk_pool.h"
 #include "proxy/config/config.h"
 #include "proxy/config/from_flags.h"
+#include "proxy/config/json_schema.h"
 #include "proxy/config/loader.h"
 #include "proxy/config/print.h"
 #include "proxy/config/units.h"
@@ -32,7 +33,10 @@ constexpr std::string_view kUsage = R"(usage:
   sluice run --listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]
   sluice check --config FILE [--print]
   sluice explain --config FILE [METHOD] URL [OPTIONS]
+  sluice schema
   sluice version
+
+schema prints the JSON schema of the configuration, for editors.
 
 run options:
   --workers N        threads; default: what the affinity mask and the CPU quota allow
@@ -237,6 +241,10 @@ int run_command_line(std::span<const std::string_view> arguments) {
   }
   if (command == "help" || command == "--help" || command == "-h") {
     std::fputs(std::string(kUsage).c_str(), stdout);
+    return 0;
+  }
+  if (command == "schema") {
+    std::fputs(config::json_schema().c_str(), stdout);
     return 0;
   }
   if (command == "explain") return explain_command(arguments.subspan(1));
