@@ -123,6 +123,7 @@ void describe(V& v, Compression& c) {
            .min = 1,
            .default_text = "text, JSON, JavaScript, XML, SVG, WebAssembly"});
   v.field("min_size", c.min_size, "Of a body whose length is told.");
+  v.field("level", c.level, "1 is fast, 9 is small, whichever the coding.", {.min = 1, .max = 9});
   v.field("max_streams", c.max_streams, "Responses that one worker compresses at once; more pass as they are.",
           {.min = 1});
 }

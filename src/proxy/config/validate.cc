@@ -13,6 +13,7 @@
 #include "proxy/config/name.h"
 #include "proxy/config/validate_answers.h"
 #include "proxy/config/validate_balancing.h"
+#include "proxy/config/validate_compression.h"
 #include "proxy/config/validate_health.h"
 #include "proxy/config/validate_route.h"
 #include "proxy/config/words.h"
@@ -215,6 +216,7 @@ class Checker {
                     absl::StrCat("must not be above connection_window (", print_size(http.http2.connection_window),
                                  "), got ", print_size(http.http2.stream_window)));
     }
+    if (http.compression) check_compression(*http.compression, path + ".compression", report_);
     if (!std::all_of(http.via.begin(), http.via.end(), is_via_char) || http.via.size() > kMaxNameBytes) {
       report_.error(path + ".via",
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));

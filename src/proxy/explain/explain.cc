@@ -17,6 +17,7 @@
 #include "proxy/config/scalar.h"
 #include "proxy/config/words.h"
 #include "proxy/explain/balancing.h"
+#include "proxy/explain/compression_words.h"
 #include "proxy/explain/conditions.h"
 #include "proxy/http/client_address.h"
 #include "proxy/http/forward_head.h"
@@ -266,6 +267,7 @@ class Explainer {
     tell_times(route, upstream);
     if (route.retry) tell_retry(*route.retry);
     if (route.mirror) lines_.add("mirror", absl::StrCat(route.mirror->percent, " % to ", route.mirror->to));
+    if (http_.compression) lines_.add("compresses", compression_for(*http_.compression, route, head_));
     tell_forwarded(route, upstream);
   }
 

@@ -16,6 +16,7 @@
 #include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/http/mirrored_request.h"
+#include "proxy/http/response_compression.h"
 #include "proxy/route/canonical_path.h"
 #include "proxy/route/field_changes.h"
 #include "proxy/route/http_router.h"
@@ -92,6 +93,7 @@ void Exchange::on_trailers(HttpStream& stream, Fields&& trailers) {
   note_activity();
   if (&stream == client_) return request_trailers(std::move(trailers));
   response_ended_ = true;
+  if (compression_) return compress_trailers(std::move(trailers));
   client_->send_trailers(trailers);
   session_->wake();
   settle();
@@ -103,18 +105,14 @@ void Exchange::on_reset(HttpStream& stream, ResetReason reason) {
 
 void Exchange::on_drained(HttpStream& stream) {
   note_activity();
-  const size_t low = high_mark() / 2;
   if (&stream == client_) {
     last_response_ms_ = last_active_ms_;
     session_->note_progress();
-    if (response_paused_ && upstream_ && client_->queued() <= low) {
-      response_paused_ = false;
-      upstream_->set_reading(true);
-      connection_->wake();
-    }
+    go_on_compressing();
+    resume_response();
   } else {
     last_passed_ms_ = last_active_ms_;
-    if (request_paused_ && client_ && upstream_->queued() <= low) {
+    if (request_paused_ && client_ && upstream_->queued() <= high_mark() / 2) {
       request_paused_ = false;
       last_request_ms_ = last_active_ms_;
       client_->set_reading(true);
@@ -163,6 +161,7 @@ void Exchange::take_request(bool end) {
     return fail(HttpEnd::kBodyTooLarge);
   }
   find_deadline();
+  choose_coding();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
   if (target->mirror != HttpTarget::kNone) begin_mirror(*target, end);
@@ -350,7 +349,8 @@ void Exchange::take_response(Head&& head, bool end) {
   response_ended_ = end;
   const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
   if (!add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
-      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head)) {
+      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head) ||
+      (negotiates_coding_ && !begin_compression(head, end))) {
     return fail(HttpEnd::kUpstreamMalformed);
   }
   if (!listener_.log) request_.clear();
@@ -360,16 +360,32 @@ void Exchange::take_response(Head&& head, bool end) {
 }
 
 void Exchange::response_body(Buffer&& body, bool end) {
+  if (compression_) return compress(std::move(body), end);
   response_bytes_ += body.size();
   response_ended_ = end;
   if (client_->queued() == 0) last_response_ms_ = last_active_ms_;
   client_->send_body(std::move(body), end);
   session_->wake();
-  if (!end && client_->queued() >= high_mark()) {
-    response_paused_ = true;
-    upstream_->set_reading(false);
-  }
+  if (!end) pause_response();
   settle();
+}
+
+// What waits towards the client, compressed or not.
+size_t Exchange::response_queued() const {
+  return client_->queued() + (compression_ ? compression_->waiting.size() : 0);
+}
+
+void Exchange::pause_response() {
+  if (response_queued() < high_mark()) return;
+  response_paused_ = true;
+  upstream_->set_reading(false);
+}
+
+void Exchange::resume_response() {
+  if (!response_paused_ || !upstream_ || response_queued() > high_mark() / 2) return;
+  response_paused_ = false;
+  upstream_->set_reading(true);
+  connection_->wake();
 }
 
 // ---- The end ----

@@ -7,6 +7,8 @@
 
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
+#include "pool/chunk_pointer.h"
+#include "proxy/compress/content_coding.h"
 #include "proxy/config/config.h"
 #include "proxy/http/head.h"
 #include "proxy/http/identity.h"
@@ -22,6 +24,7 @@ struct HttpTarget;
 class HttpSession;
 class MirroredRequest;
 class HttpWorker;
+struct ResponseCompression;
 
 /// One request of a client and its response: a stream of the client's connection, the stream of an endpoint's
 /// connection that it is forwarded on, and the bytes between them. What one stream receives goes straight to the other;
@@ -89,9 +92,23 @@ class Exchange final : public UpstreamCaller {
   void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
   void redirect(const config::Redirect& redirect);
   void respond_error(uint16_t status, std::string_view message);
+  size_t response_queued() const;
+  void pause_response();
+  void resume_response();
   [[nodiscard]] bool change_response(Head& head);
   [[nodiscard]] bool tell_request_id(Head& head);
   void upstream_reset(ResetReason reason);
+
+  // Its compression.
+  void choose_coding();
+  [[nodiscard]] bool begin_compression(Head& head, bool end);
+  void compress(Buffer&& body, bool end);
+  void compress_trailers(Fields&& trailers);
+  void go_on_compressing();
+  void compress_piece();
+  void pass_compressed(Buffer&& out, bool end);
+  void end_compression(Buffer&& out);
+
   /// Ends it without a response of the upstream's: with one of our own, or by resetting what has begun.
   void fail(HttpEnd why);
   void respond_grpc(HttpEnd why);
@@ -122,17 +139,18 @@ class Exchange final : public UpstreamCaller {
 
   HttpWorker& worker_;
   HttpListener& listener_;
-  HttpSession* session_;                      // As long as client_ is not null.
-  HttpStream* client_;                        // Null once released.
-  const config::HttpRoute* route_ = nullptr;  // Once it is chosen.
-  Head request_;                              // Until nothing needs it any more.
-  Text asked_path_, asked_authority_;         // That it came with, where they were rewritten.
-  Text response_fields_;                      // KeptValues, for the log.
-  RequestIdentity identity_;                  // Where the listener asks for it.
-  Buffer held_;                               // Body that has come before there is a connection,
-  Fields held_trailers_;                      // and what is behind it.
-  MirroredRequest* mirror_ = nullptr;         // That gets all that comes of the request.
-  Buffer kept_;                               // What was sent of it, for it may be sent again.
+  HttpSession* session_;                           // As long as client_ is not null.
+  HttpStream* client_;                             // Null once released.
+  const config::HttpRoute* route_ = nullptr;       // Once it is chosen.
+  Head request_;                                   // Until nothing needs it any more.
+  Text asked_path_, asked_authority_;              // That it came with, where they were rewritten.
+  Text response_fields_;                           // KeptValues, for the log.
+  RequestIdentity identity_;                       // Where the listener asks for it.
+  Buffer held_;                                    // Body that has come before there is a connection,
+  Fields held_trailers_;                           // and what is behind it.
+  MirroredRequest* mirror_ = nullptr;              // That gets all that comes of the request.
+  Buffer kept_;                                    // What was sent of it, for it may be sent again.
+  ChunkPointer<ResponseCompression> compression_;  // While the response is compressed.
   Timer timer_;
   uint64_t started_ms_;
   uint64_t deadline_ms_ = UINT64_MAX;  // For all of it.
@@ -161,6 +179,8 @@ class Exchange final : public UpstreamCaller {
   bool used_connection_ = false;  // By others before.
   bool grpc_ = false;
   bool deadline_is_grpc_ = false;
+  bool negotiates_coding_ = false;  // The response depends on what the client takes:
+  ContentCoding coding_ = ContentCoding::kIdentity;
 };
 
 }  // namespace sluice

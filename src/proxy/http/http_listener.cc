@@ -34,6 +34,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       via_http2(via_of(config, true)),
       keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),
       http2_shared{worker.pool(), http2, http2_counters} {
+  if (config.compression) compression.emplace(*config.compression);
   http1.secure = listener.tls || listener.alts;
   http1.allow_connect = config.allow_connect;
   http1.allow_underscores = config.http1.allow_underscores;

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "net/worker.h"
+#include "proxy/compress/compression_policy.h"
 #include "proxy/config/config.h"
 #include "proxy/http/error_pages.h"
 #include "proxy/http1/limits.h"
@@ -30,7 +32,8 @@ struct HttpListener {
   config::LogFormat log_format;
   bool identifies;                   ///< Requests have a RequestIdentity.
   std::string via_http1, via_http2;  ///< As via_of() made them.
-  bool keeps_agreement;              ///< What was agreed on in TLS is asked for with each request.
+  std::optional<CompressionPolicy> compression;
+  bool keeps_agreement;  ///< What was agreed on in TLS is asked for with each request.
   Http1Options http1;
   Http2Limits http2;
   Http1Counters http1_counters;

@@ -6,6 +6,7 @@
 
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
+#include "proxy/compress/compressor_pool.h"
 #include "proxy/http/http_link.h"
 #include "proxy/http/random_ids.h"
 #include "proxy/random.h"
@@ -39,6 +40,7 @@ class HttpWorker {
   Random& random() { return random_; }
   HandshakerServices& handshakers() { return context_.handshakers; }
   RandomIds& ids() { return ids_; }
+  CompressorPool& compressors() { return compressors_; }
 
   /// Memory for one exchange; the last that were given back are used again.
   void* take_exchange_memory();
@@ -62,6 +64,7 @@ class HttpWorker {
   Random random_;
   RandomIds ids_;
   std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
+  CompressorPool compressors_;
   HttpLink* first_awake_ = nullptr;
   HttpLink* last_awake_ = nullptr;
   bool pumping_due_ = false;

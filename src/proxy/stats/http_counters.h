@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "proxy/compress/content_coding.h"
 #include "proxy/http1/limits.h"
 #include "proxy/http2/limits.h"
 #include "proxy/stats/counter.h"
@@ -70,6 +71,9 @@ struct HttpCounters {
   ClaimCounters claims_refused;
   // What options allowed; config::Paths.
   Counter paths_changed, slashes_merged, slashes_escaped, backslashes, dot_parameters;
+  std::array<Counter, kContentCodings> compressed;  ///< Responses that were, by their coding.
+  Counter compression_refused;                      ///< Not, as there were too many at once.
+  Counter compression_in_bytes, compression_out_bytes;
   CodecCounters codecs;
 };
 

@@ -135,6 +135,20 @@ void codec_lines(std::string& out, std::string_view label, const auto& total) {
   }
 }
 
+void compression_lines(std::string& out, std::string_view label, const auto& total) {
+  for (size_t i = 0; i < kContentCodings; ++i) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.compressed[i]; });
+    const std::string_view coding = content_coding_name(static_cast<ContentCoding>(i));
+    if (n) line(out, "http_compressed_total", absl::StrCat(label, ",coding=\"", coding, "\""), n);
+  }
+  const auto member = [&](std::string_view name, Counter HttpCounters::* counter) {
+    line(out, name, label, total([&](const HttpCounters& c) -> const Counter& { return c.*counter; }));
+  };
+  member("http_compression_refused_total", &HttpCounters::compression_refused);
+  member("http_compression_in_bytes_total", &HttpCounters::compression_in_bytes);
+  member("http_compression_out_bytes_total", &HttpCounters::compression_out_bytes);
+}
+
 void http_listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
   const auto total = [&](auto get) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_listeners[index]); });
@@ -187,6 +201,7 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
       line(out, "http_paths_relaxed_total", absl::StrCat(label, ",rule=\"", relaxed.kind, "\""), n);
     }
   }
+  if (listener.http->compression) compression_lines(out, label, total);
   codec_lines(out, label,
               [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
 }

@@ -1,0 +1,134 @@
+"""Compression as clients meet it: curl, and the decoders of others, in front of nginx and of a server that streams."""
+
+import gzip
+import random
+import subprocess
+import threading
+import zlib
+
+import harness
+from harness import need
+from http_peers_support import KINDS, HttpTest, words
+from http_wire import Http1Client
+from origins import Origin, free_port, receive_exactly
+from programs import Nginx
+
+HTTP1 = KINDS[0]
+TEXT = "".join(f"{i}: {random.Random(i).choice(('a line', 'another line', 'the same again'))}\n" for i in range(20_000))
+
+
+def decoded(coding, body):
+    """By Python's zlib, or the other libraries' own programs."""
+    if coding == "gzip":
+        return gzip.decompress(body)
+    program = [need("brotli"), "-dc"] if coding == "br" else [need("zstd"), "-dcq"]
+    return subprocess.run(program, input=body, capture_output=True, check=True, timeout=30).stdout
+
+
+class Compression(HttpTest):
+
+    def serve(self, locations="", **compression):
+        """A proxy in front of nginx, which serves TEXT in files that are its own."""
+        self.write("text.txt", TEXT.encode())
+        self.write("small.txt", b"too small")
+        self.write("image.png", TEXT.encode())
+        port = free_port()
+        self.keep(Nginx([("127.0.0.1", port)], f"""
+            types {{ text/plain txt; image/png png; }}
+            server {{ listen 127.0.0.1:{port}; root {self.files}; {locations} }}"""))
+        return self.through(f"127.0.0.1:{port}", kind=("http1", False), http={"compression": compression})
+
+    def test_each_coding_and_version(self):
+        proxy = self.serve()
+        for client in KINDS:
+            for coding in ("gzip", "br", "zstd"):
+                with self.subTest(f"{coding} to {words(client)}"):
+                    answer = self.curl(proxy, client, "/text.txt", "-H", f"Accept-Encoding: {coding}")
+                    self.assertEqual(answer.fields["content-encoding"], coding)
+                    self.assertEqual(decoded(coding, answer.body), TEXT.encode())
+                    self.assertLess(len(answer.body), len(TEXT) / 3)
+                    self.assertNotIn("content-length", answer.fields)
+                    self.assertNotIn("accept-ranges", answer.fields)
+                    self.assertEqual(answer.fields["vary"], "accept-encoding")
+                    self.assertTrue(answer.fields["etag"].startswith('W/"'), answer.fields)
+            plain = self.curl(proxy, client, "/text.txt")
+            self.assertEqual(plain.body, TEXT.encode())
+            self.assertNotIn("content-encoding", plain.fields)
+            self.assertEqual(plain.fields["vary"], "accept-encoding")
+            # As a browser would: curl decodes what it asked for.
+            self.assertEqual(self.curl(proxy, client, "/text.txt", "--compressed").body, TEXT.encode())
+        # A client that knows no chunks gets the body until the connection's end.
+        old = self.curl(proxy, HTTP1, "/text.txt", "--http1.0", "-H", "Accept-Encoding: gzip")
+        self.assertEqual(gzip.decompress(old.body), TEXT.encode())
+        stats = proxy.stats()
+        for coding in ("gzip", "br", "zstd"):
+            self.assertGreaterEqual(stats.total("http_compressed_total", coding=coding), 4)
+        self.assertGreater(stats.total("http_compression_in_bytes_total"),
+                           3 * stats.total("http_compression_out_bytes_total"))
+
+    def test_what_stays_as_it_is(self):
+        proxy = self.serve("""
+            location /raw/ { alias %s/; add_header Cache-Control no-transform; }
+            location /own/ { alias %s/; gzip on; gzip_types text/plain; gzip_proxied any; gzip_vary on; }
+            """ % (self.files, self.files))
+        gzipped = ("-H", "Accept-Encoding: gzip")
+        for path, *more in (["/small.txt"], ["/image.png"], ["/raw/text.txt"], ["/text.txt", "-r", "0-4999"],
+                            ["/text.txt", "-H", "Cache-Control: no-transform"]):
+            answer = self.curl(proxy, HTTP1, path, *gzipped, *more)
+            self.assertNotIn("content-encoding", answer.fields, path)
+            self.assertIn("content-length", answer.fields, path)
+        own = self.curl(proxy, HTTP1, "/own/text.txt", *gzipped)
+        self.assertEqual(decoded("gzip", own.body), TEXT.encode())
+        head = self.curl(proxy, HTTP1, "/text.txt", *gzipped, "-I")
+        self.assertEqual(head.fields["content-length"], str(len(TEXT)))
+        self.assertNotIn("content-encoding", head.fields)
+        # What was cached by its weak tag is still good.
+        tag = self.curl(proxy, HTTP1, "/text.txt", *gzipped).fields["etag"]
+        self.assertEqual(self.curl(proxy, HTTP1, "/text.txt", *gzipped, "-H", f"If-None-Match: {tag}").status, 304)
+        self.assertEqual(proxy.stats().total("http_compressed_total"), 1)
+
+    def test_events_are_not_delayed(self):
+        """Each is read by the client before the server says the next."""
+        heard = threading.Semaphore(0)
+        events = 5
+
+        def stream(sock):
+            while not receive_exactly(sock, 1) == b"\r" or receive_exactly(sock, 3) != b"\n\r\n":
+                pass
+            sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+            for i in range(events):
+                sock.sendall(f"data: {i}\n\n".encode())
+                if not heard.acquire(timeout=20):
+                    return
+        proxy = self.through(self.keep(Origin(stream)).address, kind=("http1", False), http={"compression": {}})
+        with Http1Client(proxy.address("plain")) as client:
+            client.ask(b"GET / HTTP/1.1\r\nhost: a.test\r\naccept-encoding: gzip\r\n\r\n")
+            client.wait(lambda: client.reader.messages)
+            message = client.reader.messages[0]
+            self.assertEqual(message.value("content-encoding"), "gzip")
+            for i in range(events):
+                said = "".join(f"data: {j}\n\n" for j in range(i + 1)).encode()
+                self.assertTrue(client.wait(
+                    lambda: zlib.decompressobj(31).decompress(bytes(message.body)) == said), f"event {i}")
+                heard.release()
+            client.wait(lambda: message.complete)
+            self.assertEqual(gzip.decompress(bytes(message.body)), said)
+
+    def test_many_at_once_and_slow_ones(self):
+        """More than are allowed at once: some pass as they are, all arrive whole."""
+        proxy = self.serve(max_streams=2)
+        clients = [self.keep(Http1Client(proxy.address("plain"), receive_buffer=4096)) for _ in range(6)]
+        for client in clients:
+            client.ask(b"GET /text.txt HTTP/1.1\r\nhost: a.test\r\naccept-encoding: zstd\r\n\r\n")
+        for client in clients:
+            answer = client.response()
+            body = bytes(answer.body)
+            coding = answer.value("content-encoding")
+            self.assertEqual(decoded(coding, body) if coding else body, TEXT.encode())
+        stats = proxy.stats()
+        self.assertEqual(stats.total("http_compressed_total") + stats.total("http_compression_refused_total"), 6)
+        self.assertGreater(stats.total("http_compressed_total"), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
