@@ -195,12 +195,13 @@ class Proxy:
 
     STOP_SECONDS = 20
 
-    def __init__(self, config, arguments=(), stats="100ms", descriptors=None, environment=None):
+    def __init__(self, config, arguments=(), stats="100ms", descriptors=None, environment=None, listeners=()):
+        """`config`: its values; or the text of a file, of which the names of `listeners` are to be told."""
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
         path = os.path.join(self._directory.name, "sluice.yaml")
         with open(path, "w", encoding="utf-8") as file:
             # JSON is YAML.
-            json.dump(config, file, indent=1)
+            file.write(config if isinstance(config, str) else json.dumps(config, indent=1))
         self._stderr = []
         self._blocks = collections.deque(maxlen=2)  # Printings of the counters; the last may not be complete.
         self._block_count = 0
@@ -215,7 +216,7 @@ class Proxy:
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_stdout, self._read_stderr)]
         for reader in self._readers:
             reader.start()
-        names = [listener["name"] for listener in config["listeners"]]
+        names = listeners or [listener["name"] for listener in config["listeners"]]
         with self._news:
             self._news.wait_for(lambda: len(self.addresses) == len(names) or self._stderr_closed(), 15 * SLOWNESS)
         if len(self.addresses) != len(names):

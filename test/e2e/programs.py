@@ -16,7 +16,7 @@ class _Server:
 
     def __init__(self, name, listens):
         self.program = need(name)
-        self._folder = tempfile.TemporaryDirectory(prefix=f"sluice-{name}-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"sluice-{os.path.basename(name)}-")
         self.folder = self._folder.name
         os.chmod(self.folder, 0o755)
         self._listens = listens
