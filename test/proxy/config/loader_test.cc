@@ -136,6 +136,7 @@ listeners:
           forward: three
           rewrite: { prefix: /, host: "inner:80" }
           max_body: 3MiB
+          compression: false
           request_headers: [ { name: X-B, set: "%{host}" }, { name: x-c, remove: true } ]
           response_headers: [ { name: x-d, add: e } ]
         - forward: two
@@ -154,6 +155,7 @@ listeners:
       max_fields: 50
       max_body: 2MiB
       buffer_high: 128KiB
+      compression: { codings: [ br, gzip ], types: text/html, min_size: 2KiB, level: 9, max_streams: 5 }
       forwarded_for: replace
       via: edge.example.com:443
       allow_connect: true
@@ -315,6 +317,12 @@ upstreams:
   EXPECT_EQ(http.routes[3].name, "second");
   EXPECT_EQ(http.routes[3].rewrite, rewrite);
   EXPECT_EQ(http.routes[3].max_body, Size{3 * kMiB});
+  EXPECT_FALSE(http.routes[3].compression);
+  EXPECT_EQ(http.compression, (Compression{.codings = {Coding::kBrotli, Coding::kGzip},
+                                           .types = {"text/html"},
+                                           .min_size = Size{2 * kKiB},
+                                           .level = 9,
+                                           .max_streams = 5}));
   using Changes = std::vector<FieldChange>;
   EXPECT_EQ(http.routes[3].request_headers,
             (Changes{{.name = field("x-b"), .set = text("%{host}")}, {.name = field("x-c"), .remove = true}}));
