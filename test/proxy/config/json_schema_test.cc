@@ -24,17 +24,6 @@ namespace {
 const std::filesystem::path kDocument =
     std::filesystem::path(__FILE__).parent_path() / "../../../docs/sluice.schema.json";
 
-TEST(JsonSchema, TheDocumentIsInStep) {
-  if (std::getenv("SLUICE_UPDATE_DOCS") != nullptr) {
-    std::ofstream(kDocument) << json_schema();
-    return;
-  }
-  std::ifstream in(kDocument);
-  EXPECT_TRUE(in.is_open()) << kDocument;
-  const std::string document(std::istreambuf_iterator<char>(in), {});
-  EXPECT_EQ(document, json_schema()) << "run this test with SLUICE_UPDATE_DOCS=1";
-}
-
 // Where there are several ways to write a value, the one that is `type`.
 YAML::Node of_type(const YAML::Node& schema, std::string_view type) {
   if (!schema["anyOf"]) return schema;
@@ -65,6 +54,17 @@ class JsonSchema : public testing::Test {
 
   const YAML::Node root_ = YAML::Load(json_schema());
 };
+
+TEST_F(JsonSchema, TheDocumentIsInStep) {
+  if (std::getenv("SLUICE_UPDATE_DOCS") != nullptr) {
+    std::ofstream(kDocument) << json_schema();
+    return;
+  }
+  std::ifstream in(kDocument);
+  EXPECT_TRUE(in.is_open()) << kDocument;
+  const std::string document(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(document, json_schema()) << "run this test with SLUICE_UPDATE_DOCS=1";
+}
 
 TEST_F(JsonSchema, HasEachKeyOfTheReference) {
   for (const KeyInfo& key : list_keys()) {
