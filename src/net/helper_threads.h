@@ -1,0 +1,87 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "net/worker.h"
+
+namespace sluice {
+
+/// Threads for what a worker's other connections would have to wait for: a signature with an RSA key, the hash of a
+/// password. They run at a lower priority than workers.
+///
+/// Used from several workers; each has a Desk, to which what is done comes back.
+class HelperThreads {
+ public:
+  class Job {
+   public:
+    virtual ~Job() = default;
+    /// On one of these threads.
+    virtual void run() = 0;
+    /// On the worker that gave it, whose object it is again. Not called when its Desk has gone.
+    virtual void finish(Worker& worker, std::unique_ptr<Job> self) = 0;
+  };
+
+  /// `threads` are started by start().
+  explicit HelperThreads(unsigned threads) : thread_count_(threads) {}
+  ~HelperThreads();
+  HelperThreads(const HelperThreads&) = delete;
+  HelperThreads& operator=(const HelperThreads&) = delete;
+
+  /// No effect when they were started already.
+  void start();
+  /// Precondition: has_desk(). Jobs are done first in, first out.
+  void give(std::unique_ptr<Job> job);
+  /// Whether this thread has a Desk.
+  static bool has_desk() { return Returns::current != nullptr; }
+
+ private:
+  struct Returns;
+
+ public:
+  /// Where a worker gets its jobs back, of all HelperThreads: made and destroyed on its thread, as the only one,
+  /// outliving those who give jobs but not the worker.
+  class Desk {
+   public:
+    explicit Desk(Worker& worker);
+    ~Desk();
+    Desk(const Desk&) = delete;
+    Desk& operator=(const Desk&) = delete;
+
+   private:
+    std::shared_ptr<Returns> returns_;
+  };
+
+ private:
+  struct Given {
+    std::unique_ptr<Job> job;
+    std::shared_ptr<Returns> returns;
+  };
+  struct Returns : Message, std::enable_shared_from_this<Returns> {
+    static inline constinit thread_local Returns* current = nullptr;
+
+    std::mutex mutex;
+    Worker* worker = nullptr;  // Null: it has ended.
+    std::vector<std::unique_ptr<Job>> jobs;
+    bool posted = false;
+
+    void put(std::unique_ptr<Job> job);
+    void take();
+  };
+
+  void run();
+
+  const unsigned thread_count_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Given> jobs_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace sluice
