@@ -26,6 +26,7 @@
 #include "proxy/config/health.h"
 #include "proxy/config/host_pattern.h"
 #include "proxy/config/identity.h"
+#include "proxy/config/regex.h"
 #include "proxy/config/resolve.h"
 #include "proxy/config/retry.h"
 #include "proxy/config/text_template.h"
@@ -114,7 +115,7 @@ struct PathMatch {
   std::string exact;
   /// `/v1` takes `/v1` and what is below it, and not `/v10`; with a slash at its end, what is below only.
   std::string prefix;
-  std::string regex;  ///< RE2's, of the whole path.
+  Regex regex;  ///< Of the whole path. What has no path (CONNECT) fits none.
 
   bool operator==(const PathMatch&) const = default;
 };
@@ -122,7 +123,7 @@ struct PathMatch {
 /// What the value of something must be like: each that is given, or is not empty.
 struct ValueMatch {
   std::string exact, prefix, suffix, contains;
-  std::string regex;    ///< RE2's, of the whole value.
+  Regex regex;          ///< Of the whole value.
   bool negate = false;  ///< Nothing of that name may be so.
 
   bool operator==(const ValueMatch&) const = default;
@@ -164,12 +165,16 @@ struct Respond {
   bool operator==(const Respond&) const = default;
 };
 
-/// Another path in the place of the one that was asked for; the query stays. At most one of the two.
+/// Another path in the place of the one that was asked for; the query stays. At most one of the three.
 struct PathChange {
   std::string path;
   /// In the place of HttpMatch::path's prefix, at segments: `/v1` as `/` makes `/v1/x` to `/x`.
   std::string prefix;
+  /// Of the whole path, which becomes `substitution`: `\1` is what its first group took. Another path stays as it is.
+  Regex regex;
+  std::string substitution;
 
+  bool leaves_path() const { return path.empty() && prefix.empty() && !regex.is_set(); }
   bool operator==(const PathChange&) const = default;
 };
 

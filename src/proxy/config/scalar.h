@@ -182,6 +182,10 @@ struct TypeName<FieldName> {
   static constexpr std::string_view kName = "field name";
 };
 template <>
+struct TypeName<Regex> {
+  static constexpr std::string_view kName = "regular expression";
+};
+template <>
 struct TypeName<TextTemplate> {
   static constexpr std::string_view kName = "text with variables";
 };

@@ -138,7 +138,9 @@ void describe(V& v, PathMatch& p) {
 }
 
 /// What to write where a map is expected and a word was found.
-inline std::string_view instead_of_word(const PathMatch&) { return "{ prefix: PATH } or { exact: PATH }"; }
+inline std::string_view instead_of_word(const PathMatch&) {
+  return "{ prefix: PATH }, { exact: PATH } or { regex: REGEX }";
+}
 
 template <class V>
 void describe(V& v, ValueMatch& m) {
@@ -202,6 +204,10 @@ template <class V>
 void describe(V& v, Rewrite& r) {
   describe(v, static_cast<PathChange&>(r));
   v.field("host", r.host, "Host that the upstream is told, with a port if need be.", {.omit_empty = true});
+  v.field("regex", p.regex, "Regular expression (RE2); a path that it fits as a whole becomes `substitution`.",
+          {.omit_empty = true});
+  v.field("substitution", p.substitution, "The path then; `\\1` is what the first group of `regex` took.",
+          {.omit_empty = true});
 }
 
 template <class V>

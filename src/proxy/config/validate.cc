@@ -265,6 +265,9 @@ class Checker {
     if (hosts.empty()) hosts.emplace_back();
     if (!route.match->path) {
       paths.emplace_back("*");
+    } else if (route.match->path->regex.is_set()) {
+      // What all its paths have in common, if it is not for a star; no route of a regular expression takes it.
+      paths.emplace_back(route.match->path->regex.fits("*") ? "*" : "/\x01");
     } else if (const std::string& exact = route.match->path->exact; !exact.empty()) {
       paths.push_back(exact);
     } else {

@@ -90,13 +90,15 @@ class RouteChecker {
   }
 
   void check_path_match(const PathMatch& match, const std::string& path) {
-    if (match.exact.empty() == match.prefix.empty()) {
-      return report_.error(path, match.exact.empty() ? "expected `prefix: PATH` or `exact: PATH`"
-                                                     : "`prefix` and `exact` exclude each other");
+    const int given = (match.exact.empty() ? 0 : 1) + (match.prefix.empty() ? 0 : 1) + (match.regex.is_set() ? 1 : 0);
+    if (given != 1) {
+      return report_.error(path, given == 0 ? "expected `prefix: PATH`, `exact: PATH` or `regex: REGEX`"
+                                            : "`prefix`, `exact` and `regex` exclude each other");
     }
     const bool exact = !match.exact.empty();
     check_path(exact ? match.exact : match.prefix, path + (exact ? ".exact" : ".prefix"));
   }
+    if (match.regex.is_set()) return;
 
   void check_path(const std::string& text, const std::string& path) {
     if (text.front() != '/') {
@@ -135,15 +137,15 @@ class RouteChecker {
                                                  in_quotes(redirect.host), "; its port is `port`"));
     }
     check_path_change(redirect, path);
-    if (redirect.scheme.empty() && redirect.host.empty() && redirect.port == 0 && redirect.path.empty() &&
-        redirect.prefix.empty()) {
-      report_.error(path, "expected `scheme`, `host`, `port`, `path` or `prefix`: it leads back to where it came from");
+    if (redirect.scheme.empty() && redirect.host.empty() && redirect.port == 0 && redirect.leaves_path()) {
+      report_.error(
+          path, "expected `scheme`, `host`, `port`, `path`, `prefix` or `regex`: it leads back to where it came from");
     }
   }
 
   void check_rewrite(const Rewrite& rewrite, const std::string& path) {
     check_forwards(path);
-    if (rewrite == Rewrite()) report_.error(path, "expected `path`, `prefix` or `host`");
+    if (rewrite == Rewrite()) report_.error(path, "expected `path`, `prefix`, `regex` or `host`");
     if (!rewrite.host.empty() && !is_authority(rewrite.host)) {
       report_.error(path + ".host", absl::StrCat("expected a host such as a.example.com, or a.example.com:8080, got ",
                                                  in_quotes(rewrite.host)));
@@ -177,11 +179,13 @@ class RouteChecker {
   }
 
   void check_path_change(const PathChange& change, const std::string& path) {
-    if (!change.path.empty() && !change.prefix.empty()) report_.error(path, "`path` and `prefix` exclude each other");
+    const int given = (change.path.empty() ? 0 : 1) + (change.prefix.empty() ? 0 : 1) + (change.regex.is_set() ? 1 : 0);
+    if (given > 1) report_.error(path, "`path`, `prefix` and `regex` exclude each other");
     if (!change.path.empty()) check_path(change.path, path + ".path");
     if (change.prefix.empty()) return;
     check_path(change.prefix, path + ".prefix");
     if (!route_.match || !route_.match->path || route_.match->path->prefix.empty()) {
+    check_substitution(change, path);
       report_.error(path + ".prefix", "needs `match: { path: { prefix: PATH } }`, in whose place it is put");
     }
   }
@@ -189,6 +193,23 @@ class RouteChecker {
   const HttpRoute& route_;
   const Paths& paths_;
   Report& report_;
+  void check_substitution(const PathChange& change, const std::string& path) {
+    const std::string& text = change.substitution;
+    if (change.regex.is_set() == text.empty()) {
+      return report_.error(path, text.empty() ? "`regex` needs `substitution`, the path that it is to become"
+                                              : "`substitution` needs `regex`, whose groups it may use");
+    }
+    if (text.empty()) return;
+    const auto plain = [](char c) { return c > ' ' && c < '\x7f' && c != '?' && c != '#'; };
+    if (!std::all_of(text.begin(), text.end(), plain)) {
+      return report_.error(path + ".substitution",
+                           absl::StrCat("expected a path without a query, got ", in_quotes(text)));
+    }
+    if (const absl::Status accepted = change.regex.accepts(text); !accepted.ok()) {
+      report_.error(path + ".substitution", absl::StrCat(in_quotes(text), ": ", accepted.message()));
+    }
+  }
+
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ std::string in_words(const config::ValueMatch& match) {
   const std::pair<std::string_view, const std::string&> all[] = {{"be ", match.exact},
                                                                  {"begin with ", match.prefix},
                                                                  {"end with ", match.suffix},
-                                                                 {"have in it ", match.contains}};
+                                                                 {"have in it ", match.contains},
+                                                                 {"fit ", match.regex.text()}};
   for (const auto& [verb, text] : all) {
     if (!text.empty()) parts.push_back(absl::StrCat(verb, in_quotes(text)));
   }
@@ -45,6 +46,8 @@ std::string in_words(const config::HttpMatch& match, const HttpFacts& facts, con
                           one_of(match.source, [](const config::Cidr& range) { return range.text(); }));
     case Misfit::Kind::kMethod:
       return absl::StrCat("the method is not ", absl::StrJoin(match.method, ", "));
+    case Misfit::Kind::kPathRegex:
+      return absl::StrCat("the path does not fit ", match.path->regex.text());
     case Misfit::Kind::kHeader: {
       const config::HeaderMatch& header = match.headers[misfit.index];
       return absl::StrCat("the field ", header.name.text(), " ", in_words(header));
@@ -64,7 +67,7 @@ std::string why_not(const config::HttpMatch& match, const HttpFacts& facts) {
   if (!match.host.empty() && std::none_of(match.host.begin(), match.host.end(), is_host)) {
     return absl::StrCat("the host is not ", one_of(match.host, [](const config::HostPattern& p) { return p.text(); }));
   }
-  if (match.path && !fits_path(*match.path, facts.path)) {
+  if (match.path && !match.path->regex.is_set() && !fits_path(*match.path, facts.path)) {
     const bool exact = !match.path->exact.empty();
     return absl::StrCat("the path is not ", exact ? match.path->exact : absl::StrCat("below ", match.path->prefix));
   }

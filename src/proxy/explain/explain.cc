@@ -258,7 +258,7 @@ class Explainer {
                                                 route.respond->content_type));
     }
     if (route.redirect) {
-      const auto location = redirect_location(*route.redirect, route.match, facts(), scratch);
+      const auto location = redirect_location(*route.redirect, route.match, facts(), http_.paths, scratch);
       return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
     }
     if (!route.split.empty()) tell_split(route.split);
@@ -339,7 +339,8 @@ class Explainer {
     std::string target = path_;
     std::string_view authority = head_.authority();
     if (route.rewrite) {
-      target = std::string(changed_path(*route.rewrite, route.match, facts(), scratch).value_or("too long"));
+      target =
+          std::string(changed_path(*route.rewrite, route.match, facts(), http_.paths, scratch).value_or("too long"));
       if (!route.rewrite->host.empty()) authority = route.rewrite->host;
     }
     if (!query_.empty()) absl::StrAppend(&target, "?", query_);

@@ -242,11 +242,11 @@ bool Exchange::rewrite(const config::Rewrite& rewrite) {
                                  request_.set(pool, Head::Part::kAuthority, rewrite.host))) {
     return false;
   }
-  if (request_.path().empty() || (rewrite.path.empty() && rewrite.prefix.empty())) return true;
+  if (request_.path().empty() || rewrite.leaves_path()) return true;
   if (!request_.fields.keep(pool, request_.path(), asked_path_)) return false;
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
   const HttpFacts asked = facts();
-  const std::optional<std::string_view> path = changed_path(rewrite, route_->match, asked, scratch);
+  const std::optional<std::string_view> path = changed_path(rewrite, route_->match, asked, config().paths, scratch);
   return path && request_.set(pool, Head::Part::kPath, *path, request_.path().substr(asked.path.size()));
 }
 

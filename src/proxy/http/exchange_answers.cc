@@ -119,7 +119,8 @@ void Exchange::respond_error(uint16_t status, std::string_view message) {
 
 void Exchange::redirect(const config::Redirect& redirect) {
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::optional<std::string_view> location = redirect_location(redirect, route_->match, facts(), scratch);
+  const std::optional<std::string_view> location =
+      redirect_location(redirect, route_->match, facts(), config().paths, scratch);
   if (!location) return fail(HttpEnd::kBadRequest);
   respond(static_cast<uint16_t>(redirect.status), {}, {}, *location);
 }

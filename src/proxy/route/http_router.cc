@@ -9,7 +9,7 @@
 namespace sluice {
 
 void HttpRouter::Group::add(const config::HttpMatch* match, uint32_t index) {
-  if (match == nullptr || !match->path) {
+  if (match == nullptr || !match->path || match->path->regex.is_set()) {
     any_path_.push_back(index);
   } else if (const std::string& exact = match->path->exact; !exact.empty()) {
     paths_[exact].exact.push_back(index);

@@ -10,7 +10,8 @@ namespace {
 
 bool fits_value(const config::ValueMatch& match, std::string_view value) {
   return (match.exact.empty() || value == match.exact) && value.starts_with(match.prefix) &&
-         value.ends_with(match.suffix) && value.find(match.contains) != std::string_view::npos;
+         value.ends_with(match.suffix) && value.find(match.contains) != std::string_view::npos &&
+         (!match.regex.is_set() || match.regex.fits(value));
 }
 
 bool fits_header(const config::HeaderMatch& match, const Fields& fields) {
@@ -51,6 +52,9 @@ std::optional<Misfit> find_misfit(const config::HttpMatch& match, const HttpFact
   for (size_t i = 0; i < match.query.size(); ++i) {
     if (!known || !fits_parameter(match.query[i], facts.query)) return Misfit{Kind::kQuery, i};
   }
+  if (match.path && match.path->regex.is_set() && !(known && fits_path(*match.path, facts.path))) {
+    return Misfit{Kind::kPathRegex};
+  }
   return std::nullopt;
 }
 
@@ -63,6 +67,7 @@ bool fits_host(const config::HostPattern& pattern, std::string_view host) {
 
 bool fits_path(const config::PathMatch& match, std::string_view path) {
   if (!match.exact.empty()) return path == match.exact;
+  if (match.regex.is_set()) return !path.empty() && match.regex.fits(path);
   if (!path.starts_with(match.prefix)) return false;
   return match.prefix.ends_with('/') || path.size() == match.prefix.size() || path[match.prefix.size()] == '/';
 }

@@ -12,13 +12,14 @@ namespace sluice {
 
 /// A condition of a route that a request does not fit: which kind, and, in a list of them, which one.
 struct Misfit {
-  enum class Kind : uint8_t { kPeer, kSource, kMethod, kHeader, kQuery };
+  enum class Kind : uint8_t { kPeer, kSource, kMethod, kHeader, kQuery, kPathRegex };
   Kind kind;
   size_t index = 0;
 };
 
-/// The first condition that a request does not fit, those on host and path apart, which the router's tables have found.
-/// What is not known fits no condition, not even one that is turned around. Allocates nothing.
+/// The first condition that a request does not fit; those on the host, and on paths that are exact or a prefix, apart,
+/// which the router's tables have found. What is not known fits no condition, not even one that is turned around; no
+/// regular expression then fits the path either. Allocates nothing, but see config::Regex::fits.
 std::optional<Misfit> find_misfit(const config::HttpMatch& match, const HttpFacts& facts);
 
 /// Conditions on host and path, one at a time: as the router's tables have it. For telling why.

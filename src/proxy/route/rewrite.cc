@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdint>
 
+#include "proxy/route/canonical_path.h"
+
 namespace sluice {
 namespace {
 
@@ -34,12 +36,32 @@ std::string_view without_slash(std::string_view path) {
   return path;
 }
 
+// What the groups took is put together anew, so that there may be dot segments, for example.
+std::optional<std::string_view> substituted(const config::PathChange& change, std::string_view path,
+                                            const config::Paths& paths, std::span<char> scratch) {
+  static thread_local std::array<char, Fields::kMaxBytes> made_scratch;
+  const std::optional<std::string_view> made = change.regex.substitute(path, change.substitution, made_scratch);
+  if (!made || made->size() > scratch.size()) return std::nullopt;
+  if (made->data() == path.data()) return path;
+  const CanonicalTarget canonical = canonical_target(*made, paths, scratch);
+  switch (canonical.status) {
+    case PathStatus::kSame:
+      return Line(scratch).add(*made).text();
+    case PathStatus::kChanged:
+      return canonical.target;
+    case PathStatus::kInvalid:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string_view> changed_path(const config::PathChange& change,
                                              const std::optional<config::HttpMatch>& match, const HttpFacts& facts,
-                                             std::span<char> scratch) {
+                                             const config::Paths& paths, std::span<char> scratch) {
   if (!change.path.empty()) return change.path;
+  if (change.regex.is_set()) return substituted(change, facts.path, paths, scratch);
   if (change.prefix.empty() || !match || !match->path) return facts.path;
   const std::string_view rest = facts.path.substr(without_slash(match->path->prefix).size());
   // Between the two there is one slash, which the rest begins with, unless nothing is left.
@@ -49,7 +71,7 @@ std::optional<std::string_view> changed_path(const config::PathChange& change,
 
 std::optional<std::string_view> redirect_location(const config::Redirect& redirect,
                                                   const std::optional<config::HttpMatch>& match, const HttpFacts& facts,
-                                                  std::span<char> scratch) {
+                                                  const config::Paths& paths, std::span<char> scratch) {
   Line line(scratch);
   if (!redirect.scheme.empty() || !redirect.host.empty() || redirect.port != 0) {
     line.add(redirect.scheme.empty() ? facts.scheme : redirect.scheme).add("://");
@@ -62,7 +84,7 @@ std::optional<std::string_view> redirect_location(const config::Redirect& redire
   }
   // Not two slashes at the front, which would be a host.
   static thread_local std::array<char, Fields::kMaxBytes> path_scratch;
-  const std::optional<std::string_view> path = changed_path(redirect, match, facts, path_scratch);
+  const std::optional<std::string_view> path = changed_path(redirect, match, facts, paths, path_scratch);
   if (!path) return std::nullopt;
   const bool relative = line.text() && line.text()->empty();
   if (relative && path->starts_with("//")) line.add("/.");

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <random>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,9 @@ std::optional<config::PathMatch> exact(std::string path) {
 }
 std::optional<config::PathMatch> prefix(std::string path) {
   return config::PathMatch{.exact = "", .prefix = std::move(path)};
+}
+std::optional<config::PathMatch> regex(std::string_view text) {
+  return config::PathMatch{.exact = "", .prefix = "", .regex = config::Regex::parse(text).value()};
 }
 
 // Routes to one upstream each, named by their index.
@@ -54,7 +58,9 @@ class Table {
 
 // The index of the route, -1 for none.
 int route(const HttpRouter& router, std::string_view host, std::string_view path, const Agreement* agreed = nullptr) {
-  const HttpTarget* target = router.route({.host = host, .path = path, .agreed = agreed});
+  static const Fields kNone;
+  const HttpTarget* target =
+      router.route({.host = host, .path = path, .method = "GET", .fields = &kNone, .agreed = agreed});
   if (target == nullptr) return -1;
   EXPECT_EQ(target->upstream, target->index);
   EXPECT_EQ(target->route->forward, std::to_string(target->index));
@@ -127,6 +133,31 @@ TEST(HttpRouter, TheFirstThatMatches) {
   EXPECT_EQ(route(router, "x.example", "*"), 5);
 }
 
+TEST(HttpRouter, RegularExpressionsInTheirOrder) {
+  const HttpRouter router = Table()
+                                .match({}, exact("/v1/a"))
+                                .match({}, regex("/v[0-9]+/.*"))
+                                .match({"x.example"}, regex("/[a-z]+"))
+                                .match({}, prefix("/v1"))
+                                .match({}, regex(".*"))
+                                .otherwise()
+                                .router();
+  EXPECT_EQ(route(router, "y", "/v1/a"), 0);
+  EXPECT_EQ(route(router, "y", "/v1/b"), 1);
+  EXPECT_EQ(route(router, "y", "/v12/"), 1);
+  EXPECT_EQ(route(router, "x.example", "/abc"), 2);
+  EXPECT_EQ(route(router, "y", "/v1"), 3);
+  EXPECT_EQ(route(router, "y", "/abc"), 4);
+  EXPECT_EQ(route(router, "y", "*"), 4);
+  EXPECT_EQ(route(router, "y", ""), 5);  // CONNECT has no path.
+}
+
+// What `sluice check` asks: of nothing is known but host and path, and a regular expression fits nothing then.
+TEST(HttpRouter, WhatIsNotKnownFitsNoRegularExpression) {
+  const HttpRouter router = Table().match({}, regex(".*")).otherwise().router();
+  EXPECT_EQ(router.route({.host = "a", .path = "/"})->index, 1u);
+}
+
 TEST(HttpRouter, ByWhoTheClientHasProvenToBe) {
   const HttpRouter router =
       Table().match({}, prefix("/a"), {"one", "two"}).match({}, prefix("/a"), {"three"}).otherwise().router();
@@ -148,6 +179,7 @@ bool fits_host(std::string_view pattern, std::string_view host) {
 
 bool fits_path(const config::PathMatch& match, std::string_view path) {
   if (!match.exact.empty()) return path == match.exact;
+  if (match.regex.is_set()) return std::regex_match(path.begin(), path.end(), std::regex(match.regex.text()));
   if (match.prefix.ends_with('/')) return path.starts_with(match.prefix);
   return path == match.prefix || path.starts_with(match.prefix + "/");
 }
@@ -188,6 +220,7 @@ TEST(HttpRouter, AgreesWithALookThroughTheList) {
       for (size_t j = random() % 3; j > 0; --j) names.push_back(one_of(patterns));
       std::optional<config::PathMatch> path;
       if (random() % 4 != 0) path = random() % 2 ? exact(random_path()) : prefix(random_path());
+      if (random() % 8 == 0) path = regex(one_of({"/a+", "/(a|b)/.*", "[/b]*", ".*er.*", "/a/b?"}));
       if (random() % 5 == 0) {
         table.match(names, path, {one_of(peers), one_of(peers)});
       } else {

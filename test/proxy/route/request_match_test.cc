@@ -82,6 +82,20 @@ TEST_F(RequestMatch, Headers) {
   EXPECT_FALSE(fits_header("x-a", value("", "one", "words")));
 }
 
+TEST_F(RequestMatch, RegularExpressionsFitWholeValues) {
+  add("x-a", "one");
+  add("x-a", "two words");
+  facts.query = "q=12&r=ab";
+  config::ValueMatch match;
+  match.regex = config::Regex::parse("o.e|[0-9]+").value();
+  EXPECT_TRUE(fits_header("x-a", match));
+  EXPECT_TRUE(fits_query("q", match));
+  EXPECT_FALSE(fits_query("r", match));
+  match.regex = config::Regex::parse("tw[a-z]").value();
+  EXPECT_FALSE(fits_header("x-a", match));
+  EXPECT_TRUE(fits_header("x-a", not_so(match)));
+}
+
 TEST_F(RequestMatch, HeadersTurnedAround) {
   add("x-a", "one");
   add("x-a", "two");

@@ -16,7 +16,7 @@ std::optional<config::HttpMatch> below(std::string prefix) {
 
 std::string changed(const config::PathChange& change, std::string prefix, std::string_view path) {
   std::array<char, 100> scratch;
-  return std::string(changed_path(change, below(std::move(prefix)), {.path = path}, scratch).value_or("no room"));
+  return std::string(changed_path(change, below(std::move(prefix)), {.path = path}, {}, scratch).value_or("no room"));
 }
 
 TEST(Rewrite, APathIsAPath) {
@@ -44,6 +44,30 @@ TEST(Rewrite, WithoutRoomThereIsNone) {
   EXPECT_EQ(changed({.path = "", .prefix = "/longer"}, "/a", "/a/" + std::string(100, 'x')), "no room");
 }
 
+std::string substituted(std::string_view regex, std::string substitution, std::string_view path,
+                        config::Paths paths = {}) {
+  std::array<char, 100> scratch;
+  const config::PathChange change{.regex = config::Regex::parse(regex).value(),
+                                  .substitution = std::move(substitution)};
+  return std::string(changed_path(change, {}, {.path = path}, paths, scratch).value_or("none"));
+}
+
+TEST(Rewrite, ARegularExpressionTakesTheWholePath) {
+  EXPECT_EQ(substituted("/users/([0-9]+)/(.*)", "/\\2/of/\\1", "/users/12/x/y"), "/x/y/of/12");
+  EXPECT_EQ(substituted("/users/([0-9]+)", "/u/\\1", "/users/12/x"), "/users/12/x");
+  EXPECT_EQ(substituted("/(.*)", "/\\1\\1\\1\\1", "/" + std::string(30, 'x')), "none");
+}
+
+// Put together anew, a path may have dot segments, or a form that is not canonical: an upstream must see neither.
+TEST(Rewrite, WhatItMakesIsCanonical) {
+  EXPECT_EQ(substituted("/(.*)x(.*)", "/a/\\1\\2", "/.x./b"), "/b");
+  EXPECT_EQ(substituted("/(.*)x(.*)", "/\\1\\2/b", "/.x."), "none");
+  EXPECT_EQ(substituted("/(.*)x(.*)", "/%\\1\\2", "/6x1"), "/a");
+  EXPECT_EQ(substituted("/(.*)x(.*)", "/%\\1\\2", "/2xF"), "none");
+  EXPECT_EQ(substituted("/(.*)x(.*)", "/%\\1\\2", "/2xF", {.escaped_slashes = config::EscapedSlashes::kKeep}), "/%2F");
+  EXPECT_EQ(substituted("/(.*)", "\\1", "/x"), "none");
+}
+
 constexpr HttpFacts kAsked{.host = "a.example",
                            .path = "/old/x",
                            .query = "q=1",
@@ -53,7 +77,7 @@ constexpr HttpFacts kAsked{.host = "a.example",
 
 std::string location(const config::Redirect& redirect, HttpFacts facts = kAsked, std::string prefix = "/old") {
   std::array<char, 200> scratch;
-  return std::string(redirect_location(redirect, below(std::move(prefix)), facts, scratch).value_or("no room"));
+  return std::string(redirect_location(redirect, below(std::move(prefix)), facts, {}, scratch).value_or("no room"));
 }
 
 TEST(Redirect, WhatIsNotGivenStays) {
