@@ -3,7 +3,7 @@
 #   2. the folder that tools/deps filled (SLUICE_DEPS_DIR)
 #   3. the system's, where it is new enough (SLUICE_SYSTEM_DEPS)
 #   4. the project's own release, pinned by SHA-256
-# yaml-cpp, protobuf, RE2 and what compresses are always the system's. The buffer library alone needs none of them.
+# yaml-cpp, protobuf, RE2, libcrypt and what compresses are always the system's. The buffer library alone needs none of them.
 
 include(FetchContent)
 
@@ -80,6 +80,7 @@ if(SLUICE_BUILD_PROXY)
   include("${CMAKE_CURRENT_LIST_DIR}/deps/nghttp2.cmake")
   include("${CMAKE_CURRENT_LIST_DIR}/deps/protobuf.cmake")
   include("${CMAKE_CURRENT_LIST_DIR}/deps/re2.cmake")
+  include("${CMAKE_CURRENT_LIST_DIR}/deps/crypt.cmake")
   include("${CMAKE_CURRENT_LIST_DIR}/deps/yaml-cpp.cmake")
 endif()
 if(SLUICE_BUILD_TESTS)

@@ -175,7 +175,7 @@ absl::Status Server::start() {
   }
   key_signer_ = std::make_unique<KeySigner>(worker_count);
   tls_shared_.signer = key_signer_.get();
-  if (absl::Status tls = read_tls(); !tls.ok()) return tls;
+  if (absl::Status read = read_files(); !read.ok()) return read;
   if (absl::Status logs = open_access_logs(worker_count); !logs.ok()) return logs;
 
   auto fds = open_listeners(worker_count);
@@ -312,11 +312,20 @@ void Server::serve() {
   }
 }
 
-// All of it or nothing. Connections that are there keep what they began with.
-absl::Status Server::read_tls() {
+// All of it or nothing. Connections that are there keep the TLS that they began with.
+absl::Status Server::read_files() {
   auto contexts = read_tls_files(config_, tls_shared_);
   if (!contexts.ok()) return contexts.status();
-  for (size_t i = 0; i < listeners_.size(); ++i) listeners_[i]->tls.replace(std::move(contexts->listeners[i]));
+  std::vector<ListenerAuthFiles> auth;
+  for (const config::Listener& listener : config_.listeners) {
+    auto files = read_auth_files(listener);
+    if (!files.ok()) return files.status();
+    auth.push_back(*std::move(files));
+  }
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    listeners_[i]->tls.replace(std::move(contexts->listeners[i]));
+    listeners_[i]->auth.replace(std::move(auth[i]));
+  }
   for (size_t i = 0; i < upstreams_.size(); ++i) upstreams_[i]->tls.replace(std::move(contexts->upstreams[i]));
   return absl::OkStatus();
 }
@@ -349,12 +358,12 @@ void Server::reopen_access_logs() {
 }
 
 void Server::reload() {
-  if (const absl::Status read = read_tls(); !read.ok()) {
+  if (const absl::Status read = read_files(); !read.ok()) {
     control_counters_.tls_reload_failures.add();
     return log(absl::StrCat("reload: ", read.message(), "; the files as they were read before stay in use"));
   }
   control_counters_.tls_reloads.add();
-  log("reload: the TLS files were read again");
+  log("reload: the files of TLS and of auth were read again");
 }
 
 void Server::print_stats() {

@@ -36,15 +36,15 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Opens everything, serves until SIGTERM or SIGINT has drained it, prints the counters. SIGHUP has it read the TLS
-  /// files again, SIGUSR1 open the access logs again. An error means that it could not start; its message is for the
-  /// user.
+  /// Opens everything, serves until SIGTERM or SIGINT has drained it, prints the counters. SIGHUP has it read the files
+  /// of TLS and of `auth` again, SIGUSR1 open the access logs again. An error means that it could not start; its
+  /// message is for the user.
   absl::Status run();
 
  private:
   absl::Status start();
   absl::StatusOr<std::vector<std::vector<int>>> open_listeners(unsigned workers);
-  absl::Status read_tls();
+  absl::Status read_files();
   absl::Status open_access_logs(unsigned workers);
   std::vector<AccessLogWriter*> log_writers(unsigned worker);
   void reopen_access_logs();

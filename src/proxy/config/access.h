@@ -1,7 +1,7 @@
 // Who may ask, and what browsers may do with the answer.
 #pragma once
 
-#include <cstdint>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,12 +27,15 @@ struct ClaimHeader {
   bool operator==(const ClaimHeader&) const = default;
 };
 
-/// A signed token (RFC 7519) in `Authorization: Bearer`.
+/// A signed token (RFC 7519).
 struct JwtAuth {
-  std::string jwks_file;                       ///< The keys (RFC 7517), of RS256 and ES256.
+  std::string jwks_file;                       ///< The keys (RFC 7517).
   std::string issuer;                          ///< Empty: any.
   std::vector<std::string> audience;           ///< One of which the token must be for. Empty: any.
   Duration leeway = std::chrono::seconds(60);  ///< Between the clocks.
+  FieldName header = FieldName::parse("authorization").value();
+  std::string scheme = "Bearer";  ///< What is before the token in it (RFC 6750 section 2.1); empty: nothing.
+  std::string cookie;             ///< Where it is looked for behind that; empty: nowhere.
   std::vector<ClaimHeader> claims;
 
   bool operator==(const JwtAuth&) const = default;
@@ -42,14 +45,14 @@ struct JwtAuth {
 struct Auth {
   std::optional<BasicAuth> basic;
   std::optional<JwtAuth> jwt;
-  bool forward = false;  ///< Whether upstreams are told the proof.
+  bool forward = false;  ///< Whether upstreams get the field with the proof.
 
   bool operator==(const Auth&) const = default;
 };
 
 /// Which pages of others may use the answers (the Fetch standard's CORS protocol).
 struct Cors {
-  std::vector<std::string> origins;  ///< `https://a.example`, `https://*.example.com`, or `*`.
+  std::vector<std::string> origins;  ///< `https://a.example`, `https://*.example.com` (one label), or `*`.
   std::vector<std::string> methods;  ///< Empty: GET, HEAD and POST, which need no leave.
   std::vector<FieldName> headers;    ///< That requests may have.
   std::vector<FieldName> expose;     ///< Of answers, that pages may read.

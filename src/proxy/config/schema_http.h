@@ -53,23 +53,29 @@ inline std::string_view instead_of_word(const ClaimHeader&) { return "{ claim: s
 
 template <class V>
 void describe(V& v, JwtAuth& j) {
-  v.field("jwks_file", j.jwks_file, "JSON Web Key Set with the keys of RS256 and ES256.", {.required = true});
+  constexpr uint64_t kMaxLeewayMs = 3'600'000;
+  v.field("jwks_file", j.jwks_file, "JSON Web Key Set with the public keys: RSA, EC (P-256, P-384), OKP (Ed25519).",
+          {.required = true});
   v.field("issuer", j.issuer, "What `iss` must be.", {.omit_empty = true});
   v.field("audience", j.audience, "One of which `aud` must have.", {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("leeway", j.leeway, "By how much clocks may differ.");
+  v.field("leeway", j.leeway, "By how much clocks may differ.", {.max = kMaxLeewayMs});
+  v.field("header", j.header, "Field that the token is in.");
+  v.field("scheme", j.scheme, "What stands before the token there; empty: nothing.");
+  v.field("cookie", j.cookie, "Cookie that it is in, where the field is not there.", {.omit_empty = true});
   v.field("claims", j.claims, "Claims that upstreams are told in header fields.", {.omit_empty = true, .min = 1});
 }
 
 template <class V>
 void describe(V& v, Auth& a) {
   v.field("basic", a.basic, "A name and a password. Give either this or `jwt`.", {.omit_empty = true});
-  v.field("jwt", a.jwt, "A signed token, in `Authorization: Bearer`.", {.omit_empty = true});
-  v.field("forward", a.forward, "Whether the Authorization field is forwarded.");
+  v.field("jwt", a.jwt, "A signed token.", {.omit_empty = true});
+  v.field("forward", a.forward, "Whether the field with the password or the token is forwarded.");
 }
 
 template <class V>
 void describe(V& v, Cors& c) {
-  v.field("origins", c.origins, "Whose pages may ask: `https://a.example`, `https://*.example.com`, or `*`.",
+  v.field("origins", c.origins,
+          "Whose pages may ask: `https://a.example`, `https://*.example.com` (the star is exactly one label), or `*`.",
           {.required = true, .one_word = true, .min = 1});
   v.field("methods", c.methods, "Methods that they may use.",
           {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ GET, HEAD, POST ]`"});
@@ -78,7 +84,7 @@ void describe(V& v, Cors& c) {
   v.field("expose", c.expose, "Header fields of answers that pages may read.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("credentials", c.credentials, "Whether they may ask with cookies.");
-  v.field("max_age", c.max_age, "How long browsers may keep what they were told.");
+  v.field("max_age", c.max_age, "How long browsers may keep what they were told, in whole seconds.", {.step = 1000});
 }
 
 template <class V>
@@ -198,16 +204,16 @@ void describe(V& v, PathChange& p) {
   v.field("path", p.path, "This path, in the place of the one asked for; the query stays.", {.omit_empty = true});
   v.field("prefix", p.prefix, "In the place of what `match.path.prefix` says: for `/v1` and `/`, `/v1/x` becomes `/x`.",
           {.omit_empty = true});
+  v.field("regex", p.regex, "Regular expression (RE2); a path that it fits as a whole becomes `substitution`.",
+          {.omit_empty = true});
+  v.field("substitution", p.substitution, "The path then; `\\1` is what the first group of `regex` took.",
+          {.omit_empty = true});
 }
 
 template <class V>
 void describe(V& v, Rewrite& r) {
   describe(v, static_cast<PathChange&>(r));
   v.field("host", r.host, "Host that the upstream is told, with a port if need be.", {.omit_empty = true});
-  v.field("regex", p.regex, "Regular expression (RE2); a path that it fits as a whole becomes `substitution`.",
-          {.omit_empty = true});
-  v.field("substitution", p.substitution, "The path then; `\\1` is what the first group of `regex` took.",
-          {.omit_empty = true});
 }
 
 template <class V>

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/config/validate_access.h"
 #include "proxy/config/words.h"
 #include "proxy/http1/text.h"
 #include "proxy/route/canonical_path.h"
@@ -54,6 +55,8 @@ class RouteChecker {
     if (route_.redirect) check_redirect(*route_.redirect, path + ".redirect");
     if (route_.rewrite) check_rewrite(*route_.rewrite, path + ".rewrite");
     check_split(path + ".split");
+    if (route_.auth) check_auth(*route_.auth, path + ".auth", report_);
+    if (route_.cors) check_cors(*route_.cors, path + ".cors", report_);
     if (!route_.request_headers.empty()) check_forwards(path + ".request_headers");
     if (route_.max_body) check_forwards(path + ".max_body");
     if (route_.request_timeout) check_forwards(path + ".request_timeout");
@@ -95,10 +98,10 @@ class RouteChecker {
       return report_.error(path, given == 0 ? "expected `prefix: PATH`, `exact: PATH` or `regex: REGEX`"
                                             : "`prefix`, `exact` and `regex` exclude each other");
     }
+    if (match.regex.is_set()) return;
     const bool exact = !match.exact.empty();
     check_path(exact ? match.exact : match.prefix, path + (exact ? ".exact" : ".prefix"));
   }
-    if (match.regex.is_set()) return;
 
   void check_path(const std::string& text, const std::string& path) {
     if (text.front() != '/') {
@@ -182,17 +185,14 @@ class RouteChecker {
     const int given = (change.path.empty() ? 0 : 1) + (change.prefix.empty() ? 0 : 1) + (change.regex.is_set() ? 1 : 0);
     if (given > 1) report_.error(path, "`path`, `prefix` and `regex` exclude each other");
     if (!change.path.empty()) check_path(change.path, path + ".path");
+    check_substitution(change, path);
     if (change.prefix.empty()) return;
     check_path(change.prefix, path + ".prefix");
     if (!route_.match || !route_.match->path || route_.match->path->prefix.empty()) {
-    check_substitution(change, path);
       report_.error(path + ".prefix", "needs `match: { path: { prefix: PATH } }`, in whose place it is put");
     }
   }
 
-  const HttpRoute& route_;
-  const Paths& paths_;
-  Report& report_;
   void check_substitution(const PathChange& change, const std::string& path) {
     const std::string& text = change.substitution;
     if (change.regex.is_set() == text.empty()) {
@@ -210,6 +210,9 @@ class RouteChecker {
     }
   }
 
+  const HttpRoute& route_;
+  const Paths& paths_;
+  Report& report_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "pool/chunk_pool.h"
 #include "proxy/config/scalar.h"
 #include "proxy/config/words.h"
+#include "proxy/explain/access_words.h"
 #include "proxy/explain/balancing.h"
 #include "proxy/explain/compression_words.h"
 #include "proxy/explain/conditions.h"
@@ -247,8 +248,27 @@ class Explainer {
       lines_.add(i == 0 ? "routes" : "", absl::StrCat(http_.forward.empty() ? absl::StrCat("routes[", i, "]: ") : "",
                                                       why.empty() ? "taken" : absl::StrCat("no: ", why)));
     }
+    const AccessWords access = access_words(http_, target ? target->route : nullptr, client_, head_);
+    for (const auto& [word, text] : access.lines) lines_.add(word, text);
+    if (!access.answer.empty()) return lines_.add("answers", access.answer);
     if (!target) return lines_.add("answers", "404, no route");
+    hide_proof(*target->route);
     tell_answer(*target->route);
+  }
+
+  // As ListenerAccess does it.
+  void hide_proof(const config::HttpRoute& route) {
+    for (const config::HttpRoute& each : http_.routes) {
+      if (!each.auth || !each.auth->jwt) continue;
+      for (const config::ClaimHeader& claim : each.auth->jwt->claims) head_.fields.remove(claim.header.text());
+    }
+    if (!route.auth) return;
+    const auto& jwt = route.auth->jwt;
+    if (!route.auth->forward) head_.fields.remove(jwt ? std::string_view(jwt->header.text()) : "authorization");
+    if (!jwt) return;
+    for (const config::ClaimHeader& claim : jwt->claims) {
+      (void)head_.fields.add(pool_, claim.header.text(), absl::StrCat("(the claim ", claim.claim, ")"));
+    }
   }
 
   void tell_answer(const config::HttpRoute& route) {

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "net/worker.h"
 #include "pool/check.h"
+#include "proxy/access/basic_gate.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_session.h"
@@ -61,6 +62,10 @@ Exchange::Exchange(HttpSession& session, HttpStream& client)
       last_response_ms_(started_ms_) {
   listener_.counters.requests.add();
   if (listener_.log) started_us_ = log_time_us();
+}
+
+Exchange::~Exchange() {
+  if (password_check_) password_check_->forget();
 }
 
 const config::Http& Exchange::config() const { return listener_.config; }
@@ -148,30 +153,38 @@ void Exchange::take_request(bool end) {
     }
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
-  const HttpTarget* const target = listener_.router.route(facts());
-  if (!target) return fail(HttpEnd::kNoRoute);
-  route_ = target->route;
+  target_ = listener_.router.route(facts());
+  if (target_) route_ = target_->route;
+  if (!admit()) return;
+  if (!target_) return fail(HttpEnd::kNoRoute);
+  serve();
+}
+
+// As the route says.
+void Exchange::serve() {
   if (route_->redirect) return redirect(*route_->redirect);
   if (const auto& answer = route_->respond) {
     return respond(static_cast<uint16_t>(answer->status), answer->content_type, answer->body);
   }
-  to_ = &worker_.upstream(target->choose(worker_.random()));
+  to_ = &worker_.upstream(target_->choose(worker_.random()));
   uint64_t told_bytes = 0;  // Where it is told: the codecs have seen that it is a number.
-  if (absl::SimpleAtoi(request_.fields.value("content-length"), &told_bytes) && is_too_much_body(told_bytes)) {
-    return fail(HttpEnd::kBodyTooLarge);
-  }
+  if (!absl::SimpleAtoi(request_.fields.value("content-length"), &told_bytes)) told_bytes = 0;
+  if (is_too_much_body(std::max(told_bytes, request_bytes_))) return fail(HttpEnd::kBodyTooLarge);
   find_deadline();
   choose_coding();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
   watch();  // There is more to watch now.
-  if (target->mirror != HttpTarget::kNone) begin_mirror(*target, end);
+  if (target_->mirror != HttpTarget::kNone) begin_mirror();
   to_->retry_budget().note_request(now_ms());
   send_request();
 }
 
-void Exchange::begin_mirror(const HttpTarget& target, bool end) {
+void Exchange::begin_mirror() {
   if (tunnel_ || worker_.random().below(100) >= route_->mirror->percent) return;
-  MirroredRequest::begin(worker_, worker_.upstream(target.mirror), request_, end, mirror_);
+  const bool body_ends = request_ended_ && held_trailers_.empty();
+  MirroredRequest::begin(worker_, worker_.upstream(target_->mirror), request_, body_ends && held_.empty(), mirror_);
+  if (mirror_ && !held_.empty()) mirror_->send_body(held_.clone(), body_ends);
+  if (mirror_ && !held_trailers_.empty()) mirror_->send_trailers(held_trailers_);
 }
 
 // Routes, logs and upstreams see one form of a path.
@@ -297,7 +310,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
     pass_body(std::move(body), end);
     connection_->wake();
     if (!end && upstream_->queued() >= high_mark()) pause_request();
-  } else if (awaits_upstream()) {
+  } else if (awaits_upstream() || password_check_) {
     held_.append(std::move(body));
     if (!end && held_.size() >= high_mark()) pause_request();
   } else {
@@ -318,7 +331,7 @@ void Exchange::request_trailers(Fields&& trailers) {
     asked_ms_ = last_active_ms_;
     pass_trailers(std::move(trailers));
     connection_->wake();
-  } else if (awaits_upstream()) {
+  } else if (awaits_upstream() || password_check_) {
     held_trailers_ = std::move(trailers);
   }
   settle();

@@ -25,6 +25,7 @@ class HttpSession;
 class MirroredRequest;
 class HttpWorker;
 struct ResponseCompression;
+class PasswordCheck;
 
 /// One request of a client and its response: a stream of the client's connection, the stream of an endpoint's
 /// connection that it is forwarded on, and the bytes between them. What one stream receives goes straight to the other;
@@ -39,7 +40,7 @@ class Exchange final : public UpstreamCaller {
 
  private:
   Exchange(HttpSession& session, HttpStream& client);
-  ~Exchange() = default;
+  ~Exchange();
 
   // StreamReceiver
   void on_head(HttpStream& stream, Head&& head, bool end) override;
@@ -62,6 +63,9 @@ class Exchange final : public UpstreamCaller {
   std::string_view scheme() const;
   [[nodiscard]] bool tell_origin();
   bool make_canonical();
+  [[nodiscard]] bool admit();
+  void on_password_checked(bool fits);
+  void serve();
   std::string_view asked_path() const;
   std::string_view asked_authority() const;
   bool is_too_much_body(uint64_t bytes) const;
@@ -72,7 +76,7 @@ class Exchange final : public UpstreamCaller {
   void request_body(Buffer&& body, bool end);
   void pause_request();
   void request_trailers(Fields&& trailers);
-  void begin_mirror(const HttpTarget& target, bool end);
+  void begin_mirror();
   void pass_body(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
   bool awaits_upstream() const { return waiting_ || again_at_ms_ != 0; }
@@ -97,6 +101,7 @@ class Exchange final : public UpstreamCaller {
   void resume_response();
   [[nodiscard]] bool change_response(Head& head);
   [[nodiscard]] bool tell_request_id(Head& head);
+  [[nodiscard]] bool add_access_fields(Head& head);
   void upstream_reset(ResetReason reason);
 
   // Its compression.
@@ -142,8 +147,11 @@ class Exchange final : public UpstreamCaller {
   HttpSession* session_;                           // As long as client_ is not null.
   HttpStream* client_;                             // Null once released.
   const config::HttpRoute* route_ = nullptr;       // Once it is chosen.
+  const HttpTarget* target_ = nullptr;             // Likewise.
+  PasswordCheck* password_check_ = nullptr;        // That it waits for.
   Head request_;                                   // Until nothing needs it any more.
   Text asked_path_, asked_authority_;              // That it came with, where they were rewritten.
+  Text origin_;                                    // Of the page that asks, where the route has CORS.
   Text response_fields_;                           // KeptValues, for the log.
   RequestIdentity identity_;                       // Where the listener asks for it.
   Buffer held_;                                    // Body that has come before there is a connection,

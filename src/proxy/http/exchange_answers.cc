@@ -43,8 +43,8 @@ struct OwnAnswer {
 };
 
 OwnAnswer answer_of(HttpEnd end) {
-  constexpr uint8_t kDeadlineExceeded = 4, kResourceExhausted = 8, kUnimplemented = 12, kInternal = 13,
-                    kUnavailable = 14;
+  constexpr uint8_t kDeadlineExceeded = 4, kPermissionDenied = 7, kResourceExhausted = 8, kUnimplemented = 12,
+                    kInternal = 13, kUnavailable = 14, kUnauthenticated = 16;
   switch (end) {
     case HttpEnd::kBadRequest:
       return {400, kInternal, "the request is malformed"};
@@ -54,6 +54,12 @@ OwnAnswer answer_of(HttpEnd end) {
       return {404, kUnimplemented, "no route"};
     case HttpEnd::kNotAllowed:
       return {501, kUnimplemented, "not allowed here"};
+    case HttpEnd::kForbidden:
+      return {403, kPermissionDenied, "forbidden"};
+    case HttpEnd::kUnauthorized:
+      return {401, kUnauthenticated, "who asks is not known"};
+    case HttpEnd::kAuthBusy:
+      return {503, kUnavailable, "too many passwords wait to be checked"};
     case HttpEnd::kNoEndpoint:
       return {503, kUnavailable, "no endpoint can be reached"};
     case HttpEnd::kTooManyPending:
@@ -186,7 +192,8 @@ void Exchange::respond_grpc(HttpEnd why) {
 bool Exchange::change_response(Head& head) {
   ChunkPool& pool = worker_.worker().pool();
   const auto facts_of = [this] { return facts(); };
-  const bool changed = tell_request_id(head) && change_fields(pool, config().response_headers, facts_of, head.fields) &&
+  const bool changed = tell_request_id(head) && add_access_fields(head) &&
+                       change_fields(pool, config().response_headers, facts_of, head.fields) &&
                        (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
   keep_response_fields(head);
   return changed;

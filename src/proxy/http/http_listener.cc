@@ -21,7 +21,8 @@ bool changes_speak_of_tls(const config::Http& http) {
 }  // namespace
 
 HttpListener::HttpListener(Worker& worker, const config::Listener& listener_config, const HttpRouter& routes,
-                           const ErrorPages& errors, HttpCounters& counts, AccessLogWriter* access_log)
+                           const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts,
+                           AccessLogWriter* access_log)
     : listener(listener_config),
       config(*listener_config.http),
       router(routes),
@@ -30,6 +31,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       log(access_log),
       log_format(config.access_log ? config.access_log->format : config::LogFormat()),
       identifies(sluice::identifies(config)),
+      access(ListenerAccess::make(config, auth)),
       via_http1(via_of(config, false)),
       via_http2(via_of(config, true)),
       keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "net/worker.h"
+#include "proxy/access/listener_access.h"
 #include "proxy/compress/compression_policy.h"
 #include "proxy/config/config.h"
 #include "proxy/http/error_pages.h"
@@ -19,7 +21,7 @@ class AccessLogWriter;
 /// What the sessions of one HTTP listener share, on one worker.
 struct HttpListener {
   HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, const ErrorPages& errors,
-               HttpCounters& counts, AccessLogWriter* access_log);
+               SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
@@ -30,8 +32,9 @@ struct HttpListener {
   HttpCounters& counters;
   AccessLogWriter* log;  ///< Null: none.
   config::LogFormat log_format;
-  bool identifies;                   ///< Requests have a RequestIdentity.
-  std::string via_http1, via_http2;  ///< As via_of() made them.
+  std::unique_ptr<ListenerAccess> access;  ///< Null: everybody may ask.
+  bool identifies;                         ///< Requests have a RequestIdentity.
+  std::string via_http1, via_http2;        ///< As via_of() made them.
   std::optional<CompressionPolicy> compression;
   bool keeps_agreement;  ///< What was agreed on in TLS is asked for with each request.
   Http1Options http1;

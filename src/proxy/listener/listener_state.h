@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "proxy/access/auth_files.h"
 #include "proxy/config/config.h"
 #include "proxy/http/error_pages.h"
 #include "proxy/l4/router.h"
@@ -36,6 +37,7 @@ struct ListenerState {
   ErrorPages error_pages;
   ConnectionLimit handshakes;  ///< That are under way.
   CurrentContext tls;          ///< Where TLS is terminated, or ALTS by certificates.
+  SharedAuth auth;             ///< What the files of its routes say of who may ask.
 };
 
 }  // namespace sluice

@@ -19,6 +19,9 @@ enum class HttpEnd : uint8_t {
   kBadPath,            ///< or its path has no canonical form that is allowed. 400
   kNoRoute,            ///< 404
   kNotAllowed,         ///< A CONNECT or an upgrade that is not taken. 501
+  kForbidden,          ///< By the client's address, or a preflight's origin. 403
+  kUnauthorized,       ///< No proof of who the client is, or none that holds. 401
+  kAuthBusy,           ///< Too many passwords wait to be checked. 503
   kNoEndpoint,         ///< Every endpoint is full, or the attempts to connect are used up. 503
   kTooManyPending,     ///< 503
   kUpstreamReset,      ///< The endpoint broke off before its response was complete. 502
@@ -34,7 +37,7 @@ enum class HttpEnd : uint8_t {
   kDeadline,           ///< The time that a gRPC client gave is over. 504, or its grpc-status.
   kShutdown,           ///< Still under way when the time to drain was over.
 };
-inline constexpr int kHttpEndCount = 20;
+inline constexpr int kHttpEndCount = 23;
 const char* http_end_name(HttpEnd end);
 
 /// The codecs' counts, copied from time to time: for a listener's side, or an upstream's.

@@ -137,8 +137,31 @@ listeners:
           rewrite: { prefix: /, host: "inner:80" }
           max_body: 3MiB
           compression: false
+          allow: [ 10.0.0.0/8 ]
+          deny: [ 10.1.0.0/16 ]
+          auth: { basic: { users_file: users, realm: shed }, forward: true }
+          cors:
+            origins: [ "https://a.example" ]
+            methods: [ PUT ]
+            headers: [ x-g ]
+            expose: [ x-h ]
+            credentials: true
+            max_age: 5m
           request_headers: [ { name: X-B, set: "%{host}" }, { name: x-c, remove: true } ]
           response_headers: [ { name: x-d, add: e } ]
+        - match: { path: { regex: "/v[3-5]/.*" }, headers: [ { name: x-i, regex: "j|k" } ] }
+          forward: three
+          rewrite: { regex: '/v(.)/(.*)', substitution: '/\2/\1' }
+          auth:
+            jwt:
+              jwks_file: keys.json
+              issuer: me
+              audience: [ you ]
+              leeway: 5s
+              header: x-token
+              scheme: Token
+              cookie: token
+              claims: [ { claim: sub, header: x-user } ]
         - forward: two
       request_headers: [ { name: x-e, set: f } ]
       response_headers: [ { name: x-f, set: g } ]
@@ -327,7 +350,29 @@ upstreams:
   EXPECT_EQ(http.routes[3].request_headers,
             (Changes{{.name = field("x-b"), .set = text("%{host}")}, {.name = field("x-c"), .remove = true}}));
   EXPECT_EQ(http.routes[3].response_headers, (Changes{{.name = field("x-d"), .add = text("e")}}));
-  EXPECT_EQ(http.routes[4], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
+  EXPECT_EQ(http.routes[3].allow, std::vector{Cidr::parse("10.0.0.0/8").value()});
+  EXPECT_EQ(http.routes[3].deny, std::vector{Cidr::parse("10.1.0.0/16").value()});
+  EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
+  EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
+                                       .methods = {"PUT"},
+                                       .headers = {field("x-g")},
+                                       .expose = {field("x-h")},
+                                       .credentials = true,
+                                       .max_age = std::chrono::minutes(5)}));
+  ASSERT_TRUE(http.routes[4].match && http.routes[4].rewrite && http.routes[4].auth);
+  EXPECT_EQ(http.routes[4].match->path->regex.text(), "/v[3-5]/.*");
+  EXPECT_EQ(http.routes[4].match->headers[0].regex.text(), "j|k");
+  EXPECT_EQ(http.routes[4].rewrite->regex.text(), "/v(.)/(.*)");
+  EXPECT_EQ(http.routes[4].rewrite->substitution, "/\\2/\\1");
+  EXPECT_EQ(http.routes[4].auth->jwt, (JwtAuth{.jwks_file = "keys.json",
+                                               .issuer = "me",
+                                               .audience = {"you"},
+                                               .leeway = std::chrono::seconds(5),
+                                               .header = field("x-token"),
+                                               .scheme = "Token",
+                                               .cookie = "token",
+                                               .claims = {{"sub", field("x-user")}}}));
+  EXPECT_EQ(http.routes[5], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
   EXPECT_EQ(http.request_headers, (Changes{{.name = field("x-e"), .set = text("f")}}));
   EXPECT_EQ(http.response_headers, (Changes{{.name = field("x-f"), .set = text("g")}}));
   EXPECT_EQ(http.header_timeout, std::chrono::seconds(11));

@@ -244,5 +244,53 @@ TEST(Explain, AgreesWithTheRouter) {
   EXPECT_GT(taken, 500);
 }
 
+TEST(Explain, WhoMayAsk) {
+  constexpr std::string_view kAccess = R"(
+listeners:
+  - name: plain
+    address: 0.0.0.0:80
+    http:
+      deny: 10.66.0.0/16
+      routes:
+        - match: { path: { regex: "/v[0-9]+/.*" } }
+          forward: api
+          allow: [ 127.0.0.0/8 ]
+          cors: { origins: "https://a.example" }
+          auth: { jwt: { jwks_file: keys.json, issuer: me, audience: [ a, b ], claims: [ { claim: sub, header: x-user } ] } }
+upstreams: [ { name: api, endpoints: [ 10.0.0.1:1 ] } ]
+)";
+  const auto last_lines = [&](ExplainedRequest request) {
+    const std::string text = explained(std::move(request), kAccess);
+    return text.substr(text.find("routes "));
+  };
+  EXPECT_EQ(last_lines({.url = "http://a.test/v1/x"}), R"(routes      routes[0]: taken
+cors        no page of another origin asks
+access      needs a token, by keys.json, of me, for a or b
+answers     401, with WWW-Authenticate
+)");
+  EXPECT_EQ(last_lines({.url = "http://a.test/v1/x", .from = "10.1.0.0"}), R"(routes      routes[0]: taken
+cors        no page of another origin asks
+access      10.1.0.0 is not in `allow` of the route
+answers     403, forbidden
+)");
+  EXPECT_EQ(last_lines({.url = "http://a.test/x", .from = "10.66.0.1"}),
+            R"(routes      routes[0]: no: the path does not fit /v[0-9]+/.*
+access      10.66.0.1 is in `deny` of the listener
+answers     403, forbidden
+)");
+  EXPECT_EQ(last_lines({.method = "OPTIONS",
+                        .url = "http://a.test/v1/x",
+                        .fields = {{"origin", "https://b.example"}, {"access-control-request-method", "GET"}}}),
+            R"(routes      routes[0]: taken
+cors        a preflight of https://b.example may not
+answers     403, forbidden
+)");
+  const std::string sent =
+      last_lines({.url = "http://a.test/v1/x", .fields = {{"authorization", "Bearer x"}, {"x-user", "me"}}});
+  EXPECT_NE(sent.find("for a or b; taken for good here\n"), std::string::npos) << sent;
+  EXPECT_NE(sent.find("            x-user: (the claim sub)\n"), std::string::npos) << sent;
+  EXPECT_EQ(sent.find("authorization"), std::string::npos) << sent;
+}
+
 }  // namespace
 }  // namespace sluice

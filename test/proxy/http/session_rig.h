@@ -105,6 +105,7 @@ class HttpRig {
     loop_.emplace(options);
     use_.emplace(&pool_);  // What the test does, it does as one of the ends.
     state_ = std::make_unique<ListenerState>(listener, upstreams);
+    read_auth_files();
     upstream_state_ = std::make_unique<UpstreamState>(upstream());
     balancers_.push_back(std::make_unique<Balancer>(*upstream_state_, 0));
     tls_sessions_.emplace_back(upstream().endpoints.size());
@@ -126,6 +127,13 @@ class HttpRig {
       checker_->start();
     }
     loop_->settle(2);
+  }
+
+  /// As SIGHUP does it.
+  void read_auth_files() {
+    absl::StatusOr<ListenerAuthFiles> files = sluice::read_auth_files(listener);
+    ASSERT_TRUE(files.ok()) << files.status();
+    state_->auth.replace(*std::move(files));
   }
 
   /// A new client.

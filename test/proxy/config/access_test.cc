@@ -1,0 +1,139 @@
+// What the keys of who may ask, and regular expressions, ask for beyond their types.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/config/loader.h"
+#include "proxy/config/print.h"
+
+namespace sluice::config {
+namespace {
+
+// `route` begins at column 66 of line 1.
+std::string with_route(std::string_view route, std::string_view before = "") {
+  return absl::StrCat("listeners: [ { name: a, address: 0.0.0.0:80, http: { routes: [ { ", before, route,
+                      " } ] } } ]\nupstreams: [ { name: web, endpoints: [ 127.0.0.1:9000 ] } ]\n");
+}
+
+std::string errors_of(std::string_view text) {
+  const absl::StatusOr<Config> config = load_text(text, "f");
+  return config.ok() ? "" : std::string(config.status().message());
+}
+
+std::string route_errors(std::string_view route) {
+  return errors_of(with_route(absl::StrCat(route, ", forward: web")));
+}
+
+TEST(LoaderAccess, RegularExpressions) {
+  EXPECT_EQ(route_errors(R"x(match: { path: { regex: "/v[0-9]+/.*" }, headers: [ { name: x, regex: "a|b" } ] })x"), "");
+  EXPECT_EQ(route_errors(R"x(match: { path: { regex: "/v(" } })x"),
+            "f:1:90: listeners[0].http.routes[0].match.path.regex: expected a regular expression, got \"/v(\": missing "
+            "): /v(");
+  EXPECT_EQ(route_errors(R"x(match: { path: { regex: "/a", prefix: /a } })x"),
+            "f:1:81: listeners[0].http.routes[0].match.path: `prefix`, `exact` and `regex` exclude each other");
+  EXPECT_EQ(route_errors("match: { path: {} }"),
+            "f:1:81: listeners[0].http.routes[0].match.path: expected `prefix: PATH`, `exact: PATH` or `regex: REGEX`");
+  // There is no prefix that another could take the place of.
+  EXPECT_EQ(
+      route_errors(R"x(match: { path: { regex: "/a.*" } }, rewrite: { prefix: /b })x"),
+      "f:1:121: listeners[0].http.routes[0].rewrite.prefix: needs `match: { path: { prefix: PATH } }`, in whose place "
+      "it is put");
+}
+
+TEST(LoaderAccess, Substitutions) {
+  const auto rewrite = [](std::string_view keys) { return route_errors(absl::StrCat("rewrite: { ", keys, " }")); };
+  const std::string at = "f:1:75: listeners[0].http.routes[0].rewrite";
+  EXPECT_EQ(rewrite(R"x(regex: "/a/(.*)", substitution: '/b/\1')x"), "");
+  EXPECT_EQ(rewrite(R"x(regex: "/a/(.*)")x"), at + ": `regex` needs `substitution`, the path that it is to become");
+  EXPECT_EQ(rewrite(R"x(host: x, substitution: "/a")x"),
+            at + ": `substitution` needs `regex`, whose groups it may use");
+  EXPECT_EQ(rewrite(R"x(regex: "/a", substitution: /b, path: /c)x"),
+            at + ": `path`, `prefix` and `regex` exclude each other");
+  const std::string behind = "f:1:106: listeners[0].http.routes[0].rewrite.substitution: ";
+  EXPECT_EQ(rewrite(R"x(regex: "/(a)", substitution: "/b?c")x"),
+            behind + "expected a path without a query, got \"/b?c\"");
+  EXPECT_EQ(
+      rewrite(R"x(regex: "/(a)", substitution: '/\2')x"),
+      behind +
+          "\"/\\\\2\": Rewrite schema requests 2 matches, but the regexp only has 1 parenthesized subexpressions.");
+}
+
+// A route that others before it take is a mistake; whether a regular expression takes all of another's is not known.
+TEST(LoaderAccess, RoutesThatAreNeverTaken) {
+  const auto behind = [](std::string_view before, std::string_view route) {
+    return errors_of(with_route(route, absl::StrCat(before, ", forward: web }, { ")));
+  };
+  const std::string_view all = R"x(match: { path: { regex: ".*" } })x";
+  EXPECT_EQ(behind(all, "match: { path: { prefix: / } }, forward: web"), "");
+  EXPECT_EQ(behind(all, "match: { path: { exact: /a } }, forward: web"), "");
+  EXPECT_EQ(behind("match: { path: { prefix: /a } }", R"x(match: { path: { regex: "/b" } }, forward: web)x"), "");
+  EXPECT_NE(behind("match: { path: { prefix: / } }", R"x(match: { path: { regex: "/b" } }, forward: web)x"), "");
+  EXPECT_EQ(behind("match: { path: { prefix: / } }", R"x(match: { path: { regex: "/b|\\*" } }, forward: web)x"), "");
+  EXPECT_NE(behind("match: { host: a.test }", R"x(match: { host: a.test, path: { regex: "/b" } }, forward: web)x"), "");
+}
+
+TEST(LoaderAccess, Auth) {
+  const auto auth = [](std::string_view keys) { return route_errors(absl::StrCat("auth: { ", keys, " }")); };
+  const std::string at = "f:1:72: listeners[0].http.routes[0].auth";
+  EXPECT_EQ(auth("basic: { users_file: u }"), "");
+  EXPECT_EQ(auth("jwt: { jwks_file: k, audience: a, cookie: c, claims: [ { claim: sub, header: x-user } ] }"), "");
+  EXPECT_EQ(auth(""), at + ": expected `basic` or `jwt`");
+  EXPECT_EQ(auth("basic: { users_file: u }, jwt: { jwks_file: k }"), at + ": `basic` and `jwt` exclude each other");
+  EXPECT_EQ(auth("basic: {}"), "f:1:81: missing key \"users_file\" in listeners[0].http.routes[0].auth.basic");
+  EXPECT_EQ(auth("basic: { users_file: u, realm: 'a\"b' }"),
+            "f:1:105: listeners[0].http.routes[0].auth.basic.realm: expected up to 100 characters of ASCII without "
+            "quotes and "
+            "backslashes");
+  const auto claim = [&](std::string_view header) {
+    return auth(absl::StrCat("jwt: { jwks_file: k, claims: [ { claim: sub, header: ", header, " } ] }"));
+  };
+  EXPECT_EQ(claim("Host"),
+            "f:1:127: listeners[0].http.routes[0].auth.jwt.claims[0].header: \"host\" is for something else: expected "
+            "one such "
+            "as x-user");
+  EXPECT_NE(claim("authorization"), "");
+  EXPECT_NE(claim("content-length"), "");
+  EXPECT_NE(auth("jwt: { jwks_file: k, scheme: 'a b' }"), "");
+  EXPECT_NE(auth("jwt: { jwks_file: k, cookie: 'a=' }"), "");
+  EXPECT_NE(auth("jwt: { jwks_file: k, leeway: 2h }"), "");
+}
+
+TEST(LoaderAccess, Cors) {
+  const auto cors = [](std::string_view keys) { return route_errors(absl::StrCat("cors: { ", keys, " }")); };
+  EXPECT_EQ(
+      cors(
+          R"x(origins: [ "https://a.example", "https://*.b.example:8443", "http://[::1]:80", "http://localhost:3000" ])x"),
+      "");
+  EXPECT_EQ(cors(R"x(origins: "*")x"), "");
+  EXPECT_EQ(cors(R"x(origins: "https://a.example", credentials: true)x"), "");
+  EXPECT_EQ(cors(R"x(origins: "*", credentials: true)x"),
+            "f:1:83: listeners[0].http.routes[0].cors.origins[0]: `*` with `credentials: true` would let every page on "
+            "the web "
+            "ask in the name of your users: list the origins");
+  for (const std::string_view origin :
+       {"a.example", "https://a.example/", "https://A.example", "https://a.example:0", "https://a.example:x",
+        "ftp://a.example", "null", "https://", "https://*", "https://a.*.example", "https://u@a.example"}) {
+    EXPECT_NE(cors(absl::StrCat("origins: \"", origin, "\"")), "") << origin;
+  }
+  EXPECT_NE(cors("origins: https://a.example, methods: get"), "");
+  EXPECT_NE(cors("origins: https://a.example, max_age: 1500ms"), "");
+}
+
+TEST(LoaderAccess, PrintsWhatItReads) {
+  const std::string text = with_route(
+      R"x(match: { path: { regex: "/a/(.*)" }
+}, forward: web, rewrite: { regex: "/a/(.*)", substitution: '/\1' },
+         allow: 10.0.0.0/8, deny: [ 10.1.0.0/16 ], auth: { jwt: { jwks_file: k, cookie: c, header: x-t, scheme: "" } },
+         cors: { origins: "https://*.b.example", credentials: true })x");
+  const absl::StatusOr<Config> config = load_text(text, "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const absl::StatusOr<Config> again = load_text(print_config(*config), "printed");
+  ASSERT_TRUE(again.ok()) << again.status() << print_config(*config);
+  EXPECT_EQ(*again, *config);
+}
+
+}  // namespace
+}  // namespace sluice::config
