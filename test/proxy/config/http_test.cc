@@ -98,9 +98,8 @@ TEST(LoaderHttp, Matches) {
       {with_route("match: { host: [] }, forward: web"),
        "f:1:81: listeners[0].http.routes[0].match.host: expected at least one item, got an empty list"},
       {with_route("match: { path: /v1 }, forward: web"),
-       "f:1:81: listeners[0].http.routes[0].match.path: expected a map, got \"/v1\"; write { prefix: PATH } or { "
-       "exact: "
-       "PATH }"},
+       "f:1:81: listeners[0].http.routes[0].match.path: expected a map, got \"/v1\"; write { prefix: PATH }, { exact: "
+       "PATH } or { regex: REGEX }"},
       {with_route("match: { peer: a }, forward: web"),
        "f:1:81: listeners[0].http.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: else nobody "
        "proves who they are"},
@@ -143,7 +142,7 @@ TEST(LoaderHttp, Redirects) {
       {with_route(prefix + "redirect: { prefix: /b, drop_query: true }"), ""},
       {with_route("redirect: {}"),
        "f:1:76: " + at +
-           ": expected `scheme`, `host`, `port`, `path` or `prefix`: it leads back to where it came from"},
+           ": expected `scheme`, `host`, `port`, `path`, `prefix` or `regex`: it leads back to where it came from"},
       {with_route("redirect: { status: 200, path: / }"),
        "f:1:86: " + at + ".status: must be from 301 to 308, got \"200\""},
       {with_route("redirect: { status: 304, path: / }"),
@@ -156,7 +155,7 @@ TEST(LoaderHttp, Redirects) {
       {with_route("redirect: { prefix: /b }"),
        "f:1:86: " + at + ".prefix: needs `match: { path: { prefix: PATH } }`, in whose place it is put"},
       {with_route(prefix + "redirect: { prefix: /b, path: /c }"),
-       "f:1:109: " + at + ": `path` and `prefix` exclude each other"},
+       "f:1:109: " + at + ": `path`, `prefix` and `regex` exclude each other"},
   });
 }
 
@@ -166,7 +165,7 @@ TEST(LoaderHttp, Rewrites) {
       {with_route("match: { path: { prefix: /a } }, forward: web, rewrite: { prefix: / }"), ""},
       {with_route("forward: web, rewrite: { host: a.b:8080 }"), ""},
       {with_route("forward: web, rewrite: { host: \"[::1]:8080\", path: /b }"), ""},
-      {with_route("forward: web, rewrite: {}"), "f:1:89: " + at + ": expected `path`, `prefix` or `host`"},
+      {with_route("forward: web, rewrite: {}"), "f:1:89: " + at + ": expected `path`, `prefix`, `regex` or `host`"},
       {with_route("respond: {}, rewrite: { path: /b }"),
        "f:1:88: " + at + ": needs `forward`: else there is no request to be changed"},
       {with_route("forward: web, rewrite: { host: \"*.b\" }"),
@@ -211,9 +210,10 @@ TEST(LoaderHttp, PathsAreCanonical) {
   const std::string exact = "f:1:90: listeners[0].http.routes[0].match.path.exact: ";
   const std::string prefix = "f:1:91: listeners[0].http.routes[0].match.path.prefix: ";
   expect_errors({
-      {with_path(""), "f:1:81: listeners[0].http.routes[0].match.path: expected `prefix: PATH` or `exact: PATH`"},
+      {with_path(""),
+       "f:1:81: listeners[0].http.routes[0].match.path: expected `prefix: PATH`, `exact: PATH` or `regex: REGEX`"},
       {with_path("exact: /, prefix: /"),
-       "f:1:81: listeners[0].http.routes[0].match.path: `prefix` and `exact` exclude each other"},
+       "f:1:81: listeners[0].http.routes[0].match.path: `prefix`, `exact` and `regex` exclude each other"},
       {with_path("exact: v1"), exact + "expected a path such as /v1, got \"v1\""},
       {with_path("exact: \"*\""), exact + "expected a path such as /v1, got \"*\""},
       {with_path("exact: /a/../b"), exact + "paths are compared in their canonical form: for \"/a/../b\" write \"/b\""},
