@@ -1,35 +1,38 @@
-"""Where requests go beside the one endpoint, and what is done when it fails: `split`, `mirror`, `retry`, times of routes.
-
-The upstreams are nginx and servers written here; the client is curl.
+"""What becomes of requests when an endpoint fails, and where else they go: `retry`, `retry_budget`, `split`, `mirror`, and
+the times of routes. Asked with curl; the upstreams are written here, and nginx.
 """
 
-import collections
 import http.server
-import socketserver
+import re
+import socket
 import subprocess
 import threading
-import unittest
 
 import harness
-from http_peers_support import Nginx
+from origins import free_port
+from programs import Nginx
 
 
 class Origin:
-    """Answers with what `answer(n, method, path, body)` says for its n-th request: (status, body)."""
+    """Answers its n-th request with what `answer(n, handler)` returns: (status, body)."""
 
     def __init__(self, answer):
-        outer = self
-        self.seen = []
+        seen, lock = [], threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def serve(self):
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                with outer.lock:
-                    outer.seen.append((self.command, self.path, body))
-                    number = len(outer.seen)
-                status, text = answer(number, self.command, self.path, body)
+                with lock:
+                    seen.append((self.command, self.path, body))
+                    number = len(seen)
+                status, text = answer(number, self)
+                if status == 0:  # No answer.
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
                 self.send_response(status)
                 self.send_header("content-length", str(len(text)))
                 self.end_headers()
@@ -40,15 +43,139 @@ class Origin:
             def log_message(self, *_):
                 pass
 
-        class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-            daemon_threads = True
-            request_queue_size = 128
+        self.seen = seen
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda *_: None  # Of those who did not wait for the answer.
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
-        self.lock = threading.Lock()
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
 
-    def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
+
+class Retries(harness.SluiceTest):
+
+    def setUp(self):
+        super().setUp()
+        harness.need("curl", "wrk", "nginx")
+
+    def origin(self, answer):
+        return self.keep(Origin(answer))
+
+    def through(self, route, upstreams, **http):
+        """A proxy with this route; upstreams are addresses by name, or what their map says."""
+        return self.start({
+            "workers": 1, "shutdown_timeout": "3s",
+            "listeners": [{"name": "main", "address": "127.0.0.1:0", "http": {"routes": [route], **http}}],
+            "upstreams": [{"name": name, **(each if isinstance(each, dict) else {"endpoints": [each]})}
+                          for name, each in upstreams.items()],
+        })
+
+    def curl(self, proxy, *arguments, path="/"):
+        """(status, body)"""
+        run = subprocess.run(["curl", "-s", "-m", "20", "-w", "\n%{http_code}", *arguments,
+                              f"http://127.0.0.1:{proxy.port()}{path}"], capture_output=True, text=True, check=True)
+        body, _, status = run.stdout.rpartition("\n")
+        return int(status), body
+
+    def test_what_is_sent_again(self):
+        """A 503, a connection that ends without an answer, and one that takes too long; not for POST."""
+        retry = {"on": ["5xx", "reset", "timeout"], "try_timeout": "300ms", "backoff": 0, "max_backoff": 0}
+        enough = threading.Event()
+        self.addCleanup(enough.set)
+
+        def answer(number, handler):
+            if handler.path == "/slow" and number == 1:
+                enough.wait(2)
+            if handler.path == "/cut" and number == 1:
+                return 0, b""
+            return (503, b"no") if number == 1 else (200, b"again")
+
+        for path in ("/", "/cut", "/slow"):
+            for method, data in (("GET", None), ("PUT", "x" * 3000)):
+                with self.subTest(path=path, method=method):
+                    origin = self.origin(answer)
+                    proxy = self.through({"forward": "main", "retry": retry}, {"main": origin.address})
+                    arguments = ["-X", method] + (["--data-binary", data] if data else [])
+                    self.assertEqual(self.curl(proxy, *arguments, path=path), (200, "again"))
+                    self.assertEqual([request[2] for request in origin.seen], [(data or "").encode()] * 2)
+                    self.assertEqual(self.stop(proxy).total("upstream_retries_total"), 1)
+        origin = self.origin(answer)
+        proxy = self.through({"forward": "main", "retry": retry}, {"main": origin.address})
+        self.assertEqual(self.curl(proxy, "-d", "once"), (503, "no"))
+        self.assertEqual(len(origin.seen), 1)
+
+    def test_another_endpoint_is_tried(self):
+        bad, good = self.origin(lambda *_: (500, b"bad")), self.origin(lambda *_: (200, b"good"))
+        proxy = self.through({"forward": "main", "retry": {"on": ["5xx"]}},
+                             {"main": {"endpoints": [bad.address, good.address]}})
+        for _ in range(10):
+            self.assertEqual(self.curl(proxy), (200, "good"))
+        self.assertGreater(len(bad.seen), 0)
+
+    def test_no_storm(self):
+        """Everything fails under load (wrk): the upstream gets at most 1.2 times what clients ask."""
+        port = free_port()
+        nginx = self.keep(Nginx([("127.0.0.1", port)],
+                                f"server {{ listen 127.0.0.1:{port}; location / {{ return 503; }} }}"))
+        self.assertIsNotNone(nginx)
+        proxy = self.through({"forward": "main", "retry": {"on": "5xx", "attempts": 10, "backoff": 0, "max_backoff": 0}},
+                             {"main": {"endpoints": [f"127.0.0.1:{port}"], "retry_budget": {"percent": 20, "min": 3}}})
+        subprocess.run(["wrk", "-t", "1", "-c", "16", "-d", "2s", f"http://127.0.0.1:{proxy.port()}/"],
+                       stdout=subprocess.DEVNULL, check=True)
+        stats = self.stop(proxy, cut_allowed=True)
+        asked, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
+        self.assertGreater(asked, 100)
+        self.assertLessEqual(sent, asked * 1.2 + 3)
+        self.assertGreater(sent, asked * 1.1)
+        self.assertGreater(stats.total("upstream_retries_over_budget_total"), 0)
+
+    def test_split(self):
+        first, second = self.origin(lambda *_: (200, b"first")), self.origin(lambda *_: (200, b"second"))
+        proxy = self.through({"split": [{"forward": "first", "weight": 3}, {"forward": "second"}]},
+                             {"first": first.address, "second": second.address})
+        urls = [f"http://127.0.0.1:{proxy.port()}/{i}" for i in range(400)]
+        run = subprocess.run(["curl", "-s", "-m", "20", *urls], capture_output=True, text=True, check=True)
+        self.assertEqual(len(re.findall("first|second", run.stdout)), 400)
+        self.assertEqual(len(first.seen) + len(second.seen), 400)
+        self.assertTrue(240 < len(first.seen) < 360, len(first.seen))
+
+    def test_mirror(self):
+        """Copies arrive whole; neither a mirror that is slow nor one that is gone holds anybody up."""
+        enough = threading.Event()
+        self.addCleanup(enough.set)
+
+        def slow(*_):
+            enough.wait(20)
+            return 200, b"late"
+
+        main, copies = self.origin(lambda *_: (200, b"main")), self.origin(slow)
+        proxy = self.through({"forward": "main", "mirror": {"to": "copies"}},
+                             {"main": main.address, "copies": copies.address})
+        self.assertEqual(self.curl(proxy, "-d", "x" * 20_000, path="/a?b"), (200, "main"))
+        harness.wait_until(lambda: copies.seen, what="the copy")
+        self.assertEqual(copies.seen, [("POST", "/a?b", b"x" * 20_000)])
+        enough.set()
+        gone = self.through({"forward": "main", "mirror": {"to": "copies"}},
+                            {"main": main.address, "copies": f"127.0.0.1:{free_port()}"})
+        self.assertEqual(self.curl(gone), (200, "main"))
+        gone.wait_for(lambda stats: stats.total("upstream_mirrors_given_up_total") == 1)
+
+    def test_times_of_routes(self):
+        enough = threading.Event()
+        self.addCleanup(enough.set)
+
+        def slow(*_):
+            enough.wait(2)
+            return 200, b"late"
+
+        for times in ({"response_timeout": "200ms"}, {"request_timeout": "200ms"}, {"stream_idle_timeout": "200ms"}):
+            with self.subTest(times):
+                proxy = self.through({"forward": "main", **times}, {"main": self.origin(slow).address})
+                self.assertEqual(self.curl(proxy)[0], 504)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -27,7 +27,6 @@
 #include "proxy/config/host_pattern.h"
 #include "proxy/config/identity.h"
 #include "proxy/config/regex.h"
-#include "proxy/config/resolve.h"
 #include "proxy/config/retry.h"
 #include "proxy/config/text_template.h"
 #include "proxy/config/units.h"
@@ -477,7 +476,6 @@ struct Upstream {
   uint32_t failover_below = 71;
   std::optional<HealthCheck> health_check;
   std::optional<Ejection> ejection;
-  Resolve resolve;
   RetryBudget retry_budget;
   /// For one attempt on one endpoint. 5 seconds: one lost SYN (1 s) and a second (3 s) still succeed.
   Duration connect_timeout = std::chrono::seconds(5);

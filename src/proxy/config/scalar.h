@@ -60,10 +60,6 @@ struct EnumWords<Balance> {
                                                 "maglev",      "ring_hash"};
 };
 template <>
-struct EnumWords<AddressFamily> {
-  static constexpr std::string_view kWords[] = {"auto", "ip4", "ip6"};
-};
-template <>
 struct EnumWords<Believe> {
   static constexpr std::string_view kWords[] = {"never", "trusted", "always"};
 };

@@ -74,18 +74,6 @@ void describe(V& v, Ejection& e) {
 }
 
 template <class V>
-void describe(V& v, Resolve& r) {
-  v.field("servers", r.servers, "Name servers; without any, those of /etc/resolv.conf.",
-          {.omit_empty = true, .min = 1});
-  v.field("family", r.family, "Which addresses; `auto`: both.");
-  v.field("min_ttl", r.min_ttl, "How long an answer is used at least,", {.min = 100});
-  v.field("max_ttl", r.max_ttl, "and at most, whatever it says itself.", {.min = 100});
-  v.field("timeout", r.timeout, "Of one try.", {.min = 1});
-  v.field("attempts", r.attempts, "Tries before it has failed.", {.min = 1, .max = 10});
-  v.field("max_addresses", r.max_addresses, "Of one name.", {.min = 1, .max = 1024});
-}
-
-template <class V>
 void describe(V& v, RetryBudget& b) {
   v.field("percent", b.percent, "Share of the requests of the last ten seconds that may be sent again.", {.max = 100});
   v.field("min", b.min, "So many in ten seconds, whatever the share comes to.");
@@ -137,7 +125,6 @@ void describe(V& v, Upstream& u) {
           {.min = 1, .max = 100});
   v.field("health_check", u.health_check, "Checks whether endpoints are well.", {.omit_empty = true});
   v.field("ejection", u.ejection, "Passes over endpoints that fail requests.", {.omit_empty = true});
-  v.field("resolve", u.resolve, "How names of endpoints are resolved.");
   v.field("retry_budget", u.retry_budget, "How many requests may be sent again.");
   v.field("connect_timeout", u.connect_timeout, "For one attempt to connect to one endpoint.", {.min = 1});
   v.field("connect_attempts", u.connect_attempts,

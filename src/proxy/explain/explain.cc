@@ -248,7 +248,7 @@ class Explainer {
       lines_.add(i == 0 ? "routes" : "", absl::StrCat(http_.forward.empty() ? absl::StrCat("routes[", i, "]: ") : "",
                                                       why.empty() ? "taken" : absl::StrCat("no: ", why)));
     }
-    const AccessWords access = access_words(http_, target ? target->route : nullptr, client_, head_);
+    const AccessWords access = access_words(http_, target ? target->route : nullptr, identity_.client, head_);
     for (const auto& [word, text] : access.lines) lines_.add(word, text);
     if (!access.answer.empty()) return lines_.add("answers", access.answer);
     if (!target) return lines_.add("answers", "404, no route");

@@ -24,8 +24,8 @@ ClientAcceptor::ClientAcceptor(Context context, int listen_fd, bool shared)
     : context_(context), listener_(context.worker, *this, listen_fd, shared) {
   if (!context_.listener.config.http) return;
   http_ = std::make_unique<HttpListener>(
-      context_.worker, context_.listener.config, context_.listener.http_router, context_.listener.error_pages, context_.listener.auth,
-      context_.counters.http_listeners[context_.listener_index], context_.access_log);
+      context_.worker, context_.listener.config, context_.listener.http_router, context_.listener.error_pages,
+      context_.listener.auth, context_.counters.http_listeners[context_.listener_index], context_.access_log);
 }
 
 ClientAcceptor::~ClientAcceptor() { SLUICE_CHECK(sessions_ == nullptr); }

@@ -42,9 +42,7 @@ struct EndpointState {
   EndpointHealth health;
 
   /// Whether it may be chosen while there are others: all that speaks against an endpoint is asked here.
-  bool up(uint64_t now_ms) const {
-    return present.load(std::memory_order_relaxed) && health.in() && !down(now_ms);
-  }
+  bool up(uint64_t now_ms) const { return present.load(std::memory_order_relaxed) && health.in() && !down(now_ms); }
   /// Whether connections to it have failed of late.
   bool down(uint64_t now_ms) const { return now_ms < down_until_ms.load(std::memory_order_relaxed); }
 };

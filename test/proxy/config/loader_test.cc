@@ -162,6 +162,13 @@ listeners:
               scheme: Token
               cookie: token
               claims: [ { claim: sub, header: x-user } ]
+        - split: [ { forward: two, weight: 9 }, { forward: three } ]
+          request_timeout: 30s
+          stream_idle_timeout: 31s
+          response_timeout: 32s
+          retry: { on: [ 5xx, timeout ], attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s }
+          mirror: { to: two, percent: 5 }
+          match: { path: { prefix: /split } }
         - forward: two
       request_headers: [ { name: x-e, set: f } ]
       response_headers: [ { name: x-f, set: g } ]
@@ -232,6 +239,7 @@ upstreams:
       min_version: "1.3"
   - name: two
     endpoints: [ { address: 1.2.3.4:5, priority: 15 } ]
+    retry_budget: { percent: 30, min: 7 }
     balance: maglev
     hash: { header: X-User, path: false, source: false }
     sticky: { cookie: srv, ttl: 29s, path: /app, secret: hidden }
@@ -305,7 +313,17 @@ upstreams:
   EXPECT_FALSE(config.listeners[1].tcp);
   ASSERT_TRUE(config.listeners[1].http);
   const Http& http = *config.listeners[1].http;
-  ASSERT_EQ(http.routes.size(), 5);
+  ASSERT_EQ(http.routes.size(), 7);
+  EXPECT_EQ(http.routes[5].split, (std::vector<SplitTarget>{{"two", 9}, {"three", 1}}));
+  EXPECT_EQ(http.routes[5].request_timeout, std::chrono::seconds(30));
+  EXPECT_EQ(http.routes[5].stream_idle_timeout, std::chrono::seconds(31));
+  EXPECT_EQ(http.routes[5].response_timeout, std::chrono::seconds(32));
+  EXPECT_EQ(http.routes[5].retry, (Retry{.on = {RetryOn::k5xx, RetryOn::kTimeout},
+                                         .attempts = 4,
+                                         .try_timeout = std::chrono::seconds(2),
+                                         .backoff = std::chrono::milliseconds(10),
+                                         .max_backoff = std::chrono::seconds(1)}));
+  EXPECT_EQ(http.routes[5].mirror, (Mirror{.to = "two", .percent = 5}));
   EXPECT_EQ(http.routes[0], (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com"),
                                                                    *HostPattern::parse("*.b.example.com")},
                                                           .path = PathMatch{.exact = "", .prefix = "/v1/"},
@@ -372,7 +390,7 @@ upstreams:
                                                .scheme = "Token",
                                                .cookie = "token",
                                                .claims = {{"sub", field("x-user")}}}));
-  EXPECT_EQ(http.routes[5], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
+  EXPECT_EQ(http.routes[6], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
   EXPECT_EQ(http.request_headers, (Changes{{.name = field("x-e"), .set = text("f")}}));
   EXPECT_EQ(http.response_headers, (Changes{{.name = field("x-f"), .set = text("g")}}));
   EXPECT_EQ(http.header_timeout, std::chrono::seconds(11));

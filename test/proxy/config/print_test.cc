@@ -69,6 +69,9 @@ upstreams:
     balance: round_robin
     slow_start: 0
     failover_below: 71
+    retry_budget:
+      percent: 20
+      min: 100
     connect_timeout: 5s
     connect_attempts: 3
     max_fails: 1

@@ -103,10 +103,10 @@ TEST(EjectionsTest, ConnectionsThatFail) {
 TEST(EjectionsTest, ConnectionsThatAreMade) {
   Fixture f;
   for (int i = 0; i < 5; ++i) {
-    f.state().report_success(0);
+    f.state().report_success(0, f.now_ms);
     f.answer(0, 500);
     f.error(1);
-    f.state().report_success(1);
+    f.state().report_success(1, f.now_ms);
     f.state().report_connection(1);
   }
   EXPECT_TRUE(f.out(0));
@@ -223,13 +223,13 @@ TEST(EjectionsTest, ChoicesBringThemBack) {
   Fixture f(2);
   Balancer balancer(f.state(), 0);
   f.answer(0, 500, 5);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(balancer.pick({}, f.now_ms), 1u);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(balancer.pick({.now_ms = f.now_ms}), 1u);
   TriedEndpoints tried;
   tried.add(1);
-  EXPECT_EQ(balancer.pick(tried, f.now_ms), 0u);  // When there is no other.
+  EXPECT_EQ(balancer.pick({.tried = tried, .now_ms = f.now_ms}), 0u);  // When there is no other.
   f.pass(30s);
   int zeros = 0;
-  for (int i = 0; i < 20; ++i) zeros += balancer.pick({}, f.now_ms) == 0u ? 1 : 0;
+  for (int i = 0; i < 20; ++i) zeros += balancer.pick({.now_ms = f.now_ms}) == 0u ? 1 : 0;
   EXPECT_EQ(zeros, 10);
 }
 
