@@ -20,7 +20,7 @@ void check_routes(const config::Http& http, const std::vector<config::Upstream>&
     const config::HttpMatch match = http.routes[i].match.value_or(config::HttpMatch());
     // What is not known fits nothing.
     const config::HttpMatch known{.host = match.host, .path = match.path};
-    if (match != known) continue;
+    if (match != known || (match.path && !match.path->regex.text().empty())) continue;
     std::string host = match.host.empty() ? "" : match.host.front().text();
     if (host.starts_with('*')) host.front() = 'a';
     const std::string path = !match.path ? "/" : match.path->exact + match.path->prefix;

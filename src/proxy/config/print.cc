@@ -64,6 +64,7 @@ class MapPrinter {
     if constexpr (requires { value.empty(); }) return value.empty();
     if constexpr (requires { value.has_value(); }) return !value.has_value();
     if constexpr (requires { value.is_set(); }) return !value.is_set();
+    if constexpr (requires { value.text(); }) return value.text().empty();
     return false;
   }
 

@@ -169,6 +169,18 @@ TEST(Print, ShowsEveryDefaultOfHttp) {
   expect_round_trip(*config);
 }
 
+// The name of a header field that is not given was printed as an empty one, which no file may have.
+TEST(Print, LeavesOutNamesThatAreNotGiven) {
+  const absl::StatusOr<Config> config = load_text(R"(
+listeners: [ { name: a, address: 0.0.0.0:80, http: { forward: web } } ]
+upstreams: [ { name: web, endpoints: [ 127.0.0.1:9000 ], balance: maglev, hash: { cookie: c } } ]
+)",
+                                                  "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(print_config(*config).find("header:"), std::string::npos);
+  expect_round_trip(*config);
+}
+
 TEST(Print, BodiesKeepTheirBytes) {
   std::string body = "a \"b\" \\ # \xc3\xa9 \xe2\x80\xa8 \xc2\x85: ";
   for (char c = 0; c < 0x20; ++c) body += c;
