@@ -57,10 +57,10 @@ bool add_origin(ChunkPool& pool, const config::Http& config, const Origin& origi
   const bool replace = config.forwarded == config::ForwardedFor::kReplace;
   const ForwardedElement element{replace ? origin.client : origin.peer, origin.scheme, origin.authority,
                                  origin.listener};
-  return add_forwarded_for(pool, config.forwarded_for, origin, request) &&
-         add_forwarded_element(pool, config.forwarded, element, refused[static_cast<size_t>(Claim::kForwarded)],
+  // Before anything is added: the authority is a view into the request.
+  return add_forwarded_element(pool, config.forwarded, element, refused[static_cast<size_t>(Claim::kForwarded)],
                                request) &&
-         add_via(pool, via, request);
+         add_forwarded_for(pool, config.forwarded_for, origin, request) && add_via(pool, via, request);
 }
 
 std::optional<uint64_t> parse_grpc_timeout(std::string_view value) {

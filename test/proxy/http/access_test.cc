@@ -171,6 +171,9 @@ TEST_P(HttpAccess, ClientsMayGoWhileTheirPasswordIsChecked) {
   rig.read_auth_files();
   refused({{"authorization", basic("bob:hunter2")}}, 401);
   served({{"authorization", basic("eve:hunter2")}});
+  // The desk outlives those who wait for it.
+  rig.shut_down();
+  rig.until([&] { return rig.acceptor().idle(); });
 }
 
 TEST_P(HttpAccess, Tokens) {

@@ -110,16 +110,29 @@ TEST_F(ForwardHeadTest, ClientBehindTrustedProxies) {
   told_client_ = parse_forwarded_address("2001:db8::7");
   config_.forwarded = config::ForwardedFor::kAppend;
   EXPECT_EQ(forwarded({{"x-forwarded-for", "2001:db8::7"}}, "10.0.0.1"),
-            (Pairs{{"x-forwarded-for", "2001:db8::7, 10.0.0.1"},
+            (Pairs{{"forwarded", "for=10.0.0.1;proto=http;host=\"a.example:8080\";by=_edge"},
+                   {"x-forwarded-for", "2001:db8::7, 10.0.0.1"},
                    {"x-forwarded-proto", "http"},
-                   {"forwarded", "for=10.0.0.1;proto=http;host=\"a.example:8080\";by=_edge"},
                    {"via", "1.1 sluice"}}));
   config_.forwarded_for = config_.forwarded = config::ForwardedFor::kReplace;
   EXPECT_EQ(forwarded({{"x-forwarded-for", "2001:db8::7"}, {"forwarded", "for=1.1.1.1"}}, "10.0.0.1"),
-            (Pairs{{"x-forwarded-for", "2001:db8::7"},
+            (Pairs{{"forwarded", "for=\"[2001:db8::7]\";proto=http;host=\"a.example:8080\";by=_edge"},
+                   {"x-forwarded-for", "2001:db8::7"},
                    {"x-forwarded-proto", "http"},
-                   {"forwarded", "for=\"[2001:db8::7]\";proto=http;host=\"a.example:8080\";by=_edge"},
                    {"via", "1.1 sluice"}}));
+}
+
+// The authority is a view into the head: once X-Forwarded-For had moved the head to a larger chunk, Forwarded was
+// written from memory that somebody else had. ASan sees it.
+TEST_F(ForwardHeadTest, HeadsThatMoveAsTheyGrow) {
+  config_.forwarded = config::ForwardedFor::kAppend;
+  for (size_t bytes = 0; bytes < 600; ++bytes) {
+    Head head = with({{"a", std::string(bytes, 'x')}});
+    ASSERT_TRUE(head.set(pool_, Head::Part::kAuthority, "b.example"));
+    const ClientIp ip = parse_forwarded_address("203.0.113.7").value();
+    ASSERT_TRUE(add_origin(pool_, config_, {ip, ip, "http", head.authority(), "edge"}, "1.1 sluice", refused_, head));
+    ASSERT_EQ(head.fields.value("forwarded"), "for=203.0.113.7;proto=http;host=b.example;by=_edge");
+  }
 }
 
 TEST_F(ForwardHeadTest, ViaBehindOthers) {
