@@ -138,7 +138,7 @@ TEST_P(HttpAccess, TheProofIsForwardedIfItIsToBe) {
 TEST_P(HttpAccess, PasswordsThatTakeLong) {
   forward("/").auth.emplace().basic.emplace().users_file = write(kSlowHash);
   rig.start();
-  const HelperThreads::Desk desk(rig.loop().worker());
+  rig.add_desk();
   const std::string good = basic("bob:hunter2");
   Talk& talk = rig.connect().ask("POST", "/", {{"authorization", good}}, /*end=*/false);
   talk.send("some ");
@@ -161,7 +161,7 @@ TEST_P(HttpAccess, ClientsMayGoWhileTheirPasswordIsChecked) {
   const std::string path = write(kSlowHash);
   forward("/").auth.emplace().basic.emplace().users_file = path;
   rig.start();
-  const HelperThreads::Desk desk(rig.loop().worker());
+  rig.add_desk();
   for (int i = 0; i < 10; ++i) {
     Talk& talk = rig.connect().ask("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
     if (i % 2 == 0) rig.settle(3);
@@ -171,9 +171,6 @@ TEST_P(HttpAccess, ClientsMayGoWhileTheirPasswordIsChecked) {
   rig.read_auth_files();
   refused({{"authorization", basic("bob:hunter2")}}, 401);
   served({{"authorization", basic("eve:hunter2")}});
-  // The desk outlives those who wait for it.
-  rig.shut_down();
-  rig.until([&] { return rig.acceptor().idle(); });
 }
 
 TEST_P(HttpAccess, Tokens) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "net/helper_threads.h"
 #include "proxy/health/health_checker.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/upstream/http_upstream.h"
@@ -86,6 +87,7 @@ class HttpRig {
     clients_.clear();
     origins_.clear();
     use_.reset();
+    desk_.reset();  // The worker turns no more.
     loop_.reset();
     forget_skips();
     pool_.take_inbox();
@@ -235,6 +237,9 @@ class HttpRig {
     acceptor_->shut_down();
   }
 
+  /// Slow work leaves the worker from now on.
+  void add_desk() { desk_.emplace(loop_->worker()); }
+
   Loop& loop() { return *loop_; }
   ClientAcceptor& acceptor() { return *acceptor_; }
   /// Whether no more than `bytes` are held, beyond what is posted.
@@ -287,6 +292,7 @@ class HttpRig {
   const Versions versions_;
   ChunkPool pool_{{.budget_bytes = size_t{512} << 20}};  // Of both ends.
   std::optional<Loop> loop_;
+  std::optional<HelperThreads::Desk> desk_;
   std::optional<ChunkPool::Use> use_;
   std::deque<std::unique_ptr<HttpOrigin>> origins_;
   std::deque<std::unique_ptr<HttpPeer>> clients_;
