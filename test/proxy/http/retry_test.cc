@@ -45,6 +45,16 @@ class HttpRetryTest : public test::HttpRigTest {
     EXPECT_EQ(origin.requests.size(), requests_);
   }
 
+  void expect_ends_after_a_second(HttpEnd end) {
+    rig.start();
+    Talk& slow = rig.connect().ask();
+    next_request();
+    rig.pass(1100ms);
+    rig.wait_over(slow);
+    EXPECT_EQ(slow.head.status, 504);
+    rig.expect_ended(end);
+  }
+
   HttpOrigin& origin;
 
  private:
@@ -237,37 +247,21 @@ TEST_P(HttpRetryTest, NoStorm) {
   EXPECT_GT(rig.upstream_counters().retries_over_budget.value(), 0u);
 }
 
-TEST_P(HttpRetryTest, TimesOfRoutes) {
+// ---- Times of routes ----
+
+TEST_P(HttpRetryTest, TimeForTheResponse) {
   route().response_timeout = 1s;
-  rig.start();
-  Talk& slow = rig.connect().ask();
-  next_request();
-  rig.pass(1100ms);
-  rig.wait_over(slow);
-  EXPECT_EQ(slow.head.status, 504);
-  rig.expect_ended(HttpEnd::kResponseTimeout);
+  expect_ends_after_a_second(HttpEnd::kResponseTimeout);
 }
 
 TEST_P(HttpRetryTest, TimeOfAll) {
   route().request_timeout = 1s;
-  rig.start();
-  Talk& slow = rig.connect().ask();
-  next_request();
-  rig.pass(1100ms);
-  rig.wait_over(slow);
-  EXPECT_EQ(slow.head.status, 504);
-  rig.expect_ended(HttpEnd::kRequestTimeout);
+  expect_ends_after_a_second(HttpEnd::kRequestTimeout);
 }
 
 TEST_P(HttpRetryTest, TimeWithoutAnything) {
   route().stream_idle_timeout = 1s;
-  rig.start();
-  Talk& slow = rig.connect().ask();
-  next_request();
-  rig.pass(1100ms);
-  rig.wait_over(slow);
-  EXPECT_EQ(slow.head.status, 504);
-  rig.expect_ended(HttpEnd::kIdleTimeout);
+  expect_ends_after_a_second(HttpEnd::kIdleTimeout);
 }
 
 SLUICE_EACH_VERSION(HttpRetryTest);
