@@ -1,9 +1,7 @@
 #include "proxy/http/error_pages.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -31,9 +29,7 @@ class Body {
     return body;
   }
   Body& add(std::string_view text) {
-    const size_t bytes = std::min(text.size(), bytes_.size() - size_);
-    std::memcpy(bytes_.data() + size_, text.data(), bytes);
-    size_ += bytes;
+    size_ += text.copy(bytes_.data() + size_, bytes_.size() - size_);
     return *this;
   }
   Body& add(uint16_t number) {

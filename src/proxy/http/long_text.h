@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <string_view>
 
 #include "proxy/http/fields.h"
@@ -21,11 +19,7 @@ class LongText {
     return text;
   }
 
-  void add(std::string_view text) {
-    const size_t bytes = std::min(text.size(), bytes_.size() - size_);
-    std::memcpy(bytes_.data() + size_, text.data(), bytes);
-    size_ += bytes;
-  }
+  void add(std::string_view text) { size_ += text.copy(bytes_.data() + size_, bytes_.size() - size_); }
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == bytes_.size(); }
   std::string_view text() const { return {bytes_.data(), size_}; }

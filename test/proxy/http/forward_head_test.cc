@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proxy/http/client_address.h"
+#include "proxy/http/long_text.h"
 
 namespace sluice {
 namespace {
@@ -49,6 +50,18 @@ class ForwardHeadTest : public ::testing::Test {
   std::optional<ClientIp> told_client_;
   ClaimCounters refused_;
 };
+
+// Regression: the empty text, which may be at no address, was handed to memcpy, whose behaviour is undefined then.
+TEST_F(ForwardHeadTest, AddsToAnEmptyList) {
+  config_.forwarded_for = config::ForwardedFor::kAppend;
+  config_.forwarded = config::ForwardedFor::kAppend;
+  const Pairs fields = forwarded({{"x-forwarded-for", ""}, {"x-forwarded-for", "a"}, {"forwarded", ""}}, "203.0.113.7");
+  ASSERT_FALSE(fields.empty());
+  EXPECT_EQ(fields[1], (std::pair<std::string, std::string>("x-forwarded-for", ", a, 203.0.113.7")));
+  LongText& text = LongText::scratch();
+  text.add(std::string_view());
+  EXPECT_TRUE(text.empty());
+}
 
 TEST_F(ForwardHeadTest, AddsTheClient) {
   EXPECT_EQ(
