@@ -66,7 +66,7 @@ void pick_cost_half_down(benchmark::State& state, Balance balance) {
 /// What whoever changes the set of endpoints pays for it.
 void renew_cost(benchmark::State& state, Balance balance) {
   Subject subject(balance, static_cast<size_t>(state.range(0)));
-  for (auto _ : state) subject.state.renew_set();
+  for (auto _ : state) subject.state.slots().renew_set();
 }
 
 // ---- Shares and keys that move ----
@@ -98,7 +98,7 @@ void keys(benchmark::State& state, Balance balance) {
   leaving.down_until_ms.store(UINT64_MAX);
   const double down = moved_percent(before, owners(subject));
   leaving.present.store(false);
-  subject.state.renew_set();
+  subject.state.slots().renew_set();
   const double gone = moved_percent(before, owners(subject));
   for (auto _ : state) benchmark::DoNotOptimize(subject.pick(1));
   state.counters["share_min"] = *std::min_element(shares.begin(), shares.end());

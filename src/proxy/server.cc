@@ -22,6 +22,7 @@
 #include "net/listener.h"
 #include "proxy/cpus.h"
 #include "proxy/listener/listener_state.h"
+#include "proxy/resolve/resolver.h"
 #include "proxy/stats/report.h"
 #include "proxy/tls/tls_files.h"
 #include "proxy/worker_thread.h"
@@ -137,6 +138,7 @@ absl::Status Server::run() {
 
   const absl::Status status = start();
   if (!status.ok()) {
+    resolver_.reset();
     for (auto& worker : workers_) {
       if (!worker->stopped()) worker->shut_down();
     }
@@ -144,6 +146,7 @@ absl::Status Server::run() {
     return status;
   }
   serve();
+  resolver_.reset();
   access_logs_->close();
   print_stats();
   workers_.clear();
@@ -177,6 +180,7 @@ absl::Status Server::start() {
   tls_shared_.signer = key_signer_.get();
   if (absl::Status read = read_files(); !read.ok()) return read;
   if (absl::Status logs = open_access_logs(worker_count); !logs.ok()) return logs;
+  if (absl::Status resolving = resolve_names(); !resolving.ok()) return resolving;
 
   auto fds = open_listeners(worker_count);
   if (!fds.ok()) return fds.status();
@@ -220,6 +224,7 @@ absl::Status Server::start() {
       return ready;
     }
   }
+  workers_started_.store(true, std::memory_order_release);
   log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
                    " workers=", worker_count, " max_connections=", max_connections));
   for (size_t i = 0; i < config_.listeners.size(); ++i) {
@@ -327,6 +332,19 @@ absl::Status Server::read_files() {
     listeners_[i]->auth.replace(std::move(auth[i]));
   }
   for (size_t i = 0; i < upstreams_.size(); ++i) upstreams_[i]->tls.replace(std::move(contexts->upstreams[i]));
+  return absl::OkStatus();
+}
+
+// What is known when the listeners open is there for the first requests.
+absl::Status Server::resolve_names() {
+  if (!Resolver::has_names(config_)) return absl::OkStatus();
+  resolver_ = std::make_unique<Resolver>(upstreams_, [this] {
+    // Without a ring to post with, workers see it when they choose an endpoint next.
+    if (!Worker::prepare_to_post().ok() || !workers_started_.load(std::memory_order_acquire)) return;
+    for (auto& worker : workers_) worker->follow_endpoints();
+  });
+  if (absl::Status started = resolver_->start(); !started.ok()) return started;
+  resolver_->wait_for_first();
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 
 namespace sluice {
 
+class Resolver;
 class WorkerThread;
 struct ListenerState;
 
@@ -45,6 +46,7 @@ class Server {
   absl::Status start();
   absl::StatusOr<std::vector<std::vector<int>>> open_listeners(unsigned workers);
   absl::Status read_files();
+  absl::Status resolve_names();
   absl::Status open_access_logs(unsigned workers);
   std::vector<AccessLogWriter*> log_writers(unsigned worker);
   void reopen_access_logs();
@@ -66,6 +68,8 @@ class Server {
   std::vector<std::optional<size_t>> access_log_of_listener_;  // Which of them.
   std::vector<std::unique_ptr<WorkerCounters>> counters_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
+  std::atomic<bool> workers_started_{false};
+  std::unique_ptr<Resolver> resolver_;  // Where there are names. Talks to the workers.
 };
 
 }  // namespace sluice

@@ -37,12 +37,23 @@ WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<i
     self->update_counters();
     self->snapshots_.fetch_add(1, std::memory_order_release);
   });
+  request(follow_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->following_.store(false, std::memory_order_release);
+    for (auto& balancer : self->balancers_) balancer->follow_endpoints();
+    self->http_->follow_endpoints();
+    for (auto& checker : self->checkers_) checker->follow_endpoints();
+  });
   thread_ = std::thread([this, fds = std::move(listen_fds), shared_fds = std::move(shared_fd)]() mutable {
     main(std::move(fds), std::move(shared_fds));
   });
 }
 
 WorkerThread::~WorkerThread() { thread_.join(); }
+
+void WorkerThread::follow_endpoints() {
+  if (!following_.exchange(true, std::memory_order_acq_rel)) post(follow_);
+}
 
 void WorkerThread::post(Request& request) {
   std::lock_guard lock(worker_mutex_);
@@ -107,7 +118,7 @@ void WorkerThread::update_counters() {
 void WorkerThread::start_checks() {
   for (size_t i = options_.index; i < shared_.upstreams.size(); i += shared_.workers) {
     if (!shared_.upstreams[i]->config().health_check) continue;
-    checkers_.push_back(std::make_unique<HealthChecker>(*http_, *shared_.upstreams[i]));
+    checkers_.push_back(std::make_unique<HealthChecker>(*http_, *balancers_[i]));
     checkers_.back()->start();
   }
 }

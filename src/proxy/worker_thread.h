@@ -46,6 +46,8 @@ class WorkerThread {
   void drain() { post(drain_); }
   /// Ends the sessions that are left.
   void shut_down() { post(shut_down_); }
+  /// Has connections to endpoints that are gone ended, and lets go of those.
+  void follow_endpoints();
   /// Asks for fresh gauges; `snapshots()` grows by one when they are there.
   void request_snapshot() { post(snapshot_); }
   uint64_t snapshots() const { return snapshots_.load(std::memory_order_acquire); }
@@ -72,7 +74,8 @@ class WorkerThread {
   std::vector<std::unique_ptr<HealthChecker>> checkers_;  // Of the upstreams that this worker checks.
   std::vector<std::unique_ptr<ClientAcceptor>> acceptors_;
   std::unique_ptr<Timer> drain_timer_;
-  Request drain_, shut_down_, snapshot_;
+  Request drain_, shut_down_, snapshot_, follow_;
+  std::atomic<bool> following_{false};  // It is under way.
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> snapshots_{0};

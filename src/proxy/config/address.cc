@@ -48,7 +48,7 @@ std::string_view hint_for_host(std::string_view host) {
     return "; an IPv6 address needs brackets, and YAML then needs quotes: \"[::1]:PORT\"";
   const bool digits_and_dots = host.find_first_not_of("0123456789.") == std::string_view::npos;
   if (digits_and_dots) return "; that is no IPv4 address";
-  return "; host names are not resolved yet, use an IP address";
+  return "; a host name will not do here, use an IP address";
 }
 
 struct Ip {

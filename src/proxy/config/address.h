@@ -25,7 +25,7 @@ class Address {
   Address() = default;
 
   /// `1.2.3.4:80`, `[::1]:80`, `unix:/run/app.sock`, `unix:@abstract`, and `localhost:80` for `127.0.0.1:80`. Port 0 is
-  /// taken. Other host names are refused: nothing resolves them yet.
+  /// taken. Other host names are refused: only endpoints are resolved (EndpointAddress).
   static absl::StatusOr<Address> parse(std::string_view text);
 
   bool is_set() const { return length_ != 0; }

@@ -26,6 +26,7 @@
 #include "proxy/config/health.h"
 #include "proxy/config/host_pattern.h"
 #include "proxy/config/identity.h"
+#include "proxy/config/resolve.h"
 #include "proxy/config/regex.h"
 #include "proxy/config/retry.h"
 #include "proxy/config/text_template.h"
@@ -454,11 +455,17 @@ struct Pool {
 /// Which PROXY protocol header is sent to an endpoint.
 enum class ProxyHeaderOut : uint8_t { kOff, kV1, kV2 };
 
-/// One server of an upstream.
+/// One server of an upstream, or all that a name stands for.
 struct Endpoint {
-  Address address;        ///< Port 0 is refused.
-  uint32_t weight = 1;    ///< 1..1000: its share of the connections, relative to the others'.
-  uint32_t priority = 0;  ///< The lowest is used as long as enough of its endpoints can be.
+  EndpointAddress address;  ///< Or a name, for all of its addresses. Port 0 is refused.
+  ServiceName srv;          ///< In its place: the records of this name, with weights and priorities of their own.
+  uint32_t weight = 1;      ///< 1..1000: its share of the connections, relative to the others'. Of each address.
+  uint32_t priority = 0;    ///< The lowest is used as long as enough of its endpoints can be.
+
+  /// Whether it stands for what a name server says.
+  bool is_resolved() const { return address.is_name() || !srv.empty(); }
+  /// As in logs and counters.
+  std::string text() const { return srv.empty() ? address.text() : srv.text(); }
 
   bool operator==(const Endpoint&) const = default;
 };
@@ -476,6 +483,7 @@ struct Upstream {
   uint32_t failover_below = 71;
   std::optional<HealthCheck> health_check;
   std::optional<Ejection> ejection;
+  Resolve resolve;
   RetryBudget retry_budget;
   /// For one attempt on one endpoint. 5 seconds: one lost SYN (1 s) and a second (3 s) still succeed.
   Duration connect_timeout = std::chrono::seconds(5);

@@ -10,8 +10,9 @@
 namespace sluice::config {
 namespace {
 
-absl::Status parse_into(Address& address, std::string_view flag, std::string_view text) {
-  absl::StatusOr<Address> parsed = Address::parse(text);
+template <class T>
+absl::Status parse_into(T& address, std::string_view flag, std::string_view text) {
+  absl::StatusOr<T> parsed = T::parse(text);
   if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat(flag, ": ", parsed.status().message()));
   address = *std::move(parsed);
   return absl::OkStatus();

@@ -60,6 +60,10 @@ struct EnumWords<Balance> {
                                                 "maglev",      "ring_hash"};
 };
 template <>
+struct EnumWords<AddressFamily> {
+  static constexpr std::string_view kWords[] = {"auto", "ip4", "ip6"};
+};
+template <>
 struct EnumWords<Believe> {
   static constexpr std::string_view kWords[] = {"never", "trusted", "always"};
 };
@@ -164,6 +168,14 @@ struct TypeName {};
 template <>
 struct TypeName<Address> {
   static constexpr std::string_view kName = "address";
+};
+template <>
+struct TypeName<EndpointAddress> {
+  static constexpr std::string_view kName = "address or name";
+};
+template <>
+struct TypeName<ServiceName> {
+  static constexpr std::string_view kName = "name of SRV records";
 };
 template <>
 struct TypeName<Cidr> {

@@ -74,6 +74,18 @@ void describe(V& v, Ejection& e) {
 }
 
 template <class V>
+void describe(V& v, Resolve& r) {
+  v.field("servers", r.servers, "Name servers; without any, those of /etc/resolv.conf.",
+          {.omit_empty = true, .min = 1});
+  v.field("family", r.family, "Which addresses; `auto`: both.");
+  v.field("min_ttl", r.min_ttl, "How long an answer is used at least, whatever it says itself.", {.min = 100});
+  v.field("max_ttl", r.max_ttl, "How long an answer is used at most.", {.min = 100});
+  v.field("timeout", r.timeout, "Of one try.", {.min = 1});
+  v.field("attempts", r.attempts, "Tries before it has failed.", {.min = 1, .max = 10});
+  v.field("max_addresses", r.max_addresses, "Of one name.", {.min = 1, .max = 1024});
+}
+
+template <class V>
 void describe(V& v, RetryBudget& b) {
   v.field("percent", b.percent, "Share of the requests of the last ten seconds that may be sent again.", {.max = 100});
   v.field("min", b.min, "So many in ten seconds, whatever the share comes to.");
@@ -81,13 +93,18 @@ void describe(V& v, RetryBudget& b) {
 
 template <class V>
 void describe(V& v, Endpoint& e) {
-  v.field("address", e.address, "As a listener's, with a port.", {.required = true});
-  v.field("weight", e.weight, "Share of the connections, relative to the others'.", {.min = 1, .max = 1000});
+  v.field("address", e.address,
+          "As a listener's, with a port; or a host name with a port, which stands for all of its addresses.",
+          {.required = true, .unless = "srv", .omit_empty = true});
+  v.field("srv", e.srv, "Name of SRV records, in the place of `address`: ports, weights and priorities are theirs.",
+          {.omit_empty = true});
+  v.field("weight", e.weight, "Share of the connections, relative to the others'; of a name, that of each address.",
+          {.min = 1, .max = 1000});
   v.field("priority", e.priority, "Those of the lowest number are used as long as enough of them can be.", {.max = 15});
 }
 
 /// An endpoint may be written as its address alone.
-inline Address& shorthand(Endpoint& e) { return e.address; }
+inline EndpointAddress& shorthand(Endpoint& e) { return e.address; }
 
 template <class V>
 void describe(V& v, Pool& p) {
@@ -108,7 +125,8 @@ void describe(V& v, Upstream& u) {
   v.field("protocol", u.protocol,
           "What the endpoints speak with `http` listeners, where `auto` is `http1`. From `tcp` they get bytes as they "
           "are.");
-  v.field("endpoints", u.endpoints, "The servers, each an address or a map.", {.required = true, .min = 1});
+  v.field("endpoints", u.endpoints, "The servers, each an address, a name with a port, or a map.",
+          {.required = true, .min = 1});
   v.field(
       "balance", u.balance,
       "How an endpoint is chosen: in turn, by the fewest connections (or requests, from `http`) that are open, by the "
@@ -125,6 +143,7 @@ void describe(V& v, Upstream& u) {
           {.min = 1, .max = 100});
   v.field("health_check", u.health_check, "Checks whether endpoints are well.", {.omit_empty = true});
   v.field("ejection", u.ejection, "Passes over endpoints that fail requests.", {.omit_empty = true});
+  v.field("resolve", u.resolve, "How names of endpoints are resolved.");
   v.field("retry_budget", u.retry_budget, "How many requests may be sent again.");
   v.field("connect_timeout", u.connect_timeout, "For one attempt to connect to one endpoint.", {.min = 1});
   v.field("connect_attempts", u.connect_attempts,

@@ -373,20 +373,50 @@ class Checker {
     if (upstream.endpoints.empty()) report_.error(path + ".endpoints", "expected at least one endpoint");
     std::map<std::string, size_t> seen;
     for (size_t i = 0; i < upstream.endpoints.size(); ++i) {
-      const Address& address = upstream.endpoints[i].address;
+      const Endpoint& endpoint = upstream.endpoints[i];
       const std::string endpoint_path = item(path + ".endpoints", i);
-      if (!address.is_set()) {
-        report_.error(endpoint_path, "expected an address");
-        continue;
-      }
-      if (address.kind() != Address::Kind::kUnix && address.port() == 0) {
-        report_.error(endpoint_path, absl::StrCat("expected a port from 1 to 65535, got ", in_quotes(address.text())));
-      }
-      const auto [first, inserted] = seen.emplace(address.text(), i);
+      if (!check_endpoint(endpoint, endpoint_path)) continue;
+      const auto [first, inserted] = seen.emplace(endpoint.text(), i);
       if (inserted) continue;
       report_.error(endpoint_path,
-                    absl::StrCat(address.text(), " is already ", at(report_, item(path + ".endpoints", first->second)),
+                    absl::StrCat(endpoint.text(), " is already ", at(report_, item(path + ".endpoints", first->second)),
                                  "; for a larger share give it a `weight`"));
+    }
+    check_resolve(upstream.resolve, path + ".resolve");
+  }
+
+  // False if nothing is known of where it is.
+  bool check_endpoint(const Endpoint& endpoint, const std::string& path) {
+    const EndpointAddress& address = endpoint.address;
+    if (!endpoint.srv.empty()) {
+      if (address.is_set()) report_.error(path + ".srv", "expected either `srv` or `address`");
+      if (endpoint.weight != 1) report_.error(path + ".weight", "the weights are those of the SRV records; remove it");
+      return true;
+    }
+    if (!address.is_set()) {
+      report_.error(path, "expected an address");
+      return false;
+    }
+    const bool has_port = address.is_name() || address.address().kind() != Address::Kind::kUnix;
+    if (has_port && address.port() == 0) {
+      report_.error(path, absl::StrCat("expected a port from 1 to 65535, got ", in_quotes(address.text())));
+    }
+    return true;
+  }
+
+  void check_resolve(const Resolve& resolve, const std::string& path) {
+    for (size_t i = 0; i < resolve.servers.size(); ++i) {
+      const Address& server = resolve.servers[i];
+      if (server.is_set() && (server.kind() == Address::Kind::kUnix || server.port() == 0)) {
+        report_.error(
+            item(path + ".servers", i),
+            absl::StrCat("expected the address of a name server such as 127.0.0.1:53, got ", in_quotes(server.text())));
+      }
+    }
+    if (resolve.max_ttl < resolve.min_ttl) {
+      report_.error(path + ".max_ttl",
+                    absl::StrCat("must be at least `min_ttl`, which is ", print_duration(resolve.min_ttl), ", got ",
+                                 print_duration(resolve.max_ttl)));
     }
   }
 

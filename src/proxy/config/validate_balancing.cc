@@ -51,16 +51,26 @@ void check_sticky(const Sticky& sticky, const std::string& path, Report& report)
   }
 }
 
+// So many at once, with all that names may stand for.
+size_t most_endpoints(const Upstream& upstream) {
+  size_t count = 0;
+  for (const Endpoint& endpoint : upstream.endpoints)
+    count += endpoint.is_resolved() ? upstream.resolve.max_addresses : 1;
+  return count;
+}
+
 }  // namespace
 
 void check_balancing(const Upstream& upstream, const std::string& path, Report& report) {
   if (upstream.hash) check_hash(*upstream.hash, upstream.balance, path + ".hash", report);
   if (upstream.sticky) check_sticky(*upstream.sticky, path + ".sticky", report);
   const size_t most = upstream.balance == Balance::kMaglev ? MaglevTable::kMaxMembers : HashRing::kMaxPoints;
-  if (is_hashed(upstream.balance) && upstream.endpoints.size() > most) {
-    report.error(path + ".endpoints",
-                 absl::StrCat("`balance: ", Scalar<Balance>::print(upstream.balance), "` takes up to ", most,
-                              " endpoints, got ", upstream.endpoints.size()));
+  const size_t count = most_endpoints(upstream);
+  if (is_hashed(upstream.balance) && count > most) {
+    report.error(
+        path + ".endpoints",
+        absl::StrCat("`balance: ", Scalar<Balance>::print(upstream.balance), "` takes up to ", most, " endpoints, got ",
+                     count, count == upstream.endpoints.size() ? "" : ", with what names may stand for"));
   }
 }
 

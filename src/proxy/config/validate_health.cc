@@ -43,7 +43,7 @@ void check_checks(const HealthCheck& check, const Upstream& upstream, const std:
     report.error(path + ".grpc", "needs `protocol: http2` of the upstream, which gRPC is spoken over");
   }
   const bool have_ports = std::any_of(upstream.endpoints.begin(), upstream.endpoints.end(), [](const Endpoint& each) {
-    return !each.address.is_set() || each.address.kind() != Address::Kind::kUnix;
+    return !each.address.address().is_set() || each.address.address().kind() != Address::Kind::kUnix;
   });
   if (check.port != 0 && !have_ports) report.error(path + ".port", "has no effect: Unix sockets have no ports");
 }

@@ -1,5 +1,6 @@
 #include "proxy/explain/balancing.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -17,10 +18,10 @@ namespace {
 
 std::string in_words(const config::Endpoint& endpoint) {
   std::vector<std::string> remarks;
+  if (endpoint.is_resolved()) remarks.push_back("resolved at run time");
   if (endpoint.weight != 1) remarks.push_back(absl::StrCat("weight ", endpoint.weight));
   if (endpoint.priority != 0) remarks.push_back(absl::StrCat("priority ", endpoint.priority));
-  return absl::StrCat(endpoint.address.text(),
-                      remarks.empty() ? "" : absl::StrCat(" (", absl::StrJoin(remarks, ", "), ")"));
+  return absl::StrCat(endpoint.text(), remarks.empty() ? "" : absl::StrCat(" (", absl::StrJoin(remarks, ", "), ")"));
 }
 
 std::string in_words(const config::HashKey& key) {
@@ -28,6 +29,12 @@ std::string in_words(const config::HashKey& key) {
   if (!key.cookie.empty()) return absl::StrCat("the cookie ", key.cookie);
   if (!key.query.empty()) return absl::StrCat("the parameter ", key.query);
   return key.path ? "the path" : "the client's address";
+}
+
+// What they stand for is not known here.
+bool has_names(const config::Upstream& upstream) {
+  return std::any_of(upstream.endpoints.begin(), upstream.endpoints.end(),
+                     [](const config::Endpoint& endpoint) { return endpoint.is_resolved(); });
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ std::string chosen_endpoint(const config::Upstream& upstream, const HttpFacts& f
   if (upstream.endpoints.size() == 1) return "";
   UpstreamState state(upstream);
   Balancer balancer(state, 0);
-  const auto name = [&](uint32_t index) { return upstream.endpoints[index].address.text(); };
+  const auto name = [&](uint32_t slot) { return state.slots().text(slot); };
   std::string sets_cookie;
   if (upstream.sticky) {
     const auto named = find_sticky(*upstream.sticky, balancer.endpoints(), *facts.fields);
@@ -51,7 +58,7 @@ std::string chosen_endpoint(const config::Upstream& upstream, const HttpFacts& f
     sets_cookie = absl::StrCat("the answer sets the cookie ", upstream.sticky->cookie);
   }
   const std::optional<uint64_t> hash = hash_of_request(upstream.hash, facts);
-  if (!balancer.needs_hash() || !hash) return sets_cookie;
+  if (!balancer.needs_hash() || !hash || has_names(upstream)) return sets_cookie;
   const config::HashKey key = upstream.hash.value_or(config::HashKey{.source = true});
   const bool lacks_it = !key.source && find_key(key, facts).empty();
   return absl::StrCat(name(balancer.pick({.hash = hash}).value()), ", by ",

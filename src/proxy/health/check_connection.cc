@@ -54,7 +54,7 @@ CheckConnection::CheckConnection(Shared& shared, uint32_t endpoint)
 // ---- Connecting ----
 
 void CheckConnection::begin() {
-  address_ = shared_.upstream.endpoint_config(endpoint_).address;
+  address_ = shared_.upstream.address(endpoint_);
   if (shared_.config.port != 0) address_ = address_.with_port(static_cast<uint16_t>(shared_.config.port));
   const int fd = open_upstream_socket(upstream(), address_.family());
   if (fd < 0) {
@@ -140,7 +140,7 @@ void CheckConnection::ask() {
 bool CheckConnection::make_request(Head& head) const {
   ChunkPool& pool = worker_.worker().pool();
   const auto& http = shared_.config.http;
-  const config::Address& address = shared_.upstream.endpoint_config(endpoint_).address;
+  const config::Address& address = shared_.upstream.address(endpoint_);
   const bool is_unix = address.kind() == config::Address::Kind::kUnix;
   std::string authority = http ? http->host : std::string();
   if (authority.empty()) authority = is_unix ? "localhost" : address.text();

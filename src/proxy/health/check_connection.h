@@ -16,7 +16,8 @@
 namespace sluice {
 
 /// One check of one endpoint, on a connection of its own: that it can be made, with its handshake if there is to be
-/// one, and that a request is answered as is expected. It destroys itself when it has closed.
+/// one, and that a request is answered as is expected. It destroys itself when it has closed; until then its owner
+/// holds the endpoint (EndpointView).
 class CheckConnection final : public HttpLink, private StreamReceiver {
  public:
   enum class Outcome : uint8_t {

@@ -76,10 +76,11 @@ void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64
 }
 
 bool Ejections::may_eject(size_t endpoint, uint64_t now_ms) const {
-  const size_t count = upstream_.size();
-  size_t out = 0, others = 0;
-  for (size_t i = 0; i < count; ++i) {
+  size_t count = 0, out = 0, others = 0;
+  for (size_t i = 0; i < upstream_.size(); ++i) {
     const EndpointState& state = upstream_.endpoint(i);
+    if (!state.present.load(kRelaxed)) continue;
+    ++count;
     if (state.health.ejected_until_ms.load(kRelaxed) != 0) ++out;
     if (i != endpoint && state.up(now_ms)) ++others;
   }
@@ -107,17 +108,19 @@ void Ejections::bring_back_due(uint64_t now_ms) {
   uint64_t due_ms = next_return_ms_.load();
   if (now_ms < due_ms || !next_return_ms_.compare_exchange_strong(due_ms, UINT64_MAX)) return;  // Another does it.
   for (size_t i = 0; i < upstream_.size(); ++i) {
-    EndpointHealth& health = upstream_.endpoint(i).health;
+    EndpointState& state = upstream_.endpoint(i);
+    EndpointHealth& health = state.health;
     uint64_t until_ms = health.ejected_until_ms.load();
     if (until_ms == 0) continue;
     if (now_ms < until_ms) {
       return_at(until_ms);
       continue;
     }
-    upstream_.endpoint(i).up_since_ms.store(now_ms, kRelaxed);
+    state.up_since_ms.store(now_ms, kRelaxed);
     if (!health.ejected_until_ms.compare_exchange_strong(until_ms, 0)) continue;
     upstream_.note_change();
-    log_endpoint(upstream_, i, "is no longer ejected");
+    // Of one that is gone its name is not to be asked for.
+    if (state.present.load(std::memory_order_acquire)) log_endpoint(upstream_, i, "is no longer ejected");
   }
 }
 

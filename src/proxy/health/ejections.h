@@ -30,7 +30,8 @@ class Ejections {
   /// No response has come, or it broke off; or there was no connection.
   void on_error(size_t endpoint, uint64_t now_ms);
 
-  /// Brings back those whose time is over. Before each choice: one load, mostly.
+  /// Brings back those whose time is over. Before each choice, and by who has a view of the endpoints: one load,
+  /// mostly.
   void bring_back(uint64_t now_ms) {
     if (now_ms >= next_return_ms_.load(std::memory_order_relaxed)) bring_back_due(now_ms);
   }

@@ -8,25 +8,30 @@
 #include "net/timer_wheel.h"
 #include "proxy/health/check_connection.h"
 #include "proxy/health/check_thresholds.h"
+#include "proxy/upstream/balancer.h"
 
 namespace sluice {
 
 /// Checks the endpoints of one upstream, on the one worker that does so: each every `interval`, the first time at once,
-/// and never twice at the same time. What they make of an endpoint all workers see (EndpointHealth).
+/// and never twice at the same time. What they make of an endpoint all workers see (EndpointHealth). Those that come
+/// later are checked as soon as the worker follows them, and those that are gone no more.
 class HealthChecker final : private CheckConnection::Owner {
  public:
-  /// Precondition: the upstream's configuration has a `health_check`.
-  HealthChecker(HttpWorker& worker, UpstreamState& upstream);
+  /// The balancer is the worker's for the upstream. Precondition: the upstream's configuration has a `health_check`.
+  HealthChecker(HttpWorker& worker, Balancer& balancer);
   ~HealthChecker();
   HealthChecker(const HealthChecker&) = delete;
   HealthChecker& operator=(const HealthChecker&) = delete;
 
-  void start();
+  void start() { follow_endpoints(); }
+  /// Names may stand for other endpoints than before.
+  void follow_endpoints();
   /// No check follows, and those under way end without an outcome.
   void close();
   bool idle() const { return connections_.empty(); }
 
  private:
+  /// What is in one slot.
   struct Endpoint {
     Endpoint(HealthChecker& checker, uint32_t number, const config::HealthCheck& config)
         : owner(checker),
@@ -39,6 +44,7 @@ class HealthChecker final : private CheckConnection::Owner {
     CheckThresholds thresholds;
     uint32_t incarnation = 0;  // Of the endpoint that was checked last.
     uint64_t next_ms = 0;
+    bool checking = false;
   };
 
   void on_checked(CheckConnection& check, CheckConnection::Outcome outcome, std::string_view why) override;
@@ -49,6 +55,7 @@ class HealthChecker final : private CheckConnection::Owner {
   EndpointHealth& health_of(const Endpoint& endpoint);
   uint64_t now_ms() const;
 
+  Balancer& balancer_;
   CheckConnection::Shared shared_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<CheckConnection*> connections_;

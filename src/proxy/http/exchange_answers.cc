@@ -62,6 +62,8 @@ OwnAnswer answer_of(HttpEnd end) {
       return {503, kUnavailable, "too many passwords wait to be checked"};
     case HttpEnd::kNoEndpoint:
       return {503, kUnavailable, "no endpoint can be reached"};
+    case HttpEnd::kNotResolved:
+      return {503, kUnavailable, "the upstream's name stands for no address"};
     case HttpEnd::kTooManyPending:
       return {503, kUnavailable, "too many requests wait for a connection"};
     case HttpEnd::kUpstreamMalformed:

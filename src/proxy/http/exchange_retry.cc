@@ -112,7 +112,7 @@ void Exchange::on_connect_failed() {
 // As its policy has it: after a while, and rather to another endpoint.
 void Exchange::retry() {
   wants_fresh_ = false;
-  if (tried_.count() >= to_->state().size()) tried_ = TriedEndpoints();
+  if (tried_.count() >= to_->present()) tried_ = TriedEndpoints();
   if (!route_->retry) return send_again();
   connects_ = 0;
   const config::Retry& policy = *route_->retry;

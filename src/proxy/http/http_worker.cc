@@ -70,6 +70,10 @@ void HttpWorker::give_exchange_memory(void* memory) {
   free_exchanges_.push_back(memory);
 }
 
+void HttpWorker::follow_endpoints() {
+  for (auto& upstream : upstreams_) upstream->follow_endpoints();
+}
+
 void HttpWorker::close() {
   for (auto& upstream : upstreams_) upstream->close();
 }

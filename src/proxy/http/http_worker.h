@@ -46,6 +46,8 @@ class HttpWorker {
   void* take_exchange_memory();
   void give_exchange_memory(void* memory);
 
+  /// Names may stand for other endpoints than before.
+  void follow_endpoints();
   /// The links' clients have gone: upstreams' connections close as they become free,
   void close();
   /// or now.

@@ -165,17 +165,18 @@ void L4Session::connect_next() {
     ++setup_->attempts;
     if (open_upstream()) return;
   }
-  finish(SessionEnd::kNoEndpoint);
+  finish(balancer.view().present().empty() ? SessionEnd::kNotResolved : SessionEnd::kNoEndpoint);
 }
 
 bool L4Session::open_upstream() {
-  const config::Address& address = upstream_state().endpoint_config(endpoint_index_).address;
+  const config::Address& address = upstream_state().address(endpoint_index_);
   const int fd = open_upstream_socket(upstream_state().config(), address.family());
   if (fd < 0) {
     endpoint_counters().connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
     return false;
   }
   upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
+  acceptor_.balancer(upstream_index_).view().hold(endpoint_index_);
   endpoint_counted_ = true;
   arm_timer(acceptor_.worker().now_ms() + milliseconds(upstream_state().config().connect_timeout));
   upstream_.connect(fd, address.data(), address.length());
@@ -186,6 +187,7 @@ void L4Session::leave_endpoint() {
   if (!endpoint_counted_) return;
   endpoint_counted_ = false;
   upstream_state().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
+  acceptor_.balancer(upstream_index_).view().let_go(endpoint_index_);
 }
 
 void L4Session::on_connected(Transport&, int error) {
@@ -401,7 +403,7 @@ void L4Session::log_failure(const Transport& with, std::string_view error) const
   const config::Listener& listener = acceptor_.listener().config;
   const UpstreamState& upstream = upstream_state();
   const bool is_alts = is_client(with) ? listener.alts.has_value() : upstream.config().alts.has_value();
-  const std::string whom = is_client(with) ? "it" : upstream.endpoint_config(endpoint_index_).address.text();
+  const std::string whom = is_client(with) ? "it" : upstream.describe(endpoint_index_);
   sluice::log_failure(acceptor_.worker(), listener, client_source(), is_alts, whom, error);
 }
 

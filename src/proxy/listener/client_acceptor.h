@@ -54,7 +54,7 @@ class ClientAcceptor final : public Listener::Owner {
   const config::Tcp& tcp() const { return *context_.listener.config.tcp; }
   ListenerCounters& counters() { return context_.counters.listeners[context_.listener_index]; }
   EndpointCounters& endpoint_counters(uint32_t upstream, uint32_t endpoint) {
-    return context_.counters.upstreams[upstream][endpoint];
+    return context_.counters.upstreams[upstream][balancer(upstream).upstream().slots().configured(endpoint)];
   }
   Balancer& balancer(uint32_t upstream) { return *context_.balancers[upstream]; }
   HttpWorker* http_worker() { return context_.http; }

@@ -17,6 +17,7 @@ const char* http_end_name(HttpEnd end) {
       "unauthorized",
       "auth_busy",
       "no_endpoint",
+      "not_resolved",
       "too_many_pending",
       "upstream_reset",
       "upstream_malformed",

@@ -23,6 +23,7 @@ enum class HttpEnd : uint8_t {
   kUnauthorized,       ///< No proof of who the client is, or none that holds. 401
   kAuthBusy,           ///< Too many passwords wait to be checked. 503
   kNoEndpoint,         ///< Every endpoint is full, or the attempts to connect are used up. 503
+  kNotResolved,        ///< There is no endpoint, as its names stand for no address. 503
   kTooManyPending,     ///< 503
   kUpstreamReset,      ///< The endpoint broke off before its response was complete. 502
   kUpstreamMalformed,  ///< The response breaks a rule. 502
@@ -37,7 +38,7 @@ enum class HttpEnd : uint8_t {
   kDeadline,           ///< The time that a gRPC client gave is over. 504, or its grpc-status.
   kShutdown,           ///< Still under way when the time to drain was over.
 };
-inline constexpr int kHttpEndCount = 23;
+inline constexpr int kHttpEndCount = 24;
 const char* http_end_name(HttpEnd end);
 
 /// The codecs' counts, copied from time to time: for a listener's side, or an upstream's.

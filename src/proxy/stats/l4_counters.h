@@ -32,13 +32,14 @@ enum class SessionEnd : uint8_t {
   kClientLeft,    ///< The client closed before there was an upstream.
   kNoRoute,
   kNoEndpoint,    ///< Every endpoint refused, is full, or the attempts are used up.
+  kNotResolved,   ///< There is no endpoint, as its names stand for no address.
   kTlsHandshake,  ///< The client's TLS handshake failed,
   kTlsTimeout,    ///< or was not done in time.
   kTlsError,      ///< A record after it was not what TLS allows.
   kStuck,         ///< Its reader took nothing while others waited for the chunk budget.
   kShutdown,      ///< Still open when the time to drain was over.
 };
-inline constexpr int kSessionEndCount = 17;
+inline constexpr int kSessionEndCount = 18;
 const char* session_end_name(SessionEnd end);
 
 /// What one worker counts for one listener. `bytes_in` comes from clients, `bytes_out` goes to them.

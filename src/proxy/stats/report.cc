@@ -76,31 +76,74 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   out += reasons;
 }
 
+// By configured endpoint, over all that it stands for, and for what is counted also what it stood for: of an endpoint
+// that is several, whether all are healthy, and how many are ejected.
 void health_lines(std::string& out, const UpstreamState& state, size_t endpoint, const std::string& label) {
-  const EndpointHealth& health = state.endpoint(endpoint).health;
+  uint64_t checks = 0, failed_checks = 0, checks_not_made = 0, ejected = 0, ejections = 0;
+  bool healthy = true;
+  for (size_t slot = 0; slot < state.size(); ++slot) {
+    if (state.slots().configured(slot) != endpoint) continue;
+    const EndpointState& each = state.endpoint(slot);
+    checks += each.health.checks.value();
+    failed_checks += each.health.failed_checks.value();
+    checks_not_made += each.health.checks_not_made.value();
+    ejections += each.health.ejections.load(std::memory_order_relaxed);
+    if (!each.present.load(std::memory_order_relaxed)) continue;
+    if (!each.health.healthy.load(std::memory_order_relaxed)) healthy = false;
+    if (each.health.ejected_until_ms.load(std::memory_order_relaxed) != 0) ++ejected;
+  }
   if (state.config().health_check) {
-    line(out, "endpoint_healthy", label, health.healthy.load(std::memory_order_relaxed) ? 1 : 0);
-    line(out, "endpoint_health_checks_total", label, health.checks.value());
-    line(out, "endpoint_health_checks_failed_total", label, health.failed_checks.value());
-    line(out, "endpoint_health_checks_not_made_total", label, health.checks_not_made.value());
+    line(out, "endpoint_healthy", label, healthy ? 1 : 0);
+    line(out, "endpoint_health_checks_total", label, checks);
+    line(out, "endpoint_health_checks_failed_total", label, failed_checks);
+    line(out, "endpoint_health_checks_not_made_total", label, checks_not_made);
   }
   if (state.ejections()) {
-    line(out, "endpoint_ejected", label, health.ejected_until_ms.load(std::memory_order_relaxed) != 0 ? 1 : 0);
-    line(out, "endpoint_ejections_total", label, health.ejections.load(std::memory_order_relaxed));
+    line(out, "endpoint_ejected", label, ejected);
+    line(out, "endpoint_ejections_total", label, ejections);
   }
 }
 
+// A name's endpoint, and each of its addresses.
+void name_lines(std::string& out, std::string_view label, size_t endpoint, const UpstreamState& state,
+                const EndpointView& view) {
+  const ResolveCounters& resolving = state.resolving(endpoint);
+  line(out, "resolve_lookups_total", label, resolving.lookups.value());
+  line(out, "resolve_failures_total", label, resolving.failures.value());
+  line(out, "resolve_empty_total", label, resolving.empty.value());
+  line(out, "resolve_changes_total", label, resolving.changes.value());
+  line(out, "resolve_left_out_total", label, resolving.left_out.value());
+  line(out, "resolve_addresses", label, resolving.addresses.value());
+  for (const uint32_t slot : view.present()) {
+    if (state.slots().configured(slot) != endpoint) continue;
+    line(out, "endpoint_address_connections_active",
+         absl::StrCat(label, ",address=\"", escaped(state.slots().text(slot)), "\""),
+         state.endpoint(slot).active.load(std::memory_order_relaxed));
+  }
+}
+
+// By configured endpoint: over all that each stands for, or stood for.
+std::vector<uint64_t> active_by_endpoint(const UpstreamState& state) {
+  std::vector<uint64_t> active(state.config().endpoints.size());
+  for (size_t slot = 0; slot < state.size(); ++slot) {
+    active[state.slots().configured(slot)] += state.endpoint(slot).active.load(std::memory_order_relaxed);
+  }
+  return active;
+}
+
 void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, size_t endpoint,
-                    const UpstreamState& state) {
+                    const UpstreamState& state, const EndpointView& view, uint64_t active) {
   const auto total = [&](auto get) {
     return sum(workers,
                [&](const WorkerCounters& w) -> const Counter& { return get(w.upstreams[upstream][endpoint]); });
   };
-  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"",
-                                         escaped(state.endpoint_config(endpoint).address.text()), "\"");
+  const config::Endpoint& configured = state.config().endpoints[endpoint];
+  const std::string label =
+      absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"", escaped(configured.text()), "\"");
   line(out, "endpoint_connections_total", label,
        total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
-  line(out, "endpoint_connections_active", label, state.endpoint(endpoint).active.load(std::memory_order_relaxed));
+  line(out, "endpoint_connections_active", label, active);
+  if (configured.is_resolved()) name_lines(out, label, endpoint, state, view);
   if (state.config().tls || state.config().alts) {
     line(out, "endpoint_tls_handshakes_total", label,
          total([](const EndpointCounters& c) -> const Counter& { return c.tls_handshakes; }));
@@ -316,7 +359,11 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
       line(out, "upstream_ejections_refused_total", absl::StrCat("upstream=\"", config.upstreams[u].name, "\""),
            ejections->refused());
     }
-    for (size_t e = 0; e < upstreams[u]->size(); ++e) endpoint_lines(out, workers, u, e, *upstreams[u]);
+    const EndpointView view(upstreams[u]->slots());
+    const std::vector<uint64_t> active = active_by_endpoint(*upstreams[u]);
+    for (size_t e = 0; e < config.upstreams[u].endpoints.size(); ++e) {
+      endpoint_lines(out, workers, u, e, *upstreams[u], view, active[e]);
+    }
   }
   worker_lines(out, workers);
   return out;

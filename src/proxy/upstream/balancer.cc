@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "proxy/upstream/stable_hash.h"
 
@@ -19,21 +20,23 @@ uint64_t part_of(uint64_t whole, uint64_t hash) { return (hash >> 32) * whole >>
 }  // namespace
 
 Balancer::Balancer(UpstreamState& upstream, uint64_t seed)
-    : upstream_(upstream),
-      generation_(upstream.generation()),
-      set_(upstream.endpoint_set()),
-      current_weights_(upstream.size()),
-      random_(seed) {
-  if (!current_weights_.empty()) current_weights_[seed % current_weights_.size()] = 1;
+    : upstream_(upstream), view_(upstream.slots()), current_weights_(upstream.size()), random_(seed) {
+  const std::span<const uint32_t> present = view_.present();
+  if (!present.empty()) current_weights_[present[seed % present.size()]] = 1;
+}
+
+// Those that come start from nothing.
+void Balancer::follow_endpoints() {
+  if (!view_.refresh()) return;
+  shared_at_ms_ = UINT64_MAX;
+  for (uint32_t i = 0; i < current_weights_.size(); ++i) {
+    if (!view_.is_present(i)) current_weights_[i] = 0;
+  }
 }
 
 const EndpointSet& Balancer::endpoints() {
-  if (const uint64_t generation = upstream_.generation(); generation != generation_) {
-    generation_ = generation;
-    set_ = upstream_.endpoint_set();
-    shared_at_ms_ = UINT64_MAX;
-  }
-  return *set_;
+  follow_endpoints();
+  return view_.set();
 }
 
 bool Balancer::needs_hash() const {
@@ -49,10 +52,11 @@ bool Balancer::has_room(uint32_t index, const Choice& choice) const {
 
 std::optional<uint32_t> Balancer::pick(const Choice& choice) {
   upstream_.bring_back(choice.now_ms);
+  follow_endpoints();
   const auto can_take = [&](uint32_t i) { return has_room(i, choice); };
   const auto usable = [&](uint32_t i) { return can_take(i) && upstream_.endpoint(i).up(choice.now_ms); };
   if (choice.preferred) {
-    const bool kept = usable(*choice.preferred);
+    const bool kept = view_.is_present(*choice.preferred) && usable(*choice.preferred);
     ++(kept ? counts_.preferred : counts_.preferred_lost);
     if (kept) return choice.preferred;
   }
@@ -66,7 +70,7 @@ std::optional<uint32_t> Balancer::pick(const Choice& choice) {
 
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_by_priority(const Choice& choice, Eligible eligible) {
-  const std::vector<Level>& levels = endpoints().levels();
+  const std::vector<Level>& levels = view_.set().levels();
   if (levels.size() == 1) return pick_among(levels[0], choice, eligible);
   if (levels.empty()) return std::nullopt;
   const size_t chosen = choose_level(choice);
@@ -97,7 +101,7 @@ size_t Balancer::choose_level(const Choice& choice) {
 void Balancer::share_among_levels(uint64_t now_ms) {
   if (shared_at_ms_ == now_ms) return;
   shared_at_ms_ = now_ms;
-  const std::vector<Level>& levels = endpoints().levels();
+  const std::vector<Level>& levels = view_.set().levels();
   level_health_.assign(levels.size(), {});
   level_shares_.resize(levels.size());
   for (size_t i = 0; i < levels.size(); ++i) {
@@ -130,7 +134,7 @@ std::optional<uint32_t> Balancer::pick_among(const Level& level, const Choice& c
 
 // With what it gets of it while it starts slowly.
 int64_t Balancer::weight(uint32_t index, uint64_t now_ms) const {
-  return static_cast<int64_t>(upstream_.endpoint_config(index).weight * upstream_.share(index, now_ms));
+  return static_cast<int64_t>(upstream_.slots().weight(index) * upstream_.share(index, now_ms));
 }
 
 // By what is open per weight, with one more.

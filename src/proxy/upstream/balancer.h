@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "proxy/random.h"
 #include "proxy/upstream/endpoint.h"
-#include "proxy/upstream/endpoint_set.h"
 #include "proxy/upstream/priority_shares.h"
 #include "proxy/upstream/tried_endpoints.h"
 
@@ -42,6 +40,10 @@ class Balancer {
 
   UpstreamState& upstream() { return upstream_; }
   const Counts& counts() const { return counts_; }
+  /// What this worker knows of the endpoints.
+  EndpointView& view() { return view_; }
+  /// Takes up what has changed of them; endpoints() and pick() do too.
+  void follow_endpoints();
   /// The endpoints that there are. Good until the next call of anything here.
   const EndpointSet& endpoints();
   /// Whether endpoints are chosen by keys.
@@ -75,9 +77,8 @@ class Balancer {
   bool is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const;
 
   UpstreamState& upstream_;
-  uint64_t generation_;  // Of the set; asked for before it.
-  std::shared_ptr<const EndpointSet> set_;
-  std::vector<int64_t> current_weights_;   // Smooth weighted round robin. By endpoint.
+  EndpointView view_;
+  std::vector<int64_t> current_weights_;   // Smooth weighted round robin. By slot.
   std::vector<LevelHealth> level_health_;  // Where there are several,
   std::vector<uint64_t> level_shares_;     // as of
   uint64_t shared_at_ms_ = UINT64_MAX;     // this time.

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "proxy/upstream/endpoint_set.h"
+#include "absl/strings/str_cat.h"
 
 namespace sluice {
 
@@ -64,30 +64,26 @@ ConnectError connect_error_of(int error) {
 }
 
 UpstreamState::UpstreamState(const config::Upstream& upstream)
-    : config_(upstream), endpoints_(std::make_unique<EndpointState[]>(upstream.endpoints.size())) {
-  renew_set();
+    : config_(upstream), slots_(upstream), resolving_(upstream.endpoints.size()) {
   if (upstream.ejection) ejections_ = std::make_unique<Ejections>(*this, *upstream.ejection);
 }
 
+std::string UpstreamState::describe(size_t slot) const {
+  const config::Endpoint& configured = config_.endpoints[slots_.configured(slot)];
+  if (!configured.is_resolved()) return slots_.text(slot);
+  return absl::StrCat(configured.text(), " (", slots_.text(slot), ")");
+}
+
 void UpstreamState::set_healthy(size_t index, bool healthy, uint64_t now_ms) {
-  EndpointState& e = endpoints_[index];
+  EndpointState& e = slots_.state(index);
   if (healthy) e.up_since_ms.store(now_ms, std::memory_order_relaxed);
   e.health.healthy.store(healthy, std::memory_order_relaxed);
   note_change();
 }
 
-void UpstreamState::forget_health(size_t index) {
-  EndpointState& e = endpoints_[index];
-  e.fails_in_a_row.store(0, std::memory_order_relaxed);
-  e.down_until_ms.store(0, std::memory_order_relaxed);
-  e.up_since_ms.store(0, std::memory_order_relaxed);
-  e.health.begin_anew();
-  note_change();
-}
-
 void UpstreamState::report_success(size_t index, uint64_t now_ms) {
   // A load first: the line stays shared among the workers while all is well.
-  EndpointState& e = endpoints_[index];
+  EndpointState& e = slots_.state(index);
   if (e.fails_in_a_row.load(std::memory_order_relaxed) != 0) e.fails_in_a_row.store(0, std::memory_order_relaxed);
   if (e.down_until_ms.load(std::memory_order_relaxed) == 0) return;
   e.up_since_ms.store(now_ms, std::memory_order_relaxed);
@@ -97,13 +93,13 @@ void UpstreamState::report_success(size_t index, uint64_t now_ms) {
 void UpstreamState::report_failure(size_t index, uint64_t now_ms) {
   report_error(index, now_ms);
   if (config_.max_fails == 0) return;
-  EndpointState& e = endpoints_[index];
+  EndpointState& e = slots_.state(index);
   if (e.fails_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1 < config_.max_fails) return;
   e.down_until_ms.store(now_ms + static_cast<uint64_t>(config_.fail_timeout.count()), std::memory_order_relaxed);
 }
 
 uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
-  const EndpointState& e = endpoints_[index];
+  const EndpointState& e = slots_.state(index);
   // The first attempts after a pause are a part of it.
   const uint64_t since =
       std::max(e.up_since_ms.load(std::memory_order_relaxed), e.down_until_ms.load(std::memory_order_relaxed));
@@ -112,23 +108,9 @@ uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
   return std::max(kFirstShare, now_ms <= since ? 0 : kFullShare * (now_ms - since) / slow_start_ms);
 }
 
-std::shared_ptr<const EndpointSet> UpstreamState::endpoint_set() const {
-  const std::lock_guard lock(set_mutex_);
-  return set_;
-}
-
-void UpstreamState::renew_set() {
-  auto set = std::make_shared<const EndpointSet>(*this);
-  {
-    const std::lock_guard lock(set_mutex_);
-    set_.swap(set);
-  }
-  generation_.fetch_add(1, std::memory_order_release);
-}
-
 void log_endpoint(const UpstreamState& upstream, size_t index, std::string_view what) {
   std::fprintf(stderr, "sluice: upstream \"%s\": endpoint %s %.*s\n", upstream.config().name.c_str(),
-               upstream.endpoint_config(index).address.text().c_str(), static_cast<int>(what.size()), what.data());
+               upstream.describe(index).c_str(), static_cast<int>(what.size()), what.data());
 }
 
 }  // namespace sluice

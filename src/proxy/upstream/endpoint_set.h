@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,16 +11,16 @@
 
 namespace sluice {
 
-class UpstreamState;
+class EndpointSlots;
 
 /// The endpoints that an upstream has at one time, as balancers look them up. Immutable, and shared by the workers; who
-/// changes which endpoints there are makes another one (UpstreamState::renew_set). Whether they are up is not in it: a
+/// changes which endpoints there are makes another one (EndpointSlots). Whether they are up is not in it: a
 /// table passes over those that are down, which moves their keys and no others.
 class EndpointSet {
  public:
   /// Endpoints of one priority.
   struct Level {
-    std::vector<uint32_t> members;    ///< Their indices.
+    std::vector<uint32_t> members;    ///< Their slots.
     std::vector<uint64_t> weight_to;  ///< The sum of the weights up to each, itself included.
     std::vector<uint64_t> ids;        ///< Of each: a hash of its address.
     MaglevTable maglev;               ///< With Balance::kMaglev, else empty;
@@ -30,8 +31,13 @@ class EndpointSet {
     uint32_t member_at(uint64_t weight) const;
   };
 
-  explicit EndpointSet(const UpstreamState& upstream);
+  /// Of those that are present.
+  EndpointSet(const EndpointSlots& slots, uint64_t generation);
 
+  /// Of EndpointSlots; greater than that of any set before it.
+  uint64_t generation() const { return generation_; }
+  /// All of them: their slots, in order.
+  std::span<const uint32_t> members() const { return members_; }
   /// From the lowest priority on; none is empty, but there may be none.
   const std::vector<Level>& levels() const { return levels_; }
 
@@ -41,8 +47,10 @@ class EndpointSet {
   std::optional<uint32_t> find_cookie_id(uint64_t id) const;
 
  private:
+  uint64_t generation_;
+  std::vector<uint32_t> members_;
   std::vector<Level> levels_;
-  std::vector<uint64_t> cookie_id_of_;                     // By endpoint; 0 for those that are not in the set.
+  std::vector<uint64_t> cookie_id_of_;                     // By slot; 0 for those that are not in the set.
   std::vector<std::pair<uint64_t, uint32_t>> cookie_ids_;  // With whose they are, in their order.
 };
 

@@ -22,10 +22,8 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
       counters_(counters),
       http2_shared_{worker.worker().pool(), http2_, http2_counters_},
       retry_budget_(config().retry_budget),
-      endpoints_(balancer.upstream().size()) {
-  for (size_t i = 0; i < endpoints_.size(); ++i) {
-    endpoint_names_.push_back(balancer.upstream().endpoint_config(i).address.text());
-  }
+      endpoints_(balancer.upstream().size()),
+      followed_(balancer.view().generation()) {
   http1_.limits = Http1Limits::of_responses();
   const config::Pool& pool = config().pool;
   http1_.limits.requests = pool.max_requests == 0 ? UINT32_MAX : pool.max_requests;
@@ -49,7 +47,8 @@ HttpUpstream::~HttpUpstream() { SLUICE_CHECK(all_.empty()); }
 void HttpUpstream::request(UpstreamCaller& caller) {
   if (state().health_generation() != seen_generation_) leave_unhealthy();
   const std::optional<uint32_t> picked = caller.attempts_left() ? choose_endpoint(caller) : std::nullopt;
-  if (!picked) return caller.on_no_upstream(HttpEnd::kNoEndpoint);
+  follow_endpoints();
+  if (!picked) return caller.on_no_upstream(present() == 0 ? HttpEnd::kNotResolved : HttpEnd::kNoEndpoint);
   const uint32_t index = *picked;
   caller.chose(index);
   Endpoint& endpoint = endpoints_[index];
@@ -105,6 +104,15 @@ void HttpUpstream::leave_unhealthy() {
   for (UpstreamConnection* const connection : all) {
     const EndpointHealth& health = state().endpoint(connection->endpoint()).health;
     if (connection->ready() && !health.healthy.load(std::memory_order_relaxed)) connection->drain();
+  }
+}
+
+void HttpUpstream::follow_endpoints() {
+  const EndpointView& endpoints = balancer_.view();
+  if (std::exchange(followed_, endpoints.generation()) == followed_) return;
+  const std::vector<UpstreamConnection*> all = all_;
+  for (UpstreamConnection* const connection : all) {
+    if (!endpoints.is_present(connection->endpoint())) connection->retire();
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,11 +40,20 @@ class HttpUpstream {
 
   const config::Upstream& config() const { return balancer_.upstream().config(); }
   UpstreamState& state() { return balancer_.upstream(); }
-  EndpointCounters& endpoint_counters(uint32_t endpoint) { return endpoint_counters_[endpoint]; }
+  EndpointCounters& endpoint_counters(uint32_t endpoint) {
+    return endpoint_counters_[balancer_.upstream().slots().configured(endpoint)];
+  }
   UpstreamHttpCounters& counters() { return counters_; }
   RetryBudgetMeter& retry_budget() { return retry_budget_; }
   /// Its address, as in logs.
-  std::string_view endpoint_name(uint32_t endpoint) const { return endpoint_names_[endpoint]; }
+  std::string_view endpoint_name(uint32_t endpoint) const { return balancer_.upstream().slots().text(endpoint); }
+  /// So many there are now.
+  size_t present() const { return balancer_.view().present().size(); }
+  /// It is used, and so stays what it is, until it is let go as often. For callers and connections.
+  void hold(uint32_t endpoint) { balancer_.view().hold(endpoint); }
+  void let_go(uint32_t endpoint) { balancer_.view().let_go(endpoint); }
+  /// Names may stand for other endpoints than before: connections to those that are gone end as they become free.
+  void follow_endpoints();
   HttpWorker& worker() { return worker_; }
   SessionCache& sessions() { return sessions_; }
 
@@ -66,6 +75,7 @@ class HttpUpstream {
     uint32_t streams = UINT32_MAX;  // That the last connection of HTTP/2 was allowed to have.
   };
   std::optional<uint32_t> choose_endpoint(const UpstreamCaller& caller);
+  bool is_present(uint32_t endpoint) const { return balancer_.view().is_present(endpoint); }
   bool speaks_http2() const { return config().protocol == config::Protocol::kHttp2; }
   UpstreamConnection* connect(uint32_t endpoint);
   void leave_unhealthy();
@@ -82,9 +92,9 @@ class HttpUpstream {
   Http2Connection::Shared http2_shared_;
   RetryBudgetMeter retry_budget_;
   std::vector<Endpoint> endpoints_;
-  std::vector<std::string> endpoint_names_;
   std::vector<UpstreamConnection*> all_;
-  uint64_t seen_generation_ = 0;  // Of the endpoints' health.
+  uint64_t followed_;             // Generation of the endpoints,
+  uint64_t seen_generation_ = 0;  // and of their health.
   uint32_t pending_ = 0;          // Callers that wait for a connection.
   bool closed_ = false;
 };

@@ -16,6 +16,8 @@ void UpstreamCaller::call() {
 
 void UpstreamCaller::chose(uint32_t endpoint) {
   leave_endpoint();
+  let_endpoint_go();
+  to_->hold(endpoint);
   endpoint_ = endpoint;
   tried_.add(endpoint);
   ++attempts_;
@@ -27,6 +29,10 @@ void UpstreamCaller::chose(uint32_t endpoint) {
 void UpstreamCaller::leave_endpoint() {
   if (!std::exchange(endpoint_counted_, false)) return;
   to_->state().endpoint(endpoint_).active.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void UpstreamCaller::let_endpoint_go() {
+  if (attempts_ > 0) to_->let_go(endpoint_);
 }
 
 void UpstreamCaller::take_upstream(UpstreamConnection& connection, HttpStream& stream) {

@@ -37,7 +37,10 @@ class UpstreamCaller : public StreamReceiver {
 
  protected:
   UpstreamCaller() = default;
-  ~UpstreamCaller() { leave_endpoint(); }
+  ~UpstreamCaller() {
+    leave_endpoint();
+    let_endpoint_go();
+  }
   UpstreamCaller(const UpstreamCaller&) = delete;
   UpstreamCaller& operator=(const UpstreamCaller&) = delete;
 
@@ -62,6 +65,9 @@ class UpstreamCaller : public StreamReceiver {
   bool wants_fresh_ = false;
 
  private:
+  /// It was held for as long as its name may be asked for.
+  void let_endpoint_go();
+
   bool endpoint_counted_ = false;
 };
 

@@ -36,12 +36,16 @@ uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(
 }  // namespace
 
 UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint)
-    : HttpLink(upstream.worker()), upstream_(upstream), endpoint_(endpoint) {}
+    : HttpLink(upstream.worker()), upstream_(upstream), endpoint_(endpoint) {
+  upstream_.hold(endpoint_);
+}
+
+UpstreamConnection::~UpstreamConnection() { upstream_.let_go(endpoint_); }
 
 // ---- Connecting ----
 
 bool UpstreamConnection::connect() {
-  const config::Address& address = upstream_.state().endpoint_config(endpoint_).address;
+  const config::Address& address = upstream_.state().address(endpoint_);
   const int fd = open_upstream_socket(upstream_.config(), address.family());
   if (fd < 0) {
     upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
@@ -96,8 +100,7 @@ void UpstreamConnection::log_failure(std::string_view what, std::string_view err
   if (std::exchange(second, now_s) != now_s) logged = 0;
   if (++logged > kPerSecond) return;
   std::fprintf(stderr, "sluice: upstream \"%s\": %s with %s failed: %s\n", upstream_.config().name.c_str(),
-               std::string(what).c_str(), upstream_.state().endpoint_config(endpoint_).address.text().c_str(),
-               std::string(error).c_str());
+               std::string(what).c_str(), upstream_.state().describe(endpoint_).c_str(), std::string(error).c_str());
 }
 
 // The socket is ready, and secured where it is to be.
@@ -203,7 +206,7 @@ void UpstreamConnection::become_idle() {
   }
   HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
   const bool http2 = upstream_.speaks_http2();
-  if (http2 && static_cast<Http2Connection&>(*codec_).draining()) {
+  if ((http2 && static_cast<Http2Connection&>(*codec_).draining()) || !upstream_.is_present(endpoint_)) {
     leave_lists();
     draining_ = true;
   }
@@ -248,6 +251,12 @@ void UpstreamConnection::drain() {
   codec_->drain();
   arm_timer(worker_.worker().now_ms() + kQuietMs);
   wake();
+}
+
+// While it is being made, or used, it is become_idle() that will find its endpoint gone.
+void UpstreamConnection::retire() {
+  if (state_ == State::kReady && users_ == 0) return drain();
+  if (state_ == State::kReady) leave_lists();
 }
 
 void UpstreamConnection::suspect(uint64_t asked_ms) {

@@ -14,6 +14,7 @@ class UpstreamCaller;
 class UpstreamConnection final : public HttpLink {
  public:
   UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint);
+  ~UpstreamConnection() override;
 
   /// False when no socket is to be had.
   bool connect();
@@ -33,9 +34,11 @@ class UpstreamConnection final : public HttpLink {
   void remove_waiting(UpstreamCaller& caller);
   uint32_t waiting() const { return waiting_count_; }
 
-  /// Ends it as soon as nothing is under way,
+  /// Ends it as soon as nothing is under way;
   void drain();
-  /// or now.
+  /// the same, but what waits for it is served first: its endpoint is gone.
+  void retire();
+  /// Ends it now.
   void shut_down() { reset(); }
   /// A request that was sent at this time was not answered. Where many share the connection, and nothing else has come
   /// since, it is perhaps the connection: it gets no more.

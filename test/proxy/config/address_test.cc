@@ -80,7 +80,7 @@ TEST(Address, BadOnesSayWhatToWrite) {
   const std::string every = "; for every interface write 0.0.0.0:PORT or \"[::]:PORT\"";
   const std::string brackets = "; an IPv6 address needs brackets, and YAML then needs quotes: \"[::1]:PORT\"";
   const std::string port = "; a port is a number from 0 to 65535";
-  const std::string no_name = "; host names are not resolved yet, use an IP address";
+  const std::string no_name = "; a host name will not do here, use an IP address";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "\"\"; the port is missing"},
       {"1.2.3.4", "\"1.2.3.4\"; the port is missing"},

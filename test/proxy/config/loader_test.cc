@@ -249,9 +249,11 @@ upstreams:
     alts: { handshaker: "169.254.169.254:8080", target_identities: [ a@b ] }
   - name: three
     protocol: http2
-    endpoints: [ 1.2.3.4:6 ]
     health_check: { interval: 7s, timeout: 900ms, healthy_after: 4, unhealthy_after: 6, port: 81, grpc: { service: a.B } }
     ejection: { consecutive_errors: 9, gateway_errors: 8, time: 10s, max_time: 11s, max_share: 12 }
+    endpoints: [ 1.2.3.4:6, app.test:80, { srv: _http._tcp.test } ]
+    resolve: { servers: [ 127.0.0.1:53 ], family: ip6, min_ttl: 29s, max_ttl: 30s, timeout: 31s, attempts: 8,
+               max_addresses: 33 }
     pool: { max_idle: 23, idle_timeout: 24s, max_requests: 25, max_streams: 26, max_pending: 27 }
     response_timeout: 28s
 )";
@@ -478,6 +480,15 @@ upstreams:
   EXPECT_EQ(config.upstreams[1].alts->target_identities, std::vector<std::string>{"a@b"});
   EXPECT_EQ(config.upstreams[1].protocol, Protocol::kAuto);
   EXPECT_EQ(config.upstreams[2].protocol, Protocol::kHttp2);
+  EXPECT_EQ(config.upstreams[2].endpoints[1].address, *EndpointAddress::parse("app.test:80"));
+  EXPECT_EQ(config.upstreams[2].endpoints[2].srv, *ServiceName::parse("_http._tcp.test"));
+  EXPECT_EQ(config.upstreams[2].resolve, (Resolve{.servers = {*Address::parse("127.0.0.1:53")},
+                                                  .family = AddressFamily::kIp6,
+                                                  .min_ttl = std::chrono::seconds(29),
+                                                  .max_ttl = std::chrono::seconds(30),
+                                                  .timeout = std::chrono::seconds(31),
+                                                  .attempts = 8,
+                                                  .max_addresses = 33}));
   EXPECT_EQ(config.upstreams[2].pool, (Pool{.max_idle = 23,
                                             .idle_timeout = std::chrono::seconds(24),
                                             .max_requests = 25,
@@ -665,11 +676,11 @@ TEST(Loader, Addresses) {
                     "  - { name: b, address: 0.0.0.0:80, tcp: { forward: pg } }\n",
                     kUpstreams),
        {"f:3:25: listeners[1].address: 0.0.0.0:80 is already the address of listeners[0] (2:5)"}},
-      {with_upstream("name: pg, endpoints: [ 1.2.3.4:0, db:5432, 1.2.3.4:5, { address: 1.2.3.4:5 } ]"),
+      {with_upstream("name: pg, endpoints: [ 1.2.3.4:0, db:70000, 1.2.3.4:5, { address: 1.2.3.4:5 } ]"),
        {"f:2:39: upstreams[0].endpoints[0]: expected a port from 1 to 65535, got \"1.2.3.4:0\"",
         "f:2:50: upstreams[0].endpoints[1]: expected an address such as 127.0.0.1:8080, \"[::1]:8080\" or "
-        "unix:/run/app.sock, got \"db:5432\"; host names are not resolved yet, use an IP address",
-        "f:2:70: upstreams[0].endpoints[3]: 1.2.3.4:5 is already upstreams[0].endpoints[2] (2:59); for a larger share "
+        "unix:/run/app.sock, got \"db:70000\"; a port is a number from 0 to 65535",
+        "f:2:71: upstreams[0].endpoints[3]: 1.2.3.4:5 is already upstreams[0].endpoints[2] (2:60); for a larger share "
         "give it a `weight`"}},
       {with_listener("name: a, address: 0.0.0.0:1, proxy_protocol: { accept: optional }, tcp: { forward: pg }"),
        {"f:1:71: listeners[0].proxy_protocol.accept: `optional` lets every client choose the address it seems to come "

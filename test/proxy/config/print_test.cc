@@ -69,6 +69,13 @@ upstreams:
     balance: round_robin
     slow_start: 0
     failover_below: 71
+    resolve:
+      family: auto
+      min_ttl: 1s
+      max_ttl: 1m
+      timeout: 2s
+      attempts: 2
+      max_addresses: 64
     retry_budget:
       percent: 20
       min: 100
@@ -207,8 +214,8 @@ TEST(FromFlags, RefusesWithTheFlagsName) {
       {{.listen = "1.2.3.4:1", .tcp = true}, "--to is missing, as in --to 127.0.0.1:9000"},
       {{.listen = "8080", .to = {"1.2.3.4:2"}, .tcp = true},
        "--listen: " + address + "\"8080\"; for every interface write 0.0.0.0:PORT or \"[::]:PORT\""},
-      {{.listen = "1.2.3.4:1", .to = {"1.2.3.4:2", "db:1"}, .tcp = true},
-       "--to: " + address + "\"db:1\"; host names are not resolved yet, use an IP address"},
+      {{.listen = "1.2.3.4:1", .to = {"1.2.3.4:2", "db:x"}, .tcp = true},
+       "--to: " + address + "\"db:x\"; a port is a number from 0 to 65535"},
       {{.listen = "1.2.3.4:1", .to = {"1.2.3.4:0"}, .tcp = true},
        "command line: upstreams[0].endpoints[0]: expected a port from 1 to 65535, got \"1.2.3.4:0\""},
       {{.listen = "1.2.3.4:1", .to = {"1.2.3.4:2", "1.2.3.4:2"}, .tcp = true},

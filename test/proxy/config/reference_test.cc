@@ -64,7 +64,7 @@ TEST(Reference, TheDocumentsExamplesLoad) {
   size_t examples = 0;
   for (const std::filesystem::path& path :
        {kDocument, kDocuments / "http.md", kDocuments / "balancing.md", kDocuments / "access-log.md",
-        kDocuments / "compression.md", kDocuments / "access.md"}) {
+        kDocuments / "compression.md", kDocuments / "access.md", kDocuments / "resolve.md"}) {
     const std::string document = read_document(path);
     constexpr std::string_view kFence = "```yaml\n";
     for (size_t at = document.find(kFence); at != std::string::npos; at = document.find(kFence, at)) {

@@ -212,11 +212,32 @@ TEST(EjectionsTest, SlotOfAnotherEndpoint) {
   Fixture f;
   f.answer(0, 500, 5);
   f.answer(0, 500, 5);
-  f.state().forget_health(0);
+  f.state().endpoint(0).begin_anew(f.now_ms);
   EXPECT_FALSE(f.out(0));
   EXPECT_EQ(f.count_out(), 0u);
   f.answer(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 30);  // As for the first time.
+}
+
+// Of a name with room for 64 addresses and two of them, one may be ejected, and the other is the last.
+TEST(EjectionsTest, OnlyWhatIsThereCounts) {
+  Fixture f(0);
+  f.ejection().max_share = 50;
+  f.config.endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()}};
+  EndpointView view(f.state().slots());
+  const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
+  (void)f.state().slots().replace(0, std::vector{at("10.0.0.1:80"), at("10.0.0.2:80"), at("10.0.0.3:80")});
+  view.refresh();
+  f.answer(0, 500, 5);
+  EXPECT_TRUE(f.out(0));
+  f.answer(1, 500, 5);
+  EXPECT_FALSE(f.out(1));  // 50% of three is one.
+  // When the first has gone, it counts neither as out nor as one to fall back on.
+  (void)f.state().slots().replace(0, std::vector{at("10.0.0.2:80"), at("10.0.0.3:80")});
+  f.answer(1, 500);
+  EXPECT_TRUE(f.out(1));
+  f.answer(2, 500, 5);
+  EXPECT_FALSE(f.out(2));
 }
 
 TEST(EjectionsTest, ChoicesBringThemBack) {

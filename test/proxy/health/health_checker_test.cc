@@ -250,18 +250,44 @@ TEST_P(HealthCheckerTest, AnotherEndpoint) {
   rig.start();
   answer(origin, 503);
   EXPECT_FALSE(healthy());
-  rig.upstream_state().forget_health(0);
+  rig.upstream_state().endpoint(0).begin_anew(0);
   EXPECT_TRUE(healthy());
   answer(origin, 200);
   EXPECT_TRUE(healthy());
   rig.pass(11s);
   Talk& old = next(origin);
-  rig.upstream_state().forget_health(0);
+  rig.upstream_state().endpoint(0).begin_anew(0);
   old.respond(503, "ill");
   rig.settle();
   EXPECT_EQ(checks(), 2u);
   answer(origin, 503);  // Its first one.
   EXPECT_FALSE(healthy());
+}
+
+// What a name stands for from now on is checked at once, and no more when it has gone; another address in its place is
+// another endpoint.
+TEST_P(HealthCheckerTest, FollowsNames) {
+  HttpOrigin& origin = rig.add_origin();
+  HttpOrigin& other = rig.add_origin();
+  rig.upstream().endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()}};
+  rig.upstream().resolve.max_addresses = 1;
+  rig.start();
+  rig.pass(11s);
+  rig.resolve(0, {origin.port()});
+  answer(origin, 503);
+  EXPECT_FALSE(healthy());
+  rig.pass(11s);
+  Talk& late = next(origin);
+  rig.resolve(0, {other.port()});
+  rig.request_at(other).respond(200, "well");
+  rig.until([&] { return checks(1) == 1; });
+  EXPECT_TRUE(healthy(1));
+  late.respond(503, "ill");
+  rig.until([&] { return origin.connections.back()->gone(); });
+  rig.pass(11s);
+  rig.request_at(other, 1).respond(200, "well");
+  rig.until([&] { return checks(1) == 2; });
+  EXPECT_EQ(origin.requests.size(), 2u);
 }
 
 // ---- What requests see of it ----

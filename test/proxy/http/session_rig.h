@@ -125,7 +125,7 @@ class HttpRig {
     acceptor_->start();
     if (upstream().health_check) {
       const ChunkPool::Use use(&loop_->worker().pool());
-      checker_ = std::make_unique<HealthChecker>(*http_worker_, *upstream_state_);
+      checker_ = std::make_unique<HealthChecker>(*http_worker_, *balancers_[0]);
       checker_->start();
     }
     loop_->settle(2);
@@ -239,6 +239,17 @@ class HttpRig {
 
   /// Slow work leaves the worker from now on.
   void add_desk() { desk_.emplace(loop_->worker()); }
+
+  /// A name stands for these ports of 127.0.0.1 from now on, and the worker is told.
+  void resolve(uint32_t configured, std::vector<uint16_t> ports) {
+    std::vector<ResolvedEndpoint> now;
+    for (const uint16_t port : ports) now.push_back({.address = loopback_of(port)});
+    (void)upstream_state_->slots().replace(configured, now);
+    const ChunkPool::Use use(&loop_->worker().pool());
+    balancers_[0]->follow_endpoints();
+    http_worker_->follow_endpoints();
+    if (checker_) checker_->follow_endpoints();
+  }
 
   Loop& loop() { return *loop_; }
   ClientAcceptor& acceptor() { return *acceptor_; }

@@ -112,6 +112,69 @@ TEST_F(ReportTest, HealthWhereItIsLookedAfter) {
   }
 }
 
+// All that a name has stood for is counted together; what it stands for now is told by address.
+TEST_F(ReportTest, NamesAreOneEndpoint) {
+  config::Config config;
+  config.upstreams.push_back({.name = "app"});
+  config.upstreams[0].endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()},
+                                   {.address = config::Address::parse("127.0.0.1:1").value()}};
+  std::vector<std::unique_ptr<UpstreamState>> upstreams;
+  upstreams.push_back(std::make_unique<UpstreamState>(config.upstreams[0]));
+  EndpointSlots& slots = upstreams[0]->slots();
+  EndpointView view(slots);
+  const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
+  (void)slots.replace(0, std::vector{at("10.0.0.1:80")});
+  view.refresh();
+  view.hold(1);
+  slots.state(1).active = 2;
+  (void)slots.replace(0, std::vector{at("10.0.0.2:80")});
+  slots.state(2).active = 3;
+  slots.state(0).active = 5;
+  upstreams[0]->resolving(0).lookups.add(7);
+  std::vector<std::unique_ptr<WorkerCounters>> workers;
+  workers.push_back(std::make_unique<WorkerCounters>(0, std::vector<size_t>{2}));
+  workers[0]->upstreams[0][0].connected.add(4);
+  const std::string stats = format_stats(config, {}, workers, upstreams);
+  const std::string label = "{upstream=\"app\",endpoint=\"app.test:80\"";
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_total" + label + "} 4\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_active" + label + "} 5\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_resolve_lookups_total" + label + "} 7\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_address_connections_active" + label + ",address=\"10.0.0.2:80\"} 3\n"));
+  EXPECT_THAT(stats, Not(HasSubstr("10.0.0.1")));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_active{upstream=\"app\",endpoint=\"127.0.0.1:1\"} 5\n"));
+  view.let_go(1);
+}
+
+TEST_F(ReportTest, HealthOfNames) {
+  config::Config config;
+  config.upstreams.push_back({.name = "app"});
+  config.upstreams[0].endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()}};
+  config.upstreams[0].health_check.emplace();
+  config.upstreams[0].ejection.emplace();
+  std::vector<std::unique_ptr<UpstreamState>> upstreams;
+  upstreams.push_back(std::make_unique<UpstreamState>(config.upstreams[0]));
+  EndpointSlots& slots = upstreams[0]->slots();
+  const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
+  (void)slots.replace(0, std::vector{at("10.0.0.1:80"), at("10.0.0.2:80"), at("10.0.0.3:80")});
+  upstreams[0]->set_healthy(1, false, 1);
+  slots.state(0).health.checks.add(2);
+  slots.state(1).health.checks.add(3);
+  slots.state(0).health.ejected_until_ms = slots.state(2).health.ejected_until_ms = 9;
+  std::vector<std::unique_ptr<WorkerCounters>> workers;
+  workers.push_back(std::make_unique<WorkerCounters>(0, std::vector<size_t>{1}));
+  const std::string label = "{upstream=\"app\",endpoint=\"app.test:80\"} ";
+  std::string stats = format_stats(config, {}, workers, upstreams);
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_healthy" + label + "0\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_health_checks_total" + label + "5\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_ejected" + label + "2\n"));
+  // What was counted of one that has gone stays counted.
+  (void)slots.replace(0, std::vector{at("10.0.0.3:80")});
+  stats = format_stats(config, {}, workers, upstreams);
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_healthy" + label + "1\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_health_checks_total" + label + "5\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_ejected" + label + "1\n"));
+}
+
 TEST_F(ReportTest, LeavesOutReasonsThatDidNotHappen) {
   const std::string stats = text();
   EXPECT_THAT(stats, HasSubstr("sluice_accepted_total{listener=\"edge\"} 0\n"));

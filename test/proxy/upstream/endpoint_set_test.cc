@@ -38,7 +38,7 @@ TEST(EndpointSetTest, LevelsByPriority) {
   config.endpoints[0].priority = config.endpoints[3].priority = 7;
   config.endpoints[1].weight = 10;
   const UpstreamState state(config);
-  const auto set = state.endpoint_set();
+  const auto set = state.slots().endpoint_set();
   ASSERT_EQ(set->levels().size(), 2u);
   EXPECT_EQ(set->levels()[0].members, (std::vector<uint32_t>{1, 2, 4}));
   EXPECT_EQ(set->levels()[1].members, (std::vector<uint32_t>{0, 3}));
@@ -63,14 +63,14 @@ TEST(EndpointSetTest, BalancersFollowTheSet) {
     EXPECT_EQ(picked().size(), 4u);
     state.endpoint(1).present.store(false);
     state.endpoint(3).present.store(false);
-    state.renew_set();
+    state.slots().renew_set();
     EXPECT_EQ(picked(), (std::set<uint32_t>{0, 2}));
     state.endpoint(3).present.store(true);
     state.endpoint(0).present.store(false);
-    state.renew_set();
+    state.slots().renew_set();
     EXPECT_EQ(picked(), (std::set<uint32_t>{2, 3}));
     for (size_t i = 0; i < 4; ++i) state.endpoint(i).present.store(false);
-    state.renew_set();
+    state.slots().renew_set();
     EXPECT_TRUE(picked().empty());
   }
 }
@@ -94,7 +94,7 @@ TEST(EndpointSetTest, ChangesWhileWorkersPick) {
   }
   for (int i = 0; i < 50 || picks < 1000; ++i) {
     state.endpoint(static_cast<size_t>(i) % 7).present.store(i % 2 == 0);
-    state.renew_set();
+    state.slots().renew_set();
   }
   done = true;
   for (std::thread& worker : workers) worker.join();
@@ -106,7 +106,7 @@ TEST(EndpointSetTest, CookieIdsNameEndpoints) {
   config::Upstream config = upstream(Balance::kRandom, 50);
   config.sticky.emplace();
   UpstreamState state(config);
-  const auto set = state.endpoint_set();
+  const auto set = state.slots().endpoint_set();
   std::set<uint64_t> ids;
   for (uint32_t i = 0; i < 50; ++i) {
     EXPECT_EQ(set->find_cookie_id(set->cookie_id(i)), i);
@@ -119,19 +119,20 @@ TEST(EndpointSetTest, CookieIdsNameEndpoints) {
   // The same address has the same name wherever it stands, and no other upstream calls it so.
   config::Upstream turned = config;
   std::swap(turned.endpoints[0], turned.endpoints[49]);
-  EXPECT_EQ(UpstreamState(turned).endpoint_set()->cookie_id(49), set->cookie_id(0));
+  EXPECT_EQ(UpstreamState(turned).slots().endpoint_set()->cookie_id(49), set->cookie_id(0));
   config::Upstream other = config;
   other.name = "other";
-  EXPECT_NE(UpstreamState(other).endpoint_set()->cookie_id(0), set->cookie_id(0));
+  EXPECT_NE(UpstreamState(other).slots().endpoint_set()->cookie_id(0), set->cookie_id(0));
   // With a secret the upstream's name does not count.
   config.sticky->secret = other.sticky->secret = "a secret";
-  EXPECT_EQ(UpstreamState(other).endpoint_set()->cookie_id(0), UpstreamState(config).endpoint_set()->cookie_id(0));
-  EXPECT_NE(UpstreamState(config).endpoint_set()->cookie_id(0), set->cookie_id(0));
+  EXPECT_EQ(UpstreamState(other).slots().endpoint_set()->cookie_id(0),
+            UpstreamState(config).slots().endpoint_set()->cookie_id(0));
+  EXPECT_NE(UpstreamState(config).slots().endpoint_set()->cookie_id(0), set->cookie_id(0));
   // One that has gone has no name.
   state.endpoint(3).present.store(false);
-  state.renew_set();
-  EXPECT_EQ(state.endpoint_set()->cookie_id(3), 0u);
-  EXPECT_FALSE(state.endpoint_set()->find_cookie_id(set->cookie_id(3)));
+  state.slots().renew_set();
+  EXPECT_EQ(state.slots().endpoint_set()->cookie_id(3), 0u);
+  EXPECT_FALSE(state.slots().endpoint_set()->find_cookie_id(set->cookie_id(3)));
 }
 
 // What processes agree on must not change from one version to the next.
@@ -141,7 +142,7 @@ TEST(EndpointSetTest, HashesAreForEver) {
   config::Upstream config = upstream(Balance::kMaglev, 3);
   config.sticky.emplace();
   UpstreamState state(config);
-  EXPECT_EQ(state.endpoint_set()->cookie_id(0), 1111373471861764058u);
+  EXPECT_EQ(state.slots().endpoint_set()->cookie_id(0), 1111373471861764058u);
   Balancer balancer(state, 0);
   std::string owners;
   for (uint64_t key = 0; key < 16; ++key) absl::StrAppend(&owners, balancer.pick({.hash = mixed(key)}).value());

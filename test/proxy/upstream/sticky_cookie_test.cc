@@ -32,7 +32,7 @@ class StickyCookieTest : public ::testing::Test {
     EXPECT_TRUE(request.add(pool_, "cookie", cookies));
     return find_sticky(*config_.sticky, *set(), request);
   }
-  std::shared_ptr<const EndpointSet> set() { return state_.endpoint_set(); }
+  std::shared_ptr<const EndpointSet> set() { return state_.slots().endpoint_set(); }
 
   ChunkPool pool_{{.budget_bytes = size_t{1} << 20}};
   config::Upstream config_ = with_cookies();
@@ -81,7 +81,7 @@ TEST_F(StickyCookieTest, LongestFits) {
 // An endpoint that has gone while it answered: the client gets no cookie that would mean nothing.
 TEST_F(StickyCookieTest, NoneForOneThatHasGone) {
   state_.endpoint(1).present.store(false);
-  state_.renew_set();
+  state_.slots().renew_set();
   EXPECT_EQ(set_cookie(1), "");
 }
 
