@@ -131,7 +131,7 @@ class CommandLine(CliTest):
                    '4:21: listeners[0].tcp.forward: there is no upstream "gp"; did you mean "pg"?',
                    '4:39: listeners[0].tcp.idle_timeout: expected a duration')
         self.check(GOOD + "limits: { max_conections: 5 }\n", '8:11: unknown key "max_conections" in limits')
-        self.check(GOOD.replace("127.0.0.1:1,", "example.com:80,"), "7:18: upstreams[0].endpoints[0]")
+        self.check(GOOD.replace("127.0.0.1:1,", "example..com:80,"), "7:18: upstreams[0].endpoints[0]")
         self.check(GOOD + "memory: { ring_entries: 12 }\n", "8:25: memory.ring_entries: must be a power of two, got 12")
         self.check("", " the file is empty")
         self.check("listeners: [\n", "2:1: YAML syntax")
