@@ -21,13 +21,14 @@
 #include "proxy/config/address.h"
 #include "proxy/config/answers.h"
 #include "proxy/config/balancing.h"
+#include "proxy/config/buffering.h"
 #include "proxy/config/compression.h"
 #include "proxy/config/field_name.h"
 #include "proxy/config/health.h"
 #include "proxy/config/host_pattern.h"
 #include "proxy/config/identity.h"
-#include "proxy/config/resolve.h"
 #include "proxy/config/regex.h"
+#include "proxy/config/resolve.h"
 #include "proxy/config/retry.h"
 #include "proxy/config/text_template.h"
 #include "proxy/config/units.h"
@@ -223,6 +224,7 @@ struct HttpRoute {
   std::optional<Duration> response_timeout;                      ///< and of Upstream's.
   std::optional<Retry> retry;
   std::optional<Mirror> mirror;
+  std::optional<Buffering> buffer;
   bool compression = true;                    ///< Where Http has one.
   std::optional<Size> max_body;               ///< In the place of Http::max_body.
   std::vector<FieldChange> request_headers;   ///< Of what is forwarded, after those of Http.
@@ -551,6 +553,7 @@ struct Config {
   Duration shutdown_timeout = std::chrono::seconds(30);
   Limits limits;
   Memory memory;
+  BodyFile body_file;
   std::vector<Listener> listeners;  ///< At least one.
   std::vector<Upstream> upstreams;
 

@@ -18,6 +18,9 @@ enum class RetryOn : uint8_t {
   kTimeout,  ///< Nothing was answered within `try_timeout`. Idempotent methods only.
   k5xx,      ///< A response of 5xx. Idempotent methods only.
   kGatewayError,  ///< The same of 502, 503 and 504 only.
+  /// A gRPC call that ended with this status before anything else. Whatever the method, which is always POST.
+  kGrpcUnavailable,
+  kGrpcResourceExhausted,  ///< The same.
 };
 
 /// Sending again.
@@ -29,6 +32,9 @@ struct Retry {
   Duration backoff =
       std::chrono::milliseconds(25);  ///< Before the second attempt at most, at random; doubled with each,
   Duration max_backoff = std::chrono::milliseconds(250);  ///< up to so much. Both as Envoy has them.
+  /// Without an answer for so long, a second endpoint is asked the same, and who answers first is taken. 0: never.
+  /// Idempotent methods only.
+  Duration hedge_after{0};
 
   bool operator==(const Retry&) const = default;
 };

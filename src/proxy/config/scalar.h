@@ -77,8 +77,9 @@ struct EnumWords<Coding> {
 };
 template <>
 struct EnumWords<RetryOn> {
-  static constexpr std::string_view kWords[] = {"connect_failure", "refused", "reset",
-                                                "timeout",         "5xx",     "gateway_error"};
+  static constexpr std::string_view kWords[] = {
+      "connect_failure",        "refused", "reset", "timeout", "5xx", "gateway_error", "grpc_unavailable",
+      "grpc_resource_exhausted"};
 };
 
 /// The index of `text` in `words`.

@@ -198,6 +198,12 @@ void describe(V& v, Memory& m) {
 }
 
 template <class V>
+void describe(V& v, BodyFile& f) {
+  v.field("directory", f.directory, "Where it is. The file has no name there.");
+  v.field("limit", f.limit, "How large it may become on disk.", {.min = kMiB});
+}
+
+template <class V>
 void describe(V& v, Config& c) {
   v.field("workers", c.workers, "Threads. `auto`: the CPUs that the affinity mask and the cgroup's quota allow.",
           {.min = 1, .max = 1024});
@@ -205,6 +211,7 @@ void describe(V& v, Config& c) {
           "How long open connections may go on after the first SIGTERM or SIGINT; a second one ends them.");
   v.field("limits", c.limits, "Bounds on the whole process.");
   v.field("memory", c.memory, "Buffer memory.");
+  v.field("body_file", c.body_file, "The file where bodies wait, of routes with `buffer`.");
   v.field("listeners", c.listeners, "Where connections are accepted, and what is done with them.",
           {.required = true, .min = 1});
   v.field("upstreams", c.upstreams, "Named sets of servers that connections are forwarded to.");

@@ -18,6 +18,16 @@ void describe(V& v, SplitTarget& t) {
 inline std::string_view instead_of_word(const SplitTarget&) { return "{ forward: UPSTREAM, weight: NUMBER }"; }
 
 template <class V>
+void describe(V& v, Buffering& b) {
+  v.field(
+      "requests", b.requests,
+      "The upstream is asked when the request is here as a whole, or so much of its body; 0 = when its head is here.");
+  v.field("responses", b.responses,
+          "So much of a response's body may wait here for its client, while the upstream is done with it; 0 = "
+          "`buffer_high`.");
+}
+
+template <class V>
 void describe(V& v, Mirror& m) {
   v.field("to", m.to, "Name of the upstream that gets the copies; what it answers is thrown away.", {.required = true});
   v.field("percent", m.percent, "Share of the requests that are copied.", {.max = 100});
@@ -28,13 +38,18 @@ void describe(V& v, Retry& r) {
   v.field(
       "on", r.on,
       "For what a request is sent again: `connect_failure`, `refused` (the endpoint has not looked at it), and, where "
-      "it may be sent twice, `reset`, `timeout` (see `try_timeout`), `5xx`, `gateway_error` (502, 503, 504).",
+      "it may be sent twice, `reset`, `timeout` (see `try_timeout`), `5xx`, `gateway_error` (502, 503, 504); for gRPC "
+      "`grpc_unavailable`, `grpc_resource_exhausted`.",
       {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ connect_failure, refused ]`"});
   v.field("attempts", r.attempts, "How often it is sent in all.", {.min = 1, .max = 10});
   v.field("try_timeout", r.try_timeout,
           "For one attempt, from the end of the request to the head of the response; 0 = `response_timeout`.");
   v.field("backoff", r.backoff, "The most that is waited before the second attempt, at random; doubled with each.");
   v.field("max_backoff", r.max_backoff, "What it is doubled up to.");
+  v.field(
+      "hedge_after", r.hedge_after,
+      "Without an answer for so long, another endpoint is asked the same, and who answers first is taken; only what "
+      "may be sent twice; 0 = never.");
 }
 
 template <class V>
@@ -264,6 +279,7 @@ void describe(V& v, HttpRoute& r) {
   v.field("response_timeout", r.response_timeout, "In the place of the upstream's `response_timeout`.",
           {.omit_empty = true});
   v.field("retry", r.retry, "When a request is sent again.", {.omit_empty = true});
+  v.field("buffer", r.buffer, "Bodies wait here, in `body_file`, for who is slow.", {.omit_empty = true});
   v.field("mirror", r.mirror, "Another upstream that gets copies of the requests.", {.omit_empty = true});
   v.field("compression", r.compression, "Whether answers are compressed as the listener's `compression` says.");
   v.field("max_body", r.max_body, "A request's body, in the place of the listener's `max_body`.", {.omit_empty = true});

@@ -63,6 +63,7 @@ class RouteChecker {
     if (route_.stream_idle_timeout) check_forwards(path + ".stream_idle_timeout");
     if (route_.response_timeout) check_forwards(path + ".response_timeout");
     if (route_.mirror) check_forwards(path + ".mirror");
+    if (route_.buffer) check_buffer(*route_.buffer, path + ".buffer");
     if (route_.retry) check_retry(*route_.retry, path + ".retry");
     check_field_changes(route_.request_headers, path + ".request_headers", report_);
     check_field_changes(route_.response_headers, path + ".response_headers", report_);
@@ -160,6 +161,11 @@ class RouteChecker {
     uint64_t weights = 0;
     for (const SplitTarget& part : route_.split) weights += part.weight;
     if (!route_.split.empty() && weights == 0) report_.error(path, "all weights are 0: nobody gets the requests");
+  }
+
+  void check_buffer(const Buffering& buffer, const std::string& path) {
+    check_forwards(path);
+    if (buffer == Buffering()) report_.error(path, "expected `requests` or `responses`, with a size");
   }
 
   void check_retry(const Retry& retry, const std::string& path) {

@@ -86,6 +86,7 @@ workers: 3
 shutdown_timeout: 1m
 limits: { max_connections: 1000 }
 memory: { worker_budget: 4MiB, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
+body_file: { directory: /x, limit: 6MiB }
 listeners:
   - name: edge
     address: "[::]:443"
@@ -166,7 +167,8 @@ listeners:
           request_timeout: 30s
           stream_idle_timeout: 31s
           response_timeout: 32s
-          retry: { on: [ 5xx, timeout ], attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s }
+          retry: { on: [ 5xx, timeout ], attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s, hedge_after: 3s }
+          buffer: { requests: 4MiB, responses: 5MiB }
           mirror: { to: two, percent: 5 }
           match: { path: { prefix: /split } }
         - forward: two
@@ -271,6 +273,7 @@ upstreams:
   EXPECT_EQ(config.memory.ring_entries, 8);
   EXPECT_EQ(config.memory.zero_copy_from.bytes, 64 * kKiB);
   EXPECT_EQ(config.memory.rings, Rings::kPlain);
+  EXPECT_EQ(config.body_file, (BodyFile{.directory = "/x", .limit = {6 * kMiB}}));
 
   ASSERT_EQ(config.listeners.size(), 3);
   const Listener& edge = config.listeners[0];
@@ -324,7 +327,9 @@ upstreams:
                                          .attempts = 4,
                                          .try_timeout = std::chrono::seconds(2),
                                          .backoff = std::chrono::milliseconds(10),
-                                         .max_backoff = std::chrono::seconds(1)}));
+                                         .max_backoff = std::chrono::seconds(1),
+                                         .hedge_after = std::chrono::seconds(3)}));
+  EXPECT_EQ(http.routes[5].buffer, (Buffering{.requests = {4 * kMiB}, .responses = {5 * kMiB}}));
   EXPECT_EQ(http.routes[5].mirror, (Mirror{.to = "two", .percent = 5}));
   EXPECT_EQ(http.routes[0], (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com"),
                                                                    *HostPattern::parse("*.b.example.com")},

@@ -33,6 +33,9 @@ memory:
   ring_entries: 16
   zero_copy_from: 0
   rings: auto
+body_file:
+  directory: /var/tmp
+  limit: 1GiB
 listeners:
   - name: main
     address: 127.0.0.1:8080
