@@ -15,6 +15,24 @@ constexpr int kNice = 5;
 
 }  // namespace
 
+HelperThreads::Given::Given(std::unique_ptr<Job> given, std::shared_ptr<Returns> to)
+    : job(std::move(given)), returns(std::move(to)) {
+  const std::lock_guard lock(returns->mutex);
+  ++returns->given;
+}
+
+HelperThreads::Given::~Given() {
+  if (!returns) return;
+  job.reset();
+  const std::lock_guard lock(returns->mutex);
+  if (--returns->given == 0) returns->changed.notify_all();
+}
+
+bool HelperThreads::Returns::are_wanted() {
+  const std::lock_guard lock(mutex);
+  return worker != nullptr;
+}
+
 // From a helper's thread.
 void HelperThreads::Returns::put(std::unique_ptr<Job> job) {
   const std::lock_guard lock(mutex);
@@ -46,8 +64,9 @@ HelperThreads::Desk::Desk(Worker& worker) : returns_(std::make_shared<Returns>()
 
 HelperThreads::Desk::~Desk() {
   Returns::current = nullptr;
-  const std::lock_guard lock(returns_->mutex);
+  std::unique_lock lock(returns_->mutex);
   returns_->worker = nullptr;
+  returns_->changed.wait(lock, [this] { return returns_->given == 0; });
   returns_->jobs.clear();
 }
 
@@ -67,9 +86,9 @@ void HelperThreads::start() {
 
 void HelperThreads::give(std::unique_ptr<Job> job) {
   SLUICE_CHECK(has_desk());
-  std::shared_ptr<Returns> returns = Returns::current->shared_from_this();
+  Given given(std::move(job), Returns::current->shared_from_this());
   const std::lock_guard lock(mutex_);
-  jobs_.push_back({std::move(job), std::move(returns)});
+  jobs_.push_back(std::move(given));
   changed_.notify_one();
 }
 
@@ -77,14 +96,13 @@ void HelperThreads::run() {
   setpriority(PRIO_PROCESS, 0, kNice);  // Of this thread, on Linux.
   SLUICE_CHECK(Worker::prepare_to_post().ok());
   for (;;) {
-    Given given;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-      if (stopping_) return;
-      given = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (stopping_) return;
+    Given given = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    if (!given.returns->are_wanted()) continue;
     given.job->run();
     given.returns->put(std::move(given.job));
   }

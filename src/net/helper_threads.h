@@ -13,7 +13,7 @@
 namespace sluice {
 
 /// Threads for what a worker's other connections would have to wait for: a signature with an RSA key, the hash of a
-/// password. They run at a lower priority than workers.
+/// password, the disk. They run at a lower priority than workers.
 ///
 /// Used from several workers; each has a Desk, to which what is done comes back.
 class HelperThreads {
@@ -23,7 +23,8 @@ class HelperThreads {
     virtual ~Job() = default;
     /// On one of these threads.
     virtual void run() = 0;
-    /// On the worker that gave it, whose object it is again. Not called when its Desk has gone.
+    /// On the worker that gave it, whose object it is again. When its Desk goes, it is destroyed instead, wherever it
+    /// is.
     virtual void finish(Worker& worker, std::unique_ptr<Job> self) = 0;
   };
 
@@ -45,7 +46,8 @@ class HelperThreads {
 
  public:
   /// Where a worker gets its jobs back, of all HelperThreads: made and destroyed on its thread, as the only one,
-  /// outliving those who give jobs but not the worker.
+  /// outliving those who give jobs but not the worker, which turns no more. It goes when the last job has come back or
+  /// is destroyed: one that runs is waited for, one that has not begun does not run.
   class Desk {
    public:
     explicit Desk(Worker& worker);
@@ -58,18 +60,26 @@ class HelperThreads {
   };
 
  private:
+  // A job until it has come back, or is destroyed.
   struct Given {
     std::unique_ptr<Job> job;
     std::shared_ptr<Returns> returns;
+
+    Given(std::unique_ptr<Job> given, std::shared_ptr<Returns> to);
+    Given(Given&&) = default;
+    ~Given();
   };
   struct Returns : Message, std::enable_shared_from_this<Returns> {
     static inline constinit thread_local Returns* current = nullptr;
 
     std::mutex mutex;
-    Worker* worker = nullptr;  // Null: it has ended.
+    std::condition_variable changed;
+    Worker* worker = nullptr;  // Null: it ends.
+    size_t given = 0;          // Jobs that are neither here nor destroyed.
     std::vector<std::unique_ptr<Job>> jobs;
     bool posted = false;
 
+    bool are_wanted();
     void put(std::unique_ptr<Job> job);
     void take();
   };

@@ -22,6 +22,9 @@ bool set_option(int fd, int level, int name, int value) {
 
 void set_stream_options(int fd, const ListenOptions& options) {
   if (options.nodelay) set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (options.unsent_bytes > 0) {
+    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.unsent_bytes));
+  }
   if (options.keepalive_idle_s == 0) return;
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options.keepalive_idle_s);

@@ -16,6 +16,8 @@ class Worker;
 /// everything to one worker. `nodelay` and the keep-alive options are inherited by accepted sockets.
 struct ListenOptions {
   int backlog = 4096;
+  uint32_t unsent_bytes = 0;  ///< That the kernel takes at most beyond what is on its way (TCP_NOTSENT_LOWAT). 0: as
+                              ///< many as it likes.
   bool nodelay = true;
   bool ipv6_only = true;
   int keepalive_idle_s = 0;      ///< 0: no keep-alive.

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/listener.h"
 #include "proxy/cpus.h"
+#include "proxy/http/body_file.h"
 #include "proxy/listener/listener_state.h"
 #include "proxy/resolve/resolver.h"
 #include "proxy/stats/report.h"
@@ -36,6 +37,8 @@ using Clock = std::chrono::steady_clock;
 // After sessions were told to end, their sockets need a moment; then the process ends all the same.
 constexpr std::chrono::seconds kShutDownPatience{5};
 constexpr std::chrono::milliseconds kSnapshotPatience{200};
+// Of a body that waits in a file for its client. The kernel would keep up to tcp_wmem, 4 MiB, in memory.
+constexpr uint32_t kUnsentBytes = 256 * 1024;
 
 uint64_t raise_descriptor_limit() {
   rlimit limit{};
@@ -57,6 +60,7 @@ uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
 ListenOptions listen_options(const config::Listener& listener) {
   const auto seconds = [](config::Duration d) { return static_cast<int>((d.count() + 999) / 1000); };
   return {.backlog = static_cast<int>(listener.backlog),
+          .unsent_bytes = listener.http && keeps_bodies(*listener.http) ? kUnsentBytes : 0,
           .nodelay = listener.nodelay,
           .keepalive_idle_s = seconds(listener.keepalive.idle),
           .keepalive_interval_s = seconds(listener.keepalive.interval),
@@ -180,6 +184,7 @@ absl::Status Server::start() {
   tls_shared_.signer = key_signer_.get();
   if (absl::Status read = read_files(); !read.ok()) return read;
   if (absl::Status logs = open_access_logs(worker_count); !logs.ok()) return logs;
+  if (absl::Status file = open_body_file(); !file.ok()) return file;
   if (absl::Status resolving = resolve_names(); !resolving.ok()) return resolving;
 
   auto fds = open_listeners(worker_count);
@@ -211,11 +216,11 @@ absl::Status Server::start() {
   for (unsigned i = 0; i < worker_count; ++i) {
     options.index = i;
     counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));
-    workers_.push_back(
-        std::make_unique<WorkerThread>(options,
-                                       WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_,
-                                                            *counters_.back(), log_writers(i), room, worker_count},
-                                       (*fds)[i], shared_fd));
+    workers_.push_back(std::make_unique<WorkerThread>(
+        options,
+        WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back(), log_writers(i),
+                             room, worker_count, body_file_.get()},
+        (*fds)[i], shared_fd));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {
       for (unsigned rest = i + 1; rest < worker_count; ++rest) {
@@ -264,6 +269,19 @@ absl::StatusOr<std::vector<std::vector<int>>> Server::open_listeners(unsigned wo
     }
   }
   return fds;
+}
+
+absl::Status Server::open_body_file() {
+  const auto wants = [](const config::Listener& listener) { return listener.http && keeps_bodies(*listener.http); };
+  if (std::none_of(config_.listeners.begin(), config_.listeners.end(), wants)) return absl::OkStatus();
+  body_file_ = std::make_unique<BodyFile>(config_.body_file);
+  const FilePool& pool = body_file_->pool;
+  if (!pool.ok()) return absl::FailedPreconditionError(absl::StrCat("body_file: ", pool.error().message));
+  if (pool.in_memory()) {
+    log(absl::StrCat("body_file.directory: ", config_.body_file.directory,
+                     " lies in memory (tmpfs), so bodies that wait there save none; choose a directory on a disk"));
+  }
+  return absl::OkStatus();
 }
 
 bool Server::all_stopped() const {
@@ -403,6 +421,7 @@ void Server::print_stats() {
                                 access_logs_->errors(*target));
     }
   }
+  if (body_file_) text += format_body_file(body_file_->pool.stats());
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }

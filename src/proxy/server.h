@@ -20,6 +20,7 @@
 
 namespace sluice {
 
+struct BodyFile;
 class Resolver;
 class WorkerThread;
 struct ListenerState;
@@ -48,6 +49,7 @@ class Server {
   absl::Status read_files();
   absl::Status resolve_names();
   absl::Status open_access_logs(unsigned workers);
+  absl::Status open_body_file();
   std::vector<AccessLogWriter*> log_writers(unsigned worker);
   void reopen_access_logs();
   void reload();
@@ -66,6 +68,7 @@ class Server {
   ControlCounters control_counters_;
   std::unique_ptr<AccessLogs> access_logs_;
   std::vector<std::optional<size_t>> access_log_of_listener_;  // Which of them.
+  std::unique_ptr<BodyFile> body_file_;                        // Where a route has `buffer`.
   std::vector<std::unique_ptr<WorkerCounters>> counters_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};

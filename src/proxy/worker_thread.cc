@@ -78,7 +78,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
   }
   handshakers_ = std::make_unique<HandshakerServices>(*worker_);
   http_ = std::make_unique<HttpWorker>(
-      HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters});
+      HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters, shared_.body_file});
   start_checks();
   for (size_t i = 0; i < listen_fds.size(); ++i) {
     acceptors_.push_back(std::make_unique<ClientAcceptor>(

@@ -29,6 +29,7 @@ class WorkerThread {
     std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null where there is none. May be empty.
     uint32_t descriptor_room = UINT32_MAX;      ///< See ClientAcceptor::Context.
     unsigned workers = 1;                       ///< All that there are.
+    BodyFile* body_file = nullptr;              ///< See HttpWorker::Context.
   };
   /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
   /// workers accept from descriptor i too.

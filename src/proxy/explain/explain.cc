@@ -285,6 +285,7 @@ class Explainer {
     const config::Upstream& upstream = upstream_named(route.split.empty() ? route.forward : route.split[0].forward);
     tell_upstream(upstream);
     tell_times(route, upstream);
+    if (route.buffer) tell_buffer(*route.buffer);
     if (route.retry) tell_retry(*route.retry);
     if (route.mirror) lines_.add("mirror", absl::StrCat(route.mirror->percent, " % to ", route.mirror->to));
     if (http_.compression) lines_.add("compresses", compression_for(*http_.compression, route, head_));
@@ -304,6 +305,17 @@ class Explainer {
       absl::StrAppend(out, each.forward, " (weight ", each.weight, ")");
     };
     lines_.add("split", absl::StrJoin(split, ", ", part));
+  }
+
+  void tell_buffer(const config::Buffering& buffer) {
+    if (buffer.requests.bytes > 0) {
+      lines_.add("buffer", absl::StrCat("the request is sent when it is here, or ", config::print_size(buffer.requests),
+                                        " of its body; not of gRPC"));
+    }
+    if (buffer.responses.bytes > 0) {
+      lines_.add("buffer", absl::StrCat("up to ", config::print_size(buffer.responses),
+                                        " of the response wait for the client in ", config_.body_file.directory));
+    }
   }
 
   void tell_retry(const config::Retry& retry) {

@@ -18,6 +18,7 @@
 #include "proxy/http/http_worker.h"
 #include "proxy/http/mirrored_request.h"
 #include "proxy/http/response_compression.h"
+#include "proxy/http/waiting_body.h"
 #include "proxy/route/canonical_path.h"
 #include "proxy/route/field_changes.h"
 #include "proxy/route/http_router.h"
@@ -97,11 +98,7 @@ void Exchange::on_body(HttpStream& stream, Buffer&& body, bool end) {
 void Exchange::on_trailers(HttpStream& stream, Fields&& trailers) {
   note_activity();
   if (&stream == client_) return request_trailers(std::move(trailers));
-  response_ended_ = true;
-  if (compression_) return compress_trailers(std::move(trailers));
-  client_->send_trailers(trailers);
-  session_->wake();
-  settle();
+  response_trailers(std::move(trailers));
 }
 
 void Exchange::on_reset(HttpStream& stream, ResetReason reason) {
@@ -117,11 +114,10 @@ void Exchange::on_drained(HttpStream& stream) {
     resume_response();
   } else {
     last_passed_ms_ = last_active_ms_;
+    if (waiting_request_) return go_on_with_request();
     if (request_paused_ && client_ && upstream_->queued() <= high_mark() / 2) {
-      request_paused_ = false;
       last_request_ms_ = last_active_ms_;
-      client_->set_reading(true);
-      session_->wake();
+      resume_request();
     }
   }
   settle();
@@ -176,7 +172,7 @@ void Exchange::serve() {
   watch();  // There is more to watch now.
   if (target_->mirror != HttpTarget::kNone) begin_mirror();
   to_->retry_budget().note_request(now_ms());
-  send_request();
+  if (!collect_request()) send_request();
 }
 
 void Exchange::begin_mirror() {
@@ -274,6 +270,11 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   used_connection_ = connection.used();
   if (!request_.protocol().empty() && !connection.takes_protocols()) return fail(HttpEnd::kUpstreamRefused);
   asked_ms_ = last_passed_ms_ = now_ms();
+  if (!tell_length()) return fail(HttpEnd::kBadRequest);
+  if (waiting_request_) {
+    upstream_->send_head(request_, false);
+    return go_on_with_request();
+  }
   const bool whole = request_ended_ && !tunnel_;
   const bool end = whole && held_.empty() && held_trailers_.empty();
   upstream_->send_head(request_, end);
@@ -283,11 +284,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
     pass_body(std::move(held_), body_ends);
   }
   if (!held_trailers_.empty()) pass_trailers(std::exchange(held_trailers_, {}));
-  if (request_paused_) {
-    request_paused_ = false;
-    client_->set_reading(true);
-    session_->wake();
-  }
+  if (request_paused_) resume_request();
 }
 
 void Exchange::on_no_upstream(HttpEnd why) {
@@ -304,6 +301,10 @@ void Exchange::request_body(Buffer&& body, bool end) {
     return fail(HttpEnd::kBodyTooLarge);
   }
   if (mirror_) mirror_->send_body(body.clone(), end);
+  if (waiting_request_) {
+    waiting_request_->add(std::move(body));
+    return go_on_with_request();
+  }
   if (upstream_) {
     asked_ms_ = last_active_ms_;
     if (upstream_->queued() == 0) last_passed_ms_ = last_active_ms_;
@@ -324,9 +325,19 @@ void Exchange::pause_request() {
   client_->set_reading(false);
 }
 
+void Exchange::resume_request() {
+  request_paused_ = false;
+  client_->set_reading(true);
+  session_->wake();
+}
+
 void Exchange::request_trailers(Fields&& trailers) {
   request_ended_ = true;
   if (mirror_) mirror_->send_trailers(trailers);
+  if (waiting_request_) {
+    held_trailers_ = std::move(trailers);
+    return go_on_with_request();
+  }
   if (upstream_) {
     asked_ms_ = last_active_ms_;
     pass_trailers(std::move(trailers));
@@ -373,14 +384,42 @@ void Exchange::take_response(Head&& head, bool end) {
 }
 
 void Exchange::response_body(Buffer&& body, bool end) {
+  response_ended_ = end;
+  if (must_wait(body)) {
+    keep_for_client(std::move(body));
+  } else {
+    pass_response(std::move(body), end);
+    if (!end) pause_response();
+  }
+  settle();
+}
+
+void Exchange::response_trailers(Fields&& trailers) {
+  response_ended_ = true;
+  if (waiting_response_) {
+    waiting_response_->put_trailers(std::move(trailers));
+    go_on_with_response();
+  } else {
+    pass_response_trailers(std::move(trailers));
+  }
+  settle();
+}
+
+void Exchange::pass_response(Buffer&& body, bool end) {
   if (compression_) return compress(std::move(body), end);
   response_bytes_ += body.size();
-  response_ended_ = end;
-  if (client_->queued() == 0) last_response_ms_ = last_active_ms_;
+  if (client_->queued() == 0) last_response_ms_ = now_ms();
   client_->send_body(std::move(body), end);
   session_->wake();
-  if (!end) pause_response();
-  settle();
+}
+
+void Exchange::pass_response_trailers(Fields&& trailers) {
+  if (compression_) {
+    compression_->trailers = std::move(trailers);
+    return compress(Buffer(), true);
+  }
+  client_->send_trailers(trailers);
+  session_->wake();
 }
 
 // What waits towards the client, compressed or not.
@@ -389,12 +428,13 @@ size_t Exchange::response_queued() const {
 }
 
 void Exchange::pause_response() {
-  if (response_queued() < high_mark()) return;
+  if (keeps_response() || response_queued() < high_mark()) return;
   response_paused_ = true;
   upstream_->set_reading(false);
 }
 
 void Exchange::resume_response() {
+  if (waiting_response_) return go_on_with_response();
   if (!response_paused_ || !upstream_ || response_queued() > high_mark() / 2) return;
   response_paused_ = false;
   upstream_->set_reading(true);

@@ -23,6 +23,7 @@ struct HttpListener;
 struct HttpTarget;
 class HttpSession;
 class MirroredRequest;
+class WaitingBody;
 class HttpWorker;
 struct ResponseCompression;
 class PasswordCheck;
@@ -75,11 +76,24 @@ class Exchange final : public UpstreamCaller {
   void send_request();
   void request_body(Buffer&& body, bool end);
   void pause_request();
+  void resume_request();
   void request_trailers(Fields&& trailers);
   void begin_mirror();
   void pass_body(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
   bool awaits_upstream() const { return waiting_ || again_at_ms_ != 0; }
+
+  // Bodies that wait.
+  ChunkPointer<WaitingBody> make_waiting(uint64_t max_bytes, void (*moved)(void* self));
+  size_t waiting_share() const;
+  bool collect_request();
+  void go_on_with_request();
+  void pass_waiting_request();
+  [[nodiscard]] bool tell_length();
+  bool keeps_response() const;
+  bool must_wait(const Buffer& body) const;
+  void keep_for_client(Buffer&& body);
+  void go_on_with_response();
 
   // Again.
   bool is_asked_for(config::RetryOn why) const;
@@ -93,6 +107,9 @@ class Exchange final : public UpstreamCaller {
   // The response.
   void take_response(Head&& head, bool end);
   void response_body(Buffer&& body, bool end);
+  void response_trailers(Fields&& trailers);
+  void pass_response(Buffer&& body, bool end);
+  void pass_response_trailers(Fields&& trailers);
   void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
   void redirect(const config::Redirect& redirect);
   void respond_error(uint16_t status, std::string_view message);
@@ -108,7 +125,6 @@ class Exchange final : public UpstreamCaller {
   void choose_coding();
   [[nodiscard]] bool begin_compression(Head& head, bool end);
   void compress(Buffer&& body, bool end);
-  void compress_trailers(Fields&& trailers);
   void go_on_compressing();
   void compress_piece();
   void pass_compressed(Buffer&& out, bool end);
@@ -158,6 +174,8 @@ class Exchange final : public UpstreamCaller {
   Fields held_trailers_;                           // and what is behind it.
   MirroredRequest* mirror_ = nullptr;              // That gets all that comes of the request.
   Buffer kept_;                                    // What was sent of it, for it may be sent again.
+  ChunkPointer<WaitingBody> waiting_request_;      // Where it is collected: all of it passes through this.
+  ChunkPointer<WaitingBody> waiting_response_;     // From when the client was slow, the rest of it does.
   ChunkPointer<ResponseCompression> compression_;  // While the response is compressed.
   Timer timer_;
   uint64_t started_ms_;
@@ -176,8 +194,10 @@ class Exchange final : public UpstreamCaller {
   uint16_t status_ = 0;       // That the client was told.
   HttpEnd end_ = HttpEnd::kOk;
   ResetReason upstream_reason_ = ResetReason::kInternal;
-  bool request_ended_ = false;  // All of it has come.
-  bool body_passed_ = false;    // Some of it is with an upstream, and gone from here.
+  bool request_ended_ = false;   // All of it has come.
+  bool body_passed_ = false;     // Some of it is with an upstream, and gone from here.
+  bool collecting_ = false;      // It is sent when it is here as a whole.
+  bool request_passed_ = false;  // All of waiting_request_ is with the upstream.
   bool request_paused_ = false;
   bool response_begun_ = false;
   bool response_ended_ = false;

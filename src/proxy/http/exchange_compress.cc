@@ -40,15 +40,8 @@ void Exchange::compress(Buffer&& body, bool end) {
   ResponseCompression& state = *compression_;
   listener_.counters.compression_in_bytes.add(body.size());
   state.waiting.append(std::move(body));
-  state.ended = response_ended_ = end;
+  state.ended = end;
   worker_.worker().slow_work().push(state.work);
-  if (!end) pause_response();
-  settle();
-}
-
-void Exchange::compress_trailers(Fields&& trailers) {
-  compression_->trailers = std::move(trailers);
-  compress(Buffer(), true);
 }
 
 void Exchange::go_on_compressing() {

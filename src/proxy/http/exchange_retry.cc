@@ -8,6 +8,7 @@
 #include "proxy/http/exchange.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/http/waiting_body.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_connection.h"
 
@@ -129,14 +130,22 @@ void Exchange::send_again() {
   listener_.counters.retries.add();
   to_->counters().retries.add();
   kept_.append(std::move(held_));
-  held_ = std::move(kept_);
+  if (waiting_request_) {
+    waiting_request_->put_back(std::move(kept_));
+    request_passed_ = false;
+  } else {
+    held_ = std::move(kept_);
+  }
   watch();
   send_request();
 }
 
-// What an upstream gets of the body is kept as long as it is little, where it may have to be sent again.
+// What an upstream gets of the body is kept as long as it is little, or was collected, where it may have to be sent
+// again.
 void Exchange::pass_body(Buffer&& body, bool end) {
-  if (route_->retry && !body_passed_ && kept_.size() + body.size() <= kMaxKeptBytes) {
+  const uint64_t room = waiting_request_ ? route_->buffer->requests.bytes : kMaxKeptBytes;
+  const bool may_repeat = route_->retry || waiting_request_;
+  if (may_repeat && !body_passed_ && kept_.size() + body.size() <= room) {
     kept_.append(body.clone());
   } else {
     body_passed_ = true;

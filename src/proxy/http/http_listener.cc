@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "proxy/http/body_file.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/identity.h"
 #include "proxy/route/field_changes.h"
@@ -34,6 +35,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       identifies(sluice::identifies(config)),
       via_http1(via_of(config, false)),
       via_http2(via_of(config, true)),
+      keeps_bodies(sluice::keeps_bodies(config)),
       keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),
       http2_shared{worker.pool(), http2, http2_counters} {
   if (config.compression) compression.emplace(*config.compression);

@@ -36,6 +36,7 @@ struct HttpListener {
   bool identifies;                         ///< Requests have a RequestIdentity.
   std::string via_http1, via_http2;        ///< As via_of() made them.
   std::optional<CompressionPolicy> compression;
+  bool keeps_bodies;     ///< Of some route, rather than leave them to connections.
   bool keeps_agreement;  ///< What was agreed on in TLS is asked for with each request.
   Http1Options http1;
   Http2Limits http2;

@@ -13,6 +13,7 @@
 #include "proxy/http/exchange.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/http/waiting_body.h"
 #include "proxy/http1/http1_server.h"
 #include "proxy/http2/http2_connection.h"
 #include "proxy/listener/client_acceptor.h"
@@ -217,7 +218,8 @@ void HttpSession::on_pumped() {
 // together leave something for the others.
 size_t HttpSession::send_mark() const {
   const size_t share = acceptor_.worker().pool().headroom_bytes() / kSendMarkShare;
-  return std::min<size_t>(listener_.config.buffer_high.bytes, std::max(share, kSendMarkMin));
+  const size_t mark = std::min<size_t>(listener_.config.buffer_high.bytes, std::max(share, kSendMarkMin));
+  return listener_.keeps_bodies ? std::min(mark, WaitingBody::share(acceptor_.worker().pool())) : mark;
 }
 
 size_t HttpSession::receive_credit(Transport&) { return send_mark(); }

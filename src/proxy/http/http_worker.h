@@ -16,6 +16,7 @@
 
 namespace sluice {
 
+struct BodyFile;
 class Exchange;
 class HttpUpstream;
 
@@ -29,6 +30,7 @@ class HttpWorker {
     std::vector<SessionCache>& tls_sessions;            ///< Likewise.
     HandshakerServices& handshakers;
     WorkerCounters& counters;
+    BodyFile* body_file = nullptr;  ///< Where a route has `buffer`.
   };
   explicit HttpWorker(const Context& context);
   ~HttpWorker();
@@ -41,6 +43,8 @@ class HttpWorker {
   HandshakerServices& handshakers() { return context_.handshakers; }
   RandomIds& ids() { return ids_; }
   CompressorPool& compressors() { return compressors_; }
+  /// Precondition: a route has `buffer`.
+  BodyFile& body_file() { return *context_.body_file; }
 
   /// Memory for one exchange; the last that were given back are used again.
   void* take_exchange_memory();

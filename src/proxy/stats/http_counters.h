@@ -61,6 +61,12 @@ using ClaimCounters = std::array<Counter, kClaimCount>;
 /// The field's name; `request-id` for that one.
 const char* claim_name(Claim claim);
 
+/// Of bodies that wait.
+struct BodyFileCounters {
+  Counter written_bytes;  ///< That went to the body file.
+  Counter refused;        ///< Pieces that it did not take.
+};
+
 /// What one worker counts for one HTTP listener.
 struct HttpCounters {
   Counter connections_h1, connections_h2;
@@ -78,6 +84,7 @@ struct HttpCounters {
   std::array<Counter, kContentCodings> compressed;  ///< Responses that were, by their coding.
   Counter compression_refused;                      ///< Not, as there were too many at once.
   Counter compression_in_bytes, compression_out_bytes;
+  BodyFileCounters body_file;
   CodecCounters codecs;
 };
 

@@ -245,6 +245,13 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
     }
   }
   if (listener.http->compression) compression_lines(out, label, total);
+  if (const uint64_t written =
+          total([](const HttpCounters& c) -> const Counter& { return c.body_file.written_bytes; })) {
+    line(out, "http_body_file_written_bytes_total", label, written);
+  }
+  if (const uint64_t refused = total([](const HttpCounters& c) -> const Counter& { return c.body_file.refused; })) {
+    line(out, "http_body_file_refused_total", label, refused);
+  }
   codec_lines(out, label,
               [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
 }
@@ -366,6 +373,16 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
     }
   }
   worker_lines(out, workers);
+  return out;
+}
+
+std::string format_body_file(const FilePool::Stats& stats) {
+  std::string out;
+  line(out, "body_file_bytes", "", stats.out_bytes);
+  line(out, "body_file_disk_bytes", "", stats.disk_bytes);
+  line(out, "body_file_limit_bytes", "", stats.limit_bytes);
+  line(out, "body_file_refused_total", "reason=\"limit\"", stats.refused_by_limit);
+  line(out, "body_file_refused_total", "reason=\"disk\"", stats.refused_by_disk);
   return out;
 }
 

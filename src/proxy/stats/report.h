@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/file_pool.h"
 #include "proxy/config/config.h"
 #include "proxy/stats/l4_counters.h"
 #include "proxy/upstream/endpoint.h"
@@ -20,6 +21,9 @@ void update_gauges(Worker& worker, WorkerGauges& gauges);
 std::string format_stats(const config::Config& config, const ControlCounters& control,
                          const std::vector<std::unique_ptr<WorkerCounters>>& workers,
                          const std::vector<std::unique_ptr<UpstreamState>>& upstreams);
+
+/// The same for the file where bodies wait.
+std::string format_body_file(const FilePool::Stats& stats);
 
 /// The same for a listener's access log.
 std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors);
