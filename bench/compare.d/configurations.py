@@ -154,6 +154,7 @@ def sluice(kind, listen, origin, connections):
     http = {'idle_timeout': f'{IDLE_S}s', 'http1': endless, 'http2': endless,
             **feature_parts.sluice_http(kind.features or Features())}
     pool = f', protocol: http{2 if kind.h2_origin else 1}, pool: {{ max_idle: {UPSTREAM_IDLE}, max_requests: 0 }}'
+    served = f'http: {json.dumps(http)}' if kind.http else 'tcp: { forward: origin }'
     return (f'workers: 1\nlisteners:\n  - {{ name: {kind.name}, address: "{LOCAL}:{listen}", '
-            f'max_connections: {connections}, {secure}{f"http: {json.dumps(http)}" if kind.http else "tcp: { forward: origin }"} }}\n'
+            f'max_connections: {connections}, {secure}{served} }}\n'
             f'upstreams:\n  - {{ name: origin, endpoints: [ "{LOCAL}:{origin}" ]{pool if kind.http else ""} }}\n')

@@ -132,7 +132,7 @@ def envoy_log(features):
 def sluice_http(features):
     """Of a listener's `http`; without a log, rules and routes: that everything is forwarded."""
     http = {}
-    if features.log: http['access_log'] = {'file': LOG, 'format': 'json' if features.log == 'json' else 'default'}
+    if features.log: http['access_log'] = {'file': LOG, 'format': 'json'} if features.log == 'json' else LOG
     if features.headers:
         for message, added, removed in RULES_OF:
             http[f'{message}_headers'] = [{'name': name, 'set': value} for name, value in added.items()] + [

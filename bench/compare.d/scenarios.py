@@ -91,8 +91,8 @@ def expect_full_handshakes(case):
 
 
 def spoken(*versions, unrouted=0):
-    """That clients and the origin spoke these versions of HTTP and no other, and that but for so many without a route all
-    requests ended well; and what was copied."""
+    """That clients and the origin spoke these versions of HTTP and no other, and that all requests ended well, but for so
+    many without a route; and what was copied."""
     def check(case):
         if not case.subject.is_sluice: return copied_share(case)
         counted, words = case.last_counters(), {1: 'http1_messages_total', 2: 'http2_streams_total'}

@@ -45,7 +45,8 @@ def find_nginx(_flags):
     elif not re.search(r'--with-stream\b', built): raise Failure(f'nginx was built without its stream module ({hint})')
     command = (binary, '-e', 'stderr', '-p', '.', '-c', '{config}')
     needs = {TLS: ('stream_ssl',), H2C: ('http_v2',), HEADS: ('http_v2',), HTTPS: ('http_ssl', 'http_v2')}
-    kinds = tuple(kind for kind in ALL if kind is not H2H2 and all(f'--with-{m}_module' in built for m in needs.get(kind, ())))
+    kinds = tuple(kind for kind in ALL if kind is not H2H2 and
+                  all(f'--with-{m}_module' in built for m in needs.get(kind, ())))
     return Subject('nginx', command, configurations.nginx(module), kinds, version_flag='-v')
 
 
