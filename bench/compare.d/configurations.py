@@ -1,11 +1,15 @@
 """How each proxy is configured, as its users would, to do one kind of work with one worker.
 
 A function per file: (kind, where it listens, the origin's port, how many connections there may be) -> text. All have
-the same limits: no end of a connection by age or count of requests, time enough to be idle, no access log.
+the same limits: no end of a connection by age or count of requests, time enough to be idle, no access log unless it is
+a feature that the row is for.
 """
 import json
 from dataclasses import dataclass
+from typing import Optional
 
+import feature_parts
+from features import Features
 from machine import LOCAL
 from tls import CERTIFICATE
 
@@ -23,15 +27,20 @@ class Kind:
     h2c: bool = False                                  # HTTP/2 without TLS, from the first byte
     h2_origin: bool = False                            # the origin is spoken to in HTTP/2 without TLS, else HTTP/1.1
     large_heads: bool = False                          # requests have more fields than some usually take
+    features: Optional[Features] = None                # of the rows that compare with and without them
 
     @property
-    def group(self): return 'http' if self.http else self.name
+    def group(self): return 'features' if self.features else 'http' if self.http else self.name
 
 
 L4, TLS = Kind('l4'), Kind('tls', tls=True)
 H1, H2C, HTTPS = Kind('h1', http=True), Kind('h2c', http=True, h2c=True), Kind('https', http=True, tls=True)
 HEADS = Kind('heads', http=True, h2c=True, large_heads=True)
 H2H2 = Kind('h2h2', http=True, tls=True, h2_origin=True)
+FEATURES = {name: Kind(name, http=True, features=features) for name, features in {
+    'bare': Features(), 'hosts': Features('hosts'), 'paths': Features('paths'), 'headers': Features(headers=True),
+    'log': Features(log='text'), 'log_json': Features(log='json'),
+    'all': Features('hosts', headers=True, log='text')}.items()}
 
 
 def nginx_head(port, connections):
@@ -58,15 +67,19 @@ def nginx(module):
 {nginx_http('proxy')}
   upstream origin {{ server {LOCAL}:{origin}; keepalive {UPSTREAM_IDLE}; keepalive_requests {REQUESTS}; }}
   proxy_http_version 1.1; proxy_request_buffering off; proxy_max_temp_file_size 0; proxy_read_timeout {IDLE_S};
-  server {{
-    {server}
+{feature_parts.nginx_servers(kind.features, server) if kind.features else nginx_server(server)}}}
+'''
+    return configure
+
+
+def nginx_server(listen):
+    return f'''  server {{
+    {listen}
     location / {{ proxy_pass http://origin; proxy_set_header Connection ""; }}
     location = /tunnel {{ proxy_pass http://origin; proxy_set_header Upgrade $http_upgrade;
                           proxy_set_header Connection upgrade; }}
   }}
-}}
 '''
-    return configure
 
 
 def haproxy(kind, listen, origin, connections):
@@ -74,10 +87,12 @@ def haproxy(kind, listen, origin, connections):
     words = ['proto h2'] * kind.h2c + [f'ssl crt {CERTIFICATE} ssl-min-ver TLSv1.3'] * kind.tls
     words += ['alpn h2,http/1.1'] * (kind.http and kind.tls)
     limits = '  tune.bufsize 65536\n' if kind.large_heads else ''
+    featured, backends = feature_parts.haproxy(kind.features) if kind.features else ('', '')
     return (f'global\n  nbthread 1\n  maxconn {connections // 3}\n{limits}'
             f'defaults\n  timeout connect 5s\n  timeout client {IDLE_S}s\n  timeout server {IDLE_S}s\n'
             f'listen {kind.name}\n  mode {mode}\n'
             f'  bind {LOCAL}:{listen} {" ".join(words)}\n'
+            f'{featured}{backends}'
             f'  server origin {LOCAL}:{origin} {"proto h2" if kind.h2_origin else ""}\n')
 
 
@@ -87,11 +102,12 @@ def envoy(kind, listen, origin, _connections):
     filters, file = 'extensions.filters.', {'filename': CERTIFICATE}
     router = {'name': 'envoy.filters.http.router', 'typed_config': typed(
         filters + 'http.router.v3.Router', suppress_envoy_headers=True)}
-    route = {'match': {'prefix': '/'}, 'route': {'cluster': 'origin', 'timeout': '0s'}}
+    features = kind.features or Features()
     http = {'name': 'envoy.filters.network.http_connection_manager', 'typed_config': typed(
         filters + 'network.http_connection_manager.v3.HttpConnectionManager', stat_prefix=kind.name,
         generate_request_id=False, stream_idle_timeout=f'{IDLE_S}s', upgrade_configs=[{'upgrade_type': 'websocket'}],
-        route_config={'virtual_hosts': [{'name': 'all', 'domains': ['*'], 'routes': [route]}]}, http_filters=[router])}
+        route_config=feature_parts.envoy_routes(features), http_filters=[router],
+        **feature_parts.envoy_log(features))}
     tcp = {'name': 'envoy.filters.network.tcp_proxy', 'typed_config': typed(
         filters + 'network.tcp_proxy.v3.TcpProxy', stat_prefix=kind.name, cluster='origin')}
     secure = {'name': 'envoy.transport_sockets.tls', 'typed_config': typed(
@@ -134,9 +150,11 @@ def sluice(kind, listen, origin, connections):
     files = f'{{ chain: {CERTIFICATE}, key: {CERTIFICATE} }}'
     alpn = ', alpn: [ h2, http/1.1 ]' if kind.http else ''
     secure = f'tls: {{ certificates: [ {files} ], min_version: 1.3{alpn} }}, ' if kind.tls else ''
-    endless = '{ max_requests: 0 }'
-    http = f'http: {{ forward: origin, idle_timeout: {IDLE_S}s, http1: {endless}, http2: {endless} }}'
+    endless = {'max_requests': 0}
+    http = {'idle_timeout': f'{IDLE_S}s', 'http1': endless, 'http2': endless,
+            **feature_parts.sluice_http(kind.features or Features())}
     pool = f', protocol: http{2 if kind.h2_origin else 1}, pool: {{ max_idle: {UPSTREAM_IDLE}, max_requests: 0 }}'
+    served = f'http: {json.dumps(http)}' if kind.http else 'tcp: { forward: origin }'
     return (f'workers: 1\nlisteners:\n  - {{ name: {kind.name}, address: "{LOCAL}:{listen}", '
-            f'max_connections: {connections}, {secure}{http if kind.http else "tcp: { forward: origin }"} }}\n'
+            f'max_connections: {connections}, {secure}{served} }}\n'
             f'upstreams:\n  - {{ name: origin, endpoints: [ "{LOCAL}:{origin}" ]{pool if kind.http else ""} }}\n')

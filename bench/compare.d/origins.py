@@ -3,15 +3,19 @@ import sys
 from pathlib import Path
 
 from configurations import UPSTREAM_IDLE, nginx_head, nginx_http
+from features import PROBE, REMOVED_FROM_REQUESTS, SENT_BY_ORIGIN, SET_IN_REQUESTS
 from machine import LOCAL, find_program
 
 BODY = ' '.join(['hello world'] * 10) + '\n'           # of /small: 120 bytes
 BODIES = {'/medium': 65536, '/large': 1 << 20}         # files of zeros
 ARRIVED = r'^(6[5-7]|104[89]|105\d)\d\d\d$'          # bytes of such an upload, with its head
+PROBED = (*list(SET_IN_REQUESTS)[::12], *list(REMOVED_FROM_REQUESTS)[::4])   # fields that it is asked about
 TUNNEL = Path(__file__).with_name('tunnel_origin.py')
 
 
 def http_origin(case, port):
+    gone = ' '.join(f'add_header {name} {value};' for name, value in SENT_BY_ORIGIN.items())
+    probed = ','.join('$http_' + name.replace('-', '_') for name in PROBED)
     config, http2 = case.directory / 'origin.conf', ' http2' if case.scenario.kind.h2_origin else ''
     # Unless it forwards something, here to itself, it would answer an upload before all has arrived.
     config.write_text(nginx_head(port, case.options.connections) + f'''http {{
@@ -22,6 +26,8 @@ def http_origin(case, port):
   server {{
     listen {LOCAL}:{port} backlog=4096{http2}; listen unix:origin.sock; root {case.directory};
     location = /small {{ return 200 "{BODY}"; }}
+    location /svc/ {{ {gone} return 200 "{BODY}"; }}
+    location = {PROBE} {{ return 200 "{probed}"; }}
     location = /upload {{
       proxy_pass http://itself/arrived; proxy_http_version 1.1; proxy_set_header Connection "";
       proxy_method GET; proxy_pass_request_body off; proxy_set_header Content-Length "";

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
-from configurations import H1, H2C, H2H2, HEADS, HTTPS, L4, TLS, Kind
+from configurations import FEATURES, H1, H2C, H2H2, HEADS, HTTPS, L4, TLS, Kind
+from feature_load import expect_lines, feature_load
 from idle import Http1, Http2, Tunnel, idle_load
 from loads import FIELDS, download_load, h2load, handshake_load, iperf3_load, upload_load, wrk_load
 from machine import LOCAL, Child, Failure, task_cpu_ns
@@ -29,6 +30,7 @@ class Case:
     port: int = 0                                      # where the load connects
     proxy: Optional[Child] = None                      # None: direct
     notes: list = field(default_factory=list)
+    asked: int = 0                                     # requests that were answered, where a check needs it
 
     @property
     def is_tls(self): return self.scenario.kind.tls
@@ -88,8 +90,9 @@ def expect_full_handshakes(case):
     return {}
 
 
-def spoken(*versions):
-    """That clients and the origin spoke these versions of HTTP and no other; and what was copied."""
+def spoken(*versions, unrouted=0):
+    """That clients and the origin spoke these versions of HTTP and no other, and that all requests ended well, but for so
+    many without a route; and what was copied."""
     def check(case):
         if not case.subject.is_sluice: return copied_share(case)
         counted, words = case.last_counters(), {1: 'http1_messages_total', 2: 'http2_streams_total'}
@@ -98,10 +101,16 @@ def spoken(*versions):
             if [each for each, count in messages.items() if count] != [version]:
                 raise Failure(f'{side} HTTP/{version} was expected, and messages of each version were {messages}')
         ended = 'http_requests_ended_total'            # those that the load did not wait for any more are reset
-        bad = counted(ended) - counted(ended, 'reason="ok"') - counted(ended, 'reason="client_reset"')
+        bad = counted(ended) - counted(ended, 'reason="ok"') - counted(ended, 'reason="client_reset"') - unrouted
         if bad: raise Failure(f'{bad} requests ended badly:\n{case.proxy.tail(80)}')
         return copied_share(case)
     return check
+
+
+def spoken_and_logged(case):
+    figures = spoken(1, 1, unrouted=1 if case.scenario.kind.features.routes else 0)(case)
+    expect_lines(case)
+    return figures
 
 
 # ---- Metrics and rows
@@ -146,6 +155,7 @@ class Scenario:
     can_profile: bool = True
     most_rounds: int = 99                              # fewer where a turn takes a minute and memory hardly varies
     at_end: Optional[Callable] = None                  # more figures, which may end the proxy
+    base: str = ''                                     # the row that it adds something to; turns of both alternate
 
 
 PACKAGES = {'h2load': 'nghttp2-client'}                # of apt, where the name is not the program's
@@ -168,6 +178,18 @@ COPIED = Metric('copied', 'B copied/B', limit=0.01)
 LATENCY = (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0))
 BULK = (Metric('cpu', 'CPU s/GB', target=0.90), throughput('GB/s'))
 TLS_BULK = (Metric('cpu', 'CPU s/GB', target=0.75), throughput('GB/s'))
+BARE = 'f_bare'
+FEATURE_TITLES = {
+    'bare': 'everything forwarded', 'hosts': '1,000 routes, of 500 hosts', 'paths': '1,000 routes, of any host',
+    'headers': '100 rules for header fields', 'log': 'access log', 'log_json': 'access log, JSON',
+    'all': 'routes of hosts, rules, log'}
+
+
+def feature_row(name, kind):
+    return Scenario(f'f_{name}', FEATURE_TITLES[name], kind, http_origin, feature_load, per_request(),
+                    ('wrk', 'nginx'), at_end=spoken_and_logged, base=BARE if name != 'bare' else '')
+
+
 SCENARIOS = {scenario.name: scenario for scenario in (
     Scenario('l4bulk', '1 stream to the origin', L4, iperf3_origin, iperf3_load(), BULK, ('iperf3',)),
     Scenario('l4bulk_rev', '1 stream from the origin', L4, iperf3_origin, iperf3_load('-R'), BULK, ('iperf3',)),
@@ -209,10 +231,11 @@ SCENARIOS = {scenario.name: scenario for scenario in (
              per_request(0.65), ('h2load', 'nginx'), at_end=spoken(2, 1)),
     Scenario('h2h2', 'the same, HTTP/2 to the origin', H2H2, http_origin, h2load('h2', 16, '/small'),
              per_request(), ('h2load', 'nginx'), at_end=spoken(2, 2)),
+    *(feature_row(name, kind) for name, kind in FEATURES.items()),
     Scenario('l4conn', 'connect, 1 request, close', L4, http_origin, wrk_load(64, '-H', 'Connection: close'),
              (Metric('cpu', 'CPU us/connection'), throughput('connections/s')), ('wrk', 'nginx')),
     Scenario('tlsconn', 'TLS handshake in full, 1 request, close', TLS, http_origin, handshake_load,
              (Metric('cpu', 'CPU us/connection', target=0.85),), ('h2load', 'nginx'), at_end=expect_full_handshakes),
 )}
 GROUPS = {group: [name for name, scenario in SCENARIOS.items() if scenario.kind.group == group]
-          for group in ('l4', 'tls', 'http')}
+          for group in ('l4', 'tls', 'http', 'features')}

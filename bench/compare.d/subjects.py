@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Callable, Optional
 
 import configurations
-from configurations import H1, H2C, H2H2, HEADS, HTTPS, L4, TLS
+import feature_parts
+from configurations import FEATURES, H1, H2C, H2H2, HEADS, HTTPS, L4, TLS
 from machine import Failure, find_program, output_of
 
 ROOT = Path(__file__).resolve().parents[2]
 HTTP = (H1, H2C, HEADS, HTTPS)
+ALL = (L4, TLS, *HTTP, H2H2, *FEATURES.values())
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class Subject:
     name: str
     command: tuple = ()                                # {config} stands for the configuration's path
     configure: Optional[Callable] = None               # a function of configurations.py
-    kinds: tuple = (L4, TLS, *HTTP, H2H2)              # of ports it can serve
+    kinds: tuple = ALL                                 # of ports it can serve
+    files: Callable = lambda _kind: {}                  # beside the configuration: name -> text
     version_flag: str = '--version'
     is_sluice: bool = False
 
@@ -42,15 +45,16 @@ def find_nginx(_flags):
     elif not re.search(r'--with-stream\b', built): raise Failure(f'nginx was built without its stream module ({hint})')
     command = (binary, '-e', 'stderr', '-p', '.', '-c', '{config}')
     needs = {TLS: ('stream_ssl',), H2C: ('http_v2',), HEADS: ('http_v2',), HTTPS: ('http_ssl', 'http_v2')}
-    kinds = tuple(kind for kind in (L4, TLS, *HTTP) if all(f'--with-{m}_module' in built for m in needs.get(kind, ())))
+    kinds = tuple(kind for kind in ALL if kind is not H2H2 and
+                  all(f'--with-{m}_module' in built for m in needs.get(kind, ())))
     return Subject('nginx', command, configurations.nginx(module), kinds, version_flag='-v')
 
 
 def find_haproxy(_flags):
     command = (find_program('haproxy', 'apt install haproxy'), '-db', '-f', '{config}')
     has_tls = 'Built with OpenSSL' in output_of(command[0], '-vv')
-    kinds = tuple(kind for kind in Subject.kinds if has_tls or not kind.tls)
-    return Subject('haproxy', command, configurations.haproxy, kinds, version_flag='-v')
+    kinds = tuple(kind for kind in ALL if has_tls or not kind.tls)
+    return Subject('haproxy', command, configurations.haproxy, kinds, feature_parts.haproxy_files, version_flag='-v')
 
 
 def find_envoy(_flags):

@@ -59,7 +59,8 @@ class HttpOrigin {
 template <class Client>
 class HttpForwarding {
  public:
-  HttpForwarding(RingsMode rings, Bodies bodies) : origin_(bodies) {
+  /// `configure` may change what its listener does.
+  HttpForwarding(RingsMode rings, Bodies bodies, void (*configure)(config::Http&) = nullptr) : origin_(bodies) {
     sockaddr_in address;
     const int listen_fd = listen_anywhere(address);
     auto config = config::from_flags({.listen = "127.0.0.1:1", .to = {"127.0.0.1:" + std::to_string(origin_.port())}});
@@ -67,13 +68,20 @@ class HttpForwarding {
     config_ = *std::move(config);
     config_.listeners[0].http->http1.max_requests = config_.listeners[0].http->http2.max_requests = 0;
     config_.upstreams[0].pool.max_requests = 0;
+    if (configure) configure(*config_.listeners[0].http);
+    if (config_.listeners[0].http->access_log) {
+      auto logs = AccessLogs::open({config_.listeners[0].http->access_log->file}, 1);
+      SLUICE_CHECK(logs.ok());
+      logs_ = *std::move(logs);
+    }
     listeners_.push_back(std::make_unique<ListenerState>(config_.listeners[0], config_.upstreams));
     upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
     worker_ = std::make_unique<WorkerThread>(
         Worker::Options{.features = *features},
-        WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_, {nullptr}},
+        WorkerThread::Shared{
+            config_, connections_, listeners_, upstreams_, counters_, {logs_ ? &logs_->writer(0, 0) : nullptr}},
         std::vector<int>{listen_fd}, std::vector<bool>{false});
     SLUICE_CHECK(worker_->wait_until_ready().ok());
 
@@ -108,6 +116,7 @@ class HttpForwarding {
   std::vector<std::unique_ptr<ListenerState>> listeners_;
   std::vector<std::unique_ptr<UpstreamState>> upstreams_;
   WorkerCounters counters_{1, {1}};
+  std::unique_ptr<AccessLogs> logs_;
   std::unique_ptr<WorkerThread> worker_;
   int fd_;
   std::unique_ptr<Client> client_;

@@ -1,6 +1,10 @@
-// Design invariants 2 and 3: in the steady state plain forwarding copies nothing and allocates nothing.
+// Design invariants 2 and 3: in the steady state plain forwarding copies nothing and allocates nothing; nor do features
+// that a request passes allocate.
 
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
 
 #include "test/steady_state/http_clients.h"
 #include "test/steady_state/http_forwarding.h"
@@ -43,8 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SteadyState,
 class HttpSteadyState : public testing::TestWithParam<std::tuple<RingsMode, test::Bodies>> {
  protected:
   template <class Client>
-  Cost a_thousand_requests() {
-    test::HttpForwarding<Client> forwarding(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  Cost a_thousand_requests(void (*configure)(config::Http&) = nullptr) {
+    test::HttpForwarding<Client> forwarding(std::get<0>(GetParam()), std::get<1>(GetParam()), configure);
     // What many requests at once need for the first time, one more connection or a larger table, is made once; how many
     // meet depends on how the threads are scheduled.
     Cost cost;
@@ -66,6 +70,34 @@ TEST_P(HttpSteadyState, AThousandRequestsOfHttp2AllocateNothingAndCopyNoBody) {
   const Cost cost = a_thousand_requests<test::Http2Client>();
   EXPECT_EQ(cost.allocations, 0u);
   EXPECT_LT(cost.copied_bytes, 1000u);  // A frame's head of 9 bytes that lies in two chunks is put together.
+}
+
+// A thousand routes, of which the last is taken, a hundred rules for header fields, and an access log.
+void add_features(config::Http& http) {
+  for (int i = 0; i < 999; ++i) {
+    config::HttpRoute& route = http.routes.emplace_back();
+    route.match.emplace();
+    if (i % 2) route.match->host.push_back(config::HostPattern::parse("tenant-" + std::to_string(i) + ".test").value());
+    route.match->path = config::PathMatch{.exact = "", .prefix = "/team-" + std::to_string(i) + "/"};
+    route.forward = http.forward;
+  }
+  http.routes.push_back({.forward = std::exchange(http.forward, "")});
+  for (auto* const rules : {&http.request_headers, &http.response_headers}) {
+    for (int i = 0; i < 25; ++i) {
+      const auto named = [i](const std::string& kind) {
+        return config::FieldName::parse(kind + std::to_string(i)).value();
+      };
+      rules->push_back({.name = named("x-set-"), .set = config::TextTemplate::parse("%{client_ip}").value()});
+      rules->push_back({.name = named("x-internal-"), .remove = true});
+    }
+  }
+  http.access_log.emplace();
+  http.access_log->file = "/dev/null";
+}
+
+TEST_P(HttpSteadyState, AThousandRequestsWithManyRoutesRulesAndALogAllocateNothing) {
+  EXPECT_EQ(a_thousand_requests<test::Http1Client>(add_features).allocations, 0u);
+  EXPECT_EQ(a_thousand_requests<test::Http2Client>(add_features).allocations, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, HttpSteadyState,

@@ -22,7 +22,8 @@ inline constexpr std::array<bool, 256> kTokenChars = [] {
 }();
 constexpr bool is_token_char(char c) { return kTokenChars[static_cast<uint8_t>(c)]; }
 constexpr bool is_token(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_token_char);
+  // Called by its name, it is inlined.
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_token_char(c); });
 }
 /// All of them are visible characters of ASCII.
 constexpr bool is_visible(std::string_view text) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -110,8 +112,45 @@ TEST_F(FieldChanges, WithoutRoomItSaysSo) {
   EXPECT_FALSE(change_fields(pool, {add("x-again", "%{header:x-long}%{header:x-long}")}, facts_of, fields));
 }
 
-TEST_F(FieldChanges, AllocatesNothing) {
-  const std::vector<config::FieldChange> changes = {set("x-a", "%{header:x-b}"), set("x-c", "plain")};
+// A tab in the configuration became a question mark.
+TEST_F(FieldChanges, AValueWithoutVariablesIsTakenAsItIsWritten) {
+  EXPECT_EQ(value_of("a\tb \xc3\xa4"), "a\tb \xc3\xa4");
+}
+
+// Any changes of any fields: what each does to a list of names and values, one after the other. Names are few, so that
+// many are there and twice, and of all lengths, so that some are taken for others before they are looked at.
+TEST_F(FieldChanges, AgreesWithALookThroughTheList) {
+  std::mt19937 random(3);
+  const auto name = [&] {
+    return std::string("x-abcdefghijkl").substr(0, 1 + random() % 14) + (random() % 2 ? "a" : "b");
+  };
+  for (int round = 0; round < 2000; ++round) {
+    fields.clear();
+    std::vector<std::pair<std::string, std::string>> expected;
+    for (size_t i = random() % 20; i > 0; --i) {
+      expected.emplace_back(name(), std::to_string(i));
+      has(expected.back().first, expected.back().second);
+    }
+    std::vector<config::FieldChange> changes;
+    for (size_t i = random() % 40; i > 0; --i) {
+      const std::string named = name(), value = random() % 2 ? absl::StrCat("new-", i) : "%{header:none}";
+      const size_t what = random() % 3;
+      changes.push_back(what == 0 ? set(named, value) : what == 1 ? add(named, value) : remove(named));
+      if (what != 1) std::erase_if(expected, [&](const auto& field) { return field.first == named; });
+      if (what != 2 && value.starts_with("new")) expected.emplace_back(named, value);
+    }
+    std::string text;
+    for (const auto& [each, value] : expected) absl::StrAppend(&text, each, ": ", value, "; ");
+    ASSERT_EQ(after(changes), text) << "round " << round;
+  }
+}
+
+TEST_F(FieldChanges, AHundredAllocateNothing) {
+  std::vector<config::FieldChange> changes = {set("x-a", "%{header:x-b}"), add("x-b", "%{header:x-a}")};
+  for (int i = 0; i < 49; ++i) {
+    changes.push_back(set(absl::StrCat("x-set-", i), "plain"));
+    changes.push_back(remove(absl::StrCat("x-remove-", i)));
+  }
   const auto facts_of = [&] { return HttpFacts{.fields = &fields}; };
   for (const bool warm : {false, true}) {
     fields.clear();

@@ -39,6 +39,7 @@ class Table {
     for (const std::string& host : hosts) match.host.push_back(config::HostPattern::parse(host).value());
     return add(std::move(match));
   }
+  Table& match(config::HttpMatch match) { return add(std::move(match)); }
   Table& otherwise() { return add(std::nullopt); }
 
   HttpRouter router() const { return HttpRouter(http_, upstreams_); }
@@ -241,6 +242,57 @@ TEST(HttpRouter, AgreesWithALookThroughTheList) {
     }
   }
   EXPECT_GT(taken, 60'000);
+}
+
+// Whatever its routes ask for, and whichever of them is taken, or none. (Expressions make a state when it is needed for
+// the first time.)
+TEST(HttpRouter, ALookupAmongAThousandRoutesAllocatesNothing) {
+  Table table;
+  config::HttpMatch beta;
+  beta.method = {"GET", "HEAD"};
+  beta.headers.push_back({{.prefix = "beta-"}, config::FieldName::parse("x-env").value()});
+  beta.query.push_back({{.contains = "1"}, "debug"});
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = absl::StrCat("tenant-", i, ".example.com");
+    table.match({name}, exact("/status")).match({name}, prefix("/v1/")).match({name, "*." + name}, prefix("/v2"));
+    table.match({}, exact(absl::StrCat("/item-", i))).match({}, prefix(absl::StrCat("/team-", i, "/")));
+    table.match({}, prefix(absl::StrCat("/who-", i)), {"nobody"}).match({}, prefix(absl::StrCat("/who-", i)), {"me"});
+    table.match({name}, regex(absl::StrCat("/[a-z]+-", i)));
+    table.match({name}, regex(absl::StrCat("/only-", i, "/.*")));
+    beta.host = {config::HostPattern::parse(name).value()};
+    table.match(beta);
+  }
+  ASSERT_EQ(table.routes().size(), 1000u);
+  const HttpRouter router = table.router();
+  ChunkPool pool({.budget_bytes = size_t{1} << 20});
+  const ChunkPool::Use use(&pool);
+  Fields fields;
+  ASSERT_TRUE(fields.add(pool, "x-env", "beta-2"));
+  Agreement agreed;
+  agreed.peer_names = {"me"};
+  std::vector<std::pair<std::string, std::string>> asked;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = absl::StrCat("tenant-", i, ".example.com");
+    for (const std::string& path :
+         {absl::StrCat("/item-", i), absl::StrCat("/team-", i, "/x"), absl::StrCat("/who-", i),
+          absl::StrCat("/abc-", i), absl::StrCat("/only-", i, "/x"), std::string("/status"), std::string("/v1/x"),
+          std::string("/v2"), std::string("/other"), std::string("*")}) {
+      for (const std::string& host : {name, "www." + name, std::string("nowhere")}) asked.emplace_back(host, path);
+    }
+  }
+  std::vector<bool> taken(table.routes().size() + 1);  // The last one: none.
+  const auto ask_all = [&] {
+    for (const auto& [host, path] : asked) {
+      const HttpTarget* const target = router.route(
+          {.host = host, .path = path, .query = "a=b&debug=10", .method = "GET", .fields = &fields, .agreed = &agreed});
+      taken[target ? target->index : table.routes().size()] = true;
+    }
+  };
+  ask_all();
+  const uint64_t before = test::allocations;
+  ask_all();
+  EXPECT_EQ(test::allocations, before);
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), true), 901);  // All but those for nobody; and none.
 }
 
 // A thousand routes, and paths that only the last of them takes: a lookup allocates nothing, and costs about what it

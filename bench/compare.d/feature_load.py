@@ -1,0 +1,74 @@
+"""The load of the rows of features: a request for each route in turn; and that the features do what they are for."""
+import contextlib, http.client, random
+from pathlib import Path
+
+from features import PROBE, SENT_BY_CLIENT, SENT_BY_ORIGIN, SET_IN_REQUESTS, SET_IN_RESPONSES, routes
+from feature_parts import LOG
+from loads import per_request, wrk
+from machine import LOCAL, Failure
+from origins import BODY, PROBED
+
+TRIED = 40                                             # of the routes, before the load asks for all of them
+
+
+def feature_load(case):
+    script = case.directory / 'features.lua'
+    script.write_text(wrk_script())
+    _, requests, cpu_s, seconds = wrk(case, 64, '/', try_features(case), '-s', script)
+    case.asked = requests
+    return per_request(requests, cpu_s, seconds)
+
+
+def wrk_script():
+    """In an order without a pattern, the first and the last as often as those between."""
+    asked = [(route.host, route.asked) for route in routes()]
+    random.Random(1).shuffle(asked)
+    both = ' '.join(f'["{name}"]="{value}",' for name, value in SENT_BY_CLIENT.items())
+    targets = ''.join(f'{{"{host}","{path}"}},\n' for host, path in asked)
+    return f'''local targets, requests, at = {{{targets}}}, {{}}, 0
+local fields = {{{both}}}
+function init()
+  for i, target in ipairs(targets) do
+    fields["Host"] = target[1]
+    requests[i] = wrk.format("GET", target[2], fields)
+  end
+end
+function request()
+  at = at % #requests + 1
+  return requests[at]
+end
+'''
+
+
+def try_features(case):
+    """Returns the size of an answer."""
+    features, all_routes = case.scenario.kind.features, list(routes())
+    with contextlib.closing(http.client.HTTPConnection(LOCAL, case.port, timeout=10)) as client:
+        def ask(host, path):
+            client.request('GET', path, headers={'Host': host, **SENT_BY_CLIENT})
+            answer = client.getresponse()
+            return answer, answer.read().decode()
+        for route in (*all_routes[::len(all_routes) // TRIED], all_routes[-1]):
+            answer, body = ask(route.host, route.asked)
+            expect(body, BODY, f'the answer to {route.host}{route.asked}')
+        found = {name for name, _ in answer.getheaders() if name in SET_IN_RESPONSES or name in SENT_BY_ORIGIN}
+        expect(found, set(SET_IN_RESPONSES if features.headers else SENT_BY_ORIGIN), 'fields of the answer')
+        sent = SET_IN_REQUESTS if features.headers else SENT_BY_CLIENT
+        got = ','.join(sent.get(name, '') for name in PROBED)
+        expect(ask('localhost', PROBE)[1], got, 'what the origin got')
+        expect(ask('localhost', '/svc/nowhere')[0].status, 404 if features.routes else 200, 'status of another path')
+    head = 'HTTP/1.1 200 OK\r\n' + ''.join(f'{name}: {value}\r\n' for name, value in answer.getheaders()) + '\r\n'
+    return len(head) + len(body)
+
+
+def expect(found, wanted, what):
+    if found != wanted: raise Failure(f'{what}: {found!r} instead of {wanted!r}')
+
+
+def expect_lines(case):
+    """That what was answered is in the log. Ends the proxy, which writes what it has kept."""
+    if not case.scenario.kind.features.log: return
+    case.proxy.stop()
+    log = case.proxy.log if case.subject.name == 'haproxy' else Path(case.directory, LOG)
+    with log.open('rb') as lines: count = sum(1 for _ in lines)
+    if count < case.asked: raise Failure(f'{count} lines in the log, for {case.asked} requests')
