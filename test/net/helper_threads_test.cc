@@ -1,4 +1,5 @@
-// Work that leaves a worker and comes back: where it runs, where it ends, and what becomes of it when the worker ends first.
+// Work that leaves a worker and comes back: where it runs, where it ends, and what becomes of it when the worker ends
+// first.
 
 #include "net/helper_threads.h"
 
@@ -62,8 +63,8 @@ TEST_F(HelperThreadsTest, JobsComeBack) {
   EXPECT_NE(seen_.ran_on, std::this_thread::get_id());
 }
 
-// Regression: a job that was under way when its worker ended was destroyed by the helper later, with what it held of the
-// worker's memory, which was gone by then.
+// Regression: a job that was under way when its worker ended was destroyed by the helper later, with what it held of
+// the worker's memory, which was gone by then.
 TEST_F(HelperThreadsTest, NoneIsLeftWhenTheDeskGoes) {
   std::optional<HelperThreads::Desk> desk(std::in_place, loop_.worker());
   threads_.start();

@@ -118,9 +118,8 @@ class HttpRig {
     port_ = port_of(*fd);
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     if (keeps_bodies(config())) body_file_.emplace(config::BodyFile());
-    http_worker_ = std::make_unique<HttpWorker>(
-        HttpWorker::Context{loop_->worker(), balancers_, tls_sessions_, *handshakers_, *counters_,
-                            body_file_ ? &*body_file_ : nullptr});
+    http_worker_ = std::make_unique<HttpWorker>(HttpWorker::Context{
+        loop_->worker(), balancers_, tls_sessions_, *handshakers_, *counters_, body_file_ ? &*body_file_ : nullptr});
     acceptor_ = std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{loop_->worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_, *counters_,
                                 0, http_worker_.get(), nullptr, UINT32_MAX},

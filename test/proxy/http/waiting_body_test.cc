@@ -1,5 +1,5 @@
-// A body between memory and the file: its order whatever is written when, what makes it full, and what comes of it when the
-// file takes no more, or when it ends while some is being written.
+// A body between memory and the file: its order whatever is written when, what makes it full, and what comes of it when
+// the file takes no more, or when it ends while some is being written.
 
 #include "proxy/http/waiting_body.h"
 
