@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "pool/check.h"
@@ -15,30 +16,18 @@ constexpr int kNice = 5;
 
 }  // namespace
 
-HelperThreads::Given::Given(std::unique_ptr<Job> given, std::shared_ptr<Returns> to)
-    : job(std::move(given)), returns(std::move(to)) {
-  const std::lock_guard lock(returns->mutex);
-  ++returns->given;
-}
-
-HelperThreads::Given::~Given() {
-  if (!returns) return;
-  job.reset();
-  const std::lock_guard lock(returns->mutex);
-  if (--returns->given == 0) returns->changed.notify_all();
-}
-
-bool HelperThreads::Returns::are_wanted() {
+// From a helper's thread, before the job leaves the queue: from then on the Desk waits for it.
+void HelperThreads::Returns::begin() {
   const std::lock_guard lock(mutex);
-  return worker != nullptr;
+  ++running;
 }
 
 // From a helper's thread.
 void HelperThreads::Returns::put(std::unique_ptr<Job> job) {
   const std::lock_guard lock(mutex);
-  if (!worker) return;
+  if (--running == 0) changed.notify_all();
   jobs.push_back(std::move(job));
-  if (!std::exchange(posted, true)) worker->post(*this);
+  if (worker && !std::exchange(posted, true)) worker->post(*this);
 }
 
 // On the worker.
@@ -64,10 +53,16 @@ HelperThreads::Desk::Desk(Worker& worker) : returns_(std::make_shared<Returns>()
 
 HelperThreads::Desk::~Desk() {
   Returns::current = nullptr;
+  for (HelperThreads* const helpers : returns_->helpers) helpers->drop_jobs_of(*returns_);
   std::unique_lock lock(returns_->mutex);
   returns_->worker = nullptr;
-  returns_->changed.wait(lock, [this] { return returns_->given == 0; });
+  returns_->changed.wait(lock, [this] { return returns_->running == 0; });
   returns_->jobs.clear();
+}
+
+void HelperThreads::drop_jobs_of(const Returns& returns) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(jobs_, [&](const Given& given) { return given.returns.get() == &returns; });
 }
 
 HelperThreads::~HelperThreads() {
@@ -86,9 +81,12 @@ void HelperThreads::start() {
 
 void HelperThreads::give(std::unique_ptr<Job> job) {
   SLUICE_CHECK(has_desk());
-  Given given(std::move(job), Returns::current->shared_from_this());
+  Returns& returns = *Returns::current;
+  if (std::find(returns.helpers.begin(), returns.helpers.end(), this) == returns.helpers.end()) {
+    returns.helpers.push_back(this);
+  }
   const std::lock_guard lock(mutex_);
-  jobs_.push_back(std::move(given));
+  jobs_.push_back({std::move(job), returns.shared_from_this()});
   changed_.notify_one();
 }
 
@@ -100,9 +98,9 @@ void HelperThreads::run() {
     changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
     if (stopping_) return;
     Given given = std::move(jobs_.front());
+    given.returns->begin();
     jobs_.pop_front();
     lock.unlock();
-    if (!given.returns->are_wanted()) continue;
     given.job->run();
     given.returns->put(std::move(given.job));
   }

@@ -46,8 +46,8 @@ class HelperThreads {
 
  public:
   /// Where a worker gets its jobs back, of all HelperThreads: made and destroyed on its thread, as the only one,
-  /// outliving those who give jobs but not the worker, which turns no more. It goes when the last job has come back or
-  /// is destroyed: one that runs is waited for, one that has not begun does not run.
+  /// outliving those who give jobs, but neither the HelperThreads nor the worker, which turns no more. Its jobs go with
+  /// it: one that runs is waited for, one that has not begun does not run.
   class Desk {
    public:
     explicit Desk(Worker& worker);
@@ -60,14 +60,9 @@ class HelperThreads {
   };
 
  private:
-  // A job until it has come back, or is destroyed.
   struct Given {
     std::unique_ptr<Job> job;
     std::shared_ptr<Returns> returns;
-
-    Given(std::unique_ptr<Job> given, std::shared_ptr<Returns> to);
-    Given(Given&&) = default;
-    ~Given();
   };
   struct Returns : Message, std::enable_shared_from_this<Returns> {
     static inline constinit thread_local Returns* current = nullptr;
@@ -75,16 +70,19 @@ class HelperThreads {
     std::mutex mutex;
     std::condition_variable changed;
     Worker* worker = nullptr;  // Null: it ends.
-    size_t given = 0;          // Jobs that are neither here nor destroyed.
+    size_t running = 0;        // Jobs that helpers have taken.
     std::vector<std::unique_ptr<Job>> jobs;
     bool posted = false;
+    std::vector<HelperThreads*> helpers;  // That have got jobs. The worker's own.
 
-    bool are_wanted();
+    void begin();
     void put(std::unique_ptr<Job> job);
     void take();
   };
 
   void run();
+  /// Those that have not begun.
+  void drop_jobs_of(const Returns& returns);
 
   const unsigned thread_count_;
   std::mutex mutex_;
