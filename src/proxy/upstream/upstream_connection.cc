@@ -150,6 +150,7 @@ void UpstreamConnection::add_waiting(UpstreamCaller& caller) {
   UpstreamCaller** last = &first_waiting_;
   while (*last) last = &(*last)->next_waiting;
   caller.next_waiting = nullptr;
+  caller.set_awaited(this);
   *last = &caller;
   ++waiting_count_;
   ++upstream_.pending_;
@@ -159,10 +160,20 @@ void UpstreamConnection::remove_waiting(UpstreamCaller& caller) {
   for (UpstreamCaller** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
     if (*at != &caller) continue;
     *at = caller.next_waiting;
+    caller.set_awaited(nullptr);
     --waiting_count_;
     --upstream_.pending_;
     return;
   }
+}
+
+void UpstreamConnection::replace_waiting(UpstreamCaller& caller, UpstreamCaller& by) {
+  UpstreamCaller** at = &first_waiting_;
+  while (*at != &caller) at = &(*at)->next_waiting;
+  by.next_waiting = caller.next_waiting;
+  *at = &by;
+  caller.set_awaited(nullptr);
+  by.set_awaited(this);
 }
 
 // ---- Requests ----
@@ -340,6 +351,7 @@ void UpstreamConnection::on_timer() {
 
 void UpstreamConnection::on_gone() {
   leave_lists();
+  while (first_waiting_) remove_waiting(*first_waiting_);  // Nobody hears of it: the worker shuts down.
   state_ = State::kGone;
   std::erase(upstream_.all_, this);
   worker_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);

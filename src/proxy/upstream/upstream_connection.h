@@ -32,6 +32,8 @@ class UpstreamConnection final : public HttpLink {
   /// Callers that wait until it is ready.
   void add_waiting(UpstreamCaller& caller);
   void remove_waiting(UpstreamCaller& caller);
+  /// `by` waits in its place.
+  void replace_waiting(UpstreamCaller& caller, UpstreamCaller& by);
   uint32_t waiting() const { return waiting_count_; }
 
   /// Ends it as soon as nothing is under way;
