@@ -23,8 +23,8 @@ using config::RetryOn;
 // Without a policy of the route's.
 constexpr RetryOn kUnseen[] = {RetryOn::kConnectFailure, RetryOn::kRefused};
 
-// Whether the endpoint has perhaps begun to do what was asked. In gRPC it is the service that says whether a call may be
-// made again, and whoever names a status in `on` speaks for it.
+// Whether the endpoint has perhaps begun to do what was asked. In gRPC it is the service that says whether a call may
+// be made again, and whoever names a status in `on` speaks for it.
 bool is_perhaps_done(RetryOn why) {
   return why == RetryOn::kReset || why == RetryOn::kTimeout || why == RetryOn::k5xx || why == RetryOn::kGatewayError;
 }
