@@ -56,7 +56,6 @@ void Exchange::hedge_answered(Head&& head, bool end) {
     to_->state().report_answer(hedge_->endpoint(), head.status, now_ms());
     return end_hedge();
   }
-  if (upstream_) upstream_->reset(ResetReason::kCancelled);
   go_on_with_hedge();
   on_head(*upstream_, std::move(head), end);
 }

@@ -14,7 +14,6 @@ HedgedRequest::HedgedRequest(Exchange& exchange, HttpUpstream& to) : exchange_(e
 
 HedgedRequest::~HedgedRequest() {
   stop_waiting();
-  if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
 }
 

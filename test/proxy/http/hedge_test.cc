@@ -99,9 +99,10 @@ TEST_P(HttpHedgeTest, TheFirstIsFasterAfterAll) {
   rig.start();
   Talk& talk = rig.connect().ask();
   const Pair pair = hedged();
-  pair.first.respond(200, "the first");
+  pair.first.respond(200, {}, false);
+  rig.wait_cancelled(pair.second);  // At once.
+  pair.first.send("the first", true);
   rig.expect_response(talk, 200, "the first");
-  rig.wait_cancelled(pair.second);
   rig.expect_ended(HttpEnd::kOk);
   expect_hedges(1, 0);
 }
@@ -259,6 +260,7 @@ TEST_P(HttpHedgeTest, OtherErrorsWin) {
 
 TEST_P(HttpHedgeTest, OneBreaksOff) {
   policy.on = {RetryOn::kReset};
+  policy.attempts = 3;
   rig.upstream().retry_budget = {.percent = 0, .min = 2};  // Of which the other takes nothing.
   rig.start();
   Talk& without_first = rig.connect().ask();
