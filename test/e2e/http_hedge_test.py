@@ -37,6 +37,10 @@ class Hedges(HttpTest):
         self.addCleanup(harness.end, child)
         return child
 
+    def lines(self, log):
+        with open(log, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
     def test_the_other_one_answers(self):
         for kind in KINDS:
             with self.subTest(kind[0]):
@@ -52,8 +56,7 @@ class Hedges(HttpTest):
                 self.assertEqual(stats.total("upstream_hedges_won_total"), hedges)
                 self.assertEqual(stats.total("upstream_retries_total"), 0)
                 self.assertEqual(stats.total("endpoint_connections_active"), 0)
-                with open(log, encoding="utf-8") as file:
-                    lines = [json.loads(line) for line in file][-6:]
+                lines = self.lines(log)[-6:]
                 self.assertEqual({line["endpoint"] for line in lines}, {fast.address})
                 self.assertEqual([line["attempts"] for line in lines].count(2), hedges)
 
@@ -61,13 +64,17 @@ class Hedges(HttpTest):
         for kind in KINDS:
             for which in (0, 1):
                 with self.subTest(f"{kind[0]}, {which}"):
-                    servers, proxy = self.pair(kind)
+                    log = self.write("access.log", b"")
+                    servers, proxy = self.pair(kind, http={"access_log": {"file": log, "format": "json"}})
                     request = self.hedged(servers, proxy, kind)
                     servers[which].signal(signal.SIGKILL)
                     proxy.wait_for(lambda stats: stats.total("endpoint_connections_active") == 1)
                     self.assertIsNone(request.poll())
                     servers[1 - which].signal(signal.SIGCONT)
                     self.assertEqual(request.communicate(timeout=20)[0], "200")
+                    self.stop(proxy)
+                    line = self.lines(log)[-1]
+                    self.assertEqual((line["endpoint"], line["attempts"]), (servers[1 - which].address, 2))
 
     def test_both_die(self):
         for kind in KINDS:
