@@ -295,6 +295,12 @@ void UpstreamConnection::on_end(Transport& transport, bool truncated) {
   HttpLink::on_end(transport, truncated);
 }
 
+void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
+  if (state_ != State::kConnecting || ending()) return HttpLink::on_record_error(transport, error);
+  log_failure(security(), error);
+  connect_failed(ConnectError::kTls);
+}
+
 void UpstreamConnection::on_error(Transport& transport, int error) {
   if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
   HttpLink::on_error(transport, error);

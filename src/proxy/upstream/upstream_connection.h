@@ -64,6 +64,7 @@ class UpstreamConnection final : public HttpLink {
   void on_data(Transport& transport, Buffer&& data) override;
   void on_part(Transport& transport) override;
   void on_end(Transport& transport, bool truncated) override;
+  void on_record_error(Transport& transport, std::string_view error) override;
   void on_error(Transport& transport, int error) override;
 
   void begin();
