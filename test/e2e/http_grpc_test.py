@@ -196,6 +196,17 @@ class Ends(GrpcTest):
                 self.assertLess(time.monotonic() - start, 5 * SLOWNESS)
                 self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
 
+    def test_unavailable_is_asked_again(self):
+        """Where the route says so: grpc-go tells such a status in a response that is trailers only."""
+        for on, code in ((["grpc_unavailable"], "OK"), (["grpc_resource_exhausted", "5xx"], "Unavailable")):
+            for client, server in PAIRS:
+                with self.subTest(f"{on}: {words(client)} -> {words(server)}"):
+                    routes = [{"forward": "main", "retry": {"on": on, "attempts": 3, "backoff": 0, "max_backoff": 0}}]
+                    proxy = self.through(self.grpc_server(server, failing=2), http={"routes": routes})
+                    self.assertEqual(self.status(proxy, client)["Code"], code)
+                    retries = 2 if code == "OK" else 0
+                    self.assertEqual(self.stop(proxy).total("upstream_retries_total"), retries)
+
     def test_server_comes_back(self):
         first = self.grpc_server(PLAIN)
         proxy = self.through(first, fail_timeout="100ms")

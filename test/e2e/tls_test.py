@@ -309,10 +309,12 @@ class Failures(TlsTest):
 
 class Origination(TlsTest):
 
-    def tls_origin(self, handler, certificate=None, client_ca=None, version=None):
+    def tls_origin(self, handler, certificate=None, client_ca=None, version=None, alpn=()):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate = certificate or self.server
         context.load_cert_chain(certificate["chain"], certificate["key"])
+        if alpn:
+            context.set_alpn_protocols(alpn)
         if client_ca:
             context.load_verify_locations(client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
@@ -357,6 +359,23 @@ class Origination(TlsTest):
         origin = self.tls_origin(echo)
         proxy = self.proxy(origin.address, upstream={"tls": {"verify": False}})
         self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
+
+    def test_a_broken_record_before_the_settings(self):
+        """Of an endpoint that speaks HTTP/2. The requests that waited for them were told nothing, and hung."""
+        def break_off(secured):
+            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)  # Past the TLS of Python.
+            last_outcome(secured)
+        origin = self.tls_origin(break_off, alpn=["h2"])
+        config = harness.configuration(
+            [origin.address], upstream={"protocol": "http2", "tls": {"ca": self.ca, "server_name": "localhost"}})
+        config["listeners"][0]["http"] = config["listeners"][0].pop("tcp")
+        proxy = self.start(config)
+        client = self.keep(connect(proxy.address()))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.settimeout(10 * SLOWNESS)
+        self.assertTrue(client.recv(65536).startswith(b"HTTP/1.1 503 "))
+        proxy.said("failed")
+        self.assertGreater(proxy.stats().connect_errors("tls"), 0)
 
     def test_an_endpoint_without_tls_is_passed_over(self):
         plain = self.keep(Origin(lambda sock: sock.recv(65536) and sock.sendall(b"220 hello\r\n")))

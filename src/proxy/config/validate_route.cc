@@ -180,6 +180,16 @@ class RouteChecker {
       report_.error(path, on_timeout ? "`on: timeout` needs a `try_timeout`"
                                      : "`try_timeout` needs `timeout` in `on`; else write `response_timeout`");
     }
+    check_hedge(retry, path + ".hedge_after");
+  }
+
+  void check_hedge(const Retry& retry, const std::string& path) {
+    if (retry.hedge_after.count() == 0) return;
+    if (retry.attempts < 2) report_.error(path, "needs `attempts` of 2 or more: the second endpoint is one of them");
+    if (retry.try_timeout.count() > 0 && retry.hedge_after >= retry.try_timeout) {
+      report_.error(path, absl::StrCat("must be below try_timeout (", print_duration(retry.try_timeout), "), got ",
+                                       print_duration(retry.hedge_after)));
+    }
   }
 
   void check_forwards(const std::string& path) {

@@ -24,6 +24,7 @@
 #include "proxy/http/forward_head.h"
 #include "proxy/http/head.h"
 #include "proxy/http/identity.h"
+#include "proxy/http/message_rules.h"
 #include "proxy/http1/text.h"
 #include "proxy/route/canonical_path.h"
 #include "proxy/route/field_changes.h"
@@ -325,6 +326,11 @@ class Explainer {
     lines_.add("retry",
                absl::StrCat(retry.attempts, " attempts in all, for ",
                             retry.on.empty() ? "connect_failure, refused" : absl::StrJoin(retry.on, ", ", word)));
+    if (retry.hedge_after.count() == 0) return;
+    lines_.add("hedge", is_idempotent(head_.method())
+                            ? absl::StrCat("another endpoint after ", config::print_duration(retry.hedge_after),
+                                           " without an answer, as one of the attempts")
+                            : absl::StrCat("none: what ", head_.method(), " asks for must not be done twice"));
   }
 
   void tell_upstream(const config::Upstream& upstream) {

@@ -13,6 +13,7 @@
 #include "pool/check.h"
 #include "proxy/access/basic_gate.h"
 #include "proxy/http/forward_head.h"
+#include "proxy/http/hedged_request.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
@@ -289,7 +290,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
 
 void Exchange::on_no_upstream(HttpEnd why) {
   waiting_ = false;
-  fail(why);
+  hedge_ ? go_on_with_hedge() : fail(why);
 }
 
 void Exchange::request_body(Buffer&& body, bool end) {
@@ -356,7 +357,9 @@ void Exchange::take_response(Head&& head, bool end) {
     return session_->wake();
   }
   to_->state().report_answer(endpoint_, head.status, now_ms());
-  if (retry_instead_of(head.status, end)) return;
+  if (retry_instead_of(head, end)) return;
+  end_hedge();
+  if (by_hedge_) to_->counters().hedges_won.add();
   response_begun_ = true;
   kept_.clear();
   status_ = head.status;
@@ -450,6 +453,7 @@ void Exchange::client_reset(ResetReason reason) {
                                                                                    : HttpEnd::kClientReset;
   }
   stop_waiting();
+  end_hedge();
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   release_client();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -22,6 +23,7 @@ namespace sluice {
 struct HttpListener;
 struct HttpTarget;
 class HttpSession;
+class HedgedRequest;
 class MirroredRequest;
 class WaitingBody;
 class HttpWorker;
@@ -38,8 +40,21 @@ class Exchange final : public UpstreamCaller {
   static Exchange& begin(HttpSession& session, HttpStream& client);
   /// Ends it now: the time to drain is over.
   void shut_down() { fail(HttpEnd::kShutdown); }
+  /// Of what the client asked for, whatever has become of it. Good until the request changes.
+  HttpFacts facts() const override;
+
+  // For its hedge, which may be destroyed by the last two.
+  /// Sends the whole request on a stream of the hedge's. Returns the time.
+  uint64_t send_hedge(HttpStream& stream);
+  /// With a final response; the stream is the exchange's from then on, or released.
+  void hedge_answered(Head&& head, bool end);
+  void end_hedge();
 
  private:
+  /// Of a body, so much is kept until the response begins, for the request may have to be sent again. As Envoy's
+  /// per_request_buffer_limit is mostly set.
+  static constexpr size_t kMaxKeptBytes = size_t{64} * 1024;
+
   Exchange(HttpSession& session, HttpStream& client);
   ~Exchange();
 
@@ -50,8 +65,6 @@ class Exchange final : public UpstreamCaller {
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
   // UpstreamCaller
-  /// Of what the client asked for, whatever has become of it. Good until the request changes.
-  HttpFacts facts() const override;
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd why) override;
   void on_connect_failed() override;
@@ -99,10 +112,17 @@ class Exchange final : public UpstreamCaller {
   bool is_asked_for(config::RetryOn why) const;
   bool take_retry(config::RetryOn why);
   bool is_lost_unseen(ResetReason reason) const;
-  bool retry_instead_of(uint16_t status, bool end);
+  std::optional<config::RetryOn> retry_reason(const Head& head, bool end) const;
+  bool retry_instead_of(const Head& head, bool end);
   void response_timed_out();
   void retry();
   void send_again();
+
+  // At once.
+  config::Duration hedge_after() const;
+  bool awaits_hedge() const;
+  void hedge();
+  void go_on_with_hedge();
 
   // The response.
   void take_response(Head&& head, bool end);
@@ -173,6 +193,7 @@ class Exchange final : public UpstreamCaller {
   Buffer held_;                                    // Body that has come before there is a connection,
   Fields held_trailers_;                           // and what is behind it.
   MirroredRequest* mirror_ = nullptr;              // That gets all that comes of the request.
+  ChunkPointer<HedgedRequest> hedge_;              // The same with another endpoint, while neither has answered.
   Buffer kept_;                                    // What was sent of it, for it may be sent again.
   ChunkPointer<WaitingBody> waiting_request_;      // Where it is collected: all of it passes through this.
   ChunkPointer<WaitingBody> waiting_response_;     // From when the client was slow, the rest of it does.
@@ -205,6 +226,8 @@ class Exchange final : public UpstreamCaller {
   bool tunnel_ = false;           // Asked for,
   bool tunnel_agreed_ = false;    // and there.
   bool used_connection_ = false;  // By others before.
+  bool hedged_ = false;           // There was a hedge, or none to be had, since it was last sent.
+  bool by_hedge_ = false;         // It goes on with what was one.
   bool grpc_ = false;
   bool deadline_is_grpc_ = false;
   bool negotiates_coding_ = false;  // The response depends on what the client takes:

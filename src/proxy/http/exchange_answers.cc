@@ -98,6 +98,7 @@ OwnAnswer answer_of(HttpEnd end) {
 
 void Exchange::fail(HttpEnd why) {
   stop_waiting();
+  end_hedge();
   again_at_ms_ = 0;
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "net/worker.h"
 #include "proxy/http/exchange.h"
+#include "proxy/http/hedged_request.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/http/message_rules.h"
 #include "proxy/http/waiting_body.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_connection.h"
@@ -18,25 +21,17 @@ namespace {
 
 using config::RetryOn;
 
-// Of a body, so much is kept until the response begins, for the request may have to be sent again. As Envoy's
-// per_request_buffer_limit is mostly set.
-constexpr size_t kMaxKeptBytes = size_t{64} * 1024;
-
 // Without a policy of the route's.
 constexpr RetryOn kUnseen[] = {RetryOn::kConnectFailure, RetryOn::kRefused};
 
-// A method that may be sent twice (RFC 9110 section 9.2.2).
-bool is_idempotent(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE" || method == "PUT" ||
-         method == "DELETE";
+// Whether the endpoint has perhaps begun to do what was asked. In gRPC it is the service that says whether a call may
+// be made again, and whoever names a status in `on` speaks for it.
+bool is_perhaps_done(RetryOn why) {
+  return why == RetryOn::kReset || why == RetryOn::kTimeout || why == RetryOn::k5xx || why == RetryOn::kGatewayError;
 }
 
-// Whether it speaks against the endpoint that it has ended a stream so: it may refuse one, or take it back, and be
-// well.
-bool is_error(ResetReason reason) { return reason != ResetReason::kRefused && reason != ResetReason::kCancelled; }
-
-// Whether the endpoint has perhaps begun to do what was asked.
-bool is_perhaps_done(RetryOn why) { return why != RetryOn::kConnectFailure && why != RetryOn::kRefused; }
+// As the gRPC documentation's statuscodes.md numbers them.
+constexpr std::string_view kGrpcResourceExhausted = "8", kGrpcUnavailable = "14";
 
 }  // namespace
 
@@ -66,12 +61,13 @@ bool Exchange::is_lost_unseen(ResetReason reason) const {
 
 void Exchange::upstream_reset(ResetReason reason) {
   const bool unseen = is_lost_unseen(reason);
-  const bool again = !unseen && (!response_ended_ || tunnel_agreed_) &&
+  const bool again = !unseen && !hedge_ && (!response_ended_ || tunnel_agreed_) &&
                      take_retry(reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset);
   if (!unseen && !response_ended_ && !tunnel_agreed_ && is_error(reason))
     to_->state().report_error(endpoint_, now_ms());
   leave_upstream();
   if (response_ended_ && !tunnel_agreed_) return settle();
+  if (hedge_) return go_on_with_hedge();
   if (unseen) {
     wants_fresh_ = true;
     tried_ = TriedEndpoints();
@@ -83,14 +79,28 @@ void Exchange::upstream_reset(ResetReason reason) {
                                                                              : HttpEnd::kUpstreamReset);
 }
 
-// Whether a response is not what the client is to see, and the request is on its way again.
-bool Exchange::retry_instead_of(uint16_t status, bool end) {
-  if (status < 500 || !route_->retry) return false;
-  const bool is_gateway = status >= 502 && status <= 504;
-  if (!take_retry(is_asked_for(RetryOn::k5xx) || !is_gateway ? RetryOn::k5xx : RetryOn::kGatewayError)) return false;
+// What the policy has against a response.
+std::optional<RetryOn> Exchange::retry_reason(const Head& head, bool end) const {
+  if (!route_->retry) return std::nullopt;
+  std::optional<RetryOn> why;
+  if (head.status >= 500) {
+    const bool is_gateway = head.status >= 502 && head.status <= 504;
+    why = is_asked_for(RetryOn::k5xx) || !is_gateway ? RetryOn::k5xx : RetryOn::kGatewayError;
+  } else if (grpc_ && end) {
+    const std::string_view status = head.fields.value("grpc-status");
+    if (status == kGrpcUnavailable) why = RetryOn::kGrpcUnavailable;
+    if (status == kGrpcResourceExhausted) why = RetryOn::kGrpcResourceExhausted;
+  }
+  return why && is_asked_for(*why) ? why : std::nullopt;
+}
+
+// Whether a response is not what the client is to see, and the request is on its way again, or still is.
+bool Exchange::retry_instead_of(const Head& head, bool end) {
+  const std::optional<RetryOn> why = retry_reason(head, end);
+  if (!why || (!hedge_ && !take_retry(*why))) return false;
   if (!end) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
-  retry();
+  hedge_ ? go_on_with_hedge() : retry();
   return true;
 }
 
@@ -98,13 +108,14 @@ bool Exchange::retry_instead_of(uint16_t status, bool end) {
 void Exchange::response_timed_out() {
   connection_->suspect(asked_ms_);
   to_->state().report_error(endpoint_, now_ms());
-  if (!take_retry(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
+  if (!hedge_ && !take_retry(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
   upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
-  retry();
+  hedge_ ? go_on_with_hedge() : retry();
 }
 
 void Exchange::on_connect_failed() {
+  if (hedge_) return go_on_with_hedge();
   if (!is_asked_for(RetryOn::kConnectFailure)) return fail(HttpEnd::kNoEndpoint);
   listener_.counters.retries.add();
   send_request();
@@ -127,6 +138,7 @@ void Exchange::retry() {
 
 void Exchange::send_again() {
   again_at_ms_ = 0;
+  hedged_ = by_hedge_ = false;
   listener_.counters.retries.add();
   to_->counters().retries.add();
   kept_.append(std::move(held_));

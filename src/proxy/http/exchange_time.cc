@@ -68,6 +68,10 @@ void Exchange::on_timer() {
     const uint64_t since = std::max(last_response_ms_, session_->last_progress_ms());
     if (send_ms > 0 && now >= since + send_ms) return fail(HttpEnd::kSendTimeout);
   }
+  if (awaits_hedge()) {
+    const uint64_t hedge_ms = milliseconds(hedge_after());
+    if (hedge_ms > 0 && now >= asked_ms_ + hedge_ms) hedge();
+  }
   watch();
   if (again_at_ms_ != 0 && now >= again_at_ms_) send_again();
 }
@@ -99,6 +103,7 @@ void Exchange::watch() {
   };
   consider(last_active_ms_, idle_timeout());
   if (to_ && !response_begun_) consider(awaits_response() ? asked_ms_ : now, response_timeout());
+  if (to_) consider(awaits_hedge() ? asked_ms_ : now, hedge_after());
   if (!request_ended_ && !tunnel_) consider(awaits_body() ? last_request_ms_ : now, config().body_timeout);
   if (!tunnel_agreed_ || awaits_client()) {
     consider(awaits_client() ? std::max(last_response_ms_, session_->last_progress_ms()) : now, config().send_timeout);

@@ -84,4 +84,9 @@ bool may_be_in_trailers(std::string_view name) {
          !(name.size() > 14 && same(name.substr(0, 14), "sec-websocket-"));
 }
 
+bool is_idempotent(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "TRACE" || method == "PUT" ||
+         method == "DELETE";
+}
+
 }  // namespace sluice

@@ -15,4 +15,7 @@ bool is_end_to_end(std::string_view name);
 /// 6.5.1).
 bool may_be_in_trailers(std::string_view name);
 
+/// A method that may be sent twice, as it has the same effect as once (RFC 9110 section 9.2.2).
+bool is_idempotent(std::string_view method);
+
 }  // namespace sluice

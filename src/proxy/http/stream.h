@@ -63,6 +63,8 @@ class HttpStream {
   /// Whether the receiver can take more body now: while not, the peer is given no credit beyond what it has. At the
   /// start it can.
   virtual void set_reading(bool reading) = 0;
+  /// From now on `receiver` is told instead. Good within a call to the old one, too.
+  virtual void hand_over(StreamReceiver& receiver) = 0;
   /// The receiver lets go: nothing is told to it any more, and the stream is reset if it has not ended.
   virtual void release() = 0;
 

@@ -73,6 +73,7 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   bool sent_all() const final { return out_ == Out::kDone; }
   size_t queued() const final { return output_.size() + (asked_ ? asked_->held.size() : 0); }
   void set_reading(bool reading) final { reading_ = reading; }
+  void hand_over(StreamReceiver& receiver) final { receiver_ = &receiver; }
   void release() final;
 
   /// Takes a head from the input. False when there is nothing to do before more comes.

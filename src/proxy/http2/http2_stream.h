@@ -28,6 +28,7 @@ class Http2Stream final : public HttpStream {
   size_t queued() const override { return queue_.size(); }
   bool blocked() const override { return send_window_ <= 0; }
   void set_reading(bool reading) override;
+  void hand_over(StreamReceiver& receiver) override { receiver_ = &receiver; }
   void release() override;
 
   uint32_t id() const { return id_; }  ///< 0: a client's that has not sent its head.

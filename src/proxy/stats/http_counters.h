@@ -97,6 +97,8 @@ struct UpstreamHttpCounters {
   Counter mirrors_given_up;     ///< and those of them that it did not take in time.
   Counter retries;              ///< Requests that were sent again,
   Counter retries_over_budget;  ///< and that were not, for there were too many.
+  Counter hedges;               ///< Requests that were sent to a second endpoint while the first was slow,
+  Counter hedges_won;           ///< and those that it was who answered.
   CodecCounters codecs;
 };
 

@@ -273,6 +273,8 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
   line(out, "upstream_mirrors_given_up_total", label, member(&UpstreamHttpCounters::mirrors_given_up));
   line(out, "upstream_retries_total", label, member(&UpstreamHttpCounters::retries));
   line(out, "upstream_retries_over_budget_total", label, member(&UpstreamHttpCounters::retries_over_budget));
+  line(out, "upstream_hedges_total", label, member(&UpstreamHttpCounters::hedges));
+  line(out, "upstream_hedges_won_total", label, member(&UpstreamHttpCounters::hedges_won));
   codec_lines(out, label, [&](auto get) {
     return total([&](const UpstreamHttpCounters& c) -> const Counter& { return get(c.codecs); });
   });

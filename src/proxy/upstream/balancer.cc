@@ -45,7 +45,7 @@ bool Balancer::needs_hash() const {
 }
 
 bool Balancer::has_room(uint32_t index, const Choice& choice) const {
-  if (choice.tried.contains(index)) return false;
+  if (choice.tried.contains(index) || choice.beside == index) return false;
   const uint32_t limit = upstream_.config().max_connections_per_endpoint;
   return limit == 0 || upstream_.endpoint(index).active.load(std::memory_order_relaxed) < limit;
 }
@@ -60,7 +60,7 @@ std::optional<uint32_t> Balancer::pick(const Choice& choice) {
     ++(kept ? counts_.preferred : counts_.preferred_lost);
     if (kept) return choice.preferred;
   }
-  if (const auto picked = pick_by_priority(choice, usable)) return picked;
+  if (const auto picked = pick_by_priority(choice, usable); picked || choice.beside) return picked;
   const auto down = pick_by_priority(choice, can_take);
   if (down) ++counts_.panics;
   return down;

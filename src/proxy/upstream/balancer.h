@@ -19,6 +19,8 @@ struct Choice {
   std::optional<uint64_t> hash = {};
   /// Taken if it can be, whatever else there is.
   std::optional<uint32_t> preferred = {};
+  /// The endpoint that is asked already, and slow: another one is wanted that is up, or none.
+  std::optional<uint32_t> beside = {};
 };
 
 /// One worker's choice among an upstream's endpoints. Endpoints that were tried, are full or are down are passed over;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pool/check.h"
 #include "proxy/config/config.h"
 #include "proxy/upstream/endpoint_set.h"
 #include "proxy/upstream/endpoint_state.h"
@@ -141,6 +142,7 @@ class EndpointView {
   /// and as often no longer.
   void let_go(uint32_t slot) {
     Use& use = uses_[slot];
+    SLUICE_DCHECK(use.count > 0);
     if (--use.count == 0 && !use.present) leave(slot);
   }
 

@@ -81,7 +81,7 @@ void HttpUpstream::request(UpstreamCaller& caller) {
 
 // What a request says is looked at only where it counts.
 std::optional<uint32_t> HttpUpstream::choose_endpoint(const UpstreamCaller& caller) {
-  Choice choice{.tried = caller.tried(), .now_ms = worker_.worker().now_ms()};
+  Choice choice{.tried = caller.tried(), .now_ms = worker_.worker().now_ms(), .beside = caller.beside()};
   const auto& sticky = config().sticky;
   if (!balancer_.needs_hash() && !sticky) return balancer_.pick(choice);
   const HttpFacts facts = caller.facts();
@@ -123,12 +123,6 @@ UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
   all_.push_back(connection.get());
   endpoints_[endpoint].connecting.push_back(connection.get());
   return connection.release();  // Its own from here on.
-}
-
-void HttpUpstream::cancel(UpstreamCaller& caller) {
-  for (UpstreamConnection* const connection : endpoints_[caller.endpoint()].connecting) {
-    connection->remove_waiting(caller);
-  }
 }
 
 void HttpUpstream::close() {

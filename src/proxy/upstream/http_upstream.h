@@ -35,8 +35,6 @@ class HttpUpstream {
   /// Adds a cookie to a response of this endpoint, if there are to be some and the client has none of it. False when
   /// there is no room.
   [[nodiscard]] bool keep_client(const HttpFacts& request, uint32_t endpoint, Fields& response);
-  /// It waits no longer.
-  void cancel(UpstreamCaller& caller);
 
   const config::Upstream& config() const { return balancer_.upstream().config(); }
   UpstreamState& state() { return balancer_.upstream(); }

@@ -20,10 +20,14 @@ class RetryBudgetMeter {
     ++slots_[second_ % kSeconds].requests;
     ++requests_;
   }
-  /// Whether one may be sent once more; then it counts.
-  bool take(uint64_t now_ms) {
+  /// Whether one may be sent once more.
+  bool has_room(uint64_t now_ms) {
     turn(now_ms);
-    if (retries_ >= budget_.min && (retries_ + 1) * 100 > requests_ * budget_.percent) return false;
+    return retries_ < budget_.min || (retries_ + 1) * 100 <= requests_ * budget_.percent;
+  }
+  /// The same; then it counts.
+  bool take(uint64_t now_ms) {
+    if (!has_room(now_ms)) return false;
     ++slots_[second_ % kSeconds].retries;
     ++retries_;
     return true;

@@ -13,6 +13,10 @@ class TriedEndpoints {
   void add(size_t index) {
     if (index < 64) bits_ |= uint64_t{1} << index;
   }
+  void remove(size_t index) {
+    if (index < 64) bits_ &= ~(uint64_t{1} << index);
+  }
+  void add(const TriedEndpoints& others) { bits_ |= others.bits_; }
   bool contains(size_t index) const { return index < 64 && (bits_ >> index & 1); }
   /// That are remembered.
   size_t count() const { return static_cast<size_t>(std::popcount(bits_)); }

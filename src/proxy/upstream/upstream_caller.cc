@@ -42,7 +42,7 @@ void UpstreamCaller::take_upstream(UpstreamConnection& connection, HttpStream& s
 }
 
 void UpstreamCaller::stop_waiting() {
-  if (std::exchange(waiting_, false)) to_->cancel(*this);
+  if (std::exchange(waiting_, false) && connection_) connection_->remove_waiting(*this);
 }
 
 void UpstreamCaller::leave_upstream() {
@@ -50,6 +50,24 @@ void UpstreamCaller::leave_upstream() {
   std::exchange(upstream_, nullptr)->release();
   std::exchange(connection_, nullptr)->detach();
   leave_endpoint();
+}
+
+void UpstreamCaller::adopt(UpstreamCaller& other) {
+  leave_endpoint();
+  let_endpoint_go();
+  endpoint_ = other.endpoint_;
+  endpoint_counted_ = std::exchange(other.endpoint_counted_, false);
+  attempts_ += std::exchange(other.attempts_, 0);  // With its hold on the endpoint.
+  tried_.add(other.tried_);
+  waiting_ = std::exchange(other.waiting_, false);
+  upstream_ = std::exchange(other.upstream_, nullptr);
+  connection_ = other.connection_;
+  if (upstream_) {
+    upstream_->hand_over(*this);
+    other.connection_ = nullptr;
+  } else if (connection_) {
+    connection_->replace_waiting(other, *this);
+  }
 }
 
 }  // namespace sluice

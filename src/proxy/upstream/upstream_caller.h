@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "proxy/http/stream.h"
 #include "proxy/route/http_facts.h"
@@ -22,17 +23,23 @@ class UpstreamCaller : public StreamReceiver {
   /// What the request says, for upstreams that choose an endpoint by it; without fields where that is not known.
   virtual HttpFacts facts() const { return {}; }
   const TriedEndpoints& tried() const { return tried_; }
+  /// The endpoint that is asked the same already; see Choice::beside.
+  virtual std::optional<uint32_t> beside() const { return {}; }
   bool attempts_left() const;
   void chose(uint32_t endpoint);
   uint32_t endpoint() const { return endpoint_; }
+  /// How many were chosen.
+  uint32_t attempts() const { return attempts_; }
   /// Whether only a new connection will do: one that was used before has just failed.
   bool wants_fresh() const { return wants_fresh_; }
   /// On the connection that it waited for: the endpoint is as good as before, but it counts as an attempt.
-  void found_no_room() { tried_ = TriedEndpoints(); }
+  void found_no_room() { tried_.remove(endpoint_); }
   virtual void on_upstream(UpstreamConnection& connection, HttpStream& stream) = 0;
   virtual void on_no_upstream(HttpEnd why) = 0;
   /// To the endpoint that was chosen.
   virtual void on_connect_failed() = 0;
+  /// The connection that it waits for now, or null.
+  void set_awaited(UpstreamConnection* connection) { connection_ = connection; }
   UpstreamCaller* next_waiting = nullptr;  // Among those who wait for a connection.
 
  protected:
@@ -53,10 +60,18 @@ class UpstreamCaller : public StreamReceiver {
   /// The stream is let go, reset if it has not ended.
   void leave_upstream();
   void leave_endpoint();
+  /// Whether it speaks against the endpoint that it has ended a stream so: it may refuse one, or take it back, and be
+  /// well.
+  static bool is_error(ResetReason reason) {
+    return reason != ResetReason::kRefused && reason != ResetReason::kCancelled;
+  }
+  /// Takes the place of another caller of the same upstream, on its stream or in waiting, with its endpoint and what it
+  /// has tried. Precondition: it has left its own.
+  void adopt(UpstreamCaller& other);
 
   HttpUpstream* to_ = nullptr;                // Where it is sent to.
   HttpStream* upstream_ = nullptr;            // Null before there is a connection, and once released.
-  UpstreamConnection* connection_ = nullptr;  // That upstream_ is on.
+  UpstreamConnection* connection_ = nullptr;  // That upstream_ is on, or will be.
   TriedEndpoints tried_;
   uint32_t attempts_ = 0;  // To find a connection: in all,
   uint32_t connects_ = 0;  // and of those that config::Upstream::connect_attempts bounds.

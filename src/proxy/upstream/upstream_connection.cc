@@ -150,6 +150,7 @@ void UpstreamConnection::add_waiting(UpstreamCaller& caller) {
   UpstreamCaller** last = &first_waiting_;
   while (*last) last = &(*last)->next_waiting;
   caller.next_waiting = nullptr;
+  caller.set_awaited(this);
   *last = &caller;
   ++waiting_count_;
   ++upstream_.pending_;
@@ -159,10 +160,20 @@ void UpstreamConnection::remove_waiting(UpstreamCaller& caller) {
   for (UpstreamCaller** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
     if (*at != &caller) continue;
     *at = caller.next_waiting;
+    caller.set_awaited(nullptr);
     --waiting_count_;
     --upstream_.pending_;
     return;
   }
+}
+
+void UpstreamConnection::replace_waiting(UpstreamCaller& caller, UpstreamCaller& by) {
+  UpstreamCaller** at = &first_waiting_;
+  while (*at != &caller) at = &(*at)->next_waiting;
+  by.next_waiting = caller.next_waiting;
+  *at = &by;
+  caller.set_awaited(nullptr);
+  by.set_awaited(this);
 }
 
 // ---- Requests ----
@@ -284,6 +295,12 @@ void UpstreamConnection::on_end(Transport& transport, bool truncated) {
   HttpLink::on_end(transport, truncated);
 }
 
+void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
+  if (state_ != State::kConnecting || ending()) return HttpLink::on_record_error(transport, error);
+  log_failure(security(), error);
+  connect_failed(ConnectError::kTls);
+}
+
 void UpstreamConnection::on_error(Transport& transport, int error) {
   if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
   HttpLink::on_error(transport, error);
@@ -340,6 +357,7 @@ void UpstreamConnection::on_timer() {
 
 void UpstreamConnection::on_gone() {
   leave_lists();
+  while (first_waiting_) remove_waiting(*first_waiting_);  // Nobody hears of it: the worker shuts down.
   state_ = State::kGone;
   std::erase(upstream_.all_, this);
   worker_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);

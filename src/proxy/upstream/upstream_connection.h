@@ -32,6 +32,8 @@ class UpstreamConnection final : public HttpLink {
   /// Callers that wait until it is ready.
   void add_waiting(UpstreamCaller& caller);
   void remove_waiting(UpstreamCaller& caller);
+  /// `by` waits in its place.
+  void replace_waiting(UpstreamCaller& caller, UpstreamCaller& by);
   uint32_t waiting() const { return waiting_count_; }
 
   /// Ends it as soon as nothing is under way;
@@ -62,6 +64,7 @@ class UpstreamConnection final : public HttpLink {
   void on_data(Transport& transport, Buffer&& data) override;
   void on_part(Transport& transport) override;
   void on_end(Transport& transport, bool truncated) override;
+  void on_record_error(Transport& transport, std::string_view error) override;
   void on_error(Transport& transport, int error) override;
 
   void begin();

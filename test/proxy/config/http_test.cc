@@ -85,6 +85,17 @@ TEST(LoaderHttp, Forwards) {
   });
 }
 
+TEST(LoaderHttp, Hedges) {
+  expect_errors({
+      {with_route("forward: web, retry: { hedge_after: 100ms }"), ""},
+      {with_route("forward: web, retry: { hedge_after: 100ms, attempts: 1 }"),
+       "f:1:102: listeners[0].http.routes[0].retry.hedge_after: needs `attempts` of 2 or more: the second endpoint is "
+       "one of them"},
+      {with_route("forward: web, retry: { hedge_after: 2s, on: timeout, try_timeout: 1s }"),
+       "f:1:102: listeners[0].http.routes[0].retry.hedge_after: must be below try_timeout (1s), got 2s"},
+  });
+}
+
 TEST(LoaderHttp, Matches) {
   expect_errors({
       {with_route("match: {}, forward: web"),

@@ -167,7 +167,7 @@ listeners:
           request_timeout: 30s
           stream_idle_timeout: 31s
           response_timeout: 32s
-          retry: { on: [ 5xx, timeout ], attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s, hedge_after: 3s }
+          retry: { on: [ 5xx, timeout ], attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s, hedge_after: 1s }
           buffer: { requests: 4MiB, responses: 5MiB }
           mirror: { to: two, percent: 5 }
           match: { path: { prefix: /split } }
@@ -328,7 +328,7 @@ upstreams:
                                          .try_timeout = std::chrono::seconds(2),
                                          .backoff = std::chrono::milliseconds(10),
                                          .max_backoff = std::chrono::seconds(1),
-                                         .hedge_after = std::chrono::seconds(3)}));
+                                         .hedge_after = std::chrono::seconds(1)}));
   EXPECT_EQ(http.routes[5].buffer, (Buffering{.requests = {4 * kMiB}, .responses = {5 * kMiB}}));
   EXPECT_EQ(http.routes[5].mirror, (Mirror{.to = "two", .percent = 5}));
   EXPECT_EQ(http.routes[0], (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com"),

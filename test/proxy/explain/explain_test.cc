@@ -95,6 +95,29 @@ TEST(Explain, HealthOfAnUpstream) {
             "errors in a row");
 }
 
+TEST(Explain, Repetitions) {
+  const auto told = [](std::string method) {
+    const std::string text = explained({.method = std::move(method), .url = "http://a.test/"}, R"(
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http:
+      routes:
+        - forward: u
+          retry: { on: [ 5xx, grpc_unavailable ], attempts: 3, hedge_after: 200ms }
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5, 1.2.3.5:5 ] } ]
+)");
+    const size_t at = text.find("retry  ");
+    return at == std::string::npos ? text : text.substr(at, text.find("\nsends", at) - at);
+  };
+  EXPECT_EQ(told("GET"),
+            "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
+            "hedge       another endpoint after 200ms without an answer, as one of the attempts");
+  EXPECT_EQ(told("POST"),
+            "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
+            "hedge       none: what POST asks for must not be done twice");
+}
+
 TEST(Explain, Answers) {
   const auto last = [](const ExplainedRequest& request) {
     const std::string text = explained(request);

@@ -226,6 +226,68 @@ TEST_P(HttpRetryTest, ClientsThatLeaveWhileItWaits) {
   expect_no_more();
 }
 
+// ---- gRPC ----
+
+const test::FieldList kCall = {{"content-type", "application/grpc"}, {"te", "trailers"}};
+
+TEST_P(HttpRetryTest, GrpcStatuses) {
+  retry({RetryOn::kGrpcUnavailable, RetryOn::kGrpcResourceExhausted}).attempts = 3;
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/service/Call", kCall, false);
+  talk.send("a message", true);
+  for (const std::string_view status : {"14", "8"}) {
+    Talk& request = next_request();
+    rig.wait_over(request);
+    EXPECT_EQ(request.body, "a message");
+    request.respond(200, {{"content-type", "application/grpc"}, {"grpc-status", status}}, true);
+  }
+  Talk& last = next_request();
+  rig.wait_over(last);
+  EXPECT_EQ(last.body, "a message");
+  last.respond(200, {{"content-type", "application/grpc"}, {"grpc-status", "14"}}, true);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.field("grpc-status"), "14");
+  expect_no_more();
+  rig.expect_ended(HttpEnd::kOk);
+  EXPECT_EQ(rig.upstream_counters().retries.value(), 2u);
+}
+
+// Nor what is no call, or said something before its status, or ended well.
+TEST_P(HttpRetryTest, OnlyTheGrpcStatusesThatAreAskedFor) {
+  retry({RetryOn::kGrpcUnavailable});
+  rig.start();
+  const auto expect_status = [&](test::FieldList fields, std::string_view status) {
+    Talk& talk = rig.connect().ask("POST", "/service/Call", fields);
+    next_request().respond(200, {{"grpc-status", status}}, true);
+    rig.wait_over(talk);
+    EXPECT_EQ(talk.field("grpc-status"), status);
+  };
+  expect_status(kCall, "8");
+  expect_status(kCall, "0");
+  expect_status({}, "14");
+  if (client_http2() && upstream_http2()) {
+    Talk& begun = rig.connect().ask("POST", "/service/Call", kCall);
+    Talk& request = next_request();
+    request.respond(200, {}, false);
+    request.send_trailers({{"grpc-status", "14"}});
+    rig.wait_over(begun);
+    EXPECT_EQ(begun.trailers.value("grpc-status"), "14");
+  }
+  expect_no_more();
+}
+
+TEST_P(HttpRetryTest, GrpcStatusesHaveTheSameBudget) {
+  retry({RetryOn::kGrpcUnavailable});
+  rig.upstream().retry_budget = {.percent = 0, .min = 0};
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/service/Call", kCall);
+  next_request().respond(200, {{"grpc-status", "14"}}, true);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.field("grpc-status"), "14");
+  expect_no_more();
+  EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 1u);
+}
+
 // Everything fails, and each failure is to be tried again: the upstream gets little more than what is asked.
 TEST_P(HttpRetryTest, NoStorm) {
   retry({RetryOn::k5xx}).attempts = 10;

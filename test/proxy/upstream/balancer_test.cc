@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "proxy/config/scalar.h"
 #include "proxy/upstream/stable_hash.h"
 
 namespace sluice {
@@ -44,6 +45,22 @@ struct Fixture {
 
 constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kLeastRequest,
                             Balance::kRandom,     Balance::kMaglev,           Balance::kRingHash};
+
+// ---- Beside another ----
+
+// Of more endpoints than TriedEndpoints remembers, too.
+TEST(BalancerTest, ASecondEndpointIsAnotherThatIsUp) {
+  for (const Balance balance : kAll) {
+    Fixture f(balance, std::vector<uint32_t>(70, 1));
+    for (uint64_t key = 0; key < 1000; ++key) {
+      const auto picked = f.balancer->pick({.hash = mixed(key), .beside = 69});
+      ASSERT_TRUE(picked && *picked != 69) << config::Scalar<Balance>::print(balance);
+    }
+    for (size_t i = 0; i < 69; ++i) f.set_down(i, 1000);
+    EXPECT_EQ(f.balancer->pick({.hash = 1, .beside = 69}), std::nullopt);
+    EXPECT_NE(f.pick(), std::nullopt);
+  }
+}
 
 // ---- Shares ----
 

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -14,15 +15,18 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/interop"
 	"google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/orca"
+	"google.golang.org/grpc/status"
 )
 
 var (
@@ -31,6 +35,8 @@ var (
 	key         = flag.String("key", "", "server: PEM `file`")
 
 	healthOf = flag.String("health", "", "server: `service` that has a health, which SIGUSR1 turns")
+
+	failing = flag.Int("failing", 0, "server: so many calls end with UNAVAILABLE before anything else")
 
 	maxAge = flag.Duration("max-age", 0, "server: of a connection; then it is told to go away")
 
@@ -81,6 +87,9 @@ func serve() {
 		check(err)
 		options = append(options, grpc.Creds(tls))
 	}
+	if *failing > 0 {
+		options = append(options, grpc.UnaryInterceptor(unavailableAtFirst(*failing)))
+	}
 	server := grpc.NewServer(options...)
 	grpc_testing.RegisterTestServiceServer(server, interop.NewTestServer())
 	if *healthOf != "" {
@@ -90,6 +99,16 @@ func serve() {
 	check(err)
 	fmt.Println(listener.Addr())
 	check(server.Serve(listener))
+}
+
+func unavailableAtFirst(calls int) grpc.UnaryServerInterceptor {
+	var seen atomic.Int64
+	return func(ctx context.Context, call any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+		if seen.Add(1) <= int64(calls) {
+			return nil, status.Error(codes.Unavailable, "not yet")
+		}
+		return serve(ctx, call)
+	}
 }
 
 func dial(options ...grpc.DialOption) *grpc.ClientConn {

@@ -1,0 +1,47 @@
+#include "proxy/http/hedged_request.h"
+
+#include <utility>
+
+#include "net/worker.h"
+#include "proxy/http/exchange.h"
+#include "proxy/http/http_worker.h"
+#include "proxy/upstream/http_upstream.h"
+#include "proxy/upstream/upstream_connection.h"
+
+namespace sluice {
+
+HedgedRequest::HedgedRequest(Exchange& exchange, HttpUpstream& to) : exchange_(exchange) { to_ = &to; }
+
+HedgedRequest::~HedgedRequest() {
+  stop_waiting();
+  leave_upstream();
+}
+
+HttpFacts HedgedRequest::facts() const { return exchange_.facts(); }
+std::optional<uint32_t> HedgedRequest::beside() const { return exchange_.endpoint(); }
+
+void HedgedRequest::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
+  take_upstream(connection, stream);
+  sent_ms_ = exchange_.send_hedge(stream);
+}
+
+// Each of these may end with it destroyed.
+
+void HedgedRequest::on_head(HttpStream&, Head&& head, bool end) {
+  if (head.status >= 200) exchange_.hedge_answered(std::move(head), end);
+}
+
+void HedgedRequest::on_reset(HttpStream&, ResetReason reason) {
+  const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();  // Perhaps.
+  if (is_error(reason) && !unseen) to_->state().report_error(endpoint_, to_->worker().worker().now_ms());
+  exchange_.end_hedge();
+}
+
+void HedgedRequest::on_no_upstream(HttpEnd) {
+  waiting_ = false;
+  exchange_.end_hedge();
+}
+
+void HedgedRequest::on_connect_failed() { exchange_.end_hedge(); }
+
+}  // namespace sluice
