@@ -116,6 +116,7 @@ class Exchange final : public UpstreamCaller {
   bool retry_instead_of(const Head& head, bool end);
   void response_timed_out();
   void retry();
+  void take_body_back();
   void send_again();
 
   // At once.

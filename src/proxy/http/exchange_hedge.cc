@@ -17,6 +17,7 @@ namespace sluice {
 // How long it may be unanswered before a second endpoint is asked; 0: there will be no second one.
 config::Duration Exchange::hedge_after() const {
   if (!route_->retry || route_->retry->hedge_after.count() == 0) return {};
+  if (waiting_request_ && !request_passed_) return {};  // Not all of it was kept.
   if (hedged_ || response_begun_ || tunnel_ || body_passed_ || !is_idempotent(request_.method())) return {};
   return route_->retry->hedge_after;
 }
@@ -73,10 +74,10 @@ void Exchange::go_on_with_hedge() {
   const ChunkPointer<HedgedRequest> hedge = std::move(hedge_);
   adopt(*hedge);
   by_hedge_ = true;
-  kept_.append(std::move(held_));
   if (!upstream_) {
-    held_ = std::move(kept_);
+    take_body_back();
   } else {
+    kept_.append(std::move(held_));
     asked_ms_ = last_passed_ms_ = hedge->sent_ms();
     used_connection_ = connection_->used();
   }

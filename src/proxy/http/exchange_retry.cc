@@ -136,11 +136,8 @@ void Exchange::retry() {
   watch();
 }
 
-void Exchange::send_again() {
-  again_at_ms_ = 0;
-  hedged_ = by_hedge_ = false;
-  listener_.counters.retries.add();
-  to_->counters().retries.add();
+// All of it is to be sent from here again.
+void Exchange::take_body_back() {
   kept_.append(std::move(held_));
   if (waiting_request_) {
     waiting_request_->put_back(std::move(kept_));
@@ -148,6 +145,14 @@ void Exchange::send_again() {
   } else {
     held_ = std::move(kept_);
   }
+}
+
+void Exchange::send_again() {
+  again_at_ms_ = 0;
+  hedged_ = by_hedge_ = false;
+  listener_.counters.retries.add();
+  to_->counters().retries.add();
+  take_body_back();
   watch();
   send_request();
 }

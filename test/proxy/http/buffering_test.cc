@@ -156,6 +156,55 @@ TEST_P(BufferingTest, CollectedRequestsAreSentAgainAsAWhole) {
   rig.expect_response(talk, 200, "ok");
 }
 
+// The second endpoint gets all of it, whichever of the two answers.
+TEST_P(BufferingTest, CollectedRequestsAreHedged) {
+  HttpOrigin& other = rig.add_origin();
+  route.buffer.emplace().requests = {8 * kMiB};
+  config::Retry& retry = route.retry.emplace();
+  retry.hedge_after = 1s;
+  start();
+  const std::string body = test::stream_bytes(1, 0, 40'000);
+  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  talk.send(body.substr(0, 100));
+  rig.settle();
+  talk.send(body.substr(100), true);
+  Talk& first = rig.request_at(origin);
+  rig.wait_over(first);
+  rig.pass(1100ms);
+  Talk& second = rig.request_at(other);
+  rig.wait_over(second);
+  EXPECT_TRUE(first.body == body && second.body == body);
+  second.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+  rig.wait_cancelled(first);
+}
+
+// The first endpoint breaks off while there is no connection to the second yet: the body is sent from here again.
+TEST_P(BufferingTest, HedgesThatWaitGetTheBodyLater) {
+  HttpOrigin& other = rig.add_origin();
+  other.silent = upstream_http2();  // Which has to greet before it gets a request.
+  route.buffer.emplace().requests = {8 * kMiB};
+  config::Retry& retry = route.retry.emplace();
+  retry.hedge_after = 1s;
+  start();
+  const std::string body = test::stream_bytes(1, 0, 40'000);
+  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  talk.send(body.substr(0, 100));
+  rig.settle();
+  talk.send(body.substr(100), true);
+  Talk& first = rig.request_at(origin);
+  rig.wait_over(first);
+  rig.pass(1100ms);
+  first.cancel(ResetReason::kInternal);
+  rig.settle();
+  other.silent = false;
+  Talk& second = rig.request_at(other);
+  rig.wait_over(second);
+  EXPECT_TRUE(second.body == body) << second.body.size();
+  second.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+}
+
 TEST_P(BufferingTest, ClientsThatGoAwayBeforeItIsWhole) {
   route.buffer.emplace().requests = {8 * kMiB};
   start();
