@@ -103,9 +103,10 @@ class Buffering(harness.SluiceTest):
         super().setUp()
         harness.need("curl", "nginx")
 
-    def through(self, endpoint, buffer, route=None, listener=None, limit="1GiB", directory=None, http=None, **options):
+    def through(self, endpoint, buffer, route=None, listener=None, limit="1GiB", directory=None, http=None, budget="256MiB",
+                **options):
         return self.start({
-            "workers": 1, "shutdown_timeout": "3s",
+            "workers": 1, "shutdown_timeout": "3s", "memory": {"worker_budget": budget},
             "body_file": {"directory": directory or self.temporary_directory(), "limit": limit},
             "listeners": [{"name": "main", "address": "127.0.0.1:0", **(listener or {}), "http": {
                 "routes": [{"forward": "app", "buffer": buffer, **(route or {})}], "max_body": "1GiB", **(http or {})}}],
@@ -141,7 +142,7 @@ class Buffering(harness.SluiceTest):
     def test_slow_clients_leave_the_upstream_alone(self):
         """Its connections are free at once; memory stays little, and the file has the rest until it is taken."""
         address, expected = self.file_server()
-        proxy = self.through(address, {"responses": "16MiB"}, limit="6GiB", descriptors=4 * CLIENTS + 100)
+        proxy = self.through(address, {"responses": "16MiB"}, limit="6GiB", budget="32MiB", descriptors=4 * CLIENTS + 100)
         before = proxy.pss()
         clients = self.slow_clients(proxy, CLIENTS)
         peak = [0]

@@ -173,7 +173,7 @@ void Exchange::serve() {
   watch();  // There is more to watch now.
   if (target_->mirror != HttpTarget::kNone) begin_mirror();
   to_->retry_budget().note_request(now_ms());
-  if (!collect_request()) send_request();
+  collect_request() ? go_on_with_request() : send_request();
 }
 
 void Exchange::begin_mirror() {

@@ -16,13 +16,13 @@
 namespace sluice {
 
 ChunkPointer<WaitingBody> Exchange::make_waiting(uint64_t max_bytes, void (*moved)(void* self)) {
-  ChunkPool& pool = worker_.worker().pool();
-  return make_in_chunk<WaitingBody>(pool, pool, worker_.body_file(), max_bytes, listener_.counters.body_file, moved,
-                                    static_cast<void*>(this));
+  Worker& worker = worker_.worker();
+  return make_in_chunk<WaitingBody>(worker.pool(), worker, worker_.body_file(), max_bytes, listener_.counters.body_file,
+                                    moved, static_cast<void*>(this));
 }
 
 // What may be with a stream, which has it in memory.
-size_t Exchange::waiting_share() const { return WaitingBody::share(worker_.worker().pool()); }
+size_t Exchange::waiting_share() const { return WaitingBody::share(worker_.worker()); }
 
 // ---- The request ----
 
@@ -104,13 +104,13 @@ void Exchange::keep_for_client(Buffer&& body) {
 }
 
 void Exchange::go_on_with_response() {
-  ChunkPool& pool = worker_.worker().pool();
+  Worker& worker = worker_.worker();
   const size_t share = waiting_share();
   while (waiting_response_ && response_queued() < share) {
     const bool keeps_up = response_queued() == 0 && !session_->has_queued();
     Buffer piece = keeps_up ? waiting_response_->take(share) : waiting_response_->take_stored(share);
     // The client may become slow with just this, whose chunk has room for more.
-    if (keeps_up && WaitingBody::is_pressed(pool)) (void)piece.settle(pool);
+    if (keeps_up && WaitingBody::is_pressed(worker)) (void)piece.settle(worker.pool());
     const bool last = response_ended_ && waiting_response_->empty();
     if (piece.empty() && !last) break;
     Fields trailers;

@@ -219,7 +219,7 @@ void HttpSession::on_pumped() {
 size_t HttpSession::send_mark() const {
   const size_t share = acceptor_.worker().pool().headroom_bytes() / kSendMarkShare;
   const size_t mark = std::min<size_t>(listener_.config.buffer_high.bytes, std::max(share, kSendMarkMin));
-  return listener_.keeps_bodies ? std::min(mark, WaitingBody::share(acceptor_.worker().pool())) : mark;
+  return listener_.keeps_bodies ? std::min(mark, WaitingBody::share(acceptor_.worker())) : mark;
 }
 
 size_t HttpSession::receive_credit(Transport&) { return send_mark(); }

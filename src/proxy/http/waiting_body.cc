@@ -28,21 +28,22 @@ class WaitingBody::Write final : public HelperThreads::Job {
   BodyFile& file_;
 };
 
-size_t WaitingBody::share(const ChunkPool& pool) {
-  const size_t used = std::min(pool.out_bytes(), kWorkerBytes);
+size_t WaitingBody::share(Worker& worker) {
+  const size_t posted = worker.small_group().posted_bytes() + worker.large_group().posted_bytes();
+  const size_t used = std::min(worker.pool().out_bytes() - posted, kWorkerBytes);
   return std::clamp((kWorkerBytes - used) / 16, kMinShare, kMaxShare);
 }
 
-WaitingBody::WaitingBody(ChunkPool& pool, BodyFile& file, uint64_t max_bytes, BodyFileCounters& counters, Moved moved,
+WaitingBody::WaitingBody(Worker& worker, BodyFile& file, uint64_t max_bytes, BodyFileCounters& counters, Moved moved,
                          void* context)
-    : pool_(pool), file_(file), max_bytes_(max_bytes), counters_(counters), moved_(moved), context_(context) {}
+    : worker_(worker), file_(file), max_bytes_(max_bytes), counters_(counters), moved_(moved), context_(context) {}
 
 WaitingBody::~WaitingBody() {
   if (writing_) writing_->forget();
 }
 
 void WaitingBody::store(bool all) {
-  const size_t least = all || is_pressed(pool_) ? 1 : share(pool_);
+  const size_t least = all || is_pressed(worker_) ? 1 : share(worker_);
   while (!writing_ && back_.size() >= least) write();
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "buffer/buffer.h"
+#include "net/worker.h"
 #include "proxy/http/body_file.h"
 #include "proxy/http/fields.h"
 #include "proxy/stats/http_counters.h"
@@ -17,9 +18,9 @@ class WaitingBody {
  public:
   /// How much one body may have in memory at one place now. Where there are few, nothing needs to be written for who is
   /// only a little slower. The more memory the worker uses, for whatever it is, the less it is.
-  static size_t share(const ChunkPool& pool);
+  static size_t share(Worker& worker);
   /// As much is used that nothing should be in memory which could be in the file.
-  static bool is_pressed(const ChunkPool& pool) { return share(pool) == kMinShare; }
+  static bool is_pressed(Worker& worker) { return share(worker) == kMinShare; }
   static constexpr size_t kWorkerBytes = size_t{8} << 20;
   static constexpr size_t kMinShare = size_t{16} * 1024;
   static constexpr size_t kMaxShare = size_t{256} * 1024;
@@ -28,7 +29,7 @@ class WaitingBody {
   using Moved = void (*)(void* context);
 
   /// At most `max_bytes`, as far as who brings it stops when it is full().
-  WaitingBody(ChunkPool& pool, BodyFile& file, uint64_t max_bytes, BodyFileCounters& counters, Moved moved,
+  WaitingBody(Worker& worker, BodyFile& file, uint64_t max_bytes, BodyFileCounters& counters, Moved moved,
               void* context);
   ~WaitingBody();
   WaitingBody(const WaitingBody&) = delete;
@@ -51,7 +52,7 @@ class WaitingBody {
   Fields take_trailers() { return std::exchange(trailers_, {}); }
 
   /// Who brings it should stop.
-  bool full() const { return memory_bytes() >= (is_pressed(pool_) ? 1 : 2 * share(pool_)) || size() >= max_bytes_; }
+  bool full() const { return memory_bytes() >= (is_pressed(worker_) ? 1 : 2 * share(worker_)) || size() >= max_bytes_; }
   /// It is full(), and nothing changes that but who takes it: the file takes no more, or this is all that may wait.
   bool stays_full() const { return full() && !writing_; }
 
@@ -64,7 +65,7 @@ class WaitingBody {
   void take_back(Write& write);
   void written(Write& write);
 
-  ChunkPool& pool_;
+  Worker& worker_;
   BodyFile& file_;
   const uint64_t max_bytes_;
   BodyFileCounters& counters_;

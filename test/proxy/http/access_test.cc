@@ -156,6 +156,25 @@ TEST_P(HttpAccess, PasswordsThatTakeLong) {
   rig.expect_ended(HttpEnd::kUnauthorized, 2);
 }
 
+// Regression: a client that was made to wait while its password was checked was never read again where its request is
+// collected.
+TEST_P(HttpAccess, BodiesAreCollectedAfterPasswords) {
+  config::HttpRoute& route = forward("/");
+  route.auth.emplace().basic.emplace().users_file = write(kSlowHash);
+  route.buffer.emplace().requests = {1 << 20};
+  rig.config().buffer_high = {16 << 10};
+  rig.start();
+  rig.add_desk();
+  const std::string body = test::stream_bytes(1, 0, 500'000);
+  Talk& talk = rig.connect().ask("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
+  talk.send(body, true);
+  Talk& got = rig.request_at(origin, 0);
+  rig.wait_over(got);
+  EXPECT_TRUE(got.body == body) << got.body.size();
+  got.respond(200, "fine");
+  rig.expect_response(talk, 200, "fine");
+}
+
 // Defects that this could have: an answer for a request that has gone; a check that finds its gate changed.
 TEST_P(HttpAccess, ClientsMayGoWhileTheirPasswordIsChecked) {
   const std::string path = write(kSlowHash);

@@ -23,7 +23,8 @@ class WaitingBodyTest : public testing::Test {
   void begin(size_t limit = kMiB, uint64_t max_bytes = 64 * kMiB) {
     file_.emplace(config::BodyFile{.limit = {limit}});
     ASSERT_TRUE(file_->pool.ok()) << file_->pool.error().message;
-    body_.emplace(pool(), *file_, max_bytes, counters_, [](void* moves) { ++*static_cast<int*>(moves); }, &moves_);
+    body_.emplace(
+        loop_.worker(), *file_, max_bytes, counters_, [](void* moves) { ++*static_cast<int*>(moves); }, &moves_);
   }
   void add(size_t bytes) {
     body_->add(test::buffer_of(pool(), test::stream_bytes(1, added_, bytes)));
@@ -71,7 +72,7 @@ TEST_F(WaitingBodyTest, LittleStaysInMemory) {
 TEST_F(WaitingBodyTest, WhereMemoryIsShortAllOfItIsStored) {
   begin();
   press();
-  EXPECT_EQ(WaitingBody::share(pool()), WaitingBody::kMinShare);
+  EXPECT_EQ(WaitingBody::share(loop_.worker()), WaitingBody::kMinShare);
   add(10);
   EXPECT_TRUE(body_->full());
   body_->store();
@@ -93,7 +94,7 @@ TEST_F(WaitingBodyTest, NoMoreThanMayWait) {
 
 TEST_F(WaitingBodyTest, WhatTheFileDoesNotTake) {
   begin(kMiB);
-  const size_t share = WaitingBody::share(pool());
+  const size_t share = WaitingBody::share(loop_.worker());
   size_t stored = 0;
   for (; !body_->full(); stored += share) {
     add(share);
