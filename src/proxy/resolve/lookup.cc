@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -43,8 +44,10 @@ void fit_service(std::vector<SrvRecord>& records, uint32_t base) {
     record.priority = static_cast<uint16_t>(std::min<size_t>(base + static_cast<size_t>(rank), kMaxPriority));
     record.weight = std::max<uint16_t>(record.weight, 1);
   }
-  std::stable_sort(records.begin(), records.end(),
-                   [](const SrvRecord& a, const SrvRecord& b) { return a.priority < b.priority; });
+  // Not in the order of the answer, which name servers change each time.
+  std::sort(records.begin(), records.end(), [](const SrvRecord& a, const SrvRecord& b) {
+    return std::tie(a.priority, b.weight, a.port, a.target) < std::tie(b.priority, a.weight, b.port, b.target);
+  });
 }
 
 Lookup::Lookup(const config::Endpoint& endpoint, const config::Resolve& settings)

@@ -116,7 +116,7 @@ TEST(SrvAnswerTest, Malformed) {
 TEST(SrvAnswerTest, PrioritiesAndWeightsAreFitted) {
   std::vector<SrvRecord> records = {{20, 5, 1, "c"}, {10, 0, 1, "a"}, {20, 0, 1, "d"}, {10, 65535, 1, "b"}};
   fit_service(records, 3);
-  EXPECT_THAT(records, ElementsAre(SrvRecord{3, 1, 1, "a"}, SrvRecord{3, 65535, 1, "b"}, SrvRecord{4, 5, 1, "c"},
+  EXPECT_THAT(records, ElementsAre(SrvRecord{3, 65535, 1, "b"}, SrvRecord{3, 1, 1, "a"}, SrvRecord{4, 5, 1, "c"},
                                    SrvRecord{4, 1, 1, "d"}));
   std::vector<SrvRecord> many;
   for (uint16_t i = 0; i < 20; ++i) many.push_back({i, 1, 1, "x"});
