@@ -12,13 +12,13 @@ void BM_ForwardRequests(benchmark::State& state, sluice::RingsMode rings, sluice
   sluice::test::Forwarding forwarding(rings, source);
   const auto bytes = static_cast<size_t>(state.range(0));
   for (int i = 0; i < 2000; ++i) forwarding.round_trip(bytes);
-  const uint64_t copied = forwarding.gauges().copied_bytes.value();
+  const uint64_t copied = forwarding.proxy().gauges().copied_bytes.value();
   const uint64_t allocated = sluice::test::allocations.load();
   for (auto _ : state) forwarding.round_trip(bytes);
   const double thousands = static_cast<double>(state.iterations()) / 1000;
   state.counters["mallocs/1000"] = static_cast<double>(sluice::test::allocations.load() - allocated) / thousands;
   state.counters["copied_bytes/1000"] =
-      static_cast<double>(forwarding.gauges().copied_bytes.value() - copied) / thousands;
+      static_cast<double>(forwarding.proxy().gauges().copied_bytes.value() - copied) / thousands;
 }
 constexpr auto kArena = sluice::ChunkPool::Source::kArena, kMalloc = sluice::ChunkPool::Source::kHeap;
 BENCHMARK_CAPTURE(BM_ForwardRequests, auto, sluice::RingsMode::kAuto, kArena) -> Arg(120) -> Arg(16384) -> Arg(262144)

@@ -31,6 +31,8 @@
 #include <vector>
 
 #include "alts_like/alts_record_layer.h"
+#include "alts_like/plain_record_layer.h"
+#include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
 #include "buffer/buffer.h"
 #include "buffer/copied.h"
@@ -63,8 +65,11 @@ constexpr size_t kBudgetBytes = size_t{256} << 20;
 constexpr std::chrono::seconds kPatience{60};
 
 /// A protocol: its layer, and what the two ends of a connection start from.
-struct Tls13 {
-  static constexpr const char* kName = "tls13";
+template <Tls13Cipher kCipher>
+struct Tls13With {
+  static constexpr const char* kName = kCipher == Tls13Cipher::kAes128Gcm   ? "tls13"
+                                       : kCipher == Tls13Cipher::kAes256Gcm ? "tls13_aes256gcm"
+                                                                            : "tls13_chacha20";
   using Layer = Tls13RecordLayer;
   static Tls13State state(bool is_client) {
     Tls13State state;
@@ -76,9 +81,21 @@ struct Tls13 {
 
  private:
   static Tls13Secret secret(uint8_t fill) {
-    std::array<uint8_t, 32> bytes;
+    std::array<uint8_t, Tls13Secret::kMaxBytes> bytes;
     bytes.fill(fill);
-    return *Tls13Secret::from(Tls13Cipher::kAes128Gcm, bytes, 0);
+    return *Tls13Secret::from(kCipher, std::span(bytes).first(kCipher == Tls13Cipher::kAes256Gcm ? 48 : 32), 0);
+  }
+};
+using Tls13 = Tls13With<Tls13Cipher::kAes128Gcm>;
+
+struct Tls12 {
+  static constexpr const char* kName = "tls12";
+  using Layer = Tls12RecordLayer;
+  static Tls12State state(bool is_client) {
+    Tls12State state;
+    state.read.key.fill(is_client ? 1 : 2);
+    state.write.key.fill(is_client ? 2 : 1);
+    return state;
   }
 };
 
@@ -90,6 +107,13 @@ struct Alts {
     key_data.fill(1);
     return *AltsState::from(AltsProtocol::kAes128GcmRekey, key_data, is_client, AltsState::kMaxFrameBytes);
   }
+};
+
+/// No records: what the interface itself costs.
+struct Plain {
+  static constexpr const char* kName = "plain";
+  using Layer = PlainRecordLayer;
+  static PlainRecordLayer state(bool) { return {}; }
 };
 
 Buffer message_of(ChunkPool& pool, size_t bytes) {
@@ -188,15 +212,23 @@ void large_message(benchmark::State& state, Manner manner) {
   report_carried(state);
 }
 
-// The cipher's part of it: each record sealed and opened where it lies, and nothing else.
-void large_message_cipher(benchmark::State& state) {
+// The cipher's part of it: each record sealed and opened where it lies, and nothing else; as one piece, or cut into
+// several.
+void large_message_cipher(benchmark::State& state, const EVP_AEAD* aead, size_t pieces) {
   std::vector<uint8_t> message(kMessageBytes, 'd');
-  const std::array<uint8_t, 16> key{};
+  const std::array<uint8_t, EVP_AEAD_MAX_KEY_LENGTH> key{};
   bssl::ScopedEVP_AEAD_CTX context;
-  SLUICE_CHECK(EVP_AEAD_CTX_init(context.get(), EVP_aead_aes_128_gcm(), key.data(), key.size(), 16, nullptr) == 1);
+  SLUICE_CHECK(EVP_AEAD_CTX_init(context.get(), aead, key.data(), EVP_AEAD_key_length(aead), 16, nullptr) == 1);
   const std::array<uint8_t, 12> nonce{};
   std::array<uint8_t, 16> tag;
   size_t tag_bytes = 0;
+  std::array<CRYPTO_IOVEC, CRYPTO_IOVEC_MAX> parts;
+  const auto cut = [&](uint8_t* bytes, size_t size) {
+    const size_t piece = (size + pieces - 1) / pieces;
+    size_t count = 0;
+    for (size_t at = 0; at < size; at += piece) parts[count++] = {bytes + at, bytes + at, std::min(piece, size - at)};
+    return count;
+  };
 
   const auto each_record = [&](auto&& call) {
     for (size_t at = 0; at < kMessageBytes; at += kGrpcRecordBytes) {
@@ -209,16 +241,16 @@ void large_message_cipher(benchmark::State& state) {
     for (int i = 0; i < kMessages; ++i) {
       tags.clear();
       each_record([&](uint8_t* bytes, size_t size) {
-        const int sealed = EVP_AEAD_CTX_seal_scatter(context.get(), bytes, tag.data(), &tag_bytes, tag.size(),
-                                                     nonce.data(), nonce.size(), bytes, size, nullptr, 0, nullptr, 0);
+        const int sealed = EVP_AEAD_CTX_sealv(context.get(), parts.data(), cut(bytes, size), tag.data(), &tag_bytes,
+                                              tag.size(), nonce.data(), nonce.size(), nullptr, 0);
         tags.push_back(tag);
         return sealed;
       });
       size_t next = 0;
       each_record([&](uint8_t* bytes, size_t size) {
         const auto& expected = tags[next++];
-        return EVP_AEAD_CTX_open_gather(context.get(), bytes, nonce.data(), nonce.size(), bytes, size, expected.data(),
-                                        expected.size(), nullptr, 0);
+        return EVP_AEAD_CTX_openv_detached(context.get(), parts.data(), cut(bytes, size), nonce.data(), nonce.size(),
+                                           expected.data(), expected.size(), nullptr, 0);
       });
     }
   }
@@ -589,13 +621,19 @@ constexpr std::pair<const char*, Before> kWaits[] = {{"WriteMemoryUsage/waiting"
 
 /// Rows are named bench/what/protocol.
 template <typename Protocol>
+void add_in_memory() {
+  for (const auto& [name, manner] : kManners) {
+    benchmark::RegisterBenchmark((std::string("LargeMessage/") + name + "/" + Protocol::kName).c_str(),
+                                 large_message<Protocol>, manner)
+        ->Unit(benchmark::kMillisecond);
+  }
+}
+template <typename Protocol>
 void add_protocol() {
   const auto add = [](std::string row, auto bench, auto... arguments) {
     return benchmark::RegisterBenchmark((row + "/" + Protocol::kName).c_str(), bench, arguments...);
   };
-  for (const auto& [name, manner] : kManners) {
-    add(std::string("LargeMessage/") + name, large_message<Protocol>, manner)->Unit(benchmark::kMillisecond);
-  }
+  add_in_memory<Protocol>();
   for (const auto& [name, mode] : kReadModes) {
     // The kernel may do part of it on threads of its own, which count as the process's.
     add(std::string("LargeMessage/") + name, large_message_by_socket<Protocol>, mode)
@@ -618,8 +656,21 @@ void add_protocol() {
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  benchmark::RegisterBenchmark("LargeMessage/cipher/aes128gcm", sluice::large_message_cipher)
-      ->Unit(benchmark::kMillisecond);
+  const std::pair<const char*, const EVP_AEAD*> ciphers[] = {{"aes128gcm", EVP_aead_aes_128_gcm()},
+                                                             {"aes256gcm", EVP_aead_aes_256_gcm()},
+                                                             {"chacha20", EVP_aead_chacha20_poly1305()}};
+  for (const auto& [name, aead] : ciphers) {
+    benchmark::RegisterBenchmark((std::string("LargeMessage/cipher/") + name).c_str(), sluice::large_message_cipher,
+                                 aead, 1)
+        ->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark((std::string("LargeMessage/cipher/") + name + "_in_4").c_str(),
+                                 sluice::large_message_cipher, aead, 4)
+        ->Unit(benchmark::kMillisecond);
+  }
+  sluice::add_in_memory<sluice::Plain>();
+  sluice::add_in_memory<sluice::Tls12>();
+  sluice::add_in_memory<sluice::Tls13With<sluice::Tls13Cipher::kAes256Gcm>>();
+  sluice::add_in_memory<sluice::Tls13With<sluice::Tls13Cipher::kChaCha20Poly1305>>();
   sluice::add_protocol<sluice::Tls13>();
   sluice::add_protocol<sluice::Alts>();
   benchmark::Initialize(&argc, argv);

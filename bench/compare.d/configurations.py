@@ -88,7 +88,7 @@ def haproxy(kind, listen, origin, connections):
     words += ['alpn h2,http/1.1'] * (kind.http and kind.tls)
     limits = '  tune.bufsize 65536\n' if kind.large_heads else ''
     featured, backends = feature_parts.haproxy(kind.features) if kind.features else ('', '')
-    return (f'global\n  nbthread 1\n  maxconn {connections // 3}\n{limits}'
+    return (f'global\n  nbthread 1\n  maxconn {connections // 2 - 50}\n{limits}'
             f'defaults\n  timeout connect 5s\n  timeout client {IDLE_S}s\n  timeout server {IDLE_S}s\n'
             f'listen {kind.name}\n  mode {mode}\n'
             f'  bind {LOCAL}:{listen} {" ".join(words)}\n'

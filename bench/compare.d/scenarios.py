@@ -10,7 +10,7 @@ from typing import Callable, Optional
 
 from configurations import FEATURES, H1, H2C, H2H2, HEADS, HTTPS, L4, TLS, Kind
 from feature_load import expect_lines, feature_load
-from idle import Http1, Http2, Tunnel, idle_load
+from idle import HalfRequest, Http1, Http2, Tunnel, idle_load
 from loads import FIELDS, download_load, h2load, handshake_load, iperf3_load, upload_load, wrk_load
 from machine import LOCAL, Child, Failure, task_cpu_ns
 from origins import BODIES, http_origin, iperf3_origin, tunnel_origin
@@ -37,10 +37,14 @@ class Case:
 
     def url(self, path): return f'http{"s" if self.is_tls else ""}://{LOCAL}:{self.port}{path}'
 
-    def connect(self, protocol):
+    def connect_plain(self):
         plain = socket.create_connection((LOCAL, self.port), 10)
+        if self.is_tls: plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a request waits for an ACK
+        return plain
+
+    def connect(self, protocol):
+        plain = self.connect_plain()
         if not self.is_tls: return plain
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)    # else a request waits for the Finished's ACK
         if not self.scenario.kind.http: return client_context().wrap_socket(plain)
         secure = client_context(protocol).wrap_socket(plain)
         if secure.selected_alpn_protocol() != protocol: raise Failure(f'the proxy does not take {protocol} by ALPN')
@@ -200,12 +204,16 @@ SCENARIOS = {scenario.name: scenario for scenario in (
              idle_metrics(512), ('nginx',), can_profile=False),
     Scenario('tlsbulk', 'TLS, 1 MiB bodies from the origin', TLS, http_origin, download_load,
              (*TLS_BULK, COPIED), ('wrk', 'nginx'), at_end=copied_share),
-    Scenario('tlsbulk_up', 'TLS, 1 MiB bodies to the origin', TLS, http_origin, upload_load, TLS_BULK,
-             ('wrk', 'nginx')),
+    Scenario('tlsbulk_up', 'TLS, 1 MiB bodies to the origin', TLS, http_origin, upload_load,
+             (*TLS_BULK, COPIED), ('wrk', 'nginx'), at_end=copied_share),
     Scenario('tlsrps', 'TLS, 120 B requests, 64 connections', TLS, http_origin, wrk_load(64),
              per_request(), ('wrk', 'nginx')),
     Scenario('tlsidle', 'TLS, idle keep-alive connections', TLS, http_origin, idle_load(),
              idle_metrics(1024), ('nginx',), can_profile=False),
+    Scenario('tlshalf', 'TLS, idle with half a record', TLS, http_origin, idle_load(HalfRequest),
+             idle_metrics(1024), ('nginx',), can_profile=False),
+    Scenario('h1tlsidle', 'TLS, HTTP/1.1, idle keep-alive connections', HTTPS, http_origin, idle_load(Http1),
+             idle_metrics(1024), ('nginx',), can_profile=False, most_rounds=1, at_end=spoken(1, 1)),
     Scenario('h1idle', 'HTTP/1.1, idle keep-alive connections', H1, http_origin, idle_load(Http1),
              idle_metrics(512), ('nginx',), can_profile=False, at_end=spoken(1, 1)),
     Scenario('h2cidle', 'HTTP/2, idle connections', H2C, http_origin, idle_load(Http2),

@@ -1,6 +1,7 @@
 #include "alts_like/aead_pieces.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -38,9 +39,11 @@ size_t fill_in_place(Buffer& buffer, AeadPieces wanted, std::span<CRYPTO_IOVEC, 
   std::array<Buffer::InOut, CRYPTO_IOVEC_MAX> in_place;
   const size_t count = buffer.fill_in_place(0, buffer.size(), in_place);
   if (count > 1 && wanted == AeadPieces::kOne) return 0;
-  for (size_t i = 0; i < count; ++i) {
-    pieces[i] = {bytes_of(in_place[i].out), bytes_of(in_place[i].in), in_place[i].bytes};
-  }
+  static_assert(sizeof(Buffer::InOut) == sizeof(CRYPTO_IOVEC));
+  static_assert(offsetof(Buffer::InOut, out) == offsetof(CRYPTO_IOVEC, out));
+  static_assert(offsetof(Buffer::InOut, in) == offsetof(CRYPTO_IOVEC, in));
+  static_assert(offsetof(Buffer::InOut, bytes) == offsetof(CRYPTO_IOVEC, len));
+  std::memcpy(pieces.data(), in_place.data(), count * sizeof(CRYPTO_IOVEC));
   return count;
 }
 

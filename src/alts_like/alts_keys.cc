@@ -12,8 +12,6 @@ namespace sluice {
 
 namespace {
 
-constexpr size_t kAesKeyBytes = 16;
-
 // With rekeying, the secret is a key to derive AES keys from, and a mask for nonces.
 constexpr size_t kDerivationKeyBytes = 32;
 // A key is derived from this part of the counter: a new one after 65,536 frames.
@@ -39,6 +37,13 @@ void AltsCounter::increment(AltsProtocol protocol) {
   exhausted = true;
 }
 
+AltsKeys::AesKey AltsKeys::derive(const Secret& secret, const AltsCounter& counter) {
+  AesKey key;
+  SLUICE_CHECK(HKDF_expand(key.data(), key.size(), EVP_sha256(), secret.data(), kDerivationKeyBytes,
+                           counter.bytes.data() + kKeyCounterAt, kKeyCounterBytes) == 1);
+  return key;
+}
+
 AltsKeys::~AltsKeys() { OPENSSL_cleanse(secret_.data(), secret_.size()); }
 
 void AltsKeys::park() {
@@ -52,11 +57,9 @@ AeadContext::Nonce AltsKeys::ready(Direction& direction) {
   SLUICE_CHECK(!counter.exhausted);
   if (!direction.context) {
     if (protocol_ == AltsProtocol::kAes128Gcm) {
-      direction.context.make(EVP_aead_aes_128_gcm(), std::span(secret_).first(kAesKeyBytes), {});
+      direction.context.make(EVP_aead_aes_128_gcm(), std::span(secret_).first(secret_bytes(protocol_)), {});
     } else {
-      std::array<uint8_t, kAesKeyBytes> key;
-      SLUICE_CHECK(HKDF_expand(key.data(), key.size(), EVP_sha256(), secret_.data(), kDerivationKeyBytes,
-                               counter.bytes.data() + kKeyCounterAt, kKeyCounterBytes) == 1);
+      AesKey key = derive(secret_, counter);
       AeadContext::Nonce mask;
       std::copy(secret_.begin() + kDerivationKeyBytes, secret_.end(), mask.begin());
       direction.context.make(EVP_aead_aes_128_gcm(), key, mask);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "alts_like/aead_context.h"
 
@@ -16,6 +17,9 @@ enum class AltsProtocol : uint8_t {
   kAes128GcmRekey,  ///< ALTSRP_GCM_AES128_REKEY
   kAes128Gcm,       ///< ALTSRP_GCM_AES128
 };
+constexpr std::string_view alts_protocol_name(AltsProtocol protocol) {
+  return protocol == AltsProtocol::kAes128Gcm ? "ALTSRP_GCM_AES128" : "ALTSRP_GCM_AES128_REKEY";
+}
 
 /// The number of a direction's next frame, the low byte first. The top bit is set in what the server sends. It is the
 /// frame's nonce, so it is never used twice.
@@ -40,6 +44,10 @@ class AltsKeys {
     return protocol == AltsProtocol::kAes128Gcm ? 16 : kMaxSecretBytes;
   }
   using Secret = std::array<uint8_t, kMaxSecretBytes>;
+  using AesKey = std::array<uint8_t, 16>;
+
+  /// With rekeying: the key for the frames whose counter is that in its bytes 2 to 7, thus for 65,536 of them.
+  static AesKey derive(const Secret& secret, const AltsCounter& counter);
 
   AltsKeys(AltsProtocol protocol, const Secret& secret, const AltsCounter& read, const AltsCounter& write)
       : secret_(secret), protocol_(protocol), read_{read, {}}, write_{write, {}} {}

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "alts_like/alts_record_layer.h"
+#include "alts_like/handshaker_text.h"
 #include "pool/check.h"
 
 namespace sluice {
@@ -18,9 +19,12 @@ namespace {
 
 // RFC 5705 section 4: names that begin so need no registration.
 constexpr std::string_view kExporterLabel = "EXPERIMENTAL sluice alts_like 1";
-// The record protocol is the exporter's context: other protocols would have other keys.
-constexpr std::string_view kRecordProtocol = "ALTSRP_GCM_AES128_REKEY";
-constexpr size_t kKeyBytes = 44;
+// Its name is the exporter's context: other protocols would have other keys.
+constexpr AltsProtocol kRecordProtocol = AltsProtocol::kAes128GcmRekey;
+constexpr std::string_view kRecordProtocolName = alts_protocol_name(kRecordProtocol);
+
+// Of a peer's name, in an error.
+constexpr size_t kMaxToldNameBytes = 256;
 
 }  // namespace
 
@@ -40,7 +44,9 @@ Handshake::Status AltsLikeHandshake::check() {
   } else if (agreed.alpn != kProtocol) {
     error_ = std::string("the peer does not speak ") + kProtocol;
   } else if (!agreed.peer_is_one_of(options_.peers)) {
-    error_ = "the peer is " + (agreed.peer_names.empty() ? "nameless" : '"' + agreed.peer_names.front() + '"') +
+    // A certificate may say anything, and this goes to a log.
+    const auto& names = agreed.peer_names;
+    error_ = "the peer is " + (names.empty() ? "nameless" : '"' + printable(names.front(), kMaxToldNameBytes) + '"') +
              ", none of target_identities";
   }
   return error_.empty() ? Status::kDone : Status::kFailed;
@@ -49,19 +55,19 @@ Handshake::Status AltsLikeHandshake::check() {
 Agreement AltsLikeHandshake::agreement() const {
   Agreement agreed = tls_.agreement();
   agreed.version = "ALTS-like";
-  agreed.cipher = kRecordProtocol;
+  agreed.cipher = kRecordProtocolName;
   agreed.alpn.clear();  // It is about the handshake, not the application.
   return agreed;
 }
 
 std::unique_ptr<RecordLayer> AltsLikeHandshake::finish() {
-  std::array<uint8_t, kKeyBytes> keys;
+  std::array<uint8_t, AltsKeys::secret_bytes(kRecordProtocol)> keys;
   SLUICE_CHECK(SSL_export_keying_material(tls_.ssl(), keys.data(), keys.size(), kExporterLabel.data(),
                                           kExporterLabel.size(),
-                                          reinterpret_cast<const uint8_t*>(kRecordProtocol.data()),
-                                          kRecordProtocol.size(), /*use_context=*/1) == 1);
-  std::optional<AltsState> state = AltsState::from(AltsProtocol::kAes128GcmRekey, keys,
-                                                   side_ == TlsHandshake::Side::kClient, options_.max_frame_bytes);
+                                          reinterpret_cast<const uint8_t*>(kRecordProtocolName.data()),
+                                          kRecordProtocolName.size(), /*use_context=*/1) == 1);
+  std::optional<AltsState> state =
+      AltsState::from(kRecordProtocol, keys, side_ == TlsHandshake::Side::kClient, options_.max_frame_bytes);
   OPENSSL_cleanse(keys.data(), keys.size());
   SLUICE_CHECK(state);
   state->flags.authenticated_end = true;

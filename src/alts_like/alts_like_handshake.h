@@ -32,6 +32,8 @@ class AltsLikeHandshake final : public Handshake {
   SSL* ssl() { return tls_.ssl(); }
 
   Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) override;
+  bool wants_bytes() const override { return tls_.wants_bytes(); }
+  std::string awaited() const override { return tls_.awaited(); }
   const std::string& error() const override { return error_.empty() ? tls_.error() : error_; }
   Agreement agreement() const override;
   std::unique_ptr<RecordLayer> finish() override;

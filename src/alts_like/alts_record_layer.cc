@@ -1,6 +1,7 @@
 #include "alts_like/alts_record_layer.h"
 
 #include <openssl/aead.h>
+#include <openssl/mem.h>
 
 #include <algorithm>
 #include <utility>
@@ -52,7 +53,7 @@ std::optional<AltsState> AltsState::from(AltsProtocol protocol, std::span<const 
       .read = AltsCounter::first(is_client),
       .write = AltsCounter::first(!is_client),
       .max_frame_bytes = static_cast<uint32_t>(std::clamp(max_frame_bytes, kMinFrameBytes, kMaxFrameBytes)),
-      .flags = {.is_client = is_client},
+      .flags = {},
   };
   std::copy_n(key_data.begin(), used, state.secret.begin());
   return state;
@@ -162,6 +163,61 @@ void AltsRecordLayer::park(ChunkPool& pool) {
   keys_.park();
   sealed_bytes_ = 0;
   settle_all(pool, partial_);
+}
+
+// ---- Moving ----
+
+namespace {
+
+enum StateFlag : uint8_t { kAuthenticatedEnd = 1, kEnded = 2, kAllFlags = 3 };
+
+AltsCounter read_counter(StateReader& in) {
+  AltsCounter counter;
+  std::ranges::copy(in.bytes(counter.bytes.size()), counter.bytes.begin());
+  counter.exhausted = in.u8() != 0;
+  return counter;
+}
+
+}  // namespace
+
+bool AltsRecordLayer::write_state(SecretBytes& bytes) {
+  if (status_ == Status::kFailed) return false;
+  StateWriter out(bytes, RecordProtocol::kAlts);
+  out.u8(static_cast<uint8_t>(keys_.protocol()));
+  out.bytes(keys_.secret());
+  for (const AltsCounter* counter : {&keys_.read(), &keys_.write()}) {
+    out.bytes(counter->bytes);
+    out.u8(counter->exhausted ? 1 : 0);
+  }
+  out.u32(max_frame_bytes_);
+  out.u8(static_cast<uint8_t>((flags_.authenticated_end ? kAuthenticatedEnd : 0) | (flags_.ended ? kEnded : 0)));
+  out.u8(flags_.empty_in_a_row);
+  out.buffer(partial_);
+  return out.done();
+}
+
+std::unique_ptr<RecordLayer> AltsRecordLayer::read_state(ChunkPool& pool, StateReader& in) {
+  AltsState state;
+  state.protocol = AltsProtocol{in.u8()};
+  std::ranges::copy(in.bytes(state.secret.size()), state.secret.begin());
+  state.read = read_counter(in);
+  state.write = read_counter(in);
+  state.max_frame_bytes = in.u32();
+  const uint8_t flags = in.u8();
+  state.flags = {
+      .authenticated_end = (flags & kAuthenticatedEnd) != 0, .ended = (flags & kEnded) != 0, .empty_in_a_row = in.u8()};
+  Buffer partial = in.buffer(pool);
+  // Two counters of one direction would use a nonce twice.
+  const uint8_t client = AltsCounter::first(true).bytes.back(), server = AltsCounter::first(false).bytes.back();
+  const uint8_t read = state.read.bytes.back(), write = state.write.bytes.back();
+  const bool well = in.done() && (flags & ~kAllFlags) == 0 && state.protocol <= AltsProtocol::kAes128Gcm &&
+                    state.max_frame_bytes >= AltsState::kMinFrameBytes &&
+                    state.max_frame_bytes <= AltsState::kMaxFrameBytes &&
+                    ((read == client && write == server) || (read == server && write == client));
+  std::unique_ptr<RecordLayer> layer;
+  if (well) layer = std::make_unique<AltsRecordLayer>(state, std::move(partial));
+  OPENSSL_cleanse(&state.secret, sizeof state.secret);
+  return layer;
 }
 
 }  // namespace sluice

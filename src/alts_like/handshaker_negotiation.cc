@@ -4,7 +4,6 @@
 #include <openssl/mem.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
@@ -18,27 +17,6 @@ namespace {
 // What gRPC speaks within ALTS: one version, for years.
 constexpr uint32_t kRpcMajor = 2;
 constexpr uint32_t kRpcMinor = 1;
-
-// The range of frame sizes that is negotiated, as in gRPC's core. A peer that names none takes the smallest.
-constexpr size_t kMinFrameBytes = size_t{16} * 1024;
-constexpr size_t kMaxFrameBytes = size_t{1} << 20;
-
-// Of what the service says about a failure.
-constexpr size_t kMaxDetailBytes = 256;
-
-struct KnownProtocol {
-  AltsProtocol protocol;
-  std::string_view name;
-  size_t key_bytes;
-};
-constexpr std::array<KnownProtocol, 2> kProtocols{{
-    {AltsProtocol::kAes128GcmRekey, "ALTSRP_GCM_AES128_REKEY", 44},
-    {AltsProtocol::kAes128Gcm, "ALTSRP_GCM_AES128", 16},
-}};
-
-const KnownProtocol& known(AltsProtocol protocol) {
-  return *std::find_if(kProtocols.begin(), kProtocols.end(), [&](const auto& p) { return p.protocol == protocol; });
-}
 
 void describe(const AltsOptions::Endpoint& from, grpc::gcp::Endpoint* (*to)(void*), void* message) {
   if (from.ip.empty()) return;
@@ -100,13 +78,12 @@ std::string quoted(std::string_view text) { return '"' + printable(text, kMaxDet
 
 }  // namespace
 
-std::string_view alts_protocol_name(AltsProtocol protocol) { return known(protocol).name; }
-
 AltsResult::~AltsResult() { OPENSSL_cleanse(key_data.data(), key_data.size()); }
 
 AltsNegotiation::AltsNegotiation(AltsOptions options) : options_(std::move(options)) {
   SLUICE_CHECK(!options_.application_protocols.empty() && !options_.record_protocols.empty());
-  options_.max_frame_bytes = std::clamp(options_.max_frame_bytes, kMinFrameBytes, kMaxFrameBytes);
+  options_.max_frame_bytes =
+      std::clamp(options_.max_frame_bytes, AltsState::kMinAgreedFrameBytes, AltsState::kMaxFrameBytes);
 }
 
 void AltsNegotiation::receive(ChunkPool& pool, Buffer&& bytes) {
@@ -118,7 +95,7 @@ void AltsNegotiation::receive(ChunkPool& pool, Buffer&& bytes) {
   }
 }
 
-std::optional<std::string> AltsNegotiation::request() {
+std::optional<std::string> AltsNegotiation::request(uint32_t latency_ms) {
   const bool first = requests_ == 0;
   const bool due = (first && options_.is_client) || pending_.size() > seen_;
   if (status_ != Status::kUnderWay || waiting_ || !due) return std::nullopt;
@@ -131,6 +108,7 @@ std::optional<std::string> AltsNegotiation::request() {
   grpc::gcp::HandshakerReq request;
   std::string* in_bytes = nullptr;
   if (!first) {
+    request.mutable_next()->set_network_latency_ms(latency_ms);
     in_bytes = request.mutable_next()->mutable_in_bytes();
   } else if (options_.is_client) {
     begin_client(options_, *request.mutable_client_start());
@@ -196,7 +174,7 @@ AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResul
     return fail("the handshaker service chose the record protocol " + quoted(result.record_protocol()) +
                 ", which was not offered");
   }
-  const size_t key_bytes = known(*protocol).key_bytes;
+  const size_t key_bytes = AltsKeys::secret_bytes(*protocol);
   if (result.key_data().size() < key_bytes) {
     return fail("the handshaker service gave " + std::to_string(result.key_data().size()) + " bytes of keys, and " +
                 std::to_string(key_bytes) + " are needed");
@@ -219,7 +197,8 @@ AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResul
   result_.peer_identity = peer;
   result_.local_identity = local;
   const size_t peer_frame_bytes = result.max_frame_size();
-  result_.max_frame_bytes = std::max(std::min(peer_frame_bytes, options_.max_frame_bytes), kMinFrameBytes);
+  result_.max_frame_bytes =
+      std::max(std::min(peer_frame_bytes, options_.max_frame_bytes), AltsState::kMinAgreedFrameBytes);
   result_.leftover = std::move(pending_);
   return status_ = Status::kDone;
 }

@@ -16,9 +16,6 @@ class HandshakerResult;
 
 namespace sluice {
 
-/// "ALTSRP_GCM_AES128_REKEY" and its like.
-std::string_view alts_protocol_name(AltsProtocol protocol);
-
 /// What one side of an ALTS handshake wants.
 struct AltsOptions {
   /// An end of the connection, for the service to know; unset: not told.
@@ -34,7 +31,7 @@ struct AltsOptions {
   std::vector<std::string> target_service_accounts;
   std::string target_name;  ///< A client's, for the service's check whether the server may have that name.
   Endpoint local, remote;
-  size_t max_frame_bytes = size_t{1} << 20;  ///< That we can receive and would send.
+  size_t max_frame_bytes = AltsState::kMaxFrameBytes;  ///< That we can receive and would send.
 };
 
 /// What both sides have agreed on.
@@ -72,8 +69,8 @@ class AltsNegotiation {
   void receive(ChunkPool& pool, Buffer&& bytes);
 
   /// The next HandshakerReq, if one is due: a client's first one at once, others when the peer has sent something. One
-  /// is under way at a time.
-  std::optional<std::string> request();
+  /// is under way at a time. `latency_ms`: since the peer was sent something; 0 where it was not.
+  std::optional<std::string> request(uint32_t latency_ms = 0);
   /// Whether a response is due.
   bool waiting() const { return waiting_; }
 

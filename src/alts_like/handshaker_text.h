@@ -8,6 +8,9 @@
 
 namespace sluice {
 
+/// Of what somebody says about a failure.
+inline constexpr size_t kMaxDetailBytes = 256;
+
 /// At most `max_bytes` of `text`, "?" in the place of what is not printable ASCII.
 std::string printable(std::string_view text, size_t max_bytes);
 

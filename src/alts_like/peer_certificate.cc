@@ -12,25 +12,42 @@ namespace sluice {
 
 namespace {
 
-void add_alternative_names(const X509* certificate, int kind, std::vector<std::string>& names) {
-  const bssl::UniquePtr<GENERAL_NAMES> all(
-      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
-  if (!all) return;
-  for (size_t i = 0; i < sk_GENERAL_NAME_num(all.get()); ++i) {
-    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(all.get(), i);
-    if (name->type != kind) continue;
-    const ASN1_STRING* const text = name->d.ia5;  // The same place for all three kinds.
-    names.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-                       static_cast<size_t>(ASN1_STRING_length(text)));
+struct AlternativeNames {
+  explicit AlternativeNames(const X509* certificate)
+      : names(static_cast<GENERAL_NAMES*>(
+            X509_get_ext_d2i(certificate, NID_subject_alt_name, &critical, /*out_idx=*/nullptr))) {}
+
+  /// Also where it cannot be read.
+  bool present() const { return critical != -1; }
+
+  void append(int kind, std::vector<std::string>& to) const {
+    for (size_t i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+      const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+      if (name->type != kind) continue;
+      const ASN1_STRING* const text = name->d.ia5;  // The same place for URIs, DNS names and e-mail addresses.
+      to.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                      static_cast<size_t>(ASN1_STRING_length(text)));
+    }
   }
-}
+
+  int critical = 0;  // -1: there is no such extension.
+  bssl::UniquePtr<GENERAL_NAMES> names;
+};
 
 }  // namespace
 
 std::vector<std::string> names_of(const X509* certificate) {
   std::vector<std::string> names;
-  for (const int kind : {GEN_URI, GEN_DNS, GEN_EMAIL}) add_alternative_names(certificate, kind, names);
+  const AlternativeNames alternatives(certificate);
+  for (const int kind : {GEN_URI, GEN_DNS, GEN_EMAIL}) alternatives.append(kind, names);
+  if (alternatives.present()) return names;
   if (std::string common = common_name_of(certificate); !common.empty()) names.push_back(std::move(common));
+  return names;
+}
+
+std::vector<std::string> dns_names_of(const X509* certificate) {
+  std::vector<std::string> names;
+  AlternativeNames(certificate).append(GEN_DNS, names);
   return names;
 }
 

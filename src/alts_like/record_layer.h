@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "alts_like/secret_bytes.h"
 #include "buffer/buffer.h"
 #include "pool/chunk_pool.h"
 
@@ -48,6 +49,11 @@ class RecordLayer {
   /// Session tickets that have arrived since the last call: NewSessionTicket messages of TLS 1.3, whole and in a row,
   /// with their 4-byte headers. Only clients of TLS get some.
   virtual Buffer take_tickets() { return {}; }
+
+  /// Appends a byte form of all that the layer is to `out`, for read_record_layer() to go on from, here or in another
+  /// process: also in the middle of a record, and behind the peer's end. The layer must not be used any more then.
+  /// False, with nothing appended and the layer as it was: it has failed, or holds too much (kMaxRecordStateBytes).
+  virtual bool write_state(SecretBytes& out) = 0;
 
   /// Why the status is kFailed, for logs.
   virtual std::string_view error() const = 0;

@@ -1,35 +1,75 @@
 #pragma once
 
-#include <openssl/base.h>
-
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <string>
+#include <span>
 #include <string_view>
 
 #include "alts_like/record_layer.h"
-#include "alts_like/tls_wire.h"
+#include "alts_like/record_state.h"
+#include "alts_like/tls12_keys.h"
+#include "alts_like/tls_alert.h"
+#include "buffer/buffer.h"
 
 namespace sluice {
 
-/// A TLS 1.2 connection, which stays on its SSL object: bytes are copied in and out of it, and it is not parked.
+/// Where a TLS 1.2 connection stands once its handshake is done: plain data, which wipes its secrets. With the bytes
+/// that wait (RecordLayer::write_state has both) it is enough to go on in another process.
+struct Tls12State {
+  struct Flags {
+    bool ended = false;          ///< The peer sends nothing more.
+    uint8_t empty_in_a_row = 0;  ///< Empty records,
+    uint8_t warnings = 0;        ///< and warning alerts, of which only so many are borne.
+  };
+  Tls12Secret read;
+  Tls12Secret write;
+  Flags flags;
+};
+
+/// The record protocol of TLS 1.2 (RFC 5246 section 6) with authenticated encryption, and its alerts. A record is
+/// opened where the kernel put it, also across chunks. There is no second handshake on a connection: who asks for one
+/// is refused, and that is the end of it.
 class Tls12RecordLayer final : public RecordLayer {
  public:
-  Tls12RecordLayer(bssl::UniquePtr<SSL> ssl, std::unique_ptr<TlsWire> wire);
-  ~Tls12RecordLayer() override;
+  static constexpr size_t kMaxSealedBytes = kMaxTlsPlainBytes + 2048;  // RFC 5246 section 6.2.3.
+
+  /// `arrived`: bytes that came behind the handshake.
+  explicit Tls12RecordLayer(const Tls12State& state, Buffer arrived = {});
 
   Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) override;
   void seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) override;
-  bool has_output() const override { return !wire_->out.empty(); }
+  /// The alert of a failure.
+  bool has_output() const override { return alert_owed_; }
   void flush(ChunkPool& pool, Buffer& wire) override;
   void seal_end(ChunkPool& pool, Buffer& wire) override;
+  bool write_state(SecretBytes& out) override;
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 
+  /// The state to go on from, without the bytes that wait. Precondition: no failure was met.
+  Tls12State state() const;
+  /// Behind the protocol's number; null if that is not what write_state writes.
+  static std::unique_ptr<RecordLayer> read_state(ChunkPool& pool, StateReader& in);
+
  private:
-  std::unique_ptr<TlsWire> wire_;
-  bssl::UniquePtr<SSL> ssl_;
-  std::string error_;
+  bool open_record(ChunkPool& pool, Buffer& plain);
+  bool decrypt(ChunkPool& pool, uint8_t type, Buffer& record);
+  bool deliver(uint8_t type, Buffer&& content, Buffer& plain);
+  bool take_alert(const Buffer& content);
+  bool fail(TlsAlert alert, std::string_view error);
+  void seal_record(ChunkPool& pool, uint8_t type, Buffer&& body, Buffer& wire);
+  void seal_alert(ChunkPool& pool, uint8_t level, TlsAlert alert, Buffer& wire);
+
+  Tls12Keys read_;
+  Tls12Keys write_;
+  Tls12State::Flags flags_;
+  Buffer partial_;  // The beginning of a record.
+  std::string_view error_;
+  uint64_t sealed_bytes_ = 0;  // Since the connection began or was parked.
   Status status_ = Status::kOpen;
+  TlsAlert alert_ = TlsAlert::kCloseNotify;
+  bool alert_owed_ = false;
 };
 
 }  // namespace sluice

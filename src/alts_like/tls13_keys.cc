@@ -52,7 +52,7 @@ std::optional<Tls13Secret> Tls13Secret::from(Tls13Cipher cipher, std::span<const
   return result;
 }
 
-Tls13Keys::~Tls13Keys() { OPENSSL_cleanse(secret_.bytes.data(), secret_.bytes.size()); }
+Tls13Secret::~Tls13Secret() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
 
 // Makes the context if need be. RFC 8446 section 5.3.
 AeadContext::Nonce Tls13Keys::next_nonce() {
@@ -66,6 +66,7 @@ AeadContext::Nonce Tls13Keys::next_nonce() {
     expand_label(secret_, "iv", iv);
     context_.make(aead, std::span(key).first(key_bytes), iv);
     OPENSSL_cleanse(key.data(), key.size());
+    OPENSSL_cleanse(iv.data(), iv.size());
   }
   AeadContext::Nonce nonce = context_.iv();
   for (size_t i = 0; i < 8; ++i) nonce[4 + i] ^= static_cast<uint8_t>(secret_.sequence >> (56 - 8 * i));

@@ -28,6 +28,8 @@ struct Tls13Secret {
   std::array<uint8_t, kMaxBytes> bytes{};
   uint64_t sequence = 0;  ///< Of the next record.
 
+  ~Tls13Secret();  ///< Wipes it.
+
   /// From what a handshake gives; nothing when the size is not that of the suite's hash.
   static std::optional<Tls13Secret> from(Tls13Cipher cipher, std::span<const uint8_t> secret, uint64_t sequence);
 };
@@ -39,7 +41,6 @@ class Tls13Keys {
   static constexpr size_t kTagBytes = AeadContext::kTagBytes;
 
   explicit Tls13Keys(const Tls13Secret& secret) : secret_(secret) {}
-  ~Tls13Keys();
 
   const Tls13Secret& secret() const { return secret_; }
   bool is_chacha() const { return secret_.cipher == Tls13Cipher::kChaCha20Poly1305; }

@@ -1,9 +1,12 @@
 #include "alts_like/tls13_record_layer.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "alts_like/aead_pieces.h"
+#include "alts_like/tls_session_ticket.h"
 #include "buffer/cursor.h"
 #include "pool/check.h"
 
@@ -11,42 +14,34 @@ namespace sluice {
 
 namespace {
 
-enum ContentType : uint8_t { kAlertRecord = 21, kHandshakeRecord = 22, kDataRecord = 23 };
 enum HandshakeType : uint8_t { kNewSessionTicket = 4, kKeyUpdate = 24 };
 
 constexpr size_t kHandshakeHeaderBytes = 4;
 constexpr size_t kTagBytes = Tls13Keys::kTagBytes;
 
-// What BoringSSL bears of each (ssl/tls_record.cc), so that a peer cannot keep us busy with nothing.
-constexpr uint8_t kMaxEmptyInARow = 32;
+// What BoringSSL bears (ssl/tls13_both.cc), so that a peer cannot keep us busy with nothing.
 constexpr uint8_t kMaxUpdatesInARow = 32;
-constexpr uint8_t kMaxWarnings = 4;
 
-// A session ticket has some hundred bytes; one that holds a client certificate, some thousand.
+// A session ticket has some hundred bytes; one that holds a client certificate, some thousand. Larger ones are legal
+// but hardly fit into a ClientHello: they are dropped as they come.
 constexpr size_t kMaxTicketBytes = size_t{16} * 1024;
 constexpr size_t kMaxTicketsHeld = size_t{64} * 1024;
 
 // With one more for the type behind the content.
 constexpr size_t kMaxPieces = CRYPTO_IOVEC_MAX - 1;
 
-// BoringSSL's ChaCha20 is twice as fast on one piece.
-AeadPieces pieces_for(const Tls13Keys& keys) { return keys.is_chacha() ? AeadPieces::kOne : AeadPieces::kAsTheyLie; }
-
-std::array<uint8_t, Tls13RecordLayer::kHeaderBytes> header_of(size_t sealed_bytes) {
-  return {kDataRecord, 3, 3, static_cast<uint8_t>(sealed_bytes >> 8), static_cast<uint8_t>(sealed_bytes)};
-}
-
 }  // namespace
 
 Tls13RecordLayer::Tls13RecordLayer(const Tls13State& state, Buffer arrived, Buffer first)
     : read_(state.read), write_(state.write), flags_(state.flags), partial_(std::move(arrived)) {
+  if (flags_.ended) status_ = Status::kEnded;
   if (first.empty()) return;
   messages_ = std::make_unique<Messages>();
   messages_->first = std::move(first);
 }
 
 Tls13State Tls13RecordLayer::state() const {
-  SLUICE_CHECK(status_ == Status::kOpen);
+  SLUICE_CHECK(status_ != Status::kFailed);
   return {.read = read_.secret(), .write = write_.secret(), .flags = flags_};
 }
 
@@ -58,29 +53,27 @@ RecordLayer::Status Tls13RecordLayer::open(ChunkPool& pool, Buffer&& wire, Buffe
   }
   if (status_ != Status::kOpen) partial_.clear();
   keep_compact(pool, partial_);
+  if (messages_) keep_compact(pool, messages_->unfinished);
   return status_;
 }
 
 // False when there is no more to open.
 bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
-  if (partial_.size() < kHeaderBytes) return false;
-  std::array<uint8_t, kHeaderBytes> header;
-  Cursor(partial_).read(std::as_writable_bytes(std::span(header)));
-  const uint8_t type = header[0];
-  const size_t length = static_cast<size_t>(header[3] << 8 | header[4]);
-  // The version has no meaning any more (RFC 8446 section 5.1) but is authenticated.
-  if (type != kDataRecord) return fail(TlsAlert::kUnexpectedMessage, "a record that is not encrypted");
-  if (length > kMaxSealedBytes) return fail(TlsAlert::kRecordOverflow, "a record of more than 16640 bytes");
-  if (partial_.size() < kHeaderBytes + length) return false;
+  if (partial_.size() < kTlsHeaderBytes) return false;
+  // Its version has no meaning any more (RFC 8446 section 5.1) but is authenticated.
+  const TlsHeader header = TlsHeader::read(partial_);
+  if (header.type() != kDataRecord) return fail(TlsAlert::kUnexpectedMessage, "a record that is not encrypted");
+  if (header.length() > kMaxSealedBytes) return fail(TlsAlert::kRecordOverflow, "a record of more than 16640 bytes");
+  if (partial_.size() < kTlsHeaderBytes + header.length()) return false;
   if (read_.exhausted()) return fail(TlsAlert::kInternalError, "no sequence numbers are left");
 
-  partial_.trim_front(kHeaderBytes);
-  Buffer record = partial_.split_front(length);
-  if (!decrypt(pool, header, record)) {
+  partial_.trim_front(kTlsHeaderBytes);
+  Buffer record = partial_.split_front(header.length());
+  if (!decrypt(pool, header.bytes, record)) {
     return fail(TlsAlert::kBadRecordMac, "a record that is not authentic");
   }
   // Padding counts too (RFC 8446 section 5.4): 2^14 bytes and the type.
-  if (record.size() > kMaxPlainBytes + 1) {
+  if (record.size() > kMaxTlsPlainBytes + 1) {
     return fail(TlsAlert::kRecordOverflow, "more than 16384 bytes with their padding in a record");
   }
   // The content ends with its type, and zeros behind it (RFC 8446 section 5.4).
@@ -102,13 +95,13 @@ bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
 // Leaves the content with its type and padding in `record`.
 bool Tls13RecordLayer::decrypt(ChunkPool& pool, std::span<const uint8_t> header, Buffer& record) {
   if (record.size() < kTagBytes) return false;
-  const PiecesToOpen sealed(pool, record, pieces_for(read_));
+  const PiecesToOpen sealed(pool, record, pieces_for(read_.is_chacha()));
   return read_.open(sealed.pieces(), header, sealed.tag());
 }
 
 bool Tls13RecordLayer::deliver(uint8_t type, Buffer&& content, Buffer& plain) {
-  if (content.size() > kMaxPlainBytes) return fail(TlsAlert::kRecordOverflow, "more than 16384 bytes in a record");
-  if (type != kHandshakeRecord && messages_ && !messages_->unfinished.empty()) {
+  if (content.size() > kMaxTlsPlainBytes) return fail(TlsAlert::kRecordOverflow, "more than 16384 bytes in a record");
+  if (type != kHandshakeRecord && messages_ && messages_->inside()) {
     return fail(TlsAlert::kUnexpectedMessage, "another record inside a handshake message");
   }
   switch (type) {
@@ -119,7 +112,7 @@ bool Tls13RecordLayer::deliver(uint8_t type, Buffer&& content, Buffer& plain) {
         }
         return true;
       }
-      flags_.empty_in_a_row = flags_.updates_in_a_row = 0;
+      flags_.empty_in_a_row = flags_.updates_in_a_row = flags_.warnings = 0;
       plain.append(std::move(content));
       return true;
     case kAlertRecord:
@@ -133,15 +126,18 @@ bool Tls13RecordLayer::deliver(uint8_t type, Buffer&& content, Buffer& plain) {
 }
 
 bool Tls13RecordLayer::take_alert(const Buffer& content) {
+  // RFC 8446 section 5.4.
+  if (content.empty()) return fail(TlsAlert::kUnexpectedMessage, "an empty alert record");
   if (content.size() != 2) return fail(TlsAlert::kDecodeError, "an alert of another size than 2 bytes");
   Cursor cursor(content, 1);  // The level before it has no meaning any more (RFC 8446 section 6).
   const uint8_t alert = cursor.u8();
   if (alert == static_cast<uint8_t>(TlsAlert::kCloseNotify)) {
     status_ = Status::kEnded;
+    flags_.ended = true;
     return false;
   }
   if (alert == static_cast<uint8_t>(TlsAlert::kUserCanceled)) {
-    if (++flags_.warnings > kMaxWarnings) return fail(TlsAlert::kDecodeError, "too many warnings");
+    if (++flags_.warnings > kMaxWarnings) return fail(TlsAlert::kUnexpectedMessage, "too many warnings");
     return true;
   }
   return failed_by_peer(alert);
@@ -149,6 +145,9 @@ bool Tls13RecordLayer::take_alert(const Buffer& content) {
 
 bool Tls13RecordLayer::take_handshake(Buffer&& content) {
   if (!messages_) messages_ = std::make_unique<Messages>();
+  const size_t skipped = std::min(messages_->to_skip, content.size());
+  messages_->to_skip -= skipped;
+  content.trim_front(skipped);
   Buffer& received = messages_->unfinished;
   received.append(std::move(content));
   while (received.size() >= kHandshakeHeaderBytes) {
@@ -162,14 +161,28 @@ bool Tls13RecordLayer::take_handshake(Buffer&& content) {
       received.trim_front(kHandshakeHeaderBytes + length);
       if (!take_key_update(request)) return false;
     } else if (type == kNewSessionTicket && flags_.is_client) {
-      if (length > kMaxTicketBytes) return fail(TlsAlert::kIllegalParameter, "a session ticket of more than 16 KiB");
-      if (received.size() < kHandshakeHeaderBytes + length) return true;
-      Buffer ticket = received.split_front(kHandshakeHeaderBytes + length);
-      if (messages_->tickets.size() + ticket.size() <= kMaxTicketsHeld) messages_->tickets.append(std::move(ticket));
+      if (length > kMostTicketBytes) return fail(TlsAlert::kDecodeError, "a session ticket that is too long");
+      if (length <= kMaxTicketBytes && received.size() < kHandshakeHeaderBytes + length) return true;
+      if (!take_ticket(kHandshakeHeaderBytes + length)) return false;
     } else {
       return fail(TlsAlert::kUnexpectedMessage, "a handshake message that may not follow the handshake");
     }
   }
+  return true;
+}
+
+// `length`: of the message. A large one may still be on its way.
+bool Tls13RecordLayer::take_ticket(size_t length) {
+  Buffer& received = messages_->unfinished;
+  if (length > kHandshakeHeaderBytes + kMaxTicketBytes) {
+    const size_t here = std::min(length, received.size());
+    received.trim_front(here);
+    messages_->to_skip = length - here;
+    return true;
+  }
+  Buffer ticket = received.split_front(length);
+  if (const auto flaw = flaw_of_ticket(ticket)) return fail(*flaw, "a malformed session ticket");
+  if (messages_->tickets.size() + ticket.size() <= kMaxTicketsHeld) messages_->tickets.append(std::move(ticket));
   return true;
 }
 
@@ -228,16 +241,16 @@ void Tls13RecordLayer::seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) {
   flush(pool, wire);
   while (!plain.empty()) {
     if (write_.sequence() >= kRecordsPerKey) update_keys(pool, false, wire);
-    const size_t bytes = next_record_bytes(plain, sealed_bytes_, kMaxPlainBytes, kMaxPieces);
+    const size_t bytes = next_record_bytes(plain, sealed_bytes_, kMaxTlsPlainBytes, kMaxPieces);
     sealed_bytes_ += bytes;
     seal_record(pool, kDataRecord, plain.split_front(bytes), wire);
   }
 }
 
 void Tls13RecordLayer::seal_record(ChunkPool& pool, uint8_t type, Buffer&& body, Buffer& wire) {
-  const std::array<uint8_t, kHeaderBytes> header = header_of(body.size() + 1 + kTagBytes);
-  PiecesToSeal record(pool, header, body, {&type, 1}, pieces_for(write_));
-  write_.seal(record.pieces(), header, record.tag());
+  const TlsHeader header = TlsHeader::of(kDataRecord, body.size() + 1 + kTagBytes);
+  PiecesToSeal record(pool, header.bytes, body, {&type, 1}, pieces_for(write_.is_chacha()));
+  write_.seal(record.pieces(), header.bytes, record.tag());
   record.append_to(wire);
 }
 
@@ -255,12 +268,84 @@ void Tls13RecordLayer::park(ChunkPool& pool) {
   read_.park();
   write_.park();
   sealed_bytes_ = 0;
-  partial_.settle(pool);
+  settle_all(pool, partial_);
   if (!messages_) return;
   messages_->unfinished.settle(pool);
   messages_->tickets.settle(pool);
-  messages_->first.settle(pool);
-  if (movable()) messages_.reset();
+  settle_all(pool, messages_->first);
+  if (messages_->empty()) messages_.reset();
+}
+
+// ---- Moving ----
+
+namespace {
+
+enum StateFlag : uint8_t { kIsClient = 1, kEnded = 2, kUpdateOwed = 4, kAllFlags = 7 };
+
+void write_secret(StateWriter& out, const Tls13Secret& secret) {
+  out.u16(static_cast<uint16_t>(secret.cipher));
+  out.u64(secret.sequence);
+  out.u8(secret.size);
+  out.bytes(std::span(secret.bytes).first(secret.size));
+}
+
+std::optional<Tls13Secret> read_secret(StateReader& in) {
+  const Tls13Cipher cipher{in.u16()};
+  const uint64_t sequence = in.u64();
+  const std::span<const uint8_t> secret = in.bytes(in.u8());
+  if (cipher < Tls13Cipher::kAes128Gcm || cipher > Tls13Cipher::kChaCha20Poly1305) return std::nullopt;
+  return Tls13Secret::from(cipher, secret, sequence);
+}
+
+}  // namespace
+
+bool Tls13RecordLayer::write_state(SecretBytes& bytes) {
+  if (status_ == Status::kFailed) return false;
+  StateWriter out(bytes, RecordProtocol::kTls13);
+  write_secret(out, read_.secret());
+  write_secret(out, write_.secret());
+  out.u8(static_cast<uint8_t>((flags_.is_client ? kIsClient : 0) | (flags_.ended ? kEnded : 0) |
+                              (flags_.update_owed ? kUpdateOwed : 0)));
+  out.u8(flags_.updates_in_a_row);
+  out.u8(flags_.empty_in_a_row);
+  out.u8(flags_.warnings);
+  out.buffer(partial_);
+  const Messages none{};
+  const Messages& messages = messages_ ? *messages_ : none;
+  out.u32(static_cast<uint32_t>(messages.to_skip));
+  out.buffer(messages.unfinished);
+  out.buffer(messages.tickets);
+  out.buffer(messages.first);
+  return out.done();
+}
+
+std::unique_ptr<RecordLayer> Tls13RecordLayer::read_state(ChunkPool& pool, StateReader& in) {
+  const std::optional<Tls13Secret> read = read_secret(in), write = read_secret(in);
+  if (!read || !write || read->cipher != write->cipher) return nullptr;
+  // Ours begins again at kRecordsPerKey; the peer's may come to its end, which open() meets.
+  if (write->sequence > 2 * kRecordsPerKey) return nullptr;
+  const uint8_t flags = in.u8();
+  Tls13State state{.read = *read, .write = *write, .flags = {}};
+  state.flags.is_client = flags & kIsClient;
+  state.flags.ended = flags & kEnded;
+  state.flags.update_owed = flags & kUpdateOwed;
+  state.flags.updates_in_a_row = in.u8();
+  state.flags.empty_in_a_row = in.u8();
+  state.flags.warnings = in.u8();
+  Buffer partial = in.buffer(pool);
+  Messages messages;
+  messages.to_skip = in.u32();
+  messages.unfinished = in.buffer(pool);
+  messages.tickets = in.buffer(pool);
+  messages.first = in.buffer(pool);
+  if (!in.done() || (flags & ~kAllFlags) != 0 || messages.to_skip > kMostTicketBytes ||
+      messages.tickets.size() > kMaxTicketsHeld ||
+      messages.unfinished.size() > kHandshakeHeaderBytes + kMaxTicketBytes) {
+    return nullptr;
+  }
+  auto layer = std::make_unique<Tls13RecordLayer>(state, std::move(partial));
+  if (!messages.empty()) layer->messages_ = std::make_unique<Messages>(std::move(messages));
+  return layer;
 }
 
 }  // namespace sluice

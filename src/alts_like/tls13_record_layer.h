@@ -9,17 +9,20 @@
 #include <utility>
 
 #include "alts_like/record_layer.h"
+#include "alts_like/record_state.h"
 #include "alts_like/tls13_keys.h"
 #include "alts_like/tls_alert.h"
+#include "alts_like/tls_records.h"
 #include "buffer/buffer.h"
 
 namespace sluice {
 
-/// Where a TLS 1.3 connection stands once its handshake is done: plain data, and the bytes that arrived of what is not
-/// complete yet. Enough to go on in another process.
+/// Where a TLS 1.3 connection stands once its handshake is done: plain data, which wipes its secrets. With the bytes
+/// that wait (RecordLayer::write_state has both) it is enough to go on in another process.
 struct Tls13State {
   struct Flags {
     bool is_client = false;
+    bool ended = false;            ///< The peer sends nothing more.
     bool update_owed = false;      ///< The peer asked for new keys and was not answered yet.
     uint8_t updates_in_a_row = 0;  ///< KeyUpdates without application data between them,
     uint8_t empty_in_a_row = 0;    ///< empty records,
@@ -34,9 +37,7 @@ struct Tls13State {
 /// tickets. A record is opened where the kernel put it, also across chunks.
 class Tls13RecordLayer final : public RecordLayer {
  public:
-  static constexpr size_t kHeaderBytes = 5;
-  static constexpr size_t kMaxPlainBytes = size_t{1} << 14;        // RFC 8446 section 5.1.
-  static constexpr size_t kMaxSealedBytes = kMaxPlainBytes + 256;  // RFC 8446 section 5.2.
+  static constexpr size_t kMaxSealedBytes = kMaxTlsPlainBytes + 256;  // RFC 8446 section 5.2.
   /// Keys are renewed after so many records of ours; RFC 8446 section 5.5 allows AES-GCM 2^24.5 full ones.
   static constexpr uint64_t kRecordsPerKey = uint64_t{1} << 23;
 
@@ -52,6 +53,7 @@ class Tls13RecordLayer final : public RecordLayer {
   void flush(ChunkPool& pool, Buffer& wire) override;
   void seal_end(ChunkPool& pool, Buffer& wire) override;
   Buffer take_tickets() override { return messages_ ? std::move(messages_->tickets) : Buffer(); }
+  bool write_state(SecretBytes& out) override;
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 
@@ -61,21 +63,20 @@ class Tls13RecordLayer final : public RecordLayer {
   /// Renews our keys; `ask_peer` to renew theirs too.
   void update_keys(ChunkPool& pool, bool ask_peer, Buffer& wire);
 
-  /// The state to go on from. Precondition: status kOpen.
+  /// The state to go on from, without the bytes that wait. Precondition: no failure was met.
   Tls13State state() const;
-  /// The bytes of a record that is not complete, to go with the state.
-  Buffer take_partial() { return std::move(partial_); }
-  /// Whether state and partial record are all there is: not while part of a handshake message has arrived.
-  bool movable() const {
-    return !messages_ || (messages_->unfinished.empty() && messages_->tickets.empty() && messages_->first.empty());
-  }
+  /// Behind the protocol's number; null if that is not what write_state writes.
+  static std::unique_ptr<RecordLayer> read_state(ChunkPool& pool, StateReader& in);
 
  private:
   /// What few connections ever need.
   struct Messages {
     Buffer unfinished;  // The beginning of a handshake message.
     Buffer tickets;
-    Buffer first;  // See the constructor.
+    Buffer first;        // See the constructor.
+    size_t to_skip = 0;  // Of a ticket that is too large to be of use.
+    bool inside() const { return to_skip > 0 || !unfinished.empty(); }
+    bool empty() const { return !inside() && tickets.empty() && first.empty(); }
   };
 
   bool open_record(ChunkPool& pool, Buffer& plain);
@@ -83,6 +84,7 @@ class Tls13RecordLayer final : public RecordLayer {
   bool deliver(uint8_t type, Buffer&& content, Buffer& plain);
   bool take_alert(const Buffer& content);
   bool take_handshake(Buffer&& content);
+  bool take_ticket(size_t length);
   bool take_key_update(uint8_t request);
   bool fail(TlsAlert alert, std::string_view error);
   bool failed_by_peer(uint8_t alert);

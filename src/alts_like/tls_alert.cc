@@ -12,6 +12,8 @@ std::string_view tls_alert_name(uint8_t alert) {
       return "bad_record_mac";
     case 22:
       return "record_overflow";
+    case 30:
+      return "decompression_failure";
     case 40:
       return "handshake_failure";
     case 42:
@@ -44,6 +46,8 @@ std::string_view tls_alert_name(uint8_t alert) {
       return "inappropriate_fallback";
     case 90:
       return "user_canceled";
+    case 100:
+      return "no_renegotiation";
     case 109:
       return "missing_extension";
     case 110:

@@ -1,10 +1,15 @@
 #include "alts_like/tls_handshake.h"
 
 #include <openssl/err.h>
+#include <openssl/mem.h>
+#include <openssl/nid.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -20,6 +25,42 @@ namespace {
 // Of a handshake message (RFC 8446 section 4): type, and 24 bits of length.
 constexpr size_t kMessageHeaderBytes = 4;
 
+std::optional<Tls12Cipher> tls12_cipher_of(const SSL* ssl) {
+  switch (SSL_CIPHER_get_cipher_nid(SSL_get_current_cipher(ssl))) {
+    case NID_aes_128_gcm:
+      return Tls12Cipher::kAes128Gcm;
+    case NID_aes_256_gcm:
+      return Tls12Cipher::kAes256Gcm;
+    case NID_chacha20_poly1305:
+      return Tls12Cipher::kChaCha20Poly1305;
+    default:
+      return std::nullopt;
+  }
+}
+
+// What an SSL object of TLS 1.2 has come to. The key block has the client's key, the server's, and what is kept of
+// their nonces in that order (RFC 5246 section 6.3).
+Tls12State tls12_state_of(const SSL* ssl, bool is_client) {
+  Tls12State state;
+  state.read.cipher = state.write.cipher = tls12_cipher_of(ssl).value();
+  state.read.sequence = SSL_get_read_sequence(ssl);
+  state.write.sequence = SSL_get_write_sequence(ssl);
+  std::array<uint8_t, 2 * (sizeof(Tls12Secret::key) + sizeof(Tls12Secret::iv))> block;
+  const size_t key_bytes = state.read.key_bytes(), iv_bytes = state.read.iv_bytes();
+  const size_t bytes = 2 * (key_bytes + iv_bytes);
+  SLUICE_CHECK(SSL_get_key_block_len(ssl) == bytes && SSL_generate_key_block(ssl, block.data(), bytes) == 1);
+  size_t at = 0;
+  const auto take = [&](std::span<uint8_t> to) {
+    std::copy_n(block.data() + at, to.size(), to.data());
+    at += to.size();
+  };
+  Tls12Secret* const sides[] = {is_client ? &state.write : &state.read, is_client ? &state.read : &state.write};
+  for (Tls12Secret* const side : sides) take(std::span(side->key).first(key_bytes));
+  for (Tls12Secret* const side : sides) take(std::span(side->iv).first(iv_bytes));
+  OPENSSL_cleanse(block.data(), block.size());
+  return state;
+}
+
 }  // namespace
 
 TlsHandshake::TlsHandshake(SSL_CTX* context, Side side) : side_(side), wire_(std::make_unique<TlsWire>()) {
@@ -28,6 +69,8 @@ TlsHandshake::TlsHandshake(SSL_CTX* context, Side side) : side_(side), wire_(std
   bssl::UniquePtr<BIO> bio = wire_->bio();
   SSL_set_bio(ssl_.get(), bio.get(), bio.get());  // Takes one reference for both.
   static_cast<void>(bio.release());
+  // Early data can be replayed, and with them the handshake would be done before it is.
+  SSL_set_early_data_enabled(ssl_.get(), 0);
   side == Side::kServer ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
 }
 
@@ -38,15 +81,27 @@ TlsHandshake::Status TlsHandshake::advance(ChunkPool& pool, Buffer&& received, B
   wire_->in.append(std::move(received));
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_.get());
-  Status status = Status::kDone;
-  if (result != 1) {
-    const int wanted = SSL_get_error(ssl_.get(), result);
-    const bool waits = wanted == SSL_ERROR_WANT_READ || wanted == SSL_ERROR_WANT_PRIVATE_KEY_OPERATION;
-    status = waits ? Status::kNeedMore : fail();
+  const int wanted = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_.get(), result);
+  signing_ = wanted == SSL_ERROR_WANT_PRIVATE_KEY_OPERATION;
+  Status status = Status::kNeedMore;
+  if (result == 1) {
+    status = Status::kDone;
+  } else if (signing_ && wire_->in.size() > kMaxWaitingBytes) {
+    status = fail("the peer sends too much while a key of ours signs");
+  } else if (!signing_ && wanted != SSL_ERROR_WANT_READ) {
+    status = fail();
   }
   out.append(std::move(wire_->out));
   wire_->in.settle(pool);
   return status;
+}
+
+std::string TlsHandshake::awaited() const { return signing_ ? "a signature by its own key" : "the peer"; }
+
+TlsHandshake::Status TlsHandshake::fail(std::string_view error) {
+  error_ = error;
+  wire_->in.clear();
+  return Status::kFailed;
 }
 
 TlsHandshake::Status TlsHandshake::fail() {
@@ -86,9 +141,15 @@ Agreement TlsHandshake::agreement() const {
 
 std::unique_ptr<RecordLayer> TlsHandshake::finish() {
   SLUICE_CHECK(!SSL_in_init(ssl_.get()));
-  if (version() != TLS1_3_VERSION) return std::make_unique<Tls12RecordLayer>(std::move(ssl_), std::move(wire_));
   // BoringSSL reads record by record: it holds nothing back.
   SLUICE_CHECK(SSL_has_pending(ssl_.get()) == 0);
+  if (version() != TLS1_3_VERSION) {
+    auto layer =
+        std::make_unique<Tls12RecordLayer>(tls12_state_of(ssl_.get(), side_ == Side::kClient), std::move(wire_->in));
+    ssl_.reset();
+    wire_.reset();
+    return layer;
+  }
   // Session tickets are made by now, and come out with the first write.
   if (side_ == Side::kServer) SSL_write(ssl_.get(), "", 0);
   bssl::Span<const uint8_t> read, write;

@@ -2,6 +2,7 @@
 
 #include <openssl/base.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,9 +16,9 @@
 
 namespace sluice {
 
-/// A TLS handshake by BoringSSL, without a socket. When it is done the SSL object goes: a TLS 1.3 connection goes on in
-/// a Tls13RecordLayer, an older one in a layer that keeps the SSL object. (A client's goes with this object, as it is
-/// needed to make sessions of the tickets that come later.)
+/// A TLS handshake by BoringSSL, without a socket. When it is done the SSL object goes: the connection goes on in a
+/// Tls13RecordLayer or Tls12RecordLayer. (A client's of TLS 1.3 goes with this object, as it is needed to make sessions
+/// of the tickets that come later.)
 ///
 ///     TlsHandshake handshake(context, TlsHandshake::Side::kServer);
 ///     switch (handshake.advance(pool, std::move(received), to_send)) {
@@ -29,7 +30,8 @@ class TlsHandshake final : public Handshake {
  public:
   enum class Side : uint8_t { kServer, kClient };
 
-  /// Takes a reference to `context`.
+  /// Takes a reference to `context`. Precondition: of TLS 1.2 it allows ciphers with authenticated encryption only, and
+  /// nothing older.
   TlsHandshake(SSL_CTX* context, Side side);
   ~TlsHandshake() override;
   TlsHandshake(const TlsHandshake&) = delete;
@@ -38,8 +40,16 @@ class TlsHandshake final : public Handshake {
   /// For settings of this connection, before the first advance: the server's name, for example.
   SSL* ssl() { return ssl_.get(); }
 
-  /// kNeedMore also waits for what a private-key method of the context has yet to do.
+  /// Of the peer's bytes while a private key signs: what a socket may still deliver after it was told to stop.
+  static constexpr size_t kMaxWaitingBytes = size_t{64} * 1024;
+
+  /// kNeedMore also waits for what a private-key method of the context has yet to do. More than kMaxWaitingBytes
+  /// meanwhile are a failure: no peer has anything to say then.
   Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) override;
+
+  /// Not while a private key signs.
+  bool wants_bytes() const override { return !signing_; }
+  std::string awaited() const override;
 
   /// The reason as BoringSSL names it, with the alert that was sent or received.
   const std::string& error() const override { return error_; }
@@ -59,8 +69,10 @@ class TlsHandshake final : public Handshake {
 
  private:
   Status fail();
+  Status fail(std::string_view error);
 
   const Side side_;
+  bool signing_ = false;  // A private-key method has yet to give a signature.
   std::unique_ptr<TlsWire> wire_;
   bssl::UniquePtr<SSL> ssl_;
   std::string error_;

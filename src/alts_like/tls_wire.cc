@@ -1,10 +1,7 @@
 #include "alts_like/tls_wire.h"
 
-#include <algorithm>
-#include <cstring>
 #include <span>
 
-#include "buffer/copied.h"
 #include "pool/check.h"
 
 namespace sluice {
@@ -28,13 +25,7 @@ int read_wire(BIO* bio, char* to, int size) {
 // Beyond the budget if need be: what is written is bounded by what was read and by the data that was given to seal.
 int write_wire(BIO* bio, const char* from, int size) {
   TlsWire& wire = wire_of(bio);
-  for (size_t done = 0; done < static_cast<size_t>(size);) {
-    const size_t piece = std::min(static_cast<size_t>(size) - done, kMaxChunkBytes);
-    Lease lease(ChunkRef::take(wire.pool->get_metadata(piece)), 0, piece);
-    counted_copy(lease.data(), from + done, piece);
-    wire.out.append(std::move(lease));
-    done += piece;
-  }
+  wire.out.append_copy_beyond_budget(*wire.pool, {from, static_cast<size_t>(size)});
   return size;
 }
 

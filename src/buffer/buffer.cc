@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstring>
 
+#include "buffer/chunk_tally.h"
 #include "buffer/copied.h"
+#include "buffer/pinned_sum.h"
 #include "pool/check.h"
 
 namespace sluice {
@@ -78,6 +80,16 @@ bool Buffer::append_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
   return true;
 }
 
+void Buffer::append_copy_beyond_budget(ChunkPool& pool, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const size_t piece = std::min(bytes.size(), kMaxChunkBytes);
+    Lease lease(ChunkRef::take(pool.get_metadata(piece)), 0, piece);
+    counted_copy(lease.data(), bytes.data(), piece);
+    append(std::move(lease));
+    bytes = bytes.subspan(piece);
+  }
+}
+
 bool Buffer::append_copy_to_several(ChunkPool& pool, std::span<const std::byte> bytes) {
   const size_t into_tail = std::min(tailroom(), bytes.size());
   Buffer fresh;
@@ -105,33 +117,33 @@ bool Buffer::prepend_copy(ChunkPool& pool, std::span<const std::byte> bytes, siz
 }
 
 void Buffer::append_packed(ChunkPool& pool, View&& view) {
-  if (view.size() > kPackBytes) return append(std::move(view));
-  if (tailroom() < view.size()) {
-    // Twice as much each time, so that many pieces get few chunks, and few pieces a small one.
-    const size_t last = empty() ? 0 : chunk_capacity(*windows_.back().chunk);
-    Lease fresh = Lease::allocate(pool, std::max(view.size(), std::min(2 * last, kPackChunkBytes)));
-    if (!fresh) return append(std::move(view));
-    fresh.grow_back(view.size());
-    counted_copy(fresh.data(), view.data(), view.size());
-    append(std::move(fresh));
-  } else if (!view.empty()) {
-    const Window& last = windows_.back();
-    counted_copy(last.data() + last.size, view.data(), view.size());
-    windows_.move_back(static_cast<int64_t>(view.size()));
-  }
-  view = View();
+  pack(pool, {view.chunk_.release(), view.offset_, std::exchange(view.size_, 0), false});
 }
 
 void Buffer::append_packed(ChunkPool& pool, Buffer&& other) {
   SLUICE_CHECK(this != &other);
-  while (!other.empty()) {
-    const Window window = other.windows_.pop_front();
-    if (window.size > kPackBytes) {
-      append_window(window);
-    } else {
-      append_packed(pool, View(ChunkRef::take(window.chunk), window.offset, window.size));
-    }
+  while (!other.empty()) pack(pool, other.windows_.pop_front());
+}
+
+// Takes over the window's reference.
+void Buffer::pack(ChunkPool& pool, Window window) {
+  const size_t bytes = window.size;
+  if (bytes > kPackBytes || bytes == 0) return append_window(window);
+  if (!empty() && windows_.back().continued_by(window)) return append_window(window);
+  if (tailroom() < bytes) {
+    // Twice as much each time, so that many pieces get few chunks, and few pieces a small one.
+    const size_t last = empty() ? 0 : chunk_capacity(*windows_.back().chunk);
+    Lease fresh = Lease::allocate(pool, std::max(bytes, std::min(2 * last, kPackChunkBytes)));
+    if (!fresh) return append_window(window);
+    fresh.grow_back(bytes);
+    counted_copy(fresh.data(), window.data(), bytes);
+    append(std::move(fresh));
+  } else {
+    const Window& last = windows_.back();
+    counted_copy(last.data() + last.size, window.data(), bytes);
+    windows_.move_back(static_cast<int64_t>(bytes));
   }
+  chunk_unref(window.chunk);
 }
 
 bool Buffer::grow(ChunkPool& pool, size_t count, std::byte fill) {
@@ -161,7 +173,7 @@ Lease Buffer::reserve(ChunkPool& pool, size_t min_bytes) {
     Window& last = windows_.last();
     last.exclusive = 1;  // As it is: nobody else refers to the chunk. What is appended then becomes one window with it.
     chunk_ref(last.chunk);
-    return Lease(ChunkRef::take(last.chunk), last.offset + last.size, room);
+    return Lease::of_range(last.chunk, last.offset + last.size, room);
   }
   Lease lease = Lease::allocate(pool, min_bytes);
   if (lease) lease.grow_back(lease.tailroom());
@@ -172,6 +184,11 @@ Lease Buffer::reserve(ChunkPool& pool, size_t min_bytes) {
 
 Buffer Buffer::split_front(size_t count) {
   SLUICE_CHECK(count <= size());
+  return cut_front(count, true);
+}
+
+// `ask`: makes both sides of a window that is cut as writable as it is now; else as its lease says.
+Buffer Buffer::cut_front(size_t count, bool ask) {
   Buffer front;
   if (count == size()) {
     front.windows_.take(windows_);
@@ -180,7 +197,7 @@ Buffer Buffer::split_front(size_t count) {
   front.windows_.take_whole_front(windows_, count);
   if (const size_t cut = count - front.size(); cut > 0) {
     Window& first = windows_.first();
-    if (chunk_writable(first.chunk)) first.exclusive = 1;  // So that both sides are as writable as it was.
+    if (ask && chunk_writable(first.chunk)) first.exclusive = 1;
     chunk_ref(first.chunk);
     front.append_window({first.chunk, first.offset, static_cast<uint32_t>(cut), static_cast<bool>(first.exclusive)});
     windows_.move_front(-static_cast<int64_t>(cut));
@@ -358,27 +375,32 @@ uint16_t Buffer::checksum(size_t offset) const {
 
 // ---- Writing ----
 
+// What is ours is decided once, and marked: another thread may drop its reference at any moment, after which the same
+// question has another answer.
 bool Buffer::make_writable(ChunkPool& pool, size_t offset, size_t count) {
   SLUICE_CHECK(offset <= size() && count <= size() - offset);
-  Buffer own;
-  bool shared = false, refused = false;
-  apply_windows(offset, count, [&](const Window& window, size_t at, size_t piece) {
-    if (window.writable()) return;
-    shared = true;
-    refused = refused || !own.fill_fresh(pool, 0, {window.data() + at, piece});
+  bool shared = false;
+  apply_windows(offset, count, [&](Window& window, size_t, size_t) {
+    if (window.writable()) window.exclusive = 1;
+    shared = shared || !window.exclusive;
   });
   if (!shared) return true;
+  Buffer own;  // Copies of what is not.
+  bool refused = false;
+  apply_windows(offset, count, [&](const Window& window, size_t at, size_t piece) {
+    if (window.exclusive) return;
+    refused = refused || !own.fill_fresh(pool, 0, {window.data() + at, piece});
+  });
   if (refused) return false;
 
-  Buffer front = split_front(offset);
-  Buffer part = split_front(count);
-  Buffer theirs;  // Until the end: dropped earlier, a window could make another one of its chunk writable.
+  Buffer front = cut_front(offset, false);
+  Buffer part = cut_front(count, false);
   while (!part.empty()) {
-    if (part.windows_.front().writable()) {
+    if (part.windows_.front().exclusive) {
       front.append_window(part.windows_.pop_front());
     } else {
       front.append(own.split_front(part.windows_.front().size));
-      theirs.append_window(part.windows_.pop_front());
+      part.drop_front_window();
     }
   }
   prepend(std::move(front));
@@ -395,14 +417,14 @@ bool Buffer::write_at(ChunkPool& pool, size_t offset, std::span<const std::byte>
 }
 
 std::span<const std::byte> Buffer::pull_up(ChunkPool& pool, size_t offset, size_t count) {
-  SLUICE_CHECK(offset <= size() && count <= size() - offset && count > 0 && count <= kMaxChunkBytes);
+  SLUICE_CHECK(offset <= size() && count <= size() - offset && count > 0 && count <= Window::kMaxBytes);
   std::span<const std::byte> result;
   apply_windows(offset, count, [&](const Window& window, size_t at, size_t piece) {
     if (piece == count) result = {window.data() + at, count};
   });
   if (!result.empty()) return result;
 
-  Lease lease = Lease::allocate(pool, count);
+  Lease lease(ChunkRef::take(count <= kMaxChunkBytes ? pool.get(count) : try_heap_chunk(count)), 0, 0);
   if (!lease) return {};
   lease.grow_back(count);
   copy_out(offset, lease.bytes());
@@ -439,22 +461,30 @@ size_t Buffer::fill_in_place(size_t offset, size_t count, std::span<InOut> to) {
 // ---- What it costs ----
 
 Buffer::Pinned Buffer::pinned() const {
-  const size_t blocks = windows_.block_bytes();
-  Pinned pinned{blocks, blocks};
-  for (const Window& window : windows_) {
-    const size_t share = chunk_capacity(*window.chunk) / window.chunk->refs.load(std::memory_order_relaxed);
-    pinned.bytes += std::max<size_t>(window.size, share);
-    pinned.wasted += share > window.size ? share - window.size : 0;
-  }
-  return pinned;
+  PinnedSum sum;
+  sum.add(*this);
+  return sum.total();
 }
+
+namespace {
+
+// Whether the chunks of some windows, each counted once, have at least so many bytes. Not by shares: the other holders
+// of a chunk may be gone long before this one, which would then pin all of it.
+bool holds(const WindowChain& windows, size_t bytes) {
+  size_t held = windows.block_bytes();
+  ChunkTally chunks;
+  for (const Window& window : windows) {
+    if (held >= bytes) break;
+    if (chunks.add(window).windows == 1) held += chunk_capacity(*window.chunk);
+  }
+  return held >= bytes;
+}
+
+}  // namespace
 
 bool Buffer::settle(ChunkPool& pool) {
   if (empty() || size() > kMaxChunkBytes) return false;
-  // Not by its share: the other holders of a chunk may be gone long before this one, which would then pin all of it.
-  size_t held = windows_.block_bytes();
-  for (const Window& window : windows_) held += chunk_capacity(*window.chunk);
-  if (2 * tier_bytes(tier_for(size())) > held) return false;
+  if (!holds(windows_, 2 * tier_bytes(tier_for(size())))) return false;
   std::optional<Buffer> settled = deep_clone(pool);
   if (!settled) return false;
   *this = *std::move(settled);

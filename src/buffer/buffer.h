@@ -91,13 +91,21 @@ class Buffer {
   [[nodiscard]] bool append_copy(ChunkPool& pool, std::string_view text) {
     return append_copy(pool, std::as_bytes(std::span(text)));
   }
+  /// The same into fresh chunks, also where the budget is met: for little that is bounded elsewhere, and that something
+  /// would break without.
+  void append_copy_beyond_budget(ChunkPool& pool, std::span<const std::byte> bytes);
+  void append_copy_beyond_budget(ChunkPool& pool, std::string_view text) {
+    append_copy_beyond_budget(pool, std::as_bytes(std::span(text)));
+  }
   /// Copies `bytes` to the front: into the headroom of the first window when that is ours alone, else into fresh chunks
-  /// that leave `headroom` bytes free before them, for the headers of outer layers.
+  /// that leave `headroom` bytes free before them, for the headers of outer layers. Precondition: headroom <
+  /// kMaxChunkBytes.
   [[nodiscard]] bool prepend_copy(ChunkPool& pool, std::span<const std::byte> bytes, size_t headroom = 64);
   /// Takes a small window by copying it (up to kPackBytes, where that costs less than a window of its own and pins
-  /// less), a larger one as it is. Never fails: where the budget is met, nothing is copied.
+  /// less), a larger one as it is, and one that continues the last as a part of that. Never fails: where the budget is
+  /// met, nothing is copied.
   void append_packed(ChunkPool& pool, View&& view);
-  /// The same for each of `other`'s windows; it is empty afterwards.
+  /// The same for each of `other`'s windows; it is empty afterwards. Precondition: `other` is not this buffer.
   void append_packed(ChunkPool& pool, Buffer&& other);
   static constexpr size_t kPackBytes = 512;  // docs/decisions/packing.md has the measurement.
   static constexpr size_t kPackChunkBytes = 4096;
@@ -112,6 +120,13 @@ class Buffer {
   ///     room.truncate(read(fd, room.data(), room.size()));
   ///     buffer.append(std::move(room));
   [[nodiscard]] Lease reserve(ChunkPool& pool, size_t min_bytes);
+  /// Reads up to `count` bytes straight into this buffer's own memory: calls `read(std::span<std::byte>)` until there
+  /// are so many. It returns how many it has put there; with 0 (the end) or less (an error) it ends this, as the
+  /// pool's budget does. Returns how many bytes were appended.
+  ///
+  ///     input.append_from(pool, 1 << 20, [&](std::span<std::byte> to) { return read(fd, to.data(), to.size()); });
+  template <typename Read>
+  size_t append_from(ChunkPool& pool, size_t count, Read&& read);
   /// Bytes that prepend_copy / append_copy / reserve find without a new chunk.
   size_t headroom() const;
   size_t tailroom() const;
@@ -136,6 +151,10 @@ class Buffer {
       if (excess < windows_.back().size) return windows_.move_back(-static_cast<int64_t>(excess));
       drop_back_window();
     }
+  }
+  /// Keeps at most the first `count` bytes.
+  void cap_length(size_t count) {
+    if (count < size()) truncate(count);
   }
   /// Cuts off the first `count` bytes and returns them. A window that is cut stays writable on both sides if it was.
   /// O(1) near both ends; in between it walks over blocks of 13 windows. Precondition: count <= size().
@@ -178,6 +197,11 @@ class Buffer {
   /// Precondition: offset + count <= size().
   template <typename Visit>
   void apply(size_t offset, size_t count, Visit&& visit) const;
+  /// Hands the first `count` bytes to `write(std::span<const std::byte>)`, window by window, until it returns less than
+  /// it was given. Returns how many bytes it took in all. The buffer does not change: trim_front what was written.
+  /// Precondition: count <= size().
+  template <typename Write>
+  size_t write_to(size_t count, Write&& write) const;
   /// Where `byte` or `text` first occurs at or behind `from`, or npos.
   size_t find(std::byte byte, size_t from = 0) const;
   size_t find(std::string_view text, size_t from = 0) const;
@@ -200,18 +224,23 @@ class Buffer {
   /// `bytes` are not this buffer's own.
   [[nodiscard]] bool write_at(ChunkPool& pool, size_t offset, std::span<const std::byte> bytes);
   /// Makes a range contiguous and returns it: in place when it is already, else copied into one chunk that takes its
-  /// place. An empty span when the budget is met. Valid until the buffer changes.
-  /// Precondition: offset + count <= size(), and 0 < count <= kMaxChunkBytes.
+  /// place; of more than kMaxChunkBytes into one of the heap, which no pool's budget bounds. An empty span when the
+  /// budget is met, or the heap has no more. Valid until the buffer changes.
+  /// Precondition: offset + count <= size(), and 0 < count < 2^31.
   std::span<const std::byte> pull_up(ChunkPool& pool, size_t offset, size_t count);
+  /// The same for all of it; an empty buffer's is an empty span. Precondition: size() < 2^31.
+  std::span<const std::byte> flatten(ChunkPool& pool) {
+    return empty() ? std::span<const std::byte>() : pull_up(pool, 0, size());
+  }
 
   // ---- For system calls and ciphers ----
 
   /// Describes the first windows, at most `to.size()` of them, for sendmsg; returns how many were filled.
   size_t fill_iovecs(std::span<iovec> to) const;
-  /// One piece of an AEAD call that works in place: BoringSSL's EVP_AEAD_CTX_openv takes such.
+  /// One piece of an AEAD call that works in place, laid out as BoringSSL's CRYPTO_IOVEC (EVP_AEAD_CTX_openv).
   struct InOut {
-    const std::byte* in;
     std::byte* out;
+    const std::byte* in;
     size_t bytes;
   };
   /// Describes a range for working in place; returns how many pieces were filled, or 0 when `to` is too small or part
@@ -220,18 +249,23 @@ class Buffer {
 
   // ---- What it costs ----
 
-  /// What this buffer keeps from being reused.
+  /// What this buffer keeps from being reused. For several buffers of one holder: PinnedSum.
   struct Pinned {
-    size_t bytes = 0;  ///< Capacity of its chunks, its own blocks included; a chunk with several holders is shared out.
+    /// Capacity of its chunks, its own blocks included. Of a chunk with several windows onto it, this buffer's share,
+    /// but as much as it can reach.
+    size_t bytes = 0;
     size_t wasted = 0;  ///< ... of which it can reach no byte.
   };
   Pinned pinned() const;
   size_t pinned_bytes() const { return pinned().bytes; }
   /// Moves the bytes into one chunk of the smallest tier that holds them, if that is at most half of what its chunks
-  /// have, whoever holds them too: what a connection does with leftovers before it waits. True if it copied.
+  /// have, each counted once and in full, whoever holds them too: what a connection does with leftovers before it
+  /// waits. True if it copied.
   bool settle(ChunkPool& pool);
 
  private:
+  friend class PinnedSum;
+  void pack(ChunkPool& pool, Window window);
   void append_window(Window window) {
     if (window.size == 0) {
       if (window.chunk) chunk_unref(window.chunk);
@@ -252,6 +286,7 @@ class Buffer {
       windows_.push_front(window);
     }
   }
+  Buffer cut_front(size_t count, bool ask);
   void drop_front_window() { chunk_unref(windows_.pop_front().chunk); }
   void drop_back_window() { chunk_unref(windows_.pop_back().chunk); }
   std::span<const std::byte> fetch_beyond_first(size_t offset, size_t count, std::span<std::byte> scratch) const;
@@ -313,6 +348,37 @@ void Buffer::apply_windows(size_t offset, size_t count, Visit&& visit) const {
     count -= piece;
     offset = 0;
   }
+}
+
+template <typename Read>
+size_t Buffer::append_from(ChunkPool& pool, size_t count, Read&& read) {
+  size_t appended = 0;
+  while (appended < count) {
+    const size_t left = count - appended;
+    Lease room = reserve(pool, tailroom() > 0 ? 1 : left < kMaxChunkBytes ? left : kMaxChunkBytes);
+    if (!room) break;
+    room.cap_length(left);
+    const auto got = read(room.bytes());
+    if (!(got > 0)) break;
+    room.truncate(static_cast<size_t>(got));
+    append(std::move(room));
+    appended += static_cast<size_t>(got);
+  }
+  return appended;
+}
+
+template <typename Write>
+size_t Buffer::write_to(size_t count, Write&& write) const {
+  SLUICE_CHECK(count <= size());
+  size_t written = 0;
+  for (std::span<const std::byte> window : windows()) {
+    if (written == count) break;
+    if (window.size() > count - written) window = window.first(count - written);
+    const auto took = write(window);
+    if (took > 0) written += static_cast<size_t>(took);
+    if (!(took > 0) || static_cast<size_t>(took) < window.size()) break;
+  }
+  return written;
 }
 
 template <typename Visit>

@@ -22,14 +22,27 @@ namespace sluice {
 class Lease {
  public:
   Lease() = default;
-  /// Exclusive use of [offset, offset + size) of `chunk`. Precondition: no other window overlaps the range.
+  /// Exclusive use of [offset, offset + size) of `chunk`. Precondition: the range lies within the chunk, to which
+  /// nobody else refers, and which may be written.
   Lease(ChunkRef chunk, size_t offset, size_t size)
       : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
-    SLUICE_DCHECK(size == 0 || offset + size <= chunk_.capacity());
+    SLUICE_CHECK(chunk_.has(offset, size) && (!chunk_ || chunk_.writable()));
+  }
+  /// Exclusive use of a range of a chunk to which others refer too: for who keeps account of its ranges, as a ring does
+  /// of the buffers that the kernel fills piece by piece. Takes over one reference. Precondition: no other window
+  /// overlaps the range, now or later.
+  static Lease of_range(Chunk* chunk, size_t offset, size_t size) {
+    Lease lease;
+    lease.chunk_ = ChunkRef::take(chunk);
+    SLUICE_CHECK(chunk && chunk->kind != ChunkKind::kReadOnly && lease.chunk_.has(offset, size));
+    lease.offset_ = static_cast<uint32_t>(offset);
+    lease.size_ = static_cast<uint32_t>(size);
+    return lease;
   }
   /// An empty lease at the start of a fresh chunk with at least `bytes` of tailroom after `headroom`; false in a
-  /// boolean context when the pool's budget is met.
+  /// boolean context when the pool's budget is met. Precondition: headroom + bytes <= kMaxChunkBytes.
   static Lease allocate(ChunkPool& pool, size_t bytes, size_t headroom = 0) {
+    SLUICE_CHECK(headroom <= kMaxChunkBytes && bytes <= kMaxChunkBytes - headroom);
     return Lease(ChunkRef::take(pool.get(bytes + headroom)), headroom, 0);
   }
   /// Memory of the caller, for as long as anybody refers to it; then `release` gets it back, on whichever thread that
@@ -81,18 +94,31 @@ class Lease {
     SLUICE_CHECK(count <= size_);
     size_ = static_cast<uint32_t>(count);
   }
+  /// Keeps at most the first `count` bytes.
+  void cap_length(size_t count) {
+    if (count < size_) truncate(count);
+  }
 
   /// Cuts the lease in two: keeps the first `count` bytes and returns the rest. Both stay writable.
   /// Precondition: count <= size().
   Lease split_off(size_t count) {
     SLUICE_CHECK(count <= size_);
-    Lease rest(chunk_.share(), offset_ + count, size_ - count);
+    Lease rest;
+    rest.chunk_ = chunk_.share();
+    rest.offset_ = offset_ + static_cast<uint32_t>(count);
+    rest.size_ = size_ - static_cast<uint32_t>(count);
     size_ = static_cast<uint32_t>(count);
     return rest;
   }
 
   /// Gives up the right to write. The lease is empty afterwards.
-  View freeze() && { return View(std::move(chunk_), offset_, std::exchange(size_, 0)); }
+  View freeze() && {
+    View view;
+    view.chunk_ = std::move(chunk_);
+    view.offset_ = offset_;
+    view.size_ = std::exchange(size_, 0);
+    return view;
+  }
 
  private:
   friend class Buffer;

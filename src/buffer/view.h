@@ -23,7 +23,7 @@ class View {
   /// to it any more.
   View(ChunkRef chunk, size_t offset, size_t size)
       : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
-    SLUICE_DCHECK(size == 0 || offset + size <= chunk_.capacity());
+    SLUICE_CHECK(chunk_.has(offset, size));
   }
   /// Memory of the caller that nobody changes, such as a mapped file or a literal, for as long as anybody refers to it;
   /// then `release`, if any, gets it back on whichever thread that is. Never written to. Precondition: bytes < 2^31.
@@ -46,7 +46,13 @@ class View {
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
   /// Not const: a view is not cloned on two threads at once. That is what makes a sole holder's clone cheap.
-  View clone() { return View(chunk_.share(), offset_, size_); }
+  View clone() {
+    View other;
+    other.chunk_ = chunk_.share();
+    other.offset_ = offset_;
+    other.size_ = size_;
+    return other;
+  }
 
   /// Forgets the first `count` bytes. Precondition: count <= size().
   void trim_front(size_t count) {
@@ -59,9 +65,14 @@ class View {
     SLUICE_CHECK(count <= size_);
     size_ = static_cast<uint32_t>(count);
   }
+  /// Keeps at most the first `count` bytes.
+  void cap_length(size_t count) {
+    if (count < size_) truncate(count);
+  }
 
  private:
   friend class Buffer;
+  friend class Lease;
   ChunkRef chunk_;
   uint32_t offset_ = 0;
   uint32_t size_ = 0;

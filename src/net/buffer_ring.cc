@@ -60,10 +60,10 @@ uint32_t BufferRing::take_from(uint16_t id, uint32_t bytes, bool more, Buffer& t
   if (more) {
     if (taken > 0) {
       chunk_ref(slot.chunk);
-      to.append(Lease(ChunkRef::take(slot.chunk), offset, taken));
+      to.append(Lease::of_range(slot.chunk, offset, taken));
     }
   } else {
-    to.append(Lease(ChunkRef::take(std::exchange(slot.chunk, nullptr)), offset, taken));
+    to.append(Lease::of_range(std::exchange(slot.chunk, nullptr), offset, taken));
     empty_.push_back(id);
   }
   return taken;

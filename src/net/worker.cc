@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "net/listener.h"
 #include "pool/check.h"
 
@@ -55,6 +56,11 @@ Worker::Worker(Options options)
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
   std::unique_ptr<Worker> worker(new Worker(options));
+  if (worker->pool_.source() != options.pool_source) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot reserve the addresses of a buffer pool, twice ",
+                                                     options.budget_bytes >> 20,
+                                                     " MiB for each worker; lower memory.budget or raise `ulimit -v`"));
+  }
   // A socket has at most a receive, a send and a cancel under way.
   const auto completions = static_cast<unsigned>(std::bit_ceil(std::clamp<size_t>(options.max_sockets, 1024, 32768)));
   auto ring = Ring::open({.submission_entries = 512, .completion_entries = completions});

@@ -3,10 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 #include "pool/check.h"
 #include "pool/poison.h"
@@ -18,11 +14,8 @@ Arena::Arena(Options options) {
   const size_t bytes = limit_ * kSlabBytes;
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    std::fprintf(stderr,
-                 "sluice: cannot reserve %zu MiB of address space for a buffer pool: %s; "
-                 "lower memory.budget or raise `ulimit -v`\n",
-                 bytes >> 20, std::strerror(errno));
-    std::exit(1);
+    limit_ = 0;
+    return;
   }
   base_ = static_cast<std::byte*>(base);
   // Transparent huge pages may be on system-wide; say explicitly which we want.
@@ -31,7 +24,7 @@ Arena::Arena(Options options) {
 }
 
 Arena::~Arena() {
-  if (abandoned_) return;
+  if (abandoned_ || !reserved()) return;
   unpoison(base_, limit_ * kSlabBytes);
   munmap(base_, limit_ * kSlabBytes);
 }

@@ -19,7 +19,7 @@ class Arena {
     bool huge_pages = false;  ///< MADV_HUGEPAGE. Off: on a cycled 32 MiB arena it cost 20x in p99 (docs/decisions).
   };
 
-  /// Reserves addresses. Ends the process with a message when even that fails (a ulimit -v, for example).
+  /// Reserves addresses. Where even that fails (a `ulimit -v`, for example) it has no slab; errno says why.
   explicit Arena(Options options);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -31,6 +31,8 @@ class Arena {
   void give_back(uint16_t slab);
 
   std::byte* slab_data(uint16_t slab) const { return base_ + static_cast<size_t>(slab) * kSlabBytes; }
+  /// Whether it has addresses.
+  bool reserved() const { return base_ != nullptr; }
   size_t slabs_taken() const { return next_ - free_.size(); }
   size_t slab_limit() const { return limit_; }
 

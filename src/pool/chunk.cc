@@ -42,8 +42,15 @@ void chunk_go_home(Chunk* chunk) {
 }
 
 Chunk* heap_chunk(size_t bytes) {
+  Chunk* chunk = try_heap_chunk(bytes);
+  SLUICE_CHECK(chunk != nullptr);
+  return chunk;
+}
+
+Chunk* try_heap_chunk(size_t bytes) {
+  SLUICE_CHECK(bytes < size_t{1} << 31);
   void* memory = std::malloc(sizeof(Chunk) + bytes);
-  SLUICE_CHECK(memory != nullptr);
+  if (memory == nullptr) return nullptr;
   Chunk* chunk = new (memory) Chunk{};
   chunk->data = static_cast<std::byte*>(memory) + sizeof(Chunk);
   chunk->home = nullptr;

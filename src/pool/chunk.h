@@ -66,8 +66,10 @@ inline void chunk_unref(Chunk* chunk) {
 }
 
 /// A chunk of `bytes` from the process's heap: the fallback for threads without a pool and for metadata larger than the
-/// largest tier. Never null (allocation failure ends the process). Reference count 1.
+/// largest tier. Never null (allocation failure ends the process). Reference count 1. Precondition: bytes < 2^31.
 Chunk* heap_chunk(size_t bytes);
+/// The same for much: null when there is no memory.
+Chunk* try_heap_chunk(size_t bytes);
 
 /// Gives adopted memory back. Called once, on the thread that drops the last reference.
 using ReleaseFunction = void (*)(void* context, std::byte* data, size_t bytes);

@@ -36,6 +36,7 @@ ChunkPool::ChunkPool(Options options)
                                                                : 2 * std::min(options.budget_bytes, kMaxBudgetBytes) +
                                                                      2 * kTierCount * Arena::kSlabBytes,
               .huge_pages = options.huge_pages}) {
+  if (!arena_.reserved()) source_ = Source::kHeap;
   const uint32_t every = options.stack_every ? options.stack_every : LeakStacks::every_from_environment();
   if (every) stacks_ = std::make_unique<LeakStacks>(every);
   if (shared_) shared_refused_ = shared_->refused();
@@ -217,6 +218,10 @@ bool ChunkPool::carve(Tier& t, int tier) {
   chunk->kind = ChunkKind::kPooled;
   chunk->tier = static_cast<uint8_t>(tier);
   chunk->slab = t.carving;
+  if constexpr (kDebugChecks) {
+    unpoison(chunk->data, tier_bytes(tier));
+    write_pattern(chunk->data);
+  }
   t.free.reserve(t.free.size() + t.out + 1);
   t.free.push(chunk);
   if (++s.carved == chunks_per_slab(tier)) t.carving = Arena::kNoSlab;

@@ -28,7 +28,8 @@ namespace sluice {
 /// one compare-and-swap, and the home takes the whole inbox at once when a list runs dry or the worker's loop asks.
 ///
 /// In debug builds and under a sanitizer one chunk in four that is released goes to a random place of its free list, so
-/// that nothing comes to depend on the order of reuse.
+/// that nothing comes to depend on the order of reuse; and the beginning of a free chunk is overwritten with a pattern,
+/// so that who writes to it all the same is found out when it is taken again.
 ///
 ///     ChunkPool pool({.budget_bytes = 64 << 20});
 ///     ChunkPool::Use use(&pool);
@@ -69,6 +70,8 @@ class ChunkPool {
     uint64_t discarded_bytes = 0;  ///< Given back to the system because unused for two ageing periods.
   };
 
+  /// Reserves addresses: twice the budget, and some slabs. Where that fails (a `ulimit -v`, for example) its chunks
+  /// come from the heap, within the same budget: `source()` tells.
   explicit ChunkPool(Options options);
   /// Takes the inbox, then reports chunks that did not come home to stderr. Their memory is left mapped, since somebody
   /// still points into it, and they never come home any more; `leaked()` beforehand tells how many there are.
@@ -114,6 +117,8 @@ class ChunkPool {
   /// Bytes that can still be handed out.
   size_t headroom_bytes() const { return budget_bytes_ > out_bytes_ ? budget_bytes_ - out_bytes_ : 0; }
   size_t budget_bytes() const { return budget_bytes_; }
+  /// Where chunks come from: Options::source, or the heap if no addresses could be reserved for an arena.
+  Source source() const { return source_; }
   size_t out_bytes() const { return out_bytes_; }
   Stats stats() const;
   /// Chunks that are out, counting those on their way home as out only until take_inbox.
@@ -125,7 +130,7 @@ class ChunkPool {
   /// below `low_bytes`; and so on. On the home thread, out of the get or put that did it (or out of set_pressure
   /// itself, if the mark is passed already); it may use the pool. A null function ends it. Precondition: low_bytes <=
   /// high_bytes.
-  using PressureFunction = void (*)(void* context, bool high);
+  using PressureFunction = sluice::PressureFunction;
   void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
 
   /// Called (on the releasing thread) when the inbox turns from empty to occupied while `wake_on_return(true)` is set:
@@ -179,6 +184,7 @@ class ChunkPool {
     Chunk* chunk = t.free.pop();
     chunk->refs.store(1, std::memory_order_relaxed);
     unpoison(chunk->data, tier_bytes(tier));
+    if constexpr (kDebugChecks) check_pattern(chunk->data);
     return chunk;
   }
   void account_out(Tier& t, size_t out_bytes) {
@@ -191,6 +197,7 @@ class ChunkPool {
   [[gnu::always_inline]] void put_home(Chunk* chunk) {
     const int tier = chunk->tier;
     Tier& t = tiers_[static_cast<size_t>(tier)];
+    if constexpr (kDebugChecks) write_pattern(chunk->data);
     poison(chunk->data, tier_bytes(tier));
     --t.out;
     out_bytes_ -= tier_bytes(tier);
@@ -239,7 +246,7 @@ class ChunkPool {
   size_t unseen_limit_ = 0;             // A get up to here needs no look at anything else; see choose_paths.
   const void* unseen_put_ = &kNowhere;  // This pool, while nobody needs to see what comes home.
   size_t budget_bytes_;
-  const Source source_;
+  Source source_;
   uint32_t random_ = 0x9e3779b9;
   uint64_t refused_ = 0;
   uint64_t refused_shared_ = 0;
@@ -277,7 +284,8 @@ class ChunkPool {
   void* wake_context_ = nullptr;
 };
 
-/// An owning reference to a chunk. Move-only; sharing is explicit.
+/// An owning reference to a chunk on its way from a pool to whoever writes to it, a `Lease` mostly. Move-only, and it
+/// cannot be shared: windows can, which say what of the chunk may be written (`Lease::split_off`, `View::clone`).
 class ChunkRef {
  public:
   ChunkRef() = default;
@@ -292,10 +300,6 @@ class ChunkRef {
     if (chunk_) chunk_unref(chunk_);
   }
 
-  ChunkRef share() {
-    if (chunk_) chunk_ref(chunk_);
-    return ChunkRef(chunk_);
-  }
   explicit operator bool() const { return chunk_ != nullptr; }
   Chunk* get() const { return chunk_; }
   std::byte* data() const { return chunk_->data; }
@@ -311,7 +315,17 @@ class ChunkRef {
   }
 
  private:
+  friend class Lease;
+  friend class View;
   explicit ChunkRef(Chunk* chunk) : chunk_(chunk) {}
+  ChunkRef share() {
+    if (chunk_) chunk_ref(chunk_);
+    return ChunkRef(chunk_);
+  }
+  // Whether a window may be made of [offset, offset + size).
+  bool has(size_t offset, size_t size) const {
+    return chunk_ ? offset <= capacity() && size <= capacity() - offset : size == 0;
+  }
   Chunk* chunk_ = nullptr;
 };
 

@@ -75,8 +75,12 @@ struct Flags {
   }
 };
 
-int fail(int code, std::string_view message) {
+void say(std::string_view message) {
   std::fprintf(stderr, "sluice: %.*s\n", static_cast<int>(message.size()), message.data());
+}
+
+int fail(int code, std::string_view message) {
+  say(message);
   return code;
 }
 
@@ -207,16 +211,31 @@ int run(const Flags& flags) {
   return status.ok() ? 0 : fail(1, status.message());
 }
 
+bool check_tls_files(const config::Config& config) {
+  const auto files = read_tls_files(config, TlsShared());
+  if (!files.ok()) {
+    say(files.status().message());
+    return false;
+  }
+  bool passes = true;
+  for (const FileWarning& warning : files->warnings) {
+    say(warning.fails_check ? warning.text : absl::StrCat("warning: ", warning.text));
+    passes = passes && !warning.fails_check;
+  }
+  return passes;
+}
+
 int check(const Flags& flags) {
   if (flags.config.empty()) return fail(2, "check needs --config FILE");
   if (flags.is_for_run()) return fail(2, "check takes --config and --print only");
-  const auto config = config::load_file(flags.config);
+  std::vector<std::string> warnings;
+  const auto config = config::load_file(flags.config, &warnings);
   if (!config.ok()) {
     std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
     return 1;
   }
-  const auto files = read_tls_files(*config, TlsShared());
-  if (!files.ok()) return fail(1, files.status().message());
+  for (const std::string& warning : warnings) std::fprintf(stderr, "%s\n", warning.c_str());
+  if (!check_tls_files(*config)) return 1;
   for (const config::Listener& listener : config->listeners) {
     if (!listener.http) continue;
     if (const absl::Status errors = ErrorPages(*listener.http).read_files(); !errors.ok()) {

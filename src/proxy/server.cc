@@ -219,7 +219,7 @@ absl::Status Server::start() {
     workers_.push_back(std::make_unique<WorkerThread>(
         options,
         WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back(), log_writers(i),
-                             room, worker_count, body_file_.get()},
+                             room, worker_count, body_file_.get(), &lookup_threads_},
         (*fds)[i], shared_fd));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {
@@ -339,6 +339,7 @@ void Server::serve() {
 absl::Status Server::read_files() {
   auto contexts = read_tls_files(config_, tls_shared_);
   if (!contexts.ok()) return contexts.status();
+  for (const FileWarning& warning : contexts->warnings) log(absl::StrCat("warning: ", warning.text));
   std::vector<ListenerAuthFiles> auth;
   for (const config::Listener& listener : config_.listeners) {
     auto files = read_auth_files(listener);

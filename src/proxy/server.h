@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "net/features.h"
+#include "net/helper_threads.h"
 #include "net/socket.h"
 #include "pool/chunk_pool.h"
 #include "proxy/config/config.h"
@@ -69,6 +70,7 @@ class Server {
   std::unique_ptr<AccessLogs> access_logs_;
   std::vector<std::optional<size_t>> access_log_of_listener_;  // Which of them.
   std::unique_ptr<BodyFile> body_file_;                        // Where a route has `buffer`.
+  HelperThreads lookup_threads_{2};                            // Of handshaker services by name.
   std::vector<std::unique_ptr<WorkerCounters>> counters_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};

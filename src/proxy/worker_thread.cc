@@ -76,7 +76,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
     balancers_.push_back(std::make_unique<Balancer>(*upstream, options_.index));
     tls_sessions_.emplace_back(upstream->size());
   }
-  handshakers_ = std::make_unique<HandshakerServices>(*worker_);
+  handshakers_ = std::make_unique<HandshakerServices>(*worker_, shared_.lookup_threads);
   http_ = std::make_unique<HttpWorker>(
       HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters, shared_.body_file});
   start_checks();

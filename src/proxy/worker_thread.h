@@ -30,6 +30,7 @@ class WorkerThread {
     uint32_t descriptor_room = UINT32_MAX;      ///< See ClientAcceptor::Context.
     unsigned workers = 1;                       ///< All that there are.
     BodyFile* body_file = nullptr;              ///< See HttpWorker::Context.
+    HelperThreads* lookup_threads = nullptr;    ///< See HandshakerService.
   };
   /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
   /// workers accept from descriptor i too.

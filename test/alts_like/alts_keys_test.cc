@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -112,6 +113,22 @@ TEST(AltsKeysTest, PublishedVectors) {
     EXPECT_EQ(keys.read(), keys.write());
     EXPECT_NE(keys.read(), counter_of(vector.counter));
   }
+}
+
+// By another implementation of HKDF, of the key 00 01 ... 2b.
+TEST(AltsKeysTest, DerivedKeys) {
+  AltsKeys::Secret secret;
+  std::iota(secret.begin(), secret.end(), uint8_t{0});
+  const auto derived = [&](std::string_view counter) { return AltsKeys::derive(secret, counter_of(counter)); };
+  const auto expected = [](std::string_view hex) {
+    AltsKeys::AesKey key;
+    std::ranges::copy(from_hex(hex), key.begin());
+    return key;
+  };
+  for (const std::string_view first : {"000000000000000000000000", "ffff00000000000000000080"}) {
+    EXPECT_EQ(derived(first), expected("4fbb112eda206249ad8f2d78236d40db"));
+  }
+  EXPECT_EQ(derived("000001000000000000000000"), expected("3361ce969f7741e90c2bee8ec82dc346"));
 }
 
 TEST(AltsKeysTest, CountersCount) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
+#include <array>
 #include <memory>
 #include <random>
 #include <string>
@@ -144,6 +145,21 @@ TEST_F(AltsLikeHandshakeTest, APeerThatIsNotWanted) {
   }
 }
 
+// Defect: the name went to the log as it stands in the certificate, with what looks like lines of others.
+TEST_F(AltsLikeHandshakeTest, ANameThatIsNoText) {
+  const auto shared = context();
+  const test::Identity hostile(EVP_PKEY_EC, "bad\r\nsluice: all is well\x1b[2J");
+  X509_STORE_add_cert(SSL_CTX_get_cert_store(shared.get()), hostile.certificate.get());
+  const auto theirs = context();
+  SSL_CTX_use_certificate(theirs.get(), hostile.certificate.get());
+  SSL_CTX_use_PrivateKey(theirs.get(), hostile.key.get());
+  AltsLikeHandshake server(shared.get(), Side::kServer, {others_, 65536});
+  AltsLikeHandshake client(theirs.get(), Side::kClient, {anybody_, 65536});
+  run(server, client);
+  EXPECT_EQ(at_server_, Status::kFailed);
+  EXPECT_EQ(server.error(), "the peer is \"bad??sluice: all is well?[2J\", none of target_identities");
+}
+
 TEST_F(AltsLikeHandshakeTest, AClientWithoutACertificate) {
   const auto shared = context(), bare = context(false);
   AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
@@ -151,6 +167,62 @@ TEST_F(AltsLikeHandshakeTest, AClientWithoutACertificate) {
   run(server, client);
   EXPECT_EQ(at_server_, Status::kFailed);
   EXPECT_THAT(server.error(), HasSubstr("PEER_DID_NOT_RETURN_A_CERTIFICATE"));
+}
+
+// The contexts should not let it come so far.
+TEST_F(AltsLikeHandshakeTest, APeerOfAnOlderTls) {
+  const auto shared = context(), old = context();
+  SSL_CTX_set_min_proto_version(shared.get(), TLS1_2_VERSION);
+  SSL_CTX_set_min_proto_version(old.get(), TLS1_2_VERSION);
+  SSL_CTX_set_max_proto_version(old.get(), TLS1_2_VERSION);
+  AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
+  TlsHandshake client(old.get(), Side::kClient);
+  run(server, client);
+  EXPECT_EQ(at_server_, Status::kFailed);
+  EXPECT_EQ(server.error(), "the peer did not show a certificate in TLS 1.3");
+}
+
+// What is derived from the handshake, spelled out: two versions of this program come to the same keys.
+TEST_F(AltsLikeHandshakeTest, TheKeysAreThoseOfTheExporter) {
+  const auto shared = context();
+  AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
+  AltsLikeHandshake client(shared.get(), Side::kClient, {anybody_, 65536});
+  run(server, client);
+  ASSERT_EQ(at_server_, Status::kDone) << server.error();
+  constexpr std::string_view kLabel = "EXPERIMENTAL sluice alts_like 1", kContext = "ALTSRP_GCM_AES128_REKEY";
+  std::array<uint8_t, 44> keys;
+  ASSERT_EQ(SSL_export_keying_material(client.ssl(), keys.data(), keys.size(), kLabel.data(), kLabel.size(),
+                                       reinterpret_cast<const uint8_t*>(kContext.data()), kContext.size(), 1),
+            1);
+  for (const bool is_client : {true, false}) {
+    AltsState state = AltsState::from(AltsProtocol::kAes128GcmRekey, keys, !is_client, 65536).value();
+    AltsRecordLayer peer(state);
+    const std::unique_ptr<RecordLayer> layer = (is_client ? client : server).finish();
+    EXPECT_EQ(carry(*layer, peer, "hello"), "hello");
+    EXPECT_EQ(carry(peer, *layer, "good day"), "good day");
+  }
+}
+
+// Each connection has its own keys, and each direction its own counters.
+TEST_F(AltsLikeHandshakeTest, FramesThatDoNotBelongHere) {
+  const auto shared = context();
+  std::vector<std::unique_ptr<RecordLayer>> clients, servers;
+  for (int i = 0; i < 2; ++i) {
+    AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
+    AltsLikeHandshake client(shared.get(), Side::kClient, {anybody_, 65536});
+    run(server, client);
+    ASSERT_EQ(at_server_, Status::kDone) << server.error();
+    clients.push_back(client.finish());
+    servers.push_back(server.finish());
+  }
+  Buffer wire, plain;
+  clients[0]->seal(pool_, test::buffer_of(pool_, "hello"), wire);
+  for (RecordLayer* reader : {clients[0].get(), clients[1].get(), servers[1].get()}) {
+    EXPECT_EQ(reader->open(pool_, wire.clone(), plain), RecordLayer::Status::kFailed);
+    EXPECT_EQ(reader->error(), "a frame that is not authentic");
+  }
+  EXPECT_EQ(servers[0]->open(pool_, std::move(wire), plain), RecordLayer::Status::kOpen);
+  EXPECT_EQ(plain.to_string(), "hello");
 }
 
 // Its key is fine and its certificate is known, but TLS is what it means.

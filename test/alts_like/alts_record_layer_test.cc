@@ -321,6 +321,7 @@ TEST_F(AltsTest, FramesOfAMebibyte) {
   Peer peer(client_state());
   AltsRecordLayer layer(server_state());
   const std::string most = random_text(kMostBytes, 5), mebibyte = random_text(kMiB - 24, 6);
+  EXPECT_EQ(AltsRecordLayer::kOverheadBytes + most.size(), kMiB + 4);
   struct Case {
     const std::string& text;
     size_t first, piece;
@@ -394,7 +395,6 @@ TEST_F(AltsTest, FramesAreNoLongerThanAgreed) {
     const std::vector<size_t> lengths = lengths_of(sealed(layer, std::string(1'000'000, 'x')));
     EXPECT_EQ(*std::max_element(lengths.begin(), lengths.end()), longest - 4);
   }
-  EXPECT_EQ(AltsState::from(AltsProtocol::kAes128Gcm, bytes_of(kKey), true)->max_frame_bytes, 4096u);
 }
 
 TEST_F(AltsTest, NothingIsSealedToNothing) {
@@ -426,6 +426,11 @@ TEST_P(AltsProtocolTest, OneOfOurOwn) {
   const std::string own = sealed(layer, "mirror");
   expect_failure(layer, own, kNotAuthentic);
 }
+TEST_P(AltsProtocolTest, OneOfAnotherConnection) {
+  Peer peer(state_of(random_text(44, 45), true, GetParam()));
+  AltsRecordLayer layer(server_state(GetParam()));
+  expect_failure(layer, peer.frame("misled"), kNotAuthentic);
+}
 TEST_P(AltsProtocolTest, EachBitCounts) {
   const std::string frame = Peer(client_state(GetParam())).frame("first");
   for (size_t bit = 8 * AltsRecordLayer::kHeaderBytes; bit < 8 * frame.size(); ++bit) {
@@ -449,18 +454,19 @@ TEST_F(AltsTest, OtherTypes) {
     expect_failure(layer, Peer(client_state()).frame("x", type), "a frame of an unknown type");
   }
 }
-// It is not waited for what is not wanted.
+// It is not waited for what is not wanted. Defect: a length was taken that said up to 4 bytes more than 1 MiB, which is
+// what a whole frame may have.
 TEST_F(AltsTest, OtherLengths) {
   for (const uint32_t length : {0u, 3u, 4u, 19u}) {
     AltsRecordLayer layer(server_state());
     expect_failure(layer, header_of(length, 6), "a frame that is shorter than its tag");
   }
-  for (const uint32_t length : {(1u << 20) + 5, 1u << 24, 0xffffffffu}) {
+  for (const uint32_t length : {(1u << 20) + 1, (1u << 20) + 4, 1u << 24, 0xffffffffu}) {
     AltsRecordLayer layer(server_state());
     expect_failure(layer, header_of(length, 6), "a frame of more than 1 MiB");
   }
   AltsRecordLayer layer(server_state());
-  EXPECT_EQ(open(layer, header_of((1u << 20) + 4, 6)), Status::kOpen);
+  EXPECT_EQ(open(layer, header_of(1u << 20, 6)), Status::kOpen);
 }
 TEST_F(AltsTest, TooManyEmptyFrames) {
   Peer peer(client_state());
@@ -491,8 +497,8 @@ TEST_P(AltsProtocolTest, TwoMoreAreSealed) {
     // That they are used up is part of the state.
     for (AltsRecordLayer* spent : {new AltsRecordLayer(layer.state()), &layer}) {
       EXPECT_EQ(sealed(*spent, "lost"), "");
-      EXPECT_EQ(open(*spent, ""), Status::kFailed);
       EXPECT_EQ(spent->error(), "no frame counters are left");
+      EXPECT_EQ(open(*spent, ""), Status::kFailed);
       EXPECT_EQ(sealed(*spent, "lost"), "");
       if (spent != &layer) delete spent;
     }
@@ -663,17 +669,22 @@ TEST_F(AltsTest, ParkedConnectionsPinLittle) {
 }
 
 TEST_F(AltsTest, ManyHalfFramesPinLittle) {
-  const std::string half = Peer(client_state()).frame(std::string(1000, 'x')).substr(0, 500);
-  std::vector<std::unique_ptr<AltsRecordLayer>> layers;
-  for (int i = 0; i < 1000; ++i) {
-    auto& layer = layers.emplace_back(std::make_unique<AltsRecordLayer>(server_state()));
-    Buffer arrived, plain;
-    arrived.append(test::filled(Lease::allocate(pool_, 32768), half));
-    ASSERT_EQ(layer->open(pool_, std::move(arrived), plain), Status::kOpen);
-    layer->park(pool_);
+  // Halves of frames of 1,000 bytes, and of those that grpc-go and gRPC's core write: what came is kept, and little
+  // more.
+  for (const auto& [frame_bytes, most] :
+       {std::pair<size_t, size_t>{1000, 512}, {4096, 2048 + 256}, {16384, 8192 + 1024}}) {
+    const std::string half = Peer(client_state()).frame(std::string(frame_bytes - 24, 'x')).substr(0, frame_bytes / 2);
+    std::vector<std::unique_ptr<AltsRecordLayer>> layers;
+    for (int i = 0; i < 1000; ++i) {
+      auto& layer = layers.emplace_back(std::make_unique<AltsRecordLayer>(server_state()));
+      Buffer arrived, plain;
+      arrived.append(test::filled(Lease::allocate(pool_, 32768), half));
+      ASSERT_EQ(layer->open(pool_, std::move(arrived), plain), Status::kOpen);
+      layer->park(pool_);
+    }
+    EXPECT_LE(pool_.out_bytes(), 1000 * most);
+    EXPECT_GE(pool_.out_bytes(), 1000 * half.size());
   }
-  EXPECT_LT(pool_.out_bytes(), kMiB);
-  EXPECT_GE(pool_.out_bytes(), 1000 * half.size());
 }
 
 // Also of a frame that no chunk holds.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "alts_like/tls13_record_layer.h"
@@ -18,12 +19,12 @@
 
 namespace sluice::test {
 
-/// A key and a certificate for localhost that it signs itself.
+/// A key and a certificate for localhost, or `common_name`, that it signs itself.
 struct Identity {
   bssl::UniquePtr<EVP_PKEY> key;
   bssl::UniquePtr<X509> certificate;
 
-  explicit Identity(int kind = EVP_PKEY_EC) {
+  explicit Identity(int kind = EVP_PKEY_EC, std::string_view common_name = "localhost") {
     bssl::UniquePtr<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_id(kind, nullptr));
     EVP_PKEY* made = nullptr;
     SLUICE_CHECK(EVP_PKEY_keygen_init(context.get()) == 1);
@@ -38,7 +39,8 @@ struct Identity {
     X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
     X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3600);
     X509_NAME* name = X509_get_subject_name(certificate.get());
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const uint8_t*>("localhost"), -1, -1, 0);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const uint8_t*>(common_name.data()),
+                               static_cast<ossl_ssize_t>(common_name.size()), -1, 0);
     X509_set_issuer_name(certificate.get(), name);
     SLUICE_CHECK(X509_set_pubkey(certificate.get(), key.get()) == 1 &&
                  X509_sign(certificate.get(), key.get(), EVP_sha256()) > 0);
@@ -48,6 +50,13 @@ struct Identity {
 /// One end: an SSL object over memory BIOs.
 class SslEnd {
  public:
+  /// Of TLS 1.2, with one cipher suite by its OpenSSL name.
+  SslEnd(bool is_client, const char* cipher) : is_client_(is_client) {
+    context_.reset(SSL_CTX_new(TLS_method()));
+    SSL_CTX_set_max_proto_version(context_.get(), TLS1_2_VERSION);
+    SLUICE_CHECK(SSL_CTX_set_strict_cipher_list(context_.get(), cipher) == 1);
+    begin();
+  }
   SslEnd(bool is_client, Tls13Cipher cipher) : is_client_(is_client) {
     context_.reset(SSL_CTX_new(TLS_method()));
     SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION);
@@ -55,18 +64,9 @@ class SslEnd {
     // below.
     if (cipher == Tls13Cipher::kAes256Gcm)
       SSL_CTX_set_compliance_policy(context_.get(), ssl_compliance_policy_cnsa_202407);
-    if (!is_client) {
-      static const Identity identity;
-      SLUICE_CHECK(SSL_CTX_use_certificate(context_.get(), identity.certificate.get()) == 1 &&
-                   SSL_CTX_use_PrivateKey(context_.get(), identity.key.get()) == 1);
-    }
-    ssl_.reset(SSL_new(context_.get()));
+    begin();
     if (cipher == Tls13Cipher::kChaCha20Poly1305) bssl::SSL_set_aes_hw_override_for_testing(ssl_.get(), false);
     if (cipher == Tls13Cipher::kAes128Gcm) bssl::SSL_set_aes_hw_override_for_testing(ssl_.get(), true);
-    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-    BIO_set_mem_eof_return(in, -1);
-    SSL_set_bio(ssl_.get(), in, out);
-    is_client ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
   }
 
   SSL* ssl() { return ssl_.get(); }
@@ -113,6 +113,19 @@ class SslEnd {
   int last_error = SSL_ERROR_NONE;
 
  private:
+  void begin() {
+    if (!is_client_) {
+      static const Identity identity;
+      SLUICE_CHECK(SSL_CTX_use_certificate(context_.get(), identity.certificate.get()) == 1 &&
+                   SSL_CTX_use_PrivateKey(context_.get(), identity.key.get()) == 1);
+    }
+    ssl_.reset(SSL_new(context_.get()));
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    BIO_set_mem_eof_return(in, -1);
+    SSL_set_bio(ssl_.get(), in, out);
+    is_client_ ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
+  }
+
   bool is_client_;
   bssl::UniquePtr<SSL_CTX> context_;
   bssl::UniquePtr<SSL> ssl_;

@@ -108,20 +108,69 @@ TEST_P(HandshakeTest, TicketsGoWithTheFirstData) {
     EXPECT_EQ(to_client.size(), 0u);
     const std::unique_ptr<RecordLayer> s = server.finish(), c = client.finish();
     EXPECT_FALSE(s->has_output());
-    EXPECT_FALSE(static_cast<Tls13RecordLayer&>(*s).movable());
     s->park(pool_);
     if (data_first) {
       s->seal(pool_, buffer_of("hello"), to_client);
     } else {
       s->flush(pool_, to_client);
     }
-    EXPECT_TRUE(static_cast<Tls13RecordLayer&>(*s).movable());
     Buffer plain;
     EXPECT_EQ(c->open(pool_, std::move(to_client), plain), RecordLayer::Status::kOpen) << c->error();
     EXPECT_EQ(plain.to_string(), data_first ? "hello" : "");
     EXPECT_EQ(client.sessions_of(c->take_tickets()).size(), 2u);
     s->flush(pool_, to_client);
     EXPECT_EQ(to_client.size(), 0u);
+  }
+}
+
+// Defect: a handshake that waited for a private key's signature said that it wanted bytes, and took any number.
+TEST_P(HandshakeTest, WantsNothingWhileAKeySigns) {
+  static constexpr SSL_PRIVATE_KEY_METHOD kNever = {
+      [](SSL*, uint8_t*, size_t*, size_t, uint16_t, const uint8_t*, size_t) { return ssl_private_key_retry; },
+      [](SSL*, uint8_t*, size_t*, size_t, const uint8_t*, size_t) { return ssl_private_key_failure; },
+      [](SSL*, uint8_t*, size_t*, size_t) { return ssl_private_key_retry; },
+  };
+  SSL_CTX_set_private_key_method(server_context_.get(), &kNever);
+  TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
+  Buffer to_server, to_client;
+  client.advance(pool_, Buffer(), to_server);
+  EXPECT_TRUE(server.wants_bytes());
+  EXPECT_EQ(server.awaited(), "the peer");
+  EXPECT_EQ(server.advance(pool_, std::move(to_server), to_client), Status::kNeedMore);
+  EXPECT_FALSE(server.wants_bytes());
+  EXPECT_EQ(server.awaited(), "a signature by its own key");
+
+  EXPECT_EQ(server.advance(pool_, buffer_of(std::string(TlsHandshake::kMaxWaitingBytes, 'x')), to_client),
+            Status::kNeedMore);
+  EXPECT_EQ(server.advance(pool_, buffer_of("x"), to_client), Status::kFailed);
+  EXPECT_EQ(server.error(), "the peer sends too much while a key of ours signs");
+}
+
+// Whatever the contexts say: no ticket allows early data, and none are taken.
+TEST_P(HandshakeTest, NoEarlyData) {
+  SSL_CTX_set_early_data_enabled(server_context_.get(), 1);
+  SSL_CTX_set_early_data_enabled(client_context_.get(), 1);
+  bssl::UniquePtr<SSL_SESSION> session;
+  for (const bool resumed : {false, true}) {
+    TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
+    if (session) SSL_set_session(client.ssl(), session.get());
+    Buffer to_server, to_client, plain;
+    Status at_client = client.advance(pool_, Buffer(), to_server), at_server = Status::kNeedMore;
+    while (at_client == Status::kNeedMore || at_server == Status::kNeedMore) {
+      EXPECT_EQ(SSL_in_early_data(client.ssl()), 0);
+      at_server = server.advance(pool_, std::move(to_server), to_client);
+      EXPECT_EQ(SSL_in_early_data(server.ssl()), 0);
+      if (at_client == Status::kNeedMore) at_client = client.advance(pool_, std::move(to_client), to_server);
+    }
+    ASSERT_EQ(at_server, Status::kDone) << server.error();
+    EXPECT_EQ(server.resumed(), resumed);
+    EXPECT_EQ(SSL_early_data_accepted(server.ssl()), 0);
+    session = client.session();
+    const std::unique_ptr<RecordLayer> s = server.finish(), c = client.finish();
+    s->flush(pool_, to_client);
+    c->open(pool_, std::move(to_client), plain);
+    if (!session) session = std::move(client.sessions_of(c->take_tickets()).at(0));
+    EXPECT_EQ(SSL_SESSION_early_data_capable(session.get()), 0);
   }
 }
 

@@ -161,5 +161,19 @@ TEST_F(AppendCopyTest, CountsWhatItCopies) {
   EXPECT_EQ(copied_bytes - before, 1000u);
 }
 
+TEST(AppendCopyBeyondBudgetTest, GoesBeyondTheBudgetInSeveralChunks) {
+  ChunkPool none({.budget_bytes = 0});
+  ChunkPool::Use use(&none);
+  std::string text(2 * kMaxChunkBytes + 5, 'x');
+  text.back() = 'y';
+  Buffer buffer;
+  ASSERT_FALSE(buffer.append_copy(none, "x"));
+  buffer.append_copy_beyond_budget(none, text);
+  EXPECT_EQ(text_of(buffer), text);
+  EXPECT_EQ(buffer.window_count(), 3u);
+  buffer.append_copy_beyond_budget(none, "");
+  EXPECT_EQ(buffer.size(), text.size());
+}
+
 }  // namespace
 }  // namespace sluice

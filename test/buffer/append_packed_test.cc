@@ -70,6 +70,28 @@ TEST_F(AppendPackedTest, EachWindowOfABuffer) {
   EXPECT_EQ(copied(), 3u);
 }
 
+// Defect: a small window that continues the last one was copied although it could become one with it.
+TEST_F(AppendPackedTest, AWindowThatContinuesTheLastIsMergedWithIt) {
+  View first = view_of("hello world"), second = first.clone();
+  const View other = first.clone();
+  first.truncate(5);
+  second.trim_front(5);
+  Buffer buffer;
+  buffer.append(std::move(first));
+  buffer.append_packed(pool_, std::move(second));
+  EXPECT_EQ(windows_of(buffer), Windows{"hello world"});
+  EXPECT_EQ(copied(), 0u);
+  EXPECT_EQ(buffer.window(0).data(), other.data());
+
+  Buffer from = buffer_of("abcdef");
+  Buffer leases = from.split_front(3);
+  leases.append_packed(pool_, std::move(from));
+  EXPECT_EQ(windows_of(leases), Windows{"abcdef"});
+  EXPECT_TRUE(test::overwrite(leases, 0, 'x'));
+  EXPECT_EQ(copied(), 0u);
+  EXPECT_EQ(pool_.leaked(), 2u);
+}
+
 TEST_F(AppendPackedTest, WithoutBudgetTheWindowIsTakenAsItIs) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);
@@ -99,6 +121,13 @@ TEST_F(AppendPackedTest, OtherHoldersKeepTheirs) {
   buffer.append_packed(pool_, std::move(view));
   EXPECT_TRUE(test::overwrite(buffer, 0, 'z'));
   EXPECT_EQ(text_of(other), "hello");
+}
+
+using AppendPackedDeathTest = AppendPackedTest;
+
+TEST_F(AppendPackedDeathTest, NotToItself) {
+  Buffer buffer = buffer_of("hello");
+  EXPECT_DEATH(buffer.append_packed(pool_, std::move(buffer)), "check failed");
 }
 
 }  // namespace

@@ -94,6 +94,43 @@ TEST_F(SettleTest, JoinsWindowsAndDropsTheRing) {
   EXPECT_EQ(text_of(buffer).substr(0, 20), "00000000001111111111");
 }
 
+// Defect: a chunk was counted once for each window onto it, so that bytes with a gap were copied to a chunk of the same
+// size.
+TEST_F(SettleTest, AChunkWithAGapCountsOnce) {
+  Buffer buffer = buffer_of(std::string(60'000, 'x'));
+  Buffer front = buffer.split_front(30'000);
+  buffer.trim_front(100);
+  front.append(std::move(buffer));
+  ASSERT_EQ(front.window_count(), 2u);
+  EXPECT_EQ(front.pinned_bytes(), kMaxChunkBytes);
+  EXPECT_EQ(front.pinned().wasted, kMaxChunkBytes - 59'900);
+  const uint64_t before = copied_bytes;
+  EXPECT_FALSE(front.settle(pool_));
+  EXPECT_EQ(copied_bytes, before);
+}
+
+TEST_F(SettleTest, AChunkThatComesAgainCountsOnce) {
+  // a b a b ..., each with a gap, and many windows.
+  for (const size_t pieces : {2u, 5u, 50u, 500u}) {
+    Buffer a = buffer_of(std::string(16'000, 'a')), b = buffer_of(std::string(16'000, 'b'));
+    Buffer buffer;
+    const size_t each = 16'000 / pieces;
+    for (size_t i = 0; i < pieces; ++i) {
+      for (Buffer* from : {&a, &b}) {
+        buffer.append(from->split_front(each - 1));
+        from->trim_front(1);
+      }
+    }
+    a.clear();
+    b.clear();
+    ASSERT_EQ(buffer.window_count(), 2 * pieces);
+    const size_t blocks = buffer.pinned_bytes() - 2 * 16'384;
+    EXPECT_EQ(blocks, 2 * pieces > 3 ? (2 * pieces + 12) / 13 * 256 : 0);
+    // All but a block's bytes would go to one chunk of 32 KiB.
+    EXPECT_EQ(buffer.settle(pool_), 2 * pieces >= 500 && 2 * 16'384 + blocks >= 65'536) << pieces;
+  }
+}
+
 TEST_F(SettleTest, OnlyWhenItFreesHalf) {
   const struct {
     size_t chunk, used;

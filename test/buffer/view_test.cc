@@ -25,8 +25,10 @@ TEST_F(ViewTest, IsAWindowOntoAChunk) {
 }
 
 TEST_F(ViewTest, OfAPartOfAChunk) {
-  ChunkRef chunk = ChunkRef::take(pool_.get(64));
-  const View all(chunk.share(), 0, 64), part(chunk.share(), 10, 5), nothing(std::move(chunk), 64, 0);
+  View all(ChunkRef::take(pool_.get(64)), 0, 64), part = all.clone();
+  part.trim_front(10);
+  part.truncate(5);
+  const View nothing(ChunkRef::take(pool_.get(64)), 64, 0);
   EXPECT_EQ(part.data(), all.data() + 10);
   EXPECT_EQ(part.size(), 5u);
   EXPECT_TRUE(nothing.empty());

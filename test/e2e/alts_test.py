@@ -10,6 +10,8 @@ import time
 
 import harness
 from harness import MIB, SANITIZER, say
+from http_peers_support import HttpTest
+import http_wire as wire
 from origins import Origin, connect, echo, last_outcome, receive_all
 from tls_support import TlsTest, exchange
 from transfers import TransferRun
@@ -95,10 +97,12 @@ class Trust(AltsTest):
         self.assertTrue(proxy.said(text), proxy.stderr())
 
     def test_another_endpoint_than_expected(self):
+        """Defect: the common name, `east`, counted beside the alternative names."""
         inner = self.inner(self.keep(Origin(echo)).address)
-        outer = self.outer(inner, target_identities=["west.example"])
-        self.refused(outer, outer, "failed: the peer is \"east.example\", none of target_identities")
-        self.assertGreaterEqual(outer.stats().connect_errors("tls"), 1)
+        for identity in ("west.example", "east"):
+            outer = self.outer(inner, target_identities=[identity])
+            self.refused(outer, outer, "failed: the peer is \"east.example\", none of target_identities")
+            self.assertGreaterEqual(outer.stats().connect_errors("tls"), 1)
 
     def test_a_client_that_is_not_wanted(self):
         inner = self.inner(self.keep(Origin(echo)).address, target_identities=["south.example"])
@@ -123,6 +127,36 @@ class Trust(AltsTest):
             sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
             self.assertEqual(sock.recv(1), b"")
         self.assertTrue(inner.said("the peer does not speak sluice-alts/1"), inner.stderr())
+
+    def test_a_client_that_speaks_an_older_tls(self):
+        inner = self.inner(self.keep(Origin(echo)).address)
+        context = self.context(version=ssl.TLSVersion.TLSv1_2, alpn=["sluice-alts/1"], certificate=True)
+        with self.assertRaises(OSError):
+            self.secure(inner.address(), context, name="east.example")
+        self.assertTrue(inner.said("UNSUPPORTED_PROTOCOL"), inner.stderr())
+
+    def test_nothing_is_resumed(self):
+        """Not with a ticket of a TLS listener beside it either, whose keys are the same; and it gives none."""
+        config = harness.configuration([self.keep(Origin(echo)).address], listener={"alts": self.east})
+        config["listeners"].append({**config["listeners"][0], "name": "tls", "tls": {
+            "certificates": [self.server], "client_ca": self.ca, "client_certificate": "require"}})
+        del config["listeners"][1]["alts"]
+        proxy = self.start(config, cut_allowed=True)
+        context = self.context(version=ssl.TLSVersion.TLSv1_3, alpn=["sluice-alts/1"], certificate=True)
+        context.check_hostname = False
+        first = self.secure(proxy.address("tls"), context)
+        self.assertEqual(exchange(first, b"hello"), b"hello")
+        ticket = first.session
+        for listener, resumed in (("tls", True), ("main", False)):
+            sock = self.secure(proxy.address(listener), context, session=ticket)
+            self.assertEqual((sock.session_reused, sock.version()), (resumed, "TLSv1.3"))
+        self.assertEqual(sock.selected_alpn_protocol(), "sluice-alts/1")
+        proxy.wait_for(lambda s: s.total("tls_handshakes_total", listener="main") == 1)
+        # A ticket would come at once. The session is over: what follows is not TLS.
+        sock.settimeout(0.2)
+        with self.assertRaises(TimeoutError):
+            sock.recv(1)
+        self.assertEqual(proxy.stats().total("tls_resumed_total", listener="main"), 0)
 
     def test_a_listener_that_speaks_tls(self):
         origin = self.keep(Origin(echo))
@@ -169,6 +203,95 @@ class Trust(AltsTest):
         outer.wait_for(lambda s: s.total("tls_reloads_total") == 1)
         self.talks(outer)
         self.assertEqual(exchange(first, b"hello"), b"hello")
+
+
+class Http(AltsTest, HttpTest):
+    """Requests are passed on, not connections: HTTP/1.1 and HTTP/2 on either side of ALTS."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # A GeneralName of the kind 6, a URI.
+        name = b"spiffe://west\r\nx-told: admin\r\n"
+        names = bytes([0x30, 2 + len(name), 0x86, len(name)]) + name
+        cls.hostile = cls.files.make("hostile", names="DER:" + names.hex(":"))
+
+    def origin(self):
+        """Answers with the body it got, and says who the inner proxy told it the client is."""
+        return self.keep(wire.Server(lambda request, connection: connection.reply(
+            request, 200, [("x-told", request.value("x-who"))], bytes(request.body))))
+
+    def inner_http(self, origin, **http):
+        return self.start(self.with_http({"alts": self.east}, http, {"endpoints": [origin.address]}))
+
+    def outer_http(self, inner, protocol="http1", certificates=None, **upstream):
+        alts = {**self.west, "target_identities": ["east.example"]}
+        if certificates:
+            alts["certificates"] = [certificates]
+        return self.start(self.with_http({}, {}, {"endpoints": ["%s:%d" % inner.address("plain")], "protocol": protocol,
+                                                  "alts": alts, **upstream}))
+
+    @staticmethod
+    def with_http(listener, http, upstream):
+        return {"workers": 1, "shutdown_timeout": "3s",
+                "listeners": [{"name": "plain", "address": "127.0.0.1:0", **listener, "http": {
+                    **({} if "routes" in http else {"forward": "main"}), **http}}],
+                "upstreams": [{"name": "main", **upstream}]}
+
+    def test_requests(self):
+        """Of any size and version, on one connection between the proxies, which also goes on after a pause."""
+        data = os.urandom(3_000_000)
+        body = self.write("body", data)
+        inner = self.inner_http(self.origin())
+        for count, protocol in enumerate(("http1", "http2"), 1):
+            outer = self.outer_http(inner, protocol)
+            for kind in (("http1", False), ("http2", False)):
+                with self.subTest(f"{kind[0]}, {protocol} over ALTS"):
+                    answer = self.curl(outer, kind, "/", "--data-binary", "@" + body)
+                    self.assertEqual((answer.status, answer.body == data), (200, True))
+            time.sleep(1.2)
+            self.assertEqual(self.curl(outer, ("http1", False), "/").status, 200)
+            self.assertEqual(outer.stats().total("endpoint_tls_handshakes_total"), 1)
+            inner.wait_for(lambda s, count=count: s.total("tls_handshakes_total") == count)
+
+    def test_who_asks(self):
+        """Routes, fields and the access log of the inner proxy know it; what is in a name goes no further than its value.
+        A client says nothing of it by itself."""
+        log = self.files + "/access.log"
+        inner = self.inner_http(
+            self.origin(), request_headers=[{"name": "x-who", "set": "%{peer}"}],
+            access_log={"file": log, "format": '"%{peer}" %{tls_version} %{status}'},
+            routes=[{"match": {"peer": ["nobody.example", "west.example"]}, "forward": "main"},
+                    {"match": {"path": {"prefix": "/all"}}, "forward": "main"},
+                    {"respond": {"status": 403}}])
+        for certificate, name, status in ((None, "west.example", 200), (self.east["certificates"][0], "east.example", 403),
+                                          (self.hostile, "spiffe://west??x-told: admin??", 403)):
+            with self.subTest(name):
+                outer = self.outer_http(inner, certificates=certificate)
+                self.assertEqual(self.curl(outer, ("http1", False), "/").status, status)
+                answer = self.curl(outer, ("http1", False), "/all", "-H", "x-who: admin")
+                self.assertEqual((answer.status, answer.fields["x-told"]), (200, name))
+        def lines():
+            with open(log, "rb") as file:
+                return file.read().splitlines()
+        harness.wait_until(lambda: len(lines()) == 6, what="all lines")
+        self.assertEqual([line.split(b'"')[1] for line in lines()[:4]], [b"west.example"] * 2 + [b"east.example"] * 2)
+        for line in lines()[4:]:
+            self.assertRegex(line, rb'^"spiffe://west\\x0D\\x0Ax-told: admin\\x0D\\x0A" ALTS-like (200|403)$')
+
+    def test_health_checks(self):
+        inner = self.inner_http(self.origin(), routes=[
+            {"match": {"path": {"exact": "/well"}}, "respond": {"status": 200}}, {"respond": {"status": 503}}])
+        for protocol in ("http1", "http2"):
+            for path, says in (("/well", None), ("/ill", "is unhealthy: it answered 503")):
+                with self.subTest(protocol=protocol, path=path):
+                    outer = self.outer_http(inner, protocol, health_check={"interval": "50ms", "timeout": "2s",
+                                                                           "http": {"path": path}})
+                    outer.wait_for(lambda s: s.total("endpoint_health_checks_total") >= 3)
+                    if says:
+                        self.assertTrue(outer.said(says), outer.stderr())
+                    else:
+                        self.assertEqual(outer.stats().total("endpoint_health_checks_failed_total"), 0, outer.stderr())
 
 
 class OnTheWire(AltsTest):

@@ -114,6 +114,12 @@ class CommandLine(CliTest):
         result = self.call("check", "--config", path)
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, f"{path}: ok\n", ""))
 
+    def test_warnings(self):
+        path = self.file(GOOD + "    alts: { handshaker: \"127.0.0.1:1\" }\n")
+        result = self.call("check", "--config", path)
+        self.assertEqual((result.returncode, result.stdout), (0, f"{path}: ok\n"), result.stderr)
+        self.assertRegex(result.stderr, r"^\S+:\d+:\d+: warning: upstreams\[0\]\.alts: without `target_identities` [^\n]*\n$")
+
     def test_print_is_read_back(self):
         """The printed configuration is complete, and printing it again changes nothing."""
         printed = self.call("check", "--config", self.file(GOOD), "--print")

@@ -230,6 +230,16 @@ class Checks(HealthTest):
         proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_total", endpoint=addresses[0]) >= 2)
         self.assertEqual(proxy.stats().total("endpoint_healthy", endpoint=addresses[0]), 1)
 
+    def test_an_endpoint_that_chooses_another_protocol(self):
+        """Clients' bytes are passed on as they are, in TLS for more than one protocol; checks speak HTTP/1.1."""
+        upstream = self.upstream(self.web_server(HTTP2_TLS), health_check={**CHECK, "http": {"path": "/echo"}})
+        upstream["tls"]["alpn"] = ["h2", "http/1.1"]
+        del upstream["protocol"]
+        proxy = self.start({"workers": 1, "upstreams": [upstream],
+                            "listeners": [{"name": "main", "address": "127.0.0.1:0", "tcp": {"forward": "main"}}]})
+        self.said(proxy, upstream["endpoints"][0],
+                  "is unhealthy: it wants to speak h2, and the check speaks HTTP/1.1")
+
     def test_another_port(self):
         [server, sentinel] = self.scripted("server", "sentinel")
         port = int(sentinel.address.rsplit(":", 1)[1])

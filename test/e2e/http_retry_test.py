@@ -163,6 +163,55 @@ class Retries(harness.SluiceTest):
         self.assertEqual(self.curl(gone), (200, "main"))
         gone.wait_for(lambda stats: stats.total("upstream_mirrors_given_up_total") == 1)
 
+    def nginx(self, answer):
+        """At a port of its own, which it leaves when it is closed."""
+        port = free_port()
+        return f"127.0.0.1:{port}", lambda: Nginx([("127.0.0.1", port)], f"""
+            server {{ listen 127.0.0.1:{port}; location / {{ return {answer}; }} }}""")
+
+    def test_endpoints_that_fail_each_in_its_way(self):
+        """nginx that answers 503, one that ends connections without an answer, nobody, and one that serves."""
+        addresses = []
+        for answer in ('503 "busy"', "444", '200 "served"'):
+            address, start = self.nginx(answer)
+            self.keep(start())
+            addresses.append(address)
+        retry = {"on": ["connect_failure", "refused", "reset", "5xx"], "attempts": 4, "backoff": 0, "max_backoff": 0}
+        proxy = self.through({"forward": "main", "retry": retry},
+                             {"main": {"endpoints": [*addresses, f"127.0.0.1:{free_port()}"], "max_fails": 0}})
+        for _ in range(20):
+            self.assertEqual(self.curl(proxy), (200, "served"))
+        stats = proxy.stats()
+        self.assertGreater(stats.total("upstream_retries_total"), 10)
+        self.assertGreater(stats.connect_errors("refused"), 0)
+        self.assertEqual(stats.total("http_requests_ended_total", reason="ok"), 20)
+
+    def test_an_endpoint_that_flaps(self):
+        """nginx dies and comes back, under load; with retries, ejection and a slow start no client sees it."""
+        steady, start = self.nginx('200 "steady"')
+        self.keep(start())
+        flapping, start = self.nginx('200 "flapping"')
+        retry = {"on": ["connect_failure", "refused", "reset"], "attempts": 3, "backoff": 0, "max_backoff": 0}
+        proxy = self.through({"forward": "main", "retry": retry}, {"main": {
+            "endpoints": [steady, flapping], "max_fails": 0, "slow_start": "200ms",
+            "ejection": {"consecutive_errors": 2, "time": "200ms", "max_time": "200ms"}}})
+        with subprocess.Popen(["wrk", "-t1", "-c8", "-d5s", f"http://127.0.0.1:{proxy.port()}/"],
+                              stdout=subprocess.PIPE, text=True) as load:
+            for _ in range(3):
+                served = proxy.stats().total("endpoint_received_bytes_total", endpoint=flapping)
+                server = start()
+                try:
+                    proxy.wait_for(lambda stats, served=served: stats.total(
+                        "endpoint_received_bytes_total", endpoint=flapping) > served, what="its return")
+                finally:
+                    server.close()
+            text, _ = load.communicate(timeout=30)
+        self.assertNotIn("Socket errors", text)
+        self.assertNotIn("Non-2xx", text)
+        stats = proxy.stats()
+        self.assertGreater(stats.total("endpoint_ejections_total", endpoint=flapping), 0)
+        self.assertGreater(stats.connect_errors("refused", endpoint=flapping), 0)
+
     def test_times_of_routes(self):
         enough = threading.Event()
         self.addCleanup(enough.set)

@@ -10,6 +10,7 @@ from soaking import Soak
 class SoakTest(unittest.TestCase):
 
     def test_soak(self):
+        harness.need("openssl")
         soak = Soak()
         try:
             soak.run(600 if LONG else 15)

@@ -4,12 +4,14 @@ import collections
 import contextlib
 import random
 import socket
+import tempfile
 import threading
 import time
 
 import harness
 from harness import KIB, MIB, SANITIZER, SLOWNESS
-from origins import Origin, connect, receive_exactly, refused_address, reset
+from origins import Origin, connect, free_port, receive_exactly, refused_address, reset
+from tls_support import Certificates
 from transfers import pattern
 
 _WARM_UP_SECONDS = 4
@@ -32,11 +34,26 @@ class Soak:
         config["listeners"].append({"name": "rude", "address": "127.0.0.1:0", "max_connections_per_source": 0,
                                     "tcp": {"forward": "rude", "idle_timeout": "20s"}})
         config["upstreams"].append({"name": "rude", "endpoints": [self._origins[2].address]})
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-soak-")
+        self._add_tls(config)
         self.proxy = harness.Proxy(config, stats="500ms")
         self.counts = collections.Counter()
         self.errors = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
+
+    def _add_tls(self, config):
+        """A listener whose connections pass through TLS on their way: to another listener of the proxy, and from there
+        as those of `main` do. So clients need not speak it, and have all their manners."""
+        files = Certificates(self._folder.name)
+        between = f"127.0.0.1:{free_port()}"
+        limits = {"max_connections_per_source": 0}
+        config["listeners"] += [
+            {"name": "over_tls", "address": "127.0.0.1:0", **limits, "tcp": {"forward": "secure", "idle_timeout": "20s"}},
+            {"name": "secure", "address": between, **limits, "tcp": {"forward": "main", "idle_timeout": "20s"},
+             "tls": {"certificates": [files.make("server", "localhost")]}}]
+        config["upstreams"].append({"name": "secure", "endpoints": [between],
+                                    "tls": {"ca": files.path("ca.pem"), "server_name": "localhost"}})
 
     # Servers. A request is a stream number, how much comes, and how much is wanted: 3 x 8 digits.
 
@@ -154,7 +171,7 @@ class Soak:
         while not self._stop.is_set():
             manner, _, strict = chooser.choices(self._MANNERS, [weight for _, weight, _ in self._MANNERS])[0]
             name = manner.__name__.strip("_")
-            listener = "rude" if name == "meet_the_rude" else "main"
+            listener = "rude" if name == "meet_the_rude" else chooser.choice(("main", "over_tls"))
             try:
                 with connect(self.proxy.address(listener), timeout=20 * SLOWNESS) as sock:
                     manner(self, sock)
@@ -204,6 +221,7 @@ class Soak:
         after = self._settled(allowed)
         stats = self.proxy.stats()
         harness.say(f"{seconds:.0f} s, {stats.total('accepted_total')} sessions, "
+                    f"{stats.total('tls_handshakes_total')} of them with TLS, "
                     f"{self.counts['bytes'] / MIB:.0f} MiB checked; PSS {base / KIB:.0f} KiB before, "
                     f"{after / KIB:.0f} KiB after; sessions ended: {stats.reasons()}")
         self._log(", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()) if name != "bytes"))
@@ -240,3 +258,4 @@ class Soak:
         finally:
             for origin in self._origins:
                 origin.close()
+            self._folder.cleanup()

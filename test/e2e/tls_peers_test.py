@@ -139,6 +139,32 @@ class OpensslClient(PeersTest):
             self.talk(self.terminating(origin.address), version, "-sess_out", file)
             self.assertIn(b"\nNew, ", self.talk(self.terminating(origin.address), version, "-sess_in", file))
 
+    def test_early_data(self):
+        """Our tickets allow none. With another server's ticket it comes all the same, and is passed over."""
+        proxy = self.terminating(self.keep(Origin(echo)).address)
+        folder = self.temporary_directory()
+        early, ours, theirs = (os.path.join(folder, name) for name in ("early", "ours", "theirs"))
+        with open(early, "wb") as file:
+            file.write(b"early words\n" * 500)
+        self.talk(proxy, "-tls1_3", "-sess_out", ours)
+        self.assertIn(b"Early data was not sent", self.talk(proxy, "-tls1_3", "-sess_in", ours, "-early_data", early))
+        port = free_port()
+        server = self.keep(Process(["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-tls1_3", "-early_data",
+                                    "-cert", self.server["chain"], "-key", self.server["key"]]))
+        server.wait_for(b"ACCEPT\n")
+        client = self.keep(Process(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", self.ca,
+                                    "-servername", "localhost", "-sess_out", theirs]))
+        client.wait_for(b"Verify return code: 0 (ok)")
+        client.write(b"any\n")                                # It has a server of early data finish its handshake.
+        harness.wait_until(lambda: os.path.exists(theirs), what="the session")
+        client.child.stdin.close()  # A command would count only alone.
+        client.child.wait(10 * SLOWNESS)
+        client.wait_for(b"Max Early Data: 16384")
+        said = self.talk(proxy, "-tls1_3", "-sess_in", theirs, "-early_data", early)
+        self.assertIn(b"Early data was rejected", said)
+        self.assertNotIn(b"early words", said)
+        self.assertEqual(proxy.stats().total("tls_handshakes_total"), 3)
+
     def test_client_certificates(self):
         proxy = self.terminating(self.keep(Origin(echo)).address, client_ca=self.ca, client_certificate="require")
         mine = ("-cert", self.client["chain"], "-key", self.client["key"])
@@ -212,6 +238,20 @@ class OpensslServer(PeersTest):
                     # It shares a key of the first group only, and is asked for another.
                     hellos = 2 if version == "-tls1_3" and group != "X25519" else 1
                     self.assertEqual(self.child.output.count(b", ClientHello"), hellos)
+
+    def test_resumption(self):
+        for version in VERSIONS:
+            with self.subTest(version):
+                proxy = self.proxy(self.s_server(version), workers=1,
+                                   upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})
+                for i in range(3):
+                    with connect(proxy.address()) as client:
+                        harness.wait_until(lambda: self.child.output.count(b"Secure Renegotiation IS") == i + 1,
+                                           what="a connection")
+                        self.child.write(b"line %d\n" % i)   # Tickets come with it.
+                        self.assertEqual(receive_exactly(client, 7), b"line %d\n" % i)
+                    proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+                self.assertEqual(self.child.output.count(b"Reused session-id"), 2)
 
     def test_key_updates(self):
         """Both peers' keys change while lines go both ways."""

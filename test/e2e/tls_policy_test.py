@@ -2,6 +2,7 @@
 the bound on handshakes."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -225,34 +226,79 @@ class TowardsEndpoints(TlsTest):
 
 class Stapling(TlsTest):
 
+    def stapled(self, proxy):
+        """What clients hear that ask: good, revoked, or None."""
+        result = subprocess.run(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-status", "-CAfile",
+                                 self.ca], input=b"", capture_output=True, timeout=20, check=False)
+        found = re.search(rb"Cert Status: (\w+)", result.stdout)
+        return found and found[1]
+
     def test_ocsp(self):
         """What the file holds is stapled for clients that ask, and a newer one after SIGHUP."""
-        files, response = self.files, os.path.join(self.temporary_directory(), "response.der")
-
-        def sign(status):
-            subject = subprocess.run(["openssl", "x509", "-in", self.server["chain"], "-noout", "-serial", "-enddate"],
-                                     capture_output=True, text=True, check=True, timeout=20).stdout
-            serial = re.search("serial=(.*)", subject)[1]
-            revoked = "700101000000Z" if status == "R" else ""
-            with open(files.path("index.txt"), "w", encoding="ascii") as file:
-                file.write(f"{status}\t991231235959Z\t{revoked}\t{serial}\tunknown\t/CN=server\n")
-            files.run("ocsp", "-index", "index.txt", "-CA", "ca.pem", "-rsigner", "ca.pem", "-rkey", "ca.key", "-issuer",
-                      "ca.pem", "-cert", self.server["chain"], "-ndays", "1", "-respout", response)
-
-        def stapled():
-            result = subprocess.run(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-status", "-CAfile",
-                                     self.ca], input=b"", capture_output=True, timeout=20, check=False)
-            found = re.search(rb"Cert Status: (\w+)", result.stdout)
-            return found and found[1]
-        sign("V")
+        response = os.path.join(self.temporary_directory(), "response.der")
+        self.files.staple(self.server, response)
         proxy = self.proxy(self.keep(Origin(echo)).address,
                            listener={"tls": {"certificates": [{**self.server, "ocsp": response}]}})
-        self.assertEqual(stapled(), b"good")
-        sign("R")
-        self.assertEqual(stapled(), b"good")
+        self.assertEqual(self.stapled(proxy), b"good")
+        self.files.staple(self.server, response, status="R")
+        self.assertEqual(self.stapled(proxy), b"good")
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
-        self.assertEqual(stapled(), b"revoked")
+        self.assertEqual(self.stapled(proxy), b"revoked")
+
+    def test_what_is_of_no_use(self):
+        """Defect: whatever the file held was stapled. Now it is left out, with a warning, and `check` does not pass."""
+        response = os.path.join(self.temporary_directory(), "response.der")
+        self.files.staple(self.server, response)
+        config = harness.configuration([self.keep(Origin(echo)).address], listener={
+            "tls": {"certificates": [{**self.server, "ocsp": response}]}})
+        self.assertEqual(check(self, config), (0, ""))
+        proxy = self.start(config)
+        self.files.staple(self.rsa, response)
+        said = "response.der: the OCSP response is for another certificate; nothing is stapled"
+        self.assertIn(said, check(self, config, status=1)[1])
+        proxy.signal(signal.SIGHUP)
+        proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
+        self.assertTrue(proxy.said(said))
+        self.assertIsNone(self.stapled(proxy))
+
+
+def check(test, config, status=0):
+    """`sluice check`: its status, and what it said on stderr."""
+    path = os.path.join(test.temporary_directory(), "sluice.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    result = subprocess.run([harness.SLUICE, "check", "--config", path], capture_output=True, text=True,
+                            timeout=20 * SLOWNESS, check=False)
+    test.assertEqual(result.returncode, status, result.stderr)
+    return result.returncode, result.stderr
+
+
+class Check(TlsTest):
+
+    def test_certificates_out_of_their_time(self):
+        old = self.files.make("old", "localhost", days=-1)
+        config = harness.configuration(["127.0.0.1:1"], listener={"tls": {"certificates": [self.server, old]}})
+        self.assertRegex(check(self, config)[1],
+                         r'^sluice: warning: listener "main": tls: \S+old.pem: certificate 1 has run out on .* UTC\n$')
+
+    def test_a_broken_intermediate(self):
+        """Defect: what followed the first certificate and was broken passed, and clients got no chain."""
+        chain = os.path.join(self.temporary_directory(), "chain.pem")
+        with open(self.server["chain"], encoding="ascii") as leaf, open(self.ca, encoding="ascii") as authority:
+            text = leaf.read() + authority.read()[:-100]
+        with open(chain, "w", encoding="ascii") as file:
+            file.write(text)
+        config = harness.configuration(["127.0.0.1:1"],
+                                       listener={"tls": {"certificates": [{**self.server, "chain": chain}]}})
+        self.assertIn(f"{chain}: expected certificates in PEM; number 2 is broken", check(self, config, status=1)[1])
+
+    def test_server_names(self):
+        """Defect: a name that TLS cannot send ended the process at the first connection."""
+        for name in ("a" * 256, "a..b", "example.com."):
+            config = harness.configuration(["127.0.0.1:1"], upstream={"tls": {"server_name": name}})
+            self.assertRegex(check(self, config, status=1)[1],
+                             r"sluice.yaml:\d+:\d+: upstreams\[0\].tls.server_name: expected a host's name")
 
 
 class Identity(TlsTest):

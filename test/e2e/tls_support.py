@@ -34,16 +34,30 @@ class Certificates:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def make(self, name, *hosts, kind="ec"):
-        """Signs a certificate for `hosts`; returns the part of a configuration that names its files."""
+    def make(self, name, *hosts, kind="ec", days=2, names=None):
+        """Signs a certificate for `hosts`, names and addresses, or for `names` as OpenSSL's configuration has them; returns
+        the part of a configuration that names its files."""
         key = ("-newkey", "rsa:2048") if kind == "rsa" else ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
         with open(self.path(name + ".ext"), "w", encoding="utf-8") as file:
-            names = ",".join("DNS:" + host for host in hosts) or "email:client@example.com"
+            kinds = (("IP:" if re.fullmatch(r"[0-9.]+|.*:.*", host) else "DNS:") + host for host in hosts)
+            names = names or ",".join(kinds) or "email:client@example.com"
             file.write(f"subjectAltName={names}\n")
         self.run("req", *key, "-nodes", "-keyout", name + ".key", "-out", name + ".csr", "-subj", f"/CN={name}")
         self.run("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out",
-                 name + ".pem", "-days", "2", "-extfile", name + ".ext")
+                 name + ".pem", "-days", str(days), "-extfile", name + ".ext")
         return {"chain": self.path(name + ".pem"), "key": self.path(name + ".key")}
+
+
+    def staple(self, certificate, path, status="V", days=1):
+        """Writes what an OCSP responder says of it: V or R (revoked), for so many days."""
+        subject = subprocess.run(["openssl", "x509", "-in", certificate["chain"], "-noout", "-serial"],
+                                 capture_output=True, text=True, check=True, timeout=20).stdout
+        serial = re.search("serial=(.*)", subject)[1]
+        revoked = "700101000000Z" if status == "R" else ""
+        with open(self.path("index.txt"), "w", encoding="ascii") as file:
+            file.write(f"{status}\t991231235959Z\t{revoked}\t{serial}\tunknown\t/CN=any\n")
+        self.run("ocsp", "-index", "index.txt", "-CA", "ca.pem", "-rsigner", "ca.pem", "-rkey", "ca.key", "-issuer",
+                 "ca.pem", "-cert", certificate["chain"], "-ndays", str(days), "-respout", path)
 
 
 class TlsTest(harness.SluiceTest):

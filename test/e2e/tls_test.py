@@ -3,6 +3,8 @@ s_client and s_server, curl."""
 
 import hashlib
 import os
+import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -159,12 +161,20 @@ class Termination(TlsTest):
 class Idle(TlsTest):
 
     def test_memory(self):
+        self.check_memory(ssl.TLSVersion.TLSv1_3)
+
+    def test_memory_of_tls12(self):
+        """A defect: they stayed on their SSL objects, 4 KB each, and 20 KB with half a record."""
+        self.check_memory(ssl.TLSVersion.TLSv1_2)
+
+    def check_memory(self, version):
         """An idle TLS connection costs a kibibyte at the most, also one whose half record waits for the rest."""
-        count = 1000 if harness.LONG or not harness.SANITIZER else 100
+        # What the process has taken for itself is shared by them: of 1,000 it would be a fifth.
+        count = 5000 if harness.LONG else 100 if harness.SANITIZER else 4000
         harness.require(harness.raise_descriptor_limit() >= 2 * count + 200, "too few descriptors")
         origin = self.keep(OriginProcess("echo"))
         proxy = self.proxy(origin.address, listener={"tls": {"certificates": [self.server]}}, cut_allowed=True)
-        context = self.context()
+        context = self.context(version)
 
         def opened():
             plain = connect(proxy.address())
@@ -178,23 +188,23 @@ class Idle(TlsTest):
             plain.close()
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)
         base = proxy.pss()
+        most = float("inf") if harness.SANITIZER else base + 1024 * count  # A sanitizer's own memory is not looked at.
         connections = [opened() for _ in range(count)]
         time.sleep(2)
-        idle = proxy.settled_pss(base + 1024 * count)
+        idle = proxy.settled_pss(most)
         proxy.wait_for(lambda s: s.total("pool_pinned_bytes") == 0)
         for plain, record in connections:
             plain.sendall(record[:10])
         time.sleep(2)
-        half = proxy.settled_pss(base + (1024 + 128) * count)
-        harness.say(f"{count} idle TLS connections: {(idle - base) / count:.0f} bytes each (PSS), "
+        half = proxy.settled_pss(most)
+        harness.say(f"{count} idle connections of {version.name}: {(idle - base) / count:.0f} bytes each (PSS), "
                     f"with half a record {(half - base) / count:.0f}")
         if not harness.SANITIZER:
             self.assertLessEqual((idle - base) / count, 1024)
-            self.assertLessEqual((half - base) / count, 1024 + 128)
+            self.assertLessEqual((half - base) / count, 1024)
         for plain, _ in connections:
             plain.close()
         proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
-
 
     def test_half_a_record_of_http(self):
         """A defect: an HTTP connection that had gone quiet and then got half a record kept the chunk that it lay in."""
@@ -292,6 +302,24 @@ class Failures(TlsTest):
         harness.wait_until(lambda: outcomes, what="the origin's end")
         self.assertEqual(outcomes, ["reset"])
 
+    def test_a_broken_record_of_http(self):
+        """Defect: it was counted, but the log said nothing of it. Now there is a line, ten a second at the most."""
+        proxy = self.start({
+            "workers": 1, "shutdown_timeout": "3s",
+            "listeners": [{"name": "main", "address": "127.0.0.1:0", "tls": {"certificates": [self.server]},
+                           "http": {"routes": [{"respond": {"status": 204}}]}}]})
+        for _ in range(25):
+            plain = self.keep(connect(proxy.address()))
+            tls, _, outgoing = self.in_memory(plain)
+            tls.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            record = bytearray(outgoing.read())
+            record[-1] ^= 1
+            plain.sendall(record)
+        stats = proxy.wait_for(lambda s: s.ended("tls_error") == 25 and s.total("sessions_active") == 0)
+        self.assertEqual(stats.total("tls_handshakes_total"), 25)
+        lines = re.findall(r'listener "main", client 127.0.0.1: TLS with it failed: a record that is not authentic', proxy.stderr())
+        self.assertIn(len(lines), range(10, 26), proxy.stderr())
+
     def test_files(self):
         def refused(tls, message, upstream=None):
             config = harness.configuration(["127.0.0.1:1"], listener={"tls": tls} if tls else None, upstream=upstream)
@@ -309,8 +337,11 @@ class Failures(TlsTest):
 
 class Origination(TlsTest):
 
-    def tls_origin(self, handler, certificate=None, client_ca=None, version=None, alpn=()):
+    def tls_origin(self, handler, certificate=None, client_ca=None, version=None, alpn=(), names=None):
+        """`names`: gets the server name of each ClientHello, None where there is none."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if names is not None:
+            context.sni_callback = lambda sock, name, context: names.append(name)
         certificate = certificate or self.server
         context.load_cert_chain(certificate["chain"], certificate["key"])
         if alpn:
@@ -355,6 +386,43 @@ class Origination(TlsTest):
             proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and s.connect_errors("tls") == 1)
             self.assertTrue(proxy.said(reason))
 
+    def test_addresses(self):
+        """Defect: an address was sent as if it were a name, and not looked for among a certificate's addresses."""
+        by_address = self.files.make("by_address", "127.0.0.1", "::1")
+        seen = []
+        for name, believed in (("127.0.0.1", True), ("::1", True), ("127.0.0.2", False), ("localhost", False)):
+            with self.subTest(name):
+                origin = self.tls_origin(echo, by_address, names=seen)
+                proxy = self.proxy(origin.address, upstream={"tls": {"ca": self.ca, "server_name": name}})
+                client = self.keep(connect(proxy.address()))
+                if believed:
+                    self.assertEqual(exchange(client, b"hello"), b"hello")
+                    self.assertIsNone(seen[-1], "An address is not sent (RFC 6066 section 3)")
+                else:
+                    self.assertIn(last_outcome(client), ("end", "reset"))
+                    self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
+
+    def test_the_systems_authorities(self):
+        """They are believed where no others are named; SSL_CERT_FILE and SSL_CERT_DIR tell where they are."""
+        origin = self.tls_origin(echo)
+        config = harness.configuration([origin.address], upstream={"tls": {"server_name": "localhost"}})
+        folder = self.temporary_directory()
+        shutil.copy(self.ca, folder)
+        subprocess.run(["openssl", "rehash", folder], check=True, capture_output=True, timeout=20)
+        for environment in ({"SSL_CERT_FILE": self.ca}, {"SSL_CERT_DIR": folder}):
+            proxy = self.start(config, environment=environment)
+            self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
+        # Neither ours alone, nor what Debian ships, vouches for the test's authority.
+        for environment in ({"SSL_CERT_FILE": self.client["chain"]}, {}):
+            if not environment and not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+                continue
+            proxy = self.start(config, environment=environment)
+            self.assertIn(last_outcome(self.keep(connect(proxy.address()))), ("end", "reset"))
+            self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
+        with self.assertRaises(harness.ProxyError) as caught:
+            self.start(config, environment={"SSL_CERT_FILE": "/nowhere.pem"})
+        self.assertIn("SSL_CERT_FILE=/nowhere.pem: expected certificates of authorities in PEM", str(caught.exception))
+
     def test_without_verification(self):
         origin = self.tls_origin(echo)
         proxy = self.proxy(origin.address, upstream={"tls": {"verify": False}})
@@ -376,6 +444,22 @@ class Origination(TlsTest):
         self.assertTrue(client.recv(65536).startswith(b"HTTP/1.1 503 "))
         proxy.said("failed")
         self.assertGreater(proxy.stats().connect_errors("tls"), 0)
+
+    def test_a_broken_record_in_a_response(self):
+        """Defect: under HTTP a record that could not be opened was counted, but the log said nothing of it."""
+        def break_off(secured):
+            secured.recv(65536)
+            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)  # Past the TLS of Python.
+            last_outcome(secured)
+        origin = self.tls_origin(break_off)
+        config = harness.configuration([origin.address], upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})
+        config["listeners"][0]["http"] = config["listeners"][0].pop("tcp")
+        proxy = self.start(config)
+        client = self.keep(connect(proxy.address()))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.settimeout(10 * SLOWNESS)
+        self.assertTrue(client.recv(65536).startswith(b"HTTP/1.1 50"))
+        self.assertTrue(proxy.said(f"TLS with {origin.address} failed: a record that is not authentic"))
 
     def test_an_endpoint_without_tls_is_passed_over(self):
         plain = self.keep(Origin(lambda sock: sock.recv(65536) and sock.sendall(b"220 hello\r\n")))

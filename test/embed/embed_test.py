@@ -1,7 +1,7 @@
 """The buffer library in other projects: installed, linked by find_package and by pkg-config, and as a subproject.
 
 The environment tells where things are:
-  SLUICE_FRAMES, SLUICE_ECHO   the examples of this build; those that are missing are not run
+  SLUICE_FRAMES, SLUICE_LEAK, SLUICE_ECHO   the examples of this build; those that are missing are not run
   SLUICE_LIBURING, SLUICE_LIBURING_INCLUDE
                                liburing.a and its headers; pkg-config finds the system's when they are not set
   SLUICE_SANITIZE              under a sanitizer only this build's examples are run
@@ -66,6 +66,10 @@ class ThisBuild(Folder):
     @unittest.skipUnless(os.environ.get("SLUICE_FRAMES"), "not built")
     def test_frames(self):
         programs.check_frames(self, os.environ["SLUICE_FRAMES"])
+
+    @unittest.skipUnless(os.environ.get("SLUICE_LEAK"), "not built")
+    def test_leak(self):
+        programs.check_leak(self, os.environ["SLUICE_LEAK"])
 
     @unittest.skipUnless(os.environ.get("SLUICE_ECHO"), "not built")
     def test_echo(self):

@@ -1,4 +1,4 @@
-"""What the two example programs that need only the buffer library must do, wherever they were built."""
+"""What the example programs that need only the buffer library must do, wherever they were built."""
 
 import contextlib
 import hashlib
@@ -23,6 +23,16 @@ def checksum(data):
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total
+
+
+def check_leak(test, program):
+    """One request in three is forgotten, and the report names the function that did it, and no other."""
+    done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                          timeout=SECONDS)
+    test.assertIn("2048000 bytes in chunks did not come home: 1000 x 2048 B", done.stderr)
+    test.assertRegex(done.stderr, r"(?s)1000 of 2048000 bytes in all, taken at\n.*#\d+ +example::read_request\(.*"
+                                  r"#\d+ +example::answer_and_forget\(.*#\d+ +main\+")
+    test.assertNotIn("example::answer_well", done.stderr)
 
 
 def check_frames(test, program):

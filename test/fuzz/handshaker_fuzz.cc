@@ -61,9 +61,9 @@ class Fuzz : test::FuzzInput {
   // ---- The channel
 
   void channel() {
-    HandshakerChannel channel("127.0.0.1:1");
+    HandshakerChannel channel(pool_, "127.0.0.1:1");
     Buffer out;
-    SLUICE_CHECK(channel.produce(pool_, out, SIZE_MAX));
+    SLUICE_CHECK(channel.produce(out, SIZE_MAX));
     while (!used_up() && step(channel)) {
     }
     for (auto& caller : callers_) {
@@ -171,7 +171,7 @@ class Fuzz : test::FuzzInput {
   }
   bool flush(HandshakerChannel& channel) {
     Buffer out;
-    return channel.produce(pool_, out, SIZE_MAX) || broken(channel);
+    return channel.produce(out, SIZE_MAX) || broken(channel);
   }
   static bool broken(const HandshakerChannel& channel) {
     SLUICE_CHECK(!channel.error().empty() && is_printable(channel.error()) && channel.calls() == 0);

@@ -21,9 +21,12 @@
 #include <vector>
 
 #include "pool/check.h"
+#include "proxy/access/auth_files.h"
+#include "proxy/http/body_file.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/log/access_log.h"
 #include "proxy/upstream/http_upstream.h"
+#include "test/fuzz/http_session_features.h"
 
 namespace sluice::fuzz {
 
@@ -46,7 +49,7 @@ inline config::Address address_of(int fd) {
 /// The worker, and where sockets listen. One for all inputs.
 class Machine {
  public:
-  static constexpr size_t kBudgetBytes = size_t{32} << 20;
+  static constexpr size_t kBudgetBytes = size_t{32} << 20, kBodyFileBytes = size_t{256} << 10;
 
   Machine() {
     absl::StatusOr<Features> features = probe_features(RingsMode::kAuto);
@@ -60,7 +63,7 @@ class Machine {
     SLUICE_CHECK(opened.ok());
     worker_ = std::move(*opened);
     worker_->turn(0);
-    SLUICE_CHECK(listen(edge_, 128) == 0 && listen(http1_, 128) == 0 && listen(http2_, 128) == 0);
+    for (const int fd : {edge_, http1_, http2_, second_http1_, second_http2_}) SLUICE_CHECK(listen(fd, 128) == 0);
     absl::StatusOr<std::unique_ptr<AccessLogs>> logs = AccessLogs::open({"/dev/null"}, 1);
     SLUICE_CHECK(logs.ok());
     logs_ = std::move(*logs);
@@ -78,8 +81,12 @@ class Machine {
   int edge() const { return edge_; }    ///< Where clients connect to,
   int http1() const { return http1_; }  ///< and the proxy, for either version.
   int http2() const { return http2_; }
+  int second_http1() const { return second_http1_; }  ///< Of the same upstream, for hedges.
+  int second_http2() const { return second_http2_; }
   int nobody() const { return nobody_; }  ///< Only bound.
   AccessLogWriter& log() { return logs_->writer(0, 0); }
+  const Proofs& proofs() const { return proofs_; }
+  BodyFile& body_file() { return body_file_; }
 
   /// Each request that has ended has one line; an answer without a request may have one.
   uint64_t least_lines = 0, most_lines = 0;
@@ -87,7 +94,11 @@ class Machine {
  private:
   std::unique_ptr<Worker> worker_;
   const int edge_ = bound_socket(), http1_ = bound_socket(), http2_ = bound_socket(), nobody_ = bound_socket();
+  const int second_http1_ = bound_socket(), second_http2_ = bound_socket();
   std::unique_ptr<AccessLogs> logs_;
+  const Proofs proofs_;
+  // Without a desk for helpers: what is to be written is written at once. Soon full.
+  BodyFile body_file_{{.limit = config::Size{kBodyFileBytes}}};
 };
 
 /// A listener with its routes and upstreams, until the end of one input.
@@ -98,11 +109,14 @@ class Edge {
     bool small;           ///< Limits that are soon met.
     bool relaxed;         ///< What is forbidden by default.
     bool log;
+    uint32_t features = 0;  ///< Bits of HttpFeatures.
   };
 
   Edge(Machine& machine, const Options& options) : machine_(machine), options_(options) {
     configure();
+    HttpFeatures(options.features, machine.proofs()).add_to(*listener_.http);
     state_.emplace(listener_, upstreams_);
+    if (options.features & HttpFeatures::kAuth) state_->auth.replace(read_auth_files(listener_).value());
     std::vector<size_t> endpoint_counts;
     for (const config::Upstream& upstream : upstreams_) {
       endpoint_counts.push_back(upstream.endpoints.size());
@@ -112,7 +126,8 @@ class Edge {
     }
     counters_.emplace(1, endpoint_counts);
     handshakers_.emplace(machine_.worker());
-    http_.emplace(HttpWorker::Context{machine_.worker(), balancers_, tls_sessions_, *handshakers_, *counters_});
+    http_.emplace(HttpWorker::Context{machine_.worker(), balancers_, tls_sessions_, *handshakers_, *counters_,
+                                      &machine_.body_file()});
     // A descriptor of its own for the same socket: the acceptor closes it.
     const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
     SLUICE_CHECK(fd >= 0);
@@ -205,6 +220,10 @@ class Edge {
     listener_.backlog = 128;
     add_upstream("http1", config::Protocol::kHttp1, {machine_.http1()});
     add_upstream("http2", config::Protocol::kHttp2, {machine_.http2()});
+    if (options_.features & HttpFeatures::kHedge) {
+      upstreams_[0].endpoints.push_back({.address = address_of(machine_.second_http1())});
+      upstreams_[1].endpoints.push_back({.address = address_of(machine_.second_http2())});
+    }
     add_upstream("closed", config::Protocol::kHttp1, {machine_.nobody()});
     // The second attempt is the one that succeeds, or the first.
     add_upstream("retry1", config::Protocol::kHttp1, {machine_.nobody(), machine_.http1()});

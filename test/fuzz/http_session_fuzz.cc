@@ -4,7 +4,8 @@
 // requests as many as it passed on; memory stays bounded; and once the peers have left, each session and each request
 // has had one end, within bounded time, and no chunk, connection or socket is left.
 //
-// Input: two bytes of flags, then steps, as the comments of step() say.
+// Input: two bytes of flags, then steps, as the comments of step() say. The second byte's 64: two bytes come first that
+// choose what the proxy does beyond forwarding (HttpFeatures).
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -85,9 +86,13 @@ class Fuzz final : test::FuzzInput {
   void run() {
     const uint8_t flags = byte(), more = byte();
     logged_ = (flags & 16) != 0;
-    Edge edge(
-        machine_,
-        {.upstream_http2 = (flags & 2) != 0, .small = (flags & 4) != 0, .relaxed = (flags & 8) != 0, .log = logged_});
+    uint32_t features = more & 64 ? byte() : 0u;
+    if (more & 64) features |= byte() * 256u;
+    Edge edge(machine_, {.upstream_http2 = (flags & 2) != 0,
+                         .small = (flags & 4) != 0,
+                         .relaxed = (flags & 8) != 0,
+                         .log = logged_,
+                         .features = features});
     edge_ = &edge;
     answers_ = (flags & 32) != 0;  // Endpoints answer each request by themselves.
     settles_ = (flags & 64) == 0;  // Each step has its effect before the next.
@@ -125,6 +130,8 @@ class Fuzz final : test::FuzzInput {
       --expect_turns_;
       accept_endpoints(machine_.http1(), false);
       accept_endpoints(machine_.http2(), true);
+      accept_endpoints(machine_.second_http1(), false);
+      accept_endpoints(machine_.second_http2(), true);
     }
     for (auto& peer : clients_) quiet_ = !peer->turn() && quiet_;
     for (auto& peer : endpoints_) {
@@ -368,6 +375,9 @@ class Fuzz final : test::FuzzInput {
     say_http2(peer, frame(Type::kSettings, 0, 0, entries));
   }
 
+  std::string_view value_of(const Text& field) const {
+    return field.value == kToken ? std::string_view(machine_.proofs().token) : field.value;
+  }
   // Which one, and with what: 64 the end of it at once, 128 many fields more.
   void request(Peer& peer) {
     const uint8_t which = byte();
@@ -379,7 +389,7 @@ class Fuzz final : test::FuzzInput {
       if (!request.path.empty()) block += literal(":scheme", "http") + literal(":path", request.path);
       if (websocket) block += literal(":protocol", "websocket");
       for (const Text& field : request.fields) {
-        if (!is_of_http1(field.name)) block += literal(field.name, field.value);
+        if (!is_of_http1(field.name)) block += literal(field.name, value_of(field));
       }
       if (which & 128) block += many_fields();
       const uint32_t stream = peer.next_stream;
@@ -390,7 +400,8 @@ class Fuzz final : test::FuzzInput {
     std::string head(request.method);
     head.append(" ").append(request.path.empty() ? "a.test:80" : request.path);
     head.append(which & 32 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n").append("host: a.test\r\n");
-    for (const Text& field : request.fields) head.append(field.name).append(": ").append(field.value).append("\r\n");
+    for (const Text& field : request.fields)
+      head.append(field.name).append(": ").append(value_of(field)).append("\r\n");
     if (is_websocket(request)) {
       head.append("connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: ").append(kKey).append("\r\n");
     }
@@ -425,7 +436,8 @@ class Fuzz final : test::FuzzInput {
     }
     if (which & 128) head.append(many_lines());
     head.append("\r\n").append(response.body);
-    if ((which & 64) && response.fields.size() == 1 && response.fields[0].value == "chunked") head.append("0\r\n\r\n");
+    const bool chunked = !response.fields.empty() && response.fields.back().value == "chunked";
+    if ((which & 64) && chunked) head.append("0\r\n\r\n");
     say(peer, head);
   }
   void say_head(Peer& peer, uint32_t stream, std::string_view block, bool end, bool in_two) {
@@ -512,6 +524,7 @@ class Fuzz final : test::FuzzInput {
     SLUICE_CHECK(worker().pool().leaked() ==
                  worker().small_group().filled_slots() + worker().large_group().filled_slots());
     SLUICE_CHECK(ears_.leaked() == 0);
+    SLUICE_CHECK(machine_.body_file().pool.stats().out_bytes == 0);
   }
   static void leave(std::deque<std::unique_ptr<Peer>>& peers, bool close) {
     for (auto& peer : peers) close ? peer->close() : peer->reset();

@@ -25,7 +25,9 @@ struct Request {
 };
 inline constexpr std::string_view kKey = "dGhlIHNhbXBsZSBub25jZQ==";
 // Those to /chat ask for a websocket.
-inline const std::array<Request, 24> kRequests{{
+/// In the place of a token, which is another each time.
+inline constexpr std::string_view kToken = "TOKEN";
+inline const std::array<Request, 32> kRequests{{
     {"GET", "/", {}},
     {"POST", "/", {}, Request::kChunked},
     {"POST", "/", {{"content-length", "100"}}, Request::kLength},
@@ -53,6 +55,26 @@ inline const std::array<Request, 24> kRequests{{
     {"GET", "/", {{"connection", "close, x-hop"}, {"x-hop", "1"}, {"x_under", "2"}}},
     {"DELETE", "/1/", {{"cookie", "a=b; c=d"}, {"cookie", "e=f"}, {"x-forwarded-for", "1.2.3.4"}, {"via", "1.1 x"}}},
     {"PUT", "/1/", {{"transfer-encoding", "chunked"}, {"content-length", "5"}}, Request::kLength},
+    {"GET", "/", {{"accept-encoding", "gzip, br;q=0.9, zstd;q=0.8"}, {"if-none-match", "\"a\""}}},
+    {"GET", "/1/a/b?c=d", {{"authorization", "Basic Ym9iOmh1bnRlcjI="}, {"accept-encoding", "zstd"}}},
+    {"GET", "/2/a/b", {{"authorization", kToken}, {"x-sub", "me"}, {"accept-encoding", "br"}}},
+    {"OPTIONS",
+     "/1/",
+     {{"origin", "https://a.test"},
+      {"access-control-request-method", "PUT"},
+      {"access-control-request-headers", "x-a"}}},
+    {"PUT",
+     "/retry1",
+     {{"content-length", "100"}, {"origin", "https://x.b.test"}, {"x-a", "1"}, {"accept-encoding", "gzip"}},
+     Request::kLength},
+    {"PUT", "/", {{"cookie", "token=a.b.c"}}, Request::kChunked},
+    {"GET",
+     "/answer/a?b",
+     {{"accept", "application/json"},
+      {"x-request-id", "a"},
+      {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+      {"forwarded", "for=1.2.3.4;proto=https"}}},
+    {"POST", "/retry2/svc/Call", {{"content-type", "application/grpc"}, {"te", "trailers"}}, Request::kChunked},
 }};
 inline bool is_websocket(const Request& request) { return request.path.ends_with("chat"); }
 
@@ -61,7 +83,8 @@ struct Response {
   Texts fields;
   std::string_view body;  ///< What follows in HTTP/1.1; or in HTTP/2, as DATA.
 };
-inline const std::array<Response, 16> kResponses{{
+inline constexpr std::string_view kText = "a text that is long enough to be coded.\n";
+inline const std::array<Response, 32> kResponses{{
     {"200", {{"content-length", "5"}}, "hello"},
     {"200", {{"transfer-encoding", "chunked"}}, ""},
     {"200", {{"content-length", "100"}}, ""},
@@ -78,6 +101,24 @@ inline const std::array<Response, 16> kResponses{{
     {"200", {{"content-type", "application/grpc"}, {"grpc-status", "0"}, {"content-length", "0"}}, ""},
     {"403", {{"content-length", "2"}}, "no"},
     {"421", {{"keep-alive", "timeout=1"}, {"content-length", "0"}}, ""},
+    {"503", {{"retry-after", "1"}, {"content-length", "4"}}, "busy"},
+    {"502", {{"content-length", "0"}}, ""},
+    {"200", {{"content-type", "application/grpc"}, {"grpc-status", "14"}, {"content-length", "0"}}, ""},
+    {"200", {{"content-type", "application/grpc"}, {"grpc-status", "8"}, {"content-length", "0"}}, ""},
+    {"200", {{"content-type", "text/html"}, {"content-length", "40"}}, kText},
+    {"200", {{"content-type", "text/html"}, {"etag", "\"a\""}}, kText},
+    {"200", {{"content-type", "text/plain"}, {"vary", "accept"}, {"transfer-encoding", "chunked"}}, ""},
+    {"200", {{"content-type", "text/plain"}, {"content-encoding", "br"}, {"content-length", "40"}}, kText},
+    {"206", {{"content-type", "text/plain"}, {"content-range", "bytes 0-39/99"}, {"content-length", "40"}}, kText},
+    {"200", {{"content-type", "text/plain"}, {"cache-control", "no-transform"}, {"content-length", "40"}}, kText},
+    {"200", {{"content-type", "application/json"}, {"content-length", "30000"}}, ""},
+    {"500", {{"transfer-encoding", "chunked"}}, ""},
+    {"504", {}, "until the end"},
+    {"301", {{"location", "/a"}, {"content-length", "0"}}, ""},
+    {"401", {{"www-authenticate", "Basic"}, {"content-length", "2"}}, "no"},
+    {"200",
+     {{"set-cookie", "a=b"}, {"access-control-allow-origin", "*"}, {"x-request-id", "theirs"}, {"content-length", "5"}},
+     "hello"},
 }};
 
 inline std::string u32(uint32_t value) {
@@ -94,8 +135,11 @@ inline std::string frame(Http2FrameType type, uint8_t flags, uint32_t stream, st
 // `kind`: 0 keeps it out of the table, 0x40 adds it.
 inline std::string literal(std::string_view name, std::string_view value, char kind = 0) {
   const auto text = [](std::string_view bytes) {
-    bytes = bytes.substr(0, 126);
-    return std::string(1, static_cast<char>(bytes.size())).append(bytes);
+    bytes = bytes.substr(0, 126 + 0x3fff);
+    if (bytes.size() < 127) return std::string(1, static_cast<char>(bytes.size())).append(bytes);
+    const size_t more = bytes.size() - 127;
+    const char size[] = {127, static_cast<char>(0x80 | (more & 0x7f)), static_cast<char>(more >> 7)};
+    return std::string(size, sizeof size).append(bytes);
   };
   return kind + text(name) + text(value);
 }

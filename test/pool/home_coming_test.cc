@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "pool/chunk_pool.h"
+#include "test/support/another_reference.h"
 
 namespace sluice {
 namespace {
@@ -132,7 +133,7 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
     threads.emplace_back([&queue, &damaged] {
       while (std::optional<ChunkRef> chunk = queue.take()) {
         if (chunk->data()[4095] != std::byte{0x11}) ++damaged;
-        const ChunkRef another = chunk->share();
+        const ChunkRef another = test::another_reference(*chunk);
       }
     });
   }
@@ -141,7 +142,7 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
     while ((taken = pool.get(4096)) == nullptr) std::this_thread::yield();
     ChunkRef chunk = ChunkRef::take(taken);  // Some of the last references are dropped here.
     std::memset(chunk.data(), 0x11, 4096);
-    for (Queue& queue : queues) queue.put(chunk.share());
+    for (Queue& queue : queues) queue.put(test::another_reference(chunk));
   }
   for (Queue& queue : queues) queue.close();
   for (std::thread& thread : threads) thread.join();

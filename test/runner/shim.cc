@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "alts_like/record_state.h"
 #include "alts_like/tls13_record_layer.h"
 #include "alts_like/tls_handshake.h"
 #include "buffer/buffer.h"
@@ -242,8 +243,9 @@ class Exchange {
   void rest() {
     if (!flags_.async) return;
     layer_->park(pool_);
-    auto* layer = dynamic_cast<Tls13RecordLayer*>(layer_.get());
-    if (layer && layer->movable()) layer_ = std::make_unique<Tls13RecordLayer>(layer->state(), layer->take_partial());
+    SecretBytes state;
+    if (layer_->write_state(state)) layer_ = read_record_layer(pool_, state);
+    SLUICE_CHECK(layer_);
   }
 
   void update_keys() {

@@ -126,10 +126,10 @@ ShimContext::ShimContext(const ShimFlags& flags, ShimMemory& memory)
   if (!flags.select_alpn.empty() || flags.decline_alpn || flags.reject_alpn || flags.select_empty_alpn) {
     SSL_CTX_set_alpn_select_cb(context, &ShimContext::choose_protocol, this);
   }
-  if (!flags.cipher.empty()) {
-    must(SSL_CTX_set_strict_cipher_list(context, flags.cipher.c_str()) == 1, "ciphers");
-    SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
-  }
+  // Those that a Tls12RecordLayer has.
+  must(SSL_CTX_set_strict_cipher_list(context, flags.cipher.empty() ? "AESGCM:CHACHA20" : flags.cipher.c_str()) == 1,
+       "ciphers");
+  if (!flags.cipher.empty()) SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
   if (flags.server_preference) SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
   if (!flags.use_client_ca_list.empty()) {
     SSL_CTX_set_client_CA_list(

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -59,65 +60,36 @@ class HttpOrigin {
 template <class Client>
 class HttpForwarding {
  public:
-  /// `configure` may change what its listener does.
-  HttpForwarding(RingsMode rings, Bodies bodies, void (*configure)(config::Http&) = nullptr) : origin_(bodies) {
+  /// `configure` may change what the listener does, and `more` add others.
+  HttpForwarding(RingsMode rings, Bodies bodies, void (*configure)(config::Http&) = nullptr,
+                 const MoreListeners& more = nullptr)
+      : origin_(bodies) {
     sockaddr_in address;
-    const int listen_fd = listen_anywhere(address);
+    std::vector<int> listen_fds = {listen_anywhere(address)};
     auto config = config::from_flags({.listen = "127.0.0.1:1", .to = {"127.0.0.1:" + std::to_string(origin_.port())}});
     SLUICE_CHECK(config.ok());
-    config_ = *std::move(config);
-    config_.listeners[0].http->http1.max_requests = config_.listeners[0].http->http2.max_requests = 0;
-    config_.upstreams[0].pool.max_requests = 0;
-    if (configure) configure(*config_.listeners[0].http);
-    if (config_.listeners[0].http->access_log) {
-      auto logs = AccessLogs::open({config_.listeners[0].http->access_log->file}, 1);
-      SLUICE_CHECK(logs.ok());
-      logs_ = *std::move(logs);
-    }
-    listeners_.push_back(std::make_unique<ListenerState>(config_.listeners[0], config_.upstreams));
-    upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
+    config::Http& http = *config->listeners[0].http;
+    http.http1.max_requests = http.http2.max_requests = 0;
+    config->upstreams[0].pool.max_requests = 0;
+    if (configure) configure(http);
+    if (more) more(*config, listen_fds);
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
-    worker_ = std::make_unique<WorkerThread>(
-        Worker::Options{.features = *features},
-        WorkerThread::Shared{
-            config_, connections_, listeners_, upstreams_, counters_, {logs_ ? &logs_->writer(0, 0) : nullptr}},
-        std::vector<int>{listen_fd}, std::vector<bool>{false});
-    SLUICE_CHECK(worker_->wait_until_ready().ok());
-
-    fd_ = socket(AF_INET, SOCK_STREAM, 0);
-    SLUICE_CHECK(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    const int on = 1;
-    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    proxy_.emplace(*std::move(config), std::move(listen_fds), Worker::Options{.features = *features});
+    fd_ = connect_to(address);
     client_ = std::make_unique<Client>(fd_, bodies);
   }
-  ~HttpForwarding() {
-    close(fd_);
-    worker_->drain();
-    worker_.reset();
-  }
+  ~HttpForwarding() { close(fd_); }
 
   void requests(int count) {
     for (int i = 0; i < count; i += Client::kAtOnce) client_->round();
   }
 
-  /// The worker's figures of this moment.
-  const WorkerGauges& gauges() {
-    const uint64_t before = worker_->snapshots();
-    worker_->request_snapshot();
-    while (worker_->snapshots() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return counters_.gauges;
-  }
+  TestProxy& proxy() { return *proxy_; }
 
  private:
   HttpOrigin origin_;
-  config::Config config_;
-  ConnectionLimit connections_{0};
-  std::vector<std::unique_ptr<ListenerState>> listeners_;
-  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
-  WorkerCounters counters_{1, {1}};
-  std::unique_ptr<AccessLogs> logs_;
-  std::unique_ptr<WorkerThread> worker_;
+  std::optional<TestProxy> proxy_;
   int fd_;
   std::unique_ptr<Client> client_;
 };

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "test/proxy/tls/test_certificate.h"
 #include "test/steady_state/http_clients.h"
 #include "test/steady_state/http_forwarding.h"
 #include "test/support/allocations.h"
@@ -19,8 +23,8 @@ struct Cost {
 };
 
 /// What `work` costs that has been done before. Without a count of allocations they are 0.
-template <class Proxy, class Work>
-Cost cost_of(Proxy& proxy, Work work) {
+template <class Work>
+Cost cost_of(test::TestProxy& proxy, Work work) {
   work();
   const uint64_t copied = proxy.gauges().copied_bytes.value();
   const uint64_t allocated = test::allocations.load();
@@ -33,7 +37,7 @@ class SteadyState : public testing::TestWithParam<std::tuple<RingsMode, size_t>>
 TEST_P(SteadyState, AThousandRequestsAllocateAndCopyNothing) {
   const size_t bytes = std::get<1>(GetParam());
   test::Forwarding forwarding(std::get<0>(GetParam()));
-  const Cost cost = cost_of(forwarding, [&] {
+  const Cost cost = cost_of(forwarding.proxy(), [&] {
     for (int i = 0; i < 1000; ++i) forwarding.round_trip(bytes);
   });
   EXPECT_EQ(cost.allocations, 0u);
@@ -42,20 +46,62 @@ TEST_P(SteadyState, AThousandRequestsAllocateAndCopyNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, SteadyState,
                          testing::Combine(testing::Values(RingsMode::kAuto, RingsMode::kPlain),
-                                          testing::Values(size_t{120}, size_t{16384})));
+                                          testing::Values(size_t{120}, size_t{16384}, size_t{256 * 1024})));
+
+/// TLS on both sides of the worker: what the client's listener sends to its endpoint comes back to a second listener,
+/// which passes it on.
+class OverTls {
+ public:
+  OverTls() : certificate_(test::TestCertificate({}).files(folder_, "server")) {}
+
+  void operator()(config::Config& config, std::vector<int>& listen_fds) const {
+    sockaddr_in address;
+    listen_fds.push_back(test::listen_anywhere(address));
+    config::Listener inner = config.listeners[0];
+    inner.name = "inner";
+    inner.tls.emplace().certificates = {certificate_};
+    config::Upstream secure = config.upstreams[0];
+    secure.name = "secure";
+    secure.tls.emplace().verify = false;
+    secure.endpoints = {{.address = config::Address::parse(test::text_of(address)).value()}};
+    config::Listener& outer = config.listeners[0];
+    (outer.tcp ? outer.tcp->forward : outer.http->forward) = secure.name;
+    config.listeners.push_back(std::move(inner));
+    config.upstreams.push_back(std::move(secure));
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  config::TlsCertificate certificate_;
+};
+
+// The worker's side of it: each byte of the client's is sealed, opened, and sent on, there and back.
+TEST_P(SteadyState, TlsAllocatesNothingAndCopiesLessThanAHundredth) {
+  const size_t bytes = std::get<1>(GetParam());
+  const OverTls over_tls;
+  test::Forwarding forwarding(std::get<0>(GetParam()), ChunkPool::Source::kArena, std::cref(over_tls));
+  constexpr int kTrips = 300;
+  const Cost cost = cost_of(forwarding.proxy(), [&] {
+    for (int i = 0; i < kTrips; ++i) forwarding.round_trip(bytes);
+  });
+  EXPECT_EQ(cost.allocations, 0u);
+  EXPECT_LT(cost.copied_bytes, 2 * kTrips * bytes / 100);
+  EXPECT_EQ(forwarding.proxy().counters().listeners[1].tls_handshakes.value(), 1u);
+}
 
 class HttpSteadyState : public testing::TestWithParam<std::tuple<RingsMode, test::Bodies>> {
  protected:
   template <class Client>
-  Cost a_thousand_requests(void (*configure)(config::Http&) = nullptr) {
-    test::HttpForwarding<Client> forwarding(std::get<0>(GetParam()), std::get<1>(GetParam()), configure);
+  Cost a_thousand_requests(void (*configure)(config::Http&) = nullptr, const test::MoreListeners& more = nullptr) {
+    test::HttpForwarding<Client> forwarding(std::get<0>(GetParam()), std::get<1>(GetParam()), configure, more);
     // What many requests at once need for the first time, one more connection or a larger table, is made once; how many
     // meet depends on how the threads are scheduled.
     Cost cost;
     for (int attempt = 0; attempt < 3; ++attempt) {
-      cost = cost_of(forwarding, [&] { forwarding.requests(1000); });
+      cost = cost_of(forwarding.proxy(), [&] { forwarding.requests(1000); });
       if (cost.allocations == 0) break;
     }
+    EXPECT_EQ(forwarding.proxy().counters().listeners.back().tls_handshakes.value() > 0, more != nullptr);
     return cost;
   }
 };
@@ -70,6 +116,14 @@ TEST_P(HttpSteadyState, AThousandRequestsOfHttp2AllocateNothingAndCopyNoBody) {
   const Cost cost = a_thousand_requests<test::Http2Client>();
   EXPECT_EQ(cost.allocations, 0u);
   EXPECT_LT(cost.copied_bytes, 1000u);  // A frame's head of 9 bytes that lies in two chunks is put together.
+}
+
+TEST_P(HttpSteadyState, AThousandRequestsOverTlsAllocateNothing) {
+  const OverTls over_tls;
+  const Cost cost = a_thousand_requests<test::Http1Client>(nullptr, std::cref(over_tls));
+  const test::Bodies bodies = std::get<1>(GetParam());
+  EXPECT_EQ(cost.allocations, 0u);
+  EXPECT_LT(cost.copied_bytes, 1000 * std::max<size_t>(bodies.request + bodies.response, 1000) / 100);
 }
 
 // A thousand routes, of which the last is taken, a hundred rules for header fields, and an access log.

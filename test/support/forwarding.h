@@ -3,74 +3,48 @@
 // A proxy, an echo server behind it and a client in front of it, all in this process: for counting what forwarding
 // costs.
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <string>
+#include <functional>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "net/features.h"
-#include "net/listener.h"
-#include "pool/check.h"
 #include "proxy/config/from_flags.h"
-#include "proxy/listener/listener_state.h"
-#include "proxy/worker_thread.h"
+#include "test/support/test_proxy.h"
 
 namespace sluice::test {
 
-inline int listen_anywhere(sockaddr_in& address) {
-  address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const auto fd = open_listener(reinterpret_cast<sockaddr*>(&address), sizeof address, {});
-  SLUICE_CHECK(fd.ok());
-  socklen_t length = sizeof address;
-  getsockname(*fd, reinterpret_cast<sockaddr*>(&address), &length);
-  return *fd;
-}
+/// More listeners than the one that clients come to: adds them to the configuration, and their sockets to the list.
+using MoreListeners = std::function<void(config::Config&, std::vector<int>& listen_fds)>;
 
 class Forwarding {
  public:
-  explicit Forwarding(RingsMode rings = RingsMode::kAuto, ChunkPool::Source source = ChunkPool::Source::kArena) {
-    sockaddr_in echo_address;
+  explicit Forwarding(RingsMode rings = RingsMode::kAuto, ChunkPool::Source source = ChunkPool::Source::kArena,
+                      const MoreListeners& more = nullptr) {
+    sockaddr_in echo_address, proxy_address;
     echo_fd_ = listen_anywhere(echo_address);
     echo_ = std::thread([fd = echo_fd_] { echo_one(fd); });
 
-    const int listen_fd = listen_anywhere(proxy_address_);
-    auto config = config::from_flags(
-        {.listen = "127.0.0.1:1", .to = {"127.0.0.1:" + std::to_string(ntohs(echo_address.sin_port))}, .tcp = true});
+    std::vector<int> listen_fds = {listen_anywhere(proxy_address)};
+    auto config = config::from_flags({.listen = "127.0.0.1:1", .to = {text_of(echo_address)}, .tcp = true});
     SLUICE_CHECK(config.ok());
-    config_ = *std::move(config);
-    listeners_.push_back(std::make_unique<ListenerState>(config_.listeners[0], config_.upstreams));
-    upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
+    if (more) more(*config, listen_fds);
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
-    worker_ =
-        std::make_unique<WorkerThread>(Worker::Options{.features = *features, .pool_source = source},
-                                       WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_},
-                                       std::vector<int>{listen_fd}, std::vector<bool>{false});
-    SLUICE_CHECK(worker_->wait_until_ready().ok());
-
-    client_ = socket(AF_INET, SOCK_STREAM, 0);
-    SLUICE_CHECK(connect(client_, reinterpret_cast<sockaddr*>(&proxy_address_), sizeof proxy_address_) == 0);
-    const int on = 1;
-    setsockopt(client_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    proxy_.emplace(*std::move(config), std::move(listen_fds),
+                   Worker::Options{.features = *features, .pool_source = source});
+    client_ = connect_to(proxy_address);
   }
   ~Forwarding() {
     close(client_);
     echo_.join();
     close(echo_fd_);
-    worker_->drain();
-    worker_.reset();
   }
 
   /// Sends `bytes` bytes through the proxy and waits for all of them to come back.
@@ -87,13 +61,7 @@ class Forwarding {
     }
   }
 
-  /// The worker's figures of this moment.
-  const WorkerGauges& gauges() {
-    const uint64_t before = worker_->snapshots();
-    worker_->request_snapshot();
-    while (worker_->snapshots() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return counters_.gauges;
-  }
+  TestProxy& proxy() { return *proxy_; }
 
  private:
   static void echo_one(int listen_fd) {
@@ -111,15 +79,9 @@ class Forwarding {
     close(fd);
   }
 
-  config::Config config_;
-  ConnectionLimit connections_{0};
-  std::vector<std::unique_ptr<ListenerState>> listeners_;
-  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
-  WorkerCounters counters_{1, {1}};
-  std::unique_ptr<WorkerThread> worker_;
   int echo_fd_ = -1;
   std::thread echo_;
-  sockaddr_in proxy_address_;
+  std::optional<TestProxy> proxy_;
   int client_ = -1;
   std::array<char, 65536> data_{};
 };

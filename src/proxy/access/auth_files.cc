@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "proxy/tls/certificate_files.h"
+#include "proxy/read_file.h"
 
 namespace sluice {
 namespace {

@@ -54,9 +54,7 @@ ListenerAccess::ListenerAccess(const config::Http& http, SharedAuth& shared) : h
     Gate& made = gates_.emplace_back(Gate{*route.auth, i, nullptr, nullptr});
     gate_of_route_.back() = &made;
     if (route.auth->basic) made.basic = std::make_unique<BasicGate>(*route.auth->basic, shared.password_threads());
-    if (!route.auth->jwt) continue;
-    made.jwt = std::make_unique<JwtGate>(*route.auth->jwt, kRealm);
-    for (const config::ClaimHeader& claim : route.auth->jwt->claims) own_headers_.push_back(claim.header.text());
+    if (route.auth->jwt) made.jwt = std::make_unique<JwtGate>(*route.auth->jwt, kRealm);
   }
 }
 
@@ -78,7 +76,6 @@ void ListenerAccess::refresh() {
 }
 
 ListenerAccess::Proof ListenerAccess::check(uint32_t route, ChunkPool& pool, Head& request) {
-  for (const std::string& name : own_headers_) request.fields.remove(name);
   Gate* const gate = this->gate(route);
   if (!gate) return {};
   refresh();

@@ -70,7 +70,6 @@ class ListenerAccess {
   std::deque<Gate> gates_;
   std::vector<Gate*> gate_of_route_;  // Null: everybody.
   std::vector<std::unique_ptr<CorsPolicy>> cors_;
-  std::vector<std::string> own_headers_;  // That claims are told in: no client may say them, on any route.
 };
 
 }  // namespace sluice

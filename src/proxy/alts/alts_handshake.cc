@@ -3,55 +3,55 @@
 #include <openssl/mem.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "alts_like/alts_record_layer.h"
-#include "buffer/copied.h"
 #include "pool/check.h"
 
 namespace sluice {
 
-namespace {
-
-// Beyond the budget if need be: it is bounded (AltsNegotiation::kMaxOutBytes).
-void append(ChunkPool& pool, std::string_view bytes, Buffer& to) {
-  while (!bytes.empty()) {
-    const size_t piece = std::min(bytes.size(), kMaxChunkBytes);
-    Lease lease(ChunkRef::take(pool.get_metadata(piece)), 0, piece);
-    counted_copy(lease.data(), bytes.data(), piece);
-    to.append(std::move(lease));
-    bytes.remove_prefix(piece);
-  }
-}
-
-}  // namespace
-
 AltsHandshake::AltsHandshake(HandshakerService& service, AltsOptions options, SlowWork& step)
-    : service_(service), is_client_(options.is_client), negotiation_(std::move(options)), call_(service, step) {}
+    : service_(service),
+      is_client_(options.is_client),
+      negotiation_(std::move(options)),
+      call_(service, is_client_ ? HandshakerCall::Role::kClient : HandshakerCall::Role::kServer, step) {}
 
 Handshake::Status AltsHandshake::advance(ChunkPool& pool, Buffer&& received, Buffer& out) {
-  using Negotiation = AltsNegotiation::Status;
   if (!error_.empty()) return Status::kFailed;
   negotiation_.receive(pool, std::move(received));
-  if (std::optional<std::string> response = call_.take_response()) {
-    std::string frames;
-    negotiation_.digest(*response, frames);
-    append(pool, frames, out);
-    OPENSSL_cleanse(response->data(), response->size());
-  }
-  std::optional<std::string> request = negotiation_.request();
-  if (negotiation_.status() == Negotiation::kFailed) {
-    return fail(negotiation_.error() + " (handshaker service: " + service_.address_text() + ')');
-  }
-  if (negotiation_.status() == Negotiation::kDone) {
-    call_.finish();
-    return Status::kDone;
+  take_response(pool, out);
+  const std::optional<std::string> request = next_request();
+  switch (negotiation_.status()) {
+    case AltsNegotiation::Status::kFailed:
+      return fail(negotiation_.error() + " (handshaker service: " + service_.address_text() + ')');
+    case AltsNegotiation::Status::kDone:
+      call_.finish();
+      return Status::kDone;
+    case AltsNegotiation::Status::kUnderWay:
+      break;
   }
   if (!call_.error().empty()) return fail(call_.error());
-  if (request) call_.send(std::move(*request));
+  if (request) call_.send(*request);
   return Status::kNeedMore;
+}
+
+// What it has for the peer goes out beyond the budget if need be: it is bounded (AltsNegotiation::kMaxOutBytes).
+void AltsHandshake::take_response(ChunkPool& pool, Buffer& out) {
+  std::optional<std::string> response = call_.take_response();
+  if (!response) return;
+  std::string frames;
+  negotiation_.digest(*response, frames);
+  OPENSSL_cleanse(response->data(), response->size());
+  if (frames.empty()) return;
+  out.append_copy_beyond_budget(pool, frames);
+  sent_ms_ = service_.worker().now_ms();
+}
+
+std::optional<std::string> AltsHandshake::next_request() {
+  const uint64_t since_ms = sent_ms_ ? service_.worker().now_ms() - *sent_ms_ : 0;
+  return negotiation_.request(static_cast<uint32_t>(std::min<uint64_t>(since_ms, UINT32_MAX)));
 }
 
 Handshake::Status AltsHandshake::fail(std::string error) {

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "alts_like/handshake.h"
 #include "alts_like/handshaker_negotiation.h"
 #include "net/slow_work.h"
+#include "proxy/alts/handshaker_call.h"
 #include "proxy/alts/handshaker_service.h"
 
 namespace sluice {
@@ -35,12 +38,15 @@ class AltsHandshake final : public Handshake {
   std::string_view record_protocol() const { return alts_protocol_name(negotiation_.result().record_protocol); }
 
  private:
+  void take_response(ChunkPool& pool, Buffer& out);
+  std::optional<std::string> next_request();
   Status fail(std::string error);
 
   HandshakerService& service_;
   const bool is_client_;
   AltsNegotiation negotiation_;
   HandshakerCall call_;
+  std::optional<uint64_t> sent_ms_;  // When the peer was last sent something.
   std::string error_;
 };
 

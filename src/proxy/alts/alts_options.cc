@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <utility>
 
 namespace sluice {
 
@@ -28,10 +29,11 @@ AltsOptions::Endpoint endpoint_of(const sockaddr_storage& storage) {
 
 }  // namespace
 
-AltsOptions alts_options(const config::Alts& alts, bool is_client, int fd) {
+AltsOptions alts_options(const config::Alts& alts, bool is_client, std::string target_name, int fd) {
   AltsOptions options;
   options.is_client = is_client;
   options.target_service_accounts = alts.target_identities;
+  options.target_name = std::move(target_name);
   options.max_frame_bytes = alts.max_frame_size.bytes;
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;

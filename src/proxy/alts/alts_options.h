@@ -1,11 +1,14 @@
 #pragma once
 
+#include <string>
+
 #include "alts_like/handshaker_negotiation.h"
 #include "proxy/config/config.h"
 
 namespace sluice {
 
-/// What a handshake by the service is about: as configured, on the connection of the socket `fd`.
-AltsOptions alts_options(const config::Alts& alts, bool is_client, int fd);
+/// What a handshake by the service is about: as configured, on the connection of the socket `fd`. `target_name`: what
+/// the endpoint is called, as gRPC has it; empty if it has no name, and for a server.
+AltsOptions alts_options(const config::Alts& alts, bool is_client, std::string target_name, int fd);
 
 }  // namespace sluice

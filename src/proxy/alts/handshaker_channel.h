@@ -3,13 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "buffer/buffer.h"
-
-struct nghttp2_session;
+#include "pool/chunk_pool.h"
+#include "proxy/http2/frame.h"
+#include "proxy/http2/http2_connection.h"
+#include "proxy/http2/limits.h"
 
 namespace sluice {
 
@@ -17,12 +20,12 @@ namespace sluice {
 /// stream of requests, and of as many responses.
 ///
 ///     if (channel.has_room()) channel.open(caller, request);
-///     channel.produce(pool, to_send, limit);
+///     channel.produce(to_send, limit);
 ///     ...
 ///     if (!channel.receive(std::move(received))) return give_up(channel.error());   // and hear what callers heard
-class HandshakerChannel {
+class HandshakerChannel final : private Http2Connection::ErrorReader {
  public:
-  struct Stream;
+  class Stream;
 
   /// Who has made a call. Hears of it out of receive(), produce() and fail(), and does not call the channel then.
   class Caller {
@@ -39,7 +42,7 @@ class HandshakerChannel {
   };
 
   /// `address` is what the service is asked for, and called in errors.
-  explicit HandshakerChannel(std::string_view address);
+  HandshakerChannel(ChunkPool& pool, std::string_view address);
   /// Precondition: no call is left.
   ~HandshakerChannel();
   HandshakerChannel(const HandshakerChannel&) = delete;
@@ -48,9 +51,9 @@ class HandshakerChannel {
   // ---- Calls
 
   /// Whether the service has said what it bears. No call may be opened before.
-  bool ready() const { return ready_; }
-  /// Whether the service takes no more calls here. Those that there are go on.
-  bool leaving() const { return leaving_; }
+  bool ready() const { return codec_.greeted(); }
+  /// Whether the service takes no more calls here, or the numbers of streams are used up. Calls that there are go on.
+  bool leaving() const { return codec_.draining() || opened_ == kMaxOpened; }
   /// Whether there is room for a call. One that is done holds its place until the service ends it too.
   bool has_room() const;
   /// Calls that are not over.
@@ -69,46 +72,50 @@ class HandshakerChannel {
 
   // ---- The wire
 
+  /// The time, by which it is judged how often the service says what nobody has asked for.
+  void set_now(uint64_t now_ms) { codec_.set_now(now_ms); }
   /// Takes what was received. False when nothing more can come of this connection: calls have ended with error().
   bool receive(Buffer&& data);
   /// Appends what is to be sent, until `out` has about `limit` bytes. False as above.
-  bool produce(ChunkPool& pool, Buffer& out, size_t limit);
+  bool produce(Buffer& out, size_t limit);
+  /// Gives back the memory that is not needed while no call is under way.
+  void park() { codec_.park(); }
   /// Ends all calls with `error`.
   void fail(const std::string& error);
   const std::string& error() const { return error_; }
+  /// Why the service ends the connection, as far as it has said so; empty if it has not.
+  const std::string& farewell() const { return farewell_; }
 
-  /// Calls at a time, as in gRPC's own clients of the service.
-  static constexpr size_t kMaxCalls = 100;
+  /// Calls at a time that there is room for here, whatever the service bears.
+  static constexpr size_t kMaxStreams = 200;
   /// Of a response. Handshake messages have less than one KiB.
   static constexpr size_t kMaxMessageBytes = size_t{128} * 1024;
-  /// Of the headers of a call's response, trailers included.
+  /// Of the headers of a call's response, and of its trailers.
   static constexpr size_t kMaxHeaderBytes = size_t{16} * 1024;
 
  private:
-  struct Callbacks;
-  struct Settings;
+  // A client has every second number.
+  static constexpr uint32_t kMaxOpened = kHttp2MaxStream / 2;
 
-  Stream* find(int32_t id);
-  void erase(Stream& stream);
-  void request(Stream& stream, std::string_view message);
-  bool break_off(std::string why);
+  // Http2Connection::ErrorReader
+  void on_goaway(Http2Error error, std::string_view text) override;
+  void on_stream_reset(Http2Error error) override { reset_error_ = error; }
+
+  Head request_head() const;
   bool goes_on();
-
-  void take_header(Stream& stream, std::string_view name, std::string_view value);
-  void take_head(Stream& stream);
-  void take_data(Stream& stream, std::string_view data);
-  void take_end(Stream& stream);
-  void end(Stream& stream, const std::string& why, bool untouched = false);
-  void reset(Stream& stream, uint32_t code);
+  void erase(Stream& stream);
 
   const std::string name_;  // In errors.
   const std::string authority_;
-  nghttp2_session* session_ = nullptr;
-  std::vector<std::unique_ptr<Stream>> streams_;  // By their ids.
+  Http2Limits limits_;
+  Http2Counters counters_;
+  const Http2Connection::Shared shared_;
+  Http2Connection codec_;
+  std::vector<std::unique_ptr<Stream>> streams_;  // In no order.
   size_t calls_ = 0;
-  bool ready_ = false;
-  bool leaving_ = false;
-  std::string complaint_;  // What nghttp2 has said last.
+  uint32_t opened_ = 0;
+  std::optional<Http2Error> reset_error_;  // Of the RST_STREAM that is being told.
+  std::string farewell_;
   std::string error_;
 };
 

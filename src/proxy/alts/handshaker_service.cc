@@ -1,261 +1,213 @@
 #include "proxy/alts/handshaker_service.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
+#include <utility>
 
-#include "net/socket.h"
 #include "pool/check.h"
 
 namespace sluice {
 
-namespace {
-
-std::string reason_of(int error) { return std::generic_category().message(error); }
-
-}  // namespace
-
-struct HandshakerService::Connection final : Socket::Owner {
-  explicit Connection(HandshakerService& owner)
-      : service(owner),
-        channel(owner.address_text_),
-        deadline([](void* self) { static_cast<Connection*>(self)->no_answer(); }, this),
-        socket(owner.worker_, *this) {}
-
-  void on_connected(Socket&, int error) override {
-    if (error != 0) return service.drop(*this, text("cannot be reached: " + reason_of(error)));
-    connected = true;
-    socket.start_reading();
-    service.flush(*this);
-  }
-  void on_data(Socket&, Buffer&& data) override {
-    if (!socket.open()) return;
-    if (!channel.receive(std::move(data))) return service.drop(*this, channel.error());
-    if (channel.ready()) deadline.cancel();
-    service.look_after(*this);
-  }
-  void on_end(Socket&) override { service.drop(*this, text("closed the connection")); }
-  void on_sent(Socket&) override { service.look_after(*this); }
-  void on_error(Socket&, int error) override {
-    service.drop(*this, text("is no longer connected: " + reason_of(error)));
-  }
-  void on_closed(Socket&) override {
-    service.worker_.defer(
-        [](void* self) {
-          auto* const connection = static_cast<Connection*>(self);
-          connection->service.forget(*connection);
-        },
-        this);
-  }
-  void no_answer() { service.drop(*this, text("does not answer")); }
-  std::string text(const std::string& what) const {
-    return "the handshaker service " + service.address_text_ + ' ' + what;
-  }
-
-  HandshakerService& service;
-  HandshakerChannel channel;
-  Timer deadline;  // Of the first answer.
-  Socket socket;
-  bool connected = false;
-};
-
-HandshakerService::HandshakerService(Worker& worker, const config::Address& address)
+HandshakerService::HandshakerService(Worker& worker, const config::EndpointAddress& address,
+                                     HelperThreads* lookup_threads, const config::Resolve& resolve)
     : worker_(worker),
       address_(address),
+      resolve_(resolve),
       address_text_(address.text()),
+      lookup_(*this, lookup_threads),
       reconnect_([](void* self) { static_cast<HandshakerService*>(self)->pump(); }, this),
       make_room_([](void* self) { static_cast<HandshakerService*>(self)->make_room(); }, this),
       rested_([](void* self) { static_cast<HandshakerService*>(self)->pump(); }, this) {}
 
-HandshakerService::~HandshakerService() { SLUICE_CHECK(idle() && waiting_.empty()); }
+HandshakerService::~HandshakerService() { SLUICE_CHECK(idle() && !some_wait()); }
+
+std::string HandshakerService::text(std::string_view what) const {
+  return "the handshaker service " + address_text_ + ' ' + std::string(what);
+}
 
 void HandshakerService::close() {
   if (std::exchange(closed_, true)) return;
   reconnect_.cancel();
   make_room_.cancel();
   rested_.cancel();
-  const std::string error = "the handshaker service " + address_text_ + " is no longer asked: the proxy ends";
+  lookup_.cancel();
+  const std::string error = text("is no longer asked: the proxy ends");
   fail_waiting(error);
-  // A connection that has no descriptor yet does not exist, so each hears on_closed.
-  for (const auto& connection : connections_) drop(*connection, error);
+  // A connection that has no descriptor yet does not exist, so each is told of as gone.
+  for (const auto& connection : connections_) connection->close(error);
+}
+
+// ---- Calls ----
+
+bool HandshakerService::some_wait() const {
+  return std::any_of(sides_.begin(), sides_.end(), [](const Side& each) { return !each.waiting.empty(); });
 }
 
 void HandshakerService::enqueue(HandshakerCall& call) {
-  if (closed_) return call.fail("the handshaker service " + address_text_ + " is no longer asked: the proxy ends");
-  call.place_ = waiting_.insert(waiting_.end(), &call);
+  if (closed_) return call.fail(text("is no longer asked: the proxy ends"));
+  std::list<HandshakerCall*>& waiting = side(call.role_).waiting;
+  call.place_ = waiting.insert(waiting.end(), &call);
   pump();
 }
 
-void HandshakerService::withdraw(HandshakerCall& call) {
-  waiting_.erase(*call.place_);
-  call.place_.reset();
+// Out of the channel, which is looked after behind it.
+bool HandshakerService::enqueue_again(HandshakerCall& call) {
+  if (closed_) return false;
+  std::list<HandshakerCall*>& waiting = side(call.role_).waiting;
+  call.place_ = waiting.insert(waiting.begin(), &call);
+  return true;
 }
 
-bool HandshakerService::has_room() const {
-  return open_calls_ < HandshakerChannel::kMaxCalls && (!current_ || current_->channel.has_room());
+void HandshakerService::withdraw(HandshakerCall& call) {
+  side(call.role_).waiting.erase(*std::exchange(call.place_, std::nullopt));
+}
+
+void HandshakerService::note_rest(HandshakerCall& call) {
+  std::list<HandshakerCall*>& resting = side(call.role_).resting;
+  call.rest_ = resting.insert(resting.end(), &call);
+}
+
+void HandshakerService::note_going_on(HandshakerCall& call) {
+  side(call.role_).resting.erase(*std::exchange(call.rest_, std::nullopt));
+}
+
+void HandshakerService::fail_waiting(const std::string& error) {
+  for (Side& each : sides_) {
+    while (!each.waiting.empty()) {
+      HandshakerCall& call = *each.waiting.front();
+      withdraw(call);
+      call.fail(error);
+    }
+  }
+}
+
+// ---- Places ----
+
+// Whatever has changed: those who wait get what there is.
+void HandshakerService::pump() {
+  end_resting();
+  if (!some_wait()) {
+    if (current_) current_->flush();
+    return;
+  }
+  if (!current_) return connect();
+  open_waiting();
+  make_room_later();
+  current_->flush();
 }
 
 // Ends calls that have rested for too long, as far as others wait for their places.
 void HandshakerService::end_resting() {
-  while (!waiting_.empty() && !has_room() && !resting_.empty()) {
-    HandshakerCall& call = *resting_.front();
-    const uint64_t end = call.answered_ms_ + kRestMs;
+  while (HandshakerCall* const call = in_the_way()) {
+    const uint64_t end = call->answered_ms_ + kRestMs;
     if (worker_.now_ms() < end) return worker_.timers().arm(rested_, end);
-    call.close(/*done=*/false);
-    call.fail("the peer has said nothing for a second, and others wait for the handshaker service " + address_text_);
+    HandshakerConnection* const connection = call->leave(/*done=*/false);
+    call->fail("the peer has said nothing for a second, and others wait for the handshaker service " + address_text_);
+    if (connection != current_) return look_after(*connection);  // Which pumps.
   }
 }
 
-// Opens the calls for which there is room.
-void HandshakerService::pump() {
-  if (std::exchange(pumping_, true)) return;
-  end_resting();
-  while (!waiting_.empty() && has_room()) {
-    if (!current_) {
-      connect();
-      break;
-    }
-    if (!current_->channel.ready()) break;
-    HandshakerCall& call = *waiting_.front();
-    withdraw(call);
-    call.connection_ = current_;
-    ++open_calls_;
-    current_->channel.open(call, call.request_);
+// The call that has rested longest of those in whose places others could go on; null if there is none.
+HandshakerCall* HandshakerService::in_the_way() {
+  const bool any_place = current_ && !current_->channel().has_room() && some_wait();
+  HandshakerCall* first = nullptr;
+  for (const Side& each : sides_) {
+    const bool own_place = !each.has_place() && !each.waiting.empty();
+    if ((!any_place && !own_place) || each.resting.empty()) continue;
+    HandshakerCall* const call = each.resting.front();
+    if (!first || call->answered_ms_ < first->answered_ms_) first = call;
   }
-  pumping_ = false;
-  if (!current_) return;
-  if (!waiting_.empty() && current_->channel.has_done() && !make_room_.armed()) {
-    worker_.timers().arm(make_room_, worker_.now_ms() + kGiveWayMs);
+  return first;
+}
+
+void HandshakerService::open_waiting() {
+  if (!current_->channel().ready()) return;
+  while (HandshakerCall* const call = next_to_open()) {
+    withdraw(*call);
+    ++side(call->role_).open;
+    call->open(*current_);
   }
-  flush(*current_);
+}
+
+// Null if nobody waits for whom there is room.
+HandshakerCall* HandshakerService::next_to_open() {
+  if (current_->channel().leaving() || !current_->channel().has_room()) return nullptr;
+  const Role other = turn_ == Role::kClient ? Role::kServer : Role::kClient;
+  for (const Role role : {turn_, other}) {
+    const Side& its = side(role);
+    if (its.waiting.empty() || !its.has_place()) continue;
+    turn_ = role == Role::kClient ? Role::kServer : Role::kClient;
+    return its.waiting.front();
+  }
+  return nullptr;
+}
+
+void HandshakerService::make_room_later() {
+  if (!some_wait() || !current_->channel().has_done() || make_room_.armed()) return;
+  worker_.timers().arm(make_room_, worker_.now_ms() + kGiveWayMs);
 }
 
 void HandshakerService::make_room() {
   if (!current_) return;
-  if (!waiting_.empty() && !current_->channel.has_room()) current_->channel.reset_done();
+  if (some_wait() && !current_->channel().has_room()) current_->channel().reset_done();
   look_after(*current_);
 }
 
+// ---- The connection ----
+
+// After something was received, or sent, or a call has ended.
+void HandshakerService::look_after(HandshakerConnection& connection) {
+  if (connection.channel().leaving()) {
+    if (current_ == &connection) current_ = nullptr;
+    if (connection.channel().calls() == 0) return connection.close(text("ended the connection"));
+  }
+  connection.flush();
+  pump();
+}
+
 void HandshakerService::connect() {
-  if (closed_ || reconnect_.armed()) return;
+  if (closed_ || reconnect_.armed() || lookup_.under_way()) return;
   const uint64_t now = worker_.now_ms();
   if (connected_ms_ && now < *connected_ms_ + kReconnectMs) {
     return worker_.timers().arm(reconnect_, *connected_ms_ + kReconnectMs);
   }
   connected_ms_ = now;
-  const int fd = ::socket(address_.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    return fail_waiting("the handshaker service " + address_text_ + " cannot be reached: " + reason_of(errno));
-  }
-  if (address_.kind() != config::Address::Kind::kUnix) {
-    const int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kSilentMs, sizeof kSilentMs);
-  }
-  connections_.push_back(std::make_unique<Connection>(*this));
-  current_ = connections_.back().get();
-  worker_.timers().arm(current_->deadline, now + kAnswerMs);
-  current_->socket.connect(fd, address_.data(), address_.length());
+  if (address_.is_name()) return lookup_.begin(address_, resolve_);
+  addresses_ = {address_.address()};
+  connect_to_next();
 }
 
-void HandshakerService::flush(Connection& connection) {
-  if (!connection.connected || !connection.socket.open()) return;
-  while (connection.socket.queued() < kMaxQueuedBytes) {
-    Buffer out;
-    if (!connection.channel.produce(worker_.pool(), out, kMaxQueuedBytes - connection.socket.queued())) {
-      return drop(connection, connection.channel.error());
-    }
-    if (out.empty()) return;
-    connection.socket.send(std::move(out));
-  }
+void HandshakerService::on_looked_up(HandshakerLookup::Answer&& answer) {
+  addresses_ = std::move(answer.addresses);
+  if (addresses_.empty()) return fail_waiting(text("cannot be found: " + answer.error));
+  if (some_wait()) connect_to_next();
 }
 
-// After something was received, or sent.
-void HandshakerService::look_after(Connection& connection) {
-  if (connection.channel.leaving()) {
-    if (current_ == &connection) current_ = nullptr;
-    if (connection.channel.calls() == 0) drop(connection, connection.text("ended the connection"));
+// Precondition: there is one.
+void HandshakerService::connect_to_next() {
+  const config::Address address = addresses_.front();
+  addresses_.erase(addresses_.begin());
+  HandshakerConnection::Owner& owner = *this;
+  auto connection = std::make_unique<HandshakerConnection>(worker_, address_text_, owner);
+  if (const int error = connection->connect(address)) {
+    return fail_waiting(text("cannot be reached: " + std::generic_category().message(error)));
   }
-  flush(connection);
-  pump();
+  current_ = connection.get();
+  connections_.push_back(std::move(connection));
 }
 
-// Its calls fail; and those that wait too if it has never been of use, so that they need not wait for another.
-void HandshakerService::drop(Connection& connection, const std::string& error) {
-  if (!connection.socket.open()) return;
-  connection.deadline.cancel();
-  connection.socket.close();
+// If it has never been of use, those who wait need not wait for another, but where the name has one more address.
+void HandshakerService::on_lost(HandshakerConnection& connection, const std::string& error) {
   if (current_ == &connection) current_ = nullptr;
-  connection.channel.fail(error);
-  if (!connection.channel.ready()) fail_waiting(error);
+  if (!connection.channel().ready()) {
+    if (!closed_ && !connection.connected() && !addresses_.empty()) return connect_to_next();
+    fail_waiting(error);
+  }
   pump();
 }
 
-void HandshakerService::forget(Connection& connection) {
+void HandshakerService::on_gone(HandshakerConnection& connection) {
   std::erase_if(connections_, [&](const auto& c) { return c.get() == &connection; });
-}
-
-void HandshakerService::fail_waiting(const std::string& error) {
-  while (!waiting_.empty()) {
-    HandshakerCall& call = *waiting_.front();
-    withdraw(call);
-    call.fail(error);
-  }
-}
-
-void HandshakerCall::send(std::string request) {
-  if (!error_.empty()) return;
-  SLUICE_CHECK(!place_);
-  go_on();
-  request_ = std::move(request);
-  if (!connection_) return service_.enqueue(*this);
-  connection_->channel.send(*this, request_);
-  service_.flush(*connection_);
-}
-
-void HandshakerCall::on_response(std::string&& response) {
-  answered_ = true;
-  answered_ms_ = service_.worker_.now_ms();
-  rest_ = service_.resting_.insert(service_.resting_.end(), this);
-  request_.clear();
-  response_ = std::move(response);
-  service_.worker_.slow_work().push(wake_);
-}
-
-// What the service has not looked at is asked again, once, before those that wait.
-void HandshakerCall::on_end(std::string error, bool untouched) {
-  go_on();
-  connection_ = nullptr;
-  --service_.open_calls_;
-  if (untouched && !answered_ && !service_.closed_ && !std::exchange(repeated_, true)) {
-    place_ = service_.waiting_.insert(service_.waiting_.begin(), this);
-  } else {
-    fail(std::move(error));
-  }
-}
-
-void HandshakerCall::fail(std::string error) {
-  error_ = std::move(error);
-  service_.worker_.slow_work().push(wake_);
-}
-
-// No more among those that rest.
-void HandshakerCall::go_on() {
-  if (rest_) service_.resting_.erase(*std::exchange(rest_, std::nullopt));
-}
-
-void HandshakerCall::close(bool done) {
-  go_on();
-  if (place_) service_.withdraw(*this);
-  HandshakerService::Connection* const connection = std::exchange(connection_, nullptr);
-  if (!connection) return;
-  connection->channel.close(*this, done);
-  --service_.open_calls_;
-  service_.look_after(*connection);
 }
 
 }  // namespace sluice

@@ -4,11 +4,11 @@
 
 namespace sluice {
 
-HandshakerService& HandshakerServices::at(const config::Address& address) {
+HandshakerService& HandshakerServices::at(const config::EndpointAddress& address) {
   for (const Entry& entry : entries_) {
     if (entry.address == address) return *entry.service;
   }
-  entries_.push_back({address, std::make_unique<HandshakerService>(worker_, address)});
+  entries_.push_back({address, std::make_unique<HandshakerService>(worker_, address, lookup_threads_)});
   return *entries_.back().service;
 }
 

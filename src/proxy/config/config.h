@@ -387,7 +387,7 @@ struct UpstreamTls {
 /// ALTS, Google's Application Layer Transport Security: who the other side is comes from a handshaker service, or from
 /// certificates where there is none. Either `handshaker`, or `certificates` with `peer_ca`.
 struct Alts {
-  Address handshaker;  ///< The service. In Google's cloud, metadata.google.internal: 169.254.169.254:8080.
+  EndpointAddress handshaker;                ///< The service. In Google's cloud metadata.google.internal.:8080.
   std::vector<TlsCertificate> certificates;  ///< What we show.
   std::string peer_ca;                       ///< PEM file of the authorities that the peer's must come from.
   /// Of which the peer must be one: service accounts, or names in its certificate. Empty: anybody whose proof holds.

@@ -194,7 +194,7 @@ void resolve_defaults(Config& config, const Report& report) {
 
 }  // namespace
 
-absl::StatusOr<Config> load_text(std::string_view text, std::string_view name) {
+absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, std::vector<std::string>* warnings) {
   Report report;
   Config config;
   Node root;
@@ -208,10 +208,11 @@ absl::StatusOr<Config> load_text(std::string_view text, std::string_view name) {
     }
   }
   if (!report.ok()) return report.status(name);
+  if (warnings) *warnings = report.warnings(name);
   return config;
 }
 
-absl::StatusOr<Config> load_file(const std::string& path) {
+absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close_it = [fd] { close(fd); };
@@ -226,7 +227,7 @@ absl::StatusOr<Config> load_file(const std::string& path) {
     length += static_cast<size_t>(got);
   }
   text.resize(length);
-  return load_text(text, path);
+  return load_text(text, path, warnings);
 }
 
 }  // namespace sluice::config

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proxy/config/config.h"
@@ -11,11 +12,12 @@ namespace sluice::config {
 
 /// Reads `text`, one YAML document of at most 4 MiB. All findings are reported at once: InvalidArgument with one line
 /// for each, `NAME:LINE:COLUMN: what is wrong, what was expected, what to do`, in the order of the file. A Config that
-/// is returned has passed validate().
-absl::StatusOr<Config> load_text(std::string_view text, std::string_view name);
+/// is returned has passed validate(). What is allowed there but probably not meant goes to `warnings`, a line each.
+absl::StatusOr<Config> load_text(std::string_view text, std::string_view name,
+                                 std::vector<std::string>* warnings = nullptr);
 
 /// load_text() on the content of the file at `path`, under that name. A file that cannot be read gives the system's
 /// error as a status (NotFound, PermissionDenied, ...).
-absl::StatusOr<Config> load_file(const std::string& path);
+absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings = nullptr);
 
 }  // namespace sluice::config

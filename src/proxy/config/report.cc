@@ -57,6 +57,22 @@ void Report::error_at(Mark mark, std::string_view path, std::string_view message
   findings_.push_back({mark, std::string(path), std::string(message)});
 }
 
+void Report::warn(std::string_view path, std::string_view message) {
+  warnings_.push_back({place_of(path), std::string(path), absl::StrCat(path, ": ", message)});
+}
+
+std::string Report::place_text(std::string_view name, Mark mark) {
+  return mark.line == 0 ? std::string(name) : absl::StrCat(name, ":", mark.line, ":", mark.column);
+}
+
+std::vector<std::string> Report::warnings(std::string_view name) const {
+  std::vector<std::string> lines;
+  for (const Finding& warning : warnings_) {
+    lines.push_back(absl::StrCat(place_text(name, warning.mark), ": warning: ", warning.message));
+  }
+  return lines;
+}
+
 absl::Status Report::status(std::string_view name) const {
   if (ok()) return absl::OkStatus();
   std::vector<const Finding*> sorted;
@@ -66,9 +82,7 @@ absl::Status Report::status(std::string_view name) const {
             [](const Finding* a, const Finding* b) { return std::tie(a->mark, a) < std::tie(b->mark, b); });
   std::string text;
   for (const Finding* finding : sorted) {
-    absl::StrAppend(&text, text.empty() ? "" : "\n", name);
-    if (finding->mark.line != 0) absl::StrAppend(&text, ":", finding->mark.line, ":", finding->mark.column);
-    absl::StrAppend(&text, ": ", finding->message);
+    absl::StrAppend(&text, text.empty() ? "" : "\n", place_text(name, finding->mark), ": ", finding->message);
   }
   if (left_out_ != 0) absl::StrAppend(&text, "\n", name, ": and ", left_out_, " more");
   return absl::InvalidArgumentError(text);

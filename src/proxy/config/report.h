@@ -40,12 +40,17 @@ class Report {
   /// Adds a finding at a place of its own (a key, say), with `path` as the value that later findings are measured by.
   void error_at(Mark mark, std::string_view path, std::string_view message);
 
+  /// Adds what is allowed, but probably not meant.
+  void warn(std::string_view path, std::string_view message);
+
   bool ok() const { return findings_.empty(); }
   /// Further findings are only counted: no use in taking pains with them.
   bool is_full() const { return findings_.size() == kMaxFindings; }
   /// OK, or InvalidArgument with one line for each finding in the order of the file: `NAME:LINE:COLUMN: MESSAGE`, and
   /// `NAME: MESSAGE` where there is no place. Beyond kMaxFindings there is a line with the number left out.
   absl::Status status(std::string_view name) const;
+  /// One line for each warning, in the order of discovery: `NAME:LINE:COLUMN: warning: MESSAGE`.
+  std::vector<std::string> warnings(std::string_view name) const;
 
   static constexpr size_t kMaxFindings = 100;
 
@@ -57,10 +62,12 @@ class Report {
   };
 
   bool is_consequence(std::string_view path) const;
+  static std::string place_text(std::string_view name, Mark mark);
 
   std::unordered_map<std::string, Mark> places_;
   std::unordered_set<std::string> ignored_;
   std::vector<Finding> findings_;
+  std::vector<Finding> warnings_;
   size_t left_out_ = 0;
 };
 

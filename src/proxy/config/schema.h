@@ -51,7 +51,8 @@ void describe(V& v, TcpMatch& m) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field(
       "peer", m.peer,
-      "Identities, one of which the client must have proven with a certificate or by ALTS: see `target_identities`.",
+      "Identities, one of which the client must have proven with a certificate or by ALTS: see `target_identities`. A "
+      "peer of the handshaker service without a service account goes by its host name.",
       {.omit_empty = true, .one_word = true, .min = 1});
 }
 
@@ -131,18 +132,21 @@ void describe(V& v, UpstreamTls& t) {
 
 template <class V>
 void describe(V& v, Alts& a) {
-  v.field("handshaker", a.handshaker,
-          "Address of the ALTS handshaker service. Give either this, or `certificates` with `peer_ca`.",
-          {.omit_empty = true});
+  v.field(
+      "handshaker", a.handshaker,
+      "The ALTS handshaker service: an address, or a name with a port, which is looked up for each connection to it. "
+      "Give either this, or `certificates` with `peer_ca`.",
+      {.omit_empty = true});
   v.field("certificates", a.certificates,
           "Without a service, between Sluices: the certificate that is shown to the peer, which must show one too.",
           {.omit_empty = true, .min = 1});
   v.field("peer_ca", a.peer_ca, "PEM file of the authorities that the peer's certificate must come from.",
           {.omit_empty = true});
-  v.field("target_identities", a.target_identities,
-          "Of which the peer must be one: service accounts, or names in its certificate (URI, DNS, e-mail, else the "
-          "common name). Without them, any peer whose proof holds.",
-          {.omit_empty = true, .min = 1});
+  v.field(
+      "target_identities", a.target_identities,
+      "Of which the peer must be one: service accounts (no host names), or names in its certificate (URI, DNS, e-mail, "
+      "else the common name). Without them, any peer whose proof holds.",
+      {.omit_empty = true, .min = 1});
   v.field("max_frame_size", a.max_frame_size, "Largest frame that is offered to the peer, and sent where it agrees.",
           {.min = 16 * kKiB, .max = kMiB});
 }

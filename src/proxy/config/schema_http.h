@@ -203,7 +203,7 @@ void describe(V& v, HttpMatch& m) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("peer", m.peer,
           "Identities, one of which the client must have proven with a certificate or by ALTS: see "
-          "`target_identities`.",
+          "`target_identities`. A peer of the handshaker service without a service account goes by its host name.",
           {.omit_empty = true, .one_word = true, .min = 1});
 }
 

@@ -156,9 +156,7 @@ void describe(V& v, Upstream& u) {
           "Open connections to one endpoint; 0 = unlimited.");
   v.field("send_proxy_protocol", u.send_proxy_protocol,
           "PROXY protocol header sent to endpoints, not for `http`; `v2` also says what TLS was spoken with the "
-          "client, and the name "
-          "in its "
-          "certificate.");
+          "client, and the name in its certificate.");
   v.field("keepalive", u.keepalive, "Keep-alive probes towards endpoints.");
   v.field("nodelay", u.nodelay, "TCP_NODELAY towards endpoints.");
   v.field("tls", u.tls, "Speaks TLS to the endpoints.", {.omit_empty = true});

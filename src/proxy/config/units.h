@@ -20,6 +20,9 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 /// A span of time, never negative, in milliseconds: the resolution of the timers.
 using Duration = std::chrono::milliseconds;
 
+/// As the workers' clocks count: Worker::now_ms.
+constexpr uint64_t milliseconds(Duration duration) { return static_cast<uint64_t>(duration.count()); }
+
 /// The longest duration a file may ask for. A year is "for ever" for a connection, and far from any overflow.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 365);
 

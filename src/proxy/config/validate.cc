@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/config/name.h"
+#include "proxy/config/server_name.h"
 #include "proxy/config/validate_answers.h"
 #include "proxy/config/validate_balancing.h"
 #include "proxy/config/validate_compression.h"
@@ -131,6 +132,10 @@ class Checker {
       report_.error(path, "expected `server_name`, which the endpoints' certificates must be for (or `verify: false`)");
     }
     if (!tls.verify && !tls.ca.empty()) report_.error(path + ".ca", "has no effect with `verify: false`");
+    if (tls.server_name.empty()) return;
+    if (const absl::Status name = check_server_name(tls.server_name); !name.ok()) {
+      report_.error(path + ".server_name", name.message());
+    }
   }
 
   void check_alts(const Alts& alts, bool has_tls, const std::string& path) {
@@ -142,9 +147,7 @@ class Checker {
     }
     if (alts.handshaker.is_set()) {
       if (!alts.peer_ca.empty()) report_.error(path + ".peer_ca", "has no effect with `handshaker`");
-      if (alts.handshaker.kind() != Address::Kind::kUnix && alts.handshaker.port() == 0) {
-        report_.error(path + ".handshaker", "expected a port from 1 to 65535");
-      }
+      check_port(alts.handshaker, path + ".handshaker");
     } else if (!alts.certificates.empty() && alts.peer_ca.empty()) {
       report_.error(path, "expected `peer_ca`, the authorities that the peer's certificate must come from");
     }
@@ -368,6 +371,11 @@ class Checker {
         report_.error(path + ".alts",
                       "expected `target_identities`, of which the endpoints' certificates must name one");
       }
+      if (upstream.alts->handshaker.is_set() && upstream.alts->target_identities.empty()) {
+        report_.warn(
+            path + ".alts",
+            "without `target_identities` everybody whom the handshaker service knows is taken for the endpoint");
+      }
     }
     check_balancing(upstream, path, report_);
     if (upstream.endpoints.empty()) report_.error(path + ".endpoints", "expected at least one endpoint");
@@ -397,11 +405,15 @@ class Checker {
       report_.error(path, "expected an address");
       return false;
     }
+    check_port(address, path);
+    return true;
+  }
+
+  void check_port(const EndpointAddress& address, const std::string& path) {
     const bool has_port = address.is_name() || address.address().kind() != Address::Kind::kUnix;
     if (has_port && address.port() == 0) {
       report_.error(path, absl::StrCat("expected a port from 1 to 65535, got ", in_quotes(address.text())));
     }
-    return true;
   }
 
   void check_resolve(const Resolve& resolve, const std::string& path) {

@@ -14,12 +14,14 @@
 #include "absl/strings/strip.h"
 #include "pool/check.h"
 #include "pool/chunk_pool.h"
+#include "proxy/access/own_fields.h"
 #include "proxy/config/scalar.h"
 #include "proxy/config/words.h"
 #include "proxy/explain/access_words.h"
-#include "proxy/explain/balancing.h"
 #include "proxy/explain/compression_words.h"
 #include "proxy/explain/conditions.h"
+#include "proxy/explain/forward_words.h"
+#include "proxy/explain/lines.h"
 #include "proxy/http/client_address.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/head.h"
@@ -101,19 +103,6 @@ absl::StatusOr<const config::Listener*> find_listener(const config::Config& conf
       known.empty() ? "; none has `http`" : absl::StrCat(" of ", absl::StrJoin(known, ", "))));
 }
 
-// Lines of a word and what it says.
-class Lines {
- public:
-  void add(std::string_view word, std::string_view text) {
-    constexpr size_t kColumn = 12;
-    absl::StrAppend(&text_, word, std::string(kColumn - std::min(kColumn - 1, word.size()), ' '), text, "\n");
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
 std::string certificate_for(const config::ListenerTls& tls, std::string_view host) {
   std::vector<Certificate> certificates;
   for (const config::TlsCertificate& files : tls.certificates) {
@@ -140,7 +129,7 @@ class Explainer {
     lines_.add("listener", words_for(listener_));
     tell_identity();
     if (listener_.tls) lines_.add("certificate", certificate_for(*listener_.tls, host()));
-    if (find_path()) find_route();
+    if (is_allowed() && find_path()) find_route();
     return lines_.take();
   }
 
@@ -222,8 +211,18 @@ class Explainer {
     tell_id("trace id", identity_.trace_id);
   }
 
+  // False where it asks for a tunnel that there is not.
+  bool is_allowed() {
+    const bool connect = head_.method() == "CONNECT";
+    const bool websocket = absl::EqualsIgnoreCase(head_.fields.value("upgrade"), "websocket");
+    if (connect ? http_.allow_connect : http_.websocket || !websocket) return true;
+    lines_.add("answers", connect ? "501, for allow_connect is off" : "501, for websocket is off");
+    return false;
+  }
+
   // False where the path is not allowed.
   bool find_path() {
+    if (head_.method() == "CONNECT") return true;  // It has none.
     std::string scratch(url_.target.size(), '\0');
     const CanonicalTarget canonical = canonical_target(url_.target, http_.paths, scratch);
     if (canonical.status == PathStatus::kInvalid) {
@@ -239,6 +238,7 @@ class Explainer {
   }
 
   void find_route() {
+    for (const std::string& name : own_fields(http_)) head_.fields.remove(name);
     const HttpRouter router(http_, config_.upstreams);
     const HttpTarget* const target = router.route(facts());
     const std::vector<config::HttpRoute> routes = config::routes_of(http_);
@@ -259,10 +259,6 @@ class Explainer {
 
   // As ListenerAccess does it.
   void hide_proof(const config::HttpRoute& route) {
-    for (const config::HttpRoute& each : http_.routes) {
-      if (!each.auth || !each.auth->jwt) continue;
-      for (const config::ClaimHeader& claim : each.auth->jwt->claims) head_.fields.remove(claim.header.text());
-    }
     if (!route.auth) return;
     const auto& jwt = route.auth->jwt;
     if (!route.auth->forward) head_.fields.remove(jwt ? std::string_view(jwt->header.text()) : "authorization");
@@ -282,93 +278,19 @@ class Explainer {
       const auto location = redirect_location(*route.redirect, route.match, facts(), http_.paths, scratch);
       return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
     }
-    if (!route.split.empty()) tell_split(route.split);
-    const config::Upstream& upstream = upstream_named(route.split.empty() ? route.forward : route.split[0].forward);
-    tell_upstream(upstream);
-    tell_times(route, upstream);
-    if (route.buffer) tell_buffer(*route.buffer);
-    if (route.retry) tell_retry(*route.retry);
-    if (route.mirror) lines_.add("mirror", absl::StrCat(route.mirror->percent, " % to ", route.mirror->to));
+    if (is_too_much_body(route)) return;
+    add_forward_words(config_, http_, route, facts(), lines_);
     if (http_.compression) lines_.add("compresses", compression_for(*http_.compression, route, head_));
-    tell_forwarded(route, upstream);
+    tell_forwarded(route, *upstreams_of(config_, route).front());
   }
 
-  const config::Upstream& upstream_named(std::string_view name) const {
-    const auto upstream = std::find_if(config_.upstreams.begin(), config_.upstreams.end(),
-                                       [&](const config::Upstream& each) { return each.name == name; });
-    SLUICE_CHECK(upstream != config_.upstreams.end());
-    return *upstream;
-  }
-
-  // The first of them is told more of.
-  void tell_split(const std::vector<config::SplitTarget>& split) {
-    const auto part = [](std::string* out, const config::SplitTarget& each) {
-      absl::StrAppend(out, each.forward, " (weight ", each.weight, ")");
-    };
-    lines_.add("split", absl::StrJoin(split, ", ", part));
-  }
-
-  void tell_buffer(const config::Buffering& buffer) {
-    if (buffer.requests.bytes > 0) {
-      lines_.add("buffer", absl::StrCat("the request is sent when it is here, or ", config::print_size(buffer.requests),
-                                        " of its body; not of gRPC"));
-    }
-    if (buffer.responses.bytes > 0) {
-      lines_.add("buffer", absl::StrCat("up to ", config::print_size(buffer.responses),
-                                        " of the response wait for the client in ", config_.body_file.directory));
-    }
-  }
-
-  void tell_retry(const config::Retry& retry) {
-    const auto word = [](std::string* out, config::RetryOn on) {
-      out->append(config::Scalar<config::RetryOn>::print(on));
-    };
-    lines_.add("retry",
-               absl::StrCat(retry.attempts, " attempts in all, for ",
-                            retry.on.empty() ? "connect_failure, refused" : absl::StrJoin(retry.on, ", ", word)));
-    if (retry.hedge_after.count() == 0) return;
-    lines_.add("hedge", is_idempotent(head_.method())
-                            ? absl::StrCat("another endpoint after ", config::print_duration(retry.hedge_after),
-                                           " without an answer, as one of the attempts")
-                            : absl::StrCat("none: what ", head_.method(), " asks for must not be done twice"));
-  }
-
-  void tell_upstream(const config::Upstream& upstream) {
-    lines_.add("upstream", absl::StrCat(upstream.name, ": ", endpoints_in_words(upstream)));
-    if (const std::string chosen = chosen_endpoint(upstream, facts()); !chosen.empty()) lines_.add("endpoint", chosen);
-  }
-
-  void tell_times(const config::HttpRoute& route, const config::Upstream& upstream) {
-    const auto time = [](config::Duration duration) {
-      return duration.count() == 0 ? std::string("unlimited") : config::print_duration(duration);
-    };
-    lines_.add("times", absl::StrCat("connect ", time(upstream.connect_timeout), ", response ",
-                                     time(route.response_timeout.value_or(upstream.response_timeout)), ", idle ",
-                                     time(route.stream_idle_timeout.value_or(http_.stream_idle_timeout)),
-                                     ", whole request ", time(route.request_timeout.value_or(http_.request_timeout))));
-    if (const std::string health = health_of(upstream); !health.empty()) lines_.add("health", health);
-  }
-
-  // Which endpoints it passes over.
-  static std::string health_of(const config::Upstream& upstream) {
-    std::vector<std::string> parts;
-    if (const auto& check = upstream.health_check) {
-      const std::string what = check->http   ? absl::StrCat("GET ", check->http->path)
-                               : check->grpc ? absl::StrCat("grpc.health.v1 of \"", check->grpc->service, "\"")
-                                             : std::string("a connection");
-      parts.push_back(absl::StrCat("checked every ", config::print_duration(check->interval), " by ", what,
-                                   check->port == 0 ? "" : absl::StrCat(" at port ", check->port)));
-    }
-    if (const auto& ejection = upstream.ejection) {
-      const auto after = [](uint32_t count, const char* of) {
-        return count == 0 ? "" : absl::StrCat(" after ", count, of);
-      };
-      parts.push_back(absl::StrCat("ejected for ", config::print_duration(ejection->time),
-                                   after(ejection->consecutive_errors, " errors in a row"),
-                                   ejection->consecutive_errors > 0 && ejection->gateway_errors > 0 ? " or" : "",
-                                   after(ejection->gateway_errors, " gateway errors in a row")));
-    }
-    return absl::StrJoin(parts, "; ");
+  // Which is told where the client tells its length.
+  bool is_too_much_body(const config::HttpRoute& route) {
+    const uint64_t most = most_body_bytes(http_, route);
+    uint64_t bytes = 0;
+    if (most == 0 || !absl::SimpleAtoi(head_.fields.value("content-length"), &bytes) || bytes <= most) return false;
+    lines_.add("answers", absl::StrCat("413, a body of ", bytes, " bytes, where ", most, " are allowed"));
+    return true;
   }
 
   // As Exchange::change_request does it.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "buffer/copied.h"
 #include "net/worker.h"
 #include "proxy/health/grpc_health.h"
 #include "proxy/http/http_worker.h"
@@ -28,11 +27,8 @@ constexpr size_t kSendMark = size_t{64} * 1024;
 
 // Beyond the budget if need be: an endpoint must not be taken for dead because memory is short here.
 Buffer small_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
-  Lease lease(ChunkRef::take(pool.get_metadata(bytes.size())), 0, 0);
-  lease.grow_back(bytes.size());
-  counted_copy(lease.data(), bytes.data(), bytes.size());
   Buffer copy;
-  copy.append(std::move(lease));
+  copy.append_copy_beyond_budget(pool, bytes);
   return copy;
 }
 
@@ -61,7 +57,7 @@ void CheckConnection::begin() {
     finish(Outcome::kNotMade, absl::StrCat("no socket: ", std::strerror(errno)));
     return on_gone();
   }
-  arm_timer(worker_.worker().now_ms() + static_cast<uint64_t>(shared_.config.timeout.count()));
+  arm_timer(worker_.worker().now_ms() + config::milliseconds(shared_.config.timeout));
   transport_.connect(fd, address_.data(), address_.length());
 }
 
@@ -93,8 +89,9 @@ void CheckConnection::send_proxy_header() {
 
 void CheckConnection::on_secured(Transport&, const Agreement& agreement) {
   if (finished_) return;
-  if (asks() && !agreement.alpn.empty() && (agreement.alpn == "h2") != speaks_http2()) {
-    fail(absl::StrCat("it wants to speak ", agreement.alpn));
+  // Where clients' bytes are passed on as they are, protocols may be offered that the checks do not speak.
+  if (asks() && !speaks_http2() && agreement.alpn == "h2") {
+    fail("it wants to speak h2, and the check speaks HTTP/1.1");
     return leave();
   }
   speak_http();

@@ -63,8 +63,7 @@ void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64
     return;
   }
   const uint64_t time_ms = next_time_ms(endpoint, now_ms);
-  health.ejections_in_a_row.store(static_cast<uint32_t>(time_ms / static_cast<uint64_t>(config_.time.count())),
-                                  kRelaxed);
+  health.ejections_in_a_row.store(static_cast<uint32_t>(time_ms / config::milliseconds(config_.time)), kRelaxed);
   health.ejections.fetch_add(1, kRelaxed);
   on_success(endpoint);  // What it is given next counts anew.
   health.ejected_until_ms.store(now_ms + time_ms);
@@ -89,11 +88,11 @@ bool Ejections::may_eject(size_t endpoint, uint64_t now_ms) const {
 
 uint64_t Ejections::next_time_ms(size_t endpoint, uint64_t now_ms) const {
   const EndpointState& state = upstream_.endpoint(endpoint);
-  const auto base_ms = static_cast<uint64_t>(config_.time.count());
+  const auto base_ms = config::milliseconds(config_.time);
   const uint64_t before = state.health.ejections_in_a_row.load(kRelaxed);
   const uint64_t served_ms = now_ms - std::min(now_ms, state.up_since_ms.load(kRelaxed));
   const uint64_t times = before - std::min(before, served_ms / base_ms) + 1;
-  return std::min(times * base_ms, static_cast<uint64_t>(config_.max_time.count()));
+  return std::min(times * base_ms, config::milliseconds(config_.max_time));
 }
 
 // Whoever lowers it does so behind the time that it has set, and who looks for such times does it behind having raised

@@ -45,7 +45,7 @@ void HealthChecker::check(Endpoint& endpoint) {
     endpoint.thresholds = CheckThresholds(shared_.config.healthy_after, shared_.config.unhealthy_after);
   }
   // Up to a tenth more, so that checks that began together do not go on so.
-  const auto interval_ms = static_cast<uint64_t>(shared_.config.interval.count());
+  const auto interval_ms = config::milliseconds(shared_.config.interval);
   endpoint.next_ms = now_ms() + interval_ms + shared_.worker.random().below(interval_ms / 10 + 1);
   endpoint.checking = true;
   balancer_.view().hold(endpoint.index);

@@ -9,7 +9,7 @@
 #include "absl/strings/strip.h"
 #include "proxy/http/request_id.h"
 #include "proxy/http1/writer.h"
-#include "proxy/tls/certificate_files.h"
+#include "proxy/read_file.h"
 
 namespace sluice {
 

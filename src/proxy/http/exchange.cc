@@ -150,6 +150,7 @@ void Exchange::take_request(bool end) {
     }
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
+  for (const std::string& name : listener_.own_fields) request_.fields.remove(name);
   target_ = listener_.router.route(facts());
   if (target_) route_ = target_->route;
   if (!admit()) return;
@@ -357,6 +358,7 @@ void Exchange::take_response(Head&& head, bool end) {
     return session_->wake();
   }
   to_->state().report_answer(endpoint_, head.status, now_ms());
+  if (head.status < 500) to_->retry_budget().note_answer(now_ms());
   if (retry_instead_of(head, end)) return;
   end_hedge();
   if (by_hedge_) to_->counters().hedges_won.add();

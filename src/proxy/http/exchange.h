@@ -111,6 +111,9 @@ class Exchange final : public UpstreamCaller {
   // Again.
   bool is_asked_for(config::RetryOn why) const;
   bool take_retry(config::RetryOn why);
+  bool note_budget(bool within);
+  // How often it was sent, but for those that perhaps nobody saw.
+  uint32_t tries() const { return sent_ - lost_unseen_; }
   bool is_lost_unseen(ResetReason reason) const;
   std::optional<config::RetryOn> retry_reason(const Head& head, bool end) const;
   bool retry_instead_of(const Head& head, bool end);
@@ -212,7 +215,8 @@ class Exchange final : public UpstreamCaller {
   uint64_t request_bytes_ = 0;
   uint64_t response_bytes_ = 0;
   uint64_t again_at_ms_ = 0;  // When the request is sent again; 0: not now.
-  uint32_t sent_ = 0;         // How often.
+  uint32_t sent_ = 0;         // How often;
+  uint32_t lost_unseen_ = 0;  // of these, perhaps seen by nobody.
   uint16_t status_ = 0;       // That the client was told.
   HttpEnd end_ = HttpEnd::kOk;
   ResetReason upstream_reason_ = ResetReason::kInternal;

@@ -28,7 +28,7 @@ bool Exchange::awaits_hedge() const { return request_ended_ && (upstream_ || wai
 // Once for each attempt, even if there is nobody else just now.
 void Exchange::hedge() {
   hedged_ = true;
-  const uint32_t sent = sent_ + (waiting_ ? 1 : 0);
+  const uint32_t sent = tries() + (waiting_ ? 1 : 0);
   if (sent >= route_->retry->attempts || kept_.size() + held_.size() > kMaxKeptBytes) return;
   if (!to_->retry_budget().has_room(now_ms())) return to_->counters().retries_over_budget.add();
   hedge_ = make_in_chunk<HedgedRequest>(worker_.worker().pool(), *this, *to_);

@@ -44,31 +44,34 @@ bool Exchange::is_asked_for(RetryOn why) const {
 // Whether it is sent once more; then that counts.
 bool Exchange::take_retry(RetryOn why) {
   if (response_begun_ || body_passed_ || tunnel_agreed_ || !is_asked_for(why)) return false;
-  if (route_->retry ? sent_ >= route_->retry->attempts : !attempts_left()) return false;
+  if (route_->retry ? tries() >= route_->retry->attempts : !attempts_left()) return false;
   if (is_perhaps_done(why) && !is_idempotent(request_.method())) return false;
-  if (to_->retry_budget().take(now_ms())) return true;
-  to_->counters().retries_over_budget.add();
-  return false;
+  return note_budget(to_->retry_budget().take(now_ms()));
 }
 
-// The endpoint closed a connection that had waited, and perhaps has never seen the request. That happens to each
-// request once at most, so no budget is asked.
+bool Exchange::note_budget(bool within) {
+  if (!within) to_->counters().retries_over_budget.add();
+  return within;
+}
+
+// The endpoint closed a connection that had waited, and perhaps has never seen the request. Such a try does not count.
 bool Exchange::is_lost_unseen(ResetReason reason) const {
-  return reason == ResetReason::kConnectionLost && used_connection_ && !wants_fresh_ && !response_begun_ &&
-         !body_passed_ && attempts_left() &&
-         (is_idempotent(request_.method()) || !request_.protocol().empty());  // An upgrade is a GET.
+  return reason == ResetReason::kConnectionLost && used_connection_ && !response_begun_ && !body_passed_ &&
+         attempts_left() && (is_idempotent(request_.method()) || !request_.protocol().empty());  // An upgrade is a GET.
 }
 
 void Exchange::upstream_reset(ResetReason reason) {
   const bool unseen = is_lost_unseen(reason);
-  const bool again = !unseen && !hedge_ && (!response_ended_ || tunnel_agreed_) &&
-                     take_retry(reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset);
+  const RetryOn why = reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset;
+  const bool may_again = !hedge_ && (!response_ended_ || tunnel_agreed_);
+  const bool again = may_again && (unseen ? note_budget(to_->retry_budget().take_unseen(now_ms())) : take_retry(why));
   if (!unseen && !response_ended_ && !tunnel_agreed_ && is_error(reason))
     to_->state().report_error(endpoint_, now_ms());
   leave_upstream();
   if (response_ended_ && !tunnel_agreed_) return settle();
   if (hedge_) return go_on_with_hedge();
-  if (unseen) {
+  if (again && unseen) {
+    ++lost_unseen_;
     wants_fresh_ = true;
     tried_ = TriedEndpoints();
     return send_again();
@@ -128,8 +131,8 @@ void Exchange::retry() {
   if (!route_->retry) return send_again();
   connects_ = 0;
   const config::Retry& policy = *route_->retry;
-  const auto doubled = static_cast<uint64_t>(policy.backoff.count()) << std::min<uint32_t>(sent_ - 1, 20);
-  const uint64_t most_ms = std::min<uint64_t>(doubled, static_cast<uint64_t>(policy.max_backoff.count()));
+  const auto doubled = config::milliseconds(policy.backoff) << std::min<uint32_t>(tries() - 1, 20);
+  const uint64_t most_ms = std::min<uint64_t>(doubled, config::milliseconds(policy.max_backoff));
   const uint64_t wait_ms = worker_.random().below(most_ms + 1);
   if (wait_ms == 0) return send_again();
   again_at_ms_ = now_ms() + wait_ms;

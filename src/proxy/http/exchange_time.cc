@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kGiveWayRetryMs = 100;
 constexpr uint64_t kStuckRetryMs = 1000;
 
-uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+using config::milliseconds;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "proxy/access/own_fields.h"
 #include "proxy/http/body_file.h"
 #include "proxy/http/forward_head.h"
 #include "proxy/http/identity.h"
@@ -32,6 +33,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       log(access_log),
       log_format(config.access_log ? config.access_log->format : config::LogFormat()),
       access(ListenerAccess::make(config, auth)),
+      own_fields(sluice::own_fields(config)),
       identifies(sluice::identifies(config)),
       via_http1(via_of(config, false)),
       via_http2(via_of(config, true)),

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "net/worker.h"
 #include "proxy/access/listener_access.h"
@@ -33,6 +34,7 @@ struct HttpListener {
   AccessLogWriter* log;  ///< Null: none.
   config::LogFormat log_format;
   std::unique_ptr<ListenerAccess> access;  ///< Null: everybody may ask.
+  std::vector<std::string> own_fields;     ///< That no client may say.
   bool identifies;                         ///< Requests have a RequestIdentity.
   std::string via_http1, via_http2;        ///< As via_of() made them.
   std::optional<CompressionPolicy> compression;

@@ -35,7 +35,7 @@ constexpr uint32_t kGiveWayTogetherMs = 200;
 constexpr size_t kSendMarkShare = 32;
 constexpr size_t kSendMarkMin = size_t{16} * 1024;
 
-uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+using config::milliseconds;
 
 }  // namespace
 
@@ -190,6 +190,9 @@ void HttpSession::on_error(Transport& transport, int error) {
 }
 
 void HttpSession::on_record_error(Transport& transport, std::string_view error) {
+  std::array<char, ClientIp::kTextBytes> room;
+  const config::Listener& config = acceptor_.listener().config;
+  log_failure(worker_.worker(), config, client_ip_.text(room), config.alts.has_value(), "it", error);
   count_end(SessionEnd::kTlsError);
   HttpLink::on_record_error(transport, error);
 }

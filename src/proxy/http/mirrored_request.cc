@@ -49,7 +49,7 @@ MirroredRequest::MirroredRequest(HttpWorker& worker, HttpUpstream& to, MirroredR
       timer_([](void* self) { static_cast<MirroredRequest*>(self)->give_up(); }, this) {
   to_ = &to;
   // It needs none of the client's patience: what takes longer than a response may is of no use.
-  const auto time_ms = static_cast<uint64_t>(to.config().response_timeout.count());
+  const auto time_ms = config::milliseconds(to.config().response_timeout);
   worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + time_ms);
 }
 
@@ -95,6 +95,11 @@ void MirroredRequest::on_head(HttpStream&, Head&&, bool end) {
 void MirroredRequest::on_body(HttpStream&, Buffer&& body, bool end) {
   body.clear();
   if (end) finish();
+}
+
+void MirroredRequest::on_reset(HttpStream&, ResetReason) {
+  to_->counters().mirrors_given_up.add();
+  finish();
 }
 
 void MirroredRequest::give_up() {

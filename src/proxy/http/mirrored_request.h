@@ -34,7 +34,7 @@ class MirroredRequest final : public UpstreamCaller {
   void on_head(HttpStream&, Head&&, bool end) override;
   void on_body(HttpStream&, Buffer&& body, bool end) override;
   void on_trailers(HttpStream&, Fields&&) override { finish(); }
-  void on_reset(HttpStream&, ResetReason) override { finish(); }
+  void on_reset(HttpStream&, ResetReason) override;
   void on_drained(HttpStream&) override {}
   // UpstreamCaller
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;

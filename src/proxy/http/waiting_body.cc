@@ -63,7 +63,6 @@ void WaitingBody::take_back(Write& write) {
   writing_ = nullptr;
   const size_t bytes = std::exchange(writing_bytes_, 0);
   if (write.done) {
-    copied_bytes += bytes;  // By another thread.
     counters_.written_bytes.add(bytes);
   } else {
     front_memory_ += bytes;
@@ -73,6 +72,7 @@ void WaitingBody::take_back(Write& write) {
 }
 
 void WaitingBody::written(Write& write) {
+  if (write.done) copied_bytes += writing_bytes_;  // Another thread's spill counted them there.
   take_back(write);
   moved_(context_);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace sluice {
@@ -64,6 +65,27 @@ void Http2SettingsList::add(Http2Setting setting, uint32_t value) {
   bytes_[size_ + 1] = static_cast<std::byte>(name);
   write_frame_u32(&bytes_[size_ + 2], value);
   size_ += 6;
+}
+
+std::string_view http2_error_name(Http2Error error) {
+  static constexpr std::string_view kNames[] = {
+      "NO_ERROR",
+      "PROTOCOL_ERROR",
+      "INTERNAL_ERROR",
+      "FLOW_CONTROL_ERROR",
+      "SETTINGS_TIMEOUT",
+      "STREAM_CLOSED",
+      "FRAME_SIZE_ERROR",
+      "REFUSED_STREAM",
+      "CANCEL",
+      "COMPRESSION_ERROR",
+      "CONNECT_ERROR",
+      "ENHANCE_YOUR_CALM",
+      "INADEQUATE_SECURITY",
+      "HTTP_1_1_REQUIRED",
+  };
+  const auto code = static_cast<uint32_t>(error);
+  return code < std::size(kNames) ? kNames[code] : std::string_view();
 }
 
 Http2Error http2_error(ResetReason reason, bool tunnel) {

@@ -45,6 +45,9 @@ enum class Http2Error : uint32_t {
   kHttp11Required = 13,
 };
 
+/// As RFC 9113 section 7 calls it; empty for one that it does not know.
+std::string_view http2_error_name(Http2Error error);
+
 enum class Http2Setting : uint16_t {
   kHeaderTableSize = 1,
   kEnablePush = 2,

@@ -35,11 +35,25 @@ namespace sluice {
 /// last stream when the PING behind the first was answered, or drain() is called again. A client's is one GOAWAY.
 class Http2Connection final : public HttpConnection {
  public:
+  /// Is told the peer's errors as the peer tells them. To be kept only: the connection is at work.
+  class ErrorReader {
+   public:
+    /// `text`: for people; any bytes, no more than kMaxGoawayText of them.
+    virtual void on_goaway(Http2Error error, std::string_view text) = 0;
+    /// Of the stream whose receiver hears on_reset() next.
+    virtual void on_stream_reset(Http2Error error) = 0;
+
+   protected:
+    ~ErrorReader() = default;
+  };
+  static constexpr size_t kMaxGoawayText = 128;
+
   /// What the connections of one thread and one configuration share. All of it outlives them.
   struct Shared {
     ChunkPool& pool;
     const Http2Limits& limits;
     Http2Counters& counters;
+    ErrorReader* error_reader = nullptr;  ///< Null: nobody wants to know.
   };
 
   explicit Http2Connection(const Shared& shared, Acceptor* acceptor = nullptr);

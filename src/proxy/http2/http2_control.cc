@@ -146,9 +146,14 @@ void Http2Connection::take_ping(const Http2FrameHeader& header, const Buffer& pa
 void Http2Connection::take_goaway(const Http2FrameHeader& header, const Buffer& payload) {
   if (header.stream != 0) return fail(Http2Error::kProtocolError, "GOAWAY of a stream");
   if (header.length < 8) return fail(Http2Error::kFrameSizeError, "GOAWAY of a wrong length");
-  std::array<std::byte, 4> scratch;
-  const uint32_t last = read_frame_u32(payload.fetch(4, scratch), 0) & kHttp2MaxStream;
+  std::array<std::byte, 8 + kMaxGoawayText> scratch;
+  const std::span<const std::byte> bytes = payload.fetch(std::min<size_t>(header.length, scratch.size()), scratch);
+  const uint32_t last = read_frame_u32(bytes, 0) & kHttp2MaxStream;
   ++counters().goaways_received;
+  if (shared_.error_reader) {
+    shared_.error_reader->on_goaway(static_cast<Http2Error>(read_frame_u32(bytes, 4)),
+                                    {reinterpret_cast<const char*>(bytes.data()) + 8, bytes.size() - 8});
+  }
   if (peer_goes_) glitch();  // The second of two steps is none, but those after it are.
   if (failed() || (peer_goes_ && last >= peer_last_id_)) return;
   peer_goes_ = true;

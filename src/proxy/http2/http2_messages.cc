@@ -360,6 +360,7 @@ void Http2Connection::take_reset(Http2Stream& stream, uint32_t error) {
   stream.reset_ = true;
   stream.reset_by_peer_ = true;
   close(stream);
+  if (shared_.error_reader) shared_.error_reader->on_stream_reset(static_cast<Http2Error>(error));
   tell_reset(stream, reset_reason(error));
   if (is_server()) fail_calm(abuse_.reset(counters()));
 }

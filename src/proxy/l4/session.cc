@@ -36,7 +36,7 @@ constexpr uint64_t kLastWordsMs = 1000;
 // How often a session whose reader is stuck asks whether it should give way while memory is short.
 constexpr uint64_t kGiveWayRetryMs = 100;
 
-uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+using config::milliseconds;
 
 ProxyTls said_of(const Agreement& agreed) {
   return {.version = agreed.version,
@@ -404,7 +404,7 @@ void L4Session::log_failure(const Transport& with, std::string_view error) const
   const UpstreamState& upstream = upstream_state();
   const bool is_alts = is_client(with) ? listener.alts.has_value() : upstream.config().alts.has_value();
   const std::string whom = is_client(with) ? "it" : upstream.describe(endpoint_index_);
-  sluice::log_failure(acceptor_.worker(), listener, client_source(), is_alts, whom, error);
+  sluice::log_failure(acceptor_.worker(), listener, text_of(client_source()), is_alts, whom, error);
 }
 
 // ---- Time ----

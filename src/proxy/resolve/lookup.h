@@ -47,7 +47,9 @@ class Lookup {
   void process(const std::vector<pollfd>& polled);
 
   bool done() const { return pending_ == 0; }
-  /// Once it is done.
+  /// Whether an address is known already.
+  bool found_some() const { return !result_.endpoints.empty(); }
+  /// Once it is done; or before, of what is known by then.
   LookupResult take_result();
 
  private:

@@ -11,8 +11,7 @@ namespace sluice {
 class RefreshTimes {
  public:
   explicit RefreshTimes(const config::Resolve& settings)
-      : min_ms_(static_cast<uint64_t>(settings.min_ttl.count())),
-        max_ms_(static_cast<uint64_t>(settings.max_ttl.count())) {}
+      : min_ms_(config::milliseconds(settings.min_ttl)), max_ms_(config::milliseconds(settings.max_ttl)) {}
 
   /// After an answer that is good for so long; 0 where it says nothing, as /etc/hosts does, and as an answer does that
   /// there is no such name.

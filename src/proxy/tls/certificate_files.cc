@@ -1,103 +1,113 @@
 #include "proxy/tls/certificate_files.h"
 
+#include <openssl/asn1.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/pool.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <time.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "alts_like/peer_certificate.h"
 #include "pool/check.h"
+#include "proxy/read_file.h"
+#include "proxy/tls/ocsp_response.h"
+#include "proxy/tls/pem_file.h"
+#include "proxy/tls/posix_time_text.h"
 
 namespace sluice {
 
 namespace {
 
-std::vector<std::string> names_in(X509* certificate) {
+using Chain = std::vector<bssl::UniquePtr<X509>>;
+
+std::vector<std::string> names_in(const X509* certificate) {
   std::vector<std::string> names;
-  bssl::UniquePtr<GENERAL_NAMES> alternatives(
-      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
-  for (size_t i = 0; alternatives && i < sk_GENERAL_NAME_num(alternatives.get()); ++i) {
-    const GENERAL_NAME* name = sk_GENERAL_NAME_value(alternatives.get(), i);
-    if (name->type != GEN_DNS) continue;
-    const ASN1_STRING* text = name->d.dNSName;
-    const std::string_view written(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
-                                   static_cast<size_t>(ASN1_STRING_length(text)));
+  for (const std::string& written : dns_names_of(certificate)) {
     // What is no name of a host cannot be asked for.
     if (const auto pattern = config::HostPattern::parse(written); pattern.ok()) names.push_back(pattern->text());
   }
   return names;
 }
 
-bssl::UniquePtr<BIO> bio_over(const std::string& text) {
-  return bssl::UniquePtr<BIO>(BIO_new_mem_buf(text.data(), static_cast<ossl_ssize_t>(text.size())));
+// Clients refuse those out of their time, but the operator's clock may be the one that is wrong.
+void check_times(const Chain& chain, const std::string& path, int64_t now_s, std::vector<FileWarning>& warnings) {
+  for (size_t i = 0; i < chain.size(); ++i) {
+    int64_t from_s = 0, until_s = 0;
+    if (!ASN1_TIME_to_posix(X509_get0_notBefore(chain[i].get()), &from_s) ||
+        !ASN1_TIME_to_posix(X509_get0_notAfter(chain[i].get()), &until_s)) {
+      continue;  // A date that nobody can read, which is for clients to judge.
+    }
+    if (from_s <= now_s && now_s <= until_s) continue;
+    warnings.push_back(
+        {absl::StrCat(path, ": certificate ", i + 1, now_s < from_s ? " is not valid before " : " has run out on ",
+                      posix_time_text(now_s < from_s ? from_s : until_s))});
+  }
+}
+
+absl::Status use_chain(SSL_CREDENTIAL* credential, const Chain& chain, const std::string& path) {
+  std::vector<bssl::UniquePtr<CRYPTO_BUFFER>> buffers;
+  std::vector<CRYPTO_BUFFER*> pointers;
+  for (const auto& certificate : chain) {
+    uint8_t* der = nullptr;
+    const int size = i2d_X509(certificate.get(), &der);
+    if (size < 0) return bad_file(path, "certificates in PEM");
+    buffers.emplace_back(CRYPTO_BUFFER_new(der, static_cast<size_t>(size), nullptr));
+    OPENSSL_free(der);
+    pointers.push_back(buffers.back().get());
+  }
+  ERR_clear_error();
+  if (SSL_CREDENTIAL_set1_cert_chain(credential, pointers.data(), pointers.size())) return absl::OkStatus();
+  return bad_file(path, "a certificate that TLS can use");
+}
+
+absl::Status use_key(SSL_CREDENTIAL* credential, const config::TlsCertificate& files, KeySigner* signer) {
+  auto key = read_private_key(files.key);
+  if (!key.ok()) return key.status();
+  if (!SSL_CREDENTIAL_set1_private_key(credential, key->get())) {
+    return bad_file(files.key, absl::StrCat("the key of the certificate in ", files.chain));
+  }
+  if (signer && EVP_PKEY_id(key->get()) == EVP_PKEY_RSA) signer->sign_for(credential, *std::move(key));
+  return absl::OkStatus();
+}
+
+// Without a staple a connection still comes about, so what is wrong with it is no reason to serve none.
+absl::Status use_staple(SSL_CREDENTIAL* credential, const X509* certificate, const std::string& path, int64_t now_s,
+                        std::vector<FileWarning>& warnings) {
+  const auto response = read_file(path);
+  if (!response.ok()) return response.status();
+  const std::span<const uint8_t> der(reinterpret_cast<const uint8_t*>(response->data()), response->size());
+  if (const absl::Status good = check_ocsp_response(der, certificate, now_s); !good.ok()) {
+    warnings.push_back({absl::StrCat(path, ": ", good.message(), "; nothing is stapled"), /*fails_check=*/true});
+    return absl::OkStatus();
+  }
+  const bssl::UniquePtr<CRYPTO_BUFFER> buffer(CRYPTO_BUFFER_new(der.data(), der.size(), nullptr));
+  SLUICE_CHECK(SSL_CREDENTIAL_set1_ocsp_response(credential, buffer.get()) == 1);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.good() && !in.eof())
-    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
-  return text;
-}
-
-absl::Status bad_file(const std::string& path, std::string_view expected) {
-  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
-  ERR_clear_error();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected ", expected, reason ? absl::StrCat(" (", reason, ")") : ""));
-}
-
 absl::StatusOr<Certificate> read_certificate(const config::TlsCertificate& files, KeySigner* signer) {
+  const auto chain = read_chain(files.chain);
+  if (!chain.ok()) return chain.status();
+  const X509* const certificate = chain->front().get();
+  const int64_t now_s = time(nullptr);
   Certificate read;
-  const auto chain_text = read_file(files.chain);
-  if (!chain_text.ok()) return chain_text.status();
-  const bssl::UniquePtr<BIO> chain_bio = bio_over(*chain_text);
-  std::vector<bssl::UniquePtr<CRYPTO_BUFFER>> chain;
-  while (bssl::UniquePtr<X509> certificate{PEM_read_bio_X509(chain_bio.get(), nullptr, nullptr, nullptr)}) {
-    if (chain.empty()) read.names = names_in(certificate.get());
-    uint8_t* der = nullptr;
-    const int size = i2d_X509(certificate.get(), &der);
-    if (size < 0) return bad_file(files.chain, "certificates in PEM");
-    chain.emplace_back(CRYPTO_BUFFER_new(der, static_cast<size_t>(size), nullptr));
-    OPENSSL_free(der);
-  }
-  if (chain.empty()) return bad_file(files.chain, "certificates in PEM");
-
-  const auto key_text = read_file(files.key);
-  if (!key_text.ok()) return key_text.status();
-  const bssl::UniquePtr<BIO> key_bio = bio_over(*key_text);
-  bssl::UniquePtr<EVP_PKEY> key(PEM_read_bio_PrivateKey(key_bio.get(), nullptr, nullptr, nullptr));
-  if (!key) return bad_file(files.key, "a private key in PEM, not encrypted");
-
+  read.names = names_in(chain->front().get());
+  check_times(*chain, files.chain, now_s, read.warnings);
   read.credential.reset(SSL_CREDENTIAL_new_x509());
-  std::vector<CRYPTO_BUFFER*> pointers;
-  for (const auto& certificate : chain) pointers.push_back(certificate.get());
-  ERR_clear_error();
-  if (!SSL_CREDENTIAL_set1_cert_chain(read.credential.get(), pointers.data(), pointers.size())) {
-    return bad_file(files.chain, "a certificate that TLS can use");
-  }
-  if (!SSL_CREDENTIAL_set1_private_key(read.credential.get(), key.get())) {
-    return bad_file(files.key, absl::StrCat("the key of the certificate in ", files.chain));
-  }
-  if (signer && EVP_PKEY_id(key.get()) == EVP_PKEY_RSA) signer->sign_for(read.credential.get(), std::move(key));
-  if (!files.ocsp.empty()) {
-    const auto response = read_file(files.ocsp);
-    if (!response.ok()) return response.status();
-    if (response->empty()) return bad_file(files.ocsp, "an OCSP response in DER");
-    bssl::UniquePtr<CRYPTO_BUFFER> buffer(
-        CRYPTO_BUFFER_new(reinterpret_cast<const uint8_t*>(response->data()), response->size(), nullptr));
-    SLUICE_CHECK(SSL_CREDENTIAL_set1_ocsp_response(read.credential.get(), buffer.get()) == 1);
-  }
+  SSL_CREDENTIAL* const credential = read.credential.get();
+  if (absl::Status used = use_chain(credential, *chain, files.chain); !used.ok()) return used;
+  if (absl::Status used = use_key(credential, files, signer); !used.ok()) return used;
+  if (files.ocsp.empty()) return read;
+  if (absl::Status used = use_staple(credential, certificate, files.ocsp, now_s, read.warnings); !used.ok())
+    return used;
   return read;
 }
 

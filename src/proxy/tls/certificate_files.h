@@ -3,12 +3,11 @@
 #include <openssl/base.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/config/config.h"
+#include "proxy/tls/file_warning.h"
 #include "proxy/tls/key_signer.h"
 
 namespace sluice {
@@ -18,14 +17,11 @@ struct Certificate {
   bssl::UniquePtr<SSL_CREDENTIAL> credential;
   /// The host names it is for: those of its subjectAltName (RFC 9525 section 6.3: the common name does not count).
   std::vector<std::string> names;
+  std::vector<FileWarning> warnings;
 };
 
 /// Reads the files. An error names the file and what is wrong with it. RSA keys are left to `signer`, if there is one.
+/// An OCSP response that is of no use to clients is not stapled, and warned of; so are certificates out of their time.
 absl::StatusOr<Certificate> read_certificate(const config::TlsCertificate& files, KeySigner* signer = nullptr);
-
-absl::StatusOr<std::string> read_file(const std::string& path);
-
-/// Says that a file is not what was `expected`, with what BoringSSL found wrong.
-absl::Status bad_file(const std::string& path, std::string_view expected);
 
 }  // namespace sluice

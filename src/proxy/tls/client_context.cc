@@ -2,21 +2,38 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "pool/check.h"
+#include "proxy/config/server_name.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
+#include "proxy/tls/pem_file.h"
 
 namespace sluice {
 
 namespace {
 
+// As OpenSSL's programs do: what SSL_CERT_FILE and SSL_CERT_DIR name is in the place of the system's.
+absl::Status believe_the_environment(SSL_CTX* context, const char* file, const char* folder) {
+  ERR_clear_error();
+  if (SSL_CTX_load_verify_locations(context, file, folder) == 1) return absl::OkStatus();
+  return bad_file(file ? absl::StrCat(X509_get_default_cert_file_env(), "=", file)
+                       : absl::StrCat(X509_get_default_cert_dir_env(), "=", folder),
+                  "certificates of authorities in PEM");
+}
+
 absl::Status believe_the_system(SSL_CTX* context) {
+  const char* const file = std::getenv(X509_get_default_cert_file_env());
+  const char* const folder = std::getenv(X509_get_default_cert_dir_env());
+  if (file || folder) return believe_the_environment(context, file, folder);
   // Where Debian and its like keep them; OpenSSL's own default is compiled in by each distribution.
   constexpr const char* kFiles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
                                     "/etc/ssl/cert.pem"};
@@ -32,7 +49,8 @@ absl::Status believe_the_system(SSL_CTX* context) {
 
 }  // namespace
 
-absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::UpstreamTls& tls) {
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::UpstreamTls& tls,
+                                                             std::vector<FileWarning>& warnings) {
   bssl::UniquePtr<SSL_CTX> made(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = made.get();
   SLUICE_CHECK(context);
@@ -51,8 +69,9 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::Upstr
     }
   }
   if (tls.certificate) {
-    const auto certificate = read_certificate(*tls.certificate);
+    auto certificate = read_certificate(*tls.certificate);
     if (!certificate.ok()) return certificate.status();
+    std::move(certificate->warnings.begin(), certificate->warnings.end(), std::back_inserter(warnings));
     SLUICE_CHECK(SSL_CTX_add1_credential(context, certificate->credential.get()) == 1);
   }
   return made;
@@ -60,6 +79,11 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::Upstr
 
 void expect_server(SSL* ssl, const config::UpstreamTls& tls) {
   if (tls.server_name.empty()) return;
+  if (config::is_ip_address(tls.server_name)) {
+    // An address is not sent (RFC 6066 section 3).
+    if (tls.verify) SLUICE_CHECK(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), tls.server_name.c_str()) == 1);
+    return;
+  }
   SLUICE_CHECK(SSL_set_tlsext_host_name(ssl, tls.server_name.c_str()) == 1);
   if (tls.verify) SLUICE_CHECK(SSL_set1_host(ssl, tls.server_name.c_str()) == 1);
 }

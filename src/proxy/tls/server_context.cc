@@ -4,15 +4,20 @@
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
+#include "proxy/read_file.h"
 #include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
+#include "proxy/tls/pem_file.h"
 
 namespace sluice {
 
@@ -20,13 +25,19 @@ namespace {
 
 using config::ClientCertificate;
 
+// How long a ticket is good for. One of TLS 1.2 holds the secret that its connections' keys come from; one of TLS 1.3
+// does not, and ends before the last key of ours that opens it goes (TicketKeys).
+constexpr uint32_t kTls12TicketSeconds = 2 * 3600;
+constexpr uint32_t kTls13TicketSeconds = 2 * 24 * 3600;
+
 // What the callbacks need; it lives as long as the SSL_CTX.
 class Policy {
  public:
   Policy(const config::ListenerTls& config, std::shared_ptr<TicketKeys> tickets)
       : tickets_(std::move(tickets)), alpn_(on_the_wire(config.alpn)) {}
 
-  absl::Status read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer);
+  absl::Status read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer,
+                                 std::vector<FileWarning>& warnings);
   void attach_to(SSL_CTX* context);
 
   static int choose_certificate(SSL* ssl, void* self);
@@ -49,10 +60,12 @@ class Policy {
   std::string alpn_;  // As on the wire.
 };
 
-absl::Status Policy::read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer) {
+absl::Status Policy::read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer,
+                                       std::vector<FileWarning>& warnings) {
   for (const config::TlsCertificate& one : files) {
     auto certificate = read_certificate(one, signer);
     if (!certificate.ok()) return certificate.status();
+    std::move(certificate->warnings.begin(), certificate->warnings.end(), std::back_inserter(warnings));
     certificates_.push_back(*std::move(certificate));
   }
   choice_ = CertificateChoice(certificates_);
@@ -93,11 +106,12 @@ int Policy::ticket_key(SSL* ssl, uint8_t* name, uint8_t* iv, EVP_CIPHER_CTX* cip
   return seal ? tickets.seal(name, iv, cipher, hmac) : tickets.open(name, iv, cipher, hmac);
 }
 
-// A session is resumed where it would also have been made: not at another listener, nor after the authorities of
-// client certificates have changed.
+// A session is resumed where it would also have been made: not at another listener, nor where client certificates
+// must come from other authorities, or by a shorter way.
 void set_session_scope(SSL_CTX* context, std::string_view listener, const config::ListenerTls& tls,
                        std::string_view client_ca) {
-  const std::string scope = absl::StrCat(listener, "\n", static_cast<int>(tls.client_certificate), "\n", client_ca);
+  const std::string scope =
+      absl::StrCat(listener, "\n", static_cast<int>(tls.client_certificate), "\n", tls.client_depth, "\n", client_ca);
   uint8_t digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const uint8_t*>(scope.data()), scope.size(), digest);
   static_assert(sizeof digest <= SSL_MAX_SID_CTX_LENGTH);
@@ -122,7 +136,8 @@ absl::Status ask_for_client_certificates(SSL_CTX* context, const config::Listene
 }  // namespace
 
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& listener,
-                                                             const config::ListenerTls& tls, const TlsShared& shared) {
+                                                             const config::ListenerTls& tls, const TlsShared& shared,
+                                                             std::vector<FileWarning>& warnings) {
   std::shared_ptr<TicketKeys> ticket_keys = shared.ticket_keys;
   if (!tls.ticket_keys.empty()) {
     auto keys = TicketKeys::read(tls.ticket_keys);
@@ -130,7 +145,7 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& 
     ticket_keys = *std::move(keys);
   }
   auto policy = std::make_unique<Policy>(tls, std::move(ticket_keys));
-  if (absl::Status read = policy->read_certificates(tls.certificates, shared.signer); !read.ok()) return read;
+  if (absl::Status read = policy->read_certificates(tls.certificates, shared.signer, warnings); !read.ok()) return read;
 
   bssl::UniquePtr<SSL_CTX> made(SSL_CTX_new(TLS_method()));
   SSL_CTX* const context = made.get();
@@ -140,6 +155,8 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& 
   // Sessions live in tickets alone: nothing is kept here for a client that went.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   if (!tls.tickets) SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_timeout(context, kTls12TicketSeconds);
+  SSL_CTX_set_session_psk_dhe_timeout(context, kTls13TicketSeconds);
   std::string client_ca;
   if (tls.client_certificate != ClientCertificate::kOff) {
     auto text = read_file(tls.client_ca);

@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proxy/config/config.h"
+#include "proxy/tls/file_warning.h"
 #include "proxy/tls/key_signer.h"
 #include "proxy/tls/ticket_keys.h"
 
@@ -19,8 +21,10 @@ struct TlsShared {
 };
 
 /// What all TLS connections of a listener share: certificates, policy, ticket keys. Reads the files that `tls` names;
-/// an error says which, and what is wrong with it. `shared` must outlive the context's connections.
+/// an error says which, and what is wrong with it. What can be lived with is added to `warnings`. `shared` must outlive
+/// the context's connections.
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& listener,
-                                                             const config::ListenerTls& tls, const TlsShared& shared);
+                                                             const config::ListenerTls& tls, const TlsShared& shared,
+                                                             std::vector<FileWarning>& warnings);
 
 }  // namespace sluice

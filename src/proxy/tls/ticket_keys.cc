@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/tls/certificate_files.h"
+#include "proxy/read_file.h"
 
 namespace sluice {
 

@@ -20,7 +20,7 @@ class TicketKeys {
   /// A file holds these: 16 bytes of name, 32 of HMAC key, 32 of AES key. So do nginx's and Envoy's.
   static constexpr size_t kFileBytes = 80;
 
-  /// Keys of our own. A ticket is good for one to two days: two keys before the present one still open.
+  /// Keys of our own. The two before the present one still open: a ticket is for two days at the least.
   TicketKeys();
   /// From files: the first seals, all open.
   static absl::StatusOr<std::unique_ptr<TicketKeys>> read(const std::vector<std::string>& files);

@@ -7,14 +7,17 @@
 
 #include "absl/status/statusor.h"
 #include "proxy/config/config.h"
+#include "proxy/tls/file_warning.h"
 #include "proxy/tls/server_context.h"
 
 namespace sluice {
 
-/// All contexts that a configuration's TLS files make, by index; null where TLS is off.
+/// What a configuration's TLS files make.
 struct TlsContexts {
+  // By index; null where TLS is off.
   std::vector<bssl::UniquePtr<SSL_CTX>> listeners;
   std::vector<bssl::UniquePtr<SSL_CTX>> upstreams;
+  std::vector<FileWarning> warnings;  ///< For the operator; each names the listener or upstream and the file.
 };
 
 /// Reads all files, or none: the error is for the operator and names the listener or upstream, the file, and what is

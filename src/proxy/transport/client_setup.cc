@@ -15,7 +15,7 @@ namespace {
 // How long a handshake may take where many others are under way.
 constexpr uint64_t kCrowdedHandshakeMs = 1000;
 
-uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+using config::milliseconds;
 
 }  // namespace
 
@@ -160,7 +160,7 @@ void ClientSetup::on_closed(Transport&) { owner_.on_client_closed(); }
 
 void ClientSetup::log_failure(std::string_view error) const {
   const config::Listener& listener = acceptor_.listener().config;
-  sluice::log_failure(acceptor_.worker(), listener, source(), listener.alts.has_value(), "it", error);
+  sluice::log_failure(acceptor_.worker(), listener, text_of(source()), listener.alts.has_value(), "it", error);
 }
 
 void ClientSetup::fail(SessionEnd end) {

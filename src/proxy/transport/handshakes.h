@@ -7,7 +7,6 @@
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/tls/session_cache.h"
-#include "proxy/transport/peer_address.h"
 #include "proxy/transport/transport.h"
 #include "proxy/upstream/endpoint.h"
 
@@ -24,9 +23,9 @@ void make_client_handshake(const ListenerState& listener, HandshakerServices& ha
 uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
                                  SessionCache& sessions, const Socket& socket, Handshaking& handshaking);
 
-/// Logs what went wrong on one side of a connection, a few times a second and worker: a scan must not fill a disk.
-/// `whom`: an endpoint's address, or `it` for the client itself.
-void log_failure(const Worker& worker, const config::Listener& listener, const PeerAddress& client, bool is_alts,
+/// Logs what went wrong on one side of a connection, within a LogLimit of each worker. `client`: its address; `whom`:
+/// an endpoint's, or `it` for the client itself.
+void log_failure(const Worker& worker, const config::Listener& listener, std::string_view client, bool is_alts,
                  std::string_view whom, std::string_view error);
 
 }  // namespace sluice

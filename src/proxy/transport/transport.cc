@@ -103,26 +103,24 @@ void Transport::open_records(Buffer&& wire) {
   RecordLayer& records = *secure_->records;
   Buffer plain;
   const RecordLayer::Status status = records.open(pool(), std::move(wire), plain);
-  if (secure_->handshaking) take_tickets();
+  take_tickets();
   send_owed();
+  if (status == RecordLayer::Status::kFailed) sealed_end_ = true;  // Nothing may follow the alert.
   if (plain.empty()) {
     owner_->on_part(*this);
   } else if (!ended_) {
     owner_->on_data(*this, std::move(plain));
   }
   if (!socket_.open()) return;
-  if (status == RecordLayer::Status::kFailed) {
-    sealed_end_ = true;  // Nothing may follow the alert.
-    return owner_->on_record_error(*this, records.error());
-  }
+  if (status == RecordLayer::Status::kFailed) return owner_->on_record_error(*this, records.error());
   if (status == RecordLayer::Status::kEnded) tell_end(false);
 }
 
 // Those that come with the first bytes are enough; afterwards, and when there were none for a while, the handshake's
-// memory is worth more.
+// memory is worth more, and what else comes is dropped.
 void Transport::take_tickets() {
   Buffer tickets = secure_->records->take_tickets();
-  if (tickets.empty()) return;
+  if (tickets.empty() || !secure_->handshaking) return;
   const std::unique_ptr<Handshaking> handshaking = std::move(secure_->handshaking);
   for (auto& session : handshaking->tls->sessions_of(std::move(tickets))) {
     owner_->on_session(*this, std::move(session));
@@ -182,7 +180,6 @@ bool Transport::park() {
       secure_->records->flush(pool(), owed);
       socket_.send(std::move(owed));
     }
-    secure_->records->take_tickets();  // Those that came too late.
     secure_->records->park(pool());
     secure_->handshaking.reset();
   }

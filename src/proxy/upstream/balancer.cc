@@ -214,7 +214,7 @@ std::optional<uint32_t> Balancer::pick_by_hash(const Level& level, const Choice&
   const auto takes_key = [&](uint32_t i) {
     if (!eligible(i)) return false;
     const uint64_t share = upstream_.share(i, choice.now_ms);
-    return share == UpstreamState::kFullShare || mixed(hash + i) % UpstreamState::kFullShare < share;
+    return share == UpstreamState::kFullShare || mixed(hash ^ level.id_of(i)) % UpstreamState::kFullShare < share;
   };
   const bool maglev = upstream_.config().balance == config::Balance::kMaglev;
   if (const auto found = maglev ? level.maglev.find(hash, takes_key) : level.ring.find(hash, takes_key)) return found;

@@ -95,7 +95,7 @@ void UpstreamState::report_failure(size_t index, uint64_t now_ms) {
   if (config_.max_fails == 0) return;
   EndpointState& e = slots_.state(index);
   if (e.fails_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1 < config_.max_fails) return;
-  e.down_until_ms.store(now_ms + static_cast<uint64_t>(config_.fail_timeout.count()), std::memory_order_relaxed);
+  e.down_until_ms.store(now_ms + config::milliseconds(config_.fail_timeout), std::memory_order_relaxed);
 }
 
 uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
@@ -103,7 +103,7 @@ uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
   // The first attempts after a pause are a part of it.
   const uint64_t since =
       std::max(e.up_since_ms.load(std::memory_order_relaxed), e.down_until_ms.load(std::memory_order_relaxed));
-  const auto slow_start_ms = static_cast<uint64_t>(config_.slow_start.count());
+  const auto slow_start_ms = config::milliseconds(config_.slow_start);
   if (since == 0 || now_ms >= since + slow_start_ms) return kFullShare;
   return std::max(kFirstShare, now_ms <= since ? 0 : kFullShare * (now_ms - since) / slow_start_ms);
 }

@@ -43,6 +43,11 @@ uint32_t EndpointSet::Level::member_at(uint64_t weight) const {
   return members[static_cast<size_t>(found - weight_to.begin())];
 }
 
+uint64_t EndpointSet::Level::id_of(uint32_t slot) const {
+  const auto found = std::lower_bound(members.begin(), members.end(), slot);
+  return ids[static_cast<size_t>(found - members.begin())];
+}
+
 EndpointSet::EndpointSet(const EndpointSlots& slots, uint64_t generation)
     : generation_(generation), cookie_id_of_(slots.size()) {
   std::map<uint32_t, Level> by_priority;

@@ -20,7 +20,7 @@ class EndpointSet {
  public:
   /// Endpoints of one priority.
   struct Level {
-    std::vector<uint32_t> members;    ///< Their slots.
+    std::vector<uint32_t> members;    ///< Their slots, in order.
     std::vector<uint64_t> weight_to;  ///< The sum of the weights up to each, itself included.
     std::vector<uint64_t> ids;        ///< Of each: a hash of its address.
     MaglevTable maglev;               ///< With Balance::kMaglev, else empty;
@@ -29,6 +29,8 @@ class EndpointSet {
     uint64_t weight() const { return weight_to.back(); }
     /// Whose share of the weights this is; of `weight()` of them.
     uint32_t member_at(uint64_t weight) const;
+    /// Of a member.
+    uint64_t id_of(uint32_t slot) const;
   };
 
   /// Of those that are present.

@@ -52,14 +52,14 @@ void HttpUpstream::request(UpstreamCaller& caller) {
   const uint32_t index = *picked;
   caller.chose(index);
   Endpoint& endpoint = endpoints_[index];
-  while (!caller.wants_fresh() && !endpoint.idle.empty()) {
+  while (!endpoint.idle.empty() && caller.may_use(*endpoint.idle.back())) {
     if (endpoint.idle.back()->attach(caller)) {
       counters_.connections_reused.add();
       return;
     }
   }
   for (size_t i = endpoint.shared.size(); i-- > 0;) {
-    if (endpoint.shared[i]->attach(caller)) {
+    if (caller.may_use(*endpoint.shared[i]) && endpoint.shared[i]->attach(caller)) {
       counters_.connections_reused.add();
       return;
     }
@@ -117,7 +117,7 @@ void HttpUpstream::follow_endpoints() {
 }
 
 UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
-  auto connection = std::make_unique<UpstreamConnection>(*this, endpoint);
+  auto connection = std::make_unique<UpstreamConnection>(*this, endpoint, ++newest_);
   if (!connection->connect()) return nullptr;
   counters_.connections_opened.add();
   all_.push_back(connection.get());

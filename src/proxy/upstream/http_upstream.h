@@ -60,6 +60,8 @@ class HttpUpstream {
   /// Ends them now.
   void shut_down();
   bool idle() const { return all_.empty(); }
+  /// The number of the connection that was made last.
+  uint64_t newest() const { return newest_; }
   void update_counters();
 
  private:
@@ -91,6 +93,7 @@ class HttpUpstream {
   RetryBudgetMeter retry_budget_;
   std::vector<Endpoint> endpoints_;
   std::vector<UpstreamConnection*> all_;
+  uint64_t newest_ = 0;
   uint64_t followed_;             // Generation of the endpoints,
   uint64_t seen_generation_ = 0;  // and of their health.
   uint32_t pending_ = 0;          // Callers that wait for a connection.

@@ -1,28 +1,55 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace sluice {
 
-/// The endpoints that one connection has tried. Beyond 64 endpoints the later ones are not remembered and may be tried
-/// twice.
+/// The endpoints that one connection or request has tried: of the first 64 all, of those behind them the last four. Who
+/// tries more of these may meet one again.
 class TriedEndpoints {
  public:
   void add(size_t index) {
-    if (index < 64) bits_ |= uint64_t{1} << index;
+    if (contains(index)) return;
+    if (index < kFirst) {
+      first_ |= uint64_t{1} << index;
+    } else {
+      std::shift_right(others_.begin(), others_.end(), 1);
+      others_[0] = static_cast<uint32_t>(index);
+    }
   }
   void remove(size_t index) {
-    if (index < 64) bits_ &= ~(uint64_t{1} << index);
+    if (index < kFirst) {
+      first_ &= ~(uint64_t{1} << index);
+    } else {
+      std::replace(others_.begin(), others_.end(), static_cast<uint32_t>(index), kNone);
+    }
   }
-  void add(const TriedEndpoints& others) { bits_ |= others.bits_; }
-  bool contains(size_t index) const { return index < 64 && (bits_ >> index & 1); }
+  void add(const TriedEndpoints& others) {
+    first_ |= others.first_;
+    for (const uint32_t index : others.others_) {
+      if (index != kNone) add(index);
+    }
+  }
+  bool contains(size_t index) const {
+    if (index < kFirst) return first_ >> index & 1;
+    return std::find(others_.begin(), others_.end(), index) != others_.end();
+  }
   /// That are remembered.
-  size_t count() const { return static_cast<size_t>(std::popcount(bits_)); }
+  size_t count() const {
+    const auto none = static_cast<size_t>(std::count(others_.begin(), others_.end(), kNone));
+    return static_cast<size_t>(std::popcount(first_)) + others_.size() - none;
+  }
 
  private:
-  uint64_t bits_ = 0;
+  static constexpr size_t kFirst = 64;
+  static constexpr uint32_t kNone = 0;  // One of the first.
+
+  uint64_t first_ = 0;                // Bit by bit.
+  std::array<uint32_t, 4> others_{};  // The latest first.
 };
 
 }  // namespace sluice

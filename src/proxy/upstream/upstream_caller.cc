@@ -9,6 +9,10 @@ namespace sluice {
 
 bool UpstreamCaller::attempts_left() const { return connects_ < to_->config().connect_attempts; }
 
+bool UpstreamCaller::may_use(const UpstreamConnection& connection) const {
+  return !wants_fresh_ || connection.number() > newest_;
+}
+
 void UpstreamCaller::call() {
   waiting_ = true;
   to_->request(*this);
@@ -37,6 +41,7 @@ void UpstreamCaller::let_endpoint_go() {
 
 void UpstreamCaller::take_upstream(UpstreamConnection& connection, HttpStream& stream) {
   waiting_ = false;
+  newest_ = to_->newest();
   connection_ = &connection;
   upstream_ = &stream;
 }
@@ -59,6 +64,7 @@ void UpstreamCaller::adopt(UpstreamCaller& other) {
   endpoint_counted_ = std::exchange(other.endpoint_counted_, false);
   attempts_ += std::exchange(other.attempts_, 0);  // With its hold on the endpoint.
   tried_.add(other.tried_);
+  newest_ = other.newest_;
   waiting_ = std::exchange(other.waiting_, false);
   upstream_ = std::exchange(other.upstream_, nullptr);
   connection_ = other.connection_;

@@ -30,8 +30,9 @@ class UpstreamCaller : public StreamReceiver {
   uint32_t endpoint() const { return endpoint_; }
   /// How many were chosen.
   uint32_t attempts() const { return attempts_; }
-  /// Whether only a new connection will do: one that was used before has just failed.
-  bool wants_fresh() const { return wants_fresh_; }
+  /// Whether this connection will do. Where one that was used before has just failed, it is one that was not there when
+  /// the request was sent: what ended that one has perhaps ended its siblings, too.
+  bool may_use(const UpstreamConnection& connection) const;
   /// On the connection that it waited for: the endpoint is as good as before, but it counts as an attempt.
   void found_no_room() { tried_.remove(endpoint_); }
   virtual void on_upstream(UpstreamConnection& connection, HttpStream& stream) = 0;
@@ -76,6 +77,7 @@ class UpstreamCaller : public StreamReceiver {
   uint32_t attempts_ = 0;  // To find a connection: in all,
   uint32_t connects_ = 0;  // and of those that config::Upstream::connect_attempts bounds.
   uint32_t endpoint_ = 0;
+  uint64_t newest_ = 0;   // Connection of the upstream when it was last sent.
   bool waiting_ = false;  // For a connection.
   bool wants_fresh_ = false;
 

@@ -14,6 +14,7 @@
 #include "proxy/http/http_worker.h"
 #include "proxy/http1/http1_client.h"
 #include "proxy/transport/handshakes.h"
+#include "proxy/transport/log_limit.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_caller.h"
 #include "proxy/upstream/upstream_socket.h"
@@ -31,12 +32,12 @@ constexpr uint64_t kStuckMs = 30'000;
 // What may wait in the socket before the codec keeps what it has: a stream's own mark is the bound that counts.
 constexpr size_t kSendMark = size_t{256} * 1024;
 
-uint64_t milliseconds(config::Duration duration) { return static_cast<uint64_t>(duration.count()); }
+using config::milliseconds;
 
 }  // namespace
 
-UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint)
-    : HttpLink(upstream.worker()), upstream_(upstream), endpoint_(endpoint) {
+UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number)
+    : HttpLink(upstream.worker()), upstream_(upstream), number_(number), endpoint_(endpoint) {
   upstream_.hold(endpoint_);
 }
 
@@ -70,12 +71,6 @@ void UpstreamConnection::on_secured(Transport&, const Agreement& agreement) {
   EndpointCounters& counters = upstream_.endpoint_counters(endpoint_);
   counters.tls_handshakes.add();
   if (agreement.resumed) counters.tls_resumed.add();
-  const bool http2 = upstream_.speaks_http2();
-  // An endpoint that agrees on nothing may speak it all the same.
-  if (!agreement.alpn.empty() && (agreement.alpn == "h2") != http2) {
-    log_failure(security(), absl::StrCat("it wants to speak ", agreement.alpn, ", not ", http2 ? "h2" : "http/1.1"));
-    return connect_failed(ConnectError::kTls);
-  }
   begin();
   if (state_ != State::kGone) transport_.release_arrived();
 }
@@ -93,14 +88,11 @@ void UpstreamConnection::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> ses
 const char* UpstreamConnection::security() const { return upstream_.config().alts ? "ALTS" : "TLS"; }
 
 void UpstreamConnection::log_failure(std::string_view what, std::string_view error) {
-  constexpr uint32_t kPerSecond = 10;
-  static thread_local uint64_t second = 0;
-  static thread_local uint32_t logged = 0;
-  const uint64_t now_s = worker_.worker().now_ms() / 1000;
-  if (std::exchange(second, now_s) != now_s) logged = 0;
-  if (++logged > kPerSecond) return;
-  std::fprintf(stderr, "sluice: upstream \"%s\": %s with %s failed: %s\n", upstream_.config().name.c_str(),
-               std::string(what).c_str(), upstream_.state().describe(endpoint_).c_str(), std::string(error).c_str());
+  static thread_local LogLimit limit;
+  if (!limit.admits(worker_.worker().now_ms())) return;
+  const std::string line = absl::StrCat("upstream \"", upstream_.config().name, "\": ", what, " with ",
+                                        upstream_.state().describe(endpoint_), " failed: ", error);
+  std::fprintf(stderr, "sluice: %s\n", line.c_str());
 }
 
 // The socket is ready, and secured where it is to be.
@@ -296,8 +288,8 @@ void UpstreamConnection::on_end(Transport& transport, bool truncated) {
 }
 
 void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
-  if (state_ != State::kConnecting || ending()) return HttpLink::on_record_error(transport, error);
   log_failure(security(), error);
+  if (state_ != State::kConnecting || ending()) return HttpLink::on_record_error(transport, error);
   connect_failed(ConnectError::kTls);
 }
 

@@ -13,13 +13,15 @@ class UpstreamCaller;
 /// A connection to an endpoint, as a client of HTTP. It destroys itself when it has closed.
 class UpstreamConnection final : public HttpLink {
  public:
-  UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint);
+  /// The upstream numbers its connections as it makes them.
+  UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number);
   ~UpstreamConnection() override;
 
   /// False when no socket is to be had.
   bool connect();
   bool ready() const { return state_ == State::kReady; }
   uint32_t endpoint() const { return endpoint_; }
+  uint64_t number() const { return number_; }
   /// Whether a caller has used it before.
   bool used() const { return requests_ > 1; }
   bool takes_protocols() const;
@@ -77,6 +79,7 @@ class UpstreamConnection final : public HttpLink {
 
   HttpUpstream& upstream_;
   UpstreamCaller* first_waiting_ = nullptr;
+  uint64_t number_;
   uint64_t idle_since_ms_ = 0;
   uint64_t last_received_ms_ = 0;
   uint32_t endpoint_;

@@ -22,7 +22,8 @@ import (
 // What a client saw of its last call.
 type clientReport struct {
 	Server string // Who the server is, as the handshake says here,
-	Client string // and who the client is, as the server heard.
+	Client string // and who the client is, as the server heard,
+	Told   string // and as a proxy told it in a field.
 	From   string // The connection's near end, as the server sees it.
 }
 
@@ -77,6 +78,9 @@ func call(ctx context.Context, conn *grpc.ClientConn, data []byte) (seen clientR
 	}
 	for _, value := range header.Get("account") {
 		seen.Client = value
+	}
+	for _, value := range header.Get("told") {
+		seen.Told = value
 	}
 	for _, value := range header.Get("from") {
 		seen.From = value

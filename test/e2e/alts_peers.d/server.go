@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/alts"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -33,12 +35,13 @@ func runServer() {
 	server := grpc.NewServer(grpc.Creds(serverCredentials()), grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage))
 	server.RegisterService(&peerService, nil)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 	fail(server.Serve(listen()))
 }
 
-// Who calls, and over which connection.
+// Who calls, by ALTS and by what a proxy says, and over which connection.
 func caller(ctx context.Context) metadata.MD {
-	header := metadata.MD{}
+	header := metadata.MD{"told": metadata.ValueFromIncomingContext(ctx, "x-who")}
 	if from, ok := peer.FromContext(ctx); ok {
 		header.Set("from", from.Addr.String())
 		if info, err := alts.AuthInfoFromPeer(from); err == nil {

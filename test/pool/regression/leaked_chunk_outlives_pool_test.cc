@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "pool/chunk_pool.h"
+#include "test/support/another_reference.h"
 
 namespace sluice {
 namespace {
@@ -23,7 +24,7 @@ TEST(RegressionDeathTest, ALeakedChunkMayBeReleasedAfterItsPool) {
         ChunkPool* const pool = new (place) ChunkPool({.budget_bytes = 1 << 20});
         ChunkRef here = ChunkRef::take(pool->get(64));
         ChunkRef there = ChunkRef::take(pool->get(4096));
-        const ChunkRef shared = here.share();
+        const ChunkRef shared = test::another_reference(here);
         pool->~ChunkPool();
         std::memset(place, 0xff, sizeof(place));
         std::memset(there.data(), 1, there.capacity());

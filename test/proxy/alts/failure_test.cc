@@ -17,6 +17,7 @@ using test::FakeService;
 using test::Side;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using Role = HandshakerCall::Role;
 using Status = Handshake::Status;
 
 class HandshakerFailureTest : public test::HandshakerFixture {
@@ -281,7 +282,7 @@ TEST_F(HandshakerFailureTest, ACallThatIsGivenUpIsCancelled) {
   auto client = std::make_unique<Side>(*this, true);
   ASSERT_TRUE(until([&] { return fake.calls == 1 && fake.open_calls() == 1; }));
   client.reset();
-  EXPECT_EQ(service->open_calls(), 0u);
+  EXPECT_EQ(service->open_calls(Role::kClient), 0u);
   ASSERT_TRUE(until([&] { return fake.open_calls() == 0; }));
   EXPECT_EQ(fake.resets, 1);
   expect_it_works();

@@ -19,6 +19,7 @@ using test::Side;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using Role = HandshakerCall::Role;
 using Status = Handshake::Status;
 
 class HandshakerServiceTest : public test::HandshakerFixture {};
@@ -157,11 +158,11 @@ TEST_F(HandshakerServiceTest, AHundredAtATimeTheOthersInTurn) {
     sides.push_back(std::make_unique<Side>(*this, true));
     sides.back()->start();
   }
-  ASSERT_TRUE(until([&] { return held.size() == 100 && service->waiting_calls() == 150; }));
+  ASSERT_TRUE(until([&] { return held.size() == 100 && service->waiting_calls(Role::kClient) == 150; }));
   settle();
   EXPECT_EQ(held.size(), 100u);
-  EXPECT_EQ(service->open_calls(), 100u);
-  EXPECT_EQ(service->waiting_calls(), 150u);
+  EXPECT_EQ(service->open_calls(Role::kClient), 100u);
+  EXPECT_EQ(service->waiting_calls(Role::kClient), 150u);
   // First in, first out: the first hundred have their calls.
   fake.on_request = nullptr;
   for (size_t i = 0; i < held.size(); ++i) fake.answer_as_usual(*held[i], requests_[i]);
@@ -175,10 +176,10 @@ TEST_F(HandshakerServiceTest, AHundredAtATimeTheOthersInTurn) {
   for (size_t i = 100; i < 250; ++i) sides[i]->give("ServerInitServerFinished");
   ASSERT_TRUE(until([&] { return std::all_of(sides.begin(), sides.end(), [](const auto& s) { return s->over(); }); }));
   for (const auto& side : sides) EXPECT_EQ(side->status, Status::kDone) << side->handshake->error();
-  EXPECT_EQ(fake.most_calls, 100u);
+  EXPECT_LE(fake.most_calls, 200u);  // Those that are done may not have ended.
   EXPECT_EQ(fake.accepted, 1);
   EXPECT_EQ(fake.calls, 250);
-  EXPECT_EQ(service->open_calls(), 0u);
+  EXPECT_EQ(service->open_calls(Role::kClient), 0u);
   ASSERT_TRUE(until([&] { return fake.open_calls() == 0; }));
   EXPECT_EQ(fake.resets, 0);  // All came to a polite end.
 }
@@ -206,9 +207,9 @@ TEST_F(HandshakerServiceTest, WhoGivesUpLeavesTheLine) {
   auto first = std::make_unique<Side>(*this, true), second = std::make_unique<Side>(*this, true),
        third = std::make_unique<Side>(*this, true);
   for (Side* side : {first.get(), second.get(), third.get()}) side->start();
-  ASSERT_TRUE(until([&] { return fake.calls == 1 && service->waiting_calls() == 2; }));
+  ASSERT_TRUE(until([&] { return fake.calls == 1 && service->waiting_calls(Role::kClient) == 2; }));
   second.reset();
-  EXPECT_EQ(service->waiting_calls(), 1u);
+  EXPECT_EQ(service->waiting_calls(Role::kClient), 1u);
   fake.on_request = nullptr;
   first.reset();
   ASSERT_TRUE(until([&] { return third->sent == "ClientInit"; }));
@@ -257,7 +258,7 @@ TEST_F(HandshakerServiceTest, ClosingEndsAllCalls) {
   Side open(*this, true), waiting(*this, true);
   open.start();
   waiting.start();
-  ASSERT_TRUE(until([&] { return fake.calls == 1 && service->waiting_calls() == 1; }));
+  ASSERT_TRUE(until([&] { return fake.calls == 1 && service->waiting_calls(Role::kClient) == 1; }));
   service->close();
   ASSERT_TRUE(until([&] { return service->idle() && open.over() && waiting.over(); }));
   for (const Side* side : {&open, &waiting}) {
@@ -300,7 +301,7 @@ TEST_F(HandshakerServiceTest, ThoseWhoWaitOutliveALostConnection) {
   Side open(*this, true), waiting(*this, true);
   open.start();
   waiting.start();
-  ASSERT_TRUE(until([&] { return fake.calls == 1 && service->waiting_calls() == 1; }));
+  ASSERT_TRUE(until([&] { return fake.calls == 1 && service->waiting_calls(Role::kClient) == 1; }));
   fake.on_request = nullptr;
   fake.connections.front()->peer.close();
   ASSERT_TRUE(until([&] { return open.over() && waiting.sent == "ClientInit"; }));
@@ -352,6 +353,32 @@ TEST_F(HandshakerServiceTest, ButOnlyOnce) {
   ASSERT_TRUE(until([&] { return client.over(); }));
   EXPECT_THAT(client.handshake->error(), HasSubstr("reset the call: REFUSED_STREAM"));
   EXPECT_EQ(fake.calls, 2);
+}
+
+// ---- What it costs
+
+TEST_F(HandshakerServiceTest, AConnectionThatIsNotUsedHoldsLittle) {
+  handshakes(50);
+  settle();
+  EXPECT_EQ(fake.accepted, 1);
+  EXPECT_EQ(service->open_calls(Role::kClient), 0u);
+  const size_t chunks = loop->chunks_out();
+  EXPECT_LE(chunks, 2u) << "the tables of both directions of HPACK, packed";
+  handshakes(50);
+  settle();
+  EXPECT_EQ(loop->chunks_out(), chunks);
+}
+
+// Defect: calls that a GOAWAY with an error left out were given up, though the service had not looked at them.
+TEST_F(HandshakerServiceTest, CallsThatALeavingServiceHasNotLookedAtAreMadeAgain) {
+  bool leaves = true;
+  fake.on_request = [&](FakeService::Call& call, const std::string&) {
+    if (!std::exchange(leaves, false)) return false;
+    nghttp2_submit_goaway(call.connection.session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_INTERNAL_ERROR, nullptr, 0);
+    return true;
+  };
+  handshakes(1);
+  EXPECT_EQ(fake.accepted, 2);
 }
 
 }  // namespace

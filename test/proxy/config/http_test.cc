@@ -96,6 +96,16 @@ TEST(LoaderHttp, Hedges) {
   });
 }
 
+TEST(LoaderHttp, Buffers) {
+  expect_errors({
+      {with_route("forward: web, buffer: { responses: 1MiB }"), ""},
+      {with_route("forward: web, buffer: {}"),
+       "f:1:88: listeners[0].http.routes[0].buffer: expected `requests` or `responses`, with a size"},
+      {with_route("respond: {}, buffer: { requests: 1MiB }"),
+       "f:1:87: listeners[0].http.routes[0].buffer: needs `forward`: else there is no request to be changed"},
+  });
+}
+
 TEST(LoaderHttp, Matches) {
   expect_errors({
       {with_route("match: {}, forward: web"),

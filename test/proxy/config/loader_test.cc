@@ -564,6 +564,35 @@ TEST(Loader, KeysThatWillExistAreRefused) {
   });
 }
 
+TEST(Loader, AltsByName) {
+  const auto config = load_text(with_listener("name: db, address: 0.0.0.0:5432, tcp: { forward: pg }, "
+                                              "alts: { handshaker: \"metadata.google.internal.:8080\" }"),
+                                "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->listeners[0].alts->handshaker.is_name());
+  EXPECT_EQ(config->listeners[0].alts->handshaker.text(), "metadata.google.internal.:8080");
+  expect_errors({{with_listener("name: db, address: 0.0.0.0:5432, tcp: { forward: pg }, alts: { handshaker: a.b:0 }"),
+                  {"f:1:91: listeners[0].alts.handshaker: expected a port from 1 to 65535, got \"a.b:0\""}}});
+}
+
+TEST(Loader, WarnsOfEndpointsThatNobodyHasNamed) {
+  const std::string alone = with_endpoint_and("alts: { handshaker: 1.2.3.4:5 }");
+  std::vector<std::string> warnings;
+  ASSERT_TRUE(load_text(alone, "f", &warnings).ok());
+  EXPECT_EQ(warnings, std::vector<std::string>{
+                          "f:2:63: warning: upstreams[0].alts: without `target_identities` everybody whom the "
+                          "handshaker service knows is taken for the endpoint"});
+  EXPECT_TRUE(load_text(alone, "f").ok());
+  ASSERT_TRUE(
+      load_text(with_endpoint_and("alts: { handshaker: 1.2.3.4:5, target_identities: [ a@b ] }"), "f", &warnings).ok());
+  EXPECT_TRUE(warnings.empty());
+  ASSERT_TRUE(load_text(with_listener("name: db, address: 0.0.0.0:5432, tcp: { forward: pg }, "
+                                      "alts: { handshaker: 1.2.3.4:5 }"),
+                        "f", &warnings)
+                  .ok());
+  EXPECT_TRUE(warnings.empty());
+}
+
 TEST(Loader, Alts) {
   const auto listener = [](std::string_view rest) {
     return with_listener(absl::StrCat("name: db, address: 0.0.0.0:5432, tcp: { forward: pg }, ", rest));
@@ -578,7 +607,7 @@ TEST(Loader, Alts) {
       {listener("alts: { handshaker: 1.2.3.4:5, peer_ca: x }"),
        {"f:1:111: listeners[0].alts.peer_ca: has no effect with `handshaker`"}},
       {listener("alts: { handshaker: 1.2.3.4:0 }"),
-       {"f:1:91: listeners[0].alts.handshaker: expected a port from 1 to 65535"}},
+       {"f:1:91: listeners[0].alts.handshaker: expected a port from 1 to 65535, got \"1.2.3.4:0\""}},
       {listener("alts: { " + certificates + " }"),
        {"f:1:77: listeners[0].alts: expected `peer_ca`, the authorities that the peer's certificate must come from"}},
       {listener("tls: { " + certificates + " }, alts: { handshaker: 1.2.3.4:5 }"),
@@ -618,6 +647,29 @@ TEST(Loader, Tls) {
       {with_endpoint_and("tls: { verify: false, ca: x }"),
        {"f:2:83: upstreams[0].tls.ca: has no effect with `verify: false`"}},
   });
+}
+
+// Defect: it was not looked at, and one that TLS cannot send ended the process at the first connection.
+TEST(Loader, ServerNameOfAnUpstream) {
+  const auto named = [](std::string_view name) {
+    return with_endpoint_and(absl::StrCat("tls: { server_name: \"", name, "\" }"));
+  };
+  const std::string longest = absl::StrCat(std::string(63, 'a'), ".", std::string(63, 'b'), ".", std::string(63, 'c'),
+                                           ".", std::string(61, 'd'));
+  ASSERT_EQ(longest.size(), 253u);
+  for (const std::string& name : {std::string("db1"), std::string("a_1.Example.com"), longest, std::string("192.0.2.1"),
+                                  std::string("2001:db8::1"), std::string("1.2.3.4.example.com")}) {
+    EXPECT_EQ(errors_of(named(name)), "");
+  }
+  for (const std::string& name :
+       {longest + "e", std::string("example.com."), std::string("*.example.com"), std::string("a..b"),
+        std::string("a b"), std::string("[2001:db8::1]"), std::string("192.0.2.1:443"), std::string("192.0.2.256"),
+        std::string("."), std::string("1.2.3.4\\0.a")}) {
+    EXPECT_TRUE(absl::StartsWith(errors_of(named(name)),
+                                 "f:2:77: upstreams[0].tls.server_name: expected a host's name such as a.example.com, "
+                                 "or an IP address, got "))
+        << name << ": " << errors_of(named(name));
+  }
 }
 
 TEST(Loader, WrongTypes) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <string_view>
@@ -69,12 +70,75 @@ routes      routes[0]: no: the path is not /one
             routes[5]: taken
 upstream    api: random over 10.0.0.1:1, 10.0.0.2:2 (weight 3)
 times       connect 5s, response 1m, idle 5m, whole request unlimited
+limits      3 connections tried, 1024 requests waiting for one, repetitions 20 %, or 100 in ten seconds
 sends       GET /x?y=z HTTP/2
             host: inner:81
             x-a: bd
             x-gone: no
             x-from: 127.0.0.1
 )");
+}
+
+// Defect: it said that a request is sent on that the proxy refuses: too long a body, CONNECT, a websocket.
+TEST(Explain, WhatIsTooMuchOrNotAllowed) {
+  const auto told = [](ExplainedRequest request, std::string_view keys) {
+    request.url = "http://a.test/";
+    const std::string text =
+        explained(std::move(request), absl::StrCat(R"(
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http: { )",
+                                                   keys, R"(, routes: [ { forward: u, max_body: 1KiB } ] }
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ], max_connections_per_endpoint: 7 } ]
+)"));
+    const size_t at = std::min(text.find("answers     "), text.find("limits      "));
+    return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);
+  };
+  const std::string limits =
+      "limits      body 1KiB, 7 requests to one endpoint, 3 connections tried, 1024 requests waiting for one, "
+      "repetitions 20 %, or 100 in ten seconds";
+  EXPECT_EQ(told({.method = "PUT", .fields = {{"content-length", "1024"}}}, "via: a"), limits);
+  EXPECT_EQ(told({.method = "PUT", .fields = {{"content-length", "1025"}}}, "via: a"),
+            "answers     413, a body of 1025 bytes, where 1024 are allowed");
+  EXPECT_EQ(told({.method = "CONNECT"}, "via: a"), "answers     501, for allow_connect is off");
+  EXPECT_EQ(told({.method = "CONNECT"}, "allow_connect: true"), limits);
+  EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "WebSocket"}}}, "websocket: false"),
+            "answers     501, for websocket is off");
+  EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "websocket"}}}, "via: a"), limits);
+}
+
+// Defect: of a split only the first upstream was told.
+TEST(Explain, EachUpstreamOfASplit) {
+  const std::string text = explained({.url = "http://a.test/"}, R"(
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http: { routes: [ { split: [ { forward: u, weight: 3 }, { forward: v } ] } ] }
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] }, { name: v, endpoints: [ 1.2.3.5:5 ] } ]
+)");
+  for (const char* line :
+       {"split       u (weight 3), v (weight 1)\n", "upstream    u: 1.2.3.4:5\n", "upstream    v: 1.2.3.5:5\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+}
+
+// Defect: a client's field was shown as forwarded where only another route makes it of the peer.
+TEST(Explain, FieldsThatNoClientMaySay) {
+  const std::string text = explained({.url = "http://a.test/", .fields = {{"x-who", "me"}, {"x-else", "kept"}}}, R"(
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http:
+      routes:
+        - match: { path: { exact: /a } }
+          forward: u
+          request_headers: [ { name: x-who, set: "%{peer}" } ]
+        - forward: u
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] } ]
+)");
+  EXPECT_EQ(text.find("x-who"), std::string::npos) << text;
+  EXPECT_NE(text.find("x-else: kept"), std::string::npos) << text;
 }
 
 TEST(Explain, HealthOfAnUpstream) {
@@ -116,6 +180,22 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5, 1.2.3.5:5 ] } ]
   EXPECT_EQ(told("POST"),
             "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
             "hedge       none: what POST asks for must not be done twice");
+}
+
+TEST(Explain, BodiesThatWait) {
+  const std::string text = explained({.url = "http://a.test/"}, R"(
+body_file: { directory: /srv/bodies }
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http: { routes: [ { forward: u, buffer: { requests: 1MiB, responses: 8MiB } } ] }
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] } ]
+)");
+  const size_t at = text.find("buffer  ");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.substr(at, text.find("\nsends", at) - at),
+            "buffer      the request is sent when it is here, or 1MiB of its body; not of gRPC\n"
+            "buffer      up to 8MiB of the response wait for the client in /srv/bodies");
 }
 
 TEST(Explain, Answers) {

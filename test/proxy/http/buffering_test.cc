@@ -33,10 +33,24 @@ class BufferingTest : public test::HttpRigTest {
     rig.start();
     rig.add_desk();
   }
+  void start_with_hedges() {
+    route.buffer.emplace().requests = {8 * kMiB};
+    route.retry.emplace().hedge_after = 1s;
+    start();
+  }
+  // In two pieces.
+  Talk& put(const std::string& bytes) {
+    Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+    talk.send(bytes.substr(0, bytes.size() / 2));
+    rig.settle();
+    talk.send(bytes.substr(bytes.size() / 2), true);
+    return talk;
+  }
   bool upstream_is_free() { return rig.upstream_state().endpoint(0).active.load() == 0; }
 
   HttpOrigin& origin;
   config::HttpRoute route;
+  const std::string little = test::stream_bytes(1, 0, 40'000);
 };
 
 TEST_P(BufferingTest, TheUpstreamIsFreeBeforeTheClientHasReadIt) {
@@ -159,21 +173,14 @@ TEST_P(BufferingTest, CollectedRequestsAreSentAgainAsAWhole) {
 // The second endpoint gets all of it, whichever of the two answers.
 TEST_P(BufferingTest, CollectedRequestsAreHedged) {
   HttpOrigin& other = rig.add_origin();
-  route.buffer.emplace().requests = {8 * kMiB};
-  config::Retry& retry = route.retry.emplace();
-  retry.hedge_after = 1s;
-  start();
-  const std::string body = test::stream_bytes(1, 0, 40'000);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
-  talk.send(body.substr(0, 100));
-  rig.settle();
-  talk.send(body.substr(100), true);
+  start_with_hedges();
+  Talk& talk = put(little);
   Talk& first = rig.request_at(origin);
   rig.wait_over(first);
   rig.pass(1100ms);
   Talk& second = rig.request_at(other);
   rig.wait_over(second);
-  EXPECT_TRUE(first.body == body && second.body == body);
+  EXPECT_TRUE(first.body == little && second.body == little);
   second.respond(200, "ok");
   rig.expect_response(talk, 200, "ok");
   rig.wait_cancelled(first);
@@ -183,15 +190,8 @@ TEST_P(BufferingTest, CollectedRequestsAreHedged) {
 TEST_P(BufferingTest, HedgesThatWaitGetTheBodyLater) {
   HttpOrigin& other = rig.add_origin();
   other.silent = upstream_http2();  // Which has to greet before it gets a request.
-  route.buffer.emplace().requests = {8 * kMiB};
-  config::Retry& retry = route.retry.emplace();
-  retry.hedge_after = 1s;
-  start();
-  const std::string body = test::stream_bytes(1, 0, 40'000);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
-  talk.send(body.substr(0, 100));
-  rig.settle();
-  talk.send(body.substr(100), true);
+  start_with_hedges();
+  Talk& talk = put(little);
   Talk& first = rig.request_at(origin);
   rig.wait_over(first);
   rig.pass(1100ms);
@@ -200,7 +200,7 @@ TEST_P(BufferingTest, HedgesThatWaitGetTheBodyLater) {
   other.silent = false;
   Talk& second = rig.request_at(other);
   rig.wait_over(second);
-  EXPECT_TRUE(second.body == body) << second.body.size();
+  EXPECT_TRUE(second.body == little) << second.body.size();
   second.respond(200, "ok");
   rig.expect_response(talk, 200, "ok");
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,27 @@ class HttpRetryTest : public test::HttpRigTest {
     EXPECT_EQ(origin.requests.size(), requests_);
   }
 
+  // Where `fail` is what becomes of each request.
+  template <typename Fail>
+  void expect_no_storm(Fail fail) {
+    retry({RetryOn::k5xx}).attempts = 10;
+    rig.upstream().retry_budget = {.percent = 20, .min = 3};
+    rig.start();
+    constexpr size_t kRequests = 100;
+    HttpPeer& client = rig.connect();
+    size_t seen = 0;
+    for (size_t i = 0; i < kRequests; ++i) {
+      Talk& talk = client.ask();
+      rig.until([&] {
+        for (; seen < origin.requests.size(); ++seen) fail(*origin.requests[seen]);
+        return talk.over();
+      });
+      EXPECT_GE(talk.head.status, 502);
+    }
+    EXPECT_LE(origin.requests.size(), kRequests * 120 / 100 + 3);
+    EXPECT_GE(origin.requests.size(), kRequests * 110 / 100);
+    EXPECT_GT(rig.upstream_counters().retries_over_budget.value(), 0u);
+  }
   void expect_ends_after_a_second(HttpEnd end) {
     rig.start();
     Talk& slow = rig.connect().ask();
@@ -290,23 +312,95 @@ TEST_P(HttpRetryTest, GrpcStatusesHaveTheSameBudget) {
 
 // Everything fails, and each failure is to be tried again: the upstream gets little more than what is asked.
 TEST_P(HttpRetryTest, NoStorm) {
-  retry({RetryOn::k5xx}).attempts = 10;
-  rig.upstream().retry_budget = {.percent = 20, .min = 3};
+  expect_no_storm([](Talk& request) { request.respond(503, {}, true); });
+}
+
+// Defect: a request whose kept connection broke off was sent again without asking the budget, and so was each further
+// try: 2.4 requests for each of a client.
+TEST_P(HttpRetryTest, NoStormOfConnectionsThatBreakOff) {
+  std::set<const HttpPeer*> used;
+  expect_no_storm([&](Talk& request) {
+    used.insert(request.connection).second ? request.respond(503, {}, true) : request.connection->break_off();
+  });
+}
+
+// Defect: what kept connections had lost was answered with a 502 as soon as the budget was used up, although the
+// upstream was well.
+TEST_P(HttpRetryTest, WhatWasLostUnseenComesOnTopWhileTheUpstreamAnswers) {
+  rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
-  constexpr size_t kRequests = 100;
   HttpPeer& client = rig.connect();
-  size_t answered = 0;
-  for (size_t i = 0; i < kRequests; ++i) {
+  for (int i = 0; i < 20; ++i) {
+    Talk& before = client.ask();
+    next_request().respond(200, {}, true);
+    rig.wait_over(before);
     Talk& talk = client.ask();
-    rig.until([&] {
-      for (; answered < origin.requests.size(); ++answered) origin.requests[answered]->respond(503, {}, true);
-      return talk.over();
-    });
-    EXPECT_EQ(talk.head.status, 503);
+    next_request().connection->break_off();
+    next_request().respond(200, "again");
+    rig.expect_response(talk, 200, "again");
   }
-  EXPECT_LE(origin.requests.size(), kRequests * 120 / 100 + 3);
-  EXPECT_GE(origin.requests.size(), kRequests * 110 / 100);
-  EXPECT_GT(rig.upstream_counters().retries_over_budget.value(), 0u);
+  EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 0u);
+}
+
+// Defect: over HTTP/2 what was lost with a connection was sent over a sibling, which was about to be lost, too: a 502
+// when an upstream was started anew.
+TEST_P(HttpRetryTest, WhatWasLostUnseenGoesOverAConnectionThatWasMadeSince) {
+  rig.upstream().pool.max_streams = 1;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  std::set<HttpPeer*> used;
+  for (int round = 0; round < 2; ++round) {
+    Talk *talks[2] = {&client.ask(), &rig.connect().ask()}, *requests[2] = {&next_request(), &next_request()};
+    for (Talk* const request : requests) {
+      used.insert(request->connection);
+      request->respond(200, {}, true);
+    }
+    for (Talk* const talk : talks) rig.wait_over(*talk);
+  }
+  ASSERT_EQ(used.size(), 2u);
+  Talk& talk = client.ask();
+  next_request().connection->break_off();
+  Talk& again = next_request();
+  EXPECT_FALSE(used.contains(again.connection));
+  again.respond(200, "again");
+  rig.expect_response(talk, 200, "again");
+}
+
+// Defect: the second loss of a request was answered with a 502. Over HTTP/2 others may use the new connection, too, and
+// have been answered, before it is closed in turn.
+TEST_P(HttpRetryTest, WhatWasLostUnseenMayBeLostSoAgain) {
+  if (!upstream_http2()) return;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& before = client.ask();
+  next_request().respond(200, {}, true);
+  rig.wait_over(before);
+  Talk* talks[2] = {&client.ask(), &rig.connect().ask()};
+  Talk* requests[2] = {&next_request(), &next_request()};
+  ASSERT_EQ(requests[0]->connection, requests[1]->connection);
+  requests[0]->connection->break_off();
+  Talk* again[2] = {&next_request(), &next_request()};
+  ASSERT_EQ(again[0]->connection, again[1]->connection);
+  again[0]->respond(200, "again");
+  rig.until([&] { return talks[0]->over() || talks[1]->over(); });
+  again[1]->connection->break_off();
+  next_request().respond(200, "again");
+  for (Talk* const talk : talks) rig.expect_response(*talk, 200, "again");
+}
+
+// Defect: with two attempts nothing was left to repeat for one that a kept connection had lost.
+TEST_P(HttpRetryTest, WhatWasLostUnseenIsNoAttempt) {
+  retry({RetryOn::k5xx}).attempts = 2;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& before = client.ask();
+  next_request().respond(200, {}, true);
+  rig.wait_over(before);
+  Talk& talk = client.ask();
+  next_request().connection->break_off();
+  next_request().respond(503, {}, true);
+  next_request().respond(200, "third");
+  rig.expect_response(talk, 200, "third");
 }
 
 // ---- Times of routes ----
@@ -346,6 +440,24 @@ TEST(RetryBudget, IsAShareOfTheLastTenSeconds) {
   EXPECT_FALSE(meter.take(now_ms));
   now_ms += 1'000'000'000;
   EXPECT_TRUE(meter.take(now_ms));
+}
+
+TEST(RetryBudget, AnswersPayForWhatKeptConnectionsLost) {
+  const config::RetryBudget budget{.percent = 0, .min = 2};
+  RetryBudgetMeter meter(budget);
+  uint64_t now_ms = 1'000'000;
+  for (int i = 0; i < 5; ++i) meter.note_answer(now_ms);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;  // As all others.
+  EXPECT_FALSE(meter.take_unseen(now_ms));
+  EXPECT_FALSE(meter.take(now_ms));
+  meter.note_answer(now_ms);
+  EXPECT_FALSE(meter.take(now_ms));
+  EXPECT_TRUE(meter.take_unseen(now_ms));
+  now_ms += 10'000;
+  meter.note_answer(now_ms);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;
+  EXPECT_FALSE(meter.take_unseen(now_ms));
 }
 
 TEST(RetryBudget, MayBeNothing) {

@@ -41,6 +41,19 @@ class HttpRouteActions : public test::HttpRigTest {
   size_t requests_ = 0;
 };
 
+// Defect: on a route without the change a client could say who it is in the field in which another route tells that.
+TEST_P(HttpRouteActions, NobodySaysInAFieldOfOursWhoTheyAre) {
+  forward("/told").request_headers = {set("x-who", "%{peer}")};
+  forward("/").request_headers = {set("x-mine", "%{method}")};
+  rig.start();
+  for (const char* path : {"/told", "/else"}) {
+    rig.connect().ask("GET", path, {{"x-who", "admin"}, {"x-else", "kept"}});
+    Talk& got = next_request();
+    EXPECT_EQ(got.field("x-who"), "") << path;
+    EXPECT_EQ(got.field("x-else"), "kept");
+  }
+}
+
 TEST_P(HttpRouteActions, Redirects) {
   config::Redirect& redirect = route("/old").redirect.emplace();
   redirect.status = 308;

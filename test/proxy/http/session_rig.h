@@ -97,9 +97,12 @@ class HttpRig {
   HttpRig(const HttpRig&) = delete;
   HttpRig& operator=(const HttpRig&) = delete;
 
-  HttpOrigin& add_origin() {
-    origins_.push_back(std::make_unique<HttpOrigin>(pool_, versions_.upstream_http2));
-    add_endpoint(origins_.back()->port());
+  HttpOrigin& add_origin() { return add_origin_of(0); }
+  /// Of `upstreams[index]`.
+  HttpOrigin& add_origin_of(size_t index) {
+    config::Upstream& to = upstreams[index];
+    origins_.push_back(std::make_unique<HttpOrigin>(pool_, to.protocol == config::Protocol::kHttp2));
+    to.endpoints.push_back({.address = loopback_of(origins_.back()->port())});
     return *origins_.back();
   }
   void add_endpoint(uint16_t port) { upstream().endpoints.push_back({.address = loopback_of(port)}); }
@@ -109,10 +112,14 @@ class HttpRig {
     use_.emplace(&pool_);  // What the test does, it does as one of the ends.
     state_ = std::make_unique<ListenerState>(listener, upstreams);
     read_auth_files();
-    upstream_state_ = std::make_unique<UpstreamState>(upstream());
-    balancers_.push_back(std::make_unique<Balancer>(*upstream_state_, 0));
-    tls_sessions_.emplace_back(upstream().endpoints.size());
-    counters_ = std::make_unique<WorkerCounters>(1, std::vector<size_t>{upstream().endpoints.size()});
+    std::vector<size_t> endpoint_counts;
+    for (const config::Upstream& each : upstreams) {
+      upstream_states_.push_back(std::make_unique<UpstreamState>(each));
+      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
+      tls_sessions_.emplace_back(each.endpoints.size());
+      endpoint_counts.push_back(each.endpoints.size());
+    }
+    counters_ = std::make_unique<WorkerCounters>(1, endpoint_counts);
     const absl::StatusOr<int> fd = open_listener(listener.address.data(), listener.address.length(), {});
     ASSERT_TRUE(fd.ok()) << fd.status();
     port_ = port_of(*fd);
@@ -222,9 +229,9 @@ class HttpRig {
   config::Http& config() { return *listener.http; }
   ListenerCounters& counters() { return counters_->listeners[0]; }
   HttpCounters& http() { return counters_->http_listeners[0]; }
-  UpstreamHttpCounters& upstream_counters() { return counters_->http_upstreams[0]; }
-  UpstreamState& upstream_state() { return *upstream_state_; }
-  EndpointHealth& health(size_t index = 0) { return upstream_state_->endpoint(index).health; }
+  UpstreamHttpCounters& upstream_counters(size_t index = 0) { return counters_->http_upstreams[index]; }
+  UpstreamState& upstream_state() { return *upstream_states_[0]; }
+  EndpointHealth& health(size_t index = 0) { return upstream_state().endpoint(index).health; }
   EndpointCounters& endpoint(size_t index = 0) { return counters_->upstreams[0][index]; }
   /// As SIGTERM does it,
   void drain() {
@@ -246,7 +253,7 @@ class HttpRig {
   void resolve(uint32_t configured, std::vector<uint16_t> ports) {
     std::vector<ResolvedEndpoint> now;
     for (const uint16_t port : ports) now.push_back({.address = loopback_of(port)});
-    (void)upstream_state_->slots().replace(configured, now);
+    (void)upstream_state().slots().replace(configured, now);
     const ChunkPool::Use use(&loop_->worker().pool());
     balancers_[0]->follow_endpoints();
     http_worker_->follow_endpoints();
@@ -291,8 +298,8 @@ class HttpRig {
     loop_->until([this] { return loop_->chunks_out() == 0; });  // Some may be with helpers.
     EXPECT_EQ(state_->connections.active(), 0u);
     EXPECT_EQ(global_.active(), 0u);
-    for (size_t i = 0; i < upstream_state_->size(); ++i) {
-      EXPECT_EQ(upstream_state_->endpoint(i).active.load(), 0u);
+    for (const auto& each : upstream_states_) {
+      for (size_t i = 0; i < each->size(); ++i) EXPECT_EQ(each->endpoint(i).active.load(), 0u);
     }
     acceptor_.reset();
     checker_.reset();
@@ -312,7 +319,7 @@ class HttpRig {
   std::deque<std::unique_ptr<HttpPeer>> clients_;
   std::unique_ptr<ListenerState> state_;
   ConnectionLimit global_{0};
-  std::unique_ptr<UpstreamState> upstream_state_;
+  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
   std::vector<std::unique_ptr<Balancer>> balancers_;
   std::vector<SessionCache> tls_sessions_;
   std::unique_ptr<HandshakerServices> handshakers_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "buffer/copied.h"
 #include "test/net/loop.h"
 
 namespace sluice {
@@ -67,6 +68,23 @@ TEST_F(WaitingBodyTest, LittleStaysInMemory) {
   body_->store(/*all=*/true);
   EXPECT_EQ(counters_.written_bytes.value(), 10 * kKiB);
   take_all();
+}
+
+// Defect: where a body was written by the thread that has it, its bytes were counted as copied twice.
+TEST_F(WaitingBodyTest, WhatIsWrittenIsCountedOnce) {
+  for (const bool elsewhere : {false, true}) {
+    begin();
+    std::optional<HelperThreads::Desk> desk;
+    if (elsewhere) desk.emplace(loop_.worker());
+    const uint64_t written = counters_.written_bytes.value();
+    add(10 * kKiB);
+    const uint64_t before = copied_bytes;
+    body_->store(/*all=*/true);
+    loop_.until([&] { return counters_.written_bytes.value() == written + 10 * kKiB; });
+    EXPECT_EQ(copied_bytes - before, 10 * kKiB);
+    take_all();
+    body_.reset();
+  }
 }
 
 TEST_F(WaitingBodyTest, WhereMemoryIsShortAllOfItIsStored) {

@@ -95,21 +95,8 @@ inline std::string goaway(uint32_t last, Http2Error code = Http2Error::kNoError)
 // ---- Frames as text ----
 
 inline std::string error_name(uint32_t code) {
-  static constexpr const char* kNames[] = {"NO_ERROR",
-                                           "PROTOCOL_ERROR",
-                                           "INTERNAL_ERROR",
-                                           "FLOW_CONTROL_ERROR",
-                                           "SETTINGS_TIMEOUT",
-                                           "STREAM_CLOSED",
-                                           "FRAME_SIZE_ERROR",
-                                           "REFUSED_STREAM",
-                                           "CANCEL",
-                                           "COMPRESSION_ERROR",
-                                           "CONNECT_ERROR",
-                                           "ENHANCE_YOUR_CALM",
-                                           "INADEQUATE_SECURITY",
-                                           "HTTP_1_1_REQUIRED"};
-  return code < std::size(kNames) ? kNames[code] : std::to_string(code);
+  const std::string_view name = http2_error_name(static_cast<Http2Error>(code));
+  return name.empty() ? std::to_string(code) : std::string(name);
 }
 
 struct Frame {

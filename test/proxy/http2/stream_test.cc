@@ -453,6 +453,33 @@ TEST_F(Http2StreamTest, ClientIsToldToGo) {
   EXPECT_TRUE(a.ended);
 }
 
+TEST_F(Http2StreamTest, AnErrorReaderHearsWhatThePeerSays) {
+  struct Reader final : Http2Connection::ErrorReader {
+    void on_goaway(Http2Error error, std::string_view text) override {
+      heard += "goaway " + std::string(http2_error_name(error)) + ' ' + std::string(text) + '\n';
+    }
+    void on_stream_reset(Http2Error error) override { heard += "reset " + std::string(http2_error_name(error)) + '\n'; }
+    std::string heard;
+  } reader;
+  const Http2Limits limits;
+  Http2Counters counters;
+  const Http2Connection::Shared shared{pool_, limits, counters, &reader};
+  Http2Connection connection(shared);
+  Exchange a;
+  a.stream = connection.open_stream(a);
+  a.stream->send_head(request(pool_), true);
+  connection.receive(buffer_of(settings() + rst(1, Http2Error::kStreamClosed)));
+  EXPECT_EQ(reader.heard, "reset STREAM_CLOSED\n");
+  EXPECT_EQ(a.reason, ResetReason::kInternal);
+  const std::string long_text(200, 'x');
+  connection.receive(buffer_of(frame(Http2FrameType::kGoaway, 0, 0, u32(1) + u32(11) + "calm") +
+                               frame(Http2FrameType::kGoaway, 0, 0, u32(0) + u32(77) + long_text)));
+  EXPECT_EQ(reader.heard, "reset STREAM_CLOSED\ngoaway ENHANCE_YOUR_CALM calm\ngoaway  " +
+                              long_text.substr(0, Http2Connection::kMaxGoawayText) + '\n');
+  Buffer out;
+  connection.flush(out);
+}
+
 TEST_F(Http2StreamTest, ClientDrains) {
   ScriptedPeer peer(pool_, false);
   peer.greet();

@@ -291,12 +291,14 @@ TEST_F(SessionTest, StuckReadersGiveWayWhenMemoryIsShort) {
   });
   Peer client = rig.connect();
   Peer& server = rig.peer_of(origin, 60);
-  for (int i = 0; i < 20; ++i) {
+  // Who comes now is served; as the others want memory all the time, stuck ones have to give theirs back.
+  for (int i = 0; i < 20 || rig.ended(SessionEnd::kStuck) == 0; ++i) {
+    ASSERT_LT(i, 10'000);
+    fill();
     client.send(block);
     rig.expect_received(server, block);
     server.received.clear();
   }
-  EXPECT_GT(rig.ended(SessionEnd::kStuck), 0u);
   EXPECT_EQ(rig.sum_of_ends(), rig.ended(SessionEnd::kStuck));
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -344,49 +343,16 @@ TEST(AccessLogDocument, CommandsWork) {
               testing::ElementsAre("/v1/a\\x20b 503 no_endpoint\n", "api 0.001702 4\n", "/v1/a\\x20b 1500000\n"));
 }
 
-TEST(AccessLineCost, BesidePrintf) {
-  constexpr int kLines = kDebugChecks ? 500 : 20'000;
+TEST(AccessLineCost, AllocatesNothing) {
   std::array<char, kMaxAccessLineBytes> out;
   AccessRecord record = kExample;
-  record.user_agent = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
-  size_t bytes = format_default_line(record, out);
   const uint64_t before = test::allocations;
-  const auto ns_per_line = [&](auto&& format) {  // The best of a few rounds: the machine has other work.
-    double best = 1e9;
-    for (int round = 0; round < 10; ++round) {
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < kLines; ++i) {
-        record.time_ms += i % 64 == 0;
-        record.duration_us = static_cast<uint64_t>(i);
-        bytes = format();
-        asm volatile("" : : "r"(out.data()) : "memory");
-      }
-      const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-      best = std::min(best, spent.count() / kLines);
-    }
-    return best;
-  };
-  const double ours = ns_per_line([&] { return format_default_line(record, out); });
-  EXPECT_EQ(test::allocations - before, 0u);
-  const double theirs = ns_per_line([&] {
-    const auto view = [](std::string_view text) { return static_cast<int>(text.size()); };
-    // Nothing escaped, and the time only once.
-    return static_cast<size_t>(std::snprintf(
-        out.data(), out.size(),
-        "[%s.%03dZ] \"%.*s %.*s %.*s\" %u %.*s %llu %llu %llu %llu %.*s %.*s %.*s %.*s %.*s \"%.*s\" \"%.*s\"\n",
-        "2026-07-31T12:12:12", static_cast<int>(record.time_ms % 1000), view(record.method), record.method.data(),
-        view(record.path), record.path.data(), view(record.protocol), record.protocol.data(), unsigned{record.status},
-        view(record.reason), record.reason.data(), static_cast<unsigned long long>(record.request_bytes),
-        static_cast<unsigned long long>(record.response_bytes), static_cast<unsigned long long>(record.duration_us),
-        static_cast<unsigned long long>(*record.upstream_us), view(record.client), record.client.data(),
-        view(record.listener), record.listener.data(), view(record.tls), record.tls.data(), view(record.upstream),
-        record.upstream.data(), view(record.endpoint), record.endpoint.data(), view(record.authority),
-        record.authority.data(), view(record.user_agent), record.user_agent.data()));
-  });
-  std::printf("a line of %zu bytes: %.0f ns, snprintf %.0f ns\n", bytes, ours, theirs);
-  if (!kDebugChecks) {
-    EXPECT_LT(ours, theirs);
+  for (int i = 0; i < 500; ++i) {
+    record.time_ms += i % 64 == 0;
+    record.duration_us = static_cast<uint64_t>(i);
+    ASSERT_GT(format_default_line(record, out), 0u);
   }
+  EXPECT_EQ(test::allocations - before, 0u);
 }
 
 }  // namespace

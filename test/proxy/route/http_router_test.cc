@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <optional>
 #include <random>
 #include <regex>
@@ -297,31 +295,18 @@ TEST(HttpRouter, ALookupAmongAThousandRoutesAllocatesNothing) {
 
 // A thousand routes, and paths that only the last of them takes: a lookup allocates nothing, and costs about what it
 // costs with ten.
-TEST(HttpRouter, ManyRoutesCostNoMoreThanFew) {
-  const auto cost_ns = [](int routes) {
-    Table table;
-    for (int i = 0; i < routes; ++i) table.match({"api.example.com"}, prefix(absl::StrCat("/service-", i, "/v1/")));
-    const HttpRouter router = table.router();
-    const std::string path = absl::StrCat("/service-", routes - 1, "/v1/users/12345678/orders");
-    double best = 1e9;
-    for (int round = 0; round < 20; ++round) {
-      constexpr int kTimes = 2000;
-      const uint64_t allocations = test::allocations;
-      const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < kTimes; ++i) {
-        const HttpTarget* target = router.route({.host = "api.example.com", .path = path});
-        if (target == nullptr || target->index != static_cast<uint32_t>(routes - 1)) return -1.0;
-      }
-      const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
-      EXPECT_EQ(test::allocations - allocations, 0u);
-      best = std::min(best, spent.count() / kTimes);
-    }
-    return best;
-  };
-  const double few = cost_ns(10), many = cost_ns(1000);
-  std::printf("a lookup among 10 routes: %.0f ns, among 1000: %.0f ns\n", few, many);
-  EXPECT_GT(few, 0);
-  EXPECT_LT(many, 4 * few);
+// What it costs is routing_bench's to tell.
+TEST(HttpRouter, TheLastOfManyRoutesIsFoundWithoutAllocations) {
+  constexpr uint32_t kRoutes = 1000;
+  Table table;
+  for (uint32_t i = 0; i < kRoutes; ++i) table.match({"api.example.com"}, prefix(absl::StrCat("/service-", i, "/v1/")));
+  const HttpRouter router = table.router();
+  const std::string path = absl::StrCat("/service-", kRoutes - 1, "/v1/users/12345678/orders");
+  const uint64_t allocations = test::allocations;
+  const HttpTarget* const target = router.route({.host = "api.example.com", .path = path});
+  EXPECT_EQ(test::allocations - allocations, 0u);
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(target->index, kRoutes - 1);
 }
 
 // ---- Requests that are split ----

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -47,16 +48,47 @@ func serve() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	fmt.Println(listener.Addr())
+	listener = countingListener{listener}
 	if secured {
 		check(server.ServeTLS(listener, *certificate, *key))
 	}
 	check(server.Serve(listener))
 }
 
-// Of each connection: how often it has had something to do until now, and whether it has.
+// Of each connection: how often it has had something to do until now, and whether it has; how often it was written to
+// until it had not.
 type work struct {
-	times int
-	now   bool
+	times  int
+	now    bool
+	writes int64
+}
+
+// Counts what is written to a connection.
+type countingListener struct{ net.Listener }
+
+func (l countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &countingConn{Conn: conn}, nil
+}
+
+type countingConn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	defer c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+func writesTo(conn net.Conn) int64 {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	return conn.(*countingConn).writes.Load()
 }
 
 var (
@@ -72,6 +104,7 @@ func afterResponses(conn net.Conn, state http.ConnState) {
 	if done.now {
 		done.times++
 	}
+	done.writes = writesTo(conn)
 	works[conn] = done
 	if state == http.StateClosed {
 		delete(works, conn)
@@ -88,7 +121,7 @@ func afterResponses(conn net.Conn, state http.ConnState) {
 		time.AfterFunc(time.Millisecond+rand.N(3*time.Millisecond), func() {
 			worksLock.Lock()
 			defer worksLock.Unlock()
-			if found, there := works[conn]; there && !found.now {
+			if found, there := works[conn]; there && !found.now && (*protocol == "http1" || writesTo(conn) > found.writes) {
 				conn.Close()
 			}
 		})

@@ -1,0 +1,18 @@
+// The name that a TLS client expects its server to have.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace sluice::config {
+
+/// Whether `text` is an IPv4 or IPv6 address, without brackets or a port.
+bool is_ip_address(const std::string& text);
+
+/// Whether a certificate can be expected to be for `text`: a host's name without a star or a dot at its end (RFC 6066
+/// section 3), or an IP address.
+absl::Status check_server_name(const std::string& text);
+
+}  // namespace sluice::config

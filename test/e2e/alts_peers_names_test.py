@@ -1,0 +1,48 @@
+"""ALTS by names: the service's own, and those of endpoints, of which it is told."""
+
+import harness
+from alts_support import ENDPOINT_HANDSHAKES, HANDSHAKES, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker
+from harness import SLOWNESS
+from name_server import NameServer
+from origins import connect, last_outcome
+
+
+class TheService(AltsTest):
+
+    def test_by_name(self):
+        """`localhost.` is a name to be looked up, while `localhost` stands for 127.0.0.1."""
+        service = self.keep(Handshaker())
+        proxy = self.listening(self.keep(GrpcServer()).text, "localhost.:%d" % service.address[1])
+        self.keep(GrpcClient(proxy.address(), self.keep(Handshaker()))).result()
+        self.assertEqual(proxy.stats().total(HANDSHAKES), 1)
+
+    def test_that_nobody_knows(self):
+        name = "alts.invalid.:1"
+        proxy = self.speaking(self.keep(GrpcServer()).text, name, target_identities=[SERVER],
+                              upstream={"connect_timeout": "20s"})
+        client = self.keep(connect(proxy.address()))
+        self.assertIn(last_outcome(client), ("end", "reset"))
+        harness.wait_until(lambda: f"the handshaker service {name} cannot be found: " in proxy.stderr(), 3 * SLOWNESS,
+                           "a line about the name")
+
+
+class Endpoints(AltsTest):
+
+    def test_by_name(self):
+        """The service is told the name, as by gRPC; and nothing where there is none."""
+        names = self.keep(NameServer())
+        names.set("app.test", "127.0.0.1")
+        service = self.keep(Handshaker())
+        server = self.keep(GrpcServer(self.keep(Handshaker())))
+        for endpoint, told in (("app.test:%d" % server.address[1], "app.test:%d" % server.address[1]),
+                               (server.text, "")):
+            with self.subTest(endpoint):
+                proxy = self.speaking(endpoint, service, target_identities=[SERVER],
+                                      upstream={"resolve": {"servers": [names.address]}})
+                self.keep(GrpcClient(proxy.address())).result()
+                self.assertEqual(proxy.stats().total(ENDPOINT_HANDSHAKES), 1)
+                self.assertEqual(service.report()["TargetName"], told)
+
+
+if __name__ == "__main__":
+    harness.main()

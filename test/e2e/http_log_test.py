@@ -1,0 +1,127 @@
+"""Access logs of a running proxy under load: moved away and opened again by SIGUSR1, and logs that take nothing. Asked by
+wrk; the proxy answers by itself.
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+
+import harness
+
+CONNECTIONS = 16
+# What fits a ring and a pipe, and is no more than that, is no loss.
+LEAST_DROPPED = 1000
+
+
+class Logs(harness.SluiceTest):
+
+    def setUp(self):
+        super().setUp()
+        harness.need("wrk")
+        folder = tempfile.TemporaryDirectory(prefix="sluice-log-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def logging_to(self, path):
+        return self.start({
+            "workers": 2, "shutdown_timeout": "3s",
+            "listeners": [{"name": "main", "address": "127.0.0.1:0", "http": {
+                "routes": [{"respond": {"body": "fine"}}], "access_log": {"file": str(path)}}}],
+            "upstreams": [{"name": "unused", "endpoints": ["127.0.0.1:1"]}],
+        })
+
+    def load(self, proxy, seconds):
+        """A process that asks for so long."""
+        child = harness.spawn(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency",
+                               f"http://127.0.0.1:{proxy.port()}/some/path"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(harness.end, child)
+        return child
+
+    def answered(self, load):
+        """How many requests, when all were answered well."""
+        text, _ = load.communicate(timeout=60)
+        self.assertNotIn("Socket errors", text)
+        self.assertNotIn("Non-2xx", text)
+        count = int(re.search(r"(\d+) requests in", text)[1])
+        self.assertGreater(count, 0, text)
+        return count
+
+    def requests_of(self, proxy):
+        """When no request is under way any more, and each has its line, or none."""
+        def settled(stats):
+            lines = stats.total("access_log_lines_total") + stats.total("access_log_dropped_total")
+            return stats.total("http_requests_active") == 0 and lines == stats.total("http_requests_total")
+        return proxy.wait_for(settled, what="a line for each request, or a count of those without")
+
+    def lines_of(self, path):
+        text = path.read_text(encoding="utf-8")
+        self.assertTrue(text.endswith("\n"), "the last line is whole")
+        lines = text.splitlines()
+        for line in lines:
+            self.assertIn('"GET /some/path HTTP/1.1" 200 ok', line)
+        return len(lines)
+
+    def test_moved_away(self):
+        """Behind SIGUSR1 lines are in a new file of the same name; none that was written is lost, or in two parts."""
+        log, old, older = self.folder / "access.log", self.folder / "old.log", self.folder / "older.log"
+        proxy = self.logging_to(log)
+        load = self.load(proxy, 3)
+        for moved in (older, old):
+            harness.wait_until(lambda: log.exists() and log.stat().st_size > 0, what="lines")
+            log.rename(moved)
+            size = moved.stat().st_size
+            harness.wait_until(lambda: moved.stat().st_size > size, what="more lines where the file is now")
+            self.assertFalse(log.exists())
+            proxy.signal(signal.SIGUSR1)
+        harness.wait_until(log.exists, what="a new file")
+        self.answered(load)
+        stats = self.requests_of(proxy)
+        if not harness.SANITIZER:  # With one the thread that writes cannot keep up with every load; it counts what it drops.
+            self.assertEqual(stats.total("access_log_dropped_total"), 0)
+        in_files = [self.lines_of(path) for path in (older, old, log)]
+        self.assertEqual(sum(in_files), stats.total("access_log_lines_total"), in_files)
+
+    def test_a_pipe_that_nobody_reads(self):
+        """Requests go on, what finds no room is counted; when somebody reads again, the log goes on by itself."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(lambda: os.close(reader))
+        proxy = self.logging_to(pipe)
+        load = self.load(proxy, 2)
+        proxy.wait_for(lambda stats: stats.total("access_log_dropped_total") > LEAST_DROPPED, what="lines that are lost")
+        before = proxy.stats().total("http_requests_total")
+        proxy.wait_for(lambda stats: stats.total("http_requests_total") > before, what="requests that go on")
+        self.answered(load)
+
+        def read_until_all_is_there():
+            stats = proxy.stats()
+            try:
+                while data := os.read(reader, 1 << 16):
+                    received.append(data)
+            except BlockingIOError:
+                pass
+            lines = stats.total("access_log_lines_total")
+            return (lines + stats.total("access_log_dropped_total") == stats.total("http_requests_total")
+                    and b"".join(received).count(b"\n") == lines)
+
+        received = []
+        harness.wait_until(read_until_all_is_there, seconds=20, what="what waited")
+
+    def test_a_full_disk(self):
+        """The same, with an error that tells; it may be looked at while the proxy runs."""
+        proxy = self.logging_to("/dev/full")
+        load = self.load(proxy, 2)
+        proxy.wait_for(lambda stats: stats.total("access_log_dropped_total") > LEAST_DROPPED and
+                       stats.total("access_log_errors_total") > 0, what="lines that are lost")
+        self.answered(load)
+        self.assertEqual(proxy.stats().total("access_log_lines_total"), 0)
+        self.assertTrue(proxy.said("/dev/full"), proxy.stderr())
+        self.assertIn("No space left on device", proxy.stderr())
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,29 @@
+// Any bytes as an OCSP response: looked at within bounds, and the same answer each time; never one for what was cut.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pool/check.h"
+#include "proxy/tls/ocsp_response.h"
+#include "test/proxy/tls/test_certificate.h"
+
+namespace {
+
+constexpr int64_t kNow = 1'700'000'000;
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const sluice::test::TestCertificate certificate({});
+  const auto check = [](std::span<const uint8_t> der) {
+    return sluice::check_ocsp_response(der, certificate.x509.get(), kNow);
+  };
+  const std::vector<uint8_t> whole(data, data + size);  // Of its own, so that a sanitizer sees its end.
+  const absl::Status said = check(whole);
+  SLUICE_CHECK(said == check(whole));
+  if (!said.ok() || size == 0) return 0;
+  const std::vector<uint8_t> cut(data, data + size - 1);
+  SLUICE_CHECK(!check(cut).ok());
+  return 0;
+}

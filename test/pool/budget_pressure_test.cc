@@ -1,0 +1,117 @@
+// A budget says when it becomes scarce, to whoever shares it, and when that is over.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pool/budget.h"
+#include "pool/chunk_pool.h"
+
+namespace sluice {
+namespace {
+
+void note(void* context, bool high) { *static_cast<std::string*>(context) += high ? 'H' : 'l'; }
+
+TEST(BudgetPressure, IsToldAtTheMarks) {
+  Budget budget(100);
+  std::string heard;
+  budget.set_pressure(60, 40, &note, &heard);
+  ASSERT_TRUE(budget.take(60));
+  EXPECT_EQ(heard, "");
+  ASSERT_TRUE(budget.take(1));
+  EXPECT_EQ(heard, "H");
+  EXPECT_TRUE(budget.pressed());
+  ASSERT_TRUE(budget.take(20));
+  budget.give_back(41);  // The low mark itself.
+  EXPECT_EQ(heard, "H") << "once";
+  budget.give_back(1);
+  EXPECT_EQ(heard, "Hl");
+  EXPECT_FALSE(budget.pressed());
+  ASSERT_TRUE(budget.take(50));
+  EXPECT_FALSE(budget.take(50));
+  EXPECT_EQ(heard, "HlH");
+  budget.give_back(89);
+  EXPECT_EQ(heard, "HlHl");
+}
+
+TEST(BudgetPressure, IsToldAtOnceWhenTheMarkIsPassed) {
+  Budget budget(100);
+  ASSERT_TRUE(budget.take(80));
+  std::string heard;
+  budget.set_pressure(60, 40, &note, &heard);
+  EXPECT_EQ(heard, "H");
+  budget.set_pressure(90, 40, &note, &heard);
+  EXPECT_EQ(heard, "H");
+  budget.set_pressure(0, 0, nullptr, nullptr);
+  EXPECT_TRUE(budget.take(20));
+  budget.give_back(100);
+  EXPECT_EQ(heard, "H");
+}
+
+TEST(BudgetPressure, OfPools) {
+  constexpr size_t kSlab = Arena::kSlabBytes;
+  Budget budget(8 * kSlab);
+  std::string heard;
+  budget.set_pressure(4 * kSlab, 3 * kSlab, &note, &heard);
+  ChunkPool a({.budget_bytes = 8 * kSlab, .shared = &budget}), b({.budget_bytes = 8 * kSlab, .shared = &budget});
+  ChunkPool::Use use(&a);
+  std::vector<ChunkRef> chunks;
+  for (size_t i = 0; i < 3 * kSlab / kMaxChunkBytes; ++i) {
+    chunks.push_back(ChunkRef::take((i % 2 ? a : b).get(kMaxChunkBytes)));
+  }
+  EXPECT_EQ(heard, "");
+  for (size_t i = 0; i < 3 * kSlab / kMaxChunkBytes; ++i) chunks.push_back(ChunkRef::take(a.get(kMaxChunkBytes)));
+  EXPECT_EQ(heard, "H") << "neither pool's own budget is near";
+  chunks.clear();
+  for (ChunkPool* pool : {&a, &b}) pool->trim_all();
+  EXPECT_EQ(heard, "Hl");
+}
+
+// Whatever threads do at the same time: calls take turns, and the last one says how it is.
+TEST(BudgetPressure, OfManyThreads) {
+  struct Heard {
+    std::atomic<int> under_way = 0;
+    std::atomic<bool> wrong = false, high = false;
+    std::atomic<uint64_t> calls = 0;
+    static void note(void* context, bool high) {
+      Heard& heard = *static_cast<Heard*>(context);
+      if (heard.under_way.fetch_add(1) != 0 || heard.high.exchange(high) == high) heard.wrong = true;
+      ++heard.calls;
+      heard.under_way.fetch_sub(1);
+    }
+  };
+  for (const int count : {2, 3, 8}) {
+    Budget budget(100);
+    Heard heard;
+    budget.set_pressure(50, 50, &Heard::note, &heard);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&] {
+        for (int round = 0; round < 3000; ++round) {
+          if (budget.take(30)) budget.give_back(30);
+        }
+        if (budget.take(1)) budget.give_back(1);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_FALSE(heard.wrong);
+    EXPECT_EQ(budget.used_bytes(), 0u);
+    EXPECT_FALSE(budget.pressed());
+    EXPECT_FALSE(heard.high);
+    EXPECT_EQ(heard.calls % 2, 0u);
+    ASSERT_TRUE(budget.take(51));
+    EXPECT_TRUE(heard.high);
+  }
+}
+
+TEST(BudgetPressureDeathTest, TheMarksAreInOrder) {
+  Budget budget(100);
+  EXPECT_DEATH(budget.set_pressure(40, 60, &note, nullptr), "check failed");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,13 @@
+// A second reference to a chunk, which programs have through views only.
+#pragma once
+
+#include "pool/chunk_pool.h"
+
+namespace sluice::test {
+
+inline ChunkRef another_reference(const ChunkRef& chunk) {
+  chunk_ref(chunk.get());
+  return ChunkRef::take(chunk.get());
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,118 @@
+#pragma once
+
+// A proxy with one worker in this process, without the server around it: for counting what forwarding costs.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "net/features.h"
+#include "net/listener.h"
+#include "pool/check.h"
+#include "proxy/listener/listener_state.h"
+#include "proxy/log/access_log.h"
+#include "proxy/tls/tls_files.h"
+#include "proxy/worker_thread.h"
+
+namespace sluice::test {
+
+/// A socket that listens on some port of this machine, which `address` is set to.
+inline int listen_anywhere(sockaddr_in& address) {
+  address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto fd = open_listener(reinterpret_cast<sockaddr*>(&address), sizeof address, {});
+  SLUICE_CHECK(fd.ok());
+  socklen_t length = sizeof address;
+  getsockname(*fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return *fd;
+}
+
+inline std::string text_of(const sockaddr_in& address) {
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+/// A client's connection, which sends at once what it is given.
+inline int connect_to(const sockaddr_in& address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  SLUICE_CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+class TestProxy {
+ public:
+  /// Takes `listen_fds`, one for each listener, in the place of their addresses.
+  TestProxy(config::Config config, std::vector<int> listen_fds, Worker::Options options)
+      : config_(std::move(config)), counters_(config_.listeners.size(), endpoint_counts(config_)) {
+    auto contexts = read_tls_files(config_, TlsShared());
+    SLUICE_CHECK(contexts.ok());
+    std::vector<std::string> log_files;
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      const config::Listener& listener = config_.listeners[i];
+      listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
+      listeners_[i]->tls.replace(std::move(contexts->listeners[i]));
+      if (listener.http && listener.http->access_log) log_files.push_back(listener.http->access_log->file);
+    }
+    for (size_t i = 0; i < config_.upstreams.size(); ++i) {
+      upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[i]));
+      upstreams_[i]->tls.replace(std::move(contexts->upstreams[i]));
+    }
+    const std::vector<bool> shared_fd(listen_fds.size(), false);
+    worker_ = std::make_unique<WorkerThread>(
+        options, WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_, open_logs(log_files)},
+        std::move(listen_fds), shared_fd);
+    SLUICE_CHECK(worker_->wait_until_ready().ok());
+  }
+  /// Its clients must have gone.
+  ~TestProxy() {
+    worker_->drain();
+    worker_.reset();
+  }
+
+  const WorkerCounters& counters() const { return counters_; }
+  /// The worker's figures of this moment.
+  const WorkerGauges& gauges() {
+    const uint64_t before = worker_->snapshots();
+    worker_->request_snapshot();
+    while (worker_->snapshots() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return counters_.gauges;
+  }
+
+ private:
+  static std::vector<size_t> endpoint_counts(const config::Config& config) {
+    std::vector<size_t> counts;
+    for (const config::Upstream& upstream : config.upstreams) counts.push_back(upstream.endpoints.size());
+    return counts;
+  }
+  // For the writers of the worker; a log is of the first listener.
+  std::vector<AccessLogWriter*> open_logs(const std::vector<std::string>& files) {
+    std::vector<AccessLogWriter*> writers(config_.listeners.size(), nullptr);
+    if (files.empty()) return writers;
+    auto logs = AccessLogs::open(files, 1);
+    SLUICE_CHECK(logs.ok() && files.size() == 1);
+    logs_ = *std::move(logs);
+    writers[0] = &logs_->writer(0, 0);
+    return writers;
+  }
+
+  config::Config config_;
+  ConnectionLimit connections_{0};
+  std::vector<std::unique_ptr<ListenerState>> listeners_;
+  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
+  WorkerCounters counters_;
+  std::unique_ptr<AccessLogs> logs_;
+  std::unique_ptr<WorkerThread> worker_;
+};
+
+}  // namespace sluice::test

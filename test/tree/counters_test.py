@@ -1,0 +1,113 @@
+"""docs/counters.md and the code speak of the same counters, and of the same reasons, in both directions."""
+
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STATS = ROOT / "src/proxy/stats"
+
+
+def source(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def strings_between(text, begin, end="}"):
+    """The strings that stand in the code behind `begin`, up to `end`."""
+    start = text.index(begin)
+    found = re.findall(r'"([^"]+)"', text[start:text.index(end, start + len(begin))])
+    assert found, begin
+    return found
+
+
+def counters_of_code():
+    report = source("src/proxy/stats/report.cc")
+    names = set(re.findall(r'(?:\bline\(\w+,|\bmember\(|\bLine\{)\s*"(\w+)"', report))
+    for version in "12":
+        table = strings_between(source("src/proxy/stats/http_counters.cc"), f"kHttp{version}[] =", "};")
+        names |= {f"http{version}_{name}_total" for name in table}
+    return names
+
+
+def reasons_of_code():
+    """By the label that they are the values of."""
+    http = source("src/proxy/stats/http_counters.cc")
+    sessions = source("src/proxy/stats/l4_counters.cc")
+    report = source("src/proxy/stats/report.cc")
+    errors = source("src/proxy/upstream/endpoint.cc")
+    errors = errors[errors.index("connect_error_name("):]
+    return {
+        "requests": set(strings_between(http, "http_end_name(HttpEnd end)", "};")),
+        "sessions": set(strings_between(sessions, "session_end_name(SessionEnd end)", "};")),
+        "refused": set(strings_between(sessions, "refusal_name(Refusal refusal)", "};")),
+        "connect errors": set(re.findall(r'return "(\w+)";', errors[:errors.index("\n}\n")])),
+        "claims": set(strings_between(http, "claim_name(Claim claim)", "};")),
+        "relaxed": set(re.findall(r'Relaxed\{"(\w+)"', report)),
+        "body file": set(re.findall(r'"reason=\\"(\w+)\\""', report)),
+    }
+
+
+class Document:
+    def __init__(self):
+        self.text = source("docs/counters.md")
+
+    def rows(self):
+        """The cells of all tables, line by line."""
+        for line in self.text.splitlines():
+            if line.startswith("| `"):
+                yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+    def counters(self):
+        names = set()
+        for cells in self.rows():
+            words = re.findall(r"`([^`]+)`", cells[0])
+            if not words[0].startswith("sluice_"):
+                continue
+            for word in words:
+                if "*" in word:  # The rest of its name is told beside it.
+                    rest = re.findall(r"`([^`]+)`", cells[-1])
+                    names |= {word.removeprefix("sluice_").replace("*", each) for each in rest}
+                elif word.startswith("_"):  # As the first, but for its end.
+                    names.add(re.match(r"sluice_(http\d)_", words[0])[1] + word)
+                else:
+                    names.add(word.removeprefix("sluice_"))
+        return names
+
+    def reasons_under(self, heading):
+        """Those in the first column of the table below a heading."""
+        section = re.split(r"\n##", self.text.split(heading, 1)[1], maxsplit=1)[0]
+        rows = [line for line in section.splitlines() if line.startswith("| `")]
+        return {word for row in rows for word in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
+
+    def values_of(self, counter):
+        """What is in backquotes in the last column."""
+        for cells in self.rows():
+            if f"`{counter}`" in cells[0]:
+                return set(re.findall(r"`([^`]+)`", cells[-1]))
+        raise KeyError(counter)
+
+
+class CountersTest(unittest.TestCase):
+    def setUp(self):
+        self.document = Document()
+        self.reasons = reasons_of_code()
+
+    def test_counters(self):
+        self.assertEqual(counters_of_code() ^ self.document.counters(), set())
+
+    def test_why_requests_and_sessions_end(self):
+        self.assertEqual(self.document.reasons_under("### Why requests end"), self.reasons["requests"])
+        self.assertEqual(self.document.reasons_under("## Why sessions end"), self.reasons["sessions"])
+
+    def test_other_labels(self):
+        for counter, kind in (("sluice_refused_total", "refused"),
+                              ("sluice_endpoint_connect_errors_total", "connect errors"),
+                              ("sluice_http_claims_refused_total", "claims"),
+                              ("sluice_http_paths_relaxed_total", "relaxed"),
+                              ("sluice_body_file_refused_total", "body file")):
+            missing = self.reasons[kind] - self.document.values_of(counter)
+            self.assertEqual(missing, set(), counter)
+
+
+if __name__ == "__main__":
+    unittest.main()
