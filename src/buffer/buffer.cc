@@ -431,7 +431,7 @@ std::span<const std::byte> Buffer::pull_up(ChunkPool& pool, size_t offset, size_
   result = lease.bytes();
   Buffer front = split_front(offset);
   trim_front(count);
-  front.append(std::move(lease));
+  prepend(std::move(lease));
   prepend(std::move(front));
   return result;
 }

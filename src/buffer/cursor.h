@@ -19,7 +19,8 @@ namespace sluice {
 class Cursor {
  public:
   explicit Cursor(const Buffer& buffer, size_t offset = 0) : size_(buffer.size()), at_(buffer.windows().begin()) {
-    skip(offset);
+    if (size_ > 0) enter_window();
+    if (offset > 0) skip(offset);
   }
 
   bool ok() const { return ok_; }
@@ -39,7 +40,7 @@ class Cursor {
   /// Reads exactly `to.size()` bytes; false (and not ok) when there are fewer. For fields of a protocol, and so not
   /// counted as copied; payload is taken with Buffer's verbs.
   bool read(std::span<std::byte> to) {
-    if (!ok_ || to.size() > remaining()) return ok_ = false;
+    if (!ok_ || to.size() > remaining()) return fail();
     for (size_t done = 0; done < to.size();) {
       if (now_ == stop_) enter_window();
       const size_t piece = std::min(static_cast<size_t>(stop_ - now_), to.size() - done);
@@ -52,7 +53,7 @@ class Cursor {
 
   /// Steps over `count` bytes; false (and not ok) when there are fewer.
   bool skip(size_t count) {
-    if (!ok_ || count > remaining()) return ok_ = false;
+    if (!ok_ || count > remaining()) return fail();
     while (count > 0) {
       if (now_ == stop_) enter_window();
       const size_t piece = std::min(static_cast<size_t>(stop_ - now_), count);
@@ -85,21 +86,31 @@ class Cursor {
   // fewer.
   template <size_t kBytes>
   const std::byte* take(std::byte (&across)[kBytes]) {
-    if (!ok_ || remaining() < kBytes) {
-      ok_ = false;
+    if (static_cast<size_t>(stop_ - now_) < kBytes) [[unlikely]]
+      return take_beyond_window(across, kBytes);
+    const std::byte* taken = now_;
+    now_ += kBytes;
+    return taken;
+  }
+  const std::byte* take_beyond_window(std::byte* across, size_t bytes) {
+    if (!ok_ || remaining() < bytes) {
+      fail();
       return nullptr;
     }
     if (now_ == stop_) enter_window();
-    if (static_cast<size_t>(stop_ - now_) >= kBytes) [[likely]] {
+    if (static_cast<size_t>(stop_ - now_) >= bytes) {
       const std::byte* taken = now_;
-      now_ += kBytes;
+      now_ += bytes;
       return taken;
     }
-    for (std::byte& byte : across) {
-      if (now_ == stop_) enter_window();
-      byte = *now_++;
-    }
+    read({across, bytes});
     return across;
+  }
+  // Leaves nothing of this window, so that whoever finds enough in it need not ask whether all is well.
+  bool fail() {
+    position_of_stop_ = position();
+    stop_ = now_;
+    return ok_ = false;
   }
   void enter_window() {
     const std::span<const std::byte> window = *at_;

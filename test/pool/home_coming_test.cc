@@ -12,6 +12,7 @@
 #include <random>
 #include <semaphore>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -56,12 +57,12 @@ class Queue {
   bool closed_ = false;
 };
 
-// In each way in which a pool may have to see its chunks come home.
-class Home : public testing::TestWithParam<ChunkPool::Options> {};
+// In each way in which a pool may have to see its chunks come home; from so many threads.
+class Home : public testing::TestWithParam<std::tuple<ChunkPool::Options, size_t>> {};
 
 TEST_P(Home, ManyThreadsReleaseForOneHome) {
-  constexpr int kThreads = 4;
-  ChunkPool pool(GetParam());
+  const size_t thread_count = std::get<1>(GetParam());
+  ChunkPool pool(std::get<0>(GetParam()));
   ChunkPool::Use use(&pool);
   int pressed = 0;
   const auto pass_mark = [](void* context, bool high) { *static_cast<int*>(context) += high ? 1 : -1; };
@@ -71,20 +72,20 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
     std::vector<ChunkRef> held;
     for (int i = 0; i < 20; ++i) held.push_back(ChunkRef::take(pool.get(4096)));
   }
-  std::vector<Queue> queues(kThreads);
+  std::vector<Queue> queues(thread_count);
   std::vector<std::thread> threads;
-  threads.reserve(kThreads);
+  threads.reserve(thread_count);
   std::atomic<int> damaged = 0;
-  for (int i = 0; i < kThreads; ++i) {
+  for (size_t i = 0; i < thread_count; ++i) {
     threads.emplace_back([&, i] {
       // Every other thread has a pool of its own.
       std::optional<ChunkPool> own;
       if (i % 2) own.emplace(ChunkPool::Options{.budget_bytes = 1 << 20});
       ChunkPool::Use use_own(own ? &*own : nullptr);
-      while (std::optional<ChunkRef> chunk = queues[static_cast<size_t>(i)].take()) {
+      while (std::optional<ChunkRef> chunk = queues[i].take()) {
         // Whoever holds a chunk alone writes to it: a chunk given out twice shows as a race or as damage.
         const std::byte mark = chunk->data()[0];
-        std::memset(chunk->data(), i, chunk->capacity());
+        std::memset(chunk->data(), static_cast<int>(i), chunk->capacity());
         if (mark != std::byte{0xee} || chunk->data()[chunk->capacity() - 1] != static_cast<std::byte>(i)) ++damaged;
       }
     });
@@ -98,7 +99,7 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
       continue;
     }
     chunk.data()[0] = std::byte{0xee};
-    queues[random() % kThreads].put(std::move(chunk));
+    queues[random() % thread_count].put(std::move(chunk));
     ++given;
     if (random() % 64 == 0) pool.take_inbox();
     if (random() % 512 == 0) pool.age();
@@ -115,19 +116,20 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
   EXPECT_EQ(pressed, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(HomeComing, Home,
-                         testing::Values(ChunkPool::Options{.budget_bytes = 256 << 10},
-                                         ChunkPool::Options{.budget_bytes = 256 << 10,
-                                                            .source = ChunkPool::Source::kHeap},
-                                         ChunkPool::Options{.budget_bytes = 256 << 10, .stack_every = 7}));
+INSTANTIATE_TEST_SUITE_P(
+    HomeComing, Home,
+    testing::Combine(testing::Values(ChunkPool::Options{.budget_bytes = 256 << 10},
+                                     ChunkPool::Options{.budget_bytes = 256 << 10, .source = ChunkPool::Source::kHeap},
+                                     ChunkPool::Options{.budget_bytes = 256 << 10, .stack_every = 7}),
+                     testing::Values(1, 4, 16)));
 
 TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   constexpr int kThreads = 3;
   ChunkPool pool({.budget_bytes = 4096});
   ChunkPool::Use use(&pool);
-  std::vector<Queue> queues(kThreads);
+  std::vector<Queue> queues(thread_count);
   std::vector<std::thread> threads;
-  threads.reserve(kThreads);
+  threads.reserve(thread_count);
   std::atomic<int> damaged = 0;
   for (Queue& queue : queues) {
     threads.emplace_back([&queue, &damaged] {
