@@ -127,9 +127,9 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   constexpr int kThreads = 3;
   ChunkPool pool({.budget_bytes = 4096});
   ChunkPool::Use use(&pool);
-  std::vector<Queue> queues(thread_count);
+  std::vector<Queue> queues(kThreads);
   std::vector<std::thread> threads;
-  threads.reserve(thread_count);
+  threads.reserve(kThreads);
   std::atomic<int> damaged = 0;
   for (Queue& queue : queues) {
     threads.emplace_back([&queue, &damaged] {
