@@ -68,7 +68,7 @@ class Clients(TlsTest):
                 client, server = self.pair(version)
                 time.sleep(seconds)
                 reset(server)
-                self.assertEqual(outcome(client), "reset")
+                self.assertEqual(end_below(client), "reset")
                 self.ended("upstream_error")
 
     def test_resets_in_mid_stream(self):
@@ -82,7 +82,7 @@ class Clients(TlsTest):
             server.sendall(bytes(MIB))
             client.recv(1000)
             reset(server)
-            self.assertEqual(last_outcome(client), "reset")
+            self.assertEqual(end_below(client), "reset")
             self.ended("upstream_error")
 
     def test_a_client_that_does_not_read_resets(self):
@@ -170,7 +170,7 @@ class Servers(TlsTest):
 
         def serve(sock):
             tls = self.server_context().wrap_socket(sock, server_side=True)
-            opened.append(tls)
+            opened.append(self.keep(tls))
             tls.sendall(b"ready")
             while data := tls.recv(65536):
                 if data.endswith(b"reset yourself"):
@@ -187,7 +187,7 @@ class Servers(TlsTest):
             self.assertEqual(client.recv(5), b"ready")
             time.sleep(seconds)
             reset(client)
-            self.assertEqual(receive_or_reset(opened[-1]), (b"", "reset"))
+            self.assertEqual(end_below(opened[-1]), "reset")
         sluice.wait_for(lambda s: s.ended("upstream_error") == 2 and s.ended("client_error") == 2)
 
 
@@ -200,6 +200,16 @@ def receive_or_reset(sock):
     except ConnectionResetError:
         return received, "reset"
     return received, "end"
+
+
+def end_below(secured):
+    """How the stream below TLS ends, whose last records are skipped: Python takes a reset there for an end."""
+    try:
+        while socket.socket.recv(secured, 65536):
+            pass
+    except ConnectionResetError:
+        return "reset"
+    return "end"
 
 
 if __name__ == "__main__":
