@@ -39,6 +39,12 @@ constexpr uint8_t kCancelTries = 3;
 // Half of a small chunk: larger ones pin at most twice their size.
 constexpr size_t kPackBytes = 8 * 1024;
 
+// Those that are always reported.
+int events_of(int fd) {
+  pollfd poll_fd{fd, 0, 0};
+  return ::poll(&poll_fd, 1, 0) == 1 ? poll_fd.revents : 0;
+}
+
 }  // namespace
 
 Socket::~Socket() { SLUICE_CHECK(!busy()); }
@@ -109,8 +115,7 @@ void Socket::send(Buffer&& data) {
 
 bool Socket::failed() const {
   // POLLERR alone: POLLHUP is also set when both directions have ended in good order, with data still to be read.
-  pollfd poll_fd{fd_, 0, 0};
-  return fd_ >= 0 && ::poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLERR);
+  return fd_ >= 0 && (events_of(fd_) & POLLERR);
 }
 
 uint64_t Socket::acknowledged() const {
@@ -311,6 +316,9 @@ void Socket::receive_ended(Completion completion) {
     worker_.park(*this);
   } else if (completion.res == 0) {
     receive_ = Receive::kEnded;
+    // A send that had begun and then met a reset tells of its beginning only (MSG_WAITALL), and has taken the error
+    // with it. What is left is an end of both directions, of which we have not ended ours.
+    if (!out_.empty() && (events_of(fd_) & POLLHUP)) return owner_.on_error(*this, ECONNRESET);
     owner_.on_end(*this);
   } else if (completion.res < 0 && completion.res != -ECANCELED && completion.res != -EINTR &&
              completion.res != -EAGAIN) {
