@@ -185,6 +185,19 @@ class Resets(harness.SluiceTest):
         finally:
             self.sluice.signal(signal.SIGCONT)
 
+    def test_room_to_send_and_reset_are_seen_together(self):
+        """Defect: the send that goes on met the reset and told only of its beginning, so that the server saw an end in
+        good order."""
+        for _ in range(5):
+            client, server = self.pair()
+            fill(server)
+            with self.frozen():
+                receive_exactly(client, 300_000)
+                time.sleep(0.05)
+                reset(client)
+            self.assertEqual(last_outcome(server), "reset")
+            self.ended("client_error")
+
     def test_data_and_reset_are_seen_together(self):
         for sender, reason in ((0, "client_error"), (1, "upstream_error")):
             with self.subTest(reason):
