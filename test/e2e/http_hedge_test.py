@@ -81,8 +81,12 @@ class Hedges(HttpTest):
             with self.subTest(kind[0]):
                 servers, proxy = self.pair(kind)
                 request = self.hedged(servers, proxy, kind)
+                # Both at once for the proxy, which else may find the second still there.
+                proxy.signal(signal.SIGSTOP)
                 for server in servers:
                     server.signal(signal.SIGKILL)
+                    server.wait()
+                proxy.signal(signal.SIGCONT)
                 # Their connections had been used before, so it is sent once more, on a new one.
                 self.assertEqual(request.communicate(timeout=20)[0], "503")
                 proxy.wait_for(lambda stats: stats.total("endpoint_connections_active") == 0)

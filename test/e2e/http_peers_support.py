@@ -90,6 +90,9 @@ class Server:
     def signal(self, number):
         self._child.send_signal(number)
 
+    def wait(self, seconds=10):
+        self._child.wait(seconds * SLOWNESS)
+
     def report(self, seconds=10):
         try:
             return self._reports.get(timeout=seconds * SLOWNESS)

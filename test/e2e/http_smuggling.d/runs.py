@@ -156,17 +156,17 @@ class Run:
         self.sock.setblocking(False)
 
     def step(self):
-        """Sends up to the next place where it is cut. False when all is sent."""
+        """Sends up to the next pause, and returns it. Empty when all is sent."""
         while self.items:
             item = self.items.pop(0)
             if item in PAUSES:
-                return True
+                return item
             if item == "!end":
                 with contextlib.suppress(OSError):
                     self.sock.shutdown(socket.SHUT_WR)
             else:
                 self.send(item)
-        return False
+        return ""
 
     def receive(self):
         try:
@@ -349,8 +349,13 @@ class Target:
                 selector.register(run.sock, selectors.EVENT_READ, run)
             left = list(runs)
             while left:
-                left = [run for run in left if run.step()]
+                pauses = {run: run.step() for run in left}
+                left = [run for run in left if pauses[run]]
                 if left:
+                    self.barrier()
+                if "!wait" in pauses.values():
+                    # That barrier overtakes a request for which a connection has to be made first.
+                    time.sleep(PAUSES["!wait"])
                     self.barrier()
             for run in runs:
                 run.start_waiting()
