@@ -47,11 +47,18 @@ size_t Buffer::tailroom() const {
   return chunk_capacity(*last.chunk) - last.offset - last.size;
 }
 
-// Appends `bytes` in fresh chunks, the first with room before it.
-bool Buffer::fill_fresh(ChunkPool& pool, size_t headroom, std::span<const std::byte> bytes) {
+// What a chunk behind a small one should have at least: twice as much, so that many small pieces get few chunks and
+// few pieces a small one. Behind large ones, which did not come of small pieces, nothing is left free.
+size_t Buffer::next_chunk_bytes() const {
+  const size_t last = empty() ? 0 : chunk_capacity(*windows_.back().chunk);
+  return last < kPackChunkBytes ? 2 * last : 0;
+}
+
+// Appends `bytes` in fresh chunks of at least so many bytes, the first with room before it.
+bool Buffer::fill_fresh(ChunkPool& pool, size_t headroom, std::span<const std::byte> bytes, size_t least) {
   while (!bytes.empty()) {
     const size_t piece = std::min(bytes.size(), kMaxChunkBytes - headroom);
-    Chunk* chunk = pool.get(piece + headroom);
+    Chunk* chunk = pool.get(std::max(piece + headroom, least));
     if (!chunk) return false;
     // What the tier has too much goes where more may be added: behind, or before when headroom is wanted.
     Lease lease(ChunkRef::take(chunk), headroom > 0 ? chunk_capacity(*chunk) - piece : 0, piece);
@@ -65,15 +72,20 @@ bool Buffer::fill_fresh(ChunkPool& pool, size_t headroom, std::span<const std::b
 
 bool Buffer::append_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
   if (bytes.empty()) return true;
-  const size_t room = tailroom();
-  if (bytes.size() > room && (room > 0 || bytes.size() > kMaxChunkBytes)) return append_copy_to_several(pool, bytes);
-  if (room > 0) {
-    const Window& last = windows_.back();
-    counted_copy(last.data() + last.size, bytes.data(), bytes.size());
-    windows_.move_back(static_cast<int64_t>(bytes.size()));
-    return true;
+  size_t chunk_bytes = bytes.size();
+  if (!empty()) {
+    const size_t room = tailroom();
+    if (room >= bytes.size()) {
+      const Window& last = windows_.back();
+      counted_copy(last.data() + last.size, bytes.data(), bytes.size());
+      windows_.move_back(static_cast<int64_t>(bytes.size()));
+      return true;
+    }
+    if (room > 0) return append_copy_to_several(pool, bytes);
+    chunk_bytes = std::max(chunk_bytes, next_chunk_bytes());
   }
-  Chunk* chunk = pool.get(bytes.size());
+  if (bytes.size() > kMaxChunkBytes) return append_copy_to_several(pool, bytes);
+  Chunk* chunk = pool.get(chunk_bytes);
   if (!chunk) return false;
   counted_copy(chunk->data, bytes.data(), bytes.size());
   windows_.push_back({chunk, 0, static_cast<uint32_t>(bytes.size()), true});
@@ -93,7 +105,7 @@ void Buffer::append_copy_beyond_budget(ChunkPool& pool, std::span<const std::byt
 bool Buffer::append_copy_to_several(ChunkPool& pool, std::span<const std::byte> bytes) {
   const size_t into_tail = std::min(tailroom(), bytes.size());
   Buffer fresh;
-  if (!fresh.fill_fresh(pool, 0, bytes.subspan(into_tail))) return false;
+  if (!fresh.fill_fresh(pool, 0, bytes.subspan(into_tail), next_chunk_bytes())) return false;
   if (into_tail > 0) {
     const Window& last = windows_.back();
     counted_copy(last.data() + last.size, bytes.data(), into_tail);
@@ -131,7 +143,7 @@ void Buffer::pack(ChunkPool& pool, Window window) {
   if (bytes > kPackBytes || bytes == 0) return append_window(window);
   if (!empty() && windows_.back().continued_by(window)) return append_window(window);
   if (tailroom() < bytes) {
-    // Twice as much each time, so that many pieces get few chunks, and few pieces a small one.
+    // Twice as much each time, behind large chunks too: what is packed here is followed by more of its kind.
     const size_t last = empty() ? 0 : chunk_capacity(*windows_.back().chunk);
     Lease fresh = Lease::allocate(pool, std::max(bytes, std::min(2 * last, kPackChunkBytes)));
     if (!fresh) return append_window(window);
@@ -205,14 +217,26 @@ Buffer Buffer::cut_front(size_t count, bool ask) {
   return front;
 }
 
+// Block by block: window by window took three times as long. What is called when a chunk goes may look at this buffer,
+// which is empty by then.
+void Buffer::drop_blocks() {
+  WindowChain dropped(std::move(windows_));
+  for (const Window& window : dropped) chunk_unref(window.chunk);
+  dropped.drop_blocks();
+}
+
 // ---- Sharing ----
+
+void Buffer::clone_blocks(Buffer& copy) {
+  for (Window& window : windows_) share(window);
+  copy.windows_.copy_blocks(windows_);
+}
 
 Buffer Buffer::clone(size_t offset, size_t count) {
   SLUICE_CHECK(offset <= size() && count <= size() - offset);
   Buffer copy;
   apply_windows(offset, count, [&](Window& window, size_t at, size_t bytes) {
-    window.exclusive = 0;
-    chunk_ref(window.chunk);
+    share(window);
     copy.append_window({window.chunk, window.offset + static_cast<uint32_t>(at), static_cast<uint32_t>(bytes), false});
   });
   return copy;

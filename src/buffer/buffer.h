@@ -41,7 +41,13 @@ class Buffer {
     }
     return *this;
   }
-  ~Buffer() { clear(); }
+  ~Buffer() {
+    if (windows_.in_blocks()) [[unlikely]] {
+      drop_blocks();
+    } else {
+      for (uint32_t i = 0, count = windows_.count(); i < count; ++i) chunk_unref(windows_.within(i).chunk);
+    }
+  }
 
   size_t size() const { return windows_.bytes(); }
   bool empty() const { return windows_.empty(); }
@@ -161,13 +167,24 @@ class Buffer {
   Buffer split_front(size_t count);
   /// Drops everything.
   void clear() {
+    if (windows_.in_blocks()) [[unlikely]]
+      return drop_blocks();
     while (!empty()) drop_front_window();
   }
 
   // ---- Sharing ----
 
   /// A second buffer of the same bytes; both are read-only afterwards, which is why this is not const.
-  Buffer clone() { return clone(0, size()); }
+  Buffer clone() {
+    Buffer copy;
+    if (windows_.in_blocks()) [[unlikely]] {
+      clone_blocks(copy);
+    } else {
+      for (uint32_t i = 0, count = windows_.count(); i < count; ++i) share(windows_.within(i));
+      copy.windows_.copy_within(windows_);
+    }
+    return copy;
+  }
   /// The same for a part; only windows that it touches become read-only. Precondition: offset + count <= size().
   Buffer clone(size_t offset, size_t count);
   /// A copy of the bytes that shares nothing; nothing when the budget is met.
@@ -287,11 +304,19 @@ class Buffer {
     }
   }
   Buffer cut_front(size_t count, bool ask);
+  // One more reference. What is read-only already is not written to: who copies the window next would wait for that.
+  static void share(Window& window) {
+    if (window.exclusive) window.exclusive = 0;
+    chunk_ref(window.chunk);
+  }
+  void clone_blocks(Buffer& copy);
+  void drop_blocks();
   void drop_front_window() { chunk_unref(windows_.pop_front().chunk); }
   void drop_back_window() { chunk_unref(windows_.pop_back().chunk); }
   std::span<const std::byte> fetch_beyond_first(size_t offset, size_t count, std::span<std::byte> scratch) const;
   bool append_copy_to_several(ChunkPool& pool, std::span<const std::byte> bytes);
-  bool fill_fresh(ChunkPool& pool, size_t headroom, std::span<const std::byte> bytes);
+  bool fill_fresh(ChunkPool& pool, size_t headroom, std::span<const std::byte> bytes, size_t least = 0);
+  size_t next_chunk_bytes() const;
   template <typename Visit>
   void apply_windows(size_t offset, size_t count, Visit&& visit) const;
 

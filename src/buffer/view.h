@@ -46,13 +46,7 @@ class View {
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
   /// Not const: a view is not cloned on two threads at once. That is what makes a sole holder's clone cheap.
-  View clone() {
-    View other;
-    other.chunk_ = chunk_.share();
-    other.offset_ = offset_;
-    other.size_ = size_;
-    return other;
-  }
+  View clone() { return View(offset_, size_, chunk_.share()); }
 
   /// Forgets the first `count` bytes. Precondition: count <= size().
   void trim_front(size_t count) {
@@ -73,6 +67,9 @@ class View {
  private:
   friend class Buffer;
   friend class Lease;
+  /// Of a range that is known to lie within the chunk.
+  View(uint32_t offset, uint32_t size, ChunkRef&& chunk) : chunk_(std::move(chunk)), offset_(offset), size_(size) {}
+
   ChunkRef chunk_;
   uint32_t offset_ = 0;
   uint32_t size_ = 0;

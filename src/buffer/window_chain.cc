@@ -95,6 +95,30 @@ Window WindowChain::pop_back_of_block() {
   return window;
 }
 
+void WindowChain::copy_blocks(const WindowChain& other) {
+  for (const Block* from = other.blocks_.first; from; from = from->next) {
+    Block* block = new_block(from->begin);
+    block->bytes = from->bytes;
+    block->end = from->end;
+    std::memcpy(static_cast<void*>(block->windows + block->begin), from->windows + from->begin,
+                (from->end - from->begin) * sizeof(Window));
+    if (from == other.blocks_.first) {
+      blocks_ = {block, block};
+    } else {
+      link_back(block);
+    }
+  }
+  bytes_ = other.bytes_;
+  head_ = 0;
+  set_count(other.count_);
+  spilled_ = 1;
+}
+
+void WindowChain::drop_blocks() {
+  for (Block* block = blocks_.first; block;) chunk_unref(std::exchange(block, block->next)->chunk);
+  reset();
+}
+
 void WindowChain::splice_back(WindowChain& other) {
   if (count_ == 0) return take(other);
   if (!other.spilled_) {

@@ -128,6 +128,17 @@ class WindowChain {
     spilled_ = other.spilled_;
     other.reset();
   }
+  /// Whether there are blocks, or else all windows lie within the object.
+  bool in_blocks() const { return spilled_; }
+  /// Window `index` for changing all but the size. Precondition: !in_blocks(), and index < count().
+  Window& within(uint32_t index) { return inline_[slot(index)]; }
+  /// Takes a copy of each of `other`'s windows, whose references the caller has taken. Precondition: this is empty, and
+  /// !other.in_blocks().
+  void copy_within(const WindowChain& other) { std::memcpy(static_cast<void*>(this), &other, sizeof *this); }
+  /// The same, with new blocks. Precondition: this is empty, and other.in_blocks().
+  void copy_blocks(const WindowChain& other);
+  /// Forgets all windows, whose references the caller has dropped. Precondition: in_blocks().
+  void drop_blocks();
   /// Moves windows from the front of `other`, as many whole ones as lie in its first `bytes`, to this chain.
   /// Precondition: this is empty, and bytes < other.bytes(). O(blocks between the cut and the nearer end).
   void take_whole_front(WindowChain& other, uint64_t bytes);

@@ -105,6 +105,28 @@ TEST_F(AdoptTest, TheLastOfManyWindowsAndClonesGivesBack) {
   EXPECT_EQ(owner.released, 1);
 }
 
+TEST_F(AdoptTest, WhoIsGivenBackMayAddToTheBufferThatIsCleared) {
+  for (const size_t windows : {1, 3, 4, 40}) {
+    SCOPED_TRACE(windows);
+    struct Adding {
+      AdoptTest& test;
+      Buffer buffer;
+      size_t released = 0;
+      static void release(void* context, std::byte*, size_t) {
+        Adding& self = *static_cast<Adding*>(context);
+        ++self.released;
+        if (self.released % 2 == 1) self.buffer.append(self.test.lease_of("more"));
+      }
+    } adding{*this, {}};
+    for (size_t i = 0; i < windows; ++i) adding.buffer.append(View::adopt("ab", 2, &Adding::release, &adding));
+    adding.buffer.clear();
+    EXPECT_EQ(adding.released, windows);
+    adding.buffer.clear();
+    EXPECT_TRUE(adding.buffer.empty());
+    EXPECT_EQ(adding.released, windows);
+  }
+}
+
 TEST_F(AdoptTest, SplitLeasesGiveBackOnceToo) {
   Owner owner{"hello world"};
   Lease front = lease_on(owner);

@@ -49,6 +49,28 @@ TEST_F(AppendCopyTest, FillsTheTailFirst) {
   EXPECT_EQ(text_of(buffer), "hello" + std::string(50, 'a') + std::string(20, 'b'));
 }
 
+// Each of 64 pieces of 100 bytes had a chunk of 128 bytes and a window of its own.
+TEST_F(AppendCopyTest, ManySmallPiecesGetFewChunks) {
+  Buffer buffer;
+  std::string text;
+  for (size_t i = 0; i < 64; ++i) {
+    const std::string piece(100, static_cast<char>('A' + i));
+    ASSERT_TRUE(append_copy(buffer, piece));
+    text += piece;
+    EXPECT_LE(pool_.out_bytes(), 2 * text.size() + 256) << "no more is free than is used; a block is 256";
+  }
+  EXPECT_EQ(text_of(buffer), text);
+  EXPECT_EQ(windows_of(buffer).size(), 6u) << "128, 256, 512, 1,024, 2,048 and 4,096 bytes";
+  EXPECT_EQ(copied(), text.size() * 2) << "in, and out for the comparison";
+}
+
+TEST_F(AppendCopyTest, BehindALargeChunkAFewBytesTakeAFewBytes) {
+  Buffer buffer;
+  ASSERT_TRUE(append_copy(buffer, pattern(4096)));
+  ASSERT_TRUE(append_copy(buffer, "end"));
+  EXPECT_EQ(pool_.out_bytes(), 4096u + 64u);
+}
+
 TEST_F(AppendCopyTest, FillsTheTailThatATruncationLeft) {
   Buffer buffer = buffer_of("hello world");
   buffer.truncate(6);

@@ -32,6 +32,36 @@ TEST_F(CloneTest, OfAnyPart) {
   EXPECT_EQ(pool_.leaked(), 5u) << "four windows and their block";
 }
 
+TEST_F(CloneTest, OfAChainOfAnyLengthHasItsShape) {
+  std::vector<std::string> texts;
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    texts.push_back(std::string(3, letter));
+    Buffer buffer = in_windows(texts);
+    if (texts.size() % 2 == 0) buffer.prepend(lease_of("first"));
+    for (size_t cut = 0; !buffer.empty(); ++cut) {
+      SCOPED_TRACE(texts.size() * 1000 + cut);
+      const Windows windows = windows_of(buffer);
+      const std::string text = text_of(buffer);
+      Buffer clone = buffer.clone();
+      EXPECT_EQ(windows_of(clone), windows);
+      EXPECT_EQ(clone.size(), text.size());
+      for (size_t i = 0; i < windows.size(); ++i) {
+        EXPECT_FALSE(overwrite(clone, i, '-'));
+        EXPECT_FALSE(overwrite(buffer, i, '-'));
+      }
+      // Both change on their own.
+      clone.append(lease_of("end"));
+      clone.prepend(lease_of("begin"));
+      EXPECT_EQ(text_of(clone), "begin" + text + "end");
+      EXPECT_EQ(windows_of(buffer), windows);
+      clone.clear();
+      EXPECT_TRUE(clone.empty());
+      for (size_t i = 0; i < windows.size(); ++i) EXPECT_TRUE(overwrite(buffer, i, windows[i][0]));
+      buffer.trim_front(windows[0].size());
+    }
+  }
+}
+
 TEST_F(CloneTest, OnlyWindowsThatItTouchesBecomeReadOnly) {
   Buffer buffer = in_windows({"abc", "def", "ghi"});
   const Buffer part = buffer.clone(3, 1);
