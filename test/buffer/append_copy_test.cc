@@ -60,7 +60,7 @@ TEST_F(AppendCopyTest, ManySmallPiecesGetFewChunks) {
     EXPECT_LE(pool_.out_bytes(), 2 * text.size() + 256) << "no more is free than is used; a block is 256";
   }
   EXPECT_EQ(text_of(buffer), text);
-  EXPECT_EQ(windows_of(buffer).size(), 6u) << "128, 256, 512, 1,024, 2,048 and 4,096 bytes";
+  EXPECT_EQ(buffer.window_count(), 6u) << "128, 256, 512, 1,024, 2,048 and 4,096 bytes";
   EXPECT_EQ(copied(), text.size() * 2) << "in, and out for the comparison";
 }
 
