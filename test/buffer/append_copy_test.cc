@@ -57,11 +57,12 @@ TEST_F(AppendCopyTest, ManySmallPiecesGetFewChunks) {
     const std::string piece(100, static_cast<char>('A' + i));
     ASSERT_TRUE(append_copy(buffer, piece));
     text += piece;
-    EXPECT_LE(pool_.out_bytes(), 2 * text.size() + 256) << "no more is free than is used; a block is 256";
+    EXPECT_LE(pool_.out_bytes(), 2 * text.size() + 128 + 256)
+        << "no more is free than is used, but for the first; a block";
   }
   EXPECT_EQ(text_of(buffer), text);
   EXPECT_EQ(buffer.window_count(), 6u) << "128, 256, 512, 1,024, 2,048 and 4,096 bytes";
-  EXPECT_EQ(copied(), text.size() * 2) << "in, and out for the comparison";
+  EXPECT_EQ(copied(), text.size());
 }
 
 TEST_F(AppendCopyTest, BehindALargeChunkAFewBytesTakeAFewBytes) {
