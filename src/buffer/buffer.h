@@ -336,13 +336,17 @@ class Buffer::Windows {
     using reference = value_type;
 
     Iterator() = default;
-    explicit Iterator(WindowChain::Iterator at) : at_(at) {}
+    explicit Iterator(const WindowChain& windows) : at_(windows) {}
     std::span<const std::byte> operator*() const { return {at_->data(), at_->size}; }
     Iterator& operator++() {
       ++at_;
       return *this;
     }
-    Iterator operator++(int) { return Iterator(at_++); }
+    Iterator operator++(int) {
+      const Iterator old = *this;
+      ++*this;
+      return old;
+    }
     bool operator==(const Iterator& other) const { return at_ == other.at_; }
 
    private:
@@ -350,8 +354,8 @@ class Buffer::Windows {
   };
 
   explicit Windows(const WindowChain& windows) : windows_(windows) {}
-  Iterator begin() const { return Iterator(windows_.begin()); }
-  Iterator end() const { return Iterator(windows_.end()); }
+  Iterator begin() const { return Iterator(windows_); }
+  Iterator end() const { return Iterator(); }
 
  private:
   const WindowChain& windows_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "buffer/buffer.h"
 
@@ -68,19 +69,18 @@ class Cursor {
   uint64_t big_endian() {
     std::byte across[kBytes];
     const std::byte* b = take<kBytes>(across);
-    if (!b) return 0;
-    uint64_t value = 0;
-    for (size_t i = 0; i < kBytes; ++i) value = value << 8 | static_cast<uint64_t>(b[i]);
-    return value;
+    return b ? value_of(b, std::make_index_sequence<kBytes>(), [](size_t i) { return kBytes - 1 - i; }) : 0;
   }
   template <size_t kBytes>
   uint64_t little_endian() {
     std::byte across[kBytes];
     const std::byte* b = take<kBytes>(across);
-    if (!b) return 0;
-    uint64_t value = 0;
-    for (size_t i = kBytes; i > 0; --i) value = value << 8 | static_cast<uint64_t>(b[i - 1]);
-    return value;
+    return b ? value_of(b, std::make_index_sequence<kBytes>(), [](size_t i) { return i; }) : 0;
+  }
+  // Without a loop, so that compilers see one load in it. `place(i)`: how many bytes are less than byte i.
+  template <size_t... kAt>
+  static uint64_t value_of(const std::byte* b, std::index_sequence<kAt...>, auto place) {
+    return ((static_cast<uint64_t>(b[kAt]) << 8 * place(kAt)) | ...);
   }
   // The next bytes where they lie, or in `across` when they lie in several windows; null (and not ok) when there are
   // fewer.

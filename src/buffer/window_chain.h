@@ -153,6 +153,8 @@ class WindowChain {
     using reference = Window&;
 
     Iterator() = default;
+    /// At the first window. Made where it is to stay: it is read in other pieces than it would be copied in.
+    explicit Iterator(const WindowChain& chain);
     Window& operator*() const { return *at_; }
     Window* operator->() const { return at_; }
     Iterator& operator++();
@@ -164,7 +166,6 @@ class WindowChain {
     bool operator==(const Iterator& other) const { return left_ == other.left_; }
 
    private:
-    friend class WindowChain;
     Window* at_ = nullptr;
     Window* stop_ = nullptr;  // Behind the last window of this block, or of the inline array.
     Window* wrap_ = nullptr;  // The inline array's beginning.
@@ -172,7 +173,7 @@ class WindowChain {
     uint32_t left_ = 0;       // Windows from here to the end.
   };
   /// For writing: the caller must keep sizes as they are.
-  Iterator begin() const;
+  Iterator begin() const { return Iterator(*this); }
   Iterator end() const { return Iterator(); }
 
  private:
@@ -223,21 +224,17 @@ class WindowChain {
   uint32_t spilled_ : 1 = 0;
 };
 
-inline WindowChain::Iterator WindowChain::begin() const {
-  Iterator iterator;
-  iterator.left_ = count_;
-  if (count_ == 0) return iterator;
-  if (spilled_) {
-    iterator.block_ = blocks_.first;
-    iterator.at_ = &front_of(*blocks_.first);
-    iterator.stop_ = blocks_.first->windows + blocks_.first->end;
+[[gnu::always_inline]] inline WindowChain::Iterator::Iterator(const WindowChain& chain) : left_(chain.count_) {
+  if (chain.count_ == 0) return;
+  if (chain.spilled_) {
+    block_ = chain.blocks_.first;
+    at_ = &front_of(*block_);
+    stop_ = block_->windows + block_->end;
   } else {
-    Window* windows = const_cast<Window*>(inline_);
-    iterator.at_ = windows + head_;
-    iterator.stop_ = windows + kInline;
-    iterator.wrap_ = windows;
+    wrap_ = const_cast<Window*>(chain.inline_);
+    at_ = wrap_ + chain.head_;
+    stop_ = wrap_ + kInline;
   }
-  return iterator;
 }
 
 inline WindowChain::Iterator& WindowChain::Iterator::operator++() {
