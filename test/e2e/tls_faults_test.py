@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import MIB
-from origins import Origin, connect, last_outcome, outcome, receive_all, reset
+from origins import Origin, connect, last_outcome, outcome, receive_all, receive_exactly, reset
 from tls_support import TlsTest
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
@@ -166,28 +166,27 @@ class Servers(TlsTest):
             self.assertEqual(receive_all(client), b"I do: anybody?")
 
     def test_resets_of_either_side(self):
-        opened = []
+        """Only this thread reads: the one that hears of a reset takes it from all others."""
+        origin = self.keep(Origin())
+        sluice = self.behind(origin)
 
-        def serve(sock):
-            tls = self.server_context().wrap_socket(sock, server_side=True)
-            opened.append(self.keep(tls))
-            tls.sendall(b"ready")
-            while data := tls.recv(65536):
-                if data.endswith(b"reset yourself"):
-                    return reset(tls)
-            return None
-        sluice = self.behind(self.keep(Origin(serve)))
-        for seconds in (0, PARKED_AFTER_SECONDS):
+        def pair():
             client = self.keep(connect(sluice.address()))
-            self.assertEqual(client.recv(5), b"ready")
-            time.sleep(seconds)
+            server = self.keep(self.server_context().wrap_socket(origin.accept(), server_side=True))
+            server.sendall(b"ready")
+            self.assertEqual(receive_exactly(client, 5), b"ready")
+            return client, server
+        for seconds in (0, PARKED_AFTER_SECONDS):
+            client, server = pair()
             client.sendall(b"reset yourself")
+            self.assertEqual(server.recv(100), b"reset yourself")
+            time.sleep(seconds)
+            reset(server)
             self.assertEqual(outcome(client), "reset")
-            client = connect(sluice.address())
-            self.assertEqual(client.recv(5), b"ready")
+            client, server = pair()
             time.sleep(seconds)
             reset(client)
-            self.assertEqual(end_below(opened[-1]), "reset")
+            self.assertEqual(end_below(server), "reset")
         sluice.wait_for(lambda s: s.ended("upstream_error") == 2 and s.ended("client_error") == 2)
 
 
