@@ -293,7 +293,7 @@ std::span<const std::byte> Buffer::fetch_beyond_first(size_t offset, size_t coun
     }
     const size_t piece = std::min(window.size - offset, count - copied);
     if (piece == count) return {window.data() + offset, count};
-    counted_copy(scratch.data() + copied, window.data() + offset, piece);
+    counted_copy_few(scratch.data() + copied, window.data() + offset, piece);
     copied += piece;
     if (copied == count) break;
     offset = 0;

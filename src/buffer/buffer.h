@@ -296,7 +296,9 @@ class Buffer {
   void prepend_window(Window window) {
     if (window.size == 0) {
       if (window.chunk) chunk_unref(window.chunk);
-    } else if (!empty() && window.continued_by(windows_.front())) {
+    } else if (empty()) {
+      windows_.push_back(window);  // To the first place, which is less work than the one before it.
+    } else if (window.continued_by(windows_.front())) {
       windows_.move_front(window.size);
       chunk_unref(window.chunk);
     } else {

@@ -16,4 +16,32 @@ inline void counted_copy(void* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
+/// Copies the first and the last word of a range, which may overlap. Precondition: sizeof(Word) <= bytes <= twice that.
+template <typename Word>
+void copy_ends(void* to, const void* from, size_t bytes) {
+  const size_t rest = bytes - sizeof(Word);
+  Word first, last;
+  std::memcpy(&first, from, sizeof(Word));
+  std::memcpy(&last, static_cast<const std::byte*>(from) + rest, sizeof(Word));
+  std::memcpy(to, &first, sizeof(Word));
+  std::memcpy(static_cast<std::byte*>(to) + rest, &last, sizeof(Word));
+}
+
+/// counted_copy for what mostly has a few bytes, such as a header: up to 16 take two words, which is less than libc
+/// needs to see how many there are. Precondition: bytes > 0.
+inline void counted_copy_few(void* to, const void* from, size_t bytes) {
+  if (bytes > 16) [[unlikely]]
+    return counted_copy(to, from, bytes);
+  copied_bytes += bytes;
+  if (bytes >= 8) {
+    copy_ends<uint64_t>(to, from, bytes);
+  } else if (bytes >= 4) {
+    copy_ends<uint32_t>(to, from, bytes);
+  } else if (bytes >= 2) {
+    copy_ends<uint16_t>(to, from, bytes);
+  } else {
+    copy_ends<uint8_t>(to, from, bytes);
+  }
+}
+
 }  // namespace sluice

@@ -53,11 +53,17 @@ void WindowChain::spill(uint32_t at) {
   spilled_ = 1;
 }
 
+// The last block, a new one if the last has not so many places behind its windows. Precondition: windows <=
+// kBlockWindows.
+WindowChain::Block& WindowChain::block_with_room(uint32_t windows) {
+  if (!spilled_) spill(0);
+  if (blocks_.last->end + windows > kBlockWindows) link_back(new_block(0));
+  return *blocks_.last;
+}
+
 void WindowChain::push_back_to_block(Window window) {
   SLUICE_CHECK(count_ < 0x7fffffff);
-  if (!spilled_) spill(0);
-  if (blocks_.last->end == kBlockWindows) link_back(new_block(0));
-  Block& block = *blocks_.last;
+  Block& block = block_with_room(1);
   block.windows[block.end++] = window;
   block.bytes += window.size;
   bytes_ += window.size;
@@ -121,26 +127,34 @@ void WindowChain::drop_blocks() {
 
 void WindowChain::splice_back(WindowChain& other) {
   if (count_ == 0) return take(other);
-  if (!other.spilled_) {
-    for (uint32_t i = 0; i < other.count_; ++i) push_back(other.inline_at(i));
-  } else if (other.blocks_.first == other.blocks_.last &&
-             (!spilled_ || blocks_.last->end + other.count_ <= kBlockWindows)) {
+  SLUICE_CHECK(count() <= Window::kMaxBytes - other.count());
+  const uint32_t used = spilled_ ? blocks_.last->end : count();
+  if (!other.spilled_ && !spilled_ && used + other.count() <= kInline) {
+    for (uint32_t i = 0; i < other.count(); ++i) inline_[slot(count() + i)] = other.inline_at(i);
+  } else if (!other.spilled_) {
+    Block& block = block_with_room(other.count());
+    for (uint32_t i = 0; i < other.count(); ++i) block.windows[block.end++] = other.inline_at(i);
+    block.bytes += other.bytes_;
+  } else if (other.blocks_.first == other.blocks_.last && used + other.count() <= kBlockWindows) {
     // Into one block instead of two that are half empty.
-    Block* block = other.blocks_.first;
-    for (uint32_t i = block->begin; i < block->end; ++i) push_back(block->windows[i]);
-    chunk_unref(block->chunk);
+    const Block& from = *other.blocks_.first;
+    Block& block = block_with_room(other.count());
+    std::memcpy(static_cast<void*>(block.windows + block.end), from.windows + from.begin,
+                other.count() * sizeof(Window));
+    block.end += other.count();
+    block.bytes += from.bytes;
+    chunk_unref(from.chunk);
   } else if (!spilled_) {
-    for (uint32_t i = count_; i > 0; --i) other.push_front(inline_at(i - 1));
+    for (uint32_t i = count(); i > 0; --i) other.push_front(inline_at(i - 1));
     reset();
     return take(other);
   } else {
-    SLUICE_CHECK(count_ <= Window::kMaxBytes - other.count_);
     blocks_.last->next = other.blocks_.first;
     other.blocks_.first->previous = blocks_.last;
     blocks_.last = other.blocks_.last;
-    bytes_ += other.bytes_;
-    set_count(count_ + other.count_);
   }
+  bytes_ += other.bytes_;
+  set_count(count() + other.count());
   other.reset();
 }
 

@@ -199,6 +199,7 @@ class WindowChain {
 
   static Block* new_block(uint32_t at);
   void spill(uint32_t at);
+  Block& block_with_room(uint32_t windows);
   void link_back(Block* block);
   void link_front(Block* block);
   void drop(Block* block);

@@ -44,6 +44,22 @@ TEST_F(ReadingTest, FetchesAtEveryOffset) {
   }
 }
 
+// Pieces of up to 40 bytes, around what is copied by words, and no byte beside them.
+TEST_F(ReadingTest, FetchesPiecesOfEveryLength) {
+  for (size_t left = 1; left <= 20; ++left) {
+    for (size_t right = 1; right <= 20; ++right) {
+      std::string text;
+      for (size_t i = 0; i < left + right; ++i) text.push_back(static_cast<char>('A' + i));
+      const Buffer buffer = in_windows({text.substr(0, left), text.substr(left) + "not this"});
+      std::vector<std::byte> scratch(text.size() + 2, std::byte{'-'});
+      const uint64_t before = copied();
+      EXPECT_EQ(text_of(buffer.fetch(text.size(), std::span(scratch).subspan(1, text.size()))), text);
+      EXPECT_EQ(copied() - before, text.size());
+      EXPECT_EQ(text_of(scratch), "-" + text + "-");
+    }
+  }
+}
+
 TEST_F(ReadingTest, AppliesToEveryRange) {
   const Buffer buffer = letters();
   for (size_t offset = 0; offset <= 10; ++offset) {

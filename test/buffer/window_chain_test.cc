@@ -210,25 +210,41 @@ TEST_F(WindowChainTest, TheBlocksGoHomeFromElsewhere) {
   EXPECT_EQ(pool_.stats().came_home, 6u);
 }
 
-// Both sides of each size, so that inline windows, one block and several meet.
+// Both sides of each size, so that inline windows, one block and several meet, and each side built to either end, so
+// that they begin elsewhere in them.
 TEST_F(WindowChainTest, SplicesAndCuts) {
-  for (const size_t left : {0u, 1u, 3u, 4u, 12u, 13u, 14u, 40u}) {
-    for (const size_t right : {0u, 1u, 3u, 4u, 12u, 13u, 14u, 40u}) {
-      Buffer buffer, other;
-      std::string expected;
-      for (size_t i = 0; i < left + right; ++i) {
-        expected.push_back(static_cast<char>('a' + i % 26));
-        (i < left ? buffer : other).append(letter(expected.back()));
+  const size_t sizes[] = {0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 40};
+  const auto build = [&](std::string_view letters, bool backwards) {
+    Buffer buffer;
+    for (size_t i = 0; i < letters.size(); ++i) {
+      if (backwards) {
+        buffer.prepend(letter(letters[letters.size() - 1 - i]));
+      } else {
+        buffer.append(letter(letters[i]));
       }
-      buffer.append(std::move(other));
-      ASSERT_EQ(text_of(buffer), expected);
-      ASSERT_EQ(buffer.window_count(), left + right);
-      for (size_t cut = 0; cut <= left + right; ++cut) {
-        Buffer front = buffer.split_front(cut);
-        ASSERT_EQ(text_of(front), expected.substr(0, cut));
-        ASSERT_EQ(text_of(buffer), expected.substr(cut));
-        buffer.prepend(std::move(front));
-        ASSERT_EQ(text_of(buffer), expected) << left << " and " << right << " cut at " << cut;
+    }
+    return buffer;
+  };
+  for (const size_t left : sizes) {
+    for (const size_t right : sizes) {
+      for (const unsigned backwards : {0, 1, 2, 3}) {
+        std::string expected;
+        for (size_t i = 0; i < left + right; ++i) expected.push_back(static_cast<char>('a' + i % 26));
+        Buffer buffer = build(expected.substr(0, left), backwards & 1);
+        Buffer other = build(expected.substr(left), backwards & 2);
+        buffer.append(std::move(other));
+        ASSERT_EQ(text_of(buffer), expected);
+        ASSERT_EQ(buffer.size(), expected.size());
+        ASSERT_EQ(buffer.window_count(), expected.size());
+        for (size_t cut = 0; cut <= left + right; ++cut) {
+          Buffer front = buffer.split_front(cut);
+          ASSERT_EQ(text_of(front), expected.substr(0, cut));
+          ASSERT_EQ(text_of(buffer), expected.substr(cut));
+          buffer.prepend(std::move(front));
+          ASSERT_EQ(text_of(buffer), expected) << left << " and " << right << " cut at " << cut;
+        }
+        buffer.clear();
+        ASSERT_EQ(block_bytes(), 0u);
       }
     }
   }
