@@ -19,9 +19,9 @@ target_include_directories(sluice_iobuf_archive PUBLIC
 target_compile_features(sluice_iobuf_archive PUBLIC cxx_std_20)
 target_link_libraries(sluice_iobuf_archive PUBLIC Threads::Threads)
 target_compile_definitions(sluice_iobuf_archive PRIVATE $<TARGET_PROPERTY:sluice_pool,INTERFACE_COMPILE_DEFINITIONS>)
-sluice_own_target(sluice_iobuf_archive)
+target_link_libraries(sluice_iobuf_archive PRIVATE $<BUILD_INTERFACE:sluice_warnings>)
 set_target_properties(sluice_iobuf_archive PROPERTIES OUTPUT_NAME sluice_iobuf EXPORT_NAME iobuf
-  POSITION_INDEPENDENT_CODE ON INTERPROCEDURAL_OPTIMIZATION OFF)
+  POSITION_INDEPENDENT_CODE ON)
 # The layers' own archives are made only for what is linked with them.
 set_target_properties(sluice_pool sluice_buffer PROPERTIES EXCLUDE_FROM_ALL ON)
 

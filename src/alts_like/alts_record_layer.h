@@ -74,6 +74,7 @@ class AltsRecordLayer final : public RecordLayer {
   void flush(ChunkPool&, Buffer&) override {}
   void seal_end(ChunkPool& pool, Buffer& wire) override;
   bool tells_end() const override { return flags_.authenticated_end; }
+  bool in_record() const override { return !partial_.empty(); }
   bool write_state(SecretBytes& out) override;
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;

@@ -26,6 +26,20 @@ void describe(const AltsOptions::Endpoint& from, grpc::gcp::Endpoint* (*to)(void
   endpoint.set_protocol(grpc::gcp::TCP);
 }
 
+// Wipes the keys in a response, whatever becomes of it.
+struct WipeKeyData {
+  explicit WipeKeyData(grpc::gcp::HandshakerResp& of) : response(of) {}
+  ~WipeKeyData() {
+    if (!response.has_result()) return;
+    std::string& keys = *response.mutable_result()->mutable_key_data();
+    OPENSSL_cleanse(keys.data(), keys.size());
+  }
+  WipeKeyData(const WipeKeyData&) = delete;
+  WipeKeyData& operator=(const WipeKeyData&) = delete;
+
+  grpc::gcp::HandshakerResp& response;
+};
+
 // What both start messages have in common.
 template <typename Start>
 void begin(const AltsOptions& options, Start& start) {
@@ -130,6 +144,7 @@ AltsNegotiation::Status AltsNegotiation::digest(std::string_view response, std::
   if (!waiting_) return fail("the handshaker service answered without being asked");
   waiting_ = false;
   grpc::gcp::HandshakerResp message;
+  const WipeKeyData wipe{message};
   if (!message.ParseFromArray(response.data(), static_cast<int>(response.size()))) {
     return fail("the handshaker service sent what is no HandshakerResp");
   }
@@ -148,11 +163,7 @@ AltsNegotiation::Status AltsNegotiation::digest(std::string_view response, std::
   }
   pending_.trim_front(message.bytes_consumed());
   seen_ = offered_ - message.bytes_consumed();
-  if (message.has_result()) {
-    const Status status = finish(message.result());
-    OPENSSL_cleanse(message.mutable_result()->mutable_key_data()->data(), message.result().key_data().size());
-    return status;
-  }
+  if (message.has_result()) return finish(message.result());
   if (seen_ == kMaxInBytes) {
     return fail("the handshaker service makes nothing of " + std::to_string(kMaxInBytes) + " bytes");
   }

@@ -46,6 +46,10 @@ class RecordLayer {
   /// the stream may be anybody's.
   virtual bool tells_end() const { return true; }
 
+  /// Whether the beginning of a record has come and its rest has not: an end of the stream here cuts it. Need not be
+  /// known where tells_end().
+  virtual bool in_record() const { return false; }
+
   /// Session tickets that have arrived since the last call: NewSessionTicket messages of TLS 1.3, whole and in a row,
   /// with their 4-byte headers. Only clients of TLS get some.
   virtual Buffer take_tickets() { return {}; }

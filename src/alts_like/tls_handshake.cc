@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "alts_like/handshaker_text.h"
 #include "alts_like/peer_certificate.h"
 #include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
@@ -24,6 +25,10 @@ namespace {
 
 // Of a handshake message (RFC 8446 section 4): type, and 24 bits of length.
 constexpr size_t kMessageHeaderBytes = 4;
+
+// Of a refused certificate, in an error.
+constexpr size_t kNamesShown = 3;
+constexpr size_t kNameBytes = 120;
 
 std::optional<Tls12Cipher> tls12_cipher_of(const SSL* ssl) {
   switch (SSL_CIPHER_get_cipher_nid(SSL_get_current_cipher(ssl))) {
@@ -113,7 +118,28 @@ TlsHandshake::Status TlsHandshake::fail() {
     error_ += (error_.empty() ? "" : ", ") + std::string(reason);
   }
   if (error_.empty()) error_ = "the connection ended";
+  describe_refused_certificate();
   return Status::kFailed;
+}
+
+// What the reason alone does not say: what was wrong with the certificate, and whose it is.
+void TlsHandshake::describe_refused_certificate() {
+  if (error_.find("CERTIFICATE_VERIFY_FAILED") == std::string::npos) return;
+  const long verdict = SSL_get_verify_result(ssl_.get());
+  if (verdict == X509_V_OK) return;
+  error_ += std::string(": ") + X509_verify_cert_error_string(verdict);
+  const bssl::UniquePtr<X509> certificate(SSL_get_peer_certificate(ssl_.get()));
+  const char* const expected =
+      side_ == Side::kClient ? SSL_get_servername(ssl_.get(), TLSEXT_NAMETYPE_host_name) : nullptr;
+  if (expected) error_ += "; expected \"" + std::string(expected) + "\"";
+  if (!certificate) return;
+  error_ += "; the certificate is of";
+  const std::vector<std::string> names = names_of(certificate.get());
+  for (size_t i = 0; i < std::min(names.size(), kNamesShown); ++i) error_ += " " + printable(names[i], kNameBytes);
+  if (names.size() > kNamesShown) error_ += " and " + std::to_string(names.size() - kNamesShown) + " more";
+  char issuer[kNameBytes];
+  X509_NAME_oneline(X509_get_issuer_name(certificate.get()), issuer, sizeof issuer);
+  error_ += ", issued by " + printable(issuer, kNameBytes);
 }
 
 uint16_t TlsHandshake::version() const { return static_cast<uint16_t>(SSL_version(ssl_.get())); }

@@ -70,6 +70,7 @@ class TlsHandshake final : public Handshake {
  private:
   Status fail();
   Status fail(std::string_view error);
+  void describe_refused_certificate();
 
   const Side side_;
   bool signing_ = false;  // A private-key method has yet to give a signature.

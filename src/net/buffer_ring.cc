@@ -91,7 +91,7 @@ bool BufferRing::refill() {
   const int mask = io_uring_buf_ring_mask(options_.entries);
   int added = 0;
   while (!empty_.empty()) {
-    Chunk* chunk = pool_.get(options_.chunk_bytes);
+    Chunk* chunk = options_.reserved ? pool_.get_reserved(options_.chunk_bytes) : pool_.get(options_.chunk_bytes);
     if (chunk == nullptr) break;
     const uint16_t id = empty_.back();
     empty_.pop_back();

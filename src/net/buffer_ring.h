@@ -30,6 +30,7 @@ class BufferRing {
     uint16_t entries;          ///< Power of two, at most 32,768.
     size_t chunk_bytes;        ///< A tier's size.
     bool incremental = false;  ///< IOU_PBUF_RING_INC, Linux 6.12.
+    bool reserved = false;     ///< Chunks may come from the pool's reserve.
     uint32_t min_left = 0;  ///< Incremental: retire a chunk with fewer bytes left. 0 where the kernel does not know it.
   };
   static absl::StatusOr<std::unique_ptr<BufferRing>> open(Ring& ring, ChunkPool& pool, Options options);

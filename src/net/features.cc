@@ -20,6 +20,13 @@ namespace {
 constexpr int64_t kProbeTimeoutNs = 200'000'000;
 constexpr size_t kProbeChunkBytes = 4096;
 
+bool holds(const Buffer& buffer, std::string_view expected) {
+  if (buffer.size() != expected.size()) return false;
+  std::string bytes(buffer.size(), '\0');
+  buffer.copy_out(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes == expected;
+}
+
 /// One socket pair with a buffer group on its receiving end.
 class Probe {
  public:
@@ -62,6 +69,34 @@ class Probe {
     }
     return found && ended;
   }
+  /// Whether a single receive of ours and a multishot of `other` from our group each get their own bytes.
+  bool shares_with(Probe& other, bool write_ours_first) {
+    // Told apart by their targets, which are only compared.
+    alignas(kTargetAlignment) char ours[kTargetAlignment], theirs[kTargetAlignment];
+    ring_.recv_once(ours, fds_[0], group_->group(), /*poll_first=*/true);
+    ring_.recv_multishot(theirs, other.fds_[0], group_->group());
+    ring_.submit();
+    const bool written =
+        write_ours_first ? write("ours") && other.write("theirs") : other.write("theirs") && write("ours");
+    Buffer to_us, to_other;
+    bool ended = false;
+    const auto reap = [&](Op op, void* target, Completion c) {
+      if (op != Op::kRecv) return;
+      if (c.has_buffer()) group_->take(c, target == ours ? to_us : to_other);
+      if (target == theirs && !c.more()) ended = true;
+    };
+    for (int turn = 0; turn < 4 && (to_us.empty() || to_other.empty()); ++turn) {
+      ring_.wait(kProbeTimeoutNs);
+      ring_.reap(reap);
+    }
+    // The multishot must not outlive what it refers to.
+    ring_.cancel_receives(nullptr, other.fds_[0]);
+    for (int turn = 0; turn < 4 && !ended; ++turn) {
+      ring_.wait(kProbeTimeoutNs);
+      ring_.reap(reap);
+    }
+    return written && holds(to_us, "ours") && holds(to_other, "theirs");
+  }
   /// The next completions of what is armed; `completion` is the last of them.
   Buffer await(Completion& completion) {
     Buffer data;
@@ -81,13 +116,6 @@ class Probe {
   int fds_[2];
   std::unique_ptr<BufferRing> group_;
 };
-
-bool holds(const Buffer& buffer, std::string_view expected) {
-  if (buffer.size() != expected.size()) return false;
-  std::string bytes(buffer.size(), '\0');
-  buffer.copy_out(0, std::as_writable_bytes(std::span(bytes)));
-  return bytes == expected;
-}
 
 bool probe_plain(Ring& ring, ChunkPool& pool) {
   Probe probe(ring, pool, {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes});
@@ -121,6 +149,20 @@ bool probe_incremental(Ring& ring, ChunkPool& pool, uint32_t min_left) {
   return holds(c, filler) && !third.buffer_more();
 }
 
+// A buffer is filled by the receives of several sockets, and only the order of their completions says who has which of
+// its bytes. Some kernels hold a single receive's completion back and let a multishot's overtake it. Both are written
+// before one wait, in either order.
+bool probe_order(Ring& ring, ChunkPool& pool) {
+  const BufferRing::Options options{.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes, .incremental = true};
+  for (const bool single_first : {true, false}) {
+    // The second one has only its sockets: one group is for both.
+    Probe single(ring, pool, options), multi(ring, pool, {.group = 1, .entries = 2, .chunk_bytes = kProbeChunkBytes});
+    if (!single.ready() || !multi.ready()) return false;
+    if (!single.shares_with(multi, single_first)) return false;
+  }
+  return true;
+}
+
 // Of three buffers' bytes, a receive bounded to two must deliver exactly two, in order, and be over.
 bool probe_bundles(Ring& ring, ChunkPool& pool) {
   Probe probe(ring, pool, {.group = 0, .entries = 4, .chunk_bytes = kProbeChunkBytes});
@@ -147,7 +189,7 @@ const char* yes_no(bool value) { return value ? "yes" : "no"; }
 
 std::string Features::to_string() const {
   return absl::StrCat("incremental=", yes_no(incremental), " min_left=", yes_no(min_left), " bundles=", yes_no(bundles),
-                      " zero_copy=", yes_no(zero_copy));
+                      " zero_copy=", yes_no(zero_copy), " in_order=", yes_no(in_order));
 }
 
 absl::StatusOr<Features> probe_features(RingsMode mode) {
@@ -167,12 +209,16 @@ absl::StatusOr<Features> probe_features(RingsMode mode) {
   features.bundles = mode != RingsMode::kPlain && probe_bundles(**ring, pool);
   features.zero_copy = probe_zero_copy(**ring);
   if (mode != RingsMode::kPlain) {
-    features.incremental = probe_incremental(**ring, pool, 0);
+    const bool incremental = probe_incremental(**ring, pool, 0);
+    features.in_order = incremental && probe_order(**ring, pool);
+    features.incremental = features.in_order;
     features.min_left = features.incremental && probe_incremental(**ring, pool, 512);
   }
   if (mode == RingsMode::kIncremental && !features.incremental) {
     return absl::UnavailableError(
-        "--rings=incremental: incremental buffer rings do not work on this kernel (they need Linux 6.12); "
+        "--rings=incremental: incremental buffer rings do not work on this kernel (they need Linux 6.12, and "
+        "completions "
+        "in the order in which buffers are filled); "
         "use --rings=auto or --rings=plain");
   }
   return features;

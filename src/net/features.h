@@ -16,7 +16,9 @@ enum class RingsMode {
 /// What this kernel's io_uring does, found by trying each on a socket pair: distributions backport, and some versions
 /// have a feature that misbehaves, so the version says little.
 struct Features {
-  bool incremental = false;  ///< IOU_PBUF_RING_INC delivers consecutive pieces of one buffer (Linux 6.12).
+  bool incremental = false;  ///< IOU_PBUF_RING_INC delivers consecutive pieces of one buffer (Linux 6.12), in order.
+  bool in_order = false;     ///< Completions come in the order in which an incremental buffer was filled, also those of
+                             ///< single receives and multishots mixed. Without it bytes would change connections.
   bool min_left = false;     ///< ... and retires a buffer with few bytes left.
   bool bundles = false;      ///< A receive fills several buffers in order (6.10, misordered in 6.13.11 to 6.14.8) and
                              ///< keeps to a bound per completion and in all (6.17).

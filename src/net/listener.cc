@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -96,6 +97,7 @@ void Listener::stop() {
 void Listener::review() {
   if (!armed_ || singly_ || stopped_ || owner_.accepting() == Accepting::kMany) return;
   worker_.ring().cancel_fd(nullptr, fd_);  // Its completion arms again, as is right now.
+  reviewed_ = true;
 }
 
 void Listener::pause() {
@@ -112,16 +114,23 @@ void Listener::resume() {
 void Listener::complete(Completion completion) {
   if (!completion.more()) armed_ = false;
   if (completion.res >= 0) {
+    errors_ = 0;
     if (stopped_) {
       ::close(completion.res);
     } else {
       owner_.on_accepted(*this, completion.res);
     }
-  } else if (!stopped_ && (completion.res == -EMFILE || completion.res == -ENFILE || completion.res == -ENOBUFS ||
-                           completion.res == -ENOMEM)) {
-    pause();
-    owner_.on_accept_paused(*this, -completion.res);
-    return;
+  } else if (!stopped_ && !std::exchange(reviewed_, false)) {
+    // An error that stays, as EINVAL where somebody has shut the listening socket down, would come again at once, for
+    // ever.
+    const bool again_and_again = ++errors_ >= kMaxErrors;
+    if (again_and_again || completion.res == -EMFILE || completion.res == -ENFILE || completion.res == -ENOBUFS ||
+        completion.res == -ENOMEM) {
+      errors_ = 0;
+      pause();
+      owner_.on_accept_paused(*this, -completion.res);
+      return;
+    }
   }
   // Anything else (-ECONNABORTED, the end of a multishot on overflow) concerns one connection at most: go on.
   if (!armed_ && !paused_) arm();

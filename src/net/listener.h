@@ -33,7 +33,8 @@ class alignas(kTargetAlignment) Listener {
   class Owner {
    public:
     virtual void on_accepted(Listener& listener, int fd) = 0;  ///< The owner takes the descriptor.
-    /// The process or system ran out of descriptors or memory: accepting pauses for kRetryMs or until `resume`.
+    /// The process or system ran out of descriptors or memory, or accepting failed kMaxErrors times in a row: it pauses
+    /// for kRetryMs or until `resume`.
     virtual void on_accept_paused(Listener& listener, int error) = 0;
     /// How many to accept now; asked whenever accepting is armed. A multishot takes all that wait at once, also more
     /// than there is room for. After kNone it is asked again in kRetryMs, and by `resume`.
@@ -43,6 +44,8 @@ class alignas(kTargetAlignment) Listener {
     ~Owner() = default;
   };
   static constexpr uint64_t kRetryMs = 100;
+  /// Errors that concern one connection at most are not waited for, unless there are so many of them in a row.
+  static constexpr uint8_t kMaxErrors = 32;
 
   /// `shared`: other workers accept from the same descriptor (a Unix socket cannot be SO_REUSEPORT), so it takes one
   /// connection at a time.
@@ -75,6 +78,8 @@ class alignas(kTargetAlignment) Listener {
   bool singly_ = false;  // What is armed ends with one connection.
   bool stopped_ = false;
   bool paused_ = false;
+  bool reviewed_ = false;  // What is armed was cancelled by us.
+  uint8_t errors_ = 0;     // In a row.
   Timer retry_;
 };
 

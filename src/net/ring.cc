@@ -27,10 +27,18 @@ absl::Status setup_error(int error) {
     case EACCES: {
       std::string value = "?";
       std::ifstream("/proc/sys/kernel/io_uring_disabled") >> value;
+      // Docker's own profile is the usual cause, and the sysctl then a false trail.
+      const char* const seccomp =
+          "a seccomp profile, as Docker's default one, must allow io_uring_setup, io_uring_enter and io_uring_register "
+          "(docker run --security-opt seccomp=PROFILE.json)";
+      if (value == "0") {
+        return absl::PermissionDeniedError(
+            absl::StrCat("io_uring is switched off for this process, though kernel.io_uring_disabled is 0: ", seccomp));
+      }
       return absl::PermissionDeniedError(absl::StrCat(
           "io_uring is switched off for this process: kernel.io_uring_disabled is ", value,
-          " (set it to 0 with `sysctl kernel.io_uring_disabled=0`, or to 1 and join kernel.io_uring_group); in a "
-          "container, its seccomp profile must allow io_uring_setup, io_uring_enter and io_uring_register"));
+          " (set it to 0 with `sysctl kernel.io_uring_disabled=0`, or to 1 and join kernel.io_uring_group); ",
+          seccomp));
     }
     case EINVAL:
       return absl::UnavailableError(

@@ -1,8 +1,10 @@
 #include "net/socket.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,9 +41,17 @@ constexpr uint8_t kCancelTries = 3;
 // Half of a small chunk: larger ones pin at most twice their size.
 constexpr size_t kPackBytes = 8 * 1024;
 
-// Those that are always reported.
-int events_of(int fd) {
-  pollfd poll_fd{fd, 0, 0};
+// TCP_CLOSE of netinet/tcp.h, which cannot be included together with linux/tcp.h.
+constexpr uint8_t kTcpClosed = 7;
+
+bool read_tcp_info(int fd, tcp_info& info) {
+  socklen_t length = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
+}
+
+// `wanted`: beside those that are always reported.
+int events_of(int fd, short wanted = 0) {
+  pollfd poll_fd{fd, wanted, 0};
   return ::poll(&poll_fd, 1, 0) == 1 ? poll_fd.revents : 0;
 }
 
@@ -102,12 +112,17 @@ void Socket::cancel_all() {
 }
 
 void Socket::send(Buffer&& data) {
-  if (!open() || write_shut_ || data.empty()) return;
-  if (sending_ && data.size() <= kPackBytes && data.window_count() == 1) {
-    if (out_.append_copy(worker_.pool(), data.window(0))) {
-      ++worker_.counters().packed;
-      return;
+  if (!open() || write_shut_ || send_failed_ || data.empty()) return;
+  // (A record of TLS is three windows even if it carries one byte: header, body, tag.)
+  if (sending_ && data.size() <= kPackBytes) {
+    size_t copied = 0;
+    for (const std::span<const std::byte> window : data.windows()) {
+      if (!out_.append_copy(worker_.pool(), window)) break;
+      copied += window.size();
     }
+    if (copied > 0) ++worker_.counters().packed;
+    if (copied == data.size()) return;
+    data.trim_front(copied);
   }
   out_.append(std::move(data));
   if (!sending_) request_service();
@@ -118,11 +133,30 @@ bool Socket::failed() const {
   return fd_ >= 0 && (events_of(fd_) & POLLERR);
 }
 
+bool Socket::peer_gone() const { return fd_ >= 0 && (events_of(fd_, POLLRDHUP) & (POLLERR | POLLHUP | POLLRDHUP)); }
+
 uint64_t Socket::acknowledged() const {
   tcp_info info{};
-  socklen_t length = sizeof info;
-  if (fd_ < 0 || single_ || getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return 0;
+  if (fd_ < 0 || single_ || !read_tcp_info(fd_, info)) return 0;
   return info.tcpi_bytes_acked;
+}
+
+bool Socket::gone() const {
+  if (fd_ < 0) return true;
+  if (single_) return events_of(fd_) & POLLHUP;
+  tcp_info info{};
+  return read_tcp_info(fd_, info) && info.tcpi_state == kTcpClosed;
+}
+
+size_t Socket::unread() const {
+  int bytes = 0;
+  return fd_ >= 0 && ioctl(fd_, SIOCINQ, &bytes) == 0 && bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+uint64_t Socket::unacknowledged() const {
+  int bytes = 0;
+  if (fd_ < 0 || single_ || ioctl(fd_, SIOCOUTQ, &bytes) != 0 || bytes <= 0) return 0;
+  return gone() ? 0 : static_cast<uint64_t>(bytes);
 }
 
 void Socket::shutdown_write() {
@@ -135,7 +169,7 @@ void Socket::shutdown_write() {
 }
 
 void Socket::submit_send() {
-  if (closing_ || sending_ || out_.empty()) return;
+  if (closing_ || sending_ || send_failed_ || out_.empty()) return;
   std::array<iovec, kSendWindows> windows;
   const size_t count = out_.fill_iovecs(windows);
   sending_ = true;
@@ -247,20 +281,30 @@ void Socket::complete(Op op, Completion completion) {
   maybe_closed();
 }
 
-// One that found nothing may have missed a submission that was just changing hands. It is tried again, but not for
-// ever: two cancels of one socket would see each other as what is left, and chase each other.
+// One that found nothing may have missed a submission that was just changing hands, and so may one that found another.
+// It is tried again, but not for ever: two cancels of one socket would see each other as what is left, and chase each
+// other. What was found mostly completes in the same batch: only then it shows what was missed.
 void Socket::cancel_ended(Completion completion) {
   --cancels_;
-  if (completion.res > 0) cancel_misses_ = 0;
-  if (completion.res > 0 || cancels_ > 0) return;
+  if (completion.res > 0 && !closing_) cancel_misses_ = 0;
+  if (cancels_ > 0) return;
+  if (completion.res > 0) {
+    if (!closing_) return;
+    cancel_again_ = true;
+    return request_service();
+  }
   if (closing_) {
-    if (in_flight_ == notices()) return;
-    if (++cancel_misses_ < kCancelTries) return cancel_all();
-    // Whatever it is that cannot be cancelled: with the connection shut down it ends by itself.
-    ::shutdown(fd_, SHUT_RDWR);
+    cancel_again();
   } else if (receive_ == Receive::kCancelling && ++cancel_misses_ < kCancelTries) {
     cancel_receive();
   }
+}
+
+void Socket::cancel_again() {
+  if (in_flight_ == notices()) return;
+  if (++cancel_misses_ < kCancelTries) return cancel_all();
+  // Whatever it is that cannot be cancelled: with the connection shut down it ends by itself.
+  ::shutdown(fd_, SHUT_RDWR);
 }
 
 void Socket::complete_receive(Completion completion) {
@@ -305,6 +349,22 @@ void Socket::note_received(Completion completion) {
   if (receive_ == Receive::kArmed) cancel_receive();
 }
 
+// Whether nothing more is to be read. Two system calls. (A look by recv would take the error away.)
+bool Socket::input_is_over() const {
+  int unread = 0;
+  return peer_gone() && ioctl(fd_, FIONREAD, &unread) == 0 && unread == 0;
+}
+
+// The kernel takes a buffer before it looks whether there is more than an end. Ends are received without: those who are
+// gone may hold what the others wait for.
+void Socket::receive_end() {
+  static std::byte nothing;
+  receive_ = Receive::kArmed;
+  receiving_large_ = false;
+  ++in_flight_;
+  worker_.ring().recv_into(this, fd_, &nothing, sizeof nothing);
+}
+
 // The submission is over: for good, or until it is armed again.
 void Socket::receive_ended(Completion completion) {
   if (closing_ || receive_ == Receive::kEnded) return;
@@ -312,6 +372,7 @@ void Socket::receive_ended(Completion completion) {
     // Not an error: every posted chunk was taken. Wait for one to come home.
     ++worker_.counters().no_buffers;
     if (!want_data_) return;
+    if (input_is_over()) return receive_end();
     receive_ = Receive::kParked;
     worker_.park(*this);
   } else if (completion.res == 0) {
@@ -334,6 +395,7 @@ void Socket::complete_send(Completion completion) {
   sending_ = false;
   if (closing_) return;
   if (completion.res < 0 && completion.res != -EINTR && completion.res != -EAGAIN) {
+    send_failed_ = true;
     owner_.on_error(*this, -completion.res);
     return;
   }
@@ -356,13 +418,11 @@ void Socket::complete_zero_copy(Completion completion) {
       ++worker_.counters().zero_copy_copied;
       no_zero_copy_ = true;
     }
-    if (--lent_->sends == 0) lent_.reset();
+    take_back_one(static_cast<uint32_t>(completion.res) & IORING_NOTIF_USAGE_ZC_COPIED);
     return;
   }
   if (completion.more()) {
-    if (!lent_) lent_ = std::make_unique<Lent>();
-    ++lent_->sends;
-    if (completion.res > 0) lent_->data.append(out_.split_front(static_cast<size_t>(completion.res)));
+    lend(static_cast<size_t>(std::max(completion.res, 0)));
     completion.res = std::min(completion.res, 0);
   } else {
     --in_flight_;
@@ -373,6 +433,29 @@ void Socket::complete_zero_copy(Completion completion) {
     completion.res = 0;
   }
   complete_send(completion);
+}
+
+void Socket::lend(size_t bytes) {
+  if (!lent_) lent_ = std::make_unique<Lent>();
+  ++lent_->sends;
+  if (bytes > 0) lent_->data.append(out_.split_front(bytes));
+  // A queue: what is done with in front makes room before the vector grows.
+  if (lent_->first > 0 && lent_->sizes.size() == lent_->sizes.capacity()) {
+    lent_->sizes.erase(lent_->sizes.begin(), lent_->sizes.begin() + static_cast<std::ptrdiff_t>(lent_->first));
+    lent_->first = 0;
+  }
+  lent_->sizes.push_back(static_cast<uint32_t>(bytes));
+}
+
+// Notices do not say for which send they are. The kernel lets go of memory as the peer acknowledges it, that is in the
+// order of sending: the notice of a later send, if it overtakes, says that the earlier one was acknowledged too. Only
+// the notice of a send that was copied comes at once, whatever is on its way before it; from then on (no further send
+// is zero-copy) memory is kept until the last notice.
+void Socket::take_back_one(bool copied) {
+  if (--lent_->sends == 0) return lent_.reset();
+  lent_->unordered |= copied;
+  if (lent_->unordered) return;
+  lent_->data.trim_front(lent_->sizes[lent_->first++]);
 }
 
 void Socket::close() {
@@ -408,12 +491,16 @@ void Socket::maybe_closed() {
   // As new: the owner may connect again with the same object.
   receive_ = Receive::kOff;
   cancel_misses_ = 0;
-  sending_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = no_zero_copy_ = false;
+  sending_ = send_failed_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = no_zero_copy_ = false;
   owner_.on_closed(*this);
 }
 
 void Socket::end_service() {
   queued_for_service_ = false;
+  if (cancel_again_) {
+    cancel_again_ = false;
+    if (cancels_ == 0) cancel_again();
+  }
   maybe_closed();
 }
 

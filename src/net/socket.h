@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "buffer/buffer.h"
 #include "net/ring.h"
@@ -71,13 +72,27 @@ class alignas(kTargetAlignment) Socket {
   void stop_reading();
   bool reading() const { return want_data_; }
 
-  /// Queues `data` behind what is queued already. Small pieces behind a slow peer are packed together.
+  /// Queues `data` behind what is queued already. Small pieces behind a slow peer are packed together, so that what is
+  /// queued pins only a few times queued().
   void send(Buffer&& data);
   /// Bytes that were given to send and not yet taken by the kernel.
   size_t queued() const { return out_.size(); }
   /// Whether the connection has failed without a completion to tell: when a reset comes together with data, the kernel
   /// delivers the data and wakes nobody for the reset (seen on Linux 6.18). A system call; for sockets gone quiet.
   bool failed() const;
+  /// Whether the peer has closed or reset the connection, or said that it sends nothing more, though that may not have
+  /// been read yet. A system call; for sockets that are not read.
+  bool peer_gone() const;
+  /// Whether the connection is gone: reset, timed out, or a Unix peer has closed. What the kernel had received before
+  /// can still be read, and reading comes to an end by itself. A system call.
+  bool gone() const;
+  /// Bytes that the kernel has received and we have not read, not counting completions under way. A system call.
+  size_t unread() const;
+  /// Whether reading has come to an end, or has failed.
+  bool input_over() const { return receive_ == Receive::kEnded; }
+  /// Bytes that the kernel took and the peer has not acknowledged: a reset would drop them. 0 for Unix sockets, whose
+  /// peers have what was sent, and for a connection that is gone. A system call.
+  uint64_t unacknowledged() const;
   /// Bytes that the peer has acknowledged so far, 0 for Unix sockets. A send that is under way shows its progress only
   /// here. A system call.
   uint64_t acknowledged() const;
@@ -102,13 +117,22 @@ class alignas(kTargetAlignment) Socket {
   struct Lent {
     Buffer data;
     uint32_t sends = 0;
+    /// Bytes of each send whose notice is still to come; those before `first` are done with.
+    std::vector<uint32_t> sizes;
+    size_t first = 0;
+    /// Notices come out of order since one came at once, for a send that the kernel copied.
+    bool unordered = false;
   };
   enum class Receive : uint8_t { kOff, kArmed, kCancelling, kParked, kEnded };
 
   void complete_receive(Completion completion);
   void complete_send(Completion completion);
   void complete_zero_copy(Completion completion);
+  void lend(size_t bytes);
+  void take_back_one(bool copied);
   void receive_ended(Completion completion);
+  bool input_is_over() const;
+  void receive_end();
   void submit_own_receive();
   void complete_readable(Completion completion);
   /// What is received into, where buffers are not provided. Kept by the worker, so that sockets need no room for it.
@@ -119,6 +143,7 @@ class alignas(kTargetAlignment) Socket {
   void cancel_receive();
   void cancel_all();
   void cancel_ended(Completion completion);
+  void cancel_again();
   /// Completions that cannot be cancelled: of zero-copy sends whose memory the kernel still reads.
   uint32_t notices() const { return lent_ ? lent_->sends : 0; }
   void request_service();
@@ -134,7 +159,7 @@ class alignas(kTargetAlignment) Socket {
   int fd_ = -1;
   uint16_t in_flight_ = 0;  // Submissions that will complete once more, cancels among them.
   uint8_t cancels_ = 0;
-  uint8_t cancel_misses_ = 0;  // In a row.
+  uint8_t cancel_misses_ = 0;  // Cancels that left something in flight.
   Receive receive_ = Receive::kOff;
   bool want_data_ : 1 = false;
   bool bulk_ : 1 = false;  // Large single receives instead of the multishot.
@@ -148,9 +173,11 @@ class alignas(kTargetAlignment) Socket {
   // No multishots: on a Unix socket they miss an end that came with the last data (Linux 6.17 and later, liburing's
   // issue 1549).
   bool single_ : 1 = false;
-  bool outgoing_ : 1 = false;   // By connect().
-  uint8_t quiet_receives_ = 0;  // In a row, in bulk mode.
-  uint32_t batch_bytes_ = 0;    // Received in the loop's batch `batch_`.
+  bool outgoing_ : 1 = false;      // By connect().
+  bool cancel_again_ : 1 = false;  // A cancel that found something may not have found everything.
+  bool send_failed_ : 1 = false;   // What is queued is not tried again; reading may go on.
+  uint8_t quiet_receives_ = 0;     // In a row, in bulk mode.
+  uint32_t batch_bytes_ = 0;       // Received in the loop's batch `batch_`.
   uint32_t batch_ = 0;
 };
 

@@ -67,9 +67,13 @@ void TimerWheel::fire_slot(Timer& slot) {
   }
 }
 
-void TimerWheel::advance(uint64_t now_ms) {
+void TimerWheel::set_now(uint64_t now_ms) {
   SLUICE_DCHECK(now_ms >= now_ms_);
   now_ms_ = now_ms;
+}
+
+void TimerWheel::advance(uint64_t now_ms) {
+  set_now(now_ms);
   const uint64_t until = now_ms / kTickMs;
   while (tick_ < until) {
     if (next_tick_ > until) {

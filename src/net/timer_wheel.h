@@ -44,6 +44,9 @@ class TimerWheel {
   /// Arms (or re-arms) `timer` for `due_ms`, in the milliseconds that `advance` counts.
   void arm(Timer& timer, uint64_t due_ms);
 
+  /// Sets the time that timers are armed from, and fires nothing. The loop calls it when a wait has ended, before it
+  /// handles what the wait brought: a timeout counts from the event, not from before the wait.
+  void set_now(uint64_t now_ms);
   /// Fires what is due at `now_ms`. A timer may arm or cancel any timer, itself included, and may destroy its owner.
   void advance(uint64_t now_ms);
   uint64_t now_ms() const { return now_ms_; }

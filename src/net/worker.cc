@@ -14,6 +14,13 @@ namespace sluice {
 
 namespace {
 
+// The part of the budget that is kept for those who hold little.
+constexpr size_t kReserveShare = 4;
+
+// While much more is mapped than used, pools age this fast: after an attack memory returns within seconds.
+constexpr uint64_t kFastDecayMs = 1000;
+constexpr size_t kMappedSlackBytes = size_t{8} << 20;
+
 // Group ids on a worker's ring.
 constexpr uint16_t kSmallGroup = 0;
 constexpr uint16_t kLargeGroup = 1;
@@ -37,18 +44,21 @@ uint16_t plain_entries(uint16_t entries) {
   return static_cast<uint16_t>(std::min<size_t>(entries * (kIncrementalChunkBytes / kPlainChunkBytes), 32768));
 }
 
+}  // namespace
+
 uint64_t monotonic_ms() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
-}  // namespace
-
 Worker::Worker(Options options)
     : options_(options),
-      pool_({.budget_bytes = options.budget_bytes, .huge_pages = options.huge_pages, .source = options.pool_source}),
-      timers_(monotonic_ms()),
+      pool_({.budget_bytes = options.budget_bytes,
+             .reserve_bytes = options.budget_bytes / kReserveShare,
+             .huge_pages = options.huge_pages,
+             .source = options.pool_source}),
+      timers_(options.clock_ms()),
       decay_timer_([](void* self) { static_cast<Worker*>(self)->decay(); }, this),
       last_age_ms_(timers_.now_ms()),
       zero_copy_bytes_(options.features.zero_copy && options.zero_copy_bytes > 0 ? options.zero_copy_bytes : SIZE_MAX) {
@@ -57,9 +67,9 @@ Worker::Worker(Options options)
 absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
   std::unique_ptr<Worker> worker(new Worker(options));
   if (worker->pool_.source() != options.pool_source) {
-    return absl::ResourceExhaustedError(absl::StrCat("cannot reserve the addresses of a buffer pool, twice ",
-                                                     options.budget_bytes >> 20,
-                                                     " MiB for each worker; lower memory.budget or raise `ulimit -v`"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve the addresses of a buffer pool, twice ", options.budget_bytes >> 20,
+                     " MiB for each worker; lower memory.worker_budget or raise `ulimit -v`"));
   }
   // A socket has at most a receive, a send and a cancel under way.
   const auto completions = static_cast<unsigned>(std::bit_ceil(std::clamp<size_t>(options.max_sockets, 1024, 32768)));
@@ -73,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
                                  .entries = incremental ? options.ring_entries : plain_entries(options.ring_entries),
                                  .chunk_bytes = incremental ? kIncrementalChunkBytes : kPlainChunkBytes,
                                  .incremental = incremental,
+                                 .reserved = true,
                                  .min_left = options.features.min_left ? kMinLeftBytes : 0});
   if (!small.ok()) return small.status();
   worker->small_ = std::move(*small);
@@ -115,11 +126,12 @@ void Worker::turn(int64_t timeout_ms) {
   if (!slow_work_.empty()) timeout_ms = 0;
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_return(false);
+  timers_.set_now(options_.clock_ms());
   ++batch_;
   ++counters_.batches;
   counters_.completions +=
       ring_->reap([this](Op op, void* target, Completion completion) { complete(op, target, completion); });
-  timers_.advance(monotonic_ms());
+  timers_.advance(now_ms());
   end_of_batch();
   if (!slow_work_.empty()) {
     ring_->submit();  // What is ready to go goes first.
@@ -162,7 +174,9 @@ void Worker::complete(Op op, void* target, Completion completion) {
 void Worker::set_ring_timer() {
   const int64_t next_ms = timers_.next_ms();
   if (next_ms < 0) return;
-  const uint64_t due_ms = now_ms() + static_cast<uint64_t>(next_ms);
+  uint64_t due_ms = now_ms() + static_cast<uint64_t>(next_ms);
+  // The kernel's timer runs on the real clock, also where a test's clock is ahead of it.
+  if (options_.clock_ms != monotonic_ms) due_ms = monotonic_ms() + static_cast<uint64_t>(next_ms);
   if (due_ms >= ring_timer_due_ms_) return;
   ring_timer_due_ms_ = due_ms;
   ring_->set_timer(due_ms);
@@ -225,7 +239,7 @@ void Worker::unpark(Socket& socket) {
 
 // As many as there are buffers posted: more would only find the group empty again and lose their place. Where the
 // budget leaves a group without any, its sockets go on with half of the other's: chunks for it may not come home before
-// they do.
+// they do. But bulk streams leave half of the reserve to the others.
 void Worker::resume_parked() {
   if (counters_.parked == 0) return;
   small_->refill();
@@ -233,6 +247,7 @@ void Worker::resume_parked() {
   const size_t posted[] = {small_->filled_slots(), large_->filled_slots()};
   for (const bool bulk : {false, true}) {
     const bool from = posted[bulk] > 0 ? bulk : !bulk;
+    if (bulk && !from && pool_.reserved_headroom_bytes() < pool_.reserve_bytes() / 2) continue;
     for (size_t buffers = from == bulk ? posted[from] : (posted[from] + 1) / 2; buffers > 0; --buffers) {
       const ParkedList& turn = parked_[bulk][outgoing_next_];
       Socket* const next = turn.first ? turn.first : parked_[bulk][!outgoing_next_].first;
@@ -256,11 +271,13 @@ bool Worker::should_give_way() {
 
 void Worker::decay() {
   uint64_t next_ms = now_ms() + kTrimPauseMs;
-  if (now_ms() - last_age_ms_ >= options_.decay_ms) {
+  const bool fast = pool_.mapped_bytes() > 2 * pool_.out_bytes() + kMappedSlackBytes;
+  const uint64_t period_ms = fast ? std::min(options_.decay_ms, kFastDecayMs) : options_.decay_ms;
+  if (now_ms() - last_age_ms_ >= period_ms) {
     last_age_ms_ = now_ms();
     pool_.age();
   }
-  if (!pool_.trim(kTrimBytes)) next_ms = std::max(next_ms, last_age_ms_ + options_.decay_ms);
+  if (!pool_.trim(kTrimBytes)) next_ms = std::max(next_ms, last_age_ms_ + period_ms);
   timers_.arm(decay_timer_, next_ms);
 }
 

@@ -21,6 +21,9 @@ namespace sluice {
 class Listener;
 class Worker;
 
+/// Milliseconds of CLOCK_MONOTONIC.
+uint64_t monotonic_ms();
+
 /// Work for another worker's loop. The sender keeps it in place until it has run.
 struct alignas(kTargetAlignment) Message {
   void (*run)(Message& message, Worker& worker);
@@ -34,6 +37,7 @@ class Worker {
   struct Options {
     unsigned index = 0;
     Features features;
+    /// A quarter of it is a reserve: only receives for waiting connections (the small group) may use that.
     size_t budget_bytes = size_t{256} << 20;
     bool huge_pages = false;
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
@@ -42,8 +46,9 @@ class Worker {
     /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain,
     /// those for waiting connections are a quarter of the size and four times as many.
     uint16_t ring_entries = 16;
-    size_t zero_copy_bytes = 0;  ///< Sends of at least this many bytes go out zero-copy; 0: never.
-    uint64_t decay_ms = 10'000;  ///< Ageing period of the pool.
+    size_t zero_copy_bytes = 0;             ///< Sends of at least this many bytes go out zero-copy; 0: never.
+    uint64_t decay_ms = 10'000;             ///< Ageing period of the pool.
+    uint64_t (*clock_ms)() = monotonic_ms;  ///< What now_ms() reads; tests give one that they move.
   };
   /// Opens the ring on the calling thread, which must be the one that calls run().
   static absl::StatusOr<std::unique_ptr<Worker>> open(Options options);
@@ -63,7 +68,8 @@ class Worker {
   SlowQueue& slow_work() { return slow_work_; }
   BufferRing& small_group() { return *small_; }
   BufferRing& large_group() { return *large_; }
-  /// Milliseconds of the monotonic clock, read once per batch.
+  /// Milliseconds of the monotonic clock, read once per turn, after the wait: it is the time of the events that the
+  /// turn handles, however long the worker slept before.
   uint64_t now_ms() const { return timers_.now_ms(); }
   /// Counts the loop's turns.
   uint32_t batch() const { return batch_; }
@@ -105,9 +111,21 @@ class Worker {
   };
   Counters& counters() { return counters_; }
 
+  /// What one connection may hold of the chunk memory, `most_bytes` at most: a share of what is left. However many take
+  /// all they can, the shares shrink faster than memory does, and something is left for the others.
+  size_t share(size_t most_bytes) const {
+    const size_t left = pool_.headroom_bytes();
+    const size_t share = left > 0 ? std::max(left / kShareOfRest, kShareMin)
+                                  : std::max(pool_.reserved_headroom_bytes() / kShareOfReserve, kReserveShareMin);
+    return std::min(most_bytes, share);
+  }
+  /// Whether all of the budget but its reserve is in use. Those who hold more than share() have to give some back.
+  bool in_reserve() const { return pool_.headroom_bytes() == 0; }
+
   /// Whether receives wait because the chunk budget is used up (and not only the ring, for a moment).
   bool short_of_memory() const {
-    return counters_.parked > 0 && pool_.headroom_bytes() < std::max(kMaxChunkBytes, counters_.parked * kParkedBytes);
+    return in_reserve() ||
+           (counters_.parked > 0 && pool_.headroom_bytes() < std::max(kMaxChunkBytes, counters_.parked * kParkedBytes));
   }
   /// Whether one that is stuck with data should give way now: memory is short, and no other just has.
   bool should_give_way();
@@ -125,6 +143,12 @@ class Worker {
  private:
   // What each of the receives that wait should find.
   static constexpr size_t kParkedBytes = size_t{16} * 1024;
+  // share(): 1/32 of what is left, as long as there is something besides the reserve. A thousand connections that take
+  // 1/1024 of the reserve each leave a third of it.
+  static constexpr size_t kShareOfRest = 32;
+  static constexpr size_t kShareMin = size_t{16} * 1024;
+  static constexpr size_t kShareOfReserve = 1024;
+  static constexpr size_t kReserveShareMin = size_t{4} * 1024;
   struct Deferred {
     void (*call)(void* context);
     void* context;

@@ -30,12 +30,14 @@ struct ChunkPool::HeapChunk : Chunk, HeapLink {};
 // until they age. One slab per tier comes on top, so that a tiny budget still serves every tier.
 ChunkPool::ChunkPool(Options options)
     : budget_bytes_(options.budget_bytes),
+      open_bytes_(options.budget_bytes - options.reserve_bytes),
       source_(options.source),
       shared_(options.shared),
       arena_({.reserve_bytes = options.source == Source::kHeap ? 0
                                                                : 2 * std::min(options.budget_bytes, kMaxBudgetBytes) +
                                                                      2 * kTierCount * Arena::kSlabBytes,
               .huge_pages = options.huge_pages}) {
+  SLUICE_CHECK(options.reserve_bytes <= options.budget_bytes);
   if (!arena_.reserved()) source_ = Source::kHeap;
   const uint32_t every = options.stack_every ? options.stack_every : LeakStacks::every_from_environment();
   if (every) stacks_ = std::make_unique<LeakStacks>(every);
@@ -66,17 +68,23 @@ ChunkPool::~ChunkPool() {
 // What get and put may do by themselves, without a look at anything but the free list and one limit.
 void ChunkPool::choose_paths() {
   const bool see_all = source_ == Source::kHeap || stacks_;
-  unseen_limit_ = see_all ? 0 : std::min(budget_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
+  unseen_limit_ = see_all ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
   unseen_put_ = see_all || pressed_ || reclaim_failed_ ? &kNowhere : static_cast<const void*>(this);
   if (current_ == this) put_unseen_ = unseen_put_;
 }
 
-Chunk* ChunkPool::get_slow(int tier) {
+Chunk* ChunkPool::get_slow(int tier) { return get_within(tier, open_bytes_, __builtin_return_address(0)); }
+
+Chunk* ChunkPool::get_reserved(size_t bytes) {
+  SLUICE_CHECK(bytes <= kMaxChunkBytes);
+  return get_within(tier_for(bytes), budget_bytes_, __builtin_return_address(0));
+}
+
+Chunk* ChunkPool::get_within(int tier, size_t limit_bytes, const void* caller) {
   Tier& t = tiers_[static_cast<size_t>(tier)];
   take_inbox();
   met_shared_ = false;
-  Chunk* chunk =
-      out_bytes_ + tier_bytes(tier) > budget_bytes_ ? nullptr : get_any(t, tier, __builtin_return_address(0));
+  Chunk* chunk = out_bytes_ + tier_bytes(tier) > limit_bytes ? nullptr : get_any(t, tier, caller);
   if (chunk == nullptr) {
     ++refused_;
     if (met_shared_) ++refused_shared_;
@@ -374,7 +382,7 @@ ChunkPool::Stats ChunkPool::stats() const {
   stats.out_bytes = out_bytes_;
   stats.out_bytes_peak = out_bytes_peak_;
   stats.budget_bytes = budget_bytes_;
-  stats.mapped_bytes = source_ == Source::kHeap ? out_bytes_ : arena_.slabs_taken() * Arena::kSlabBytes;
+  stats.mapped_bytes = mapped_bytes();
   stats.refused = refused_;
   stats.refused_shared = refused_shared_;
   stats.pressures = pressures_;

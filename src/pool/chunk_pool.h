@@ -42,6 +42,7 @@ class ChunkPool {
 
   struct Options {
     size_t budget_bytes = size_t{256} << 20;  ///< Bound on the capacity of all chunks that are out at once.
+    size_t reserve_bytes = 0;  ///< The part of the budget that only get_reserved() may use. Less than the budget.
     bool huge_pages = false;
     Source source = Source::kArena;
     /// Keeps the call stack of every Nth chunk that is out, for the leak report. 0: none, unless SLUICE_LEAK_STACKS=N
@@ -80,8 +81,8 @@ class ChunkPool {
   ChunkPool(const ChunkPool&) = delete;
   ChunkPool& operator=(const ChunkPool&) = delete;
 
-  /// A chunk of at least `bytes` with reference count 1, its contents unspecified, or null when the budget is met.
-  /// Precondition: bytes <= kMaxChunkBytes.
+  /// A chunk of at least `bytes` with reference count 1, its contents unspecified, or null when the budget less its
+  /// reserve is met. Precondition: bytes <= kMaxChunkBytes.
   Chunk* get(size_t bytes) {
     SLUICE_CHECK(bytes <= kMaxChunkBytes);
     return get_tier(tier_for(bytes));
@@ -94,6 +95,9 @@ class ChunkPool {
       return get_slow(tier);
     return hand_out(t, tier, out_bytes);
   }
+
+  /// Like get, but may use the reserve: for what keeps everybody served when a few have taken the rest.
+  [[gnu::noinline]] Chunk* get_reserved(size_t bytes);
 
   /// Like get, but beyond the budget if need be: for the few bytes of bookkeeping without which chunks that are already
   /// out could not be kept in order. Never null.
@@ -114,12 +118,19 @@ class ChunkPool {
   /// Returns all memory at once that no chunk in use needs. As long as that takes.
   void trim_all();
 
-  /// Bytes that can still be handed out.
-  size_t headroom_bytes() const { return budget_bytes_ > out_bytes_ ? budget_bytes_ - out_bytes_ : 0; }
+  /// Bytes that get() can still hand out. 0: the reserve is in use.
+  size_t headroom_bytes() const { return open_bytes_ > out_bytes_ ? open_bytes_ - out_bytes_ : 0; }
+  /// Bytes that get_reserved() can still hand out.
+  size_t reserved_headroom_bytes() const { return budget_bytes_ > out_bytes_ ? budget_bytes_ - out_bytes_ : 0; }
   size_t budget_bytes() const { return budget_bytes_; }
+  size_t reserve_bytes() const { return budget_bytes_ - open_bytes_; }
   /// Where chunks come from: Options::source, or the heap if no addresses could be reserved for an arena.
   Source source() const { return source_; }
   size_t out_bytes() const { return out_bytes_; }
+  /// As Stats::mapped_bytes.
+  size_t mapped_bytes() const {
+    return source_ == Source::kHeap ? out_bytes_ : arena_.slabs_taken() * Arena::kSlabBytes;
+  }
   Stats stats() const;
   /// Chunks that are out, counting those on their way home as out only until take_inbox.
   uint64_t leaked() const;
@@ -214,6 +225,7 @@ class ChunkPool {
   }
 
   [[gnu::noinline]] Chunk* get_slow(int tier);
+  Chunk* get_within(int tier, size_t limit_bytes, const void* caller);
   Chunk* get_any(Tier& t, int tier, const void* caller);
   Chunk* get_from_heap(Tier& t, int tier);
   void put_seen(Chunk* chunk);
@@ -246,6 +258,7 @@ class ChunkPool {
   size_t unseen_limit_ = 0;             // A get up to here needs no look at anything else; see choose_paths.
   const void* unseen_put_ = &kNowhere;  // This pool, while nobody needs to see what comes home.
   size_t budget_bytes_;
+  size_t open_bytes_;  // The budget less the reserve.
   Source source_;
   uint32_t random_ = 0x9e3779b9;
   uint64_t refused_ = 0;

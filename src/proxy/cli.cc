@@ -17,12 +17,12 @@
 #include "proxy/config/json_schema.h"
 #include "proxy/config/loader.h"
 #include "proxy/config/print.h"
+#include "proxy/config/report.h"
 #include "proxy/config/units.h"
 #include "proxy/config/words.h"
 #include "proxy/explain/explain_command.h"
-#include "proxy/http/error_pages.h"
 #include "proxy/server.h"
-#include "proxy/tls/tls_files.h"
+#include "proxy/startup_check.h"
 
 namespace sluice {
 
@@ -45,7 +45,8 @@ run options:
                      what the pools are worth); default arena
   --read-mode MODE   what a connection that waits for data holds: provided (nothing), ready (nothing, but takes a buffer of
                      32 KiB for each read) or pinned (such a buffer); the last two are for comparison; default provided
-  --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); they are always printed at exit
+  --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); SIGUSR2 prints the counters once, and they are always
+                     printed at exit
 
 explain options, for a request that nobody has sent:
   -H 'NAME: VALUE'   a header field; repeat for more
@@ -53,11 +54,24 @@ explain options, for a request that nobody has sent:
   --peer NAME        who the client has proven to be; repeat for more
   --listener NAME    the listener; default: by the URL's scheme and port
 
+signals of run:
+  TERM, INT, QUIT    end gracefully: no new connections, up to `shutdown_timeout` for the others; once more: at once
+  HUP                read the files of TLS and of `auth` again; the configuration itself is read at start only
+  USR1               open the access logs again, after they were renamed
+
+Relative paths, here and in the configuration, are relative to the working directory.
+
 addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
 )";
 
 constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",        "--tcp",   "--workers",
                                          "--rings",  "--pool",   "--read-mode", "--stats", "--print"};
+
+constexpr std::string_view kCommands[] = {"run", "check", "explain", "schema", "version", "help"};
+
+bool is_command(std::string_view word) {
+  return std::find(std::begin(kCommands), std::end(kCommands), word) != std::end(kCommands);
+}
 
 struct Flags {
   std::string config;
@@ -190,12 +204,16 @@ absl::StatusOr<Flags> parse_flags(std::span<const std::string_view> arguments) {
   return flags;
 }
 
+config::FurtherCheck check_for(CheckFor purpose) {
+  return [purpose](const config::Config& config, config::Report& report) { check_startup(config, purpose, report); };
+}
+
 absl::StatusOr<config::Config> load(const Flags& flags) {
   if (flags.config.empty()) return config::from_flags(flags.run);
   if (!flags.run.listen.empty() || !flags.run.to.empty() || flags.run.tcp) {
     return absl::InvalidArgumentError("--config replaces --listen, --to and --tcp; give one or the other");
   }
-  return config::load_file(flags.config);
+  return config::load_file(flags.config, nullptr, check_for(CheckFor::kRun));
 }
 
 int run(const Flags& flags) {
@@ -204,43 +222,23 @@ int run(const Flags& flags) {
   if (!config.ok()) return fail(1, config.status().message());
   if (flags.workers) config->workers = flags.workers;
   if (flags.rings) config->memory.rings = *flags.rings;
-  Server server(*std::move(config), {.stats_interval = flags.stats,
+  Server server(*std::move(config), {.config_path = flags.config,
+                                     .stats_interval = flags.stats,
                                      .pool_source = flags.pool.value_or(ChunkPool::Source::kArena),
                                      .read_mode = flags.read_mode.value_or(ReadMode::kProvided)});
   const absl::Status status = server.run();
   return status.ok() ? 0 : fail(1, status.message());
 }
 
-bool check_tls_files(const config::Config& config) {
-  const auto files = read_tls_files(config, TlsShared());
-  if (!files.ok()) {
-    say(files.status().message());
-    return false;
-  }
-  bool passes = true;
-  for (const FileWarning& warning : files->warnings) {
-    say(warning.fails_check ? warning.text : absl::StrCat("warning: ", warning.text));
-    passes = passes && !warning.fails_check;
-  }
-  return passes;
-}
-
 int check(const Flags& flags) {
   if (flags.config.empty()) return fail(2, "check needs --config FILE");
   if (flags.is_for_run()) return fail(2, "check takes --config and --print only");
   std::vector<std::string> warnings;
-  const auto config = config::load_file(flags.config, &warnings);
+  const auto config = config::load_file(flags.config, &warnings, check_for(CheckFor::kCheck));
+  for (const std::string& warning : warnings) std::fprintf(stderr, "%s\n", warning.c_str());
   if (!config.ok()) {
     std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
     return 1;
-  }
-  for (const std::string& warning : warnings) std::fprintf(stderr, "%s\n", warning.c_str());
-  if (!check_tls_files(*config)) return 1;
-  for (const config::Listener& listener : config->listeners) {
-    if (!listener.http) continue;
-    if (const absl::Status errors = ErrorPages(*listener.http).read_files(); !errors.ok()) {
-      return fail(1, errors.message());
-    }
   }
   if (flags.print) {
     std::fputs(config::print_config(*config).c_str(), stdout);
@@ -258,7 +256,9 @@ int run_command_line(std::span<const std::string_view> arguments) {
     std::printf("sluice %s\n", SLUICE_VERSION);
     return 0;
   }
-  if (command == "help" || command == "--help" || command == "-h") {
+  const bool wants_help = std::any_of(arguments.begin(), arguments.end(),
+                                      [](std::string_view each) { return each == "--help" || each == "-h"; });
+  if (command == "help" || (wants_help && is_command(command)) || command == "--help" || command == "-h") {
     std::fputs(std::string(kUsage).c_str(), stdout);
     return 0;
   }
@@ -267,9 +267,13 @@ int run_command_line(std::span<const std::string_view> arguments) {
     return 0;
   }
   if (command == "explain") return explain_command(arguments.subspan(1));
-  if (command != "run" && command != "check") {
+  if (command.empty()) {
     std::fputs(std::string(kUsage).c_str(), stderr);
     return 2;
+  }
+  if (command != "run" && command != "check") {
+    return fail(2, absl::StrCat("unknown command ", config::in_quotes(command),
+                                config::did_you_mean(command, kCommands), "; see `sluice help`"));
   }
   const auto flags = parse_flags(arguments.subspan(1));
   if (!flags.ok()) return fail(2, absl::StrCat(flags.status().message(), "\nsee `sluice help`"));

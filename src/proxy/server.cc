@@ -12,17 +12,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "net/listener.h"
 #include "proxy/cpus.h"
 #include "proxy/http/body_file.h"
 #include "proxy/listener/listener_state.h"
+#include "proxy/log/run_log.h"
 #include "proxy/resolve/resolver.h"
 #include "proxy/stats/report.h"
 #include "proxy/tls/tls_files.h"
@@ -37,8 +39,9 @@ using Clock = std::chrono::steady_clock;
 // After sessions were told to end, their sockets need a moment; then the process ends all the same.
 constexpr std::chrono::seconds kShutDownPatience{5};
 constexpr std::chrono::milliseconds kSnapshotPatience{200};
-// Of a body that waits in a file for its client. The kernel would keep up to tcp_wmem, 4 MiB, in memory.
-constexpr uint32_t kUnsentBytes = 256 * 1024;
+// Towards a client of HTTP. Otherwise the kernel takes up to tcp_wmem, 4 MiB, for each that reads nothing: a thousand
+// of them keep a worker copying for seconds, and all connections of the machine short of tcp_mem.
+constexpr uint32_t kUnsentBytes = 128 * 1024;
 
 uint64_t raise_descriptor_limit() {
   rlimit limit{};
@@ -53,23 +56,35 @@ uint64_t raise_descriptor_limit() {
 // are about to take one each, for their rings.
 uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
   uint64_t taken = workers + 2;  // And the one that counting opens: a margin.
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++taken;
+  // Without /proc (a bare chroot) there is nothing to count: at start they are few, and low.
+  constexpr int kLowDescriptors = 4096;
+  std::error_code error;
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", error); !error && at != end; at.increment(error))
+    ++taken;
+  if (error) {
+    for (int fd = 0; fd < kLowDescriptors; ++fd) taken += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  }
   return descriptors > taken ? static_cast<uint32_t>(std::min<uint64_t>((descriptors - taken) / 2, UINT32_MAX)) : 1;
 }
 
 ListenOptions listen_options(const config::Listener& listener) {
   const auto seconds = [](config::Duration d) { return static_cast<int>((d.count() + 999) / 1000); };
   return {.backlog = static_cast<int>(listener.backlog),
-          .unsent_bytes = listener.http && keeps_bodies(*listener.http) ? kUnsentBytes : 0,
+          .unsent_bytes = listener.http ? kUnsentBytes : 0,
           .nodelay = listener.nodelay,
           .keepalive_idle_s = seconds(listener.keepalive.idle),
           .keepalive_interval_s = seconds(listener.keepalive.interval),
           .keepalive_probes = static_cast<int>(listener.keepalive.probes)};
 }
 
+const char* unix_path(const config::Address& address) {
+  return reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
+}
+
 // A socket file that nobody listens on is left over from a process that was killed.
 void remove_stale_unix_socket(const config::Address& address) {
-  const auto* path = reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
+  const char* const path = unix_path(address);
   struct stat file;
   if (path[0] == '\0' || stat(path, &file) != 0 || !S_ISSOCK(file.st_mode)) return;
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -114,6 +129,23 @@ absl::Status listen_error(const config::Listener& listener, const absl::Status& 
                                                  listener.address.text(), ": ", error.message(), hint));
 }
 
+// What a reload has read, in words: how many files of which kind.
+std::string reloaded_files(const config::Config& config) {
+  const auto by_files = [](const auto& alts) { return alts && !alts->certificates.empty(); };
+  size_t tls_listeners = 0, tls_upstreams = 0, auth_routes = 0;
+  for (const config::Listener& listener : config.listeners) {
+    tls_listeners += listener.tls || by_files(listener.alts);
+    if (!listener.http) continue;
+    for (const config::HttpRoute& route : listener.http->routes) auth_routes += route.auth.has_value();
+  }
+  for (const config::Upstream& upstream : config.upstreams) tls_upstreams += upstream.tls || by_files(upstream.alts);
+  std::vector<std::string> read;
+  if (tls_listeners > 0) read.push_back(absl::StrCat("the TLS files of ", tls_listeners, " listener(s)"));
+  if (tls_upstreams > 0) read.push_back(absl::StrCat("the TLS files of ", tls_upstreams, " upstream(s)"));
+  if (auth_routes > 0) read.push_back(absl::StrCat("the `auth` files of ", auth_routes, " route(s)"));
+  return read.empty() ? "" : absl::StrCat("read again: ", absl::StrJoin(read, ", "));
+}
+
 void close_all(const std::vector<std::vector<int>>& fds) {
   for (const auto& row : fds) {
     for (int fd : row) close(fd);
@@ -123,11 +155,12 @@ void close_all(const std::vector<std::vector<int>>& fds) {
 sigset_t handled_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
   return signals;
 }
 
-void log(const std::string& text) { std::fprintf(stderr, "sluice: %s\n", text.c_str()); }
+void log(std::string_view text) { log_line(LogLevel::kInfo, text); }
+void warn(std::string_view text) { log_line(LogLevel::kWarning, text); }
 
 }  // namespace
 
@@ -139,9 +172,12 @@ absl::Status Server::run() {
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  RunLog::process().start();
+  const absl::Cleanup stop_log = [] { RunLog::process().stop(); };
 
   const absl::Status status = start();
   if (!status.ok()) {
+    remove_unix_sockets();
     resolver_.reset();
     for (auto& worker : workers_) {
       if (!worker->stopped()) worker->shut_down();
@@ -154,17 +190,27 @@ absl::Status Server::run() {
   access_logs_->close();
   print_stats();
   workers_.clear();
-  for (const config::Listener& listener : config_.listeners) {
-    if (listener.address.kind() != config::Address::Kind::kUnix) continue;
-    const auto* path = reinterpret_cast<const sockaddr_un*>(listener.address.data())->sun_path;
-    if (path[0] != '\0') unlink(path);
-  }
   return absl::OkStatus();
+}
+
+// While the listeners are open: a file of the same device and inode is then ours for sure, not that of a process which
+// has taken over the path.
+void Server::remove_unix_sockets() {
+  for (const UnixSocketFile& ours : unix_sockets_) {
+    struct stat file;
+    if (stat(ours.path.c_str(), &file) == 0 && file.st_dev == ours.device && file.st_ino == ours.inode) {
+      unlink(ours.path.c_str());
+    }
+  }
+  unix_sockets_.clear();
 }
 
 absl::Status Server::start() {
   const uint64_t descriptors = raise_descriptor_limit();
   const unsigned worker_count = config_.workers.value_or(usable_cpus());
+  log(absl::StrCat("version " SLUICE_VERSION ", configuration ",
+                   options_.config_path.empty() ? "from the command line" : options_.config_path, ", pid ", getpid(),
+                   ", workers ", worker_count));
 
   if (absl::Status posting = Worker::prepare_to_post(); !posting.ok()) return posting;
   auto features = probe_features(static_cast<RingsMode>(config_.memory.rings));
@@ -194,8 +240,8 @@ absl::Status Server::start() {
   const uint32_t max_connections =
       config_.limits.max_connections.value_or(std::min(config::kDefaultMaxConnections, room));
   if (max_connections > room) {
-    log(absl::StrCat("limits.max_connections is ", max_connections, ", but ", descriptors,
-                     " file descriptors are enough for ", room, ": accepting pauses there; raise `ulimit -n`"));
+    warn(absl::StrCat("limits.max_connections is ", max_connections, ", but ", descriptors,
+                      " file descriptors are enough for ", room, ": accepting pauses there; raise `ulimit -n`"));
   }
   global_connections_ = std::make_unique<ConnectionLimit>(max_connections);
 
@@ -231,7 +277,7 @@ absl::Status Server::start() {
   }
   workers_started_.store(true, std::memory_order_release);
   log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
-                   " workers=", worker_count, " max_connections=", max_connections));
+                   " max_connections=", max_connections));
   for (size_t i = 0; i < config_.listeners.size(); ++i) {
     log(absl::StrCat("listener ", config_.listeners[i].name, " on ",
                      bound_address(config_.listeners[i], (*fds)[0][i])));
@@ -267,6 +313,10 @@ absl::StatusOr<std::vector<std::vector<int>>> Server::open_listeners(unsigned wo
       if (worker == 0 && !is_unix) getsockname(*fd, reinterpret_cast<sockaddr*>(&storage), &(length = sizeof storage));
       fds[worker].push_back(*fd);
     }
+    struct stat file;
+    if (is_unix && unix_path(listener.address)[0] != '\0' && stat(unix_path(listener.address), &file) == 0) {
+      unix_sockets_.push_back({unix_path(listener.address), file.st_dev, file.st_ino});
+    }
   }
   return fds;
 }
@@ -278,8 +328,8 @@ absl::Status Server::open_body_file() {
   const FilePool& pool = body_file_->pool;
   if (!pool.ok()) return absl::FailedPreconditionError(absl::StrCat("body_file: ", pool.error().message));
   if (pool.in_memory()) {
-    log(absl::StrCat("body_file.directory: ", config_.body_file.directory,
-                     " lies in memory (tmpfs), so bodies that wait there save none; choose a directory on a disk"));
+    warn(absl::StrCat("body_file.directory: ", config_.body_file.directory,
+                      " lies in memory (tmpfs), so bodies that wait there save none; choose a directory on a disk"));
   }
   return absl::OkStatus();
 }
@@ -304,10 +354,11 @@ void Server::serve() {
     if (now >= deadline) {
       if (phase == Phase::kShuttingDown) {
         // Nothing may be left that needs more; if it does, a process that hangs helps nobody.
-        log("sessions did not end; exiting all the same");
+        log_line(LogLevel::kError, "sessions did not end; exiting all the same");
+        RunLog::process().stop();
         std::_Exit(1);
       }
-      log("time to drain is over; ending the sessions that are left");
+      warn("time to drain is over; ending the sessions that are left");
       phase = Phase::kShuttingDown;
       deadline = now + kShutDownPatience;
       for (auto& worker : workers_) worker->shut_down();
@@ -323,11 +374,14 @@ void Server::serve() {
       reload();
     } else if (received == SIGUSR1) {
       reopen_access_logs();
+    } else if (received == SIGUSR2) {
+      print_stats();
     } else if (phase == Phase::kServing) {
       log(absl::StrCat("draining: no new connections; ", global_connections_->active(), " open, up to ",
                        config::print_duration(config_.shutdown_timeout), " to end; a second signal ends them now"));
       phase = Phase::kDraining;
       deadline = Clock::now() + config_.shutdown_timeout;
+      remove_unix_sockets();
       for (auto& worker : workers_) worker->drain();
     } else if (phase == Phase::kDraining) {
       deadline = Clock::now();
@@ -339,7 +393,7 @@ void Server::serve() {
 absl::Status Server::read_files() {
   auto contexts = read_tls_files(config_, tls_shared_);
   if (!contexts.ok()) return contexts.status();
-  for (const FileWarning& warning : contexts->warnings) log(absl::StrCat("warning: ", warning.text));
+  for (const FileWarning& warning : contexts->warnings) warn(warning.text);
   std::vector<ListenerAuthFiles> auth;
   for (const config::Listener& listener : config_.listeners) {
     auto files = read_auth_files(listener);
@@ -391,16 +445,20 @@ std::vector<AccessLogWriter*> Server::log_writers(unsigned worker) {
 
 void Server::reopen_access_logs() {
   const absl::Status opened = access_logs_->reopen();
-  log(opened.ok() ? "access logs were opened again" : absl::StrCat("access logs: ", opened.message()));
+  if (opened.ok()) return log("access logs were opened again");
+  log_lines(LogLevel::kError, absl::StrCat("access logs: ", opened.message()));
 }
 
 void Server::reload() {
   if (const absl::Status read = read_files(); !read.ok()) {
     control_counters_.tls_reload_failures.add();
-    return log(absl::StrCat("reload: ", read.message(), "; the files as they were read before stay in use"));
+    return log_lines(LogLevel::kError,
+                     absl::StrCat("reload: ", read.message(), "; the files as they were read before stay in use"));
   }
   control_counters_.tls_reloads.add();
-  log("reload: the files of TLS and of auth were read again");
+  const std::string files = reloaded_files(config_);
+  log(absl::StrCat("reload: ", files.empty() ? "the configuration names no files to read again" : files,
+                   "; the configuration itself is read at start only: restart for changes of it"));
 }
 
 void Server::print_stats() {
@@ -423,8 +481,11 @@ void Server::print_stats() {
     }
   }
   if (body_file_) text += format_body_file(body_file_->pool.stats());
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  RunLog& run_log = RunLog::process();
+  text += format_run_log(run_log.lines_dropped(), run_log.prints_dropped(), log_lines_suppressed());
+  // As in OpenMetrics: whoever reads a pipe has to know where a printing ends.
+  text += "# EOF\n";
+  run_log.print(text);
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -30,6 +32,7 @@ struct ListenerState;
 class Server {
  public:
   struct Options {
+    std::string config_path;                      ///< For the log. Empty: the configuration came from the command line.
     std::chrono::milliseconds stats_interval{0};  ///< 0: counters are printed at exit only.
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
     ReadMode read_mode = ReadMode::kProvided;
@@ -39,9 +42,9 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Opens everything, serves until SIGTERM or SIGINT has drained it, prints the counters. SIGHUP has it read the files
-  /// of TLS and of `auth` again, SIGUSR1 open the access logs again. An error means that it could not start; its
-  /// message is for the user.
+  /// Opens everything, serves until SIGTERM, SIGINT or SIGQUIT has drained it, prints the counters. SIGHUP has it read
+  /// the files of TLS and of `auth` again, SIGUSR1 open the access logs again, SIGUSR2 print the counters. An error
+  /// means that it could not start; its message is for the user.
   absl::Status run();
 
  private:
@@ -51,12 +54,19 @@ class Server {
   absl::Status resolve_names();
   absl::Status open_access_logs(unsigned workers);
   absl::Status open_body_file();
+  void remove_unix_sockets();
   std::vector<AccessLogWriter*> log_writers(unsigned worker);
   void reopen_access_logs();
   void reload();
   void serve();
   void print_stats();
   bool all_stopped() const;
+
+  struct UnixSocketFile {
+    std::string path;
+    dev_t device;
+    ino_t inode;
+  };
 
   config::Config config_;
   Options options_;
@@ -69,6 +79,7 @@ class Server {
   ControlCounters control_counters_;
   std::unique_ptr<AccessLogs> access_logs_;
   std::vector<std::optional<size_t>> access_log_of_listener_;  // Which of them.
+  std::vector<UnixSocketFile> unix_sockets_;                   // Of the listeners, as long as these are open.
   std::unique_ptr<BodyFile> body_file_;                        // Where a route has `buffer`.
   HelperThreads lookup_threads_{2};                            // Of handshaker services by name.
   std::vector<std::unique_ptr<WorkerCounters>> counters_;

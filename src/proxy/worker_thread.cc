@@ -80,12 +80,15 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
   http_ = std::make_unique<HttpWorker>(
       HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters, shared_.body_file});
   start_checks();
+  uint64_t backlogs = 0;
+  for (const config::Listener& listener : shared_.config.listeners)
+    backlogs += uint64_t{listener.backlog} * shared_.workers;
   for (size_t i = 0; i < listen_fds.size(); ++i) {
     acceptors_.push_back(std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{*worker_, shared_.global_connections, *shared_.listeners[i], balancers_, tls_sessions_,
                                 *handshakers_, shared_.counters, i, http_.get(),
-                                shared_.access_logs.empty() ? nullptr : shared_.access_logs[i],
-                                shared_.descriptor_room},
+                                shared_.access_logs.empty() ? nullptr : shared_.access_logs[i], shared_.descriptor_room,
+                                backlogs - shared_.config.listeners[i].backlog},
         listen_fds[i], shared_fd[i]));
     acceptors_.back()->start();
   }

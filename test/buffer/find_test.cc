@@ -70,7 +70,7 @@ TEST_F(FindTest, OverlappingCandidates) {
 }
 
 TEST_F(FindTest, InNothing) {
-  const Buffer buffer;
+  const Buffer buffer{};
   EXPECT_EQ(buffer.find(std::byte{0}), Buffer::npos);
   EXPECT_EQ(buffer.find("a"), Buffer::npos);
   EXPECT_EQ(buffer.find(""), 0u);

@@ -23,7 +23,7 @@ class PinnedSumTest : public test::PoolTest {
 };
 
 TEST_F(PinnedSumTest, OfNothingIsNothing) {
-  const Buffer empty;
+  const Buffer empty{};
   EXPECT_EQ(of({&empty}).bytes, 0u);
   EXPECT_EQ(of({&empty}).wasted, 0u);
 }

@@ -74,7 +74,7 @@ std::string shrunk_and_printed(const Bytes& bytes) {
     text += "0123456789abcdef"[byte >> 4];
     text += "0123456789abcdef"[byte & 15];
   }
-  return text + " | xxd -r -p > found && build/fuzz/test/buffer_fuzz found";
+  return text + " | xxd -r -p > found && build/asan/test/buffer_fuzz found";
 }
 
 // Names the program that runs when it ends the process, as a failed check and a sanitizer do.

@@ -4,7 +4,7 @@ import harness
 from alts_support import ENDPOINT_HANDSHAKES, HANDSHAKES, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker
 from harness import SLOWNESS
 from name_server import NameServer
-from origins import connect, last_outcome
+from origins import outcome_of_connecting
 
 
 class TheService(AltsTest):
@@ -20,8 +20,7 @@ class TheService(AltsTest):
         name = "alts.invalid.:1"
         proxy = self.speaking(self.keep(GrpcServer()).text, name, target_identities=[SERVER],
                               upstream={"connect_timeout": "20s"})
-        client = self.keep(connect(proxy.address()))
-        self.assertIn(last_outcome(client), ("end", "reset"))
+        self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
         harness.wait_until(lambda: f"the handshaker service {name} cannot be found: " in proxy.stderr(), 3 * SLOWNESS,
                            "a line about the name")
 

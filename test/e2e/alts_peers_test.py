@@ -10,7 +10,7 @@ from harness import MIB, SLOWNESS
 from alts_support import (CLIENT, CLIENT_INIT, ENDPOINT_HANDSHAKES, HANDSHAKES, HELLO_FROM_CLIENT, HELLO_FROM_SERVER,
                           MAX_FRAME, RECORD_END, REFUSAL, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker,
                           HeldClient, Origin, RawAltsPeer, failed_connects, failed_handshakes, frame_head, raw_server)
-from origins import BlackHole, ask, connect, discard, echo, free_port, last_outcome, receive_all
+from origins import BlackHole, ask, connect, discard, echo, free_port, last_outcome, outcome_of_connecting, receive_all
 from workers import OriginProcess
 
 FOREGROUND = "unary,streaming,large"
@@ -298,8 +298,7 @@ class Service(AltsTest):
     def test_of_a_listener(self):
         address, theirs = ("127.0.0.1", free_port()), self.keep(Handshaker())
         with contextlib.closing(Handshaker(listen="%s:%d" % address)) as service:
-            proxy = self.listening(self.keep(GrpcServer()).text, service, handshake_timeout=f"{self.TIMEOUT_S}s",
-                                   stats="20ms")
+            proxy = self.listening(self.keep(GrpcServer()).text, service, handshake_timeout=f"{self.TIMEOUT_S}s")
             held = self.keep(HeldClient(proxy.address(), theirs))
             held.call()
         self.each(proxy, address, failed_handshakes,
@@ -310,12 +309,11 @@ class Service(AltsTest):
         address, server = ("127.0.0.1", free_port()), self.keep(GrpcServer(self.keep(Handshaker())))
         with contextlib.closing(Handshaker(listen="%s:%d" % address)) as service:
             proxy = self.speaking(server.text, service, target_identities=[SERVER],
-                                  stats="20ms",
                                   upstream={"connect_timeout": f"{self.TIMEOUT_S}s"})
             held = self.keep(HeldClient(proxy.address()))
             held.call()
         self.each(proxy, address, failed_connects,
-                  lambda: (None, last_outcome(self.keep(connect(proxy.address())))), held)
+                  lambda: (None, outcome_of_connecting(proxy.address())), held)
         self.back(address, proxy, None, held)
 
     def test_black_hole(self):

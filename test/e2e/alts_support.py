@@ -57,16 +57,16 @@ class AltsTest(harness.SluiceTest):
     def by_service(self, service, **options):
         return {"alts": {"handshaker": service if isinstance(service, str) else service.text, **options}}
 
-    def listening(self, origin, service, upstream=None, cut_allowed=False, stats="100ms", **options):
+    def listening(self, origin, service, upstream=None, cut_allowed=False, **options):
         """A proxy with ALTS towards clients; options are of `alts`."""
         return self.start(harness.configuration([origin], listener=self.by_service(service, **options),
-                                                upstream=upstream), cut_allowed=cut_allowed, stats=stats)
+                                                upstream=upstream), cut_allowed=cut_allowed)
 
-    def speaking(self, endpoint, service, upstream=None, cut_allowed=False, stats="100ms", **options):
+    def speaking(self, endpoint, service, upstream=None, cut_allowed=False, **options):
         """A proxy with ALTS towards its endpoint."""
         return self.start(harness.configuration([endpoint], upstream={**self.by_service(service, **options),
                                                                       **(upstream or {})}),
-                          cut_allowed=cut_allowed, stats=stats)
+                          cut_allowed=cut_allowed)
 
     def certificates(self):
         """A small authority."""

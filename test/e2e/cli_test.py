@@ -1,11 +1,13 @@
 """The command line: what each mistake says, and with which exit code. 2: the call is wrong; 1: it cannot be done."""
 
 import os
+import signal
 import socket
 import subprocess
 
 import harness
 from harness import SLUICE
+from origins import Origin, ask, connect, echo
 
 GOOD = """\
 listeners:
@@ -48,6 +50,36 @@ class CliTest(harness.SluiceTest):
                 self.assertTrue(line.startswith(path + ":" + finding), f"{line}\nis not\n{finding}")
 
 
+class Counters(harness.SluiceTest):
+    """When they are printed. At exit they always are: `stop_and_check` sees to that."""
+
+    def test_on_a_signal(self):
+        proxy = self.proxy(self.keep(Origin(echo)).address, workers=2)
+        self.assertEqual(proxy.stats().total("accepted_total"), 0)
+        with connect(proxy.address()) as client:
+            self.assertTrue(ask(client))
+            self.assertEqual(proxy.stats().total("accepted_total"), 1)
+        printings = proxy.printings()
+        self.assertEqual(printings, 2, "one for each signal")
+        proxy.signal(signal.SIGUSR2)
+        harness.wait_until(lambda: proxy.printings() == printings + 1, what="the counters")
+
+    def test_on_a_signal_while_draining(self):
+        proxy = self.proxy(self.keep(Origin(echo)).address)
+        with connect(proxy.address()) as client:
+            self.assertTrue(ask(client))
+            proxy.signal(signal.SIGTERM)
+            self.assertTrue(proxy.said("draining"))
+            self.assertEqual(proxy.stats().total("sessions_active"), 1)
+        harness.wait_until(lambda: proxy.process.poll() is not None, what="the end")
+
+    def test_each_interval(self):
+        config = harness.configuration([self.keep(Origin(echo)).address])
+        proxy = self.start(config, stats="50ms")
+        harness.wait_until(lambda: proxy.printings() >= 3, what="three printings")
+        self.assertEqual(proxy.stats().total("accepted_total"), 0)
+
+
 class CommandLine(CliTest):
 
     def test_version(self):
@@ -57,14 +89,16 @@ class CommandLine(CliTest):
             self.assertRegex(result.stdout, r"^sluice \d+\.\d+\.\d+\n$")
 
     def test_help(self):
-        for spelling in ("help", "--help", "-h"):
-            result = self.call(spelling)
+        # Defect: --help behind a command was an unknown option.
+        for spelling in ("help", "--help", "-h", "run --help", "run -h", "check --config x --help", "explain --help"):
+            result = self.call(*spelling.split())
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("sluice check --config FILE", result.stdout)
 
     def test_wrong_calls(self):
         self.assert_fails(2, "usage:")
-        self.assert_fails(2, "usage:", "frobnicate")
+        self.assert_fails(2, 'unknown command "frobnicate"; see `sluice help`', "frobnicate")
+        self.assert_fails(2, 'unknown command "chek"; did you mean "check"?', "chek")
         self.assert_fails(2, 'unknown option "--bogus"', "run", "--bogus")
         self.assert_fails(2, 'unknown option "--listne"; did you mean "--listen"?', "run", "--listne", "127.0.0.1:0")
         self.assert_fails(2, 'unknown option "extra"', "check", "extra")
@@ -120,6 +154,11 @@ class CommandLine(CliTest):
         self.assertEqual((result.returncode, result.stdout), (0, f"{path}: ok\n"), result.stderr)
         self.assertRegex(result.stderr, r"^\S+:\d+:\d+: warning: upstreams\[0\]\.alts: without `target_identities` [^\n]*\n$")
 
+        # Defect: on a listener nothing was said.
+        path = self.file(GOOD.replace("    tcp:", "    alts: { handshaker: \"127.0.0.1:1\" }\n    tcp:", 1))
+        result = self.call("check", "--config", path)
+        self.assertRegex(result.stderr, r"^\S+:\d+:\d+: warning: listeners\[0\]\.alts: without `target_identities` [^\n]*\n$")
+
     def test_print_is_read_back(self):
         """The printed configuration is complete, and printing it again changes nothing."""
         printed = self.call("check", "--config", self.file(GOOD), "--print")
@@ -141,6 +180,72 @@ class CommandLine(CliTest):
         self.check(GOOD + "memory: { ring_entries: 12 }\n", "8:25: memory.ring_entries: must be a power of two, got 12")
         self.check("", " the file is empty")
         self.check("listeners: [\n", "2:1: YAML syntax")
+
+    def test_indentation(self):
+        """Defect: `YAML syntax: end of sequence not found` was all that it said."""
+        self.check("listeners:\n  - name: a\n    address: 127.0.0.1:0\n   tcp: { forward: b }\n",
+                   "4:4: YAML syntax: end of sequence not found; this line is indented differently")
+
+    # Defect: `check` said ok to all of these, and `run` refused them, one at a time and without a place.
+    def test_what_the_files_say(self):
+        folder = self.temporary_directory()
+
+        def write(name, text):
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return path
+        users, keys = write("users", "ann:secret\n"), write("keys.json", "{}")
+        self.check(f"""listeners:
+  - name: a
+    address: 127.0.0.1:0
+    tls:
+      certificates:
+        - {{ chain: {folder}/no.pem, key: {folder}/no.key }}
+        - {{ chain: {users}, key: {folder}/no.key }}
+    http:
+      access_log: {folder}/no/access.log
+      errors:
+        - {{ status: [ 404 ], file: {folder}/no.html }}
+      routes:
+        - match: {{ path: {{ exact: /a }} }}
+          auth: {{ basic: {{ realm: r, users_file: {users} }} }}
+          respond: {{ status: 204 }}
+        - match: {{ path: {{ exact: /b }} }}
+          auth: {{ jwt: {{ issuer: i, audience: a, jwks_file: {keys} }} }}
+          respond: {{ status: 204 }}
+        - auth: {{ jwt: {{ issuer: i, audience: a, jwks_file: {folder}/no.json }} }}
+          respond: {{ status: 204 }}
+  - name: b
+    address: 127.0.0.1:0
+    tcp: {{ forward: c }}
+upstreams:
+  - name: c
+    endpoints: [ 127.0.0.1:1 ]
+    tls: {{ ca: {folder}/no-ca.pem, server_name: c.test }}
+""",
+                   f"6:20: listeners[0].tls.certificates[0].chain: cannot read {folder}/no.pem: No such file",
+                   f"7:20: listeners[0].tls.certificates[1].chain: {users}: expected certificates in PEM",
+                   f"9:19: listeners[0].http.access_log.file: {folder}/no cannot be used: No such file or directory; make",
+                   f"11:36: listeners[0].http.errors[0].file: cannot read {folder}/no.html: No such file",
+                   "14:50: listeners[0].http.routes[0].auth.basic.users_file: ",
+                   "17:61: listeners[0].http.routes[1].auth.jwt.jwks_file: ",
+                   "19:61: listeners[0].http.routes[2].auth.jwt.jwks_file: cannot read ",
+                   f"27:16: upstreams[0].tls.ca: {folder}/no-ca.pem: expected certificates")
+
+    def test_addresses_that_include_one_another(self):
+        """Defect: `check` said ok, and `run` that another process had the address."""
+        text = """listeners:
+  - { name: a, address: "127.0.0.1:8080", tcp: { forward: c } }
+  - { name: b, address: "0.0.0.0:8080", tcp: { forward: c } }
+  - { name: d, address: "[::1]:8080", tcp: { forward: c } }
+upstreams:
+  - { name: c, endpoints: [ "127.0.0.1:1" ] }
+"""
+        self.check(text, "3:25: listeners[1].address: port 8080 of all addresses includes 127.0.0.1:8080, the address of "
+                         "listeners[0] (2:5)")
+        self.check(text.replace("[::1]", "[::]").replace("127.0.0.1:8080", "[::1]:8080"),
+                   "4:25: listeners[2].address: port 8080 of all addresses includes")
 
     def test_keys_that_do_not_exist_yet(self):
         self.check(GOOD + "admin: { address: 127.0.0.1:9901 }\n", "8:1: `admin` is not available in this version")

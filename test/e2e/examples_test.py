@@ -84,9 +84,9 @@ class Examples(TlsTest):
         """Runs `claims(ports, program)` for each program; `servers`: the address in the files -> the test's; `ports`: the
         port in the files -> the one that it listens on."""
         for program, file in PROGRAMS.items():
-            if program == "envoy" and not os.environ.get("ENVOY"):
-                continue
             with self.subTest(program):
+                if program == "envoy" and not os.environ.get("ENVOY"):
+                    self.skipTest("no Envoy: the environment names none in ENVOY")
                 text = (EXAMPLES / example / file).read_text(encoding="utf-8")
                 ports = {}
                 config = self.rewritten(text, servers, ports)

@@ -4,6 +4,8 @@ The environment tells where things are:
   SLUICE             the program under test; default build/release/sluice
   SLUICE_SANITIZE    the sanitizer it was built with (address, thread); found out from the program when not set
   SLUICE_E2E_LONG=1  the long forms of the tests
+  SLUICE_E2E_PAUSE   seconds that each proxy has nothing to do between its start and the first request: workers have slept
+                     longer then than the timeouts of a test, each of which must count from its event all the same
   CI=true            a missing tool is a failure; elsewhere it skips the test
 """
 
@@ -28,13 +30,14 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SLUICE = os.environ.get("SLUICE") or str(ROOT / "build/release/sluice")
 LONG = os.environ.get("SLUICE_E2E_LONG") == "1"
+PAUSE_SECONDS = float(os.environ.get("SLUICE_E2E_PAUSE") or 0)
 CI = os.environ.get("CI") == "true"
 
 KIB = 1024
 MIB = 1024 * KIB
 
 # A test file that is not done by then is stuck: it says where, ends its children, and fails (ctest's limit is 300 s).
-FILE_DEADLINE_SECONDS = 3 * 3600 if LONG else 240
+FILE_DEADLINE_SECONDS = 3 * 3600 if LONG or PAUSE_SECONDS else 240
 
 
 def _sanitizer():
@@ -191,26 +194,29 @@ class ProxyError(AssertionError):
 
 
 class Proxy:
-    """A running Sluice. Counters are read from what it prints every `stats` interval."""
+    """A running Sluice. Its counters are read from what it prints on SIGUSR2."""
 
     STOP_SECONDS = 20
 
-    def __init__(self, config, arguments=(), stats="100ms", descriptors=None, environment=None, listeners=()):
-        """`config`: its values; or the text of a file, of which the names of `listeners` are to be told."""
+    def __init__(self, config, arguments=(), stats=None, descriptors=None, environment=None, listeners=()):
+        """`config`: its values; or the text of a file, which has these `listeners`. `stats`: of --stats, if any."""
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
         path = os.path.join(self._directory.name, "sluice.yaml")
         with open(path, "w", encoding="utf-8") as file:
             # JSON is YAML.
             file.write(config if isinstance(config, str) else json.dumps(config, indent=1))
         self._stderr = []
-        self._blocks = collections.deque(maxlen=2)  # Printings of the counters; the last may not be complete.
+        self._periodic = stats is not None
+        self._block = ""  # The last complete printing of the counters.
         self._block_count = 0
+        self._stdout_closed = False
+        self._asking = threading.Lock()
         self._news = threading.Condition()
         self.addresses = {}
         # Set from inside: io_uring keeps the limit that held when an accept was armed.
         limit = [need("prlimit"), f"--nofile={descriptors}:{descriptors}"] if descriptors else []
         self.process = spawn(
-            [*limit, SLUICE, "run", "--config", path, "--stats", stats, *arguments],
+            [*limit, SLUICE, "run", "--config", path, *(["--stats", stats] if stats else []), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **(environment or {})})
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_stdout, self._read_stderr)]
@@ -222,11 +228,12 @@ class Proxy:
         if len(self.addresses) != len(names):
             self.kill()
             raise ProxyError(f"sluice did not start:\n{self.stderr()}")
+        time.sleep(PAUSE_SECONDS)
 
     # What it says
 
     def _read_stderr(self):
-        listener = re.compile(r"^sluice: listener (\S+) on (\S+)$")
+        listener = re.compile(r"^(?:\S+ \w+ )?sluice: listener (\S+) on (\S+)$")
         for line in self.process.stderr:
             with self._news:
                 self._stderr.append(line)
@@ -239,16 +246,18 @@ class Proxy:
             self._news.notify_all()
 
     def _read_stdout(self):
-        first = None
+        lines = []
         for line in self.process.stdout:
-            name = line.rsplit(" ", 1)[0]
-            first = first or name
+            if line != "# EOF\n":
+                lines.append(line)
+                continue
             with self._news:
-                if name == first:
-                    self._blocks.append([])
-                    self._block_count += 1
-                    self._news.notify_all()
-                self._blocks[-1].append(line)
+                self._block, lines = "".join(lines), []
+                self._block_count += 1
+                self._news.notify_all()
+        with self._news:
+            self._stdout_closed = True
+            self._news.notify_all()
 
     def _stderr_closed(self):
         return bool(self._stderr) and self._stderr[-1] is None
@@ -266,13 +275,27 @@ class Proxy:
 
     def stats(self):
         """The counters as they are now."""
+        with self._asking:  # Two signals that are pending are one.
+            if self._periodic:
+                self._next_block()  # This one may have begun before the signal.
+            return Stats.parse(self._next_block())
+
+    def printings(self):
+        """How often the counters have been printed."""
         with self._news:
-            # The next printing begins after this moment, and is complete when the one behind it begins.
-            wanted = self._block_count + 2
-            arrived = self._news.wait_for(lambda: self._block_count >= wanted, 15 * SLOWNESS)
-            if not arrived:
-                raise ProxyError("the counters are not printed any more; stderr:\n" + "".join(filter(None, self._stderr)))
-            return Stats.parse("".join(self._blocks[-2]))
+            return self._block_count
+
+    def _next_block(self):
+        with self._news:
+            wanted = self._block_count + 1
+            if self.process.poll() is None:
+                self.signal(signal.SIGUSR2)
+            # At the exit they are printed in any case.
+            self._news.wait_for(lambda: self._block_count >= wanted or self._stdout_closed, 15 * SLOWNESS)
+            if self._block_count < wanted:
+                state = "has ended" if self._stdout_closed else f"did not print its counters for {15 * SLOWNESS} s"
+                raise ProxyError(f"sluice {state}; stderr:\n" + "".join(filter(None, self._stderr)))
+            return self._block
 
     def wait_for(self, condition, seconds=10, what=""):
         """Waits until `condition(stats)` is true."""
@@ -284,6 +307,7 @@ class Proxy:
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited {seconds * SLOWNESS} s for {what or 'counters'}; they are\n" + "\n".join(
                     f"{name} {dict(labels)} {value}" for (name, labels), value in stats.items() if value))
+            time.sleep(0.01)
 
     # Where it listens
 
@@ -355,7 +379,7 @@ class Proxy:
         end(self.process)
         self._directory.cleanup()
         with self._news:
-            return code, Stats.parse("".join(self._blocks[-1]) if self._blocks else "")
+            return code, Stats.parse(self._block)
 
     def kill(self):
         if self.process.poll() is None:

@@ -208,7 +208,7 @@ class Access(HttpTest):
                 path = self.write("users", text)
                 with self.assertRaises(harness.ProxyError) as failed:
                     self.routes({"forward": "main", "auth": {"basic": {"users_file": path}}})
-                self.assertIn(f'listener "plain": routes[0].auth: {path}: {said}', str(failed.exception))
+                self.assertIn(f"listeners[0].http.routes[0].auth.basic.users_file: {path}: {said}", str(failed.exception))
 
     def test_explain_is_right(self):
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={"routes": [

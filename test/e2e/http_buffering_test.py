@@ -330,7 +330,7 @@ class Buffering(harness.SluiceTest):
     # Where it is
 
     def test_a_directory_that_is_not_there(self):
-        with self.assertRaisesRegex(harness.ProxyError, "body_file: cannot keep bytes in a file in /nowhere"):
+        with self.assertRaisesRegex(harness.ProxyError, "body_file.directory: /nowhere cannot be used"):
             self.through("127.0.0.1:1", {"requests": "1MiB"}, directory="/nowhere")
 
 

@@ -231,9 +231,9 @@ class Drain(HttpTest):
                 else:
                     last = harness.spawn([need("curl"), *self.curl_options(client), "-i", self.url(
                         proxy, client, "/sleep?ms=800")], stdout=-1)
-                time.sleep(0.4)
+                proxy.wait_for(lambda s: s.total("endpoint_connections_active") == 1, what="the request to be under way")
                 proxy.signal(signal.SIGTERM)
-                time.sleep(0.1)
+                self.assertTrue(proxy.said("draining"))
                 self.assertEqual(self.call(need("curl"), *self.curl_options(client), self.url(proxy, client, "/small"),
                                            check=False).returncode, 7)
                 said = last.communicate(timeout=10 * SLOWNESS)[0].decode()
@@ -252,9 +252,9 @@ class Drain(HttpTest):
         for client in (HTTP2, HTTP2_TLS):
             with self.subTest(words(client)):
                 proxy = self.through(self.web_server(HTTP1))
-                load = harness.spawn([need("h2load"), "-D", "2", "--warm-up-time=0", "-c", "8", "-m", "4", self.url(
+                load = harness.spawn([need("h2load"), "-D", "5", "--warm-up-time=0", "-c", "8", "-m", "4", self.url(
                     proxy, client, "/sleep?ms=5").replace("localhost", "127.0.0.1")], stdout=-1)
-                time.sleep(1)
+                proxy.wait_for(lambda s: s.total("http_requests_total") > 200, what="load")
                 proxy.signal(signal.SIGTERM)
                 stats = self.drained(proxy, 6)
                 said = load.communicate(timeout=30 * SLOWNESS)[0].decode()

@@ -508,7 +508,8 @@ class Tls(TlsTest):
                 with Http1Client(proxy.address()) as client:
                     response = client.get("/")
                     self.assertEqual(bool(response and response.complete), honest)
-                    self.assertEqual(client.ending(1) == "reset", not honest)
+                    # Without its last chunk, a cut response shows.
+                    self.assertEqual(client.ending(1), "silence" if honest else "end")
                 with Http2Client(proxy.address()) as client:
                     response = client.get("/")
                     self.assertEqual((response.status, response.complete), (200, honest))

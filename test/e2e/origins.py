@@ -105,6 +105,15 @@ def last_outcome(sock):
             return how
 
 
+def outcome_of_connecting(address, source=None):
+    """How a connection that is refused after it was accepted ends: a reset may come before connect() has returned."""
+    try:
+        with connect(address, source) as sock:
+            return last_outcome(sock)
+    except ConnectionResetError:
+        return "reset"
+
+
 def ask(sock, question=b"ping", answer=None):
     """One exchange; True when the answer (by default the echo) came back."""
     answer = question if answer is None else answer

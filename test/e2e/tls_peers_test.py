@@ -10,7 +10,7 @@ import time
 
 import harness
 from harness import MIB, SLOWNESS, need
-from origins import Origin, connect, echo, free_port, last_outcome, receive_exactly
+from origins import Origin, connect, echo, free_port, outcome_of_connecting, receive_exactly
 from programs import Nginx, certificate
 from tls_support import GoPeer, Process, TlsTest
 
@@ -284,8 +284,7 @@ class OpensslServer(PeersTest):
                 self.reversed_lines(self.originating(self.s_server(*options, commands=False), certificate=self.client))
                 self.child.wait_for(b"CN = client")
                 proxy = self.originating(self.s_server(*options, commands=False))
-                client = self.keep(connect(proxy.address()))
-                self.assertIn(last_outcome(client), ("end", "reset"))
+                self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
                 # In TLS 1.3 it hears of that after its handshake.
                 reason = "upstream_error" if version == "-tls1_3" else "no_endpoint"
                 proxy.wait_for(lambda s: s.ended(reason) == 1)

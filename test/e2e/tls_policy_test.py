@@ -280,7 +280,8 @@ class Check(TlsTest):
         old = self.files.make("old", "localhost", days=-1)
         config = harness.configuration(["127.0.0.1:1"], listener={"tls": {"certificates": [self.server, old]}})
         self.assertRegex(check(self, config)[1],
-                         r'^sluice: warning: listener "main": tls: \S+old.pem: certificate 1 has run out on .* UTC\n$')
+                         r"^\S+sluice.yaml:\d+:\d+: warning: listeners\[0\]\.tls\.certificates\[1\]\.chain: "
+                         r"\S+old.pem: certificate 1 has run out on .* UTC\n$")
 
     def test_a_broken_intermediate(self):
         """Defect: what followed the first certificate and was broken passed, and clients got no chain."""

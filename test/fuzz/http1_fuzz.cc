@@ -32,11 +32,7 @@ using Status = HttpConnection::Status;
 // What the second hop bears: all that the first one does, and what it adds.
 Http1Options wide() {
   Http1Options options;
-  options.limits = {.start_line_bytes = 64 * 1024,
-                    .field_line_bytes = 64 * 1024,
-                    .head_bytes = 64 * 1024,
-                    .fields = 1000,
-                    .trailer_bytes = 64 * 1024};
+  options.limits = {.start_line_bytes = 64 * 1024, .head_bytes = 64 * 1024, .fields = 1000};
   options.allow_connect = true;
   return options;
 }
@@ -183,6 +179,15 @@ class Proxy : public Origin {
   std::unique_ptr<Http1Client> client_;
 };
 
+// Without the Date of what a server said by itself, which may differ between two runs.
+std::string without_dates(std::string text) {
+  constexpr std::string_view kDate = "\r\ndate: ";
+  for (size_t at; (at = text.find(kDate)) != std::string::npos;) {
+    text.erase(at, std::min(text.find("\r\n", at + kDate.size()), text.size()) - at);
+  }
+  return text;
+}
+
 // Gives the bytes piece by piece; between pieces the receiver may not read.
 std::string feed(Http1Connection& connection, const test::CutInput& input, bool cut, uint8_t mode,
                  HttpStream*& stream) {
@@ -222,7 +227,7 @@ void check_requests(const test::CutInput& input, uint8_t mode) {
   Http1Server server(pool, options, counters, origin), cut_server(pool, options, counters, cut_origin);
   const std::string sent = feed(server, input, false, mode, origin.stream);
   const std::string cut_sent = feed(cut_server, input, true, mode, cut_origin.stream);
-  SLUICE_CHECK(cut_origin.text == origin.text && cut_sent == sent);
+  SLUICE_CHECK(cut_origin.text == origin.text && without_dates(cut_sent) == without_dates(sent));
   SLUICE_CHECK(cut_server.status() == server.status() && cut_server.error() == server.error());
   SLUICE_CHECK(answers || origin.requests <= 1);
   server.receive_end();

@@ -143,12 +143,9 @@ class Http1Ear final : HttpConnection::Acceptor, StreamReceiver {
     static const Http1Options wide = [] {
       Http1Options all;
       all.limits = {.start_line_bytes = 64 * 1024,
-                    .field_line_bytes = 64 * 1024,
                     .head_bytes = 64 * 1024,
                     .fields = 1000,
                     .chunk_extension_bytes = 0,
-                    .trailer_bytes = 64 * 1024,
-                    .trailer_fields = 1000,
                     .requests = UINT32_MAX};
       all.allow_connect = all.allow_underscores = true;
       all.allow_empty_line = false;

@@ -31,5 +31,41 @@ TEST(Cancel, TwoThatFindNothingDoNotChaseEachOther) {
   EXPECT_EQ(recorder.closed, 1);
 }
 
+// Defect: a cancel that found something was taken to have found all. What it had missed (an armed multishot, say, while
+// it found a send) stayed armed for as long as the peer kept still, and the socket never closed.
+TEST(Cancel, OneThatFoundSomethingElseIsRepeated) {
+  test::Loop loop;
+  test::Recorder recorder;
+  const test::Pair pair = test::tcp_pair();
+  test::Peer peer(pair.theirs);
+  Socket socket(loop, recorder);
+  socket.adopt(pair.ours);
+  socket.start_reading();
+  loop.settle(2);
+
+  loop.ring().inject(Op::kCancel, 1);
+  socket.close();
+  loop.until([&] { return recorder.closed == 1; });
+  EXPECT_EQ(recorder.closed, 1);
+  EXPECT_FALSE(socket.busy());
+}
+
+// One cancel is enough where it found all that there was.
+TEST(Cancel, OneThatFoundAllIsNotRepeated) {
+  test::Loop loop;
+  test::Recorder recorder;
+  const test::Pair pair = test::tcp_pair();
+  test::Peer peer(pair.theirs);
+  Socket socket(loop, recorder);
+  socket.adopt(pair.ours);
+  socket.start_reading();
+  loop.settle(2);
+
+  const uint64_t before = loop->counters().completions;
+  socket.close();
+  loop.until([&] { return recorder.closed == 1; });
+  EXPECT_EQ(loop->counters().completions - before, 2u);  // The cancel and what it ended.
+}
+
 }  // namespace
 }  // namespace sluice

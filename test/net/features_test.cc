@@ -13,6 +13,8 @@ TEST(FeaturesTest, ProbeRuns) {
   const absl::StatusOr<Features> features = probe_features(RingsMode::kAuto);
   ASSERT_TRUE(features.ok()) << features.status();
   EXPECT_TRUE(features->incremental || !features->min_left);
+  // Bytes would change connections.
+  EXPECT_TRUE(features->in_order || !features->incremental);
   EXPECT_EQ(test::open_descriptors(), descriptors);
 }
 
@@ -41,7 +43,7 @@ TEST(FeaturesTest, IncrementalIsRefusedWhereItDoesNotWork) {
 
 TEST(FeaturesTest, OneLine) {
   EXPECT_EQ((Features{.incremental = true, .zero_copy = true}).to_string(),
-            "incremental=yes min_left=no bundles=no zero_copy=yes");
+            "incremental=yes min_left=no bundles=no zero_copy=yes in_order=no");
 }
 
 }  // namespace

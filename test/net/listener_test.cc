@@ -460,5 +460,29 @@ TEST(ListenerTest, OutOfDescriptors) {
   }
 }
 
+// Defect: an accept error that stays (here EINVAL, of a listening socket that somebody has shut down) was armed again
+// at once, for ever: a worker at 100 % CPU.
+TEST(ListenerTest, ErrorsThatStayPauseAccepting) {
+  Loop loop;
+  Acceptor owner;
+  const int fd = open_tcp();
+  Listener listener(loop, owner, fd, false);
+  ::shutdown(fd, SHUT_RD);
+  listener.start();
+  loop.until([&] { return !owner.pauses.empty(); });
+  EXPECT_THAT(owner.pauses, ::testing::Each(EINVAL));
+  const uint64_t before = loop->counters().completions;
+  loop.settle(20);
+  EXPECT_LE(loop->counters().completions - before, owner.pauses.size() * (2 + Listener::kMaxErrors));
+  // It is tried again, and goes on when it can.
+  loop.jump(Listener::kRetryMs + TimerWheel::kTickMs);
+  const size_t pauses = owner.pauses.size();
+  loop.until([&] { return owner.pauses.size() > pauses; });
+  ASSERT_EQ(::listen(fd, 16), 0);
+  loop.jump(Listener::kRetryMs + TimerWheel::kTickMs);
+  const Peer peer(test::tcp_connect(test::port_of(fd)));
+  loop.until([&] { return owner.accepted.size() == 1; });
+}
+
 }  // namespace
 }  // namespace sluice

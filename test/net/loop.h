@@ -28,6 +28,7 @@
 #include "net/listener.h"
 #include "net/socket.h"
 #include "net/worker.h"
+#include "test/net/test_clock.h"
 #include "test/support/buffers.h"
 
 namespace sluice::test {
@@ -274,10 +275,11 @@ class Recorder final : public Socket::Owner {
   }
 };
 
-/// A worker on the test's own thread. At the end every chunk must be back, or posted.
+/// A worker on the test's own thread, which runs on TestClock. At the end every chunk must be back, or posted.
 class Loop {
  public:
   explicit Loop(Worker::Options options = with_features()) {
+    options.clock_ms = TestClock::now_ms;
     absl::StatusOr<std::unique_ptr<Worker>> opened = Worker::open(options);
     SLUICE_CHECK(opened.ok());
     worker_ = std::move(*opened);
@@ -314,6 +316,8 @@ class Loop {
   void settle(int turns = 8) {
     for (int i = 0; i < turns; ++i) worker_->turn(1);
   }
+  /// As if the worker slept for `ms` longer in its next wait, or in the one that it is in.
+  static void jump(uint64_t ms) { TestClock::jump(ms); }
   /// Chunks that are neither free nor posted.
   size_t chunks_out() {
     worker_->pool().take_inbox();

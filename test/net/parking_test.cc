@@ -136,6 +136,26 @@ TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
   for (size_t i : {1, 3, 5}) EXPECT_EQ(client(i).heard.closed, 1);
 }
 
+// Defect: who waited for a chunk was not seen to be gone, and kept what the others waited for.
+TEST_F(OneChunkTest, EndsAndResetsNeedNoChunk) {
+  start(1);
+  Links more = links(loop_, 3);
+  for (auto& link : more) link->client.socket.start_reading();
+  loop_.settle();
+  more[0]->peer.shutdown_write();
+  more[1]->peer.reset();
+  more[2]->peer.send("x");
+  more[2]->peer.shutdown_write();
+  loop_.until([&] {
+    return more[0]->client.heard.ends == 1 && !more[1]->client.heard.errors.empty() && loop_->counters().parked == 1;
+  });
+  EXPECT_THAT(more[1]->client.heard.errors, ElementsAre(ECONNRESET));
+  EXPECT_EQ(more[1]->client.heard.ends, 0);
+  release(0);  // What came before an end is not lost.
+  loop_.until([&] { return more[2]->client.heard.ends == 1; });
+  EXPECT_EQ(more[2]->client.heard.received, "x");
+}
+
 // Regression: all stood in one line. A client whose WINDOW_UPDATE or close would have let chunks go waited behind
 // hundreds of upstreams that would only take more.
 TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {

@@ -194,6 +194,45 @@ TEST(WorkerTest, TimersFireWhileTheLoopSleeps) {
   }
 }
 
+// Defect: the clock was read before the loop slept and not again before it handled what had woken it. After a sleep of
+// 8 s a handler's timer of 3 s was due already, and fired in the turn that armed it.
+TEST(WorkerTest, TimersOfAHandlerCountFromTheEventAfterALongSleep) {
+  Loop loop;
+  const Pair p = test::tcp_pair();
+  const Peer peer(p.theirs);
+  Client client(loop, p.ours);
+  client.socket.start_reading();
+  loop.settle();
+  struct Alarm {
+    Timer timer{[](void* self) { ++static_cast<Alarm*>(self)->fired; }, this};
+    int fired = 0;
+  } alarm;
+  const uint64_t before_ms = loop->now_ms();
+  uint64_t event_ms = 0;
+  client.heard.data = [&](Socket&, Buffer&) {
+    event_ms = loop->now_ms();
+    loop->timers().arm(alarm.timer, event_ms + 3000);
+  };
+  // While the worker sleeps, and not before it does: reading the clock before the wait would not help.
+  std::thread waker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    Loop::jump(8000);
+    peer.send("x");
+  });
+  while (event_ms == 0) loop->turn();
+  waker.join();
+  EXPECT_EQ(alarm.fired, 0) << "it fired in the turn that armed it";
+  EXPECT_GE(event_ms, before_ms + 8000);
+  Loop::jump(2000);
+  loop->turn(0);
+  if (!test::TestClock::jumps()) {
+    EXPECT_EQ(alarm.fired, 0) << "it fired after two seconds of three";
+  }
+  Loop::jump(1000 + TimerWheel::kTickMs);
+  loop->turn(0);
+  EXPECT_EQ(alarm.fired, 1);
+}
+
 // Armed again and again for later and for sooner, as connections do.
 TEST(WorkerTest, TimersThatMoveAreNotLost) {
   Loop loop;
@@ -260,6 +299,30 @@ TEST(WorkerTest, OpensWithTinyAndHugeLimits) {
 }
 
 // Signals interrupt the wait again and again; the work goes on.
+// Defect: nobody's share fell as others took memory, and whoever took the last of it stopped all the others.
+TEST(WorkerTest, SharesFallFasterThanMemory) {
+  constexpr size_t kBudget = size_t{256} << 20;
+  Loop loop({.budget_bytes = kBudget});
+  Worker& worker = loop.worker();
+  ChunkPool::Use use(&worker.pool());
+  std::vector<ChunkRef> chunks;
+  const auto take_share = [&] {
+    for (size_t left = worker.share(kBudget); left > 0; left -= std::min(left, kMaxChunkBytes)) {
+      Chunk* const chunk = worker.pool().get_reserved(std::min(left, kMaxChunkBytes));
+      if (chunk == nullptr) return false;
+      chunks.push_back(ChunkRef::take(chunk));
+    }
+    return true;
+  };
+  EXPECT_EQ(worker.share(1000), 1000u);
+  EXPECT_NEAR(static_cast<double>(worker.share(kBudget)), kBudget * 0.75 / 32, kBudget / 1000.0);
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(take_share());
+  EXPECT_FALSE(worker.in_reserve()) << "a hundred that take all they can";
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(take_share());
+  EXPECT_TRUE(worker.in_reserve());
+  EXPECT_GT(worker.pool().reserved_headroom_bytes(), worker.pool().reserve_bytes() / 4) << "a thousand more";
+}
+
 TEST(WorkerTest, SignalStorm) {
   struct sigaction action{}, before{};
   action.sa_handler = [](int) {};

@@ -52,6 +52,29 @@ TEST(ChunkPool, ChunksDoNotOverlap) {
   }
 }
 
+TEST(ChunkPool, KeepsAReserve) {
+  for (const ChunkPool::Source source : {ChunkPool::Source::kArena, ChunkPool::Source::kHeap}) {
+    ChunkPool pool({.budget_bytes = 1 << 20, .reserve_bytes = 256 << 10, .source = source});
+    ChunkPool::Use use(&pool);
+    EXPECT_EQ(pool.reserve_bytes(), 256u << 10);
+    std::vector<ChunkRef> chunks;
+    while (Chunk* chunk = pool.get(kMaxChunkBytes)) chunks.push_back(ChunkRef::take(chunk));
+    EXPECT_EQ(pool.out_bytes(), 768u << 10);
+    EXPECT_EQ(pool.headroom_bytes(), 0u);
+    EXPECT_EQ(pool.reserved_headroom_bytes(), 256u << 10);
+    EXPECT_EQ(pool.get(1), nullptr);
+    while (Chunk* chunk = pool.get_reserved(4096)) chunks.push_back(ChunkRef::take(chunk));
+    EXPECT_EQ(pool.out_bytes(), 1u << 20);
+    EXPECT_EQ(pool.reserved_headroom_bytes(), 0u);
+    // What comes home goes to the reserve first.
+    chunks.erase(chunks.begin(), chunks.begin() + 4);
+    EXPECT_EQ(pool.get(1), nullptr);
+    chunks.erase(chunks.begin());
+    const ChunkRef again = ChunkRef::take(pool.get(kMaxChunkBytes));
+    EXPECT_TRUE(again);
+  }
+}
+
 TEST(ChunkPool, TheWarmestChunkIsReusedFirst) {
   if (kDebugChecks) GTEST_SKIP() << "in a debug build the order is not promised";
   ChunkPool pool({.budget_bytes = 1 << 20});

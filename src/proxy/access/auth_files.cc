@@ -22,17 +22,26 @@ absl::Status read_into(const std::string& path, std::unique_ptr<const T>& into) 
 
 }  // namespace
 
+absl::StatusOr<AuthFiles> read_auth_files(const config::HttpRoute& route) {
+  AuthFiles files;
+  if (!route.auth) return files;
+  const absl::Status read = route.auth->jwt ? read_into(route.auth->jwt->jwks_file, files.keys)
+                                            : read_into(route.auth->basic->users_file, files.users);
+  if (!read.ok()) return read;
+  return files;
+}
+
 absl::StatusOr<ListenerAuthFiles> read_auth_files(const config::Listener& listener) {
   ListenerAuthFiles files;
   if (!listener.http) return files;
   for (const config::HttpRoute& route : listener.http->routes) {
-    AuthFiles& of_route = files.emplace_back();
-    if (!route.auth) continue;
-    const absl::Status read = route.auth->jwt ? read_into(route.auth->jwt->jwks_file, of_route.keys)
-                                              : read_into(route.auth->basic->users_file, of_route.users);
-    if (read.ok()) continue;
-    return absl::Status(read.code(), absl::StrCat("listener \"", listener.name, "\": routes[", files.size() - 1,
-                                                  "].auth: ", read.message()));
+    absl::StatusOr<AuthFiles> of_route = read_auth_files(route);
+    if (!of_route.ok()) {
+      return absl::Status(of_route.status().code(),
+                          absl::StrCat("listener \"", listener.name, "\": routes[", files.size(),
+                                       "].auth: ", of_route.status().message()));
+    }
+    files.push_back(*std::move(of_route));
   }
   return files;
 }

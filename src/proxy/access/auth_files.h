@@ -23,6 +23,9 @@ struct AuthFiles {
 /// The same for a listener's routes, by index.
 using ListenerAuthFiles = std::vector<AuthFiles>;
 
+/// Reads the file of a route's `auth`; nothing without one. The error names the file, and what is wrong with it.
+absl::StatusOr<AuthFiles> read_auth_files(const config::HttpRoute& route);
+
 /// Reads all files of a listener, or none: the error is for the operator and names the route, the file, and what is
 /// wrong with it.
 absl::StatusOr<ListenerAuthFiles> read_auth_files(const config::Listener& listener);

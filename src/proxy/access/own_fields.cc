@@ -31,4 +31,20 @@ std::vector<std::string> own_fields(const config::Http& http) {
   return {names.begin(), names.end()};
 }
 
+std::vector<std::string> reserved_trailers(const config::Http& http) {
+  const std::vector<std::string> own = own_fields(http);
+  std::set<std::string> names(own.begin(), own.end());
+  const auto add_changes = [&](const std::vector<config::FieldChange>& changes) {
+    for (const config::FieldChange& change : changes) names.insert(change.name.text());
+  };
+  add_changes(http.request_headers);
+  for (const config::HttpRoute& route : http.routes) {
+    add_changes(route.request_headers);
+    if (route.auth && route.auth->jwt) names.insert(route.auth->jwt->header.text());
+  }
+  if (http.request_id) names.insert(http.request_id->header.text());
+  if (http.trace_context != config::TraceContext::kOff) names.insert({"traceparent", "tracestate"});
+  return {names.begin(), names.end()};
+}
+
 }  // namespace sluice

@@ -11,4 +11,9 @@ namespace sluice {
 /// %{peer}. No client may say one of them, on any route of the listener.
 std::vector<std::string> own_fields(const config::Http& http);
 
+/// Fields that no client may put behind a body, where nothing looks at them any more: those above, those with a proof
+/// (jwt.header), those that `request_headers` of any route set, add or remove, and those of ids (request_id, and
+/// traceparent and tracestate unless trace_context is off).
+std::vector<std::string> reserved_trailers(const config::Http& http);
+
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "proxy/alts/handshaker_call.h"
 
+#include <openssl/mem.h>
+
 #include "pool/check.h"
 #include "proxy/alts/handshaker_connection.h"
 #include "proxy/alts/handshaker_service.h"
@@ -14,6 +16,12 @@ void HandshakerCall::send(std::string request) {
   if (!connection_) return service_.enqueue(*this);
   connection_->channel().send(*this, request_);
   connection_->flush();
+}
+
+HandshakerCall::~HandshakerCall() {
+  // A response that nobody has taken may hold keys.
+  if (response_) OPENSSL_cleanse(response_->data(), response_->size());
+  close(/*done=*/false);
 }
 
 void HandshakerCall::open(HandshakerConnection& connection) {

@@ -27,7 +27,7 @@ class HandshakerCall final : private HandshakerChannel::Caller {
 
   /// `service` and `wake` must outlive this.
   HandshakerCall(HandshakerService& service, Role role, SlowWork& wake) : service_(service), wake_(wake), role_(role) {}
-  ~HandshakerCall() { close(/*done=*/false); }
+  ~HandshakerCall();
   HandshakerCall(const HandshakerCall&) = delete;
   HandshakerCall& operator=(const HandshakerCall&) = delete;
 

@@ -1,5 +1,7 @@
 #include "proxy/alts/handshaker_channel.h"
 
+#include <openssl/mem.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,6 +21,15 @@ constexpr std::string_view kContentType = "application/grpc";
 
 // Of a gRPC message: whether it is compressed, and 32 bits of length.
 constexpr size_t kPrefixBytes = 5;
+
+// Overwrites the bytes where they are ours alone.
+void wipe(Buffer& buffer) {
+  for (size_t i = 0; i < buffer.window_count(); ++i) {
+    const std::span<std::byte> window = buffer.writable_window(i);
+    OPENSSL_cleanse(window.data(), window.size());
+  }
+  buffer.clear();
+}
 
 std::optional<uint32_t> number_in(std::string_view text) {
   uint32_t number = 0;
@@ -157,7 +168,11 @@ bool HandshakerChannel::Stream::take_messages() {
     if (in_.size() < kPrefixBytes + size) break;
     if (!std::exchange(asked_, false)) return refuse("answered without being asked");
     in_.trim_front(kPrefixBytes);
-    caller_->on_response(in_.split_front(size).to_string());
+    // It may hold the connection's keys.
+    Buffer bytes = in_.split_front(size);
+    std::string message = bytes.to_string();
+    wipe(bytes);
+    caller_->on_response(std::move(message));
   }
   return true;
 }

@@ -55,10 +55,20 @@ bool may_be_encoded(uint16_t status) {
   return status >= 200 && status != 204 && status != 205 && status != 206 && status != 304;
 }
 
+// RFC 9110 section 8.8.3.
+bool is_opaque_tag(std::string_view text) {
+  return text.size() >= 2 && text.starts_with('"') && text.find('"', 1) == text.size() - 1 &&
+         text.find(' ') == std::string_view::npos;
+}
+
 // What differs in its bytes, but not in what it says, has a weak tag (RFC 9110 section 8.8.1).
 bool weaken_entity_tag(ChunkPool& pool, Fields& fields) {
   const std::string_view tag = fields.value("etag");
-  if (!tag.starts_with('"')) return true;
+  if (tag.empty() || (tag.starts_with("W/") && is_opaque_tag(tag.substr(2)))) return true;
+  if (!is_opaque_tag(tag)) {  // Nobody knows what it would be the tag of.
+    fields.remove("etag");
+    return true;
+  }
   std::array<char, kMaxEntityTagBytes> weak = {'W', '/'};
   const size_t bytes = tag.size() + 2;
   if (bytes <= weak.size()) std::memcpy(weak.data() + 2, tag.data(), tag.size());

@@ -150,6 +150,11 @@ uint16_t Address::port() const {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
 }
 
+bool Address::is_wildcard() const {
+  if (kind() == Kind::kIp4) return reinterpret_cast<const sockaddr_in*>(&storage_)->sin_addr.s_addr == INADDR_ANY;
+  return kind() == Kind::kIp6 && IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
+}
+
 Address Address::with_port(uint16_t port) const {
   Address other = *this;
   if (family() == AF_INET || family() == AF_INET6) {

@@ -33,6 +33,8 @@ class Address {
   int family() const { return storage_.ss_family; }
   /// In host order; 0 for Unix sockets.
   uint16_t port() const;
+  /// Whether it is `0.0.0.0` or `[::]`: all addresses of the machine.
+  bool is_wildcard() const;
   /// The same with another port; as it is, where it has none.
   Address with_port(uint16_t port) const;
   /// What bind() and connect() take; valid as long as this object.

@@ -253,6 +253,12 @@ struct Paths {
   bool operator==(const Paths&) const = default;
 };
 
+/// What a client of HTTP/1.1 is taken for that has shut down its sending side before its response was complete.
+enum class HalfClose : uint8_t {
+  kClose,  ///< Gone: after a second of silence its request ends.
+  kAllow,  ///< Waiting for the response.
+};
+
 /// HTTP/1.1 with clients.
 struct Http1 {
   uint32_t max_requests = 1000;  ///< On a connection; the last one's response ends it. As in nginx. 0 = any number.
@@ -260,6 +266,7 @@ struct Http1 {
   bool allow_underscores = false;
   /// Skips one empty line before a request (RFC 9112 section 2.2); else 400.
   bool allow_empty_line = true;
+  HalfClose half_close = HalfClose::kClose;
 
   bool operator==(const Http1&) const = default;
 };
@@ -530,7 +537,7 @@ enum class Rings : uint8_t {
 
 /// Chunk memory. All of it is per worker, since workers share nothing.
 struct Memory {
-  /// Bytes of chunks one worker may hold. At the bound receiving pauses until chunks come home; nothing fails. 256 MiB
+  /// Bytes of chunks one worker may hold. A quarter is a reserve: docs/memory.md. 256 MiB
   /// is some hundred connections stalled at the high mark, and thousands at the lower ones that hold when little is
   /// left.
   Size worker_budget{256 * kMiB};

@@ -194,7 +194,8 @@ void resolve_defaults(Config& config, const Report& report) {
 
 }  // namespace
 
-absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, std::vector<std::string>* warnings) {
+absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, std::vector<std::string>* warnings,
+                                 const FurtherCheck& further) {
   Report report;
   Config config;
   Node root;
@@ -205,14 +206,16 @@ absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, s
       read(root, "", config, {}, report);
       resolve_defaults(config, report);
       validate(config, report);
+      if (report.ok() && further) further(config, report);
     }
   }
-  if (!report.ok()) return report.status(name);
   if (warnings) *warnings = report.warnings(name);
+  if (!report.ok()) return report.status(name);
   return config;
 }
 
-absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings) {
+absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings,
+                                 const FurtherCheck& further) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close_it = [fd] { close(fd); };
@@ -227,7 +230,7 @@ absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::strin
     length += static_cast<size_t>(got);
   }
   text.resize(length);
-  return load_text(text, path, warnings);
+  return load_text(text, path, warnings, further);
 }
 
 }  // namespace sluice::config

@@ -51,6 +51,10 @@ struct EnumWords<ForwardedFor> {
   static constexpr std::string_view kWords[] = {"append", "replace", "off"};
 };
 template <>
+struct EnumWords<HalfClose> {
+  static constexpr std::string_view kWords[] = {"close", "allow"};
+};
+template <>
 struct EnumWords<EscapedSlashes> {
   static constexpr std::string_view kWords[] = {"reject", "keep", "decode"};
 };

@@ -193,8 +193,10 @@ void describe(V& v, Limits& l) {
 
 template <class V>
 void describe(V& v, Memory& m) {
-  v.field("worker_budget", m.worker_budget,
-          "Buffer memory one worker may hold. At the bound receiving pauses until some is free.", {.min = kMiB});
+  v.field(
+      "worker_budget", m.worker_budget,
+      "Buffer memory one worker may hold. A quarter of it is a reserve, which connections that hold little go on with.",
+      {.min = kMiB});
   v.field("ring_entries", m.ring_entries, "Buffers posted to the kernel per ring tier and worker; a power of two.",
           {.min = 1, .max = 32768});
   v.field("zero_copy_from", m.zero_copy_from, "Sends of at least this size go out without a copy; 0 = never.");

@@ -304,6 +304,9 @@ void describe(V& v, Http1& h) {
   v.field("max_requests", h.max_requests, "Requests on a connection; the last one's response ends it; 0 = unlimited.");
   v.field("allow_underscores", h.allow_underscores, "Takes field names with an underscore; else 400.");
   v.field("allow_empty_line", h.allow_empty_line, "Skips one empty line before a request; else 400.");
+  v.field("half_close", h.half_close,
+          "What a client is taken for that ends its sending side before it has its response: gone after a second of "
+          "silence (`close`), or waiting for it (`allow`).");
 }
 
 template <class V>
@@ -341,8 +344,9 @@ void describe(V& v, Http& h) {
           "Age from which a connection takes no more requests; 0 = unlimited.");
   v.field("max_start_line", h.max_start_line, "Method and target of a request; beyond it 414.",
           {.min = kKiB, .max = 64 * kKiB});
-  v.field("max_head", h.max_head, "A request's head in all; beyond it 431.", {.min = kKiB, .max = 64 * kKiB});
-  v.field("max_fields", h.max_fields, "Fields in it; beyond it 431.", {.min = 1, .max = 1000});
+  v.field("max_head", h.max_head, "A request's head in all, and its trailers; beyond it 431.",
+          {.min = kKiB, .max = 64 * kKiB});
+  v.field("max_fields", h.max_fields, "Fields in either; beyond it 431.", {.min = 1, .max = 1000});
   v.field("max_body", h.max_body, "A request's body that is forwarded; beyond it 413; 0 = unlimited.");
   v.field("buffer_high", h.buffer_high,
           "Bytes of one body queued towards one side at which reading from the other stops; below half of it reading "

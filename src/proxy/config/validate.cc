@@ -101,7 +101,15 @@ class Checker {
                     "under `trusted`, or use `required`");
     }
     if (listener.tls) check_listener_tls(*listener.tls, path + ".tls");
-    if (listener.alts) check_alts(*listener.alts, listener.tls.has_value(), path + ".alts");
+    if (listener.alts) {
+      check_alts(*listener.alts, listener.tls.has_value(), path + ".alts");
+      if (listener.alts->target_identities.empty()) {
+        report_.warn(path + ".alts",
+                     listener.alts->handshaker.is_set()
+                         ? "without `target_identities` everybody whom the handshaker service knows is taken"
+                         : "without `target_identities` everybody whom `peer_ca` vouches for is taken");
+      }
+    }
     if (listener.tcp && listener.http) {
       report_.error(path,
                     "`tcp` and `http` exclude each other: what is done with a connection depends on its listener");
@@ -339,10 +347,26 @@ class Checker {
       const bool kernel_chooses = address.kind() != Address::Kind::kUnix && address.port() == 0;
       if (kernel_chooses) continue;
       const auto [first, inserted] = seen.emplace(address.text(), i);
-      if (inserted) continue;
-      report_.error(path, absl::StrCat(address.text(), " is already the address of ",
-                                       at(report_, item("listeners", first->second))));
+      if (!inserted) {
+        report_.error(path, absl::StrCat(address.text(), " is already the address of ",
+                                         at(report_, item("listeners", first->second))));
+      }
     }
+    // The plain bind by which the proxy finds out whether another process has an address would meet its own socket.
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) check_overlap(i, j);
+    }
+  }
+
+  void check_overlap(size_t later, size_t earlier) {
+    const Address& a = config_.listeners[later].address;
+    const Address& b = config_.listeners[earlier].address;
+    if (!a.is_set() || !b.is_set() || a.kind() == Address::Kind::kUnix || a.kind() != b.kind()) return;
+    if (a.port() != b.port() || a.port() == 0 || a.is_wildcard() == b.is_wildcard()) return;
+    report_.error(item("listeners", later) + ".address",
+                  absl::StrCat("port ", a.port(), a.is_wildcard() ? " of all addresses includes " : " is included in ",
+                               b.text(), ", the address of ", at(report_, item("listeners", earlier)),
+                               "; use one of the two, or another port"));
   }
 
   void check_upstream_protocol(const Upstream& upstream, std::string_view http_forward, const std::string& path) {

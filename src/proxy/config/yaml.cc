@@ -156,6 +156,11 @@ std::string_view hint_for(std::string_view message, std::string_view line) {
   }
   if (absl::StrContains(line, "::")) return "; an IPv6 address needs quotes, as in \"[::1]:8080\"";
   if (absl::StrContains(line, '\t')) return "; indent with spaces, YAML takes no tabs";
+  // The parser has met something else where the next item or key would have to begin.
+  if (message == YAML::ErrorMsg::END_OF_SEQ || message == YAML::ErrorMsg::END_OF_MAP) {
+    return "; this line is indented differently from those that it belongs to: keys of one map, and items of one list, "
+           "begin in the same column";
+  }
   return "";
 }
 

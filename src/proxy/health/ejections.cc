@@ -4,6 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/http/fault.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
@@ -20,7 +21,7 @@ void clear(std::atomic<uint32_t>& count) {
 }  // namespace
 
 void Ejections::on_answer(size_t endpoint, uint32_t status, uint64_t now_ms) {
-  if (status < 500) return on_success(endpoint);
+  if (!is_endpoint_error(status)) return on_success(endpoint);
   EndpointHealth& health = upstream_.endpoint(endpoint).health;
   const bool gateway = status == 502 || status == 503 || status == 504;
   if (gateway) {

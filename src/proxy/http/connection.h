@@ -34,6 +34,9 @@ class HttpConnection {
   class Acceptor {
    public:
     virtual StreamReceiver& on_stream(HttpStream& stream) = 0;
+    /// Whether a new request may be taken, which holds `bytes`, where the connection holds `held_bytes` already. If
+    /// not, the codec refuses it, and on_stream is not called.
+    virtual bool admits(size_t /*held_bytes*/, size_t /*bytes*/) { return true; }
 
    protected:
     ~Acceptor() = default;
@@ -56,6 +59,16 @@ class HttpConnection {
   virtual Status status() const = 0;
   /// Whether the socket is to be read now. What is given nevertheless is kept.
   virtual bool wants_bytes() const { return true; }
+  /// Whether receive() stopped before the end of its input, as it had enough work for one turn of the loop. Another
+  /// receive(), in the next turn, goes on.
+  virtual bool input_waits() const { return false; }
+  /// Memory that the peer makes this connection hold: heads of open streams, input that is not complete or that nobody
+  /// took, frames that wait to be sent. Not what streams queue towards the peer: each stream's receiver bounds that.
+  virtual size_t held_bytes() const = 0;
+  /// Bookkeeping of a stream, on both sides of the proxy, as held_bytes() counts it.
+  static constexpr size_t kStreamBytes = 1024;
+  /// Ends the connection, because it holds more memory than its share. `why`: a literal.
+  virtual void shed(const char* why) = 0;
   /// Whether a head has begun to come and is not complete, for which a peer should have only so much time.
   virtual bool mid_head() const = 0;
   virtual bool has_output() const = 0;
@@ -65,6 +78,9 @@ class HttpConnection {
   /// Whether what was sent ends within a message, which must not look whole where the connection's end is the
   /// message's.
   virtual bool output_cut() const { return false; }
+  /// Whether the framing of a message that was cut shows that it is not complete, so that the connection may end in
+  /// order behind it.
+  virtual bool cut_shows() const { return true; }
   /// Appends what is to be sent, or the first of it where it is much. Bodies are passed on as they are; heads and frame
   /// headers are written to small chunks.
   virtual void flush(Buffer& out) = 0;

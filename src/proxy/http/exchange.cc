@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "net/worker.h"
 #include "pool/check.h"
@@ -17,6 +16,7 @@
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
+#include "proxy/http/message_rules.h"
 #include "proxy/http/mirrored_request.h"
 #include "proxy/http/response_compression.h"
 #include "proxy/http/waiting_body.h"
@@ -31,18 +31,11 @@ namespace sluice {
 
 namespace {
 
-// The share of the chunk budget's rest that one side of an exchange may queue, and what it may at least.
-constexpr size_t kHighMarkShare = 32;
-constexpr size_t kHighMarkMin = size_t{16} * 1024;
+// What each stream of a connection may queue however many there are, as long as memory is not short.
+constexpr size_t kStreamMarkMin = size_t{16} * 1024;
 
 // So many times config::Http::buffer_high is what the streams of a connection may queue together.
 constexpr size_t kConnectionMarks = 4;
-
-// Some servers take it for a hyphen, and so a field for another one.
-bool has_underscore(const Fields& fields) {
-  return std::any_of(fields.begin(), fields.end(),
-                     [](const Fields::Field& field) { return field.name.find('_') != std::string_view::npos; });
-}
 
 }  // namespace
 
@@ -75,9 +68,8 @@ uint64_t Exchange::now_ms() const { return worker_.worker().now_ms(); }
 void Exchange::note_activity() { last_active_ms_ = now_ms(); }
 
 size_t Exchange::high_mark() const {
-  const size_t of_worker = worker_.worker().pool().headroom_bytes() / kHighMarkShare;
   const size_t of_connection = config().buffer_high.bytes * kConnectionMarks / (session_ ? session_->streams() : 1);
-  return std::min<size_t>(config().buffer_high.bytes, std::max(std::min(of_worker, of_connection), kHighMarkMin));
+  return worker_.worker().share(std::min<size_t>(config().buffer_high.bytes, std::max(of_connection, kStreamMarkMin)));
 }
 
 // ---- What streams tell ----
@@ -133,8 +125,10 @@ void Exchange::take_request(bool end) {
   if (listener_.identifies && !find_identity()) return fail(HttpEnd::kBadRequest);
   const bool connect = request_.method() == "CONNECT" && request_.protocol().empty();
   tunnel_ = connect || !request_.protocol().empty();
-  if (connect ? !config().allow_connect : tunnel_ && !config().websocket) return fail(HttpEnd::kNotAllowed);
-  if (request_.authority().empty()) return fail(HttpEnd::kBadRequest);  // HTTP/1.0 may leave it out, but we may not.
+  if (connect ? !config().allow_connect : tunnel_ && !takes_protocol()) return fail(HttpEnd::kNotAllowed);
+  if (tunnel_ && end) return fail(HttpEnd::kBadRequest);  // It is over before it has begun.
+  hostless_ = request_.authority().empty();
+  if (hostless_ && session_->http2()) return fail(HttpEnd::kBadRequest);  // Only HTTP/1.0 may leave it out.
   // How it came is what counts, not what the client says of that.
   if (request_.scheme() != scheme() && !connect &&
       !request_.set(worker_.worker().pool(), Head::Part::kScheme, scheme())) {
@@ -142,9 +136,9 @@ void Exchange::take_request(bool end) {
   }
   if (session_->http2()) {
     // What the other codec has looked at already.
+    if (!is_method_to_forward(request_.method())) return fail(HttpEnd::kNotAllowed);
     if (!listener_.http1.allow_underscores && has_underscore(request_.fields)) return fail(HttpEnd::kBadRequest);
-    if (const std::string_view expected = request_.fields.value("expect");
-        !expected.empty() && !absl::EqualsIgnoreCase(expected, "100-continue")) {
+    if (!take_expectations()) {
       end_ = HttpEnd::kBadRequest;
       return respond_error(417, "an expectation that nobody can meet");
     }
@@ -162,8 +156,11 @@ void Exchange::take_request(bool end) {
 void Exchange::serve() {
   if (route_->redirect) return redirect(*route_->redirect);
   if (const auto& answer = route_->respond) {
-    return respond(static_cast<uint16_t>(answer->status), answer->content_type, answer->body);
+    const auto status = static_cast<uint16_t>(answer->status);
+    if (would_agree_to_tunnel(status)) return fail(HttpEnd::kNotAllowed);
+    return respond(status, answer->content_type, answer->body);
   }
+  if (!count_hop()) return;
   to_ = &worker_.upstream(target_->choose(worker_.random()));
   uint64_t told_bytes = 0;  // Where it is told: the codecs have seen that it is a number.
   if (!absl::SimpleAtoi(request_.fields.value("content-length"), &told_bytes)) told_bytes = 0;
@@ -176,6 +173,9 @@ void Exchange::serve() {
   to_->retry_budget().note_request(now_ms());
   collect_request() ? go_on_with_request() : send_request();
 }
+
+// Of an extended CONNECT (RFC 8441), which an upgrade of HTTP/1.1 is here too.
+bool Exchange::takes_protocol() const { return config().websocket && request_.protocol() == "websocket"; }
 
 void Exchange::begin_mirror() {
   if (tunnel_ || worker_.random().below(100) >= route_->mirror->percent) return;
@@ -210,7 +210,7 @@ std::string_view Exchange::asked_path() const {
   return asked_path_.size > 0 ? request_.fields.text(asked_path_) : request_.path();
 }
 std::string_view Exchange::asked_authority() const {
-  return asked_authority_.size > 0 ? request_.fields.text(asked_authority_) : request_.authority();
+  return asked_authority_.size > 0 || hostless_ ? request_.fields.text(asked_authority_) : request_.authority();
 }
 
 HttpFacts Exchange::facts() const {
@@ -242,6 +242,8 @@ bool Exchange::change_request() {
   ChunkPool& pool = worker_.worker().pool();
   if (route_->rewrite && !rewrite(*route_->rewrite)) return false;
   if (!tell_origin()) return false;
+  // A server has to be asked for some host: as with nginx, it is the upstream's name.
+  if (request_.authority().empty() && !request_.set(pool, Head::Part::kAuthority, to_->config().name)) return false;
   const auto facts_of = [this] { return facts(); };
   return change_fields(pool, config().request_headers, facts_of, request_.fields) &&
          change_fields(pool, route_->request_headers, facts_of, request_.fields);
@@ -334,6 +336,12 @@ void Exchange::resume_request() {
 }
 
 void Exchange::request_trailers(Fields&& trailers) {
+  if (!listener_.http1.allow_underscores && !response_ended_ && has_underscore(trailers)) {
+    request_ended_ = true;
+    return fail(HttpEnd::kBadRequest);
+  }
+  drop_reserved(trailers);
+  if (trailers.empty()) return request_body(Buffer(), true);
   request_ended_ = true;
   if (mirror_) mirror_->send_trailers(trailers);
   if (waiting_request_) {
@@ -367,8 +375,14 @@ void Exchange::take_response(Head&& head, bool end) {
   status_ = head.status;
   if (listener_.log) response_head_us_ = std::max<uint64_t>(log_time_us() - started_us_, 1);
   if (tunnel_) {
-    tunnel_agreed_ = head.status / 100 == 2;
+    // HTTP/2 takes any 2xx for a yes, so this response cannot be told to its client.
+    if (head.ignores_upgrade && session_->http2()) {
+      response_begun_ = false;
+      return fail(HttpEnd::kUpstreamRefused);
+    }
+    tunnel_agreed_ = head.status / 100 == 2 && !head.ignores_upgrade;
     if (tunnel_agreed_) {
+      if (!session_->http2() && !request_.protocol().empty()) status_ = 101;  // What the client sees.
       listener_.counters.tunnels.add();
       watch();  // Its time is another.
     }
@@ -377,7 +391,7 @@ void Exchange::take_response(Head&& head, bool end) {
   last_response_ms_ = last_active_ms_;
   response_ended_ = end;
   const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
-  if (!add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
+  if (!add_date(head) || !add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
       (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head) ||
       (negotiates_coding_ && !begin_compression(head, end))) {
     return fail(HttpEnd::kUpstreamMalformed);
@@ -450,9 +464,7 @@ void Exchange::resume_response() {
 
 void Exchange::client_reset(ResetReason reason) {
   if (!response_ended_ || !client_->sent_all()) {
-    end_ = session_->shutting_down()                                               ? HttpEnd::kShutdown
-           : reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kBadRequest
-                                                                                   : HttpEnd::kClientReset;
+    if (!response_cut_) end_ = session_->shutting_down() ? HttpEnd::kShutdown : reset_rule(Side::kClient, reason).end;
   }
   stop_waiting();
   end_hedge();
@@ -472,7 +484,11 @@ void Exchange::release_client() {
 void Exchange::settle() {
   const bool tunnel = tunnel_agreed_;
   if (upstream_ && response_ended_ && (!tunnel || (request_ended_ && upstream_->sent_all()))) leave_upstream();
-  if (client_ && response_ended_ && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
+  if (client_ && response_cut_) {
+    if (holds_response()) return;
+    client_->reset(upstream_reason_);  // It must not look whole.
+    release_client();
+  } else if (client_ && response_ended_ && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
     release_client();
   }
   if (!client_ && !upstream_) destroy();

@@ -11,6 +11,7 @@
 #include "pool/chunk_pointer.h"
 #include "proxy/compress/content_coding.h"
 #include "proxy/config/config.h"
+#include "proxy/http/fault.h"
 #include "proxy/http/head.h"
 #include "proxy/http/identity.h"
 #include "proxy/http/stream.h"
@@ -42,6 +43,7 @@ class Exchange final : public UpstreamCaller {
   void shut_down() { fail(HttpEnd::kShutdown); }
   /// Of what the client asked for, whatever has become of it. Good until the request changes.
   HttpFacts facts() const override;
+  bool may_repeat() const override;
 
   // For its hedge, which may be destroyed by the last two.
   /// Sends the whole request on a stream of the hedge's. Returns the time.
@@ -80,6 +82,7 @@ class Exchange final : public UpstreamCaller {
   [[nodiscard]] bool admit();
   void on_password_checked(bool fits);
   void serve();
+  bool takes_protocol() const;
   std::string_view asked_path() const;
   std::string_view asked_authority() const;
   bool is_too_much_body(uint64_t bytes) const;
@@ -91,6 +94,13 @@ class Exchange final : public UpstreamCaller {
   void pause_request();
   void resume_request();
   void request_trailers(Fields&& trailers);
+  // What HTTP asks of whoever passes a request on.
+  static bool has_underscore(const Fields& fields);
+  [[nodiscard]] bool take_expectations();
+  bool would_agree_to_tunnel(uint16_t status) const;
+  [[nodiscard]] bool count_hop();
+  void drop_reserved(Fields& trailers);
+  [[nodiscard]] bool add_date(Head& head);
   void begin_mirror();
   void pass_body(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
@@ -144,6 +154,9 @@ class Exchange final : public UpstreamCaller {
   [[nodiscard]] bool tell_request_id(Head& head);
   [[nodiscard]] bool add_access_fields(Head& head);
   void upstream_reset(ResetReason reason);
+  Fault fault_of_reset(ResetReason reason) const;
+  void cut_response(HttpEnd why);
+  bool holds_response() const;
 
   // Its compression.
   void choose_coding();
@@ -176,6 +189,7 @@ class Exchange final : public UpstreamCaller {
   bool awaits_response() const;
   bool awaits_body() const;
   bool awaits_client() const;
+  uint64_t client_progress_ms() const;
   uint64_t stuck_since_ms() const;
   void note_activity();
   size_t high_mark() const;
@@ -220,6 +234,7 @@ class Exchange final : public UpstreamCaller {
   uint16_t status_ = 0;       // That the client was told.
   HttpEnd end_ = HttpEnd::kOk;
   ResetReason upstream_reason_ = ResetReason::kInternal;
+  bool hostless_ = false;        // It came without a host, as HTTP/1.0 may.
   bool request_ended_ = false;   // All of it has come.
   bool body_passed_ = false;     // Some of it is with an upstream, and gone from here.
   bool collecting_ = false;      // It is sent when it is here as a whole.
@@ -227,6 +242,7 @@ class Exchange final : public UpstreamCaller {
   bool request_paused_ = false;
   bool response_begun_ = false;
   bool response_ended_ = false;
+  bool response_cut_ = false;  // It ends early: once what came of it is with the client.
   bool response_paused_ = false;
   bool tunnel_ = false;           // Asked for,
   bool tunnel_agreed_ = false;    // and there.

@@ -6,13 +6,12 @@
 #include <optional>
 #include <utility>
 
-#include "buffer/copied.h"
 #include "net/worker.h"
 #include "pool/check.h"
 #include "proxy/http/accept.h"
 #include "proxy/http/error_pages.h"
 #include "proxy/http/exchange.h"
-#include "proxy/http/forward_head.h"
+#include "proxy/http/http_date.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
@@ -23,18 +22,6 @@
 namespace sluice {
 
 namespace {
-
-// Our own answers do not wait for memory.
-void append_beyond_budget(ChunkPool& pool, Buffer& to, std::string_view text) {
-  while (!text.empty()) {
-    const size_t bytes = std::min<size_t>(text.size(), kMaxChunkBytes);
-    Lease lease(ChunkRef::take(pool.get_metadata(bytes)), 0, 0);
-    lease.grow_back(bytes);
-    counted_copy(lease.data(), reinterpret_cast<const std::byte*>(text.data()), bytes);
-    to.append(std::move(lease));
-    text.remove_prefix(bytes);
-  }
-}
 
 struct OwnAnswer {
   uint16_t status;
@@ -111,6 +98,8 @@ void Exchange::fail(HttpEnd why) {
     return respond_error(answer.status, answer.text);
   }
   // What has begun must not look whole.
+  const bool takes_nothing = why == HttpEnd::kSendTimeout || why == HttpEnd::kStuck;
+  if (takes_nothing && !session_->http2()) session_->abandon();
   client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
   release_client();
   destroy();
@@ -122,7 +111,10 @@ void Exchange::respond_error(uint16_t status, std::string_view message) {
                        .message = message,
                        .request_id = request_.fields.text(identity_.request_id),
                        .trace_id = request_.fields.text(identity_.trace_id)};
-  const OwnBody body = listener_.error_pages.body(error, preferred_form(request_.fields));
+  // A page may wait for a client that reads nothing: while memory is short, it is a line.
+  static const ErrorPages lines;
+  const ErrorPages& pages = worker_.worker().in_reserve() ? lines : listener_.error_pages;
+  const OwnBody body = pages.body(error, preferred_form(request_.fields));
   respond(status, body.content_type, body.text);
 }
 
@@ -139,6 +131,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   ChunkPool& pool = worker_.worker().pool();
   Head head;
   head.status = status;
+  head.own = true;
   std::array<char, 24> length;
   const auto written = std::to_chars(length.data(), length.data() + length.size(), body.size());
   const bool may_have_body = status != 204 && status != 304;
@@ -158,9 +151,9 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   client_->send_head(head, end);
   if (!end) {
     response_bytes_ = body.size();
-    Buffer bytes;
-    append_beyond_budget(pool, bytes, body);
-    client_->send_body(std::move(bytes), true);
+    const bool configured = route_ && route_->respond && body.data() == route_->respond->body.data();
+    client_->send_body(configured ? listener_.bodies.of_config(pool, body) : listener_.bodies.of_page(pool, body),
+                       true);
   }
   session_->wake();
   settle();
@@ -177,10 +170,11 @@ void Exchange::respond_grpc(HttpEnd why) {
   }
   Head head;
   head.status = 200;
+  head.own = true;
   std::array<char, 4> number;
   const auto written = std::to_chars(number.data(), number.data() + number.size(), status);
   const bool room =
-      head.fields.add(pool, "content-type", "application/grpc") &&
+      head.fields.add(pool, "date", http_date()) && head.fields.add(pool, "content-type", "application/grpc") &&
       head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
       head.fields.add(pool, "grpc-message", answer.text);
   SLUICE_CHECK(room);

@@ -9,8 +9,10 @@
 #include "proxy/http/exchange.h"
 #include "proxy/http/hedged_request.h"
 #include "proxy/http/http_listener.h"
+#include "proxy/http/http_session.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/http/message_rules.h"
+#include "proxy/http/response_compression.h"
 #include "proxy/http/waiting_body.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_connection.h"
@@ -54,19 +56,31 @@ bool Exchange::note_budget(bool within) {
   return within;
 }
 
+bool Exchange::may_repeat() const {
+  return is_idempotent(request_.method()) || !request_.protocol().empty();  // An upgrade is a GET.
+}
+
 // The endpoint closed a connection that had waited, and perhaps has never seen the request. Such a try does not count.
 bool Exchange::is_lost_unseen(ResetReason reason) const {
   return reason == ResetReason::kConnectionLost && used_connection_ && !response_begun_ && !body_passed_ &&
-         attempts_left() && (is_idempotent(request_.method()) || !request_.protocol().empty());  // An upgrade is a GET.
+         attempts_left() && may_repeat();
+}
+
+// Who owns that the endpoint's stream has ended so. While the client owes some of the request, the endpoint may have
+// lost its patience with the client: then nobody knows.
+Fault Exchange::fault_of_reset(ResetReason reason) const {
+  if (response_ended_ || tunnel_agreed_ || is_lost_unseen(reason)) return Fault::kNone;
+  const ResetRule rule = reset_rule(Side::kUpstream, reason);
+  return rule.end == HttpEnd::kUpstreamReset && awaits_body() ? Fault::kNone : rule.fault;
 }
 
 void Exchange::upstream_reset(ResetReason reason) {
   const bool unseen = is_lost_unseen(reason);
+  const Fault fault = fault_of_reset(reason);
   const RetryOn why = reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset;
-  const bool may_again = !hedge_ && (!response_ended_ || tunnel_agreed_);
+  const bool may_again = !hedge_ && fault != Fault::kClient && (!response_ended_ || tunnel_agreed_);
   const bool again = may_again && (unseen ? note_budget(to_->retry_budget().take_unseen(now_ms())) : take_retry(why));
-  if (!unseen && !response_ended_ && !tunnel_agreed_ && is_error(reason))
-    to_->state().report_error(endpoint_, now_ms());
+  if (fault == Fault::kEndpoint) to_->state().report_error(endpoint_, now_ms());
   leave_upstream();
   if (response_ended_ && !tunnel_agreed_) return settle();
   if (hedge_) return go_on_with_hedge();
@@ -78,8 +92,29 @@ void Exchange::upstream_reset(ResetReason reason) {
   }
   if (again) return retry();
   upstream_reason_ = reason;
-  fail(reason == ResetReason::kMalformed || reason == ResetReason::kTooLarge ? HttpEnd::kUpstreamMalformed
-                                                                             : HttpEnd::kUpstreamReset);
+  const HttpEnd end = reset_rule(Side::kUpstream, reason).end;
+  response_begun_&& client_ ? cut_response(end) : fail(end);
+}
+
+// The response will not be complete. What has come of it goes to the client first (RFC 9112 section 8): send_timeout
+// is the bound.
+void Exchange::cut_response(HttpEnd why) {
+  end_ = why;
+  response_cut_ = request_ended_ = true;  // Of the request nobody wants more.
+  leave_endpoint();
+  if (waiting_response_) go_on_with_response();
+  go_on_compressing();
+  watch();
+  session_->wake();
+  settle();
+}
+
+// Whether something of a response is not where a reset of the client's stream leaves it alone. A connection of HTTP/1.1
+// sends all that it has.
+bool Exchange::holds_response() const {
+  return (waiting_response_ && !waiting_response_->empty()) ||
+         (compression_ && (!compression_->waiting.empty() || compression_->unflushed)) ||
+         (session_->http2() && client_->queued() > 0);
 }
 
 // What the policy has against a response.
@@ -161,9 +196,10 @@ void Exchange::send_again() {
 }
 
 // What an upstream gets of the body is kept as long as it is little, or was collected, where it may have to be sent
-// again.
+// again; while memory is short, nothing is.
 void Exchange::pass_body(Buffer&& body, bool end) {
-  const uint64_t room = waiting_request_ ? route_->buffer->requests.bytes : kMaxKeptBytes;
+  const uint64_t most = waiting_request_ ? route_->buffer->requests.bytes : kMaxKeptBytes;
+  const uint64_t room = worker_.worker().in_reserve() ? 0 : most;
   const bool may_repeat = route_->retry || waiting_request_;
   if (may_repeat && !body_passed_ && kept_.size() + body.size() <= room) {
     kept_.append(body.clone());

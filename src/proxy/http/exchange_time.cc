@@ -65,7 +65,7 @@ void Exchange::on_timer() {
   // While the socket is full, it is the session that watches.
   if (awaits_client()) {
     const uint64_t send_ms = milliseconds(config().send_timeout);
-    const uint64_t since = std::max(last_response_ms_, session_->last_progress_ms());
+    const uint64_t since = client_progress_ms();
     if (send_ms > 0 && now >= since + send_ms) return fail(HttpEnd::kSendTimeout);
   }
   if (awaits_hedge()) {
@@ -82,12 +82,17 @@ bool Exchange::awaits_body() const {
 }
 bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
 
+// What the client takes of others does not count where it is this response that it gives no window.
+uint64_t Exchange::client_progress_ms() const {
+  return client_->blocked() ? last_response_ms_ : std::max(last_response_ms_, session_->last_progress_ms());
+}
+
 // Since when bytes wait here of which nobody takes any; now, where there are none. That more of them come does not
 // count; nor what the client takes of others, where it is this one that it does not want.
 uint64_t Exchange::stuck_since_ms() const {
   uint64_t since = now_ms();
   if (client_ && client_->queued() > 0) {
-    since = client_->blocked() ? last_response_ms_ : std::max(last_response_ms_, session_->last_progress_ms());
+    since = client_progress_ms();
   }
   if (!held_.empty()) since = std::min(since, asked_ms_);
   if (upstream_ && upstream_->queued() > 0) since = std::min(since, last_passed_ms_);
@@ -106,7 +111,7 @@ void Exchange::watch() {
   if (to_) consider(awaits_hedge() ? asked_ms_ : now, hedge_after());
   if (!request_ended_ && !tunnel_) consider(awaits_body() ? last_request_ms_ : now, config().body_timeout);
   if (!tunnel_agreed_ || awaits_client()) {
-    consider(awaits_client() ? std::max(last_response_ms_, session_->last_progress_ms()) : now, config().send_timeout);
+    consider(awaits_client() ? client_progress_ms() : now, config().send_timeout);
   }
   if (const uint64_t stuck_ms = milliseconds(config().stuck_timeout); stuck_ms > 0) {
     const uint64_t retry_ms = worker_.worker().short_of_memory() ? kGiveWayRetryMs : kStuckRetryMs;

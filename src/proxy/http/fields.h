@@ -69,6 +69,8 @@ class Fields {
     const Entry& e = entry(index);
     return {text(e.name), text(e.value), e.sensitive};
   }
+  /// What it holds of the pool's memory.
+  size_t held_bytes() const { return chunk_ ? chunk_.capacity() : 0; }
   /// Bytes of all texts: no less than those of all names and values.
   size_t text_bytes() const { return text_bytes_; }
 

@@ -1,12 +1,8 @@
 #include "proxy/http/forward_head.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "proxy/http/forwarded_field.h"
@@ -89,32 +85,11 @@ std::optional<uint64_t> parse_grpc_timeout(std::string_view value) {
 }
 
 bool is_grpc(const Head& request) {
+  if (request.method() != "POST") return false;
   constexpr std::string_view kType = "application/grpc";
   const std::string_view type = request.fields.value("content-type");
   return type.starts_with(kType) &&
          (type.size() == kType.size() || type[kType.size()] == '+' || type[kType.size()] == ';');
-}
-
-std::string_view http_date() {
-  static thread_local time_t second = 0;
-  static thread_local std::array<char, 32> text;
-  static thread_local size_t size = 0;
-  timespec now;
-  clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  if (now.tv_sec != second) {
-    second = now.tv_sec;
-    tm parts;
-    gmtime_r(&second, &parts);
-    // Not strftime, which follows the locale.
-    static constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                              "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    const int written = std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
-                                      kDays[parts.tm_wday], parts.tm_mday, kMonths[parts.tm_mon], parts.tm_year + 1900,
-                                      parts.tm_hour, parts.tm_min, parts.tm_sec);
-    size = std::min(static_cast<size_t>(written), text.size() - 1);
-  }
-  return {text.data(), size};
 }
 
 }  // namespace sluice

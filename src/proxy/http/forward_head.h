@@ -37,10 +37,8 @@ std::string via_of(const config::Http& config, bool http2);
 /// is malformed.
 std::optional<uint64_t> parse_grpc_timeout(std::string_view value);
 
-/// Whether a request is gRPC's, by its Content-Type.
+/// Whether a request is gRPC's, by its Content-Type. A call of gRPC is a POST: anything else with that type is an HTTP
+/// request as any other, and its client, or a cache, would take the status 200 of a failed call for success.
 bool is_grpc(const Head& request);
-
-/// The value of Date for now (RFC 9110 section 6.6.1). Good until the next call on this thread.
-std::string_view http_date();
 
 }  // namespace sluice

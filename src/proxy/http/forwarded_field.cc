@@ -76,8 +76,10 @@ void add_element(const ForwardedElement& element, LongText& to) {
   add_node(element.client, to);
   to.add(";proto=");
   to.add(element.scheme);
-  to.add(";host=");
-  add_quoted(element.authority, to);
+  if (!element.authority.empty()) {
+    to.add(";host=");
+    add_quoted(element.authority, to);
+  }
   to.add(";by=_");
   to.add(element.listener);
 }

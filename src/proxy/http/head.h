@@ -27,7 +27,9 @@ class Head {
   //   written. They are in no Head. The other Sec-WebSocket fields pass.
   // - Yes is a status of 2xx in a Head without kProtocol, which HTTP/1.1 writes as 101, and reads from nothing else.
   //   Then bodies are the tunnel, each way until its end. Nothing that came behind the request is given before.
-  // - A final status of another kind is no: the response is as ever, and the other direction is at its end.
+  // - A final status of another kind, or a Head that is `own`, is no: the response is as ever, and the other direction
+  //   is at its end. So is a 2xx with `ignores_upgrade`: HTTP/1.1 may respond to an upgrade as if it were none (RFC
+  //   9110 section 7.8).
 
   /// Sets a part; false when Fields::kMaxBytes would be passed.
   [[nodiscard]] bool set(ChunkPool& pool, Part part, std::string_view value) { return set(pool, part, value, {}); }
@@ -45,7 +47,10 @@ class Head {
 
   void clear() { *this = Head(); }
 
-  uint16_t status = 0;  ///< Of a response: 100 to 599. 0 in a request.
+  uint16_t status = 0;           ///< Of a response: 100 to 599. 0 in a request.
+  bool ignores_upgrade = false;  ///< Of a response with 2xx to an upgrade: it is one to an ordinary request.
+  /// A response of this proxy's: it agrees to no tunnel, whatever its status, and nobody wants the rest of the request.
+  bool own = false;
   /// All but what the parts say (no Host), and but what concerns one connection only (RFC 9110 section 7.6.1), which
   /// ends where it was read. Content-Length is here, once, where it was sent; Transfer-Encoding never.
   Fields fields;

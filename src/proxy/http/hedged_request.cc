@@ -4,6 +4,7 @@
 
 #include "net/worker.h"
 #include "proxy/http/exchange.h"
+#include "proxy/http/fault.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_connection.h"
@@ -33,7 +34,8 @@ void HedgedRequest::on_head(HttpStream&, Head&& head, bool end) {
 
 void HedgedRequest::on_reset(HttpStream&, ResetReason reason) {
   const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();  // Perhaps.
-  if (is_error(reason) && !unseen) to_->state().report_error(endpoint_, to_->worker().worker().now_ms());
+  const Fault fault = reset_rule(Side::kUpstream, reason).fault;
+  if (fault == Fault::kEndpoint && !unseen) to_->state().report_error(endpoint_, to_->worker().worker().now_ms());
   exchange_.end_hedge();
 }
 

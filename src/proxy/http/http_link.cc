@@ -1,5 +1,8 @@
 #include "proxy/http/http_link.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -17,6 +20,14 @@ constexpr uint64_t kLingerTotalMs = 20'000;
 
 // How long a peer may take nothing of what is left for it: what config::Http::send_timeout is by default.
 constexpr uint64_t kStuckMs = 30'000;
+
+// How often it is looked whether the peer has acknowledged all that was sent.
+constexpr uint64_t kCutOffLookMs = 20;
+
+bool all_acknowledged(int fd) {
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes == 0;
+}
 
 // What a receive may bring beyond what the codec wants just now.
 constexpr size_t kCreditBytes = size_t{64} * 1024;
@@ -49,8 +60,10 @@ void HttpLink::pump() {
   if (!codec_ || !transport_.open()) return;
   if (!lingering_) {
     const size_t mark = send_mark();
+    bool goes_on = std::exchange(resumed_, false) || !codec_->input_waits();
     for (;;) {
-      codec_->receive(Buffer());
+      if (goes_on) codec_->receive(Buffer());
+      goes_on = !codec_->input_waits();
       if (!codec_->has_output() || transport_.queued() >= mark) break;
       if (transport_.queued() == 0) last_sent_ms_ = worker_.worker().now_ms();
       Buffer out;
@@ -59,7 +72,8 @@ void HttpLink::pump() {
       on_flushed(out.size());
       transport_.send(std::move(out));
     }
-    codec_->wants_bytes() ? transport_.start_reading() : transport_.stop_reading();
+    if (codec_->input_waits()) worker_.pump_later(*this);
+    codec_->wants_bytes() && may_read() ? transport_.start_reading() : transport_.stop_reading();
     if (!codec_->has_output()) {
       if (codec_->output_ended() && !transport_.write_shut()) transport_.shutdown_write();
       if (codec_->status() != HttpConnection::Status::kOpen && !std::exchange(told_done_, true)) on_codec_done();
@@ -81,10 +95,10 @@ void HttpLink::on_data(Transport&, Buffer&& data) {
 
 void HttpLink::on_end(Transport&, bool truncated) {
   if (lingering_) {
-    if (transport_.queued() == 0) close();
+    if (transport_.queued() == 0) finish_linger();
     return;
   }
-  if (!codec_) return close();
+  if (!codec_) return linger(/*cut=*/truncated);  // TLS: the peer's close_notify has one in return.
   codec_->receive_end(truncated ? HttpConnection::End::kCut : HttpConnection::End::kSaid);
   wake();
 }
@@ -128,6 +142,16 @@ void HttpLink::linger(bool cut) {
   arm_timer(worker_.worker().now_ms() + kLingerMs);
 }
 
+void HttpLink::cut_off() {
+  if (ending()) return;
+  if (codec_ && codec_->streams() > 0) lose();
+  lingering_ = cuts_off_ = true;
+  linger_until_ms_ = worker_.worker().now_ms() + kLingerTotalMs;
+  if (transport_.queued() == 0 && all_acknowledged(transport_.socket().fd())) return reset();
+  transport_.start_reading();
+  arm_timer(worker_.worker().now_ms() + kCutOffLookMs);
+}
+
 // Not while the peer takes what is for it, or has not seen yet that it is to stop.
 void HttpLink::linger_timeout() {
   const uint64_t now = worker_.worker().now_ms();
@@ -135,7 +159,12 @@ void HttpLink::linger_timeout() {
     look_for_progress();
     if (now >= last_sent_ms_ + kStuckMs) return reset();
     linger_until_ms_ = now + kLingerTotalMs;
-    return arm_timer(now + kLingerMs);
+    return arm_timer(now + (cuts_off_ ? kCutOffLookMs : kLingerMs));
+  }
+  if (cuts_off_) {
+    look_for_progress();
+    const bool over = now >= last_sent_ms_ + kStuckMs || all_acknowledged(transport_.socket().fd());
+    return over ? reset() : arm_timer(now + kCutOffLookMs);
   }
   if (now < last_active_ms_ + kLingerMs && now < linger_until_ms_) return arm_timer(last_active_ms_ + kLingerMs);
   close();

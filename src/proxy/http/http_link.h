@@ -75,12 +75,17 @@ class HttpLink : protected Transport::Owner {
   virtual void on_timer() = 0;
   /// Both the codec's streams and the transport have ended: the link may go, at the end of the batch.
   virtual void on_gone() = 0;
+  /// Whether it may read more now, as far as memory goes.
+  virtual bool may_read() { return true; }
   /// Bytes queued in the transport from which on the codec keeps what it has.
   virtual size_t send_mark() const = 0;
 
   void arm_timer(uint64_t due_ms);
   /// The end of a connection that has nothing more to send. `cut`: what was sent is not all.
   void linger(bool cut);
+  /// The end of one whose end would make what was sent look whole: a reset. As that overtakes what the peer has not
+  /// received, it waits for the peer's acknowledgement.
+  void cut_off();
   bool lingering() const { return lingering_; }
   void reset();
   void close();
@@ -112,6 +117,7 @@ class HttpLink : protected Transport::Owner {
   /// What wake() has promised.
   void pump();
   void lose();
+  void finish_linger() { cuts_off_ ? reset() : close(); }
 
   HttpLink* next_awake_ = nullptr;
   Timer timer_;
@@ -120,7 +126,9 @@ class HttpLink : protected Transport::Owner {
   uint64_t linger_until_ms_ = 0;
   uint64_t acknowledged_ = 0;  // By the peer, when that was looked at last.
   bool awake_ = false;
+  bool resumed_ = false;  // Input that waited for this turn is read now.
   bool lingering_ = false;
+  bool cuts_off_ = false;  // Lingers, and ends by a reset.
   bool closing_ = false;
   bool told_done_ = false;
 };

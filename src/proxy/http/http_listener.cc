@@ -34,6 +34,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       log_format(config.access_log ? config.access_log->format : config::LogFormat()),
       access(ListenerAccess::make(config, auth)),
       own_fields(sluice::own_fields(config)),
+      reserved_trailers(sluice::reserved_trailers(config)),
       identifies(sluice::identifies(config)),
       via_http1(via_of(config, false)),
       via_http2(via_of(config, true)),
@@ -47,7 +48,6 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
   http1.allow_empty_line = config.http1.allow_empty_line;
   http1.limits.start_line_bytes = config.max_start_line.bytes;
   http1.limits.head_bytes = config.max_head.bytes;
-  http1.limits.field_line_bytes = std::min<size_t>(http1.limits.field_line_bytes, config.max_head.bytes);
   http1.limits.fields = config.max_fields;
   http1.limits.requests = config.http1.max_requests == 0 ? UINT32_MAX : config.http1.max_requests;
 

@@ -10,6 +10,7 @@
 #include "proxy/compress/compression_policy.h"
 #include "proxy/config/config.h"
 #include "proxy/http/error_pages.h"
+#include "proxy/http/shared_bodies.h"
 #include "proxy/http1/limits.h"
 #include "proxy/http2/http2_connection.h"
 #include "proxy/route/http_router.h"
@@ -30,13 +31,15 @@ struct HttpListener {
   const config::Http& config;
   const HttpRouter& router;
   const ErrorPages& error_pages;
+  SharedBodies bodies;  ///< Of our own responses.
   HttpCounters& counters;
   AccessLogWriter* log;  ///< Null: none.
   config::LogFormat log_format;
-  std::unique_ptr<ListenerAccess> access;  ///< Null: everybody may ask.
-  std::vector<std::string> own_fields;     ///< That no client may say.
-  bool identifies;                         ///< Requests have a RequestIdentity.
-  std::string via_http1, via_http2;        ///< As via_of() made them.
+  std::unique_ptr<ListenerAccess> access;      ///< Null: everybody may ask.
+  std::vector<std::string> own_fields;         ///< That no client may say,
+  std::vector<std::string> reserved_trailers;  ///< and those that no client may put behind a body.
+  bool identifies;                             ///< Requests have a RequestIdentity.
+  std::string via_http1, via_http2;            ///< As via_of() made them.
   std::optional<CompressionPolicy> compression;
   bool keeps_bodies;     ///< Of some route, rather than leave them to connections.
   bool keeps_agreement;  ///< What was agreed on in TLS is asked for with each request.

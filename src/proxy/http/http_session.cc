@@ -8,13 +8,15 @@
 #include <span>
 #include <utility>
 
-#include "buffer/copied.h"
+#include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/http/exchange.h"
+#include "proxy/http/http_date.h"
 #include "proxy/http/http_listener.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/http/waiting_body.h"
 #include "proxy/http1/http1_server.h"
+#include "proxy/http1/writer.h"
 #include "proxy/http2/http2_connection.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/log/access_line.h"
@@ -31,9 +33,17 @@ constexpr uint64_t kQuietMs = 1000;
 // So long behind the first exchange of a connection that gives way, its others may.
 constexpr uint32_t kGiveWayTogetherMs = 200;
 
-// The share of the chunk budget's rest that one connection may queue, and what it may at least.
-constexpr size_t kSendMarkShare = 32;
-constexpr size_t kSendMarkMin = size_t{16} * 1024;
+// What a connection may hold (HttpConnection::held_bytes) however much memory is left: more than all that its windows
+// and its largest heads let in by default; and what it may hold as long as nobody has to give back memory.
+constexpr size_t kMaxHeldBytes = size_t{16} << 20;
+constexpr size_t kMinHeldBytes = size_t{256} << 10;
+
+// While the reserve is in use, the connections of a source which together hold this part of the budget give back first.
+// The others do once half of the reserve is used, too.
+constexpr size_t kSourcePart = 16;
+
+// Of the bodies on a connection of HTTP/2 so many bytes go out before its streams that wait for it have moved.
+constexpr uint32_t kProgressBytes = 4096;
 
 using config::milliseconds;
 
@@ -145,9 +155,22 @@ void HttpSession::make_http1() {
 
 // ---- Requests ----
 
-StreamReceiver& HttpSession::on_stream(HttpStream& stream) { return Exchange::begin(*this, stream); }
+StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
+  busy_ = true;  // Also if its response is done before this batch is.
+  return Exchange::begin(*this, stream);
+}
+
+// On a connection that many share, a byte now and then is no progress of all.
+bool HttpSession::is_trickle() {
+  if (!http2() || streams() == 1) return false;
+  const uint32_t sent = static_cast<Http2Connection&>(*codec_).body_bytes_sent();
+  if (sent - progress_at_bytes_ < kProgressBytes) return true;
+  progress_at_bytes_ = sent;
+  return false;
+}
 
 void HttpSession::note_progress() {
+  if (is_trickle()) return;
   last_body_ms_ = worker_.worker().now_ms();
   body_under_way_ = true;
 }
@@ -199,14 +222,23 @@ void HttpSession::on_record_error(Transport& transport, std::string_view error) 
 
 void HttpSession::on_codec_done() {
   count_end(SessionEnd::kFinished);
+  if (!codec_->error().empty()) {
+    std::array<char, ClientIp::kTextBytes> room;
+    log_client(worker_.worker(), acceptor_.listener().config, client_ip_.text(room),
+               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " is malformed: ", codec_->error()));
+  }
   if (version_ == Version::kHttp1) note_own_answer(static_cast<const Http1Server&>(*codec_).own_status());
-  codec_->output_cut() ? reset() : linger(/*cut=*/false);
+  if (abandoned_) return reset();
+  if (!codec_->output_cut()) return linger(/*cut=*/false);
+  codec_->cut_shows() ? linger(/*cut=*/true) : cut_off();
 }
 
 void HttpSession::on_flushed(size_t bytes) { acceptor_.counters().bytes_out.add(bytes); }
 
 void HttpSession::on_pumped() {
   if (ending()) return;
+  if (acceptor_.worker().in_reserve()) [[unlikely]]
+    acceptor_.review_memory();
   const bool mid_head = codec_->mid_head();
   const bool busy = codec_->streams() > 0;
   // The time of a head runs on beside open streams; that of a connection without any from the end of the last one.
@@ -220,12 +252,72 @@ void HttpSession::on_pumped() {
 // No connection may take more than a share of what is left of the worker's chunk budget, so that many slow clients
 // together leave something for the others.
 size_t HttpSession::send_mark() const {
-  const size_t share = acceptor_.worker().pool().headroom_bytes() / kSendMarkShare;
-  const size_t mark = std::min<size_t>(listener_.config.buffer_high.bytes, std::max(share, kSendMarkMin));
+  const size_t mark = acceptor_.worker().share(listener_.config.buffer_high.bytes);
   return listener_.keeps_bodies ? std::min(mark, WaitingBody::share(acceptor_.worker())) : mark;
 }
 
 size_t HttpSession::receive_credit(Transport&) { return send_mark(); }
+
+// ---- Memory ----
+
+size_t HttpSession::held_limit() const {
+  const Worker& worker = acceptor_.worker();
+  const size_t share = worker.share(kMaxHeldBytes);
+  return worker.in_reserve() && gives_back() ? share : std::max(share, kMinHeldBytes);
+}
+
+bool HttpSession::gives_back() const {
+  const ChunkPool& pool = acceptor_.worker().pool();
+  if (pool.reserved_headroom_bytes() < pool.reserve_bytes() / 2) return true;
+  Source source;
+  if (!Source::from(client_ip_.bytes(), source)) return true;
+  const SourceMemory* const memory = acceptor_.source_memory();
+  return memory && memory->held(source) >= pool.budget_bytes() / kSourcePart;
+}
+
+bool HttpSession::admits(size_t held_bytes, size_t bytes) { return held_bytes + bytes <= held_limit(); }
+
+// What it holds pauses it alone; what comes for it meanwhile waits in the kernel.
+bool HttpSession::may_read() {
+  if (codec_->held_bytes() <= held_limit()) {
+    paused_ms_ = 0;
+    return true;
+  }
+  if (paused_ms_ == 0) {
+    paused_ms_ = std::max<uint32_t>(static_cast<uint32_t>(worker_.worker().now_ms()), 1);
+    listener_.counters.memory_pauses.add();
+    acceptor_.review_memory();
+  }
+  return false;
+}
+
+bool HttpSession::review_memory() {
+  if (ending() || !codec_) return false;
+  if (Source source; Source::from(client_ip_.bytes(), source)) {
+    acceptor_.source_memory()->add(source, codec_->held_bytes() + transport_.queued());
+  }
+  const bool was_paused = paused_ms_ != 0;
+  if (may_read()) {
+    if (was_paused) wake();
+    return false;
+  }
+  transport_.stop_reading();
+  // Nobody reads, so nobody would hear of the end.
+  if (transport_.socket().peer_gone()) {
+    count_end(SessionEnd::kClientError);
+    reset();
+    return false;
+  }
+  const uint64_t limit_ms = milliseconds(listener_.config.stuck_timeout);
+  const auto now = static_cast<uint32_t>(acceptor_.worker().now_ms());
+  if (limit_ms > 0 && now - paused_ms_ >= limit_ms && acceptor_.worker().in_reserve()) {
+    count_end(SessionEnd::kMemory);
+    codec_->shed("the connection holds more than its share of memory, which is short");
+    wake();
+    return false;
+  }
+  return true;
+}
 
 // ---- Time ----
 
@@ -266,7 +358,11 @@ void HttpSession::on_timer() {
     arm_timer(now + kQuietMs);
     return wake();
   }
-  if (now < last_active_ms() + kQuietMs) return arm_timer(last_active_ms() + kQuietMs);
+  const bool without_request = (!codec_ || codec_->streams() == 0) && config.idle_timeout.count() > 0;
+  const uint64_t idle_due = waits_since_ms_ + milliseconds(config.idle_timeout);
+  // Checked before the activity: frames without a request, such as PING, do not put off the end of idle_timeout.
+  const bool idle_over = without_request && !mid_head_ && !(codec_ && codec_->mid_head()) && now >= idle_due;
+  if (!idle_over && now < last_active_ms() + kQuietMs) return arm_timer(last_active_ms() + kQuietMs);
   if (!std::exchange(quiet_, true)) {
     if (!transport_.park()) {
       count_end(SessionEnd::kClientError);
@@ -282,17 +378,14 @@ void HttpSession::on_timer() {
   if (mid_head_) due = waits_since_ms_ + milliseconds(config.header_timeout);
   if (draining_) due = now + kQuietMs;
   if (age > 0 && !draining_) due = std::min(due, started_ms_ + age);
-  if ((!codec_ || codec_->streams() == 0) && config.idle_timeout.count() > 0) {
-    const uint64_t idle_due = waits_since_ms_ + milliseconds(config.idle_timeout);
-    if (now >= idle_due && !mid_head_) {
-      count_end(SessionEnd::kIdleTimeout);
-      if (!codec_) return linger(/*cut=*/false);
-      codec_->drain();
-      codec_->drain();
-      return wake();
-    }
-    due = std::min(due, std::max(idle_due, now + kQuietMs));
+  if (idle_over) {
+    count_end(SessionEnd::kIdleTimeout);
+    if (!codec_) return linger(/*cut=*/false);
+    codec_->drain();
+    codec_->drain();
+    return wake();
   }
+  if (without_request) due = std::min(due, std::max(idle_due, now + kQuietMs));
   if (due != UINT64_MAX) arm_timer(due);
 }
 
@@ -308,8 +401,8 @@ bool HttpSession::should_give_way() {
 // One that has said its end may still wait for its answer; but nearly always it is gone, as other proxies take it to be
 // at once.
 bool HttpSession::client_has_left() const {
-  return transport_.ended() && codec_ && codec_->streams() > 0 && version_ == Version::kHttp1 &&
-         !static_cast<const Http1Server&>(*codec_).in_tunnel();
+  return listener_.config.http1.half_close == config::HalfClose::kClose && transport_.ended() && codec_ &&
+         codec_->streams() > 0 && version_ == Version::kHttp1 && !static_cast<const Http1Server&>(*codec_).in_tunnel();
 }
 
 // One of HTTP/1.1 that waits for a request is nothing but a count of those before.
@@ -344,7 +437,7 @@ void HttpSession::note_own_answer(uint16_t status) {
     record.cipher = agreed_->cipher;
   }
   record.status = status;
-  record.reason = status == 408 ? "header_timeout" : "malformed";
+  record.reason = status == 408 ? "header_timeout" : status == 503 ? "memory" : "malformed";
   const HttpFacts facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
   record.facts = &facts;
   listener_.log->commit(format_access_line(listener_.log_format, record, room));
@@ -353,15 +446,20 @@ void HttpSession::note_own_answer(uint16_t status) {
 void HttpSession::head_timed_out() {
   listener_.counters.header_timeouts.add();
   count_end(SessionEnd::kIdleTimeout);
-  if (version_ == Version::kHttp2) return reset();
+  if (version_ == Version::kHttp2) {
+    if (codec_->status() == HttpConnection::Status::kFailed) return reset();  // It does not take even the GOAWAY.
+    static_cast<Http2Connection&>(*codec_).give_up("a header block did not come in time (header_timeout)");
+    arm_timer(worker_.worker().now_ms() + kQuietMs);
+    return wake();
+  }
   if (codec_->streams() > 0) return linger(/*cut=*/false);  // It was answered; only its body's end did not come.
-  constexpr std::string_view kResponse =
-      "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-  Lease lease(ChunkRef::take(worker_.worker().pool().get_metadata(kResponse.size())), 0, 0);
-  lease.grow_back(kResponse.size());
-  counted_copy(lease.data(), reinterpret_cast<const std::byte*>(kResponse.data()), kResponse.size());
   Buffer response;
-  response.append(std::move(lease));
+  {
+    http1::Writer writer(response, worker_.worker().pool(), 160);
+    writer.text("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n");
+    writer.field("date", http_date());
+    writer.text("content-length: 0\r\n\r\n");
+  }
   transport_.send(std::move(response));
   note_own_answer(408);
   linger(/*cut=*/false);

@@ -29,6 +29,7 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
 
   void shut_down() override;
   void drain() override;
+  bool review_memory() override;
 
   HttpListener& listener() { return listener_; }
   const ClientIp& client_ip() const { return client_ip_; }
@@ -42,6 +43,8 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   uint64_t last_progress_ms() const { return has_queued() ? last_sent_ms() : last_body_ms_; }
   /// Something of a response's body goes out.
   void note_progress();
+  /// What waits for the client is not worth waiting for.
+  void abandon() { abandoned_ = true; }
   /// As Worker::should_give_way, for one of its exchanges: where one has just given way, the others may too.
   bool should_give_way();
 
@@ -64,12 +67,14 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   void on_client_closed() override { on_gone(); }
   // HttpConnection::Acceptor
   StreamReceiver& on_stream(HttpStream& stream) override;
+  bool admits(size_t held_bytes, size_t bytes) override;
   // HttpLink
   void on_codec_done() override;
   void on_pumped() override;
   void on_flushed(size_t bytes) override;
   void on_timer() override;
   void on_gone() override;
+  bool may_read() override;
   size_t send_mark() const override;
   // Transport::Owner
   void on_secured(Transport&, const Agreement&) override {}
@@ -86,7 +91,12 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   void begin(Version version, Buffer&& first);
   void make_http1();
   bool client_has_left() const;
+  bool is_trickle();
   void park_codec();
+  // What it may hold (HttpConnection::held_bytes) right now.
+  size_t held_limit() const;
+  // Whether it is to give back memory, which is short, down to its share.
+  bool gives_back() const;
   void count_end(SessionEnd end);
   void note_own_answer(uint16_t status);
   void head_timed_out();
@@ -105,8 +115,11 @@ class HttpSession final : public Session, public HttpLink, public HttpConnection
   bool busy_ : 1 = false;            // There were streams.
   bool body_under_way_ : 1 = false;  // Something of a body is with the transport.
   bool shutting_down_ : 1 = false;
+  bool abandoned_ : 1 = false;
   uint32_t requests_ = 0;  // Of a codec of HTTP/1.1 that was given back.
   uint32_t gave_way_ms_ = 0;
+  uint32_t paused_ms_ = 0;          // Since when it holds more than its share of memory; 0: it does not.
+  uint32_t progress_at_bytes_ = 0;  // Of bodies in HTTP/2, that had been sent at last_body_ms_.
   uint64_t started_ms_;
   uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.
   uint64_t last_body_ms_;    // Something of a response's body went out, or the last of it was taken.

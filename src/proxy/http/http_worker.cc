@@ -17,7 +17,10 @@ constexpr size_t kFreeExchanges = 1024;
 
 }  // namespace
 
-HttpWorker::HttpWorker(const Context& context) : context_(context), random_(reinterpret_cast<uintptr_t>(this)) {
+HttpWorker::HttpWorker(const Context& context)
+    : context_(context),
+      random_(reinterpret_cast<uintptr_t>(this)),
+      later_timer_([](void* self) { static_cast<HttpWorker*>(self)->resume_all(); }, this) {
   for (size_t i = 0; i < context.balancers.size(); ++i) {
     upstreams_.push_back(std::make_unique<HttpUpstream>(*this, *context.balancers[i], context.tls_sessions[i],
                                                         context.counters.upstreams[i],
@@ -26,37 +29,60 @@ HttpWorker::HttpWorker(const Context& context) : context_(context), random_(rein
 }
 
 HttpWorker::~HttpWorker() {
-  SLUICE_CHECK(first_awake_ == nullptr);
+  SLUICE_CHECK(awake_.first == nullptr && later_.first == nullptr);
   for (void* memory : free_exchanges_) ::operator delete(memory);
 }
 
-void HttpWorker::wake(HttpLink& link) {
+void HttpWorker::LinkList::push(HttpLink& link) {
   link.next_awake_ = nullptr;
-  (last_awake_ ? last_awake_->next_awake_ : first_awake_) = &link;
-  last_awake_ = &link;
+  (last ? last->next_awake_ : first) = &link;
+  last = &link;
+}
+
+HttpLink* HttpWorker::LinkList::pop() {
+  HttpLink* const link = first;
+  if (link) first = link->next_awake_;
+  if (!first) last = nullptr;
+  return link;
+}
+
+bool HttpWorker::LinkList::remove(HttpLink& link) {
+  HttpLink* previous = nullptr;
+  for (HttpLink* at = first; at != nullptr; previous = std::exchange(at, at->next_awake_)) {
+    if (at != &link) continue;
+    (previous ? previous->next_awake_ : first) = link.next_awake_;
+    if (last == &link) last = previous;
+    return true;
+  }
+  return false;
+}
+
+void HttpWorker::wake(HttpLink& link) {
+  awake_.push(link);
   if (std::exchange(pumping_due_, true)) return;
   worker().before_sends([](void* self) { static_cast<HttpWorker*>(self)->pump_all(); }, this);
 }
 
 // One may wake another, or itself again.
 void HttpWorker::pump_all() {
-  while (HttpLink* const link = first_awake_) {
-    first_awake_ = link->next_awake_;
-    if (!first_awake_) last_awake_ = nullptr;
-    link->pump();
-  }
+  while (HttpLink* const link = awake_.pop()) link->pump();
   pumping_due_ = false;
 }
 
-void HttpWorker::forget(HttpLink& link) {
-  HttpLink* previous = nullptr;
-  for (HttpLink* at = first_awake_; at != nullptr; previous = std::exchange(at, at->next_awake_)) {
-    if (at != &link) continue;
-    (previous ? previous->next_awake_ : first_awake_) = link.next_awake_;
-    if (last_awake_ == &link) last_awake_ = previous;
-    return;
+void HttpWorker::pump_later(HttpLink& link) {
+  if (std::exchange(link.awake_, true)) return;
+  later_.push(link);
+  if (!later_timer_.armed()) worker().timers().arm(later_timer_, worker().now_ms());
+}
+
+void HttpWorker::resume_all() {
+  while (HttpLink* const link = later_.pop()) {
+    link->resumed_ = true;
+    wake(*link);
   }
 }
+
+void HttpWorker::forget(HttpLink& link) { awake_.remove(link) || later_.remove(link); }
 
 void* HttpWorker::take_exchange_memory() {
   if (free_exchanges_.empty()) return ::operator new(sizeof(Exchange));

@@ -62,7 +62,17 @@ class HttpWorker {
 
  private:
   friend class HttpLink;
+  struct LinkList {
+    void push(HttpLink& link);
+    HttpLink* pop();
+    bool remove(HttpLink& link);
+    HttpLink* first = nullptr;
+    HttpLink* last = nullptr;
+  };
   void wake(HttpLink& link);
+  /// In the next turn of the loop.
+  void pump_later(HttpLink& link);
+  void resume_all();
   void forget(HttpLink& link);
   void pump_all();
 
@@ -71,8 +81,9 @@ class HttpWorker {
   RandomIds ids_;
   std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
   CompressorPool compressors_;
-  HttpLink* first_awake_ = nullptr;
-  HttpLink* last_awake_ = nullptr;
+  LinkList awake_;
+  LinkList later_;
+  Timer later_timer_;
   bool pumping_due_ = false;
   std::vector<void*> free_exchanges_;
 };

@@ -1,6 +1,9 @@
 #include "proxy/http/message_rules.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <iterator>
@@ -20,10 +23,18 @@ bool is_name_char(char c) {
   return is_alpha(c) || is_digit(c) || std::string_view("-._~!$&'()*+;=").find(c) != std::string_view::npos;
 }
 
+bool is_ip6(std::string_view text) {
+  std::array<char, INET6_ADDRSTRLEN> terminated{};
+  if (text.size() >= terminated.size() || text.find('\0') != std::string_view::npos) return false;
+  text.copy(terminated.data(), text.size());
+  in6_addr address;
+  return inet_pton(AF_INET6, terminated.data(), &address) == 1;
+}
+
 bool is_port(std::string_view text) {
   uint32_t port = 0;
   const std::from_chars_result end = std::from_chars(text.data(), text.data() + text.size(), port);
-  return !text.empty() && text.size() <= 5 && end.ptr == text.data() + text.size() && port <= UINT16_MAX;
+  return text.empty() || (text.size() <= 5 && end.ptr == text.data() + text.size() && port <= UINT16_MAX);
 }
 
 }  // namespace
@@ -31,18 +42,18 @@ bool is_port(std::string_view text) {
 bool is_authority(std::string_view text) {
   if (text.starts_with('[')) {
     const size_t bracket = text.find(']');
-    if (bracket == std::string_view::npos || bracket < 3) return false;
-    const std::string_view address = text.substr(1, bracket - 1), rest = text.substr(bracket + 1);
-    const auto is_it = [](char c) {
-      return is_digit(c) || (lowered(c) >= 'a' && lowered(c) <= 'f') || c == ':' || c == '.';
-    };
-    return std::all_of(address.begin(), address.end(), is_it) &&
-           (rest.empty() || (rest.front() == ':' && is_port(rest.substr(1))));
+    if (bracket == std::string_view::npos) return false;
+    const std::string_view rest = text.substr(bracket + 1);
+    return is_ip6(text.substr(1, bracket - 1)) && (rest.empty() || (rest.front() == ':' && is_port(rest.substr(1))));
   }
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   return !name.empty() && std::all_of(name.begin(), name.end(), is_name_char) &&
          (colon == std::string_view::npos || is_port(text.substr(colon + 1)));
+}
+
+bool is_method_to_forward(std::string_view method) {
+  return method != "PRI" && std::none_of(method.begin(), method.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
 bool is_end_to_end(std::string_view name) {

@@ -5,8 +5,20 @@
 
 namespace sluice {
 
-/// host [":" port], where the host is a name, an IPv4 address, or an IPv6 address in brackets. No user.
+/// host [":" port], where the host is a name, an IPv4 address, or an IPv6 address in brackets, and the port may be
+/// empty (RFC 3986 section 3.2.3). No user, no percent-encoded octets, no IPvFuture.
 bool is_authority(std::string_view text);
+/// Without the colon in front of an empty port: RFC 3986 section 6.2.3 makes both the same. Precondition:
+/// is_authority().
+constexpr std::string_view without_empty_port(std::string_view authority) {
+  if (authority.ends_with(':')) authority.remove_suffix(1);
+  return authority;
+}
+
+/// Of methods that are tokens: those without small letters, and not PRI (RFC 9113 section 11.6). The case counts, and
+/// all that are registered are capitals. A server that ignores it would see `get` where routes did not, and with `head`
+/// and `connect` another end of the response; and what is left of some body in front of a method (`xGET`) is none.
+bool is_method_to_forward(std::string_view method);
 
 /// Fields that are for the message's last reader, or say who sent it: no Connection option takes them away.
 bool is_end_to_end(std::string_view name);

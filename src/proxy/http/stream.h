@@ -19,7 +19,10 @@ enum class ResetReason : uint8_t {
   kOverload,        ///< HTTP/2's ENHANCE_YOUR_CALM.
   kInternal,        ///< Any other that the peer told.
   kConnectionLost,  ///< With the connection.
+  kRejected,        ///< The peer says that what it received breaks a rule: HTTP/2's PROTOCOL_ERROR, HTTP_1_1_REQUIRED.
+  kUnsendable,      ///< What the caller wanted to send cannot be written, or is more or less than it announced.
 };
+inline constexpr int kResetReasonCount = 10;
 
 class HttpStream;
 

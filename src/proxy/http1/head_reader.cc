@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "pool/check.h"
 #include "proxy/http/message_rules.h"
 #include "proxy/http1/start_line.h"
 #include "proxy/http1/text.h"
@@ -24,6 +25,7 @@ struct Reading {
   ChunkPool& pool;
   Fields& fields;
   bool version_1_0 = false;
+  bool upgrade_required = false;  // A response with the status 426.
 
   std::string_view name, value;  // Of the field that is being read.
   Error error;
@@ -80,6 +82,7 @@ Error Reading::take_field() {
     case 7:
       if (!same(name, "upgrade")) break;
       websocket = websocket || has_member(value, "websocket");
+      if (upgrade_required) return add(name, value);
       return {};
     case 10:
       if (same(name, "connection")) return take_connection();
@@ -200,18 +203,19 @@ constexpr llhttp_settings_t kSettings = {
     .on_header_value_complete = on_value_complete,
 };
 
-// Takes the fields of `bytes`; `method` is for the error that it is not known.
-Error run_llhttp(llhttp_type_t type, std::string_view before, std::string_view bytes, Reading& reading) {
+// A start line that llhttp knows takes the place of the message's own, which start_line.h has read: llhttp refuses
+// methods and versions that it does not know.
+constexpr std::string_view kRequestLine = "GET / HTTP/1.1\r\n", kStatusLine = "HTTP/1.1 200 OK\r\n";
+
+// Takes the fields of `bytes`, which begin behind the start line.
+Error run_llhttp(llhttp_type_t type, std::string_view bytes, Reading& reading) {
+  const std::string_view start_line = type == HTTP_REQUEST ? kRequestLine : kStatusLine;
   llhttp_t parser;
   llhttp_init(&parser, type, &kSettings);
   parser.data = &reading;
-  if (!before.empty() && llhttp_execute(&parser, before.data(), before.size()) != HPE_OK)
-    return malformed("a start line");
+  SLUICE_CHECK(llhttp_execute(&parser, start_line.data(), start_line.size()) == HPE_OK);
   const llhttp_errno_t result = llhttp_execute(&parser, bytes.data(), bytes.size());
   if (reading.error) return reading.error;
-  if (result == HPE_INVALID_METHOD || result == HPE_INVALID_CONSTANT) {
-    return {501, ResetReason::kMalformed, "a method that is not known"};
-  }
   if (result != HPE_PAUSED) {
     const char* const reason = llhttp_get_error_reason(&parser);
     return malformed(reason && *reason ? reason : "a head that is not complete");
@@ -226,7 +230,9 @@ void set_persistence(const Reading& reading, MessageInfo& info) {
   info.persistent = !reading.close && (!reading.version_1_0 || reading.keep_alive);
 }
 
-std::string_view first_line(std::string_view bytes) { return bytes.substr(0, bytes.find('\r')); }
+// Without its CR LF; HeadScan has found that.
+std::string_view first_line(std::string_view bytes) { return bytes.substr(0, bytes.find('\n') - 1); }
+std::string_view behind_first_line(std::string_view bytes) { return bytes.substr(bytes.find('\n') + 1); }
 
 }  // namespace
 
@@ -259,7 +265,7 @@ Error read_request(std::string_view bytes, size_t fields, const Http1Options& op
                   .pool = pool,
                   .fields = head.fields,
                   .version_1_0 = line.version_1_0};
-  if (const Error error = run_llhttp(HTTP_REQUEST, {}, bytes, reading)) return error;
+  if (const Error error = run_llhttp(HTTP_REQUEST, behind_first_line(bytes), reading)) return error;
 
   info.connect = line.method == "CONNECT";
   info.head_method = line.method == "HEAD";
@@ -303,8 +309,9 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
                   .counters = counters,
                   .pool = pool,
                   .fields = head.fields,
-                  .version_1_0 = version_1_0};
-  if (const Error error = run_llhttp(HTTP_RESPONSE, {}, bytes, reading)) return error;
+                  .version_1_0 = version_1_0,
+                  .upgrade_required = head.status == 426};
+  if (const Error error = run_llhttp(HTTP_RESPONSE, behind_first_line(bytes), reading)) return error;
 
   set_persistence(reading, info);
   const bool success = head.status / 100 == 2;
@@ -321,7 +328,8 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
     head.status = 200;
     return {};
   }
-  if (request.websocket && success) return malformed("an upgrade that was answered as if it were none");
+  // A server may ignore the upgrade: then this is the response to an ordinary request (RFC 9110 section 7.8).
+  head.ignores_upgrade = request.websocket && success;
   if (request.connect && success) {
     info.connect = true;
     info.framing = Framing::kUntilEnd;
@@ -351,8 +359,7 @@ Error read_trailers(std::string_view bytes, bool of_request, const Http1Options&
                   .counters = counters,
                   .pool = pool,
                   .fields = trailers};
-  // As the head of a request they go through the same hands.
-  return run_llhttp(HTTP_REQUEST, "GET / HTTP/1.1\r\n", bytes, reading);
+  return run_llhttp(of_request ? HTTP_REQUEST : HTTP_RESPONSE, bytes, reading);
 }
 
 }  // namespace sluice::http1

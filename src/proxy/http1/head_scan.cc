@@ -14,10 +14,8 @@ HeadScan::Result HeadScan::scan(const Buffer& in, const Limits& limits, Error& e
   };
   const bool has_start = limits.start_line_bytes > 0;
   const auto check_line = [&](size_t line_bytes) {
-    if (has_start && !started_) {
-      if (line_bytes > limits.start_line_bytes) error = too_large(414, "a start line that is too long");
-    } else if (line_bytes > limits.line_bytes) {
-      error = too_large(431, "a field that is too long");
+    if (has_start && !started_ && line_bytes > limits.start_line_bytes) {
+      error = too_large(414, "a start line that is too long");
     }
     return !error;
   };

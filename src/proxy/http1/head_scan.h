@@ -14,7 +14,6 @@ class HeadScan {
  public:
   struct Limits {
     size_t start_line_bytes;  ///< 0: there is none, as in trailers.
-    size_t line_bytes;
     size_t bytes;
     size_t lines;  ///< Without the start line and the last, empty one.
   };

@@ -38,32 +38,42 @@ void Http1Client::send_head(const Head& head, bool end) {
   head_method_ = head.method() == "HEAD";
   const std::string_view method = websocket_ ? "GET" : head.method();
   const std::string_view target = connect_ ? head.authority() : head.path();
-  if (websocket_ && head.protocol() != "websocket") return fail_sending("a protocol that HTTP/1.1 does not know");
+  if (websocket_ && head.protocol() != "websocket") return refuse_head();  // HTTP/1.1 knows no other.
   if (!http1::is_token(method) || target.empty() || !http1::is_visible(target) ||
       !http1::is_visible(head.authority()) || !http1::are_safe(head.fields)) {
-    return fail_sending("a request that cannot be written");
+    return refuse_head();
   }
   if (websocket_ || connect_) {
-    if (end) return fail_sending("a tunnel that ended before it was there");
+    if (end) return refuse_head();  // A tunnel that has ended before it is there.
     ask({});
   }
   if (draining_) close_ = true;
   write_head(head, method, target, end);
 }
 
+void Http1Client::refuse_head() {
+  ++counters_.malformed;
+  reset_owed_ = true;
+  owed_reason_ = ResetReason::kUnsendable;
+  in_ = In::kDone;
+  out_ = Out::kDone;
+  asked_.reset();
+}
+
 void Http1Client::write_head(const Head& head, std::string_view method, std::string_view target, bool end) {
   const std::string_view length = head.fields.value("content-length");
   bool has_length = !length.empty();
-  if (has_length && !http1::read_length(length, out_left_)) return fail_sending("a Content-Length that is no number");
+  if (has_length && !http1::read_length(length, out_left_)) return refuse_head();
   if (asked_) {
     has_length = false;
     out_framing_ = Framing::kUntilEnd;
   } else if (has_length) {
-    if (end && out_left_ > 0) return fail_sending("less body than Content-Length says");
+    if (end && out_left_ > 0) return refuse_head();
     out_framing_ = Framing::kLength;
   } else {
     out_framing_ = end ? Framing::kNone : Framing::kChunked;
   }
+  const uint64_t content_bytes = out_left_;
   const bool trailers = head.fields.value("te") == "trailers";
   {
     Writer writer(output_, pool_, http1::written_bytes(head.fields) + target.size() + head.authority().size() + 256);
@@ -72,9 +82,11 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
     writer.text(target);
     writer.text(" HTTP/1.1\r\n");
     writer.field("host", head.authority());
-    writer.fields(head.fields, true);
+    writer.fields(head.fields, Writer::Of::kRequest);
     if (has_length) {
-      writer.field("content-length", length);
+      writer.text("content-length: ");  // As a number, for it may have come with zeros in front.
+      writer.number(content_bytes);
+      writer.text("\r\n");
     } else if (out_framing_ == Framing::kChunked) {
       writer.text("transfer-encoding: chunked\r\n");
     } else if (!asked_ && (method == "POST" || method == "PUT" || method == "PATCH")) {
@@ -108,8 +120,7 @@ bool Http1Client::read_head() {
   }
   if (input_.empty()) return peer_ended_ && lose("the connection ended before the response");
   const Http1Limits& limits = options_.limits;
-  if (scan_head({limits.start_line_bytes, limits.field_line_bytes, limits.head_bytes, limits.fields}) !=
-      Scan::kComplete) {
+  if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
     return false;
   }
   Head head;

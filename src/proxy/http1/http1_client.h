@@ -31,6 +31,8 @@ class Http1Client final : public Http1Connection {
   void answer(const http1::Error&) override { output_.clear(); }
 
   bool take_response(Head& head, http1::MessageInfo& info);
+  /// The head cannot be written. Nothing of it was, so only the exchange ends: the connection may be used again.
+  void refuse_head();
   void write_head(const Head& head, std::string_view method, std::string_view target, bool end);
 };
 static_assert(sizeof(Http1Client) <= 256);

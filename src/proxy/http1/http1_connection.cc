@@ -21,8 +21,9 @@ namespace {
 constexpr size_t kMaxHeadWindows = 8;
 
 // So much of a request's body is read and dropped behind its response, so that the connection can go on: what was under
-// way when the client was told no. More is not worth its path. (nginx drops without a bound.)
-constexpr uint64_t kDroppedBytes = uint64_t{64} * 1024;
+// way when the client was told no. More is not worth its path. (nginx drops without a bound.) Of a chunked body all
+// bytes count, not only its data.
+constexpr uint32_t kDroppedBytes = uint32_t{64} * 1024;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -35,7 +36,7 @@ Http1Connection::~Http1Connection() { asked_.reset(); }
 // ---- Reading ----
 
 HttpConnection::Status Http1Connection::receive(Buffer&& bytes) {
-  if (status_ == Status::kOpen) {
+  if (status_ == Status::kOpen && !skipping_) {
     input_.append(std::move(bytes));
   } else {
     bytes.clear();
@@ -47,7 +48,7 @@ HttpConnection::Status Http1Connection::receive(Buffer&& bytes) {
 HttpConnection::Status Http1Connection::receive_end(End how) {
   peer_ended_ = true;
   cut_ = how != End::kSaid;
-  lost_ = how == End::kLost;
+  lost_ = how == End::kLost;  // Then what has arrived is given at once, as the receiver is about to be told the loss.
   run();
   if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");
   return status_;
@@ -76,9 +77,9 @@ bool Http1Connection::step() {
     case In::kHead:
       return read_head();
     case In::kBody:
-      return reading_ && read_body();
+      return (reading_ || lost_) && read_body();
     case In::kTrailers:
-      return reading_ && read_trailers();
+      return (reading_ || lost_) && read_trailers();
     case In::kHeld:
       return false;
     case In::kDone:
@@ -93,6 +94,7 @@ Http1Connection::Scan Http1Connection::scan_head(const HeadScan::Limits& limits)
     case HeadScan::Result::kComplete:
       return Scan::kComplete;
     case HeadScan::Result::kFailed:
+      if (drops_trailers(error)) return Scan::kTooLarge;
       fail(error);
       return Scan::kFailed;
     case HeadScan::Result::kMore:
@@ -118,6 +120,7 @@ std::string_view Http1Connection::contiguous_input(size_t bytes, Lease& whole) {
 bool Http1Connection::read_body() {
   Buffer body;
   Error error;
+  const size_t bytes_before = input_.size();
   switch (body_.read(pool_, input_, body, options_.limits.chunk_extension_bytes, error)) {
     case BodyReader::Result::kFailed:
       // What was good is given first, so that it does not depend on how the bytes came.
@@ -128,12 +131,12 @@ bool Http1Connection::read_body() {
       break;
     case BodyReader::Result::kTrailers:
       in_ = In::kTrailers;
-      if (body.empty()) return true;
+      if (body.empty() && !dropping_) return true;
       break;
     case BodyReader::Result::kMore:
       if (!peer_ended_) {
-        if (body.empty()) return false;
-      } else if (body_.framing() == Framing::kUntilEnd && (!cut_ || (tunnel_ && !lost_))) {
+        if (body.empty() && !(dropping_ && input_.size() < bytes_before)) return false;
+      } else if (body_.framing() == Framing::kUntilEnd && !cut_) {
         in_ = In::kDone;
       } else if (body.empty()) {
         return lose("the connection ended within a body");
@@ -143,6 +146,13 @@ bool Http1Connection::read_body() {
   if (dropping_) {
     body.clear();
     dropping_ = in_ != In::kDone;
+    const size_t bytes = bytes_before - input_.size();
+    if (bytes > drop_left_) {
+      reset(
+          ResetReason::kCancelled);  // It turns out to be much. The response is out, so this only ends the connection.
+    } else {
+      drop_left_ -= static_cast<uint32_t>(bytes);
+    }
   } else {
     receiver_->on_body(*this, std::move(body), in_ == In::kDone);
   }
@@ -151,25 +161,51 @@ bool Http1Connection::read_body() {
 }
 
 bool Http1Connection::read_trailers() {
-  const Http1Limits& limits = options_.limits;
-  if (const Scan scan = scan_head({0, limits.trailer_bytes, limits.trailer_bytes, limits.trailer_fields});
-      scan != Scan::kComplete) {
-    return false;
+  switch (scan_head({0, options_.limits.head_bytes, options_.limits.fields})) {
+    case Scan::kComplete:
+      break;
+    case Scan::kTooLarge:
+      return drop_trailers();
+    case Scan::kMore:
+    case Scan::kFailed:
+      return false;
   }
   Fields trailers;
   if (const Error error = take_head([&](std::string_view bytes, size_t) {
         return http1::read_trailers(bytes, server_, options_, counters_, pool_, trailers);
       })) {
-    return fail(error);
+    return drops_trailers(error) ? drop_trailers() : fail(error);
   }
+  end_message(std::move(trailers));
+  return true;
+}
+
+// A response is complete without its trailers, and who receives them may discard them (RFC 9110 section 6.5.1). Those
+// of a request are refused, as its head would be.
+bool Http1Connection::drops_trailers(const Error& error) const {
+  return in_ == In::kTrailers && !server_ && error.reason == ResetReason::kTooLarge;
+}
+
+bool Http1Connection::drop_trailers() {
+  ++counters_.trailers_dropped;
+  close_ = true;
+  skipping_ = true;  // The rest of them may still come.
+  input_.clear();
+  scan_.reset();
+  end_message({});
+  return true;
+}
+
+void Http1Connection::end_message(Fields&& trailers) {
   in_ = In::kDone;
-  if (trailers.empty()) {
+  if (dropping_) {
+    dropping_ = false;  // Nobody is left who wants to know.
+  } else if (trailers.empty()) {
     receiver_->on_body(*this, Buffer(), true);
   } else {
     receiver_->on_trailers(*this, std::move(trailers));
   }
   settle_exchange();
-  return true;
 }
 
 bool Http1Connection::wants_bytes() const {
@@ -179,7 +215,8 @@ bool Http1Connection::wants_bytes() const {
     case In::kTrailers:
       return reading_;
     case In::kHead:
-      return true;
+      if (!output_full()) return true;
+      break;
     case In::kHeld:
     case In::kDone:
       break;
@@ -274,7 +311,21 @@ void Http1Connection::end_output() {
 // ---- The exchange ----
 
 bool Http1Connection::rest_is_small() const {
+  if (in_ == In::kTrailers) return true;
   return in_ == In::kBody && body_.framing() == Framing::kLength && body_.left() <= kDroppedBytes;
+}
+
+bool Http1Connection::rest_is_here() {
+  if (in_ != In::kBody || body_.framing() != Framing::kChunked) return false;
+  BodyReader reader = body_;
+  Buffer rest = input_.clone(), body;
+  Error error;
+  if (rest.size() > kDroppedBytes) rest.truncate(kDroppedBytes);
+  if (reader.read(pool_, rest, body, options_.limits.chunk_extension_bytes, error) != BodyReader::Result::kTrailers) {
+    return false;
+  }
+  HeadScan scan;
+  return scan.scan(rest, {0, options_.limits.head_bytes, options_.limits.fields}, error) == HeadScan::Result::kComplete;
 }
 
 void Http1Connection::begin_exchange(StreamReceiver& receiver) {
@@ -291,6 +342,7 @@ void Http1Connection::begin_exchange(StreamReceiver& receiver) {
 void Http1Connection::settle_exchange() {
   if (!exchange_ || !ended() || receiver_) return;
   exchange_ = false;
+  head_kib_ = 0;
   in_ = In::kHead;
   asked_.reset();
   if (status_ != Status::kOpen) return;
@@ -301,7 +353,10 @@ void Http1Connection::settle_exchange() {
 void Http1Connection::release() {
   if (!exchange_) return;
   reset_owed_ = false;
-  dropping_ = server_ && status_ == Status::kOpen && out_ == Out::kDone && !close_ && !peer_ended_ && rest_is_small();
+  // How much is left of a chunked body shows only as it comes.
+  const bool perhaps_small = rest_is_small() || (in_ == In::kBody && body_.framing() == Framing::kChunked);
+  dropping_ = server_ && status_ == Status::kOpen && out_ == Out::kDone && !close_ && !peer_ended_ && perhaps_small;
+  drop_left_ = kDroppedBytes;
   reading_ = reading_ || dropping_;
   if (!ended() && !dropping_) reset(ResetReason::kCancelled);
   receiver_ = nullptr;
@@ -330,6 +385,8 @@ bool Http1Connection::fail(const Error& error) {
     case ResetReason::kTooLarge:
       ++counters_.too_large;
       break;
+    case ResetReason::kOverload:  // Counted where it was found.
+      break;
     default:
       ++(error.status == 417 || error.status == 501 || error.status == 505 ? counters_.unsupported
                                                                            : counters_.malformed);
@@ -346,13 +403,17 @@ bool Http1Connection::fail(const Error& error) {
   return false;
 }
 
+void Http1Connection::shed(const char* why) {
+  if (status_ == Status::kOpen) fail({0, ResetReason::kOverload, why});
+}
+
 void Http1Connection::fail_sending(const char* what) {
   ++counters_.malformed;
   status_ = Status::kFailed;
   error_ = what;
   output_cut_ = out_ == Out::kBody;
   reset_owed_ = !ended();
-  owed_reason_ = ResetReason::kMalformed;
+  owed_reason_ = ResetReason::kUnsendable;
   in_ = In::kDone;
   out_ = Out::kDone;
 }

@@ -29,7 +29,9 @@ class Http1Connection : public HttpConnection, protected HttpStream {
 
   Status receive(Buffer&& bytes) final;
   Status receive_end(End how = End::kSaid) final;
-  bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty(); }
+  bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty() && !output_full(); }
+  size_t held_bytes() const final { return input_.size() + size_t{head_kib_} * 1024; }
+  void shed(const char* why) final;
   bool has_output() const final { return !output_.empty(); }
   void flush(Buffer& out) final;
   uint32_t streams() const final { return exchange_ && !ended() ? 1 : 0; }
@@ -45,6 +47,9 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   /// Whether a tunnel has taken the place of messages.
   bool in_tunnel() const { return tunnel_; }
   bool output_cut() const final { return output_cut_; }
+  bool cut_shows() const final {
+    return out_framing_ == http1::Framing::kLength || out_framing_ == http1::Framing::kChunked;
+  }
   bool output_ended() const final { return tunnel_ && out_ == Out::kDone && status_ == Status::kOpen; }
 
  protected:
@@ -76,6 +81,9 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   void hand_over(StreamReceiver& receiver) final { receiver_ = &receiver; }
   void release() final;
 
+  /// Whether so much of our output waits for the peer that the next message is not read before some of it has gone: who
+  /// pipelines requests and takes no responses would have us queue them without a bound.
+  bool output_full() const { return output_.size() >= options_.limits.pipelined_output_bytes; }
   /// Takes a head from the input. False when there is nothing to do before more comes.
   virtual bool read_head() = 0;
   /// The peer's message is complete. False as above.
@@ -83,7 +91,12 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   /// An error was met, or the peer has gone; a server may still answer.
   virtual void answer(const http1::Error& error) = 0;
 
-  enum class Scan : uint8_t { kMore, kComplete, kFailed };
+  enum class Scan : uint8_t {
+    kMore,
+    kComplete,
+    kTooLarge,  ///< Trailers that are dropped.
+    kFailed,
+  };
   /// Looks for the end of a head; deals with errors, and with the end of what the peer sends.
   Scan scan_head(const http1::HeadScan::Limits& limits);
   /// Calls `read(std::string_view head, size_t fields)` with the head that was found, and takes it out of the input.
@@ -105,6 +118,8 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   void end_output();
   /// Whether so little is left of the message that is read that it can be read and dropped.
   bool rest_is_small() const;
+  /// Whether all that is left of a chunked body has come already, and is as little.
+  bool rest_is_here();
   bool fail(const http1::Error& error);
   /// The same out of a call to the stream: the receiver hears of it later.
   void fail_sending(const char* what);
@@ -124,11 +139,13 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   http1::BodyReader body_;
   http1::HeadScan scan_;
   uint32_t requests_ = 0;
+  uint32_t drop_left_ = 0;  // So much may still be dropped, while dropping_.
   Status status_ = Status::kOpen;
   In in_ = In::kHead;
   Out out_ = Out::kHead;
   http1::Framing out_framing_ = http1::Framing::kNone;
   ResetReason owed_reason_ = ResetReason::kInternal;
+  uint8_t head_kib_ = 0;     // What the request of this exchange holds: a chunk, at most.
   uint16_t own_status_ = 0;  // Of what a server answered by itself.
   uint8_t informational_ = 0;
   const bool server_ : 1;
@@ -146,6 +163,7 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   bool reset_owed_ : 1 = false;
   bool body_queued_ : 1 = false;  // Since the last flush.
   bool full_ : 1 = false;         // Reading pauses because of what waits.
+  bool skipping_ : 1 = false;     // What comes is nobody's: the connection ends with this exchange.
   // Of the request of this exchange.
   bool head_unsent_ : 1 = false;  // Of a client, since the last flush: nothing can answer it yet.
   bool head_method_ : 1 = false;
@@ -160,6 +178,9 @@ class Http1Connection : public HttpConnection, protected HttpStream {
   bool step();
   bool read_body();
   bool read_trailers();
+  bool drops_trailers(const http1::Error& error) const;
+  bool drop_trailers();
+  void end_message(Fields&& trailers);
   void note_fullness();
   std::string_view contiguous_input(size_t bytes, Lease& whole);
   void write_chunk(Buffer&& body, bool end);

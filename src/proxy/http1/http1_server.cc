@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "buffer/cursor.h"
+#include "proxy/http/http_date.h"
 #include "proxy/http1/text.h"
 #include "proxy/http1/writer.h"
 
@@ -30,13 +31,13 @@ bool Http1Server::skip_empty_line() {
 }
 
 bool Http1Server::read_head() {
+  if (output_full()) return false;
   if (input_.empty() || !skip_empty_line() || input_.empty()) {
     if (peer_ended_) status_ = Status::kEnded;
     return false;
   }
   const Http1Limits& limits = options_.limits;
-  if (scan_head({limits.start_line_bytes, limits.field_line_bytes, limits.head_bytes, limits.fields}) !=
-      Scan::kComplete) {
+  if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
     return false;
   }
   Head head;
@@ -46,6 +47,12 @@ bool Http1Server::read_head() {
       })) {
     return fail(error);
   }
+  const size_t head_bytes = head.fields.held_bytes() + kStreamBytes;
+  if (!acceptor_.admits(held_bytes(), head_bytes)) {
+    ++counters_.over_memory;
+    return fail({503, ResetReason::kOverload, "the connection holds more than its share of memory, which is short"});
+  }
+  head_kib_ = static_cast<uint8_t>((head_bytes + 1023) / 1024);
   ++counters_.messages;
   if (++requests_ == limits.requests) ++counters_.requests_met;
   head_method_ = info.head_method;
@@ -89,7 +96,9 @@ void Http1Server::send_head(const Head& head, bool end) {
   if (head.status < 100 || head.status > 599 || !http1::are_safe(head.fields)) {
     return fail_sending("a response that cannot be written");
   }
-  if (asked_ && (head.status / 100 == 2 || (websocket_ && head.status == 101))) {
+  const bool agrees =
+      !head.own && ((head.status / 100 == 2 && !head.ignores_upgrade) || (websocket_ && head.status == 101));
+  if (asked_ && agrees) {
     accept_tunnel(head);
     if (end) end_output();
   } else if (head.status < 200) {
@@ -136,12 +145,16 @@ void Http1Server::write_final(const Head& head, bool end) {
     in_ = In::kDone;
     close_ = true;
   }
-  if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small()))) close_ = true;
+  // Where it is known that the rest of the request would be too much to drop, the response says that it is the last
+  // (RFC 9112 section 9.6).
+  if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small() && !rest_is_here()))) close_ = true;
+  if ((head.own || end) && in_ == In::kBody && body_.framing() == Framing::kLength && !rest_is_small()) close_ = true;
   if (draining_) close_ = true;
 
   const std::string_view length = head.fields.value("content-length");
   const bool has_length = !length.empty();
   if (has_length && !http1::read_length(length, out_left_)) return fail_sending("a Content-Length that is no number");
+  const uint64_t length_bytes = out_left_;
   std::string_view framing;
   out_framing_ = Framing::kNone;
   if (head_method_ || head.status == 304) {
@@ -165,12 +178,14 @@ void Http1Server::write_final(const Head& head, bool end) {
   {
     Writer writer(output_, pool_, http1::written_bytes(head.fields) + 128);
     write_status_line(writer, head.status);
-    writer.fields(head.fields);
+    // Upgrade concerns one connection, but a 426 says nothing without it (RFC 9110 section 15.5.22).
+    writer.fields(head.fields, head.status == 426 ? Writer::Of::kUpgradeRequired : Writer::Of::kOther);
     writer.text(framing);
     if (framing.ends_with(' ')) {
-      writer.text(length);
+      writer.number(length_bytes);
       writer.text("\r\n");
     }
+    if (head.status == 426 && head.fields.find("upgrade") != Fields::npos) writer.text("connection: upgrade\r\n");
     if (close_) {
       writer.text("connection: close\r\n");
     } else if (version_1_0_) {
@@ -187,9 +202,11 @@ void Http1Server::answer(const Error& error) {
   if (error.status == 0 || (exchange_ && out_ != Out::kHead)) return;
   own_status_ = static_cast<uint16_t>(error.status);
   const std::string_view what = error.what;
-  Writer writer(output_, pool_, 160 + what.size());
+  Writer writer(output_, pool_, 200 + what.size());
   write_status_line(writer, error.status);
-  writer.text("connection: close\r\ncontent-type: text/plain\r\ncontent-length: ");
+  writer.text("connection: close\r\ncontent-type: text/plain\r\n");
+  writer.field("date", http_date());
+  writer.text("content-length: ");
   writer.number(what.size() + 1);
   writer.text("\r\n\r\n");
   writer.text(what);

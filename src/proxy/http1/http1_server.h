@@ -15,8 +15,8 @@ namespace sluice {
 /// the connection's end for HTTP/1.0. Where none may have a body (HEAD, 204, 304) what is sent as one is dropped.
 /// A final response ends the connection (status kEnded) when the request asks for it, is the last one allowed, waits
 /// for a 100 that was not sent, or is not complete while the status is 4xx or 5xx; and when the receiver releases the
-/// stream before the request was read whole. But for a request of which at most 64 KiB are left, by its Content-Length:
-/// that is read and dropped. Otherwise the request may go on behind its response.
+/// stream before the request was read whole. But for a request of which at most 64 KiB are left, by its Content-Length
+/// or as its chunks turn out: that is read and dropped. Otherwise the request may go on behind its response.
 class Http1Server final : public Http1Connection {
  public:
   /// `options`, `counters`, `pool` and `acceptor` outlive it.

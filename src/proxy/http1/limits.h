@@ -7,17 +7,16 @@ namespace sluice {
 
 /// What one connection may ask of us. A head of more than 64 KiB is never read.
 struct Http1Limits {
-  size_t start_line_bytes = size_t{8} * 1024;   ///< Else 414.
-  size_t field_line_bytes = size_t{16} * 1024;  ///< Else 431, as are the next two.
-  size_t head_bytes = size_t{32} * 1024;
+  size_t start_line_bytes = size_t{8} * 1024;  ///< Else 414.
+  size_t head_bytes = size_t{32} * 1024;       ///< Else 431, as are the fields. Trailers have the same two limits.
   size_t fields = 100;
   size_t connection_options = 16;  ///< Fields that Connection names in one message; no more than 16.
   size_t chunk_extension_bytes = 256;
-  size_t trailer_bytes = size_t{4} * 1024;
-  size_t trailer_fields = 16;
   /// Of requests that wait for the response to an earlier one. They are looked at one by one, so that however many
   /// there are, only bytes wait.
   size_t pipelined_bytes = size_t{16} * 1024;
+  /// Of responses that wait for a peer that pipelines: from there on no further request is read.
+  size_t pipelined_output_bytes = size_t{64} * 1024;
   uint32_t requests = 1000;    ///< On a connection; the last one's response ends it.
   uint8_t informational = 16;  ///< Responses with a status of 1xx before the final one.
 
@@ -51,6 +50,7 @@ struct Http1Counters {
   uint64_t too_large = 0;      ///< or a limit,
   uint64_t unsupported = 0;    ///< or asked for what there is not: 417, 501, 505.
   uint64_t lost = 0;           ///< Connections that ended within a message.
+  uint64_t over_memory = 0;    ///< Requests refused, since the connection held more than its share of memory.
   // What options allowed.
   uint64_t connects = 0;
   uint64_t underscores = 0;
@@ -59,6 +59,7 @@ struct Http1Counters {
   uint64_t requests_met = 0;            ///< Connections that reached their last request.
   uint64_t pipelines_full = 0;          ///< Times that reading paused because of requests that wait.
   uint64_t trailer_fields_dropped = 0;  ///< Such as no trailer may have (RFC 9110 section 6.5.1).
+  uint64_t trailers_dropped = 0;        ///< Trailer sections of responses, over a limit.
   uint64_t bodies_dropped = 0;          ///< Sent to us where none may be: for HEAD, 204, 304.
 };
 

@@ -14,10 +14,9 @@ Error read_version(std::string_view text, bool& version_1_0) {
   if (text.size() != 8 || !text.starts_with("HTTP/") || !is_digit(text[5]) || text[6] != '.' || !is_digit(text[7])) {
     return malformed("no version of HTTP");
   }
-  version_1_0 = text.ends_with("1.0");
-  if (!version_1_0 && !text.ends_with("1.1")) {
-    return {505, ResetReason::kMalformed, "a version other than HTTP/1.0 and 1.1"};
-  }
+  if (text[5] != '1') return {505, ResetReason::kMalformed, "a version other than HTTP/1.0 and 1.1"};
+  // A later minor version is read as the highest one that is known (RFC 9110 section 2.5).
+  version_1_0 = text[7] == '0';
   return {};
 }
 
@@ -32,7 +31,9 @@ Error read_request_line(std::string_view line, RequestLine& to) {
   if (to.target.empty() || !is_visible(to.target) || to.target.find('#') != std::string_view::npos) {
     return malformed("a target that is none");
   }
-  return read_version(line.substr(last + 1), to.version_1_0);
+  if (const Error error = read_version(line.substr(last + 1), to.version_1_0)) return error;
+  if (!is_method_to_forward(to.method)) return {501, ResetReason::kMalformed, "a method that is not forwarded"};
+  return {};
 }
 
 Error read_status_line(std::string_view line, bool& version_1_0, uint16_t& status) {
@@ -54,7 +55,8 @@ Error set_target(const RequestLine& line, std::string_view host, bool secure, Ch
   if (line.method == "CONNECT") {
     authority = line.target;
     path = {};
-    if (authority.find(':', authority.rfind(']') + 1) == std::string_view::npos || !is_authority(authority)) {
+    if (authority.find(':', authority.rfind(']') + 1) == std::string_view::npos || authority.ends_with(':') ||
+        !is_authority(authority)) {
       return malformed("a CONNECT to what is no host and port");
     }
   } else if (path == "*") {
@@ -76,7 +78,7 @@ Error set_target(const RequestLine& line, std::string_view host, bool secure, Ch
     }
   }
   if (!head.set(pool, Part::kMethod, line.method) || !head.set(pool, Part::kScheme, secure ? "https" : "http") ||
-      !head.set(pool, Part::kAuthority, authority) || !head.set(pool, Part::kPath, slash, path)) {
+      !head.set(pool, Part::kAuthority, without_empty_port(authority)) || !head.set(pool, Part::kPath, slash, path)) {
     return too_large(431, "a head that is too large");
   }
   return {};

@@ -14,8 +14,8 @@ struct RequestLine {
   bool version_1_0 = false;
 };
 
-/// Read the first line of a message, without its end. One space between the parts, neither more nor other ones; no
-/// version but 1.0 and 1.1.
+/// Read the first line of a message, without its end. One space between the parts, neither more nor other ones; any
+/// method that is_method_to_forward(); version 1.0, or 1.1, which later minor versions are read as.
 Error read_request_line(std::string_view line, RequestLine& to);
 Error read_status_line(std::string_view line, bool& version_1_0, uint16_t& status);
 

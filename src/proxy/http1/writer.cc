@@ -24,9 +24,10 @@ void Writer::number(uint64_t value, int base) {
   text({digits.data(), static_cast<size_t>(end.ptr - digits.data())});
 }
 
-void Writer::fields(const Fields& fields, bool request) {
+void Writer::fields(const Fields& fields, Of of) {
   for (const Fields::Field field : fields) {
-    if (is_hop_by_hop(field.name) || field.name == "content-length" || (request && field.name == "host")) continue;
+    if (is_hop_by_hop(field.name) && !(of == Of::kUpgradeRequired && field.name == "upgrade")) continue;
+    if (field.name == "content-length" || (of == Of::kRequest && field.name == "host")) continue;
     this->field(field.name, field.value);
   }
 }

@@ -40,8 +40,9 @@ class Writer {
     text(value);
     text("\r\n");
   }
-  /// Of `fields`, those that a codec does not write itself; nor, of a request's, Host.
-  void fields(const Fields& fields, bool request = false);
+  enum class Of : uint8_t { kOther, kRequest, kUpgradeRequired };
+  /// Of `fields`, those that a codec does not write itself: of a request not Host, of a 426 also Upgrade.
+  void fields(const Fields& fields, Of of = Of::kOther);
 
  private:
   void put(std::string_view text) {

@@ -100,7 +100,9 @@ Http2Error http2_error(ResetReason reason, bool tunnel) {
       // A response that breaks off must not look like one that nobody wanted.
       return tunnel ? Http2Error::kCancel : Http2Error::kInternalError;
     case ResetReason::kInternal:
+    case ResetReason::kUnsendable:
       return Http2Error::kInternalError;
+    case ResetReason::kRejected:
     case ResetReason::kCancelled:
     case ResetReason::kTooLarge:
     case ResetReason::kTimeout:
@@ -118,6 +120,9 @@ ResetReason reset_reason(uint32_t http2_error) {
       return ResetReason::kRefused;
     case Http2Error::kEnhanceYourCalm:
       return ResetReason::kOverload;
+    case Http2Error::kProtocolError:  // The message is malformed: RFC 9113 section 8.1.1.
+    case Http2Error::kHttp11Required:
+      return ResetReason::kRejected;
     default:
       return ResetReason::kInternal;
   }

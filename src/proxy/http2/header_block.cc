@@ -12,6 +12,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kFieldOverhead = 32;  // RFC 9113 section 6.5.2.
+constexpr uint8_t kPseudoFields = 5;   // That a request may have.
 
 }  // namespace
 
@@ -29,15 +30,16 @@ bool Http2HeaderBlock::kept(bool kept) {
 bool Http2HeaderBlock::add(ChunkPool& pool, const Http2Limits& limits, std::string_view name, std::string_view value,
                            bool sensitive) {
   bytes_ += static_cast<uint32_t>(name.size() + value.size() + kFieldOverhead);
-  ++fields_;
-  has_pseudo_ = has_pseudo_ || name.starts_with(':');
+  const bool pseudo = name.starts_with(':');
+  if (!pseudo || fields_begun_ || pseudo_fields_++ >= kPseudoFields) ++fields_;  // Those are HTTP/1.1's start line.
+  has_pseudo_ = has_pseudo_ || pseudo;
   if (bytes_ > 2 * limits.header_list_bytes || fields_ > limits.header_fields_hard) return false;
   if (kind_ == Kind::kIgnored || verdict_ != Verdict::kGood) return true;
   if (bytes_ > limits.header_list_bytes || fields_ > limits.header_fields) {
     verdict_ = Verdict::kTooLarge;
     return true;
   }
-  const bool good = name.starts_with(':') ? add_pseudo(pool, name, value) : add_field(pool, name, value, sensitive);
+  const bool good = pseudo ? add_pseudo(pool, name, value) : add_field(pool, name, value, sensitive);
   if (!good) verdict_ = Verdict::kMalformed;
   return true;
 }
@@ -61,7 +63,9 @@ bool Http2HeaderBlock::add_pseudo(ChunkPool& pool, std::string_view name, std::s
     return http2::is_token(value) && add_part(pool, Head::Part::kMethod, value);
   }
   if (name == ":scheme") return http2::is_scheme(value) && add_part(pool, Head::Part::kScheme, value);
-  if (name == ":authority") return is_authority(value) && add_part(pool, Head::Part::kAuthority, value);
+  if (name == ":authority") {
+    return is_authority(value) && add_part(pool, Head::Part::kAuthority, without_empty_port(value));
+  }
   if (name == ":path") return http2::is_path(value) && add_part(pool, Head::Part::kPath, value);
   if (name == ":protocol") {
     return extended_connect_ && http2::is_token(value) && add_part(pool, Head::Part::kProtocol, value);
@@ -99,6 +103,8 @@ bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::st
       break;
     case 14:
       if (name == "content-length" && !add_content_length(value)) return false;
+      // An HTTP/1.1 server may take zeros in front of a number for something else, such as octal digits.
+      if (name == "content-length") value.remove_prefix(std::min(value.find_first_not_of('0'), value.size() - 1));
       break;
     default:
       break;
@@ -139,6 +145,7 @@ bool Http2HeaderBlock::add_content_length(std::string_view value) {
 
 bool Http2HeaderBlock::add_host(ChunkPool& pool, std::string_view value) {
   if (std::exchange(has_host_, true) || !is_authority(value)) return false;
+  value = without_empty_port(value);
   if (!has(Head::Part::kAuthority)) return add_part(pool, Head::Part::kAuthority, value);
   // Two names for one request are two requests to somebody.
   return std::ranges::equal(head_.authority(), value,
@@ -150,7 +157,9 @@ bool Http2HeaderBlock::finish_request() const {
   const bool extended = has(Head::Part::kProtocol);
   if (extended && !connect_) return false;
   if (connect_ && !extended) {
-    return has(Head::Part::kAuthority) && !has(Head::Part::kScheme) && !has(Head::Part::kPath);
+    const std::string_view authority = head_.authority();
+    const bool has_port = authority.find(':', authority.rfind(']') + 1) != std::string_view::npos;
+    return has_port && !has(Head::Part::kScheme) && !has(Head::Part::kPath);
   }
   if (!has(Head::Part::kScheme) || !has(Head::Part::kPath)) return false;
   const std::string_view scheme = head_.scheme();

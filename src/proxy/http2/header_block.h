@@ -36,6 +36,8 @@ class Http2HeaderBlock {
   void finish(ChunkPool& pool);
 
   Head& head() { return head_; }
+  /// Of all fields that came, kept or not, as SETTINGS_MAX_HEADER_LIST_SIZE counts.
+  uint32_t list_bytes() const { return bytes_; }
   uint64_t content_length() const { return content_length_; }
   Http2Priority priority() const { return priority_; }
   bool has_pseudo() const { return has_pseudo_; }
@@ -61,6 +63,7 @@ class Http2HeaderBlock {
   Verdict verdict_ = Verdict::kGood;
   Http2Priority priority_;
   uint8_t parts_ = 0;
+  uint8_t pseudo_fields_ = 0;
   bool extended_connect_ = false;
   bool fields_begun_ = false;
   bool cookie_sensitive_ = false;

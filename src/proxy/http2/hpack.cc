@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,37 @@ std::byte* put_string(std::byte* to, std::string_view text) {
   to = put_integer(to, 0, 7, text.size());
   if (!text.empty()) std::memcpy(to, text.data(), text.size());
   return to + text.size();
+}
+
+// RFC 7541 section 5.1. Nothing where it is cut off, or beyond any limit.
+std::optional<uint64_t> take_integer(std::span<const uint8_t>& from, unsigned prefix_bits) {
+  if (from.empty()) return std::nullopt;
+  const uint64_t most = (uint64_t{1} << prefix_bits) - 1;
+  uint64_t value = from[0] & most;
+  from = from.subspan(1);
+  if (value < most) return value;
+  for (unsigned shift = 0; shift < 28 && !from.empty(); shift += 7) {
+    const uint8_t byte = from[0];
+    from = from.subspan(1);
+    value += uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) return value;
+  }
+  return std::nullopt;
+}
+
+// Whether a field that begins here has a string that is longer than nghttp2 takes. To it that is an error like any
+// other; but to a peer whose field is no more than too large, COMPRESSION_ERROR would say that its encoder is broken.
+bool has_huge_string(std::span<const uint8_t> from) {
+  constexpr uint64_t kMostBytes = 65536;  // NGHTTP2_HD_MAX_NAME and _VALUE.
+  if (from.empty() || from[0] >= 0x80 || (from[0] & 0xe0) == 0x20) return false;
+  const std::optional<uint64_t> index = take_integer(from, from[0] >= 0x40 ? 6 : 4);
+  for (int strings = index == 0 ? 2 : 1; index && strings > 0; --strings) {
+    const std::optional<uint64_t> bytes = take_integer(from, 7);
+    if (bytes && *bytes > kMostBytes) return true;
+    if (!bytes || *bytes > from.size()) return false;
+    from = from.subspan(*bytes);
+  }
+  return false;
 }
 
 // Feeds a whole block whose fields nobody wants.
@@ -82,7 +114,7 @@ HpackDecoder::Status HpackDecoder::decode(ChunkPool& pool, const Http2Limits& li
       nghttp2_nv field;
       int flags = 0;
       const nghttp2_ssize read = nghttp2_hd_inflate_hd3(inflater_, &field, &flags, at, left, final ? 1 : 0);
-      if (read < 0) return Status::kBroken;
+      if (read < 0) return has_huge_string({at, left}) ? Status::kTooLarge : Status::kBroken;
       at += read;
       left -= static_cast<size_t>(read);
       if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0) {
@@ -169,9 +201,10 @@ class HpackEncoder::Block {
     fields_[count_++] = {pointer(name), pointer(value), name.size(), value.size(), flags};
     text_bytes_ += name.size() + value.size();
   }
-  void add(const Fields& fields, bool trailers) {
+  enum class Of : uint8_t { kRequest, kResponse, kTrailers };
+  void add(const Fields& fields, Of of) {
     for (const Fields::Field field : fields) {
-      if (belongs(field, trailers)) add(field.name, field.value, field.sensitive || is_secret(field.name));
+      if (belongs(field, of)) add(field.name, field.value, field.sensitive || is_secret(field.name));
     }
   }
 
@@ -205,14 +238,14 @@ class HpackEncoder::Block {
   }
 
  private:
-  static bool belongs(const Fields::Field& field, bool trailers) {
+  static bool belongs(const Fields::Field& field, Of of) {
     switch (field.name.size()) {
       case 0:
         return false;
       case 2:
-        return field.name != "te" || (!trailers && field.value == "trailers");
+        return field.name != "te" || (of != Of::kTrailers && field.value == "trailers");
       case 4:
-        return field.name != "host";
+        return field.name != "host" || of == Of::kResponse;  // In a response it is a field as any other.
       default:
         return !http2::is_connection_specific(field.name);
     }
@@ -295,14 +328,14 @@ void HpackEncoder::encode_head(ChunkPool& pool, const Head& head, uint32_t strea
     }
     if (!head.authority().empty()) block.add(":authority", head.authority());
   }
-  block.add(head.fields, false);
+  block.add(head.fields, head.status == 0 ? Block::Of::kRequest : Block::Of::kResponse);
   block.finish(stream, end);
 }
 
 void HpackEncoder::encode_trailers(ChunkPool& pool, const Fields& trailers, uint32_t stream, Buffer& to) {
   if (!deflater_) wake();
   Block block(deflater_, pool, to);
-  block.add(trailers, true);
+  block.add(trailers, Block::Of::kTrailers);
   block.finish(stream, true);
 }
 

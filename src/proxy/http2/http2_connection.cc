@@ -7,6 +7,14 @@
 
 namespace sluice {
 
+namespace {
+
+// Of heads, as they unfold, in one receive(): a few bytes of HPACK stand for much, and the loop's other connections
+// wait meanwhile. Some hundred heads of the usual size.
+constexpr uint32_t kTurnHeadBytes = 64 * 1024;
+
+}  // namespace
+
 Http2Connection::Http2Connection(const Shared& shared, Acceptor* acceptor)
     : shared_(shared), acceptor_(acceptor), abuse_(shared.limits) {
   SLUICE_CHECK(limits().connection_window_bytes >= kHttp2FirstWindow);
@@ -60,15 +68,17 @@ HttpConnection::Status Http2Connection::receive(Buffer&& bytes) {
     return status();
   }
   partial_.append(std::move(bytes));
+  heads_taken_bytes_ = 0;
   {
     Busy busy(*this);
     if (preface_left_ == 0 || take_preface()) {
-      while (!failed() && (in_data_ ? take_data() : take_frame())) {
+      while (!failed() && heads_taken_bytes_ < kTurnHeadBytes && (in_data_ ? take_data() : take_frame())) {
       }
       deliver_gathered();
     }
     tell();
   }
+  input_waits_ = !failed() && heads_taken_bytes_ >= kTurnHeadBytes && !partial_.empty();
   if (failed()) partial_.clear();
   // What trickles in pins no chunk per byte.
   constexpr size_t kWindows = 16;
@@ -196,6 +206,16 @@ void Http2Connection::fail(Http2Error code, const char* error) {
   if (code != Http2Error::kEnhanceYourCalm) ++counters().protocol_failures;
   send_goaway(is_server() ? std::min(last_peer_id_, last_accepted_id_) : 0, code, error);
   end_all(ResetReason::kConnectionLost);
+}
+
+void Http2Connection::give_up(const char* error) {
+  SLUICE_CHECK(busy_ == 0);
+  Busy busy(*this);
+  fail_calm(error);
+  partial_.clear();
+  block_stream_ = 0;
+  block_ = Http2HeaderBlock();
+  tell();
 }
 
 void Http2Connection::fail_calm(const char* error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,8 @@ namespace sluice {
 /// park() or the destructor.
 ///
 /// drain() of a server goes in two steps: a GOAWAY that still lets in all that is under way, and the one that names the
-/// last stream when the PING behind the first was answered, or drain() is called again. A client's is one GOAWAY.
+/// last stream when the PING behind the first was answered, or drain() is called again, or more requests follow than
+/// can have been under way (Http2Limits::streams). A client's is one GOAWAY.
 class Http2Connection final : public HttpConnection {
  public:
   /// Is told the peer's errors as the peer tells them. To be kept only: the connection is at work.
@@ -65,10 +67,17 @@ class Http2Connection final : public HttpConnection {
   Status receive(Buffer&& bytes) override;
   Status receive_end(End how = End::kSaid) override;
   Status status() const override;
-  bool mid_head() const override { return block_stream_ != 0 || (!in_data_ && !partial_.empty()); }
+  bool mid_head() const override { return block_stream_ != 0 || (!in_data_ && !partial_.empty() && !input_waits_); }
   bool has_output() const override {
     return !control_.empty() || first_told_ || (send_window_ > 0 && !schedule_.empty());
   }
+  bool wants_bytes() const override { return !input_waits_; }
+  bool input_waits() const override { return input_waits_; }
+  size_t held_bytes() const override {
+    const int64_t untaken = int64_t{limits().connection_window_bytes} - receive_window_ - credit_;
+    return head_bytes_ + partial_.size() + control_.size() + static_cast<size_t>(std::max<int64_t>(untaken, 0));
+  }
+  void shed(const char* why) override { fail_calm(why); }
   void flush(Buffer& out) override;
   HttpStream* open_stream(StreamReceiver& receiver) override;
   uint32_t streams() const override { return streams_; }
@@ -79,6 +88,9 @@ class Http2Connection final : public HttpConnection {
   /// Where it is never set, there is only what a burst may be.
   void set_now(uint64_t now_ms) override { abuse_.set_now(now_ms); }
 
+  /// Ends it with GOAWAY (ENHANCE_YOUR_CALM), for a reason that its owner has found: the text is a literal.
+  void give_up(const char* error);
+
   /// Whether the peer's preface and SETTINGS have come, for which it should have only so much time.
   bool greeted() const { return greeted_; }
   /// Whether the peer has agreed to our SETTINGS.
@@ -88,6 +100,8 @@ class Http2Connection final : public HttpConnection {
   /// Of a client: whether the peer takes a CONNECT with :protocol (RFC 8441). Precondition of sending one; where it is
   /// not met the stream is refused.
   bool takes_protocols() const { return peer_takes_protocols_; }
+  /// Bytes of bodies that were sent, modulo 2^32.
+  uint32_t body_bytes_sent() const { return body_bytes_sent_; }
   /// How many streams at once the peer takes.
   uint32_t peer_streams() const { return peer_streams_; }
   /// Whether we (drain()) or the peer (GOAWAY) want no more streams here.
@@ -150,6 +164,7 @@ class Http2Connection final : public HttpConnection {
   void take_request(uint32_t id, Http2HeaderBlock& block, bool end);
   void take_response(Http2Stream& stream, Http2HeaderBlock& block, bool end);
   void take_trailers(Http2Stream& stream, Http2HeaderBlock& block);
+  void count_request();
   void refuse_large_request(uint32_t id, bool end);
   void begin_data(const Http2FrameHeader& header);
   bool expect_data(Http2Stream& stream, uint32_t flow_bytes);
@@ -180,6 +195,7 @@ class Http2Connection final : public HttpConnection {
 
   // http2_sender.cc
   void send_head(Http2Stream& stream, const Head& head, bool end);
+  void refuse_head(Http2Stream& stream, ResetReason reason);
   void send_body(Http2Stream& stream, Buffer&& body, bool end);
   void send_trailers(Http2Stream& stream, const Fields& trailers);
   void schedule(Http2Stream& stream);
@@ -206,6 +222,7 @@ class Http2Connection final : public HttpConnection {
   uint32_t credit_ = 0;  // As a stream has it.
   uint32_t peer_stream_window_ = kHttp2FirstWindow;
   uint32_t peer_streams_ = UINT32_MAX;
+  uint32_t peer_header_list_ = UINT32_MAX;
   uint32_t streams_ = 0;       // That have not ended,
   uint32_t held_streams_ = 0;  // and those that have, but are not released.
   uint32_t next_id_ = 1;       // Of a client.
@@ -213,7 +230,10 @@ class Http2Connection final : public HttpConnection {
   uint32_t last_accepted_id_ = kHttp2MaxStream;  // As our GOAWAY says.
   uint32_t peer_last_id_ = kHttp2MaxStream;      // As the peer's does.
   uint32_t requests_ = 0;
-  uint32_t control_frames_ = 0;  // In control_.
+  uint32_t body_bytes_sent_ = 0;
+  uint32_t control_frames_ = 0;     // In control_.
+  size_t head_bytes_ = 0;           // That requests hold.
+  uint32_t heads_taken_bytes_ = 0;  // By this receive().
 
   // The header block that is being read.
   uint32_t block_stream_ = 0;  // 0: none.
@@ -245,6 +265,7 @@ class Http2Connection final : public HttpConnection {
   bool peer_goes_ : 1 = false;
   bool peer_ended_ : 1 = false;
   bool peer_takes_protocols_ : 1 = false;
+  bool input_waits_ : 1 = false;
 };
 
 }  // namespace sluice

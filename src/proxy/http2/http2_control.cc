@@ -97,7 +97,9 @@ void Http2Connection::take_settings(const Http2FrameHeader& header, const Buffer
       case Http2Setting::kNoRfc7540Priorities:
         if (value > 1) return fail(Http2Error::kProtocolError, "SETTINGS_NO_RFC7540_PRIORITIES is wrong");
         break;
-      case Http2Setting::kMaxHeaderListSize:  // Advice.
+      case Http2Setting::kMaxHeaderListSize:
+        peer_header_list_ = value;
+        break;
       default:
         break;
     }

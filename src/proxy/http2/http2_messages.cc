@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "proxy/http/http_date.h"
 #include "proxy/http2/http2_connection.h"
 
 namespace sluice {
@@ -108,6 +109,7 @@ void Http2Connection::take_block() {
   const uint32_t id = std::exchange(block_stream_, 0);
   Http2HeaderBlock block = std::exchange(block_, Http2HeaderBlock());
   block.finish(shared_.pool);
+  heads_taken_bytes_ += block.list_bytes();
   Http2Stream* stream = table_.find(id);
   switch (block.kind()) {
     case Http2HeaderBlock::Kind::kIgnored:
@@ -138,7 +140,14 @@ void Http2Connection::take_request(uint32_t id, Http2HeaderBlock& block, bool en
     ++counters().malformed;
     return refuse(id, Http2Error::kProtocolError);
   }
+  const size_t head_bytes = block.head().fields.held_bytes() + kStreamBytes;
+  if (!acceptor_->admits(held_bytes(), head_bytes)) {
+    ++counters().over_memory;
+    return refuse(id, Http2Error::kRefusedStream);
+  }
   Http2Stream& stream = make_stream(nullptr);
+  stream.head_bytes_ = static_cast<uint32_t>(head_bytes);
+  head_bytes_ += head_bytes;
   stream.id_ = id;
   stream.received_head_ = true;
   stream.received_end_ = end;
@@ -148,7 +157,7 @@ void Http2Connection::take_request(uint32_t id, Http2HeaderBlock& block, bool en
   if (block.priority().told) stream.priority_ = block.priority();
   table_.insert(shared_.pool, stream);
   abuse_.stream_opened(limits());
-  if (++requests_ == limits().requests && drain_ == Drain::kNo) drain();
+  count_request();
 
   StreamReceiver& receiver = acceptor_->on_stream(stream);
   if (stream.closed()) return;  // Reset or released already.
@@ -156,11 +165,21 @@ void Http2Connection::take_request(uint32_t id, Http2HeaderBlock& block, bool en
   receiver.on_head(stream, std::move(block.head()), end);
 }
 
+// A client may ignore the first GOAWAY and its PING. No more than `streams` requests were under way when it went out.
+void Http2Connection::count_request() {
+  ++requests_;
+  const uint32_t limit = limits().requests;
+  if (limit == 0 || requests_ < limit || drain_ == Drain::kFinal) return;
+  if (drain_ == Drain::kNo) return drain();
+  if (requests_ - limit >= limits().streams) send_last_goaway();
+}
+
 // 431, and no more of it.
 void Http2Connection::refuse_large_request(uint32_t id, bool end) {
   ++counters().too_large;
   Head head;
   head.status = 431;
+  if (!head.fields.add(shared_.pool, "date", http_date())) head.fields.clear();
   encoder_.encode_head(shared_.pool, head, id, true, control_);
   queued_frame();
   if (end) return fail_calm(abuse_.reset(counters()));
@@ -190,16 +209,23 @@ void Http2Connection::take_response(Http2Stream& stream, Http2HeaderBlock& block
 }
 
 void Http2Connection::take_trailers(Http2Stream& stream, Http2HeaderBlock& block) {
-  if (block.verdict() == Http2HeaderBlock::Verdict::kTooLarge) {
+  const bool too_large = block.verdict() == Http2HeaderBlock::Verdict::kTooLarge;
+  if (too_large && is_server()) {
     ++counters().too_large;
     return stream_error(stream, Http2Error::kCancel, ResetReason::kTooLarge);
   }
   const bool short_content = stream.content_left_ != 0 && stream.content_left_ != Http2HeaderBlock::kNoLength;
-  if (block.verdict() != Http2HeaderBlock::Verdict::kGood || short_content) {
+  if (block.verdict() == Http2HeaderBlock::Verdict::kMalformed || short_content) {
     return stream_error(stream, Http2Error::kProtocolError, ResetReason::kMalformed);
   }
   stream.received_end_ = true;
-  stream.receiver_->on_trailers(stream, std::move(block.head().fields));
+  if (too_large) {
+    // A response is complete without its trailers, and who receives them may discard them (RFC 9110 section 6.5.1).
+    ++counters().trailers_dropped;
+    stream.receiver_->on_body(stream, Buffer(), true);
+  } else {
+    stream.receiver_->on_trailers(stream, std::move(block.head().fields));
+  }
   close_if_ended(stream);
 }
 

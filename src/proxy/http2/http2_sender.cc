@@ -1,6 +1,8 @@
 // What goes out on streams: heads at once, bodies as windows and priorities let them.
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "proxy/http2/http2_connection.h"
@@ -32,6 +34,20 @@ class FrameHeaders {
   size_t next_bytes_ = 64;  // Often there are few.
 };
 
+// As RFC 9113 section 6.5.2 counts.
+uint64_t list_bytes(const Head& head) {
+  constexpr uint64_t kOverhead = 32;
+  uint64_t bytes = 0;
+  const auto add = [&bytes](size_t name, size_t value) { bytes += name + value + kOverhead; };
+  add(std::string_view(":method").size(), head.method().size());
+  add(std::string_view(":authority").size(), head.authority().size());
+  add(std::string_view(":scheme").size(), head.scheme().size());
+  add(std::string_view(":path").size(), head.path().size());
+  if (!head.protocol().empty()) add(std::string_view(":protocol").size(), head.protocol().size());
+  for (const Fields::Field field : head.fields) add(field.name.size(), field.value.size());
+  return bytes;
+}
+
 }  // namespace
 
 void Http2Connection::send_head(Http2Stream& stream, const Head& head, bool end) {
@@ -49,11 +65,11 @@ void Http2Connection::send_head(Http2Stream& stream, const Head& head, bool end)
   } else {
     const bool tunnel = !head.protocol().empty();
     if (draining() || next_id_ > kHttp2MaxStream || (tunnel && !peer_takes_protocols_)) {
-      stream.reset_ = true;
-      close(stream);
-      stream.tell_reset_ = true;
-      stream.told_reason_ = ResetReason::kRefused;
-      return tell_later(stream);
+      return refuse_head(stream, ResetReason::kRefused);
+    }
+    // Some peers end the connection for it, and with it the streams of others.
+    if (peer_header_list_ != UINT32_MAX && list_bytes(head) > peer_header_list_) {
+      return refuse_head(stream, ResetReason::kUnsendable);
     }
     table_.erase(stream);
     stream.id_ = next_id_;
@@ -70,6 +86,15 @@ void Http2Connection::send_head(Http2Stream& stream, const Head& head, bool end)
   if (!end || stream.closed()) return;
   stream.queued_end_ = true;
   sent_end(stream);
+}
+
+// Of a client: the peer hears nothing of the stream.
+void Http2Connection::refuse_head(Http2Stream& stream, ResetReason reason) {
+  stream.reset_ = true;
+  close(stream);
+  stream.tell_reset_ = true;
+  stream.told_reason_ = reason;
+  tell_later(stream);
 }
 
 void Http2Connection::send_body(Http2Stream& stream, Buffer&& body, bool end) {
@@ -142,6 +167,7 @@ void Http2Connection::flush_data(Buffer& out) {
     out.append(last ? std::move(stream.queue_) : stream.queue_.split_front(size));
     stream.send_window_ -= static_cast<int32_t>(size);
     send_window_ -= static_cast<int64_t>(size);
+    body_bytes_sent_ += static_cast<uint32_t>(size);
     left -= size;
     abuse_.data_sent(limits());
     stream.tell_drained_ = true;

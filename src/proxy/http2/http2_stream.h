@@ -59,6 +59,7 @@ class Http2Stream final : public HttpStream {
   uint32_t credit_ = 0;    // Bytes that were taken, for which the peer has no new credit yet.
   uint32_t withheld_ = 0;  // Bytes that are with a receiver that does not read on.
   uint32_t id_ = 0;
+  uint32_t head_bytes_ = 0;  // That its request holds.
   Http2Priority priority_;
   uint8_t informational_ = 0;  // Heads with a status of 1xx.
   ResetReason told_reason_ = ResetReason::kCancelled;

@@ -33,6 +33,10 @@ HttpStream* Http2Connection::open_stream(StreamReceiver& receiver) {
   SLUICE_CHECK(!is_server());
   if (failed() || draining() || peer_ended_ || next_id_ > kHttp2MaxStream) return nullptr;
   if (streams_ >= std::min(peer_streams_, limits().streams)) return nullptr;
+  // Requests that come and go would fill it, and end the streams of others.
+  if (control_frames_ > limits().queued_control_frames / 2 || control_.size() > limits().queued_control_bytes / 2) {
+    return nullptr;
+  }
   Http2Stream& stream = make_stream(&receiver);
   table_.insert(shared_.pool, stream);  // As number 0, until it sends its head.
   return &stream;
@@ -122,6 +126,7 @@ void Http2Connection::release(Http2Stream& stream) {
 }
 
 void Http2Connection::free_stream(Http2Stream& stream) {
+  head_bytes_ -= stream.head_bytes_;
   const ChunkRef chunk = ChunkRef::take(stream.chunk_);
   stream.~Http2Stream();
 }

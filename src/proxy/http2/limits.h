@@ -15,7 +15,8 @@ struct Http2Limits {
   uint32_t header_list_bytes = 32 * 1024;  ///< As RFC 9113 section 6.5.2 counts; twice that ends the connection.
 
   // Header blocks.
-  uint32_t header_fields = 100;       ///< Each crumb of a cookie is one. Beyond, the stream ends,
+  uint32_t header_fields =
+      100;  ///< Without pseudo-header fields; each crumb of a cookie is one. Beyond, the stream ends,
   uint32_t header_fields_hard = 128;  ///< and beyond this the connection.
   uint32_t continuations = 8;         ///< In one block; an empty one is never taken.
   uint32_t informational_heads = 8;   ///< With a status of 1xx, in one response.
@@ -59,9 +60,10 @@ struct Http2Counters {
   uint64_t completed = 0;  ///< Of these, ended on both sides without a reset.
   uint64_t resets_received = 0;
   uint64_t resets_sent = 0;
-  uint64_t refused_streams = 0;  ///< Over Http2Limits::streams.
-  uint64_t malformed = 0;        ///< Messages.
-  uint64_t too_large = 0;        ///< Heads over header_list_bytes or header_fields.
+  uint64_t refused_streams = 0;   ///< Over Http2Limits::streams.
+  uint64_t malformed = 0;         ///< Messages.
+  uint64_t too_large = 0;         ///< Heads over header_list_bytes or header_fields.
+  uint64_t trailers_dropped = 0;  ///< Trailer sections of responses, over the same limits.
   uint64_t goaways_received = 0;
   uint64_t goaways_sent = 0;
   uint64_t frames_unused = 0;
@@ -81,6 +83,7 @@ struct Http2Counters {
   uint64_t over_window_updates = 0;
   uint64_t over_empty_data = 0;
   uint64_t over_queued_control = 0;
+  uint64_t over_memory = 0;        ///< Requests refused, since the connection held more than its share of memory.
   uint64_t protocol_failures = 0;  ///< Everything else.
 };
 

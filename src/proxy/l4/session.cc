@@ -23,15 +23,17 @@ namespace sluice {
 
 namespace {
 
-// The share of the chunk budget's rest that one session may queue, and what it may at least.
-constexpr size_t kHighMarkShare = 32;
-constexpr size_t kHighMarkMin = 16 * 1024;
-
 // A session is looked after once when nothing has happened for so long.
 constexpr uint64_t kQuietMs = 1000;
 
-// How long the last words may take to go out.
-constexpr uint64_t kLastWordsMs = 1000;
+// How long an alert may take to arrive: until the peer ends its side too.
+constexpr uint64_t kAlertMs = 1000;
+
+// What arrived before one side failed is given up when the other takes nothing of it for so long.
+constexpr uint64_t kDrainMs = 30'000;
+// Acknowledgements are looked for so often at first, and more rarely the longer there were none.
+constexpr uint64_t kDrainPollMs = 20;
+constexpr uint64_t kDrainPollShare = 4;
 
 // How often a session whose reader is stuck asks whether it should give way while memory is short.
 constexpr uint64_t kGiveWayRetryMs = 100;
@@ -119,7 +121,7 @@ void L4Session::client_refused(Refusal reason) {
 
 void L4Session::client_failed(SessionEnd end) {
   client_.set_owner(*this);
-  end == SessionEnd::kTlsHandshake ? finish_after_last_words(end, client_) : finish(end);
+  end == SessionEnd::kTlsHandshake ? begin_draining(client_, end, Drain::kAlert) : finish(end);
 }
 
 // A client that drips must pin bytes, not a chunk for each piece.
@@ -145,7 +147,10 @@ void L4Session::read_hello() {
 
 void L4Session::route(const ClientHello* hello) {
   const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->client.agreed()});
-  if (!upstream) return finish(SessionEnd::kNoRoute);
+  if (!upstream) {
+    log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()), "closed: no route takes it");
+    return finish(SessionEnd::kNoRoute);
+  }
   upstream_index_ = *upstream;
   state_ = State::kConnecting;
   connect_next();
@@ -165,7 +170,12 @@ void L4Session::connect_next() {
     ++setup_->attempts;
     if (open_upstream()) return;
   }
-  finish(balancer.view().present().empty() ? SessionEnd::kNotResolved : SessionEnd::kNoEndpoint);
+  const bool unresolved = balancer.view().present().empty();
+  log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
+             absl::StrCat("closed: upstream \"", upstream_state().config().name,
+                          unresolved ? "\" has no endpoint, as its names are not resolved" : "\" has no endpoint left",
+                          " after ", setup_->attempts, " attempt(s)"));
+  finish(unresolved ? SessionEnd::kNotResolved : SessionEnd::kNoEndpoint);
 }
 
 bool L4Session::open_upstream() {
@@ -202,6 +212,7 @@ void L4Session::begin_upstream_handshake() {
                                             upstream_.prepare_handshake());
   Buffer header;
   queue_proxy_header(header);
+  endpoint_counters().bytes_out.add(header.size());
   upstream_.send(std::move(header));
   upstream_.begin_handshake();
 }
@@ -231,13 +242,15 @@ void L4Session::connected() {
 // The transport closes first; the next attempt starts when it has (on_closed).
 void L4Session::connect_failed(ConnectError error) {
   endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
-  if (error != ConnectError::kLocal) upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms());
+  if (error != ConnectError::kLocal) {
+    upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms(), connect_error_name(error));
+  }
   leave_endpoint();
   retry_ = true;
   // An endpoint hears in TLS what was wrong with it.
   if (error != ConnectError::kTls || upstream_.queued() == 0) return upstream_.close();
   upstream_.shutdown_write();
-  arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
+  arm_timer(acceptor_.worker().now_ms() + kAlertMs);
 }
 
 void L4Session::queue_proxy_header(Buffer& to) {
@@ -296,12 +309,14 @@ void L4Session::on_data(Transport& from, Buffer&& data) {
       // Going on costs less than to stop and start again, as long as it is little.
       setup_->held.append(std::move(data));
       if (setup_->held.size() >= high_mark()) client_.stop_reading();
-      return;
+      return wait_for_more();
     case State::kForwarding:
       note_activity();
       return pass_on(from, std::move(data));
+    case State::kDraining:
+      if (&from == &failed_side() && drain_ == Drain::kRest) pass_on(from, std::move(data));
+      return;
     case State::kSetup:
-    case State::kLastWords:
     case State::kClosing:
       return;
   }
@@ -328,10 +343,7 @@ void L4Session::pass_on(Transport& from, Buffer&& data) {
 
 // What may wait for one side. No session may take more than a share of what is left of the worker's chunk budget, so
 // that many slow readers together leave something for the others.
-size_t L4Session::high_mark() const {
-  const size_t share = acceptor_.worker().pool().headroom_bytes() / kHighMarkShare;
-  return std::min<size_t>(acceptor_.tcp().buffer_high.bytes, std::max(share, kHighMarkMin));
-}
+size_t L4Session::high_mark() const { return acceptor_.worker().share(acceptor_.tcp().buffer_high.bytes); }
 
 size_t L4Session::receive_credit(Transport& from) {
   const size_t queued = other(from).queued(), high = high_mark();
@@ -346,7 +358,10 @@ void L4Session::note_activity() {
 }
 
 void L4Session::on_sent(Transport& to) {
-  if (state_ == State::kLastWords && to.write_shut()) return finish(end_);
+  if (state_ == State::kDraining) {
+    last_active_ms_ = acceptor_.worker().now_ms();
+    return go_on_draining();
+  }
   if (state_ == State::kConnecting && retry_ && upstream_.write_shut()) return upstream_.close();
   if (state_ != State::kForwarding) return;
   note_activity();
@@ -363,16 +378,24 @@ void L4Session::on_end(Transport& from, bool truncated) {
       return;
     case State::kForwarding:
       return side_ended(from, truncated);
-    case State::kLastWords:
-      return finish(end_);
+    case State::kDraining:
+      if (&from == &failed_side()) go_on_draining();
+      return;
     default:
       return finish(SessionEnd::kClientLeft);
   }
 }
 
-// The side sends nothing more: the other is told. What may have been cut is not to look whole there.
+// The side sends nothing more: the other is told. What may have been cut must not look whole there (RFC 8446 section
+// 6.1, RFC 5246 section 7.2.1): in TLS it lacks its close_notify, without TLS it is a reset.
 void L4Session::side_ended(Transport& from, bool truncated) {
-  if (truncated) (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
+  if (truncated) {
+    (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
+    if (!other(from).secured()) {
+      return begin_draining(from, is_client(from) ? SessionEnd::kClientError : SessionEnd::kUpstreamError,
+                            Drain::kQueue);
+    }
+  }
   other(from).shutdown_write(/*cut=*/truncated);
   maybe_finished();
 }
@@ -384,19 +407,21 @@ void L4Session::maybe_finished() {
 
 void L4Session::on_error(Transport& transport, int error) {
   if (state_ == State::kClosing) return;
-  if (state_ == State::kLastWords) return finish(end_);
+  if (state_ == State::kDraining) return failed_while_draining(transport);
   if (!is_client(transport) && state_ == State::kConnecting) {
     return retry_ ? upstream_.close() : connect_failed(connect_error_of(error));
   }
-  finish(is_client(transport) ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
+  const SessionEnd end = is_client(transport) ? SessionEnd::kClientError : SessionEnd::kUpstreamError;
+  state_ == State::kForwarding ? begin_draining(transport, end, Drain::kRest) : finish(end);
 }
 
 void L4Session::on_record_error(Transport& from, std::string_view error) {
   // What came before it is the endpoint's: forward() meets it again.
   if (state_ == State::kConnecting) return from.stop_reading();
+  if (state_ == State::kDraining && drain_ == Drain::kRest) return failed_while_draining(from);
   if (state_ != State::kForwarding) return;
   log_failure(from, error);
-  finish_after_last_words(is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, from);
+  begin_draining(from, is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, Drain::kAlert);
 }
 
 void L4Session::log_failure(const Transport& with, std::string_view error) const {
@@ -414,8 +439,8 @@ void L4Session::on_timer() {
   switch (state_) {
     case State::kHello:
       return finish(SessionEnd::kHelloTimeout);
-    case State::kLastWords:
-      return finish(end_);
+    case State::kDraining:
+      return on_drain_timer();
     case State::kConnecting:
       if (retry_) return upstream_.close();
       if (upstream_.in_handshake()) {
@@ -435,7 +460,7 @@ void L4Session::on_timer() {
   const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
   const uint64_t quiet_ms = idle_ms > 0 ? std::min(kQuietMs, idle_ms / 2) : kQuietMs;
   if (now >= last_active_ms_ + quiet_ms) look_after_quiet();
-  if (state_ == State::kClosing) return;
+  if (state_ != State::kForwarding) return;
   uint64_t due = quiet_ ? UINT64_MAX : last_active_ms_ + quiet_ms;
   if (idle_ms > 0) {
     if (now >= last_active_ms_ + idle_ms) return finish(SessionEnd::kIdleTimeout);
@@ -444,7 +469,7 @@ void L4Session::on_timer() {
   if (const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout); stuck_ms > 0 && has_queued()) {
     if (now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_give_way()) {
       look_after_quiet();
-      if (state_ == State::kClosing) return;
+      if (state_ != State::kForwarding) return;
       if (now >= last_active_ms_ + stuck_ms) return finish(SessionEnd::kStuck);
     }
     const uint64_t retry_ms = acceptor_.worker().short_of_memory() ? kGiveWayRetryMs : kQuietMs;
@@ -461,8 +486,8 @@ void L4Session::on_timer() {
 void L4Session::look_after_quiet() {
   quiet_ = true;
   const bool client_lives = client_.park(), upstream_lives = upstream_.park();
-  if (!client_lives) return finish(SessionEnd::kClientError);
-  if (!upstream_lives) return finish(SessionEnd::kUpstreamError);
+  if (!client_lives) return begin_draining(client_, SessionEnd::kClientError, Drain::kRest);
+  if (!upstream_lives) return begin_draining(upstream_, SessionEnd::kUpstreamError, Drain::kRest);
   if (!has_queued()) return;
   const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
@@ -480,28 +505,87 @@ void L4Session::shut_down() {
 
 void L4Session::finish(SessionEnd end) {
   if (state_ == State::kClosing) return;
-  const bool told = state_ == State::kLastWords;
+  // Closed without a reset, which would overtake the alert.
+  if (state_ == State::kDraining && drain_ == Drain::kAlert) failed_side().close();
   state_ = State::kClosing;
   counters().ended[static_cast<size_t>(end)].add();
   timer_.cancel();
   leave_endpoint();
-  // Cut in the middle, both sides see a reset: an orderly end would make truncated data look complete.
-  const bool cut = !told && (end == SessionEnd::kClientError || end == SessionEnd::kUpstreamError ||
-                             end == SessionEnd::kIdleTimeout || end == SessionEnd::kMaxDuration ||
-                             end == SessionEnd::kStuck || end == SessionEnd::kShutdown);
+  // Unless both have said all that they had to, both sides see a reset: an orderly end would make truncated data look
+  // complete, and nothing at all, where no endpoint could be reached, look like an empty response.
+  const bool cut = end != SessionEnd::kFinished;
   cut ? client_.abort() : client_.close();
   cut ? upstream_.abort() : upstream_.close();
 }
 
-// The side that was wrong hears in TLS why; the other, with a reset, that what it got is not all.
-void L4Session::finish_after_last_words(SessionEnd end, Transport& to) {
-  state_ = State::kLastWords;
+// A reset drops what the kernel has not delivered. So it waits until the other side has got what arrived before the
+// failure: an origin that refuses early sends its response, and then resets for what it did not read of the request.
+void L4Session::begin_draining(Transport& failed, SessionEnd end, Drain how) {
+  state_ = State::kDraining;
+  drain_ = how;
+  client_failed_ = is_client(failed);
   end_ = end;
-  other(to).abort();
-  to.stop_reading();
-  to.shutdown_write(/*cut=*/true);
-  if (to.write_shut()) return finish(end);
-  arm_timer(acceptor_.worker().now_ms() + kLastWordsMs);
+  last_active_ms_ = acceptor_.worker().now_ms();
+  other(failed).stop_reading();
+  if (how == Drain::kAlert) {
+    failed.shutdown_write(/*cut=*/true);
+    failed.start_reading();
+    if (!other(failed).owes()) other(failed).abort();
+    arm_timer(last_active_ms_ + kAlertMs);
+  }
+  go_on_draining();
+}
+
+void L4Session::go_on_draining() {
+  Transport &failed = failed_side(), &to = other(failed);
+  switch (drain_) {
+    case Drain::kAlert:
+      // Until its end, or the timer. Where it has ended before us there is nothing left that could bring a reset.
+      if (!failed.input_over() || !failed.write_shut()) return;
+      failed.close();
+      drain_ = Drain::kRest;
+      break;
+    case Drain::kQueue:
+      break;
+    case Drain::kRest:
+      if (!failed.open()) break;
+      if (failed.input_over() || !failed.gone()) {
+        failed.abort();
+      } else if (to.queued() < high_mark()) {
+        failed.start_reading();
+      }
+      break;
+  }
+  const bool more_comes = drain_ == Drain::kRest && failed.open();
+  if (!more_comes && !to.owes() && !(drain_ == Drain::kQueue && failed.owes())) return finish(end_);
+  const uint64_t now = acceptor_.worker().now_ms();
+  arm_timer(now + std::max((now - last_active_ms_) / kDrainPollShare, kDrainPollMs));
+}
+
+void L4Session::failed_while_draining(Transport& transport) {
+  if (&transport != &failed_side()) return finish(end_);  // Nobody is left to get anything.
+  if (drain_ != Drain::kRest) {
+    drain_ = Drain::kRest;
+    transport.abort();
+  }
+  go_on_draining();
+}
+
+void L4Session::on_drain_timer() {
+  const uint64_t now = acceptor_.worker().now_ms();
+  if (drain_ == Drain::kAlert) {
+    failed_side().close();
+    drain_ = Drain::kRest;
+  }
+  // A receive that is armed may never hear of the end (Socket::failed). All completions of this turn have been handled.
+  if (drain_ == Drain::kRest && failed_side().open() && failed_side().unread() == 0) failed_side().abort();
+  const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
+  if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_active_ms_ = now;
+  const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout);
+  const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
+  const bool over = now >= last_active_ms_ + kDrainMs || (max_ms > 0 && now >= started_ms_ + max_ms) ||
+                    (stuck_ms > 0 && now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_give_way());
+  over ? finish(end_) : go_on_draining();
 }
 
 void L4Session::on_closed(Transport& transport) {

@@ -23,7 +23,7 @@ struct ClientHello;
 /// One proxied TCP connection: client, chosen endpoint, and the bytes between them.
 ///
 /// accepted -> ClientSetup -> [a look at the ClientHello] -> connecting, perhaps to several endpoints, with a handshake
-/// where they are to have one -> forwarding -> closing.
+/// where they are to have one -> forwarding -> [draining, where one side has failed] -> closing.
 /// While it forwards it holds no buffer of its own: what one transport gives goes straight to the other. Only the
 /// stages before need more (`Setup`), which is gone by then. It destroys itself when both transports have closed.
 class L4Session final : public Session, private Transport::Owner {
@@ -39,8 +39,14 @@ class L4Session final : public Session, private Transport::Owner {
     kHello,
     kConnecting,
     kForwarding,
-    kLastWords,  ///< One side is told in TLS what was wrong; then it ends.
+    kDraining,  ///< One side has failed; what is under way still goes out, then both are closed.
     kClosing,
+  };
+  /// What is left to do for the side that has failed. The other side always gets what arrived before, then a reset.
+  enum class Drain : uint8_t {
+    kRest,   ///< The connection is gone; what it had sent is still read.
+    kQueue,  ///< It may have been cut: it sends nothing more, and gets what is queued for it.
+    kAlert,  ///< It gets an alert. What it sends is dropped, so that no reset overtakes the alert (RFC 8446, 6.2).
   };
   enum class ClientEnd : uint8_t { kNone, kSaid, kTruncated };
 
@@ -100,11 +106,15 @@ class L4Session final : public Session, private Transport::Owner {
   void look_after_quiet();
   void log_failure(const Transport& with, std::string_view error) const;
   void finish(SessionEnd end);
-  void finish_after_last_words(SessionEnd end, Transport& to);
+  void begin_draining(Transport& failed, SessionEnd end, Drain how);
+  void go_on_draining();
+  void failed_while_draining(Transport& transport);
+  void on_drain_timer();
   size_t high_mark() const;
   void maybe_finished();
 
   bool is_client(const Transport& transport) const { return &transport == &client_; }
+  Transport& failed_side() { return client_failed_ ? client_ : upstream_; }
   Transport& other(const Transport& transport) { return is_client(transport) ? upstream_ : client_; }
   bool has_queued() const { return client_.queued() > 0 || upstream_.queued() > 0; }
   PeerAddress client_source() const;
@@ -124,8 +134,10 @@ class L4Session final : public Session, private Transport::Owner {
   uint32_t acknowledged_ = 0;  // By both peers, modulo 2^32, when the session was last looked after.
   uint32_t upstream_index_ = 0;
   uint32_t endpoint_index_ = 0;
-  uint16_t tls_generation_ = 0;             // Of the context that the endpoint's handshake was made with.
-  SessionEnd end_ = SessionEnd::kFinished;  // After the last words.
+  uint16_t tls_generation_ = 0;                 // Of the context that the endpoint's handshake was made with.
+  SessionEnd end_ : 5 = SessionEnd::kFinished;  // After draining.
+  Drain drain_ : 2 = Drain::kRest;
+  bool client_failed_ : 1 = false;  // Else the upstream, while draining.
   State state_ : 3 = State::kSetup;
   bool endpoint_counted_ : 1 = false;
   bool retry_ : 1 = false;  // The upstream transport closes in order to try the next endpoint.
@@ -133,5 +145,6 @@ class L4Session final : public Session, private Transport::Owner {
 };
 // All that most of very many connections are.
 static_assert(sizeof(L4Session) <= 432);
+static_assert(kSessionEndCount <= 32);  // end_
 
 }  // namespace sluice

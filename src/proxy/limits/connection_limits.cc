@@ -7,20 +7,21 @@
 namespace sluice {
 
 bool Source::from(const sockaddr* address, Source& source) {
-  source = {};
   if (address->sa_family == AF_INET) {
-    const auto* ip4 = reinterpret_cast<const sockaddr_in*>(address);
-    std::copy_n(reinterpret_cast<const uint8_t*>(&ip4->sin_addr), 4, source.bytes.begin());
-    return true;
+    const in_addr& ip4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+    return from({reinterpret_cast<const uint8_t*>(&ip4), sizeof ip4}, source);
   }
   if (address->sa_family != AF_INET6) return false;
   const in6_addr& ip6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-  if (IN6_IS_ADDR_V4MAPPED(&ip6)) {
-    std::copy_n(ip6.s6_addr + 12, 4, source.bytes.begin());
-  } else {
-    source.ipv6 = true;
-    std::copy_n(ip6.s6_addr, 8, source.bytes.begin());
-  }
+  const std::span<const uint8_t> bytes(ip6.s6_addr);
+  return from(IN6_IS_ADDR_V4MAPPED(&ip6) ? bytes.subspan(12) : bytes, source);
+}
+
+bool Source::from(std::span<const uint8_t> address, Source& source) {
+  source = {};
+  if (address.size() != 4 && address.size() != 16) return false;
+  source.ipv6 = address.size() == 16;
+  std::copy_n(address.begin(), source.ipv6 ? 8 : 4, source.bytes.begin());
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,6 +51,8 @@ struct Source {
 
   /// False for families without sources (Unix sockets), which are not limited. IPv4 mapped into IPv6 counts as IPv4.
   static bool from(const sockaddr* address, Source& source);
+  /// Of an address in network order: 4 or 16 bytes. False for any other size.
+  static bool from(std::span<const uint8_t> address, Source& source);
 
   bool operator==(const Source&) const = default;
   template <typename H>

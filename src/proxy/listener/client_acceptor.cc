@@ -1,10 +1,12 @@
 #include "proxy/listener/client_acceptor.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "pool/check.h"
@@ -18,10 +20,17 @@ namespace {
 // After a crowd of at least so many has halved, the heap's free pages go back to the system.
 constexpr size_t kCrowd = 1024;
 
+// While memory is short, so many sessions are reviewed at a time, and so often: 9,000 take 180 ms, and the loop is held
+// up for some microseconds.
+constexpr int kReviewedSessions = 1000;
+constexpr uint64_t kReviewPauseMs = 20;
+
 }  // namespace
 
 ClientAcceptor::ClientAcceptor(Context context, int listen_fd, bool shared)
-    : context_(context), listener_(context.worker, *this, listen_fd, shared) {
+    : context_(context),
+      listener_(context.worker, *this, listen_fd, shared),
+      review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {
   if (!context_.listener.config.http) return;
   http_ = std::make_unique<HttpListener>(
       context_.worker, context_.listener.config, context_.listener.http_router, context_.listener.error_pages,
@@ -49,8 +58,9 @@ Listener::Accepting ClientAcceptor::accepting() {
     return Listener::Accepting::kNone;
   }
   no_room_ = false;
-  // A multishot could take all that may wait in the backlog, twice as a margin, in one go.
-  const uint64_t waiting = uint64_t{context_.listener.config.backlog} * 2;
+  // A multishot could take all that may wait in the backlog, twice as a margin, in one go; and so could those of the
+  // other listeners and workers at the same time, before anybody looks again.
+  const uint64_t waiting = uint64_t{context_.listener.config.backlog} * 2 + context_.other_backlogs;
   return active + waiting >= context_.descriptor_room ? Listener::Accepting::kOne : Listener::Accepting::kMany;
 }
 
@@ -75,6 +85,7 @@ void ClientAcceptor::joined(Session& session) {
 void ClientAcceptor::left(Session& session) {
   (session.previous ? session.previous->next : sessions_) = session.next;
   if (session.next) session.next->previous = session.previous;
+  if (next_reviewed_ == &session) next_reviewed_ = session.next;
   context_.listener.connections.leave();
   context_.global_connections.leave();
   // Two descriptors came free.
@@ -82,10 +93,30 @@ void ClientAcceptor::left(Session& session) {
   if (--session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
 }
 
-// malloc keeps what sessions leave behind in a thread's arena for ever, unless it is asked.
+// malloc keeps what sessions leave behind in a thread's arena for ever, unless it is asked. That walks the heaps of all
+// threads and returns their pages, which takes as long as they are large: tens of milliseconds after a crowd, in which
+// a loop would serve nobody. So a thread of its own does it, one at a time. It holds one arena's lock at a time; a
+// worker that allocates meanwhile waits for its own arena only. Without a thread to be had the heap stays as it is.
 void ClientAcceptor::trim_heap() {
   session_peak_ = session_count_;
-  malloc_trim(0);
+  static std::atomic<bool> under_way{false};
+  if (under_way.exchange(true)) return;
+  const auto trim = [](void*) -> void* {
+    malloc_trim(0);
+    under_way.store(false);
+    return nullptr;
+  };
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, trim, nullptr) == 0) {
+    pthread_detach(thread);
+  } else {
+    under_way.store(false);
+  }
+}
+
+void ClientAcceptor::stop_accepting() {
+  listener_.stop();
+  if (http_) http_->bodies.drop();
 }
 
 void ClientAcceptor::drain() {
@@ -94,6 +125,29 @@ void ClientAcceptor::drain() {
 
 void ClientAcceptor::shut_down() {
   for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->shut_down();
+}
+
+// ---- Memory ----
+
+void ClientAcceptor::review_memory() {
+  if (!review_timer_.armed()) worker().timers().arm(review_timer_, worker().now_ms() + kReviewPauseMs);
+}
+
+// A round is a walk through all sessions. It takes as many turns of the loop as it needs.
+void ClientAcceptor::review_some() {
+  if (!source_memory_) source_memory_ = std::make_unique<SourceMemory>();
+  if (!next_reviewed_) {
+    source_memory_->begin_round();
+    next_reviewed_ = sessions_;
+  }
+  for (int i = 0; i < kReviewedSessions && next_reviewed_; ++i) {
+    Session& session = *std::exchange(next_reviewed_, next_reviewed_->next);
+    review_again_ |= session.review_memory();
+  }
+  if (next_reviewed_) return review_memory();
+  const bool is_short = std::exchange(review_again_, false) || worker().in_reserve();
+  if (sessions_ && is_short) return review_memory();
+  source_memory_.reset();
 }
 
 void ClientAcceptor::update_counters() {

@@ -9,6 +9,8 @@ class Session {
   virtual void shut_down() = 0;
   /// Ends it as soon as nothing is under way.
   virtual void drain() {}
+  /// Memory is short: pauses or ends itself if it holds more than its share. True while it is to be reviewed further.
+  virtual bool review_memory() { return false; }
 
   // Sessions of an acceptor form a list, so that it can reach them.
   Session* next = nullptr;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
 #include "proxy/log/log_file.h"
+#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -85,7 +86,7 @@ struct AccessLogs::Log {
     silent_until = now + kSilence;
   }
   void say(const std::string& text) const {
-    tell_stderr(absl::StrCat("sluice: access log \"", file->target(), "\": ", text, "\n"));
+    log_line(LogLevel::kWarning, absl::StrCat("access log \"", file->target(), "\": ", text));
   }
 
   std::unique_ptr<LogFile> file;

@@ -25,6 +25,21 @@ using Parts = std::array<iovec, 2>;
 constexpr int kFlags = O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 constexpr mode_t kMode = 0640;
 
+}  // namespace
+
+// For regular files, in which all must share one place, a second descriptor.
+int open_own(int own) {
+  struct stat status;
+  if (fstat(own, &status) != 0) return -1;
+  if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) {
+    const int fd = ::open(absl::StrCat("/proc/self/fd/", own).c_str(), kFlags);
+    if (fd >= 0) return fd;
+  }
+  return fcntl(own, F_DUPFD_CLOEXEC, 0);
+}
+
+namespace {
+
 const char* advice(int error) {
   switch (error) {
     case ENOENT:
@@ -52,18 +67,6 @@ const char* advice(int error) {
 }
 
 bool is_own(const std::string& target) { return target == "stdout" || target == "stderr"; }
-
-// A file of its own, so that O_NONBLOCK holds here only and not for those who share the process's; where that cannot be
-// had, and for regular files, in which all must share one place, a second descriptor.
-int open_own(int own) {
-  struct stat status;
-  if (fstat(own, &status) != 0) return -1;
-  if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) {
-    const int fd = ::open(absl::StrCat("/proc/self/fd/", own).c_str(), kFlags);
-    if (fd >= 0) return fd;
-  }
-  return fcntl(own, F_DUPFD_CLOEXEC, 0);
-}
 
 absl::StatusOr<int> open_target(const std::string& target) {
   const int fd = target == "stdout"   ? open_own(STDOUT_FILENO)
@@ -213,10 +216,11 @@ size_t LogFile::discard(LineRing& ring) {
   return whole_lines(rest, size(rest)).count;
 }
 
-void tell_stderr(std::string_view line) {
-  std::string text(line);  // What an iovec points to is not const.
-  const iovec part{text.data(), std::min<size_t>(text.size(), PIPE_BUF)};
-  static_cast<void>(write_without_waiting(STDERR_FILENO, is_stream(STDERR_FILENO), &part, 1));
+ssize_t write_without_waiting(int fd, std::string_view piece) {
+  const bool stream = is_stream(fd);
+  // What an iovec points to is not const; writing does not change it.
+  const iovec part{const_cast<char*>(piece.data()), stream ? std::min<size_t>(piece.size(), PIPE_BUF) : piece.size()};
+  return write_without_waiting(fd, stream, &part, 1);
 }
 
 }  // namespace sluice

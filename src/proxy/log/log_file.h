@@ -63,7 +63,12 @@ class LogFile {
   Counter errors_;
 };
 
-/// Writes a line to standard error, or not where that would have to wait.
-void tell_stderr(std::string_view line);
+/// A descriptor for what `own` is, in a file of its own where that can be had, so that O_NONBLOCK holds here only and
+/// not for those who share the process's. Negative: there is none.
+int open_own(int own);
+
+/// As write(), for one piece: EAGAIN where it would have to wait. What is no regular file takes PIPE_BUF bytes or
+/// fewer.
+ssize_t write_without_waiting(int fd, std::string_view piece);
 
 }  // namespace sluice

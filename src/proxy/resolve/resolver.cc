@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proxy/config/units.h"
+#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -32,7 +32,7 @@ uint64_t now_ms() {
 }
 
 void log(const UpstreamState& upstream, const std::string& text) {
-  std::fprintf(stderr, "sluice: upstream \"%s\": %s\n", upstream.config().name.c_str(), text.c_str());
+  log_line(LogLevel::kInfo, absl::StrCat("upstream \"", upstream.config().name, "\": ", text));
 }
 
 std::string list(const std::vector<ResolvedEndpoint>& endpoints) {

@@ -74,6 +74,7 @@ std::optional<std::string_view> redirect_location(const config::Redirect& redire
                                                   const config::Paths& paths, std::span<char> scratch) {
   Line line(scratch);
   if (!redirect.scheme.empty() || !redirect.host.empty() || redirect.port != 0) {
+    if (redirect.host.empty() && facts.host.empty()) return std::nullopt;  // A whole URL has a host.
     line.add(redirect.scheme.empty() ? facts.scheme : redirect.scheme).add("://");
     line.add(redirect.host.empty() ? facts.host : redirect.host);
     if (redirect.port != 0) {

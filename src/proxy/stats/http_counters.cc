@@ -56,12 +56,14 @@ constexpr Named<Http1Counters> kHttp1[] = {
     {"too_large", &Http1Counters::too_large},
     {"unsupported", &Http1Counters::unsupported},
     {"lost", &Http1Counters::lost},
+    {"over_memory", &Http1Counters::over_memory},
     {"connects", &Http1Counters::connects},
     {"underscores", &Http1Counters::underscores},
     {"empty_lines", &Http1Counters::empty_lines},
     {"requests_met", &Http1Counters::requests_met},
     {"pipelines_full", &Http1Counters::pipelines_full},
     {"trailer_fields_dropped", &Http1Counters::trailer_fields_dropped},
+    {"trailers_dropped", &Http1Counters::trailers_dropped},
     {"bodies_dropped", &Http1Counters::bodies_dropped},
 };
 static_assert(std::size(kHttp1) == CodecCounters::kHttp1Count &&
@@ -75,6 +77,7 @@ constexpr Named<Http2Counters> kHttp2[] = {
     {"refused_streams", &Http2Counters::refused_streams},
     {"malformed", &Http2Counters::malformed},
     {"too_large", &Http2Counters::too_large},
+    {"trailers_dropped", &Http2Counters::trailers_dropped},
     {"goaways_received", &Http2Counters::goaways_received},
     {"goaways_sent", &Http2Counters::goaways_sent},
     {"frames_unused", &Http2Counters::frames_unused},
@@ -92,6 +95,7 @@ constexpr Named<Http2Counters> kHttp2[] = {
     {"over_window_updates", &Http2Counters::over_window_updates},
     {"over_empty_data", &Http2Counters::over_empty_data},
     {"over_queued_control", &Http2Counters::over_queued_control},
+    {"over_memory", &Http2Counters::over_memory},
     {"protocol_failures", &Http2Counters::protocol_failures},
 };
 static_assert(std::size(kHttp2) == CodecCounters::kHttp2Count &&

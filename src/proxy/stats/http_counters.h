@@ -43,8 +43,8 @@ const char* http_end_name(HttpEnd end);
 
 /// The codecs' counts, copied from time to time: for a listener's side, or an upstream's.
 struct CodecCounters {
-  static constexpr int kHttp1Count = 13;
-  static constexpr int kHttp2Count = 25;
+  static constexpr int kHttp1Count = 15;
+  static constexpr int kHttp2Count = 27;
   std::array<Counter, kHttp1Count> http1;
   std::array<Counter, kHttp2Count> http2;
   void set(const Http1Counters& counts);
@@ -73,11 +73,13 @@ struct HttpCounters {
   Counter requests;
   std::array<Counter, 6> statuses;  ///< Responses by the first digit of their status.
   std::array<Counter, kHttpEndCount> ended;
-  Counter request_bytes;    ///< Of bodies.
-  Counter response_bytes;   ///< Likewise.
-  Counter retries;          ///< Requests that were sent again, or to another endpoint.
-  Counter tunnels;          ///< Websockets, and CONNECT.
-  Counter header_timeouts;  ///< Connections whose head, or preface, did not come in time.
+  Counter request_bytes;           ///< Of bodies.
+  Counter response_bytes;          ///< Likewise.
+  Counter retries;                 ///< Requests that were sent again, or to another endpoint.
+  Counter tunnels;                 ///< Websockets, and CONNECT.
+  Counter header_timeouts;         ///< Connections whose head, or preface, did not come in time.
+  Counter trailer_fields_dropped;  ///< Of requests: own_fields.h says which.
+  Counter memory_pauses;           ///< Times that reading paused, as a connection held more than its share of memory.
   ClaimCounters claims_refused;
   // What options allowed; config::Paths.
   Counter paths_changed, slashes_merged, slashes_escaped, backslashes, dot_parameters;
@@ -92,6 +94,7 @@ struct HttpCounters {
 struct UpstreamHttpCounters {
   Counter requests;
   Counter connections_opened, connections_reused;
+  Counter connections_stale;  ///< That had waited, and were found closed before a request was sent on them.
   Counter pending_refused;
   Counter mirrored;             ///< Copies of requests,
   Counter mirrors_given_up;     ///< and those of them that it did not take in time.

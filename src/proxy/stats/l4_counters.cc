@@ -9,9 +9,9 @@ const char* refusal_name(Refusal refusal) {
 
 const char* session_end_name(SessionEnd end) {
   constexpr std::array<const char*, kSessionEndCount> kNames = {
-      "finished",      "client_error",  "upstream_error", "idle_timeout", "max_duration", "proxy_header",
-      "proxy_timeout", "hello",         "hello_timeout",  "client_left",  "no_route",     "no_endpoint",
-      "not_resolved",  "tls_handshake", "tls_timeout",    "tls_error",    "stuck",        "shutdown"};
+      "finished",    "client_error",  "upstream_error", "idle_timeout", "max_duration", "proxy_header", "proxy_timeout",
+      "hello",       "hello_timeout", "client_left",    "no_route",     "no_endpoint",  "not_resolved", "tls_handshake",
+      "tls_timeout", "tls_error",     "memory",         "stuck",        "shutdown"};
   return kNames[static_cast<size_t>(end)];
 }
 

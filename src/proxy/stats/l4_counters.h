@@ -36,10 +36,11 @@ enum class SessionEnd : uint8_t {
   kTlsHandshake,  ///< The client's TLS handshake failed,
   kTlsTimeout,    ///< or was not done in time.
   kTlsError,      ///< A record after it was not what TLS allows.
+  kMemory,        ///< It held more than its share of the chunk budget, and gave nothing back while memory was short.
   kStuck,         ///< Its reader took nothing while others waited for the chunk budget.
   kShutdown,      ///< Still open when the time to drain was over.
 };
-inline constexpr int kSessionEndCount = 18;
+inline constexpr int kSessionEndCount = 19;
 const char* session_end_name(SessionEnd end);
 
 /// What one worker counts for one listener. `bytes_in` comes from clients, `bytes_out` goes to them.

@@ -224,7 +224,9 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
   line(out, "http_response_body_bytes_total", label, member(&HttpCounters::response_bytes));
   line(out, "http_retries_total", label, member(&HttpCounters::retries));
   line(out, "http_tunnels_total", label, member(&HttpCounters::tunnels));
+  line(out, "http_memory_pauses_total", label, member(&HttpCounters::memory_pauses));
   line(out, "http_header_timeouts_total", label, member(&HttpCounters::header_timeouts));
+  line(out, "http_trailer_fields_dropped_total", label, member(&HttpCounters::trailer_fields_dropped));
   line(out, "http_paths_changed_total", label, member(&HttpCounters::paths_changed));
   for (size_t i = 0; i < kClaimCount; ++i) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.claims_refused[i]; });
@@ -268,6 +270,7 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
   line(out, "upstream_requests_total", label, member(&UpstreamHttpCounters::requests));
   line(out, "upstream_connections_opened_total", label, member(&UpstreamHttpCounters::connections_opened));
   line(out, "upstream_connections_reused_total", label, member(&UpstreamHttpCounters::connections_reused));
+  line(out, "upstream_connections_stale_total", label, member(&UpstreamHttpCounters::connections_stale));
   line(out, "upstream_pending_refused_total", label, member(&UpstreamHttpCounters::pending_refused));
   line(out, "upstream_mirrored_total", label, member(&UpstreamHttpCounters::mirrored));
   line(out, "upstream_mirrors_given_up_total", label, member(&UpstreamHttpCounters::mirrors_given_up));
@@ -385,6 +388,14 @@ std::string format_body_file(const FilePool::Stats& stats) {
   line(out, "body_file_limit_bytes", "", stats.limit_bytes);
   line(out, "body_file_refused_total", "reason=\"limit\"", stats.refused_by_limit);
   line(out, "body_file_refused_total", "reason=\"disk\"", stats.refused_by_disk);
+  return out;
+}
+
+std::string format_run_log(uint64_t lines_dropped, uint64_t prints_dropped, uint64_t suppressed) {
+  std::string out;
+  line(out, "log_dropped_total", "stream=\"stderr\"", lines_dropped);
+  line(out, "log_dropped_total", "stream=\"stdout\"", prints_dropped);
+  line(out, "log_suppressed_total", "", suppressed);
   return out;
 }
 

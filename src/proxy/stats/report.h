@@ -25,6 +25,9 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
 /// The same for the file where bodies wait.
 std::string format_body_file(const FilePool::Stats& stats);
 
+/// The same for the run-time log: lines dropped on standard error and standard output, and lines that a limit left out.
+std::string format_run_log(uint64_t lines_dropped, uint64_t prints_dropped, uint64_t suppressed);
+
 /// The same for a listener's access log.
 std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "alts_like/secret_bytes.h"
 #include "proxy/read_file.h"
 
 namespace sluice {
@@ -50,9 +51,9 @@ absl::StatusOr<std::vector<bssl::UniquePtr<X509>>> read_chain(const std::string&
 }
 
 absl::StatusOr<bssl::UniquePtr<EVP_PKEY>> read_private_key(const std::string& path) {
-  const auto text = read_file(path);
+  const absl::StatusOr<SecretBytes> text = read_secret_file(path);
   if (!text.ok()) return text.status();
-  const bssl::UniquePtr<BIO> bio = bio_over(*text);
+  const bssl::UniquePtr<BIO> bio(BIO_new_mem_buf(text->data(), static_cast<ossl_ssize_t>(text->size())));
   ERR_clear_error();
   bssl::UniquePtr<EVP_PKEY> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
   if (!key) return bad_file(path, "a private key in PEM, not encrypted");

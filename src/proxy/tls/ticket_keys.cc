@@ -38,14 +38,13 @@ absl::StatusOr<std::unique_ptr<TicketKeys>> TicketKeys::read(const std::vector<s
   std::vector<Key> keys(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
     static_assert(sizeof(Key) == kFileBytes);
-    auto text = read_file(files[i]);
+    const absl::StatusOr<SecretBytes> text = read_secret_file(files[i]);
     if (!text.ok()) return text.status();
     if (text->size() != kFileBytes) {
       return absl::InvalidArgumentError(absl::StrCat(files[i], ": expected ", kFileBytes, " random bytes, got ",
                                                      text->size(), "; make it with `openssl rand ", kFileBytes, "`"));
     }
     std::memcpy(&keys[i], text->data(), kFileBytes);
-    OPENSSL_cleanse(text->data(), text->size());
   }
   return std::unique_ptr<TicketKeys>(new TicketKeys(std::move(keys)));
 }

@@ -48,30 +48,46 @@ config::UpstreamTls tls_of(const config::Alts& alts) {
   return tls;
 }
 
+template <class Side>
+bool by_alts(const Side& side) {
+  return side.alts && !side.alts->certificates.empty();
+}
+
+template <class Side>
+std::string_view key_of(const Side& side) {
+  return by_alts(side) ? "alts" : "tls";
+}
+
 }  // namespace
+
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> read_tls_files_of(const config::Listener& listener, const TlsShared& shared,
+                                                           std::vector<FileWarning>& warnings) {
+  if (by_alts(listener)) return make_server_context(listener.name, tls_of(*listener.alts), shared, warnings);
+  if (listener.tls) return make_server_context(listener.name, *listener.tls, shared, warnings);
+  return nullptr;
+}
+
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> read_tls_files_of(const config::Upstream& upstream,
+                                                           std::vector<FileWarning>& warnings) {
+  if (by_alts(upstream)) return make_client_context(tls_of(*upstream.alts), warnings);
+  if (upstream.tls) return make_client_context(*upstream.tls, warnings);
+  return nullptr;
+}
 
 absl::StatusOr<TlsContexts> read_tls_files(const config::Config& config, const TlsShared& shared) {
   TlsContexts contexts;
   std::vector<FileWarning> found;
   for (const config::Listener& listener : config.listeners) {
-    contexts.listeners.emplace_back();
-    const bool by_alts = listener.alts && !listener.alts->certificates.empty();
-    if (!listener.tls && !by_alts) continue;
-    const std::string_view key = by_alts ? "alts" : "tls";
-    auto made = make_server_context(listener.name, by_alts ? tls_of(*listener.alts) : *listener.tls, shared, found);
-    if (!made.ok()) return said_of("listener", listener.name, key, made.status());
-    add_warnings("listener", listener.name, key, found, contexts.warnings);
-    contexts.listeners.back() = *std::move(made);
+    auto made = read_tls_files_of(listener, shared, found);
+    if (!made.ok()) return said_of("listener", listener.name, key_of(listener), made.status());
+    add_warnings("listener", listener.name, key_of(listener), found, contexts.warnings);
+    contexts.listeners.push_back(*std::move(made));
   }
   for (const config::Upstream& upstream : config.upstreams) {
-    contexts.upstreams.emplace_back();
-    const bool by_alts = upstream.alts && !upstream.alts->certificates.empty();
-    if (!upstream.tls && !by_alts) continue;
-    const std::string_view key = by_alts ? "alts" : "tls";
-    auto made = make_client_context(by_alts ? tls_of(*upstream.alts) : *upstream.tls, found);
-    if (!made.ok()) return said_of("upstream", upstream.name, key, made.status());
-    add_warnings("upstream", upstream.name, key, found, contexts.warnings);
-    contexts.upstreams.back() = *std::move(made);
+    auto made = read_tls_files_of(upstream, found);
+    if (!made.ok()) return said_of("upstream", upstream.name, key_of(upstream), made.status());
+    add_warnings("upstream", upstream.name, key_of(upstream), found, contexts.warnings);
+    contexts.upstreams.push_back(*std::move(made));
   }
   return contexts;
 }

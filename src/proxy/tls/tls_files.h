@@ -20,6 +20,13 @@ struct TlsContexts {
   std::vector<FileWarning> warnings;  ///< For the operator; each names the listener or upstream and the file.
 };
 
+/// The context of one listener or upstream, whose files it reads; null where neither TLS nor ALTS by certificates is
+/// on. The error names the file, and what is wrong with it.
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> read_tls_files_of(const config::Listener& listener, const TlsShared& shared,
+                                                           std::vector<FileWarning>& warnings);
+absl::StatusOr<bssl::UniquePtr<SSL_CTX>> read_tls_files_of(const config::Upstream& upstream,
+                                                           std::vector<FileWarning>& warnings);
+
 /// Reads all files, or none: the error is for the operator and names the listener or upstream, the file, and what is
 /// wrong with it.
 absl::StatusOr<TlsContexts> read_tls_files(const config::Config& config, const TlsShared& shared);

@@ -15,6 +15,9 @@ namespace {
 // How long a handshake may take where many others are under way.
 constexpr uint64_t kCrowdedHandshakeMs = 1000;
 
+// As BoringSSL names a ClientHello that begins like a request of HTTP.
+constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
+
 using config::milliseconds;
 
 }  // namespace
@@ -47,7 +50,10 @@ void ClientSetup::begin() {
     const bool trusted = std::any_of(proxy.trusted.begin(), proxy.trusted.end(), [&](const config::Cidr& range) {
       return peer.is_set() && range.contains(peer.data());
     });
-    if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) return fail(SessionEnd::kProxyHeader);
+    if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) {
+      log("refused: it is not among those that `proxy_protocol.trusted` names");
+      return fail(SessionEnd::kProxyHeader);
+    }
     expect_header = trusted;
   }
   if (!expect_header) return after_proxy_header();
@@ -76,6 +82,8 @@ void ClientSetup::read_proxy_header() {
       }
       [[fallthrough]];
     case ProxyStatus::kMalformed:
+      log(result.status == ProxyStatus::kNotProxy ? "refused: its first bytes are no PROXY header"
+                                                  : "refused: its PROXY header is malformed");
       return fail(SessionEnd::kProxyHeader);
   }
 }
@@ -87,7 +95,10 @@ void ClientSetup::after_proxy_header() {
     const PeerAddress peer = this->source();
     if (peer.is_set() && Source::from(peer.data(), source)) {
       place_ = sources.take_place(source);
-      if (!place_) return refuse(Refusal::kSource);
+      if (!place_) {
+        log("refused: its address has as many connections as `max_connections_per_source` allows");
+        return refuse(Refusal::kSource);
+      }
     }
   }
   if (acceptor_.listener().terminates()) return begin_handshake();
@@ -98,7 +109,10 @@ void ClientSetup::after_proxy_header() {
 void ClientSetup::begin_handshake() {
   ListenerState& listener = acceptor_.listener();
   ConnectionLimit::Place place = listener.handshakes.take_place();
-  if (!place) return refuse(Refusal::kHandshakes);
+  if (!place) {
+    log("refused: as many handshakes are under way as `max_handshakes` allows");
+    return refuse(Refusal::kHandshakes);
+  }
   state_ = State::kHandshake;
   Handshaking& handshaking = client_.prepare_handshake();
   make_client_handshake(listener, acceptor_.handshakers(), client_.socket(), handshaking);
@@ -123,6 +137,7 @@ void ClientSetup::look_after_handshake() {
 
 void ClientSetup::on_timer() {
   if (state_ == State::kHandshake) return look_after_handshake();
+  log("its PROXY header was not complete in time");
   fail(SessionEnd::kProxyTimeout);
 }
 
@@ -139,6 +154,7 @@ void ClientSetup::on_secured(Transport&, const Agreement& agreement) {
 void ClientSetup::on_insecure(Transport&, std::string_view error) {
   if (error.empty()) return fail(SessionEnd::kClientLeft);
   log_failure(error);
+  if (error == kPlainHttp) answer_plain_http();
   fail(SessionEnd::kTlsHandshake);
 }
 
@@ -161,6 +177,21 @@ void ClientSetup::on_closed(Transport&) { owner_.on_client_closed(); }
 void ClientSetup::log_failure(std::string_view error) const {
   const config::Listener& listener = acceptor_.listener().config;
   sluice::log_failure(acceptor_.worker(), listener, text_of(source()), listener.alts.has_value(), "it", error);
+}
+
+void ClientSetup::log(std::string_view what) const {
+  log_client(acceptor_.worker(), acceptor_.listener().config, text_of(source()), what);
+}
+
+// BoringSSL sends no alert then, so this is all that the client gets.
+void ClientSetup::answer_plain_http() {
+  constexpr std::string_view kResponse =
+      "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 57\r\n"
+      "connection: close\r\n\r\nplain HTTP request sent to a TLS port; use https instead\n";
+  static_assert(kResponse.size() - kResponse.find("\r\n\r\n") - 4 == 57);
+  Buffer response;
+  response.append_copy_beyond_budget(acceptor_.worker().pool(), kResponse);
+  client_.send(std::move(response));
 }
 
 void ClientSetup::fail(SessionEnd end) {

@@ -73,6 +73,8 @@ class ClientSetup final : private Transport::Owner {
   void begin_handshake();
   void look_after_handshake();
   void log_failure(std::string_view error) const;
+  void log(std::string_view what) const;
+  void answer_plain_http();
   void fail(SessionEnd end);
   void refuse(Refusal reason);
 

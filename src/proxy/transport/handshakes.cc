@@ -2,7 +2,6 @@
 
 #include <openssl/ssl.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,9 +11,9 @@
 #include "proxy/alts/alts_handshake.h"
 #include "proxy/alts/alts_options.h"
 #include "proxy/listener/listener_state.h"
+#include "proxy/log/run_log.h"
 #include "proxy/tls/client_context.h"
 #include "proxy/tls/key_signer.h"
-#include "proxy/transport/log_limit.h"
 
 namespace sluice {
 
@@ -68,11 +67,14 @@ uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoin
 
 void log_failure(const Worker& worker, const config::Listener& listener, std::string_view client, bool is_alts,
                  std::string_view whom, std::string_view error) {
+  log_client(worker, listener, client, absl::StrCat(is_alts ? "ALTS" : "TLS", " with ", whom, " failed: ", error));
+}
+
+void log_client(const Worker& worker, const config::Listener& listener, std::string_view client,
+                std::string_view what) {
   static thread_local LogLimit limit;
-  if (!limit.admits(worker.now_ms())) return;
-  const std::string line = absl::StrCat("listener \"", listener.name, "\", client ", client, ": ",
-                                        is_alts ? "ALTS" : "TLS", " with ", whom, " failed: ", error);
-  std::fprintf(stderr, "sluice: %s\n", line.c_str());
+  if (!log_admits(limit, worker.now_ms())) return;
+  log_line(LogLevel::kInfo, absl::StrCat("listener \"", listener.name, "\", client ", client, ": ", what));
 }
 
 }  // namespace sluice

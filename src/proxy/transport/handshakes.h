@@ -28,4 +28,7 @@ uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoin
 void log_failure(const Worker& worker, const config::Listener& listener, std::string_view client, bool is_alts,
                  std::string_view whom, std::string_view error);
 
+/// Logs what became of a client's connection, or why, within a LogLimit of each worker.
+void log_client(const Worker& worker, const config::Listener& listener, std::string_view client, std::string_view what);
+
 }  // namespace sluice

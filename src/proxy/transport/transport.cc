@@ -1,6 +1,9 @@
 #include "proxy/transport/transport.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <utility>
 
@@ -58,6 +61,7 @@ void Transport::step() {
   Handshaking& handshaking = *secure_->handshaking;
   Buffer out;
   const Handshake::Status status = handshaking.handshake->advance(pool(), std::move(handshaking.received), out);
+  const bool quiet = out.empty();
   socket_.send(std::move(out));
   switch (status) {
     case Handshake::Status::kNeedMore:
@@ -70,6 +74,7 @@ void Transport::step() {
       break;
   }
   const Agreement agreement = handshaking.handshake->agreement();
+  const bool is_endpoint = handshaking.tls != nullptr;
   bssl::UniquePtr<SSL_SESSION> session = handshaking.tls ? handshaking.tls->session() : nullptr;
   secure_->records = handshaking.handshake->finish();
   if (handshaking.tls) {
@@ -79,10 +84,22 @@ void Transport::step() {
     secure_->handshaking.reset();
   }
   owner_->on_secured(*this, agreement);
+  if (quiet && !is_endpoint) acknowledge_handshake();
+}
+
+// A client without TCP_NODELAY keeps its first request back until the last bytes of its handshake are acknowledged, and
+// the kernel delays that by 40 ms unless something is sent. Sending the session tickets now would do it too, but a
+// client that writes and closes without ever reading would then close with a reset, which discards what it wrote.
+void Transport::acknowledge_handshake() {
+  if (!socket_.open() || socket_.queued() > 0) return;
+  const int on = 1;
+  // Fails on a Unix socket, which delays nothing.
+  setsockopt(socket_.fd(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
 void Transport::tell_insecure(std::string_view error) {
   insecure_ = true;
+  leave_handshakes();  // What still goes on is only that the peer is told.
   owner_->on_insecure(*this, error);
 }
 
@@ -134,7 +151,7 @@ void Transport::on_end(Socket&) {
     return;
   }
   // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
-  tell_end(secured() && secure_->records->tells_end());
+  tell_end(secured() && (secure_->records->tells_end() || secure_->records->in_record()));
 }
 
 void Transport::tell_end(bool truncated) {

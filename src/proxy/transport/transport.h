@@ -50,7 +50,8 @@ class Transport final : private Socket::Owner {
     virtual void on_data(Transport& transport, Buffer&& data) = 0;
     /// Bytes came, but no record is whole with them: the peer is alive, and park() has something to do again.
     virtual void on_part(Transport&) {}
-    /// The peer sends nothing more. `truncated`: it has not said so in TLS, so that this may be somebody else's doing.
+    /// The peer sends nothing more. `truncated`: it has not said so in TLS, or has stopped in the middle of a frame of
+    /// ALTS, so that this may be somebody else's doing.
     virtual void on_end(Transport& transport, bool truncated) = 0;
     virtual void on_sent(Transport& transport) = 0;
     /// Reading or writing failed.
@@ -93,6 +94,12 @@ class Transport final : private Socket::Owner {
   void stop_reading() { socket_.stop_reading(); }
   size_t queued() const { return socket_.queued(); }
   bool secured() const { return secure_ && secure_->records; }
+  /// As the socket says: see there.
+  bool input_over() const { return socket_.input_over(); }
+  bool gone() const { return socket_.gone(); }
+  size_t unread() const { return socket_.unread(); }
+  /// Whether something was sent that the peer does not have yet and may still get. System calls.
+  bool owes() const { return socket_.open() && !gone() && (queued() > 0 || socket_.unacknowledged() > 0); }
   /// Whether the peer's end was told.
   bool ended() const { return ended_; }
 
@@ -125,6 +132,7 @@ class Transport final : private Socket::Owner {
 
   void go_on(Buffer&& received);
   void step();
+  void acknowledge_handshake();
   void open_records(Buffer&& wire);
   void take_tickets();
   void send_owed();

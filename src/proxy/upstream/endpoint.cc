@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/config/units.h"
+#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -84,17 +85,27 @@ void UpstreamState::set_healthy(size_t index, bool healthy, uint64_t now_ms) {
 void UpstreamState::report_success(size_t index, uint64_t now_ms) {
   // A load first: the line stays shared among the workers while all is well.
   EndpointState& e = slots_.state(index);
-  if (e.fails_in_a_row.load(std::memory_order_relaxed) != 0) e.fails_in_a_row.store(0, std::memory_order_relaxed);
+  if (e.fails_in_a_row.load(std::memory_order_relaxed) != 0 &&
+      e.fails_in_a_row.exchange(0, std::memory_order_relaxed) != 0) {
+    log_change(index, now_ms, "takes connections again");
+  }
   if (e.down_until_ms.load(std::memory_order_relaxed) == 0) return;
   e.up_since_ms.store(now_ms, std::memory_order_relaxed);
   e.down_until_ms.store(0, std::memory_order_relaxed);
 }
 
-void UpstreamState::report_failure(size_t index, uint64_t now_ms) {
+void UpstreamState::report_failure(size_t index, uint64_t now_ms, std::string_view why) {
   report_error(index, now_ms);
-  if (config_.max_fails == 0) return;
   EndpointState& e = slots_.state(index);
-  if (e.fails_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1 < config_.max_fails) return;
+  const uint32_t fails = e.fails_in_a_row.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (fails == config_.max_fails) {
+    log_change(index, now_ms,
+               absl::StrCat("cannot be connected to (", why, "); it is passed over for ",
+                            config::print_duration(config_.fail_timeout), " at a time"));
+  } else if (fails == 1) {
+    log_change(index, now_ms, absl::StrCat("cannot be connected to (", why, ")"));
+  }
+  if (config_.max_fails == 0 || fails < config_.max_fails) return;
   e.down_until_ms.store(now_ms + config::milliseconds(config_.fail_timeout), std::memory_order_relaxed);
 }
 
@@ -108,9 +119,14 @@ uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
   return std::max(kFirstShare, now_ms <= since ? 0 : kFullShare * (now_ms - since) / slow_start_ms);
 }
 
+void UpstreamState::log_change(size_t index, uint64_t now_ms, std::string_view what) const {
+  static thread_local LogLimit limit;
+  if (log_admits(limit, now_ms)) log_endpoint(*this, index, what);
+}
+
 void log_endpoint(const UpstreamState& upstream, size_t index, std::string_view what) {
-  std::fprintf(stderr, "sluice: upstream \"%s\": endpoint %s %.*s\n", upstream.config().name.c_str(),
-               upstream.describe(index).c_str(), static_cast<int>(what.size()), what.data());
+  log_line(LogLevel::kWarning,
+           absl::StrCat("upstream \"", upstream.config().name, "\": endpoint ", upstream.describe(index), " ", what));
 }
 
 }  // namespace sluice

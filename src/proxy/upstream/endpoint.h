@@ -78,9 +78,9 @@ class UpstreamState {
   void note_change() { health_generation_.fetch_add(1, std::memory_order_relaxed); }
 
   /// A connection was made, or could not be. After `max_fails` failures in a row the endpoint is passed over for
-  /// `fail_timeout`; the first connection after that is the probe.
+  /// `fail_timeout`; the first connection after that is the probe. Each change is logged.
   void report_success(size_t index, uint64_t now_ms);
-  void report_failure(size_t index, uint64_t now_ms);
+  void report_failure(size_t index, uint64_t now_ms, std::string_view why = "failed");
 
   /// The part of its weight that an endpoint gets, of kFullShare: all of it, unless it has come up a short time ago.
   /// Then it grows from a tenth of it to all within Upstream::slow_start.
@@ -90,6 +90,7 @@ class UpstreamState {
   }
 
  private:
+  void log_change(size_t index, uint64_t now_ms, std::string_view what) const;
   uint64_t growing_share(size_t index, uint64_t now_ms) const;
 
   const config::Upstream& config_;

@@ -40,6 +40,9 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
   http2_.settings_burst = http2_.settings_per_10s = 1000;
   http2_.replies_burst = http2_.replies_per_10s = 20'000;
   http2_.resets = http2_.resets_saved = 100'000;
+  // What clients do not wait for any more still comes, up to a window of each stream, in frames of any size.
+  http2_.frames_on_closed = http2_.frames_on_closed_per_stream = http2_.stream_window_bytes;
+  http2_.queued_control_frames = std::max(http2_.queued_control_frames, 8 * pool.max_streams);
 }
 
 HttpUpstream::~HttpUpstream() { SLUICE_CHECK(all_.empty()); }
@@ -53,7 +56,13 @@ void HttpUpstream::request(UpstreamCaller& caller) {
   caller.chose(index);
   Endpoint& endpoint = endpoints_[index];
   while (!endpoint.idle.empty() && caller.may_use(*endpoint.idle.back())) {
-    if (endpoint.idle.back()->attach(caller)) {
+    UpstreamConnection& connection = *endpoint.idle.back();
+    if (!caller.may_repeat() && !connection.looks_alive()) {
+      counters_.connections_stale.add();
+      connection.drain();
+      continue;
+    }
+    if (connection.attach(caller)) {
       counters_.connections_reused.add();
       return;
     }

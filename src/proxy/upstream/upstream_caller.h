@@ -25,6 +25,9 @@ class UpstreamCaller : public StreamReceiver {
   const TriedEndpoints& tried() const { return tried_; }
   /// The endpoint that is asked the same already; see Choice::beside.
   virtual std::optional<uint32_t> beside() const { return {}; }
+  /// Whether it may be sent again where a connection that had waited turns out to be closed (RFC 9110 section 9.2.2).
+  /// For others a closed connection is worth a look before.
+  virtual bool may_repeat() const { return true; }
   bool attempts_left() const;
   void chose(uint32_t endpoint);
   uint32_t endpoint() const { return endpoint_; }
@@ -61,11 +64,6 @@ class UpstreamCaller : public StreamReceiver {
   /// The stream is let go, reset if it has not ended.
   void leave_upstream();
   void leave_endpoint();
-  /// Whether it speaks against the endpoint that it has ended a stream so: it may refuse one, or take it back, and be
-  /// well.
-  static bool is_error(ResetReason reason) {
-    return reason != ResetReason::kRefused && reason != ResetReason::kCancelled;
-  }
   /// Takes the place of another caller of the same upstream, on its stream or in waiting, with its endpoint and what it
   /// has tried. Precondition: it has left its own.
   void adopt(UpstreamCaller& other);

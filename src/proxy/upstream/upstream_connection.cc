@@ -1,10 +1,10 @@
 #include "proxy/upstream/upstream_connection.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,8 +13,8 @@
 #include "net/worker.h"
 #include "proxy/http/http_worker.h"
 #include "proxy/http1/http1_client.h"
+#include "proxy/log/run_log.h"
 #include "proxy/transport/handshakes.h"
-#include "proxy/transport/log_limit.h"
 #include "proxy/upstream/http_upstream.h"
 #include "proxy/upstream/upstream_caller.h"
 #include "proxy/upstream/upstream_socket.h"
@@ -89,10 +89,9 @@ const char* UpstreamConnection::security() const { return upstream_.config().alt
 
 void UpstreamConnection::log_failure(std::string_view what, std::string_view error) {
   static thread_local LogLimit limit;
-  if (!limit.admits(worker_.worker().now_ms())) return;
-  const std::string line = absl::StrCat("upstream \"", upstream_.config().name, "\": ", what, " with ",
-                                        upstream_.state().describe(endpoint_), " failed: ", error);
-  std::fprintf(stderr, "sluice: %s\n", line.c_str());
+  if (!log_admits(limit, worker_.worker().now_ms())) return;
+  log_line(LogLevel::kWarning, absl::StrCat("upstream \"", upstream_.config().name, "\": ", what, " with ",
+                                            upstream_.state().describe(endpoint_), " failed: ", error));
 }
 
 // The socket is ready, and secured where it is to be.
@@ -108,6 +107,7 @@ void UpstreamConnection::begin() {
 
 void UpstreamConnection::become_ready() {
   state_ = State::kReady;
+  idle_since_ms_ = worker_.worker().now_ms();
   std::erase(upstream_.endpoints_[endpoint_].connecting, this);
   upstream_.state().report_success(endpoint_, worker_.worker().now_ms());
   upstream_.endpoint_counters(endpoint_).connected.add();
@@ -127,7 +127,7 @@ void UpstreamConnection::become_ready() {
 void UpstreamConnection::connect_failed(ConnectError error) {
   upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(error)].add();
   if (error != ConnectError::kLocal) {
-    upstream_.state().report_failure(endpoint_, worker_.worker().now_ms());
+    upstream_.state().report_failure(endpoint_, worker_.worker().now_ms(), connect_error_name(error));
   }
   leave_lists();
   // An endpoint hears in TLS what was wrong with it.
@@ -175,6 +175,13 @@ bool UpstreamConnection::takes_protocols() const {
   return static_cast<const Http2Connection&>(*codec_).takes_protocols();
 }
 
+bool UpstreamConnection::looks_alive() const {
+  pollfd seen{transport_.socket().fd(), POLLRDHUP, 0};
+  // Behind TLS there may be a session ticket to read.
+  if (!transport_.secured()) seen.events |= POLLIN;
+  return ::poll(&seen, 1, 0) == 0;
+}
+
 bool UpstreamConnection::attach(UpstreamCaller& caller) {
   HttpStream* const stream = state_ == State::kReady && !ending() && !draining_ ? codec_->open_stream(caller) : nullptr;
   if (!stream) {
@@ -196,7 +203,7 @@ bool UpstreamConnection::attach(UpstreamCaller& caller) {
 }
 
 void UpstreamConnection::detach() {
-  --users_;
+  if (--users_ == 0) idle_since_ms_ = worker_.worker().now_ms();
   wake();  // It may be free then.
 }
 
@@ -214,26 +221,31 @@ void UpstreamConnection::become_idle() {
     draining_ = true;
   }
   if (users_ == 0) {
-    idle_since_ms_ = worker_.worker().now_ms();
+    const uint64_t now = worker_.worker().now_ms();
     quiet_ = false;
     if (draining_) {
-      arm_timer(idle_since_ms_ + kQuietMs);
+      arm_timer(now + kQuietMs);
       if (codec_->status() != HttpConnection::Status::kOpen) return;
       codec_->drain();
       return wake();
     }
-    arm_timer(idle_since_ms_ + kQuietMs);
+    // Frames without a request, such as PING, do not put off the end of idle_timeout.
+    const uint64_t idle_ms = milliseconds(upstream_.config().pool.idle_timeout);
+    arm_timer(idle_ms > 0 ? std::min(now + kQuietMs, idle_since_ms_ + idle_ms) : now + kQuietMs);
   }
   if (listed_ || draining_) return;
   if (http2) {
     endpoint.shared.push_back(this);
     listed_ = true;
-  } else if (users_ == 0 && codec_->streams() == 0) {
+  } else if (users_ == 0 && codec_->streams() == 0 && !has_unsent()) {
     endpoint.idle.push_back(this);
     listed_ = true;
     if (endpoint.idle.size() > upstream_.config().pool.max_idle) endpoint.idle.front()->drain();
   }
 }
+
+// Of a request that was answered before the endpoint has read it: the next one would wait behind it.
+bool UpstreamConnection::has_unsent() const { return codec_->has_output() || transport_.queued() > 0; }
 
 void UpstreamConnection::leave_lists() {
   HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
@@ -276,13 +288,23 @@ void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
   HttpLink::on_data(transport, std::move(data));
 }
 
+void UpstreamConnection::on_sent(Transport& transport) {
+  HttpLink::on_sent(transport);
+  if (state_ == State::kReady && users_ == 0 && !listed_ && !ending() && transport_.queued() == 0) wake();
+}
+
 // Else it would keep the chunk that the part of a record lies in.
 void UpstreamConnection::on_part(Transport&) {
   if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
 }
 
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {
-  if (state_ == State::kConnecting && !ending()) return connect_failed(ConnectError::kReset);
+  if (state_ == State::kConnecting && !ending()) {
+    if (upstream_.speaks_http2() && !transport_.in_handshake()) {
+      log_failure("HTTP/2", "it closed before it sent its settings: does it speak HTTP/2 here? (`protocol: http2`)");
+    }
+    return connect_failed(ConnectError::kReset);
+  }
   if (truncated) upstream_.endpoint_counters(endpoint_).tls_truncated.add();
   HttpLink::on_end(transport, truncated);
 }
@@ -317,7 +339,9 @@ void UpstreamConnection::on_codec_done() {
     return connect_failed(ConnectError::kOther);
   }
   leave_lists();
-  codec_->status() == HttpConnection::Status::kFailed ? reset() : linger(/*cut=*/false);
+  if (codec_->status() != HttpConnection::Status::kFailed) return linger(/*cut=*/false);
+  const bool tunnel = !upstream_.speaks_http2() && static_cast<const Http1Client&>(*codec_).in_tunnel();
+  tunnel && codec_->output_cut() ? cut_off() : reset();
 }
 
 void UpstreamConnection::on_timer() {
@@ -331,8 +355,7 @@ void UpstreamConnection::on_timer() {
     }
     return connect_failed(ConnectError::kTimeout);
   }
-  if ((draining_ || codec_->status() != HttpConnection::Status::kOpen) &&
-      (transport_.queued() > 0 || codec_->has_output())) {
+  if ((draining_ || users_ == 0 || codec_->status() != HttpConnection::Status::kOpen) && has_unsent()) {
     look_for_progress();
     return now >= last_sent_ms() + kStuckMs ? reset() : arm_timer(now + kQuietMs);
   }

@@ -26,6 +26,9 @@ class UpstreamConnection final : public HttpLink {
   bool used() const { return requests_ > 1; }
   bool takes_protocols() const;
 
+  /// Whether nothing has come of the endpoint that its completion has not told yet: of an idle connection that is its
+  /// end. A system call.
+  bool looks_alive() const;
   /// Begins the caller's stream here. False if there is no room for it, or the connection is about to end.
   bool attach(UpstreamCaller& caller);
   /// The caller has released its stream.
@@ -64,6 +67,7 @@ class UpstreamConnection final : public HttpLink {
   void on_insecure(Transport& transport, std::string_view error) override;
   void on_session(Transport& transport, bssl::UniquePtr<SSL_SESSION> session) override;
   void on_data(Transport& transport, Buffer&& data) override;
+  void on_sent(Transport& transport) override;
   void on_part(Transport& transport) override;
   void on_end(Transport& transport, bool truncated) override;
   void on_record_error(Transport& transport, std::string_view error) override;
@@ -74,6 +78,7 @@ class UpstreamConnection final : public HttpLink {
   void connect_failed(ConnectError error);
   void leave_lists();
   void become_idle();
+  bool has_unsent() const;
   const char* security() const;
   void log_failure(std::string_view what, std::string_view error);
 

@@ -1,5 +1,6 @@
 #include "proxy/config/loader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -193,7 +194,7 @@ listeners:
       allow_connect: true
       websocket: false
       paths: { escaped_slashes: decode, merge_slashes: true, allow_backslashes: true, allow_dot_parameters: true }
-      http1: { max_requests: 19, allow_underscores: true, allow_empty_line: false }
+      http1: { max_requests: 19, allow_underscores: true, allow_empty_line: false, half_close: allow }
       http2:
         max_streams: 20
         stream_window: 32KiB
@@ -421,7 +422,10 @@ upstreams:
                                .merge_slashes = true,
                                .allow_backslashes = true,
                                .allow_dot_parameters = true}));
-  EXPECT_EQ(http.http1, (Http1{.max_requests = 19, .allow_underscores = true, .allow_empty_line = false}));
+  EXPECT_EQ(
+      http.http1,
+      (Http1{
+          .max_requests = 19, .allow_underscores = true, .allow_empty_line = false, .half_close = HalfClose::kAllow}));
   EXPECT_EQ(http.http2, (Http2{.max_streams = 20,
                                .stream_window = Size{32 * kKiB},
                                .connection_window = Size{128 * kKiB},
@@ -590,7 +594,9 @@ TEST(Loader, WarnsOfEndpointsThatNobodyHasNamed) {
                                       "alts: { handshaker: 1.2.3.4:5 }"),
                         "f", &warnings)
                   .ok());
-  EXPECT_TRUE(warnings.empty());
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0],
+              testing::HasSubstr("warning: listeners[0].alts: without `target_identities` everybody whom"));
 }
 
 TEST(Loader, Alts) {

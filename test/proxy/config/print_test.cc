@@ -169,6 +169,7 @@ TEST(Print, ShowsEveryDefaultOfHttp) {
         max_requests: 1000
         allow_underscores: false
         allow_empty_line: true
+        half_close: close
       http2:
         max_streams: 100
         stream_window: 64KiB

@@ -41,9 +41,10 @@ TEST(ExplainCompression, SaysWhatAndWhyNot) {
             "nothing: the route leaves it out");
   EXPECT_EQ(compresses({.method = "HEAD", .url = "http://a/", .fields = {{"Accept-Encoding", "br"}}}),
             "nothing: an answer to HEAD has no body");
-  EXPECT_EQ(
-      compresses({.url = "http://a/", .fields = {{"Accept-Encoding", "br"}, {"content-type", "application/grpc"}}}),
-      "nothing: gRPC does so itself");
+  const std::vector<std::pair<std::string, std::string>> grpc = {{"Accept-Encoding", "br"},
+                                                                 {"content-type", "application/grpc"}};
+  EXPECT_EQ(compresses({.method = "POST", .url = "http://a/", .fields = grpc}), "nothing: gRPC does so itself");
+  EXPECT_EQ(compresses({.url = "http://a/", .fields = grpc}), yes);  // A GET is no call.
 }
 
 TEST(ExplainCompression, SaysNothingWhereThereIsNone) {

@@ -373,6 +373,48 @@ TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.wait_cancelled(other);
 }
 
+// Each time begins with the request or with a later event of it, not with the connection or with the request before: so
+// long as each lasts, the connection was silent.
+TEST_P(HttpExchangeTest, TimesBeginWithTheRequest) {
+  config::Http& config = rig.config();
+  config.body_timeout = config.stream_idle_timeout = config.request_timeout = config.send_timeout = 100s;
+  config.header_timeout = rig.upstream().response_timeout = 100s;
+  rig.start();
+  HttpPeer& client = rig.connect_greeted();
+  for (int i = 0; i < 2; ++i) {
+    rig.pass(110s);
+    Talk& talk = client.post("a", /*end=*/false);
+    Talk& request = next_request();
+    rig.pass(45s);
+    EXPECT_EQ(rig.sum_of_ends(), static_cast<uint64_t>(i));
+    talk.send("b", /*end=*/true);
+    rig.wait_over(request);
+    rig.pass(45s);
+    EXPECT_EQ(rig.sum_of_ends(), static_cast<uint64_t>(i));
+    request.respond(200, "fine");
+    rig.expect_response(talk, 200, "fine");
+    rig.expect_ended(HttpEnd::kOk, static_cast<uint64_t>(i) + 1);
+  }
+}
+
+// The time of a tunnel begins when it is agreed on, or when something moves in it.
+TEST_P(HttpExchangeTest, TunnelTimeoutBeginsWithTheTunnel) {
+  rig.config().tunnel_timeout = 100s;
+  rig.start();
+  HttpPeer& client = rig.connect_greeted();
+  rig.pass(110s);
+  Talk& talk = client.websocket();
+  Talk& request = next_request();
+  rig.pass(110s);
+  request.respond(200, {}, false);
+  rig.until([&] { return talk.has_head; });
+  rig.pass(90s);
+  EXPECT_EQ(rig.sum_of_ends(), 0u);
+  rig.pass(20s);
+  rig.expect_ended(HttpEnd::kIdleTimeout);
+  rig.until([&] { return talk.over() && request.over(); });
+}
+
 // ---- Tunnels ----
 
 TEST_P(HttpExchangeTest, Tunnel) {

@@ -75,7 +75,7 @@ TEST_F(ForwardedTest, Element) {
   EXPECT_EQ(after({}, ""), "for=unknown;proto=https;host=a.example;by=_edge");
   EXPECT_EQ(after({}, "1.2.3.4", "[::1]:80"), "for=1.2.3.4;proto=https;host=\"[::1]:80\";by=_edge");
   EXPECT_EQ(after({}, "1.2.3.4", "a\"b\\"), "for=1.2.3.4;proto=https;host=\"a\\\"b\\\\\";by=_edge");
-  EXPECT_EQ(after({}, "1.2.3.4", ""), "for=1.2.3.4;proto=https;host=\"\";by=_edge");
+  EXPECT_EQ(after({}, "1.2.3.4", ""), "for=1.2.3.4;proto=https;by=_edge");
 }
 
 TEST_F(ForwardedTest, Modes) {

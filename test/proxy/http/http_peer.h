@@ -131,12 +131,14 @@ class HttpPeer final : public HttpConnection::Acceptor {
     bool http2 = false;
     bool server = false;
     uint32_t streams = 1000;            ///< Of HTTP/2, that it takes at once.
+    uint32_t header_list = 32 * 1024;   ///< Of HTTP/2: twice that ends the connection.
     std::vector<Talk*>* log = nullptr;  ///< Gets a server's requests, in the order in which they come.
   };
 
   HttpPeer(ChunkPool& pool, int fd, const Options& options)
       : socket(fd), pool_(pool), http2_(options.http2), log_(options.log) {
     limits2_.streams = options.streams;
+    limits2_.header_list_bytes = options.header_list;
     limits2_.requests = limits1_.limits.requests = UINT32_MAX;
     limits1_.allow_connect = true;
     if (!options.server) limits1_.limits = Http1Limits::of_responses();
@@ -208,6 +210,8 @@ class HttpPeer final : public HttpConnection::Acceptor {
     if (said_all && (codec->status() != HttpConnection::Status::kOpen || codec->output_ended()))
       socket.shutdown_write();
   }
+  /// Whether something that was said is not with the socket.
+  bool has_unsent() const { return sent_ < unsent_.size() || codec->has_output(); }
   /// The other side sees a reset.
   void break_off() {
     forget();

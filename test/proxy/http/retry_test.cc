@@ -209,6 +209,31 @@ TEST_P(HttpRetryTest, AttemptsThatTakeTooLong) {
   rig.expect_ended(HttpEnd::kResponseTimeout);
 }
 
+// The time of an attempt begins with the end of the request, and anew with each attempt.
+TEST_P(HttpRetryTest, EachAttemptHasItsOwnTime) {
+  config::Retry& policy = retry({RetryOn::kTimeout});
+  policy.try_timeout = 10s;
+  policy.attempts = 3;
+  rig.start();
+  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  next_request();
+  rig.pass(9s);
+  talk.send("body", true);
+  for (int i = 0; i < 2; ++i) {
+    rig.pass(9s);
+    expect_no_more();
+    rig.pass(2s);
+    Talk& again = next_request();
+    rig.wait_over(again);
+  }
+  rig.pass(9s);
+  EXPECT_FALSE(talk.over());
+  rig.pass(2s);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.head.status, 504);
+  rig.expect_ended(HttpEnd::kResponseTimeout);
+}
+
 TEST_P(HttpRetryTest, WaitsBefore) {
   config::Retry& policy = retry({RetryOn::k5xx});
   policy.backoff = policy.max_backoff = 10h;

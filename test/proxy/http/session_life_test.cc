@@ -137,6 +137,25 @@ TEST(HttpSessionLife, PrefaceTimeout) {
   EXPECT_EQ(rig.http().header_timeouts.value(), 2u);
 }
 
+// Behind a preface that came late there is all of preface_timeout, and behind its first byte all of header_timeout.
+TEST(HttpSessionLife, PrefaceTimeoutBeginsWithThePreface) {
+  HttpRig rig({.client_http2 = true, .upstream_http2 = false});
+  rig.config().http2.preface_timeout = rig.config().header_timeout = 100s;
+  rig.config().idle_timeout = 100h;
+  rig.add_origin();
+  rig.start();
+  Peer client = rig.connect_raw();
+  rig.pass(110s);
+  client.send(kHttp2Preface.substr(0, 10));
+  rig.pass(90s);
+  client.send(kHttp2Preface.substr(10));
+  rig.pass(90s);
+  EXPECT_EQ(rig.sum_of_session_ends(), 0u);
+  rig.pass(20s);
+  rig.expect_session_ended(SessionEnd::kIdleTimeout);
+  EXPECT_EQ(rig.http().header_timeouts.value(), 1u);
+}
+
 // It runs only between requests, and anew behind each.
 TEST_P(HttpSessionLifeTest, IdleTimeout) {
   rig.config().idle_timeout = 100s;
@@ -171,6 +190,64 @@ TEST_P(HttpSessionLifeTest, IdleTimeoutRunsFromTheResponseOn) {
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
 }
 
+// Defect: each frame that came put off the end of idle_timeout by a second, so a client of HTTP/2 without a request
+// kept its connection for ever by a PING in each second.
+TEST(HttpSessionLife, PingsDoNotPutOffTheIdleTimeout) {
+  HttpRig rig({.client_http2 = true, .upstream_http2 = false});
+  rig.config().idle_timeout = 10s;
+  rig.add_origin();
+  rig.start();
+  using namespace test::http2;  // NOLINT(google-build-using-namespace)
+  Peer client = rig.connect_raw();
+  client.send(std::string(kHttp2Preface) + settings());
+  rig.settle();
+  for (int i = 0; i < 16 && rig.sum_of_session_ends() == 0; ++i) {
+    rig.pass(800ms);
+    client.send_some(ping());
+    client.read();
+    if (i < 12) {  // Up to 9.6 s.
+      EXPECT_EQ(rig.sum_of_session_ends(), 0u);
+    }
+  }
+  EXPECT_EQ(rig.session_ends(SessionEnd::kIdleTimeout), 1u);  // At once: it must not have to wait for silence.
+  read_to_end(rig, client);
+  EXPECT_TRUE(client.ended);
+  client.close();
+}
+
+// Each head has its whole time, however long the connection was silent: from the head's first byte on, not from the
+// connection's beginning or the last response.
+TEST_P(HttpSessionLifeTest, HeadTimeoutBeginsWithTheHead) {
+  rig.config().header_timeout = 100s;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  using namespace test::http2;  // NOLINT(google-build-using-namespace)
+  const auto head_of = [&](uint32_t stream) {
+    if (!client_http2()) return std::string("GET / HTTP/1.1\r\nhost: a.test\r\n\r\n");
+    const std::string head = frame(Http2FrameType::kHeaders, 5, stream, block(get_fields()));
+    return stream == 1 ? std::string(kHttp2Preface) + settings() + head : head;
+  };
+  Peer client = rig.connect_raw();
+  rig.pass(90s);
+  for (const uint32_t stream : {1, 3}) {
+    const std::string head = head_of(stream);
+    client.send(head.substr(0, head.size() - 2));
+    rig.pass(90s);
+    EXPECT_EQ(rig.sum_of_session_ends(), 0u);
+    client.send(head.substr(head.size() - 2));
+    rig.request_at(origin, served_++).respond(200, "fine");
+    rig.expect_ended(HttpEnd::kOk, served_);
+    rig.pass(90s);
+    client.read();
+  }
+  const std::string head = head_of(5);
+  client.send(head.substr(0, head.size() - 2));
+  rig.pass(110s);
+  client.close();
+  rig.expect_session_ended(SessionEnd::kIdleTimeout);
+  EXPECT_EQ(rig.http().header_timeouts.value(), 1u);
+}
+
 // A connection that is old takes no more requests; the one that is under way is answered.
 TEST_P(HttpSessionLifeTest, MaxConnectionAge) {
   rig.config().max_connection_age = 100s;
@@ -194,6 +271,18 @@ TEST_P(HttpSessionLifeTest, MaxConnectionAge) {
 }
 
 // A client whose socket takes nothing ends with its connection.
+TEST_P(HttpSessionLifeTest, MaxConnectionAgeBeginsWithTheConnection) {
+  rig.config().max_connection_age = 100s;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  HttpPeer& client = rig.connect();
+  rig.pass(60s);
+  serve(client, origin);
+  rig.pass(60s);
+  expect_end(client);
+  rig.expect_session_ended(SessionEnd::kFinished);
+}
+
 TEST_P(HttpSessionLifeTest, SendTimeoutOfAConnection) {
   rig.config().send_timeout = 100s;
   HttpOrigin& origin = rig.add_origin();
@@ -240,6 +329,51 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(next, 200, "fine");
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
+}
+
+// Defect: what the client took of one stream kept all others that it gave no window.
+TEST(HttpSessionLife, SendTimeoutBesideAStreamThatTrickles) {
+  HttpRig rig({.client_http2 = true, .upstream_http2 = false});
+  rig.config().send_timeout = 100s;
+  rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  using namespace test::http2;  // NOLINT(google-build-using-namespace)
+  Peer client = rig.connect_raw();
+  client.send(std::string(kHttp2Preface) + settings(setting(4, 10)) + get(1) + get(3) + get(5));
+  for (size_t i = 0; i < 3; ++i) rig.request_at(origin, i).respond(200, std::string(1000, 'x'));
+  rig.settle();
+  for (int i = 0; i < 5; ++i) {
+    rig.pass(30s);
+    client.send(window_update(1, 1));
+    rig.settle();
+  }
+  EXPECT_EQ(rig.ended(HttpEnd::kSendTimeout), 2u);
+  EXPECT_EQ(rig.sum_of_ends(), 2u) << "the one that is taken goes on";
+}
+
+// ... and so did a byte now and then of the window of the connection.
+TEST(HttpSessionLife, SendTimeoutWhereTheConnectionTrickles) {
+  HttpRig rig({.client_http2 = true, .upstream_http2 = false});
+  rig.config().send_timeout = 100s;
+  rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  using namespace test::http2;  // NOLINT(google-build-using-namespace)
+  Peer client = rig.connect_raw();
+  client.send(std::string(kHttp2Preface) + settings(setting(4, 1 << 20)));
+  constexpr uint32_t kStreams = 8;
+  for (uint32_t i = 0; i < kStreams; ++i) client.send(get(2 * i + 1));
+  for (size_t i = 0; i < kStreams; ++i) rig.request_at(origin, i).respond(200, std::string(50'000, 'x'));
+  rig.settle(20);
+  client.read();
+  for (int i = 0; i < 8; ++i) {
+    rig.pass(30s);
+    client.send(window_update(0, 1));
+    rig.settle();
+    client.read();
+  }
+  EXPECT_GE(rig.ended(HttpEnd::kSendTimeout), 3u) << "some get a byte of their own now and then";
 }
 
 // Regression: whatever was sent on a connection counted, so a client that took no response but sent a PING now and then

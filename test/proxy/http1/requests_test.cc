@@ -42,11 +42,23 @@ constexpr Case kCases[] = {
     {"\tGET / HTTP/1.1\n" H "\n", "!400 it does not begin like HTTP"},
     {"G(T / HTTP/1.1\n" H "\n", "!400 a method that is no token"},
     {"G\xC4T / HTTP/1.1\n" H "\n", "!400 a method that is no token"},
-    {"GETS / HTTP/1.1\n" H "\n", "!501 a method that is not known"},
-    {"BREW / HTTP/1.1\n" H "\n", "!501 a method that is not known"},
-    {"get / HTTP/1.1\n" H "\n", "!501 a method that is not known"},
-    {"PLAY / HTTP/1.1\n" H "\n", "!501 a method that is not known"},
-    {"GET / HTTP/1.2\n" H "\n", "!505 a version other than HTTP/1.0 and 1.1"},
+    // Defect: methods that the parser's library did not know were 501, but were forwarded from HTTP/2.
+    {"GETS / HTTP/1.1\n" H "\n", "GETS http a /."},
+    {"BREW / HTTP/1.1\n" H "\n", "BREW http a /."},
+    {"LABEL /x HTTP/1.1\n" H "\n", "LABEL http a /x."},
+    {"UPDATE /x HTTP/1.1\n" H "Content-Length: 2\n\nhi", "UPDATE http a /x {content-length: 2} 'hi'."},
+    {"B /x HTTP/1.1\n" H "Transfer-Encoding: chunked\n\n2\nhi\n0\n\n", "B http a /x 'hi'."},
+    {"!#$%&'*+-.^_`|~9 / HTTP/1.1\n" H "\n", "!#$%&'*+-.^_`|~9 http a /."},
+    {"get / HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
+    {"xGET / HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
+    {"PRI / HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
+    {"PLAY / HTTP/1.1\n" H "\n", "PLAY http a /."},
+    {"connect a:80 HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
+    {"Head / HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
+    // Defect: a later minor version was refused, which is to be read as 1.1 (RFC 9110 section 2.5).
+    {"GET / HTTP/1.2\n" H "\n" GET "\n", "GET http a /.\nGET http a /."},
+    {"GET / HTTP/1.9\n\n", "!400 no Host"},
+    {"POST / HTTP/1.2\n" H "Transfer-Encoding: chunked\n\n0\n\n", "POST http a /."},
     {"GET / HTTP/0.9\n" H "\n", "!505 a version other than HTTP/1.0 and 1.1"},
     {"GET / HTTP/2.0\n" H "\n", "!505 a version other than HTTP/1.0 and 1.1"},
     {"PRI * HTTP/2.0\n\nSM\n\n", "!505 a version other than HTTP/1.0 and 1.1"},
@@ -63,8 +75,8 @@ constexpr Case kCases[] = {
     {"GET /\x01 HTTP/1.1\n" H "\n", "!400 a target that is none"},
     {"GET /\x7f HTTP/1.1\n" H "\n", "!400 a target that is none"},
     {"GET //b/ HTTP/1.1\n" H "\n", "GET http a //b/."},
-    {"GET x HTTP/1.1\n" H "\n", "!400 ~"},
-    {"GET ?x HTTP/1.1\n" H "\n", "!400 ~"},
+    {"GET x HTTP/1.1\n" H "\n", "!400 a target that is neither a path nor an address of HTTP"},
+    {"GET ?x HTTP/1.1\n" H "\n", "!400 a target that is neither a path nor an address of HTTP"},
     {"GET * HTTP/1.1\n" H "\n", "!400 a target of * without OPTIONS"},
     {"OPTIONS * HTTP/1.1\n" H "\n", "OPTIONS http a *."},
     {"GET http://b/x HTTP/1.1\n" H "\n", "GET http b /x."},
@@ -78,7 +90,9 @@ constexpr Case kCases[] = {
     {"GET http:///x HTTP/1.1\n" H "\n", "!400 a target whose authority is none"},
     {"GET http://b:x/ HTTP/1.1\n" H "\n", "!400 a target whose authority is none"},
     {"GET http://[::1]/ HTTP/1.1\n" H "\n", "GET http [::1] /."},
-    {"GET a:80 HTTP/1.1\n" H "\n", "!400 ~"},
+    {"GET a:80 HTTP/1.1\n" H "\n", "!400 a target that is neither a path nor an address of HTTP"},
+    {"GET http://b:/x HTTP/1.1\n" H "\n", "GET http b /x."},
+    {"GET http://%61/ HTTP/1.1\n" H "\n", "!400 a target whose authority is none"},
     {"CONNECT a:80 HTTP/1.1\n" H "\n", "!501 the method CONNECT is not allowed"},
     // ---- Host ----
     {"GET / HTTP/1.1\n\n", "!400 no Host"},
@@ -90,13 +104,28 @@ constexpr Case kCases[] = {
     {"GET / HTTP/1.1\nHost: u@a\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: a/x\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: a?x\n\n", "!400 a Host that is none"},
-    {"GET / HTTP/1.1\nHost: a:\n\n", "!400 a Host that is none"},
+    // Defect: an empty port was refused, which RFC 3986 section 3.2.3 allows.
+    {"GET / HTTP/1.1\nHost: a:\n\n", "GET http a /."},
+    {"GET / HTTP/1.1\nHost: [::1]:\n\n", "GET http [::1] /."},
+    {"GET / HTTP/1.1\nHost: a::\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: :\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: :80\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: %61\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: [v1.a]\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: a:65536\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: a:-1\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: [::1\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: [::1]x\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: [::g]\n\n", "!400 a Host that is none"},
     {"GET / HTTP/1.1\nHost: \xC3\xA4\n\n", "!400 a Host that is none"},
+    // Defect: any hexadecimal digits, colons and dots in brackets were taken (RFC 3986 section 3.2.2).
+    {"GET / HTTP/1.1\nHost: [1:2]\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: [:::::]\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: [1.2.3.4]\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: []\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: [1:2:3:4:5:6:7:8:9:a:b:c:d:e:f:0:1:2:3:4:5]\n\n", "!400 a Host that is none"},
+    {"GET / HTTP/1.1\nHost: [2001:DB8::1.2.3.4]\n\n", "GET http [2001:DB8::1.2.3.4] /."},
+    {"GET http://[1:2]/ HTTP/1.1\nHost: a\n\n", "!400 a target whose authority is none"},
     {"GET / HTTP/1.1\nHost: [::1]:8080\n\n", "GET http [::1]:8080 /."},
     {"GET / HTTP/1.1\nHost:  a.example.com:80 \t\n\n", "GET http a.example.com:80 /."},
     {"GET / HTTP/1.0\n\n", "GET http - /."},
@@ -314,12 +343,14 @@ TEST_F(Requests, TheRequestLineIsBounded) {
   EXPECT_EQ(counters_.too_large, 2u);
 }
 
-TEST_F(Requests, AFieldIsBounded) {
-  options_.limits.field_line_bytes = 20;
-  EXPECT_EQ(outcome(request("a: " + std::string(17, 'x') + "\r\n"), {}),
-            "GET http a / {a: " + std::string(17, 'x') + "}.");
-  EXPECT_EQ(outcome(request("a: " + std::string(18, 'x') + "\r\n"), {}), "!431 a field that is too long");
-  EXPECT_EQ(outcome("GET / HTTP/1.1\r\n" + std::string(21, 'x'), {}), "!431 a field that is too long");
+// Defect: a field line had a limit of its own, 16 KiB, however large a head could be.
+TEST_F(Requests, AFieldMayBeAsLargeAsTheHead) {
+  options_.limits.head_bytes = size_t{60} * 1024;
+  const std::string value(size_t{59} * 1024, 'x');
+  EXPECT_EQ(outcome(request("a: " + value + "\r\n"), {}), "GET http a / {a: " + value + "}.");
+  EXPECT_EQ(outcome(request("a: " + std::string(size_t{60} * 1024, 'x') + "\r\n"), {}),
+            "!431 a head that is too large");
+  EXPECT_EQ(outcome("GET / HTTP/1.1\r\n" + std::string(size_t{60} * 1024, 'x'), {}), "!431 a head that is too large");
 }
 
 TEST_F(Requests, AHeadIsBounded) {
@@ -350,16 +381,21 @@ TEST_F(Requests, ChunkExtensionsAreBounded) {
             "POST http a / reset: too large!400 a chunk extension that is too long");
 }
 
-TEST_F(Requests, TrailersAreBounded) {
+// Defect: they had limits of their own, 16 fields and 4 KiB, which nothing could change.
+TEST_F(Requests, TrailersAreBoundedAsHeadsAre) {
+  options_.limits.fields = 40;
+  options_.limits.head_bytes = size_t{10} * 1024;
   const auto trailers = [](const std::string& fields) {
     return "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + fields + "\r\n";
   };
   std::string fields;
-  for (int i = 0; i < 16; ++i) fields += "a: b\r\n";
+  for (int i = 0; i < 40; ++i) fields += "a: b\r\n";
   EXPECT_TRUE(outcome(trailers(fields), {}).ends_with("a: b}."));
   EXPECT_EQ(outcome(trailers(fields + "c: d\r\n"), {}), "POST http a / reset: too large!431 too many fields");
-  EXPECT_EQ(outcome(trailers("a: " + std::string(4096, 'x') + "\r\n"), {}),
-            "POST http a / reset: too large!431 a field that is too long");
+  const std::string value(size_t{9} * 1024, 'x');
+  EXPECT_EQ(outcome(trailers("a: " + value + "\r\n"), {}), "POST http a / {a: " + value + "}.");
+  EXPECT_EQ(outcome(trailers("a: " + std::string(size_t{10} * 1024, 'x') + "\r\n"), {}),
+            "POST http a / reset: too large!431 a head that is too large");
 }
 
 TEST_F(Requests, TheDefaultsTakeWhatTheySay) {

@@ -42,8 +42,9 @@ constexpr Case kCases[] = {
     {kGet, "HTTP/1.1 200\tx\n\n", " reset: malformed|!no status"},
     {kGet, "HTTP/1.1\n\n", " reset: malformed|!no status"},
     {kGet, "HTTP/1.1 200 \x01\n\n", " reset: malformed|!a reason phrase that is no text"},
-    {kGet, "HTTP/1.1 200 a\fb\n\n", " reset: malformed|!~"},
-    {kGet, "HTTP/1.2 200 x\n\n", " reset: malformed|!a version other than HTTP/1.0 and 1.1"},
+    {kGet, "HTTP/1.1 200 a\fb\n\n", " reset: malformed|!a reason phrase that is no text"},
+    {kGet, "HTTP/1.2 200 x\nContent-Length: 0\n\n", "200 {content-length: 0}.+|"},
+    {kGet, "HTTP/1.2 200 x\nTransfer-Encoding: chunked\n\n0\n\n", "200.+|"},
     {kGet, "HTTP/2 200\n\n", " reset: malformed|!no version of HTTP"},
     {kGet, "HTTP/2.0 200 x\n\n", " reset: malformed|!a version other than HTTP/1.0 and 1.1"},
     {kGet, "http/1.1 200 x\n\n", " reset: malformed|!no version of HTTP"},
@@ -150,10 +151,16 @@ constexpr Case kCases[] = {
     {kConnect, "HTTP/1.1 403 x\nContent-Length: 2\n\nno", "403 {content-length: 2} 'no'.+|"},
     {kConnect, "HTTP/1.1 101 x\n\n", " reset: malformed|!an upgrade that nobody asked for"},
     // ---- WebSocket; see also websocket_test ----
-    {kWebsocket, OK "Content-Length: 0\n\n", " reset: malformed|!an upgrade that was answered as if it were none"},
+    // Upgrades may be ignored: RFC 9110 section 7.8.
+    {kWebsocket, OK "Content-Length: 0\n\n", "200 {content-length: 0}.+|"},
+    {kWebsocket, OK "Content-Length: 5\n\nplain", "200 {content-length: 5} 'plain'.+|"},
+    {kWebsocket, CHUNKED "5\nplain\n0\n\n", "200 'plain'.+|"},
     {kWebsocket, "HTTP/1.1 403 x\nContent-Length: 2\n\nno", "403 {content-length: 2} 'no'.+|"},
     {kWebsocket, "HTTP/1.1 426 x\nUpgrade: websocket\nSec-WebSocket-Version: 8\nContent-Length: 0\n\n",
-     "426 {sec-websocket-version: 8; content-length: 0}.+|"},
+     "426 {upgrade: websocket; sec-websocket-version: 8; content-length: 0}.+|"},
+    // Defect: a 426 lost its Upgrade, which says what it is about (RFC 9110 section 15.5.22).
+    {kGet, "HTTP/1.1 426 x\nConnection: Upgrade\nUpgrade: TLS/1.3, HTTP/1.1\nContent-Length: 0\n\n",
+     "426 {upgrade: TLS/1.3, HTTP/1.1; content-length: 0}.+|"},
     {kWebsocket, "HTTP/1.1 101 x\nUpgrade: websocket\nConnection: upgrade\n\n",
      " reset: malformed|!an upgrade without a proper Sec-WebSocket-Accept"},
     {kWebsocket, "HTTP/1.1 101 x\nUpgrade: websocket\nConnection: upgrade\nSec-WebSocket-Accept: abc\n\n",
@@ -242,6 +249,23 @@ TEST_F(Responses, HeadsAreBounded) {
             " reset: too large|!a head that is too large");
   EXPECT_EQ(Http1Limits::of_responses().fields, 200u);
   EXPECT_EQ(Http1Limits::of_responses().head_bytes, 65536u);
+}
+
+// Defect: a response whose body was complete was reset when its trailers had more than 16 fields or 4 KiB.
+TEST_F(Responses, TooLargeTrailersAreDropped) {
+  client_options_.limits.fields = 20;
+  client_options_.limits.head_bytes = 1000;
+  const std::string raw = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n";
+  std::string fields;
+  for (int i = 0; i < 20; ++i) fields += "a: b\r\n";
+  EXPECT_TRUE(outcome(kGet, raw + fields + "\r\n").ends_with("a: b}.+|"));
+  EXPECT_EQ(counters_.trailers_dropped, 0u);
+  const std::string many = raw + fields + "c: d\r\n\r\n", large = raw + "a: " + std::string(1000, 'x') + "\r\n\r\n";
+  for (const std::string& each : {many, large}) {
+    EXPECT_EQ(outcome(kGet, each), "200 'hi'.|");
+    EXPECT_EQ(outcome(kGet, each, test::splits_every(1, each.size())), "200 'hi'.|");
+  }
+  EXPECT_EQ(counters_.trailers_dropped, 4u);
 }
 
 TEST_F(Responses, BytesThatNobodyAskedForEndAnIdleConnection) {

@@ -66,6 +66,8 @@ inline std::string_view name_of(ResetReason reason) {
       return "too large";
     case ResetReason::kConnectionLost:
       return "lost";
+    case ResetReason::kUnsendable:
+      return "unsendable";
     default:
       return "another reason";
   }
@@ -155,7 +157,10 @@ class Http1Origin : public Http1Recorder, public HttpConnection::Acceptor {
     answer(to);
   }
 
+  bool admits(size_t held_bytes, size_t bytes) override { return held_bytes + bytes <= most_held_bytes; }
+
   bool answers = true;
+  size_t most_held_bytes = SIZE_MAX;
   HttpStream* stream = nullptr;
 
  private:

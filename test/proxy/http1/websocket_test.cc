@@ -186,13 +186,37 @@ TEST_F(WebsocketTest, AClientThatIsRefusedDropsWhatWaited) {
   EXPECT_EQ(client_.status(), Status::kOpen);
 }
 
+// Defect: the connection failed with it, though the endpoint has seen nothing of the request.
 TEST_F(WebsocketTest, OtherProtocolsCannotBeAskedFor) {
   HttpStream& stream = *client_.open_stream(recorder_);
   Head head = request_head("CONNECT", "/");
   ASSERT_TRUE(head.set(pool_, Head::Part::kProtocol, "connect-udp"));
   stream.send_head(head, false);
-  EXPECT_EQ(client_.receive(Buffer()), Status::kFailed);
-  EXPECT_EQ(recorder_.text, " reset: malformed");
+  EXPECT_EQ(client_.receive(Buffer()), Status::kOpen);
+  EXPECT_EQ(recorder_.text, " reset: unsendable");
+  EXPECT_FALSE(client_.has_output());
+  stream.release();
+  test::Http1Recorder next;
+  HttpStream* const again = client_.open_stream(next);
+  ASSERT_NE(again, nullptr);
+  again->send_head(request_head("GET", "/"), true);
+  test::flushed(client_);
+  client_.receive(test::heap_buffer_of("HTTP/1.1 204 x\r\n\r\n"));
+  EXPECT_EQ(next.text, "204.");
+  again->release();
+}
+
+// A server says 200 only where it is told that the 200 is none for the upgrade.
+TEST_F(WebsocketTest, AServerPassesOnThatTheUpgradeWasIgnored) {
+  receive(upgrade() + "GET /evil HTTP/1.1\nHost: a\n\n");
+  Head head = with(response_head(200), "content-length", "2");
+  head.ignores_upgrade = true;
+  origin_.stream->send_head(head, false);
+  origin_.stream->send_body(body_of("ok"), true);
+  EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 2\nconnection: close\n\nok");
+  origin_.stream->release();
+  EXPECT_EQ(server_.receive(Buffer()), Status::kEnded);
+  EXPECT_EQ(origin_.heads, 1) << "what is behind the upgrade is nobody's";
 }
 
 // From one connection of HTTP/1.1 to another, as a proxy does.
@@ -211,7 +235,8 @@ TEST_F(WebsocketTest, AcrossAHop) {
   origin_.stream->release();
 }
 
-// A defect: a tunnel whose connection had failed ended as one that was over, for whoever was behind it.
+// Defect: a tunnel whose connection had failed ended as one that was over, for whoever was behind it; and so did one
+// that was cut, in TLS without close_notify (RFC 8446 section 6.1), which anybody on the path can do.
 TEST_F(WebsocketTest, ATunnelThatIsLostIsReset) {
   for (const auto how : {HttpConnection::End::kSaid, HttpConnection::End::kCut, HttpConnection::End::kLost}) {
     Http1Client client(pool_, client_options_, counters_);
@@ -220,8 +245,7 @@ TEST_F(WebsocketTest, ATunnelThatIsLostIsReset) {
     stream.send_head(websocket_head(), false);
     client.receive(test::heap_buffer_of(test::wire(agreement(test::flushed(client)) + "hello")));
     client.receive_end(how);
-    // Those who end one without TLS's close_notify are many.
-    EXPECT_TRUE(recorder.text.ends_with(how == HttpConnection::End::kLost ? "'hello' reset: lost" : "'hello'."))
+    EXPECT_TRUE(recorder.text.ends_with(how == HttpConnection::End::kSaid ? "'hello'." : "'hello' reset: lost"))
         << recorder.text;
     stream.release();
   }
@@ -238,6 +262,23 @@ TEST_F(WebsocketTest, ATunnelThatIsResetIsCut) {
   EXPECT_TRUE(server_.output_cut());
   EXPECT_NE(server_.status(), Status::kOpen);
   origin_.stream->release();
+}
+
+// Defect: a response of the proxy's own with 2xx was written as 101, and its body was the tunnel.
+TEST_F(WebsocketTest, AResponseOfOurOwnAgreesToNothing) {
+  for (const uint16_t status : {uint16_t{200}, uint16_t{204}}) {
+    test::Http1Origin origin;
+    origin.answers = false;
+    Http1Server server(pool_, options_, counters_, origin);
+    server.receive(test::heap_buffer_of(test::wire(upgrade())));
+    Head head = response_head(status);
+    head.own = true;
+    origin.stream->send_head(head, true);
+    EXPECT_TRUE(test::flushed(server).starts_with("HTTP/1.1 " + std::to_string(status) + " ")) << status;
+    EXPECT_FALSE(server.in_tunnel());
+    origin.stream->release();
+    EXPECT_EQ(server.receive(Buffer()), Status::kEnded);
+  }
 }
 
 TEST_F(WebsocketTest, TunnelsOfConnect) {

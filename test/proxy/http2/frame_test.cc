@@ -46,12 +46,14 @@ TEST(Http2Errors, ResetsAreTranslated) {
   } cases[] = {
       {ResetReason::kCancelled, Http2Error::kCancel, ResetReason::kCancelled},
       {ResetReason::kRefused, Http2Error::kRefusedStream, ResetReason::kRefused},
-      {ResetReason::kMalformed, Http2Error::kProtocolError, ResetReason::kInternal},
+      {ResetReason::kMalformed, Http2Error::kProtocolError, ResetReason::kRejected},
       {ResetReason::kTooLarge, Http2Error::kCancel, ResetReason::kCancelled},
       {ResetReason::kTimeout, Http2Error::kCancel, ResetReason::kCancelled},
       {ResetReason::kOverload, Http2Error::kEnhanceYourCalm, ResetReason::kOverload},
       {ResetReason::kInternal, Http2Error::kInternalError, ResetReason::kInternal},
       {ResetReason::kConnectionLost, Http2Error::kInternalError, ResetReason::kInternal},
+      {ResetReason::kRejected, Http2Error::kCancel, ResetReason::kCancelled},
+      {ResetReason::kUnsendable, Http2Error::kInternalError, ResetReason::kInternal},
   };
   for (const auto& c : cases) {
     EXPECT_EQ(http2_error(c.reason, false), c.told);

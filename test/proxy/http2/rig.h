@@ -207,8 +207,10 @@ class Requests final : public HttpConnection::Acceptor {
     exchanges.push_back(std::move(exchange));
     return *exchanges.back();
   }
+  bool admits(size_t held_bytes, size_t bytes) override { return held_bytes + bytes <= most_held_bytes; }
   Exchange& operator[](size_t index) { return *exchanges.at(index); }
   size_t size() const { return exchanges.size(); }
+  size_t most_held_bytes = SIZE_MAX;
   std::vector<std::unique_ptr<Exchange>> exchanges;
 };
 
@@ -243,10 +245,11 @@ class ScriptedPeer {
   }
 
   HttpConnection::Status give(std::string_view bytes, size_t cut = 0) {
-    if (cut == 0) return connection->receive(buffer_of(pool, bytes));
-    HttpConnection::Status status = HttpConnection::Status::kOpen;
+    if (cut == 0) cut = std::max<size_t>(bytes.size(), 1);
+    HttpConnection::Status status = bytes.empty() ? connection->receive(Buffer()) : connection->status();
     for (size_t at = 0; at < bytes.size(); at += cut) {
       status = connection->receive(buffer_of(pool, bytes.substr(at, cut)));
+      while (connection->input_waits()) status = connection->receive(Buffer());
     }
     return status;
   }

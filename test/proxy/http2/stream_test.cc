@@ -40,6 +40,39 @@ TEST_F(Http2StreamTest, ServerReadsARequest) {
   EXPECT_EQ(exchange.trailers.size(), 1u);  // What routes requests has no place there.
 }
 
+// Defects: a Content-Length went on as it came, with zeros in front, and an empty port with its colon.
+TEST_F(Http2StreamTest, WhatHasSeveralSpellingsGetsOne) {
+  ScriptedPeer peer(pool_, true);
+  peer.greet();
+  const std::pair<std::string, std::string> lengths[] = {{"0010", "10"}, {"10", "10"}, {"0", "0"}, {"000", "0"}};
+  uint32_t id = 1;
+  for (const auto& [said, kept] : lengths) {
+    peer.give(headers(id, 0,
+                      {{":method", "POST"},
+                       {":scheme", "https"},
+                       {":authority", "a.example:"},
+                       {":path", "/"},
+                       {"content-length", said}}));
+    Exchange& exchange = peer.requests[peer.requests.size() - 1];
+    EXPECT_EQ(exchange.head.fields.value("content-length"), kept);
+    EXPECT_EQ(exchange.head.authority(), "a.example");
+    id += 2;
+  }
+}
+
+// Defect: a connection whose header block did not come in time was reset without a GOAWAY (RFC 9113 section 5.4.1).
+TEST_F(Http2StreamTest, AnOwnerGivesUp) {
+  ScriptedPeer peer(pool_, true);
+  peer.greet();
+  peer.give(post(1) + frame(Http2FrameType::kHeaders, kEnd, 3, "half").substr(0, 11));
+  EXPECT_TRUE(peer.connection->mid_head());
+  (void)peer.said();
+  peer.connection->give_up("too slow");
+  EXPECT_EQ(peer.said(), "GOAWAY 1 ENHANCE_YOUR_CALM");
+  EXPECT_FALSE(peer.connection->mid_head());
+  EXPECT_EQ(peer.connection->status(), HttpConnection::Status::kFailed);
+}
+
 TEST_F(Http2StreamTest, ServerAnswers) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
@@ -431,6 +464,70 @@ TEST_F(Http2StreamTest, AConnectionHasSoManyRequests) {
   EXPECT_EQ(peer.said(), "");
   peer.give(get(3));
   EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING");
+}
+
+// Defect: only one who answered the PING behind the first GOAWAY was held to it.
+TEST_F(Http2StreamTest, AConnectionHasSoManyRequestsWhateverThePeerAnswers) {
+  Http2Limits limits;
+  limits.requests = 2;
+  limits.streams = 5;
+  ScriptedPeer peer(pool_, true, limits);
+  peer.greet();
+  uint32_t id = 1;
+  const auto serve_one = [&] {
+    const size_t before = peer.requests.size();
+    peer.give(get(id));
+    id += 2;
+    if (peer.requests.size() == before) return;
+    peer.requests[before].stream->send_head(response(pool_, 204), true);
+    peer.requests[before].release();
+  };
+  for (int i = 0; i < 20; ++i) serve_one();
+  EXPECT_EQ(peer.requests.size(), 2u + limits.streams);
+  EXPECT_NE(peer.said().find("GOAWAY 13 NO_ERROR"), std::string::npos);
+  EXPECT_EQ(peer.connection->status(), HttpConnection::Status::kEnded);
+}
+
+// Defect: SETTINGS_MAX_HEADER_LIST_SIZE was not looked at. The request ends, and nothing else.
+TEST_F(Http2StreamTest, HeadsThatThePeerDoesNotTake) {
+  ScriptedPeer peer(pool_, false);
+  peer.greet(setting(6, 300));
+  Exchange large, small;
+  large.stream = peer.connection->open_stream(large);
+  large.stream->send_head(request(pool_, "GET", {{"x", std::string(300, 'x')}}), true);
+  peer.connection->receive(Buffer());
+  EXPECT_TRUE(large.reset);
+  EXPECT_EQ(large.reason, ResetReason::kUnsendable);
+  small.stream = peer.connection->open_stream(small);
+  small.stream->send_head(request(pool_), true);
+  EXPECT_EQ(peer.said(), "HEADERS 1 end");
+}
+
+// Defect: requests that came and went within a turn filled what may wait to be sent, which ended the connection and the
+// streams of all others.
+TEST_F(Http2StreamTest, RequestsThatComeAndGoEndNoOthers) {
+  ScriptedPeer peer(pool_, false);
+  peer.greet();
+  Exchange other;
+  other.stream = peer.connection->open_stream(other);
+  other.stream->send_head(request(pool_), true);
+  size_t opened = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Exchange each;
+    each.stream = peer.connection->open_stream(each);
+    if (!each.stream) break;
+    ++opened;
+    each.stream->send_head(request(pool_), false);
+    each.stream->reset(ResetReason::kCancelled);
+  }
+  EXPECT_GT(opened, 100u);
+  EXPECT_LT(opened, 500u);
+  EXPECT_EQ(peer.connection->receive(Buffer()), HttpConnection::Status::kOpen);
+  EXPECT_FALSE(other.reset);
+  peer.take();
+  Exchange next;
+  next.stream = peer.connection->open_stream(next);
+  EXPECT_NE(next.stream, nullptr);
 }
 
 TEST_F(Http2StreamTest, ClientIsToldToGo) {

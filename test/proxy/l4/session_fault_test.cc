@@ -79,7 +79,7 @@ TEST_P(SessionFaultTest, Connect) {
   rig.start();
   rig.loop().ring().inject(Op::kConnect, -error());
   Peer client = rig.connect();
-  EXPECT_TRUE(rig.expect_end(client));
+  rig.expect_reset(client);
   rig.expect_only(SessionEnd::kNoEndpoint);
   EXPECT_EQ(rig.connect_errors(0, connect_error_of(error())), 1u);
   EXPECT_EQ(rig.endpoint(0).connected.value(), 0u);

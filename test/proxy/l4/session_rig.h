@@ -108,7 +108,7 @@ class SessionRig {
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     acceptor_ = std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{loop_->worker(), *global_, *state_, balancers_, tls_sessions_, *handshakers_,
-                                *counters_, 0, nullptr, nullptr, descriptor_room},
+                                *counters_, 0, nullptr, nullptr, descriptor_room, other_backlogs},
         *fd, false);
     acceptor_->start();
     loop_->settle(2);
@@ -184,6 +184,7 @@ class SessionRig {
   Loop& loop() { return *loop_; }
   ClientAcceptor& acceptor() { return *acceptor_; }
   ListenerState& state() { return *state_; }
+  ConnectionLimit& global() { return *global_; }
   UpstreamState& upstream_state(size_t i = 0) { return *upstream_states_[i]; }
   ListenerCounters& counters() { return counters_->listeners[0]; }
   EndpointCounters& endpoint(size_t i, size_t upstream = 0) { return counters_->upstreams[upstream][i]; }
@@ -193,6 +194,7 @@ class SessionRig {
   std::vector<config::Upstream> upstreams;
   uint32_t global_limit = 0;
   uint32_t descriptor_room = UINT32_MAX;
+  uint64_t other_backlogs = 0;
   Worker::Options options;
 
  private:

@@ -35,14 +35,14 @@ struct Owner final : Transport::Owner {
       transport.send(std::move(bytes));
     }
   }
-  void on_end(Transport&, bool) override { ++ends; }
+  void on_end(Transport&, bool cut) override { ++ends, truncated = cut; }
   void on_sent(Transport&) override {}
   void on_error(Transport&, int) override {}
   void on_record_error(Transport&, std::string_view why) override { record_errors.emplace_back(why); }
   void on_closed(Transport&) override { closed = true; }
 
   int secured = 0, ends = 0;
-  bool closed = false;
+  bool closed = false, truncated = false;
   std::string answer;  ///< Sent whenever data come.
   std::string received;
   std::vector<std::string> insecure, record_errors;
@@ -177,7 +177,7 @@ TEST_F(SigningTest, AnEndMeanwhileWaitsForTheSignature) {
 /// A layer that does as it is told.
 struct Told {
   RecordLayer::Status status = RecordLayer::Status::kOpen;
-  bool owes_alert = false;
+  bool owes_alert = false, tells_end = true, in_record = false;
   int seals_after_failure = 0, tickets_taken = 0;
 };
 class ToldLayer final : public RecordLayer {
@@ -201,6 +201,8 @@ class ToldLayer final : public RecordLayer {
     return {};
   }
   std::string_view error() const override { return "told so"; }
+  bool tells_end() const override { return told_.tells_end; }
+  bool in_record() const override { return told_.in_record; }
   bool write_state(SecretBytes&) override { return false; }
   void park(ChunkPool&) override {}
 
@@ -258,6 +260,23 @@ TEST_F(RecordsTest, TicketsNeverPileUp) {
   peer_.send("data");
   loop_.until([this] { return owner_.received == "data"; });
   EXPECT_GT(told_.tickets_taken, before);
+}
+
+// Defect: a protocol that has no end of its own (ALTS with the service) was cut in the middle of a frame, and the
+// stream looked whole.
+TEST_F(RecordsTest, AnEndWithinARecordIsACut) {
+  told_.tells_end = false;
+  told_.in_record = true;
+  peer_.shutdown_write();
+  loop_.until([this] { return owner_.ends == 1; });
+  EXPECT_TRUE(owner_.truncated);
+}
+
+TEST_F(RecordsTest, AnEndBetweenRecordsIsNoneWhereNobodyTellsIt) {
+  told_.tells_end = false;
+  peer_.shutdown_write();
+  loop_.until([this] { return owner_.ends == 1; });
+  EXPECT_FALSE(owner_.truncated);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "test/proxy/http/session_rig.h"
+#include "test/proxy/http2/rig.h"
 
 namespace sluice {
 namespace {
@@ -106,6 +107,30 @@ TEST_P(HttpUpstreamTest, PoolIdleTimeout) {
   EXPECT_FALSE(origin.connections[0]->was_reset());
   serve(origin);
   EXPECT_EQ(opened(), 2u);
+}
+
+// Defect: each frame that an endpoint of HTTP/2 sent began pool.idle_timeout anew, so that one that sends a PING now
+// and then kept connections that nobody used for ever.
+TEST(HttpUpstreamStreams, PingsDoNotPutOffThePoolIdleTimeout) {
+  for (const auto step : {500ms, 3000ms}) {
+    HttpRig rig({.client_http2 = false, .upstream_http2 = true});
+    rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
+    rig.upstream().pool.idle_timeout = 10s;
+    HttpOrigin& origin = rig.add_origin();
+    rig.start();
+    Talk& talk = rig.connect().ask();
+    rig.request_at(origin).respond(200, "fine");
+    rig.expect_response(talk, 200, "fine");
+    HttpPeer& connection = *origin.connections[0];
+    auto passed = 0ms;
+    while (!connection.gone() && passed < 15s) {
+      rig.pass(step);
+      passed += step;
+      connection.socket.send_some(test::http2::ping());
+    }
+    EXPECT_TRUE(connection.gone());
+    EXPECT_GE(passed, 10s);
+  }
 }
 
 // Streams over what we, or the endpoint, allow on a connection of HTTP/2 go by another.
@@ -268,6 +293,62 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
+// A request that must not be repeated looks first whether the connection is still there: an end may have come that no
+// completion has told yet.
+TEST_P(HttpUpstreamTest, ConnectionsThatEndedAreSeenBeforeAPost) {
+  if (upstream_http2()) return;  // Where a GOAWAY says what was processed.
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& first = client.ask();
+  next_request(origin).respond(200, "fine");
+  rig.expect_response(first, 200, "fine");
+  rig.settle();
+  // The end comes behind the client's request in the same batch, and so is not known when it is to be sent on.
+  Talk& talk = client.ask("POST");
+  client.turn();
+  origin.connections[0]->close();
+  Talk& request = next_request(origin);
+  request.respond(200, "done");
+  rig.expect_response(talk, 200, "done");
+  EXPECT_EQ(rig.http().retries.value(), 0u);
+  EXPECT_LE(rig.upstream_counters().connections_stale.value(), 1u);
+  EXPECT_EQ(opened(), 2u);
+}
+
+// Defect: a connection was given to the next request while the rest of one that was answered early still waited to be
+// sent on it.
+TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotUsedAgain) {
+  if (upstream_http2()) return;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& talk = client.ask("POST", "/", {}, /*end=*/false);
+  Talk& request = next_request(origin);
+  origin.connections[0]->reads = false;
+  // Until the socket takes no more, and then the end: all of it is with the proxy.
+  for (bool moves = true; moves;) {
+    const uint64_t before = rig.endpoint().bytes_out.value();
+    talk.send(std::string(32 * 1024, 'x'));
+    rig.until([&] { return !client.has_unsent(); });
+    rig.settle(4);
+    moves = rig.endpoint().bytes_out.value() != before;
+  }
+  talk.send("", /*end=*/true);
+  rig.settle(10);
+  // An answer of a server that reads no more, while the proxy still has some of the request.
+  origin.connections[0]->socket.send_some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  rig.until([&] { return talk.has_head; });
+  EXPECT_FALSE(request.ended);
+  rig.settle(20);
+  Talk& other = rig.connect().ask("GET", "/other");
+  Talk& forwarded = next_request(origin);
+  EXPECT_EQ(forwarded.head.path(), "/other");
+  EXPECT_NE(forwarded.connection, request.connection);
+  forwarded.respond(200, "fine");
+  rig.expect_response(other, 200, "fine");
+}
+
 // ... but not where the endpoint may have done already what was asked, or the request is not here any more.
 TEST_P(HttpUpstreamTest, WhatIsNotSentAgain) {
   HttpOrigin& origin = rig.add_origin();
@@ -347,6 +428,28 @@ TEST_P(HttpUpstreamTest, ConnectTimeout) {
     EXPECT_FALSE(talk.over());
     EXPECT_EQ(rig.endpoint().connected.value(), 1u);
   }
+}
+
+// The time to connect begins with each attempt. So long as no stream is there, that of the response does not run.
+TEST(HttpUpstreamStreams, ConnectTimeoutBeginsWithTheAttempt) {
+  HttpRig rig({.client_http2 = false, .upstream_http2 = true});
+  rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
+  rig.upstream().connect_timeout = 100s;
+  rig.upstream().response_timeout = 50s;
+  for (int i = 0; i < 2; ++i) rig.add_origin().silent = true;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  rig.pass(110s);
+  Talk& talk = client.ask();
+  rig.until([&] { return rig.http().requests.value() == 1; });
+  for (uint64_t failed = 0; failed < 2; ++failed) {
+    rig.pass(90s);
+    EXPECT_EQ(rig.connect_errors(ConnectError::kTimeout, 0) + rig.connect_errors(ConnectError::kTimeout, 1), failed);
+    EXPECT_FALSE(talk.over());
+    rig.pass(20s);
+  }
+  rig.expect_response(talk, 503, "no endpoint can be reached\n");
+  rig.expect_ended(HttpEnd::kNoEndpoint);
 }
 
 SLUICE_EACH_VERSION(HttpUpstreamTest);
