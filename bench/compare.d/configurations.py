@@ -43,8 +43,8 @@ FEATURES = {name: Kind(name, http=True, features=features) for name, features in
     'all': Features('hosts', headers=True, log='text')}.items()}
 
 
-def nginx_head(port, connections):
-    return (f'worker_processes 1; daemon off; pid nginx-{port}.pid; error_log stderr;\n'
+def nginx_head(port, connections, workers=1):
+    return (f'worker_processes {workers}; daemon off; pid nginx-{port}.pid; error_log stderr;\n'
             f'events {{ worker_connections {connections}; }}\n')
 
 

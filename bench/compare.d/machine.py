@@ -56,7 +56,8 @@ class Child:
 
 
 def bind_child(cpu):
-    os.sched_setaffinity(0, {cpu})
+    """To one CPU, or to a set of them."""
+    os.sched_setaffinity(0, cpu if isinstance(cpu, set) else {cpu})
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)       # even when this program is killed with -9
 
 

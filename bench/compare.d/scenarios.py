@@ -10,6 +10,7 @@ from typing import Callable, Optional
 
 from configurations import FEATURES, H1, H2C, H2H2, HEADS, HTTPS, L4, TLS, Kind
 from feature_load import expect_lines, feature_load
+from first_response import VARIANTS, first_response_load
 from idle import HalfRequest, Http1, Http2, Tunnel, idle_load
 from loads import FIELDS, download_load, h2load, handshake_load, iperf3_load, upload_load, wrk_load
 from machine import LOCAL, Child, Failure, task_cpu_ns
@@ -180,6 +181,7 @@ def idle_metrics(limit=None):
 BUSY = Metric('busy', '% busy', in_table=False)         # the proxy; much below 100 the load was the slower one
 COPIED = Metric('copied', 'B copied/B', limit=0.01)
 LATENCY = (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0))
+FIRST = tuple(Metric(name, f'us, {name.replace("_", ", ")}', target=1.10, against='nginx') for name in VARIANTS)
 BULK = (Metric('cpu', 'CPU s/GB', target=0.90), throughput('GB/s'))
 TLS_BULK = (Metric('cpu', 'CPU s/GB', target=0.75), throughput('GB/s'))
 BARE = 'f_bare'
@@ -242,6 +244,10 @@ SCENARIOS = {scenario.name: scenario for scenario in (
     *(feature_row(name, kind) for name, kind in FEATURES.items()),
     Scenario('l4conn', 'connect, 1 request, close', L4, http_origin, wrk_load(64, '-H', 'Connection: close'),
              (Metric('cpu', 'CPU us/connection'), throughput('connections/s')), ('wrk', 'nginx')),
+    Scenario('h1first', 'TLS, HTTP/1.1, first response', HTTPS, http_origin, first_response_load(Http1), FIRST, ('nginx',),
+             can_profile=False, at_end=spoken(1, 1)),
+    Scenario('h2first', 'TLS, HTTP/2, first response', HTTPS, http_origin, first_response_load(Http2), FIRST, ('nginx',),
+             can_profile=False, at_end=spoken(2, 1)),
     Scenario('tlsconn', 'TLS handshake in full, 1 request, close', TLS, http_origin, handshake_load,
              (Metric('cpu', 'CPU us/connection', target=0.85),), ('h2load', 'nginx'), at_end=expect_full_handshakes),
 )}
