@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/config/scalar.h"
+#include "proxy/config/load/scalar.h"
 #include "proxy/upstream/balancer.h"
 #include "proxy/upstream/stable_hash.h"
 

@@ -395,13 +395,13 @@ class Home {
     }
   }
   /// Lets everything happen that is about to.
-  void settle() {
+  void compact() {
     for (int i = 0; i < 8; ++i) worker_->turn(1);
   }
 
   /// Bytes that are neither free nor posted.
   size_t held_bytes() {
-    pool().take_inbox();
+    pool().take_remote_frees();
     return pool().out_bytes() - worker_->small_group().posted_bytes() - worker_->large_group().posted_bytes();
   }
 
@@ -576,7 +576,7 @@ void memory_while_waiting(benchmark::State& state, Before before, ReadMode mode)
       ours.push_back(std::make_unique<Connection<Protocol>>(home, false, ends.ours));
       theirs.push_back(ends.theirs);
     }
-    home.settle();
+    home.compact();
     for (size_t i = 0; i < kConnections; ++i) {
       if (before == Before::kWrite) {
         ours[i]->write(message_of(home.pool(), kWrittenBytes));
@@ -595,11 +595,11 @@ void memory_while_waiting(benchmark::State& state, Before before, ReadMode mode)
     const auto each = [](size_t bytes, size_t bytes_before) {
       return (static_cast<double>(bytes) - static_cast<double>(bytes_before)) / static_cast<double>(kConnections);
     };
-    home.settle();
+    home.compact();
     state.counters["unparked_pool_bytes"] = each(home.held_bytes(), pool_before);
     for (const auto& connection : ours) connection->park();
     traffic.pass();
-    home.settle();
+    home.compact();
     state.counters["pool_bytes"] = each(home.held_bytes(), pool_before);
     state.counters["heap_bytes"] = each(heap_bytes(), heap_before);
     for (const auto& connection : ours) connection->abort();

@@ -15,9 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
-#include "proxy/route/field_changes.h"
-#include "proxy/route/http_router.h"
-#include "test/proxy/http2/allocations.h"
+#include "proxy/router/field_changes.h"
+#include "proxy/router/http_router.h"
+#include "test/proxy/http/h2/allocations.h"
 
 namespace sluice {
 namespace {
@@ -131,7 +131,7 @@ void find_route(benchmark::State& state, MakeCase make) {
   struct Request {
     uint32_t route;
     Fields fields;
-    HttpFacts facts;
+    RequestAttributes facts;
   };
   std::vector<Request> requests(cases.size());
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -175,7 +175,7 @@ std::vector<config::FieldChange> rules(size_t count) {
 void change(benchmark::State& state) {
   const ChunkPool::Use use(&pool());
   const std::vector<config::FieldChange> changes = rules(static_cast<size_t>(state.range(0)));
-  const auto facts_of = [] { return HttpFacts(); };
+  const auto facts_of = [] { return RequestAttributes(); };
   Fields fields;
   const auto change_head = [&] {
     fields.clear();

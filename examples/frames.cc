@@ -83,7 +83,7 @@ int split(int fd, const char* name) {
       return 1;
     }
     // Reading may take long. Until then the few bytes of a frame's beginning shall not keep a large chunk.
-    input.settle(pool);
+    input.compact(pool);
     const ssize_t count = read_more(fd, pool, input);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {

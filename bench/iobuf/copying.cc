@@ -236,7 +236,7 @@ void settle_sluice(benchmark::State& state) {
     Buffer buffer;
     buffer.append(home.lease());
     buffer.truncate(100);
-    benchmark::DoNotOptimize(buffer.settle(home.pool()));
+    benchmark::DoNotOptimize(buffer.compact(home.pool()));
   });
 }
 BENCHMARK(settle_sluice)->Name("settle/sluice");

@@ -16,7 +16,7 @@ class PoolMemory {
   Held get(size_t bytes) { return home_.pool().get(bytes); }
   static void put(Held& held) { chunk_unref(held); }
   /// What the home does to have back what was put elsewhere.
-  void come_home() { home_.pool().take_inbox(); }
+  void come_home() { home_.pool().take_remote_frees(); }
 
  private:
   Home home_;

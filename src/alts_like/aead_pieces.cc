@@ -122,13 +122,13 @@ void keep_compact(ChunkPool& pool, Buffer& partial) {
 
 void settle_all(ChunkPool& pool, Buffer& buffer) {
   if (buffer.size() <= kMaxChunkBytes) {
-    buffer.settle(pool);
+    buffer.compact(pool);
     return;
   }
   Buffer settled;
   while (!buffer.empty()) {
     Buffer part = buffer.split_front(std::min(buffer.size(), kMaxChunkBytes));
-    part.settle(pool);
+    part.compact(pool);
     settled.append(std::move(part));
   }
   buffer = std::move(settled);

@@ -74,7 +74,7 @@ size_t next_record_bytes(const Buffer& plain, uint64_t sealed_bytes, size_t most
 
 /// For the beginning of a record whose rest is still to come: a drip of bytes must not keep one chunk for each.
 void keep_compact(ChunkPool& pool, Buffer& partial);
-/// Buffer::settle, for any number of bytes.
+/// Buffer::compact, for any number of bytes.
 void settle_all(ChunkPool& pool, Buffer& buffer);
 
 }  // namespace sluice

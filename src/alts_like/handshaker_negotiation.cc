@@ -103,7 +103,7 @@ AltsNegotiation::AltsNegotiation(AltsOptions options) : options_(std::move(optio
 void AltsNegotiation::receive(ChunkPool& pool, Buffer&& bytes) {
   if (status_ != Status::kUnderWay) return;
   pending_.append(std::move(bytes));
-  pending_.settle(pool);
+  pending_.compact(pool);
   if (pending_.size() > kMaxPendingBytes) {
     fail("the peer sent more than " + std::to_string(kMaxPendingBytes) + " bytes before the handshake was done");
   }

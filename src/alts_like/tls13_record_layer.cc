@@ -270,8 +270,8 @@ void Tls13RecordLayer::park(ChunkPool& pool) {
   sealed_bytes_ = 0;
   settle_all(pool, partial_);
   if (!messages_) return;
-  messages_->unfinished.settle(pool);
-  messages_->tickets.settle(pool);
+  messages_->unfinished.compact(pool);
+  messages_->tickets.compact(pool);
   settle_all(pool, messages_->first);
   if (messages_->empty()) messages_.reset();
 }

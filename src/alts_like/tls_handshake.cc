@@ -97,7 +97,7 @@ TlsHandshake::Status TlsHandshake::advance(ChunkPool& pool, Buffer&& received, B
     status = fail();
   }
   out.append(std::move(wire_->out));
-  wire_->in.settle(pool);
+  wire_->in.compact(pool);
   return status;
 }
 

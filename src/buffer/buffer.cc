@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "buffer/chunk_tally.h"
+#include "buffer/chunk_counter.h"
 #include "buffer/copied.h"
-#include "buffer/pinned_sum.h"
+#include "buffer/pinned_bytes.h"
 #include "pool/check.h"
 
 namespace sluice {
@@ -485,7 +485,7 @@ size_t Buffer::fill_in_place(size_t offset, size_t count, std::span<InOut> to) {
 // ---- What it costs ----
 
 Buffer::Pinned Buffer::pinned() const {
-  PinnedSum sum;
+  PinnedBytes sum;
   sum.add(*this);
   return sum.total();
 }
@@ -496,7 +496,7 @@ namespace {
 // of a chunk may be gone long before this one, which would then pin all of it.
 bool holds(const WindowChain& windows, size_t bytes) {
   size_t held = windows.block_bytes();
-  ChunkTally chunks;
+  ChunkCounter chunks;
   for (const Window& window : windows) {
     if (held >= bytes) break;
     if (chunks.add(window).windows == 1) held += chunk_capacity(*window.chunk);
@@ -506,7 +506,7 @@ bool holds(const WindowChain& windows, size_t bytes) {
 
 }  // namespace
 
-bool Buffer::settle(ChunkPool& pool) {
+bool Buffer::compact(ChunkPool& pool) {
   if (empty() || size() > kMaxChunkBytes) return false;
   if (!holds(windows_, 2 * tier_bytes(tier_for(size())))) return false;
   std::optional<Buffer> settled = deep_clone(pool);

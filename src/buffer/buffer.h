@@ -266,7 +266,7 @@ class Buffer {
 
   // ---- What it costs ----
 
-  /// What this buffer keeps from being reused. For several buffers of one holder: PinnedSum.
+  /// What this buffer keeps from being reused. For several buffers of one holder: PinnedBytes.
   struct Pinned {
     /// Capacity of its chunks, its own blocks included. Of a chunk with several windows onto it, this buffer's share,
     /// but as much as it can reach.
@@ -278,10 +278,10 @@ class Buffer {
   /// Moves the bytes into one chunk of the smallest tier that holds them, if that is at most half of what its chunks
   /// have, each counted once and in full, whoever holds them too: what a connection does with leftovers before it
   /// waits. True if it copied.
-  bool settle(ChunkPool& pool);
+  bool compact(ChunkPool& pool);
 
  private:
-  friend class PinnedSum;
+  friend class PinnedBytes;
   void pack(ChunkPool& pool, Window window);
   void append_window(Window window) {
     if (window.size == 0) {

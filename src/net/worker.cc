@@ -37,7 +37,7 @@ constexpr size_t kTrimBytes = size_t{2} << 20;
 constexpr uint64_t kTrimPauseMs = 20;
 
 // Between two that give way, so that what the first frees can show.
-constexpr uint64_t kGiveWayPauseMs = 10;
+constexpr uint64_t kShedLoadPauseMs = 10;
 
 // The same bytes in smaller pieces; 32,768 is the kernel's bound.
 uint16_t plain_entries(uint16_t entries) {
@@ -119,11 +119,11 @@ void Worker::turn(int64_t timeout_ms) {
   Worker* const previous = std::exchange(current_, this);
   if (counters_.parked > 0) {
     pool_.wake_on_return(true);
-    pool_.take_inbox();
+    pool_.take_remote_frees();
     resume_parked();
   }
   set_ring_timer();
-  if (!slow_work_.empty()) timeout_ms = 0;
+  if (!yielding_tasks_.empty()) timeout_ms = 0;
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_return(false);
   timers_.set_now(options_.clock_ms());
@@ -133,9 +133,9 @@ void Worker::turn(int64_t timeout_ms) {
       ring_->reap([this](Op op, void* target, Completion completion) { complete(op, target, completion); });
   timers_.advance(now_ms());
   end_of_batch();
-  if (!slow_work_.empty()) {
+  if (!yielding_tasks_.empty()) {
     ring_->submit();  // What is ready to go goes first.
-    slow_work_.run_one();
+    yielding_tasks_.run_one();
     end_of_batch();
   }
   current_ = previous;
@@ -195,7 +195,7 @@ void Worker::end_of_batch() {
 void Worker::serve_sockets() {
   // Callbacks below may queue more; those entries are served in the same pass.
   for (size_t i = 0; i < service_.size(); ++i) service_[i]->submit_send();
-  pool_.take_inbox();
+  pool_.take_remote_frees();
   small_->refill();
   large_->refill();
   resume_parked();
@@ -262,10 +262,10 @@ void Worker::resume_parked() {
   }
 }
 
-bool Worker::should_give_way() {
+bool Worker::should_shed_load() {
   const uint64_t now = now_ms();
-  if (now < gave_way_ms_ + kGiveWayPauseMs || !short_of_memory()) return false;
-  gave_way_ms_ = now;
+  if (now < shed_load_ms_ + kShedLoadPauseMs || !short_of_memory()) return false;
+  shed_load_ms_ = now;
   return true;
 }
 

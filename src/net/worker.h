@@ -11,9 +11,9 @@
 #include "net/buffer_ring.h"
 #include "net/features.h"
 #include "net/ring.h"
-#include "net/slow_work.h"
 #include "net/socket.h"
 #include "net/timer_wheel.h"
+#include "net/yielding_task.h"
 #include "pool/chunk_pool.h"
 
 namespace sluice {
@@ -65,7 +65,7 @@ class Worker {
   Ring& ring() { return *ring_; }
   ChunkPool& pool() { return pool_; }
   TimerWheel& timers() { return timers_; }
-  SlowQueue& slow_work() { return slow_work_; }
+  YieldingQueue& yielding_tasks() { return yielding_tasks_; }
   BufferRing& small_group() { return *small_; }
   BufferRing& large_group() { return *large_; }
   /// Milliseconds of the monotonic clock, read once per turn, after the wait: it is the time of the events that the
@@ -128,7 +128,7 @@ class Worker {
            (counters_.parked > 0 && pool_.headroom_bytes() < std::max(kMaxChunkBytes, counters_.parked * kParkedBytes));
   }
   /// Whether one that is stuck with data should give way now: memory is short, and no other just has.
-  bool should_give_way();
+  bool should_shed_load();
 
   /// The chunk of the socket with this descriptor, in the read modes where sockets have one.
   ChunkRef& own_chunk(int fd) {
@@ -171,10 +171,10 @@ class Worker {
   std::unique_ptr<BufferRing> small_;
   std::unique_ptr<BufferRing> large_;
   TimerWheel timers_;
-  SlowQueue slow_work_;
+  YieldingQueue yielding_tasks_;
   Timer decay_timer_;
   uint64_t last_age_ms_ = 0;
-  uint64_t gave_way_ms_ = 0;
+  uint64_t shed_load_ms_ = 0;
   uint64_t ring_timer_due_ms_ = UINT64_MAX;
   Counters counters_;
   uint32_t batch_ = 0;

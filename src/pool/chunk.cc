@@ -30,7 +30,7 @@ void free_homeless(Chunk* chunk) {
 
 void chunk_go_home(Chunk* chunk) {
   ChunkPool* home = chunk->home;
-  if (home == ChunkPool::put_unseen_) [[likely]] {
+  if (home == ChunkPool::fast_put_pool_of_thread_) [[likely]] {
     home->put_home(chunk);
   } else if (home == nullptr) {
     free_homeless(chunk);

@@ -26,7 +26,7 @@ struct Chunk {
   std::byte* data;
   ChunkPool* home;  ///< Null for a chunk that belongs to no pool.
   union {
-    Chunk* next;      ///< Link in the home's inbox. Only used while nobody holds a reference.
+    Chunk* next;      ///< Link in the home's remote_frees. Only used while nobody holds a reference.
     size_t capacity;  ///< Chunks without a home: they are of any size.
   };
   std::atomic<uint32_t> refs;

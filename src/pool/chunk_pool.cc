@@ -46,7 +46,7 @@ ChunkPool::ChunkPool(Options options)
 }
 
 ChunkPool::~ChunkPool() {
-  take_inbox();
+  take_remote_frees();
   if (leaked() == 0) {
     give_back_shared(shared_bytes_);
     return;
@@ -68,9 +68,9 @@ ChunkPool::~ChunkPool() {
 // What get and put may do by themselves, without a look at anything but the free list and one limit.
 void ChunkPool::choose_paths() {
   const bool see_all = source_ == Source::kHeap || stacks_;
-  unseen_limit_ = see_all ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
-  unseen_put_ = see_all || pressed_ || reclaim_failed_ ? &kNowhere : static_cast<const void*>(this);
-  if (current_ == this) put_unseen_ = unseen_put_;
+  fast_get_limit_ = see_all ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
+  fast_put_pool_ = see_all || pressed_ || reclaim_failed_ ? &kNowhere : static_cast<const void*>(this);
+  if (current_ == this) fast_put_pool_of_thread_ = fast_put_pool_;
 }
 
 Chunk* ChunkPool::get_slow(int tier) { return get_within(tier, open_bytes_, __builtin_return_address(0)); }
@@ -82,7 +82,7 @@ Chunk* ChunkPool::get_reserved(size_t bytes) {
 
 Chunk* ChunkPool::get_within(int tier, size_t limit_bytes, const void* caller) {
   Tier& t = tiers_[static_cast<size_t>(tier)];
-  take_inbox();
+  take_remote_frees();
   met_shared_ = false;
   Chunk* chunk = out_bytes_ + tier_bytes(tier) > limit_bytes ? nullptr : get_any(t, tier, caller);
   if (chunk == nullptr) {
@@ -97,8 +97,8 @@ Chunk* ChunkPool::get_metadata(size_t bytes) {
   const int tier = tier_for(bytes);
   Tier& t = tiers_[static_cast<size_t>(tier)];
   const size_t out_bytes = out_bytes_ + tier_bytes(tier);
-  if (!t.free.empty() && out_bytes <= unseen_limit_) return hand_out(t, tier, out_bytes);
-  take_inbox();
+  if (!t.free.empty() && out_bytes <= fast_get_limit_) return hand_out(t, tier, out_bytes);
+  take_remote_frees();
   Chunk* chunk = get_any(t, tier, __builtin_return_address(0));
   return chunk ? chunk : heap_chunk(bytes);
 }
@@ -237,27 +237,27 @@ bool ChunkPool::carve(Tier& t, int tier) {
 }
 
 void ChunkPool::post_to_inbox(Chunk* chunk) {
-  Chunk* head = inbox_.load(std::memory_order_relaxed);
+  Chunk* head = remote_frees_.load(std::memory_order_relaxed);
   do {
     chunk->next = head;
     // Release: the home must see the last holder's writes before it reuses the bytes. Sequential consistency pairs with
-    // wake_on_return: either we see its flag, or its following look at the inbox sees this chunk.
-  } while (!inbox_.compare_exchange_weak(head, chunk, std::memory_order_seq_cst, std::memory_order_relaxed));
+    // wake_on_return: either we see its flag, or its following look at the remote_frees sees this chunk.
+  } while (!remote_frees_.compare_exchange_weak(head, chunk, std::memory_order_seq_cst, std::memory_order_relaxed));
   if (head == nullptr && wake_wanted_.load(std::memory_order_seq_cst) && wake_) wake_(wake_context_);
 }
 
 void ChunkPool::take_inbox_slow() {
-  Chunk* chunk = inbox_.exchange(nullptr, std::memory_order_acquire);
+  Chunk* chunk = remote_frees_.exchange(nullptr, std::memory_order_acquire);
   while (chunk != nullptr) {
     Chunk* next = chunk->next;
     ++came_home_;
-    unseen_put_ == this ? put_home(chunk) : put_seen(chunk);
+    fast_put_pool_ == this ? put_home(chunk) : put_seen(chunk);
     chunk = next;
   }
 }
 
 void ChunkPool::age() {
-  take_inbox();
+  take_remote_frees();
   set_reclaim_failed(false);
   if (shared_ && shared_->refused() != shared_refused_) {
     // Somebody has too little, perhaps for the sake of what lies here: trim shall give back all that is not used.
@@ -386,7 +386,7 @@ ChunkPool::Stats ChunkPool::stats() const {
   stats.refused = refused_;
   stats.refused_shared = refused_shared_;
   stats.pressures = pressures_;
-  stats.came_home = came_home_;
+  stats.freed_remotely = came_home_;
   stats.discarded_bytes = discarded_bytes_;
   return stats;
 }

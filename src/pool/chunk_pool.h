@@ -15,7 +15,7 @@
 #include "pool/chunk.h"
 #include "pool/free_stack.h"
 #include "pool/leak_stacks.h"
-#include "pool/own_memory.h"
+#include "pool/metadata_memory.h"
 #include "pool/poison.h"
 #include "pool/tier.h"
 
@@ -24,8 +24,9 @@ namespace sluice {
 /// A worker's chunks: one last-in-first-out free list per tier over one arena.
 ///
 /// `get` and the statistics belong to the home thread, the one on which the pool is current (`ChunkPool::Use`). A chunk
-/// may be released on any thread: at home it goes onto its free list; elsewhere it is pushed onto the pool's inbox with
-/// one compare-and-swap, and the home takes the whole inbox at once when a list runs dry or the worker's loop asks.
+/// may be released on any thread: at home it goes onto its free list; elsewhere it is pushed onto the pool's
+/// remote_frees with one compare-and-swap, and the home takes the whole remote_frees at once when a list runs dry or
+/// the worker's loop asks.
 ///
 /// In debug builds and under a sanitizer one chunk in four that is released goes to a random place of its free list, so
 /// that nothing comes to depend on the order of reuse; and the beginning of a free chunk is overwritten with a pattern,
@@ -67,15 +68,15 @@ class ChunkPool {
     uint64_t refused = 0;          ///< get() calls that met the budget, or the shared one.
     uint64_t refused_shared = 0;   ///< ... of which the shared one.
     uint64_t pressures = 0;        ///< How often the high mark was passed.
-    uint64_t came_home = 0;        ///< Chunks that were released on another thread.
+    uint64_t freed_remotely = 0;   ///< Chunks that were released on another thread.
     uint64_t discarded_bytes = 0;  ///< Given back to the system because unused for two ageing periods.
   };
 
   /// Reserves addresses: twice the budget, and some slabs. Where that fails (a `ulimit -v`, for example) its chunks
   /// come from the heap, within the same budget: `source()` tells.
   explicit ChunkPool(Options options);
-  /// Takes the inbox, then reports chunks that did not come home to stderr. Their memory is left mapped, since somebody
-  /// still points into it, and they never come home any more; `leaked()` beforehand tells how many there are.
+  /// Takes the remote_frees, then reports chunks that did not come home to stderr. Their memory is left mapped, since
+  /// somebody still points into it, and they never come home any more; `leaked()` beforehand tells how many there are.
   /// Precondition: no other thread is just releasing or sharing one of its chunks.
   ~ChunkPool();
   ChunkPool(const ChunkPool&) = delete;
@@ -91,7 +92,7 @@ class ChunkPool {
   Chunk* get_tier(int tier) {
     Tier& t = tiers_[static_cast<size_t>(tier)];
     const size_t out_bytes = out_bytes_ + tier_bytes(tier);
-    if (t.free.empty() || out_bytes > unseen_limit_) [[unlikely]]
+    if (t.free.empty() || out_bytes > fast_get_limit_) [[unlikely]]
       return get_slow(tier);
     return hand_out(t, tier, out_bytes);
   }
@@ -104,9 +105,9 @@ class ChunkPool {
   [[gnu::noinline]] Chunk* get_metadata(size_t bytes);
 
   /// Brings home what was released on other threads. Home thread only.
-  void take_inbox() {
+  void take_remote_frees() {
     // Sequential consistency: after wake_on_return(true) it must not look before the flag can be seen (post_to_inbox).
-    if (inbox_.load(std::memory_order_seq_cst) != nullptr) [[unlikely]]
+    if (remote_frees_.load(std::memory_order_seq_cst) != nullptr) [[unlikely]]
       take_inbox_slow();
   }
 
@@ -132,7 +133,7 @@ class ChunkPool {
     return source_ == Source::kHeap ? out_bytes_ : arena_.slabs_taken() * Arena::kSlabBytes;
   }
   Stats stats() const;
-  /// Chunks that are out, counting those on their way home as out only until take_inbox.
+  /// Chunks that are out, counting those on their way home as out only until take_remote_frees.
   uint64_t leaked() const;
   /// Writes to stderr what is out, and where it was taken as far as stacks were kept. Nothing when nothing is out.
   void report_leaks() const;
@@ -144,8 +145,8 @@ class ChunkPool {
   using PressureFunction = sluice::PressureFunction;
   void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
 
-  /// Called (on the releasing thread) when the inbox turns from empty to occupied while `wake_on_return(true)` is set:
-  /// lets a worker that sleeps with parked connections hear of chunks that came home.
+  /// Called (on the releasing thread) when the remote_frees turns from empty to occupied while `wake_on_return(true)`
+  /// is set: lets a worker that sleeps with parked connections hear of chunks that came home.
   using WakeFunction = void (*)(void* context);
   void set_wake(WakeFunction wake, void* context) { wake_ = wake, wake_context_ = context; }
   void wake_on_return(bool on) { wake_wanted_.store(on, std::memory_order_seq_cst); }
@@ -177,7 +178,7 @@ class ChunkPool {
     FreeStack free;
   };
   struct Slab {
-    OwnMemory<Chunk> headers;  // Begun one by one, as chunks are cut.
+    MetadataMemory<Chunk> headers;  // Begun one by one, as chunks are cut.
     uint32_t carved = 0;
     uint32_t unused = 0;  // Discarded chunks on the free list, and those that FreeStack::forget_taken did not tell yet.
     uint32_t free = 0;    // Scratch of reclaim.
@@ -246,17 +247,17 @@ class ChunkPool {
   // The second is what chunk_go_home looks at first: a put that must be seen costs the others nothing.
   static inline constinit thread_local ChunkPool* current_ = nullptr;
   static inline const char kNowhere = 0;
-  static inline constinit thread_local const void* put_unseen_ = &kNowhere;
+  static inline constinit thread_local const void* fast_put_pool_of_thread_ = &kNowhere;
   static void set_current(ChunkPool* pool) {
     current_ = pool;
-    put_unseen_ = pool ? pool->unseen_put_ : &kNowhere;
+    fast_put_pool_of_thread_ = pool ? pool->fast_put_pool_ : &kNowhere;
   }
 
   std::array<Tier, kTierCount> tiers_;
   size_t out_bytes_ = 0;
   size_t out_bytes_peak_ = 0;
-  size_t unseen_limit_ = 0;             // A get up to here needs no look at anything else; see choose_paths.
-  const void* unseen_put_ = &kNowhere;  // This pool, while nobody needs to see what comes home.
+  size_t fast_get_limit_ = 0;              // A get up to here needs no look at anything else; see choose_paths.
+  const void* fast_put_pool_ = &kNowhere;  // This pool, while nobody needs to see what comes home.
   size_t budget_bytes_;
   size_t open_bytes_;  // The budget less the reserve.
   Source source_;
@@ -291,7 +292,7 @@ class ChunkPool {
   bool unused_slabs_ = false;      // There may be some to retire.
 
   // Other threads write here; its own cache line keeps them off the fields above.
-  alignas(64) std::atomic<Chunk*> inbox_{nullptr};
+  alignas(64) std::atomic<Chunk*> remote_frees_{nullptr};
   std::atomic<bool> wake_wanted_{false};
   WakeFunction wake_ = nullptr;
   void* wake_context_ = nullptr;

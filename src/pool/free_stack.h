@@ -8,7 +8,7 @@
 
 #include "pool/check.h"
 #include "pool/chunk.h"
-#include "pool/own_memory.h"
+#include "pool/metadata_memory.h"
 
 namespace sluice {
 
@@ -140,8 +140,8 @@ class FreeStack {
   size_t low_water() const { return static_cast<size_t>(low_end_ - chunks_.get()); }
 
   void move_to_room(size_t room) {
-    OwnMemory<Chunk*> chunks = own_memory<Chunk*>(room);
-    OwnMemory<uint16_t> slabs = own_memory<uint16_t>(room);
+    MetadataMemory<Chunk*> chunks = own_memory<Chunk*>(room);
+    MetadataMemory<uint16_t> slabs = own_memory<uint16_t>(room);
     SLUICE_CHECK(chunks && slabs);
     Chunk** const end = std::copy(chunks_.get(), end_, chunks.get());
     low_end_ = chunks.get() + low_water();
@@ -152,7 +152,7 @@ class FreeStack {
     room_ = room;
   }
 
-  OwnMemory<Chunk*> chunks_;
+  MetadataMemory<Chunk*> chunks_;
   Chunk** end_ = nullptr;
   Chunk** low_end_ = nullptr;  // The lowest that the end was in this period.
   size_t discarded_ = 0;
@@ -161,7 +161,7 @@ class FreeStack {
   size_t room_ = 0;
   size_t aside_ = 0;  // Slots behind the discarded chunks that hold none; 0 between calls.
   // Of the discarded chunks, in their order, and then of those that were taken since.
-  OwnMemory<uint16_t> slabs_;
+  MetadataMemory<uint16_t> slabs_;
   size_t slab_count_ = 0;
 };
 

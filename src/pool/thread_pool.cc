@@ -55,7 +55,7 @@ Registry& registry() {
 // With the mutex held: does the home's part for a pool whose thread has ended. The memory goes back each time that half
 // of what was out is home, so that each chunk is looked at a few times only.
 void come_home(ThreadPool& waiting) {
-  waiting.pool.take_inbox();
+  waiting.pool.take_remote_frees();
   const size_t out = waiting.pool.out_bytes();
   if (out > 0 && out > waiting.out_at_trim / 2) return;
   waiting.pool.trim_all();
@@ -65,8 +65,8 @@ void come_home(ThreadPool& waiting) {
   waiting.state = State::kIdle;
 }
 
-// Called on the thread that released a chunk of a waiting pool whose inbox was empty, or of one that was waiting just
-// now.
+// Called on the thread that released a chunk of a waiting pool whose remote_frees was empty, or of one that was waiting
+// just now.
 void chunk_released(void* context) {
   ThreadPool& pool = *static_cast<ThreadPool*>(context);
   const std::lock_guard lock(registry().mutex);
@@ -109,7 +109,7 @@ ThreadPool& adopt() {
   if (!lock) return;
   for (const std::unique_ptr<ThreadPool>& pool : all->pools) {
     if (pool->state != State::kWaiting && pool.get() != own) continue;
-    pool->pool.take_inbox();
+    pool->pool.take_remote_frees();
     pool->pool.report_leaks();
   }
 }

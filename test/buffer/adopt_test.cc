@@ -219,7 +219,7 @@ TEST_F(AdoptTest, PinsWhatItHolds) {
   buffer.truncate(10);
   EXPECT_EQ(buffer.pinned_bytes(), 1000u);
   EXPECT_EQ(buffer.pinned().wasted, 990u);
-  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_TRUE(buffer.compact(pool_));
   EXPECT_EQ(owner.released, 1);
   EXPECT_EQ(text_of(buffer), std::string(10, 'x'));
 }

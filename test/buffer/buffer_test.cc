@@ -30,7 +30,7 @@ TEST_F(BufferTest, EmptyHoldsNothing) {
   buffer.clear();
   EXPECT_TRUE(buffer.split_front(0).empty());
   EXPECT_TRUE(buffer.clone().empty());
-  EXPECT_FALSE(buffer.settle(pool_));
+  EXPECT_FALSE(buffer.compact(pool_));
   EXPECT_TRUE(buffer.fetch(0, {}).empty());
   std::array<iovec, 1> iovecs;
   EXPECT_EQ(buffer.fill_iovecs(iovecs), 0u);

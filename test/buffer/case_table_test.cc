@@ -277,7 +277,7 @@ const std::vector<Case>& cases() {
       {"settle leftovers", kPage,
        [](Buffer& b, ChunkPool& p) {
          b.trim_front(4090);
-         b.settle(p);
+         b.compact(p);
        },
        kPage.substr(4090)},
       // reading, which changes nothing

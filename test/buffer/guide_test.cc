@@ -171,7 +171,7 @@ TEST_F(Guide, HandsOver) {
     moved.clear();                                  // The chunk sets out for its home,
   });
   other.join();
-  pool_.take_inbox();  // and has arrived.
+  pool_.take_remote_frees();  // and has arrived.
   EXPECT_EQ(pool_.leaked(), 0u);
 }
 
@@ -204,7 +204,7 @@ TEST_F(Guide, Settles) {
   Buffer input = buffer_of(std::string(16'000, 'x') + "a part of the next frame");
   input.trim_front(16'000);
   EXPECT_EQ(input.pinned_bytes(), 16'384u);
-  input.settle(pool_);  // Before the connection waits.
+  input.compact(pool_);  // Before the connection waits.
   EXPECT_EQ(input.pinned_bytes(), 64u);
 }
 

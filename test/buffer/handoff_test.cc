@@ -120,7 +120,7 @@ class Station {
 };
 
 void expect_all_home(ChunkPool& pool) {
-  pool.take_inbox();
+  pool.take_remote_frees();
   EXPECT_EQ(pool.leaked(), 0u);
 }
 
@@ -137,8 +137,8 @@ TEST(Handoff, BuffersTravelBetweenThreads) {
   }
   expect_all_home(pool_a);
   expect_all_home(pool_b);
-  EXPECT_GT(pool_a.stats().came_home, 0u);
-  EXPECT_GT(pool_b.stats().came_home, 0u);
+  EXPECT_GT(pool_a.stats().freed_remotely, 0u);
+  EXPECT_GT(pool_b.stats().freed_remotely, 0u);
 }
 
 // Each thread has a view of one chunk, and all clone, cut, put into buffers and drop theirs at once.

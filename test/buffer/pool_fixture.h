@@ -22,7 +22,7 @@ class PoolTest : public testing::Test {
   explicit PoolTest(size_t budget_bytes = size_t{8} << 20) : pool_({.budget_bytes = budget_bytes}), use_(&pool_) {}
 
   void TearDown() override {
-    pool_.take_inbox();
+    pool_.take_remote_frees();
     EXPECT_EQ(pool_.leaked(), 0u) << "chunks did not come home";
   }
 

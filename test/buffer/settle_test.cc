@@ -61,13 +61,13 @@ TEST_F(SettleTest, MovesLeftoversToTheSmallestTier) {
   buffer.trim_front(16384 - 100);
   EXPECT_EQ(buffer.pinned_bytes(), 16384u);
   const uint64_t before = copied_bytes;
-  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_TRUE(buffer.compact(pool_));
   EXPECT_EQ(copied_bytes - before, 100u);
   EXPECT_EQ(text_of(buffer), std::string(100, 'x'));
   EXPECT_EQ(buffer.pinned_bytes(), 128u);
   EXPECT_EQ(pool_.out_bytes(), 128u);
   EXPECT_TRUE(test::overwrite(buffer, 0, 'y'));
-  EXPECT_FALSE(buffer.settle(pool_)) << "there is no better place";
+  EXPECT_FALSE(buffer.compact(pool_)) << "there is no better place";
 }
 
 // Defect: what to move was judged by the share that a buffer had of its chunks at that moment. A thousand connections
@@ -77,7 +77,7 @@ TEST_F(SettleTest, ManyHoldersOfOneChunkLeaveIt) {
   std::vector<Buffer> buffers;
   for (int i = 0; i < 1000; ++i) buffers.push_back(rest.split_front(1));
   rest.clear();
-  for (Buffer& buffer : buffers) EXPECT_TRUE(buffer.settle(pool_));
+  for (Buffer& buffer : buffers) EXPECT_TRUE(buffer.compact(pool_));
   buffers.resize(1);
   EXPECT_EQ(pool_.out_bytes(), 64u);
   EXPECT_EQ(text_of(buffers[0]), "x");
@@ -87,7 +87,7 @@ TEST_F(SettleTest, JoinsWindowsAndDropsTheRing) {
   Buffer buffer;
   for (int i = 0; i < 10; ++i) buffer.append(lease_of(std::string(10, static_cast<char>('0' + i)), 1000));
   EXPECT_EQ(buffer.pinned_bytes(), 10 * 1024u + 256u);
-  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_TRUE(buffer.compact(pool_));
   EXPECT_EQ(buffer.window_count(), 1u);
   EXPECT_EQ(buffer.pinned_bytes(), 128u);
   EXPECT_EQ(pool_.leaked(), 1u);
@@ -105,7 +105,7 @@ TEST_F(SettleTest, AChunkWithAGapCountsOnce) {
   EXPECT_EQ(front.pinned_bytes(), kMaxChunkBytes);
   EXPECT_EQ(front.pinned().wasted, kMaxChunkBytes - 59'900);
   const uint64_t before = copied_bytes;
-  EXPECT_FALSE(front.settle(pool_));
+  EXPECT_FALSE(front.compact(pool_));
   EXPECT_EQ(copied_bytes, before);
 }
 
@@ -127,7 +127,7 @@ TEST_F(SettleTest, AChunkThatComesAgainCountsOnce) {
     const size_t blocks = buffer.pinned_bytes() - 2 * 16'384;
     EXPECT_EQ(blocks, 2 * pieces > 3 ? (2 * pieces + 12) / 13 * 256 : 0);
     // All but a block's bytes would go to one chunk of 32 KiB.
-    EXPECT_EQ(buffer.settle(pool_), 2 * pieces >= 500 && 2 * 16'384 + blocks >= 65'536) << pieces;
+    EXPECT_EQ(buffer.compact(pool_), 2 * pieces >= 500 && 2 * 16'384 + blocks >= 65'536) << pieces;
   }
 }
 
@@ -142,7 +142,7 @@ TEST_F(SettleTest, OnlyWhenItFreesHalf) {
   for (const auto& c : cases) {
     Buffer buffer = buffer_of(std::string(c.chunk, 'x'));
     buffer.truncate(c.used);
-    EXPECT_EQ(buffer.settle(pool_), c.settles) << c.used << " of " << c.chunk;
+    EXPECT_EQ(buffer.compact(pool_), c.settles) << c.used << " of " << c.chunk;
     EXPECT_EQ(buffer.size(), c.used);
   }
 }
@@ -150,7 +150,7 @@ TEST_F(SettleTest, OnlyWhenItFreesHalf) {
 TEST_F(SettleTest, FullChunksStay) {
   Buffer buffer;
   for (int i = 0; i < 3; ++i) buffer.append(lease_of(std::string(4096, 'x')));
-  EXPECT_FALSE(buffer.settle(pool_));
+  EXPECT_FALSE(buffer.compact(pool_));
   EXPECT_EQ(buffer.window_count(), 3u);
 }
 
@@ -158,10 +158,10 @@ TEST_F(SettleTest, MoreThanTheLargestTierStays) {
   Buffer buffer;
   for (int i = 0; i < 5; ++i) buffer.append(lease_of(std::string(14000, 'x'), 50000));
   EXPECT_GT(buffer.pinned_bytes(), 4 * kMaxChunkBytes);
-  EXPECT_FALSE(buffer.settle(pool_));
+  EXPECT_FALSE(buffer.compact(pool_));
   EXPECT_EQ(buffer.window_count(), 5u);
   buffer.truncate(kMaxChunkBytes);
-  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_TRUE(buffer.compact(pool_));
   EXPECT_EQ(buffer.pinned_bytes(), kMaxChunkBytes);
 }
 
@@ -170,7 +170,7 @@ TEST_F(SettleTest, AMetBudgetLeavesEverythingAsItIs) {
   ChunkPool::Use use(&small);
   Buffer buffer;
   buffer.append(test::filled(Lease::allocate(small, 4096), "hello"));
-  EXPECT_FALSE(buffer.settle(small));
+  EXPECT_FALSE(buffer.compact(small));
   EXPECT_EQ(text_of(buffer), "hello");
   EXPECT_EQ(buffer.pinned_bytes(), 4096u);
 }
@@ -180,7 +180,7 @@ TEST_F(SettleTest, AClonesPartIsWhatItsHoldersShare) {
   Buffer clone = buffer.clone();
   clone.truncate(10);
   EXPECT_EQ(clone.pinned_bytes(), 128u);
-  EXPECT_TRUE(clone.settle(pool_));
+  EXPECT_TRUE(clone.compact(pool_));
   EXPECT_EQ(text_of(buffer), std::string(100, 'x'));
   EXPECT_TRUE(test::overwrite(buffer, 0, 'y')) << "the other has left";
   EXPECT_EQ(text_of(clone), std::string(10, 'x'));

@@ -178,7 +178,7 @@ TEST_F(SpillTest, BuffersInTheFileTravelBetweenThreads) {
   ASSERT_TRUE(append_copy(buffer, text));
   ASSERT_TRUE(spill(buffer, files_));
   std::thread([&text, taken = std::move(buffer)] { EXPECT_EQ(text_of(taken), text); }).join();
-  pool_.take_inbox();
+  pool_.take_remote_frees();
   EXPECT_EQ(files_.stats().out_chunks, 0u);
 }
 

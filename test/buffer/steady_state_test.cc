@@ -57,7 +57,7 @@ TEST_F(SteadyStateTest, ChunksThatComeHome) {
               for (ChunkRef& chunk : chunks) chunk = ChunkRef::take(pool_.get(4096));
               ChunkPool::Use elsewhere(nullptr);
               for (ChunkRef& chunk : chunks) chunk = ChunkRef();
-              pool_.take_inbox();
+              pool_.take_remote_frees();
             }),
             0u);
 }
@@ -79,7 +79,7 @@ TEST_F(SteadyStateTest, Forwarding) {
                 while (!input.empty()) output.append(input.split_front(std::min<size_t>(input.size(), 700)));
                 copy.truncate(100);
                 if (!output.append_copy(pool_, copy.window(0))) std::abort();
-                copy.settle(pool_);
+                copy.compact(pool_);
                 std::array<iovec, 8> iovecs;
                 while (!output.empty()) {
                   output.fill_iovecs(iovecs);

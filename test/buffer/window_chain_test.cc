@@ -205,9 +205,9 @@ TEST_F(WindowChainTest, TheBlocksGoHomeFromElsewhere) {
   for (int i = 0; i < 5; ++i) buffer.append(letter('x'));
   std::thread([moved = std::move(buffer)] {}).join();
   EXPECT_EQ(pool_.leaked(), 6u);
-  pool_.take_inbox();
+  pool_.take_remote_frees();
   EXPECT_EQ(pool_.leaked(), 0u);
-  EXPECT_EQ(pool_.stats().came_home, 6u);
+  EXPECT_EQ(pool_.stats().freed_remotely, 6u);
 }
 
 // Both sides of each size, so that inline windows, one block and several meet, and each side built to either end, so

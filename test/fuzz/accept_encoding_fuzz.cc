@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "pool/check.h"
-#include "proxy/compress/accept_encoding.h"
+#include "proxy/compression/accept_encoding.h"
 
 namespace sluice {
 namespace {

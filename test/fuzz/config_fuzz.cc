@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/config/loader.h"
-#include "proxy/config/print.h"
-#include "proxy/route/http_router.h"
+#include "proxy/config/load/loader.h"
+#include "proxy/config/load/print.h"
+#include "proxy/router/http_router.h"
 
 namespace sluice {
 namespace {

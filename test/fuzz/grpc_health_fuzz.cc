@@ -9,7 +9,7 @@
 #include <string>
 
 #include "pool/check.h"
-#include "proxy/health/grpc_health.h"
+#include "proxy/http/proxy/grpc_health.h"
 #include "test/support/buffers.h"
 #include "test/support/cuts.h"
 

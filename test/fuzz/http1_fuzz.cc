@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "proxy/http1/http1_client.h"
-#include "proxy/http1/http1_server.h"
+#include "proxy/http/h1/http1_client.h"
+#include "proxy/http/h1/http1_server.h"
 #include "test/support/buffers.h"
 #include "test/support/cuts.h"
 
@@ -27,7 +27,7 @@ constexpr uint8_t kConnect = 4;
 constexpr uint8_t kPauses = 8;     // The receiver reads only now and then.
 constexpr uint8_t kNoAnswer = 16;  // To requests, so that those behind wait.
 
-using Status = HttpConnection::Status;
+using Status = HttpCodec::Status;
 
 // What the second hop bears: all that the first one does, and what it adds.
 Http1Options wide() {
@@ -115,7 +115,7 @@ class Story : public StreamReceiver {
 };
 
 // Reads requests, and answers them.
-class Origin : public Story, public HttpConnection::Acceptor {
+class Origin : public Story, public HttpCodec::Acceptor {
  public:
   explicit Origin(bool answers) : answers_(answers) {}
   StreamReceiver& on_stream(HttpStream& to_answer) override {
@@ -189,8 +189,7 @@ std::string without_dates(std::string text) {
 }
 
 // Gives the bytes piece by piece; between pieces the receiver may not read.
-std::string feed(Http1Connection& connection, const test::CutInput& input, bool cut, uint8_t mode,
-                 HttpStream*& stream) {
+std::string feed(Http1Codec& connection, const test::CutInput& input, bool cut, uint8_t mode, HttpStream*& stream) {
   Buffer sent;
   const auto give = [&](std::string_view bytes) {
     const bool pause = cut && (mode & kPauses) && stream && connection.streams() > 0;

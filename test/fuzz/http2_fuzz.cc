@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/http2/http2_connection.h"
+#include "proxy/http/h2/http2_codec.h"
 #include "test/support/buffers.h"
 #include "test/support/fuzz_input.h"
 
@@ -93,7 +93,7 @@ struct Receiver final : StreamReceiver {
   bool head_sent = false, end_sent = false;
 };
 
-class Fuzz final : test::FuzzInput, HttpConnection::Acceptor {
+class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
  public:
   Fuzz(ChunkPool& pool, const uint8_t* data, size_t size) : FuzzInput(data, size), pool_(pool) {}
 
@@ -105,7 +105,7 @@ class Fuzz final : test::FuzzInput, HttpConnection::Acceptor {
     if (flags & 4) limits_.stream_window_bytes = 100;
     if (flags & 8) limits_.flush_bytes = 50;
     {
-      Http2Connection connection(shared_, server_ ? this : nullptr);
+      Http2Codec connection(shared_, server_ ? this : nullptr);
       connection_ = &connection;
       if (server_) give(kHttp2Preface);
       if ((flags & 16) == 0) give_frame(Type::kSettings, 0, 0, "");
@@ -145,9 +145,9 @@ class Fuzz final : test::FuzzInput, HttpConnection::Acceptor {
     const size_t cut = cut_ == 0 ? bytes.size() : cut_;
     for (size_t at = 0; at < bytes.size(); at += cut) {
       const std::string_view piece = bytes.substr(at, cut);
-      const HttpConnection::Status status = connection_->receive(test::heap_buffer_of(piece));
-      SLUICE_CHECK((status == HttpConnection::Status::kFailed) == !connection_->error().empty());
-      SLUICE_CHECK(status != HttpConnection::Status::kEnded || connection_->streams() == 0);
+      const HttpCodec::Status status = connection_->receive(test::heap_buffer_of(piece));
+      SLUICE_CHECK((status == HttpCodec::Status::kFailed) == !connection_->error().empty());
+      SLUICE_CHECK(status != HttpCodec::Status::kEnded || connection_->streams() == 0);
     }
   }
   void give_frame(Type type, uint8_t flags, uint32_t stream, std::string_view payload) {
@@ -432,8 +432,8 @@ class Fuzz final : test::FuzzInput, HttpConnection::Acceptor {
   ChunkPool::Use use_{&pool_};
   Http2Limits limits_;
   Http2Counters counters_;
-  const Http2Connection::Shared shared_{pool_, limits_, counters_};
-  Http2Connection* connection_ = nullptr;
+  const Http2Codec::Shared shared_{pool_, limits_, counters_};
+  Http2Codec* connection_ = nullptr;
   std::vector<std::unique_ptr<Receiver>> receivers_;
   bool server_ = true;
   size_t cut_ = 0;

@@ -1,6 +1,6 @@
-// The proxy of http_session_fuzz.cc: all of it for HTTP, as test/proxy/http/session_rig.h has it, without its peers and
-// without GoogleTest. What takes long to make stays from one input to the next (Machine), the rest is made anew (Edge),
-// so that an input behaves the same whatever came before it.
+// The proxy of http_session_fuzz.cc: all of it for HTTP, as test/proxy/http/proxy/session_rig.h has it, without its
+// peers and without GoogleTest. What takes long to make stays from one input to the next (Machine), the rest is made
+// anew (Edge), so that an input behaves the same whatever came before it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -21,11 +21,12 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/access/auth_files.h"
-#include "proxy/http/body_file.h"
+#include "proxy/access_log/access_log.h"
+#include "proxy/auth/auth_files.h"
+#include "proxy/http/proxy/body_file.h"
+#include "proxy/http/proxy/http_session_factory.h"
+#include "proxy/http/proxy/http_upstream.h"
 #include "proxy/listener/client_acceptor.h"
-#include "proxy/log/access_log.h"
-#include "proxy/upstream/http_upstream.h"
 #include "test/fuzz/http_session_features.h"
 
 namespace sluice::fuzz {
@@ -131,10 +132,11 @@ class Edge {
     // A descriptor of its own for the same socket: the acceptor closes it.
     const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
     SLUICE_CHECK(fd >= 0);
-    acceptor_.emplace(
-        ClientAcceptor::Context{machine_.worker(), global_, *state_, balancers_, tls_sessions_, *handshakers_,
-                                *counters_, 0, &*http_, options_.log ? &machine_.log() : nullptr, UINT32_MAX},
-        fd, false);
+    const ClientAcceptor::Context context{machine_.worker(), global_,       *state_,    balancers_,
+                                          tls_sessions_,     *handshakers_, *counters_, 0};
+    acceptor_.emplace(context,
+                      std::make_unique<HttpSessionFactory>(context, *http_, options_.log ? &machine_.log() : nullptr),
+                      fd, false);
     acceptor_->start();
   }
   /// Precondition: idle().

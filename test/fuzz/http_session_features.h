@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/config/config.h"
-#include "test/proxy/access/token_maker.h"
+#include "proxy/config/model/config.h"
+#include "test/proxy/auth/token_maker.h"
 
 namespace sluice::fuzz {
 

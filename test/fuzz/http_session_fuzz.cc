@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "net/worker.h"
-#include "proxy/http1/websocket.h"
+#include "proxy/http/h1/websocket.h"
 #include "test/fuzz/http_session_edge.h"
 #include "test/fuzz/http_session_messages.h"
 #include "test/fuzz/http_session_peer.h"
@@ -520,7 +520,7 @@ class Fuzz final : test::FuzzInput {
     clients_.clear();
     endpoints_.clear();
     turn_worker();
-    worker().pool().take_inbox();
+    worker().pool().take_remote_frees();
     SLUICE_CHECK(worker().pool().leaked() ==
                  worker().small_group().filled_slots() + worker().large_group().filled_slots());
     SLUICE_CHECK(ears_.leaked() == 0);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/http2/frame.h"
+#include "proxy/http/h2/frame.h"
 
 namespace sluice::fuzz {
 

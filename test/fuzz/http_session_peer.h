@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/http1/http1_server.h"
-#include "proxy/http2/frame.h"
+#include "proxy/http/h1/http1_server.h"
+#include "proxy/http/h2/frame.h"
 #include "test/support/buffers.h"
 
 namespace sluice::fuzz {
@@ -110,13 +110,13 @@ class Http2Ear {
 
 /// What an endpoint of HTTP/1.1 is sent must be requests, each of which was passed on: nothing that a client or another
 /// endpoint says may change their number.
-class Http1Ear final : HttpConnection::Acceptor, StreamReceiver {
+class Http1Ear final : HttpCodec::Acceptor, StreamReceiver {
  public:
   explicit Http1Ear(ChunkPool& pool) : server_(pool, options(), counters_, *this) {}
 
   void hear(std::string_view bytes) {
     if (tunnel_) return;
-    SLUICE_CHECK(server_.status() == HttpConnection::Status::kOpen);
+    SLUICE_CHECK(server_.status() == HttpCodec::Status::kOpen);
     server_.receive(test::heap_buffer_of(bytes));
     // It answers each request at once, so that it reads the next.
     while (std::exchange(answer_, false)) {
@@ -128,7 +128,7 @@ class Http1Ear final : HttpConnection::Acceptor, StreamReceiver {
     }
     Buffer said;
     while (server_.has_output()) server_.flush(said);
-    SLUICE_CHECK(server_.status() != HttpConnection::Status::kFailed);
+    SLUICE_CHECK(server_.status() != HttpCodec::Status::kFailed);
   }
   ~Http1Ear() {
     if (stream_) stream_->release();

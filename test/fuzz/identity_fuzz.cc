@@ -11,13 +11,13 @@
 
 #include "pool/check.h"
 #include "pool/chunk_pool.h"
-#include "proxy/http/accept.h"
-#include "proxy/http/client_address.h"
-#include "proxy/http/forward_head.h"
-#include "proxy/http/forwarded_field.h"
-#include "proxy/http/identity.h"
-#include "proxy/http/request_id.h"
-#include "proxy/http/trace_context.h"
+#include "proxy/http/message/accept.h"
+#include "proxy/http/message/request_id.h"
+#include "proxy/http/proxy/client_address.h"
+#include "proxy/http/proxy/forward_head.h"
+#include "proxy/http/proxy/forwarded_field.h"
+#include "proxy/http/proxy/identity.h"
+#include "proxy/http/proxy/trace_context.h"
 
 namespace sluice {
 namespace {

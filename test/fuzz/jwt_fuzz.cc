@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "pool/check.h"
-#include "proxy/access/jwt.h"
-#include "proxy/access/jwt_gate.h"
+#include "proxy/auth/jwt.h"
+#include "proxy/auth/jwt_authenticator.h"
 
 namespace sluice {
 namespace {

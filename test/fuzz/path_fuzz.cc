@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "pool/check.h"
-#include "proxy/route/canonical_path.h"
+#include "proxy/router/canonical_path.h"
 
 namespace sluice {
 namespace {

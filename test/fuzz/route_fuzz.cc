@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/route/http_router.h"
+#include "proxy/router/http_router.h"
 
 namespace sluice {
 namespace {
@@ -258,13 +258,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string peer = choices.one_of(kValues);
     agreed.peer_names = {peer};
     if (choices.below(2)) asked.peer = peer;
-    const HttpFacts facts{.host = asked.host,
-                          .path = asked.path,
-                          .query = asked.query,
-                          .method = asked.method,
-                          .fields = &fields,
-                          .client = &client,
-                          .agreed = asked.peer ? &agreed : nullptr};
+    const RequestAttributes facts{.host = asked.host,
+                                  .path = asked.path,
+                                  .query = asked.query,
+                                  .method = asked.method,
+                                  .fields = &fields,
+                                  .client = &client,
+                                  .agreed = asked.peer ? &agreed : nullptr};
     const HttpTarget* const target = router.route(facts);
     SLUICE_CHECK((target ? static_cast<int>(target->index) : -1) == first_that_fits(http.routes, asked));
   }

@@ -333,7 +333,7 @@ TEST_F(BufferRingTest, RefillAfterChunksCameHomeFromAnotherThread) {
   elsewhere.join();
   conn(0).pieces.clear();
   EXPECT_TRUE(group_->refill());
-  EXPECT_EQ(pool_->stats().came_home, 2u);
+  EXPECT_EQ(pool_->stats().freed_remotely, 2u);
 }
 
 TEST_F(BufferRingTest, ClosesWithDataHeld) {

@@ -320,7 +320,7 @@ class Loop {
   static void jump(uint64_t ms) { TestClock::jump(ms); }
   /// Chunks that are neither free nor posted.
   size_t chunks_out() {
-    worker_->pool().take_inbox();
+    worker_->pool().take_remote_frees();
     return worker_->pool().leaked() - worker_->small_group().filled_slots() - worker_->large_group().filled_slots();
   }
 

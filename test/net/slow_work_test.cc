@@ -1,34 +1,33 @@
-#include "net/slow_work.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "net/yielding_task.h"
 #include "test/net/loop.h"
 
 namespace sluice {
 namespace {
 
 struct Piece {
-  Piece(SlowQueue& of, std::string& to, char letter)
+  Piece(YieldingQueue& of, std::string& to, char letter)
       : queue(of), log(to), name(letter), work([](void* self) { static_cast<Piece*>(self)->run(); }, this) {}
   void run() {
     log += name;
     if (again-- > 0) queue.push(work);
     if (victim) victim->reset();
   }
-  SlowQueue& queue;
+  YieldingQueue& queue;
   std::string& log;
   char name;
   int again = 0;
   std::optional<Piece>* victim = nullptr;
-  SlowWork work;
+  YieldingTask work;
 };
 
-TEST(SlowQueue, RunsInTheOrderOfComing) {
-  SlowQueue queue;
+TEST(YieldingQueue, RunsInTheOrderOfComing) {
+  YieldingQueue queue;
   std::string log;
   Piece a(queue, log, 'a'), b(queue, log, 'b');
   a.again = 1;
@@ -39,8 +38,8 @@ TEST(SlowQueue, RunsInTheOrderOfComing) {
   EXPECT_EQ(log, "aba");
 }
 
-TEST(SlowQueue, WhatIsDestroyedIsNotRun) {
-  SlowQueue queue;
+TEST(YieldingQueue, WhatIsDestroyedIsNotRun) {
+  YieldingQueue queue;
   std::string log;
   std::optional<Piece> a(std::in_place, queue, log, 'a'), b(std::in_place, queue, log, 'b');
   Piece c(queue, log, 'c');
@@ -51,8 +50,8 @@ TEST(SlowQueue, WhatIsDestroyedIsNotRun) {
   EXPECT_EQ(log, "ac");
 }
 
-TEST(SlowQueue, MayDestroyItself) {
-  SlowQueue queue;
+TEST(YieldingQueue, MayDestroyItself) {
+  YieldingQueue queue;
   std::string log;
   std::optional<Piece> a(std::in_place, queue, log, 'a');
   a->victim = &a;
@@ -62,17 +61,17 @@ TEST(SlowQueue, MayDestroyItself) {
 }
 
 // The loop does one piece a turn, and does not wait for anything else while there are more.
-TEST(SlowQueue, AWorkerDoesOnePieceATurn) {
+TEST(YieldingQueue, AWorkerDoesOnePieceATurn) {
   test::Loop loop(test::Loop::with_features());
   std::string log;
-  Piece a(loop.worker().slow_work(), log, 'a');
+  Piece a(loop.worker().yielding_tasks(), log, 'a');
   a.again = 2;
-  loop.worker().slow_work().push(a.work);
+  loop.worker().yielding_tasks().push(a.work);
   for (size_t turn = 1; turn <= 3; ++turn) {
     loop.worker().turn(60'000);
     EXPECT_EQ(log.size(), turn);
   }
-  EXPECT_TRUE(loop.worker().slow_work().empty());
+  EXPECT_TRUE(loop.worker().yielding_tasks().empty());
 }
 
 }  // namespace

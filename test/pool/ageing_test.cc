@@ -304,7 +304,7 @@ TEST(Ageing, NeverChangesAChunkThatIsOut) {
         if (random() % 64 == 0) pool.age();
         if (random() % 16 == 0) pool.trim(random() % 4 == 0 ? kNoLimit : random() % (1 << 20));
       }
-      pool.take_inbox();
+      pool.take_remote_frees();
       const ChunkPool::Stats stats = pool.stats();
       ASSERT_EQ(stats.out_bytes, held_bytes);
       ASSERT_EQ(pool.leaked(), held.size());
@@ -312,7 +312,7 @@ TEST(Ageing, NeverChangesAChunkThatIsOut) {
       for (const Held& one : held) ASSERT_TRUE(Pattern::holds(one.chunk, one.round)) << "seed " << seed;
     }
     while (!held.empty()) drop_one();
-    pool.take_inbox();
+    pool.take_remote_frees();
     EXPECT_EQ(pool.leaked(), 0u);
     for (int i = 0; i < 3; ++i) pool.age();
     while (pool.trim(100'000)) {

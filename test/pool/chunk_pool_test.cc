@@ -171,7 +171,7 @@ TEST(ChunkPool, MetadataReusesFreeChunksAndTheInbox) {
     chunk_unref(chunk);
   }
   EXPECT_EQ(pool.get_metadata(128), chunk);
-  chunk_unref(chunk);  // No pool is current: to the inbox.
+  chunk_unref(chunk);  // No pool is current: to the remote_frees.
   EXPECT_EQ(pool.get_metadata(128), chunk);
   chunk_unref(chunk);
 }
@@ -194,7 +194,7 @@ TEST(ChunkPool, AHeapChunkBelongsToNoPool) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   chunk_unref(heap_chunk(0));
-  EXPECT_EQ(pool.stats().came_home, 0u);
+  EXPECT_EQ(pool.stats().freed_remotely, 0u);
 }
 
 TEST(ChunkPool, StatsTellWhatIsOutAndFree) {
@@ -320,15 +320,15 @@ TEST(ChunkPool, TwoPoolsOnOneThreadGetTheirOwnBack) {
   Chunk* const from_b = b.get(256);
   {
     ChunkPool::Use use(&b);
-    chunk_unref(from_a);  // Not at home: to a's inbox.
+    chunk_unref(from_a);  // Not at home: to a's remote_frees.
     chunk_unref(from_b);
   }
   EXPECT_EQ(a.leaked(), 1u);
   EXPECT_EQ(b.leaked(), 0u);
-  EXPECT_EQ(b.stats().came_home, 0u);
-  a.take_inbox();
+  EXPECT_EQ(b.stats().freed_remotely, 0u);
+  a.take_remote_frees();
   EXPECT_EQ(a.leaked(), 0u);
-  EXPECT_EQ(a.stats().came_home, 1u);
+  EXPECT_EQ(a.stats().freed_remotely, 1u);
   EXPECT_EQ(a.stats().tiers[2].free, 1u);
 }
 
@@ -338,7 +338,7 @@ TEST(ChunkPool, LooksIntoTheInboxBeforeItCutsOrRefuses) {
   chunk_unref(chunk);  // No pool is current.
   EXPECT_EQ(pool.get(4096), chunk);
   EXPECT_EQ(pool.stats().refused, 0u);
-  EXPECT_EQ(pool.stats().came_home, 1u);
+  EXPECT_EQ(pool.stats().freed_remotely, 1u);
   EXPECT_EQ(pool.stats().tiers[6].out_peak, 1u);
   chunk_unref(chunk);
 }

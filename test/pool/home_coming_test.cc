@@ -101,16 +101,16 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
     chunk.data()[0] = std::byte{0xee};
     queues[random() % thread_count].put(std::move(chunk));
     ++given;
-    if (random() % 64 == 0) pool.take_inbox();
+    if (random() % 64 == 0) pool.take_remote_frees();
     if (random() % 512 == 0) pool.age();
     if (random() % 128 == 0) pool.trim(64 << 10);
   }
   for (Queue& queue : queues) queue.close();
   for (std::thread& thread : threads) thread.join();
-  pool.take_inbox();
+  pool.take_remote_frees();
   EXPECT_EQ(damaged, 0);
   EXPECT_EQ(pool.leaked(), 0u);
-  EXPECT_EQ(pool.stats().came_home, given);
+  EXPECT_EQ(pool.stats().freed_remotely, given);
   EXPECT_GT(given, 0u);
   EXPECT_GT(pool.stats().pressures, 0u);
   EXPECT_EQ(pressed, 0);
@@ -148,7 +148,7 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   }
   for (Queue& queue : queues) queue.close();
   for (std::thread& thread : threads) thread.join();
-  pool.take_inbox();
+  pool.take_remote_frees();
   EXPECT_EQ(damaged, 0);
   EXPECT_EQ(pool.leaked(), 0u);
   EXPECT_EQ(pool.stats().tiers[6].free, 1u);
@@ -161,7 +161,7 @@ TEST(HomeComing, AThreadWithoutAPoolReleasesToTheInbox) {
   EXPECT_EQ(pool.out_bytes(), 4096u);
   const ChunkRef again = ChunkRef::take(pool.get(4096));
   EXPECT_TRUE(again);
-  EXPECT_EQ(pool.stats().came_home, 1u);
+  EXPECT_EQ(pool.stats().freed_remotely, 1u);
 }
 
 // Counts how often it was woken, and on which thread.
@@ -189,7 +189,7 @@ TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
   };
   release_elsewhere();
   EXPECT_EQ(woken.times, 0) << "nobody asked for it";
-  pool.take_inbox();
+  pool.take_remote_frees();
 
   pool.wake_on_return(true);
   std::vector<ChunkRef> chunks(3);
@@ -198,22 +198,22 @@ TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
   EXPECT_EQ(woken.times, 1);
   EXPECT_EQ(woken.on, std::this_thread::get_id());
   chunks.pop_back();
-  EXPECT_EQ(woken.times, 1) << "the inbox was not empty";
-  pool.take_inbox();
+  EXPECT_EQ(woken.times, 1) << "the remote_frees was not empty";
+  pool.take_remote_frees();
   const std::thread::id other = release_elsewhere();
   EXPECT_EQ(woken.times, 2);
   EXPECT_EQ(woken.on, other);
 
-  pool.take_inbox();
+  pool.take_remote_frees();
   pool.wake_on_return(false);
   chunks.clear();
   EXPECT_EQ(woken.times, 2);
 
-  // A flag that is set while the inbox is occupied promises nothing until it is taken.
+  // A flag that is set while the remote_frees is occupied promises nothing until it is taken.
   pool.wake_on_return(true);
   release_elsewhere();
   EXPECT_EQ(woken.times, 2);
-  pool.take_inbox();
+  pool.take_remote_frees();
 }
 
 TEST(HomeComing, DoesNotWakeForWhatIsReleasedAtHome) {
@@ -230,11 +230,12 @@ TEST(HomeComing, WithoutAWakeFunctionNobodyIsCalled) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   pool.wake_on_return(true);
   chunk_unref(pool.get(64));
-  pool.take_inbox();
+  pool.take_remote_frees();
   EXPECT_EQ(pool.leaked(), 0u);
 }
 
-// The home does what a worker does before it sleeps; a wake that is lost leaves it asleep with a chunk in its inbox.
+// The home does what a worker does before it sleeps; a wake that is lost leaves it asleep with a chunk in its
+// remote_frees.
 TEST(HomeComing, NoWakeIsLost) {
   ChunkPool pool({.budget_bytes = 64});
   ChunkPool::Use use(&pool);
@@ -252,13 +253,13 @@ TEST(HomeComing, NoWakeIsLost) {
     queue.put(ChunkRef::take(chunk));
     while (pool.out_bytes() > 0) {
       pool.wake_on_return(true);
-      pool.take_inbox();
+      pool.take_remote_frees();
       if (pool.out_bytes() > 0 && !wakes.try_acquire_for(std::chrono::seconds(20))) {
         lost = true;
         break;
       }
       pool.wake_on_return(false);
-      pool.take_inbox();
+      pool.take_remote_frees();
     }
   }
   EXPECT_FALSE(lost);

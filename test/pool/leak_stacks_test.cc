@@ -90,7 +90,7 @@ TEST(LeakStacks, WhatCameHomeIsForgotten) {
     ChunkRef kept = ChunkRef::take(taken_by_the_first(pool));
     chunk_unref(taken_by_the_second(pool));
     std::thread([chunk = ChunkRef::take(taken_by_the_second(pool))] {}).join();
-    pool.take_inbox();
+    pool.take_remote_frees();
     const std::string report = report_of(pool);
     EXPECT_EQ(count(report, "taken at"), 1u) << report;
     EXPECT_EQ(count(report, "1 of 128 bytes"), 1u) << report;

@@ -25,7 +25,7 @@ TEST(Pool, SaysNothingWhenEveryChunkCameHome) {
     ChunkPool::Use use(&pool);
     chunk_unref(pool.get(64));
     ChunkPool::Use elsewhere(nullptr);
-    chunk_unref(pool.get(4096));  // Still in the inbox when the pool ends.
+    chunk_unref(pool.get(4096));  // Still in the remote_frees when the pool ends.
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }

@@ -54,7 +54,7 @@ TEST(Pressure, CountsMetadataTheInboxAndTheHeap) {
     pool.set_pressure(63, 1, &Calls::note, &calls);
     std::thread([chunk = ChunkRef::take(pool.get_metadata(64))] {}).join();
     EXPECT_EQ(calls.text, "H");
-    pool.take_inbox();
+    pool.take_remote_frees();
     EXPECT_EQ(calls.text, "HL");
   }
 }

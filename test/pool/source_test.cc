@@ -64,7 +64,7 @@ TEST(HeapSource, AChunkReleasedElsewhereGoesThroughTheInbox) {
   EXPECT_EQ(pool.out_bytes(), 4096u);
   const ChunkRef again = ChunkRef::take(pool.get(4096));
   EXPECT_TRUE(again);
-  EXPECT_EQ(pool.stats().came_home, 1u);
+  EXPECT_EQ(pool.stats().freed_remotely, 1u);
 }
 
 TEST(HeapSource, TakesFromTheSharedBudgetInSlabs) {

@@ -78,7 +78,7 @@ class Http1Client {
  public:
   static constexpr int kAtOnce = 1;
 
-  Http1Client(int fd, Bodies bodies) : fd_(fd), bodies_(bodies), inbox_(fd) {
+  Http1Client(int fd, Bodies bodies) : fd_(fd), bodies_(bodies), remote_frees_(fd) {
     request_ = bodies.request
                    ? "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + std::to_string(bodies.request) + "\r\n\r\n"
                    : "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -87,15 +87,15 @@ class Http1Client {
   /// Sends one request and takes its response.
   void round() {
     char first;
-    SLUICE_CHECK(send_all(fd_, request_) && inbox_.take_head(first) && inbox_.wait_for(bodies_.response));
-    inbox_.take(bodies_.response);
-    SLUICE_CHECK(inbox_.data().empty());
+    SLUICE_CHECK(send_all(fd_, request_) && remote_frees_.take_head(first) && remote_frees_.wait_for(bodies_.response));
+    remote_frees_.take(bodies_.response);
+    SLUICE_CHECK(remote_frees_.data().empty());
   }
 
  private:
   int fd_;
   Bodies bodies_;
-  Inbox inbox_;
+  Inbox remote_frees_;
   std::string request_;
 };
 
@@ -103,7 +103,7 @@ class Http2Client {
  public:
   static constexpr int kAtOnce = 16;
 
-  Http2Client(int fd, Bodies bodies) : fd_(fd), bodies_(bodies), inbox_(fd) {
+  Http2Client(int fd, Bodies bodies) : fd_(fd), bodies_(bodies), remote_frees_(fd) {
     // Windows of 2^31 - 1, for all that the client will ever get.
     std::string start = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     append_frame(start, kSettings, 0, 0, std::string_view("\0\4\x7f\xff\xff\xff", 6));
@@ -157,10 +157,10 @@ class Http2Client {
   }
 
   void take_frame() {
-    SLUICE_CHECK(inbox_.wait_for(kFrameHead));
-    const size_t length = number(inbox_.data().substr(0, 3));
-    SLUICE_CHECK(inbox_.wait_for(kFrameHead + length));
-    const std::string_view frame = inbox_.data();
+    SLUICE_CHECK(remote_frees_.wait_for(kFrameHead));
+    const size_t length = number(remote_frees_.data().substr(0, 3));
+    SLUICE_CHECK(remote_frees_.wait_for(kFrameHead + length));
+    const std::string_view frame = remote_frees_.data();
     const auto type = static_cast<uint8_t>(frame[3]), flags = static_cast<uint8_t>(frame[4]);
     const uint32_t stream = number(frame.substr(5, 4));
     SLUICE_CHECK(type != kReset && type != kGoaway);
@@ -168,12 +168,12 @@ class Http2Client {
     if (type <= kHeaders && (flags & kEndStream)) --open_;
     if (type == kWindowUpdate && stream == 0) send_window_ += number(frame.substr(kFrameHead, 4));
     if (type == kSettings && !(flags & kAck)) SLUICE_CHECK(send_all(fd_, std::string_view("\0\0\0\4\1\0\0\0\0", 9)));
-    inbox_.take(kFrameHead + length);
+    remote_frees_.take(kFrameHead + length);
   }
 
   int fd_;
   Bodies bodies_;
-  Inbox inbox_;
+  Inbox remote_frees_;
   std::string fields_, body_, out_;
   uint32_t stream_ = 1;
   int64_t send_window_ = 65535;

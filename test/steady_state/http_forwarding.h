@@ -39,11 +39,11 @@ class HttpOrigin {
 
  private:
   void serve(int fd) const {
-    Inbox inbox(fd);
-    for (char method; inbox.take_head(method);) {
+    Inbox remote_frees(fd);
+    for (char method; remote_frees.take_head(method);) {
       const size_t body = method == 'P' ? bodies_.request : 0;
-      if (!inbox.wait_for(body)) break;
-      inbox.take(body);
+      if (!remote_frees.wait_for(body)) break;
+      remote_frees.take(body);
       if (!send_all(fd, answer_)) break;
     }
     close(fd);

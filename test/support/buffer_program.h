@@ -66,7 +66,7 @@ class BufferProgram {
     objects_ = {};
     if (adopted_ != released_ && problem_.empty()) fail("adopted memory was not given back once");
     for (auto& pool : pools_) {
-      pool->take_inbox();
+      pool->take_remote_frees();
       if (pool->leaked() != 0 && problem_.empty()) fail("chunks did not come home");
       pool.reset();
     }
@@ -208,7 +208,7 @@ class BufferProgram {
     const size_t headroom = up_to(64), size = std::min(any_size(), kMaxChunkBytes - headroom);
     const size_t bytes = tier_bytes(tier_for(size + headroom));
     to = {};
-    pool->take_inbox();
+    pool->take_remote_frees();
     const bool fits = pool->headroom_bytes() >= bytes;
     to.lease = Lease::allocate(*pool, size, headroom);
     expect(!to.lease || fits, "a chunk beyond the budget");
@@ -948,7 +948,7 @@ class BufferProgram {
     Pool& pool = any_of(pools_);
     switch (byte() % 4) {
       case 0:
-        for (Pool& each : pools_) each->take_inbox();
+        for (Pool& each : pools_) each->take_remote_frees();
         all_at_home_ = true;
         return;
       case 1:

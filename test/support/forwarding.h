@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/config/from_flags.h"
+#include "proxy/config/load/from_flags.h"
 #include "test/support/test_proxy.h"
 
 namespace sluice::test {

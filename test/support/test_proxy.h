@@ -18,10 +18,10 @@
 #include "net/features.h"
 #include "net/listener.h"
 #include "pool/check.h"
+#include "proxy/access_log/access_log.h"
 #include "proxy/listener/listener_state.h"
-#include "proxy/log/access_log.h"
+#include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
-#include "proxy/worker_thread.h"
 
 namespace sluice::test {
 

@@ -29,13 +29,13 @@ class BlameTest(unittest.TestCase):
     def test_each_reset_has_a_row(self):
         rows = re.findall(r"^\| `(\w+)`", self.section, re.MULTILINE)
         self.assertEqual(len(rows), len(set(rows)), "a reason has two rows")
-        self.assertEqual(set(rows), words_of("src/proxy/http/stream.h", "ResetReason"))
+        self.assertEqual(set(rows), words_of("src/proxy/http/message/stream.h", "ResetReason"))
 
     def test_each_end_has_one_owner(self):
         table = self.section[self.section.index("| owner | ends |"):]
         ends = re.findall(r"`(\w+)`", table[:table.index("\n\n")])
         self.assertEqual(len(ends), len(set(ends)), "an end has two owners")
-        self.assertEqual(set(ends), words_of("src/proxy/stats/http_counters.h", "HttpEnd"))
+        self.assertEqual(set(ends), words_of("src/proxy/metrics/http_counters.h", "HttpEnd"))
 
 
 if __name__ == "__main__":

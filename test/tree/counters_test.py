@@ -5,7 +5,6 @@ import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STATS = ROOT / "src/proxy/stats"
 
 
 def source(path):
@@ -21,19 +20,19 @@ def strings_between(text, begin, end="}"):
 
 
 def counters_of_code():
-    report = source("src/proxy/stats/report.cc")
+    report = source("src/proxy/server/metrics_report.cc")
     names = set(re.findall(r'(?:\bline\(\w+,|\bmember\(|\bLine\{)\s*"(\w+)"', report))
     for version in "12":
-        table = strings_between(source("src/proxy/stats/http_counters.cc"), f"kHttp{version}[] =", "};")
+        table = strings_between(source("src/proxy/metrics/http_counters.cc"), f"kHttp{version}[] =", "};")
         names |= {f"http{version}_{name}_total" for name in table}
     return names
 
 
 def reasons_of_code():
     """By the label that they are the values of."""
-    http = source("src/proxy/stats/http_counters.cc")
-    sessions = source("src/proxy/stats/l4_counters.cc")
-    report = source("src/proxy/stats/report.cc")
+    http = source("src/proxy/metrics/http_counters.cc")
+    sessions = source("src/proxy/metrics/l4_counters.cc")
+    report = source("src/proxy/server/metrics_report.cc")
     errors = source("src/proxy/upstream/endpoint.cc")
     errors = errors[errors.index("connect_error_name("):]
     return {

@@ -1,6 +1,6 @@
 """Checks the source tree: includes point downwards, headers are guarded, and no file grows too long.
 
-The table of layers is the one in the design: a layer knows about itself and those listed for it.
+The floors, and which of them each may include, stand in the table of docs/architecture.md.
 """
 
 import pathlib
@@ -10,16 +10,18 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Layer -> the layers that it may include.
-LAYERS = {
-    "pool": set(),
-    "buffer": {"pool"},
-    "net": {"buffer", "pool"},
-    "alts_like": {"buffer", "pool"},
-    "proxy": {"alts_like", "net", "buffer", "pool"},
-}
 
-# Layer -> headers that it must do without, by how their names begin, and why.
+def floors(table):
+    """Folder of src -> the folders that it may include, by the rows "| `folder` | nothing, a list, or all above |"."""
+    rows = {}
+    for folder, may in re.findall(r"^\| `([\w/]+)` \| ([^|]+) \|", table, re.M):
+        rows[folder] = set(rows) if may == "all above" else set(re.findall(r"`([\w/]+)`", may))
+    return rows
+
+
+FLOORS = floors((ROOT / "docs/architecture.md").read_text(encoding="utf-8"))
+
+# Floor -> headers that it must do without, by how their names begin, and why.
 FORBIDDEN = {
     "pool": [("absl/", "the buffer library needs only the standard library")],
     "buffer": [("absl/", "the buffer library needs only the standard library")],
@@ -34,18 +36,18 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 GUARD = re.compile(r"^\s*#\s*pragma\s+once\b|^\s*#\s*ifndef\s+\w+\s*\n\s*#\s*define\s+\w+", re.MULTILINE)
 
 
-def problems_of_include(layer, kind, header, src):
-    first = header.split("/")[0]
-    if first in LAYERS and "/" in header:
-        if first != layer and first not in LAYERS[layer]:
-            yield f"{layer} must not know about {first} (includes {header})"
+def problems_of_include(floor, kind, header, src):
+    folder = str(pathlib.PurePosixPath(header).parent)
+    if folder in FLOORS or folder.split("/")[0] in {each.split("/")[0] for each in FLOORS}:
+        if folder != floor and folder not in FLOORS[floor]:
+            yield f"{floor} must not know about {folder} (includes {header})"
         if not (src / header).is_file():
             yield f"includes {header}, which does not exist"
-    elif kind == '"' and first != "absl":
+    elif kind == '"' and header.split("/")[0] != "absl":
         yield f'includes "{header}": headers of the project are named from src/ on, others in <>'
-    for start, why in FORBIDDEN.get(layer, []):
+    for start, why in FORBIDDEN.get(floor, []):
         if header.startswith(start):
-            yield f"{layer} must not include {header}: {why}"
+            yield f"{floor} must not include {header}: {why}"
 
 
 def problems(src):
@@ -53,9 +55,9 @@ def problems(src):
     found = []
     for path in sorted(p for p in src.rglob("*") if p.suffix in (".h", ".cc")):
         name = path.relative_to(src)
-        layer = name.parts[0]
-        if layer not in LAYERS:
-            found.append(f"{name}: the folder is no layer")
+        floor = name.parent.as_posix()
+        if floor not in FLOORS:
+            found.append(f"{name}: the folder is no floor of docs/architecture.md")
             continue
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
@@ -66,13 +68,17 @@ def problems(src):
         for number, line in enumerate(lines, 1):
             match = INCLUDE.match(line)
             if match:
-                found += [f"{name}:{number}: {what}" for what in problems_of_include(layer, *match.groups(), src)]
+                found += [f"{name}:{number}: {what}" for what in problems_of_include(floor, *match.groups(), src)]
     return found
 
 
 class SourceTree(unittest.TestCase):
     def test_sources_keep_the_rules(self):
         self.assertEqual([], problems(ROOT / "src"))
+
+    def test_the_table_has_each_folder(self):
+        folders = {p.parent.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.cc")}
+        self.assertEqual(folders, set(FLOORS))
 
 
 class Checker(unittest.TestCase):
@@ -96,15 +102,18 @@ class Checker(unittest.TestCase):
 
     def test_a_good_tree_passes(self):
         uses = '#include "absl/status/status.h"\n#include "buffer/b.h"\n#include "pool/a.h"\n'
-        self.expect({**self.good, "net/n.cc": uses, "proxy/l4/p.cc": uses + '#include "net/n.h"\n',
+        self.expect({**self.good, "net/n.cc": uses, "proxy/l4/p.cc": uses + '#include "net/n.h"\n#include "proxy/common/c.h"\n',
+                     "proxy/common/c.h": "#pragma once\n",
                      "net/n.h": "#ifndef N_H_\n#define N_H_\n#endif\n"})
 
     def test_upward_and_sideways_includes(self):
         self.expect({**self.good, "pool/a.cc": '#include "buffer/b.h"\n'}, "pool must not know about buffer")
         self.expect({**self.good, "alts_like/r.cc": '#include "net/n.h"\n', "net/n.h": "#pragma once\n"},
                     "alts_like must not know about net")
-        self.expect({**self.good, "net/n.cc": "#include <proxy/p.h>\n", "proxy/p.h": "#pragma once\n"},
-                    "net must not know about proxy")
+        self.expect({**self.good, "net/n.cc": "#include <proxy/l4/p.h>\n", "proxy/l4/p.h": "#pragma once\n"},
+                    "net must not know about proxy/l4")
+        self.expect({"proxy/tls/t.cc": '#include "proxy/l4/p.h"\n', "proxy/l4/p.h": "#pragma once\n"},
+                    "proxy/tls must not know about proxy/l4")
 
     def test_forbidden_headers(self):
         self.expect({"pool/a.cc": '#include "absl/strings/str_cat.h"\n'}, "only the standard library")
@@ -115,7 +124,7 @@ class Checker(unittest.TestCase):
         self.expect({**self.good, "pool/a.cc": '#include "a.h"\n'}, "from src/ on")
         self.expect({"buffer/b.cc": '#include "pool/gone.h"\n'}, "does not exist")
         self.expect({"pool/a.h": "#include <cstddef>\n"}, "no include guard")
-        self.expect({"misc/m.h": "#pragma once\n"}, "no layer")
+        self.expect({"misc/m.h": "#pragma once\n", "proxy/m.h": "#pragma once\n"}, "no floor", "no floor")
 
     def test_length(self):
         self.expect({"pool/a.cc": "\n" * 701}, "701 lines")

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-AltsHandshake::AltsHandshake(HandshakerService& service, AltsOptions options, SlowWork& step)
+AltsHandshake::AltsHandshake(HandshakerService& service, AltsOptions options, YieldingTask& step)
     : service_(service),
       is_client_(options.is_client),
       negotiation_(std::move(options)),

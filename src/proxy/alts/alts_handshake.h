@@ -8,7 +8,7 @@
 
 #include "alts_like/handshake.h"
 #include "alts_like/handshaker_negotiation.h"
-#include "net/slow_work.h"
+#include "net/yielding_task.h"
 #include "proxy/alts/handshaker_call.h"
 #include "proxy/alts/handshaker_service.h"
 
@@ -19,7 +19,7 @@ namespace sluice {
 class AltsHandshake final : public Handshake {
  public:
   /// `service` and `step` must outlive this.
-  AltsHandshake(HandshakerService& service, AltsOptions options, SlowWork& step);
+  AltsHandshake(HandshakerService& service, AltsOptions options, YieldingTask& step);
 
   Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) override;
   const std::string& error() const override { return error_; }

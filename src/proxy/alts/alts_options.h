@@ -3,7 +3,7 @@
 #include <string>
 
 #include "alts_like/handshaker_negotiation.h"
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 
 namespace sluice {
 

@@ -35,7 +35,7 @@ void HandshakerCall::on_response(std::string&& response) {
   service_.note_rest(*this);
   request_.clear();
   response_ = std::move(response);
-  service_.worker().slow_work().push(wake_);
+  service_.worker().yielding_tasks().push(wake_);
 }
 
 // What the service has not looked at is asked again, once, before those that wait.
@@ -49,7 +49,7 @@ void HandshakerCall::on_end(std::string error, bool untouched) {
 
 void HandshakerCall::fail(std::string error) {
   error_ = std::move(error);
-  service_.worker().slow_work().push(wake_);
+  service_.worker().yielding_tasks().push(wake_);
 }
 
 // No more among those that rest.

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "net/slow_work.h"
+#include "net/yielding_task.h"
 #include "proxy/alts/handshaker_channel.h"
 
 namespace sluice {
@@ -26,7 +26,8 @@ class HandshakerCall final : private HandshakerChannel::Caller {
   enum class Role : uint8_t { kClient, kServer };
 
   /// `service` and `wake` must outlive this.
-  HandshakerCall(HandshakerService& service, Role role, SlowWork& wake) : service_(service), wake_(wake), role_(role) {}
+  HandshakerCall(HandshakerService& service, Role role, YieldingTask& wake)
+      : service_(service), wake_(wake), role_(role) {}
   ~HandshakerCall();
   HandshakerCall(const HandshakerCall&) = delete;
   HandshakerCall& operator=(const HandshakerCall&) = delete;
@@ -53,7 +54,7 @@ class HandshakerCall final : private HandshakerChannel::Caller {
   void go_on();
 
   HandshakerService& service_;
-  SlowWork& wake_;
+  YieldingTask& wake_;
   HandshakerConnection* connection_ = nullptr;  // While it is open.
   Place place_;                                 // Among those of its role that wait,
   Place rest_;                                  // or rest.

@@ -10,7 +10,7 @@
 
 #include "alts_like/handshaker_text.h"
 #include "pool/check.h"
-#include "proxy/http/head.h"
+#include "proxy/http/message/head.h"
 
 namespace sluice {
 
@@ -278,12 +278,12 @@ bool HandshakerChannel::produce(Buffer& out, size_t limit) {
 bool HandshakerChannel::goes_on() {
   if (!error_.empty()) return false;
   switch (codec_.status()) {
-    case HttpConnection::Status::kOpen:
+    case HttpCodec::Status::kOpen:
       return true;
-    case HttpConnection::Status::kEnded:
+    case HttpCodec::Status::kEnded:
       fail(farewell_.empty() ? name_ + " ended the connection" : farewell_);
       return false;
-    case HttpConnection::Status::kFailed:
+    case HttpCodec::Status::kFailed:
       fail(name_ + " does not speak as expected: it broke the rules of HTTP/2: " + std::string(codec_.error()));
       return false;
   }

@@ -10,9 +10,9 @@
 
 #include "buffer/buffer.h"
 #include "pool/chunk_pool.h"
-#include "proxy/http2/frame.h"
-#include "proxy/http2/http2_connection.h"
-#include "proxy/http2/limits.h"
+#include "proxy/http/h2/frame.h"
+#include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/h2/limits.h"
 
 namespace sluice {
 
@@ -23,7 +23,7 @@ namespace sluice {
 ///     channel.produce(to_send, limit);
 ///     ...
 ///     if (!channel.receive(std::move(received))) return give_up(channel.error());   // and hear what callers heard
-class HandshakerChannel final : private Http2Connection::ErrorReader {
+class HandshakerChannel final : private Http2Codec::ErrorReader {
  public:
   class Stream;
 
@@ -97,7 +97,7 @@ class HandshakerChannel final : private Http2Connection::ErrorReader {
   // A client has every second number.
   static constexpr uint32_t kMaxOpened = kHttp2MaxStream / 2;
 
-  // Http2Connection::ErrorReader
+  // Http2Codec::ErrorReader
   void on_goaway(Http2Error error, std::string_view text) override;
   void on_stream_reset(Http2Error error) override { reset_error_ = error; }
 
@@ -109,8 +109,8 @@ class HandshakerChannel final : private Http2Connection::ErrorReader {
   const std::string authority_;
   Http2Limits limits_;
   Http2Counters counters_;
-  const Http2Connection::Shared shared_;
-  Http2Connection codec_;
+  const Http2Codec::Shared shared_;
+  Http2Codec codec_;
   std::vector<std::unique_ptr<Stream>> streams_;  // In no order.
   size_t calls_ = 0;
   uint32_t opened_ = 0;

@@ -9,7 +9,7 @@
 #include "net/timer_wheel.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_channel.h"
-#include "proxy/config/address.h"
+#include "proxy/config/model/address.h"
 
 namespace sluice {
 

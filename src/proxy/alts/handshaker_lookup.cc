@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "pool/check.h"
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 #include "proxy/resolve/lookup.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "net/helper_threads.h"
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 
 namespace sluice {
 

@@ -15,7 +15,7 @@
 #include "proxy/alts/handshaker_call.h"
 #include "proxy/alts/handshaker_connection.h"
 #include "proxy/alts/handshaker_lookup.h"
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 
 namespace sluice {
 

@@ -6,7 +6,7 @@
 #include "net/helper_threads.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_service.h"
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 
 namespace sluice {
 

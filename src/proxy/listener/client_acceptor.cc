@@ -10,8 +10,6 @@
 #include <utility>
 
 #include "pool/check.h"
-#include "proxy/http/http_session.h"
-#include "proxy/l4/session.h"
 
 namespace sluice {
 
@@ -27,15 +25,11 @@ constexpr uint64_t kReviewPauseMs = 20;
 
 }  // namespace
 
-ClientAcceptor::ClientAcceptor(Context context, int listen_fd, bool shared)
+ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared)
     : context_(context),
       listener_(context.worker, *this, listen_fd, shared),
-      review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {
-  if (!context_.listener.config.http) return;
-  http_ = std::make_unique<HttpListener>(
-      context_.worker, context_.listener.config, context_.listener.http_router, context_.listener.error_pages,
-      context_.listener.auth, context_.counters.http_listeners[context_.listener_index], context_.access_log);
-}
+      factory_(std::move(factory)),
+      review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {}
 
 ClientAcceptor::~ClientAcceptor() { SLUICE_CHECK(sessions_ == nullptr); }
 
@@ -46,7 +40,7 @@ void ClientAcceptor::on_accepted(Listener&, int fd) {
     context_.global_connections.leave();
     return refuse(fd, Refusal::kListener);
   }
-  http_ ? HttpSession::start(*this, fd) : L4Session::start(*this, fd);
+  factory_->start(*this, fd);
   listener_.review();
 }
 
@@ -116,7 +110,7 @@ void ClientAcceptor::trim_heap() {
 
 void ClientAcceptor::stop_accepting() {
   listener_.stop();
-  if (http_) http_->bodies.drop();
+  factory_->stop();
 }
 
 void ClientAcceptor::drain() {
@@ -150,8 +144,6 @@ void ClientAcceptor::review_some() {
   source_memory_.reset();
 }
 
-void ClientAcceptor::update_counters() {
-  if (http_) http_->update_counters();
-}
+void ClientAcceptor::update_counters() { factory_->update_counters(); }
 
 }  // namespace sluice

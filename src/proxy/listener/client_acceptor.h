@@ -8,17 +8,29 @@
 #include "net/timer_wheel.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
-#include "proxy/http/http_listener.h"
-#include "proxy/http/http_worker.h"
-#include "proxy/limits/connection_limits.h"
-#include "proxy/limits/source_memory.h"
+#include "proxy/common/connection_limits.h"
+#include "proxy/common/source_memory.h"
 #include "proxy/listener/listener_state.h"
 #include "proxy/listener/session.h"
-#include "proxy/stats/l4_counters.h"
+#include "proxy/metrics/l4_counters.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
 
 namespace sluice {
+
+class ClientAcceptor;
+
+/// Makes the sessions of one listener on one worker. It outlives them.
+class SessionFactory {
+ public:
+  virtual ~SessionFactory() = default;
+  /// Makes the session of an accepted connection, which owns itself and joins `acceptor`. Takes the descriptor.
+  virtual void start(ClientAcceptor& acceptor, int fd) = 0;
+  /// No session is started any more. Those that there are go on.
+  virtual void stop() {}
+  /// As ClientAcceptor::update_counters.
+  virtual void update_counters() {}
+};
 
 /// One worker's share of a listener: accepts, applies the limits, and owns the sessions.
 class ClientAcceptor final : public Listener::Owner {
@@ -32,13 +44,11 @@ class ClientAcceptor final : public Listener::Owner {
     HandshakerServices& handshakers;                    ///< The worker's.
     WorkerCounters& counters;
     size_t listener_index;
-    HttpWorker* http = nullptr;  ///< The worker's. Not null for a listener that speaks HTTP.
-    AccessLogWriter* access_log = nullptr;
     uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
     uint64_t other_backlogs = 0;            ///< What may wait at the process's other acceptors, on all workers.
   };
   /// Takes the listening descriptor.
-  ClientAcceptor(Context context, int listen_fd, bool shared);
+  ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared);
   ~ClientAcceptor();
 
   void start() { listener_.start(); }
@@ -60,8 +70,6 @@ class ClientAcceptor final : public Listener::Owner {
     return context_.counters.upstreams[upstream][balancer(upstream).upstream().slots().configured(endpoint)];
   }
   Balancer& balancer(uint32_t upstream) { return *context_.balancers[upstream]; }
-  HttpWorker* http_worker() { return context_.http; }
-  HttpListener* http() { return http_.get(); }
   HandshakerServices& handshakers() { return context_.handshakers; }
   SessionCache& tls_sessions(uint32_t upstream) { return context_.tls_sessions[upstream]; }
 
@@ -84,7 +92,7 @@ class ClientAcceptor final : public Listener::Owner {
 
   Context context_;
   Listener listener_;
-  std::unique_ptr<HttpListener> http_;
+  std::unique_ptr<SessionFactory> factory_;
   Session* sessions_ = nullptr;
   Session* next_reviewed_ = nullptr;
   bool review_again_ = false;  // A session asked for it since the list was begun.

@@ -2,12 +2,12 @@
 
 #include <vector>
 
-#include "proxy/access/auth_files.h"
-#include "proxy/config/config.h"
-#include "proxy/http/error_pages.h"
-#include "proxy/l4/router.h"
-#include "proxy/limits/connection_limits.h"
-#include "proxy/route/http_router.h"
+#include "proxy/auth/auth_files.h"
+#include "proxy/common/connection_limits.h"
+#include "proxy/config/model/config.h"
+#include "proxy/http/message/error_pages.h"
+#include "proxy/router/http_router.h"
+#include "proxy/router/tcp_router.h"
 #include "proxy/tls/current_context.h"
 
 namespace sluice {

@@ -11,9 +11,11 @@
 #include <span>
 
 #include "pool/check.h"
-#include "proxy/log/access_line.h"
 
 namespace sluice {
+
+/// No line of a log is longer, its end included.
+inline constexpr size_t kMaxLogLineBytes = 8192;
 
 /// Lines on their way from one thread to another: a ring of bytes without locks. Each line lies in one piece, so the
 /// end of the ring's memory is left unused where the longest line would not fit; a lap then ends early.
@@ -30,7 +32,7 @@ class LineRing {
 
   // The side that writes lines.
 
-  /// Room for one line of up to kMaxAccessLineBytes; empty when the ring is full. Takes memory the first time.
+  /// Room for one line of up to kMaxLogLineBytes; empty when the ring is full. Takes memory the first time.
   std::span<char> begin() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     if (!has_room(head)) {
@@ -41,15 +43,15 @@ class LineRing {
       bytes_.reset(new (std::nothrow) char[kBytes]);
       if (!bytes_) return {};
     }
-    return {bytes_.get() + offset(head), kMaxAccessLineBytes};
+    return {bytes_.get() + offset(head), kMaxLogLineBytes};
   }
 
   /// Hands over what was written into begin(): one line, with its end. True: the other side is to be woken.
   [[nodiscard]] bool commit(size_t bytes) {
     uint64_t head = head_.load(std::memory_order_relaxed);
-    SLUICE_DCHECK(bytes > 0 && bytes <= kMaxAccessLineBytes && bytes_[offset(head) + bytes - 1] == '\n');
+    SLUICE_DCHECK(bytes > 0 && bytes <= kMaxLogLineBytes && bytes_[offset(head) + bytes - 1] == '\n');
     head += bytes;
-    if (const uint64_t next = next_lap(head - 1); next - head < kMaxAccessLineBytes) {
+    if (const uint64_t next = next_lap(head - 1); next - head < kMaxLogLineBytes) {
       lap_end_ = head;
       head = next;
     }
@@ -93,11 +95,11 @@ class LineRing {
   // Heads and tails count on from lap to lap.
   static constexpr size_t offset(uint64_t place) { return place % kBytes; }
   static constexpr uint64_t next_lap(uint64_t place) { return (place | (kBytes - 1)) + 1; }
-  static_assert((kBytes & (kBytes - 1)) == 0 && kBytes >= 4 * kMaxAccessLineBytes);
+  static_assert((kBytes & (kBytes - 1)) == 0 && kBytes >= 4 * kMaxLogLineBytes);
 
-  // In each lap the last line begins kMaxAccessLineBytes before the end, or sooner. So when a line is long enough to
+  // In each lap the last line begins kMaxLogLineBytes before the end, or sooner. So when a line is long enough to
   // end a lap, the reader is past the last line of the one before, of which lap_end_ was until then.
-  bool has_room(uint64_t head) const { return head + kMaxAccessLineBytes - tail_seen_ <= kBytes; }
+  bool has_room(uint64_t head) const { return head + kMaxLogLineBytes - tail_seen_ <= kBytes; }
   iovec part(uint64_t from, uint64_t to) { return {bytes_.get() + offset(from), static_cast<size_t>(to - from)}; }
 
   static constexpr size_t kCacheLine = 64;

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proxy/common/counter.h"
 #include "proxy/log/line_ring.h"
-#include "proxy/stats/counter.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/transport/log_limit.h"
+#include "proxy/common/log_limit.h"
 
 namespace sluice {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 
 namespace sluice {
 

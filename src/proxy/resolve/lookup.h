@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 #include "proxy/resolve/dns_channel.h"
 #include "proxy/resolve/srv_answer.h"
-#include "proxy/upstream/endpoint_slots.h"
+#include "proxy/upstream/endpoint_table.h"
 
 namespace sluice {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 
 namespace sluice {
 

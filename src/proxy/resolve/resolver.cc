@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/config/units.h"
+#include "proxy/config/model/units.h"
 #include "proxy/log/run_log.h"
 
 namespace sluice {
@@ -158,7 +158,7 @@ void Resolver::finish(Name& name) {
 
 // What is not known of stays as it was.
 void Resolver::take(Name& name, LookupResult& result) {
-  EndpointSlots& slots = name.upstream.slots();
+  EndpointTable& slots = name.upstream.slots();
   ResolveCounters& counters = name.upstream.resolving(name.configured);
   for (const ResolvedEndpoint& old : slots.present_of(name.configured)) {
     const bool ip4 = old.address.kind() == config::Address::Kind::kIp4;
@@ -166,7 +166,7 @@ void Resolver::take(Name& name, LookupResult& result) {
   }
   if (result.endpoints.empty()) counters.empty.add();
   // Those that are found first begin together, with the addresses of the configuration.
-  const EndpointSlots::Change change = slots.replace(name.configured, result.endpoints, name.first ? 0 : now_ms());
+  const EndpointTable::Change change = slots.replace(name.configured, result.endpoints, name.first ? 0 : now_ms());
   counters.addresses.set(change.present);
   const uint32_t left_out = change.left_out + result.left_out;
   counters.left_out.add(left_out);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 #include "proxy/resolve/lookup.h"
 #include "proxy/resolve/refresh_times.h"
 #include "proxy/upstream/endpoint.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "proxy/route/name_match.h"
+#include "proxy/common/name_match.h"
 #include "proxy/tls/certificate_files.h"
 
 namespace sluice {

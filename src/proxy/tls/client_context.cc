@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
-#include "proxy/config/server_name.h"
+#include "proxy/config/model/server_name.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
 #include "proxy/tls/pem_file.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 
 namespace sluice {
 

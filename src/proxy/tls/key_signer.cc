@@ -66,7 +66,7 @@ ssl_private_key_result_t give(const std::vector<uint8_t>& signature, uint8_t* ou
 // The signer's until it is done, then the connection's.
 class KeySigner::Job final : public HelperThreads::Job {
  public:
-  Job(bssl::UniquePtr<EVP_PKEY> key, uint16_t algorithm, std::span<const uint8_t> message, SlowWork& step)
+  Job(bssl::UniquePtr<EVP_PKEY> key, uint16_t algorithm, std::span<const uint8_t> message, YieldingTask& step)
       : key_(std::move(key)), algorithm_(algorithm), message_(message.begin(), message.end()), step_(&step) {}
 
   void run() override {
@@ -77,7 +77,7 @@ class KeySigner::Job final : public HelperThreads::Job {
     if (!step_) return;
     done_ = true;
     (void)self.release();
-    worker.slow_work().push(*step_);
+    worker.yielding_tasks().push(*step_);
   }
 
   bool done() const { return done_; }
@@ -102,7 +102,7 @@ class KeySigner::Job final : public HelperThreads::Job {
   std::vector<uint8_t> message_;
   std::vector<uint8_t> signature_;
   // Of the worker.
-  SlowWork* step_;  // Null: the connection has gone.
+  YieldingTask* step_;  // Null: the connection has gone.
   bool done_ = false;
 };
 
@@ -119,12 +119,12 @@ void KeySigner::sign_for(SSL_CREDENTIAL* credential, bssl::UniquePtr<EVP_PKEY> k
   threads_.start();
 }
 
-void KeySigner::wake(SSL* ssl, SlowWork& step) { SLUICE_CHECK(SSL_set_ex_data(ssl, step_place(), &step) == 1); }
+void KeySigner::wake(SSL* ssl, YieldingTask& step) { SLUICE_CHECK(SSL_set_ex_data(ssl, step_place(), &step) == 1); }
 
 ssl_private_key_result_t KeySigner::sign(SSL* ssl, uint8_t* out, size_t* out_size, size_t max_out, uint16_t algorithm,
                                          const uint8_t* in, size_t in_size) {
   const auto& key = *static_cast<SlowKey*>(SSL_CREDENTIAL_get_ex_data(SSL_get0_selected_credential(ssl), key_place()));
-  auto* const step = static_cast<SlowWork*>(SSL_get_ex_data(ssl, step_place()));
+  auto* const step = static_cast<YieldingTask*>(SSL_get_ex_data(ssl, step_place()));
   if (!step || !HelperThreads::has_desk()) {
     std::vector<uint8_t> signature;
     if (!sign_now(key.key.get(), algorithm, {in, in_size}, signature)) return ssl_private_key_failure;

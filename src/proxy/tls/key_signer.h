@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "net/helper_threads.h"
-#include "net/slow_work.h"
+#include "net/yielding_task.h"
 
 namespace sluice {
 
@@ -26,7 +26,7 @@ class KeySigner {
   void sign_for(SSL_CREDENTIAL* credential, bssl::UniquePtr<EVP_PKEY> key);
 
   /// Queues `step` when what `ssl` waits for is signed. Without this, and on a thread without a Desk, it signs at once.
-  static void wake(SSL* ssl, SlowWork& step);
+  static void wake(SSL* ssl, YieldingTask& step);
 
  private:
   class Job;

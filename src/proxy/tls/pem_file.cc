@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "alts_like/secret_bytes.h"
-#include "proxy/read_file.h"
+#include "proxy/common/read_file.h"
 
 namespace sluice {
 

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "pool/check.h"
-#include "proxy/read_file.h"
+#include "proxy/common/read_file.h"
 #include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"

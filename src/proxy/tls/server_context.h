@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 #include "proxy/tls/file_warning.h"
 #include "proxy/tls/key_signer.h"
 #include "proxy/tls/ticket_keys.h"

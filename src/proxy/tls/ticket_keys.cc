@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/read_file.h"
+#include "proxy/common/read_file.h"
 
 namespace sluice {
 

@@ -10,7 +10,6 @@
 #include "alts_like/alts_like_handshake.h"
 #include "proxy/alts/alts_handshake.h"
 #include "proxy/alts/alts_options.h"
-#include "proxy/listener/listener_state.h"
 #include "proxy/log/run_log.h"
 #include "proxy/tls/client_context.h"
 #include "proxy/tls/key_signer.h"
@@ -38,10 +37,9 @@ void make_alts_handshake(const config::Alts& alts, SSL_CTX* context, const confi
 
 }  // namespace
 
-void make_client_handshake(const ListenerState& listener, HandshakerServices& handshakers, const Socket& socket,
-                           Handshaking& handshaking) {
-  const bssl::UniquePtr<SSL_CTX> context = listener.tls.take().context;
-  if (const auto& alts = listener.config.alts) {
+void make_client_handshake(const config::Listener& listener, bssl::UniquePtr<SSL_CTX> context,
+                           HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking) {
+  if (const auto& alts = listener.alts) {
     return make_alts_handshake(*alts, context.get(), nullptr, handshakers, socket, handshaking);
   }
   auto made = std::make_unique<TlsHandshake>(context.get(), TlsHandshake::Side::kServer);

@@ -12,11 +12,10 @@
 
 namespace sluice {
 
-struct ListenerState;
-
-/// Puts in `handshaking` the one that the listener's clients begin with. Precondition: listener.terminates().
-void make_client_handshake(const ListenerState& listener, HandshakerServices& handshakers, const Socket& socket,
-                           Handshaking& handshaking);
+/// Puts in `handshaking` the one that the listener's clients begin with. `context` is the listener's current one.
+/// Precondition: the listener has `tls` or `alts`.
+void make_client_handshake(const config::Listener& listener, bssl::UniquePtr<SSL_CTX> context,
+                           HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking);
 
 /// The same for an endpoint, with a session from `sessions` where there is one. Returns the generation of the context,
 /// for SessionCache::put.

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "buffer/buffer.h"
-#include "proxy/transport/peer_address.h"
+#include "proxy/common/peer_address.h"
 
 namespace sluice {
 

@@ -46,7 +46,7 @@ void Transport::await_handshake(Buffer&& received) {
 void Transport::go_on(Buffer&& received) {
   Handshaking& handshaking = *secure_->handshaking;
   handshaking.received.append(std::move(received));
-  socket_.worker().slow_work().push(handshaking.step);
+  socket_.worker().yielding_tasks().push(handshaking.step);
   if (handshaking.received.size() >= kHandshakeBytes) socket_.stop_reading();
 }
 

@@ -10,17 +10,17 @@
 #include "alts_like/record_layer.h"
 #include "alts_like/tls_handshake.h"
 #include "buffer/buffer.h"
-#include "net/slow_work.h"
 #include "net/socket.h"
-#include "proxy/limits/connection_limits.h"
+#include "net/yielding_task.h"
+#include "proxy/common/connection_limits.h"
 
 namespace sluice {
 
 /// A handshake that is under way on one side of a session.
 struct Handshaking {
-  Handshaking(SlowWork::Run run_step, void* transport) : step(run_step, transport) {}
+  Handshaking(YieldingTask::Run run_step, void* transport) : step(run_step, transport) {}
 
-  SlowWork step;
+  YieldingTask step;
   std::unique_ptr<Handshake> handshake;
   TlsHandshake* tls = nullptr;   ///< The same, where it is TLS with an endpoint: for its sessions.
   Buffer received;               ///< For the next step, which waits for its turn.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "proxy/random.h"
+#include "proxy/common/random.h"
 #include "proxy/upstream/endpoint.h"
 #include "proxy/upstream/priority_shares.h"
 #include "proxy/upstream/tried_endpoints.h"

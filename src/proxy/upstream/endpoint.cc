@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/config/units.h"
+#include "proxy/config/model/units.h"
 #include "proxy/log/run_log.h"
 
 namespace sluice {

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/config/config.h"
-#include "proxy/health/ejections.h"
-#include "proxy/stats/resolve_counters.h"
+#include "proxy/config/model/config.h"
 #include "proxy/tls/current_context.h"
-#include "proxy/upstream/endpoint_slots.h"
+#include "proxy/upstream/ejections.h"
+#include "proxy/upstream/endpoint_table.h"
+#include "proxy/upstream/resolve_counters.h"
 
 namespace sluice {
 
@@ -39,9 +39,9 @@ class UpstreamState {
   CurrentContext tls;  ///< Where TLS is spoken to the endpoints, or ALTS by certificates.
 
   const config::Upstream& config() const { return config_; }
-  /// Endpoints are numbered by their slots: see EndpointSlots for what may be asked of which.
-  EndpointSlots& slots() { return slots_; }
-  const EndpointSlots& slots() const { return slots_; }
+  /// Endpoints are numbered by their slots: see EndpointTable for what may be asked of which.
+  EndpointTable& slots() { return slots_; }
+  const EndpointTable& slots() const { return slots_; }
   size_t size() const { return slots_.size(); }
   EndpointState& endpoint(size_t slot) { return slots_.state(slot); }
   const EndpointState& endpoint(size_t slot) const { return slots_.state(slot); }
@@ -94,7 +94,7 @@ class UpstreamState {
   uint64_t growing_share(size_t index, uint64_t now_ms) const;
 
   const config::Upstream& config_;
-  EndpointSlots slots_;
+  EndpointTable slots_;
   std::vector<ResolveCounters> resolving_;
   std::unique_ptr<Ejections> ejections_;
   std::atomic<uint64_t> health_generation_{0};

@@ -6,14 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/upstream/endpoint_slots.h"
+#include "proxy/upstream/endpoint_table.h"
 #include "proxy/upstream/stable_hash.h"
 
 namespace sluice {
 
 namespace {
 
-void make_tables(const EndpointSlots& slots, EndpointSet::Level& level) {
+void make_tables(const EndpointTable& slots, EndpointSet::Level& level) {
   const config::Balance balance = slots.config().balance;
   if (balance != config::Balance::kMaglev && balance != config::Balance::kRingHash) return;
   std::vector<HashMember> members;
@@ -48,7 +48,7 @@ uint64_t EndpointSet::Level::id_of(uint32_t slot) const {
   return ids[static_cast<size_t>(found - members.begin())];
 }
 
-EndpointSet::EndpointSet(const EndpointSlots& slots, uint64_t generation)
+EndpointSet::EndpointSet(const EndpointTable& slots, uint64_t generation)
     : generation_(generation), cookie_id_of_(slots.size()) {
   std::map<uint32_t, Level> by_priority;
   std::set<uint64_t> ids;

@@ -11,10 +11,10 @@
 
 namespace sluice {
 
-class EndpointSlots;
+class EndpointTable;
 
 /// The endpoints that an upstream has at one time, as balancers look them up. Immutable, and shared by the workers; who
-/// changes which endpoints there are makes another one (EndpointSlots). Whether they are up is not in it: a
+/// changes which endpoints there are makes another one (EndpointTable). Whether they are up is not in it: a
 /// table passes over those that are down, which moves their keys and no others.
 class EndpointSet {
  public:
@@ -34,9 +34,9 @@ class EndpointSet {
   };
 
   /// Of those that are present.
-  EndpointSet(const EndpointSlots& slots, uint64_t generation);
+  EndpointSet(const EndpointTable& slots, uint64_t generation);
 
-  /// Of EndpointSlots; greater than that of any set before it.
+  /// Of EndpointTable; greater than that of any set before it.
   uint64_t generation() const { return generation_; }
   /// All of them: their slots, in order.
   std::span<const uint32_t> members() const { return members_; }

@@ -3,13 +3,13 @@
 #include <atomic>
 #include <cstdint>
 
-#include "proxy/health/endpoint_health.h"
+#include "proxy/upstream/endpoint_health.h"
 
 namespace sluice {
 
 /// The state of an endpoint that all workers share. Touched when a connection opens or closes, never per byte.
 struct EndpointState {
-  std::atomic<bool> present{false};  ///< Whether there is one here at all; written by EndpointSlots.
+  std::atomic<bool> present{false};  ///< Whether there is one here at all; written by EndpointTable.
   std::atomic<uint32_t> active{0};
   std::atomic<uint32_t> fails_in_a_row{0};
   std::atomic<uint64_t> down_until_ms{0};

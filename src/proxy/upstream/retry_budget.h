@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "proxy/config/retry.h"
+#include "proxy/config/model/retry.h"
 
 namespace sluice {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "pool/check.h"
-#include "proxy/route/named_values.h"
+#include "proxy/http/message/named_values.h"
 
 namespace sluice {
 namespace {

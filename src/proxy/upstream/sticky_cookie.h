@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "pool/chunk_pool.h"
-#include "proxy/config/config.h"
-#include "proxy/http/fields.h"
+#include "proxy/config/model/config.h"
+#include "proxy/http/message/fields.h"
 #include "proxy/upstream/endpoint_set.h"
 
 namespace sluice {

@@ -18,7 +18,7 @@ class RefusedMakeWritable : public test::PoolTest {
 TEST_F(RefusedMakeWritable, ChangesNothing) {
   Buffer buffer = in_windows({"abc", "def", "ghi"});
   const Buffer clone = buffer.clone();
-  pool_.take_inbox();
+  pool_.take_remote_frees();
   const size_t out = pool_.out_bytes();
   Buffer filler;
   while (pool_.headroom_bytes() > 2 * 64) filler.append(lease_of("x"));  // Room for two copies of three.

@@ -19,7 +19,7 @@ TEST_F(RingNotPinned, ARingIsPinnedAndSettled) {
   EXPECT_EQ(pool_.out_bytes(), 64 + 256u);
   EXPECT_EQ(buffer.pinned_bytes(), 64 + 256u);
   EXPECT_EQ(buffer.pinned().wasted, 63 + 256u);
-  EXPECT_TRUE(buffer.settle(pool_));
+  EXPECT_TRUE(buffer.compact(pool_));
   EXPECT_EQ(pool_.out_bytes(), 64u);
   EXPECT_EQ(buffer.pinned_bytes(), 64u);
   EXPECT_EQ(test::text_of(buffer), "x");

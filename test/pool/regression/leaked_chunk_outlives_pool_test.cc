@@ -1,6 +1,6 @@
 // Defect: the leak path of ~ChunkPool kept a leaked chunk's memory, but the chunk still named the dead pool as its
-// home. A holder that outlived the pool (a Buffer declared before it, say) wrote into the dead pool's inbox when it let
-// go.
+// home. A holder that outlived the pool (a Buffer declared before it, say) wrote into the dead pool's remote_frees when
+// it let go.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

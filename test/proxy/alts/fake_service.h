@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/config/address.h"
+#include "proxy/config/model/address.h"
 #include "test/alts_like/handshaker_fake.h"
 #include "test/net/loop.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 #include "test/net/loop.h"
 
 namespace sluice::test {

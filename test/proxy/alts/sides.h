@@ -75,7 +75,7 @@ class Side {
     handshake = std::make_unique<AltsHandshake>(service ? *service : *fixture.service, std::move(options), step_);
     if (is_client) start();
   }
-  void start() { fixture_.worker().slow_work().push(step_); }
+  void start() { fixture_.worker().yielding_tasks().push(step_); }
   /// The peer has sent `bytes`.
   void give(std::string_view bytes) {
     received.append(buffer_of(fixture_.worker().pool(), bytes));
@@ -105,7 +105,7 @@ class Side {
   }
 
   HandshakerFixture& fixture_;
-  SlowWork step_;
+  YieldingTask step_;
   size_t passed_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "proxy/config/address.h"
+#include "proxy/config/model/address.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>

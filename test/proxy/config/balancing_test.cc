@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/config/loader.h"
+#include "proxy/config/load/loader.h"
 
 namespace sluice::config {
 namespace {

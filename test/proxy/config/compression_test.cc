@@ -1,5 +1,5 @@
 // What `compression` asks for beyond the types of its keys.
-#include "proxy/config/compression.h"
+#include "proxy/config/model/compression.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/config/loader.h"
+#include "proxy/config/load/loader.h"
 
 namespace sluice::config {
 namespace {

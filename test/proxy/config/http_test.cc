@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/config/loader.h"
-#include "proxy/config/print.h"
+#include "proxy/config/load/loader.h"
+#include "proxy/config/load/print.h"
 
 namespace sluice::config {
 namespace {

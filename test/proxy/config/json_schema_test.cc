@@ -1,6 +1,6 @@
 // docs/sluice.schema.json must agree with the code. After a change of schema.h or of a default, write it anew with
 // SLUICE_UPDATE_DOCS=1 in the environment of this test. What it takes and refuses: test/e2e/schema_test.py.
-#include "proxy/config/json_schema.h"
+#include "proxy/config/load/json_schema.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "proxy/config/reference.h"
+#include "proxy/config/load/reference.h"
 
 namespace sluice::config {
 namespace {

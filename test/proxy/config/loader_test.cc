@@ -1,4 +1,4 @@
-#include "proxy/config/loader.h"
+#include "proxy/config/load/loader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proxy/config/print.h"
-#include "proxy/config/reference.h"
-#include "proxy/config/yaml.h"
+#include "proxy/config/load/print.h"
+#include "proxy/config/load/reference.h"
+#include "proxy/config/load/yaml.h"
 
 namespace sluice::config {
 namespace {

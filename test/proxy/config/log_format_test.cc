@@ -1,4 +1,4 @@
-#include "proxy/config/log_format.h"
+#include "proxy/config/model/log_format.h"
 
 #include <gtest/gtest.h>
 

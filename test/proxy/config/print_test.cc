@@ -1,4 +1,4 @@
-#include "proxy/config/print.h"
+#include "proxy/config/load/print.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "proxy/config/from_flags.h"
-#include "proxy/config/loader.h"
+#include "proxy/config/load/from_flags.h"
+#include "proxy/config/load/loader.h"
 
 namespace sluice::config {
 namespace {

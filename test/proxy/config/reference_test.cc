@@ -1,6 +1,6 @@
 // docs/configuration.md must agree with the code. After a change of schema.h or of a default, write the new reference
 // with SLUICE_UPDATE_DOCS=1 in the environment of this test.
-#include "proxy/config/reference.h"
+#include "proxy/config/load/reference.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "proxy/config/loader.h"
-#include "proxy/route/canonical_path.h"
+#include "proxy/config/load/loader.h"
+#include "proxy/router/canonical_path.h"
 
 namespace sluice::config {
 namespace {

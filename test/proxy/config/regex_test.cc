@@ -1,4 +1,4 @@
-#include "proxy/config/regex.h"
+#include "proxy/config/model/regex.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "test/proxy/http2/allocations.h"
+#include "test/proxy/http/h2/allocations.h"
 
 namespace sluice::config {
 namespace {

@@ -1,10 +1,10 @@
-#include "proxy/config/resolve.h"
+#include "proxy/config/model/resolve.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "proxy/config/loader.h"
+#include "proxy/config/load/loader.h"
 
 namespace sluice::config {
 namespace {

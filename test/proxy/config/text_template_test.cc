@@ -1,4 +1,4 @@
-#include "proxy/config/text_template.h"
+#include "proxy/config/model/text_template.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "proxy/config/units.h"
+#include "proxy/config/model/units.h"
 
 #include <gtest/gtest.h>
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/l4/l4_session.h"
 #include "proxy/listener/client_acceptor.h"
 #include "test/net/loop.h"
 
@@ -108,8 +109,8 @@ class SessionRig {
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     acceptor_ = std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{loop_->worker(), *global_, *state_, balancers_, tls_sessions_, *handshakers_,
-                                *counters_, 0, nullptr, nullptr, descriptor_room, other_backlogs},
-        *fd, false);
+                                *counters_, 0, descriptor_room, other_backlogs},
+        std::make_unique<L4SessionFactory>(), *fd, false);
     acceptor_->start();
     loop_->settle(2);
   }

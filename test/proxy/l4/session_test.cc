@@ -1,5 +1,3 @@
-#include "proxy/l4/session.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/un.h>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "proxy/l4/l4_session.h"
 #include "test/alts_like/hello_captures.h"
 #include "test/proxy/l4/session_rig.h"
 

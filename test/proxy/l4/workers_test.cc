@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "proxy/stats/report.h"
-#include "proxy/worker_thread.h"
+#include "proxy/server/metrics_report.h"
+#include "proxy/server/worker_thread.h"
 #include "test/proxy/l4/session_rig.h"
 
 namespace sluice {

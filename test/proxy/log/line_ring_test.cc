@@ -21,7 +21,7 @@ std::string numbered(uint64_t number, size_t bytes) {
 bool put(LineRing& ring, const std::string& line) {
   const std::span<char> room = ring.begin();
   if (room.empty()) return false;
-  EXPECT_EQ(room.size(), kMaxAccessLineBytes);
+  EXPECT_EQ(room.size(), kMaxLogLineBytes);
   std::memcpy(room.data(), line.data(), line.size());
   static_cast<void>(ring.commit(line.size()));
   return true;
@@ -59,18 +59,18 @@ TEST(LineRing, AgreesWithAQueue) {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     std::mt19937_64 random(seed);
     // Some seeds have lines that end laps in every way.
-    const size_t longest = seed % 3 == 0 ? kMaxAccessLineBytes : seed % 3 == 1 ? 300 : 4096;
+    const size_t longest = seed % 3 == 0 ? kMaxLogLineBytes : seed % 3 == 1 ? 300 : 4096;
     LineRing ring;
     std::deque<std::string> waiting;
     size_t bytes = 0;
     uint64_t number = 0;
     for (int step = 0; step < kSteps; ++step) {
       for (uint64_t burst = random() % 40; burst > 0; --burst) {
-        const size_t length = seed % 4 == 3 ? kMaxAccessLineBytes >> (random() % 8) : 24 + random() % (longest - 23);
+        const size_t length = seed % 4 == 3 ? kMaxLogLineBytes >> (random() % 8) : 24 + random() % (longest - 23);
         const std::string line = numbered(number, length);
         if (!put(ring, line)) {
           // Full means full: but for a longest line, and what each of two laps leaves unused.
-          ASSERT_GT(bytes, LineRing::kBytes - 3 * kMaxAccessLineBytes);
+          ASSERT_GT(bytes, LineRing::kBytes - 3 * kMaxLogLineBytes);
           ++refused;
           break;
         }
@@ -129,7 +129,7 @@ TEST(LineRing, TwoThreads) {
   std::thread producer([&] {
     std::mt19937_64 random(1);
     for (uint64_t i = 0; i < kLines;) {
-      const size_t length = random() % 50 == 0 ? 24 + random() % (kMaxAccessLineBytes - 23) : 24 + random() % 300;
+      const size_t length = random() % 50 == 0 ? 24 + random() % (kMaxLogLineBytes - 23) : 24 + random() % 300;
       for (const std::string line = numbered(i, length); !put(ring, line);) std::this_thread::yield();
       ++i;
     }

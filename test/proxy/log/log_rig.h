@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "pool/check.h"
-#include "proxy/log/access_log.h"
+#include "proxy/access_log/access_log.h"
 
 namespace sluice::test {
 

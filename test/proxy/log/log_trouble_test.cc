@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "proxy/log/access_log.h"
+#include "proxy/access_log/access_log.h"
 #include "test/proxy/log/log_rig.h"
 
 namespace sluice {
@@ -58,7 +58,7 @@ TEST_F(LogTroubleTest, APipeThatNobodyReads) {
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo"), path("log")});
   const uint64_t taken = fill(logs->writer(0, 0));
-  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxAccessLineBytes);
+  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxLogLineBytes);
   EXPECT_EQ(logs->dropped(0), refused_);
   EXPECT_EQ(logs->errors(0), 0u);
   // The other log goes on.
@@ -88,7 +88,7 @@ TEST_F(LogTroubleTest, LongLinesIntoASlowPipe) {
   for (size_t w = 0; w < 2; ++w) {
     threads.emplace_back([&, w] {
       for (uint64_t i = 0; i < kLines; ++i) {
-        while (!put(logs->writer(0, w), line_of(w, i, i % 3 == 0 ? kMaxAccessLineBytes : 3000 + i * 10))) {
+        while (!put(logs->writer(0, w), line_of(w, i, i % 3 == 0 ? kMaxLogLineBytes : 3000 + i * 10))) {
           std::this_thread::sleep_for(test::milliseconds(1));
         }
       }
@@ -190,7 +190,7 @@ TEST_F(LogTroubleTest, AFullDisk) {
   testing::internal::CaptureStderr();
   auto logs = open({"/dev/full", path("log")});
   const uint64_t taken = fill(logs->writer(0, 0));
-  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxAccessLineBytes);
+  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxLogLineBytes);
   ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 2; }));  // It is tried again,
   EXPECT_EQ(logs->written(0), 0u);
   EXPECT_EQ(logs->dropped(0), refused_);
@@ -304,16 +304,16 @@ TEST_F(LogTroubleTest, AnotherReaderComes) {
   ASSERT_EQ(fcntl(reader, F_SETPIPE_SZ, 4096), 4096);
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo")});
-  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, kMaxAccessLineBytes)));
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, kMaxLogLineBytes)));
   // The one that goes has read the first line, and half of the second is in the pipe.
-  std::string first(kMaxAccessLineBytes, '?');
+  std::string first(kMaxLogLineBytes, '?');
   size_t bytes = 0;
   ASSERT_TRUE(comes_true([&] {
     const ssize_t result = read(reader, first.data() + bytes, first.size() - bytes);
     bytes += static_cast<size_t>(std::max<ssize_t>(result, 0));
     return bytes == first.size();
   }));
-  EXPECT_EQ(first, line_of(0, 0, kMaxAccessLineBytes));
+  EXPECT_EQ(first, line_of(0, 0, kMaxLogLineBytes));
   ASSERT_TRUE(comes_true([&] {
     int waiting = 0;
     return ioctl(reader, FIONREAD, &waiting) == 0 && waiting == 4096;

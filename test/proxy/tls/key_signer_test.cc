@@ -27,7 +27,7 @@ struct Handshake {
         client(client_context, Side::kClient),
         step([](void* self) { static_cast<Handshake*>(self)->go_on(); }, this) {
     KeySigner::wake(server->ssl(), step);
-    worker.slow_work().push(step);
+    worker.yielding_tasks().push(step);
   }
   // Both as far as they get.
   void go_on() {
@@ -51,7 +51,7 @@ struct Handshake {
   TlsHandshake client;
   Status server_status = Status::kNeedMore, client_status = Status::kNeedMore;
   Buffer for_client;
-  SlowWork step;
+  YieldingTask step;
 };
 
 class KeySignerTest : public testing::TestWithParam<uint16_t> {
@@ -71,7 +71,7 @@ class KeySignerTest : public testing::TestWithParam<uint16_t> {
     SLUICE_CHECK(SSL_CTX_add1_credential(server_.get(), credential.get()) == 1);
     SSL_CTX_set_max_proto_version(client_.get(), GetParam());
   }
-  ~KeySignerTest() override { EXPECT_EQ(loop_.worker().slow_work().empty(), true); }
+  ~KeySignerTest() override { EXPECT_EQ(loop_.worker().yielding_tasks().empty(), true); }
 
   std::unique_ptr<Handshake> begin() {
     return std::make_unique<Handshake>(loop_.worker(), server_.get(), client_.get());

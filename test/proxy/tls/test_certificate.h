@@ -13,7 +13,7 @@
 #include <string>
 
 #include "pool/check.h"
-#include "proxy/config/config.h"
+#include "proxy/config/model/config.h"
 
 namespace sluice::test {
 

@@ -1,4 +1,4 @@
-#include "proxy/transport/log_limit.h"
+#include "proxy/common/log_limit.h"
 
 #include <gtest/gtest.h>
 

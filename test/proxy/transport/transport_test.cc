@@ -125,13 +125,13 @@ class SigningTest : public TransportTest {
   // As KeySigner does when it has a signature.
   void sign() {
     SlowKey::sign();
-    loop_.worker().slow_work().push(*step_);
+    loop_.worker().yielding_tasks().push(*step_);
   }
 
   SlowKey key_;
   bssl::UniquePtr<SSL_CTX> client_context_;
   TlsHandshake client_;
-  SlowWork* step_;
+  YieldingTask* step_;
 };
 
 TEST_F(SigningTest, GoesOnWithTheSignature) {

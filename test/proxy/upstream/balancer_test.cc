@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "proxy/config/scalar.h"
+#include "proxy/config/load/scalar.h"
 #include "proxy/upstream/stable_hash.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "proxy/upstream/request_key.h"
+#include "proxy/router/request_key.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class RequestKeyTest : public ::testing::Test {
   ChunkPool pool_{{.budget_bytes = size_t{1} << 20}};
   Fields fields_;
   ClientIp client_ = ip4(1);
-  HttpFacts facts_;
+  RequestAttributes facts_;
 };
 
 TEST_F(RequestKeyTest, WhatIsNamed) {

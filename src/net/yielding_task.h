@@ -1,0 +1,60 @@
+#pragma once
+
+#include "pool/check.h"
+
+namespace sluice {
+
+/// Something that takes long beside passing bytes on, such as the step of a handshake: a worker does one per turn of
+/// its loop, so that its other connections never wait for more than one. Lies in the object that it is for; gone from
+/// the queue when it is destroyed.
+class YieldingTask {
+ public:
+  using Run = void (*)(void* context);
+  YieldingTask(Run run, void* context) : run_(run), context_(context) {}
+  ~YieldingTask() { cancel(); }
+  YieldingTask(const YieldingTask&) = delete;
+  YieldingTask& operator=(const YieldingTask&) = delete;
+
+  bool queued() const { return next_ != nullptr; }
+  void cancel() {
+    if (!queued()) return;
+    next_->previous_ = previous_;
+    previous_->next_ = next_;
+    next_ = previous_ = nullptr;
+  }
+
+ private:
+  friend class YieldingQueue;
+  YieldingTask() = default;  // The head of a list.
+  YieldingTask* next_ = nullptr;
+  YieldingTask* previous_ = nullptr;
+  Run run_ = nullptr;
+  void* context_ = nullptr;
+};
+
+/// What a worker has yet to do of that, first in first out.
+class YieldingQueue {
+ public:
+  YieldingQueue() { head_.next_ = head_.previous_ = &head_; }
+  ~YieldingQueue() { SLUICE_CHECK(empty()); }
+
+  bool empty() const { return head_.next_ == &head_; }
+  /// No effect on what is queued already.
+  void push(YieldingTask& work) {
+    if (work.queued()) return;
+    work.previous_ = head_.previous_;
+    work.next_ = &head_;
+    work.previous_->next_ = head_.previous_ = &work;
+  }
+  /// Precondition: !empty(). The work may be destroyed while it runs, or queue itself again.
+  void run_one() {
+    YieldingTask& work = *head_.next_;
+    work.cancel();
+    work.run_(work.context_);
+  }
+
+ private:
+  YieldingTask head_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,273 @@
+#include "proxy/access_log/access_log.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "pool/check.h"
+#include "proxy/log/log_file.h"
+#include "proxy/log/run_log.h"
+
+namespace sluice {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// For so long lines are gathered, which are then written at once.
+constexpr std::chrono::milliseconds kGather{50};
+// From one try to the next while writing fails.
+constexpr std::chrono::milliseconds kRetry{500};
+constexpr std::chrono::seconds kSilence{10};
+constexpr std::chrono::seconds kExitPatience{1};
+constexpr std::chrono::milliseconds kExitLook{10};
+
+}  // namespace
+
+void AccessLogWriter::ring_bell() const { eventfd_write(bell_, 1); }
+
+struct AccessLogs::Log {
+  uint64_t dropped() const {
+    uint64_t sum = 0;
+    for (const auto& writer : writers) sum += writer->dropped.value();
+    return sum;
+  }
+  bool empty() const {
+    return std::all_of(writers.begin(), writers.end(), [](const auto& writer) { return writer->ring_.empty(); });
+  }
+
+  // What can be written now. Whether it was anything.
+  bool write(Clock::time_point now) {
+    file->take_reopened();
+    if (state == LogFile::Result::kFailed && now < retry_at) return false;
+    const uint64_t before = file->bytes();
+    state = write_rings();
+    retry_at = now + kRetry;
+    tell(now);
+    return file->bytes() != before;
+  }
+
+  LogFile::Result write_rings() {
+    for (size_t i = 0; i < writers.size(); ++i) {
+      AccessLogWriter& writer = *writers[next];
+      const LogFile::Result result = file->write(writer.ring_, writer.written);
+      if (!file->within_line()) next = (next + 1) % writers.size();
+      if (result != LogFile::Result::kDone) return result;
+    }
+    return LogFile::Result::kDone;
+  }
+
+  void tell(Clock::time_point now) {
+    const uint64_t lost = dropped();
+    const bool fails = state == LogFile::Result::kFailed;
+    if (told_failure && state == LogFile::Result::kDone) {
+      told_failure = false;
+      say(absl::StrCat("is written again; lines dropped until now: ", lost));
+    } else if (now < silent_until || (lost == told_lost && (!fails || told_failure))) {
+      return;
+    } else if (fails) {
+      told_failure = true;
+      say(absl::StrCat(std::generic_category().message(file->error()),
+                       "; goes on when it can be written to; lines dropped until now: ", lost));
+    } else {
+      say(absl::StrCat("takes lines slower than they come; dropped until now: ", lost));
+    }
+    told_lost = lost;
+    silent_until = now + kSilence;
+  }
+  void say(const std::string& text) const {
+    log_line(LogLevel::kWarning, absl::StrCat("access log \"", file->target(), "\": ", text));
+  }
+
+  std::unique_ptr<LogFile> file;
+  std::vector<std::unique_ptr<AccessLogWriter>> writers;
+  // Of the thread.
+  size_t next = 0;  // The writer whose turn it is.
+  LogFile::Result state = LogFile::Result::kDone;
+  Clock::time_point retry_at;
+  bool told_failure = false;  // That it fails, and not yet that this is over.
+  uint64_t told_lost = 0;
+  Clock::time_point silent_until;
+};
+
+// Writes all logs. While lines come it looks every kGather, and sooner when a ring is half full. When none have come
+// for a while it sleeps until a writer calls.
+class AccessLogs::Thread {
+ public:
+  Thread(std::vector<std::unique_ptr<Log>>& logs, int bell) : logs_(logs), bell_(bell), thread_([this] { run(); }) {}
+  ~Thread() {
+    stopping_.store(true, std::memory_order_release);
+    eventfd_write(bell_, 1);
+    thread_.join();
+  }
+
+ private:
+  void run();
+  bool write(Clock::time_point now);
+  void finish();
+  bool wait(Clock::time_point until);
+  void call_at(uint64_t fill);
+
+  std::vector<std::unique_ptr<Log>>& logs_;
+  const int bell_;
+  std::atomic<bool> stopping_{false};
+  std::vector<pollfd> polls_;
+  std::thread thread_;
+};
+
+void AccessLogs::Thread::run() {
+  // They are for others; and a pipe without a reader, or a limit on a file's size, is an error like others.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+
+  // In a row. After the first, each line is a call; then comes one more look before the sleep.
+  int idle_looks = 0;
+  Clock::time_point look_at = Clock::now() + kGather;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    call_at(idle_looks == 0 ? LineRing::kBytes / 2 : 1);
+    const bool called = wait(idle_looks < 2 ? look_at : Clock::time_point::max());
+    const Clock::time_point now = Clock::now();
+    const bool first_line = called && idle_looks > 0;  // More will come behind it.
+    const bool some = !first_line && write(now);
+    if (called || some) {
+      idle_looks = 0;
+    } else if (now >= look_at) {
+      idle_looks = std::min(idle_looks + 1, 2);
+    } else {
+      continue;
+    }
+    look_at = now + kGather;
+  }
+  finish();
+}
+
+bool AccessLogs::Thread::write(Clock::time_point now) {
+  bool some = false;
+  for (auto& log : logs_) some = log->write(now) || some;
+  return some;
+}
+
+void AccessLogs::Thread::finish() {
+  const Clock::time_point deadline = Clock::now() + kExitPatience;
+  for (auto& log : logs_) log->retry_at = Clock::now();
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    write(now);
+    const bool done = std::all_of(logs_.begin(), logs_.end(), [](const auto& log) {
+      return log->state == LogFile::Result::kFailed || log->empty();
+    });
+    if (done || now >= deadline) return;
+    wait(now + kExitLook);
+  }
+}
+
+// Until then, a call, or when a log may go on. Whether it was a call.
+bool AccessLogs::Thread::wait(Clock::time_point until) {
+  polls_.assign(1, {bell_, POLLIN, 0});
+  for (const auto& log : logs_) {
+    if (log->state == LogFile::Result::kDone) continue;
+    until = std::min(until, log->retry_at);
+    if (log->state == LogFile::Result::kBlocked) polls_.push_back({log->file->fd(), POLLOUT, 0});
+  }
+  int64_t ms = -1;
+  if (until != Clock::time_point::max()) {
+    ms = std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count());
+  }
+  poll(polls_.data(), polls_.size(), static_cast<int>(ms));
+  eventfd_t calls;
+  return (polls_[0].revents & POLLIN) != 0 && eventfd_read(bell_, &calls) == 0;
+}
+
+void AccessLogs::Thread::call_at(uint64_t fill) {
+  for (const auto& log : logs_) {
+    for (const auto& writer : log->writers) {
+      // What does not take lines now is not written sooner for a call.
+      writer->ring_.call_at(log->state == LogFile::Result::kDone ? fill : LineRing::kNever);
+    }
+  }
+}
+
+AccessLogs::AccessLogs() = default;
+
+AccessLogs::~AccessLogs() {
+  close();
+  if (bell_ >= 0) ::close(bell_);
+}
+
+absl::StatusOr<std::unique_ptr<AccessLogs>> AccessLogs::open(const std::vector<std::string>& targets, size_t workers) {
+  std::unique_ptr<AccessLogs> all(new AccessLogs);
+  if (targets.empty()) return all;
+  all->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (all->bell_ < 0) return absl::ErrnoToStatus(errno, "access log: eventfd");
+  for (const std::string& target : targets) {
+    const auto same = std::find_if(all->logs_.begin(), all->logs_.end(),
+                                   [&](const auto& log) { return log->file->target() == target; });
+    all->log_of_target_.push_back(static_cast<size_t>(same - all->logs_.begin()));
+    if (same != all->logs_.end()) continue;
+    auto file = LogFile::open(target);
+    if (!file.ok()) return file.status();
+    auto log = std::make_unique<Log>();
+    log->file = std::move(*file);
+    for (size_t i = 0; i < workers; ++i) log->writers.push_back(std::make_unique<AccessLogWriter>(all->bell_));
+    all->logs_.push_back(std::move(log));
+  }
+  all->thread_ = std::make_unique<Thread>(all->logs_, all->bell_);
+  return all;
+}
+
+AccessLogWriter& AccessLogs::writer(size_t target, size_t worker) {
+  SLUICE_CHECK(target < log_of_target_.size() && worker < log(target).writers.size());
+  return *log(target).writers[worker];
+}
+
+uint64_t AccessLogs::written(size_t target) const {
+  uint64_t sum = 0;
+  for (const auto& writer : log(target).writers) sum += writer->written.value();
+  return sum;
+}
+
+uint64_t AccessLogs::dropped(size_t target) const { return log(target).dropped(); }
+
+uint64_t AccessLogs::errors(size_t target) const { return log(target).file->errors().value(); }
+
+absl::Status AccessLogs::reopen() {
+  if (!thread_) return absl::OkStatus();
+  absl::Status result;
+  for (auto& log : logs_) {
+    const absl::Status status = log->file->reopen();
+    if (status.ok()) continue;
+    result = result.ok() ? status : absl::Status(result.code(), absl::StrCat(result.message(), "\n", status.message()));
+  }
+  eventfd_write(bell_, 1);
+  return result;
+}
+
+void AccessLogs::close() {
+  if (!thread_) return;
+  thread_.reset();
+  for (auto& log : logs_) {
+    uint64_t lost = 0;
+    for (auto& writer : log->writers) {
+      const size_t lines = LogFile::discard(writer->ring_);
+      writer->dropped.add(lines);
+      lost += lines;
+    }
+    if (lost == 0) continue;
+    const bool failed = log->state == LogFile::Result::kFailed;
+    log->say(absl::StrCat(failed ? std::generic_category().message(log->file->error()) : "nobody takes the lines",
+                          "; lost at exit: ", lost, ", dropped in all: ", log->dropped()));
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+// A line of the access log as a JSON object (RFC 8259). docs/access-log.md tells users what is in it.
+
+#include <optional>
+
+#include "proxy/access_log/access_line.h"
+#include "proxy/log/line_writer.h"
+
+namespace sluice {
+
+namespace {
+
+// Keys, quotes, colons and commas: more than all of them take.
+constexpr size_t kFrame = 512;
+static_assert(kFrame + LineLimits::kTime + LineLimits::kPath + LineLimits::kUserAgent + LineLimits::kAuthority +
+                  8 * LineLimits::kName + 5 * LineLimits::kWord + 7 * LineLimits::kNumber <=
+              kMaxLogLineBytes);
+
+class JsonObject {
+ public:
+  explicit JsonObject(LineWriter& line) : line_(line) {}
+
+  // What is not known is null.
+  void text(std::string_view key, std::string_view value, size_t max) {
+    this->key(key);
+    if (value.empty()) return line_.raw("null");
+    line_.raw("\"");
+    line_.json_text(value, max);
+    line_.raw("\"");
+  }
+  void number(std::string_view key, std::optional<uint64_t> value) {
+    this->key(key);
+    value ? line_.number(*value) : line_.raw("null");
+  }
+  void key(std::string_view key) {
+    line_.raw(first_ ? "{\"" : ",\"");
+    first_ = false;
+    line_.raw(key);
+    line_.raw("\":");
+  }
+
+ private:
+  LineWriter& line_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+size_t format_json_line(const AccessRecord& record, std::span<char> out) {
+  LineWriter line(out.data());
+  JsonObject object(line);
+  object.key("time");
+  line.raw("\"");
+  line.time(record.time_ms);
+  line.raw("\"");
+  object.text("client", record.client, LineLimits::kName);
+  object.text("listener", record.listener, LineLimits::kName);
+  object.text("protocol", record.protocol, LineLimits::kWord);
+  object.text("tls_version", record.tls, LineLimits::kWord);
+  object.text("tls_cipher", record.cipher, LineLimits::kName);
+  object.text("method", record.method, LineLimits::kWord);
+  object.text("authority", record.authority, LineLimits::kAuthority);
+  object.text("path", record.path, LineLimits::kPath);
+  object.number("status", record.status);
+  object.text("reason", record.reason, LineLimits::kWord);
+  object.number("bytes_in", record.request_bytes);
+  object.number("bytes_out", record.response_bytes);
+  object.number("duration_us", record.duration_us);
+  object.number("upstream_us", record.upstream_us);
+  object.text("route", record.route, LineLimits::kName);
+  object.text("upstream", record.upstream, LineLimits::kName);
+  object.text("endpoint", record.endpoint, LineLimits::kName);
+  object.number("attempts", record.attempts);
+  object.text("request_id", record.request_id, LineLimits::kName);
+  object.text("trace_id", record.trace_id, LineLimits::kWord);
+  object.text("user_agent", record.user_agent, LineLimits::kUserAgent);
+  line.raw("}\n");
+  return static_cast<size_t>(line.end() - out.data());
+}
+
+}  // namespace sluice

@@ -1,0 +1,129 @@
+// A line of the access log as a user has put it together.
+
+#include <algorithm>
+#include <array>
+
+#include "proxy/access_log/access_line.h"
+#include "proxy/log/line_writer.h"
+#include "proxy/router/text_variables.h"
+
+namespace sluice {
+
+namespace {
+
+using config::TextVariable;
+
+// The line's end, and the mark of a line that was cut.
+constexpr std::string_view kCut = "...";
+constexpr size_t kReserved = kCut.size() + 1;
+
+class TextLine {
+ public:
+  TextLine(const AccessRecord& record, std::span<char> out)
+      : record_(record), out_(out), line_(out.data()), response_fields_(record.response_fields) {}
+
+  size_t format(const config::TextTemplate& text) {
+    for (const config::TextTemplate::Piece& piece : text.pieces()) {
+      if (room() < most_of(piece)) {
+        line_.raw(kCut);
+        break;
+      }
+      write(piece);
+    }
+    line_.raw("\n");
+    return written();
+  }
+
+ private:
+  size_t written() const { return static_cast<size_t>(line_.end() - out_.data()); }
+  size_t room() const { return kMaxLogLineBytes - kReserved - written(); }
+
+  static size_t most_of(const config::TextTemplate::Piece& piece) {
+    switch (piece.variable) {
+      case TextVariable::kNone:
+        return piece.text.size();
+      case TextVariable::kPath:
+      case TextVariable::kQuery:
+      case TextVariable::kTarget:
+        return LineLimits::kPath;
+      case TextVariable::kHeader:
+      case TextVariable::kResponseHeader:
+        return LineLimits::kUserAgent;
+      case TextVariable::kHost:
+      case TextVariable::kAuthority:
+      case TextVariable::kPeer:
+      case TextVariable::kTlsServerName:
+        return LineLimits::kAuthority;
+      default:
+        return LineLimits::kName;
+    }
+  }
+
+  void write(const config::TextTemplate::Piece& piece) {
+    switch (piece.variable) {
+      case TextVariable::kNone:
+        line_.raw(piece.text);
+        if (std::count(piece.text.begin(), piece.text.end(), '"') % 2 != 0) quoted_ = !quoted_;
+        return;
+      case TextVariable::kTime:
+        return line_.time(record_.time_ms);
+      case TextVariable::kClfTime:
+        return line_.clf_time(record_.time_ms);
+      case TextVariable::kStatus:
+        return line_.number(record_.status);
+      case TextVariable::kDuration:
+        return line_.number(record_.duration_us);
+      case TextVariable::kUpstreamDuration:
+        return record_.upstream_us ? line_.number(*record_.upstream_us) : line_.raw("-");
+      case TextVariable::kBytesIn:
+        return line_.number(record_.request_bytes);
+      case TextVariable::kBytesOut:
+        return line_.number(record_.response_bytes);
+      case TextVariable::kAttempts:
+        return line_.number(record_.attempts);
+      default:
+        return write_text(text_of_record(piece), most_of(piece));
+    }
+  }
+
+  // Between quotes a space ends no field.
+  void write_text(std::string_view text, size_t max) {
+    quoted_ ? line_.text<Spaces::kKept>(text, max) : line_.text(text, max);
+  }
+
+  std::string_view text_of_record(const config::TextTemplate::Piece& piece) {
+    switch (piece.variable) {
+      case TextVariable::kTarget:
+        return record_.path;
+      case TextVariable::kReason:
+        return record_.reason;
+      case TextVariable::kRoute:
+        return record_.route;
+      case TextVariable::kUpstream:
+        return record_.upstream;
+      case TextVariable::kEndpoint:
+        return record_.endpoint;
+      case TextVariable::kTlsCipher:
+        return record_.cipher;
+      case TextVariable::kResponseHeader:
+        return response_fields_.take();
+      default:
+        return record_.facts ? text_of(piece, *record_.facts, address_) : std::string_view();
+    }
+  }
+
+  const AccessRecord& record_;
+  std::span<char> out_;
+  LineWriter line_;
+  KeptValues response_fields_;
+  std::array<char, ClientIp::kTextBytes> address_;
+  bool quoted_ = false;
+};
+
+}  // namespace
+
+size_t format_text_line(const config::TextTemplate& line, const AccessRecord& record, std::span<char> out) {
+  return TextLine(record, out).format(line);
+}
+
+}  // namespace sluice

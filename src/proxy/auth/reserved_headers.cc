@@ -1,0 +1,50 @@
+#include "proxy/auth/reserved_headers.h"
+
+#include <algorithm>
+#include <set>
+
+namespace sluice {
+
+namespace {
+
+bool speaks_of_peer(const config::TextTemplate& text) {
+  return std::any_of(text.pieces().begin(), text.pieces().end(), [](const config::TextTemplate::Piece& piece) {
+    return piece.variable == config::TextVariable::kPeer;
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> reserved_headers(const config::Http& http) {
+  std::set<std::string> names;
+  const auto add_changes = [&](const std::vector<config::FieldChange>& changes) {
+    for (const config::FieldChange& change : changes) {
+      if (speaks_of_peer(change.set) || speaks_of_peer(change.add)) names.insert(change.name.text());
+    }
+  };
+  add_changes(http.request_headers);
+  for (const config::HttpRoute& route : http.routes) {
+    add_changes(route.request_headers);
+    if (!route.auth || !route.auth->jwt) continue;
+    for (const config::ClaimHeader& claim : route.auth->jwt->claims) names.insert(claim.header.text());
+  }
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> reserved_trailers(const config::Http& http) {
+  const std::vector<std::string> own = reserved_headers(http);
+  std::set<std::string> names(own.begin(), own.end());
+  const auto add_changes = [&](const std::vector<config::FieldChange>& changes) {
+    for (const config::FieldChange& change : changes) names.insert(change.name.text());
+  };
+  add_changes(http.request_headers);
+  for (const config::HttpRoute& route : http.routes) {
+    add_changes(route.request_headers);
+    if (route.auth && route.auth->jwt) names.insert(route.auth->jwt->header.text());
+  }
+  if (http.request_id) names.insert(http.request_id->header.text());
+  if (http.trace_context != config::TraceContext::kOff) names.insert({"traceparent", "tracestate"});
+  return {names.begin(), names.end()};
+}
+
+}  // namespace sluice

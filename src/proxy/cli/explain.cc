@@ -1,0 +1,347 @@
+#include "proxy/cli/explain.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "pool/check.h"
+#include "pool/chunk_pool.h"
+#include "proxy/auth/reserved_headers.h"
+#include "proxy/cli/access_words.h"
+#include "proxy/cli/compression_words.h"
+#include "proxy/cli/conditions.h"
+#include "proxy/cli/forward_words.h"
+#include "proxy/cli/lines.h"
+#include "proxy/common/suggestions.h"
+#include "proxy/common/token.h"
+#include "proxy/config/load/scalar.h"
+#include "proxy/http/message/head.h"
+#include "proxy/http/message/message_rules.h"
+#include "proxy/http/proxy/client_address.h"
+#include "proxy/http/proxy/forward_head.h"
+#include "proxy/http/proxy/identity.h"
+#include "proxy/router/canonical_path.h"
+#include "proxy/router/field_changes.h"
+#include "proxy/router/http_router.h"
+#include "proxy/router/rewrite.h"
+#include "proxy/tls/certificate_choice.h"
+#include "proxy/tls/certificate_files.h"
+
+namespace sluice {
+namespace {
+
+using config::in_quotes;
+
+struct Url {
+  bool secure = false;
+  std::string authority;
+  uint32_t port = 0;
+  std::string target;
+};
+
+absl::StatusOr<Url> parse_url(std::string_view text) {
+  const auto refused = [all = text](std::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a URL such as https://a.example.com/path, got ", in_quotes(all), why));
+  };
+  Url url;
+  url.secure = absl::ConsumePrefix(&text, "https://");
+  if (!url.secure && !absl::ConsumePrefix(&text, "http://")) return refused("");
+  text = text.substr(0, text.find('#'));  // Which clients keep to themselves.
+  const size_t end = std::min(text.find_first_of("/?"), text.size());
+  url.authority = std::string(text.substr(0, end));
+  url.target = std::string(text.substr(end));
+  if (!url.target.starts_with('/')) url.target.insert(0, "/");
+  if (url.authority.empty() || url.authority.find('@') != std::string::npos) return refused("");
+  url.port = url.secure ? 443 : 80;
+  const size_t colon = url.authority.rfind(':');
+  if (colon != std::string::npos && !url.authority.ends_with(']') &&
+      (!absl::SimpleAtoi(url.authority.substr(colon + 1), &url.port) || url.port > 65535)) {
+    return refused(": its port is no number up to 65535");
+  }
+  return url;
+}
+
+bool is_secure(const config::Listener& listener) { return listener.tls || listener.alts; }
+
+std::string words_for(const config::Listener& listener) {
+  const char* const kind = listener.tls ? "TLS" : listener.alts ? "ALTS" : "plain";
+  return absl::StrCat(listener.name, " (", listener.address.text(), ", ", kind, ")");
+}
+
+absl::StatusOr<const config::Listener*> find_listener(const config::Config& config, const ExplainedRequest& request,
+                                                      const Url& url) {
+  std::vector<std::string> known;
+  const config::Listener *found = nullptr, *only = nullptr;
+  size_t fitting = 0;
+  for (const config::Listener& listener : config.listeners) {
+    if (!listener.http) continue;
+    known.push_back(words_for(listener));
+    const bool named = !request.listener.empty() && listener.name == request.listener;
+    const bool by_port = request.listener.empty() && is_secure(listener) == url.secure;
+    if (by_port) {
+      ++fitting;
+      only = &listener;
+    }
+    const bool has_port = listener.address.kind() != config::Address::Kind::kUnix;
+    if (!found && (named || (by_port && has_port && listener.address.port() == url.port))) found = &listener;
+  }
+  if (found) return found;
+  if (fitting == 1) return only;
+  return absl::InvalidArgumentError(absl::StrCat(
+      request.listener.empty()
+          ? absl::StrCat("no listener has ", url.secure ? "TLS" : "no TLS", " and port ", url.port, "; name one")
+          : absl::StrCat("there is no listener ", in_quotes(request.listener), " with `http`"),
+      known.empty() ? "; none has `http`" : absl::StrCat(" of ", absl::StrJoin(known, ", "))));
+}
+
+std::string certificate_for(const config::ListenerTls& tls, std::string_view host) {
+  std::vector<Certificate> certificates;
+  for (const config::TlsCertificate& files : tls.certificates) {
+    absl::StatusOr<Certificate> read = read_certificate(files);
+    if (!read.ok()) return absl::StrCat("cannot be told: ", read.status().message());
+    certificates.push_back(*std::move(read));
+  }
+  std::vector<std::string> chosen;
+  CertificateChoice(certificates).visit(host, [&](size_t i) {
+    chosen.push_back(absl::StrCat(tls.certificates[i].chain, " (", absl::StrJoin(certificates[i].names, ", "), ")"));
+  });
+  return absl::StrJoin(chosen, ", ");
+}
+
+class Explainer {
+ public:
+  Explainer(const config::Config& config, const config::Listener& listener, const ExplainedRequest& request,
+            const Url& url)
+      : config_(config), listener_(listener), http_(*listener.http), request_(request), url_(url) {}
+
+  absl::StatusOr<std::string> explain() {
+    if (const absl::Status status = make_request(); !status.ok()) return status;
+    lines_.add("request", absl::StrCat(request_.method, " ", request_.url));
+    lines_.add("listener", words_for(listener_));
+    tell_identity();
+    if (listener_.tls) lines_.add("certificate", certificate_for(*listener_.tls, host()));
+    if (is_allowed() && find_path()) find_route();
+    return lines_.take();
+  }
+
+ private:
+  absl::Status make_request() {
+    if (!http1::is_token(request_.method)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected a method such as GET, got ", in_quotes(request_.method)));
+    }
+    const absl::StatusOr<config::Address> from = config::Address::parse(
+        request_.from.find(':') == std::string::npos ? request_.from + ":1" : "[" + request_.from + "]:1");
+    if (!from.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("expected an IP address, got ", in_quotes(request_.from)));
+    }
+    peer_ = ClientIp(PeerAddress::copy_of(from->data(), from->length()));
+    agreed_.version = "TLSv1.3";
+    agreed_.server_name = std::string(host());
+    agreed_.peer_names = request_.peer;
+    bool room = head_.set(pool_, Head::Part::kMethod, request_.method) &&
+                head_.set(pool_, Head::Part::kScheme, url_.secure ? "https" : "http") &&
+                head_.set(pool_, Head::Part::kAuthority, url_.authority);
+    for (const auto& [name, value] : request_.fields) {
+      if (!http1::is_token(name)) {
+        return absl::InvalidArgumentError(absl::StrCat("expected the name of a header field, got ", in_quotes(name)));
+      }
+      if (absl::EqualsIgnoreCase(name, "host")) {
+        room = room && head_.set(pool_, Head::Part::kAuthority, value);
+      } else {
+        room = room && head_.fields.add_lowered(pool_, name, value);
+      }
+    }
+    room = room && identify(pool_, http_, peer_, ids_, refused_, head_, identity_) &&
+           head_.set(pool_, Head::Part::kScheme, scheme());
+    return room ? absl::OkStatus() : absl::InvalidArgumentError("the request is longer than a head can be");
+  }
+
+  std::string_view host() { return canonical_host(url_.authority, host_scratch_); }
+
+  RequestAttributes facts() {
+    return {.host = canonical_host(head_.authority(), host_scratch_),
+            .path = path_,
+            .query = query_,
+            .authority = head_.authority(),
+            .method = head_.method(),
+            .scheme = head_.scheme(),
+            .fields = &head_.fields,
+            .client = &identity_.client,
+            .agreed = is_secure(listener_) ? &agreed_ : nullptr,
+            .listener = listener_.name,
+            .request_id = head_.fields.text(identity_.request_id),
+            .trace_id = head_.fields.text(identity_.trace_id),
+            .http2 = false};
+  }
+
+  std::string_view scheme() const {
+    const bool secure = identity_.scheme == ToldScheme::kNone ? url_.secure : identity_.scheme == ToldScheme::kHttps;
+    return secure ? "https" : "http";
+  }
+
+  // For whom it comes, where proxies may tell; and the ids, of which each request has its own.
+  void tell_identity() {
+    const TrustedProxies proxies(http_);
+    std::array<char, ClientIp::kTextBytes> peer_room, client_room;
+    const std::string_view peer = peer_.text(peer_room), client = identity_.client.text(client_room);
+    if (proxies.any()) {
+      lines_.add("client", client != peer
+                               ? absl::StrCat(client, ", as X-Forwarded-For of ", peer, " tells, which is trusted")
+                           : proxies.trusts(peer_) ? absl::StrCat(client, ", which is trusted to tell another")
+                                                   : absl::StrCat(client, ", which is not trusted to tell another"));
+    }
+    for (size_t i = 0; i < refused_.size(); ++i) {
+      if (refused_[i].value() == 0) continue;
+      lines_.add("", absl::StrCat(claim_name(static_cast<Claim>(i)), " is malformed, or tells too little"));
+    }
+    const auto tell_id = [&](std::string_view word, Text id) {
+      if (id.size > 0) lines_.add(word, absl::StrCat(head_.fields.text(id), ", of this request only"));
+    };
+    tell_id("request id", identity_.request_id);
+    tell_id("trace id", identity_.trace_id);
+  }
+
+  // False where it asks for a tunnel that there is not.
+  bool is_allowed() {
+    const bool connect = head_.method() == "CONNECT";
+    const bool websocket = absl::EqualsIgnoreCase(head_.fields.value("upgrade"), "websocket");
+    if (connect ? http_.allow_connect : http_.websocket || !websocket) return true;
+    lines_.add("answers", connect ? "501, for allow_connect is off" : "501, for websocket is off");
+    return false;
+  }
+
+  // False where the path is not allowed.
+  bool find_path() {
+    if (head_.method() == "CONNECT") return true;  // It has none.
+    std::string scratch(url_.target.size(), '\0');
+    const CanonicalTarget canonical = canonical_target(url_.target, http_.paths, scratch);
+    if (canonical.status == PathStatus::kInvalid) {
+      lines_.add("path", absl::StrCat("has ", canonical.error));
+      lines_.add("answers", "400, the path is not allowed");
+      return false;
+    }
+    path_ = std::string(canonical.path());
+    query_ = std::string(absl::StripPrefix(canonical.target.substr(canonical.path_bytes), "?"));
+    lines_.add("path", absl::StrCat(path_, canonical.status == PathStatus::kChanged ? ", in its canonical form" : "",
+                                    query_.empty() ? "" : absl::StrCat("; query ", query_)));
+    return true;
+  }
+
+  void find_route() {
+    for (const std::string& name : reserved_headers(http_)) head_.fields.remove(name);
+    const HttpRouter router(http_, config_.upstreams);
+    const HttpTarget* const target = router.route(facts());
+    const std::vector<config::HttpRoute> routes = config::routes_of(http_);
+    const size_t last = target ? target->index : routes.size();
+    for (size_t i = 0; i < std::min(last + 1, routes.size()); ++i) {
+      const std::string why = routes[i].match ? why_not(*routes[i].match, facts()) : "";
+      SLUICE_CHECK(why.empty() == (i == last));  // It is the router that is explained.
+      lines_.add(i == 0 ? "routes" : "", absl::StrCat(http_.forward.empty() ? absl::StrCat("routes[", i, "]: ") : "",
+                                                      why.empty() ? "taken" : absl::StrCat("no: ", why)));
+    }
+    const AccessWords access = access_words(http_, target ? target->route : nullptr, identity_.client, head_);
+    for (const auto& [word, text] : access.lines) lines_.add(word, text);
+    if (!access.answer.empty()) return lines_.add("answers", access.answer);
+    if (!target) return lines_.add("answers", "404, no route");
+    hide_proof(*target->route);
+    tell_answer(*target->route);
+  }
+
+  // As ListenerAccess does it.
+  void hide_proof(const config::HttpRoute& route) {
+    if (!route.auth) return;
+    const auto& jwt = route.auth->jwt;
+    if (!route.auth->forward) head_.fields.remove(jwt ? std::string_view(jwt->header.text()) : "authorization");
+    if (!jwt) return;
+    for (const config::ClaimHeader& claim : jwt->claims) {
+      (void)head_.fields.add(pool_, claim.header.text(), absl::StrCat("(the claim ", claim.claim, ")"));
+    }
+  }
+
+  void tell_answer(const config::HttpRoute& route) {
+    std::array<char, 8192> scratch;
+    if (route.respond) {
+      return lines_.add("answers", absl::StrCat(route.respond->status, ", ", route.respond->body.size(), " bytes of ",
+                                                route.respond->content_type));
+    }
+    if (route.redirect) {
+      const auto location = redirect_location(*route.redirect, route.match, facts(), http_.paths, scratch);
+      return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
+    }
+    if (is_too_much_body(route)) return;
+    add_forward_words(config_, http_, route, facts(), lines_);
+    if (http_.compression) lines_.add("compresses", compression_for(*http_.compression, route, head_));
+    tell_forwarded(route, *upstreams_of(config_, route).front());
+  }
+
+  // Which is told where the client tells its length.
+  bool is_too_much_body(const config::HttpRoute& route) {
+    const uint64_t most = most_body_bytes(http_, route);
+    uint64_t bytes = 0;
+    if (most == 0 || !absl::SimpleAtoi(head_.fields.value("content-length"), &bytes) || bytes <= most) return false;
+    lines_.add("answers", absl::StrCat("413, a body of ", bytes, " bytes, where ", most, " are allowed"));
+    return true;
+  }
+
+  // As Exchange::change_request does it.
+  void tell_forwarded(const config::HttpRoute& route, const config::Upstream& upstream) {
+    std::array<char, 8192> scratch;
+    std::string target = path_;
+    std::string_view authority = head_.authority();
+    if (route.rewrite) {
+      target =
+          std::string(changed_path(*route.rewrite, route.match, facts(), http_.paths, scratch).value_or("too long"));
+      if (!route.rewrite->host.empty()) authority = route.rewrite->host;
+    }
+    if (!query_.empty()) absl::StrAppend(&target, "?", query_);
+    const bool http2 = upstream.protocol == config::Protocol::kHttp2;
+    lines_.add("sends", absl::StrCat(head_.method(), " ", target, http2 ? " HTTP/2" : " HTTP/1.1"));
+    lines_.add("", absl::StrCat("host: ", authority));
+    const Origin origin{peer_, identity_.client, scheme(), head_.authority(), listener_.name};
+    const auto facts_of = [this] { return facts(); };
+    const bool room = add_origin(pool_, http_, origin, via_of(http_, false), refused_, head_) &&
+                      change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
+                      change_fields(pool_, route.request_headers, facts_of, head_.fields);
+    for (const Fields::Field field : head_.fields) lines_.add("", absl::StrCat(field.name, ": ", field.value));
+    if (!room) lines_.add("answers", "400, for this is longer than a head can be");
+  }
+
+  const config::Config& config_;
+  const config::Listener& listener_;
+  const config::Http& http_;
+  const ExplainedRequest& request_;
+  const Url& url_;
+  ChunkPool pool_{{.budget_bytes = size_t{1} << 20}};
+  ChunkPool::Use use_{&pool_};
+  Head head_;
+  ClientIp peer_;
+  RandomIds ids_;
+  ClaimCounters refused_;
+  RequestIdentity identity_;
+  Agreement agreed_;
+  std::string path_, query_;
+  std::array<char, Fields::kMaxBytes> host_scratch_;
+  Lines lines_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> explain(const config::Config& config, const ExplainedRequest& request) {
+  const absl::StatusOr<Url> url = parse_url(request.url);
+  if (!url.ok()) return url.status();
+  const absl::StatusOr<const config::Listener*> listener = find_listener(config, request, *url);
+  if (!listener.ok()) return listener.status();
+  return Explainer(config, **listener, request, *url).explain();
+}
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#include "proxy/common/name_match.h"
+
+#include <bit>
+#include <string>
+
+#include "pool/check.h"
+
+namespace sluice {
+namespace {
+
+// FNV-1a, 32 bits (RFC 9923). Names come from the network, but only those in the table share a chain, and they come
+// from the configuration: a client cannot make lookups slower than the longest chain.
+uint32_t hash_of(std::string_view key) {
+  uint32_t hash = 0x811c9dc5u;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193u;
+  return hash;
+}
+
+std::string key_for(std::string_view pattern) {
+  if (pattern.starts_with("*.")) pattern.remove_prefix(1);
+  std::string key(pattern);
+  for (char& c : key) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return key;
+}
+
+}  // namespace
+
+NameTable::NameTable(std::span<const NamePattern> patterns) {
+  if (patterns.empty()) return;
+  slots_.resize(std::bit_ceil(2 * patterns.size()), Slot{});
+  // The values of one key must end up side by side: count, hand out places, then fill.
+  for (const NamePattern& pattern : patterns) {
+    SLUICE_CHECK(!pattern.text.empty() && pattern.value != kNone);
+    ++slot_for(key_for(pattern.text)).value_count;
+  }
+  uint32_t places = 0;
+  for (Slot& slot : slots_) {
+    slot.first_value = places;
+    places += slot.value_count;
+    slot.value_count = 0;
+  }
+  values_.resize(places);
+  for (const NamePattern& pattern : patterns) {
+    Slot& slot = slot_for(key_for(pattern.text));
+    values_[slot.first_value + slot.value_count++] = pattern.value;
+  }
+}
+
+// The slot of a key, which it takes if there is none.
+NameTable::Slot& NameTable::slot_for(std::string_view key) {
+  const uint32_t hash = hash_of(key);
+  for (size_t i = hash;; ++i) {
+    Slot& slot = slots_[i & (slots_.size() - 1)];
+    if (slot.key_bytes == 0) {
+      slot.hash = hash;
+      slot.key_offset = static_cast<uint32_t>(keys_.size());
+      slot.key_bytes = static_cast<uint32_t>(key.size());
+      keys_.insert(keys_.end(), key.begin(), key.end());
+      ++size_;
+      return slot;
+    }
+    if (slot.hash == hash && key_of(slot) == key) return slot;
+  }
+}
+
+const NameTable::Slot* NameTable::lookup(std::string_view key) const {
+  const uint32_t hash = hash_of(key);
+  for (size_t i = hash;; ++i) {
+    const Slot& slot = slots_[i & (slots_.size() - 1)];
+    if (slot.key_bytes == 0) return nullptr;
+    if (slot.hash == hash && key_of(slot) == key) return &slot;
+  }
+}
+
+NameTable::Match NameTable::find(std::string_view name) const {
+  Match match;
+  if (slots_.empty() || name.empty() || name.front() == '.') return match;
+  const auto values = [this](const Slot* slot) {
+    return slot ? std::span(values_).subspan(slot->first_value, slot->value_count) : std::span<const uint32_t>();
+  };
+  match.exact = values(lookup(name));
+  const size_t dot = name.find('.');
+  if (dot != std::string_view::npos) match.wildcard = values(lookup(name.substr(dot)));
+  return match;
+}
+
+}  // namespace sluice

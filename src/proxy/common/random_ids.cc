@@ -1,0 +1,28 @@
+#include "proxy/common/random_ids.h"
+
+#include <sys/random.h>
+
+#include <cstddef>
+
+#include "pool/check.h"
+
+namespace sluice {
+
+RandomIds::RandomIds() {
+  // So few bytes come at once, as soon as the kernel's generator is ready (getrandom(2)).
+  const ssize_t got = getrandom(state_.data(), sizeof state_, 0);
+  SLUICE_CHECK(got == static_cast<ssize_t>(sizeof state_));
+}
+
+void RandomIds::fill(std::span<char> digits) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  constexpr size_t kOfWord = 16;
+  SLUICE_DCHECK(digits.size() % kOfWord == 0);
+  for (size_t done = 0; done < digits.size(); done += kOfWord) {
+    uint64_t word = next();
+    while (word == 0) word = next();
+    for (size_t i = 0; i < kOfWord; ++i) digits[done + i] = kDigits[word >> (4 * i) & 15];
+  }
+}
+
+}  // namespace sluice

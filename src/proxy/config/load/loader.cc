@@ -1,0 +1,236 @@
+#include "proxy/config/load/loader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proxy/common/suggestions.h"
+#include "proxy/config/load/diagnostics.h"
+#include "proxy/config/load/schema.h"
+#include "proxy/config/load/validate.h"
+#include "proxy/config/load/yaml.h"
+
+namespace sluice::config {
+namespace {
+
+template <class T>
+void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report);
+
+// The visitor that fills a struct from a map.
+class MapReader {
+ public:
+  MapReader(const Node& map, const std::string& path, Report& report) : map_(map), path_(path), report_(report) {}
+
+  template <class T>
+  void field(std::string_view key, T& value, std::string_view /*help*/, const Rules& rules = {}) {
+    known_.push_back(key);
+    if (const Node* node = map_.find(key)) {
+      read(*node, path_of(key), value, rules, report_);
+    } else if (rules.required && (rules.unless.empty() || map_.find(rules.unless) == nullptr)) {
+      missing_.push_back({key, rules.unless});
+    }
+  }
+
+  void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "") {
+    unavailable_.push_back(key);
+    for (const Node& written : map_.keys) {
+      if (written.text != key) continue;
+      report_.error_at(written.mark, path_,
+                       absl::StrCat("`", key, "` is not available in this version; remove it (", instead, ")"));
+      explained_.push_back(stands_for);
+    }
+  }
+
+  // To be called when all fields have been shown.
+  void finish() {
+    for (const Node& key : map_.keys) {
+      if (!contains(known_, key.text) && !contains(unavailable_, key.text)) report_unknown(key);
+    }
+    for (const Missing& missing : missing_) {
+      const std::string path = path_of(missing.key);
+      if (!contains(explained_, missing.key) && !contains(explained_, missing.unless)) {
+        report_.error_at(
+            report_.place_of(path_), path,
+            absl::StrCat("missing key ", in_quotes(missing.key),
+                         missing.unless.empty() ? "" : absl::StrCat(" or ", in_quotes(missing.unless)), where()));
+      }
+      report_.ignore(path);
+    }
+  }
+
+ private:
+  struct Missing {
+    std::string_view key, unless;
+  };
+
+  static bool contains(const std::vector<std::string_view>& words, std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  }
+
+  std::string path_of(std::string_view key) const {
+    return path_.empty() ? std::string(key) : absl::StrCat(path_, ".", key);
+  }
+
+  std::string where() const { return path_.empty() ? " at the top level" : absl::StrCat(" in ", path_); }
+
+  void report_unknown(const Node& key) {
+    const std::optional<std::string_view> guess = report_.is_full() ? std::nullopt : nearest(key.text, known_);
+    if (guess) explained_.push_back(*guess);
+    report_.error_at(key.mark, path_,
+                     absl::StrCat("unknown key ", in_quotes(key.text), where(),
+                                  guess ? absl::StrCat("; did you mean ", in_quotes(*guess), "?")
+                                        : absl::StrCat("; the keys here are ", absl::StrJoin(known_, ", "))));
+  }
+
+  const Node& map_;
+  const std::string& path_;
+  Report& report_;
+  std::vector<std::string_view> known_;
+  std::vector<std::string_view> unavailable_;
+  std::vector<Missing> missing_;
+  std::vector<std::string_view> explained_;  // missing by another finding: only misspelt, or unavailable by that name
+};
+
+bool expect_kind(Node::Kind kind, std::string_view expected, const Node& node, std::string_view path, Report& report) {
+  if (node.kind == kind) return true;
+  report.error(path, absl::StrCat("expected ", expected, ", got ", describe_kind(node)));
+  report.ignore(path);
+  return false;
+}
+
+// What the rules say against `value`; "" if nothing.
+template <class T>
+std::string breach(const T& value, const Rules& rules) {
+  const auto print = [](uint64_t number) { return Scalar<T>::print(Scalar<T>::from_number(number)); };
+  const uint64_t number = Scalar<T>::number(value);
+  if (number < rules.min || number > rules.max) {
+    if (rules.max != kNoMaximum) return absl::StrCat("must be from ", print(rules.min), " to ", print(rules.max));
+    return rules.min == 1 ? "must not be 0" : absl::StrCat("must be at least ", print(rules.min));
+  }
+  return number % rules.step == 0 ? "" : absl::StrCat("must be a multiple of ", print(rules.step));
+}
+
+template <class T>
+void read_scalar(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report) {
+  if (!expect_kind(Node::Kind::kScalar, Scalar<T>::type(), node, path, report)) return;
+  absl::StatusOr<T> parsed = Scalar<T>::parse(node.text);
+  if (!parsed.ok()) return report.error(path, parsed.status().message());
+  if constexpr (IsNumber<T>) {
+    const std::string against = breach(*parsed, rules);
+    if (!against.empty()) return report.error(path, absl::StrCat(against, ", got ", in_quotes(node.text)));
+  }
+  value = *std::move(parsed);
+}
+
+template <class T>
+void read_list(const Node& node, const std::string& path, std::vector<T>& list, const Rules& rules, Report& report) {
+  if (node.kind == Node::Kind::kScalar && rules.one_word) {
+    return read(node, absl::StrCat(path, "[0]"), list.emplace_back(), {}, report);
+  }
+  if (node.kind == Node::Kind::kScalar) {
+    return report.error(path, absl::StrCat("expected a list, got ", in_quotes(node.text), "; write [ ... ] around it"));
+  }
+  if (!expect_kind(Node::Kind::kList, "a list", node, path, report)) return;
+  if (node.items.size() < rules.min) return report.error(path, "expected at least one item, got an empty list");
+  list.resize(node.items.size());
+  for (size_t i = 0; i < list.size(); ++i) read(node.items[i], absl::StrCat(path, "[", i, "]"), list[i], {}, report);
+}
+
+template <class T>
+void read_map(const Node& node, const std::string& path, T& value, Report& report) {
+  if constexpr (requires { shorthand(value); }) {
+    if (node.kind == Node::Kind::kScalar) return read_scalar(node, path, shorthand(value), {}, report);
+  }
+  if constexpr (requires { instead_of_word(value); }) {
+    if (node.kind == Node::Kind::kScalar) {
+      report.error(path,
+                   absl::StrCat("expected a map, got ", in_quotes(node.text), "; write ", instead_of_word(value)));
+      return report.ignore(path);
+    }
+  }
+  if (!expect_kind(Node::Kind::kMap, "a map", node, path, report)) return;
+  MapReader reader(node, path, report);
+  describe(reader, value);
+  reader.finish();
+}
+
+template <class T>
+void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report) {
+  report.place(path, node.mark);
+  if constexpr (IsScalar<T>) {
+    read_scalar(node, path, value, rules, report);
+  } else if constexpr (kIsList<T>) {
+    read_list(node, path, value, rules, report);
+  } else if constexpr (requires { value.emplace(); }) {
+    read_map(node, path, value.emplace(), report);
+  } else {
+    read_map(node, path, value, report);
+  }
+}
+
+// Defaults that follow another key.
+void resolve_defaults(Config& config, const Report& report) {
+  for (size_t i = 0; i < config.listeners.size(); ++i) {
+    Listener& listener = config.listeners[i];
+    if (listener.tcp && !report.is_placed(absl::StrCat("listeners[", i, "].tcp.buffer_low"))) {
+      listener.tcp->buffer_low.bytes = listener.tcp->buffer_high.bytes / 2;
+    }
+    if (listener.http && listener.tls && listener.tls->alpn.empty()) listener.tls->alpn = {"h2", "http/1.1"};
+  }
+  for (Upstream& upstream : config.upstreams) {
+    if (upstream.protocol == Protocol::kHttp2 && upstream.tls && upstream.tls->alpn.empty()) {
+      upstream.tls->alpn = {"h2"};
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, std::vector<std::string>* warnings,
+                                 const FurtherCheck& further) {
+  Report report;
+  Config config;
+  Node root;
+  if (parse_yaml(text, root, report)) {
+    if (root.kind == Node::Kind::kNull) {
+      report.error("", "the file is empty: it needs `listeners` and `upstreams`");
+    } else {
+      read(root, "", config, {}, report);
+      resolve_defaults(config, report);
+      validate(config, report);
+      if (report.ok() && further) further(config, report);
+    }
+  }
+  if (warnings) *warnings = report.warnings(name);
+  if (!report.ok()) return report.status(name);
+  return config;
+}
+
+absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings,
+                                 const FurtherCheck& further) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  // One byte more than is allowed shows that there is too much.
+  std::string text(kMaxYamlBytes + 1, '\0');
+  size_t length = 0;
+  while (length < text.size()) {
+    const ssize_t got = ::read(fd, text.data() + length, text.size() - length);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    if (got == 0) break;
+    length += static_cast<size_t>(got);
+  }
+  text.resize(length);
+  return load_text(text, path, warnings, further);
+}
+
+}  // namespace sluice::config

@@ -1,0 +1,391 @@
+// The keys of an HTTP listener: see schema.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "proxy/config/load/schema_rules.h"
+#include "proxy/config/model/config.h"
+
+namespace sluice::config {
+
+template <class V>
+void describe(V& v, SplitTarget& t) {
+  v.field("forward", t.forward, "Name of the upstream.", {.required = true});
+  v.field("weight", t.weight, "Its share, relative to the others'; 0 = none.", {.max = 1'000'000});
+}
+
+inline std::string_view instead_of_word(const SplitTarget&) { return "{ forward: UPSTREAM, weight: NUMBER }"; }
+
+template <class V>
+void describe(V& v, Buffering& b) {
+  v.field(
+      "requests", b.requests,
+      "The upstream is asked when the request is here as a whole, or so much of its body; 0 = when its head is here.");
+  v.field("responses", b.responses,
+          "So much of a response's body may wait here for its client, while the upstream is done with it; 0 = "
+          "`buffer_high`.");
+}
+
+template <class V>
+void describe(V& v, Mirror& m) {
+  v.field("to", m.to, "Name of the upstream that gets the copies; what it answers is thrown away.", {.required = true});
+  v.field("percent", m.percent, "Share of the requests that are copied.", {.max = 100});
+}
+
+template <class V>
+void describe(V& v, Retry& r) {
+  v.field(
+      "on", r.on,
+      "For what a request is sent again: `connect_failure`, `refused` (the endpoint has not looked at it), and, where "
+      "it may be sent twice, `reset`, `timeout` (see `try_timeout`), `5xx`, `gateway_error` (502, 503, 504); for gRPC "
+      "`grpc_unavailable`, `grpc_resource_exhausted`.",
+      {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ connect_failure, refused ]`"});
+  v.field("attempts", r.attempts, "How often it is sent in all.", {.min = 1, .max = 10});
+  v.field("try_timeout", r.try_timeout,
+          "For one attempt, from the end of the request to the head of the response; 0 = `response_timeout`.");
+  v.field("backoff", r.backoff, "The most that is waited before the second attempt, at random; doubled with each.");
+  v.field("max_backoff", r.max_backoff, "What it is doubled up to.");
+  v.field(
+      "hedge_after", r.hedge_after,
+      "Without an answer for so long, another endpoint is asked the same, and who answers first is taken; only what "
+      "may be sent twice; 0 = never.");
+}
+
+template <class V>
+void describe(V& v, BasicAuth& b) {
+  v.field("users_file", b.users_file, "Lines of NAME:HASH, as `htpasswd` writes them.", {.required = true});
+  v.field("realm", b.realm, "What the password is for, as browsers show it.");
+}
+
+template <class V>
+void describe(V& v, ClaimHeader& c) {
+  v.field("claim", c.claim, "Name of the claim.", {.required = true});
+  v.field("header", c.header, "Name of the field that upstreams get with its value.", {.required = true});
+}
+
+inline std::string_view instead_of_word(const ClaimHeader&) { return "{ claim: sub, header: x-user }"; }
+
+template <class V>
+void describe(V& v, JwtAuth& j) {
+  constexpr uint64_t kMaxLeewayMs = 3'600'000;
+  v.field("jwks_file", j.jwks_file, "JSON Web Key Set with the public keys: RSA, EC (P-256, P-384), OKP (Ed25519).",
+          {.required = true});
+  v.field("issuer", j.issuer, "What `iss` must be.", {.omit_empty = true});
+  v.field("audience", j.audience, "One of which `aud` must have.", {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("leeway", j.leeway, "By how much clocks may differ.", {.max = kMaxLeewayMs});
+  v.field("header", j.header, "Field that the token is in.");
+  v.field("scheme", j.scheme, "What stands before the token there; empty: nothing.");
+  v.field("cookie", j.cookie, "Cookie that it is in, where the field is not there.", {.omit_empty = true});
+  v.field("claims", j.claims, "Claims that upstreams are told in header fields.", {.omit_empty = true, .min = 1});
+}
+
+template <class V>
+void describe(V& v, Auth& a) {
+  v.field("basic", a.basic, "A name and a password. Give either this or `jwt`.", {.omit_empty = true});
+  v.field("jwt", a.jwt, "A signed token.", {.omit_empty = true});
+  v.field("forward", a.forward, "Whether the field with the password or the token is forwarded.");
+}
+
+template <class V>
+void describe(V& v, Cors& c) {
+  v.field("origins", c.origins,
+          "Whose pages may ask: `https://a.example`, `https://*.example.com` (the star is exactly one label), or `*`.",
+          {.required = true, .one_word = true, .min = 1});
+  v.field("methods", c.methods, "Methods that they may use.",
+          {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ GET, HEAD, POST ]`"});
+  v.field("headers", c.headers, "Header fields that requests may have.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("expose", c.expose, "Header fields of answers that pages may read.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("credentials", c.credentials, "Whether they may ask with cookies.");
+  v.field("max_age", c.max_age, "How long browsers may keep what they were told, in whole seconds.", {.step = 1000});
+}
+
+template <class V>
+void describe(V& v, RequestId& r) {
+  v.field("header", r.header, "Name of the field, such as `x-request-id`.", {.required = true});
+  v.field("accept", r.accept,
+          "Whose id is passed on instead of a new one: nobody's, that of a trusted proxy (`trusted_hops`, "
+          "`trusted_proxies`), or everybody's.");
+  v.field("respond", r.respond, "Whether the client is told it, in the same field.");
+}
+
+/// It may be written as the name alone.
+inline FieldName& shorthand(RequestId& r) { return r.header; }
+
+template <class V>
+void describe(V& v, AccessLog& a) {
+  v.field("file", a.file, "Its path, `stdout` or `stderr`.", {.required = true});
+  v.field("format", a.format, "What a line says: see docs/access-log.md.");
+}
+
+/// It may be written as the file alone.
+inline std::string& shorthand(AccessLog& a) { return a.file; }
+
+template <class V>
+void describe(V& v, ErrorBody& e) {
+  v.field("status", e.status, "Of which it is the body: 400 to 599, `4xx` for all of 400 to 499, or `5xx`.",
+          {.required = true, .one_word = true, .min = 1});
+  v.field("body", e.body,
+          "The body, of at most 64 KiB, perhaps with `%{status}`, `%{reason}` and others. Give either this or `file`.",
+          {.omit_empty = true});
+  v.field("file", e.file, "File with the body, read at the start.", {.omit_empty = true});
+  v.field("content_type", e.content_type, "Its type.");
+}
+
+template <class V>
+void describe(V& v, Compression& c) {
+  v.field("codings", c.codings, "In the order of preference.",
+          {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ zstd, br, gzip ]`"});
+  v.field("types", c.types, "Media types, such as `text/html` or `text/*`.",
+          {.omit_empty = true,
+           .one_word = true,
+           .min = 1,
+           .default_text = "text, JSON, JavaScript, XML, SVG, WebAssembly"});
+  v.field("min_size", c.min_size, "Of a body whose length is told.");
+  v.field("level", c.level, "1 is fast, 9 is small, whichever the coding.", {.min = 1, .max = 9});
+  v.field("max_streams", c.max_streams, "Responses that one worker compresses at once; more pass as they are.",
+          {.min = 1});
+}
+
+template <class V>
+void describe(V& v, PathMatch& p) {
+  v.field("exact", p.exact, "This path. Give one of the three.", {.omit_empty = true});
+  v.field("prefix", p.prefix,
+          "Paths below this one: `/v1` is for `/v1` and `/v1/x`, not for `/v10`; `/v1/` is not for `/v1` itself.",
+          {.omit_empty = true});
+  v.field("regex", p.regex, "Paths that this regular expression (RE2) fits as a whole.", {.omit_empty = true});
+}
+
+/// What to write where a map is expected and a word was found.
+inline std::string_view instead_of_word(const PathMatch&) {
+  return "{ prefix: PATH }, { exact: PATH } or { regex: REGEX }";
+}
+
+template <class V>
+void describe(V& v, ValueMatch& m) {
+  v.field("exact", m.exact, "The value.", {.omit_empty = true});
+  v.field("prefix", m.prefix, "How it begins.", {.omit_empty = true});
+  v.field("suffix", m.suffix, "How it ends.", {.omit_empty = true});
+  v.field("contains", m.contains, "What is in it.", {.omit_empty = true});
+  v.field("regex", m.regex, "A regular expression (RE2) that fits it as a whole.", {.omit_empty = true});
+  v.field("not", m.negate, "Turns it around: nothing of this name may be so, or, without a value, be there at all.");
+}
+
+template <class V>
+void describe(V& v, HeaderMatch& m) {
+  v.field("name", m.name, "Of the field. Without anything else, it must be there.", {.required = true});
+  describe(v, static_cast<ValueMatch&>(m));
+}
+
+template <class V>
+void describe(V& v, QueryMatch& m) {
+  v.field("name", m.name, "Of the parameter. Without anything else, it must be there.", {.required = true});
+  describe(v, static_cast<ValueMatch&>(m));
+}
+
+/// What to write where a map is expected and a word was found.
+inline std::string_view instead_of_word(const HeaderMatch&) { return "{ name: FIELD, exact: VALUE }"; }
+inline std::string_view instead_of_word(const QueryMatch&) { return "{ name: PARAMETER, exact: VALUE }"; }
+
+template <class V>
+void describe(V& v, HttpMatch& m) {
+  v.field("host", m.host, "Hosts, one of which must fit; in `*.example.com` the star is exactly one label.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("path", m.path, "Which paths fit: compared in their canonical form, without the query.",
+          {.omit_empty = true});
+  v.field("method", m.method, "Methods, one of which it must be.", {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("headers", m.headers, "Header fields, of each of which one must be so.", {.omit_empty = true, .min = 1});
+  v.field("query", m.query, "Parameters of the query, the same; compared as they are written.",
+          {.omit_empty = true, .min = 1});
+  v.field("source", m.source, "Ranges, one of which must hold the client's address.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("peer", m.peer,
+          "Identities, one of which the client must have proven with a certificate or by ALTS: see "
+          "`target_identities`. A peer of the handshaker service without a service account goes by its host name.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+}
+
+template <class V>
+void describe(V& v, Respond& r) {
+  v.field("status", r.status, "Status of the response.", {.min = 200, .max = 599});
+  v.field("body", r.body, "Its body.");
+  v.field("content_type", r.content_type, "Type of the body.");
+}
+
+template <class V>
+void describe(V& v, PathChange& p) {
+  v.field("path", p.path, "This path, in the place of the one asked for; the query stays.", {.omit_empty = true});
+  v.field("prefix", p.prefix, "In the place of what `match.path.prefix` says: for `/v1` and `/`, `/v1/x` becomes `/x`.",
+          {.omit_empty = true});
+  v.field("regex", p.regex, "Regular expression (RE2); a path that it fits as a whole becomes `substitution`.",
+          {.omit_empty = true});
+  v.field("substitution", p.substitution, "The path then; `\\1` is what the first group of `regex` took.",
+          {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, Rewrite& r) {
+  describe(v, static_cast<PathChange&>(r));
+  v.field("host", r.host, "Host that the upstream is told, with a port if need be.", {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, Redirect& r) {
+  v.field("status", r.status, "301, 302, 303, 307 or 308.", {.min = 301, .max = 308});
+  v.field("scheme", r.scheme, "`http` or `https`.", {.omit_empty = true});
+  v.field("host", r.host, "Another host.", {.omit_empty = true});
+  v.field("port", r.port,
+          "Another port; 0: the one that the client used, or, with `scheme` or `host`, that of the scheme.",
+          {.max = 65535});
+  describe(v, static_cast<PathChange&>(r));
+  v.field("drop_query", r.drop_query, "Leaves the query out.");
+}
+
+template <class V>
+void describe(V& v, FieldChange& c) {
+  v.field("name", c.name, "Of the field.", {.required = true});
+  v.field("set", c.set, "One field with this value, in the place of all that there are; if it is empty, none.",
+          {.omit_empty = true});
+  v.field("add", c.add, "One more field with this value.", {.omit_empty = true});
+  v.field("remove", c.remove, "Takes all fields of this name out.");
+}
+
+inline std::string_view instead_of_word(const FieldChange&) { return "{ name: FIELD, set: VALUE }"; }
+
+template <class V>
+void describe(V& v, HttpRoute& r) {
+  v.field("name", r.name, "In logs; unique among the listener's routes.", {.omit_empty = true});
+  v.field("match", r.match, "What must hold. Without it the route takes all that is left.", {.omit_empty = true});
+  v.field("forward", r.forward, "Name of the upstream. Give either this, `respond` or `redirect`.",
+          {.omit_empty = true});
+  v.field("split", r.split, "Upstreams that share its requests by weight, in the place of `forward`.",
+          {.omit_empty = true, .min = 2});
+  v.field("respond", r.respond, "Answers here, without an upstream.", {.omit_empty = true});
+  v.field("redirect", r.redirect, "Sends the client elsewhere.", {.omit_empty = true});
+  v.field("rewrite", r.rewrite, "What the upstream is asked for, in the place of what the client asked for.",
+          {.omit_empty = true});
+  v.field("allow", r.allow, "Ranges of client addresses; all others get 403.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("deny", r.deny, "Ranges of client addresses that get 403, before `allow` is looked at.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
+  v.field("cors", r.cors, "Which pages of others may use the answers.", {.omit_empty = true});
+  v.field("request_timeout", r.request_timeout, "In the place of the listener's `request_timeout`.",
+          {.omit_empty = true});
+  v.field("stream_idle_timeout", r.stream_idle_timeout, "In the place of the listener's `stream_idle_timeout`.",
+          {.omit_empty = true});
+  v.field("response_timeout", r.response_timeout, "In the place of the upstream's `response_timeout`.",
+          {.omit_empty = true});
+  v.field("retry", r.retry, "When a request is sent again.", {.omit_empty = true});
+  v.field("buffer", r.buffer, "Bodies wait here, in `body_file`, for who is slow.", {.omit_empty = true});
+  v.field("mirror", r.mirror, "Another upstream that gets copies of the requests.", {.omit_empty = true});
+  v.field("compression", r.compression, "Whether answers are compressed as the listener's `compression` says.");
+  v.field("max_body", r.max_body, "A request's body, in the place of the listener's `max_body`.", {.omit_empty = true});
+  v.field("request_headers", r.request_headers, "Changes to what is forwarded, after those of the listener.",
+          {.omit_empty = true, .min = 1});
+  v.field("response_headers", r.response_headers, "Changes to every answer, after those of the listener.",
+          {.omit_empty = true, .min = 1});
+}
+
+template <class V>
+void describe(V& v, Paths& p) {
+  v.field("escaped_slashes", p.escaped_slashes,
+          "What is done with `%2F` and `%5C` in a path: `reject` answers 400, `keep` passes them on within a segment, "
+          "`decode` takes them for slashes.");
+  v.field("merge_slashes", p.merge_slashes, "`//` counts as `/`.");
+  v.field("allow_backslashes", p.allow_backslashes, "Passes backslashes on; else 400.");
+  v.field("allow_dot_parameters", p.allow_dot_parameters, "Passes segments such as `..;x` on; else 400.");
+}
+
+template <class V>
+void describe(V& v, Http1& h) {
+  v.field("max_requests", h.max_requests, "Requests on a connection; the last one's response ends it; 0 = unlimited.");
+  v.field("allow_underscores", h.allow_underscores, "Takes field names with an underscore; else 400.");
+  v.field("allow_empty_line", h.allow_empty_line, "Skips one empty line before a request; else 400.");
+  v.field("half_close", h.half_close,
+          "What a client is taken for that ends its sending side before it has its response: gone after a second of "
+          "silence (`close`), or waiting for it (`allow`).");
+}
+
+template <class V>
+void describe(V& v, Http2& h) {
+  v.field("max_streams", h.max_streams, "Requests at once on a connection.", {.min = 1, .max = 65535});
+  v.field("stream_window", h.stream_window, "Body that a client may send ahead, of one request.",
+          {.min = 4 * kKiB, .max = kGiB});
+  v.field("connection_window", h.connection_window,
+          "Body that a client may send ahead, of all requests on a connection.", {.min = 64 * kKiB, .max = kGiB});
+  v.field("max_requests", h.max_requests, "Requests after which a connection drains; 0 = unlimited.");
+  v.field("preface_timeout", h.preface_timeout, "How long a client's first words may take.", {.min = 1});
+}
+
+template <class V>
+void describe(V& v, Http& h) {
+  v.field("forward", h.forward, "Name of the upstream of every request. Give either this or `routes`.",
+          {.omit_empty = true});
+  v.field("routes", h.routes, "Tried in order, the first that matches is taken; without one the answer is 404.",
+          {.omit_empty = true, .min = 1});
+  v.field("header_timeout", h.header_timeout, "How long a request's head may take, from its first byte.", {.min = 1});
+  v.field("body_timeout", h.body_timeout, "Answers 408 when a body that is awaited brings nothing for so long.",
+          {.min = 1});
+  v.field("send_timeout", h.send_timeout, "Closes a connection whose client takes nothing of what waits for so long.",
+          {.min = 1});
+  v.field("stuck_timeout", h.stuck_timeout,
+          "Ends a request of which something waits, when nothing has moved for so long, but only while "
+          "`memory.worker_budget` is used up and others wait for it; 0 = never.");
+  v.field("idle_timeout", h.idle_timeout, "Closes a connection without a request.", {.min = 1});
+  v.field("stream_idle_timeout", h.stream_idle_timeout, "Ends a request on which nothing moved for so long.",
+          {.min = 1});
+  v.field("tunnel_timeout", h.tunnel_timeout, "The same for websockets and CONNECT.", {.min = 1});
+  v.field("request_timeout", h.request_timeout,
+          "Ends a request at this age, however busy; not websockets and CONNECT; 0 = never.");
+  v.field("max_connection_age", h.max_connection_age,
+          "Age from which a connection takes no more requests; 0 = unlimited.");
+  v.field("max_start_line", h.max_start_line, "Method and target of a request; beyond it 414.",
+          {.min = kKiB, .max = 64 * kKiB});
+  v.field("max_head", h.max_head, "A request's head in all, and its trailers; beyond it 431.",
+          {.min = kKiB, .max = 64 * kKiB});
+  v.field("max_fields", h.max_fields, "Fields in either; beyond it 431.", {.min = 1, .max = 1000});
+  v.field("max_body", h.max_body, "A request's body that is forwarded; beyond it 413; 0 = unlimited.");
+  v.field("buffer_high", h.buffer_high,
+          "Bytes of one body queued towards one side at which reading from the other stops; below half of it reading "
+          "goes on.",
+          {.min = 4 * kKiB, .max = kGiB});
+  v.field("request_headers", h.request_headers,
+          "Changes to the header fields of all requests that are forwarded, in this order.",
+          {.omit_empty = true, .min = 1});
+  v.field("response_headers", h.response_headers,
+          "Changes to the header fields of all answers, those of this proxy included.", {.omit_empty = true, .min = 1});
+  v.field("forwarded_for", h.forwarded_for,
+          "What X-Forwarded-For says to upstreams: the client's address is added to what the client sent, or takes "
+          "its place; `off` passes on what the client sent.");
+  v.field("forwarded", h.forwarded, "The same for the Forwarded field of RFC 7239.");
+  v.field("trusted_hops", h.trusted_hops,
+          "Proxies in front whose X-Forwarded-For is believed: the client is the one that the farthest of them saw.",
+          {.max = 32});
+  v.field("trusted_proxies", h.trusted_proxies,
+          "Ranges of such proxies' addresses: the client is the last in X-Forwarded-For that is in none of them. With "
+          "`trusted_hops`: who may connect as the nearest of those.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("request_id", h.request_id, "A number for each request, in a header field.", {.omit_empty = true});
+  v.field("trace_context", h.trace_context,
+          "What is done with traceparent: nothing (`off`), passed on with ourselves as the parent, or also made where "
+          "there is none.");
+  v.field("allow", h.allow, "Ranges of client addresses; all others get 403.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("deny", h.deny, "Ranges of client addresses that get 403, before `allow` is looked at.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("compression", h.compression, "Compresses answers.", {.omit_empty = true});
+  v.field("errors", h.errors, "Bodies of our own answers, by status.", {.omit_empty = true, .min = 1});
+  v.field("via", h.via, "Our name in Via, in requests and responses; empty: no Via.");
+  v.field("allow_connect", h.allow_connect, "Forwards CONNECT; else 501.");
+  v.field("websocket", h.websocket, "Takes upgrades to websocket; else 501.");
+  v.field("paths", h.paths, "How paths are brought into their canonical form.");
+  v.field("http1", h.http1, "HTTP/1.1 with clients.");
+  v.field("http2", h.http2, "HTTP/2 with clients.");
+  v.field("access_log", h.access_log, "File, `stdout` or `stderr`, which gets a line for each request; or a map.",
+          {.omit_empty = true});
+}
+
+}  // namespace sluice::config

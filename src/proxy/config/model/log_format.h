@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "proxy/config/model/text_template.h"
+
+namespace sluice::config {
+
+/// What a line of an access log says: `default`, `json`, or a text with variables.
+class LogFormat {
+ public:
+  enum class Kind : uint8_t { kDefault, kJson, kText };
+  /// Of a text: its bytes, and its variables of the response, whose values are kept until the request has ended.
+  static constexpr size_t kMaxBytes = 2048, kMaxResponseFields = 8;
+
+  static absl::StatusOr<LogFormat> parse(std::string_view text);
+
+  Kind kind() const { return kind_; }
+  /// Of kText.
+  const TextTemplate& line() const { return line_; }
+  bool speaks_of_response_fields() const;
+  /// In the form that parse() reads.
+  std::string_view text() const;
+
+  bool operator==(const LogFormat&) const = default;
+
+ private:
+  Kind kind_ = Kind::kDefault;
+  TextTemplate line_;
+};
+
+}  // namespace sluice::config

@@ -1,0 +1,365 @@
+#include "proxy/http/h1/head_reader.h"
+
+#include <llhttp.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "pool/check.h"
+#include "proxy/common/token.h"
+#include "proxy/http/h1/start_line.h"
+#include "proxy/http/h1/websocket.h"
+#include "proxy/http/message/message_rules.h"
+
+namespace sluice::http1 {
+
+namespace {
+
+enum class Kind : uint8_t { kRequest, kResponse, kRequestTrailers, kResponseTrailers };
+
+// What is gathered while llhttp goes through a head.
+struct Reading {
+  Kind kind;
+  const Http1Options& options;
+  Http1Counters& counters;
+  ChunkPool& pool;
+  Fields& fields;
+  bool version_1_0 = false;
+  bool upgrade_required = false;  // A response with the status 426.
+
+  std::string_view name, value;  // Of the field that is being read.
+  Error error;
+
+  std::string_view host, websocket_key, websocket_accept;
+  uint32_t hosts = 0, codings = 0, lengths = 0, expectations = 0, websocket_fields = 0;
+  bool chunked = false, close = false, keep_alive = false, upgrade = false, websocket = false, te_trailers = false;
+  uint64_t length = 0;
+  std::array<std::string_view, 16> named{};  // By Connection.
+  size_t named_count = 0;
+
+  Error take_field();
+  Error take_connection();
+  Error take_transfer_coding();
+  Error finish();
+  Error add(std::string_view field_name, std::string_view field_value) {
+    return fields.add_lowered(pool, field_name, field_value) ? Error() : too_large(431, "a head that is too large");
+  }
+};
+
+// A field is complete.
+Error Reading::take_field() {
+  value = trimmed(value);
+  const bool trailers = kind == Kind::kRequestTrailers || kind == Kind::kResponseTrailers;
+  const bool request = kind == Kind::kRequest || kind == Kind::kRequestTrailers;
+  if (request && name.find('_') != std::string_view::npos) {
+    if (!options.allow_underscores) return malformed("a field name with an underscore");
+    ++counters.underscores;
+  }
+  if (trailers) {
+    if (!may_be_in_trailers(name) || is_hop_by_hop(name)) {
+      ++counters.trailer_fields_dropped;
+      return {};
+    }
+    return add(name, value);
+  }
+  switch (name.size()) {
+    case 2:
+      if (!same(name, "te")) break;
+      te_trailers = te_trailers || has_member(value, "trailers");
+      return {};
+    case 4:
+      if (!request || !same(name, "host")) break;
+      ++hosts;
+      host = value;
+      return {};
+    case 6:
+      if (!request || !same(name, "expect")) break;
+      if (version_1_0) return {};  // To be ignored (RFC 9110 section 10.1.1).
+      if (!same(value, "100-continue"))
+        return {417, ResetReason::kMalformed, "an expectation that is not 100-continue"};
+      ++expectations;
+      return {};
+    case 7:
+      if (!same(name, "upgrade")) break;
+      websocket = websocket || has_member(value, "websocket");
+      if (upgrade_required) return add(name, value);
+      return {};
+    case 10:
+      if (same(name, "connection")) return take_connection();
+      if (same(name, "keep-alive")) return {};
+      break;
+    case 14:
+      if (!same(name, "content-length")) break;
+      if (++lengths > 1) return malformed("more than one Content-Length");
+      if (!read_length(value, length)) return malformed("a Content-Length that is no number below 2^63");
+      return {};
+    case 16:
+      if (same(name, "proxy-connection")) return {};
+      break;
+    case 17:
+      if (same(name, "transfer-encoding")) return take_transfer_coding();
+      if (!same(name, "sec-websocket-key")) break;
+      ++websocket_fields;
+      websocket_key = value;
+      return {};
+    case 20:
+      if (!same(name, "sec-websocket-accept")) break;
+      ++websocket_fields;
+      websocket_accept = value;
+      return {};
+    default:
+      break;
+  }
+  return add(name, value);
+}
+
+Error Reading::take_connection() {
+  Error problem;
+  each_member(value, [&](std::string_view member) {
+    if (!is_token(member)) {
+      problem = malformed("a connection option that is no token");
+    } else if (is_end_to_end(member)) {
+      problem = malformed("a connection option that names a field which is not for one connection");
+    } else if (same(member, "close")) {
+      close = true;
+    } else if (same(member, "keep-alive")) {
+      keep_alive = true;
+    } else if (same(member, "upgrade")) {
+      upgrade = true;
+    } else if (!is_hop_by_hop(member)) {
+      if (named_count == std::min(named.size(), options.limits.connection_options)) {
+        problem = too_large(431, "too many connection options");
+      } else {
+        named[named_count++] = member;
+      }
+    }
+    return !problem;
+  });
+  return problem;
+}
+
+Error Reading::take_transfer_coding() {
+  if (version_1_0) return malformed("a Transfer-Encoding in HTTP/1.0");
+  if (++codings > 1) return malformed("more than one Transfer-Encoding");
+  if (same(value, "chunked")) {
+    chunked = true;
+    return {};
+  }
+  const size_t comma = value.rfind(',');
+  if (comma != std::string_view::npos && same(trimmed(value.substr(comma + 1)), "chunked") &&
+      !same(trimmed(value.substr(0, value.find(','))), "chunked")) {
+    return {501, ResetReason::kMalformed, "a transfer coding other than chunked"};
+  }
+  return malformed("a Transfer-Encoding that is not chunked");
+}
+
+// All fields are there.
+Error Reading::finish() {
+  for (size_t i = 0; i < named_count; ++i) {
+    for (size_t at = fields.size(); at-- > 0;) {
+      if (same(named[i], fields[at].name)) fields.remove(at);
+    }
+  }
+  if (chunked && lengths > 0) return malformed("both Transfer-Encoding and Content-Length");
+  if (te_trailers && kind == Kind::kRequest) return add("te", "trailers");
+  return {};
+}
+
+Error add_length(Reading& reading) {
+  std::array<char, 20> digits;
+  const std::to_chars_result end = std::to_chars(digits.data(), digits.data() + digits.size(), reading.length);
+  return reading.add("content-length", {digits.data(), static_cast<size_t>(end.ptr - digits.data())});
+}
+
+// ---- llhttp ----
+
+Reading& reading_of(llhttp_t* parser) { return *static_cast<Reading*>(parser->data); }
+
+int on_field(llhttp_t* parser, const char* at, size_t bytes) {
+  Reading& reading = reading_of(parser);
+  reading.name = {reading.name.empty() ? at : reading.name.data(), reading.name.size() + bytes};
+  return 0;
+}
+
+int on_value(llhttp_t* parser, const char* at, size_t bytes) {
+  Reading& reading = reading_of(parser);
+  reading.value = {reading.value.empty() ? at : reading.value.data(), reading.value.size() + bytes};
+  return 0;
+}
+
+int on_value_complete(llhttp_t* parser) {
+  Reading& reading = reading_of(parser);
+  reading.error = reading.take_field();
+  reading.name = reading.value = {};
+  return reading.error ? HPE_USER : 0;
+}
+
+int on_headers_complete(llhttp_t*) { return HPE_PAUSED; }
+
+constexpr llhttp_settings_t kSettings = {
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_headers_complete = on_headers_complete,
+    .on_header_value_complete = on_value_complete,
+};
+
+// A start line that llhttp knows takes the place of the message's own, which start_line.h has read: llhttp refuses
+// methods and versions that it does not know.
+constexpr std::string_view kRequestLine = "GET / HTTP/1.1\r\n", kStatusLine = "HTTP/1.1 200 OK\r\n";
+
+// Takes the fields of `bytes`, which begin behind the start line.
+Error run_llhttp(llhttp_type_t type, std::string_view bytes, Reading& reading) {
+  const std::string_view start_line = type == HTTP_REQUEST ? kRequestLine : kStatusLine;
+  llhttp_t parser;
+  llhttp_init(&parser, type, &kSettings);
+  parser.data = &reading;
+  SLUICE_CHECK(llhttp_execute(&parser, start_line.data(), start_line.size()) == HPE_OK);
+  const llhttp_errno_t result = llhttp_execute(&parser, bytes.data(), bytes.size());
+  if (reading.error) return reading.error;
+  if (result != HPE_PAUSED) {
+    const char* const reason = llhttp_get_error_reason(&parser);
+    return malformed(reason && *reason ? reason : "a head that is not complete");
+  }
+  // It and the scan for the empty line must mean the same.
+  if (llhttp_get_error_pos(&parser) != bytes.data() + bytes.size()) return malformed("a head that ends early");
+  return reading.finish();
+}
+
+void set_persistence(const Reading& reading, MessageInfo& info) {
+  info.version_1_0 = reading.version_1_0;
+  info.persistent = !reading.close && (!reading.version_1_0 || reading.keep_alive);
+}
+
+// Without its CR LF; HeadScan has found that.
+std::string_view first_line(std::string_view bytes) { return bytes.substr(0, bytes.find('\n') - 1); }
+std::string_view behind_first_line(std::string_view bytes) { return bytes.substr(bytes.find('\n') + 1); }
+
+}  // namespace
+
+bool is_hop_by_hop(std::string_view name) {
+  switch (name.size()) {
+    case 2:
+      return same(name, "te");
+    case 7:
+      return same(name, "upgrade");
+    case 10:
+      return same(name, "connection") || same(name, "keep-alive");
+    case 16:
+      return same(name, "proxy-connection");
+    case 17:
+      return same(name, "transfer-encoding");
+    default:
+      return false;
+  }
+}
+
+Error read_request(std::string_view bytes, size_t fields, const Http1Options& options, Http1Counters& counters,
+                   ChunkPool& pool, Head& head, MessageInfo& info) {
+  const std::string_view line_text = first_line(bytes);
+  RequestLine line;
+  if (const Error error = read_request_line(line_text, line)) return error;
+  head.fields.reserve(pool, fields, bytes.size());
+  Reading reading{.kind = Kind::kRequest,
+                  .options = options,
+                  .counters = counters,
+                  .pool = pool,
+                  .fields = head.fields,
+                  .version_1_0 = line.version_1_0};
+  if (const Error error = run_llhttp(HTTP_REQUEST, behind_first_line(bytes), reading)) return error;
+
+  info.connect = line.method == "CONNECT";
+  info.head_method = line.method == "HEAD";
+  if (info.connect) {
+    if (!options.allow_connect) return {501, ResetReason::kMalformed, "the method CONNECT is not allowed"};
+    ++counters.connects;
+  }
+  if (reading.hosts > 1) return malformed("more than one Host");
+  if (reading.hosts == 0 && !line.version_1_0) return malformed("no Host");
+  if (reading.hosts == 1 && !is_authority(reading.host)) return malformed("a Host that is none");
+  if (const Error error = set_target(line, reading.host, options.secure, pool, head)) return error;
+
+  set_persistence(reading, info);
+  info.framing = reading.chunked ? Framing::kChunked : reading.length > 0 ? Framing::kLength : Framing::kNone;
+  info.length = reading.length;
+  const bool body = info.framing != Framing::kNone;
+  info.websocket = reading.websocket && reading.upgrade && !line.version_1_0 && line.method == "GET";
+  if (info.connect && body) return malformed("a CONNECT with a body");
+  if (info.websocket) {
+    if (body) return malformed("an upgrade to websocket with a body");
+    if (reading.websocket_fields != 1 || !is_websocket_key(reading.websocket_key)) {
+      return malformed("an upgrade to websocket without a proper key");
+    }
+    info.accept = websocket_accept(reading.websocket_key);
+    if (!head.set(pool, Head::Part::kProtocol, "websocket")) return too_large(431, "a head that is too large");
+  } else if (reading.lengths > 0 && !info.connect) {
+    if (const Error error = add_length(reading)) return error;
+  }
+  info.expects = reading.expectations > 0 && body;
+  if (info.expects) return reading.add("expect", "100-continue");
+  return {};
+}
+
+Error read_response(std::string_view bytes, size_t fields, const Http1Options& options, Http1Counters& counters,
+                    ChunkPool& pool, const MessageInfo& request, Head& head, MessageInfo& info) {
+  bool version_1_0 = false;
+  if (const Error error = read_status_line(first_line(bytes), version_1_0, head.status)) return error;
+  head.fields.reserve(pool, fields, bytes.size());
+  Reading reading{.kind = Kind::kResponse,
+                  .options = options,
+                  .counters = counters,
+                  .pool = pool,
+                  .fields = head.fields,
+                  .version_1_0 = version_1_0,
+                  .upgrade_required = head.status == 426};
+  if (const Error error = run_llhttp(HTTP_RESPONSE, behind_first_line(bytes), reading)) return error;
+
+  set_persistence(reading, info);
+  const bool success = head.status / 100 == 2;
+  if (head.status == 101) {
+    if (!request.websocket || !reading.upgrade || !reading.websocket)
+      return malformed("an upgrade that nobody asked for");
+    if (reading.websocket_fields != 1 || reading.websocket_accept.size() != info.accept.size()) {
+      return malformed("an upgrade without a proper Sec-WebSocket-Accept");
+    }
+    std::copy(reading.websocket_accept.begin(), reading.websocket_accept.end(), info.accept.begin());
+    if (info.accept != request.accept) return malformed("a Sec-WebSocket-Accept for another key");
+    info.websocket = true;
+    info.framing = Framing::kUntilEnd;
+    head.status = 200;
+    return {};
+  }
+  // A server may ignore the upgrade: then this is the response to an ordinary request (RFC 9110 section 7.8).
+  head.ignores_upgrade = request.websocket && success;
+  if (request.connect && success) {
+    info.connect = true;
+    info.framing = Framing::kUntilEnd;
+    return {};
+  }
+  if (head.status < 200 || head.status == 204) return {};  // Whatever their Content-Length says, they have no body.
+  if (reading.lengths > 0) {
+    if (const Error error = add_length(reading)) return error;
+  }
+  if (request.head_method || head.status == 304) return {};
+  if (reading.chunked) {
+    info.framing = Framing::kChunked;
+  } else if (reading.lengths > 0) {
+    info.framing = reading.length > 0 ? Framing::kLength : Framing::kNone;
+    info.length = reading.length;
+  } else {
+    info.framing = Framing::kUntilEnd;
+    info.persistent = false;
+  }
+  return {};
+}
+
+Error read_trailers(std::string_view bytes, bool of_request, const Http1Options& options, Http1Counters& counters,
+                    ChunkPool& pool, Fields& trailers) {
+  Reading reading{.kind = of_request ? Kind::kRequestTrailers : Kind::kResponseTrailers,
+                  .options = options,
+                  .counters = counters,
+                  .pool = pool,
+                  .fields = trailers};
+  return run_llhttp(of_request ? HTTP_REQUEST : HTTP_RESPONSE, bytes, reading);
+}
+
+}  // namespace sluice::http1

@@ -1,0 +1,190 @@
+#include "proxy/http/h1/http1_client.h"
+
+#include <array>
+#include <utility>
+
+#include "proxy/common/token.h"
+#include "proxy/http/h1/websocket.h"
+#include "proxy/http/h1/writer.h"
+
+namespace sluice {
+
+using http1::Error;
+using http1::Framing;
+using http1::MessageInfo;
+using http1::Writer;
+
+HttpStream* Http1Client::open_stream(StreamReceiver& receiver) {
+  if (status_ != Status::kOpen || exchange_ || draining_ || peer_ended_ || !input_.empty()) return nullptr;
+  begin_exchange(receiver);
+  in_ = In::kHead;
+  head_method_ = websocket_ = connect_ = false;
+  close_ = false;
+  ++requests_;
+  return this;
+}
+
+void Http1Client::drain() {
+  draining_ = true;
+  if (status_ == Status::kOpen && !exchange_) status_ = Status::kEnded;
+}
+
+// ---- Requests ----
+
+void Http1Client::send_head(const Head& head, bool end) {
+  if (status_ != Status::kOpen || out_ != Out::kHead) return;
+  websocket_ = !head.protocol().empty();
+  connect_ = !websocket_ && head.method() == "CONNECT";
+  head_method_ = head.method() == "HEAD";
+  const std::string_view method = websocket_ ? "GET" : head.method();
+  const std::string_view target = connect_ ? head.authority() : head.path();
+  if (websocket_ && head.protocol() != "websocket") return refuse_head();  // HTTP/1.1 knows no other.
+  if (!http1::is_token(method) || target.empty() || !http1::is_visible(target) ||
+      !http1::is_visible(head.authority()) || !http1::are_safe(head.fields)) {
+    return refuse_head();
+  }
+  if (websocket_ || connect_) {
+    if (end) return refuse_head();  // A tunnel that has ended before it is there.
+    ask({});
+  }
+  if (draining_) close_ = true;
+  write_head(head, method, target, end);
+}
+
+void Http1Client::refuse_head() {
+  ++counters_.malformed;
+  reset_owed_ = true;
+  owed_reason_ = ResetReason::kUnsendable;
+  in_ = In::kDone;
+  out_ = Out::kDone;
+  asked_.reset();
+}
+
+void Http1Client::write_head(const Head& head, std::string_view method, std::string_view target, bool end) {
+  const std::string_view length = head.fields.value("content-length");
+  bool has_length = !length.empty();
+  if (has_length && !http1::read_length(length, out_left_)) return refuse_head();
+  if (asked_) {
+    has_length = false;
+    out_framing_ = Framing::kUntilEnd;
+  } else if (has_length) {
+    if (end && out_left_ > 0) return refuse_head();
+    out_framing_ = Framing::kLength;
+  } else {
+    out_framing_ = end ? Framing::kNone : Framing::kChunked;
+  }
+  const uint64_t content_bytes = out_left_;
+  const bool trailers = head.fields.value("te") == "trailers";
+  {
+    Writer writer(output_, pool_, http1::written_bytes(head.fields) + target.size() + head.authority().size() + 256);
+    writer.text(method);
+    writer.text(" ");
+    writer.text(target);
+    writer.text(" HTTP/1.1\r\n");
+    writer.field("host", head.authority());
+    writer.fields(head.fields, Writer::Of::kRequest);
+    if (has_length) {
+      writer.text("content-length: ");  // As a number, for it may have come with zeros in front.
+      writer.number(content_bytes);
+      writer.text("\r\n");
+    } else if (out_framing_ == Framing::kChunked) {
+      writer.text("transfer-encoding: chunked\r\n");
+    } else if (!asked_ && (method == "POST" || method == "PUT" || method == "PATCH")) {
+      writer.text("content-length: 0\r\n");
+    }
+    if (trailers) writer.text("te: trailers\r\nconnection: te\r\n");
+    if (websocket_) {
+      const http1::WebsocketKey key = http1::new_websocket_key();
+      asked_->accept = http1::websocket_accept({key.data(), key.size()});
+      writer.text("connection: upgrade\r\nupgrade: websocket\r\n");
+      writer.field("sec-websocket-key", {key.data(), key.size()});
+      if (head.fields.find("sec-websocket-version") == Fields::npos) writer.text("sec-websocket-version: 13\r\n");
+    } else if (close_) {
+      writer.text("connection: close\r\n");
+    }
+    writer.text("\r\n");
+  }
+  out_ = Out::kBody;
+  head_unsent_ = true;
+  if (end) end_output();
+}
+
+// ---- Responses ----
+
+bool Http1Client::read_head() {
+  if (!exchange_ || out_ == Out::kHead || head_unsent_) {
+    if (!input_.empty()) return fail(http1::malformed("bytes that answer nothing"));
+    if (peer_ended_ && !exchange_) status_ = Status::kEnded;
+    if (peer_ended_ && exchange_) return lose("the connection ended before the request");
+    return false;
+  }
+  if (input_.empty()) return peer_ended_ && lose("the connection ended before the response");
+  const Http1Limits& limits = options_.limits;
+  if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
+    return false;
+  }
+  Head head;
+  MessageInfo info;
+  return take_response(head, info);
+}
+
+bool Http1Client::take_response(Head& head, MessageInfo& info) {
+  MessageInfo request;
+  request.head_method = head_method_;
+  request.connect = connect_;
+  request.websocket = websocket_;
+  if (asked_) request.accept = asked_->accept;
+  if (const Error error = take_head([&](std::string_view bytes, size_t fields) {
+        return http1::read_response(bytes, fields, options_, counters_, pool_, request, head, info);
+      })) {
+    return fail(error);
+  }
+  const bool tunnel = info.websocket || info.connect;
+  if (head.status < 200 && !tunnel) {
+    ++counters_.informational;
+    if (++informational_ > options_.limits.informational) {
+      return fail(http1::too_large(0, "too many responses before the final one"));
+    }
+    receiver_->on_head(*this, std::move(head), false);
+    return true;
+  }
+  ++counters_.messages;
+  bool end = false;
+  if (tunnel) {
+    begin_tunnel();
+  } else {
+    if (asked_) {  // A refusal: nothing of ours follows.
+      asked_.reset();
+      out_ = Out::kDone;
+    }
+    if (!info.persistent) close_ = true;
+    end = info.framing == Framing::kNone;
+    in_ = end ? In::kDone : In::kBody;
+    body_.begin(info.framing, info.length);
+  }
+  receiver_->on_head(*this, std::move(head), end);
+  settle_exchange();
+  return true;
+}
+
+// The response is complete, but perhaps not the request; or the stream not released.
+bool Http1Client::after_message() {
+  if (!exchange_) return false;
+  if (!input_.empty() && !tunnel_) {
+    if (out_ != Out::kDone) return fail(http1::malformed("bytes behind a response"));
+    close_ = true;
+    error_ = "bytes behind a response";
+    status_ = Status::kFailed;
+    ++counters_.malformed;
+    return false;
+  }
+  if (peer_ended_) close_ = true;
+  if (!close_ || tunnel_ || out_ == Out::kDone) return false;
+  // The peer takes no more of the request.
+  output_.clear();
+  out_ = Out::kDone;
+  settle_exchange();
+  return false;
+}
+
+}  // namespace sluice

@@ -1,0 +1,437 @@
+#include "proxy/http/h1/http1_codec.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "proxy/http/h1/writer.h"
+
+namespace sluice {
+
+using http1::BodyReader;
+using http1::Error;
+using http1::Framing;
+using http1::HeadScan;
+using http1::Writer;
+
+namespace {
+
+// So many windows may a head that is not complete lie in, before its bytes are moved together: each may keep a chunk
+// from other use.
+constexpr size_t kMaxHeadWindows = 8;
+
+// So much of a request's body is read and dropped behind its response, so that the connection can go on: what was under
+// way when the client was told no. More is not worth its path. (nginx drops without a bound.) Of a chunked body all
+// bytes count, not only its data.
+constexpr uint32_t kDroppedBytes = uint32_t{64} * 1024;
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+Http1Codec::~Http1Codec() { asked_.reset(); }
+
+// ---- Reading ----
+
+HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
+  if (status_ == Status::kOpen && !skipping_) {
+    input_.append(std::move(bytes));
+  } else {
+    bytes.clear();
+  }
+  run();
+  return status_;
+}
+
+HttpCodec::Status Http1Codec::receive_end(End how) {
+  peer_ended_ = true;
+  cut_ = how != End::kSaid;
+  lost_ = how == End::kLost;  // Then what has arrived is given at once, as the receiver is about to be told the loss.
+  run();
+  if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");
+  return status_;
+}
+
+void Http1Codec::run() {
+  if (running_) return;
+  running_ = true;
+  while (status_ == Status::kOpen && step()) {
+  }
+  if (reset_owed_ && receiver_) {
+    reset_owed_ = false;
+    receiver_->on_reset(*this, owed_reason_);
+  }
+  if (status_ != Status::kOpen) {
+    input_.clear();
+    scan_.reset();
+  }
+  running_ = false;
+  note_fullness();
+}
+
+// False when there is nothing to do before more comes, or the receiver wants more.
+bool Http1Codec::step() {
+  switch (in_) {
+    case In::kHead:
+      return read_head();
+    case In::kBody:
+      return (reading_ || lost_) && read_body();
+    case In::kTrailers:
+      return (reading_ || lost_) && read_trailers();
+    case In::kHeld:
+      return false;
+    case In::kDone:
+      return after_message();
+  }
+  return false;
+}
+
+Http1Codec::Scan Http1Codec::scan_head(const HeadScan::Limits& limits) {
+  Error error;
+  switch (scan_.scan(input_, limits, error)) {
+    case HeadScan::Result::kComplete:
+      return Scan::kComplete;
+    case HeadScan::Result::kFailed:
+      if (drops_trailers(error)) return Scan::kTooLarge;
+      fail(error);
+      return Scan::kFailed;
+    case HeadScan::Result::kMore:
+      break;
+  }
+  if (peer_ended_) {
+    lose("the connection ended within a head");
+    return Scan::kFailed;
+  }
+  if (input_.window_count() > kMaxHeadWindows) input_.compact(pool_);
+  return Scan::kMore;
+}
+
+// Where they lie in several windows, they are copied to `whole`.
+std::string_view Http1Codec::contiguous_input(size_t bytes, Lease& whole) {
+  const std::span<const std::byte> first = input_.window(0);
+  if (first.size() >= bytes) return text_of(first.first(bytes));
+  whole = Lease(ChunkRef::take(pool_.get_metadata(bytes)), 0, bytes);
+  input_.copy_out(0, whole.bytes());
+  return text_of(whole.bytes());
+}
+
+bool Http1Codec::read_body() {
+  Buffer body;
+  Error error;
+  const size_t bytes_before = input_.size();
+  switch (body_.read(pool_, input_, body, options_.limits.chunk_extension_bytes, error)) {
+    case BodyReader::Result::kFailed:
+      // What was good is given first, so that it does not depend on how the bytes came.
+      if (!body.empty() && receiver_) receiver_->on_body(*this, std::move(body), false);
+      return status_ == Status::kOpen && fail(error);
+    case BodyReader::Result::kEnd:
+      in_ = In::kDone;
+      break;
+    case BodyReader::Result::kTrailers:
+      in_ = In::kTrailers;
+      if (body.empty() && !dropping_) return true;
+      break;
+    case BodyReader::Result::kMore:
+      if (!peer_ended_) {
+        if (body.empty() && !(dropping_ && input_.size() < bytes_before)) return false;
+      } else if (body_.framing() == Framing::kUntilEnd && !cut_) {
+        in_ = In::kDone;
+      } else if (body.empty()) {
+        return lose("the connection ended within a body");
+      }
+      break;
+  }
+  if (dropping_) {
+    body.clear();
+    dropping_ = in_ != In::kDone;
+    const size_t bytes = bytes_before - input_.size();
+    if (bytes > drop_left_) {
+      reset(
+          ResetReason::kCancelled);  // It turns out to be much. The response is out, so this only ends the connection.
+    } else {
+      drop_left_ -= static_cast<uint32_t>(bytes);
+    }
+  } else {
+    receiver_->on_body(*this, std::move(body), in_ == In::kDone);
+  }
+  settle_exchange();
+  return true;
+}
+
+bool Http1Codec::read_trailers() {
+  switch (scan_head({0, options_.limits.head_bytes, options_.limits.fields})) {
+    case Scan::kComplete:
+      break;
+    case Scan::kTooLarge:
+      return drop_trailers();
+    case Scan::kMore:
+    case Scan::kFailed:
+      return false;
+  }
+  Fields trailers;
+  if (const Error error = take_head([&](std::string_view bytes, size_t) {
+        return http1::read_trailers(bytes, server_, options_, counters_, pool_, trailers);
+      })) {
+    return drops_trailers(error) ? drop_trailers() : fail(error);
+  }
+  end_message(std::move(trailers));
+  return true;
+}
+
+// A response is complete without its trailers, and who receives them may discard them (RFC 9110 section 6.5.1). Those
+// of a request are refused, as its head would be.
+bool Http1Codec::drops_trailers(const Error& error) const {
+  return in_ == In::kTrailers && !server_ && error.reason == ResetReason::kTooLarge;
+}
+
+bool Http1Codec::drop_trailers() {
+  ++counters_.trailers_dropped;
+  close_ = true;
+  skipping_ = true;  // The rest of them may still come.
+  input_.clear();
+  scan_.reset();
+  end_message({});
+  return true;
+}
+
+void Http1Codec::end_message(Fields&& trailers) {
+  in_ = In::kDone;
+  if (dropping_) {
+    dropping_ = false;  // Nobody is left who wants to know.
+  } else if (trailers.empty()) {
+    receiver_->on_body(*this, Buffer(), true);
+  } else {
+    receiver_->on_trailers(*this, std::move(trailers));
+  }
+  settle_exchange();
+}
+
+bool Http1Codec::wants_bytes() const {
+  if (status_ != Status::kOpen || peer_ended_) return false;
+  switch (in_) {
+    case In::kBody:
+    case In::kTrailers:
+      return reading_;
+    case In::kHead:
+      if (!output_full()) return true;
+      break;
+    case In::kHeld:
+    case In::kDone:
+      break;
+  }
+  return input_.size() < options_.limits.pipelined_bytes;
+}
+
+void Http1Codec::note_fullness() {
+  const bool full = status_ == Status::kOpen && (in_ == In::kHeld || in_ == In::kDone) && !wants_bytes();
+  if (full && !full_) ++counters_.pipelines_full;
+  full_ = full;
+}
+
+void Http1Codec::park() {
+  input_.compact(pool_);
+  output_.compact(pool_);
+}
+
+// ---- Sending ----
+
+void Http1Codec::flush(Buffer& out) {
+  out.append(std::move(output_));
+  head_unsent_ = false;
+  const bool holds = asked_ && !asked_->held.empty();  // Until the tunnel is agreed on.
+  const bool drained = body_queued_ && !holds && receiver_ && out_ == Out::kBody;
+  body_queued_ = holds;
+  if (drained) receiver_->on_drained(*this);
+}
+
+void Http1Codec::send_body(Buffer&& body, bool end) {
+  Buffer bytes = std::move(body);  // Taken, whatever becomes of it.
+  if (status_ != Status::kOpen || out_ != Out::kBody) return;
+  body_queued_ = body_queued_ || !bytes.empty();
+  if (asked_ && !tunnel_) {  // Not agreed on yet. Its end would be a refusal by ourselves.
+    asked_->held.append(std::move(bytes));
+    if (end) fail_sending("a tunnel that ended before it was there");
+    return;
+  }
+  switch (out_framing_) {
+    case Framing::kNone:
+      if (!bytes.empty()) ++counters_.bodies_dropped;
+      break;
+    case Framing::kLength:
+      if (bytes.size() > out_left_) return fail_sending("more body than Content-Length says");
+      out_left_ -= bytes.size();
+      if (end && out_left_ > 0) return fail_sending("less body than Content-Length says");
+      output_.append(std::move(bytes));
+      break;
+    case Framing::kChunked:
+      write_chunk(std::move(bytes), end);
+      break;
+    case Framing::kUntilEnd:
+      output_.append(std::move(bytes));
+      break;
+  }
+  if (end) end_output();
+}
+
+void Http1Codec::write_chunk(Buffer&& body, bool end) {
+  constexpr size_t kFrameBytes = 32;
+  if (!body.empty()) {
+    {
+      Writer writer(output_, pool_, kFrameBytes);
+      writer.number(body.size(), 16);
+      writer.text("\r\n");
+    }
+    output_.append(std::move(body));
+    Writer(output_, pool_, kFrameBytes).text(end ? "\r\n0\r\n\r\n" : "\r\n");
+  } else if (end) {
+    Writer(output_, pool_, kFrameBytes).text("0\r\n\r\n");
+  }
+}
+
+void Http1Codec::send_trailers(const Fields& trailers) {
+  if (status_ != Status::kOpen || out_ != Out::kBody) return;
+  if (out_framing_ != Framing::kChunked) return send_body(Buffer(), true);  // There is no place for them.
+  if (!http1::are_safe(trailers)) return fail_sending("a trailer that is no field");
+  {
+    Writer writer(output_, pool_, http1::written_bytes(trailers) + 8);
+    writer.text("0\r\n");
+    writer.fields(trailers);
+    writer.text("\r\n");
+  }
+  end_output();
+}
+
+void Http1Codec::end_output() {
+  out_ = Out::kDone;
+  settle_exchange();
+}
+
+// ---- The exchange ----
+
+bool Http1Codec::rest_is_small() const {
+  if (in_ == In::kTrailers) return true;
+  return in_ == In::kBody && body_.framing() == Framing::kLength && body_.left() <= kDroppedBytes;
+}
+
+bool Http1Codec::rest_is_here() {
+  if (in_ != In::kBody || body_.framing() != Framing::kChunked) return false;
+  BodyReader reader = body_;
+  Buffer rest = input_.clone(), body;
+  Error error;
+  if (rest.size() > kDroppedBytes) rest.truncate(kDroppedBytes);
+  if (reader.read(pool_, rest, body, options_.limits.chunk_extension_bytes, error) != BodyReader::Result::kTrailers) {
+    return false;
+  }
+  HeadScan scan;
+  return scan.scan(rest, {0, options_.limits.head_bytes, options_.limits.fields}, error) == HeadScan::Result::kComplete;
+}
+
+void Http1Codec::begin_exchange(StreamReceiver& receiver) {
+  receiver_ = &receiver;
+  exchange_ = true;
+  reading_ = true;
+  tunnel_ = false;
+  line_skipped_ = false;
+  informational_ = 0;
+  out_ = Out::kHead;
+  out_framing_ = Framing::kNone;
+}
+
+void Http1Codec::settle_exchange() {
+  if (!exchange_ || !ended() || receiver_) return;
+  exchange_ = false;
+  head_kib_ = 0;
+  in_ = In::kHead;
+  asked_.reset();
+  if (status_ != Status::kOpen) return;
+  end_exchange();
+  if (close_ || (draining_ && input_.empty())) status_ = Status::kEnded;
+}
+
+void Http1Codec::release() {
+  if (!exchange_) return;
+  reset_owed_ = false;
+  // How much is left of a chunked body shows only as it comes.
+  const bool perhaps_small = rest_is_small() || (in_ == In::kBody && body_.framing() == Framing::kChunked);
+  dropping_ = server_ && status_ == Status::kOpen && out_ == Out::kDone && !close_ && !peer_ended_ && perhaps_small;
+  drop_left_ = kDroppedBytes;
+  reading_ = reading_ || dropping_;
+  if (!ended() && !dropping_) reset(ResetReason::kCancelled);
+  receiver_ = nullptr;
+  settle_exchange();
+}
+
+// A message that is not complete cannot be left but with its connection, or by reading what little is left of it.
+void Http1Codec::reset(ResetReason) {
+  if (!exchange_ || ended()) return;
+  output_cut_ = out_ == Out::kBody;
+  if (status_ == Status::kOpen) {
+    // What is behind a request that was answered is nobody's; half an answer must not look like a whole one.
+    status_ = out_ == Out::kDone ? Status::kEnded : Status::kFailed;
+    if (status_ == Status::kFailed) error_ = "the stream was reset";
+  }
+  in_ = In::kDone;
+  out_ = Out::kDone;
+  asked_.reset();
+}
+
+bool Http1Codec::fail(const Error& error) {
+  switch (error.reason) {
+    case ResetReason::kConnectionLost:
+      ++counters_.lost;
+      break;
+    case ResetReason::kTooLarge:
+      ++counters_.too_large;
+      break;
+    case ResetReason::kOverload:  // Counted where it was found.
+      break;
+    default:
+      ++(error.status == 417 || error.status == 501 || error.status == 505 ? counters_.unsupported
+                                                                           : counters_.malformed);
+  }
+  status_ = Status::kFailed;
+  error_ = error.what;
+  answer(error);
+  output_cut_ = exchange_ && out_ == Out::kBody;
+  const bool told = exchange_ && !ended();
+  in_ = In::kDone;
+  out_ = Out::kDone;
+  asked_.reset();
+  if (told && receiver_) receiver_->on_reset(*this, error.reason);
+  return false;
+}
+
+void Http1Codec::shed(const char* why) {
+  if (status_ == Status::kOpen) fail({0, ResetReason::kOverload, why});
+}
+
+void Http1Codec::fail_sending(const char* what) {
+  ++counters_.malformed;
+  status_ = Status::kFailed;
+  error_ = what;
+  output_cut_ = out_ == Out::kBody;
+  reset_owed_ = !ended();
+  owed_reason_ = ResetReason::kUnsendable;
+  in_ = In::kDone;
+  out_ = Out::kDone;
+}
+
+// ---- Tunnels ----
+
+void Http1Codec::ask(const http1::WebsocketAccept& accept) {
+  asked_ = make_in_chunk<Asked>(pool_, Asked{.accept = accept, .held = {}});
+}
+
+void Http1Codec::begin_tunnel() {
+  tunnel_ = true;
+  close_ = true;
+  in_ = In::kBody;
+  body_.begin(Framing::kUntilEnd, 0);
+  out_framing_ = Framing::kUntilEnd;
+  output_.append(std::move(asked_->held));
+  asked_.reset();
+}
+
+}  // namespace sluice

@@ -1,0 +1,217 @@
+#include "proxy/http/h1/http1_server.h"
+
+#include <utility>
+
+#include "buffer/cursor.h"
+#include "proxy/common/token.h"
+#include "proxy/http/h1/writer.h"
+#include "proxy/http/message/http_date.h"
+#include "proxy/http/message/reason_phrase.h"
+
+namespace sluice {
+
+using http1::Error;
+using http1::Framing;
+using http1::MessageInfo;
+using http1::Writer;
+
+// ---- Requests ----
+
+// False when more must come before that can be said.
+bool Http1Server::skip_empty_line() {
+  if (line_skipped_ || !options_.allow_empty_line || scan_.bytes() > 0) return true;
+  Cursor cursor(input_);
+  if (cursor.u8() != '\r') return true;
+  if (input_.size() == 1) return false;
+  if (cursor.u8() == '\n') {
+    input_.trim_front(2);
+    line_skipped_ = true;
+    ++counters_.empty_lines;
+  }
+  return true;
+}
+
+bool Http1Server::read_head() {
+  if (output_full()) return false;
+  if (input_.empty() || !skip_empty_line() || input_.empty()) {
+    if (peer_ended_) status_ = Status::kEnded;
+    return false;
+  }
+  const Http1Limits& limits = options_.limits;
+  if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
+    return false;
+  }
+  Head head;
+  MessageInfo info;
+  if (const Error error = take_head([&](std::string_view bytes, size_t fields) {
+        return http1::read_request(bytes, fields, options_, counters_, pool_, head, info);
+      })) {
+    return fail(error);
+  }
+  const size_t head_bytes = head.fields.held_bytes() + kStreamBytes;
+  if (!acceptor_.admits(held_bytes(), head_bytes)) {
+    ++counters_.over_memory;
+    return fail({503, ResetReason::kOverload, "the connection holds more than its share of memory, which is short"});
+  }
+  head_kib_ = static_cast<uint8_t>((head_bytes + 1023) / 1024);
+  ++counters_.messages;
+  if (++requests_ == limits.requests) ++counters_.requests_met;
+  head_method_ = info.head_method;
+  websocket_ = info.websocket;
+  connect_ = info.connect;
+  expects_ = info.expects;
+  version_1_0_ = info.version_1_0;
+  close_ = !info.persistent || draining_ || requests_ >= limits.requests;
+  body_.begin(info.framing, info.length);
+  if (websocket_ || connect_) ask(info.accept);
+
+  begin_exchange(acceptor_.on_stream(*this));
+  const bool end = info.framing == Framing::kNone && !asked_;
+  in_ = end ? In::kDone : asked_ ? In::kHeld : In::kBody;
+  receiver_->on_head(*this, std::move(head), end);
+  settle_exchange();
+  return true;
+}
+
+void Http1Server::drain() {
+  draining_ = true;
+  if (status_ == Status::kOpen && !exchange_ && input_.empty()) status_ = Status::kEnded;
+}
+
+// ---- Responses ----
+
+namespace {
+
+void write_status_line(Writer& writer, uint16_t status) {
+  writer.text("HTTP/1.1 ");
+  writer.number(status);
+  writer.text(" ");
+  writer.text(reason_phrase(status));
+  writer.text("\r\n");
+}
+
+}  // namespace
+
+void Http1Server::send_head(const Head& head, bool end) {
+  if (status_ != Status::kOpen || out_ != Out::kHead) return;
+  if (head.status < 100 || head.status > 599 || !http1::are_safe(head.fields)) {
+    return fail_sending("a response that cannot be written");
+  }
+  const bool agrees =
+      !head.own && ((head.status / 100 == 2 && !head.ignores_upgrade) || (websocket_ && head.status == 101));
+  if (asked_ && agrees) {
+    accept_tunnel(head);
+    if (end) end_output();
+  } else if (head.status < 200) {
+    write_interim(head);
+  } else {
+    write_final(head, end);
+  }
+}
+
+void Http1Server::write_interim(const Head& head) {
+  if (version_1_0_) return;  // Which does not know them.
+  if (head.status == 101) return fail_sending("an upgrade that nobody asked for");
+  if (head.status == 100) expects_ = false;
+  write_unframed(head);
+}
+
+void Http1Server::write_unframed(const Head& head) {
+  Writer writer(output_, pool_, http1::written_bytes(head.fields) + 64);
+  write_status_line(writer, head.status);
+  writer.fields(head.fields);
+  writer.text("\r\n");
+}
+
+void Http1Server::accept_tunnel(const Head& head) {
+  if (websocket_) {
+    const http1::WebsocketAccept& accept = asked_->accept;
+    {
+      Writer writer(output_, pool_, http1::written_bytes(head.fields) + 160);
+      writer.text("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n");
+      writer.field("sec-websocket-accept", {accept.data(), accept.size()});
+      writer.fields(head.fields);
+      writer.text("\r\n");
+    }
+  } else {
+    write_unframed(head);
+  }
+  out_ = Out::kBody;
+  begin_tunnel();
+}
+
+void Http1Server::write_final(const Head& head, bool end) {
+  if (asked_) {  // A refusal. What is behind the request is of no known kind.
+    asked_.reset();
+    in_ = In::kDone;
+    close_ = true;
+  }
+  // Where it is known that the rest of the request would be too much to drop, the response says that it is the last
+  // (RFC 9112 section 9.6).
+  if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small() && !rest_is_here()))) close_ = true;
+  if ((head.own || end) && in_ == In::kBody && body_.framing() == Framing::kLength && !rest_is_small()) close_ = true;
+  if (draining_) close_ = true;
+
+  const std::string_view length = head.fields.value("content-length");
+  const bool has_length = !length.empty();
+  if (has_length && !http1::read_length(length, out_left_)) return fail_sending("a Content-Length that is no number");
+  const uint64_t length_bytes = out_left_;
+  std::string_view framing;
+  out_framing_ = Framing::kNone;
+  if (head_method_ || head.status == 304) {
+    if (has_length) framing = "content-length: ";
+  } else if (has_length && head.status != 204) {
+    if (end && out_left_ > 0) return fail_sending("less body than Content-Length says");
+    framing = "content-length: ";
+    out_framing_ = Framing::kLength;
+  } else if (head.status == 204) {
+    framing = {};
+  } else if (end) {
+    framing = "content-length: 0\r\n";
+  } else if (!version_1_0_) {
+    framing = "transfer-encoding: chunked\r\n";
+    out_framing_ = Framing::kChunked;
+  } else {
+    out_framing_ = Framing::kUntilEnd;
+    close_ = true;
+  }
+
+  {
+    Writer writer(output_, pool_, http1::written_bytes(head.fields) + 128);
+    write_status_line(writer, head.status);
+    // Upgrade concerns one connection, but a 426 says nothing without it (RFC 9110 section 15.5.22).
+    writer.fields(head.fields, head.status == 426 ? Writer::Of::kUpgradeRequired : Writer::Of::kOther);
+    writer.text(framing);
+    if (framing.ends_with(' ')) {
+      writer.number(length_bytes);
+      writer.text("\r\n");
+    }
+    if (head.status == 426 && head.fields.find("upgrade") != Fields::npos) writer.text("connection: upgrade\r\n");
+    if (close_) {
+      writer.text("connection: close\r\n");
+    } else if (version_1_0_) {
+      writer.text("connection: keep-alive\r\n");
+    }
+    writer.text("\r\n");
+  }
+  out_ = Out::kBody;
+  if (end) end_output();
+}
+
+void Http1Server::answer(const Error& error) {
+  // Not to one that is gone, nor behind the beginning of a response.
+  if (error.status == 0 || (exchange_ && out_ != Out::kHead)) return;
+  own_status_ = static_cast<uint16_t>(error.status);
+  const std::string_view what = error.what;
+  Writer writer(output_, pool_, 200 + what.size());
+  write_status_line(writer, error.status);
+  writer.text("connection: close\r\ncontent-type: text/plain\r\n");
+  writer.field("date", http_date());
+  writer.text("content-length: ");
+  writer.number(what.size() + 1);
+  writer.text("\r\n\r\n");
+  writer.text(what);
+  writer.text("\n");
+}
+
+}  // namespace sluice

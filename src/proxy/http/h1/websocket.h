@@ -1,0 +1,19 @@
+// The handshake of RFC 6455 section 4: a key, and what shows that it was understood.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "proxy/http/h1/head_reader.h"
+
+namespace sluice::http1 {
+
+/// 16 bytes in base64.
+using WebsocketKey = std::array<char, 24>;
+
+WebsocketKey new_websocket_key();
+bool is_websocket_key(std::string_view text);
+/// Precondition: is_websocket_key(key).
+WebsocketAccept websocket_accept(std::string_view key);
+
+}  // namespace sluice::http1

@@ -1,0 +1,182 @@
+#include "proxy/http/h2/header_block.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "proxy/http/h2/field_rules.h"
+#include "proxy/http/message/message_rules.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kFieldOverhead = 32;  // RFC 9113 section 6.5.2.
+constexpr uint8_t kPseudoFields = 5;   // That a request may have.
+
+}  // namespace
+
+void Http2HeaderBlock::expect(ChunkPool& pool, size_t encoded_bytes) {
+  constexpr size_t kLeastBytes = 256;  // Blocks of a few bytes name what is in the table.
+  if (kind_ != Kind::kIgnored) head_.fields.reserve(pool, 0, std::max(kLeastBytes, 2 * encoded_bytes));
+}
+
+// Turns "there was no room" into the verdict.
+bool Http2HeaderBlock::kept(bool kept) {
+  if (!kept) verdict_ = AuthResult::kTooLarge;
+  return true;
+}
+
+bool Http2HeaderBlock::add(ChunkPool& pool, const Http2Limits& limits, std::string_view name, std::string_view value,
+                           bool sensitive) {
+  bytes_ += static_cast<uint32_t>(name.size() + value.size() + kFieldOverhead);
+  const bool pseudo = name.starts_with(':');
+  if (!pseudo || fields_begun_ || pseudo_fields_++ >= kPseudoFields) ++fields_;  // Those are HTTP/1.1's start line.
+  has_pseudo_ = has_pseudo_ || pseudo;
+  if (bytes_ > 2 * limits.header_list_bytes || fields_ > limits.header_fields_hard) return false;
+  if (kind_ == Kind::kIgnored || verdict_ != AuthResult::kGood) return true;
+  if (bytes_ > limits.header_list_bytes || fields_ > limits.header_fields) {
+    verdict_ = AuthResult::kTooLarge;
+    return true;
+  }
+  const bool good = pseudo ? add_pseudo(pool, name, value) : add_field(pool, name, value, sensitive);
+  if (!good) verdict_ = AuthResult::kMalformed;
+  return true;
+}
+
+bool Http2HeaderBlock::add_pseudo(ChunkPool& pool, std::string_view name, std::string_view value) {
+  if (fields_begun_) return false;
+  if (kind_ == Kind::kResponse) {
+    if (name != ":status" || head_.status != 0 || value.size() != 3) return false;
+    unsigned status = 0;
+    for (const char digit : value) {
+      if (digit < '0' || digit > '9') return false;
+      status = status * 10 + static_cast<unsigned>(digit - '0');
+    }
+    if (status < 100 || status > 599 || status == 101) return false;  // There is no 101: RFC 9113 section 8.6.
+    head_.status = static_cast<uint16_t>(status);
+    return true;
+  }
+  if (kind_ != Kind::kRequest) return false;
+  if (name == ":method") {
+    connect_ = value == "CONNECT";
+    return http2::is_token(value) && add_part(pool, Head::Part::kMethod, value);
+  }
+  if (name == ":scheme") return http2::is_scheme(value) && add_part(pool, Head::Part::kScheme, value);
+  if (name == ":authority") {
+    return is_authority(value) && add_part(pool, Head::Part::kAuthority, without_empty_port(value));
+  }
+  if (name == ":path") return http2::is_path(value) && add_part(pool, Head::Part::kPath, value);
+  if (name == ":protocol") {
+    return extended_connect_ && http2::is_token(value) && add_part(pool, Head::Part::kProtocol, value);
+  }
+  return false;
+}
+
+bool Http2HeaderBlock::add_part(ChunkPool& pool, Head::Part part, std::string_view value) {
+  if (has(part)) return false;
+  parts_ = static_cast<uint8_t>(parts_ | 1u << static_cast<unsigned>(part));
+  return kept(head_.set(pool, part, value));
+}
+
+bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive) {
+  fields_begun_ = true;
+  if (!http2::is_field_name(name) || !http2::is_field_value(value)) return false;
+  if (http2::is_connection_specific(name)) return false;
+  if (kind_ == Kind::kTrailers) {
+    // Left out rather than malformed: RFC 9110 section 6.5.1 lets a recipient drop what does not belong here.
+    if (name == "content-length") return false;
+    return !may_be_in_trailers(name) || kept(head_.fields.add(pool, name, value, sensitive));
+  }
+  switch (name.size()) {
+    case 2:
+      if (name == "te" && value != "trailers") return false;
+      break;
+    case 4:
+      if (name == "host" && kind_ == Kind::kRequest) return add_host(pool, value);
+      break;
+    case 6:
+      if (name == "cookie") return add_crumb(pool, value, sensitive);
+      break;
+    case 8:
+      if (name == "priority") priority_.parse(value);
+      break;
+    case 14:
+      if (name == "content-length" && !add_content_length(value)) return false;
+      // An HTTP/1.1 server may take zeros in front of a number for something else, such as octal digits.
+      if (name == "content-length") value.remove_prefix(std::min(value.find_first_not_of('0'), value.size() - 1));
+      break;
+    default:
+      break;
+  }
+  return kept(head_.fields.add(pool, name, value, sensitive));
+}
+
+// One field of what HTTP/2 may have cut into several: RFC 9113 section 8.2.3.
+bool Http2HeaderBlock::add_crumb(ChunkPool& pool, std::string_view value, bool sensitive) {
+  cookie_sensitive_ = cookie_sensitive_ || sensitive;
+  const std::string_view glue = cookie_ ? "; " : "";
+  const size_t size = cookie_.size() + glue.size() + value.size();
+  if (size > kMaxChunkBytes) return kept(false);
+  if (!cookie_ || cookie_.tailroom() < size - cookie_.size()) {
+    Lease larger(ChunkRef::take(pool.get_metadata(size)), 0, 0);
+    larger.grow_back(cookie_.size());
+    if (!cookie_.empty()) std::memcpy(larger.data(), cookie_.data(), cookie_.size());
+    cookie_ = std::move(larger);
+  }
+  for (const std::string_view piece : {glue, value}) {
+    const size_t at = cookie_.size();
+    cookie_.grow_back(piece.size());
+    if (!piece.empty()) std::memcpy(cookie_.data() + at, piece.data(), piece.size());
+  }
+  return true;
+}
+
+bool Http2HeaderBlock::add_content_length(std::string_view value) {
+  if (content_length_ != kNoLength || value.empty() || value.size() > 18) return false;  // Below 2^63.
+  uint64_t length = 0;
+  for (const char digit : value) {
+    if (digit < '0' || digit > '9') return false;
+    length = length * 10 + static_cast<uint64_t>(digit - '0');
+  }
+  content_length_ = length;
+  return true;
+}
+
+bool Http2HeaderBlock::add_host(ChunkPool& pool, std::string_view value) {
+  if (std::exchange(has_host_, true) || !is_authority(value)) return false;
+  value = without_empty_port(value);
+  if (!has(Head::Part::kAuthority)) return add_part(pool, Head::Part::kAuthority, value);
+  // Two names for one request are two requests to somebody.
+  return std::ranges::equal(head_.authority(), value,
+                            [](char a, char b) { return http2::lower(a) == http2::lower(b); });
+}
+
+bool Http2HeaderBlock::finish_request() const {
+  if (!has(Head::Part::kMethod)) return false;
+  const bool extended = has(Head::Part::kProtocol);
+  if (extended && !connect_) return false;
+  if (connect_ && !extended) {
+    const std::string_view authority = head_.authority();
+    const bool has_port = authority.find(':', authority.rfind(']') + 1) != std::string_view::npos;
+    return has_port && !has(Head::Part::kScheme) && !has(Head::Part::kPath);
+  }
+  if (!has(Head::Part::kScheme) || !has(Head::Part::kPath)) return false;
+  const std::string_view scheme = head_.scheme();
+  const bool web = scheme == "http" || scheme == "https";
+  if ((web || extended) && !has(Head::Part::kAuthority)) return false;
+  return !web || head_.path().starts_with('/') || (head_.path() == "*" && head_.method() == "OPTIONS");
+}
+
+void Http2HeaderBlock::finish(ChunkPool& pool) {
+  if (verdict_ == AuthResult::kGood && cookie_) {
+    const std::string_view joined(reinterpret_cast<const char*>(cookie_.data()), cookie_.size());
+    kept(head_.fields.add(pool, "cookie", joined, cookie_sensitive_));
+  }
+  cookie_ = Lease();
+  if (verdict_ != AuthResult::kGood) return;
+  const bool complete = kind_ == Kind::kRequest ? finish_request() : kind_ != Kind::kResponse || head_.status != 0;
+  if (!complete) verdict_ = AuthResult::kMalformed;
+}
+
+}  // namespace sluice

@@ -1,0 +1,238 @@
+#include "proxy/http/h2/http2_codec.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace sluice {
+
+namespace {
+
+// Of heads, as they unfold, in one receive(): a few bytes of HPACK stand for much, and the loop's other connections
+// wait meanwhile. Some hundred heads of the usual size.
+constexpr uint32_t kTurnHeadBytes = 64 * 1024;
+
+}  // namespace
+
+Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor)
+    : shared_(shared), acceptor_(acceptor), abuse_(shared.limits) {
+  SLUICE_CHECK(limits().connection_window_bytes >= kHttp2FirstWindow);
+  if (is_server()) preface_left_ = static_cast<uint8_t>(kHttp2Preface.size());
+  greet();
+}
+
+Http2Codec::~Http2Codec() {
+  SLUICE_CHECK(busy_ == 0);
+  while (first_told_) {  // Those that are retired are in no other list.
+    Http2Stream* stream = std::exchange(first_told_, first_told_->next_told_);
+    if (stream->retired_) free_stream(*stream);
+  }
+  table_.for_each([this](Http2Stream& stream) { free_stream(stream); });
+}
+
+void Http2Codec::greet() {
+  if (!is_server()) {
+    Lease room = frame_room(shared_.pool, control_, kHttp2Preface.size());
+    std::memcpy(room.data(), kHttp2Preface.data(), kHttp2Preface.size());
+    control_.append(std::move(room));
+  }
+  Http2SettingsList settings;
+  if (is_server()) {
+    settings.add(Http2Setting::kMaxConcurrentStreams, limits().streams);
+    settings.add(Http2Setting::kEnableConnectProtocol, 1);
+  } else {
+    settings.add(Http2Setting::kEnablePush, 0);
+  }
+  settings.add(Http2Setting::kHeaderTableSize, kHpackTableBytes);
+  settings.add(Http2Setting::kInitialWindowSize, limits().stream_window_bytes);
+  settings.add(Http2Setting::kMaxHeaderListSize, limits().header_list_bytes);
+  settings.add(Http2Setting::kNoRfc7540Priorities, 1);
+  queue({.type = Http2FrameType::kSettings}, settings.bytes());
+  const uint32_t more = limits().connection_window_bytes - kHttp2FirstWindow;
+  if (more == 0) return;
+  queue(Http2FrameType::kWindowUpdate, 0, more);
+  receive_window_ += more;
+}
+
+HttpCodec::Status Http2Codec::status() const {
+  if (failed()) return Status::kFailed;
+  const bool none_follows = peer_ended_ || drain_ == Drain::kFinal || peer_goes_ || next_id_ > kHttp2MaxStream;
+  return none_follows && streams_ == 0 ? Status::kEnded : Status::kOpen;
+}
+
+HttpCodec::Status Http2Codec::receive(Buffer&& bytes) {
+  SLUICE_CHECK(busy_ == 0);
+  if (failed() || peer_ended_) {
+    bytes.clear();
+    return status();
+  }
+  partial_.append(std::move(bytes));
+  heads_taken_bytes_ = 0;
+  {
+    Busy busy(*this);
+    if (preface_left_ == 0 || take_preface()) {
+      while (!failed() && heads_taken_bytes_ < kTurnHeadBytes && (in_data_ ? take_data() : take_frame())) {
+      }
+      deliver_gathered();
+    }
+    tell();
+  }
+  input_waits_ = !failed() && heads_taken_bytes_ >= kTurnHeadBytes && !partial_.empty();
+  if (failed()) partial_.clear();
+  // What trickles in pins no chunk per byte.
+  constexpr size_t kWindows = 16;
+  if (partial_.window_count() > kWindows) partial_.compact(shared_.pool);
+  return status();
+}
+
+HttpCodec::Status Http2Codec::receive_end(End) {
+  SLUICE_CHECK(busy_ == 0);
+  peer_ended_ = true;
+  partial_.clear();
+  Busy busy(*this);
+  end_all(ResetReason::kConnectionLost);
+  tell();
+  return status();
+}
+
+void Http2Codec::park() {
+  SLUICE_CHECK(busy_ == 0);
+  partial_.compact(shared_.pool);
+  if (block_stream_ == 0) decoder_.park(shared_.pool);
+  encoder_.park();
+}
+
+bool Http2Codec::take_preface() {
+  std::array<std::byte, kHttp2Preface.size()> scratch;
+  const size_t size = std::min<size_t>(partial_.size(), preface_left_);
+  const std::span<const std::byte> bytes = partial_.fetch(size, scratch);
+  const std::string_view expected = kHttp2Preface.substr(kHttp2Preface.size() - preface_left_, size);
+  if (size > 0 && std::memcmp(bytes.data(), expected.data(), size) != 0) {
+    fail(Http2Error::kProtocolError, "no HTTP/2 preface");
+    return false;
+  }
+  partial_.trim_front(size);
+  preface_left_ = static_cast<uint8_t>(preface_left_ - size);
+  return preface_left_ == 0;
+}
+
+// Takes the next frame, of DATA only what comes before the data. False while it is not there.
+bool Http2Codec::take_frame() {
+  if (partial_.size() < Http2FrameHeader::kBytes) return false;
+  std::array<std::byte, Http2FrameHeader::kBytes> scratch;
+  const auto header = Http2FrameHeader::read(partial_.fetch(Http2FrameHeader::kBytes, scratch));
+  if (!greeted_ && (header.type != Http2FrameType::kSettings || header.has(Http2FrameHeader::kAck))) {
+    fail(Http2Error::kProtocolError, "the first frame is not SETTINGS");
+    return false;
+  }
+  if (block_stream_ != 0 && (header.type != Http2FrameType::kContinuation || header.stream != block_stream_)) {
+    fail(Http2Error::kProtocolError, "a header block is interrupted");
+    return false;
+  }
+  if (header.length > kHttp2FrameBytes) {
+    fail(Http2Error::kFrameSizeError, "a frame is longer than SETTINGS_MAX_FRAME_SIZE");
+    return false;
+  }
+  if (header.type == Http2FrameType::kData) {
+    const bool padded = header.has(Http2FrameHeader::kPadded) && header.length > 0;
+    if (partial_.size() < Http2FrameHeader::kBytes + (padded ? 1 : 0)) return false;
+    partial_.trim_front(Http2FrameHeader::kBytes);
+    begin_data(header);
+    return true;
+  }
+  if (partial_.size() < Http2FrameHeader::kBytes + header.length) return false;
+  partial_.trim_front(Http2FrameHeader::kBytes);
+  deliver_gathered();
+  take_whole_frame(header, partial_.split_front(header.length));
+  return true;
+}
+
+void Http2Codec::take_whole_frame(const Http2FrameHeader& header, Buffer&& payload) {
+  switch (header.type) {
+    case Http2FrameType::kHeaders:
+      return take_headers(header, std::move(payload));
+    case Http2FrameType::kContinuation:
+      if (block_stream_ == 0) return fail(Http2Error::kProtocolError, "CONTINUATION of no header block");
+      if (++continuations_ > limits().continuations || payload.empty()) {
+        ++counters().over_continuations;
+        return fail_calm("too many or empty CONTINUATION frames (continuations)");
+      }
+      return take_fragment(header, payload);
+    case Http2FrameType::kPriority:
+    case Http2FrameType::kRstStream:
+      return take_stream_frame(header, payload);
+    case Http2FrameType::kSettings:
+      return take_settings(header, payload);
+    case Http2FrameType::kPing:
+      return take_ping(header, payload);
+    case Http2FrameType::kGoaway:
+      return take_goaway(header, payload);
+    case Http2FrameType::kWindowUpdate:
+      return take_window_update(header, payload);
+    case Http2FrameType::kPriorityUpdate:
+      return take_priority_update(header, payload);
+    case Http2FrameType::kPushPromise:
+      return fail(Http2Error::kProtocolError, "PUSH_PROMISE, which we do not take");
+    case Http2FrameType::kData:
+      break;
+  }
+  fail_calm(abuse_.unused_frame(counters()));  // Unknown: RFC 9113 section 4.1.
+}
+
+// PRIORITY and RST_STREAM.
+void Http2Codec::take_stream_frame(const Http2FrameHeader& header, const Buffer& payload) {
+  if (header.stream == 0) return fail(Http2Error::kProtocolError, "a frame of a stream has none");
+  Http2Stream* stream = table_.find(header.stream);
+  const bool idle = !stream && closed_state(header.stream) == Closed::kIdle;
+  if (header.type == Http2FrameType::kPriority) {
+    // What it says is not looked at, a dependency on itself included (CVE-2025-8671).
+    if (const char* error = abuse_.unused_frame(counters())) return fail_calm(error);
+    if (header.length == 5) return;
+    if (!stream || stream->closed()) return fail(Http2Error::kFrameSizeError, "PRIORITY of a wrong length");
+    return stream_error(*stream, Http2Error::kFrameSizeError, ResetReason::kMalformed);
+  }
+  if (header.length != 4) return fail(Http2Error::kFrameSizeError, "RST_STREAM of a wrong length");
+  if (idle) return fail(Http2Error::kProtocolError, "RST_STREAM of an idle stream");
+  if (!stream || stream->closed()) return frame_on_closed();
+  std::array<std::byte, 4> scratch;
+  take_reset(*stream, read_frame_u32(payload.fetch(4, scratch), 0));
+}
+
+void Http2Codec::fail(Http2Error code, const char* error) {
+  if (failed()) return;
+  status_ = Status::kFailed;
+  error_ = error;
+  if (code != Http2Error::kEnhanceYourCalm) ++counters().protocol_failures;
+  send_goaway(is_server() ? std::min(last_peer_id_, last_accepted_id_) : 0, code, error);
+  end_all(ResetReason::kConnectionLost);
+}
+
+void Http2Codec::give_up(const char* error) {
+  SLUICE_CHECK(busy_ == 0);
+  Busy busy(*this);
+  fail_calm(error);
+  partial_.clear();
+  block_stream_ = 0;
+  block_ = Http2HeaderBlock();
+  tell();
+}
+
+void Http2Codec::fail_calm(const char* error) {
+  if (error) fail(Http2Error::kEnhanceYourCalm, error);
+}
+
+// Receivers are told behind this, as they may change everything.
+void Http2Codec::end_all(ResetReason reason) {
+  table_.for_each([this, reason](Http2Stream& stream) {
+    if (stream.closed()) return;
+    stream.reset_ = true;
+    stream.reset_by_peer_ = true;
+    close(stream);
+    stream.tell_reset_ = true;
+    stream.told_reason_ = reason;
+    tell_later(stream);
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,271 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "buffer/buffer.h"
+#include "pool/chunk_pool.h"
+#include "proxy/http/h2/flood_limits.h"
+#include "proxy/http/h2/frame.h"
+#include "proxy/http/h2/header_block.h"
+#include "proxy/http/h2/hpack.h"
+#include "proxy/http/h2/http2_stream.h"
+#include "proxy/http/h2/limits.h"
+#include "proxy/http/h2/schedule.h"
+#include "proxy/http/h2/stream_table.h"
+#include "proxy/http/message/codec.h"
+
+namespace sluice {
+
+/// Either side of a connection of HTTP/2 (RFC 9113, 8441, 9218). Server push and the h2c upgrade are not there.
+///
+///     const Http2Codec::Shared shared{pool, limits, counters};
+///     Http2Codec connection(shared, &acceptor);   // A server; without an acceptor it is a client.
+///     connection.set_now(now_ms);
+///     connection.receive(std::move(received));
+///     while (socket.queued() < kMark && connection.has_output()) { Buffer out; connection.flush(out); ... }
+///
+/// One flush() gives out what must go, and DATA up to Http2Limits::flush_bytes: there may be more output behind it.
+/// Receivers are called out of receive(), receive_end() and flush(), and may use any stream then, but not these three,
+/// park() or the destructor.
+///
+/// drain() of a server goes in two steps: a GOAWAY that still lets in all that is under way, and the one that names the
+/// last stream when the PING behind the first was answered, or drain() is called again, or more requests follow than
+/// can have been under way (Http2Limits::streams). A client's is one GOAWAY.
+class Http2Codec final : public HttpCodec {
+ public:
+  /// Is told the peer's errors as the peer tells them. To be kept only: the connection is at work.
+  class ErrorReader {
+   public:
+    /// `text`: for people; any bytes, no more than kMaxGoawayText of them.
+    virtual void on_goaway(Http2Error error, std::string_view text) = 0;
+    /// Of the stream whose receiver hears on_reset() next.
+    virtual void on_stream_reset(Http2Error error) = 0;
+
+   protected:
+    ~ErrorReader() = default;
+  };
+  static constexpr size_t kMaxGoawayText = 128;
+
+  /// What the connections of one thread and one configuration share. All of it outlives them.
+  struct Shared {
+    ChunkPool& pool;
+    const Http2Limits& limits;
+    Http2Counters& counters;
+    ErrorReader* error_reader = nullptr;  ///< Null: nobody wants to know.
+  };
+
+  explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
+  /// Frees its streams, whoever has not released them, without a word.
+  ~Http2Codec();
+  Http2Codec(const Http2Codec&) = delete;
+  Http2Codec& operator=(const Http2Codec&) = delete;
+
+  Status receive(Buffer&& bytes) override;
+  Status receive_end(End how = End::kSaid) override;
+  Status status() const override;
+  bool mid_head() const override { return block_stream_ != 0 || (!in_data_ && !partial_.empty() && !input_waits_); }
+  bool has_output() const override {
+    return !control_.empty() || first_told_ || (send_window_ > 0 && !schedule_.empty());
+  }
+  bool wants_bytes() const override { return !input_waits_; }
+  bool input_waits() const override { return input_waits_; }
+  size_t held_bytes() const override {
+    const int64_t untaken = int64_t{limits().connection_window_bytes} - receive_window_ - credit_;
+    return head_bytes_ + partial_.size() + control_.size() + static_cast<size_t>(std::max<int64_t>(untaken, 0));
+  }
+  void shed(const char* why) override { fail_calm(why); }
+  void flush(Buffer& out) override;
+  HttpStream* open_stream(StreamReceiver& receiver) override;
+  uint32_t streams() const override { return streams_; }
+  void drain() override;
+  std::string_view error() const override { return error_ ? error_ : ""; }
+  void park() override;
+
+  /// Where it is never set, there is only what a burst may be.
+  void set_now(uint64_t now_ms) override { abuse_.set_now(now_ms); }
+
+  /// Ends it with GOAWAY (ENHANCE_YOUR_CALM), for a reason that its owner has found: the text is a literal.
+  void give_up(const char* error);
+
+  /// Whether the peer's preface and SETTINGS have come, for which it should have only so much time.
+  bool greeted() const { return greeted_; }
+  /// Whether the peer has agreed to our SETTINGS.
+  bool settings_acknowledged() const { return acknowledged_; }
+  /// Whether body waits, and only for the peer's windows: a peer may let us wait only so long.
+  bool waits_for_window() const;
+  /// Of a client: whether the peer takes a CONNECT with :protocol (RFC 8441). Precondition of sending one; where it is
+  /// not met the stream is refused.
+  bool takes_protocols() const { return peer_takes_protocols_; }
+  /// Bytes of bodies that were sent, modulo 2^32.
+  uint32_t body_bytes_sent() const { return body_bytes_sent_; }
+  /// How many streams at once the peer takes.
+  uint32_t peer_streams() const { return peer_streams_; }
+  /// Whether we (drain()) or the peer (GOAWAY) want no more streams here.
+  bool draining() const { return drain_ != Drain::kNo || peer_goes_; }
+
+ private:
+  friend class Http2Stream;
+  enum class Drain : uint8_t { kNo, kAnnounced, kFinal };
+  // What a number without a stream stands for, and so what is done with a frame for it.
+  enum class Closed : uint8_t { kIdle, kLetPass, kError };
+  // Calls of receivers are under way: streams are freed behind them.
+  class Busy {
+   public:
+    explicit Busy(Http2Codec& connection) : connection_(connection) { ++connection_.busy_; }
+    ~Busy() {
+      if (--connection_.busy_ == 0) connection_.free_dead();
+    }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    Http2Codec& connection_;
+  };
+
+  // http2_connection.cc: what arrives is taken apart.
+  void greet();
+  bool take_preface();
+  bool take_frame();
+  void take_whole_frame(const Http2FrameHeader& header, Buffer&& payload);
+  void take_stream_frame(const Http2FrameHeader& header, const Buffer& payload);
+  void fail(Http2Error code, const char* error);
+  void fail_calm(const char* error);  // Null: nothing.
+  void end_all(ResetReason reason);
+  const Http2Limits& limits() const { return shared_.limits; }
+  Http2Counters& counters() const { return shared_.counters; }
+  bool is_server() const { return acceptor_ != nullptr; }
+  bool failed() const { return status_ == Status::kFailed; }
+
+  // http2_control.cc: frames that concern the whole connection.
+  void take_settings(const Http2FrameHeader& header, const Buffer& payload);
+  void change_send_windows(int64_t change);
+  void take_ping(const Http2FrameHeader& header, const Buffer& payload);
+  void take_goaway(const Http2FrameHeader& header, const Buffer& payload);
+  void take_window_update(const Http2FrameHeader& header, const Buffer& payload);
+  void take_priority_update(const Http2FrameHeader& header, const Buffer& payload);
+  void send_goaway(uint32_t last, Http2Error code, std::string_view text = {});
+  void send_last_goaway();
+  void queue(Http2FrameHeader header, std::span<const std::byte> payload);
+  void queue(Http2FrameType type, uint32_t stream, uint32_t value);
+  void queued_frame();
+  void reply();
+  void frame_on_closed() { fail_calm(abuse_.frame_on_closed(counters())); }
+  void glitch() { fail_calm(abuse_.glitch(limits(), counters())); }
+
+  // http2_messages.cc: heads, bodies and trailers.
+  void take_headers(const Http2FrameHeader& header, Buffer&& payload);
+  void take_fragment(const Http2FrameHeader& header, const Buffer& fragment);
+  Http2HeaderBlock::Kind block_kind(const Http2FrameHeader& header);
+  void take_block();
+  void take_request(uint32_t id, Http2HeaderBlock& block, bool end);
+  void take_response(Http2Stream& stream, Http2HeaderBlock& block, bool end);
+  void take_trailers(Http2Stream& stream, Http2HeaderBlock& block);
+  void count_request();
+  void refuse_large_request(uint32_t id, bool end);
+  void begin_data(const Http2FrameHeader& header);
+  bool expect_data(Http2Stream& stream, uint32_t flow_bytes);
+  bool take_data();
+  void gather(Http2Stream& stream, Buffer&& body);
+  void deliver_gathered();
+  void deliver(Http2Stream& stream, Buffer&& body, bool end);
+  void take_credit(Http2Stream& stream, uint32_t bytes);
+  void take_connection_credit(uint32_t bytes);
+  void take_reset(Http2Stream& stream, uint32_t error);
+
+  // http2_streams.cc: what becomes of streams.
+  Http2Stream& make_stream(StreamReceiver* receiver);
+  Closed closed_state(uint32_t id) const;
+  void stream_error(Http2Stream& stream, Http2Error code, ResetReason reason);
+  void refuse(uint32_t id, Http2Error code);
+  void reset_stream(Http2Stream& stream, Http2Error code);
+  void close_if_ended(Http2Stream& stream);
+  void close(Http2Stream& stream);
+  void free_stream(Http2Stream& stream);
+  void free_dead();
+  void tell_later(Http2Stream& stream);
+  void tell();
+  void tell_reset(Http2Stream& stream, ResetReason reason);
+  void reset(Http2Stream& stream, ResetReason reason);
+  void release(Http2Stream& stream);
+  void set_reading(Http2Stream& stream, bool reading);
+
+  // http2_sender.cc
+  void send_head(Http2Stream& stream, const Head& head, bool end);
+  void refuse_head(Http2Stream& stream, ResetReason reason);
+  void send_body(Http2Stream& stream, Buffer&& body, bool end);
+  void send_trailers(Http2Stream& stream, const Fields& trailers);
+  void schedule(Http2Stream& stream);
+  void flush_data(Buffer& out);
+  void send_end(Http2Stream& stream, Buffer& to);
+  void sent_end(Http2Stream& stream);
+
+  const Shared& shared_;
+  Acceptor* acceptor_;
+  Buffer partial_;  // Received, and not complete.
+  Buffer control_;  // Whole frames to be sent before any DATA: all header blocks, in the order of their encoding.
+  Http2StreamTable table_;
+  Http2Schedule schedule_;
+  Http2Stream* first_told_ = nullptr;  // Receivers to be told something.
+  Http2Stream* dead_ = nullptr;        // To be freed.
+  HpackDecoder decoder_;
+  HpackEncoder encoder_;
+  Http2HeaderBlock block_;  // While CONTINUATIONs are expected.
+  Http2Abuse abuse_;
+  const char* error_ = nullptr;
+
+  int64_t send_window_ = kHttp2FirstWindow;
+  int64_t receive_window_ = kHttp2FirstWindow;
+  uint32_t credit_ = 0;  // As a stream has it.
+  uint32_t peer_stream_window_ = kHttp2FirstWindow;
+  uint32_t peer_streams_ = UINT32_MAX;
+  uint32_t peer_header_list_ = UINT32_MAX;
+  uint32_t streams_ = 0;       // That have not ended,
+  uint32_t held_streams_ = 0;  // and those that have, but are not released.
+  uint32_t next_id_ = 1;       // Of a client.
+  uint32_t last_peer_id_ = 0;
+  uint32_t last_accepted_id_ = kHttp2MaxStream;  // As our GOAWAY says.
+  uint32_t peer_last_id_ = kHttp2MaxStream;      // As the peer's does.
+  uint32_t requests_ = 0;
+  uint32_t body_bytes_sent_ = 0;
+  uint32_t control_frames_ = 0;     // In control_.
+  size_t head_bytes_ = 0;           // That requests hold.
+  uint32_t heads_taken_bytes_ = 0;  // By this receive().
+
+  // The header block that is being read.
+  uint32_t block_stream_ = 0;  // 0: none.
+  uint8_t continuations_ = 0;
+  bool block_end_ = false;
+  bool block_refused_ = false;
+
+  // The DATA frame that is being read.
+  uint32_t data_stream_ = 0;
+  uint32_t data_left_ = 0;     // Of its data, and
+  uint16_t padding_left_ = 0;  // of its padding.
+  bool data_end_ = false;
+  bool in_data_ = false;
+
+  // Tiny pieces of body that go on together.
+  uint32_t gathered_stream_ = 0;  // 0: none.
+  Buffer gathered_;
+
+  // The last streams that ended as they should, or by the peer's reset: what comes for them is an error.
+  std::array<uint32_t, 8> ended_{};
+  uint8_t next_ended_ = 0;
+
+  uint8_t preface_left_ = 0;
+  uint8_t busy_ = 0;
+  Status status_ = Status::kOpen;
+  Drain drain_ = Drain::kNo;
+  bool greeted_ : 1 = false;
+  bool acknowledged_ : 1 = false;
+  bool peer_goes_ : 1 = false;
+  bool peer_ended_ : 1 = false;
+  bool peer_takes_protocols_ : 1 = false;
+  bool input_waits_ : 1 = false;
+};
+
+}  // namespace sluice

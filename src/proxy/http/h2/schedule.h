@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "pool/check.h"
+#include "proxy/http/h2/http2_stream.h"
+
+namespace sluice {
+
+/// Streams that have body to send and a window for it, in the order of RFC 9218: the most urgent first; of the same
+/// urgency the incremental ones in turns, the others one after the other as they became ready.
+class Http2Schedule {
+ public:
+  bool empty() const { return levels_ == 0; }
+
+  void add(Http2Stream& stream) {
+    if (stream.ready_) return;
+    stream.ready_ = true;
+    Http2Stream*& first = first_[stream.priority_.urgency];
+    if (!first) {
+      stream.next_ready_ = stream.previous_ready_ = &stream;
+      first = &stream;
+      levels_ = static_cast<uint8_t>(levels_ | 1u << stream.priority_.urgency);
+      return;
+    }
+    stream.next_ready_ = first;
+    stream.previous_ready_ = first->previous_ready_;
+    first->previous_ready_->next_ready_ = &stream;
+    first->previous_ready_ = &stream;
+  }
+  void remove(Http2Stream& stream) {
+    if (!stream.ready_) return;
+    stream.ready_ = false;
+    Http2Stream*& first = first_[stream.priority_.urgency];
+    if (stream.next_ready_ == &stream) {
+      first = nullptr;
+      levels_ = static_cast<uint8_t>(levels_ & ~(1u << stream.priority_.urgency));
+      return;
+    }
+    stream.next_ready_->previous_ready_ = stream.previous_ready_;
+    stream.previous_ready_->next_ready_ = stream.next_ready_;
+    if (first == &stream) first = stream.next_ready_;
+  }
+  /// The stream whose turn it is. Precondition: not empty.
+  Http2Stream& front() const { return *first_[static_cast<size_t>(std::countr_zero(levels_))]; }
+  /// The front has sent a frame: it is another's turn where turns are taken.
+  void pass_turn(Http2Stream& front) {
+    SLUICE_DCHECK(front.ready_);
+    if (front.priority_.incremental) first_[front.priority_.urgency] = front.next_ready_;
+  }
+  void change(Http2Stream& stream, Http2Priority priority) {
+    const bool ready = stream.ready_;
+    remove(stream);
+    stream.priority_ = priority;
+    if (ready) add(stream);
+  }
+
+ private:
+  std::array<Http2Stream*, Http2Priority::kLevels> first_{};
+  uint8_t levels_ = 0;  // Those that are not empty.
+};
+
+}  // namespace sluice

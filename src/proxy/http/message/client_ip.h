@@ -1,0 +1,53 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "proxy/common/peer_address.h"
+
+namespace sluice {
+
+/// A client's IP address, as short as can be kept for each connection; IPv4 mapped into IPv6 is IPv4.
+class ClientIp {
+ public:
+  static constexpr size_t kTextBytes = INET6_ADDRSTRLEN;
+
+  ClientIp() = default;
+  explicit ClientIp(const PeerAddress& address) {
+    const PeerAddress plain = address.unmapped();
+    if (plain.family() != AF_INET && plain.family() != AF_INET6) return;
+    const auto bytes = plain.address_bytes();
+    size_ = static_cast<uint8_t>(bytes.size());
+    std::memcpy(bytes_.data(), bytes.data(), bytes.size());
+  }
+
+  /// In `room`; empty where there is none, as for Unix sockets.
+  std::string_view text(std::span<char, kTextBytes> room) const {
+    if (size_ == 0) return {};
+    if (size_ == 16) return inet_ntop(AF_INET6, bytes_.data(), room.data(), room.size());
+    char* to = room.data();
+    for (size_t i = 0; i < 4; ++i) {  // Once for each request: inet_ntop would go by way of printf.
+      const unsigned part = bytes_[i];
+      if (i > 0) *to++ = '.';
+      if (part >= 100) *to++ = static_cast<char>('0' + part / 100);
+      if (part >= 10) *to++ = static_cast<char>('0' + part / 10 % 10);
+      *to++ = static_cast<char>('0' + part % 10);
+    }
+    return {room.data(), static_cast<size_t>(to - room.data())};
+  }
+
+  /// 4 or 16, in network order; none as above.
+  std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<uint8_t, 16> bytes_{};
+  uint8_t size_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,127 @@
+#include "proxy/http/message/fields.h"
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "pool/check.h"
+
+namespace sluice {
+
+// Entries lie at the end of a chunk, whose capacity is a multiple of their alignment.
+static_assert(kMinChunkBytes % alignof(uint16_t) == 0);
+
+namespace {
+
+// Of eight characters at once, A to Z are made lower case.
+constexpr uint64_t lowered(uint64_t word) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
+  const uint64_t ascii = word & ~kHighs;
+  const uint64_t from_a = ascii + (0x80 - 'A') * kOnes, behind_z = ascii + (0x80 - 'Z' - 1) * kOnes;
+  return word | ((from_a & ~behind_z & ~word & kHighs) >> 2);
+}
+static_assert(lowered(0x415a405bc1616139) == 0x617a405bc1616139);
+
+}  // namespace
+
+bool Fields::add(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive) {
+  ChunkRef old;  // The texts may lie in it.
+  if (!make_room(pool, name.size() + value.size(), 1, old)) return false;
+  const Text name_text = write(name), value_text = write(value);
+  new (entries_end() - 1 - count_) Entry{name_text, value_text, sensitive};
+  ++count_;
+  return true;
+}
+
+bool Fields::add_lowered(ChunkPool& pool, std::string_view name, std::string_view value) {
+  if (!add(pool, name, value)) return false;
+  char* at = reinterpret_cast<char*>(chunk_.data()) + entry(size_t{count_} - 1).name.offset;
+  size_t left = name.size();
+  for (; left >= sizeof(uint64_t); left -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    word = lowered(word);
+    std::memcpy(at, &word, sizeof word);
+  }
+  for (; left > 0; --left, ++at) *at = static_cast<char>(lowered(static_cast<uint8_t>(*at)));
+  return true;
+}
+
+bool Fields::keep(ChunkPool& pool, std::string_view first, std::string_view second, Text& kept) {
+  ChunkRef old;
+  if (!make_room(pool, first.size() + second.size(), 0, old)) return false;
+  kept = write(first);
+  kept.size = static_cast<uint16_t>(kept.size + write(second).size);
+  return true;
+}
+
+void Fields::reserve(ChunkPool& pool, size_t count, size_t text_bytes) {
+  const size_t bytes = text_bytes + count * sizeof(Entry);
+  if (!chunk_ && bytes <= kMaxBytes) take_chunk(pool, bytes);
+}
+
+size_t Fields::find(std::string_view name, size_t from) const {
+  for (size_t i = from; i < count_; ++i) {
+    if (text(entry(i).name) == name) return i;
+  }
+  return npos;
+}
+
+std::string_view Fields::value(std::string_view name) const {
+  const size_t index = find(name);
+  return index == npos ? std::string_view() : text(entry(index).value);
+}
+
+void Fields::remove(size_t index) {
+  SLUICE_CHECK(index < count_);
+  for (; index + 1 < count_; ++index) entry(index) = entry(index + 1);
+  --count_;
+}
+
+size_t Fields::remove(std::string_view name) {
+  size_t kept = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    if (text(entry(i).name) == name) continue;
+    if (kept != i) entry(kept) = entry(i);
+    ++kept;
+  }
+  const size_t removed = count_ - kept;
+  count_ = static_cast<uint16_t>(kept);
+  return removed;
+}
+
+void Fields::clear() { *this = Fields(); }
+
+bool Fields::make_room(ChunkPool& pool, size_t text_bytes, size_t entries, ChunkRef& old) {
+  const size_t texts = text_bytes_ + text_bytes;
+  if (chunk_ && texts + (count_ + entries) * sizeof(Entry) < chunk_.capacity()) return true;  // Nearly always.
+  // Offsets and sizes have 16 bits.
+  if (texts > UINT16_MAX) return false;
+  const size_t bytes = texts + (count_ + entries) * sizeof(Entry);
+  if (bytes > kMaxBytes) return false;
+  if (!chunk_ || bytes > chunk_.capacity()) old = take_chunk(pool, bytes);
+  return true;
+}
+
+// Moves to a chunk that holds `bytes`, and returns the one that was used before.
+ChunkRef Fields::take_chunk(ChunkPool& pool, size_t bytes) {
+  // A whole tier's size, also where it comes from the heap.
+  ChunkRef larger = ChunkRef::take(pool.get_metadata(tier_bytes(tier_for(bytes))));
+  if (chunk_) {
+    std::memcpy(larger.data(), chunk_.data(), text_bytes_);
+    const size_t entry_bytes = count_ * sizeof(Entry);
+    std::memcpy(larger.data() + larger.capacity() - entry_bytes, chunk_.data() + chunk_.capacity() - entry_bytes,
+                entry_bytes);
+  }
+  return std::exchange(chunk_, std::move(larger));
+}
+
+// Precondition: make_room was asked for it.
+Text Fields::write(std::string_view text) {
+  const Text written{text_bytes_, static_cast<uint16_t>(text.size())};
+  if (!text.empty()) std::memcpy(chunk_.data() + text_bytes_, text.data(), text.size());
+  text_bytes_ = static_cast<uint16_t>(text_bytes_ + text.size());
+  return written;
+}
+
+}  // namespace sluice

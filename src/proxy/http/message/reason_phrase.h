@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sluice {
+
+/// The reason phrase of a status, such as `Not Found` for 404; empty where the status has none (RFC 9110 section 15).
+std::string_view reason_phrase(uint16_t status);
+
+}  // namespace sluice

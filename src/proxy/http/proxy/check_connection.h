@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "buffer/buffer.h"
+#include "proxy/http/h1/limits.h"
+#include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/message/stream.h"
+#include "proxy/http/proxy/http_connection.h"
+#include "proxy/tls/session_cache.h"
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+/// One check of one endpoint, on a connection of its own: that it can be made, with its handshake if there is to be
+/// one, and that a request is answered as is expected. It destroys itself when it has closed; until then its owner
+/// holds the endpoint (EndpointView).
+class CheckConnection final : public HttpConnection, private StreamReceiver {
+ public:
+  enum class Outcome : uint8_t {
+    kPassed,
+    kFailed,
+    kNotMade,  ///< For want of something of ours: it says nothing about the endpoint.
+  };
+  class Owner {
+   public:
+    /// Once. `why`: it has not passed.
+    virtual void on_checked(CheckConnection& check, Outcome outcome, std::string_view why) = 0;
+    /// It will be destroyed.
+    virtual void on_check_gone(CheckConnection& check) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+  /// What all checks of an upstream share, which outlives them.
+  struct Shared {
+    Shared(HttpWorker& on, UpstreamState& of, Owner& told);
+
+    HttpWorker& worker;
+    UpstreamState& upstream;
+    const config::HealthCheck& config;
+    Owner& owner;
+    SessionCache sessions;
+    Http1Options http1;
+    Http1Counters http1_counters;
+    Http2Limits http2;
+    Http2Counters http2_counters;
+    Http2Codec::Shared http2_shared;
+  };
+
+  CheckConnection(Shared& shared, uint32_t endpoint);
+
+  uint32_t endpoint() const { return endpoint_; }
+  /// Owner::on_checked follows, perhaps at once.
+  void begin();
+  /// Ends it now, without an outcome.
+  void cancel();
+
+ private:
+  // HttpConnection
+  void on_codec_done() override;
+  void on_pumped() override;
+  void on_flushed(size_t) override {}
+  void on_timer() override;
+  void on_gone() override;
+  size_t send_mark() const override;
+  // Transport::Owner
+  void on_connected(Transport& transport, int error) override;
+  void on_secured(Transport& transport, const Agreement& agreement) override;
+  void on_insecure(Transport& transport, std::string_view error) override;
+  void on_session(Transport& transport, bssl::UniquePtr<SSL_SESSION> session) override;
+  void on_end(Transport& transport, bool truncated) override;
+  void on_error(Transport& transport, int error) override;
+  // StreamReceiver
+  void on_head(HttpStream& stream, Head&& head, bool end) override;
+  void on_body(HttpStream& stream, Buffer&& body, bool end) override;
+  void on_trailers(HttpStream& stream, Fields&& trailers) override;
+  void on_reset(HttpStream& stream, ResetReason reason) override;
+  void on_drained(HttpStream&) override {}
+
+  const config::Upstream& upstream() const { return shared_.upstream.config(); }
+  bool speaks_http2() const { return upstream().protocol == config::Protocol::kHttp2; }
+  /// Else it is enough that there is a connection.
+  bool asks() const { return shared_.config.http || shared_.config.grpc; }
+  void send_proxy_header();
+  void speak_http();
+  void ask();
+  bool make_request(Head& head) const;
+  bool is_expected(uint16_t status) const;
+  void look_at_body();
+  void look_at_call(std::string_view status);
+  void pass() { finish(Outcome::kPassed, {}); }
+  void fail(std::string_view why) { finish(Outcome::kFailed, why); }
+  void finish(Outcome outcome, std::string_view why);
+  void leave();
+  const char* stage() const;
+
+  Shared& shared_;
+  config::Address address_;  // Which a connect() that is under way looks at.
+  uint32_t endpoint_;
+  uint16_t generation_ = 0;       // Of the TLS context.
+  HttpStream* stream_ = nullptr;  // While the request is under way.
+  Buffer body_;
+  bool answered_ = false;  // The head has come.
+  bool finished_ = false;
+  bool passed_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,85 @@
+// A response that is compressed on its way: what comes in waits for its turn, and what comes out goes on as any body.
+
+#include <algorithm>
+#include <utility>
+
+#include "net/worker.h"
+#include "proxy/compression/compression_policy.h"
+#include "proxy/http/proxy/exchange.h"
+#include "proxy/http/proxy/http_listener.h"
+#include "proxy/http/proxy/http_session.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/response_compression.h"
+
+namespace sluice {
+
+// Before the route changes the request: this is between the client and us, whatever the upstream is told.
+void Exchange::choose_coding() {
+  if (!listener_.compression || !route_->compression || tunnel_ || grpc_) return;
+  if (request_.method() != "HEAD") coding_ = listener_.compression->choose(request_.fields);
+  negotiates_coding_ = true;
+}
+
+// False when there is no room in the head.
+bool Exchange::begin_compression(Head& head, bool end) {
+  ChunkPool& pool = worker_.worker().pool();
+  if (!listener_.compression->takes(head)) return true;
+  if (!add_vary(pool, head)) return false;
+  if (coding_ == ContentCoding::kIdentity || end) return true;
+  if (!worker_.compressors().reserve(listener_.compression->max_streams())) {
+    listener_.counters.compression_refused.add();
+    return true;
+  }
+  compression_ = make_in_chunk<ResponseCompression>(
+      pool, worker_.compressors(), coding_, [](void* self) { static_cast<Exchange*>(self)->compress_piece(); }, this);
+  listener_.counters.compressed[static_cast<size_t>(coding_)].add();
+  return mark_encoded(pool, coding_, head);
+}
+
+void Exchange::compress(Buffer&& body, bool end) {
+  ResponseCompression& state = *compression_;
+  listener_.counters.compression_in_bytes.add(body.size());
+  state.waiting.append(std::move(body));
+  state.ended = end;
+  worker_.worker().yielding_tasks().push(state.work);
+}
+
+void Exchange::go_on_compressing() {
+  if (compression_) worker_.worker().yielding_tasks().push(compression_->work);
+}
+
+// One piece of what waits. Where a turn has brought nothing more, what the compressor holds back goes out: nobody knows
+// how long the upstream will be silent.
+void Exchange::compress_piece() {
+  ResponseCompression& state = *compression_;
+  if (client_->queued() >= high_mark()) return;  // on_drained() goes on.
+  Buffer piece = state.waiting.split_front(std::min(state.waiting.size(), ResponseCompression::kPieceBytes));
+  const bool last = state.ended && state.waiting.empty();
+  const bool flush = !last && piece.empty();
+  if (flush && !state.unflushed) return;
+  state.unflushed = !flush;
+  Buffer out;
+  const auto then = last ? Compressor::Then::kEnd : flush ? Compressor::Then::kFlush : Compressor::Then::kMore;
+  state.compress(worker_.worker().pool(), std::move(piece), then, listener_.compression->level(), out);
+  last ? end_compression(std::move(out)) : pass_compressed(std::move(out), false);
+  if (!last && !flush) worker_.worker().yielding_tasks().push(state.work);
+  resume_response();
+  session_->wake();
+  settle();
+}
+
+void Exchange::pass_compressed(Buffer&& out, bool end) {
+  listener_.counters.compression_out_bytes.add(out.size());
+  response_bytes_ += out.size();
+  if (client_->queued() == 0) last_response_ms_ = now_ms();
+  if (end || !out.empty()) client_->send_body(std::move(out), end);
+}
+
+void Exchange::end_compression(Buffer&& out) {
+  const Fields trailers = std::move(compression_->trailers);
+  compression_.reset();
+  pass_compressed(std::move(out), trailers.empty());
+  if (!trailers.empty()) client_->send_trailers(trailers);
+}
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#include "proxy/http/proxy/health_checker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "pool/check.h"
+#include "proxy/http/proxy/http_worker.h"
+
+namespace sluice {
+
+HealthChecker::HealthChecker(HttpWorker& worker, Balancer& balancer)
+    : balancer_(balancer), shared_(worker, balancer.upstream(), *this) {
+  for (uint32_t i = 0; i < shared_.upstream.size(); ++i) {
+    endpoints_.push_back(std::make_unique<Endpoint>(*this, i, shared_.config));
+  }
+}
+
+HealthChecker::~HealthChecker() { SLUICE_CHECK(connections_.empty()); }
+
+void HealthChecker::follow_endpoints() {
+  if (closed_) return;
+  balancer_.follow_endpoints();
+  for (auto& endpoint : endpoints_) {
+    if (!balancer_.view().is_present(endpoint->index)) {
+      endpoint->timer.cancel();
+    } else if (!endpoint->checking && !endpoint->timer.armed()) {
+      check(*endpoint);
+    }
+  }
+}
+
+void HealthChecker::close() {
+  if (std::exchange(closed_, true)) return;
+  for (auto& endpoint : endpoints_) endpoint->timer.cancel();
+  const std::vector<CheckConnection*> connections = connections_;
+  for (CheckConnection* const connection : connections) connection->cancel();
+}
+
+void HealthChecker::check(Endpoint& endpoint) {
+  if (!balancer_.view().is_present(endpoint.index)) return;  // It is gone, and follow_endpoints() is about to see it.
+  const uint32_t incarnation = health_of(endpoint).incarnation.load(std::memory_order_relaxed);
+  if (std::exchange(endpoint.incarnation, incarnation) != incarnation) {
+    endpoint.thresholds = CheckThresholds(shared_.config.healthy_after, shared_.config.unhealthy_after);
+  }
+  // Up to a tenth more, so that checks that began together do not go on so.
+  const auto interval_ms = config::milliseconds(shared_.config.interval);
+  endpoint.next_ms = now_ms() + interval_ms + shared_.worker.random().below(interval_ms / 10 + 1);
+  endpoint.checking = true;
+  balancer_.view().hold(endpoint.index);
+  auto connection = std::make_unique<CheckConnection>(shared_, endpoint.index);
+  connections_.push_back(connection.get());
+  connection.release()->begin();  // Its own from here on.
+}
+
+void HealthChecker::on_checked(CheckConnection& check, CheckConnection::Outcome outcome, std::string_view why) {
+  Endpoint& endpoint = *endpoints_[check.endpoint()];
+  endpoint.checking = false;
+  if (closed_) return;
+  // Though it may be gone: the timer will show.
+  shared_.worker.worker().timers().arm(endpoint.timer, std::max(endpoint.next_ms, now_ms() + 1));
+  if (outcome == CheckConnection::Outcome::kNotMade) {
+    return health_of(endpoint).checks_not_made.add();
+  }
+  take_result(endpoint, outcome == CheckConnection::Outcome::kPassed, why);
+}
+
+void HealthChecker::take_result(Endpoint& endpoint, bool passed, std::string_view why) {
+  EndpointHealth& health = health_of(endpoint);
+  if (health.incarnation.load(std::memory_order_relaxed) != endpoint.incarnation) return;  // It was another one's.
+  health.checks.add();
+  if (!passed) health.failed_checks.add();
+  if (!endpoint.thresholds.take(passed)) return;
+  shared_.upstream.set_healthy(endpoint.index, passed, now_ms());
+  log_endpoint(shared_.upstream, endpoint.index,
+               passed ? std::string("is healthy again") : absl::StrCat("is unhealthy: ", why));
+}
+
+void HealthChecker::on_check_gone(CheckConnection& check) {
+  balancer_.view().let_go(check.endpoint());
+  std::erase(connections_, &check);
+}
+
+EndpointHealth& HealthChecker::health_of(const Endpoint& endpoint) {
+  return shared_.upstream.endpoint(endpoint.index).health;
+}
+
+uint64_t HealthChecker::now_ms() const { return shared_.worker.worker().now_ms(); }
+
+}  // namespace sluice

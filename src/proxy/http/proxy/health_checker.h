@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "net/timer_wheel.h"
+#include "proxy/http/proxy/check_connection.h"
+#include "proxy/upstream/balancer.h"
+#include "proxy/upstream/check_thresholds.h"
+
+namespace sluice {
+
+/// Checks the endpoints of one upstream, on the one worker that does so: each every `interval`, the first time at once,
+/// and never twice at the same time. What they make of an endpoint all workers see (EndpointHealth). Those that come
+/// later are checked as soon as the worker follows them, and those that are gone no more.
+class HealthChecker final : private CheckConnection::Owner {
+ public:
+  /// The balancer is the worker's for the upstream. Precondition: the upstream's configuration has a `health_check`.
+  HealthChecker(HttpWorker& worker, Balancer& balancer);
+  ~HealthChecker();
+  HealthChecker(const HealthChecker&) = delete;
+  HealthChecker& operator=(const HealthChecker&) = delete;
+
+  void start() { follow_endpoints(); }
+  /// Names may stand for other endpoints than before.
+  void follow_endpoints();
+  /// No check follows, and those under way end without an outcome.
+  void close();
+  bool idle() const { return connections_.empty(); }
+
+ private:
+  /// What is in one slot.
+  struct Endpoint {
+    Endpoint(HealthChecker& checker, uint32_t number, const config::HealthCheck& config)
+        : owner(checker),
+          index(number),
+          timer([](void* self) { static_cast<Endpoint*>(self)->owner.check(*static_cast<Endpoint*>(self)); }, this),
+          thresholds(config.healthy_after, config.unhealthy_after) {}
+    HealthChecker& owner;
+    uint32_t index;
+    Timer timer;
+    CheckThresholds thresholds;
+    uint32_t incarnation = 0;  // Of the endpoint that was checked last.
+    uint64_t next_ms = 0;
+    bool checking = false;
+  };
+
+  void on_checked(CheckConnection& check, CheckConnection::Outcome outcome, std::string_view why) override;
+  void on_check_gone(CheckConnection& check) override;
+
+  void check(Endpoint& endpoint);
+  void take_result(Endpoint& endpoint, bool passed, std::string_view why);
+  EndpointHealth& health_of(const Endpoint& endpoint);
+  uint64_t now_ms() const;
+
+  Balancer& balancer_;
+  CheckConnection::Shared shared_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::vector<CheckConnection*> connections_;
+  bool closed_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#include "proxy/http/proxy/http_listener.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "proxy/auth/reserved_headers.h"
+#include "proxy/http/proxy/body_file.h"
+#include "proxy/http/proxy/forward_head.h"
+#include "proxy/http/proxy/identity.h"
+#include "proxy/router/field_changes.h"
+
+namespace sluice {
+
+namespace {
+
+bool changes_speak_of_tls(const config::Http& http) {
+  return speak_of_tls(http.request_headers) || speak_of_tls(http.response_headers) ||
+         std::any_of(http.routes.begin(), http.routes.end(), [](const config::HttpRoute& route) {
+           return speak_of_tls(route.request_headers) || speak_of_tls(route.response_headers);
+         });
+}
+
+}  // namespace
+
+HttpListener::HttpListener(Worker& worker, const config::Listener& listener_config, const HttpRouter& routes,
+                           const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts,
+                           AccessLogWriter* access_log)
+    : listener(listener_config),
+      config(*listener_config.http),
+      router(routes),
+      error_pages(errors),
+      counters(counts),
+      log(access_log),
+      log_format(config.access_log ? config.access_log->format : config::LogFormat()),
+      access(ListenerAccess::make(config, auth)),
+      reserved_headers(sluice::reserved_headers(config)),
+      reserved_trailers(sluice::reserved_trailers(config)),
+      identifies(sluice::identifies(config)),
+      via_http1(via_of(config, false)),
+      via_http2(via_of(config, true)),
+      keeps_bodies(sluice::keeps_bodies(config)),
+      keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),
+      http2_shared{worker.pool(), http2, http2_counters} {
+  if (config.compression) compression.emplace(*config.compression);
+  http1.secure = listener.tls || listener.alts;
+  http1.allow_connect = config.allow_connect;
+  http1.allow_underscores = config.http1.allow_underscores;
+  http1.allow_empty_line = config.http1.allow_empty_line;
+  http1.limits.start_line_bytes = config.max_start_line.bytes;
+  http1.limits.head_bytes = config.max_head.bytes;
+  http1.limits.fields = config.max_fields;
+  http1.limits.requests = config.http1.max_requests == 0 ? UINT32_MAX : config.http1.max_requests;
+
+  http2.streams = config.http2.max_streams;
+  http2.stream_window_bytes = static_cast<uint32_t>(config.http2.stream_window.bytes);
+  http2.connection_window_bytes = static_cast<uint32_t>(config.http2.connection_window.bytes);
+  http2.header_list_bytes = static_cast<uint32_t>(config.max_head.bytes);
+  http2.header_fields = config.max_fields;
+  http2.header_fields_hard = std::max(config.max_fields + 28, config.max_fields * 5 / 4);
+  http2.requests = config.http2.max_requests;
+}
+
+}  // namespace sluice

@@ -1,0 +1,498 @@
+#include "proxy/http/proxy/http_session.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/access_log/access_line.h"
+#include "proxy/access_log/access_log.h"
+#include "proxy/http/h1/http1_server.h"
+#include "proxy/http/h1/writer.h"
+#include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/message/http_date.h"
+#include "proxy/http/proxy/body_buffer.h"
+#include "proxy/http/proxy/exchange.h"
+#include "proxy/http/proxy/http_listener.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/listener/client_acceptor.h"
+#include "proxy/transport/handshakes.h"
+
+namespace sluice {
+
+namespace {
+
+// A connection is looked after once when nothing has happened for so long; while something does, that often.
+constexpr uint64_t kQuietMs = 1000;
+
+// So long behind the first exchange of a connection that gives way, its others may.
+constexpr uint32_t kShedLoadTogetherMs = 200;
+
+// What a connection may hold (HttpCodec::held_bytes) however much memory is left: more than all that its windows
+// and its largest heads let in by default; and what it may hold as long as nobody has to give back memory.
+constexpr size_t kMaxHeldBytes = size_t{16} << 20;
+constexpr size_t kMinHeldBytes = size_t{256} << 10;
+
+// While the reserve is in use, the connections of a source which together hold this part of the budget give back first.
+// The others do once half of the reserve is used, too.
+constexpr size_t kSourcePart = 16;
+
+// Of the bodies on a connection of HTTP/2 so many bytes go out before its streams that wait for it have moved.
+constexpr uint32_t kProgressBytes = 4096;
+
+using config::milliseconds;
+
+}  // namespace
+
+void HttpSession::start(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd) {
+  auto* const session = new HttpSession(acceptor, listener, worker, fd);
+  session->beginning_->setup->begin();
+}
+
+HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd)
+    : HttpConnection(worker),
+      acceptor_(acceptor),
+      listener_(listener),
+      started_ms_(acceptor.worker().now_ms()),
+      waits_since_ms_(started_ms_),
+      last_body_ms_(started_ms_) {
+  transport_.adopt(fd, acceptor.listener().config.address.family());
+  beginning_ = make_in_chunk<Beginning>(worker_.worker().pool());
+  beginning_->setup = make_in_chunk<ConnectionSetup>(worker_.worker().pool(), acceptor, transport_, *this);
+  acceptor_.joined(*this);
+}
+
+HttpSession::~HttpSession() { acceptor_.left(*this); }
+
+// ---- Before the first request ----
+
+void HttpSession::on_client_ready(Buffer&& first) {
+  const ChunkPointer<ConnectionSetup> setup = std::move(beginning_->setup);
+  transport_.set_owner(*this);
+  client_ip_ = ClientIp(setup->source());
+  source_place_ = setup->take_source_place();
+  agreed_ = setup->take_agreement();
+  waits_since_ms_ = worker_.worker().now_ms();
+  Version version = Version::kUnknown;
+  if (agreed_) {
+    if (agreed_->alpn == "h2") version = Version::kHttp2;
+    if (agreed_->alpn == "http/1.1") version = Version::kHttp1;
+    if (agreed_->peer_names.empty() && !listener_.keeps_agreement) agreed_.reset();
+  }
+  transport_.start_reading();
+  if (version != Version::kUnknown) {
+    begin(version, std::move(first));
+  } else {
+    beginning_->first = std::move(first);
+    arm_timer(waits_since_ms_ + kQuietMs);
+    look_at_first_bytes();
+  }
+  transport_.release_arrived();
+}
+
+void HttpSession::on_client_refused(Refusal reason) {
+  acceptor_.counters().refused[static_cast<size_t>(reason)].add();
+  end_counted_ = true;
+  transport_.set_owner(*this);
+  reset();
+}
+
+void HttpSession::on_client_failed(SessionEnd end) {
+  count_end(end);
+  transport_.set_owner(*this);
+  switch (end) {
+    case SessionEnd::kTlsHandshake:
+      return linger(/*cut=*/true);
+    case SessionEnd::kClientError:
+      return reset();
+    default:
+      return close();
+  }
+}
+
+// HTTP/2 with prior knowledge begins with its preface (RFC 9113 section 3.3), which is no request of HTTP/1.1.
+void HttpSession::look_at_first_bytes() {
+  Buffer& first = beginning_->first;
+  if (first.empty()) return;
+  std::array<std::byte, kHttp2Preface.size()> scratch;
+  const size_t size = std::min(first.size(), kHttp2Preface.size());
+  const std::span<const std::byte> bytes = first.fetch(size, scratch);
+  if (std::memcmp(bytes.data(), kHttp2Preface.data(), size) != 0) {
+    begin(Version::kHttp1, std::move(first));
+  } else if (size == kHttp2Preface.size()) {
+    begin(Version::kHttp2, std::move(first));
+  } else {
+    first.compact(worker_.worker().pool());
+  }
+}
+
+void HttpSession::begin(Version version, Buffer&& first) {
+  version_ = version;
+  waits_since_ms_ = worker_.worker().now_ms();
+  if (version == Version::kHttp2) {
+    listener_.counters.connections_h2.add();
+    speak(make_codec<Http2Codec>(listener_.http2_shared, this));
+  } else {
+    listener_.counters.connections_h1.add();
+    make_http1();
+  }
+  if (draining_) codec_->drain();
+  arm_timer(waits_since_ms_ + kQuietMs);
+  Buffer bytes = std::move(first);
+  beginning_.reset();
+  if (!bytes.empty()) HttpConnection::on_data(transport_, std::move(bytes));
+}
+
+void HttpSession::make_http1() {
+  ChunkPool& pool = worker_.worker().pool();
+  speak(make_codec_in_chunk<Http1Server>(pool, pool, listener_.http1, listener_.http1_counters, *this, requests_));
+}
+
+// ---- Requests ----
+
+StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
+  busy_ = true;  // Also if its response is done before this batch is.
+  return Exchange::begin(*this, stream);
+}
+
+// On a connection that many share, a byte now and then is no progress of all.
+bool HttpSession::is_trickle() {
+  if (!http2() || streams() == 1) return false;
+  const uint32_t sent = static_cast<Http2Codec&>(*codec_).body_bytes_sent();
+  if (sent - progress_at_bytes_ < kProgressBytes) return true;
+  progress_at_bytes_ = sent;
+  return false;
+}
+
+void HttpSession::note_progress() {
+  if (is_trickle()) return;
+  last_body_ms_ = worker_.worker().now_ms();
+  body_under_way_ = true;
+}
+
+void HttpSession::on_sent(Transport& transport) {
+  if (body_under_way_) {
+    last_body_ms_ = worker_.worker().now_ms();
+    body_under_way_ = has_queued();
+  }
+  HttpConnection::on_sent(transport);
+}
+
+void HttpSession::on_data(Transport& transport, Buffer&& data) {
+  acceptor_.counters().bytes_in.add(data.size());
+  if (!has_codec() && !ending()) {
+    if (beginning_) {
+      if (beginning_->first.empty()) waits_since_ms_ = worker_.worker().now_ms();
+      beginning_->first.append(std::move(data));
+      return look_at_first_bytes();
+    }
+    make_http1();
+  }
+  HttpConnection::on_data(transport, std::move(data));
+}
+
+// Else it would keep the chunk that the part of a record lies in.
+void HttpSession::on_part(Transport&) {
+  if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
+}
+
+void HttpSession::on_end(Transport& transport, bool truncated) {
+  if (truncated) acceptor_.counters().tls_truncated.add();
+  if (!has_codec()) count_end(SessionEnd::kFinished);
+  HttpConnection::on_end(transport, truncated);
+}
+
+void HttpSession::on_error(Transport& transport, int error) {
+  count_end(SessionEnd::kClientError);
+  HttpConnection::on_error(transport, error);
+}
+
+void HttpSession::on_record_error(Transport& transport, std::string_view error) {
+  std::array<char, ClientIp::kTextBytes> room;
+  const config::Listener& config = acceptor_.listener().config;
+  log_failure(worker_.worker(), config, client_ip_.text(room), config.alts.has_value(), "it", error);
+  count_end(SessionEnd::kTlsError);
+  HttpConnection::on_record_error(transport, error);
+}
+
+void HttpSession::on_codec_done() {
+  count_end(SessionEnd::kFinished);
+  if (!codec_->error().empty()) {
+    std::array<char, ClientIp::kTextBytes> room;
+    log_client(worker_.worker(), acceptor_.listener().config, client_ip_.text(room),
+               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " is malformed: ", codec_->error()));
+  }
+  if (version_ == Version::kHttp1) note_own_answer(static_cast<const Http1Server&>(*codec_).own_status());
+  if (abandoned_) return reset();
+  if (!codec_->output_cut()) return linger(/*cut=*/false);
+  codec_->cut_shows() ? linger(/*cut=*/true) : cut_off();
+}
+
+void HttpSession::on_flushed(size_t bytes) { acceptor_.counters().bytes_out.add(bytes); }
+
+void HttpSession::on_pumped() {
+  if (ending()) return;
+  if (acceptor_.worker().in_reserve()) [[unlikely]]
+    acceptor_.review_memory();
+  const bool mid_head = codec_->mid_head();
+  const bool busy = codec_->streams() > 0;
+  // The time of a head runs on beside open streams; that of a connection without any from the end of the last one.
+  if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = worker_.worker().now_ms();
+  mid_head_ = mid_head;
+  busy_ = busy;
+  if (!std::exchange(quiet_, false)) return;
+  arm_timer(worker_.worker().now_ms() + kQuietMs);
+}
+
+// No connection may take more than a share of what is left of the worker's chunk budget, so that many slow clients
+// together leave something for the others.
+size_t HttpSession::send_mark() const {
+  const size_t mark = acceptor_.worker().share(listener_.config.buffer_high.bytes);
+  return listener_.keeps_bodies ? std::min(mark, BodyBuffer::share(acceptor_.worker())) : mark;
+}
+
+size_t HttpSession::receive_credit(Transport&) { return send_mark(); }
+
+// ---- Memory ----
+
+size_t HttpSession::held_limit() const {
+  const Worker& worker = acceptor_.worker();
+  const size_t share = worker.share(kMaxHeldBytes);
+  return worker.in_reserve() && gives_back() ? share : std::max(share, kMinHeldBytes);
+}
+
+bool HttpSession::gives_back() const {
+  const ChunkPool& pool = acceptor_.worker().pool();
+  if (pool.reserved_headroom_bytes() < pool.reserve_bytes() / 2) return true;
+  Source source;
+  if (!Source::from(client_ip_.bytes(), source)) return true;
+  const SourceMemory* const memory = acceptor_.source_memory();
+  return memory && memory->held(source) >= pool.budget_bytes() / kSourcePart;
+}
+
+bool HttpSession::admits(size_t held_bytes, size_t bytes) { return held_bytes + bytes <= held_limit(); }
+
+// What it holds pauses it alone; what comes for it meanwhile waits in the kernel.
+bool HttpSession::may_read() {
+  if (codec_->held_bytes() <= held_limit()) {
+    paused_ms_ = 0;
+    return true;
+  }
+  if (paused_ms_ == 0) {
+    paused_ms_ = std::max<uint32_t>(static_cast<uint32_t>(worker_.worker().now_ms()), 1);
+    listener_.counters.memory_pauses.add();
+    acceptor_.review_memory();
+  }
+  return false;
+}
+
+bool HttpSession::review_memory() {
+  if (ending() || !codec_) return false;
+  if (Source source; Source::from(client_ip_.bytes(), source)) {
+    acceptor_.source_memory()->add(source, codec_->held_bytes() + transport_.queued());
+  }
+  const bool was_paused = paused_ms_ != 0;
+  if (may_read()) {
+    if (was_paused) wake();
+    return false;
+  }
+  transport_.stop_reading();
+  // Nobody reads, so nobody would hear of the end.
+  if (transport_.socket().peer_gone()) {
+    count_end(SessionEnd::kClientError);
+    reset();
+    return false;
+  }
+  const uint64_t limit_ms = milliseconds(listener_.config.stuck_timeout);
+  const auto now = static_cast<uint32_t>(acceptor_.worker().now_ms());
+  if (limit_ms > 0 && now - paused_ms_ >= limit_ms && acceptor_.worker().in_reserve()) {
+    count_end(SessionEnd::kMemory);
+    codec_->shed("the connection holds more than its share of memory, which is short");
+    wake();
+    return false;
+  }
+  return true;
+}
+
+// ---- Time ----
+
+void HttpSession::on_timer() {
+  if (lingering()) return linger_timeout();
+  const config::Http& config = listener_.config;
+  const uint64_t now = worker_.worker().now_ms();
+  if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {
+    const bool silent = beginning_ && beginning_->first.empty();
+    const uint64_t limit = milliseconds(silent        ? config.idle_timeout
+                                        : !beginning_ ? config.http2.preface_timeout
+                                                      : config.header_timeout);
+    if (limit == 0 || now < waits_since_ms_ + limit) return arm_timer(now + kQuietMs);
+    if (!silent) listener_.counters.header_timeouts.add();
+    count_end(SessionEnd::kIdleTimeout);
+    return reset();
+  }
+  // What this batch has brought is in the codec already, but not yet in mid_head_.
+  if (mid_head_ && codec_ && codec_->mid_head() && now >= waits_since_ms_ + milliseconds(config.header_timeout)) {
+    return head_timed_out();
+  }
+  const bool queued = transport_.queued() > 0 || (codec_ && codec_->has_output());
+  if (queued) {
+    look_for_progress();
+    const auto stuck_for = [&](config::Duration limit) {
+      return limit.count() > 0 && now >= last_sent_ms() + milliseconds(limit);
+    };
+    if (stuck_for(config.send_timeout) || (stuck_for(config.stuck_timeout) && worker_.worker().should_shed_load())) {
+      count_end(SessionEnd::kStuck);
+      return reset();
+    }
+    return arm_timer(now + kQuietMs);
+  }
+  if (draining_ && codec_) codec_->drain();  // The second step, of HTTP/2.
+  const uint64_t age = milliseconds(config.max_connection_age);
+  if (age > 0 && !draining_ && now >= started_ms_ + age) drain();
+  if (has_codec() && codec_->has_output()) {
+    arm_timer(now + kQuietMs);
+    return wake();
+  }
+  const bool without_request = (!codec_ || codec_->streams() == 0) && config.idle_timeout.count() > 0;
+  const uint64_t idle_due = waits_since_ms_ + milliseconds(config.idle_timeout);
+  // Checked before the activity: frames without a request, such as PING, do not put off the end of idle_timeout.
+  const bool idle_over = without_request && !mid_head_ && !(codec_ && codec_->mid_head()) && now >= idle_due;
+  if (!idle_over && now < last_active_ms() + kQuietMs) return arm_timer(last_active_ms() + kQuietMs);
+  if (!std::exchange(quiet_, true)) {
+    if (!transport_.park()) {
+      count_end(SessionEnd::kClientError);
+      return reset();
+    }
+    if (client_has_left()) {
+      count_end(SessionEnd::kClientLeft);
+      return reset();
+    }
+    if (codec_) park_codec();
+  }
+  uint64_t due = UINT64_MAX;
+  if (mid_head_) due = waits_since_ms_ + milliseconds(config.header_timeout);
+  if (draining_) due = now + kQuietMs;
+  if (age > 0 && !draining_) due = std::min(due, started_ms_ + age);
+  if (idle_over) {
+    count_end(SessionEnd::kIdleTimeout);
+    if (!codec_) return linger(/*cut=*/false);
+    codec_->drain();
+    codec_->drain();
+    return wake();
+  }
+  if (without_request) due = std::min(due, std::max(idle_due, now + kQuietMs));
+  if (due != UINT64_MAX) arm_timer(due);
+}
+
+bool HttpSession::should_shed_load() {
+  Worker& worker = worker_.worker();
+  const auto now = static_cast<uint32_t>(worker.now_ms());
+  if (now - shed_load_ms_ < kShedLoadTogetherMs) return worker.short_of_memory();
+  if (!worker.should_shed_load()) return false;
+  shed_load_ms_ = now;
+  return true;
+}
+
+// One that has said its end may still wait for its answer; but nearly always it is gone, as other proxies take it to be
+// at once.
+bool HttpSession::client_has_left() const {
+  return listener_.config.http1.half_close == config::HalfClose::kClose && transport_.ended() && codec_ &&
+         codec_->streams() > 0 && version_ == Version::kHttp1 && !static_cast<const Http1Server&>(*codec_).in_tunnel();
+}
+
+// One of HTTP/1.1 that waits for a request is nothing but a count of those before.
+void HttpSession::park_codec() {
+  if (version_ == Version::kHttp1) {
+    const auto& http1 = static_cast<const Http1Server&>(*codec_);
+    if (http1.idle() && http1.status() == HttpCodec::Status::kOpen && !draining_) {
+      requests_ = http1.requests();
+      return codec_.reset();
+    }
+  }
+  codec_->park();
+}
+
+// To a request that never became an exchange: nobody knows its method or path.
+void HttpSession::note_own_answer(uint16_t status) {
+  if (status == 0) return;
+  listener_.counters.statuses[status / 100].add();
+  if (!listener_.log) return;
+  const std::span<char> room = listener_.log->begin();
+  if (room.empty()) return;
+  AccessRecord record;
+  timespec now;
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  std::array<char, ClientIp::kTextBytes> ip;
+  record.client = client_ip_.text(ip);
+  record.listener = listener_.listener.name;
+  record.protocol = "HTTP/1.1";
+  if (agreed_) {
+    record.tls = agreed_->version;
+    record.cipher = agreed_->cipher;
+  }
+  record.status = status;
+  record.reason = status == 408 ? "header_timeout" : status == 503 ? "memory" : "malformed";
+  const RequestAttributes facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
+  record.facts = &facts;
+  listener_.log->commit(format_access_line(listener_.log_format, record, room));
+}
+
+void HttpSession::head_timed_out() {
+  listener_.counters.header_timeouts.add();
+  count_end(SessionEnd::kIdleTimeout);
+  if (version_ == Version::kHttp2) {
+    if (codec_->status() == HttpCodec::Status::kFailed) return reset();  // It does not take even the GOAWAY.
+    static_cast<Http2Codec&>(*codec_).give_up("a header block did not come in time (header_timeout)");
+    arm_timer(worker_.worker().now_ms() + kQuietMs);
+    return wake();
+  }
+  if (codec_->streams() > 0) return linger(/*cut=*/false);  // It was answered; only its body's end did not come.
+  Buffer response;
+  {
+    http1::Writer writer(response, worker_.worker().pool(), 160);
+    writer.text("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n");
+    writer.field("date", http_date());
+    writer.text("content-length: 0\r\n\r\n");
+  }
+  transport_.send(std::move(response));
+  note_own_answer(408);
+  linger(/*cut=*/false);
+}
+
+// ---- The end ----
+
+void HttpSession::drain() {
+  if (std::exchange(draining_, true) || ending()) return;
+  if (beginning_ && beginning_->setup) return;  // A request that is under way is to be answered.
+  if (!has_codec()) {
+    if (beginning_ && !beginning_->first.empty()) return;
+    count_end(SessionEnd::kFinished);
+    return close();
+  }
+  codec_->drain();
+  wake();
+  arm_timer(worker_.worker().now_ms() + kQuietMs);
+}
+
+void HttpSession::shut_down() {
+  shutting_down_ = true;
+  count_end(SessionEnd::kShutdown);
+  reset();
+}
+
+void HttpSession::count_end(SessionEnd end) {
+  if (!std::exchange(end_counted_, true)) acceptor_.counters().ended[static_cast<size_t>(end)].add();
+}
+
+void HttpSession::on_gone() {
+  count_end(SessionEnd::kFinished);
+  worker_.worker().defer([](void* self) { delete static_cast<HttpSession*>(self); }, this);
+}
+
+}  // namespace sluice

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "proxy/http/proxy/http_listener.h"
+#include "proxy/http/proxy/http_session.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/listener/client_acceptor.h"
+
+namespace sluice {
+
+/// Makes HttpSessions. `context` and `http` outlive it.
+class HttpSessionFactory final : public SessionFactory {
+ public:
+  /// `access_log`: null where the listener has none.
+  HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogWriter* access_log)
+      : http_(http),
+        listener_(context.worker, context.listener.config, context.listener.http_router, context.listener.error_pages,
+                  context.listener.auth, context.counters.http_listeners[context.listener_index], access_log) {}
+
+  void start(ClientAcceptor& acceptor, int fd) override { HttpSession::start(acceptor, listener_, http_, fd); }
+  void stop() override { listener_.bodies.drop(); }
+  void update_counters() override { listener_.update_counters(); }
+
+ private:
+  HttpWorker& http_;
+  HttpListener listener_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,120 @@
+#include "proxy/http/proxy/mirrored_request.h"
+
+#include <new>
+#include <utility>
+
+#include "net/worker.h"
+#include "proxy/http/proxy/exchange.h"
+#include "proxy/http/proxy/http_upstream.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/upstream_connection.h"
+
+namespace sluice {
+
+namespace {
+
+// What a copy may keep waiting of a body, before it is given up.
+constexpr size_t kMaxWaitingBytes = size_t{256} * 1024;
+
+bool copy_fields(ChunkPool& pool, const Fields& from, Fields& to) {
+  for (const Fields::Field field : from) {
+    if (!to.add(pool, field.name, field.value, field.sensitive)) return false;
+  }
+  return true;
+}
+
+bool copy_head(ChunkPool& pool, const Head& from, Head& to) {
+  for (const Head::Part part : {Head::Part::kMethod, Head::Part::kScheme, Head::Part::kAuthority, Head::Part::kPath}) {
+    if (!to.set(pool, part, from.part(part))) return false;
+  }
+  return copy_fields(pool, from.fields, to.fields);
+}
+
+}  // namespace
+
+void MirroredRequest::begin(HttpWorker& worker, HttpUpstream& to, const Head& request, bool end,
+                            MirroredRequest*& place) {
+  static_assert(sizeof(MirroredRequest) <= sizeof(Exchange), "they share their memory's free list");
+  place = new (worker.take_exchange_memory()) MirroredRequest(worker, to, place);
+  MirroredRequest& copy = *place;
+  to.counters().mirrored.add();
+  if (!copy_head(worker.worker().pool(), request, copy.request_)) return copy.give_up();
+  if (end) copy.end_request();
+  copy.call();
+}
+
+MirroredRequest::MirroredRequest(HttpWorker& worker, HttpUpstream& to, MirroredRequest*& place)
+    : worker_(worker),
+      place_(&place),
+      timer_([](void* self) { static_cast<MirroredRequest*>(self)->give_up(); }, this) {
+  to_ = &to;
+  // It needs none of the client's patience: what takes longer than a response may is of no use.
+  const auto time_ms = config::milliseconds(to.config().response_timeout);
+  worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + time_ms);
+}
+
+void MirroredRequest::end_request() {
+  request_ended_ = true;
+  if (place_) *std::exchange(place_, nullptr) = nullptr;
+}
+
+void MirroredRequest::send_body(Buffer&& body, bool end) {
+  const size_t waiting = upstream_ ? upstream_->queued() : held_.size();
+  if (waiting + body.size() > kMaxWaitingBytes) return give_up();
+  if (end) end_request();
+  if (!upstream_) return held_.append(std::move(body));
+  upstream_->send_body(std::move(body), end);
+  connection_->wake();
+}
+
+void MirroredRequest::send_trailers(const Fields& trailers) {
+  if (!copy_fields(worker_.worker().pool(), trailers, held_trailers_)) return give_up();
+  end_request();
+  if (!upstream_) return;
+  upstream_->send_trailers(held_trailers_);
+  connection_->wake();
+}
+
+void MirroredRequest::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
+  take_upstream(connection, stream);
+  const bool body_ends = request_ended_ && held_trailers_.empty();
+  upstream_->send_head(request_, body_ends && held_.empty());
+  if (!held_.empty()) upstream_->send_body(std::move(held_), body_ends);
+  if (!held_trailers_.empty()) upstream_->send_trailers(held_trailers_);
+}
+
+void MirroredRequest::on_no_upstream(HttpEnd) {
+  waiting_ = false;
+  give_up();
+}
+
+void MirroredRequest::on_head(HttpStream&, Head&&, bool end) {
+  if (end) finish();
+}
+
+void MirroredRequest::on_body(HttpStream&, Buffer&& body, bool end) {
+  body.clear();
+  if (end) finish();
+}
+
+void MirroredRequest::on_reset(HttpStream&, ResetReason) {
+  to_->counters().mirrors_given_up.add();
+  finish();
+}
+
+void MirroredRequest::give_up() {
+  to_->counters().mirrors_given_up.add();
+  stop_waiting();
+  if (upstream_) upstream_->reset(ResetReason::kCancelled);
+  finish();
+}
+
+void MirroredRequest::finish() {
+  leave_upstream();
+  if (place_) *place_ = nullptr;
+  HttpWorker& worker = worker_;
+  this->~MirroredRequest();
+  worker.give_exchange_memory(this);
+}
+
+}  // namespace sluice

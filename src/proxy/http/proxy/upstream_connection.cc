@@ -1,0 +1,383 @@
+#include "proxy/http/proxy/upstream_connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/http/h1/http1_client.h"
+#include "proxy/http/proxy/http_upstream.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/upstream_request.h"
+#include "proxy/log/run_log.h"
+#include "proxy/transport/handshakes.h"
+#include "proxy/transport/upstream_socket.h"
+
+namespace sluice {
+
+namespace {
+
+// A connection is looked after once when nothing has happened for so long.
+constexpr uint64_t kQuietMs = 1000;
+
+// How long an endpoint may take nothing of what is left for it.
+constexpr uint64_t kStuckMs = 30'000;
+
+// What may wait in the socket before the codec keeps what it has: a stream's own mark is the bound that counts.
+constexpr size_t kSendMark = size_t{256} * 1024;
+
+using config::milliseconds;
+
+}  // namespace
+
+UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number)
+    : HttpConnection(upstream.worker()), upstream_(upstream), number_(number), endpoint_(endpoint) {
+  upstream_.hold(endpoint_);
+}
+
+UpstreamConnection::~UpstreamConnection() { upstream_.let_go(endpoint_); }
+
+// ---- Connecting ----
+
+bool UpstreamConnection::connect() {
+  const config::Address& address = upstream_.state().address(endpoint_);
+  const int fd = open_upstream_socket(upstream_.config(), address.family());
+  if (fd < 0) {
+    upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
+    return false;
+  }
+  arm_timer(worker_.worker().now_ms() + milliseconds(upstream_.config().connect_timeout));
+  transport_.connect(fd, address.data(), address.length());
+  return true;
+}
+
+void UpstreamConnection::on_connected(Transport&, int error) {
+  if (state_ != State::kConnecting) return;
+  if (error != 0) return connect_failed(connect_error_of(error));
+  if (!upstream_.config().tls && !upstream_.config().alts) return begin();
+  Handshaking& handshaking = transport_.prepare_handshake();
+  generation_ = make_endpoint_handshake(upstream_.state(), endpoint_, worker_.handshakers(), upstream_.sessions(),
+                                        transport_.socket(), handshaking);
+  transport_.begin_handshake();
+}
+
+void UpstreamConnection::on_secured(Transport&, const Agreement& agreement) {
+  EndpointCounters& counters = upstream_.endpoint_counters(endpoint_);
+  counters.tls_handshakes.add();
+  if (agreement.resumed) counters.tls_resumed.add();
+  begin();
+  if (state_ != State::kGone) transport_.release_arrived();
+}
+
+void UpstreamConnection::on_insecure(Transport&, std::string_view error) {
+  if (state_ != State::kConnecting) return;
+  log_failure(security(), error.empty() ? "it closed in the middle of it" : error);
+  connect_failed(ConnectError::kTls);
+}
+
+void UpstreamConnection::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
+  upstream_.sessions().put(endpoint_, generation_, std::move(session));
+}
+
+const char* UpstreamConnection::security() const { return upstream_.config().alts ? "ALTS" : "TLS"; }
+
+void UpstreamConnection::log_failure(std::string_view what, std::string_view error) {
+  static thread_local LogLimit limit;
+  if (!log_admits(limit, worker_.worker().now_ms())) return;
+  log_line(LogLevel::kWarning, absl::StrCat("upstream \"", upstream_.config().name, "\": ", what, " with ",
+                                            upstream_.state().describe(endpoint_), " failed: ", error));
+}
+
+// The socket is ready, and secured where it is to be.
+void UpstreamConnection::begin() {
+  if (upstream_.speaks_http2()) {
+    // Ready when its SETTINGS are here: until then nobody knows whether it speaks HTTP/2, and how much it takes.
+    speak(make_codec<Http2Codec>(upstream_.http2_shared_));
+    return;
+  }
+  speak(make_codec<Http1Client>(worker_.worker().pool(), upstream_.http1_, upstream_.http1_counters_));
+  become_ready();
+}
+
+void UpstreamConnection::become_ready() {
+  state_ = State::kReady;
+  idle_since_ms_ = worker_.worker().now_ms();
+  std::erase(upstream_.endpoints_[endpoint_].connecting, this);
+  upstream_.state().report_success(endpoint_, worker_.worker().now_ms());
+  upstream_.endpoint_counters(endpoint_).connected.add();
+  if (upstream_.speaks_http2()) {
+    upstream_.endpoints_[endpoint_].streams = static_cast<Http2Codec&>(*codec_).peer_streams();
+  }
+  // Those for whom there is no room look for another connection.
+  while (UpstreamRequest* const caller = first_waiting_) {
+    remove_waiting(*caller);
+    if (attach(*caller)) continue;
+    caller->found_no_room();
+    upstream_.request(*caller);
+  }
+  become_idle();
+}
+
+void UpstreamConnection::connect_failed(ConnectError error) {
+  upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(error)].add();
+  if (error != ConnectError::kLocal) {
+    upstream_.state().report_failure(endpoint_, worker_.worker().now_ms(), connect_error_name(error));
+  }
+  leave_lists();
+  // An endpoint hears in TLS what was wrong with it.
+  error == ConnectError::kTls ? linger(/*cut=*/true) : close();
+  while (UpstreamRequest* const caller = first_waiting_) {
+    remove_waiting(*caller);
+    caller->on_connect_failed();
+  }
+}
+
+void UpstreamConnection::add_waiting(UpstreamRequest& caller) {
+  UpstreamRequest** last = &first_waiting_;
+  while (*last) last = &(*last)->next_waiting;
+  caller.next_waiting = nullptr;
+  caller.set_awaited(this);
+  *last = &caller;
+  ++waiting_count_;
+  ++upstream_.pending_;
+}
+
+void UpstreamConnection::remove_waiting(UpstreamRequest& caller) {
+  for (UpstreamRequest** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
+    if (*at != &caller) continue;
+    *at = caller.next_waiting;
+    caller.set_awaited(nullptr);
+    --waiting_count_;
+    --upstream_.pending_;
+    return;
+  }
+}
+
+void UpstreamConnection::replace_waiting(UpstreamRequest& caller, UpstreamRequest& by) {
+  UpstreamRequest** at = &first_waiting_;
+  while (*at != &caller) at = &(*at)->next_waiting;
+  by.next_waiting = caller.next_waiting;
+  *at = &by;
+  caller.set_awaited(nullptr);
+  by.set_awaited(this);
+}
+
+// ---- Requests ----
+
+bool UpstreamConnection::takes_protocols() const {
+  if (!upstream_.speaks_http2()) return true;
+  return static_cast<const Http2Codec&>(*codec_).takes_protocols();
+}
+
+bool UpstreamConnection::looks_alive() const {
+  pollfd seen{transport_.socket().fd(), POLLRDHUP, 0};
+  // Behind TLS there may be a session ticket to read.
+  if (!transport_.secured()) seen.events |= POLLIN;
+  return ::poll(&seen, 1, 0) == 0;
+}
+
+bool UpstreamConnection::attach(UpstreamRequest& caller) {
+  HttpStream* const stream = state_ == State::kReady && !ending() && !draining_ ? codec_->open_stream(caller) : nullptr;
+  if (!stream) {
+    leave_lists();
+    return false;
+  }
+  ++users_;
+  ++requests_;
+  if (!upstream_.speaks_http2()) leave_lists();
+  const uint32_t limit = upstream_.config().pool.max_requests;
+  if (limit != 0 && requests_ >= limit) {
+    leave_lists();
+    draining_ = true;
+  }
+  upstream_.counters().requests.add();
+  caller.on_upstream(*this, *stream);
+  wake();
+  return true;
+}
+
+void UpstreamConnection::detach() {
+  if (--users_ == 0) idle_since_ms_ = worker_.worker().now_ms();
+  wake();  // It may be free then.
+}
+
+// Puts it where requests find it, if it takes more.
+void UpstreamConnection::become_idle() {
+  if (state_ != State::kReady || ending() || upstream_.closed_) return;
+  if (codec_->status() != HttpCodec::Status::kOpen) {
+    arm_timer(worker_.worker().now_ms() + kQuietMs);  // What it has to say may find no room.
+    return leave_lists();
+  }
+  HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
+  const bool http2 = upstream_.speaks_http2();
+  if ((http2 && static_cast<Http2Codec&>(*codec_).draining()) || !upstream_.is_present(endpoint_)) {
+    leave_lists();
+    draining_ = true;
+  }
+  if (users_ == 0) {
+    const uint64_t now = worker_.worker().now_ms();
+    quiet_ = false;
+    if (draining_) {
+      arm_timer(now + kQuietMs);
+      if (codec_->status() != HttpCodec::Status::kOpen) return;
+      codec_->drain();
+      return wake();
+    }
+    // Frames without a request, such as PING, do not put off the end of idle_timeout.
+    const uint64_t idle_ms = milliseconds(upstream_.config().pool.idle_timeout);
+    arm_timer(idle_ms > 0 ? std::min(now + kQuietMs, idle_since_ms_ + idle_ms) : now + kQuietMs);
+  }
+  if (listed_ || draining_) return;
+  if (http2) {
+    endpoint.shared.push_back(this);
+    listed_ = true;
+  } else if (users_ == 0 && codec_->streams() == 0 && !has_unsent()) {
+    endpoint.idle.push_back(this);
+    listed_ = true;
+    if (endpoint.idle.size() > upstream_.config().pool.max_idle) endpoint.idle.front()->drain();
+  }
+}
+
+// Of a request that was answered before the endpoint has read it: the next one would wait behind it.
+bool UpstreamConnection::has_unsent() const { return codec_->has_output() || transport_.queued() > 0; }
+
+void UpstreamConnection::leave_lists() {
+  HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
+  if (std::exchange(listed_, false)) {
+    std::erase(endpoint.idle, this);
+    std::erase(endpoint.shared, this);
+  }
+  if (state_ == State::kConnecting) {
+    state_ = State::kGone;
+    std::erase(endpoint.connecting, this);
+  }
+}
+
+void UpstreamConnection::drain() {
+  if (state_ == State::kConnecting) return connect_failed(ConnectError::kLocal);
+  leave_lists();
+  draining_ = true;
+  codec_->drain();
+  arm_timer(worker_.worker().now_ms() + kQuietMs);
+  wake();
+}
+
+// While it is being made, or used, it is become_idle() that will find its endpoint gone.
+void UpstreamConnection::retire() {
+  if (state_ == State::kReady && users_ == 0) return drain();
+  if (state_ == State::kReady) leave_lists();
+}
+
+void UpstreamConnection::suspect(uint64_t asked_ms) {
+  if (!upstream_.speaks_http2() || last_received_ms_ > asked_ms) return;
+  leave_lists();
+  draining_ = true;
+}
+
+// ---- The link ----
+
+void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
+  upstream_.endpoint_counters(endpoint_).bytes_in.add(data.size());
+  last_received_ms_ = worker_.worker().now_ms();
+  HttpConnection::on_data(transport, std::move(data));
+}
+
+void UpstreamConnection::on_sent(Transport& transport) {
+  HttpConnection::on_sent(transport);
+  if (state_ == State::kReady && users_ == 0 && !listed_ && !ending() && transport_.queued() == 0) wake();
+}
+
+// Else it would keep the chunk that the part of a record lies in.
+void UpstreamConnection::on_part(Transport&) {
+  if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
+}
+
+void UpstreamConnection::on_end(Transport& transport, bool truncated) {
+  if (state_ == State::kConnecting && !ending()) {
+    if (upstream_.speaks_http2() && !transport_.in_handshake()) {
+      log_failure("HTTP/2", "it closed before it sent its settings: does it speak HTTP/2 here? (`protocol: http2`)");
+    }
+    return connect_failed(ConnectError::kReset);
+  }
+  if (truncated) upstream_.endpoint_counters(endpoint_).tls_truncated.add();
+  HttpConnection::on_end(transport, truncated);
+}
+
+void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
+  log_failure(security(), error);
+  if (state_ != State::kConnecting || ending()) return HttpConnection::on_record_error(transport, error);
+  connect_failed(ConnectError::kTls);
+}
+
+void UpstreamConnection::on_error(Transport& transport, int error) {
+  if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
+  HttpConnection::on_error(transport, error);
+}
+
+void UpstreamConnection::on_flushed(size_t bytes) { upstream_.endpoint_counters(endpoint_).bytes_out.add(bytes); }
+
+void UpstreamConnection::on_pumped() {
+  if (state_ == State::kConnecting) {
+    if (!upstream_.speaks_http2() || !static_cast<Http2Codec&>(*codec_).greeted()) {
+      return;
+    }
+    become_ready();
+  } else {
+    become_idle();
+  }
+}
+
+void UpstreamConnection::on_codec_done() {
+  if (state_ == State::kConnecting) {
+    log_failure("HTTP", codec_->error());
+    return connect_failed(ConnectError::kOther);
+  }
+  leave_lists();
+  if (codec_->status() != HttpCodec::Status::kFailed) return linger(/*cut=*/false);
+  const bool tunnel = !upstream_.speaks_http2() && static_cast<const Http1Client&>(*codec_).in_tunnel();
+  tunnel && codec_->output_cut() ? cut_off() : reset();
+}
+
+void UpstreamConnection::on_timer() {
+  if (lingering()) return linger_timeout();
+  const uint64_t now = worker_.worker().now_ms();
+  if (state_ == State::kConnecting) {
+    if (transport_.in_handshake()) {
+      log_failure(security(),
+                  absl::StrCat("it was not done after ", config::print_duration(upstream_.config().connect_timeout),
+                               ", waiting for ", transport_.awaited()));
+    }
+    return connect_failed(ConnectError::kTimeout);
+  }
+  if ((draining_ || users_ == 0 || codec_->status() != HttpCodec::Status::kOpen) && has_unsent()) {
+    look_for_progress();
+    return now >= last_sent_ms() + kStuckMs ? reset() : arm_timer(now + kQuietMs);
+  }
+  if (users_ > 0) return;
+  if (!std::exchange(quiet_, true)) {
+    codec_->park();
+    if (!transport_.park()) return reset();
+  }
+  const uint64_t idle_ms = milliseconds(upstream_.config().pool.idle_timeout);
+  if (idle_ms == 0) return;
+  if (now >= idle_since_ms_ + idle_ms) return drain();
+  arm_timer(idle_since_ms_ + idle_ms);
+}
+
+void UpstreamConnection::on_gone() {
+  leave_lists();
+  while (first_waiting_) remove_waiting(*first_waiting_);  // Nobody hears of it: the worker shuts down.
+  state_ = State::kGone;
+  std::erase(upstream_.all_, this);
+  worker_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);
+}
+
+size_t UpstreamConnection::send_mark() const { return kSendMark; }
+
+}  // namespace sluice

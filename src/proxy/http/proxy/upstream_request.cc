@@ -1,0 +1,79 @@
+#include "proxy/http/proxy/upstream_request.h"
+
+#include <utility>
+
+#include "proxy/http/proxy/http_upstream.h"
+#include "proxy/http/proxy/upstream_connection.h"
+
+namespace sluice {
+
+bool UpstreamRequest::attempts_left() const { return connects_ < to_->config().connect_attempts; }
+
+bool UpstreamRequest::may_use(const UpstreamConnection& connection) const {
+  return !wants_fresh_ || connection.number() > newest_;
+}
+
+void UpstreamRequest::call() {
+  waiting_ = true;
+  to_->request(*this);
+}
+
+void UpstreamRequest::chose(uint32_t endpoint) {
+  leave_endpoint();
+  let_endpoint_go();
+  to_->hold(endpoint);
+  endpoint_ = endpoint;
+  tried_.add(endpoint);
+  ++attempts_;
+  ++connects_;
+  to_->state().endpoint(endpoint).active.fetch_add(1, std::memory_order_relaxed);
+  endpoint_counted_ = true;
+}
+
+void UpstreamRequest::leave_endpoint() {
+  if (!std::exchange(endpoint_counted_, false)) return;
+  to_->state().endpoint(endpoint_).active.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void UpstreamRequest::let_endpoint_go() {
+  if (attempts_ > 0) to_->let_go(endpoint_);
+}
+
+void UpstreamRequest::take_upstream(UpstreamConnection& connection, HttpStream& stream) {
+  waiting_ = false;
+  newest_ = to_->newest();
+  connection_ = &connection;
+  upstream_ = &stream;
+}
+
+void UpstreamRequest::stop_waiting() {
+  if (std::exchange(waiting_, false) && connection_) connection_->remove_waiting(*this);
+}
+
+void UpstreamRequest::leave_upstream() {
+  if (!upstream_) return;
+  std::exchange(upstream_, nullptr)->release();
+  std::exchange(connection_, nullptr)->detach();
+  leave_endpoint();
+}
+
+void UpstreamRequest::adopt(UpstreamRequest& other) {
+  leave_endpoint();
+  let_endpoint_go();
+  endpoint_ = other.endpoint_;
+  endpoint_counted_ = std::exchange(other.endpoint_counted_, false);
+  attempts_ += std::exchange(other.attempts_, 0);  // With its hold on the endpoint.
+  tried_.add(other.tried_);
+  newest_ = other.newest_;
+  waiting_ = std::exchange(other.waiting_, false);
+  upstream_ = std::exchange(other.upstream_, nullptr);
+  connection_ = other.connection_;
+  if (upstream_) {
+    upstream_->hand_over(*this);
+    other.connection_ = nullptr;
+  } else if (connection_) {
+    connection_->replace_waiting(other, *this);
+  }
+}
+
+}  // namespace sluice

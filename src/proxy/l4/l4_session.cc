@@ -1,0 +1,600 @@
+#include "proxy/l4/l4_session.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "alts_like/client_hello.h"
+#include "buffer/copied.h"
+#include "net/worker.h"
+#include "proxy/config/model/units.h"
+#include "proxy/listener/client_acceptor.h"
+#include "proxy/router/request_key.h"
+#include "proxy/transport/handshakes.h"
+#include "proxy/transport/proxy_protocol.h"
+#include "proxy/transport/upstream_socket.h"
+
+namespace sluice {
+
+namespace {
+
+// A session is looked after once when nothing has happened for so long.
+constexpr uint64_t kQuietMs = 1000;
+
+// How long an alert may take to arrive: until the peer ends its side too.
+constexpr uint64_t kAlertMs = 1000;
+
+// What arrived before one side failed is given up when the other takes nothing of it for so long.
+constexpr uint64_t kDrainMs = 30'000;
+// Acknowledgements are looked for so often at first, and more rarely the longer there were none.
+constexpr uint64_t kDrainPollMs = 20;
+constexpr uint64_t kDrainPollShare = 4;
+
+// How often a session whose reader is stuck asks whether it should give way while memory is short.
+constexpr uint64_t kShedLoadRetryMs = 100;
+
+using config::milliseconds;
+
+ProxyTls said_of(const Agreement& agreed) {
+  return {.version = agreed.version,
+          .cipher = agreed.cipher,
+          .authority = agreed.server_name,
+          .alpn = agreed.alpn,
+          .common_name = agreed.common_name,
+          .client_certificate = agreed.certified,
+          .in_this_connection = !agreed.resumed};
+}
+
+// Routes see what was agreed on, as they see what is offered where TLS passes through.
+ClientHello hello_of(const Agreement& agreed) {
+  ClientHello hello;
+  const std::string &name = agreed.server_name, &protocol = agreed.alpn;
+  hello.server_name_size = static_cast<uint8_t>(std::min(name.size(), hello.server_name_bytes.size()));
+  std::transform(name.begin(), name.begin() + hello.server_name_size, hello.server_name_bytes.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (!protocol.empty()) {
+    if (char* to = hello.alpn.add(static_cast<uint8_t>(protocol.size()))) protocol.copy(to, protocol.size());
+  }
+  return hello;
+}
+
+}  // namespace
+
+void L4Session::start(ClientAcceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->setup_->client.begin(); }
+
+L4Session::L4Session(ClientAcceptor& acceptor, int fd)
+    : acceptor_(acceptor),
+      client_(acceptor.worker(), *this),
+      started_ms_(acceptor.worker().now_ms()),
+      upstream_(acceptor.worker(), *this),
+      timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
+      last_active_ms_(started_ms_) {
+  client_.adopt(fd, acceptor.listener().config.address.family());
+  setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *this);
+  acceptor_.joined(*this);
+}
+
+L4Session::~L4Session() { acceptor_.left(*this); }
+
+ListenerCounters& L4Session::counters() { return acceptor_.counters(); }
+EndpointCounters& L4Session::endpoint_counters() {
+  return acceptor_.endpoint_counters(upstream_index_, endpoint_index_);
+}
+UpstreamState& L4Session::upstream_state() const { return acceptor_.balancer(upstream_index_).upstream(); }
+
+// Whose connection this is: as the PROXY header said while that is known, else as the kernel does.
+PeerAddress L4Session::client_source() const {
+  return setup_ ? setup_->client.source() : PeerAddress::peer_of(client_.socket().fd());
+}
+
+void L4Session::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
+
+// ---- The client ----
+
+void L4Session::client_ready(Buffer&& first) {
+  client_.set_owner(*this);
+  setup_->held = std::move(first);
+  source_place_ = setup_->client.take_source_place();
+  if (const Agreement* const agreed = setup_->client.agreed()) {
+    const ClientHello hello = hello_of(*agreed);
+    route(&hello);
+    return client_.release_arrived();
+  }
+  if (!acceptor_.listener().router.needs_hello()) return route(nullptr);
+  state_ = State::kHello;
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(acceptor_.tcp().inspect_timeout));
+  client_.start_reading();
+  if (!setup_->held.empty()) read_hello();
+}
+
+void L4Session::client_refused(Refusal reason) {
+  client_.set_owner(*this);
+  counters().refused[static_cast<size_t>(reason)].add();
+  state_ = State::kClosing;
+  client_.abort();
+}
+
+void L4Session::client_failed(SessionEnd end) {
+  client_.set_owner(*this);
+  end == SessionEnd::kTlsHandshake ? begin_draining(client_, end, Drain::kAlert) : finish(end);
+}
+
+// A client that drips must pin bytes, not a chunk for each piece.
+void L4Session::wait_for_more() { setup_->held.compact(acceptor_.worker().pool()); }
+
+void L4Session::read_hello() {
+  if (setup_->held.size() < setup_->wanted) return wait_for_more();
+  ClientHello hello;
+  const HelloResult result = parse_client_hello(setup_->held, hello);
+  switch (result.status) {
+    case HelloStatus::kNeedMore:
+      setup_->wanted = result.bytes;
+      return wait_for_more();
+    case HelloStatus::kComplete:
+      return route(&hello);
+    case HelloStatus::kNotTls:
+      return route(nullptr);
+    case HelloStatus::kMalformed:
+    case HelloStatus::kTooLarge:
+      return finish(SessionEnd::kHello);
+  }
+}
+
+void L4Session::route(const ClientHello* hello) {
+  const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->client.agreed()});
+  if (!upstream) {
+    log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()), "closed: no route takes it");
+    return finish(SessionEnd::kNoRoute);
+  }
+  upstream_index_ = *upstream;
+  state_ = State::kConnecting;
+  connect_next();
+}
+
+// ---- The endpoint ----
+
+void L4Session::connect_next() {
+  Balancer& balancer = acceptor_.balancer(upstream_index_);
+  while (setup_->attempts < upstream_state().config().connect_attempts) {
+    Choice choice{.tried = setup_->tried, .now_ms = acceptor_.worker().now_ms()};
+    if (balancer.needs_hash()) choice.hash = hash_of_client(ClientIp(client_source()));
+    const std::optional<uint32_t> endpoint = balancer.pick(choice);
+    if (!endpoint) break;
+    endpoint_index_ = *endpoint;
+    setup_->tried.add(*endpoint);
+    ++setup_->attempts;
+    if (open_upstream()) return;
+  }
+  const bool unresolved = balancer.view().present().empty();
+  log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
+             absl::StrCat("closed: upstream \"", upstream_state().config().name,
+                          unresolved ? "\" has no endpoint, as its names are not resolved" : "\" has no endpoint left",
+                          " after ", setup_->attempts, " attempt(s)"));
+  finish(unresolved ? SessionEnd::kNotResolved : SessionEnd::kNoEndpoint);
+}
+
+bool L4Session::open_upstream() {
+  const config::Address& address = upstream_state().address(endpoint_index_);
+  const int fd = open_upstream_socket(upstream_state().config(), address.family());
+  if (fd < 0) {
+    endpoint_counters().connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
+    return false;
+  }
+  upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
+  acceptor_.balancer(upstream_index_).view().hold(endpoint_index_);
+  endpoint_counted_ = true;
+  arm_timer(acceptor_.worker().now_ms() + milliseconds(upstream_state().config().connect_timeout));
+  upstream_.connect(fd, address.data(), address.length());
+  return true;
+}
+
+void L4Session::leave_endpoint() {
+  if (!endpoint_counted_) return;
+  endpoint_counted_ = false;
+  upstream_state().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
+  acceptor_.balancer(upstream_index_).view().let_go(endpoint_index_);
+}
+
+void L4Session::on_connected(Transport&, int error) {
+  if (state_ != State::kConnecting) return;
+  if (error != 0) return connect_failed(connect_error_of(error));
+  upstream_state().config().tls || upstream_state().config().alts ? begin_upstream_handshake() : connected();
+}
+
+void L4Session::begin_upstream_handshake() {
+  tls_generation_ = make_endpoint_handshake(upstream_state(), endpoint_index_, acceptor_.handshakers(),
+                                            acceptor_.tls_sessions(upstream_index_), upstream_.socket(),
+                                            upstream_.prepare_handshake());
+  Buffer header;
+  queue_proxy_header(header);
+  endpoint_counters().bytes_out.add(header.size());
+  upstream_.send(std::move(header));
+  upstream_.begin_handshake();
+}
+
+void L4Session::on_secured(Transport&, const Agreement& agreement) {
+  endpoint_counters().tls_handshakes.add();
+  if (agreement.resumed) endpoint_counters().tls_resumed.add();
+  connected();
+}
+
+void L4Session::on_insecure(Transport&, std::string_view error) {
+  if (!error.empty()) log_failure(upstream_, error);
+  connect_failed(ConnectError::kTls);
+}
+
+void L4Session::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
+  acceptor_.tls_sessions(upstream_index_).put(endpoint_index_, tls_generation_, std::move(session));
+}
+
+void L4Session::connected() {
+  upstream_state().report_success(endpoint_index_, acceptor_.worker().now_ms());
+  upstream_state().report_connection(endpoint_index_);
+  endpoint_counters().connected.add();
+  forward();
+}
+
+// The transport closes first; the next attempt starts when it has (on_closed).
+void L4Session::connect_failed(ConnectError error) {
+  endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
+  if (error != ConnectError::kLocal) {
+    upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms(), connect_error_name(error));
+  }
+  leave_endpoint();
+  retry_ = true;
+  // An endpoint hears in TLS what was wrong with it.
+  if (error != ConnectError::kTls || upstream_.queued() == 0) return upstream_.close();
+  upstream_.shutdown_write();
+  arm_timer(acceptor_.worker().now_ms() + kAlertMs);
+}
+
+void L4Session::queue_proxy_header(Buffer& to) {
+  std::array<std::byte, kMaxWrittenProxyBytes> header;
+  size_t bytes = 0;
+  const ConnectionSetup& client = setup_->client;
+  switch (upstream_state().config().send_proxy_protocol) {
+    case config::ProxyHeaderOut::kOff:
+      return;
+    case config::ProxyHeaderOut::kV1:
+      bytes = write_proxy_v1(header, client.source(), client.destination());
+      break;
+    case config::ProxyHeaderOut::kV2: {
+      const std::optional<ProxyTls> tls = client.agreed() ? std::optional(said_of(*client.agreed())) : std::nullopt;
+      bytes = write_proxy_v2(header, client.source(), client.destination(), tls ? &*tls : nullptr);
+      break;
+    }
+  }
+  // Beyond the budget if need be: it is a few bytes, and cannot wait until the posted chunks leave room.
+  Lease lease(ChunkRef::take(acceptor_.worker().pool().get_metadata(bytes)), 0, 0);
+  lease.grow_back(bytes);
+  counted_copy(lease.data(), header.data(), bytes);
+  to.append(std::move(lease));
+}
+
+// ---- The bytes ----
+
+void L4Session::forward() {
+  Buffer header, held = std::move(setup_->held);
+  if (!upstream_.secured()) queue_proxy_header(header);  // Else it went before the handshake.
+  const ClientEnd client_end = setup_->client_end;
+  setup_.reset();
+  state_ = State::kForwarding;
+  note_activity();
+  on_timer();
+  endpoint_counters().bytes_out.add(header.size());
+  if (!header.empty()) upstream_.send(std::move(header));
+  client_.start_reading();
+  upstream_.start_reading();
+  pass_on(client_, std::move(held));
+  // Nothing is left there but perhaps a record that was not what it should be, of which nobody was told yet.
+  if (state_ == State::kForwarding) client_.release_arrived();
+  if (state_ == State::kForwarding && client_end != ClientEnd::kNone) {
+    on_end(client_, client_end == ClientEnd::kTruncated);
+  }
+  // What came behind the endpoint's handshake.
+  if (state_ == State::kForwarding) upstream_.release_arrived();
+}
+
+void L4Session::on_data(Transport& from, Buffer&& data) {
+  switch (state_) {
+    case State::kHello:
+      setup_->held.append(std::move(data));
+      return read_hello();
+    case State::kConnecting:
+      // Going on costs less than to stop and start again, as long as it is little.
+      setup_->held.append(std::move(data));
+      if (setup_->held.size() >= high_mark()) client_.stop_reading();
+      return wait_for_more();
+    case State::kForwarding:
+      note_activity();
+      return pass_on(from, std::move(data));
+    case State::kDraining:
+      if (&from == &failed_side() && drain_ == Drain::kRest) pass_on(from, std::move(data));
+      return;
+    case State::kSetup:
+    case State::kClosing:
+      return;
+  }
+}
+
+void L4Session::on_part(Transport&) {
+  if (state_ == State::kForwarding) note_activity();
+}
+
+void L4Session::pass_on(Transport& from, Buffer&& data) {
+  const size_t bytes = data.size();
+  if (bytes == 0) return;
+  if (is_client(from)) {
+    counters().bytes_in.add(bytes);
+    endpoint_counters().bytes_out.add(bytes);
+  } else {
+    endpoint_counters().bytes_in.add(bytes);
+    counters().bytes_out.add(bytes);
+  }
+  Transport& to = other(from);
+  to.send(std::move(data));
+  if (to.queued() >= high_mark()) from.stop_reading();
+}
+
+// What may wait for one side. No session may take more than a share of what is left of the worker's chunk budget, so
+// that many slow readers together leave something for the others.
+size_t L4Session::high_mark() const { return acceptor_.worker().share(acceptor_.tcp().buffer_high.bytes); }
+
+size_t L4Session::receive_credit(Transport& from) {
+  const size_t queued = other(from).queued(), high = high_mark();
+  return high > queued ? high - queued : 0;
+}
+
+void L4Session::note_activity() {
+  last_active_ms_ = acceptor_.worker().now_ms();
+  if (!quiet_) return;
+  quiet_ = false;
+  on_timer();  // It may be set for as far as idle_timeout.
+}
+
+void L4Session::on_sent(Transport& to) {
+  if (state_ == State::kDraining) {
+    last_active_ms_ = acceptor_.worker().now_ms();
+    return go_on_draining();
+  }
+  if (state_ == State::kConnecting && retry_ && upstream_.write_shut()) return upstream_.close();
+  if (state_ != State::kForwarding) return;
+  note_activity();
+  if (to.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) other(to).start_reading();
+  maybe_finished();
+}
+
+void L4Session::on_end(Transport& from, bool truncated) {
+  switch (state_) {
+    case State::kConnecting:
+      // The client may have sent all it has to say and its end behind it; the endpoint has refused us in its handshake.
+      if (!is_client(from)) return upstream_.close();
+      setup_->client_end = truncated ? ClientEnd::kTruncated : ClientEnd::kSaid;
+      return;
+    case State::kForwarding:
+      return side_ended(from, truncated);
+    case State::kDraining:
+      if (&from == &failed_side()) go_on_draining();
+      return;
+    default:
+      return finish(SessionEnd::kClientLeft);
+  }
+}
+
+// The side sends nothing more: the other is told. What may have been cut must not look whole there (RFC 8446 section
+// 6.1, RFC 5246 section 7.2.1): in TLS it lacks its close_notify, without TLS it is a reset.
+void L4Session::side_ended(Transport& from, bool truncated) {
+  if (truncated) {
+    (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
+    if (!other(from).secured()) {
+      return begin_draining(from, is_client(from) ? SessionEnd::kClientError : SessionEnd::kUpstreamError,
+                            Drain::kQueue);
+    }
+  }
+  other(from).shutdown_write(/*cut=*/truncated);
+  maybe_finished();
+}
+
+// Both ends were passed on: nothing can follow.
+void L4Session::maybe_finished() {
+  if (client_.write_shut() && upstream_.write_shut()) finish(SessionEnd::kFinished);
+}
+
+void L4Session::on_error(Transport& transport, int error) {
+  if (state_ == State::kClosing) return;
+  if (state_ == State::kDraining) return failed_while_draining(transport);
+  if (!is_client(transport) && state_ == State::kConnecting) {
+    return retry_ ? upstream_.close() : connect_failed(connect_error_of(error));
+  }
+  const SessionEnd end = is_client(transport) ? SessionEnd::kClientError : SessionEnd::kUpstreamError;
+  state_ == State::kForwarding ? begin_draining(transport, end, Drain::kRest) : finish(end);
+}
+
+void L4Session::on_record_error(Transport& from, std::string_view error) {
+  // What came before it is the endpoint's: forward() meets it again.
+  if (state_ == State::kConnecting) return from.stop_reading();
+  if (state_ == State::kDraining && drain_ == Drain::kRest) return failed_while_draining(from);
+  if (state_ != State::kForwarding) return;
+  log_failure(from, error);
+  begin_draining(from, is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, Drain::kAlert);
+}
+
+void L4Session::log_failure(const Transport& with, std::string_view error) const {
+  const config::Listener& listener = acceptor_.listener().config;
+  const UpstreamState& upstream = upstream_state();
+  const bool is_alts = is_client(with) ? listener.alts.has_value() : upstream.config().alts.has_value();
+  const std::string whom = is_client(with) ? "it" : upstream.describe(endpoint_index_);
+  sluice::log_failure(acceptor_.worker(), listener, text_of(client_source()), is_alts, whom, error);
+}
+
+// ---- Time ----
+
+void L4Session::on_timer() {
+  const uint64_t now = acceptor_.worker().now_ms();
+  switch (state_) {
+    case State::kHello:
+      return finish(SessionEnd::kHelloTimeout);
+    case State::kDraining:
+      return on_drain_timer();
+    case State::kConnecting:
+      if (retry_) return upstream_.close();
+      if (upstream_.in_handshake()) {
+        log_failure(upstream_, absl::StrCat("it was not done after ",
+                                            config::print_duration(upstream_state().config().connect_timeout),
+                                            ", waiting for ", upstream_.awaited()));
+      }
+      return connect_failed(ConnectError::kTimeout);
+    case State::kSetup:
+    case State::kClosing:
+      return;
+    case State::kForwarding:
+      break;
+  }
+  // Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
+  const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
+  const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
+  const uint64_t quiet_ms = idle_ms > 0 ? std::min(kQuietMs, idle_ms / 2) : kQuietMs;
+  if (now >= last_active_ms_ + quiet_ms) look_after_quiet();
+  if (state_ != State::kForwarding) return;
+  uint64_t due = quiet_ ? UINT64_MAX : last_active_ms_ + quiet_ms;
+  if (idle_ms > 0) {
+    if (now >= last_active_ms_ + idle_ms) return finish(SessionEnd::kIdleTimeout);
+    due = std::min(due, last_active_ms_ + idle_ms);
+  }
+  if (const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout); stuck_ms > 0 && has_queued()) {
+    if (now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_shed_load()) {
+      look_after_quiet();
+      if (state_ != State::kForwarding) return;
+      if (now >= last_active_ms_ + stuck_ms) return finish(SessionEnd::kStuck);
+    }
+    const uint64_t retry_ms = acceptor_.worker().short_of_memory() ? kShedLoadRetryMs : kQuietMs;
+    due = std::min(due, std::max(last_active_ms_ + stuck_ms, now + retry_ms));
+  }
+  if (max_ms > 0) {
+    if (now >= started_ms_ + max_ms) return finish(SessionEnd::kMaxDuration);
+    due = std::min(due, started_ms_ + max_ms);
+  }
+  if (due != UINT64_MAX) arm_timer(due);
+}
+
+// What completions do not tell: a reset that came together with data, and the progress of a send to a slow reader.
+void L4Session::look_after_quiet() {
+  quiet_ = true;
+  const bool client_lives = client_.park(), upstream_lives = upstream_.park();
+  if (!client_lives) return begin_draining(client_, SessionEnd::kClientError, Drain::kRest);
+  if (!upstream_lives) return begin_draining(upstream_, SessionEnd::kUpstreamError, Drain::kRest);
+  if (!has_queued()) return;
+  const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
+  if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
+}
+
+// ---- The end ----
+
+void L4Session::shut_down() {
+  if (state_ == State::kSetup) {
+    client_.set_owner(*this);
+    setup_.reset();
+  }
+  finish(SessionEnd::kShutdown);
+}
+
+void L4Session::finish(SessionEnd end) {
+  if (state_ == State::kClosing) return;
+  // Closed without a reset, which would overtake the alert.
+  if (state_ == State::kDraining && drain_ == Drain::kAlert) failed_side().close();
+  state_ = State::kClosing;
+  counters().ended[static_cast<size_t>(end)].add();
+  timer_.cancel();
+  leave_endpoint();
+  // Unless both have said all that they had to, both sides see a reset: an orderly end would make truncated data look
+  // complete, and nothing at all, where no endpoint could be reached, look like an empty response.
+  const bool cut = end != SessionEnd::kFinished;
+  cut ? client_.abort() : client_.close();
+  cut ? upstream_.abort() : upstream_.close();
+}
+
+// A reset drops what the kernel has not delivered. So it waits until the other side has got what arrived before the
+// failure: an origin that refuses early sends its response, and then resets for what it did not read of the request.
+void L4Session::begin_draining(Transport& failed, SessionEnd end, Drain how) {
+  state_ = State::kDraining;
+  drain_ = how;
+  client_failed_ = is_client(failed);
+  end_ = end;
+  last_active_ms_ = acceptor_.worker().now_ms();
+  other(failed).stop_reading();
+  if (how == Drain::kAlert) {
+    failed.shutdown_write(/*cut=*/true);
+    failed.start_reading();
+    if (!other(failed).owes()) other(failed).abort();
+    arm_timer(last_active_ms_ + kAlertMs);
+  }
+  go_on_draining();
+}
+
+void L4Session::go_on_draining() {
+  Transport &failed = failed_side(), &to = other(failed);
+  switch (drain_) {
+    case Drain::kAlert:
+      // Until its end, or the timer. Where it has ended before us there is nothing left that could bring a reset.
+      if (!failed.input_over() || !failed.write_shut()) return;
+      failed.close();
+      drain_ = Drain::kRest;
+      break;
+    case Drain::kQueue:
+      break;
+    case Drain::kRest:
+      if (!failed.open()) break;
+      if (failed.input_over() || !failed.gone()) {
+        failed.abort();
+      } else if (to.queued() < high_mark()) {
+        failed.start_reading();
+      }
+      break;
+  }
+  const bool more_comes = drain_ == Drain::kRest && failed.open();
+  if (!more_comes && !to.owes() && !(drain_ == Drain::kQueue && failed.owes())) return finish(end_);
+  const uint64_t now = acceptor_.worker().now_ms();
+  arm_timer(now + std::max((now - last_active_ms_) / kDrainPollShare, kDrainPollMs));
+}
+
+void L4Session::failed_while_draining(Transport& transport) {
+  if (&transport != &failed_side()) return finish(end_);  // Nobody is left to get anything.
+  if (drain_ != Drain::kRest) {
+    drain_ = Drain::kRest;
+    transport.abort();
+  }
+  go_on_draining();
+}
+
+void L4Session::on_drain_timer() {
+  const uint64_t now = acceptor_.worker().now_ms();
+  if (drain_ == Drain::kAlert) {
+    failed_side().close();
+    drain_ = Drain::kRest;
+  }
+  // A receive that is armed may never hear of the end (Socket::failed). All completions of this turn have been handled.
+  if (drain_ == Drain::kRest && failed_side().open() && failed_side().unread() == 0) failed_side().abort();
+  const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
+  if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_active_ms_ = now;
+  const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout);
+  const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
+  const bool over = now >= last_active_ms_ + kDrainMs || (max_ms > 0 && now >= started_ms_ + max_ms) ||
+                    (stuck_ms > 0 && now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_shed_load());
+  over ? finish(end_) : go_on_draining();
+}
+
+void L4Session::on_closed(Transport& transport) {
+  if (!is_client(transport) && state_ == State::kConnecting && retry_) {
+    retry_ = false;
+    return connect_next();
+  }
+  if (state_ != State::kClosing || client_.busy() || upstream_.busy()) return;
+  acceptor_.worker().defer([](void* self) { delete static_cast<L4Session*>(self); }, this);
+}
+
+}  // namespace sluice

@@ -1,0 +1,411 @@
+#include "proxy/server/metrics_report.h"
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "buffer/copied.h"
+#include "net/worker.h"
+#include "pool/tier.h"
+
+namespace sluice {
+
+namespace {
+
+using Workers = std::vector<std::unique_ptr<WorkerCounters>>;
+
+/// Sums `get(worker counters)` over the workers.
+template <typename Get>
+uint64_t sum(const Workers& workers, Get get) {
+  uint64_t total = 0;
+  for (const auto& worker : workers) total += get(*worker).value();
+  return total;
+}
+
+std::string escaped(std::string_view value) {
+  std::string result;
+  for (char c : value) {
+    if (c == '\\' || c == '"') result += '\\';
+    result += c == '\n' ? ' ' : c;
+  }
+  return result;
+}
+
+void line(std::string& out, std::string_view name, std::string_view labels, uint64_t value) {
+  absl::StrAppend(&out, "sluice_", name, labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", " ", value,
+                  "\n");
+}
+
+void listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
+  const auto total = [&](auto get) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.listeners[index]); });
+  };
+  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
+  const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
+  uint64_t over = 0;
+  std::string reasons;
+  for (size_t r = 0; r < kRefusalCount; ++r) {
+    const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.refused[r]; });
+    over += n;
+    if (n)
+      line(reasons, "refused_total", absl::StrCat(label, ",limit=\"", refusal_name(static_cast<Refusal>(r)), "\""), n);
+  }
+  for (size_t e = 0; e < kSessionEndCount; ++e) {
+    const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.ended[e]; });
+    over += n;
+    if (n) {
+      line(reasons, "sessions_ended_total",
+           absl::StrCat(label, ",reason=\"", session_end_name(static_cast<SessionEnd>(e)), "\""), n);
+    }
+  }
+  line(out, "accepted_total", label, accepted);
+  line(out, "sessions_active", label, accepted - over);
+  line(out, "accept_pauses_total", label,
+       total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
+  line(out, "received_bytes_total", label,
+       total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
+  line(out, "sent_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
+  if (listener.tls || listener.alts) {
+    line(out, "tls_handshakes_total", label,
+         total([](const ListenerCounters& c) -> const Counter& { return c.tls_handshakes; }));
+    line(out, "tls_resumed_total", label,
+         total([](const ListenerCounters& c) -> const Counter& { return c.tls_resumed; }));
+    line(out, "tls_truncated_total", label,
+         total([](const ListenerCounters& c) -> const Counter& { return c.tls_truncated; }));
+  }
+  out += reasons;
+}
+
+// By configured endpoint, over all that it stands for, and for what is counted also what it stood for: of an endpoint
+// that is several, whether all are healthy, and how many are ejected.
+void health_lines(std::string& out, const UpstreamState& state, size_t endpoint, const std::string& label) {
+  uint64_t checks = 0, failed_checks = 0, checks_not_made = 0, ejected = 0, ejections = 0;
+  bool healthy = true;
+  for (size_t slot = 0; slot < state.size(); ++slot) {
+    if (state.slots().configured(slot) != endpoint) continue;
+    const EndpointState& each = state.endpoint(slot);
+    checks += each.health.checks.value();
+    failed_checks += each.health.failed_checks.value();
+    checks_not_made += each.health.checks_not_made.value();
+    ejections += each.health.ejections.load(std::memory_order_relaxed);
+    if (!each.present.load(std::memory_order_relaxed)) continue;
+    if (!each.health.healthy.load(std::memory_order_relaxed)) healthy = false;
+    if (each.health.ejected_until_ms.load(std::memory_order_relaxed) != 0) ++ejected;
+  }
+  if (state.config().health_check) {
+    line(out, "endpoint_healthy", label, healthy ? 1 : 0);
+    line(out, "endpoint_health_checks_total", label, checks);
+    line(out, "endpoint_health_checks_failed_total", label, failed_checks);
+    line(out, "endpoint_health_checks_not_made_total", label, checks_not_made);
+  }
+  if (state.ejections()) {
+    line(out, "endpoint_ejected", label, ejected);
+    line(out, "endpoint_ejections_total", label, ejections);
+  }
+}
+
+// A name's endpoint, and each of its addresses.
+void name_lines(std::string& out, std::string_view label, size_t endpoint, const UpstreamState& state,
+                const EndpointView& view) {
+  const ResolveCounters& resolving = state.resolving(endpoint);
+  line(out, "resolve_lookups_total", label, resolving.lookups.value());
+  line(out, "resolve_failures_total", label, resolving.failures.value());
+  line(out, "resolve_empty_total", label, resolving.empty.value());
+  line(out, "resolve_changes_total", label, resolving.changes.value());
+  line(out, "resolve_left_out_total", label, resolving.left_out.value());
+  line(out, "resolve_addresses", label, resolving.addresses.value());
+  for (const uint32_t slot : view.present()) {
+    if (state.slots().configured(slot) != endpoint) continue;
+    line(out, "endpoint_address_connections_active",
+         absl::StrCat(label, ",address=\"", escaped(state.slots().text(slot)), "\""),
+         state.endpoint(slot).active.load(std::memory_order_relaxed));
+  }
+}
+
+// By configured endpoint: over all that each stands for, or stood for.
+std::vector<uint64_t> active_by_endpoint(const UpstreamState& state) {
+  std::vector<uint64_t> active(state.config().endpoints.size());
+  for (size_t slot = 0; slot < state.size(); ++slot) {
+    active[state.slots().configured(slot)] += state.endpoint(slot).active.load(std::memory_order_relaxed);
+  }
+  return active;
+}
+
+void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, size_t endpoint,
+                    const UpstreamState& state, const EndpointView& view, uint64_t active) {
+  const auto total = [&](auto get) {
+    return sum(workers,
+               [&](const WorkerCounters& w) -> const Counter& { return get(w.upstreams[upstream][endpoint]); });
+  };
+  const config::Endpoint& configured = state.config().endpoints[endpoint];
+  const std::string label =
+      absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"", escaped(configured.text()), "\"");
+  line(out, "endpoint_connections_total", label,
+       total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
+  line(out, "endpoint_connections_active", label, active);
+  if (configured.is_resolved()) name_lines(out, label, endpoint, state, view);
+  if (state.config().tls || state.config().alts) {
+    line(out, "endpoint_tls_handshakes_total", label,
+         total([](const EndpointCounters& c) -> const Counter& { return c.tls_handshakes; }));
+    line(out, "endpoint_tls_resumed_total", label,
+         total([](const EndpointCounters& c) -> const Counter& { return c.tls_resumed; }));
+    line(out, "endpoint_tls_truncated_total", label,
+         total([](const EndpointCounters& c) -> const Counter& { return c.tls_truncated; }));
+  }
+  line(out, "endpoint_received_bytes_total", label,
+       total([](const EndpointCounters& c) -> const Counter& { return c.bytes_in; }));
+  line(out, "endpoint_sent_bytes_total", label,
+       total([](const EndpointCounters& c) -> const Counter& { return c.bytes_out; }));
+  health_lines(out, state, endpoint, label);
+  for (size_t e = 0; e < kConnectErrorCount; ++e) {
+    const uint64_t n = total([&](const EndpointCounters& c) -> const Counter& { return c.connect_errors[e]; });
+    if (n == 0) continue;
+    line(out, "endpoint_connect_errors_total",
+         absl::StrCat(label, ",kind=\"", connect_error_name(static_cast<ConnectError>(e)), "\""), n);
+  }
+}
+
+void codec_lines(std::string& out, std::string_view label, const auto& total) {
+  const auto names1 = http1_counter_names();
+  for (size_t i = 0; i < names1.size(); ++i) {
+    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http1[i]; });
+    if (n) line(out, absl::StrCat("http1_", names1[i], "_total"), label, n);
+  }
+  const auto names2 = http2_counter_names();
+  for (size_t i = 0; i < names2.size(); ++i) {
+    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http2[i]; });
+    if (n) line(out, absl::StrCat("http2_", names2[i], "_total"), label, n);
+  }
+}
+
+void compression_lines(std::string& out, std::string_view label, const auto& total) {
+  for (size_t i = 0; i < kContentCodings; ++i) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.compressed[i]; });
+    const std::string_view coding = content_coding_name(static_cast<ContentCoding>(i));
+    if (n) line(out, "http_compressed_total", absl::StrCat(label, ",coding=\"", coding, "\""), n);
+  }
+  const auto member = [&](std::string_view name, Counter HttpCounters::* counter) {
+    line(out, name, label, total([&](const HttpCounters& c) -> const Counter& { return c.*counter; }));
+  };
+  member("http_compression_refused_total", &HttpCounters::compression_refused);
+  member("http_compression_in_bytes_total", &HttpCounters::compression_in_bytes);
+  member("http_compression_out_bytes_total", &HttpCounters::compression_out_bytes);
+}
+
+void http_listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
+  const auto total = [&](auto get) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_listeners[index]); });
+  };
+  const auto member = [&](Counter HttpCounters::* counter) {
+    return total([&](const HttpCounters& c) -> const Counter& { return c.*counter; });
+  };
+  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
+  line(out, "http_connections_total", label + ",version=\"1.1\"", member(&HttpCounters::connections_h1));
+  line(out, "http_connections_total", label + ",version=\"2\"", member(&HttpCounters::connections_h2));
+  const uint64_t requests = member(&HttpCounters::requests);
+  uint64_t over = 0;
+  std::string reasons;
+  for (size_t e = 0; e < kHttpEndCount; ++e) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.ended[e]; });
+    over += n;
+    if (n) {
+      line(reasons, "http_requests_ended_total",
+           absl::StrCat(label, ",reason=\"", http_end_name(static_cast<HttpEnd>(e)), "\""), n);
+    }
+  }
+  line(out, "http_requests_total", label, requests);
+  line(out, "http_requests_active", label, requests - over);
+  out += reasons;
+  for (size_t s = 1; s < 6; ++s) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.statuses[s]; });
+    if (n) line(out, "http_responses_total", absl::StrCat(label, ",class=\"", s, "xx\""), n);
+  }
+  line(out, "http_request_body_bytes_total", label, member(&HttpCounters::request_bytes));
+  line(out, "http_response_body_bytes_total", label, member(&HttpCounters::response_bytes));
+  line(out, "http_retries_total", label, member(&HttpCounters::retries));
+  line(out, "http_tunnels_total", label, member(&HttpCounters::tunnels));
+  line(out, "http_memory_pauses_total", label, member(&HttpCounters::memory_pauses));
+  line(out, "http_header_timeouts_total", label, member(&HttpCounters::header_timeouts));
+  line(out, "http_trailer_fields_dropped_total", label, member(&HttpCounters::trailer_fields_dropped));
+  line(out, "http_paths_changed_total", label, member(&HttpCounters::paths_changed));
+  for (size_t i = 0; i < kClaimCount; ++i) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.claims_refused[i]; });
+    if (n)
+      line(out, "http_claims_refused_total", absl::StrCat(label, ",field=\"", claim_name(static_cast<Claim>(i)), "\""),
+           n);
+  }
+  struct Relaxed {
+    const char* kind;
+    Counter HttpCounters::* counter;
+  };
+  for (const Relaxed& relaxed :
+       {Relaxed{"merged_slashes", &HttpCounters::slashes_merged},
+        Relaxed{"escaped_slashes", &HttpCounters::slashes_escaped}, Relaxed{"backslashes", &HttpCounters::backslashes},
+        Relaxed{"dot_parameters", &HttpCounters::dot_parameters}}) {
+    if (const uint64_t n = member(relaxed.counter)) {
+      line(out, "http_paths_relaxed_total", absl::StrCat(label, ",rule=\"", relaxed.kind, "\""), n);
+    }
+  }
+  if (listener.http->compression) compression_lines(out, label, total);
+  if (const uint64_t written =
+          total([](const HttpCounters& c) -> const Counter& { return c.body_file.written_bytes; })) {
+    line(out, "http_body_file_written_bytes_total", label, written);
+  }
+  if (const uint64_t refused = total([](const HttpCounters& c) -> const Counter& { return c.body_file.refused; })) {
+    line(out, "http_body_file_refused_total", label, refused);
+  }
+  codec_lines(out, label,
+              [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
+}
+
+void http_upstream_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
+  const auto total = [&](auto get) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_upstreams[index]); });
+  };
+  const auto member = [&](Counter UpstreamHttpCounters::* counter) {
+    return total([&](const UpstreamHttpCounters& c) -> const Counter& { return c.*counter; });
+  };
+  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
+  if (member(&UpstreamHttpCounters::connections_opened) == 0) return;
+  line(out, "upstream_requests_total", label, member(&UpstreamHttpCounters::requests));
+  line(out, "upstream_connections_opened_total", label, member(&UpstreamHttpCounters::connections_opened));
+  line(out, "upstream_connections_reused_total", label, member(&UpstreamHttpCounters::connections_reused));
+  line(out, "upstream_connections_stale_total", label, member(&UpstreamHttpCounters::connections_stale));
+  line(out, "upstream_pending_refused_total", label, member(&UpstreamHttpCounters::pending_refused));
+  line(out, "upstream_mirrored_total", label, member(&UpstreamHttpCounters::mirrored));
+  line(out, "upstream_mirrors_given_up_total", label, member(&UpstreamHttpCounters::mirrors_given_up));
+  line(out, "upstream_retries_total", label, member(&UpstreamHttpCounters::retries));
+  line(out, "upstream_retries_over_budget_total", label, member(&UpstreamHttpCounters::retries_over_budget));
+  line(out, "upstream_hedges_total", label, member(&UpstreamHttpCounters::hedges));
+  line(out, "upstream_hedges_won_total", label, member(&UpstreamHttpCounters::hedges_won));
+  codec_lines(out, label, [&](auto get) {
+    return total([&](const UpstreamHttpCounters& c) -> const Counter& { return get(c.codecs); });
+  });
+}
+
+void balancer_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
+  struct Line {
+    const char* name;
+    Counter BalancerCounters::* counter;
+  };
+  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
+  for (const Line& each : {Line{"upstream_sticky_kept_total", &BalancerCounters::preferred},
+                           Line{"upstream_sticky_lost_total", &BalancerCounters::preferred_lost},
+                           Line{"upstream_failovers_total", &BalancerCounters::failovers},
+                           Line{"upstream_panics_total", &BalancerCounters::panics}}) {
+    const uint64_t n =
+        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.balancers[index].*each.counter; });
+    if (n) line(out, each.name, label, n);
+  }
+}
+
+void worker_lines(std::string& out, const Workers& workers) {
+  const auto total = [&](Counter WorkerGauges::* member) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.*member; });
+  };
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    const uint64_t bytes =
+        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.tier_out_bytes[tier]; });
+    if (bytes) line(out, "pool_tier_bytes", absl::StrCat("tier=\"", tier_bytes(static_cast<int>(tier)), "\""), bytes);
+  }
+  line(out, "pool_bytes", "", total(&WorkerGauges::pool_out_bytes));
+  line(out, "pool_peak_bytes", "", total(&WorkerGauges::pool_out_bytes_peak));
+  line(out, "pool_mapped_bytes", "", total(&WorkerGauges::pool_mapped_bytes));
+  line(out, "pool_posted_bytes", "", total(&WorkerGauges::posted_bytes));
+  line(out, "pool_pinned_bytes", "", total(&WorkerGauges::pool_out_bytes) - total(&WorkerGauges::posted_bytes));
+  line(out, "pool_refused_total", "", total(&WorkerGauges::pool_refused));
+  line(out, "pool_discarded_bytes_total", "", total(&WorkerGauges::pool_discarded_bytes));
+  line(out, "receives_parked", "", total(&WorkerGauges::parked));
+  line(out, "receives_without_buffer_total", "", total(&WorkerGauges::no_buffers));
+  line(out, "copied_bytes_total", "", total(&WorkerGauges::copied_bytes));
+  line(out, "packed_total", "", total(&WorkerGauges::packed));
+  line(out, "receives_total", "", total(&WorkerGauges::receives));
+  line(out, "sends_total", "", total(&WorkerGauges::sends));
+  line(out, "zero_copy_sends_total", "", total(&WorkerGauges::zero_copy_sends));
+  line(out, "zero_copy_copied_total", "", total(&WorkerGauges::zero_copy_copied));
+  line(out, "loop_batches_total", "", total(&WorkerGauges::batches));
+  line(out, "loop_completions_total", "", total(&WorkerGauges::completions));
+  line(out, "completion_overflows_total", "", total(&WorkerGauges::overflows));
+}
+
+}  // namespace
+
+void update_gauges(Worker& worker, WorkerGauges& gauges) {
+  const ChunkPool::Stats pool = worker.pool().stats();
+  for (size_t tier = 0; tier < kTierCount; ++tier) {
+    gauges.tier_out_bytes[tier].set(pool.tiers[tier].out * tier_bytes(static_cast<int>(tier)));
+  }
+  gauges.pool_out_bytes.set(pool.out_bytes);
+  gauges.pool_out_bytes_peak.set(pool.out_bytes_peak);
+  gauges.pool_mapped_bytes.set(pool.mapped_bytes);
+  gauges.pool_refused.set(pool.refused);
+  gauges.pool_discarded_bytes.set(pool.discarded_bytes);
+  gauges.posted_bytes.set(worker.small_group().posted_bytes() + worker.large_group().posted_bytes());
+  const Worker::Counters& counters = worker.counters();
+  gauges.parked.set(counters.parked);
+  gauges.no_buffers.set(counters.no_buffers);
+  gauges.copied_bytes.set(copied_bytes);
+  gauges.packed.set(counters.packed);
+  gauges.receives.set(counters.receives);
+  gauges.sends.set(counters.sends);
+  gauges.zero_copy_sends.set(counters.zero_copy_sends);
+  gauges.zero_copy_copied.set(counters.zero_copy_copied);
+  gauges.batches.set(counters.batches);
+  gauges.completions.set(counters.completions);
+  gauges.overflows.set(worker.ring().overflows());
+}
+
+std::string format_stats(const config::Config& config, const ControlCounters& control, const Workers& workers,
+                         const std::vector<std::unique_ptr<UpstreamState>>& upstreams) {
+  std::string out;
+  line(out, "tls_reloads_total", "", control.tls_reloads.value());
+  line(out, "tls_reload_failures_total", "", control.tls_reload_failures.value());
+  for (size_t i = 0; i < config.listeners.size(); ++i) {
+    listener_lines(out, workers, i, config.listeners[i]);
+    if (config.listeners[i].http) http_listener_lines(out, workers, i, config.listeners[i]);
+  }
+  for (size_t u = 0; u < upstreams.size(); ++u) {
+    http_upstream_lines(out, workers, u, *upstreams[u]);
+    balancer_lines(out, workers, u, *upstreams[u]);
+    if (const Ejections* const ejections = upstreams[u]->ejections()) {
+      line(out, "upstream_ejections_refused_total", absl::StrCat("upstream=\"", config.upstreams[u].name, "\""),
+           ejections->refused());
+    }
+    const EndpointView view(upstreams[u]->slots());
+    const std::vector<uint64_t> active = active_by_endpoint(*upstreams[u]);
+    for (size_t e = 0; e < config.upstreams[u].endpoints.size(); ++e) {
+      endpoint_lines(out, workers, u, e, *upstreams[u], view, active[e]);
+    }
+  }
+  worker_lines(out, workers);
+  return out;
+}
+
+std::string format_body_file(const FilePool::Stats& stats) {
+  std::string out;
+  line(out, "body_file_bytes", "", stats.out_bytes);
+  line(out, "body_file_disk_bytes", "", stats.disk_bytes);
+  line(out, "body_file_limit_bytes", "", stats.limit_bytes);
+  line(out, "body_file_refused_total", "reason=\"limit\"", stats.refused_by_limit);
+  line(out, "body_file_refused_total", "reason=\"disk\"", stats.refused_by_disk);
+  return out;
+}
+
+std::string format_run_log(uint64_t lines_dropped, uint64_t prints_dropped, uint64_t suppressed) {
+  std::string out;
+  line(out, "log_dropped_total", "stream=\"stderr\"", lines_dropped);
+  line(out, "log_dropped_total", "stream=\"stdout\"", prints_dropped);
+  line(out, "log_suppressed_total", "", suppressed);
+  return out;
+}
+
+std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors) {
+  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
+  std::string out;
+  line(out, "access_log_lines_total", label, written);
+  line(out, "access_log_dropped_total", label, dropped);
+  line(out, "access_log_errors_total", label, errors);
+  return out;
+}
+
+}  // namespace sluice

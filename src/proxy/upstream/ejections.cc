@@ -1,0 +1,126 @@
+#include "proxy/upstream/ejections.h"
+
+#include <algorithm>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// A load first: the line stays shared among the workers while all is well.
+void clear(std::atomic<uint32_t>& count) {
+  if (count.load(kRelaxed) != 0) count.store(0, kRelaxed);
+}
+
+}  // namespace
+
+void Ejections::on_answer(size_t endpoint, uint32_t status, uint64_t now_ms) {
+  if (!is_endpoint_error(status)) return on_success(endpoint);
+  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  const bool gateway = status == 502 || status == 503 || status == 504;
+  if (gateway) {
+    count(health.gateway_errors_in_a_row, config_.gateway_errors, endpoint, "gateway error", now_ms);
+  } else {
+    clear(health.gateway_errors_in_a_row);
+  }
+  count(health.errors_in_a_row, config_.consecutive_errors, endpoint, "error", now_ms);
+}
+
+void Ejections::on_success(size_t endpoint) {
+  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  clear(health.errors_in_a_row);
+  clear(health.gateway_errors_in_a_row);
+}
+
+void Ejections::on_error(size_t endpoint, uint64_t now_ms) {
+  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  count(health.gateway_errors_in_a_row, config_.gateway_errors, endpoint, "gateway error", now_ms);
+  count(health.errors_in_a_row, config_.consecutive_errors, endpoint, "error", now_ms);
+}
+
+void Ejections::count(std::atomic<uint32_t>& in_a_row, uint32_t limit, size_t endpoint, const char* what,
+                      uint64_t now_ms) {
+  if (limit == 0) return;
+  // What it was asked before, or because all are out.
+  if (upstream_.endpoint(endpoint).health.ejected_until_ms.load(kRelaxed) != 0) return;
+  const uint32_t errors = in_a_row.fetch_add(1, kRelaxed) + 1;
+  if (errors >= limit) eject(endpoint, errors, what, now_ms);
+}
+
+// One worker at a time, so that no more are out than may be. Who comes meanwhile leaves it to the next error.
+void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64_t now_ms) {
+  if (ejecting_.test_and_set(std::memory_order_acquire)) return;
+  const absl::Cleanup done = [this] { ejecting_.clear(std::memory_order_release); };
+  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  if (health.ejected_until_ms.load(kRelaxed) != 0) return;  // Another worker was faster.
+  if (!may_eject(endpoint, now_ms)) {
+    refused_.fetch_add(1, kRelaxed);
+    return;
+  }
+  const uint64_t time_ms = next_time_ms(endpoint, now_ms);
+  health.ejections_in_a_row.store(static_cast<uint32_t>(time_ms / config::milliseconds(config_.time)), kRelaxed);
+  health.ejections.fetch_add(1, kRelaxed);
+  on_success(endpoint);  // What it is given next counts anew.
+  health.ejected_until_ms.store(now_ms + time_ms);
+  return_at(now_ms + time_ms);
+  upstream_.note_change();
+  log_endpoint(upstream_, endpoint,
+               absl::StrCat("is ejected for ", config::print_duration(config::Duration(time_ms)), ", after ", errors,
+                            " ", what, errors == 1 ? "" : "s in a row"));
+}
+
+bool Ejections::may_eject(size_t endpoint, uint64_t now_ms) const {
+  size_t count = 0, out = 0, others = 0;
+  for (size_t i = 0; i < upstream_.size(); ++i) {
+    const EndpointState& state = upstream_.endpoint(i);
+    if (!state.present.load(kRelaxed)) continue;
+    ++count;
+    if (state.health.ejected_until_ms.load(kRelaxed) != 0) ++out;
+    if (i != endpoint && state.up(now_ms)) ++others;
+  }
+  return others > 0 && out < std::max<size_t>(count * config_.max_share / 100, 1);
+}
+
+uint64_t Ejections::next_time_ms(size_t endpoint, uint64_t now_ms) const {
+  const EndpointState& state = upstream_.endpoint(endpoint);
+  const auto base_ms = config::milliseconds(config_.time);
+  const uint64_t before = state.health.ejections_in_a_row.load(kRelaxed);
+  const uint64_t served_ms = now_ms - std::min(now_ms, state.up_since_ms.load(kRelaxed));
+  const uint64_t times = before - std::min(before, served_ms / base_ms) + 1;
+  return std::min(times * base_ms, config::milliseconds(config_.max_time));
+}
+
+// Whoever lowers it does so behind the time that it has set, and who looks for such times does it behind having raised
+// it: so none is missed.
+void Ejections::return_at(uint64_t due_ms) {
+  uint64_t next = next_return_ms_.load();
+  while (due_ms < next && !next_return_ms_.compare_exchange_weak(next, due_ms)) {
+  }
+}
+
+void Ejections::bring_back_due(uint64_t now_ms) {
+  uint64_t due_ms = next_return_ms_.load();
+  if (now_ms < due_ms || !next_return_ms_.compare_exchange_strong(due_ms, UINT64_MAX)) return;  // Another does it.
+  for (size_t i = 0; i < upstream_.size(); ++i) {
+    EndpointState& state = upstream_.endpoint(i);
+    EndpointHealth& health = state.health;
+    uint64_t until_ms = health.ejected_until_ms.load();
+    if (until_ms == 0) continue;
+    if (now_ms < until_ms) {
+      return_at(until_ms);
+      continue;
+    }
+    state.up_since_ms.store(now_ms, kRelaxed);
+    if (!health.ejected_until_ms.compare_exchange_strong(until_ms, 0)) continue;
+    upstream_.note_change();
+    // Of one that is gone its name is not to be asked for.
+    if (state.present.load(std::memory_order_acquire)) log_endpoint(upstream_, i, "is no longer ejected");
+  }
+}
+
+}  // namespace sluice

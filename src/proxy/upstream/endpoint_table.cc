@@ -1,0 +1,193 @@
+#include "proxy/upstream/endpoint_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pool/check.h"
+
+namespace sluice {
+
+namespace {
+
+// For each address that a name may stand for: one to be used, one that others may still be leaving.
+constexpr size_t kSlotsPerAddress = 2;
+
+size_t slots_of(const config::Upstream& upstream) {
+  size_t count = 0;
+  for (const config::Endpoint& endpoint : upstream.endpoints) {
+    count += endpoint.is_resolved() ? kSlotsPerAddress * upstream.resolve.max_addresses : 1;
+  }
+  return count;
+}
+
+}  // namespace
+
+EndpointTable::EndpointTable(const config::Upstream& upstream)
+    : config_(upstream), size_(slots_of(upstream)), fixed_(0), slots_(std::make_unique<Slot[]>(size_)) {
+  std::vector<uint32_t> names;
+  for (uint32_t i = 0; i < upstream.endpoints.size(); ++i) {
+    const config::Endpoint& endpoint = upstream.endpoints[i];
+    if (endpoint.is_resolved()) {
+      names.push_back(i);
+      continue;
+    }
+    slots_[fixed_].configured = i;
+    occupy(slots_[fixed_++], {endpoint.address.address(), endpoint.weight, endpoint.priority}, 0);
+  }
+  // Of each name in turn, so that those in use are among the first: TriedEndpoints remembers no others.
+  for (size_t i = fixed_; i < size_; ++i) slots_[i].configured = names[(i - fixed_) % names.size()];
+  renew_set();
+}
+
+EndpointTable::~EndpointTable() { SLUICE_CHECK(views_.empty()); }
+
+bool EndpointTable::is_of(const Slot& slot, uint32_t configured) const {
+  return slot.configured == configured && slot.state.present.load(std::memory_order_relaxed);
+}
+
+std::shared_ptr<const EndpointSet> EndpointTable::endpoint_set() const {
+  const std::lock_guard lock(mutex_);
+  return set_;
+}
+
+void EndpointTable::renew_set() {
+  const uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  auto set = std::make_shared<const EndpointSet>(*this, generation);
+  {
+    const std::lock_guard lock(mutex_);
+    set_.swap(set);
+  }
+  generation_.store(generation, std::memory_order_release);
+}
+
+std::vector<ResolvedEndpoint> EndpointTable::present_of(uint32_t configured) const {
+  std::vector<ResolvedEndpoint> present;
+  for (size_t i = fixed_; i < size_; ++i) {
+    if (is_of(slots_[i], configured)) present.push_back({slots_[i].address, weight(i), priority(i)});
+  }
+  return present;
+}
+
+EndpointTable::Change EndpointTable::replace(uint32_t configured, std::span<const ResolvedEndpoint> now,
+                                             uint64_t now_ms) {
+  Change change;
+  std::vector<const ResolvedEndpoint*> wanted;
+  for (const ResolvedEndpoint& endpoint : now) {
+    const bool twice = std::any_of(wanted.begin(), wanted.end(),
+                                   [&](const ResolvedEndpoint* other) { return other->address == endpoint.address; });
+    if (!twice) wanted.push_back(&endpoint);
+  }
+  // Those that are there go first: where there is not room for all, the same ones stay.
+  const uint64_t next = generation() + 1;
+  for (size_t i = fixed_; i < size_; ++i) {
+    Slot& slot = slots_[i];
+    if (!is_of(slot, configured)) continue;
+    const auto stays = std::find_if(wanted.begin(), wanted.end(),
+                                    [&](const ResolvedEndpoint* each) { return each->address == slot.address; });
+    if (stays == wanted.end()) {
+      slot.left_at = next;
+      slot.state.present.store(false, std::memory_order_relaxed);
+      ++change.removed;
+      continue;
+    }
+    if (adjust(slot, **stays)) ++change.adjusted;
+    ++change.present;
+    wanted.erase(stays);
+  }
+  for (const ResolvedEndpoint* const endpoint : wanted) {
+    Slot* const slot =
+        change.present < config_.resolve.max_addresses ? find_place(configured, endpoint->address) : nullptr;
+    if (!slot) {
+      ++change.left_out;
+      continue;
+    }
+    occupy(*slot, *endpoint, now_ms);
+    ++change.added;
+    ++change.present;
+  }
+  if (change.any()) renew_set();
+  return change;
+}
+
+bool EndpointTable::adjust(Slot& slot, const ResolvedEndpoint& to) {
+  const bool weight = slot.weight.exchange(to.weight, std::memory_order_relaxed) != to.weight;
+  const bool priority = slot.priority.exchange(to.priority, std::memory_order_relaxed) != to.priority;
+  return weight || priority;
+}
+
+EndpointTable::Slot* EndpointTable::find_place(uint32_t configured, const config::Address& address) {
+  Slot* free = nullptr;
+  for (size_t i = fixed_; i < size_; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.configured != configured || slot.state.present.load(std::memory_order_relaxed)) continue;
+    if (slot.address == address) return &slot;
+    if (!free && is_free(slot)) free = &slot;
+  }
+  return free;
+}
+
+// Nobody can come to use it any more, and nobody does. In this order: a view enters before it says what it has seen.
+// Before the set is out which it is not in, a view may begin that knows it.
+bool EndpointTable::is_free(const Slot& slot) const {
+  if (slot.left_at > generation()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool seen = std::all_of(views_.begin(), views_.end(), [&](const EndpointView* view) {
+      return view->seen_.load(std::memory_order_acquire) >= slot.left_at;
+    });
+    if (!seen) return false;
+  }
+  return slot.holders.load(std::memory_order_acquire) == 0;
+}
+
+void EndpointTable::occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_ms) {
+  if (slot.address != by.address) {
+    slot.address = by.address;
+    slot.text = by.address.text();
+    slot.state.begin_anew(now_ms);
+  }
+  adjust(slot, by);
+  slot.state.present.store(true, std::memory_order_release);
+}
+
+EndpointView::EndpointView(EndpointTable& slots) : slots_(slots), uses_(slots.size()) {
+  {
+    const std::lock_guard lock(slots_.mutex_);
+    slots_.views_.push_back(this);
+  }
+  follow();
+}
+
+EndpointView::~EndpointView() {
+  for (uint32_t i = 0; i < uses_.size(); ++i) {
+    if (uses_[i].entered) leave(i);
+  }
+  const std::lock_guard lock(slots_.mutex_);
+  std::erase(slots_.views_, this);
+}
+
+// What changes behind this is found the next time.
+void EndpointView::follow() {
+  set_ = slots_.endpoint_set();
+  const std::span<const uint32_t> present = set_->members();
+  size_t next = 0;
+  for (uint32_t i = 0; i < uses_.size(); ++i) {
+    Use& use = uses_[i];
+    use.present = next < present.size() && present[next] == i;
+    if (use.present) {
+      ++next;
+      if (!std::exchange(use.entered, true)) slots_.slots_[i].holders.fetch_add(1, std::memory_order_relaxed);
+    } else if (use.entered && use.count == 0) {
+      leave(i);
+    }
+  }
+  seen_.store(set_->generation(), std::memory_order_release);
+}
+
+// What was read of the slot was read before.
+void EndpointView::leave(uint32_t slot) {
+  uses_[slot].entered = false;
+  slots_.slots_[slot].holders.fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace sluice

@@ -1,0 +1,159 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "proxy/access_log/access_line.h"
+
+namespace sluice {
+namespace {
+
+using testing::HasSubstr;
+
+std::string line_of(const AccessRecord& record) {
+  std::string out(kMaxLogLineBytes, '?');
+  out.resize(format_json_line(record, out));
+  return out;
+}
+
+// What is told of the user agent, as it stands in the line.
+std::string told(std::string_view user_agent) {
+  std::string line = line_of({.user_agent = user_agent});
+  constexpr std::string_view kBefore = "\"user_agent\":\"", kAfter = "\"}\n";
+  const size_t at = line.find(kBefore);
+  EXPECT_TRUE(at != std::string::npos && line.ends_with(kAfter)) << line;
+  if (at == std::string::npos) return line;
+  line = line.substr(at + kBefore.size());
+  return line.substr(0, line.size() - kAfter.size());
+}
+
+// The example of docs/access-log.md.
+TEST(JsonLine, HoldsWhatItWasGiven) {
+  const std::string line = line_of({.time_ms = 1'785'499'932'418,
+                                    .client = "203.0.113.7",
+                                    .listener = "edge",
+                                    .protocol = "HTTP/2",
+                                    .tls = "TLSv1.3",
+                                    .cipher = "TLS_AES_128_GCM_SHA256",
+                                    .method = "GET",
+                                    .authority = "api.example.com",
+                                    .path = "/v1/items?page=2",
+                                    .status = 200,
+                                    .reason = "ok",
+                                    .request_bytes = 7,
+                                    .response_bytes = 5120,
+                                    .duration_us = 1834,
+                                    .upstream_us = 1702,
+                                    .route = "items",
+                                    .upstream = "api",
+                                    .endpoint = "10.0.0.4:9000",
+                                    .attempts = 2,
+                                    .user_agent = "curl/8.9.1",
+                                    .request_id = "abc",
+                                    .trace_id = "0af7651916cd43dd8448eb211c80319c"});
+  EXPECT_EQ(
+      line,
+      "{\"time\":\"2026-07-31T12:12:12.418Z\",\"client\":\"203.0.113.7\",\"listener\":\"edge\",\"protocol\":\"HTTP/2\","
+      "\"tls_version\":\"TLSv1.3\",\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"method\":\"GET\","
+      "\"authority\":\"api.example.com\",\"path\":\"/v1/items?page=2\",\"status\":200,\"reason\":\"ok\",\"bytes_in\":7,"
+      "\"bytes_out\":5120,\"duration_us\":1834,\"upstream_us\":1702,\"route\":\"items\",\"upstream\":\"api\","
+      "\"endpoint\":\"10.0.0.4:9000\",\"attempts\":2,\"request_id\":\"abc\","
+      "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"user_agent\":\"curl/8.9.1\"}\n");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/access-log.md");
+  std::stringstream document;
+  document << file.rdbuf();
+  EXPECT_THAT(document.str(), HasSubstr("    " + line));
+}
+
+TEST(JsonLine, WhatIsNotKnownIsNull) {
+  EXPECT_EQ(line_of({}),
+            "{\"time\":\"1970-01-01T00:00:00.000Z\",\"client\":null,\"listener\":null,\"protocol\":null,"
+            "\"tls_version\":null,\"tls_cipher\":null,\"method\":null,\"authority\":null,\"path\":null,\"status\":0,"
+            "\"reason\":null,\"bytes_in\":0,\"bytes_out\":0,\"duration_us\":0,\"upstream_us\":null,\"route\":null,"
+            "\"upstream\":null,\"endpoint\":null,\"attempts\":0,\"request_id\":null,\"trace_id\":null,"
+            "\"user_agent\":null}\n");
+}
+
+TEST(JsonLine, Escapes) {
+  EXPECT_EQ(told("a \"b\" \\ c/d"), "a \\\"b\\\" \\\\ c/d");
+  EXPECT_EQ(told("\r\n\t\x1b\x7f"), "\\u000D\\u000A\\u0009\\u001B\\u007F");
+  EXPECT_EQ(told(std::string_view("a\0b", 3)), "a\\u0000b");
+  EXPECT_EQ(told("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+}
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+TEST(JsonLine, WhatIsNoUtf8) {
+  const std::string one(kReplacement);
+  EXPECT_EQ(told("a\xff\x62"), "a" + one + "b");
+  EXPECT_EQ(told("\xc3"), one) << "half of one";
+  EXPECT_EQ(told("\xc3\"x"), one + "\\\"x") << "the quote is no part of it";
+  EXPECT_EQ(told("\xe2\x82"), one + one);
+  EXPECT_EQ(told("\xc0\xaf"), one + one) << "longer than need be";
+  EXPECT_EQ(told("\xe0\x80\xaf"), one + one + one);
+  EXPECT_EQ(told("\xed\xa0\x80"), one + one + one) << "a surrogate";
+  EXPECT_EQ(told("\xf4\x90\x80\x80"), one + one + one + one) << "above U+10FFFF";
+  EXPECT_EQ(told("\xf5\x80"), one + one);
+  EXPECT_EQ(told("\x80"), one);
+  EXPECT_EQ(told("\xf0\x8f\xbf\xbf"), one + one + one + one);
+}
+
+TEST(JsonLine, CutsAtACharacter) {
+  for (const std::string_view each : {"\"", "\n", "\xe2\x82\xac", "\xff", "x"}) {
+    for (size_t before = 0; before < 8; ++before) {
+      std::string text(before, 'x');
+      for (int i = 0; i < 1100; ++i) text += each;
+      const std::string cut = told(text);
+      EXPECT_LE(cut.size(), 1024u);
+      EXPECT_GE(cut.size(), 1024u - 8);
+      ASSERT_TRUE(cut.ends_with("..."));
+      const std::string rest = cut.substr(before, cut.size() - before - 3);
+      const std::string one = told(each);
+      ASSERT_EQ(rest.size() % one.size(), 0u) << rest;
+      for (size_t i = 0; i < rest.size(); i += one.size()) ASSERT_EQ(rest.substr(i, one.size()), one);
+    }
+  }
+}
+
+// Whatever the texts are, it is one line within its bound, and a JSON string ends where it should.
+TEST(JsonLine, RandomTexts) {
+  std::mt19937_64 random(20260801);
+  for (int round = 0; round < 2000; ++round) {
+    constexpr std::string_view kNasty = "\n\"\\ \0\x7f\x80\xc3\xe2\xed\xf0\xff{}";
+    std::string text(random() % (round % 8 == 0 ? 9000 : 60), 'a');
+    for (char& c : text) {
+      if (random() % 2 != 0) c = kNasty[random() % kNasty.size()];
+    }
+    AccessRecord record = {.client = text,
+                           .listener = text,
+                           .protocol = text,
+                           .tls = text,
+                           .cipher = text,
+                           .method = text,
+                           .authority = text,
+                           .path = text,
+                           .reason = text};
+    record.route = record.upstream = record.endpoint = record.user_agent = record.request_id = record.trace_id = text;
+    record.request_bytes = record.response_bytes = record.duration_us = UINT64_MAX;
+    record.upstream_us = UINT64_MAX;
+    const std::string line = line_of(record);
+    ASSERT_LE(line.size(), kMaxLogLineBytes);
+    ASSERT_EQ(line.find('\n'), line.size() - 1);
+    size_t quotes = 0;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\\') {
+        ++i;
+      } else if (line[i] == '"') {
+        ++quotes;
+      }
+    }
+    ASSERT_EQ(quotes, text.empty() ? 22u * 2 + 2 : 22u * 2 + 2 * 16) << line;
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,95 @@
+#include "proxy/auth/basic_authenticator.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "test/net/loop.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kSlow = "bob:$2y$04$dQbGfA7a8i8t/Lr0c8CZmu1bLyu.Hv5Shsm1pwLrEnZCPcGrzfSxW\n";
+
+class BasicGateTest : public testing::Test {
+ protected:
+  AuthResult check(BasicAuthenticator& gate, std::string_view name_and_password) {
+    Fields fields;
+    EXPECT_TRUE(fields.add(loop_.worker().pool(), "authorization",
+                           absl::StrCat("Basic ", absl::Base64Escape(name_and_password))));
+    return gate.check(fields, job_);
+  }
+
+  test::Loop loop_{test::Loop::with_features()};
+  ChunkPool::Use use_{&loop_.worker().pool()};
+  const Users users_ = Users::parse(kSlow).value();
+  const config::BasicAuth rules_;
+  PasswordCheck* job_ = nullptr;
+};
+
+TEST_F(BasicGateTest, IsBounded) {
+  HelperThreads never(0);
+  const HelperThreads::Desk desk(loop_.worker());
+  BasicAuthenticator gate(rules_, never);
+  gate.use(users_);
+  for (size_t i = 0; i < BasicAuthenticator::kMaxChecks; ++i)
+    EXPECT_EQ(check(gate, absl::StrCat("bob:", i)), AuthResult::kLater);
+  EXPECT_EQ(check(gate, "bob:hunter2"), AuthResult::kBusy);
+}
+
+TEST_F(BasicGateTest, WhatWasGoodIsRemembered) {
+  HelperThreads threads(1);
+  const HelperThreads::Desk desk(loop_.worker());
+  BasicAuthenticator gate(rules_, threads);
+  gate.use(users_);
+  int told = 0, good = 0;
+  const auto ask = [&](std::string_view given) {
+    const AuthResult verdict = check(gate, given);
+    if (verdict != AuthResult::kLater) return verdict;
+    struct Heard {
+      int &told, &good;
+    } heard{told, good};
+    job_->tell(
+        [](void* context, bool fits) {
+          ++static_cast<Heard*>(context)->told;
+          static_cast<Heard*>(context)->good += fits;
+        },
+        &heard);
+    const int before = told;
+    EXPECT_TRUE(loop_.until([&] { return told > before; }));
+    return verdict;
+  };
+  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(good, 1);
+  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kAdmitted);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ask("bob:hunter3"), AuthResult::kLater);
+  EXPECT_EQ(ask("eve:hunter2"), AuthResult::kLater);  // Which takes as long as for one that there is.
+  EXPECT_EQ(good, 1);
+  // One name and password only: the colon is where the name ends.
+  EXPECT_EQ(ask("bo:b:hunter2"), AuthResult::kLater);
+  gate.use(users_);
+  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(good, 2);
+}
+
+// Defect that it could have: what began with the file as it was is remembered as good under the new one.
+TEST_F(BasicGateTest, AFileThatIsReadMeanwhileCounts) {
+  HelperThreads threads(1);
+  const HelperThreads::Desk desk(loop_.worker());
+  BasicAuthenticator gate(rules_, threads);
+  gate.use(users_);
+  ASSERT_EQ(check(gate, "bob:hunter2"), AuthResult::kLater);
+  bool done = false;
+  job_->tell([](void* context, bool) { *static_cast<bool*>(context) = true; }, &done);
+  const Users others = Users::parse("eve:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=").value();
+  gate.use(others);
+  EXPECT_TRUE(loop_.until([&] { return done; }));
+  EXPECT_EQ(check(gate, "bob:hunter2"), AuthResult::kRefused);
+  EXPECT_EQ(check(gate, "eve:hunter2"), AuthResult::kAdmitted);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,203 @@
+#include "proxy/http/h2/hpack.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "test/proxy/http/h2/rig.h"
+
+namespace sluice::test::http2 {
+namespace {
+
+class HpackTest : public PoolTest {
+ protected:
+  // The block in frames that were made by the encoder.
+  std::string block_of(Buffer&& out) {
+    std::string bytes = sluice::test::text_of(out);
+    std::string block;
+    for (const Frame& frame : frames_of(bytes)) block += frame.payload;
+    return block;
+  }
+  std::string encoded(HpackEncoder& encoder, const Head& head) {
+    Buffer out;
+    encoder.encode_head(pool_, head, 1, false, out);
+    return block_of(std::move(out));
+  }
+  HpackDecoder::Status decode(HpackDecoder& decoder, std::string_view bytes, Http2HeaderBlock& block, size_t cut = 0) {
+    const auto splits = cut ? splits_every(cut, bytes.size()) : std::vector<size_t>();
+    const auto status = decoder.decode(pool_, limits_, heap_buffer_of(bytes, splits), true, block);
+    block.finish(pool_);
+    return status;
+  }
+  FieldList decoded(HpackDecoder& decoder, std::string_view bytes, size_t cut = 0) {
+    Http2HeaderBlock block(Http2HeaderBlock::Kind::kResponse);
+    EXPECT_EQ(decode(decoder, bytes, block, cut), HpackDecoder::Status::kGood);
+    EXPECT_EQ(block.verdict(), Http2HeaderBlock::AuthResult::kGood);
+    FieldList fields = {{":status", std::to_string(block.head().status)}};
+    for (const Fields::Field f : block.head().fields) fields.emplace_back(f.name, f.value);
+    return fields;
+  }
+
+  Http2Limits limits_;
+};
+
+TEST_F(HpackTest, Rfc7541AppendixC6) {  // Responses with Huffman codes, of which each depends on those before.
+  // The examples go by a table of 256 bytes, which the first block says.
+  const std::string blocks[] = {
+      from_hex("3fe101 4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e"
+               "919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3"),
+      from_hex("4883 640e ff c1c0 bf"),
+      from_hex("88c1 6196 d07a be94 1054 d444 a820 0595 040b 8166 e084 a62d 1bff c05a 839b d9ab 77ad 94e7 821d d7f2"
+               "e6c7 b335 dfdf cd5b 3960 d5af 2708 7f36 72c1 ab27 0fb5 291f 9587 3160 65c0 03ed 4ee5 b106 3d50 07"),
+  };
+  for (const size_t cut : {size_t{0}, size_t{1}, size_t{3}}) {
+    for (const bool parked : {false, true}) {
+      HpackDecoder decoder;
+      const FieldList first = decoded(decoder, blocks[0], cut);
+      EXPECT_EQ(first, (FieldList{{":status", "302"},
+                                  {"cache-control", "private"},
+                                  {"date", "Mon, 21 Oct 2013 20:13:21 GMT"},
+                                  {"location", "https://www.example.com"}}));
+      if (parked) decoder.park(pool_);
+      EXPECT_EQ(decoded(decoder, blocks[1], cut)[0].second, "307");
+      if (parked) {
+        decoder.park(pool_);
+        EXPECT_FALSE(decoder.live());
+        EXPECT_GT(decoder.parked_bytes(), 100u);
+      }
+      const FieldList third = decoded(decoder, blocks[2], cut);
+      EXPECT_EQ(third[2].second, "Mon, 21 Oct 2013 20:13:22 GMT");
+      EXPECT_EQ(third[5], (std::pair<std::string, std::string>("set-cookie",
+                                                               "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; "
+                                                               "version=1")));
+    }
+  }
+}
+
+TEST_F(HpackTest, RandomBlocksGoThroughParking) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 50; ++round) {
+    HpackEncoder encoder;
+    HpackDecoder decoder;
+    for (int i = 0; i < 60; ++i) {
+      Head head = response(pool_, 200);
+      FieldList expected = {{":status", "200"}};
+      for (size_t fields = random() % 12; fields > 0; --fields) {
+        const std::string name = "x-" + std::to_string(random() % 20);
+        const std::string value(random() % (random() % 8 == 0 ? 1000 : 30), static_cast<char>('a' + random() % 26));
+        ASSERT_TRUE(head.fields.add(pool_, name, value));
+        expected.emplace_back(name, value);
+      }
+      ASSERT_EQ(decoded(decoder, encoded(encoder, head), random() % 20), expected);
+      if (random() % 6 == 0) encoder.park();
+      if (random() % 6 == 0) decoder.park(pool_);
+      if (random() % 10 == 0) {
+        const auto bytes = static_cast<uint32_t>(random() % 6000);
+        const uint32_t smallest = random() % 2 ? bytes / 2 : bytes;
+        encoder.set_table_bytes(smallest, bytes);
+      }
+    }
+  }
+}
+
+TEST_F(HpackTest, LargeBlocksTakeContinuations) {
+  HpackEncoder encoder;
+  Head head = response(pool_, 200);
+  for (int i = 0; i < 90; ++i) {
+    ASSERT_TRUE(head.fields.add(pool_, "x-" + std::to_string(i), std::string(600, '\x7f' - 1)));  // '~': no good code.
+  }
+  Buffer out;
+  encoder.encode_head(pool_, head, 5, true, out);
+  std::string bytes = sluice::test::text_of(out);
+  std::string kinds, block;
+  for (const Frame& frame : frames_of(bytes)) {
+    kinds += frame.text() + (frame.header.has(kEndHeaders) ? "!" : "") + ";";
+    EXPECT_LE(frame.payload.size(), kHttp2FrameBytes);
+    block += frame.payload;
+  }
+  EXPECT_EQ(kinds, "HEADERS 5 end;CONTINUATION 5;CONTINUATION 5;CONTINUATION 5!;");
+  limits_.header_list_bytes = 64 * 1024;
+  HpackDecoder decoder;
+  EXPECT_EQ(decoded(decoder, block).size(), 91u);
+}
+
+TEST_F(HpackTest, OneFieldAsLargeAsFieldsHold) {
+  HpackEncoder encoder;
+  Head head = response(pool_, 200);
+  const std::string value(65000, '~');
+  ASSERT_TRUE(head.fields.add(pool_, "x", value));
+  Buffer out;
+  encoder.encode_head(pool_, head, 5, true, out);
+  EXPECT_GT(out.size(), value.size());
+}
+
+TEST_F(HpackTest, WhatHttp2DoesNotHaveIsLeftOut) {
+  HpackEncoder encoder;
+  HpackDecoder decoder;
+  const Head head = response(pool_, 200,
+                             {{"connection", "close"},
+                              {"keep-alive", "1"},
+                              {"proxy-connection", "x"},
+                              {"transfer-encoding", "chunked"},
+                              {"upgrade", "websocket"},
+                              {"host", "a"},
+                              {"te", "deflate"},
+                              {"te", "trailers"},
+                              {"x", "1"}});
+  EXPECT_EQ(decoded(decoder, encoded(encoder, head)),  // In a response, `host` is a field like any other.
+            (FieldList{{":status", "200"}, {"host", "a"}, {"te", "trailers"}, {"x", "1"}}));
+}
+
+TEST_F(HpackTest, SecretsAreNeverIndexed) {
+  HpackEncoder encoder;
+  Head head = response(pool_, 200, {{"authorization", "secret-a"}});
+  ASSERT_TRUE(head.fields.add(pool_, "x-key", "secret-b", true));
+  const std::string first = encoded(encoder, head);
+  EXPECT_EQ(first.size(), encoded(encoder, head).size());  // Nothing was learnt.
+  HpackDecoder decoder;
+  Http2HeaderBlock block(Http2HeaderBlock::Kind::kResponse);
+  ASSERT_EQ(decode(decoder, first, block), HpackDecoder::Status::kGood);
+  EXPECT_TRUE(block.head().fields[0].sensitive);
+  EXPECT_TRUE(block.head().fields[1].sensitive);
+}
+
+TEST_F(HpackTest, CookieCrumbsAreJoined) {
+  HpackDecoder decoder;
+  const std::string bytes =
+      block({{":status", "200"}, {"cookie", "a=1"}, {"x", "1"}, {"cookie", "b=2"}, {"cookie", std::string(5000, 'c')}});
+  EXPECT_EQ(decoded(decoder, bytes),
+            (FieldList{{":status", "200"}, {"x", "1"}, {"cookie", "a=1; b=2; " + std::string(5000, 'c')}}));
+}
+
+TEST_F(HpackTest, BlocksAreBounded) {
+  const auto verdict_of = [&](const FieldList& fields, HpackDecoder::Status expected) {
+    HpackDecoder decoder;
+    Http2HeaderBlock b(Http2HeaderBlock::Kind::kResponse);
+    EXPECT_EQ(decode(decoder, block(fields), b), expected);
+    return b.verdict();
+  };
+  using AuthResult = Http2HeaderBlock::AuthResult;
+  using Status = HpackDecoder::Status;
+  FieldList fields = {{":status", "200"}};
+  // :status does not count.
+  while (fields.size() < 101) fields.emplace_back("x", "a");
+  EXPECT_EQ(verdict_of(fields, Status::kGood), AuthResult::kGood);
+  fields.emplace_back("x", "a");
+  EXPECT_EQ(verdict_of(fields, Status::kGood), AuthResult::kTooLarge);
+  while (fields.size() < 129) fields.emplace_back("x", "a");
+  EXPECT_EQ(verdict_of(fields, Status::kGood), AuthResult::kTooLarge);
+  fields.emplace_back("x", "a");
+  EXPECT_EQ(verdict_of(fields, Status::kTooLarge), AuthResult::kTooLarge);
+
+  // :status counts 42, the other field 33 and its value.
+  EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 33, 'a')}}, Status::kGood),
+            AuthResult::kGood);
+  EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 32, 'a')}}, Status::kGood),
+            AuthResult::kTooLarge);
+  const std::string half(32000, 'a');
+  EXPECT_EQ(verdict_of({{":status", "200"}, {"x", half}, {"x", half}, {"x", half}}, Status::kTooLarge),
+            AuthResult::kTooLarge);
+}
+
+}  // namespace
+}  // namespace sluice::test::http2

@@ -1,0 +1,226 @@
+// Who pays for an error: nothing that a client chooses counts against an endpoint, ends a pooled connection that it
+// does not use, or changes what another client gets. Owners themselves: fault_test.cc.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "test/proxy/http/proxy/session_rig.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using test::HttpOrigin;
+using test::HttpPeer;
+using test::HttpRig;
+using test::Talk;
+
+void set_times(HttpRig& rig) {
+  config::Http& config = rig.config();
+  config.idle_timeout = config.send_timeout = config.stream_idle_timeout = 100h;
+  config.body_timeout = config.stuck_timeout = config.header_timeout = 100h;
+  rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
+}
+
+// Two endpoints, of which either is ejected by its first error.
+class BlameTest : public test::HttpRigTest {
+ protected:
+  BlameTest() : origin(rig.add_origin()), second(rig.add_origin()) {
+    set_times(rig);
+    config::Ejection& ejection = rig.upstream().ejection.emplace();
+    ejection.consecutive_errors = ejection.gateway_errors = 1;
+    ejection.max_share = 100;
+  }
+  void expect_nobody_ejected() {
+    rig.settle();
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(rig.health(i).ejections.load(), 0u) << i;
+  }
+  void expect_ejected(size_t index) {
+    rig.settle();
+    EXPECT_EQ(rig.health(index).ejections.load(), 1u);
+  }
+  // As the client says it: an extended CONNECT, or an upgrade.
+  Talk& ask_for_protocol(HttpPeer& client, std::string_view protocol, bool end) {
+    Talk& talk = client.open();
+    talk.request("CONNECT", "/", {}, protocol, end);
+    return talk;
+  }
+  uint64_t opened() { return rig.upstream_counters().connections_opened.value(); }
+
+  HttpOrigin &origin, &second;  // Asked in turn.
+};
+
+// Defect: an extended CONNECT for any :protocol went to the endpoint, where it could not be written; this counted as
+// the endpoint's error.
+TEST_P(BlameTest, OnlyWebsocketsAreTaken) {
+  if (!client_http2()) return;  // Cannot say it: any other Upgrade is ignored.
+  rig.start();
+  HttpPeer& client = rig.connect_greeted();
+  for (const char* const protocol : {"evil", "connect-udp", "WEBSOCKETS"}) {
+    Talk& talk = ask_for_protocol(client, protocol, /*end=*/false);
+    rig.wait_over(talk);
+    EXPECT_EQ(talk.head.status, 501) << protocol;
+    talk.release();
+  }
+  rig.expect_ended(HttpEnd::kNotAllowed, 3);
+  expect_nobody_ejected();
+  EXPECT_EQ(opened(), 0u);
+}
+
+// Defect: so did a CONNECT that has ended before the tunnel is there.
+TEST_P(BlameTest, TunnelsThatEndBeforeTheyBegin) {
+  if (!client_http2()) return;
+  rig.start();
+  HttpPeer& client = rig.connect_greeted();
+  Talk& talk = ask_for_protocol(client, "websocket", /*end=*/true);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.head.status, 400);
+  rig.expect_ended(HttpEnd::kBadRequest);
+  expect_nobody_ejected();
+  EXPECT_EQ(opened(), 0u);
+}
+
+// Its end may also come later, but before the endpoint has agreed.
+TEST_P(BlameTest, TunnelsThatEndBeforeTheyAreAgreedOn) {
+  if (!client_http2() || upstream_http2()) return;
+  rig.start();
+  HttpPeer& client = rig.connect_greeted();
+  Talk& talk = ask_for_protocol(client, "websocket", /*end=*/false);
+  rig.until([&] { return opened() == 1; });
+  rig.settle();
+  talk.send("", /*end=*/true);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.head.status, 400);
+  rig.expect_ended(HttpEnd::kBadRequest);
+  expect_nobody_ejected();
+}
+
+// Defect: a plain 200 to an upgrade was a 502, and an error of the endpoint. RFC 9110 section 7.8 lets a server ignore
+// an upgrade.
+TEST_P(BlameTest, UpgradesMayBeIgnored) {
+  if (upstream_http2()) return;  // Where 2xx is a yes.
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  rig.until([&] { return origin.requests.size() == 1; });
+  // Not as the origin's codec answers an upgrade.
+  origin.connections[0]->socket.send_some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain");
+  rig.wait_over(talk);
+  if (client_http2()) {
+    EXPECT_EQ(talk.head.status, 502) << "a 2xx would be a yes: RFC 8441 section 5";
+    rig.expect_ended(HttpEnd::kUpstreamRefused);
+  } else {
+    EXPECT_EQ(talk.head.status, 200);
+    EXPECT_TRUE(talk.head.ignores_upgrade);
+    EXPECT_EQ(talk.body, "plain");
+    rig.expect_ended(HttpEnd::kOk);
+  }
+  if (talk.stream) talk.release();
+  EXPECT_EQ(rig.http().tunnels.value(), 0u);
+  expect_nobody_ejected();
+}
+
+// What the client of HTTP/1.1 gets is what is counted.
+TEST_P(BlameTest, WebsocketsAreCountedByWhatTheClientGets) {
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  rig.request_at(origin).respond(200, {}, false);
+  rig.until([&] { return talk.has_head; });
+  talk.send("", true);
+  origin.requests[0]->send("", true);
+  rig.expect_ended(HttpEnd::kOk);
+  EXPECT_EQ(rig.http().statuses[1].value(), client_http2() ? 0u : 1u);
+  EXPECT_EQ(rig.http().statuses[2].value(), client_http2() ? 1u : 0u);
+}
+
+// Defect: an endpoint that gave up waiting for the rest of a request (its own timeout: it closes, or resets the stream)
+// was ejected for it, so a few slow clients could have all of them ejected.
+TEST_P(BlameTest, EndpointsMayLosePatienceWithTheClient) {
+  rig.start();
+  for (const bool lost : {false, true}) {
+    Talk& talk = rig.connect().post("a part", /*end=*/false);
+    HttpOrigin* asked = nullptr;
+    rig.until([&] {
+      for (HttpOrigin* const each : {&origin, &second}) {
+        if (!each->requests.empty() && each->requests.back()->body == "a part") asked = each;
+      }
+      return asked != nullptr;
+    });
+    Talk& request = *asked->requests.back();
+    lost ? request.connection->break_off() : request.cancel(ResetReason::kInternal);
+    asked->requests.clear();
+    rig.wait_over(talk);
+    EXPECT_EQ(talk.head.status, 502);
+    if (talk.stream) talk.release();
+  }
+  rig.expect_ended(HttpEnd::kUpstreamReset, 2);
+  expect_nobody_ejected();
+}
+
+// ... while one that breaks off a request that is complete has no excuse.
+TEST_P(BlameTest, EndpointsThatBreakOffAreEjected) {
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  rig.request_at(origin);
+  origin.connections.back()->break_off();
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.head.status, 502);
+  expect_ejected(0);
+}
+
+// Defect: an endpoint that called a request malformed (RFC 9113 section 8.1.1) was ejected for it.
+TEST_P(BlameTest, EndpointsMayRejectWhatIsMalformed) {
+  if (!upstream_http2()) return;
+  config::HttpRoute route;
+  route.forward = "origin";
+  route.retry.emplace().on = {config::RetryOn::kReset};
+  rig.config().forward.clear();
+  rig.config().routes = {route};
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  rig.request_at(origin).cancel(ResetReason::kMalformed);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.head.status, 502);
+  rig.expect_ended(HttpEnd::kUpstreamRefused);
+  EXPECT_EQ(rig.http().retries.value(), 0u) << "it would be rejected again";
+  expect_nobody_ejected();
+}
+
+// 501 and 505 are about the method and the version that the client chose.
+TEST_P(BlameTest, MethodsThatEndpointsDoNotKnow) {
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  rig.request_at(origin).respond(501, "no such method");
+  rig.expect_response(talk, 501, "no such method");
+  expect_nobody_ejected();
+}
+
+// Defect: nobody looked at SETTINGS_MAX_HEADER_LIST_SIZE. Endpoints answer a longer head with GOAWAY, which ends the
+// requests of other clients.
+TEST_P(BlameTest, HeadsThatTheEndpointDoesNotTake) {
+  if (!upstream_http2()) return;
+  origin.options.header_list = 4096;
+  rig.start();
+  Talk& other = rig.connect().ask();
+  Talk& request = rig.request_at(origin);
+  HttpPeer& client = rig.connect();
+  Talk& turn_of_second = client.ask();
+  rig.request_at(second).respond(200, "fine");
+  rig.expect_response(turn_of_second, 200, "fine");
+  const std::string big(10'000, 'x');
+  Talk& large = client.ask("GET", "/", {{"x-big", big}});
+  rig.wait_over(large);
+  EXPECT_EQ(large.head.status, 400);
+  request.respond(200, "fine");
+  rig.expect_response(other, 200, "fine");
+  EXPECT_EQ(origin.connections.size(), 1u);
+  EXPECT_EQ(origin.requests.size(), 1u);
+  expect_nobody_ejected();
+  rig.expect_ended(HttpEnd::kBadRequest);
+}
+
+SLUICE_EACH_VERSION(BlameTest);
+
+}  // namespace
+}  // namespace sluice

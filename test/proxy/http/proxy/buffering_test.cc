@@ -1,0 +1,225 @@
+// Bodies that wait: responses for clients that do not read, requests until they are whole; each version on each side.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "test/proxy/http/proxy/session_rig.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using test::HttpOrigin;
+using test::HttpPeer;
+using test::Talk;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+class BufferingTest : public test::HttpRigTest {
+ protected:
+  BufferingTest() : origin(rig.add_origin()) {
+    config::Http& config = rig.config();
+    config.idle_timeout = config.send_timeout = config.stream_idle_timeout = 100h;
+    config.body_timeout = config.stuck_timeout = config.header_timeout = 100h;
+    config.max_body = {64 * kMiB};
+    rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
+    config.forward.clear();
+    route.forward = "origin";
+  }
+  void start() {
+    rig.config().routes = {route};
+    rig.start();
+    rig.add_desk();
+  }
+  void start_with_hedges() {
+    route.buffer.emplace().requests = {8 * kMiB};
+    route.retry.emplace().hedge_after = 1s;
+    start();
+  }
+  // In two pieces.
+  Talk& put(const std::string& bytes) {
+    Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+    talk.send(bytes.substr(0, bytes.size() / 2));
+    rig.settle();
+    talk.send(bytes.substr(bytes.size() / 2), true);
+    return talk;
+  }
+  bool upstream_is_free() { return rig.upstream_state().endpoint(0).active.load() == 0; }
+
+  HttpOrigin& origin;
+  config::HttpRoute route;
+  const std::string little = test::stream_bytes(1, 0, 40'000);
+};
+
+TEST_P(BufferingTest, TheUpstreamIsFreeBeforeTheClientHasReadIt) {
+  route.buffer.emplace().responses = {64 * kMiB};
+  start();
+  const std::string body = test::stream_bytes(1, 0, 12 * kMiB);  // More than sockets hold.
+  HttpPeer& client = rig.connect();
+  Talk& talk = client.ask();
+  Talk& request = rig.request_at(origin);
+  client.reads = false;
+  request.respond(200, {}, false);
+  request.send(body);
+  request.send_trailers({{"x-sum", "1"}});
+  rig.until([&] { return upstream_is_free(); });
+  EXPECT_GT(rig.http().body_file.written_bytes.value(), 0u);
+  EXPECT_FALSE(talk.ended);
+  client.reads = true;
+  rig.wait_over(talk);
+  EXPECT_TRUE(talk.body == body);
+  if (client_http2()) {
+    EXPECT_EQ(talk.trailers.value("x-sum"), "1");
+  }
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(BufferingTest, ClientsThatGoAwayWhileItIsWritten) {
+  route.buffer.emplace().responses = {64 * kMiB};
+  start();
+  HttpPeer& client = rig.connect();
+  client.ask();
+  Talk& request = rig.request_at(origin);
+  client.reads = false;
+  request.respond(200, std::string(12 * kMiB, 'x'));
+  rig.until([&] { return rig.http().body_file.written_bytes.value() > 0; });
+  client.talks[0]->cancel();
+  client.socket.close();
+  rig.expect_ended(HttpEnd::kClientReset);
+}
+
+TEST_P(BufferingTest, RequestsAreSentAsAWhole) {
+  route.buffer.emplace().requests = {64 * kMiB};
+  start();
+  const std::string half = test::stream_bytes(1, 0, 2 * kMiB);
+  Talk& talk = rig.connect().post(half, false);
+  rig.until([&] { return rig.http().body_file.written_bytes.value() > kMiB; });
+  rig.settle();
+  EXPECT_TRUE(origin.requests.empty());
+  talk.send(half, true);
+  Talk& request = rig.request_at(origin);
+  rig.wait_over(request);
+  EXPECT_TRUE(request.body == half + half);
+  EXPECT_EQ(request.field("content-length"), std::to_string(4 * kMiB));
+  request.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(BufferingTest, TrailersOfRequestsStayBehindThem) {
+  route.buffer.emplace().requests = {64 * kMiB};
+  start();
+  Talk& talk = rig.connect().post("body", false);
+  rig.settle();
+  EXPECT_TRUE(origin.requests.empty());
+  talk.send_trailers({{"x-sum", "1"}});
+  Talk& request = rig.request_at(origin);
+  rig.wait_over(request);
+  EXPECT_EQ(request.body, "body");
+  EXPECT_EQ(request.trailers.value("x-sum"), "1");
+  request.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+}
+
+TEST_P(BufferingTest, WhatIsBeyondTheBoundPassesAsItComes) {
+  route.buffer.emplace().requests = {256 * 1024};
+  start();
+  const std::string piece = test::stream_bytes(1, 0, 300 * 1024);
+  Talk& talk = rig.connect().post(piece, false);
+  Talk& request = rig.request_at(origin);
+  rig.until([&] { return request.body.size() == piece.size(); });
+  EXPECT_FALSE(request.ended);
+  talk.send(piece, true);
+  rig.wait_over(request);
+  EXPECT_TRUE(request.body == piece + piece);
+  request.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+}
+
+TEST_P(BufferingTest, AnswersThatComeBeforeTheRequestIsRead) {
+  route.buffer.emplace().requests = {8 * kMiB};
+  start();
+  HttpPeer& client = rig.connect();
+  Talk& talk = client.post(std::string(6 * kMiB, 'x'));
+  Talk& request = rig.request_at(origin);
+  request.respond(403, {}, true);
+  rig.wait_over(talk);
+  EXPECT_EQ(talk.head.status, 403);
+  rig.until([&] { return rig.sum_of_ends() == 1; });
+}
+
+TEST_P(BufferingTest, CollectedRequestsAreSentAgainAsAWhole) {
+  route.buffer.emplace().requests = {8 * kMiB};
+  config::Retry& retry = route.retry.emplace();
+  retry.on = {config::RetryOn::k5xx};
+  retry.backoff = retry.max_backoff = 0ms;
+  start();
+  const std::string body = test::stream_bytes(1, 0, 3 * kMiB);
+  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  talk.send(body, true);
+  Talk& first = rig.request_at(origin);
+  rig.wait_over(first);
+  EXPECT_TRUE(first.body == body);
+  first.respond(503, "again");
+  Talk& second = rig.request_at(origin, 1);
+  rig.wait_over(second);
+  EXPECT_TRUE(second.body == body) << second.body.size();
+  second.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+}
+
+// The second endpoint gets all of it, whichever of the two answers.
+TEST_P(BufferingTest, CollectedRequestsAreHedged) {
+  HttpOrigin& other = rig.add_origin();
+  start_with_hedges();
+  Talk& talk = put(little);
+  Talk& first = rig.request_at(origin);
+  rig.wait_over(first);
+  rig.pass(1100ms);
+  Talk& second = rig.request_at(other);
+  rig.wait_over(second);
+  EXPECT_TRUE(first.body == little && second.body == little);
+  second.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+  rig.wait_cancelled(first);
+}
+
+// The first endpoint breaks off while there is no connection to the second yet: the body is sent from here again.
+TEST_P(BufferingTest, HedgesThatWaitGetTheBodyLater) {
+  HttpOrigin& other = rig.add_origin();
+  other.silent = upstream_http2();  // Which has to greet before it gets a request.
+  start_with_hedges();
+  Talk& talk = put(little);
+  Talk& first = rig.request_at(origin);
+  rig.wait_over(first);
+  rig.pass(1100ms);
+  first.cancel(ResetReason::kInternal);
+  rig.settle();
+  other.silent = false;
+  Talk& second = rig.request_at(other);
+  rig.wait_over(second);
+  EXPECT_TRUE(second.body == little) << second.body.size();
+  second.respond(200, "ok");
+  rig.expect_response(talk, 200, "ok");
+}
+
+TEST_P(BufferingTest, ClientsThatGoAwayBeforeItIsWhole) {
+  route.buffer.emplace().requests = {8 * kMiB};
+  start();
+  HttpPeer& client = rig.connect();
+  client.post(std::string(2 * kMiB, 'x'), false);
+  rig.until([&] { return rig.http().body_file.written_bytes.value() > 0; });
+  client.socket.close();
+  rig.expect_ended(HttpEnd::kClientReset);
+  EXPECT_TRUE(origin.requests.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, BufferingTest,
+                         testing::Values(test::Versions{false, false}, test::Versions{false, true},
+                                         test::Versions{true, false}, test::Versions{true, true}),
+                         [](const auto& each) { return test::name_of(each.param); });
+
+}  // namespace
+}  // namespace sluice

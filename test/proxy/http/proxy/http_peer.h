@@ -1,0 +1,260 @@
+// The far end of a connection that speaks HTTP by the proxy's own codecs, on a plain socket.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proxy/http/h1/http1_client.h"
+#include "proxy/http/h1/http1_server.h"
+#include "proxy/http/h2/http2_codec.h"
+#include "test/net/loop.h"
+
+namespace sluice::test {
+
+using FieldList = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+class HttpPeer;
+
+/// One stream of an end: what it heard, and what it says.
+class Talk final : public StreamReceiver {
+ public:
+  explicit Talk(ChunkPool& pool) : pool_(pool) {}
+  Talk(const Talk&) = delete;
+  Talk& operator=(const Talk&) = delete;
+
+  // What it says. In the order of HttpStream; nothing once it is over.
+  void request(std::string_view method, std::string_view path, FieldList fields, std::string_view protocol, bool end) {
+    Head said;
+    set(said, Head::Part::kMethod, method);
+    set(said, Head::Part::kScheme, "http");
+    set(said, Head::Part::kAuthority, "a.test");
+    if (!path.empty()) set(said, Head::Part::kPath, path);
+    if (!protocol.empty()) set(said, Head::Part::kProtocol, protocol);
+    say(std::move(said), fields, end);
+  }
+  void respond(uint16_t status, FieldList fields, bool end) {
+    Head said;
+    said.status = status;
+    say(std::move(said), fields, end);
+  }
+  void respond(uint16_t status, std::string_view bytes) {
+    respond(status, {}, false);
+    send(bytes, true);
+  }
+  void send(std::string_view bytes, bool end = false) {
+    said_end = said_end || end;
+    stream->send_body(buffer_of(pool_, bytes), end);
+  }
+  void send_trailers(FieldList fields) {
+    Fields said;
+    for (const auto& [name, value] : fields) EXPECT_TRUE(said.add(pool_, name, value));
+    said_end = true;
+    stream->send_trailers(said);
+  }
+  /// Breaks it off: a stream of HTTP/2, or the whole connection of HTTP/1.1.
+  void cancel(ResetReason why = ResetReason::kCancelled) {
+    stream->reset(why);
+    release();
+  }
+  void release() {
+    if (stream) std::exchange(stream, nullptr)->release();
+  }
+  /// Lets go of what is over.
+  void settle() {
+    if (stream && (reset || (ended && said_end && stream->sent_all()))) release();
+  }
+
+  std::string field(std::string_view name) const { return std::string(head.fields.value(name)); }
+  bool over() const { return ended || reset; }
+
+  void on_head(HttpStream&, Head&& came, bool end) override {
+    EXPECT_FALSE(over());
+    if (came.status >= 100 && came.status < 200) {
+      interim.push_back(came.status);
+      return;
+    }
+    head = std::move(came);
+    has_head = true;
+    ended = end;
+  }
+  void on_body(HttpStream&, Buffer&& came, bool end) override {
+    EXPECT_TRUE(has_head && !over());
+    body += text_of(came);
+    ended = end;
+  }
+  void on_trailers(HttpStream&, Fields&& came) override {
+    EXPECT_TRUE(has_head && !over());
+    trailers = std::move(came);
+    ended = true;
+  }
+  void on_reset(HttpStream&, ResetReason why) override {
+    EXPECT_FALSE(reset);
+    reset = true;
+    reason = why;
+  }
+  void on_drained(HttpStream&) override {}
+
+  // What it heard.
+  HttpPeer* connection = nullptr;  ///< That it is on.
+  HttpStream* stream = nullptr;    ///< Null once it was released.
+  Head head;
+  std::vector<uint16_t> interim;
+  std::string body;
+  Fields trailers;
+  ResetReason reason = ResetReason::kCancelled;
+  bool has_head = false, ended = false, reset = false;
+  bool said_end = false;
+
+ private:
+  void set(Head& said, Head::Part part, std::string_view value) { EXPECT_TRUE(said.set(pool_, part, value)); }
+  void say(Head&& said, FieldList fields, bool end) {
+    for (const auto& [name, value] : fields) EXPECT_TRUE(said.fields.add(pool_, name, value));
+    said_end = end;
+    stream->send_head(said, end);
+  }
+
+  ChunkPool& pool_;
+};
+
+/// A connection. Does nothing but in turn().
+class HttpPeer final : public HttpCodec::Acceptor {
+ public:
+  struct Options {
+    bool http2 = false;
+    bool server = false;
+    uint32_t streams = 1000;            ///< Of HTTP/2, that it takes at once.
+    uint32_t header_list = 32 * 1024;   ///< Of HTTP/2: twice that ends the connection.
+    std::vector<Talk*>* log = nullptr;  ///< Gets a server's requests, in the order in which they come.
+  };
+
+  HttpPeer(ChunkPool& pool, int fd, const Options& options)
+      : socket(fd), pool_(pool), http2_(options.http2), log_(options.log) {
+    limits2_.streams = options.streams;
+    limits2_.header_list_bytes = options.header_list;
+    limits2_.requests = limits1_.limits.requests = UINT32_MAX;
+    limits1_.allow_connect = true;
+    if (!options.server) limits1_.limits = Http1Limits::of_responses();
+    if (http2_) {
+      codec = std::make_unique<Http2Codec>(shared2_, options.server ? this : nullptr);
+    } else if (options.server) {
+      codec = std::make_unique<Http1Server>(pool, limits1_, counts1_, *this);
+    } else {
+      codec = std::make_unique<Http1Client>(pool, limits1_, counts1_);
+    }
+  }
+  ~HttpPeer() { codec.reset(); }  // Before what it refers to.
+  HttpPeer(const HttpPeer&) = delete;
+  HttpPeer& operator=(const HttpPeer&) = delete;
+
+  /// Of a client: begins a stream, without saying anything.
+  Talk& open() {
+    Talk& talk = *talks.emplace_back(std::make_unique<Talk>(pool_));
+    talk.connection = this;
+    talk.stream = codec->open_stream(talk);
+    SLUICE_CHECK(talk.stream != nullptr);
+    return talk;
+  }
+  bool can_open() {
+    Talk probe(pool_);
+    HttpStream* const stream = codec->open_stream(probe);
+    if (stream) stream->release();
+    return stream != nullptr;
+  }
+  Talk& ask(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {}, bool end = true) {
+    Talk& talk = open();
+    talk.request(method, path, fields, "", end);
+    return talk;
+  }
+  Talk& post(std::string_view body, bool end = true) {
+    Talk& talk = ask("POST", "/", {}, false);
+    talk.send(body, end);
+    return talk;
+  }
+  Talk& websocket() {
+    Talk& talk = open();
+    talk.request("CONNECT", "/", {{"sec-websocket-version", "13"}}, "websocket", false);
+    return talk;
+  }
+
+  /// Reads and writes what there is.
+  void turn() {
+    if (!socket.open()) return;
+    if (reads && !gone_ && (codec->wants_bytes() || codec->status() != HttpCodec::Status::kOpen)) {
+      socket.read(size_t{1} << 20);
+      if (!socket.received.empty()) codec->receive(heap_buffer_of(std::exchange(socket.received, {})));
+      if (socket.ended || socket.error != 0) {
+        gone_ = true;
+        codec->receive_end(socket.error != 0 ? HttpCodec::End::kLost : HttpCodec::End::kSaid);
+      }
+    }
+    codec->receive(Buffer());
+    do {
+      if (unsent_.size() == sent_ && codec->has_output()) {
+        Buffer out;
+        codec->flush(out);
+        unsent_ = text_of(out);
+        sent_ = 0;
+      }
+      sent_ += socket.send_some(std::string_view(unsent_).substr(sent_));
+    } while (unsent_.size() == sent_ && codec->has_output() && socket.error == 0);
+    for (auto& talk : talks) talk->settle();
+    const bool said_all = unsent_.size() == sent_ && !codec->has_output();
+    if (said_all && (codec->status() != HttpCodec::Status::kOpen || codec->output_ended())) socket.shutdown_write();
+  }
+  /// Whether something that was said is not with the socket.
+  bool has_unsent() const { return sent_ < unsent_.size() || codec->has_output(); }
+  /// The other side sees a reset.
+  void break_off() {
+    forget();
+    socket.reset();
+  }
+  void close() {
+    forget();
+    socket.close();
+  }
+  /// Whether the other side has said what it takes: before, no client of HTTP/2 may ask for a tunnel.
+  bool greeted() const { return !http2_ || static_cast<const Http2Codec&>(*codec).greeted(); }
+  /// Whether the other side has ended or reset the connection.
+  bool gone() const { return gone_; }
+  bool was_reset() const { return socket.error != 0; }
+
+  StreamReceiver& on_stream(HttpStream& stream) override {
+    talks.push_back(std::make_unique<Talk>(pool_));
+    talks.back()->connection = this;
+    talks.back()->stream = &stream;
+    if (log_) log_->push_back(talks.back().get());
+    return *talks.back();
+  }
+
+  Peer socket;
+  std::unique_ptr<HttpCodec> codec;
+  std::deque<std::unique_ptr<Talk>> talks;  ///< All that there were.
+  bool reads = true;                        ///< Else nothing is taken from the socket.
+
+ private:
+  void forget() {
+    for (auto& talk : talks) talk->release();
+  }
+
+  ChunkPool& pool_;
+  bool http2_;
+  std::vector<Talk*>* log_;
+  bool gone_ = false;
+  std::string unsent_;
+  size_t sent_ = 0;  // Of it.
+  Http1Options limits1_;
+  Http1Counters counts1_;
+  Http2Limits limits2_;
+  Http2Counters counts2_;
+  Http2Codec::Shared shared2_{pool_, limits2_, counts2_};
+};
+
+}  // namespace sluice::test

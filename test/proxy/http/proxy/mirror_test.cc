@@ -1,0 +1,279 @@
+// Copies of requests for another upstream (`mirror`): which are made, what is in them, when they are given up, and that
+// neither clients nor the upstream that answers notice any of it. That nothing is left of them the rig sees at the end
+// of each.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "proxy/http/proxy/exchange.h"
+#include "test/proxy/http/proxy/session_rig.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using test::HttpOrigin;
+using test::HttpPeer;
+using test::Talk;
+
+class HttpMirrorTest : public test::HttpRigTest {
+ protected:
+  HttpMirrorTest() {
+    config::Http& config = rig.config();
+    config.idle_timeout = config.send_timeout = config.stream_idle_timeout = 100h;
+    config.body_timeout = config.stuck_timeout = config.header_timeout = 100h;
+    config.forward.clear();
+    route.forward = "origin";
+    route.mirror = {.to = "trial"};
+    rig.upstream().response_timeout = copies().response_timeout = 100h;
+  }
+
+  config::Upstream& copies() { return added; }
+  void expect_copies(uint64_t made, uint64_t given_up) {
+    UpstreamHttpCounters& counters = rig.upstream_counters(1);
+    rig.until([&] { return counters.mirrored.value() >= made && counters.mirrors_given_up.value() >= given_up; });
+    rig.settle();
+    EXPECT_EQ(counters.mirrored.value(), made);
+    EXPECT_EQ(counters.mirrors_given_up.value(), given_up);
+  }
+  /// The client's request is answered by the one that it was for.
+  void expect_served(Talk& talk, size_t n = 0) {
+    Talk& got = rig.request_at(origin, n);
+    rig.wait_over(got);
+    got.respond(200, "served");
+    rig.expect_response(talk, 200, "served");
+  }
+
+  // One upstream more; both are said by the same version.
+  config::Upstream& added =
+      rig.upstreams.emplace_back(config::Upstream{.name = "trial", .protocol = rig.upstreams.front().protocol});
+  HttpOrigin& origin = rig.add_origin();
+  HttpOrigin& trial = rig.add_origin_of(1);
+  config::HttpRoute& route = rig.config().routes.emplace_back();
+};
+
+TEST_P(HttpMirrorTest, CopiesAreWhole) {
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
+  Talk& copy = rig.request_at(trial);
+  talk.send("one ");
+  rig.until([&] { return copy.body == "one "; });  // As it comes.
+  talk.send("two");
+  talk.send_trailers({{"x-sum", "7"}});
+  rig.wait_over(copy);
+  EXPECT_EQ(copy.head.method(), "POST");
+  EXPECT_EQ(copy.head.path(), "/a?b");
+  EXPECT_EQ(copy.head.authority(), "a.test");
+  EXPECT_EQ(copy.field("x-own"), "1");
+  EXPECT_EQ(copy.body, "one two");
+  EXPECT_EQ(copy.trailers.value("x-sum"), "7");
+  expect_served(talk);
+  copy.respond(200, "nobody sees it");
+  expect_copies(1, 0);
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(HttpMirrorTest, AnswersOfCopiesAreThrownAway) {
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& talk = client.ask();
+  Talk& copy = rig.request_at(trial);
+  copy.respond(500, std::string(2'000'000, 'n'));
+  rig.until([&] { return copy.stream == nullptr; });  // All of it was read.
+  EXPECT_FALSE(talk.has_head);
+  EXPECT_FALSE(copy.reset);
+  expect_served(talk);
+  expect_copies(1, 0);
+}
+
+TEST_P(HttpMirrorTest, Percent) {
+  route.mirror->percent = 30;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  constexpr size_t kRequests = 200;
+  for (size_t i = 0; i < kRequests; ++i) {
+    expect_served(client.ask(), i);
+    for (Talk* copy : trial.requests) {
+      if (copy->stream && copy->ended && !copy->said_end) copy->respond(200, "");
+    }
+  }
+  const uint64_t made = rig.upstream_counters(1).mirrored.value();
+  EXPECT_GE(made, 25u);  // 60 of 200, and less than six standard deviations off.
+  EXPECT_LE(made, 95u);
+}
+
+TEST_P(HttpMirrorTest, NoneOfThem) {
+  route.mirror->percent = 0;
+  rig.start();
+  HttpPeer& client = rig.connect();
+  for (size_t i = 0; i < 20; ++i) expect_served(client.ask(), i);
+  expect_copies(0, 0);
+}
+
+TEST_P(HttpMirrorTest, TunnelsAreNotCopied) {
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  if (upstream_http2()) {
+    rig.until([&] { return !origin.connections.empty() && origin.connections[0]->greeted(); });
+  }
+  rig.until([&] { return !origin.requests.empty() || talk.over() || talk.has_head; });
+  expect_copies(0, 0);
+  EXPECT_TRUE(trial.connections.empty());
+}
+
+// Behind 256 KiB that wait the copy goes, and not the client's pace.
+TEST_P(HttpMirrorTest, WhoReadsNothingLosesTheCopy) {
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  rig.request_at(trial);
+  trial.silent = true;
+  uint64_t sent = 0;
+  // What sockets hold is not ours to bound.
+  for (; rig.upstream_counters(1).mirrors_given_up.value() == 0 && sent < 64'000'000; sent += 100'000) {
+    talk.send(std::string(100'000, 'b'));
+    rig.until([&] { return origin.requests.size() == 1 && origin.requests[0]->body.size() == sent + 100'000; });
+  }
+  talk.send("", true);
+  expect_served(talk);
+  EXPECT_EQ(origin.requests[0]->body.size(), sent);
+  trial.silent = false;
+  expect_copies(1, 1);
+}
+
+// Their upstream is full; the other one is not held up.
+TEST_P(HttpMirrorTest, CopiesForWhichThereIsNoConnection) {
+  copies().max_connections_per_endpoint = 1;
+  copies().pool.max_streams = 1;
+  rig.start();
+  Talk& first = rig.connect().ask();
+  rig.request_at(trial);  // Is not answered.
+  expect_served(first);
+  Talk& second = rig.connect().ask("POST", "/", {}, false);
+  rig.request_at(origin, 1);
+  const std::string body(300'000, 'b');
+  second.send(body, true);
+  expect_served(second, 1);
+  EXPECT_EQ(origin.requests[1]->body, body);
+  expect_copies(2, 1);
+  EXPECT_EQ(trial.requests.size(), 1u);
+}
+
+// What comes with the head has to wait until there is a connection.
+TEST_P(HttpMirrorTest, BodiesThatAreThereAtOnce) {
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {{"trailer", "x-sum"}}, false);
+  talk.send("body");
+  talk.send_trailers({{"x-sum", "7"}});
+  expect_served(talk);
+  Talk& copy = rig.request_at(trial);
+  rig.wait_over(copy);
+  EXPECT_EQ(copy.body, "body");
+  EXPECT_EQ(copy.trailers.value("x-sum"), "7");
+  copy.respond(200, "");
+  expect_copies(1, 0);
+}
+
+TEST_P(HttpMirrorTest, CopiesHaveTheTimeOfTheirUpstream) {
+  copies().response_timeout = 2s;
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  Talk& copy = rig.request_at(trial);
+  rig.pass(1s);
+  EXPECT_FALSE(copy.reset || copy.connection->gone());
+  rig.pass(2s);
+  rig.wait_cancelled(copy);
+  expect_copies(1, 1);
+  expect_served(talk);
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(HttpMirrorTest, AClientThatLeavesCutsTheCopyOfWhatIsIncomplete) {
+  rig.start();
+  HttpPeer& client = rig.connect();
+  client.ask("POST", "/", {}, false).send("a part");
+  Talk& copy = rig.request_at(trial);
+  rig.until([&] { return copy.body == "a part"; });
+  client.break_off();
+  rig.wait_cancelled(copy);
+  EXPECT_FALSE(copy.ended);
+  rig.expect_ended(HttpEnd::kClientReset);
+  expect_copies(1, 1);
+}
+
+TEST_P(HttpMirrorTest, CopiesThatAreCompleteGoOnWithoutTheClient) {
+  rig.start();
+  HttpPeer& client = rig.connect();
+  client.ask();
+  Talk& copy = rig.request_at(trial);
+  rig.request_at(origin);
+  client.break_off();
+  rig.expect_ended(HttpEnd::kClientReset);
+  EXPECT_FALSE(copy.reset || copy.connection->gone());
+  copy.respond(200, "in time");
+  rig.until([&] { return copy.stream == nullptr; });
+  EXPECT_FALSE(copy.reset);
+  expect_copies(1, 0);
+}
+
+// The copy goes out as the body comes; it is the other upstream that is asked when all is here.
+TEST_P(HttpMirrorTest, WithBuffer) {
+  route.buffer.emplace().requests.bytes = size_t{8} << 20;
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& copy = rig.request_at(trial);
+  std::string body;
+  for (int i = 0; i < 20; ++i) {
+    const std::string piece(100'000, static_cast<char>('a' + i));
+    talk.send(piece);
+    body += piece;
+    rig.until([&] { return copy.body.size() == body.size(); });
+  }
+  EXPECT_TRUE(origin.requests.empty());
+  talk.send("", true);
+  expect_served(talk);
+  rig.wait_over(copy);
+  EXPECT_TRUE(origin.requests[0]->body == body && copy.body == body);
+  copy.respond(200, "");
+  expect_copies(1, 0);
+}
+
+// What is repeated for its client is no second request.
+TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
+  config::Retry& policy = route.retry.emplace();
+  policy.on = {config::RetryOn::k5xx};
+  policy.backoff = policy.max_backoff = 0ms;
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  rig.request_at(origin).respond(503, "busy");
+  expect_served(talk, 1);
+  rig.request_at(trial).respond(200, "");
+  expect_copies(1, 0);
+  EXPECT_EQ(trial.requests.size(), 1u);
+}
+
+// Defect: a copy whose connection or stream was reset was counted as if it had been taken.
+TEST_P(HttpMirrorTest, CopiesThatAreBrokenOffAreCounted) {
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  rig.request_at(trial).cancel();
+  if (!upstream_http2()) trial.connections[0]->break_off();
+  expect_copies(1, 1);
+  expect_served(talk);
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+TEST_P(HttpMirrorTest, AnUpstreamThatRefusesLosesItsCopies) {
+  trial.stop();
+  rig.start();
+  expect_served(rig.connect().ask());
+  expect_copies(1, 1);
+  rig.expect_ended(HttpEnd::kOk);
+}
+
+SLUICE_EACH_VERSION(HttpMirrorTest);
+
+}  // namespace
+}  // namespace sluice

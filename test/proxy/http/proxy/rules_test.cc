@@ -1,0 +1,339 @@
+// What HTTP asks of whoever passes a message on, between any two versions.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "proxy/http/proxy/exchange.h"
+#include "test/proxy/http/proxy/session_rig.h"
+
+namespace sluice {
+namespace {
+
+using test::HttpOrigin;
+using test::HttpPeer;
+using test::Peer;
+using test::Talk;
+
+config::FieldName name(std::string_view text) { return config::FieldName::parse(text).value(); }
+config::FieldChange set(std::string_view field, std::string_view value) {
+  return {.name = name(field), .set = config::TextTemplate::parse(value).value()};
+}
+
+class HttpRules : public test::HttpRigTest {
+ protected:
+  HttpRules() : origin(rig.add_origin()) { rig.config().forward.clear(); }
+
+  config::HttpRoute& route(std::string prefix) {
+    config::HttpRoute& made = rig.config().routes.emplace_back();
+    made.match.emplace().path.emplace().prefix = std::move(prefix);
+    return made;
+  }
+  config::HttpRoute& forward(std::string prefix) {
+    config::HttpRoute& made = route(std::move(prefix));
+    made.forward = "origin";
+    return made;
+  }
+  void respond(std::string prefix, uint16_t status, std::string_view body) {
+    auto& answer = route(std::move(prefix)).respond.emplace();
+    answer.status = status;
+    answer.body = body;
+  }
+  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  /// Sends these bytes on a connection of their own, and returns what comes back once it has `text`.
+  std::string raw(std::string_view bytes, std::string_view text) {
+    Peer client = rig.connect_raw();
+    client.send(bytes);
+    rig.until([&] {
+      client.read();
+      return client.received.find(text) != std::string::npos || client.ended || client.error != 0;
+    });
+    std::string received = client.received;
+    client.close();
+    return received;
+  }
+
+  HttpOrigin& origin;
+
+ private:
+  size_t requests_ = 0;
+};
+
+// ---- Trailers ----
+
+// Defect: what no client may say in a head, it could say in trailers; a server that merges these believed it.
+TEST_P(HttpRules, TrailersSayNothingThatIsOurs) {
+  rig.config().request_id.emplace().header = name("x-request-id");
+  rig.config().trace_context = config::TraceContext::kPass;
+  forward("/told").request_headers = {set("x-client-identity", "%{peer}")};
+  forward("/").request_headers = {set("x-set", "here"), {.name = name("x-internal"), .remove = true}};
+  rig.start();
+  uint64_t dropped = 0;
+  for (const char* const path : {"/told", "/else"}) {
+    Talk& talk = rig.connect().ask("POST", path, {}, /*end=*/false);
+    talk.send("body");
+    talk.send_trailers({{"x-client-identity", "admin"},
+                        {"x-set", "there"},
+                        {"x-internal", "1"},
+                        {"x-request-id", "mine"},
+                        {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+                        {"tracestate", "a=b"},
+                        {"x-forwarded-for", "1.2.3.4"},
+                        {"authorization", "Bearer x"},
+                        {"x-sum", "4"}});
+    Talk& got = next_request();
+    rig.wait_over(got);
+    EXPECT_EQ(got.body, "body");
+    EXPECT_EQ(got.trailers.size(), 1u) << path;
+    EXPECT_EQ(got.trailers.value("x-sum"), "4");
+    got.respond(200, "fine");
+    rig.expect_response(talk, 200, "fine");
+    dropped += 6;
+    EXPECT_EQ(rig.http().trailer_fields_dropped.value(), dropped);
+  }
+  // Where nothing is left, the body ends as one without trailers.
+  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  talk.send("body");
+  talk.send_trailers({{"x-client-identity", "admin"}});
+  Talk& got = next_request();
+  rig.wait_over(got);
+  EXPECT_TRUE(got.ended && got.trailers.empty());
+  got.respond(204, {}, /*end=*/true);
+  rig.expect_response(talk, 204, "");
+  rig.expect_ended(HttpEnd::kOk, 3);
+}
+
+// Defect: the rule for underscores was not there for trailers of HTTP/2.
+TEST_P(HttpRules, TrailersHaveNoUnderscores) {
+  forward("/");
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  talk.send("body");
+  talk.send_trailers({{"x_client_identity", "admin"}});
+  rig.wait_over(talk);
+  EXPECT_TRUE(talk.reset || talk.head.status == 400) << talk.head.status;
+  for (const Talk* const request : origin.requests) EXPECT_FALSE(request->ended);
+  rig.until([&] { return rig.sum_of_ends() == 1; });
+  EXPECT_EQ(rig.ended(HttpEnd::kBadRequest), 1u);
+}
+
+TEST_P(HttpRules, TrailersHaveUnderscoresWhereTheyMay) {
+  rig.config().http1.allow_underscores = true;
+  forward("/");
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  talk.send("body");
+  talk.send_trailers({{"x_sum", "4"}});
+  Talk& got = next_request();
+  // Whether it takes them is another question.
+  rig.until([&] { return got.over(); });
+  if (!got.reset) got.respond(200, "fine");
+  rig.wait_over(talk);
+}
+
+// Defect: a response that was complete was reset for its trailers, when they had more than 16 fields in HTTP/1.1.
+TEST_P(HttpRules, ManyTrailersOfAResponse) {
+  forward("/");
+  rig.start();
+  for (const size_t count : {20u, 250u}) {
+    Talk& talk = rig.connect().ask("GET", "/", {{"te", "trailers"}});
+    Talk& got = next_request();
+    got.respond(200, {}, false);
+    got.send("body");
+    Fields trailers;
+    ChunkPool& pool = *ChunkPool::current();
+    for (size_t i = 0; i < count; ++i) EXPECT_TRUE(trailers.add(pool, "x-sum", std::to_string(i)));
+    got.said_end = true;
+    got.stream->send_trailers(trailers);
+    rig.expect_response(talk, 200, "body");
+    // The client of the test takes no more than 200 of HTTP/1.1 and 100 of HTTP/2, as the proxy does.
+    if (count == 20) {
+      EXPECT_EQ(talk.trailers.size(), count);
+    }
+    if (count == 250) {
+      EXPECT_EQ(talk.trailers.size(), 0u);
+    }
+  }
+  rig.expect_ended(HttpEnd::kOk, 2);
+}
+
+// ---- Expect, Max-Forwards, Host, Date ----
+
+// Defect: fields of HTTP/2 went on as they came, where there were two, or in another spelling.
+TEST_P(HttpRules, ExpectationsAreOne) {
+  forward("/");
+  rig.start();
+  Talk& talk = rig.connect().ask("POST", "/", {{"expect", "100-Continue"}, {"expect", "100-continue"}}, /*end=*/false);
+  Talk& got = next_request();
+  EXPECT_EQ(got.head.fields.find("expect", got.head.fields.find("expect") + 1), Fields::npos);
+  EXPECT_EQ(got.field("expect"), "100-continue");
+  talk.send("body", true);
+  rig.wait_over(got);
+  got.respond(200, "fine");
+  rig.expect_response(talk, 200, "fine");
+
+  Talk& get = rig.connect().ask("GET", "/", {{"expect", "100-continue"}});
+  Talk& without = next_request();
+  EXPECT_EQ(without.field("expect"), "") << "there is nothing to expect";
+  without.respond(200, "fine");
+  rig.expect_response(get, 200, "fine");
+
+  Talk& other = rig.connect().ask("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
+  rig.until([&] { return other.has_head; });
+  EXPECT_EQ(other.head.status, 417);
+}
+
+// Defect: which methods were forwarded depended on the version that the client spoke.
+TEST_P(HttpRules, Methods) {
+  forward("/");
+  rig.start();
+  for (const char* const method : {"LABEL", "BAN", "X-1"}) {
+    Talk& talk = rig.connect().ask(method);
+    Talk& got = next_request();
+    EXPECT_EQ(got.head.method(), method);
+    got.respond(200, "fine");
+    rig.expect_response(talk, 200, "fine");
+  }
+  for (const char* const method : {"get", "xGET", "Head", "connect", "PRI"}) {
+    Talk& talk = rig.connect().ask(method);
+    rig.wait_over(talk);
+    EXPECT_EQ(talk.head.status, 501) << method;
+  }
+  EXPECT_EQ(origin.requests.size(), 3u);
+}
+
+// Defect: Max-Forwards went on unchanged (RFC 9110 section 7.6.2).
+TEST_P(HttpRules, MaxForwards) {
+  forward("/");
+  rig.start();
+  HttpPeer& client = rig.connect();
+  for (const char* const method : {"OPTIONS", "TRACE"}) {
+    Talk& last = client.ask(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
+    rig.expect_response(last, 200, method[0] == 'T' ? "TRACE /a?b HTTP/1.1\r\n\r\n" : "");
+    EXPECT_EQ(last.field("content-type"), method[0] == 'T' ? "message/http" : "");
+    Talk& on = client.ask(method, "/", {{"max-forwards", "10"}});
+    Talk& got = next_request();
+    EXPECT_EQ(got.field("max-forwards"), "9");
+    got.respond(200, "fine");
+    rig.expect_response(on, 200, "fine");
+  }
+  Talk& get = client.ask("GET", "/", {{"max-forwards", "0"}});
+  Talk& got = next_request();
+  EXPECT_EQ(got.field("max-forwards"), "0") << "of other methods it says nothing";
+  got.respond(200, "fine");
+  rig.expect_response(get, 200, "fine");
+  EXPECT_EQ(origin.requests.size(), 3u);
+  Talk& bad = rig.connect().ask("OPTIONS", "/", {{"max-forwards", "+1"}});
+  rig.wait_over(bad);
+  EXPECT_EQ(bad.head.status, 400);
+}
+
+// Defect: a request of HTTP/1.0 without Host, as old health checks are, was refused.
+TEST_P(HttpRules, RequestsWithoutAHost) {
+  if (client_http2()) GTEST_SKIP() << "HTTP/2 has no such requests";
+  config::HttpRoute& named = forward("/");
+  named.match->host = {config::HostPattern::parse("a.test").value()};
+  route("/https").redirect.emplace().scheme = "https";
+  route("/there").redirect.emplace().prefix = "/here";
+  forward("/").request_headers = {set("x-host", "%{host}"), set("x-authority", "%{authority}")};
+  rig.config().forwarded = config::ForwardedFor::kAppend;
+  rig.start();
+  Peer client = rig.connect_raw();
+  client.send("GET /health HTTP/1.0\r\n\r\n");
+  Talk& got = next_request();
+  EXPECT_EQ(got.head.authority(), "origin") << "the upstream's name";
+  EXPECT_EQ(got.field("x-host") + got.field("x-authority"), "");
+  EXPECT_EQ(got.field("forwarded").find("host"), std::string::npos) << got.field("forwarded");
+  got.respond(200, "fine");
+  rig.until([&] {
+    client.read();
+    return client.ended;
+  });
+  EXPECT_TRUE(client.received.starts_with("HTTP/1.1 200 OK\r\n") && client.received.ends_with("\r\n\r\nfine"));
+  client.close();
+  EXPECT_TRUE(raw("GET /https HTTP/1.0\r\n\r\n", "\r\n\r\n").starts_with("HTTP/1.1 400 ")) << "there is no URL for it";
+  EXPECT_NE(raw("GET /there/x HTTP/1.0\r\n\r\n", "\r\n\r\n").find("\r\nlocation: /here/x\r\n"), std::string::npos);
+  EXPECT_TRUE(raw("GET / HTTP/1.1\r\n\r\n", "\r\n\r\n").starts_with("HTTP/1.1 400 "));
+}
+
+// Defect: a response without Date went on without (RFC 9110 section 6.6.1), and our own 400 had none.
+TEST_P(HttpRules, ResponsesHaveADate) {
+  forward("/");
+  rig.start();
+  HttpPeer& client = rig.connect();
+  Talk& without = client.ask();
+  next_request().respond(200, "fine");
+  rig.expect_response(without, 200, "fine");
+  EXPECT_EQ(without.field("date").size(), 29u);
+  Talk& with = client.ask();
+  next_request().respond(200, {{"date", "Sun, 06 Nov 1994 08:49:37 GMT"}}, true);
+  rig.expect_response(with, 200, "");
+  EXPECT_EQ(with.field("date"), "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_EQ(with.head.fields.find("date", with.head.fields.find("date") + 1), Fields::npos);
+  if (client_http2()) return;
+  const std::string refused = raw("GET x HTTP/1.1\r\n\r\n", "\n\n");
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 400 ") && refused.find("\r\ndate: ") != std::string::npos) << refused;
+}
+
+// Defect: in a response `host` is a field as any other, but it was left out towards clients of HTTP/2.
+TEST_P(HttpRules, AHostInAResponse) {
+  forward("/");
+  rig.start();
+  Talk& talk = rig.connect().ask();
+  next_request().respond(200, {{"host", "b"}}, true);
+  rig.expect_response(talk, 200, "");
+  EXPECT_EQ(talk.field("host"), "b");
+}
+
+// ---- Responses of our own ----
+
+// Defect: a response of 2xx by a route agreed to a tunnel.
+TEST_P(HttpRules, OurOwnResponseIsNoTunnel) {
+  respond("/", 200, "plain");
+  rig.config().allow_connect = true;
+  rig.start();
+  Talk& talk = rig.connect_greeted().websocket();
+  rig.until([&] { return talk.over(); });
+  if (client_http2()) {
+    EXPECT_EQ(talk.head.status, 501) << "any 2xx would agree";
+  } else {
+    // The codec of the test takes no response but 101 for an agreement.
+    const std::string response =
+        raw("GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n",
+            "plain");
+    EXPECT_TRUE(response.starts_with("HTTP/1.1 200 OK\r\n")) << response;
+    EXPECT_NE(response.find("\r\nconnection: close\r\n"), std::string::npos) << response;
+    EXPECT_TRUE(raw("CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n", "\r\n\r\n").starts_with("HTTP/1.1 404 "));
+  }
+  EXPECT_EQ(rig.http().tunnels.value(), 0u);
+}
+
+// Defect: four POSTs with chunks in one packet got one response, and then the connection ended without saying so.
+TEST_P(HttpRules, ChunkedRequestsToRoutesThatRespond) {
+  if (client_http2()) GTEST_SKIP() << "there are no chunks";
+  respond("/", 200, "own");
+  rig.start();
+  const std::string post = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+  const std::string last = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+  const std::string received = raw(post + post + post + post + last, "connection: close\r\n\r\nown");
+  size_t responses = 0;
+  for (size_t at = 0; (at = received.find("HTTP/1.1 200 OK\r\n", at)) != std::string::npos; ++at) ++responses;
+  EXPECT_EQ(responses, 5u) << received;
+  EXPECT_EQ(received.find("connection: close"), received.rfind("connection: close"));
+}
+
+// Defect: a GET with gRPC's type and a deadline that was over got 200 and no body, and caches kept it.
+TEST_P(HttpRules, AGetIsNoCallOfGrpc) {
+  forward("/");
+  rig.start();
+  Talk& talk = rig.connect().ask("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
+  next_request().respond(200, "the file");
+  rig.expect_response(talk, 200, "the file");
+}
+
+SLUICE_EACH_VERSION(HttpRules);
+
+}  // namespace
+}  // namespace sluice

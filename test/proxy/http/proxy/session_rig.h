@@ -1,0 +1,349 @@
+// An HTTP proxy within the test: one worker turned by hand, an acceptor, pooled upstreams, and clients and origins that
+// speak by the proxy's own codecs on plain sockets. Time is the test's: see clock.h.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "net/helper_threads.h"
+#include "proxy/http/proxy/body_file.h"
+#include "proxy/http/proxy/health_checker.h"
+#include "proxy/http/proxy/http_session_factory.h"
+#include "proxy/http/proxy/http_upstream.h"
+#include "proxy/listener/client_acceptor.h"
+#include "test/net/loop.h"
+#include "test/proxy/http/proxy/clock.h"
+#include "test/proxy/http/proxy/http_peer.h"
+
+namespace sluice::test {
+
+inline config::Address loopback_of(uint16_t port) {
+  return config::Address::parse("127.0.0.1:" + std::to_string(port)).value();
+}
+
+/// What is spoken on either side.
+struct Versions {
+  bool client_http2;
+  bool upstream_http2;
+};
+inline std::string name_of(Versions versions) {
+  return std::string(versions.client_http2 ? "Http2" : "Http1") + "To" + (versions.upstream_http2 ? "Http2" : "Http1");
+}
+
+/// A server. Its connections are taken, and say something, only while the rig turns.
+class HttpOrigin {
+ public:
+  HttpOrigin(ChunkPool& pool, bool http2) : options{.http2 = http2, .server = true, .log = &requests}, pool_(pool) {}
+  ~HttpOrigin() { stop(); }
+  HttpOrigin(const HttpOrigin&) = delete;
+  HttpOrigin& operator=(const HttpOrigin&) = delete;
+
+  uint16_t port() const { return port_; }
+  void turn() {
+    for (pollfd ready{fd_, POLLIN, 0}; fd_ >= 0 && poll(&ready, 1, 0) == 1;) {
+      connections.push_back(std::make_unique<HttpPeer>(pool_, ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC), options));
+    }
+    if (silent) return;
+    for (auto& connection : connections) connection->turn();
+  }
+  /// Refuses from now on.
+  void stop() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+  HttpPeer::Options options;    ///< Of connections to come.
+  std::vector<Talk*> requests;  ///< All that came, in their order.
+  std::deque<std::unique_ptr<HttpPeer>> connections;
+  bool silent = false;  ///< Says and reads nothing.
+
+ private:
+  ChunkPool& pool_;
+  int fd_ = tcp_listen();
+  uint16_t port_ = port_of(fd_);
+};
+
+/// Set the public fields, add origins, start(). At the end everything is shut down, and each request must have had
+/// exactly one end, and each session.
+class HttpRig {
+ public:
+  explicit HttpRig(Versions versions) : versions_(versions) {
+    listener.name = "edge";
+    listener.address = loopback_of(0);
+    listener.http.emplace().forward = "origin";
+    upstreams.push_back({.name = "origin"});
+    upstream().protocol = versions.upstream_http2 ? config::Protocol::kHttp2 : config::Protocol::kHttp1;
+    options.max_sockets = 1024;
+    options.features = kernel_features();
+  }
+  ~HttpRig() {
+    if (acceptor_) end();
+    clients_.clear();
+    origins_.clear();
+    use_.reset();
+    desk_.reset();  // The worker turns no more.
+    loop_.reset();
+    forget_skips();
+    pool_.take_remote_frees();
+    EXPECT_EQ(pool_.leaked(), 0u) << "chunks of the ends did not come home";
+  }
+  HttpRig(const HttpRig&) = delete;
+  HttpRig& operator=(const HttpRig&) = delete;
+
+  HttpOrigin& add_origin() { return add_origin_of(0); }
+  /// Of `upstreams[index]`.
+  HttpOrigin& add_origin_of(size_t index) {
+    config::Upstream& to = upstreams[index];
+    origins_.push_back(std::make_unique<HttpOrigin>(pool_, to.protocol == config::Protocol::kHttp2));
+    to.endpoints.push_back({.address = loopback_of(origins_.back()->port())});
+    return *origins_.back();
+  }
+  void add_endpoint(uint16_t port) { upstream().endpoints.push_back({.address = loopback_of(port)}); }
+
+  void start() {
+    loop_.emplace(options);
+    use_.emplace(&pool_);  // What the test does, it does as one of the ends.
+    state_ = std::make_unique<ListenerState>(listener, upstreams);
+    read_auth_files();
+    std::vector<size_t> endpoint_counts;
+    for (const config::Upstream& each : upstreams) {
+      upstream_states_.push_back(std::make_unique<UpstreamState>(each));
+      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
+      tls_sessions_.emplace_back(each.endpoints.size());
+      endpoint_counts.push_back(each.endpoints.size());
+    }
+    counters_ = std::make_unique<WorkerCounters>(1, endpoint_counts);
+    const absl::StatusOr<int> fd = open_listener(listener.address.data(), listener.address.length(), {});
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    port_ = port_of(*fd);
+    handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
+    if (keeps_bodies(config())) body_file_.emplace(config::BodyFile());
+    http_worker_ = std::make_unique<HttpWorker>(HttpWorker::Context{
+        loop_->worker(), balancers_, tls_sessions_, *handshakers_, *counters_, body_file_ ? &*body_file_ : nullptr});
+    const ClientAcceptor::Context context{loop_->worker(), global_,       *state_,    balancers_,
+                                          tls_sessions_,   *handshakers_, *counters_, 0};
+    acceptor_ = std::make_unique<ClientAcceptor>(
+        context, std::make_unique<HttpSessionFactory>(context, *http_worker_, nullptr), *fd, false);
+    acceptor_->start();
+    if (upstream().health_check) {
+      const ChunkPool::Use use(&loop_->worker().pool());
+      checker_ = std::make_unique<HealthChecker>(*http_worker_, *balancers_[0]);
+      checker_->start();
+    }
+    loop_->settle(2);
+  }
+
+  /// As SIGHUP does it.
+  void read_auth_files() {
+    absl::StatusOr<ListenerAuthFiles> files = sluice::read_auth_files(listener);
+    ASSERT_TRUE(files.ok()) << files.status();
+    state_->auth.replace(*std::move(files));
+  }
+
+  /// A new client.
+  HttpPeer& connect() {
+    clients_.push_back(
+        std::make_unique<HttpPeer>(pool_, tcp_connect(port_), HttpPeer::Options{.http2 = versions_.client_http2}));
+    return *clients_.back();
+  }
+  HttpPeer& connect_greeted() {
+    HttpPeer& client = connect();
+    until([&] { return client.greeted(); });
+    return client;
+  }
+  /// One of which only the test writes and reads.
+  Peer connect_raw() const { return Peer(tcp_connect(port_)); }
+
+  bool until(const std::function<bool()>& done) {
+    return loop_->until([&] {
+      turn_peers();
+      return done();
+    });
+  }
+  /// Lets everything happen that is about to.
+  void settle(int turns = 8) {
+    for (int i = 0; i < turns; ++i) {
+      turn_peers();
+      loop_->settle(1);
+    }
+  }
+  /// Lets so much time pass, and what it brings happen.
+  void pass(std::chrono::milliseconds time) {
+    settle(2);
+    skip_time(time);
+    settle();
+  }
+  /// The `n`-th request that came to an origin, once its head is there.
+  Talk& request_at(HttpOrigin& origin, size_t n = 0) {
+    SLUICE_CHECK(until([&] { return origin.requests.size() > n && origin.requests[n]->has_head; }));
+    return *origin.requests[n];
+  }
+  bool wait_over(const Talk& talk) {
+    return until([&] { return talk.over(); });
+  }
+  /// Waits until the origin has heard that nobody wants it any more.
+  void wait_cancelled(const Talk& request) {
+    until([&] { return request.reset || !request.stream || request.connection->gone(); });
+  }
+  /// Waits for a whole response.
+  void expect_response(const Talk& talk, uint16_t status, std::string_view body) {
+    wait_over(talk);
+    EXPECT_FALSE(talk.reset) << "for " << static_cast<int>(talk.reason);
+    EXPECT_EQ(talk.head.status, status);
+    EXPECT_TRUE(talk.body == body) << talk.body.size() << " bytes: " << talk.body.substr(0, 200);
+  }
+  /// Waits until so many requests have ended so, and nothing is under way; the others have ended well.
+  void expect_ended(HttpEnd end, uint64_t times = 1) {
+    until([&] { return ended(end) >= times && sum_of_ends() == http().requests.value(); });
+    for (size_t i = 0; i < kHttpEndCount; ++i) {
+      const auto which = static_cast<HttpEnd>(i);
+      if (which != HttpEnd::kOk || end == HttpEnd::kOk) {
+        EXPECT_EQ(ended(which), which == end ? times : 0u) << http_end_name(which);
+      }
+    }
+  }
+  void expect_session_ended(SessionEnd end, uint64_t times = 1) {
+    until([&] { return sum_of_session_ends() >= times; });
+    for (size_t i = 0; i < kSessionEndCount; ++i) {
+      const auto which = static_cast<SessionEnd>(i);
+      EXPECT_EQ(session_ends(which), which == end ? times : 0u) << session_end_name(which);
+    }
+  }
+
+  uint64_t ended(HttpEnd end) { return http().ended[static_cast<size_t>(end)].value(); }
+  uint64_t sum_of_ends() { return sum(http().ended); }
+  uint64_t session_ends(SessionEnd end) { return counters().ended[static_cast<size_t>(end)].value(); }
+  uint64_t sum_of_session_ends() { return sum(counters().ended); }
+  uint64_t connect_errors(ConnectError error, size_t index = 0) {
+    return endpoint(index).connect_errors[static_cast<size_t>(error)].value();
+  }
+
+  config::Upstream& upstream() { return upstreams[0]; }
+  config::Http& config() { return *listener.http; }
+  ListenerCounters& counters() { return counters_->listeners[0]; }
+  HttpCounters& http() { return counters_->http_listeners[0]; }
+  UpstreamHttpCounters& upstream_counters(size_t index = 0) { return counters_->http_upstreams[index]; }
+  UpstreamState& upstream_state() { return *upstream_states_[0]; }
+  EndpointHealth& health(size_t index = 0) { return upstream_state().endpoint(index).health; }
+  EndpointCounters& endpoint(size_t index = 0) { return counters_->upstreams[0][index]; }
+  /// As SIGTERM does it,
+  void drain() {
+    const ChunkPool::Use use(&loop_->worker().pool());
+    acceptor_->stop_accepting();
+    acceptor_->drain();
+  }
+  /// and when the time to drain is over.
+  void shut_down() {
+    const ChunkPool::Use use(&loop_->worker().pool());
+    acceptor_->stop_accepting();
+    acceptor_->shut_down();
+  }
+
+  /// Slow work leaves the worker from now on.
+  void add_desk() { desk_.emplace(loop_->worker()); }
+
+  /// A name stands for these ports of 127.0.0.1 from now on, and the worker is told.
+  void resolve(uint32_t configured, std::vector<uint16_t> ports) {
+    std::vector<ResolvedEndpoint> now;
+    for (const uint16_t port : ports) now.push_back({.address = loopback_of(port)});
+    (void)upstream_state().slots().replace(configured, now);
+    const ChunkPool::Use use(&loop_->worker().pool());
+    balancers_[0]->follow_endpoints();
+    http_worker_->follow_endpoints();
+    if (checker_) checker_->follow_endpoints();
+  }
+
+  Loop& loop() { return *loop_; }
+  ClientAcceptor& acceptor() { return *acceptor_; }
+  /// Whether no more than `bytes` are held, beyond what is posted.
+  bool holds_at_most(size_t bytes) {
+    return loop()->pool().out_bytes() <=
+           loop()->small_group().posted_bytes() + loop()->large_group().posted_bytes() + bytes;
+  }
+
+  config::Listener listener;
+  std::vector<config::Upstream> upstreams;
+  Worker::Options options;
+
+ private:
+  template <typename Counters>
+  static uint64_t sum(const Counters& counters) {
+    uint64_t sum = 0;
+    for (const Counter& counter : counters) sum += counter.value();
+    return sum;
+  }
+  void turn_peers() {
+    for (auto& origin : origins_) origin->turn();
+    for (auto& client : clients_) client->turn();
+  }
+  void end() {
+    loop_->ring().stop_injecting();
+    shut_down();
+    loop_->until([this] { return acceptor_->idle(); });
+    const ChunkPool::Use use(&loop_->worker().pool());
+    if (checker_) checker_->close();
+    http_worker_->close();
+    http_worker_->shut_down();
+    loop_->until([this] { return http_worker_->idle() && (!checker_ || checker_->idle()); });
+    loop_->settle(2);
+    EXPECT_EQ(sum_of_ends(), http().requests.value()) << "each request has one end";
+    EXPECT_EQ(sum_of_session_ends(), counters().accepted.value()) << "and each session";
+    loop_->until([this] { return loop_->chunks_out() == 0; });  // Some may be with helpers.
+    EXPECT_EQ(state_->connections.active(), 0u);
+    EXPECT_EQ(global_.active(), 0u);
+    for (const auto& each : upstream_states_) {
+      for (size_t i = 0; i < each->size(); ++i) EXPECT_EQ(each->endpoint(i).active.load(), 0u);
+    }
+    acceptor_.reset();
+    checker_.reset();
+    http_worker_.reset();
+    handshakers_->close();
+    loop_->until([this] { return handshakers_->idle(); });
+    handshakers_.reset();
+  }
+
+  const Versions versions_;
+  ChunkPool pool_{{.budget_bytes = size_t{512} << 20}};  // Of both ends.
+  std::optional<Loop> loop_;
+  std::optional<BodyFile> body_file_;
+  std::optional<HelperThreads::Desk> desk_;
+  std::optional<ChunkPool::Use> use_;
+  std::deque<std::unique_ptr<HttpOrigin>> origins_;
+  std::deque<std::unique_ptr<HttpPeer>> clients_;
+  std::unique_ptr<ListenerState> state_;
+  ConnectionLimit global_{0};
+  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
+  std::vector<std::unique_ptr<Balancer>> balancers_;
+  std::vector<SessionCache> tls_sessions_;
+  std::unique_ptr<HandshakerServices> handshakers_;
+  std::unique_ptr<WorkerCounters> counters_;
+  std::unique_ptr<HttpWorker> http_worker_;
+  std::unique_ptr<ClientAcceptor> acceptor_;
+  std::unique_ptr<HealthChecker> checker_;  // Where the upstream has checks.
+  uint16_t port_ = 0;
+};
+
+/// Each version of HTTP on each side.
+class HttpRigTest : public testing::TestWithParam<Versions> {
+ protected:
+  HttpRig rig{GetParam()};
+  bool client_http2() const { return GetParam().client_http2; }
+  bool upstream_http2() const { return GetParam().upstream_http2; }
+};
+
+#define SLUICE_EACH_VERSION(suite)                                                                            \
+  INSTANTIATE_TEST_SUITE_P(                                                                                   \
+      , suite,                                                                                                \
+      testing::Values(test::Versions{false, false}, test::Versions{false, true}, test::Versions{true, false}, \
+                      test::Versions{true, true}),                                                            \
+      [](const testing::TestParamInfo<test::Versions>& each) { return test::name_of(each.param); })
+
+}  // namespace sluice::test
