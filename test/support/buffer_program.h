@@ -935,7 +935,7 @@ class BufferProgram {
     ModelledBuffer& to = any_of(objects_.buffers);
     expect(to.buffer.pinned_bytes() >= reached_bytes(to.buffer.*revealed(BufferWindows())),
            "less is pinned than there is");
-    if (!to.buffer.settle(*any_of(pools_))) return;
+    if (!to.buffer.compact(*any_of(pools_))) return;
     may_copy_ = to.text.size();
     to.exclusive.assign(to.exclusive.size(), 'x');
     expect(to.buffer.window_count() == 1, "settled bytes lie in several windows");

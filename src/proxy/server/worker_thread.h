@@ -13,6 +13,7 @@
 #include "proxy/access_log/access_log.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/http/proxy/health_checker.h"
+#include "proxy/http/proxy/http_worker.h"
 #include "proxy/listener/client_acceptor.h"
 
 namespace sluice {

@@ -110,7 +110,7 @@ void Exchange::go_on_with_response() {
     const bool keeps_up = response_queued() == 0 && !session_->has_queued();
     Buffer piece = keeps_up ? waiting_response_->take(share) : waiting_response_->take_stored(share);
     // The client may become slow with just this, whose chunk has room for more.
-    if (keeps_up && BodyBuffer::is_pressed(worker)) (void)piece.settle(worker.pool());
+    if (keeps_up && BodyBuffer::is_pressed(worker)) (void)piece.compact(worker.pool());
     const bool last = response_ended_ && waiting_response_->empty();
     if (piece.empty() && !last) break;
     Fields trailers;
