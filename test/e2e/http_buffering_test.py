@@ -196,7 +196,7 @@ class Buffering(harness.SluiceTest):
         self.addCleanup(subprocess.run, ["umount", "-l", directory])
         address, expected = self.file_server()
         proxy = self.through(address, {"responses": "16MiB"}, directory=directory)
-        self.assertTrue(proxy.said("lies in memory (tmpfs)"))
+        self.assertTrue(proxy.said("is in memory (tmpfs)"))
         client, = self.slow_clients(proxy, 1)
         proxy.wait_for(lambda s: s.total("body_file_refused_total", reason="disk") > 0, 10, "a refusal")
         self.assertEqual(client.rest(BODY), expected)
