@@ -12,18 +12,19 @@ namespace sluice {
 
 namespace {
 
-// A record can be used only when its last byte has come. While the peer's window may still be small (at the start, and
-// after a pause) records fill one segment each; by 64 KiB a window that began with ten segments holds whole large ones.
+// A peer can use a record only when its last byte has arrived. While the congestion window may be small (at the start
+// and after an idle period), records fill one segment each. After 64 KiB, a window that began with ten segments holds
+// whole large records.
 constexpr size_t kSmallRecordBytes = 1350;
 constexpr uint64_t kSmallUntilBytes = 64 * 1024;
 
-// A beginning of a record that lies in many windows has this many bytes in each on average, or is copied together.
+// An incomplete record in many windows is packed if it has fewer bytes per window than this on average.
 constexpr size_t kCompactWindowBytes = 4096;
 
 uint8_t* bytes_of(std::byte* data) { return reinterpret_cast<uint8_t*>(data); }
 const uint8_t* bytes_of(const std::byte* data) { return reinterpret_cast<const uint8_t*>(data); }
 
-// Copies all into as few chunks as there can be.
+// Copies `buffer` into the fewest possible chunks.
 void pack(ChunkPool& pool, Buffer& buffer) {
   Buffer packed;
   while (packed.size() < buffer.size()) {
@@ -34,7 +35,7 @@ void pack(ChunkPool& pool, Buffer& buffer) {
   buffer = std::move(packed);
 }
 
-// What `buffer` is for a cipher that works in place; 0 when it cannot.
+// Fills `pieces` for a cipher that works in place on `buffer`. Returns their number, or 0 if it cannot work in place.
 size_t fill_in_place(Buffer& buffer, AeadPieces wanted, std::span<CRYPTO_IOVEC, CRYPTO_IOVEC_MAX> pieces) {
   std::array<Buffer::InOut, CRYPTO_IOVEC_MAX> in_place;
   const size_t count = buffer.fill_in_place(0, buffer.size(), in_place);
@@ -78,7 +79,7 @@ PiecesToSeal::PiecesToSeal(ChunkPool& pool, std::span<const uint8_t> header, Buf
     pieces_[count_++] = {to, to, bytes};
     to += bytes;
   } else {
-    // Somebody else reads these bytes too.
+    // The bytes are shared, so the cipher reads them where they are and writes into the new chunk.
     SLUICE_CHECK(body_.window_count() <= CRYPTO_IOVEC_MAX);
     for (const std::span<const std::byte> window : body_.windows()) {
       pieces_[count_++] = {to, bytes_of(window.data()), window.size()};

@@ -12,13 +12,13 @@ namespace sluice {
 
 namespace {
 
-// With rekeying, the secret is a key to derive AES keys from, and a mask for nonces.
+// With rekeying, the secret consists of a key from which AES keys are derived, and a mask for nonces.
 constexpr size_t kDerivationKeyBytes = 32;
-// A key is derived from this part of the counter: a new one after 65,536 frames.
+// The part of the counter from which a key is derived. It changes every 65,536 frames.
 constexpr size_t kKeyCounterAt = 2;
 constexpr size_t kKeyCounterBytes = 6;
 
-// The low bytes of a counter that count.
+// The number of low bytes of a counter that are incremented.
 constexpr size_t counting_bytes(AltsProtocol protocol) { return protocol == AltsProtocol::kAes128Gcm ? 5 : 8; }
 
 }  // namespace
@@ -51,7 +51,7 @@ void AltsKeys::park() {
   write_.context.drop();
 }
 
-// Makes the context if need be; gives the next frame's nonce.
+// Makes the context if necessary and returns the next frame's nonce.
 AeadContext::Nonce AltsKeys::ready(Direction& direction) {
   AltsCounter& counter = direction.counter;
   SLUICE_CHECK(!counter.exhausted);

@@ -17,14 +17,14 @@ namespace sluice {
 
 namespace {
 
-// RFC 5705 section 4: names that begin so need no registration.
+// Labels with this prefix need no registration (RFC 5705 section 4).
 constexpr std::string_view kExporterLabel = "EXPERIMENTAL sluice alts_like 1";
-// Its name is the exporter's context: other protocols would have other keys.
+// The protocol's name is the exporter's context, so that each protocol has its own keys.
 constexpr AltsProtocol kRecordProtocol = AltsProtocol::kAes128GcmRekey;
 constexpr std::string_view kRecordProtocolName = alts_protocol_name(kRecordProtocol);
 
-// Of a peer's name, in an error.
-constexpr size_t kMaxToldNameBytes = 256;
+// Bound on a peer's name in an error.
+constexpr size_t kMaxShownNameBytes = 256;
 
 }  // namespace
 
@@ -36,17 +36,17 @@ Handshake::Status AltsLikeHandshake::advance(ChunkPool& pool, Buffer&& received,
   return status == Status::kDone ? check() : status;
 }
 
-// What the context cannot demand by itself.
+// Checks the requirements that the SSL_CTX cannot enforce.
 Handshake::Status AltsLikeHandshake::check() {
   const Agreement agreed = tls_.agreement();
   if (tls_.version() != TLS1_3_VERSION || !agreed.certified) {
-    error_ = "the peer did not show a certificate in TLS 1.3";
+    error_ = "the peer did not present a certificate in TLS 1.3";
   } else if (agreed.alpn != kProtocol) {
     error_ = std::string("the peer does not speak ") + kProtocol;
   } else if (!agreed.peer_is_one_of(options_.peers)) {
-    // A certificate may say anything, and this goes to a log.
+    // A certificate may contain any bytes, and the error goes to a log.
     const auto& names = agreed.peer_names;
-    error_ = "the peer is " + (names.empty() ? "nameless" : '"' + printable(names.front(), kMaxToldNameBytes) + '"') +
+    error_ = "the peer is " + (names.empty() ? "nameless" : '"' + printable(names.front(), kMaxShownNameBytes) + '"') +
              ", none of target_identities";
   }
   return error_.empty() ? Status::kDone : Status::kFailed;
@@ -56,7 +56,7 @@ Agreement AltsLikeHandshake::agreement() const {
   Agreement agreed = tls_.agreement();
   agreed.version = "ALTS-like";
   agreed.cipher = kRecordProtocolName;
-  agreed.alpn.clear();  // It is about the handshake, not the application.
+  agreed.alpn.clear();  // kProtocol names the handshake, not an application protocol.
   return agreed;
 }
 

@@ -12,21 +12,23 @@
 
 namespace sluice {
 
-/// The keys of an ALTS connection without Google's handshaker service: both sides show certificates in a handshake of
-/// TLS 1.3, and what that exports (RFC 8446 section 7.5) are the keys of the ALTS record protocol. Unlike in ALTS, the
-/// end of each direction is told and authentic. docs/alts.md has the argument why this is safe.
+/// Agrees on the keys of an ALTS connection without Google's handshaker service. Both sides present certificates in a
+/// TLS 1.3 handshake, whose exported keying material (RFC 8446 section 7.5) provides the keys of the ALTS record
+/// protocol. Unlike in ALTS, each direction has an authenticated end. docs/alts.md explains why this is safe.
 class AltsLikeHandshake final : public Handshake {
  public:
-  /// Agreed on by both sides, so that nobody who means to speak TLS, or another version of this, takes part.
+  /// The ALPN protocol that both sides must agree on. It keeps out peers that speak ordinary TLS or another version of
+  /// this protocol.
   static constexpr const char* kProtocol = "sluice-alts/1";
 
   struct Options {
-    const std::vector<std::string>&
-        peers;               ///< Names, of which the certificate must hold one. Empty: any. Outlives this.
-    size_t max_frame_bytes;  ///< That we send.
+    /// The peer's certificate must hold one of these names. Empty: any name. Outlives the handshake.
+    const std::vector<std::string>& peers;
+    size_t max_frame_bytes;  ///< The size limit of frames that we send.
   };
 
-  /// `context` speaks TLS 1.3 only, shows a certificate, demands one, and knows no application protocol but kProtocol.
+  /// Precondition: `context` allows only TLS 1.3, presents a certificate, requires one from the peer, and has kProtocol
+  /// as its only application protocol.
   AltsLikeHandshake(SSL_CTX* context, TlsHandshake::Side side, const Options& options);
 
   SSL* ssl() { return tls_.ssl(); }

@@ -16,16 +16,16 @@ namespace {
 
 constexpr size_t kLengthBytes = 4;
 
-// How records of TLS begin: their type, and the version 3.3.
+// The first bytes of TLS records: their type, and version 3.3.
 constexpr size_t kTlsDataRecord = 0x030317;
 constexpr size_t kTlsAlertRecord = 0x030315;
 
-// As many as TLS bears, so that a peer cannot keep us busy with nothing.
+// The same limit as for TLS, so that a peer cannot keep us busy with frames that carry nothing.
 constexpr uint8_t kMaxEmptyInARow = 32;
 
-// Frames that end within a cipher's block cut chunks where the next one is slow: 5 % in place.
+// Frames that end within a cipher block would cut the chunk where the next frame is slow to seal: 5 % in place.
 static_assert((AltsRecordLayer::kBestFrameBytes - AltsRecordLayer::kOverheadBytes) % 64 == 0);
-// What is sealed elsewhere than in place takes one chunk, and what is opened takes as many as a cipher has pieces.
+// A frame that is not sealed in place must fit one chunk, and a frame to open the chunks that one cipher call takes.
 static_assert(AltsRecordLayer::kBestFrameBytes <= kMaxChunkBytes);
 static_assert(AltsRecordLayer::kMaxLength <= CRYPTO_IOVEC_MAX * kMaxChunkBytes + AltsRecordLayer::kMinLength);
 
@@ -89,7 +89,7 @@ RecordLayer::Status AltsRecordLayer::open(ChunkPool& pool, Buffer&& wire, Buffer
   return status_;
 }
 
-// False when there is no more to open.
+// Opens the next frame. False when there is nothing more to open.
 bool AltsRecordLayer::open_frame(ChunkPool& pool, Buffer& plain) {
   if (partial_.size() < kHeaderBytes) return false;
   Cursor cursor(partial_);
@@ -98,7 +98,7 @@ bool AltsRecordLayer::open_frame(ChunkPool& pool, Buffer& plain) {
   if (length < kMinLength) return fail("a frame that is shorter than its tag");
   if (length > kMaxLength) return fail("a frame of more than 1 MiB");
   if (type != kFrameType) {
-    // Where the handshake was one of TLS 1.3, a client hears only now that its certificate was not taken.
+    // After a TLS 1.3 handshake, a client learns only now that its certificate was refused.
     const bool is_tls = (length & 0xffffff) == kTlsDataRecord || (length & 0xffffff) == kTlsAlertRecord;
     return fail(is_tls ? "a record of TLS: the peer has refused the handshake" : "a frame of an unknown type");
   }
@@ -142,7 +142,7 @@ void AltsRecordLayer::seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) {
 }
 
 void AltsRecordLayer::seal_end(ChunkPool& pool, Buffer& wire) {
-  // Behind a failure it would tell the peer that all was well.
+  // After a failure, the end would signal a complete stream to the peer.
   if (flags_.authenticated_end && status_ != Status::kFailed) seal_frame(pool, Buffer(), wire);
 }
 
@@ -157,7 +157,7 @@ void AltsRecordLayer::seal_frame(ChunkPool& pool, Buffer&& body, Buffer& wire) {
   frame.append_to(wire);
 }
 
-// ---- Waiting ----
+// ---- Parking ----
 
 void AltsRecordLayer::park(ChunkPool& pool) {
   keys_.park();
@@ -165,7 +165,7 @@ void AltsRecordLayer::park(ChunkPool& pool) {
   settle_all(pool, partial_);
 }
 
-// ---- Moving ----
+// ---- Serializing ----
 
 namespace {
 
@@ -207,7 +207,7 @@ std::unique_ptr<RecordLayer> AltsRecordLayer::read_state(ChunkPool& pool, StateR
   state.flags = {
       .authenticated_end = (flags & kAuthenticatedEnd) != 0, .ended = (flags & kEnded) != 0, .empty_in_a_row = in.u8()};
   Buffer partial = in.buffer(pool);
-  // Two counters of one direction would use a nonce twice.
+  // Two counters of the same direction would reuse nonces.
   const uint8_t client = AltsCounter::first(true).bytes.back(), server = AltsCounter::first(false).bytes.back();
   const uint8_t read = state.read.bytes.back(), write = state.write.bytes.back();
   const bool well = in.done() && (flags & ~kAllFlags) == 0 && state.protocol <= AltsProtocol::kAes128Gcm &&

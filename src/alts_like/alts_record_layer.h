@@ -16,56 +16,56 @@
 
 namespace sluice {
 
-/// Where an ALTS connection stands once its handshake is done: plain data, and the bytes that arrived of a frame that
-/// is not complete yet. Enough to go on in another process.
+/// The state of an ALTS connection after its handshake, as plain data. Together with the bytes of an incomplete frame
+/// (AltsRecordLayer::take_partial) it suffices to resume the connection in another process.
 struct AltsState {
-  // Bytes of a whole frame, as in gRPC's core: what a writer may be told (alts_frame_protector.cc),
+  // Bounds on the size of a whole frame that a writer may be given, as in gRPC's core (alts_frame_protector.cc).
   static constexpr size_t kMinFrameBytes = 1024;
   static constexpr size_t kMaxFrameBytes = size_t{1} << 20;
-  // and the least that a handshake agrees on (alts_tsi_handshaker.h), also where one side names no size. (grpc-go
-  // writes 4 KiB then; it reads any.)
+  // The smallest frame size that a handshake agrees on (alts_tsi_handshaker.h), also if one side names no size.
+  // (grpc-go then writes 4 KiB; it reads any size.)
   static constexpr size_t kMinAgreedFrameBytes = size_t{16} * 1024;
 
   struct Flags {
-    /// An empty frame says that nothing more follows. Only between two that agree on it: ALTS has no such thing.
+    /// An empty frame ends its direction. Both peers must have agreed on it, because ALTS itself has no end.
     bool authenticated_end = false;
-    bool ended = false;          ///< The peer said so.
-    uint8_t empty_in_a_row = 0;  ///< Empty frames, of which only so many are borne.
+    bool ended = false;          ///< The peer has sent its authenticated end.
+    uint8_t empty_in_a_row = 0;  ///< Consecutive empty frames; bounded.
   };
   AltsProtocol protocol = AltsProtocol::kAes128GcmRekey;
   AltsKeys::Secret secret{};
   AltsCounter read;
   AltsCounter write;
-  uint32_t max_frame_bytes = kMinAgreedFrameBytes;  ///< Of a frame that we send, all of it.
+  uint32_t max_frame_bytes = kMinAgreedFrameBytes;  ///< The largest whole frame that we send.
   Flags flags;
 
-  /// From what a handshake gives: nothing when the key data are too short; what they have too much is not used.
-  /// `max_frame_bytes` is brought within its bounds.
+  /// Makes the state from a handshake's result. Nothing if the key data is too short; excess key data is ignored.
+  /// `max_frame_bytes` is clamped to kMinFrameBytes and kMaxFrameBytes.
   static std::optional<AltsState> from(AltsProtocol protocol, std::span<const uint8_t> key_data, bool is_client,
                                        size_t max_frame_bytes);
 };
 
-/// The record protocol of ALTS. A frame is its length, a type, ciphertext and a tag; it is opened where the kernel put
-/// it, also across chunks. There are no alerts. It has no end but the stream's, which anybody can bring about, unless
-/// both sides agree on AltsState::Flags::authenticated_end.
+/// The record protocol of ALTS. A frame consists of its length, a type, ciphertext and a tag; it is opened where the
+/// kernel put it, also across chunks. There are no alerts. The only end is the end of the stream, which an attacker on
+/// the network can forge, unless both sides agree on AltsState::Flags::authenticated_end.
 ///
-/// When no counter is left, in either direction, the connection has failed: nothing more is opened or sealed. After a
-/// seal() that found none, error() says so at once.
+/// When a direction's counter is exhausted, the connection has failed: nothing more is opened or sealed. If seal()
+/// finds it so, error() is set at once.
 class AltsRecordLayer final : public RecordLayer {
  public:
   static constexpr size_t kHeaderBytes = 8;
   static constexpr size_t kOverheadBytes = kHeaderBytes + AltsKeys::kTagBytes;
   static constexpr uint32_t kFrameType = 6;
-  /// What a frame's length may say, which counts what follows it: type, ciphertext and tag. At most 1 MiB, so that the
-  /// whole frame has 4 bytes more; this much grpc-go and gRPC's core read. No writer needs more, once 1 MiB is agreed
-  /// on: to most that is the whole frame, to core's zero-copy protector it is what the length says.
+  /// Bounds on a frame's length field, which counts the bytes after it: type, ciphertext and tag. It is at most 1 MiB,
+  /// so a whole frame has 4 bytes more; grpc-go and gRPC's core read that much. No writer needs more when 1 MiB was
+  /// agreed on: most take it as the size of the whole frame, core's zero-copy protector as the length field.
   static constexpr size_t kMinLength = kOverheadBytes - 4;
   static constexpr size_t kMaxLength = AltsState::kMaxFrameBytes;
-  /// We send no larger ones. Against 16 KiB it saves 5 to 7 % of the work; twice as much would save 2 to 4 % more, for
-  /// twice the delay, and not fit the buffers that grpc-go reads into.
+  /// The largest frame that we send. Compared with 16 KiB it saves 5 to 7 % of the work. Twice the size would save 2 to
+  /// 4 % more, but double the delay and not fit the buffers that grpc-go reads into.
   static constexpr size_t kBestFrameBytes = 32 * 1024 - 64 + kOverheadBytes;
 
-  /// `arrived`: bytes that came behind the handshake.
+  /// `arrived`: bytes that followed the handshake.
   explicit AltsRecordLayer(const AltsState& state, Buffer arrived = {});
 
   Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) override;
@@ -79,11 +79,11 @@ class AltsRecordLayer final : public RecordLayer {
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 
-  /// The state to go on from. Precondition: no failure was met.
+  /// The state to resume from, without the buffered bytes. Precondition: the status is not kFailed.
   AltsState state() const;
-  /// Behind the protocol's number; null if that is not what write_state writes.
+  /// Restores a layer from the bytes after the protocol number. Null if they are not what write_state writes.
   static std::unique_ptr<RecordLayer> read_state(ChunkPool& pool, StateReader& in);
-  /// The bytes of a frame that is not complete, to go with the state.
+  /// Moves out the bytes of an incomplete frame, which belong with the state.
   Buffer take_partial() { return std::move(partial_); }
 
  private:
@@ -94,7 +94,7 @@ class AltsRecordLayer final : public RecordLayer {
   AltsKeys keys_;
   AltsState::Flags flags_;
   uint32_t max_frame_bytes_;
-  Buffer partial_;  // The beginning of a frame.
+  Buffer partial_;  // The beginning of an incomplete frame.
   std::string_view error_;
   uint64_t sealed_bytes_ = 0;  // Since the connection began or was parked.
   Status status_ = Status::kOpen;

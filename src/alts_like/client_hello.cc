@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kRecordHeaderBytes = 5;
 constexpr uint8_t kHandshakeRecord = 22;
 constexpr size_t kMaxRecordBytes = 1 << 14;
-// Of every SSL 3.0 and TLS version (RFC 8446 section 5.1 and appendix D).
+// Common to SSL 3.0 and all TLS versions (RFC 8446 section 5.1 and appendix D).
 constexpr uint8_t kMajorVersion = 3;
 constexpr uint16_t kTls12 = 0x0303;
 
@@ -34,19 +34,19 @@ constexpr uint16_t kEchExtension = 0xfe0d;
 constexpr uint8_t kHostName = 0;           // RFC 6066 section 3
 constexpr size_t kMaxHostLabelBytes = 63;  // RFC 1035 section 2.3.4
 
-// The records that carry a hello, as far as they are there.
+// The records received so far that carry a hello.
 struct Records {
   HelloResult result;
-  size_t message_bytes;  // With the message's own header. Only after kComplete.
+  size_t message_bytes;  // Includes the message header. Valid only with kComplete.
 };
 
 Records records_of(HelloStatus status, size_t bytes = 0, size_t message_bytes = 0) {
   return {{status, bytes}, message_bytes};
 }
 
-// kComplete: the header of a record was read, and its payload has `length` bytes.
+// Reads a record header. With kComplete, the record's payload has `length` bytes.
 HelloStatus read_record_header(Cursor& cursor, bool first, size_t& length) {
-  // A peer that sent one handshake record speaks TLS, whatever comes next.
+  // A peer that has sent a handshake record speaks TLS, whatever follows.
   const HelloStatus wrong = first ? HelloStatus::kNotTls : HelloStatus::kMalformed;
   const uint8_t type = cursor.u8();
   if (!cursor.ok()) return HelloStatus::kNeedMore;
@@ -60,17 +60,17 @@ HelloStatus read_record_header(Cursor& cursor, bool first, size_t& length) {
   return length == 0 || length > kMaxRecordBytes ? HelloStatus::kMalformed : HelloStatus::kComplete;
 }
 
-// Steps from record to record until the whole message is known to be there. It looks at headers only.
+// Walks the record headers until the whole message is known to have arrived.
 Records find_records(const Buffer& buffer) {
   Cursor cursor(buffer);
-  size_t end = 0;   // Where the records end that were stepped over.
-  size_t seen = 0;  // Bytes of the message in them.
+  size_t end = 0;   // The end of the records walked so far.
+  size_t seen = 0;  // The message's bytes in these records.
   size_t message_bytes = 0;
   for (;;) {
     size_t left_in_record = 0;
     const HelloStatus status = read_record_header(cursor, end == 0, left_in_record);
     if (status == HelloStatus::kNeedMore) {
-      // Inside the very first header byte by byte, so that what is not TLS is found at once.
+      // The first header is awaited byte by byte, so that other protocols are detected at once.
       if (end == 0) return records_of(status, buffer.size() + 1);
       const size_t known_bytes = seen < kMessageHeaderBytes ? kMessageHeaderBytes : message_bytes;
       return records_of(status, end + kRecordHeaderBytes + known_bytes - seen);
@@ -88,7 +88,8 @@ Records find_records(const Buffer& buffer) {
     if (seen < kMessageHeaderBytes) continue;
 
     seen += left_in_record;
-    // The client cannot say more before the server has answered, or only under other keys, which need a new record.
+    // Nothing may follow the hello in its record: before the server's response, a client may send more only under other
+    // keys, which require a new record.
     if (seen > message_bytes) return records_of(HelloStatus::kMalformed);
     const size_t missing = message_bytes - seen;
     const size_t least_end = missing > 0 ? end + kRecordHeaderBytes + missing : end;
@@ -99,14 +100,14 @@ Records find_records(const Buffer& buffer) {
   }
 }
 
-// Reads the message inside the records, whose headers it steps over. All of them must be there. A read past the end of
-// the message, or of the vector that was entered last, gives 0 and makes `ok()` false for good.
+// Reads the message inside the records and skips their headers. All records must have arrived. A read past the end of
+// the message, or of the innermost entered vector, returns 0 and makes `ok()` false for good.
 class MessageReader {
  public:
   MessageReader(const Buffer& buffer, size_t message_bytes) : cursor_(buffer), left_(message_bytes) {}
 
   bool ok() const { return ok_; }
-  // Bytes left in the vector that was entered last; 0 after a failure, so that loops end.
+  // Bytes left in the innermost entered vector; 0 after a failure, so that loops end.
   size_t left() const { return left_; }
 
   uint8_t u8() {
@@ -121,14 +122,14 @@ class MessageReader {
   bool read(std::span<std::byte> to) { return advance(to.size(), to.data()); }
   bool skip(size_t count) { return advance(count, nullptr); }
 
-  // Makes the next `count` bytes all that can be read. Returns what `leave` wants.
+  // Enters a vector: limits reads to the next `count` bytes. Returns the argument for leave().
   size_t enter(size_t count) {
     if (count > left_) return fail(), 0;
     const size_t outside = left_ - count;
     left_ = count;
     return outside;
   }
-  // Goes back to the outer vector. The inner one must have been read to its end.
+  // Returns to the outer vector. Fails unless the inner one was read to its end.
   void leave(size_t outside) {
     if (left_ > 0) fail();
     if (ok_) left_ = outside;
@@ -169,7 +170,7 @@ class MessageReader {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
 
-// Four decimal numbers up to 255. What else the libraries of this world take for an IPv4 address is a host name here.
+// Four decimal numbers up to 255. Other forms that some libraries accept as IPv4 addresses are host names here.
 bool is_ipv4(std::string_view text) {
   int parts = 0;
   while (parts < 4) {
@@ -190,14 +191,14 @@ bool is_ipv4(std::string_view text) {
   return text.empty();
 }
 
-// Anything that looks like an IPv6 address, in brackets or not: a host name has no colon, so nothing can be confused.
+// Anything that looks like an IPv6 address, with or without brackets. No host name has a colon, so this is unambiguous.
 bool is_ipv6(std::string_view text) {
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
   const auto fits = [](char c) { return is_hex(c) || c == ':' || c == '.'; };
   return text.find(':') != std::string_view::npos && std::all_of(text.begin(), text.end(), fits);
 }
 
-// Labels of letters, digits, hyphens and (as they occur) underscores.
+// Labels of letters, digits, hyphens and underscores, which occur in practice.
 bool is_host_name(std::string_view name) {
   size_t label_bytes = 0;
   for (const char c : name) {
@@ -214,13 +215,13 @@ bool is_host_name(std::string_view name) {
 }
 
 HelloStatus parse_server_name(MessageReader& reader, ClientHello& hello) {
-  std::array<char, kMaxServerNameBytes + 1> name;  // A dot may follow.
+  std::array<char, kMaxServerNameBytes + 1> name;  // With room for a trailing dot.
   const size_t list = reader.enter(reader.u16());
   if (reader.u8() != kHostName) return HelloStatus::kMalformed;
   const size_t size = reader.u16();
   if (size == 0 || size > name.size()) return HelloStatus::kMalformed;
   reader.read(std::as_writable_bytes(std::span(name).first(size)));
-  // A list of one: no type but host_name was ever defined, and of each type there may be one.
+  // The list has one entry: host_name is the only type defined, and each type may occur once.
   reader.leave(list);
   if (!reader.ok()) return HelloStatus::kMalformed;
 
@@ -236,7 +237,7 @@ HelloStatus parse_server_name(MessageReader& reader, ClientHello& hello) {
   return HelloStatus::kComplete;
 }
 
-// RFC 8701 section 2: both bytes are the same, 0x0a, 0x1a ... 0xfa.
+// Both bytes of a GREASE value are the same: 0x0a, 0x1a ... 0xfa (RFC 8701 section 2).
 bool is_grease(std::string_view alpn) { return alpn.size() == 2 && alpn[0] == alpn[1] && (alpn[0] & 0x0f) == 0x0a; }
 
 HelloStatus parse_alpn(MessageReader& reader, ClientHello& hello) {
@@ -257,25 +258,24 @@ HelloStatus parse_alpn(MessageReader& reader, ClientHello& hello) {
 HelloStatus parse_supported_versions(MessageReader& reader, ClientHello& hello) {
   const size_t list = reader.enter(reader.u8());
   if (reader.left() == 0) return HelloStatus::kMalformed;
-  hello.highest_version = 0;  // The list counts, not the version field before it (RFC 8446 section 4.2.1).
+  hello.highest_version = 0;  // The list overrides legacy_version (RFC 8446 section 4.2.1).
   while (reader.left() > 0) {
     const uint16_t version = reader.u16();
-    // Not GREASE (0x0a0a ... 0xfafa), not a draft (0x7fxx).
+    // Skips GREASE (0x0a0a ... 0xfafa) and drafts (0x7fxx).
     if (version >> 8 == kMajorVersion) hello.highest_version = std::max(hello.highest_version, version);
   }
   reader.leave(list);
   return reader.ok() ? HelloStatus::kComplete : HelloStatus::kMalformed;
 }
 
-// Which of the extensions that are looked at were there. The others may occur twice: the server will tell the client.
+// The parsed extensions that have occurred. Others may occur twice here; the server will reject that.
 struct Seen {
   bool server_name = false;
   bool alpn = false;
   bool supported_versions = false;
 };
 
-// Parses the extension that was entered. Nothing may come twice (RFC 8446 section 4.2): another parser could believe
-// the other one.
+// Parses the entered extension. None may occur twice (RFC 8446 section 4.2): another parser might use the other one.
 HelloStatus parse_extension(uint16_t type, MessageReader& reader, Seen& seen, ClientHello& hello) {
   const auto twice = [](bool& flag) { return std::exchange(flag, true); };
   switch (type) {
@@ -313,7 +313,7 @@ HelloStatus parse_message(MessageReader& reader, ClientHello& hello) {
   reader.skip(kMessageHeaderBytes);
   const uint16_t version = reader.u16();
   if (version >> 8 != kMajorVersion) return HelloStatus::kMalformed;
-  // Without supported_versions nothing above TLS 1.2 can be negotiated (RFC 8446 section 4.2.1).
+  // Without supported_versions, TLS 1.2 is the highest version that can be negotiated (RFC 8446 section 4.2.1).
   hello.highest_version = std::min(version, kTls12);
   reader.skip(kRandomBytes);
   const uint8_t session_id_bytes = reader.u8();
@@ -327,7 +327,7 @@ HelloStatus parse_message(MessageReader& reader, ClientHello& hello) {
   reader.skip(compression_methods);
   if (!reader.ok()) return HelloStatus::kMalformed;
 
-  // Up to TLS 1.2 the hello may end here (RFC 5246 section 7.4.1.2).
+  // Up to TLS 1.2, a hello may have no extensions (RFC 5246 section 7.4.1.2).
   if (reader.left() > 0) {
     const HelloStatus status = parse_extensions(reader, hello);
     if (status != HelloStatus::kComplete) return status;

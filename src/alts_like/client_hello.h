@@ -1,4 +1,4 @@
-// The TLS ClientHello, read without terminating TLS: what is needed to choose a route by server name or protocol.
+// Reads a TLS ClientHello without terminating TLS, to choose a route by server name or application protocol.
 #pragma once
 
 #include <array>
@@ -11,34 +11,34 @@
 
 namespace sluice {
 
-/// Bound on a ClientHello with the headers of its records. Ours, not the protocol's (whose bound is 16 MiB): a
-/// post-quantum hello has 1.4 to 1.9 KiB, and a connection that was not routed yet should not pin more than one record.
+/// Bound on a ClientHello including its record headers. It is ours; the protocol's own bound is 16 MiB. A post-quantum
+/// hello has 1.4 to 1.9 KiB, and a connection that has no route yet should not pin more than one record.
 inline constexpr size_t kMaxClientHelloBytes = size_t{16} * 1024;
 
-/// Longest host name, without a dot at its end (RFC 1035 section 2.3.4).
+/// Longest host name, without a trailing dot (RFC 1035 section 2.3.4).
 inline constexpr size_t kMaxServerNameBytes = 253;
 
-/// Bound on the ALPN names of one hello, with a byte of length for each. Ours: browsers offer 12 bytes.
+/// Bound on the ALPN names of one hello, with a length byte for each. It is ours; browsers offer 12 bytes.
 inline constexpr size_t kMaxAlpnBytes = 256;
 
-/// What the bytes so far are.
+/// What the received bytes are.
 enum class HelloStatus : uint8_t {
-  kNeedMore,   ///< The beginning of a hello, as far as one can tell.
+  kNeedMore,   ///< A valid beginning of a hello.
   kComplete,   ///< A whole hello.
-  kNotTls,     ///< The first two bytes are not those of a TLS handshake record (an SSL 2.0 hello is not either).
-  kMalformed,  ///< A TLS record, but no hello that RFC 8446 and RFC 6066 allow.
-  kTooLarge,   ///< Beyond kMaxClientHelloBytes or kMaxAlpnBytes.
+  kNotTls,     ///< The first two bytes do not begin a TLS handshake record. Includes SSL 2.0 hellos.
+  kMalformed,  ///< A TLS record, but not a hello that RFC 8446 and RFC 6066 allow.
+  kTooLarge,   ///< Exceeds kMaxClientHelloBytes or kMaxAlpnBytes.
 };
 
 struct HelloResult {
   HelloStatus status;
-  /// kNeedMore: the size that the buffer must have before the hello can possibly be complete, always more than it has.
-  /// kComplete: where the hello's last record ends. Otherwise 0.
+  /// kNeedMore: the size that the buffer must reach before the hello can be complete, always more than its present
+  /// size. kComplete: the offset where the hello's last record ends. Otherwise 0.
   size_t bytes;
 };
 
-/// The application protocols that a client offers, in its order of preference (RFC 7301 section 3.1), without the
-/// reserved ones that only test tolerance (RFC 8701). A value that holds its bytes itself.
+/// The application protocols that a client offers, in its order of preference (RFC 7301 section 3.1), without GREASE
+/// values (RFC 8701). A value type that owns its bytes.
 ///
 ///     for (std::string_view protocol : hello.alpn) log(protocol);
 class AlpnList {
@@ -66,7 +66,7 @@ class AlpnList {
     bool operator==(const Iterator&) const = default;
 
    private:
-    const char* at_ = nullptr;  // The byte of length before a name.
+    const char* at_ = nullptr;  // The length byte before a name.
   };
 
   Iterator begin() const { return Iterator(bytes_.data()); }
@@ -74,10 +74,10 @@ class AlpnList {
   bool empty() const { return size_ == 0; }
   bool contains(std::string_view protocol) const;
 
-  /// Room for one more name of `name_bytes`, to be written by the caller at once; null, and nothing changed, beyond
-  /// kMaxAlpnBytes.
+  /// Adds a name of `name_bytes` and returns where the caller must write it at once. Null, with the list unchanged, if
+  /// the list would exceed kMaxAlpnBytes.
   char* add(uint8_t name_bytes);
-  /// Takes the name that was added last away. Precondition: `name_bytes` is its size.
+  /// Removes the last name. Precondition: `name_bytes` is its size.
   void drop_last(uint8_t name_bytes) { size_ = static_cast<uint16_t>(size_ - name_bytes - 1); }
 
  private:
@@ -85,31 +85,31 @@ class AlpnList {
   uint16_t size_ = 0;
 };
 
-/// What a ClientHello says that matters for routing and logs. A value that holds its bytes itself.
+/// The contents of a ClientHello that matter for routing and logs. A value type that owns its bytes.
 struct ClientHello {
-  /// In lower case, without a dot at its end; a syntactically valid host name. Empty when the client sent none, or an
-  /// IP address, which is not allowed there but harmless (RFC 6066 section 3).
+  /// A syntactically valid host name, in lower case and without a trailing dot. Empty when the client sent no name, or
+  /// sent an IP address, which RFC 6066 section 3 forbids but which does no harm.
   std::string_view server_name() const { return {server_name_bytes.data(), server_name_size}; }
 
   AlpnList alpn;
-  /// The highest TLS version offered as on the wire: 0x0303 is TLS 1.2, 0x0304 TLS 1.3. Drafts and GREASE do not count;
-  /// 0 when nothing is left.
+  /// The highest TLS version offered, as on the wire: 0x0303 is TLS 1.2, 0x0304 TLS 1.3. Drafts and GREASE do not
+  /// count; 0 if the client offers nothing else.
   uint16_t highest_version = 0;
-  /// There is an encrypted_client_hello extension (RFC 9849): server_name() is then the public name, unless the
-  /// extension is only GREASE, which nobody on the way can tell.
+  /// Whether there is an encrypted_client_hello extension (RFC 9849). If so, server_name() is the public name, unless
+  /// the extension is GREASE; an intermediary cannot tell the two apart.
   bool has_ech = false;
 
   std::array<char, kMaxServerNameBytes> server_name_bytes{};
   uint8_t server_name_size = 0;
 };
 
-/// Reads the ClientHello at the beginning of `buffer`, which may be split anywhere over windows and over TLS records.
-/// Nothing is taken from the buffer; `hello` has meaningful contents after kComplete only.
+/// Reads the ClientHello at the beginning of `buffer`, which may be split anywhere across windows and TLS records. The
+/// buffer is not changed. `hello` is meaningful only after kComplete.
 ///
-/// A verdict other than kNeedMore does not change when more bytes follow. Call again only when the buffer has
-/// `HelloResult::bytes`: then a hello costs a few calls and one parse, however slowly it drips in, and however small
-/// the records are that it was cut into (each wait is for all of the message that is left, so that what is left shrinks
-/// by a constant factor). kNotTls and kMalformed are found no later than that.
+/// A status other than kNeedMore does not change when more bytes follow. After kNeedMore, call again only when the
+/// buffer has `HelloResult::bytes`. A hello then costs a few calls and one parse, however slowly it drips in and
+/// however small its records are: each wait is for the whole rest of the message, so the rest shrinks by a constant
+/// factor. kNotTls and kMalformed are found no later than at that size.
 ///
 ///     ClientHello hello;
 ///     const HelloResult result = parse_client_hello(received, hello);

@@ -11,21 +11,22 @@
 
 namespace sluice {
 
-/// What a handshake has agreed on, and who the peer is.
+/// The parameters that a handshake has agreed on, and the peer's identity.
 struct Agreement {
   std::string_view version, cipher;     ///< As their specifications name them: TLSv1.3, TLS_AES_128_GCM_SHA256.
-  std::string server_name;              ///< That a client of TLS sent; empty if it did not.
-  std::string alpn;                     ///< The application's protocol; empty if none was agreed on.
-  std::vector<std::string> peer_names;  ///< What the peer has proven to be; empty if nothing was asked of it.
-  std::string common_name;              ///< Of its certificate; a service account where there is none.
-  bool certified = false;               ///< Whether it has proven anything, now or when the session began.
+  std::string server_name;              ///< The name that a TLS client sent; empty if it sent none.
+  std::string alpn;                     ///< The application protocol; empty if none was agreed on.
+  std::vector<std::string> peer_names;  ///< The names that the peer has proven; empty if it presented no proof.
+  std::string common_name;              ///< The certificate's common name; with ALTS, the service account.
+  bool certified = false;               ///< Whether the peer has proven its identity, now or when the session began.
   bool resumed = false;
 
-  /// Whether the peer is one of `wanted`; anybody is, if that is empty.
+  /// Whether the peer has one of the names in `wanted`. True if `wanted` is empty.
   bool peer_is_one_of(const std::vector<std::string>& wanted) const;
 };
 
-/// How two peers come to the keys of a RecordLayer, without a socket: TlsHandshake, AltsLikeHandshake, AltsHandshake.
+/// Agrees with the peer on the keys of a RecordLayer, without a socket. Implemented by TlsHandshake, AltsLikeHandshake
+/// and AltsHandshake.
 ///
 ///     switch (handshake.advance(pool, std::move(received), to_send)) {
 ///       case Handshake::Status::kNeedMore: return wait();
@@ -34,28 +35,29 @@ struct Agreement {
 ///     }
 class Handshake {
  public:
-  /// kNeedMore: of the peer's bytes, or of what somebody else has yet to do, who then lets advance be called again.
+  /// kNeedMore: the handshake waits for the peer's bytes, or for another party, which then has advance() called.
   enum class Status : uint8_t { kNeedMore, kDone, kFailed };
 
   virtual ~Handshake() = default;
 
-  /// Goes on with what was received; appends to `out` what is to be sent, also when it failed. A client begins with
+  /// Processes the received bytes and appends to `out` the bytes to send, even on failure. A client's first call has
   /// nothing received.
   virtual Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) = 0;
 
-  /// After kNeedMore: whether the peer's bytes are wanted. If not, they had better stay where they are until advance is
-  /// called again: there is a bound to what it takes.
+  /// After kNeedMore: whether the handshake needs the peer's bytes. If not, the caller should stop reading until the
+  /// next advance(), because the handshake accepts only a bounded amount.
   virtual bool wants_bytes() const { return true; }
-  /// Whom it waits for then, for the log line about one that took too long.
+  /// After kNeedMore: the party that the handshake waits for, for the log line about a timeout.
   virtual std::string awaited() const { return "the peer"; }
 
-  /// Why it failed.
+  /// The reason for kFailed.
   virtual const std::string& error() const = 0;
 
-  /// Call when it is done, and before finish().
+  /// Call after kDone and before finish().
   virtual Agreement agreement() const = 0;
 
-  /// The connection from here on, with what has arrived behind the handshake. Call once, when it is done.
+  /// Returns the record layer for the rest of the connection. It holds the bytes that arrived after the handshake. Call
+  /// once, after kDone.
   virtual std::unique_ptr<RecordLayer> finish() = 0;
 };
 

@@ -14,7 +14,7 @@ namespace sluice {
 
 namespace {
 
-// What gRPC speaks within ALTS: one version, for years.
+// The only RPC version that gRPC uses within ALTS.
 constexpr uint32_t kRpcMajor = 2;
 constexpr uint32_t kRpcMinor = 1;
 
@@ -26,7 +26,7 @@ void describe(const AltsOptions::Endpoint& from, grpc::gcp::Endpoint* (*to)(void
   endpoint.set_protocol(grpc::gcp::TCP);
 }
 
-// Wipes the keys in a response, whatever becomes of it.
+// Wipes the keys in a response at the end of the scope.
 struct WipeKeyData {
   explicit WipeKeyData(grpc::gcp::HandshakerResp& of) : response(of) {}
   ~WipeKeyData() {
@@ -40,7 +40,7 @@ struct WipeKeyData {
   grpc::gcp::HandshakerResp& response;
 };
 
-// What both start messages have in common.
+// Fills in the fields that both start messages share.
 template <typename Start>
 void begin(const AltsOptions& options, Start& start) {
   for (const std::string& name : options.application_protocols) start.add_application_protocols(name);
@@ -80,7 +80,7 @@ const std::string& name_of(const grpc::gcp::Identity& identity) {
 
 bool is_name(const std::string& text) { return text.size() <= AltsNegotiation::kMaxNameBytes && is_printable(text); }
 
-// Whether there is a version that both sides speak.
+// Whether there is a version that both sides support.
 bool compatible(const grpc::gcp::RpcProtocolVersions& peer) {
   const std::pair ours(kRpcMajor, kRpcMinor);
   const std::pair max(peer.max_rpc_version().major(), peer.max_rpc_version().minor());
@@ -130,7 +130,7 @@ std::optional<std::string> AltsNegotiation::request(uint32_t latency_ms) {
     begin_server(options_, *request.mutable_server_start());
     in_bytes = request.mutable_server_start()->mutable_in_bytes();
   }
-  // What a server has sent before a client has begun waits for its turn.
+  // client_start has no in_bytes, so bytes that the server has already sent go into the next request.
   offered_ = in_bytes ? std::min(pending_.size(), kMaxInBytes) : 0;
   if (in_bytes) {
     in_bytes->resize(offered_);
@@ -141,16 +141,16 @@ std::optional<std::string> AltsNegotiation::request(uint32_t latency_ms) {
 
 AltsNegotiation::Status AltsNegotiation::digest(std::string_view response, std::string& out_frames) {
   if (status_ != Status::kUnderWay) return status_;
-  if (!waiting_) return fail("the handshaker service answered without being asked");
+  if (!waiting_) return fail("the handshaker service sent a response without a request");
   waiting_ = false;
   grpc::gcp::HandshakerResp message;
   const WipeKeyData wipe{message};
   if (!message.ParseFromArray(response.data(), static_cast<int>(response.size()))) {
-    return fail("the handshaker service sent what is no HandshakerResp");
+    return fail("the handshaker service sent a malformed HandshakerResp");
   }
   out_bytes_ += message.out_frames().size();
   if (out_bytes_ > kMaxOutBytes) {
-    return fail("the handshaker service has more than " + std::to_string(kMaxOutBytes) + " bytes for the peer");
+    return fail("the handshaker service sent more than " + std::to_string(kMaxOutBytes) + " bytes for the peer");
   }
   out_frames += message.out_frames();
   if (message.status().code() != 0) {
@@ -165,13 +165,13 @@ AltsNegotiation::Status AltsNegotiation::digest(std::string_view response, std::
   seen_ = offered_ - message.bytes_consumed();
   if (message.has_result()) return finish(message.result());
   if (seen_ == kMaxInBytes) {
-    return fail("the handshaker service makes nothing of " + std::to_string(kMaxInBytes) + " bytes");
+    return fail("the handshaker service consumed none of " + std::to_string(kMaxInBytes) + " bytes");
   }
   return status_;
 }
 
-// The checks of gRPC's core, and those of what it takes for granted. One is missing: the local identity, for which
-// there is no use, may be absent, as it is in what grpc-go's fake service says.
+// Makes the checks of gRPC's core, and checks what core takes for granted. One check is omitted: the local identity,
+// which nothing needs, may be absent, as in the responses of grpc-go's fake service.
 AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResult& result) {
   const auto& offered = options_.application_protocols;
   if (std::find(offered.begin(), offered.end(), result.application_protocol()) == offered.end()) {
@@ -191,7 +191,7 @@ AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResul
                 std::to_string(key_bytes) + " are needed");
   }
   const std::string& peer = name_of(result.peer_identity());
-  if (peer.empty()) return fail("the handshaker service did not say who the peer is");
+  if (peer.empty()) return fail("the handshaker service did not identify the peer");
   const std::string& local = name_of(result.local_identity());
   if (!is_name(peer) || !is_name(local)) return fail("the handshaker service gave a malformed name: " + quoted(peer));
   const auto& targets = options_.target_service_accounts;
@@ -199,8 +199,8 @@ AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResul
   if (!targets.empty() && std::find(targets.begin(), targets.end(), account) == targets.end()) {
     return fail("the peer is " + quoted(peer) + ", none of target_identities");
   }
-  if (!result.has_peer_rpc_versions()) return fail("the handshaker service did not say the peer's RPC versions");
-  if (!compatible(result.peer_rpc_versions())) return fail("the peer's RPC versions are others than 2.1");
+  if (!result.has_peer_rpc_versions()) return fail("the handshaker service did not send the peer's RPC versions");
+  if (!compatible(result.peer_rpc_versions())) return fail("the peer's RPC versions do not include 2.1");
 
   result_.record_protocol = *protocol;
   result_.key_data.assign(result.key_data().begin(), result.key_data().begin() + static_cast<ptrdiff_t>(key_bytes));

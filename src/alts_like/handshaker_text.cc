@@ -9,7 +9,7 @@ namespace {
 
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }
 
-// In the order of their numbers.
+// Indexed by status code.
 constexpr std::string_view kCodes[] = {
     "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS",  "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",

@@ -17,20 +17,20 @@ struct AlternativeNames {
       : names(static_cast<GENERAL_NAMES*>(
             X509_get_ext_d2i(certificate, NID_subject_alt_name, &critical, /*out_idx=*/nullptr))) {}
 
-  /// Also where it cannot be read.
+  /// Whether there is a subjectAltName, even one that cannot be parsed.
   bool present() const { return critical != -1; }
 
   void append(int kind, std::vector<std::string>& to) const {
     for (size_t i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
       const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
       if (name->type != kind) continue;
-      const ASN1_STRING* const text = name->d.ia5;  // The same place for URIs, DNS names and e-mail addresses.
+      const ASN1_STRING* const text = name->d.ia5;  // The same field for URIs, DNS names and e-mail addresses.
       to.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
                       static_cast<size_t>(ASN1_STRING_length(text)));
     }
   }
 
-  int critical = 0;  // -1: there is no such extension.
+  int critical = 0;  // -1: there is no subjectAltName.
   bssl::UniquePtr<GENERAL_NAMES> names;
 };
 

@@ -7,15 +7,15 @@
 
 namespace sluice {
 
-/// The names that a certificate gives its owner, as they stand there, which may be any bytes: those of its
-/// subjectAltName (URIs, DNS names, e-mail addresses, in this order). Its common name only where there is no
-/// subjectAltName at all (RFC 6125 section 6.4.4): an authority that names somebody there has said all it vouches for.
+/// The names in a certificate's subjectAltName: URIs, DNS names, e-mail addresses, in this order. They are unescaped
+/// and may contain any bytes. The common name counts only if there is no subjectAltName at all (RFC 6125 section
+/// 6.4.4): an authority that uses subjectAltName vouches for nothing else.
 std::vector<std::string> names_of(const X509* certificate);
 
-/// The DNS names of its subjectAltName.
+/// The DNS names in a certificate's subjectAltName.
 std::vector<std::string> dns_names_of(const X509* certificate);
 
-/// Its common name; empty if it has none.
+/// A certificate's common name; empty if it has none.
 std::string common_name_of(const X509* certificate);
 
 }  // namespace sluice

@@ -9,9 +9,9 @@
 
 namespace sluice {
 
-/// What a connection's bytes go through between the socket and the session: records are opened in one direction and
-/// sealed in the other. It never sees a socket. Between calls it keeps the beginning of a record that is not complete
-/// yet, and what it needs to go on; nothing else.
+/// Converts a connection's bytes between the socket and the session: it opens records in one direction and seals them
+/// in the other. It never sees a socket. Between calls it holds only its own state and the beginning of an incomplete
+/// record.
 ///
 ///     RecordLayer::Status status = layer.open(pool, std::move(received), plain);
 ///     if (layer.has_output()) layer.flush(pool, to_send);      // the alert of a failure, for example
@@ -20,50 +20,51 @@ class RecordLayer {
  public:
   enum class Status : uint8_t {
     kOpen,    ///< More may follow.
-    kEnded,   ///< The peer said that it sends nothing more; what came behind that was dropped.
-    kFailed,  ///< See error(). Nothing is opened any more.
+    kEnded,   ///< The peer has sent its end. Bytes after it were dropped.
+    kFailed,  ///< See error(). Nothing more is opened.
   };
 
   virtual ~RecordLayer() = default;
 
-  /// Opens the records that `wire` completes and appends what they carry to `plain`. Bytes are opened where they are
-  /// when they are ours alone. Budget or not: chunks that are needed for that beyond `pool`'s budget are taken.
+  /// Opens the records that `wire` completes and appends their payload to `plain`. Bytes that nobody else refers to are
+  /// opened in place. Chunks are taken beyond `pool`'s budget if they must.
   virtual Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) = 0;
 
-  /// Seals `plain` and appends the records to `wire`: in place when the bytes are ours alone, else into fresh chunks.
-  /// What has_output() told of goes first. Precondition: seal_end was not called, and no failure was met. With the last
-  /// nonce used the connection has failed: what is given is dropped, and open() says so, also when it is given nothing.
+  /// Seals `plain` and appends the records to `wire`: in place if nobody else refers to the bytes, otherwise into new
+  /// chunks. The layer's own output goes first. Precondition: seal_end was not called, and the status is not kFailed.
+  /// When all nonces have been used, the layer has failed: `plain` is dropped, and the next open() returns kFailed,
+  /// even with an empty `wire`.
   virtual void seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) = 0;
 
-  /// Whether the layer itself has something to send.
+  /// Whether the layer has output of its own, such as an alert, that should be sent now.
   virtual bool has_output() const = 0;
-  /// Appends that to `wire`.
+  /// Appends the layer's own output to `wire`.
   virtual void flush(ChunkPool& pool, Buffer& wire) = 0;
-  /// Appends the record that tells the peer that nothing more follows.
+  /// Appends the record that ends our direction.
   virtual void seal_end(ChunkPool& pool, Buffer& wire) = 0;
 
-  /// Whether the peer says, authenticated, that it sends nothing more. If not, seal_end appends nothing, and an end of
-  /// the stream may be anybody's.
+  /// Whether the protocol has an authenticated end. If not, seal_end appends nothing, and an attacker on the network
+  /// can end the stream unnoticed.
   virtual bool tells_end() const { return true; }
 
-  /// Whether the beginning of a record has come and its rest has not: an end of the stream here cuts it. Need not be
-  /// known where tells_end().
+  /// Whether a record has arrived only in part, so that an end of the stream now would truncate it. Layers with
+  /// tells_end() need not know.
   virtual bool in_record() const { return false; }
 
-  /// Session tickets that have arrived since the last call: NewSessionTicket messages of TLS 1.3, whole and in a row,
-  /// with their 4-byte headers. Only clients of TLS get some.
+  /// Session tickets that have arrived since the last call: whole NewSessionTicket messages of TLS 1.3, one after the
+  /// other, with their 4-byte headers. Only TLS clients receive them.
   virtual Buffer take_tickets() { return {}; }
 
-  /// Appends a byte form of all that the layer is to `out`, for read_record_layer() to go on from, here or in another
-  /// process: also in the middle of a record, and behind the peer's end. The layer must not be used any more then.
-  /// False, with nothing appended and the layer as it was: it has failed, or holds too much (kMaxRecordStateBytes).
+  /// Serializes the layer's state to `out`, so that read_record_layer() can resume it here or in another process. This
+  /// also works in the middle of a record and after the peer's end. The layer must not be used afterwards. False, with
+  /// nothing appended and the layer unchanged: it has failed, or its state exceeds kMaxRecordStateBytes.
   virtual bool write_state(SecretBytes& out) = 0;
 
-  /// Why the status is kFailed, for logs.
+  /// The reason for kFailed, for logs.
   virtual std::string_view error() const = 0;
 
-  /// Gives back all that can be made again when the next byte comes, and settles what has arrived of a record: for a
-  /// connection that waits.
+  /// Frees all memory that can be rebuilt when the next byte arrives, and compacts an incomplete record. For idle
+  /// connections.
   virtual void park(ChunkPool& pool) = 0;
 };
 

@@ -12,25 +12,25 @@
 
 namespace sluice {
 
-// The byte form of a record layer, for another process of this program to go on with: the version, which protocol, and
-// what that protocol's layer writes. Numbers have their high byte first; bytes have their count before them. It holds
-// keys: whoever passes it on must keep it as safe as them, and wipe it.
+// The serialized state of a record layer, from which another process of this program can resume it: the format version,
+// the protocol, and the state of that protocol's layer. Numbers are big-endian; byte strings follow their length. It
+// contains keys, so the caller must protect it like them and wipe it.
 //
 //     SecretBytes bytes;
-//     if (layer->write_state(bytes)) hand_over(bytes);           // the layer must not be used any more
+//     if (layer->write_state(bytes)) hand_over(bytes);           // the layer must not be used afterwards
 //     ...
-//     std::unique_ptr<RecordLayer> layer = read_record_layer(pool, bytes);   // null: these bytes are no such thing
+//     std::unique_ptr<RecordLayer> layer = read_record_layer(pool, bytes);   // null: not a valid state
 
 inline constexpr uint8_t kRecordStateVersion = 1;
-/// More is neither written nor read: one record of each protocol, what came behind a handshake, and tickets fit well.
+/// Bound on a serialized state. A record of any protocol, the bytes that follow a handshake, and tickets fit well.
 inline constexpr size_t kMaxRecordStateBytes = size_t{2} << 20;
 
 enum class RecordProtocol : uint8_t { kPlain = 0, kTls13 = 1, kAlts = 2, kTls12 = 3 };
 
-/// The layer that wrote `bytes`, or null if they are none of this version's, or not as any layer writes them.
+/// Restores the layer that wrote `bytes`. Null if they have another version, or are not what a layer writes.
 std::unique_ptr<RecordLayer> read_record_layer(ChunkPool& pool, std::span<const uint8_t> bytes);
 
-/// Appends a byte form.
+/// Appends the serialized state of a record layer to `out`, which must outlive it.
 class StateWriter {
  public:
   StateWriter(SecretBytes& out, RecordProtocol protocol);
@@ -38,10 +38,10 @@ class StateWriter {
   void u16(uint16_t value) { number(value, 2); }
   void u32(uint32_t value) { number(value, 4); }
   void u64(uint64_t value) { number(value, 8); }
-  /// Without their count.
+  /// Without a length.
   void bytes(std::span<const uint8_t> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
   void buffer(const Buffer& buffer);
-  /// Whether it is no more than kMaxRecordStateBytes; if it is, what was appended is taken back.
+  /// Finishes the state. False if it exceeds kMaxRecordStateBytes; everything appended is then removed.
   bool done();
 
  private:
@@ -51,7 +51,7 @@ class StateWriter {
   const size_t begin_;
 };
 
-/// Reads one. Past the end it reads zeros, and is not ok() for good.
+/// Reads a serialized state. A read past the end returns zeros and makes ok() false for good.
 class StateReader {
  public:
   explicit StateReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -59,11 +59,11 @@ class StateReader {
   uint16_t u16() { return static_cast<uint16_t>(number(2)); }
   uint32_t u32() { return static_cast<uint32_t>(number(4)); }
   uint64_t u64() { return number(8); }
-  /// Empty if there are fewer.
+  /// Empty if fewer than `count` bytes are left.
   std::span<const uint8_t> bytes(size_t count);
   Buffer buffer(ChunkPool& pool);
   bool ok() const { return ok_; }
-  /// Whether all was read, and nothing is left.
+  /// Whether every read succeeded and nothing is left.
   bool done() const { return ok_ && rest_.empty(); }
 
  private:

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// Wipes what it gives back.
+/// An allocator that wipes memory before it frees it.
 template <typename T>
 struct WipingAllocator {
   using value_type = T;
@@ -24,7 +24,7 @@ struct WipingAllocator {
   bool operator==(const WipingAllocator&) const { return true; }
 };
 
-/// Bytes that hold keys: wiped wherever they were, also when they grow.
+/// Bytes that hold keys. Their memory is wiped when it is freed, also when the vector grows.
 using SecretBytes = std::vector<uint8_t, WipingAllocator<uint8_t>>;
 
 }  // namespace sluice

@@ -41,7 +41,7 @@ RecordLayer::Status Tls12RecordLayer::open(ChunkPool& pool, Buffer&& wire, Buffe
   return status_;
 }
 
-// False when there is no more to open.
+// Opens the next record. False when there is nothing more to open.
 bool Tls12RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
   if (partial_.size() < kTlsHeaderBytes) return false;
   const TlsHeader header = TlsHeader::read(partial_);
@@ -57,10 +57,10 @@ bool Tls12RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
   return deliver(header.type(), std::move(record), plain);
 }
 
-// Leaves the content in `record`.
+// Decrypts `record` to its content.
 bool Tls12RecordLayer::decrypt(ChunkPool& pool, uint8_t type, Buffer& record) {
-  std::array<uint8_t, Tls12Keys::kMaxExplicitBytes> said;
-  const auto explicit_nonce = std::span(said).first(read_.explicit_bytes());
+  std::array<uint8_t, Tls12Keys::kMaxExplicitBytes> nonce;
+  const auto explicit_nonce = std::span(nonce).first(read_.explicit_bytes());
   if (record.size() < explicit_nonce.size() + kTagBytes) return false;
   Cursor(record).read(std::as_writable_bytes(explicit_nonce));
   record.trim_front(explicit_nonce.size());
@@ -83,15 +83,15 @@ bool Tls12RecordLayer::deliver(uint8_t type, Buffer&& content, Buffer& plain) {
     case kAlertRecord:
       return take_alert(content);
     case kHandshakeRecord:
-      // RFC 5246 section 7.2.2 has a warning for that, after which a peer may go on; none does so for long.
-      return fail(TlsAlert::kNoRenegotiation, "the peer asks for another handshake");
+      // RFC 5246 section 7.2.2 has a warning for this, after which a peer may continue; none does so for long.
+      return fail(TlsAlert::kNoRenegotiation, "the peer requests renegotiation");
     default:
       return fail(TlsAlert::kUnexpectedMessage, "a record of an unexpected type");
   }
 }
 
 bool Tls12RecordLayer::take_alert(const Buffer& content) {
-  if (content.size() != 2) return fail(TlsAlert::kDecodeError, "an alert of another size than 2 bytes");
+  if (content.size() != 2) return fail(TlsAlert::kDecodeError, "an alert whose size is not 2 bytes");
   Cursor cursor(content);
   const uint8_t level = cursor.u8(), alert = cursor.u8();
   if (level == kWarning) {
@@ -140,7 +140,7 @@ void Tls12RecordLayer::seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) {
 void Tls12RecordLayer::seal_record(ChunkPool& pool, uint8_t type, Buffer&& body, Buffer& wire) {
   if (write_.exhausted()) {
     fail(TlsAlert::kInternalError, "no sequence numbers are left");
-    alert_owed_ = false;  // It would need one.
+    alert_owed_ = false;  // An alert would need a sequence number too.
     return;
   }
   const size_t explicit_bytes = write_.explicit_bytes();
@@ -164,7 +164,7 @@ void Tls12RecordLayer::seal_alert(ChunkPool& pool, uint8_t level, TlsAlert alert
   seal_record(pool, kAlertRecord, std::move(content), wire);
 }
 
-// ---- Waiting ----
+// ---- Parking ----
 
 void Tls12RecordLayer::park(ChunkPool& pool) {
   read_.park();
@@ -173,7 +173,7 @@ void Tls12RecordLayer::park(ChunkPool& pool) {
   settle_all(pool, partial_);
 }
 
-// ---- Moving ----
+// ---- Serializing ----
 
 namespace {
 

@@ -14,13 +14,13 @@
 
 namespace sluice {
 
-/// Where a TLS 1.2 connection stands once its handshake is done: plain data, which wipes its secrets. With the bytes
-/// that wait (RecordLayer::write_state has both) it is enough to go on in another process.
+/// The state of a TLS 1.2 connection after its handshake: plain data that wipes its secrets. Together with the buffered
+/// bytes (RecordLayer::write_state has both) it suffices to resume the connection in another process.
 struct Tls12State {
   struct Flags {
-    bool ended = false;          ///< The peer sends nothing more.
-    uint8_t empty_in_a_row = 0;  ///< Empty records,
-    uint8_t warnings = 0;        ///< and warning alerts, of which only so many are borne.
+    bool ended = false;          ///< The peer has sent its close_notify.
+    uint8_t empty_in_a_row = 0;  ///< Empty records since the last application data; bounded.
+    uint8_t warnings = 0;        ///< Warning alerts since the last application data; bounded.
   };
   Tls12Secret read;
   Tls12Secret write;
@@ -28,18 +28,18 @@ struct Tls12State {
 };
 
 /// The record protocol of TLS 1.2 (RFC 5246 section 6) with authenticated encryption, and its alerts. A record is
-/// opened where the kernel put it, also across chunks. There is no second handshake on a connection: who asks for one
-/// is refused, and that is the end of it.
+/// opened where the kernel put it, also across chunks. A peer that requests renegotiation is refused, which ends the
+/// connection.
 class Tls12RecordLayer final : public RecordLayer {
  public:
   static constexpr size_t kMaxSealedBytes = kMaxTlsPlainBytes + 2048;  // RFC 5246 section 6.2.3.
 
-  /// `arrived`: bytes that came behind the handshake.
+  /// `arrived`: bytes that followed the handshake.
   explicit Tls12RecordLayer(const Tls12State& state, Buffer arrived = {});
 
   Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) override;
   void seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) override;
-  /// The alert of a failure.
+  /// Whether the alert of a failure is pending.
   bool has_output() const override { return alert_owed_; }
   void flush(ChunkPool& pool, Buffer& wire) override;
   void seal_end(ChunkPool& pool, Buffer& wire) override;
@@ -47,9 +47,9 @@ class Tls12RecordLayer final : public RecordLayer {
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 
-  /// The state to go on from, without the bytes that wait. Precondition: no failure was met.
+  /// The state to resume from, without the buffered bytes. Precondition: the status is not kFailed.
   Tls12State state() const;
-  /// Behind the protocol's number; null if that is not what write_state writes.
+  /// Restores a layer from the bytes after the protocol number. Null if they are not what write_state writes.
   static std::unique_ptr<RecordLayer> read_state(ChunkPool& pool, StateReader& in);
 
  private:
@@ -64,7 +64,7 @@ class Tls12RecordLayer final : public RecordLayer {
   Tls12Keys read_;
   Tls12Keys write_;
   Tls12State::Flags flags_;
-  Buffer partial_;  // The beginning of a record.
+  Buffer partial_;  // The beginning of an incomplete record.
   std::string_view error_;
   uint64_t sealed_bytes_ = 0;  // Since the connection began or was parked.
   Status status_ = Status::kOpen;

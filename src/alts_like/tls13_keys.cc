@@ -54,7 +54,7 @@ std::optional<Tls13Secret> Tls13Secret::from(Tls13Cipher cipher, std::span<const
 
 Tls13Secret::~Tls13Secret() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
 
-// Makes the context if need be. RFC 8446 section 5.3.
+// Makes the context if necessary and returns the next record's nonce (RFC 8446 section 5.3).
 AeadContext::Nonce Tls13Keys::next_nonce() {
   SLUICE_CHECK(!exhausted());
   if (!context_) {

@@ -19,15 +19,15 @@ enum HandshakeType : uint8_t { kNewSessionTicket = 4, kKeyUpdate = 24 };
 constexpr size_t kHandshakeHeaderBytes = 4;
 constexpr size_t kTagBytes = Tls13Keys::kTagBytes;
 
-// What BoringSSL bears (ssl/tls13_both.cc), so that a peer cannot keep us busy with nothing.
+// BoringSSL's limit (ssl/tls13_both.cc), so that a peer cannot keep us busy with KeyUpdates.
 constexpr uint8_t kMaxUpdatesInARow = 32;
 
-// A session ticket has some hundred bytes; one that holds a client certificate, some thousand. Larger ones are legal
-// but hardly fit into a ClientHello: they are dropped as they come.
+// A session ticket has some hundred bytes, or some thousand if it holds a client certificate. Larger tickets are legal
+// but hardly fit into a ClientHello, so they are dropped as they arrive.
 constexpr size_t kMaxTicketBytes = size_t{16} * 1024;
 constexpr size_t kMaxTicketsHeld = size_t{64} * 1024;
 
-// With one more for the type behind the content.
+// One more piece is for the type after the content.
 constexpr size_t kMaxPieces = CRYPTO_IOVEC_MAX - 1;
 
 }  // namespace
@@ -57,10 +57,10 @@ RecordLayer::Status Tls13RecordLayer::open(ChunkPool& pool, Buffer&& wire, Buffe
   return status_;
 }
 
-// False when there is no more to open.
+// Opens the next record. False when there is nothing more to open.
 bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
   if (partial_.size() < kTlsHeaderBytes) return false;
-  // Its version has no meaning any more (RFC 8446 section 5.1) but is authenticated.
+  // The header's version is ignored (RFC 8446 section 5.1), but it is authenticated.
   const TlsHeader header = TlsHeader::read(partial_);
   if (header.type() != kDataRecord) return fail(TlsAlert::kUnexpectedMessage, "a record that is not encrypted");
   if (header.length() > kMaxSealedBytes) return fail(TlsAlert::kRecordOverflow, "a record of more than 16640 bytes");
@@ -72,11 +72,11 @@ bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
   if (!decrypt(pool, header.bytes, record)) {
     return fail(TlsAlert::kBadRecordMac, "a record that is not authentic");
   }
-  // Padding counts too (RFC 8446 section 5.4): 2^14 bytes and the type.
+  // The limit is 2^14 bytes and the type, padding included (RFC 8446 section 5.4).
   if (record.size() > kMaxTlsPlainBytes + 1) {
     return fail(TlsAlert::kRecordOverflow, "more than 16384 bytes with their padding in a record");
   }
-  // The content ends with its type, and zeros behind it (RFC 8446 section 5.4).
+  // The content is followed by its type and zero padding (RFC 8446 section 5.4).
   while (!record.empty()) {
     const std::span<const std::byte> last = record.back();
     size_t used = last.size();
@@ -92,7 +92,7 @@ bool Tls13RecordLayer::open_record(ChunkPool& pool, Buffer& plain) {
   return fail(TlsAlert::kUnexpectedMessage, "a record without a content type");
 }
 
-// Leaves the content with its type and padding in `record`.
+// Decrypts `record` to its content, type and padding.
 bool Tls13RecordLayer::decrypt(ChunkPool& pool, std::span<const uint8_t> header, Buffer& record) {
   if (record.size() < kTagBytes) return false;
   const PiecesToOpen sealed(pool, record, pieces_for(read_.is_chacha()));
@@ -126,10 +126,10 @@ bool Tls13RecordLayer::deliver(uint8_t type, Buffer&& content, Buffer& plain) {
 }
 
 bool Tls13RecordLayer::take_alert(const Buffer& content) {
-  // RFC 8446 section 5.4.
+  // Zero-length alerts are forbidden (RFC 8446 section 5.4).
   if (content.empty()) return fail(TlsAlert::kUnexpectedMessage, "an empty alert record");
-  if (content.size() != 2) return fail(TlsAlert::kDecodeError, "an alert of another size than 2 bytes");
-  Cursor cursor(content, 1);  // The level before it has no meaning any more (RFC 8446 section 6).
+  if (content.size() != 2) return fail(TlsAlert::kDecodeError, "an alert whose size is not 2 bytes");
+  Cursor cursor(content, 1);  // Skips the level, which is ignored (RFC 8446 section 6).
   const uint8_t alert = cursor.u8();
   if (alert == static_cast<uint8_t>(TlsAlert::kCloseNotify)) {
     status_ = Status::kEnded;
@@ -155,7 +155,7 @@ bool Tls13RecordLayer::take_handshake(Buffer&& content) {
     const uint8_t type = cursor.u8();
     const size_t length = cursor.u24be();
     if (type == kKeyUpdate) {
-      if (length != 1) return fail(TlsAlert::kDecodeError, "a KeyUpdate of another size than 1 byte");
+      if (length != 1) return fail(TlsAlert::kDecodeError, "a KeyUpdate whose size is not 1 byte");
       if (received.size() < kHandshakeHeaderBytes + length) return true;
       const uint8_t request = cursor.u8();
       received.trim_front(kHandshakeHeaderBytes + length);
@@ -171,7 +171,7 @@ bool Tls13RecordLayer::take_handshake(Buffer&& content) {
   return true;
 }
 
-// `length`: of the message. A large one may still be on its way.
+// Takes a ticket message of `length` bytes, header included. A large one may not have arrived completely.
 bool Tls13RecordLayer::take_ticket(size_t length) {
   Buffer& received = messages_->unfinished;
   if (length > kHandshakeHeaderBytes + kMaxTicketBytes) {
@@ -181,7 +181,7 @@ bool Tls13RecordLayer::take_ticket(size_t length) {
     return true;
   }
   Buffer ticket = received.split_front(length);
-  if (const auto flaw = flaw_of_ticket(ticket)) return fail(*flaw, "a malformed session ticket");
+  if (const auto flaw = check_session_ticket(ticket)) return fail(*flaw, "a malformed session ticket");
   if (messages_->tickets.size() + ticket.size() <= kMaxTicketsHeld) messages_->tickets.append(std::move(ticket));
   return true;
 }
@@ -190,10 +190,10 @@ bool Tls13RecordLayer::take_key_update(uint8_t request) {
   // Keys must not change within a record (RFC 8446 section 5.1).
   if (!messages_->unfinished.empty())
     return fail(TlsAlert::kUnexpectedMessage, "a KeyUpdate that does not end its record");
-  if (request > 1) return fail(TlsAlert::kIllegalParameter, "a KeyUpdate that is neither a request nor an answer");
+  if (request > 1) return fail(TlsAlert::kIllegalParameter, "a KeyUpdate with an invalid request_update");
   if (++flags_.updates_in_a_row > kMaxUpdatesInARow) return fail(TlsAlert::kUnexpectedMessage, "too many KeyUpdates");
   read_.update();
-  // However often it asks before we answer, one answer will do (RFC 8446 section 4.6.3).
+  // One KeyUpdate of ours serves all requests until it is sent (RFC 8446 section 4.6.3).
   if (request == 1) flags_.update_owed = true;
   return true;
 }
@@ -230,10 +230,11 @@ void Tls13RecordLayer::seal_end(ChunkPool& pool, Buffer& wire) {
   seal_small(pool, kAlertRecord, std::array<uint8_t, 2>{1, static_cast<uint8_t>(TlsAlert::kCloseNotify)}, wire);
 }
 
-void Tls13RecordLayer::update_keys(ChunkPool& pool, bool ask_peer, Buffer& wire) {
+void Tls13RecordLayer::update_keys(ChunkPool& pool, bool request_update, Buffer& wire) {
   if (messages_) wire.append(std::move(messages_->first));
   flags_.update_owed = false;
-  seal_small(pool, kHandshakeRecord, std::array<uint8_t, 5>{kKeyUpdate, 0, 0, 1, static_cast<uint8_t>(ask_peer)}, wire);
+  seal_small(pool, kHandshakeRecord, std::array<uint8_t, 5>{kKeyUpdate, 0, 0, 1, static_cast<uint8_t>(request_update)},
+             wire);
   write_.update();
 }
 
@@ -262,7 +263,7 @@ void Tls13RecordLayer::seal_small(ChunkPool& pool, uint8_t type, std::span<const
   seal_record(pool, type, std::move(content), wire);
 }
 
-// ---- Waiting ----
+// ---- Parking ----
 
 void Tls13RecordLayer::park(ChunkPool& pool) {
   read_.park();
@@ -276,7 +277,7 @@ void Tls13RecordLayer::park(ChunkPool& pool) {
   if (messages_->empty()) messages_.reset();
 }
 
-// ---- Moving ----
+// ---- Serializing ----
 
 namespace {
 
@@ -322,7 +323,7 @@ bool Tls13RecordLayer::write_state(SecretBytes& bytes) {
 std::unique_ptr<RecordLayer> Tls13RecordLayer::read_state(ChunkPool& pool, StateReader& in) {
   const std::optional<Tls13Secret> read = read_secret(in), write = read_secret(in);
   if (!read || !write || read->cipher != write->cipher) return nullptr;
-  // Ours begins again at kRecordsPerKey; the peer's may come to its end, which open() meets.
+  // Our sequence restarts at kRecordsPerKey. The peer's may be exhausted; open() handles that.
   if (write->sequence > 2 * kRecordsPerKey) return nullptr;
   const uint8_t flags = in.u8();
   Tls13State state{.read = *read, .write = *write, .flags = {}};

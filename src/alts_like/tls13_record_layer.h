@@ -17,38 +17,38 @@
 
 namespace sluice {
 
-/// Where a TLS 1.3 connection stands once its handshake is done: plain data, which wipes its secrets. With the bytes
-/// that wait (RecordLayer::write_state has both) it is enough to go on in another process.
+/// The state of a TLS 1.3 connection after its handshake: plain data that wipes its secrets. Together with the buffered
+/// bytes (RecordLayer::write_state has both) it suffices to resume the connection in another process.
 struct Tls13State {
   struct Flags {
     bool is_client = false;
-    bool ended = false;            ///< The peer sends nothing more.
-    bool update_owed = false;      ///< The peer asked for new keys and was not answered yet.
-    uint8_t updates_in_a_row = 0;  ///< KeyUpdates without application data between them,
-    uint8_t empty_in_a_row = 0;    ///< empty records,
-    uint8_t warnings = 0;          ///< and warning alerts, of which only so many are borne.
+    bool ended = false;            ///< The peer has sent its close_notify.
+    bool update_owed = false;      ///< The peer requested a KeyUpdate that we have not sent yet.
+    uint8_t updates_in_a_row = 0;  ///< KeyUpdates since the last application data; bounded.
+    uint8_t empty_in_a_row = 0;    ///< Empty records since the last application data; bounded.
+    uint8_t warnings = 0;          ///< Warning alerts since the last application data; bounded.
   };
   Tls13Secret read;
   Tls13Secret write;
   Flags flags;
 };
 
-/// The record protocol of TLS 1.3 (RFC 8446 section 5) with what may follow a handshake: alerts, key updates, session
-/// tickets. A record is opened where the kernel put it, also across chunks.
+/// The record protocol of TLS 1.3 (RFC 8446 section 5) with the messages that may follow a handshake: alerts, key
+/// updates, session tickets. A record is opened where the kernel put it, also across chunks.
 class Tls13RecordLayer final : public RecordLayer {
  public:
   static constexpr size_t kMaxSealedBytes = kMaxTlsPlainBytes + 256;  // RFC 8446 section 5.2.
-  /// Keys are renewed after so many records of ours; RFC 8446 section 5.5 allows AES-GCM 2^24.5 full ones.
+  /// Our keys are renewed after this number of records. RFC 8446 section 5.5 allows AES-GCM 2^24.5 full records.
   static constexpr uint64_t kRecordsPerKey = uint64_t{1} << 23;
 
-  /// `arrived`: bytes that came behind the handshake. `first`: records of ours that are sealed already, a server's
-  /// session tickets. They go before all others, with what is sent next.
+  /// `arrived`: bytes that followed the handshake. `first`: a server's session tickets, in records that are already
+  /// sealed. They precede all other output and are sent together with it.
   explicit Tls13RecordLayer(const Tls13State& state, Buffer arrived = {}, Buffer first = {});
 
   Status open(ChunkPool& pool, Buffer&& wire, Buffer& plain) override;
   void seal(ChunkPool& pool, Buffer&& plain, Buffer& wire) override;
-  /// The alert of a failure. Other things only wait for what is sealed next: session tickets, and the answer to a
-  /// KeyUpdate, so that one answers all that were asked for until then (RFC 8446 section 4.6.3).
+  /// Whether the alert of a failure is pending. Session tickets and a KeyUpdate that the peer requested do not count:
+  /// they wait for the next seal(), so that one KeyUpdate serves all requests until then (RFC 8446 section 4.6.3).
   bool has_output() const override { return alert_owed_; }
   void flush(ChunkPool& pool, Buffer& wire) override;
   void seal_end(ChunkPool& pool, Buffer& wire) override;
@@ -57,24 +57,24 @@ class Tls13RecordLayer final : public RecordLayer {
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 
-  /// Whether the failure is one that the peer told of, in an alert.
+  /// Whether the failure is an alert from the peer.
   bool failed_by_peer() const { return failed_by_peer_; }
 
-  /// Renews our keys; `ask_peer` to renew theirs too.
-  void update_keys(ChunkPool& pool, bool ask_peer, Buffer& wire);
+  /// Renews our keys. `request_update`: requests that the peer renew its keys too.
+  void update_keys(ChunkPool& pool, bool request_update, Buffer& wire);
 
-  /// The state to go on from, without the bytes that wait. Precondition: no failure was met.
+  /// The state to resume from, without the buffered bytes. Precondition: the status is not kFailed.
   Tls13State state() const;
-  /// Behind the protocol's number; null if that is not what write_state writes.
+  /// Restores a layer from the bytes after the protocol number. Null if they are not what write_state writes.
   static std::unique_ptr<RecordLayer> read_state(ChunkPool& pool, StateReader& in);
 
  private:
-  /// What few connections ever need.
+  /// State that few connections need.
   struct Messages {
-    Buffer unfinished;  // The beginning of a handshake message.
+    Buffer unfinished;  // The beginning of an incomplete handshake message.
     Buffer tickets;
     Buffer first;        // See the constructor.
-    size_t to_skip = 0;  // Of a ticket that is too large to be of use.
+    size_t to_skip = 0;  // The bytes left of a ticket that is too large to be useful.
     bool inside() const { return to_skip > 0 || !unfinished.empty(); }
     bool empty() const { return !inside() && tickets.empty() && first.empty(); }
   };
@@ -94,7 +94,7 @@ class Tls13RecordLayer final : public RecordLayer {
   Tls13Keys read_;
   Tls13Keys write_;
   Tls13State::Flags flags_;
-  Buffer partial_;  // The beginning of a record.
+  Buffer partial_;  // The beginning of an incomplete record.
   std::unique_ptr<Messages> messages_;
   std::string_view error_;
   uint64_t sealed_bytes_ = 0;  // Since the connection began or was parked.

@@ -5,7 +5,7 @@
 
 namespace sluice {
 
-/// RFC 8446 section 6, RFC 5246 section 7.2; only those that a record layer sends or must tell apart.
+/// The alerts that a record layer sends or must distinguish (RFC 8446 section 6, RFC 5246 section 7.2).
 enum class TlsAlert : uint8_t {
   kCloseNotify = 0,
   kUnexpectedMessage = 10,
@@ -20,7 +20,7 @@ enum class TlsAlert : uint8_t {
   kNoRenegotiation = 100,
 };
 
-/// The name that RFC 8446 gives an alert, or RFC 5246, or "unknown_alert".
+/// The alert's name in RFC 8446 or RFC 5246, or "unknown_alert".
 std::string_view tls_alert_name(uint8_t alert);
 
 }  // namespace sluice

@@ -23,10 +23,10 @@ namespace sluice {
 
 namespace {
 
-// Of a handshake message (RFC 8446 section 4): type, and 24 bits of length.
+// The size of a handshake message's header (RFC 8446 section 4): the type, and 24 bits of length.
 constexpr size_t kMessageHeaderBytes = 4;
 
-// Of a refused certificate, in an error.
+// Bounds on the names of a refused certificate in an error.
 constexpr size_t kNamesShown = 3;
 constexpr size_t kNameBytes = 120;
 
@@ -43,8 +43,8 @@ std::optional<Tls12Cipher> tls12_cipher_of(const SSL* ssl) {
   }
 }
 
-// What an SSL object of TLS 1.2 has come to. The key block has the client's key, the server's, and what is kept of
-// their nonces in that order (RFC 5246 section 6.3).
+// The state of a TLS 1.2 SSL object. Its key block has the client's key, the server's key, and the fixed parts of their
+// nonces, in this order (RFC 5246 section 6.3).
 Tls12State tls12_state_of(const SSL* ssl, bool is_client) {
   Tls12State state;
   state.read.cipher = state.write.cipher = tls12_cipher_of(ssl).value();
@@ -72,9 +72,9 @@ TlsHandshake::TlsHandshake(SSL_CTX* context, Side side) : side_(side), wire_(std
   ssl_.reset(SSL_new(context));
   SLUICE_CHECK(ssl_);
   bssl::UniquePtr<BIO> bio = wire_->bio();
-  SSL_set_bio(ssl_.get(), bio.get(), bio.get());  // Takes one reference for both.
+  SSL_set_bio(ssl_.get(), bio.get(), bio.get());  // Takes one reference for both directions.
   static_cast<void>(bio.release());
-  // Early data can be replayed, and with them the handshake would be done before it is.
+  // Early data can be replayed, and with it SSL_do_handshake would return before the handshake is done.
   SSL_set_early_data_enabled(ssl_.get(), 0);
   side == Side::kServer ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
 }
@@ -92,7 +92,7 @@ TlsHandshake::Status TlsHandshake::advance(ChunkPool& pool, Buffer&& received, B
   if (result == 1) {
     status = Status::kDone;
   } else if (signing_ && wire_->in.size() > kMaxWaitingBytes) {
-    status = fail("the peer sends too much while a key of ours signs");
+    status = fail("the peer sent too many bytes while our private key was signing");
   } else if (!signing_ && wanted != SSL_ERROR_WANT_READ) {
     status = fail();
   }
@@ -110,7 +110,7 @@ TlsHandshake::Status TlsHandshake::fail(std::string_view error) {
 }
 
 TlsHandshake::Status TlsHandshake::fail() {
-  // From the cause to what came of it.
+  // The error queue runs from the cause to its consequences.
   std::string_view before;
   while (const uint32_t code = ERR_get_error()) {
     const char* const reason = ERR_reason_error_string(code);
@@ -122,7 +122,7 @@ TlsHandshake::Status TlsHandshake::fail() {
   return Status::kFailed;
 }
 
-// What the reason alone does not say: what was wrong with the certificate, and whose it is.
+// Adds to a verification error what was wrong with the certificate, and its names and issuer.
 void TlsHandshake::describe_refused_certificate() {
   if (error_.find("CERTIFICATE_VERIFY_FAILED") == std::string::npos) return;
   const long verdict = SSL_get_verify_result(ssl_.get());
@@ -133,7 +133,7 @@ void TlsHandshake::describe_refused_certificate() {
       side_ == Side::kClient ? SSL_get_servername(ssl_.get(), TLSEXT_NAMETYPE_host_name) : nullptr;
   if (expected) error_ += "; expected \"" + std::string(expected) + "\"";
   if (!certificate) return;
-  error_ += "; the certificate is of";
+  error_ += "; the certificate is for";
   const std::vector<std::string> names = names_of(certificate.get());
   for (size_t i = 0; i < std::min(names.size(), kNamesShown); ++i) error_ += " " + printable(names[i], kNameBytes);
   if (names.size() > kNamesShown) error_ += " and " + std::to_string(names.size() - kNamesShown) + " more";
@@ -167,7 +167,7 @@ Agreement TlsHandshake::agreement() const {
 
 std::unique_ptr<RecordLayer> TlsHandshake::finish() {
   SLUICE_CHECK(!SSL_in_init(ssl_.get()));
-  // BoringSSL reads record by record: it holds nothing back.
+  // BoringSSL reads record by record, so it has no buffered bytes.
   SLUICE_CHECK(SSL_has_pending(ssl_.get()) == 0);
   if (version() != TLS1_3_VERSION) {
     auto layer =
@@ -176,7 +176,7 @@ std::unique_ptr<RecordLayer> TlsHandshake::finish() {
     wire_.reset();
     return layer;
   }
-  // Session tickets are made by now, and come out with the first write.
+  // The session tickets are already made. The first write puts them out.
   if (side_ == Side::kServer) SSL_write(ssl_.get(), "", 0);
   bssl::Span<const uint8_t> read, write;
   SLUICE_CHECK(bssl::SSL_get_traffic_secrets(ssl_.get(), &read, &write));
@@ -212,13 +212,13 @@ std::vector<bssl::UniquePtr<SSL_SESSION>> TlsHandshake::sessions_of(Buffer&& tic
     message.resize(kMessageHeaderBytes + (size_t{header[1]} << 16 | size_t{header[2]} << 8 | header[3]));
     if (tickets.copy_out(0, std::as_writable_bytes(std::span(message))) < message.size()) break;
     tickets.trim_front(message.size());
-    // Null for what is malformed: a ticket is an offer, which may be ignored.
+    // Null for a malformed ticket, which is ignored: a ticket is only an offer.
     bssl::UniquePtr<SSL_SESSION> session(
         SSL_process_tls13_new_session_ticket(ssl_.get(), message.data(), message.size()));
     if (session) sessions.push_back(std::move(session));
   }
   ERR_clear_error();
-  wire_->out.clear();  // What BoringSSL would say of a malformed one, under keys that are in use elsewhere.
+  wire_->out.clear();  // BoringSSL's alerts for malformed tickets, sealed with keys that the record layer uses.
   return sessions;
 }
 

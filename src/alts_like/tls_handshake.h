@@ -16,9 +16,9 @@
 
 namespace sluice {
 
-/// A TLS handshake by BoringSSL, without a socket. When it is done the SSL object goes: the connection goes on in a
-/// Tls13RecordLayer or Tls12RecordLayer. (A client's of TLS 1.3 goes with this object, as it is needed to make sessions
-/// of the tickets that come later.)
+/// A TLS handshake by BoringSSL, without a socket. finish() hands the connection to a Tls13RecordLayer or
+/// Tls12RecordLayer and frees the SSL object. (A TLS 1.3 client keeps its SSL object until this object is destroyed, to
+/// make sessions from the tickets that arrive later.)
 ///
 ///     TlsHandshake handshake(context, TlsHandshake::Side::kServer);
 ///     switch (handshake.advance(pool, std::move(received), to_send)) {
@@ -30,41 +30,41 @@ class TlsHandshake final : public Handshake {
  public:
   enum class Side : uint8_t { kServer, kClient };
 
-  /// Takes a reference to `context`. Precondition: of TLS 1.2 it allows ciphers with authenticated encryption only, and
-  /// nothing older.
+  /// Takes a reference to `context`. Precondition: it allows TLS 1.2 only with AEAD ciphers, and no older version.
   TlsHandshake(SSL_CTX* context, Side side);
   ~TlsHandshake() override;
   TlsHandshake(const TlsHandshake&) = delete;
   TlsHandshake& operator=(const TlsHandshake&) = delete;
 
-  /// For settings of this connection, before the first advance: the server's name, for example.
+  /// For settings of this connection, such as the server name, before the first advance().
   SSL* ssl() { return ssl_.get(); }
 
-  /// Of the peer's bytes while a private key signs: what a socket may still deliver after it was told to stop.
+  /// Bound on the peer's bytes while a private key signs: a socket may still deliver this much after stop_reading().
   static constexpr size_t kMaxWaitingBytes = size_t{64} * 1024;
 
-  /// kNeedMore also waits for what a private-key method of the context has yet to do. More than kMaxWaitingBytes
-  /// meanwhile are a failure: no peer has anything to say then.
+  /// kNeedMore may also mean that a private-key method of the context has not finished. Meanwhile, more than
+  /// kMaxWaitingBytes from the peer are a failure: no peer has reason to send them.
   Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) override;
 
-  /// Not while a private key signs.
+  /// False while a private key signs.
   bool wants_bytes() const override { return !signing_; }
   std::string awaited() const override;
 
-  /// The reason as BoringSSL names it, with the alert that was sent or received.
+  /// BoringSSL's reason, with the alert that was sent or received.
   const std::string& error() const override { return error_; }
 
-  // Once it is done:
+  // After kDone:
 
   Agreement agreement() const override;
   uint16_t version() const;  ///< 0x0303 or 0x0304.
   bool resumed() const;
-  /// TLS 1.2, client: the session, to resume with later. In TLS 1.3 tickets come behind the handshake: null.
+  /// TLS 1.2, client: the session, for later resumption. Null in TLS 1.3, whose tickets follow the handshake.
   bssl::UniquePtr<SSL_SESSION> session() const;
   std::unique_ptr<RecordLayer> finish() override;
-  /// For those who go on with keys that they export from ssl() instead: what has arrived behind the handshake.
+  /// Moves out the bytes that followed the handshake. For callers that export keys from ssl() instead of calling
+  /// finish().
   Buffer take_arrived();
-  /// TLS 1.3, client, after finish(): the sessions that RecordLayer::take_tickets() is about.
+  /// TLS 1.3, client, after finish(): makes sessions from the result of RecordLayer::take_tickets().
   std::vector<bssl::UniquePtr<SSL_SESSION>> sessions_of(Buffer&& tickets);
 
  private:
@@ -73,7 +73,7 @@ class TlsHandshake final : public Handshake {
   void describe_refused_certificate();
 
   const Side side_;
-  bool signing_ = false;  // A private-key method has yet to give a signature.
+  bool signing_ = false;  // A private-key method has not returned its signature yet.
   std::unique_ptr<TlsWire> wire_;
   bssl::UniquePtr<SSL> ssl_;
   std::string error_;

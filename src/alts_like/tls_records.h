@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// What the records of TLS 1.2 and TLS 1.3 have in common (RFC 5246 section 6.2, RFC 8446 section 5).
+// The part that the records of TLS 1.2 and TLS 1.3 share (RFC 5246 section 6.2, RFC 8446 section 5).
 
 enum TlsContentType : uint8_t { kAlertRecord = 21, kHandshakeRecord = 22, kDataRecord = 23 };
 
@@ -19,7 +19,7 @@ enum TlsContentType : uint8_t { kAlertRecord = 21, kHandshakeRecord = 22, kDataR
 inline constexpr size_t kTlsHeaderBytes = 5;
 inline constexpr size_t kMaxTlsPlainBytes = size_t{1} << 14;
 
-// What BoringSSL bears of each (ssl/tls_record.cc), so that a peer cannot keep us busy with nothing.
+// BoringSSL's limits (ssl/tls_record.cc), so that a peer cannot keep us busy with records that carry nothing.
 inline constexpr uint8_t kMaxEmptyInARow = 32;
 inline constexpr uint8_t kMaxWarnings = 4;
 

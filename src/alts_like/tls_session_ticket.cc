@@ -15,9 +15,9 @@ constexpr uint16_t kEarlyData = 42;
 
 }  // namespace
 
-std::optional<TlsAlert> flaw_of_ticket(const Buffer& message) {
+std::optional<TlsAlert> check_session_ticket(const Buffer& message) {
   Cursor cursor(message, kMessageHeaderBytes);
-  cursor.skip(4 + 4);  // Lifetime and age.
+  cursor.skip(4 + 4);  // Lifetime and age_add.
   cursor.skip(cursor.u8());
   const size_t ticket_bytes = cursor.u16be();
   cursor.skip(ticket_bytes);
@@ -31,7 +31,7 @@ std::optional<TlsAlert> flaw_of_ticket(const Buffer& message) {
     cursor.skip(bytes);
   }
   if (!cursor.ok()) return TlsAlert::kDecodeError;
-  // No type twice (RFC 8446 section 4.2).
+  // No extension may occur twice (RFC 8446 section 4.2).
   std::sort(types.begin(), types.end());
   if (std::adjacent_find(types.begin(), types.end()) != types.end()) return TlsAlert::kIllegalParameter;
   return std::nullopt;

@@ -8,12 +8,12 @@
 
 namespace sluice {
 
-/// What follows the header of the largest NewSessionTicket that can be written (RFC 8446 section 4.6.1): lifetime, age,
-/// a nonce, a ticket, extensions, and the lengths of the last three.
+/// The size of the largest possible NewSessionTicket without its header (RFC 8446 section 4.6.1): lifetime, age, nonce,
+/// ticket, extensions, and the lengths of the last three.
 inline constexpr size_t kMostTicketBytes = 4 + 4 + (1 + 255) + (2 + 65535) + (2 + 65534);
 
-/// What is wrong with the syntax of a NewSessionTicket, whole and with its 4-byte header: the alert that RFC 8446
-/// section 6 wants for it. Nothing if all is well.
-std::optional<TlsAlert> flaw_of_ticket(const Buffer& message);
+/// Checks the syntax of a whole NewSessionTicket with its 4-byte header. Returns the alert that RFC 8446 section 6
+/// requires for a malformed message, or nothing if the message is well-formed.
+std::optional<TlsAlert> check_session_ticket(const Buffer& message);
 
 }  // namespace sluice

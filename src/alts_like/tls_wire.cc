@@ -22,7 +22,7 @@ int read_wire(BIO* bio, char* to, int size) {
   return static_cast<int>(taken);
 }
 
-// Beyond the budget if need be: what is written is bounded by what was read and by the data that was given to seal.
+// Exceeds the budget if it must: the output is bounded by the input and by the data to be sealed.
 int write_wire(BIO* bio, const char* from, int size) {
   TlsWire& wire = wire_of(bio);
   wire.out.append_copy_beyond_budget(*wire.pool, {from, static_cast<size_t>(size)});

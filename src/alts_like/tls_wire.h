@@ -8,12 +8,12 @@
 
 namespace sluice {
 
-/// What an SSL object reads from and writes to in the place of a socket. It reads no further than the record that it is
-/// at, so what remains in `in` after a handshake are the bytes that came behind it.
+/// The buffers that an SSL object reads from and writes to instead of a socket. BoringSSL reads no further than the
+/// current record, so the bytes that follow a handshake remain in `in`.
 struct TlsWire {
   Buffer in;
   Buffer out;
-  ChunkPool* pool = nullptr;  ///< Of the thread that runs the SSL object at the moment.
+  ChunkPool* pool = nullptr;  ///< The pool of the thread that currently runs the SSL object.
 
   /// A BIO over this object, which must outlive it.
   bssl::UniquePtr<BIO> bio();

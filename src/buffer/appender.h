@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-/// Writes typed values to the end of a buffer, which has them after commit() or the appender's end; the buffer must not
-/// be used before. When the pool's budget is met, `ok()` is false for good and nothing more is written.
+/// Writes typed values to the end of a buffer. The buffer receives them at commit() or when the appender is destroyed,
+/// and must not be used before that. When the pool's budget is used up, `ok()` stays false and nothing more is written.
 ///
 ///     Appender out(frame, pool);
 ///     out.u24be(payload_bytes);
@@ -21,7 +21,7 @@ namespace sluice {
 ///     out.text("hello");
 class Appender {
  public:
-  /// Takes chunks of `chunk_bytes` where the buffer has no room. Precondition: 8 <= chunk_bytes <= kMaxChunkBytes.
+  /// Takes chunks of `chunk_bytes` when the buffer has no tailroom. Precondition: 8 <= chunk_bytes <= kMaxChunkBytes.
   Appender(Buffer& buffer, ChunkPool& pool, size_t chunk_bytes = 1024)
       : buffer_(buffer), pool_(pool), chunk_bytes_(chunk_bytes) {}
   ~Appender() { commit(); }
@@ -40,7 +40,7 @@ class Appender {
   void u32le(uint32_t value) { put<4>(value, true); }
   void u64le(uint64_t value) { put<8>(value, true); }
 
-  /// Copies, counted as copied.
+  /// Copies bytes; counted as copied.
   void bytes(std::span<const std::byte> from) {
     while (!from.empty() && make_room(1)) {
       const size_t piece = std::min(from.size(), room_.size() - used_);
@@ -50,13 +50,13 @@ class Appender {
     }
   }
   void text(std::string_view from) { bytes(std::as_bytes(std::span(from))); }
-  /// Puts a window between, without a copy.
+  /// Appends a window without copying it.
   void view(View&& from) {
     commit();
     if (ok_) buffer_.append(std::move(from));
   }
 
-  /// Gives what was written to the buffer.
+  /// Appends the bytes written so far to the buffer.
   void commit() {
     room_.truncate(std::exchange(used_, 0));
     buffer_.append(std::move(room_));

@@ -47,20 +47,21 @@ size_t Buffer::tailroom() const {
   return chunk_capacity(*last.chunk) - last.offset - last.size;
 }
 
-// What a chunk behind a small one should have at least: twice as much, so that many small pieces get few chunks and
-// few pieces a small one. Behind large ones, which did not come of small pieces, nothing is left free.
+// Minimum size of the chunk that follows the last one. After a small chunk it doubles, so that many small pieces get
+// few chunks and few pieces get a small chunk. Large chunks did not come from small pieces, so no spare room follows
+// them.
 size_t Buffer::next_chunk_bytes() const {
   const size_t last = empty() ? 0 : chunk_capacity(*windows_.back().chunk);
   return last < kPackChunkBytes ? 2 * last : 0;
 }
 
-// Appends `bytes` in fresh chunks of at least so many bytes, the first with room before it.
+// Appends `bytes` in fresh chunks of at least `least` bytes. The first chunk keeps `headroom` bytes free.
 bool Buffer::fill_fresh(ChunkPool& pool, size_t headroom, std::span<const std::byte> bytes, size_t least) {
   while (!bytes.empty()) {
     const size_t piece = std::min(bytes.size(), kMaxChunkBytes - headroom);
     Chunk* chunk = pool.get(std::max(piece + headroom, least));
     if (!chunk) return false;
-    // What the tier has too much goes where more may be added: behind, or before when headroom is wanted.
+    // Put the tier's excess bytes where more data may follow: at the end, or at the front if headroom is requested.
     Lease lease(ChunkRef::take(chunk), headroom > 0 ? chunk_capacity(*chunk) - piece : 0, piece);
     counted_copy(lease.data(), bytes.data(), piece);
     append(std::move(lease));
@@ -143,7 +144,7 @@ void Buffer::pack(ChunkPool& pool, Window window) {
   if (bytes > kPackBytes || bytes == 0) return append_window(window);
   if (!empty() && windows_.back().continued_by(window)) return append_window(window);
   if (tailroom() < bytes) {
-    // Twice as much each time, behind large chunks too: what is packed here is followed by more of its kind.
+    // Double each time, even after large chunks: a packed piece is usually followed by more small pieces.
     const size_t last = empty() ? 0 : chunk_capacity(*windows_.back().chunk);
     Lease fresh = Lease::allocate(pool, std::max(bytes, std::min(2 * last, kPackChunkBytes)));
     if (!fresh) return append_window(window);
@@ -183,7 +184,7 @@ Lease Buffer::reserve(ChunkPool& pool, size_t min_bytes) {
   SLUICE_CHECK(min_bytes > 0 && min_bytes <= kMaxChunkBytes);
   if (const size_t room = tailroom(); room >= min_bytes) {
     Window& last = windows_.last();
-    last.exclusive = 1;  // As it is: nobody else refers to the chunk. What is appended then becomes one window with it.
+    last.exclusive = 1;  // No one else refers to the chunk. The mark lets a later append() merge the windows.
     chunk_ref(last.chunk);
     return Lease::of_range(last.chunk, last.offset + last.size, room);
   }
@@ -199,8 +200,9 @@ Buffer Buffer::split_front(size_t count) {
   return cut_front(count, true);
 }
 
-// `ask`: makes both sides of a window that is cut as writable as it is now; else as its lease says.
-Buffer Buffer::cut_front(size_t count, bool ask) {
+// Removes the first `count` bytes. With `keep_writable`, both sides of a cut window stay as writable as the window is
+// now; otherwise only a lease stays writable.
+Buffer Buffer::cut_front(size_t count, bool keep_writable) {
   Buffer front;
   if (count == size()) {
     front.windows_.take(windows_);
@@ -209,7 +211,7 @@ Buffer Buffer::cut_front(size_t count, bool ask) {
   front.windows_.take_whole_front(windows_, count);
   if (const size_t cut = count - front.size(); cut > 0) {
     Window& first = windows_.first();
-    if (ask && chunk_writable(first.chunk)) first.exclusive = 1;
+    if (keep_writable && chunk_writable(first.chunk)) first.exclusive = 1;
     chunk_ref(first.chunk);
     front.append_window({first.chunk, first.offset, static_cast<uint32_t>(cut), static_cast<bool>(first.exclusive)});
     windows_.move_front(-static_cast<int64_t>(cut));
@@ -217,8 +219,8 @@ Buffer Buffer::cut_front(size_t count, bool ask) {
   return front;
 }
 
-// Block by block: window by window took three times as long. What is called when a chunk goes may look at this buffer,
-// which is empty by then.
+// Works block by block: window by window took three times as long. A release function may access this buffer, which is
+// empty by then.
 void Buffer::drop_blocks() {
   WindowChain dropped(std::move(windows_));
   for (const Window& window : dropped) chunk_unref(window.chunk);
@@ -303,7 +305,7 @@ std::span<const std::byte> Buffer::fetch_beyond_first(size_t offset, size_t coun
 
 namespace {
 
-// Whether the bytes from `within` of the window `at` on begin with `text`.
+// Whether the bytes from offset `within` of window `at` on begin with `text`.
 bool matches(Buffer::Windows::Iterator at, Buffer::Windows::Iterator end, size_t within, std::string_view text) {
   for (; at != end && !text.empty(); ++at, within = 0) {
     const size_t piece = std::min((*at).size() - within, text.size());
@@ -313,8 +315,8 @@ bool matches(Buffer::Windows::Iterator at, Buffer::Windows::Iterator end, size_t
   return text.empty();
 }
 
-// The sum of the 16-bit words of some bytes in the machine's order, an odd one at the end padded with zero. Which order
-// does not matter but for the swap at the end (RFC 1071 section 2).
+// Sums the 16-bit words of `bytes` in native byte order; an odd byte at the end is padded with zero. The byte order
+// matters only for the swap at the end (RFC 1071 section 2).
 uint16_t native_sum(std::span<const std::byte> bytes) {
   uint64_t sum = 0;
   while (bytes.size() >= sizeof(uint32_t)) {
@@ -335,7 +337,7 @@ uint16_t swapped(uint16_t word) { return static_cast<uint16_t>(word << 8 | word 
 }  // namespace
 
 size_t Buffer::find(std::byte byte, size_t from) const {
-  size_t before = 0;  // Bytes of the windows before.
+  size_t before = 0;  // Total size of the previous windows.
   for (std::span<const std::byte> window : windows()) {
     const size_t skip = from > before ? std::min(from - before, window.size()) : 0;
     if (skip < window.size()) {
@@ -386,7 +388,7 @@ std::strong_ordering Buffer::operator<=>(const Buffer& other) const {
 uint16_t Buffer::checksum(size_t offset) const {
   SLUICE_CHECK(offset <= size());
   uint64_t sum = 0;
-  bool odd = false;  // So many bytes came before.
+  bool odd = false;  // Whether an odd number of bytes precedes the piece.
   apply(offset, size() - offset, [&](std::span<const std::byte> piece) {
     const uint16_t words = native_sum(piece);
     sum += odd ? swapped(words) : words;
@@ -399,8 +401,8 @@ uint16_t Buffer::checksum(size_t offset) const {
 
 // ---- Writing ----
 
-// What is ours is decided once, and marked: another thread may drop its reference at any moment, after which the same
-// question has another answer.
+// Decide once which windows are writable, and mark them: another thread may drop its reference at any moment, and a
+// second check could give a different result.
 bool Buffer::make_writable(ChunkPool& pool, size_t offset, size_t count) {
   SLUICE_CHECK(offset <= size() && count <= size() - offset);
   bool shared = false;
@@ -409,7 +411,7 @@ bool Buffer::make_writable(ChunkPool& pool, size_t offset, size_t count) {
     shared = shared || !window.exclusive;
   });
   if (!shared) return true;
-  Buffer own;  // Copies of what is not.
+  Buffer own;  // Copies of the shared bytes.
   bool refused = false;
   apply_windows(offset, count, [&](const Window& window, size_t at, size_t piece) {
     if (window.exclusive) return;
@@ -482,7 +484,7 @@ size_t Buffer::fill_in_place(size_t offset, size_t count, std::span<InOut> to) {
   return possible ? filled : 0;
 }
 
-// ---- What it costs ----
+// ---- Memory cost ----
 
 Buffer::Pinned Buffer::pinned() const {
   PinnedBytes sum;
@@ -492,8 +494,8 @@ Buffer::Pinned Buffer::pinned() const {
 
 namespace {
 
-// Whether the chunks of some windows, each counted once, have at least so many bytes. Not by shares: the other holders
-// of a chunk may be gone long before this one, which would then pin all of it.
+// Whether the chunks of `windows`, each counted once, hold at least `bytes`. Counts full chunks rather than shares: the
+// other holders of a chunk may be gone long before this buffer, which would then pin the whole chunk.
 bool holds(const WindowChain& windows, size_t bytes) {
   size_t held = windows.block_bytes();
   ChunkCounter chunks;

@@ -19,15 +19,16 @@
 
 namespace sluice {
 
-/// Bytes as a chain of windows onto chunks. Passing a buffer on moves windows, never bytes.
+/// A byte sequence held as a chain of windows onto chunks. Passing a buffer on moves windows, never bytes.
 ///
-/// Three windows are held inside the 64-byte object; more go to blocks that are chunks themselves. An empty buffer
-/// holds nothing. Move-only; not thread-safe, but may be handed to another thread as a whole.
+/// The 64-byte object holds three windows; more go to blocks that are chunks themselves. An empty buffer holds no
+/// chunks. Move-only. Not thread-safe, but a whole buffer may be handed to another thread.
 ///
 ///     Buffer line = input.split_front(newline + 1);   // shares a chunk that is cut in two
 ///     output.append(std::move(line));
 ///
-/// Verbs that take a `ChunkPool` copy or allocate; they do all or nothing, and say when the pool's budget is met.
+/// Functions that take a `ChunkPool` copy or allocate. They do all or nothing, and their result shows when the pool's
+/// budget is used up.
 class Buffer {
  public:
   static constexpr size_t npos = static_cast<size_t>(-1);
@@ -60,19 +61,19 @@ class Buffer {
   class Windows;
   Windows windows() const;
   size_t window_count() const { return windows_.count(); }
-  /// The bytes of window `index`, for those who know that there are few: it walks. Precondition: index <
+  /// Returns the bytes of window `index`. Walks the chain, so use it only for short ones. Precondition: index <
   /// window_count().
   std::span<const std::byte> window(size_t index) const;
-  /// The bytes of the last window. Precondition: not empty.
+  /// Returns the bytes of the last window. Precondition: not empty.
   std::span<const std::byte> back() const { return {windows_.back().data(), windows_.back().size}; }
-  /// The bytes of window `index` for writing, or an empty span when they are shared: see make_writable.
+  /// Returns the bytes of window `index` for writing, or an empty span if they are shared (see make_writable).
   /// Precondition: index < window_count().
   std::span<std::byte> writable_window(size_t index);
 
-  // ---- Adding, without a copy ----
+  // ---- Adding without copying ----
 
-  /// Takes a window to the end or the front. Empty windows are dropped. A window that continues its neighbour in the
-  /// same chunk becomes one with it. O(1).
+  /// Adds a window at the end or the front. Empty windows are dropped. A window adjacent to its neighbor in the same
+  /// chunk is merged with it. O(1).
   void append(Lease&& lease) {
     append_window({lease.chunk_.release(), lease.offset_, std::exchange(lease.size_, 0), true});
   }
@@ -85,61 +86,63 @@ class Buffer {
   void prepend(View&& view) {
     prepend_window({view.chunk_.release(), view.offset_, std::exchange(view.size_, 0), false});
   }
-  /// Takes all of `other`'s windows to the end or the front; it is empty afterwards. O(1) however long both are.
+  /// Moves all of `other`'s windows to the end or the front of this buffer; `other` is empty afterwards. O(1)
+  /// regardless of the number of windows.
   void append(Buffer&& other);
   void prepend(Buffer&& other);
 
-  // ---- Adding by copy ----
+  // ---- Adding by copying ----
 
-  /// Copies `bytes` to the end: into the tailroom of the last window when that is ours alone, then into fresh chunks of
-  /// `pool`. False, and nothing appended, when the pool's budget is met.
+  /// Copies `bytes` to the end: into the tailroom of the last window if that window holds its chunk's only reference,
+  /// then into fresh chunks of `pool`. If the pool's budget is used up, returns false and appends nothing.
   [[nodiscard]] bool append_copy(ChunkPool& pool, std::span<const std::byte> bytes);
   [[nodiscard]] bool append_copy(ChunkPool& pool, std::string_view text) {
     return append_copy(pool, std::as_bytes(std::span(text)));
   }
-  /// The same into fresh chunks, also where the budget is met: for little that is bounded elsewhere, and that something
-  /// would break without.
+  /// Like append_copy, but always into fresh chunks, and beyond the budget if necessary. Only for small amounts that
+  /// are bounded elsewhere and must not fail.
   void append_copy_beyond_budget(ChunkPool& pool, std::span<const std::byte> bytes);
   void append_copy_beyond_budget(ChunkPool& pool, std::string_view text) {
     append_copy_beyond_budget(pool, std::as_bytes(std::span(text)));
   }
-  /// Copies `bytes` to the front: into the headroom of the first window when that is ours alone, else into fresh chunks
-  /// that leave `headroom` bytes free before them, for the headers of outer layers. Precondition: headroom <
-  /// kMaxChunkBytes.
+  /// Copies `bytes` to the front: into the headroom of the first window if that window holds its chunk's only
+  /// reference, then into fresh chunks that keep `headroom` bytes free before them for the headers of outer layers. If
+  /// the pool's budget is used up, returns false and prepends nothing. Precondition: headroom < kMaxChunkBytes.
   [[nodiscard]] bool prepend_copy(ChunkPool& pool, std::span<const std::byte> bytes, size_t headroom = 64);
-  /// Takes a small window by copying it (up to kPackBytes, where that costs less than a window of its own and pins
-  /// less), a larger one as it is, and one that continues the last as a part of that. Never fails: where the budget is
-  /// met, nothing is copied.
+  /// Appends a window. A window that continues the last one is merged with it. A window of up to kPackBytes is copied,
+  /// since that costs less than a separate window and pins less memory. A larger one is added as it is. Never fails: if
+  /// the budget is used up, nothing is copied.
   void append_packed(ChunkPool& pool, View&& view);
-  /// The same for each of `other`'s windows; it is empty afterwards. Precondition: `other` is not this buffer.
+  /// Packs each of `other`'s windows in this way; `other` is empty afterwards. Precondition: `other` is not this
+  /// buffer.
   void append_packed(ChunkPool& pool, Buffer&& other);
-  static constexpr size_t kPackBytes = 512;  // docs/decisions/packing.md has the measurement.
+  static constexpr size_t kPackBytes = 512;  // Measured in docs/decisions/packing.md.
   static constexpr size_t kPackChunkBytes = 4096;
-  /// Appends `count` bytes of the value `fill`. Writes into fresh memory or tailroom that is ours alone, never into a
-  /// shared chunk.
+  /// Appends `count` bytes of the value `fill`. Writes into fresh memory or unshared tailroom, never into a shared
+  /// chunk.
   [[nodiscard]] bool grow(ChunkPool& pool, size_t count, std::byte fill = std::byte{0});
-  /// Room for at least `min_bytes` that continues this buffer where possible: write to it, truncate it to what was
-  /// written, and append() it. Dropped, nothing has happened. Empty when the budget is met.
-  /// Precondition: 0 < min_bytes <= kMaxChunkBytes.
+  /// Returns a lease of at least `min_bytes` that continues this buffer where possible. Write to it, truncate it to the
+  /// bytes written, and append() it. Dropping it has no effect. Empty if the budget is used up. Precondition: 0 <
+  /// min_bytes <= kMaxChunkBytes.
   ///
   ///     Lease room = buffer.reserve(pool, 1500);
   ///     room.truncate(read(fd, room.data(), room.size()));
   ///     buffer.append(std::move(room));
   [[nodiscard]] Lease reserve(ChunkPool& pool, size_t min_bytes);
-  /// Reads up to `count` bytes straight into this buffer's own memory: calls `read(std::span<std::byte>)` until there
-  /// are so many. It returns how many it has put there; with 0 (the end) or less (an error) it ends this, as the
-  /// pool's budget does. Returns how many bytes were appended.
+  /// Reads up to `count` bytes directly into this buffer's memory: calls `read(std::span<std::byte>)` until `count`
+  /// bytes are read. `read` returns the number of bytes it stored; 0 (the end) or a negative value (an error) ends the
+  /// loop, as does the pool's budget. Returns the number of bytes appended.
   ///
   ///     input.append_from(pool, 1 << 20, [&](std::span<std::byte> to) { return read(fd, to.data(), to.size()); });
   template <typename Read>
   size_t append_from(ChunkPool& pool, size_t count, Read&& read);
-  /// Bytes that prepend_copy / append_copy / reserve find without a new chunk.
+  /// The number of bytes that prepend_copy, or append_copy and reserve, can place without a new chunk.
   size_t headroom() const;
   size_t tailroom() const;
 
-  // ---- Taking away ----
+  // ---- Removing ----
 
-  /// Forgets the first `count` bytes. Precondition: count <= size().
+  /// Drops the first `count` bytes. Precondition: count <= size().
   void trim_front(size_t count) {
     SLUICE_CHECK(count <= size());
     while (count > 0) {
@@ -162,10 +165,10 @@ class Buffer {
   void cap_length(size_t count) {
     if (count < size()) truncate(count);
   }
-  /// Cuts off the first `count` bytes and returns them. A window that is cut stays writable on both sides if it was.
-  /// O(1) near both ends; in between it walks over blocks of 13 windows. Precondition: count <= size().
+  /// Removes the first `count` bytes and returns them. If the cut goes through a writable window, both sides stay
+  /// writable. O(1) near both ends; elsewhere it walks over blocks of 13 windows. Precondition: count <= size().
   Buffer split_front(size_t count);
-  /// Drops everything.
+  /// Drops all bytes.
   void clear() {
     if (windows_.in_blocks()) [[unlikely]]
       return drop_blocks();
@@ -174,7 +177,7 @@ class Buffer {
 
   // ---- Sharing ----
 
-  /// A second buffer of the same bytes; both are read-only afterwards, which is why this is not const.
+  /// Returns a second buffer with the same bytes. Both are read-only afterwards, so this is not const.
   Buffer clone() {
     Buffer copy;
     if (windows_.in_blocks()) [[unlikely]] {
@@ -185,23 +188,24 @@ class Buffer {
     }
     return copy;
   }
-  /// The same for a part; only windows that it touches become read-only. Precondition: offset + count <= size().
+  /// Clones a part. Only the windows in that range become read-only. Precondition: offset + count <= size().
   Buffer clone(size_t offset, size_t count);
-  /// A copy of the bytes that shares nothing; nothing when the budget is met.
+  /// Returns a copy of the bytes that shares no chunk, or nothing if the budget is used up.
   [[nodiscard]] std::optional<Buffer> deep_clone(ChunkPool& pool) const;
 
   // ---- Reading ----
 
-  /// Copies out up to `to.size()` bytes from `offset` on; returns how many. Counted as copied.
+  /// Copies up to `to.size()` bytes from `offset` on and returns their number. Counted as copied.
   size_t copy_out(size_t offset, std::span<std::byte> to) const;
-  /// All bytes as a string. Counted as copied.
+  /// Returns all bytes as a string. Counted as copied.
   std::string to_string() const;
-  /// The first `count` bytes as one span: in place when they lie in one window, else copied into `scratch`. The buffer
-  /// does not change. Precondition: count <= size() and count <= scratch.size().
+  /// Returns the first `count` bytes as one span: in place if one window holds them, else copied into `scratch`. The
+  /// buffer does not change. Precondition: count <= size() and count <= scratch.size().
   std::span<const std::byte> fetch(size_t count, std::span<std::byte> scratch) const {
     return fetch(0, count, scratch);
   }
-  /// The same from `offset` on. Precondition: offset + count <= size().
+  /// Returns `count` bytes from `offset` on, in the same way. Precondition: offset + count <= size(), and count <=
+  /// scratch.size().
   std::span<const std::byte> fetch(size_t offset, size_t count, std::span<std::byte> scratch) const {
     SLUICE_CHECK(offset <= size() && count <= size() - offset && count <= scratch.size());
     if (count == 0) return {};
@@ -210,74 +214,73 @@ class Buffer {
       return {first.data() + offset, count};
     return fetch_beyond_first(offset, count, scratch);
   }
-  /// Calls `visit(std::span<const std::byte>)` for the pieces of a range, in their order.
-  /// Precondition: offset + count <= size().
+  /// Calls `visit(std::span<const std::byte>)` for each piece of a range, in order. Precondition: offset + count <=
+  /// size().
   template <typename Visit>
   void apply(size_t offset, size_t count, Visit&& visit) const;
-  /// Hands the first `count` bytes to `write(std::span<const std::byte>)`, window by window, until it returns less than
-  /// it was given. Returns how many bytes it took in all. The buffer does not change: trim_front what was written.
-  /// Precondition: count <= size().
+  /// Passes the first `count` bytes to `write(std::span<const std::byte>)`, window by window, until it returns less
+  /// than the size of its argument. Returns the total that `write` accepted. The buffer does not change: call
+  /// trim_front afterwards. Precondition: count <= size().
   template <typename Write>
   size_t write_to(size_t count, Write&& write) const;
-  /// Where `byte` or `text` first occurs at or behind `from`, or npos.
+  /// Returns the offset of the first occurrence of `byte` or `text` at or after `from`, or npos.
   size_t find(std::byte byte, size_t from = 0) const;
   size_t find(std::string_view text, size_t from = 0) const;
   bool starts_with(std::string_view text) const;
-  /// As std::memcmp compares.
+  /// Orders buffers as std::memcmp does; a prefix comes first.
   std::strong_ordering operator<=>(const Buffer& other) const;
   bool operator==(const Buffer& other) const { return size() == other.size() && *this <=> other == 0; }
   bool operator==(std::string_view text) const { return size() == text.size() && starts_with(text); }
-  /// The Internet checksum (RFC 1071) of the bytes from `offset` on, not complemented: the sum that goes on with more.
-  /// Precondition: offset <= size().
+  /// Returns the Internet checksum (RFC 1071) of the bytes from `offset` on, not complemented, so that it can be
+  /// combined with further sums. Precondition: offset <= size().
   uint16_t checksum(size_t offset = 0) const;
 
   // ---- Writing ----
 
-  /// Makes a range ours alone: copies exactly those of its bytes that are shared, and leaves the other holders' as they
-  /// are. Afterwards its windows are writable. False, and nothing changed, when the budget is met.
-  /// Precondition: offset + count <= size().
+  /// Makes a range writable by copying exactly its shared bytes; the other holders' bytes stay as they are. If the
+  /// budget is used up, returns false and no byte changes. Precondition: offset + count <= size().
   [[nodiscard]] bool make_writable(ChunkPool& pool, size_t offset, size_t count);
-  /// Overwrites the bytes from `offset` on, by copy on write. Precondition: offset + bytes.size() <= size(), and
-  /// `bytes` are not this buffer's own.
+  /// Overwrites the bytes from `offset` on with copy-on-write. If the budget is used up, returns false and no byte
+  /// changes. Precondition: offset + bytes.size() <= size(), and `bytes` do not alias this buffer.
   [[nodiscard]] bool write_at(ChunkPool& pool, size_t offset, std::span<const std::byte> bytes);
-  /// Makes a range contiguous and returns it: in place when it is already, else copied into one chunk that takes its
-  /// place; of more than kMaxChunkBytes into one of the heap, which no pool's budget bounds. An empty span when the
-  /// budget is met, or the heap has no more. Valid until the buffer changes.
-  /// Precondition: offset + count <= size(), and 0 < count < 2^31.
+  /// Makes a range contiguous and returns it. If one window holds the range, it stays in place. Otherwise it is copied
+  /// into one chunk that replaces it; a range of more than kMaxChunkBytes goes into a heap chunk, which no budget
+  /// bounds. Empty if the budget is used up or the heap has no memory. Valid until the buffer changes. Precondition:
+  /// offset + count <= size(), and 0 < count < 2^31.
   std::span<const std::byte> pull_up(ChunkPool& pool, size_t offset, size_t count);
-  /// The same for all of it; an empty buffer's is an empty span. Precondition: size() < 2^31.
+  /// Makes the whole buffer contiguous with pull_up. An empty buffer gives an empty span. Precondition: size() < 2^31.
   std::span<const std::byte> flatten(ChunkPool& pool) {
     return empty() ? std::span<const std::byte>() : pull_up(pool, 0, size());
   }
 
   // ---- For system calls and ciphers ----
 
-  /// Describes the first windows, at most `to.size()` of them, for sendmsg; returns how many were filled.
+  /// Fills `to` with the first windows, for sendmsg, and returns the number of entries filled.
   size_t fill_iovecs(std::span<iovec> to) const;
-  /// One piece of an AEAD call that works in place, laid out as BoringSSL's CRYPTO_IOVEC (EVP_AEAD_CTX_openv).
+  /// One piece of an in-place AEAD call, laid out like BoringSSL's CRYPTO_IOVEC (EVP_AEAD_CTX_openv).
   struct InOut {
     std::byte* out;
     const std::byte* in;
     size_t bytes;
   };
-  /// Describes a range for working in place; returns how many pieces were filled, or 0 when `to` is too small or part
-  /// of the range is shared (make_writable first). Precondition: offset + count <= size().
+  /// Fills `to` with the pieces of a range for in-place processing and returns their number. Returns 0 if `to` is too
+  /// small or part of the range is shared (call make_writable first). Precondition: offset + count <= size().
   size_t fill_in_place(size_t offset, size_t count, std::span<InOut> to);
 
-  // ---- What it costs ----
+  // ---- Memory cost ----
 
-  /// What this buffer keeps from being reused. For several buffers of one holder: PinnedBytes.
+  /// The memory that this buffer pins. For several buffers of one holder, use PinnedBytes.
   struct Pinned {
-    /// Capacity of its chunks, its own blocks included. Of a chunk with several windows onto it, this buffer's share,
-    /// but as much as it can reach.
+    /// Capacity of the chunks, including the buffer's own blocks. A chunk with several windows onto it counts with this
+    /// buffer's share, but at least with the bytes that this buffer covers.
     size_t bytes = 0;
-    size_t wasted = 0;  ///< ... of which it can reach no byte.
+    size_t wasted = 0;  ///< ... of those, bytes that no window of this buffer covers.
   };
   Pinned pinned() const;
   size_t pinned_bytes() const { return pinned().bytes; }
-  /// Moves the bytes into one chunk of the smallest tier that holds them, if that is at most half of what its chunks
-  /// have, each counted once and in full, whoever holds them too: what a connection does with leftovers before it
-  /// waits. True if it copied.
+  /// Copies all bytes into one chunk of the smallest fitting tier if that is at most half of what this buffer's chunks
+  /// hold. Each chunk counts once and in full, even if others hold it too. A connection does this with leftover bytes
+  /// before it waits. True if it copied.
   bool compact(ChunkPool& pool);
 
  private:
@@ -297,7 +300,7 @@ class Buffer {
     if (window.size == 0) {
       if (window.chunk) chunk_unref(window.chunk);
     } else if (empty()) {
-      windows_.push_back(window);  // To the first place, which is less work than the one before it.
+      windows_.push_back(window);  // The first slot is cheaper to fill than the one before it.
     } else if (window.continued_by(windows_.front())) {
       windows_.move_front(window.size);
       chunk_unref(window.chunk);
@@ -305,8 +308,8 @@ class Buffer {
       windows_.push_front(window);
     }
   }
-  Buffer cut_front(size_t count, bool ask);
-  // One more reference. What is read-only already is not written to: who copies the window next would wait for that.
+  Buffer cut_front(size_t count, bool keep_writable);
+  // Adds a reference. Does not write to a window that is read-only already: copying it next would wait for that store.
   static void share(Window& window) {
     if (window.exclusive) window.exclusive = 0;
     chunk_ref(window.chunk);
@@ -326,7 +329,7 @@ class Buffer {
 };
 static_assert(sizeof(Buffer) == 64);
 
-/// See Buffer::windows(). Valid until the buffer changes.
+/// The range type of Buffer::windows(). Valid until the buffer changes.
 class Buffer::Windows {
  public:
   class Iterator {
@@ -365,7 +368,7 @@ class Buffer::Windows {
 
 inline Buffer::Windows Buffer::windows() const { return Windows(windows_); }
 
-// Visits the windows that a range touches, each with the offset in it and the number of bytes.
+// Visits the windows that overlap a range. Passes each window, the offset in it, and the number of bytes.
 template <typename Visit>
 void Buffer::apply_windows(size_t offset, size_t count, Visit&& visit) const {
   for (Window& window : windows_) {

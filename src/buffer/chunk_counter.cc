@@ -20,7 +20,7 @@ const ChunkCounter::Entry& ChunkCounter::add(const Window& window) {
   return *entry;
 }
 
-// The chunk's entry, or an empty one for it, or null where there is no room for another.
+// Returns the chunk's entry, an empty entry for it, or null if there is no room for another.
 ChunkCounter::Entry* ChunkCounter::find(const Chunk* chunk) {
   Entry* const entries = table();
   if (!more_) {

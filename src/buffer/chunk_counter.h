@@ -9,17 +9,17 @@
 
 namespace sluice {
 
-/// The chunks that windows lie in, each once, however many windows there are onto it. Up to eight chunks need no
-/// memory; more take a chunk of the thread's current pool, as blocks of windows do. The windows must stay meanwhile.
+/// Counts the chunks behind a set of windows, each once. Up to eight chunks need no memory; more take a chunk of the
+/// thread's current pool, as window blocks do. The windows must stay valid while the counter is in use.
 class ChunkCounter {
  public:
   struct Entry {
     const Chunk* chunk = nullptr;
-    uint32_t windows = 0;  ///< Onto it.
-    uint64_t bytes = 0;    ///< Of those windows.
+    uint32_t windows = 0;  ///< Counted windows onto the chunk.
+    uint64_t bytes = 0;    ///< Total size of those windows.
   };
 
-  /// Counts a window; returns its chunk's entry, which is valid until the next call. O(1).
+  /// Counts a window and returns its chunk's entry, which is valid until the next call. O(1).
   const Entry& add(const Window& window);
   /// Calls `visit(const Entry&)` for each chunk.
   template <typename Visit>
@@ -39,8 +39,8 @@ class ChunkCounter {
   Entry* find(const Chunk* chunk);
   void grow();
 
-  std::array<Entry, kFew> few_;  // In the order of their coming.
-  ChunkRef more_;                // Then a hash table, at most half of which is used.
+  std::array<Entry, kFew> few_;  // In order of insertion.
+  ChunkRef more_;                // Replaces few_: a hash table, at most half full.
   uint32_t bits_ = 3;
   size_t count_ = 0;
 };

@@ -6,17 +6,18 @@
 
 namespace sluice {
 
-/// Payload bytes that this thread has copied in user space since it started (`sluice_copied_bytes_total`).
-/// Plain forwarding leaves it at 0.
+/// Payload bytes that this thread has copied in user space since it started (`sluice_copied_bytes_total`). Plain
+/// forwarding copies none.
 inline constinit thread_local uint64_t copied_bytes = 0;
 
-/// memcpy that is counted. Every copy of payload goes through it. The ranges must not overlap.
+/// memcpy with a byte count. Every payload copy goes through it. The ranges must not overlap.
 inline void counted_copy(void* to, const void* from, size_t bytes) {
   copied_bytes += bytes;
   std::memcpy(to, from, bytes);
 }
 
-/// Copies the first and the last word of a range, which may overlap. Precondition: sizeof(Word) <= bytes <= twice that.
+/// Copies the first and the last word of a range; the two words may overlap. Precondition: sizeof(Word) <= bytes <= 2 *
+/// sizeof(Word).
 template <typename Word>
 void copy_ends(void* to, const void* from, size_t bytes) {
   const size_t rest = bytes - sizeof(Word);
@@ -27,8 +28,8 @@ void copy_ends(void* to, const void* from, size_t bytes) {
   std::memcpy(static_cast<std::byte*>(to) + rest, &last, sizeof(Word));
 }
 
-/// counted_copy for what mostly has a few bytes, such as a header: up to 16 take two words, which is less than libc
-/// needs to see how many there are. Precondition: bytes > 0.
+/// Like counted_copy, for sizes that are usually small, such as a header's. Up to 16 bytes take two word copies, which
+/// is less than libc needs to dispatch on the size. Precondition: bytes > 0.
 inline void counted_copy_few(void* to, const void* from, size_t bytes) {
   if (bytes > 16) [[unlikely]]
     return counted_copy(to, from, bytes);

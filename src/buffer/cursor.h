@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-/// Reads typed values from a buffer without changing it, across window borders. A read past the end gives 0 and makes
-/// `ok()` false for good, so that a parser may check once after several reads. The buffer must not change meanwhile.
+/// Reads typed values from a buffer across window boundaries without changing it. A read past the end returns 0 and
+/// makes `ok()` false for good, so a parser may check once after several reads. The buffer must not change while the
+/// cursor is in use.
 ///
 ///     Cursor cursor(buffer);
 ///     const uint8_t type = cursor.u8();
@@ -38,8 +39,8 @@ class Cursor {
   uint32_t u32le() { return static_cast<uint32_t>(little_endian<4>()); }
   uint64_t u64le() { return little_endian<8>(); }
 
-  /// Reads exactly `to.size()` bytes; false (and not ok) when there are fewer. For fields of a protocol, and so not
-  /// counted as copied; payload is taken with Buffer's verbs.
+  /// Reads exactly `to.size()` bytes. False, with ok() false, if fewer are left. Meant for protocol fields, so the
+  /// bytes are not counted as copied; take payload with Buffer's functions.
   bool read(std::span<std::byte> to) {
     if (!ok_ || to.size() > remaining()) return fail();
     for (size_t done = 0; done < to.size();) {
@@ -52,7 +53,7 @@ class Cursor {
     return true;
   }
 
-  /// Steps over `count` bytes; false (and not ok) when there are fewer.
+  /// Skips `count` bytes. False, with ok() false, if fewer are left.
   bool skip(size_t count) {
     if (!ok_ || count > remaining()) return fail();
     while (count > 0) {
@@ -77,13 +78,14 @@ class Cursor {
     const std::byte* b = take<kBytes>(across);
     return b ? value_of(b, std::make_index_sequence<kBytes>(), [](size_t i) { return i; }) : 0;
   }
-  // Without a loop, so that compilers see one load in it. `place(i)`: how many bytes are less than byte i.
+  // Written without a loop so that compilers emit one load. `place(i)` is the number of bytes less significant than
+  // byte i.
   template <size_t... kAt>
   static uint64_t value_of(const std::byte* b, std::index_sequence<kAt...>, auto place) {
     return ((static_cast<uint64_t>(b[kAt]) << 8 * place(kAt)) | ...);
   }
-  // The next bytes where they lie, or in `across` when they lie in several windows; null (and not ok) when there are
-  // fewer.
+  // Returns the next bytes: in place, or copied to `across` if they span several windows. Null, with ok() false, if
+  // fewer are left.
   template <size_t kBytes>
   const std::byte* take(std::byte (&across)[kBytes]) {
     if (static_cast<size_t>(stop_ - now_) < kBytes) [[unlikely]]
@@ -106,7 +108,7 @@ class Cursor {
     read({across, bytes});
     return across;
   }
-  // Leaves nothing of this window, so that whoever finds enough in it need not ask whether all is well.
+  // Drops the rest of the window, so that the fast path fails without a check of ok_.
   bool fail() {
     position_of_stop_ = position();
     stop_ = now_;
@@ -121,9 +123,9 @@ class Cursor {
   }
 
   size_t size_;
-  Buffer::Windows::Iterator at_;     // The window behind this one,
-  const std::byte* now_ = nullptr;   // of which these bytes
-  const std::byte* stop_ = nullptr;  // are left.
+  Buffer::Windows::Iterator at_;     // The window after the current one.
+  const std::byte* now_ = nullptr;   // Next byte of the current window.
+  const std::byte* stop_ = nullptr;  // End of the current window.
   size_t position_of_stop_ = 0;
   bool ok_ = true;
 };

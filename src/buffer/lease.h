@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-/// A writable window onto a chunk. Its bytes belong to it alone, even when other windows share the chunk: exclusivity
-/// is per byte range, the chunk's reference count is lifetime only. Move-only, and it cannot be cloned: `freeze` it
+/// A writable window onto a chunk. Its bytes belong to it alone, even if other windows share the chunk: exclusivity is
+/// per byte range, and the chunk's reference count covers lifetime only. Move-only. It cannot be cloned: `freeze` it
 /// first.
 ///
 ///     Lease lease = Lease::allocate(pool, 1500);
@@ -22,15 +22,15 @@ namespace sluice {
 class Lease {
  public:
   Lease() = default;
-  /// Exclusive use of [offset, offset + size) of `chunk`. Precondition: the range lies within the chunk, to which
-  /// nobody else refers, and which may be written.
+  /// Leases [offset, offset + size) of `chunk`. Precondition: the range lies within the chunk, which is writable and
+  /// has no other reference.
   Lease(ChunkRef chunk, size_t offset, size_t size)
       : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
     SLUICE_CHECK(chunk_.has(offset, size) && (!chunk_ || chunk_.writable()));
   }
-  /// Exclusive use of a range of a chunk to which others refer too: for who keeps account of its ranges, as a ring does
-  /// of the buffers that the kernel fills piece by piece. Takes over one reference. Precondition: no other window
-  /// overlaps the range, now or later.
+  /// Leases a range of a chunk that others refer to, for a caller that tracks the ranges itself, such as a ring whose
+  /// buffers the kernel fills piece by piece. Takes over one reference. Precondition: no other window overlaps the
+  /// range, now or later.
   static Lease of_range(Chunk* chunk, size_t offset, size_t size) {
     Lease lease;
     lease.chunk_ = ChunkRef::take(chunk);
@@ -39,14 +39,14 @@ class Lease {
     lease.size_ = static_cast<uint32_t>(size);
     return lease;
   }
-  /// An empty lease at the start of a fresh chunk with at least `bytes` of tailroom after `headroom`; false in a
-  /// boolean context when the pool's budget is met. Precondition: headroom + bytes <= kMaxChunkBytes.
+  /// Returns an empty lease on a fresh chunk, with `headroom` bytes before it and at least `bytes` of tailroom. The
+  /// lease converts to false if the pool's budget is used up. Precondition: headroom + bytes <= kMaxChunkBytes.
   static Lease allocate(ChunkPool& pool, size_t bytes, size_t headroom = 0) {
     SLUICE_CHECK(headroom <= kMaxChunkBytes && bytes <= kMaxChunkBytes - headroom);
     return Lease(ChunkRef::take(pool.get(bytes + headroom)), headroom, 0);
   }
-  /// Memory of the caller, for as long as anybody refers to it; then `release` gets it back, on whichever thread that
-  /// is. Precondition: nobody else uses it meanwhile, and bytes < 2^31.
+  /// Leases memory that the caller owns. `release`, if not null, is called on the thread that drops the last reference.
+  /// Precondition: nothing else uses the memory until then, and bytes < 2^31.
   static Lease adopt(void* data, size_t bytes, ReleaseFunction release, void* context = nullptr) {
     return Lease(
         ChunkRef::take(external_chunk(static_cast<std::byte*>(data), bytes, ChunkKind::kExternal, release, context)), 0,
@@ -69,12 +69,11 @@ class Lease {
   std::span<std::byte> bytes() { return {data(), size_}; }
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
-  /// Bytes before / after the window that this lease may grow into: all of the chunk's when nobody else refers to the
-  /// chunk, none otherwise.
+  /// The bytes before or after the window that this lease may grow into. 0 if others refer to the chunk.
   size_t headroom() const { return chunk_ && chunk_.writable() ? offset_ : 0; }
   size_t tailroom() const { return chunk_ && chunk_.writable() ? chunk_.capacity() - offset_ - size_ : 0; }
 
-  /// Grows the window by `count` bytes of unspecified contents at its front / back. Precondition: the room is there.
+  /// Grows the window at its front or back by `count` bytes of unspecified contents. Precondition: the room is there.
   void grow_front(size_t count) {
     SLUICE_CHECK(count <= headroom());
     offset_ -= static_cast<uint32_t>(count);
@@ -84,7 +83,7 @@ class Lease {
     SLUICE_CHECK(count <= tailroom());
     size_ += static_cast<uint32_t>(count);
   }
-  /// Gives up the first `count` bytes / all but the first `count` bytes. Precondition: count <= size().
+  /// Drops the first `count` bytes, or all but the first `count` bytes. Precondition: count <= size().
   void trim_front(size_t count) {
     SLUICE_CHECK(count <= size_);
     offset_ += static_cast<uint32_t>(count);
@@ -99,8 +98,8 @@ class Lease {
     if (count < size_) truncate(count);
   }
 
-  /// Cuts the lease in two: keeps the first `count` bytes and returns the rest. Both stay writable.
-  /// Precondition: count <= size().
+  /// Splits the lease: keeps the first `count` bytes and returns the rest. Both stay writable. Precondition: count <=
+  /// size().
   Lease split_off(size_t count) {
     SLUICE_CHECK(count <= size_);
     Lease rest;
@@ -111,7 +110,7 @@ class Lease {
     return rest;
   }
 
-  /// Gives up the right to write. The lease is empty afterwards.
+  /// Converts the lease to a read-only view. The lease is empty afterwards.
   View freeze() && {
     View view;
     view.chunk_ = std::move(chunk_);

@@ -15,7 +15,7 @@ Buffer::Pinned PinnedBytes::total() const {
   Buffer::Pinned pinned{block_bytes_, block_bytes_};
   chunks_.for_each([&](const ChunkCounter::Entry& entry) {
     const uint64_t capacity = chunk_capacity(*entry.chunk);
-    // Other threads may be dropping theirs; and windows of one holder may overlap.
+    // Other threads may be dropping references, and one holder's windows may overlap.
     const uint64_t holders = std::max(entry.chunk->refs.load(std::memory_order_relaxed), entry.windows);
     const uint64_t share = capacity * entry.windows / holders;
     const uint64_t reached = std::min(entry.bytes, capacity);

@@ -7,9 +7,9 @@
 
 namespace sluice {
 
-/// What several buffers of one holder, a connection say, keep from being reused together. A chunk that lies in more
-/// than one of them counts once. Of a chunk that others hold too it is the holder's fair share: its windows, of all
-/// that there are onto the chunk.
+/// Adds up the memory that several buffers of one holder, such as a connection, pin together. A chunk that lies in
+/// several of them counts once. A chunk with other holders counts with the holder's fair share: its windows in
+/// proportion to all windows onto the chunk.
 ///
 ///     PinnedBytes sum;
 ///     sum.add(connection.input);
@@ -17,7 +17,7 @@ namespace sluice {
 ///     log("this connection pins {} bytes, {} of them wasted", sum.total().bytes, sum.total().wasted);
 class PinnedBytes {
  public:
-  /// The buffer must not change until total() was asked for the last time.
+  /// The buffer must not change until the last call of total().
   void add(const Buffer& buffer);
   Buffer::Pinned total() const;
 

@@ -12,19 +12,19 @@ namespace sluice {
 
 namespace {
 
-// Neighbouring windows that are all in the file already, or all to be moved.
+// A run of adjacent windows that are either all in the file or all to be moved.
 struct Stretch {
   size_t bytes = 0;
   bool moves = false;
   Buffer moved;
 };
 
-// The windows of one stretch after the other, as system calls want them.
+// Iterates over a buffer's bytes and describes them for system calls.
 class Source {
  public:
   explicit Source(const Buffer& buffer) : at_(buffer.windows().begin()) {}
 
-  /// Describes the next bytes, at most `bytes` of them; returns how many of `to` it took.
+  /// Fills `to` with the next bytes, at most `bytes` of them, and returns the number of entries filled.
   size_t fill(std::span<iovec> to, size_t bytes) {
     size_t filled = 0;
     while (filled < to.size() && bytes > 0) {
@@ -50,7 +50,7 @@ class Source {
   size_t within_ = 0;
 };
 
-// Fills a chunk with the next `bytes` of the source.
+// Fills the chunk at `to` with the next `bytes` of the source.
 bool fill(FilePool& files, std::byte* to, Source& source, size_t bytes, FileError* error) {
   std::array<iovec, 128> pieces;
   while (bytes > 0) {
@@ -64,7 +64,7 @@ bool fill(FilePool& files, std::byte* to, Source& source, size_t bytes, FileErro
   return true;
 }
 
-// The next `bytes` of the source in chunks of the file.
+// Copies the next `bytes` of the source into chunks of the file.
 std::optional<Buffer> copy_to_file(FilePool& files, Source& source, size_t bytes, FileError* error) {
   Buffer copy;
   for (size_t left = bytes; left > 0;) {

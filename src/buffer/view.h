@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// A read-only window onto a chunk, which it keeps alive. Any number of views may overlap, also on different threads;
+/// A read-only window onto a chunk, which it keeps alive. Any number of views may overlap, on different threads too;
 /// one view belongs to one thread at a time. Move-only; `clone` is explicit and O(1).
 ///
 ///     View rest = frame.clone();
@@ -19,14 +19,14 @@ namespace sluice {
 class View {
  public:
   View() = default;
-  /// A window onto [offset, offset + size) of `chunk`. Precondition: the range lies within the chunk, and nobody writes
-  /// to it any more.
+  /// Views [offset, offset + size) of `chunk`. Precondition: the range lies within the chunk, and nothing writes to it
+  /// from now on.
   View(ChunkRef chunk, size_t offset, size_t size)
       : chunk_(std::move(chunk)), offset_(static_cast<uint32_t>(offset)), size_(static_cast<uint32_t>(size)) {
     SLUICE_CHECK(chunk_.has(offset, size));
   }
-  /// Memory of the caller that nobody changes, such as a mapped file or a literal, for as long as anybody refers to it;
-  /// then `release`, if any, gets it back on whichever thread that is. Never written to. Precondition: bytes < 2^31.
+  /// Views memory that the caller owns and nothing changes, such as a mapped file or a literal. `release`, if not null,
+  /// is called on the thread that drops the last reference. The memory is never written to. Precondition: bytes < 2^31.
   static View adopt(const void* data, size_t bytes, ReleaseFunction release, void* context = nullptr) {
     std::byte* start = static_cast<std::byte*>(const_cast<void*>(data));
     return View(ChunkRef::take(external_chunk(start, bytes, ChunkKind::kReadOnly, release, context)), 0, bytes);
@@ -45,10 +45,10 @@ class View {
   const std::byte* data() const { return size_ ? chunk_.data() + offset_ : nullptr; }
   std::span<const std::byte> bytes() const { return {data(), size_}; }
 
-  /// Not const: a view is not cloned on two threads at once. That is what makes a sole holder's clone cheap.
+  /// Not const: one view must not be cloned on two threads at once. That makes a sole holder's clone cheap.
   View clone() { return View(offset_, size_, chunk_.share()); }
 
-  /// Forgets the first `count` bytes. Precondition: count <= size().
+  /// Drops the first `count` bytes. Precondition: count <= size().
   void trim_front(size_t count) {
     SLUICE_CHECK(count <= size_);
     offset_ += static_cast<uint32_t>(count);
@@ -67,7 +67,7 @@ class View {
  private:
   friend class Buffer;
   friend class Lease;
-  /// Of a range that is known to lie within the chunk.
+  /// For a range that is known to lie within the chunk.
   View(uint32_t offset, uint32_t size, ChunkRef&& chunk) : chunk_(std::move(chunk)), offset_(offset), size_(size) {}
 
   ChunkRef chunk_;

@@ -29,7 +29,7 @@ void WindowChain::link_front(Block* block) {
   blocks_.first = blocks_.first->previous = block;
 }
 
-// Precondition: the first or the last.
+// Precondition: `block` is the first or the last.
 void WindowChain::drop(Block* block) {
   if (blocks_.first == blocks_.last) {
     reset();
@@ -43,7 +43,7 @@ void WindowChain::drop(Block* block) {
   chunk_unref(block->chunk);
 }
 
-// Moves the inline windows to a block, from its slot `at` on.
+// Moves the inline windows to a block, starting at its slot `at`.
 void WindowChain::spill(uint32_t at) {
   Block* block = new_block(at);
   for (uint32_t i = 0; i < count_; ++i) block->windows[block->end++] = inline_at(i);
@@ -53,8 +53,8 @@ void WindowChain::spill(uint32_t at) {
   spilled_ = 1;
 }
 
-// The last block, a new one if the last has not so many places behind its windows. Precondition: windows <=
-// kBlockWindows.
+// Returns the last block, or a new one if the last has fewer than `windows` free slots at its end. Precondition:
+// windows <= kBlockWindows.
 WindowChain::Block& WindowChain::block_with_room(uint32_t windows) {
   if (!spilled_) spill(0);
   if (blocks_.last->end + windows > kBlockWindows) link_back(new_block(0));
@@ -136,7 +136,7 @@ void WindowChain::splice_back(WindowChain& other) {
     for (uint32_t i = 0; i < other.count(); ++i) block.windows[block.end++] = other.inline_at(i);
     block.bytes += other.bytes_;
   } else if (other.blocks_.first == other.blocks_.last && used + other.count() <= kBlockWindows) {
-    // Into one block instead of two that are half empty.
+    // Merge into one block instead of keeping two half-empty ones.
     const Block& from = *other.blocks_.first;
     Block& block = block_with_room(other.count());
     std::memcpy(static_cast<void*>(block.windows + block.end), from.windows + from.begin,
@@ -160,7 +160,7 @@ void WindowChain::splice_back(WindowChain& other) {
 
 void WindowChain::take_whole_front(WindowChain& other, uint64_t bytes) {
   if (other.spilled_) {
-    // The block that the cut goes through, and what lies before it.
+    // The block that the cut goes through, and the totals before it.
     Block* cut = other.blocks_.first;
     uint64_t bytes_before = 0;
     uint32_t windows_before = 0;

@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-/// A range of bytes of a chunk, as the chain of a `Buffer` holds it. Plain data: who holds it owns one reference to the
-/// chunk and must drop or pass it on.
+/// A byte range of a chunk, as held in a `Buffer`'s chain. Plain data: its holder owns one reference to the chunk and
+/// must drop it or pass it on.
 struct Window {
   static constexpr size_t kMaxBytes = 0x7fffffff;
 
@@ -23,7 +23,7 @@ struct Window {
   Window(Chunk* c, uint32_t o, uint32_t s, bool e) : chunk(c), offset(o), size(s & 0x7fffffffu), exclusive(e) {}
 
   std::byte* data() const { return chunk->data + offset; }
-  /// A view whose chunk nobody else refers to any more is as good as a lease.
+  /// A view that holds the only reference to its chunk is as good as a lease.
   bool writable() const { return exclusive || chunk_writable(chunk); }
   bool continued_by(const Window& next) const {
     return chunk == next.chunk && offset + size == next.offset && exclusive == next.exclusive &&
@@ -33,11 +33,11 @@ struct Window {
 };
 static_assert(sizeof(Window) == 16);
 
-/// The windows of a `Buffer`, in their order: three within the object; more in blocks that are linked both ways, each a
-/// metadata chunk of the current pool. Pushing and popping at both ends, splicing, and cutting where the walk from the
-/// nearer end has led cost the same however long the chain is. An empty chain holds nothing.
+/// The windows of a `Buffer`, in order: up to three in the object, or more in a doubly linked list of blocks, each a
+/// metadata chunk of the current pool. Pushing and popping at both ends and splicing take constant time. Cutting walks
+/// from the nearer end. An empty chain holds no chunks.
 ///
-/// It moves windows and keeps count of their bytes; references to chunks it takes and gives, and drops none.
+/// The chain moves windows and counts their bytes. It takes over and hands out chunk references but drops none.
 class WindowChain {
   struct Block;
 
@@ -53,16 +53,16 @@ class WindowChain {
   uint64_t bytes() const { return bytes_; }
   uint32_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
-  /// Bytes of the blocks, which the chain keeps from other use.
+  /// Bytes of the blocks, which the chain pins.
   size_t block_bytes() const;
 
   const Window& front() const { return spilled_ ? front_of(*blocks_.first) : inline_[head_]; }
-  /// The same for changing all but the size.
+  /// Like front, but allows changes to all fields except the size.
   Window& first() { return const_cast<Window&>(front()); }
   const Window& back() const { return spilled_ ? back_of(*blocks_.last) : inline_at(count_ - 1); }
   Window& last() { return const_cast<Window&>(back()); }
 
-  /// Takes a window. Precondition: it is not empty.
+  /// Takes over a window. Precondition: the window is not empty.
   void push_back(Window window) {
     if (spilled_ || count_ == kInline) [[unlikely]]
       return push_back_to_block(window);
@@ -78,7 +78,7 @@ class WindowChain {
     bytes_ += window.size;
     set_count(count_ + 1);
   }
-  /// Gives the window to the caller. Precondition: not empty.
+  /// Transfers the window to the caller. Precondition: not empty.
   Window pop_front() {
     if (spilled_) [[unlikely]]
       return pop_front_of_block();
@@ -98,7 +98,7 @@ class WindowChain {
     return window;
   }
 
-  /// Moves the near / far end of the first / last window: a positive count grows it.
+  /// Moves the front of the first window, or the back of the last one. A positive count grows the window.
   void move_front(int64_t count) {
     Window& window = first();
     window.offset = static_cast<uint32_t>(window.offset - count);
@@ -113,9 +113,9 @@ class WindowChain {
     if (spilled_) blocks_.last->bytes += static_cast<uint64_t>(count);
   }
 
-  /// Takes all of `other`'s windows behind its own. O(1).
+  /// Moves all of `other`'s windows to the end of this chain. O(1).
   void splice_back(WindowChain& other);
-  /// Takes all of `other`'s windows. Precondition: this is empty.
+  /// Moves all of `other`'s windows to this chain. Precondition: this is empty.
   void take(WindowChain& other) {
     if (other.spilled_) {
       blocks_ = other.blocks_;
@@ -128,22 +128,22 @@ class WindowChain {
     spilled_ = other.spilled_;
     other.reset();
   }
-  /// Whether there are blocks, or else all windows lie within the object.
+  /// Whether the windows lie in blocks rather than in the object.
   bool in_blocks() const { return spilled_; }
-  /// Window `index` for changing all but the size. Precondition: !in_blocks(), and index < count().
+  /// Window `index`; all fields except the size may change. Precondition: !in_blocks(), and index < count().
   Window& within(uint32_t index) { return inline_[slot(index)]; }
-  /// Takes a copy of each of `other`'s windows, whose references the caller has taken. Precondition: this is empty, and
+  /// Copies `other`'s windows. The caller has added the references. Precondition: this is empty, and
   /// !other.in_blocks().
   void copy_within(const WindowChain& other) { std::memcpy(static_cast<void*>(this), &other, sizeof *this); }
-  /// The same, with new blocks. Precondition: this is empty, and other.in_blocks().
+  /// Copies `other`'s windows into new blocks. Precondition: this is empty, and other.in_blocks().
   void copy_blocks(const WindowChain& other);
-  /// Forgets all windows, whose references the caller has dropped. Precondition: in_blocks().
+  /// Drops all windows. The caller has dropped the references. Precondition: in_blocks().
   void drop_blocks();
-  /// Moves windows from the front of `other`, as many whole ones as lie in its first `bytes`, to this chain.
-  /// Precondition: this is empty, and bytes < other.bytes(). O(blocks between the cut and the nearer end).
+  /// Moves to this chain the windows that lie completely within the first `bytes` of `other`. Precondition: this is
+  /// empty, and bytes < other.bytes(). O(blocks between the cut and the nearer end).
   void take_whole_front(WindowChain& other, uint64_t bytes);
 
-  /// Windows in their order. Changing the chain ends the validity of its iterators.
+  /// Iterates over the windows in order. Any change to the chain invalidates its iterators.
   class Iterator {
    public:
     using iterator_category = std::forward_iterator_tag;
@@ -153,7 +153,8 @@ class WindowChain {
     using reference = Window&;
 
     Iterator() = default;
-    /// At the first window. Made where it is to stay: it is read in other pieces than it would be copied in.
+    /// Points at the first window. Construct the iterator in place: a copy would write the fields in different pieces
+    /// than they are read in.
     explicit Iterator(const WindowChain& chain);
     Window& operator*() const { return *at_; }
     Window* operator->() const { return at_; }
@@ -167,23 +168,23 @@ class WindowChain {
 
    private:
     Window* at_ = nullptr;
-    Window* stop_ = nullptr;  // Behind the last window of this block, or of the inline array.
-    Window* wrap_ = nullptr;  // The inline array's beginning.
+    Window* stop_ = nullptr;  // End of this block's windows, or of the inline array.
+    Window* wrap_ = nullptr;  // Start of the inline array.
     Block* block_ = nullptr;  // Null when inline.
-    uint32_t left_ = 0;       // Windows from here to the end.
+    uint32_t left_ = 0;       // Remaining windows, this one included.
   };
-  /// For writing: the caller must keep sizes as they are.
+  /// Windows are mutable, but the caller must not change their sizes.
   Iterator begin() const { return Iterator(*this); }
   Iterator end() const { return Iterator(); }
 
  private:
   static constexpr uint32_t kBlockWindows = 13;
   struct Block {
-    Chunk* chunk;  // That it lies in.
+    Chunk* chunk;  // The chunk that holds this block.
     Block* previous;
     Block* next;
-    uint64_t bytes;       // Of its windows.
-    uint32_t begin, end;  // windows[begin, end) are used.
+    uint64_t bytes;       // Total size of its windows.
+    uint32_t begin, end;  // windows[begin, end) are in use.
     Window windows[kBlockWindows];
   };
   static_assert(sizeof(Block) <= 256);
@@ -220,7 +221,7 @@ class WindowChain {
     Blocks blocks_;
   };
   uint64_t bytes_ = 0;
-  uint32_t head_ = 0;  // Of the inline windows, which are a ring.
+  uint32_t head_ = 0;  // Start of the inline windows, which form a ring.
   uint32_t count_ : 31 = 0;
   uint32_t spilled_ : 1 = 0;
 };

@@ -50,7 +50,7 @@ BufferRing::~BufferRing() {
   }
 }
 
-// Takes up to `bytes` from the chunk that `id` names; returns how many.
+// Takes up to `bytes` from the chunk of buffer `id` and returns the number taken. With `more`, the chunk stays posted.
 uint32_t BufferRing::take_from(uint16_t id, uint32_t bytes, bool more, Buffer& to) {
   Slot& slot = slots_[id];
   SLUICE_CHECK(slot.chunk != nullptr);
@@ -77,7 +77,7 @@ void BufferRing::take(const Completion& completion, Buffer& to) {
     SLUICE_CHECK(take_from(id, left, completion.buffer_more(), to) == left);
     return;
   }
-  // A bundle goes on in the order in which buffers were posted.
+  // A bundle continues in the order in which the buffers were posted.
   uint16_t position = slots_[id].position;
   left -= take_from(id, left, false, to);
   while (left > 0) {

@@ -14,14 +14,14 @@
 
 namespace sluice {
 
-/// One pool tier posted to the kernel as a group of provided buffers.
+/// One pool tier posted to the kernel as a group of provided buffers. The ring and the pool outlive it.
 ///
-/// Replace, do not lend: the chunk that a completion finishes moves into the `Buffer`, and `refill` posts another chunk
-/// of the pool under the same id. A slow consumer can therefore exhaust the pool's budget, never the ring, and only the
-/// home worker touches the ring's tail. A table of ours says which chunk an id names; posted entries are never read
-/// back (in incremental mode the kernel edits them).
+/// Chunks are replaced, not lent: a chunk that a completion finishes moves into the `Buffer`, and `refill` posts
+/// another pool chunk under the same id. A slow consumer can therefore exhaust the pool's budget but never the ring,
+/// and only the home worker touches the ring's tail. `slots_` maps ids to chunks. Posted entries are never read back,
+/// because the kernel edits them in incremental mode.
 ///
-/// With `incremental` the kernel fills a chunk piece by piece, across all sockets of the group; each piece is an
+/// With `incremental`, the kernel fills a chunk piece by piece, across all sockets of the group. Each piece is an
 /// exclusive window, and the chunk stays posted until it is full.
 class BufferRing {
  public:
@@ -31,10 +31,10 @@ class BufferRing {
     size_t chunk_bytes;        ///< A tier's size.
     bool incremental = false;  ///< IOU_PBUF_RING_INC, Linux 6.12.
     bool reserved = false;     ///< Chunks may come from the pool's reserve.
-    uint32_t min_left = 0;  ///< Incremental: retire a chunk with fewer bytes left. 0 where the kernel does not know it.
+    uint32_t min_left = 0;  ///< Incremental: retire a chunk with fewer bytes left. 0 if the kernel lacks this feature.
   };
   static absl::StatusOr<std::unique_ptr<BufferRing>> open(Ring& ring, ChunkPool& pool, Options options);
-  /// Unregisters the group and releases what is posted.
+  /// Unregisters the group and releases the posted chunks.
   ~BufferRing();
   BufferRing(const BufferRing&) = delete;
   BufferRing& operator=(const BufferRing&) = delete;
@@ -42,11 +42,11 @@ class BufferRing {
   uint16_t group() const { return options_.group; }
   bool incremental() const { return options_.incremental; }
 
-  /// Moves the bytes of a receive completion to the end of `to`. Call it for every completion that has a buffer, in the
-  /// order of the queue and before anything else is decided: offsets in a posted chunk are implicit in that order.
+  /// Moves the bytes of a receive completion to the end of `to`. Call it for every completion with a buffer, in queue
+  /// order and before any other decision: offsets in a posted chunk follow from that order.
   void take(const Completion& completion, Buffer& to);
 
-  /// Posts chunks where slots are empty, as far as the pool's budget allows. True when every slot is filled.
+  /// Posts chunks to empty slots, as far as the pool's budget allows. True if every slot is filled.
   bool refill();
   /// Slots without a chunk.
   size_t empty_slots() const { return empty_.size(); }
@@ -56,8 +56,8 @@ class BufferRing {
  private:
   struct Slot {
     Chunk* chunk = nullptr;
-    uint32_t used = 0;      // Incremental: bytes of the chunk that were delivered.
-    uint16_t position = 0;  // Where in the ring the id was posted last.
+    uint32_t used = 0;      // Incremental: bytes of the chunk delivered so far.
+    uint16_t position = 0;  // Ring position of the id's last post.
   };
 
   BufferRing(Ring& ring, ChunkPool& pool, Options options) : ring_(ring), pool_(pool), options_(options) {}
@@ -66,12 +66,12 @@ class BufferRing {
   Ring& ring_;
   ChunkPool& pool_;
   Options options_;
-  io_uring_buf_ring* shared_ = nullptr;  // Mapped; written by us, read (and in incremental mode edited) by the kernel.
+  io_uring_buf_ring* shared_ = nullptr;  // Mapped. The kernel reads it and, in incremental mode, edits it.
   size_t shared_bytes_ = 0;
   uint16_t tail_ = 0;
   std::vector<Slot> slots_;      // By buffer id.
   std::vector<uint16_t> id_at_;  // Buffer id by ring position: a bundle names only its first buffer.
-  std::vector<uint16_t> empty_;  // Ids that name no chunk.
+  std::vector<uint16_t> empty_;  // Ids without a chunk.
 };
 
 }  // namespace sluice

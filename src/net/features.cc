@@ -27,7 +27,7 @@ bool holds(const Buffer& buffer, std::string_view expected) {
   return bytes == expected;
 }
 
-/// One socket pair with a buffer group on its receiving end.
+/// A socket pair with a buffer group on its receiving end.
 class Probe {
  public:
   Probe(Ring& ring, ChunkPool& pool, BufferRing::Options options) : ring_(ring) {
@@ -46,7 +46,7 @@ class Probe {
   bool write(std::string_view bytes) {
     return ::send(fds_[1], bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
-  /// Receives once; empty when nothing came. `completion` is what the kernel said.
+  /// Receives once. Empty if nothing arrived. Stores the kernel's completion in `completion`.
   Buffer receive(Completion& completion) {
     ring_.recv_once(nullptr, fds_[0], group_->group(), /*poll_first=*/true);
     return await(completion);
@@ -55,7 +55,7 @@ class Probe {
     ring_.recv_bundles(nullptr, fds_[0], group_->group(), shot_bytes, total_bytes, /*poll_first=*/true);
     return await(completion);
   }
-  /// Whether an armed multishot ends when it is cancelled.
+  /// Whether an armed multishot ends when it is canceled.
   bool cancels() {
     ring_.recv_multishot(nullptr, fds_[0], group_->group());
     ring_.cancel_receives(nullptr, fds_[0]);
@@ -69,9 +69,9 @@ class Probe {
     }
     return found && ended;
   }
-  /// Whether a single receive of ours and a multishot of `other` from our group each get their own bytes.
+  /// Whether a single receive on this probe and a multishot on `other`, both from this group, each get their own bytes.
   bool shares_with(Probe& other, bool write_ours_first) {
-    // Told apart by their targets, which are only compared.
+    // The targets only distinguish the two completions.
     alignas(kTargetAlignment) char ours[kTargetAlignment], theirs[kTargetAlignment];
     ring_.recv_once(ours, fds_[0], group_->group(), /*poll_first=*/true);
     ring_.recv_multishot(theirs, other.fds_[0], group_->group());
@@ -89,7 +89,7 @@ class Probe {
       ring_.wait(kProbeTimeoutNs);
       ring_.reap(reap);
     }
-    // The multishot must not outlive what it refers to.
+    // The multishot must end before the buffers it refers to.
     ring_.cancel_receives(nullptr, other.fds_[0]);
     for (int turn = 0; turn < 4 && !ended; ++turn) {
       ring_.wait(kProbeTimeoutNs);
@@ -97,7 +97,7 @@ class Probe {
     }
     return written && holds(to_us, "ours") && holds(to_other, "theirs");
   }
-  /// The next completions of what is armed; `completion` is the last of them.
+  /// Waits for the next completions of the armed receive; `completion` is the last of them.
   Buffer await(Completion& completion) {
     Buffer data;
     completion = {-ETIME, 0};
@@ -124,13 +124,13 @@ bool probe_plain(Ring& ring, ChunkPool& pool) {
   return holds(probe.receive(completion), "plain");
 }
 
-// A multishot that waits must be found by its descriptor and kind, and end.
+// A cancel by descriptor and opcode must find a waiting multishot and end it.
 bool probe_cancel(Ring& ring, ChunkPool& pool) {
   Probe probe(ring, pool, {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes});
   return probe.ready() && probe.cancels();
 }
 
-// Two messages must land one behind the other in the same buffer, which must stay posted.
+// Two messages must land consecutively in the same buffer, which must stay posted.
 bool probe_incremental(Ring& ring, ChunkPool& pool, uint32_t min_left) {
   Probe probe(ring, pool,
               {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes, .incremental = true, .min_left = min_left});
@@ -141,7 +141,7 @@ bool probe_incremental(Ring& ring, ChunkPool& pool, uint32_t min_left) {
   const Buffer b = probe.receive(second);
   if (!holds(b, "second") || second.buffer_id() != first.buffer_id()) return false;
   if (min_left == 0) return second.buffer_more();
-  // Leave fewer than min_left bytes: the kernel must be done with the buffer now.
+  // Leave fewer than min_left bytes: the kernel must retire the buffer.
   const std::string filler(kProbeChunkBytes - 11 - min_left + 1, 'x');
   if (!probe.write(filler)) return false;
   Completion third;
@@ -149,13 +149,13 @@ bool probe_incremental(Ring& ring, ChunkPool& pool, uint32_t min_left) {
   return holds(c, filler) && !third.buffer_more();
 }
 
-// A buffer is filled by the receives of several sockets, and only the order of their completions says who has which of
-// its bytes. Some kernels hold a single receive's completion back and let a multishot's overtake it. Both are written
-// before one wait, in either order.
+// The receives of several sockets share a buffer, and only the order of their completions shows which bytes belong to
+// which socket. Some kernels delay a single receive's completion and let a multishot's overtake it. Both sockets are
+// written before one wait, in either order.
 bool probe_order(Ring& ring, ChunkPool& pool) {
   const BufferRing::Options options{.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes, .incremental = true};
   for (const bool single_first : {true, false}) {
-    // The second one has only its sockets: one group is for both.
+    // Only the sockets of `multi` are used: both receive from the group of `single`.
     Probe single(ring, pool, options), multi(ring, pool, {.group = 1, .entries = 2, .chunk_bytes = kProbeChunkBytes});
     if (!single.ready() || !multi.ready()) return false;
     if (!single.shares_with(multi, single_first)) return false;
@@ -163,7 +163,7 @@ bool probe_order(Ring& ring, ChunkPool& pool) {
   return true;
 }
 
-// Of three buffers' bytes, a receive bounded to two must deliver exactly two, in order, and be over.
+// With three buffers' worth of bytes, a receive bounded to two must deliver exactly two, in order, and end.
 bool probe_bundles(Ring& ring, ChunkPool& pool) {
   Probe probe(ring, pool, {.group = 0, .entries = 4, .chunk_bytes = kProbeChunkBytes});
   std::string bytes(3 * kProbeChunkBytes, '\0');

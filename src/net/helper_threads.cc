@@ -11,18 +11,18 @@ namespace sluice {
 
 namespace {
 
-// Behind the workers, and before what has no hurry at all.
+// Lower priority than the workers, higher than background work.
 constexpr int kNice = 5;
 
 }  // namespace
 
-// From a helper's thread, before the job leaves the queue: from then on the Desk waits for it.
+// Runs on a helper thread, before the job leaves the queue: from then on the Desk waits for it.
 void HelperThreads::Returns::begin() {
   const std::lock_guard lock(mutex);
   ++running;
 }
 
-// From a helper's thread.
+// Runs on a helper thread.
 void HelperThreads::Returns::put(std::unique_ptr<Job> job) {
   const std::lock_guard lock(mutex);
   if (--running == 0) changed.notify_all();
@@ -30,7 +30,7 @@ void HelperThreads::Returns::put(std::unique_ptr<Job> job) {
   if (worker && !std::exchange(posted, true)) worker->post(*this);
 }
 
-// On the worker.
+// Runs on the worker.
 void HelperThreads::Returns::take() {
   std::vector<std::unique_ptr<Job>> taken;
   {
@@ -91,7 +91,7 @@ void HelperThreads::give(std::unique_ptr<Job> job) {
 }
 
 void HelperThreads::run() {
-  setpriority(PRIO_PROCESS, 0, kNice);  // Of this thread, on Linux.
+  setpriority(PRIO_PROCESS, 0, kNice);  // Applies to this thread only, on Linux.
   SLUICE_CHECK(Worker::prepare_to_post().ok());
   for (;;) {
     std::unique_lock lock(mutex_);

@@ -12,31 +12,31 @@
 
 namespace sluice {
 
-/// Threads for what a worker's other connections would have to wait for: a signature with an RSA key, the hash of a
-/// password, the disk. They run at a lower priority than workers.
+/// Threads for work that would block a worker's other connections: an RSA signature, a password hash, disk access. They
+/// run at a lower priority than workers.
 ///
-/// Used from several workers; each has a Desk, to which what is done comes back.
+/// Several workers share them. Each worker has a Desk, which receives its finished jobs.
 class HelperThreads {
  public:
   class Job {
    public:
     virtual ~Job() = default;
-    /// On one of these threads.
+    /// Runs on a helper thread.
     virtual void run() = 0;
-    /// On the worker that gave it, whose object it is again. When its Desk goes, it is destroyed instead, wherever it
-    /// is.
+    /// Runs on the worker that gave the job and passes ownership back. If the worker's Desk is destroyed first, the job
+    /// is destroyed instead.
     virtual void finish(Worker& worker, std::unique_ptr<Job> self) = 0;
   };
 
-  /// `threads` are started by start().
+  /// The threads start in start().
   explicit HelperThreads(unsigned threads) : thread_count_(threads) {}
   ~HelperThreads();
   HelperThreads(const HelperThreads&) = delete;
   HelperThreads& operator=(const HelperThreads&) = delete;
 
-  /// No effect when they were started already.
+  /// Starts the threads. No effect if they are running already.
   void start();
-  /// Precondition: has_desk(). Jobs are done first in, first out.
+  /// Queues a job. Jobs run first in, first out. Precondition: has_desk().
   void give(std::unique_ptr<Job> job);
   /// Whether this thread has a Desk.
   static bool has_desk() { return Returns::current != nullptr; }
@@ -45,9 +45,9 @@ class HelperThreads {
   struct Returns;
 
  public:
-  /// Where a worker gets its jobs back, of all HelperThreads: made and destroyed on its thread, as the only one,
-  /// outliving those who give jobs, but neither the HelperThreads nor the worker, which turns no more. Its jobs go with
-  /// it: one that runs is waited for, one that has not begun does not run.
+  /// Receives a worker's finished jobs from all HelperThreads. One per worker, created and destroyed on the worker's
+  /// thread. It outlives the objects that give jobs. The HelperThreads and the worker outlive it, and the worker's loop
+  /// has stopped before it is destroyed. The destructor waits for running jobs and drops those that have not started.
   class Desk {
    public:
     explicit Desk(Worker& worker);
@@ -69,11 +69,11 @@ class HelperThreads {
 
     std::mutex mutex;
     std::condition_variable changed;
-    Worker* worker = nullptr;  // Null: it ends.
-    size_t running = 0;        // Jobs that helpers have taken.
+    Worker* worker = nullptr;  // Null once the Desk is being destroyed.
+    size_t running = 0;        // Jobs that helper threads have taken.
     std::vector<std::unique_ptr<Job>> jobs;
     bool posted = false;
-    std::vector<HelperThreads*> helpers;  // That have got jobs. The worker's own.
+    std::vector<HelperThreads*> helpers;  // The instances that got jobs. Used by the worker only.
 
     void begin();
     void put(std::unique_ptr<Job> job);
@@ -81,7 +81,7 @@ class HelperThreads {
   };
 
   void run();
-  /// Those that have not begun.
+  /// Drops the jobs that have not started.
   void drop_jobs_of(const Returns& returns);
 
   const unsigned thread_count_;

@@ -76,9 +76,9 @@ void Listener::arm() {
   if (accepting == Accepting::kNone) return pause();
   armed_ = true;
   paused_ = false;
-  // Accepted descriptors stay blocking: on a non-blocking one io_uring fails a send that must wait with EAGAIN.
-  singly_ = shared_ || accepting == Accepting::kOne;
-  if (singly_) {
+  // Accepted descriptors stay blocking: on a non-blocking one, io_uring fails a send that must wait with EAGAIN.
+  single_shot_ = shared_ || accepting == Accepting::kOne;
+  if (single_shot_) {
     worker_.ring().accept_once(this, fd_, SOCK_CLOEXEC);
   } else {
     worker_.ring().accept_multishot(this, fd_, SOCK_CLOEXEC);
@@ -95,8 +95,8 @@ void Listener::stop() {
 }
 
 void Listener::review() {
-  if (!armed_ || singly_ || stopped_ || owner_.accepting() == Accepting::kMany) return;
-  worker_.ring().cancel_fd(nullptr, fd_);  // Its completion arms again, as is right now.
+  if (!armed_ || single_shot_ || stopped_ || owner_.accepting() == Accepting::kMany) return;
+  worker_.ring().cancel_fd(nullptr, fd_);  // Its completion arms again with the current mode.
   reviewed_ = true;
 }
 
@@ -121,10 +121,9 @@ void Listener::complete(Completion completion) {
       owner_.on_accepted(*this, completion.res);
     }
   } else if (!stopped_ && !std::exchange(reviewed_, false)) {
-    // An error that stays, as EINVAL where somebody has shut the listening socket down, would come again at once, for
-    // ever.
-    const bool again_and_again = ++errors_ >= kMaxErrors;
-    if (again_and_again || completion.res == -EMFILE || completion.res == -ENFILE || completion.res == -ENOBUFS ||
+    // A persistent error, such as EINVAL after another process shut the socket down, would recur immediately forever.
+    const bool too_many_errors = ++errors_ >= kMaxErrors;
+    if (too_many_errors || completion.res == -EMFILE || completion.res == -ENFILE || completion.res == -ENOBUFS ||
         completion.res == -ENOMEM) {
       errors_ = 0;
       pause();
@@ -132,7 +131,7 @@ void Listener::complete(Completion completion) {
       return;
     }
   }
-  // Anything else (-ECONNABORTED, the end of a multishot on overflow) concerns one connection at most: go on.
+  // Any other error (-ECONNABORTED, a multishot ended by overflow) affects at most one connection: continue.
   if (!armed_ && !paused_) arm();
 }
 

@@ -12,42 +12,42 @@ namespace sluice {
 
 class Worker;
 
-/// Opens a listening socket. TCP listeners are SO_REUSEPORT, one per worker: on a shared one a multishot accept gives
-/// everything to one worker. `nodelay` and the keep-alive options are inherited by accepted sockets.
+/// Options of a listening socket. TCP listeners use SO_REUSEPORT with one socket per worker: on a shared socket, a
+/// multishot accept gives all connections to one worker. Accepted sockets inherit `nodelay` and the keep-alive options.
 struct ListenOptions {
   int backlog = 4096;
-  uint32_t unsent_bytes = 0;  ///< That the kernel takes at most beyond what is on its way (TCP_NOTSENT_LOWAT). 0: as
-                              ///< many as it likes.
+  uint32_t unsent_bytes = 0;  ///< Bound on unsent bytes that the kernel queues (TCP_NOTSENT_LOWAT). 0: no bound.
   bool nodelay = true;
   bool ipv6_only = true;
   int keepalive_idle_s = 0;      ///< 0: no keep-alive.
-  int keepalive_interval_s = 0;  ///< 0: the system's.
-  int keepalive_probes = 0;      ///< 0: the system's.
+  int keepalive_interval_s = 0;  ///< 0: the system default.
+  int keepalive_probes = 0;      ///< 0: the system default.
 };
 absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, const ListenOptions& options);
 
-/// Accepts connections from one listening descriptor on one worker.
+/// Accepts connections from one listening descriptor on one worker. The worker and the owner outlive it.
 class alignas(kTargetAlignment) Listener {
  public:
   enum class Accepting : uint8_t { kMany, kOne, kNone };
   class Owner {
    public:
-    virtual void on_accepted(Listener& listener, int fd) = 0;  ///< The owner takes the descriptor.
-    /// The process or system ran out of descriptors or memory, or accepting failed kMaxErrors times in a row: it pauses
-    /// for kRetryMs or until `resume`.
+    virtual void on_accepted(Listener& listener, int fd) = 0;  ///< The owner takes over the descriptor.
+    /// Accepting is paused for kRetryMs or until `resume`, because the process or system ran out of descriptors or
+    /// memory, or accepting failed kMaxErrors times in a row.
     virtual void on_accept_paused(Listener& listener, int error) = 0;
-    /// How many to accept now; asked whenever accepting is armed. A multishot takes all that wait at once, also more
-    /// than there is room for. After kNone it is asked again in kRetryMs, and by `resume`.
+    /// Returns how many connections to accept now; called whenever accepting is armed. A multishot takes all pending
+    /// connections at once, even more than there is room for. After kNone it is called again after kRetryMs or by
+    /// `resume`.
     virtual Accepting accepting() { return Accepting::kMany; }
 
    protected:
     ~Owner() = default;
   };
   static constexpr uint64_t kRetryMs = 100;
-  /// Errors that concern one connection at most are not waited for, unless there are so many of them in a row.
+  /// Errors that affect at most one connection do not pause accepting, unless this many occur in a row.
   static constexpr uint8_t kMaxErrors = 32;
 
-  /// `shared`: other workers accept from the same descriptor (a Unix socket cannot be SO_REUSEPORT), so it takes one
+  /// `shared`: other workers accept from the same descriptor (a Unix socket cannot use SO_REUSEPORT), so it accepts one
   /// connection at a time.
   Listener(Worker& worker, Owner& owner, int fd, bool shared);
   ~Listener();
@@ -55,12 +55,12 @@ class alignas(kTargetAlignment) Listener {
   Listener& operator=(const Listener&) = delete;
 
   void start();
-  /// Stops accepting and closes the descriptor; connections that already wait in the backlog are lost.
+  /// Stops accepting and closes the descriptor. Connections pending in the backlog are lost.
   void stop();
   bool stopped() const { return stopped_ && !armed_; }
-  /// Asks the owner's `accepting` again; what is under way still arrives.
+  /// Calls the owner's `accepting` again. Connections already being accepted still arrive.
   void review();
-  /// Tries again at once after a pause, because descriptors came free.
+  /// Ends a pause early because descriptors became available.
   void resume();
   int fd() const { return fd_; }
 
@@ -75,11 +75,11 @@ class alignas(kTargetAlignment) Listener {
   int fd_;
   bool shared_;
   bool armed_ = false;
-  bool singly_ = false;  // What is armed ends with one connection.
+  bool single_shot_ = false;  // The armed accept ends after one connection.
   bool stopped_ = false;
   bool paused_ = false;
-  bool reviewed_ = false;  // What is armed was cancelled by us.
-  uint8_t errors_ = 0;     // In a row.
+  bool reviewed_ = false;  // The armed accept was canceled by review().
+  uint8_t errors_ = 0;     // Consecutive errors.
   Timer retry_;
 };
 

@@ -15,7 +15,7 @@ namespace sluice {
 
 namespace {
 
-// Room for the iovecs of one submission batch; a batch that needs more is submitted early.
+// Space for the iovecs of one submission batch. A batch that needs more is submitted early.
 constexpr size_t kScratchBytes = 128 * 1024;
 
 absl::Status setup_error(int error) {
@@ -27,9 +27,9 @@ absl::Status setup_error(int error) {
     case EACCES: {
       std::string value = "?";
       std::ifstream("/proc/sys/kernel/io_uring_disabled") >> value;
-      // Docker's own profile is the usual cause, and the sysctl then a false trail.
+      // Docker's default profile is the usual cause, and pointing at the sysctl would then mislead.
       const char* const seccomp =
-          "a seccomp profile, as Docker's default one, must allow io_uring_setup, io_uring_enter and io_uring_register "
+          "a seccomp profile such as Docker's default must allow io_uring_setup, io_uring_enter and io_uring_register "
           "(docker run --security-opt seccomp=PROFILE.json)";
       if (value == "0") {
         return absl::PermissionDeniedError(
@@ -56,7 +56,7 @@ absl::Status setup_error(int error) {
 absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
   std::unique_ptr<Ring> ring(new Ring);
   io_uring_params params{};
-  // SUBMIT_ALL: one bad submission must not hold back those behind it.
+  // SUBMIT_ALL: one bad submission must not hold back the ones after it.
   params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
                  IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
   params.cq_entries = options.completion_entries;
@@ -65,10 +65,10 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
     ring->ring_.ring_fd = -1;
     return setup_error(-result);
   }
-  // Saves a lookup of the descriptor per system call. A kernel that refuses still works.
+  // Saves a descriptor lookup per system call. If the kernel refuses, the ring still works.
   io_uring_register_ring_fd(&ring->ring_);
   ring->scratch_.resize(kScratchBytes);
-  ring->faults_under_way_.reserve(8);
+  ring->pending_faults_.reserve(8);
   return ring;
 }
 
@@ -101,17 +101,17 @@ void Ring::maybe_inject(io_uring_sqe* sqe, Op op) {
     const uint64_t user_data = sqe->user_data;
     io_uring_prep_nop(sqe);
     sqe->user_data = user_data;
-    faults_under_way_.push_back({user_data, {fault.res, fault.flags}});
+    pending_faults_.push_back({user_data, {fault.res, fault.flags}});
     faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(i));
     return;
   }
 }
 
 void Ring::rewrite(Delivery& delivery) {
-  for (size_t i = 0; i < faults_under_way_.size(); ++i) {
-    if (faults_under_way_[i].user_data != delivery.user_data) continue;
-    delivery.completion = faults_under_way_[i].completion;
-    faults_under_way_.erase(faults_under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+  for (size_t i = 0; i < pending_faults_.size(); ++i) {
+    if (pending_faults_[i].user_data != delivery.user_data) continue;
+    delivery.completion = pending_faults_[i].completion;
+    pending_faults_.erase(pending_faults_.begin() + static_cast<std::ptrdiff_t>(i));
     return;
   }
 }
@@ -131,7 +131,7 @@ void Ring::accept_once(void* target, int fd, int flags) {
 void Ring::recv_multishot(void* target, int fd, uint16_t group) {
   io_uring_sqe* sqe = next_sqe();
   io_uring_prep_recv_multishot(sqe, fd, nullptr, 0, 0);
-  // Without POLL_FIRST an armed receive needs a buffer at once, and an empty group fails it with no data in sight.
+  // Without POLL_FIRST, an armed receive needs a buffer at once, and an empty group fails it before any data arrives.
   sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
   sqe->flags |= IOSQE_BUFFER_SELECT;
   sqe->buf_group = group;
@@ -162,7 +162,7 @@ void Ring::wait_readable(void* target, int fd) {
 void Ring::recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes,
                         bool poll_first) {
   io_uring_sqe* sqe = next_sqe();
-  // A single receive cannot be bounded: the kernel retries a bundle with all that is queued, whatever its length says.
+  // A single receive cannot be bounded: the kernel retries a bundle with all available data, whatever its length.
   io_uring_prep_recv_multishot(sqe, fd, nullptr, shot_bytes, 0);
   sqe->optlen = total_bytes;
   sqe->ioprio |= IORING_RECVSEND_BUNDLE;
@@ -186,7 +186,7 @@ msghdr* Ring::scratch_message(std::span<const iovec> windows) {
 }
 
 void Ring::send(void* target, int fd, std::span<const iovec> windows) {
-  // MSG_WAITALL makes io_uring go on with a short send by itself instead of waking us for each part.
+  // MSG_WAITALL makes io_uring continue a short send itself instead of waking this thread for each part.
   constexpr int kFlags = MSG_NOSIGNAL | MSG_WAITALL;
   if (windows.size() == 1) {
     io_uring_sqe* sqe = next_sqe();
@@ -222,7 +222,7 @@ void Ring::cancel_fd(void* target, int fd) {
 
 void Ring::cancel_receives(void* target, int fd) {
   io_uring_sqe* sqe = next_sqe();
-  // By descriptor and opcode (6.6): cancelling by user_data missed multishots on 6.11.
+  // By descriptor and opcode (6.6): canceling by user_data missed multishots on 6.11.
   io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_OP);
   sqe->len = IORING_OP_RECV;
   finish(sqe, Op::kCancel, target);
@@ -246,7 +246,7 @@ void Ring::set_timer(uint64_t due_ms) {
   io_uring_sqe* sqe = next_sqe();
   timer_due_ = {static_cast<int64_t>(due_ms / 1000), static_cast<int64_t>(due_ms % 1000) * 1'000'000};
   if (timer_armed_) {
-    // If it fires just now the update finds nothing, and whoever asked will ask again.
+    // If the timer fires now, the update finds nothing. The worker then sets it again.
     io_uring_prep_timeout_update(sqe, &timer_due_, static_cast<uint64_t>(Op::kTimer), IORING_TIMEOUT_ABS);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     finish(sqe, Op::kIgnored, nullptr);
@@ -261,7 +261,7 @@ void Ring::submit() {
   const int result = io_uring_submit(&ring_);
   ++enters_;
   SLUICE_CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
-  // What the kernel did not take yet still needs its iovecs.
+  // Submissions that the kernel has not taken still need their iovecs.
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
 }
 
@@ -278,7 +278,7 @@ void Ring::wait(int64_t timeout_ns) {
   }
   ++enters_;
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
-  // -ETIME: the time has passed. -EINTR: a signal. -EAGAIN, -EBUSY: the kernel wants completions taken first.
+  // -ETIME: the timeout expired. -EINTR: a signal. -EAGAIN, -EBUSY: completions must be reaped first.
   SLUICE_CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN || result == -EBUSY);
 }
 

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-/// What a submission asks for. Travels in the low bits of user_data beside the object that asked.
+/// The kind of a submission, stored in the low bits of user_data next to the submitting object's address.
 enum class Op : uint8_t {
   kIgnored,  ///< The completion is of no interest (and is skipped on success).
   kAccept,
@@ -28,7 +28,7 @@ enum class Op : uint8_t {
   kTimer,
 };
 
-/// A completion as its object sees it.
+/// A completion as delivered to the object that submitted the operation.
 struct Completion {
   int32_t res;     ///< Result or negative errno.
   uint32_t flags;  ///< IORING_CQE_F_*.
@@ -40,69 +40,71 @@ struct Completion {
   uint16_t buffer_id() const { return static_cast<uint16_t>(flags >> IORING_CQE_BUFFER_SHIFT); }
 };
 
-/// Objects that submit are aligned to this, which leaves room for the Op in their address.
+/// Alignment of objects that submit. It leaves room for the Op in the low bits of their address.
 inline constexpr size_t kTargetAlignment = 16;
 
 /// One worker's io_uring: SINGLE_ISSUER | DEFER_TASKRUN, ring descriptor registered, submissions batched until `wait`.
-/// Only the thread that opened it uses it.
+/// Only the thread that opened it may use it.
 ///
-/// Tests drive error paths through `inject`: the next matching submission is replaced by a no-op whose completion
+/// Tests exercise error paths through `inject`: the next matching submission is replaced by a no-op whose completion
 /// carries the given result.
 class Ring {
  public:
   struct Options {
     unsigned submission_entries = 512;
-    unsigned completion_entries = 4096;  ///< Rounded up to a power of two by the kernel; overflow ends multishots.
+    unsigned completion_entries = 4096;  ///< The kernel rounds it up to a power of two; overflow ends multishots.
   };
-  /// Errors name what the kernel lacks or where io_uring is switched off, and what to do.
+  /// Opens the ring on the calling thread. An error states what the kernel lacks or what disables io_uring, and what to
+  /// do.
   static absl::StatusOr<std::unique_ptr<Ring>> open(Options options);
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // Submissions. `target` is what `handle` gets back; null is allowed.
+  // Submissions. `target` is passed to `handle`; null is allowed.
 
   void accept_multishot(void* target, int fd, int flags);
   void accept_once(void* target, int fd, int flags);
-  /// Receives into buffers of `group` until told otherwise; waits for data before it takes a buffer.
+  /// Receives into buffers of `group` until canceled. Waits for data before it takes a buffer.
   void recv_multishot(void* target, int fd, uint16_t group);
   /// Receives once, into one buffer of `group`.
   void recv_once(void* target, int fd, uint16_t group, bool poll_first);
-  /// Receives once, into memory that must stay in place until the completion.
+  /// Receives once, into memory that must stay valid until the completion.
   void recv_into(void* target, int fd, std::byte* to, size_t bytes);
-  /// Completes (Op::kReadable) when there is something to receive, an end or an error.
+  /// Completes (Op::kReadable) when data, an end of stream or an error can be received.
   void wait_readable(void* target, int fd);
-  /// Receives until `total_bytes` have come (or a little more: the last shot is not cut), each completion with at most
-  /// `shot_bytes` in as many buffers of `group` as that takes.
+  /// Receives until `total_bytes` have arrived (or slightly more: the last shot is not cut). Each completion delivers
+  /// at most `shot_bytes` in as many buffers of `group` as needed.
   void recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes, bool poll_first);
-  /// Sends all of `windows`, which must stay in place until the completion. The array itself need not.
+  /// Sends all of `windows`. Their memory must stay valid until the completion; the array itself need not.
   void send(void* target, int fd, std::span<const iovec> windows);
   void send_zero_copy(void* target, int fd, std::span<const iovec> windows);
-  /// `address` must stay in place until the completion.
+  /// `address` must stay valid until the completion.
   void connect(void* target, int fd, const sockaddr* address, socklen_t length);
-  /// Cancels the submissions of `fd`: all of them, or only receives.
+  /// Cancels all submissions of `fd`, or only its receives.
   void cancel_fd(void* target, int fd);
   void cancel_receives(void* target, int fd);
   void close(int fd);
   /// Delivers (`target`, Op::kMessage) to another ring.
   void message(int ring_fd, void* target);
 
-  /// Has (null, Op::kTimer) delivered at `due_ms` of the monotonic clock; replaces an earlier wish. One kernel timer
-  /// that mostly stays as it is costs less than a timeout on each wait.
+  /// Delivers (null, Op::kTimer) at `due_ms` of the monotonic clock; replaces an earlier deadline. One kernel timer
+  /// that rarely moves costs less than a timeout on each wait.
   void set_timer(uint64_t due_ms);
 
-  /// Submits what is prepared.
+  /// Submits the prepared entries.
   void submit();
-  /// Submits what is prepared and waits until something completes or `timeout_ns` has passed (negative: no limit).
+  /// Submits the prepared entries and waits until something completes or `timeout_ns` has passed (negative: no
+  /// timeout).
   void wait(int64_t timeout_ns);
 
-  /// Calls `handle(Op, void* target, Completion)` for each completion that is there; returns how many. `handle` may
+  /// Calls `handle(Op, void* target, Completion)` for each available completion and returns their number. `handle` may
   /// submit.
   template <typename Handle>
   unsigned reap(Handle&& handle) {
     unsigned count = 0;
-    // Taken in portions: the head moves before the handlers run, so that the kernel gets the room back early and a
-    // handler that submits with a full queue cannot meet its own completions.
+    // Reap in portions: the head moves before the handlers run. The kernel gets the room back early, and a handler that
+    // submits with a full queue cannot meet its own completions.
     io_uring_cqe* portion[64];
     for (;;) {
       const unsigned n = io_uring_peek_batch_cqe(&ring_, portion, 64);
@@ -112,7 +114,7 @@ class Ring {
       io_uring_cq_advance(&ring_, n);
       for (unsigned i = 0; i < n; ++i) {
         Delivery& d = deliveries[i];
-        if (!faults_under_way_.empty()) [[unlikely]]
+        if (!pending_faults_.empty()) [[unlikely]]
           rewrite(d);
         if (d.user_data == static_cast<uint64_t>(Op::kTimer)) timer_armed_ = false;
         handle(static_cast<Op>(d.user_data & (kTargetAlignment - 1)),
@@ -122,15 +124,15 @@ class Ring {
     }
   }
 
-  /// True once the kernel has had more completions than the queue holds.
+  /// Number of waits that began with more completions than the queue holds.
   uint64_t overflows() const { return overflows_; }
   uint64_t enters() const { return enters_; }
   int fd() const { return ring_.ring_fd; }
   io_uring* raw() { return &ring_; }
 
-  /// Test seam: the `skip + 1`-th submission of `op` from now becomes a no-op that completes with `res` and `flags`.
+  /// Test hook: the `skip + 1`-th submission of `op` from now becomes a no-op that completes with `res` and `flags`.
   void inject(Op op, int32_t res, uint32_t flags = 0, unsigned skip = 0) { faults_.push_back({op, res, flags, skip}); }
-  /// Forgets what was injected and has not happened yet.
+  /// Drops injected faults that have not been triggered.
   void stop_injecting() { faults_.clear(); }
 
  private:
@@ -161,11 +163,11 @@ class Ring {
   std::vector<std::byte> scratch_;
   size_t scratch_used_ = 0;
   std::vector<Fault> faults_;
-  struct FaultUnderWay {
+  struct PendingFault {
     uint64_t user_data;
     Completion completion;
   };
-  std::vector<FaultUnderWay> faults_under_way_;
+  std::vector<PendingFault> pending_faults_;
 };
 
 }  // namespace sluice

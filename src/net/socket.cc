@@ -19,26 +19,26 @@ namespace sluice {
 
 namespace {
 
-// A socket that receives this much in one batch is a bulk stream,
+// A socket that receives this much in one batch becomes a bulk stream.
 constexpr uint32_t kBulkBatchBytes = 64 * 1024;
-// which then receives as much as its owner gives credit for, within these bounds, before it asks again,
+// Bounds on the credit from the owner that one bulk receive may deliver.
 constexpr size_t kBulkReceiveBytesMin = 64 * 1024;
 constexpr size_t kBulkReceiveBytesMax = 1024 * 1024;
-// and is one no longer after so many receives in a row that were smaller than a small chunk.
+// A bulk stream ends after this many consecutive receives smaller than a small-group chunk.
 constexpr uint32_t kQuietReceiveBytes = 16 * 1024;
 constexpr uint8_t kQuietReceives = 8;
 
-// More windows per sendmsg than this gained nothing.
+// More windows per sendmsg brought no further gain.
 constexpr size_t kSendWindows = 32;
 
-// What a read takes where buffers are not provided: as grpc-go's connections had it.
+// Size of a read when buffers are not provided; the same as for grpc-go's connections.
 constexpr size_t kOwnBytes = size_t{32} * 1024;
 
-// A cancel that finds nothing while something is in flight is repeated so often.
+// Number of attempts when a cancel finds nothing while a submission is in flight.
 constexpr uint8_t kCancelTries = 3;
 
-// Behind a slow peer, pieces up to this size are copied together rather than each pinning its chunk.
-// Half of a small chunk: larger ones pin at most twice their size.
+// While a send is in flight, pieces up to this size are copied together instead of each pinning its chunk. This is half
+// of a small chunk: larger pieces pin at most twice their size.
 constexpr size_t kPackBytes = 8 * 1024;
 
 // TCP_CLOSE of netinet/tcp.h, which cannot be included together with linux/tcp.h.
@@ -49,7 +49,7 @@ bool read_tcp_info(int fd, tcp_info& info) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
 }
 
-// `wanted`: beside those that are always reported.
+// `wanted`: events to report in addition to POLLERR and POLLHUP.
 int events_of(int fd, short wanted = 0) {
   pollfd poll_fd{fd, wanted, 0};
   return ::poll(&poll_fd, 1, 0) == 1 ? poll_fd.revents : 0;
@@ -90,7 +90,7 @@ void Socket::start_reading() {
 void Socket::stop_reading() {
   if (!want_data_) return;
   want_data_ = false;
-  // A single receive delivers at most once more; a multishot would go on.
+  // A single receive delivers at most once more; a multishot would continue.
   if (receive_ == Receive::kArmed && !receiving_large_) cancel_receive();
   if (receive_ == Receive::kParked) {
     worker_.unpark(*this);
@@ -113,7 +113,7 @@ void Socket::cancel_all() {
 
 void Socket::send(Buffer&& data) {
   if (!open() || write_shut_ || send_failed_ || data.empty()) return;
-  // (A record of TLS is three windows even if it carries one byte: header, body, tag.)
+  // Copy per window: a TLS record has three windows (header, body, tag) even if it carries one byte.
   if (sending_ && data.size() <= kPackBytes) {
     size_t copied = 0;
     for (const std::span<const std::byte> window : data.windows()) {
@@ -129,7 +129,7 @@ void Socket::send(Buffer&& data) {
 }
 
 bool Socket::failed() const {
-  // POLLERR alone: POLLHUP is also set when both directions have ended in good order, with data still to be read.
+  // POLLERR only: POLLHUP is also set when both directions have ended in good order, with data still to be read.
   return fd_ >= 0 && (events_of(fd_) & POLLERR);
 }
 
@@ -164,7 +164,7 @@ void Socket::shutdown_write() {
   shutdown_wanted_ = true;
   if (!out_.empty()) return;
   write_shut_ = true;
-  // Directly: io_uring hands a shutdown to its worker threads.
+  // A direct call: io_uring would hand a shutdown to its worker threads.
   ::shutdown(fd_, SHUT_WR);
 }
 
@@ -189,7 +189,7 @@ void Socket::submit_receive() {
   receive_ = Receive::kArmed;
   receiving_large_ = bulk_;
   ++in_flight_;
-  // While memory is short each takes one chunk in its turn: a multishot would take all that there are.
+  // While memory is short, each socket takes one chunk in turn: a multishot would take all available chunks.
   if (single_ || worker_.short_of_memory()) {
     const BufferRing& group = bulk_ ? worker_.large_group() : worker_.small_group();
     worker_.ring().recv_once(this, fd_, group.group(), /*poll_first=*/!bulk_);
@@ -198,19 +198,19 @@ void Socket::submit_receive() {
   } else if (worker_.options().features.bundles) {
     const auto bytes =
         static_cast<uint32_t>(std::clamp(owner_.receive_credit(*this), kBulkReceiveBytesMin, kBulkReceiveBytesMax));
-    // Looks for data at once: a bulk stream mostly has some, and waiting for a wake-up costs 2 %.
+    // No POLL_FIRST: a bulk stream usually has data, and waiting for a wakeup costs 2 %.
     worker_.ring().recv_bundles(this, fd_, worker_.large_group().group(), bytes, bytes, /*poll_first=*/false);
   } else {
     worker_.ring().recv_once(this, fd_, worker_.large_group().group(), /*poll_first=*/false);
   }
 }
 
-// Waits, with or without a buffer, for one receive.
+// Arms one receive, with a buffer (ReadMode::kPinned) or without one (ReadMode::kReady).
 void Socket::submit_own_receive() {
   const bool pinned = worker_.options().read_mode == ReadMode::kPinned;
   if (pinned && !take_own_chunk()) return receive_ended({-ENOBUFS, 0});
   receive_ = Receive::kArmed;
-  receiving_large_ = !pinned;  // Waiting without a buffer need not be cancelled: nothing is read if it is not wanted.
+  receiving_large_ = !pinned;  // Waiting without a buffer needs no cancel: unwanted data is not read.
   ++in_flight_;
   if (pinned) {
     worker_.ring().recv_into(this, fd_, own_chunk().data(), kOwnBytes);
@@ -281,29 +281,30 @@ void Socket::complete(Op op, Completion completion) {
   maybe_closed();
 }
 
-// One that found nothing may have missed a submission that was just changing hands, and so may one that found another.
-// It is tried again, but not for ever: two cancels of one socket would see each other as what is left, and chase each
-// other. What was found mostly completes in the same batch: only then it shows what was missed.
+// A cancel may miss a submission that is changing hands inside the kernel, whether it finds nothing or finds another
+// submission. It is retried a bounded number of times: two cancels on one socket would each see the other as pending
+// and retry forever. Canceled submissions usually complete in the same batch, and only then is it visible what was
+// missed.
 void Socket::cancel_ended(Completion completion) {
   --cancels_;
   if (completion.res > 0 && !closing_) cancel_misses_ = 0;
   if (cancels_ > 0) return;
   if (completion.res > 0) {
     if (!closing_) return;
-    cancel_again_ = true;
+    retry_cancel_ = true;
     return request_service();
   }
   if (closing_) {
-    cancel_again();
+    retry_cancel();
   } else if (receive_ == Receive::kCancelling && ++cancel_misses_ < kCancelTries) {
     cancel_receive();
   }
 }
 
-void Socket::cancel_again() {
-  if (in_flight_ == notices()) return;
+void Socket::retry_cancel() {
+  if (in_flight_ == pending_notifications()) return;
   if (++cancel_misses_ < kCancelTries) return cancel_all();
-  // Whatever it is that cannot be cancelled: with the connection shut down it ends by itself.
+  // Some submission cannot be canceled. Shutting the connection down makes it complete.
   ::shutdown(fd_, SHUT_RDWR);
 }
 
@@ -311,7 +312,7 @@ void Socket::complete_receive(Completion completion) {
   ++worker_.counters().receives;
   Buffer data;
   if (completion.has_buffer()) {
-    // Before anything else, also when the data is not wanted any more: offsets in a posted chunk depend on it.
+    // First, even if the data is not wanted: offsets in a posted chunk depend on it.
     (receiving_large_ ? worker_.large_group() : worker_.small_group()).take(completion, data);
   } else if (completion.res > 0 && worker_.options().read_mode == ReadMode::kPinned) {
     data = received_in_own_chunk(static_cast<size_t>(completion.res));
@@ -328,18 +329,18 @@ void Socket::complete_receive(Completion completion) {
   if (!completion.more()) receive_ended(completion);
 }
 
-// Decides between the multishot on the small group and single large receives.
+// Chooses between the multishot on the small group and single large receives.
 void Socket::note_received(Completion completion) {
   const auto bytes = static_cast<uint32_t>(completion.res);
   if (bulk_) {
     quiet_receives_ = bytes < kQuietReceiveBytes ? static_cast<uint8_t>(quiet_receives_ + 1) : uint8_t{0};
     if (quiet_receives_ < kQuietReceives) return;
     bulk_ = false;
-    // What is left of the credit would take a large chunk for each small piece.
+    // The rest of the credit would use a large chunk for each small piece.
     if (receive_ == Receive::kArmed) cancel_receive();
     return;
   }
-  // (Where each receive is a single one, over batches in a row.)
+  // With single receives only, count over consecutive batches.
   const uint32_t batches = worker_.batch() - std::exchange(batch_, worker_.batch());
   if (batches > (single_ ? 1u : 0u)) batch_bytes_ = 0;
   batch_bytes_ += bytes;
@@ -349,14 +350,15 @@ void Socket::note_received(Completion completion) {
   if (receive_ == Receive::kArmed) cancel_receive();
 }
 
-// Whether nothing more is to be read. Two system calls. (A look by recv would take the error away.)
+// Whether no data is left to read and the peer has ended or failed. Two system calls. (A recv with MSG_PEEK would
+// consume the error.)
 bool Socket::input_is_over() const {
   int unread = 0;
   return peer_gone() && ioctl(fd_, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-// The kernel takes a buffer before it looks whether there is more than an end. Ends are received without: those who are
-// gone may hold what the others wait for.
+// Receives the end of stream without a provided buffer: the kernel takes a buffer before it checks for data, and
+// sockets whose peer is gone may hold the memory that others wait for.
 void Socket::receive_end() {
   static std::byte nothing;
   receive_ = Receive::kArmed;
@@ -365,11 +367,11 @@ void Socket::receive_end() {
   worker_.ring().recv_into(this, fd_, &nothing, sizeof nothing);
 }
 
-// The submission is over: for good, or until it is armed again.
+// Handles the end of a receive submission: arms it again, parks it, or ends reading.
 void Socket::receive_ended(Completion completion) {
   if (closing_ || receive_ == Receive::kEnded) return;
   if (completion.res == -ENOBUFS) {
-    // Not an error: every posted chunk was taken. Wait for one to come home.
+    // Not an error: every posted chunk was taken. Wait until one is released.
     ++worker_.counters().no_buffers;
     if (!want_data_) return;
     if (input_is_over()) return receive_end();
@@ -377,8 +379,8 @@ void Socket::receive_ended(Completion completion) {
     worker_.park(*this);
   } else if (completion.res == 0) {
     receive_ = Receive::kEnded;
-    // A send that had begun and then met a reset tells of its beginning only (MSG_WAITALL), and has taken the error
-    // with it. What is left is an end of both directions, of which we have not ended ours.
+    // A send that was partly done when a reset arrived reports only the part (MSG_WAITALL) and consumes the error. What
+    // remains visible is POLLHUP, although this side has not shut its direction down.
     if (!out_.empty() && (events_of(fd_) & POLLHUP)) return owner_.on_error(*this, ECONNRESET);
     owner_.on_end(*this);
   } else if (completion.res < 0 && completion.res != -ECANCELED && completion.res != -EINTR &&
@@ -386,7 +388,7 @@ void Socket::receive_ended(Completion completion) {
     receive_ = Receive::kEnded;
     owner_.on_error(*this, -completion.res);
   } else if (want_data_) {
-    // Cancelled by us, out of buffers in the middle of a bundle, or the queue overflowed: go on.
+    // Canceled by this socket, out of buffers in the middle of a bundle, or a queue overflow: continue.
     request_service();
   }
 }
@@ -408,13 +410,14 @@ void Socket::complete_send(Completion completion) {
   owner_.on_sent(*this);
 }
 
-// Two completions: the result, then (if it said F_MORE) the notice that the kernel has let go of the memory. The next
-// send waits for neither acknowledgement nor notice of this one, so what was sent moves to `lent_` until then.
+// A zero-copy send has two completions: the result, then (with F_MORE) the notification that the kernel has released
+// the memory. The next send waits for neither the acknowledgment nor the notification, so sent bytes move to `lent_`
+// until then.
 void Socket::complete_zero_copy(Completion completion) {
   if (completion.notification()) {
     --in_flight_;
     if (static_cast<uint32_t>(completion.res) & IORING_NOTIF_USAGE_ZC_COPIED) {
-      // What lies on the way copies all the same (loopback does): for this connection it only costs.
+      // The path copies anyway (loopback does): zero-copy only costs on this connection.
       ++worker_.counters().zero_copy_copied;
       no_zero_copy_ = true;
     }
@@ -428,7 +431,7 @@ void Socket::complete_zero_copy(Completion completion) {
     --in_flight_;
   }
   if (completion.res == -EOPNOTSUPP || completion.res == -ENOMEM || completion.res == -ENOBUFS) {
-    // Not this kind of socket (Unix ones), or no more memory may be pinned: that is no reason not to send plainly.
+    // The socket does not support it (Unix), or no more memory may be pinned: send without zero-copy.
     no_zero_copy_ = true;
     completion.res = 0;
   }
@@ -439,7 +442,7 @@ void Socket::lend(size_t bytes) {
   if (!lent_) lent_ = std::make_unique<Lent>();
   ++lent_->sends;
   if (bytes > 0) lent_->data.append(out_.split_front(bytes));
-  // A queue: what is done with in front makes room before the vector grows.
+  // Remove finished entries from the front before the vector grows.
   if (lent_->first > 0 && lent_->sizes.size() == lent_->sizes.capacity()) {
     lent_->sizes.erase(lent_->sizes.begin(), lent_->sizes.begin() + static_cast<std::ptrdiff_t>(lent_->first));
     lent_->first = 0;
@@ -447,10 +450,10 @@ void Socket::lend(size_t bytes) {
   lent_->sizes.push_back(static_cast<uint32_t>(bytes));
 }
 
-// Notices do not say for which send they are. The kernel lets go of memory as the peer acknowledges it, that is in the
-// order of sending: the notice of a later send, if it overtakes, says that the earlier one was acknowledged too. Only
-// the notice of a send that was copied comes at once, whatever is on its way before it; from then on (no further send
-// is zero-copy) memory is kept until the last notice.
+// Notifications do not identify their send. The kernel releases memory as the peer acknowledges it, that is, in the
+// order of sending: a notification of a later send implies that the earlier sends were acknowledged too. Only a copied
+// send gets its notification at once, regardless of earlier sends. After that, memory is kept until the last
+// notification; no further send is zero-copy.
 void Socket::take_back_one(bool copied) {
   if (--lent_->sends == 0) return lent_.reset();
   lent_->unordered |= copied;
@@ -464,10 +467,10 @@ void Socket::close() {
   want_data_ = false;
   if (receive_ == Receive::kParked) worker_.unpark(*this);
   if (in_flight_ > 0) {
-    // Closing alone cancels nothing, and the kernel holds the file until the last submission is done.
+    // Closing the descriptor cancels nothing, and the kernel holds the file until the last submission completes.
     cancel_all();
   }
-  // on_closed must not come from inside close: the end of the batch looks again.
+  // on_closed must not run inside close, so the end of the batch checks again.
   request_service();
 }
 
@@ -480,15 +483,15 @@ void Socket::abort() {
 
 void Socket::maybe_closed() {
   if (!closing_ || queued_for_service_) return;
-  // Notices of zero-copy sends cannot be cancelled: they come when the kernel has dropped its queue, which may take the
-  // descriptor's end, or longer.
-  if (fd_ >= 0 && in_flight_ == notices()) {
+  // Notifications of zero-copy sends cannot be canceled: they arrive when the kernel drops its queue, which may require
+  // that the descriptor is closed first, or take longer.
+  if (fd_ >= 0 && in_flight_ == pending_notifications()) {
     if (worker_.options().read_mode != ReadMode::kProvided) own_chunk() = {};
     worker_.ring().close(std::exchange(fd_, -1));
     out_.clear();
   }
   if (in_flight_ > 0) return;
-  // As new: the owner may connect again with the same object.
+  // Reset the state: the owner may connect again with the same object.
   receive_ = Receive::kOff;
   cancel_misses_ = 0;
   sending_ = send_failed_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = no_zero_copy_ = false;
@@ -497,9 +500,9 @@ void Socket::maybe_closed() {
 
 void Socket::end_service() {
   queued_for_service_ = false;
-  if (cancel_again_) {
-    cancel_again_ = false;
-    if (cancels_ == 0) cancel_again();
+  if (retry_cancel_) {
+    retry_cancel_ = false;
+    if (cancels_ == 0) retry_cancel();
   }
   maybe_closed();
 }

@@ -14,35 +14,36 @@ namespace sluice {
 
 class Worker;
 
-/// Where a socket's received bytes go. The first is ours; the others are what proxies usually do, to compare with and
-/// to fall back on.
+/// Where a socket's received bytes go. kProvided is the default; the other modes are what proxies usually do, for
+/// comparison and as a fallback.
 enum class ReadMode : uint8_t {
-  kProvided,  ///< Into buffers that all sockets share: one that waits holds none.
-  kReady,     ///< Into a buffer that is taken when the socket has become readable.
+  kProvided,  ///< Into buffers that all sockets share: an idle socket holds none.
+  kReady,     ///< Into a buffer that is taken once the socket is readable.
   kPinned,    ///< Into a buffer that the socket holds while it waits.
 };
 
-/// A connected (or connecting) stream socket on a worker's ring.
+/// A connected (or connecting) stream socket on a worker's ring. The worker and the owner outlive it.
 ///
-/// Reading: while it waits it holds no buffer. It starts with a multishot receive from the worker's small group; a
-/// stream that proves bulk goes on with single large receives, each armed only while its owner wants data, and comes
-/// back to the multishot when it turns quiet. Writing: `send` queues, one vectored send is in flight. The owner keeps
-/// the marks: it stops the other side's reading when `queued()` is too much and hears `on_sent` as it shrinks.
+/// Reading: an idle socket holds no buffer. It starts with a multishot receive from the worker's small group. A bulk
+/// stream switches to single large receives, each armed only while the owner wants data, and returns to the multishot
+/// when traffic is light. Writing: `send` queues, and one vectored send is in flight. The owner keeps the high and low
+/// marks: it stops reading on the other side when `queued()` is too large, and `on_sent` notifies it when `queued()`
+/// shrinks.
 ///
-/// Life: `close` (or `abort`) cancels what is in flight; `on_closed` comes once the last completion is in, never from
-/// inside `close`. Until then the object must stay where it is.
+/// Lifetime: `close` (or `abort`) cancels pending operations. `on_closed` is called after the last completion, never
+/// from inside `close`. Until then the object must stay at its address.
 class alignas(kTargetAlignment) Socket {
  public:
-  /// What the owner hears. Calls come from the worker's loop, one at a time; each may call any method of any socket.
+  /// Callbacks. They run on the worker's loop, one at a time, and may call any method of any socket.
   class Owner {
    public:
-    virtual void on_connected(Socket& socket, int error) = 0;  ///< `error` 0 or an errno.
+    virtual void on_connected(Socket& socket, int error) = 0;  ///< `error`: 0 or an errno.
     virtual void on_data(Socket& socket, Buffer&& data) = 0;
-    virtual void on_end(Socket& socket) = 0;               ///< The peer will send nothing more.
-    virtual void on_sent(Socket& socket) = 0;              ///< Queued bytes went out; `queued()` has shrunk.
+    virtual void on_end(Socket& socket) = 0;               ///< End of stream: the peer sends nothing more.
+    virtual void on_sent(Socket& socket) = 0;              ///< Queued bytes were sent; `queued()` is smaller.
     virtual void on_error(Socket& socket, int error) = 0;  ///< Reading or writing failed; close it.
     virtual void on_closed(Socket& socket) = 0;
-    /// How many bytes a bulk receive that is about to be armed may deliver. A bound on what comes after stop_reading.
+    /// Number of bytes that the next bulk receive may deliver. Also bounds the data that arrives after stop_reading.
     virtual size_t receive_credit(Socket&) { return kDefaultCredit; }
     static constexpr size_t kDefaultCredit = 256 * 1024;
 
@@ -55,72 +56,73 @@ class alignas(kTargetAlignment) Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN). AF_UNSPEC:
-  /// the kernel is asked for its family.
+  /// Takes over a connected descriptor (blocking: a non-blocking one makes io_uring fail sends with EAGAIN). With
+  /// AF_UNSPEC, the family is read from the descriptor.
   void adopt(int fd, int family = AF_UNSPEC);
-  /// Takes over `fd` and connects it; `address` must stay in place until on_connected.
+  /// Takes over `fd` and connects it. `address` must stay valid until on_connected.
   void connect(int fd, const sockaddr* address, socklen_t length);
 
   bool open() const { return fd_ >= 0 && !closing_; }
-  /// False once on_closed has come (or nothing was ever adopted): the object may go.
+  /// False after on_closed, or if no descriptor was ever adopted: the object may then be destroyed.
   bool busy() const { return fd_ >= 0 || in_flight_ > 0 || queued_for_service_; }
   int fd() const { return fd_; }
   Worker& worker() const { return worker_; }
 
-  /// Whether the owner wants data. Data that was under way still arrives after stop_reading.
+  /// Whether the owner wants data. Data of a receive in progress still arrives after stop_reading.
   void start_reading();
   void stop_reading();
   bool reading() const { return want_data_; }
 
-  /// Queues `data` behind what is queued already. Small pieces behind a slow peer are packed together, so that what is
-  /// queued pins only a few times queued().
+  /// Queues `data` at the end of the output. Small pieces queued behind a slow peer are packed together, so that the
+  /// output pins only a few times queued().
   void send(Buffer&& data);
-  /// Bytes that were given to send and not yet taken by the kernel.
+  /// Bytes given to send that the kernel has not taken yet.
   size_t queued() const { return out_.size(); }
-  /// Whether the connection has failed without a completion to tell: when a reset comes together with data, the kernel
-  /// delivers the data and wakes nobody for the reset (seen on Linux 6.18). A system call; for sockets gone quiet.
+  /// Whether the connection failed without a completion: when a reset arrives together with data, the kernel delivers
+  /// the data and wakes no one for the reset (seen on Linux 6.18). One system call. Meant for idle sockets.
   bool failed() const;
-  /// Whether the peer has closed or reset the connection, or said that it sends nothing more, though that may not have
-  /// been read yet. A system call; for sockets that are not read.
+  /// Whether the peer has closed, half-closed or reset the connection, even if that has not been read yet. One system
+  /// call. Meant for sockets that are not being read.
   bool peer_gone() const;
-  /// Whether the connection is gone: reset, timed out, or a Unix peer has closed. What the kernel had received before
-  /// can still be read, and reading comes to an end by itself. A system call.
+  /// Whether the connection is gone: reset, timed out, or closed by a Unix peer. Bytes that the kernel received earlier
+  /// can still be read, and reading then ends by itself. One system call.
   bool gone() const;
-  /// Bytes that the kernel has received and we have not read, not counting completions under way. A system call.
+  /// Bytes that the kernel has received and this socket has not read, not counting pending completions. One system
+  /// call.
   size_t unread() const;
-  /// Whether reading has come to an end, or has failed.
+  /// Whether reading has ended or failed.
   bool input_over() const { return receive_ == Receive::kEnded; }
   /// Bytes that the kernel took and the peer has not acknowledged: a reset would drop them. 0 for Unix sockets, whose
-  /// peers have what was sent, and for a connection that is gone. A system call.
+  /// peer has all sent bytes, and for a connection that is gone. At most two system calls.
   uint64_t unacknowledged() const;
-  /// Bytes that the peer has acknowledged so far, 0 for Unix sockets. A send that is under way shows its progress only
-  /// here. A system call.
+  /// Bytes that the peer has acknowledged so far; 0 for Unix sockets. The progress of a send in flight is visible only
+  /// here. One system call.
   uint64_t acknowledged() const;
-  /// Sends FIN once the queue is empty.
+  /// Sends FIN once the queued output is empty.
   void shutdown_write();
   bool write_shut() const { return write_shut_; }
 
-  /// Closes; what is still queued is dropped. `abort` makes the peer see a reset.
+  /// Closes the connection and drops queued output. `abort` makes the peer see a reset.
   void close();
   void abort();
 
-  // For the worker's loop.
+  // Called by the worker's loop.
   void complete(Op op, Completion completion);
-  /// Submits what is due: a send, or a receive.
+  /// Submit a send or a receive if one is due.
   void submit_send();
   void submit_receive();
   void end_service();
 
  private:
   friend class Worker;
-  /// What zero-copy sends have given to the kernel and not got back. Only sockets that send so have one.
+  /// Bytes of zero-copy sends that the kernel has not released. Allocated only for sockets that use zero-copy.
   struct Lent {
     Buffer data;
     uint32_t sends = 0;
-    /// Bytes of each send whose notice is still to come; those before `first` are done with.
+    /// Sizes of sends with a pending notification. Entries before `first` are finished.
     std::vector<uint32_t> sizes;
     size_t first = 0;
-    /// Notices come out of order since one came at once, for a send that the kernel copied.
+    /// Set once a copied send was notified at once: notifications then arrive out of order.
     bool unordered = false;
   };
   enum class Receive : uint8_t { kOff, kArmed, kCancelling, kParked, kEnded };
@@ -135,7 +137,7 @@ class alignas(kTargetAlignment) Socket {
   void receive_end();
   void submit_own_receive();
   void complete_readable(Completion completion);
-  /// What is received into, where buffers are not provided. Kept by the worker, so that sockets need no room for it.
+  /// The receive chunk when buffers are not provided. The worker keeps it, so that sockets need no space for it.
   ChunkRef& own_chunk();
   bool take_own_chunk();
   Buffer received_in_own_chunk(size_t bytes);
@@ -143,9 +145,9 @@ class alignas(kTargetAlignment) Socket {
   void cancel_receive();
   void cancel_all();
   void cancel_ended(Completion completion);
-  void cancel_again();
-  /// Completions that cannot be cancelled: of zero-copy sends whose memory the kernel still reads.
-  uint32_t notices() const { return lent_ ? lent_->sends : 0; }
+  void retry_cancel();
+  /// Completions that cannot be canceled: notifications of zero-copy sends whose memory the kernel still reads.
+  uint32_t pending_notifications() const { return lent_ ? lent_->sends : 0; }
   void request_service();
   void maybe_closed();
 
@@ -153,13 +155,13 @@ class alignas(kTargetAlignment) Socket {
   Owner& owner_;
   Buffer out_;
   std::unique_ptr<Lent> lent_;
-  // Parked sockets wait in a list, first in first out.
+  // Parked sockets form a list, first in, first out.
   Socket* parked_next_ = nullptr;
   Socket* parked_previous_ = nullptr;
   int fd_ = -1;
-  uint16_t in_flight_ = 0;  // Submissions that will complete once more, cancels among them.
+  uint16_t in_flight_ = 0;  // Submissions with a completion still to come, including cancels.
   uint8_t cancels_ = 0;
-  uint8_t cancel_misses_ = 0;  // Cancels that left something in flight.
+  uint8_t cancel_misses_ = 0;  // Cancels that left submissions in flight.
   Receive receive_ = Receive::kOff;
   bool want_data_ : 1 = false;
   bool bulk_ : 1 = false;  // Large single receives instead of the multishot.
@@ -168,16 +170,16 @@ class alignas(kTargetAlignment) Socket {
   bool write_shut_ : 1 = false;
   bool closing_ : 1 = false;
   bool queued_for_service_ : 1 = false;
-  bool receiving_large_ : 1 = false;  // What is armed now takes from the large group.
-  bool no_zero_copy_ : 1 = false;     // This socket cannot.
-  // No multishots: on a Unix socket they miss an end that came with the last data (Linux 6.17 and later, liburing's
-  // issue 1549).
+  bool receiving_large_ : 1 = false;  // The armed receive uses the large group.
+  bool no_zero_copy_ : 1 = false;     // Zero-copy does not pay or does not work on this socket.
+  // No multishots: on a Unix socket they miss an end of stream that arrived with the last data (Linux 6.17 and later,
+  // liburing issue 1549).
   bool single_ : 1 = false;
-  bool outgoing_ : 1 = false;      // By connect().
-  bool cancel_again_ : 1 = false;  // A cancel that found something may not have found everything.
-  bool send_failed_ : 1 = false;   // What is queued is not tried again; reading may go on.
-  uint8_t quiet_receives_ = 0;     // In a row, in bulk mode.
-  uint32_t batch_bytes_ = 0;       // Received in the loop's batch `batch_`.
+  bool outgoing_ : 1 = false;      // Opened by connect().
+  bool retry_cancel_ : 1 = false;  // A cancel that found a submission may have missed another.
+  bool send_failed_ : 1 = false;   // Queued output is not retried; reading may continue.
+  uint8_t quiet_receives_ = 0;     // Consecutive small receives in bulk mode.
+  uint32_t batch_bytes_ = 0;       // Received in batch `batch_` of the loop.
   uint32_t batch_ = 0;
 };
 

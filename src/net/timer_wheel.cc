@@ -21,12 +21,12 @@ void TimerWheel::link(Timer& head, Timer& timer) {
 
 void TimerWheel::arm(Timer& timer, uint64_t due_ms) {
   timer.cancel();
-  // Rounded up, and never into the tick that is being fired: a timer must not fire early or twice.
+  // Round up, and never into the tick being fired: a timer must not fire early or twice.
   timer.due_tick_ = std::max((due_ms + kTickMs - 1) / kTickMs, tick_ + 1);
   place(timer);
 }
 
-// Level n holds what is due within 64^(n+1) ticks, in slots 64^n ticks wide.
+// Level n holds timers due within 64^(n+1) ticks, in slots that are 64^n ticks wide.
 void TimerWheel::place(Timer& timer) {
   const uint64_t ahead = timer.due_tick_ - tick_;
   int level = 0;
@@ -38,7 +38,7 @@ void TimerWheel::place(Timer& timer) {
   next_tick_ = std::min(next_tick_, tick >> shift << shift);
 }
 
-// Spreads the slot that has come up at `level` over the finer wheels.
+// Moves the timers of the current slot at `level` to the finer wheels.
 void TimerWheel::cascade(int level) {
   Timer& head = wheels_[level][(tick_ >> (kSlotBits * level)) & (kSlots - 1)];
   Timer moved;
@@ -60,7 +60,7 @@ void TimerWheel::fire_slot(Timer& slot) {
     Timer& timer = *slot.next_;
     timer.cancel();
     if (timer.due_tick_ > tick_) {
-      place(timer);  // Lay farther ahead than the wheels reach.
+      place(timer);  // It was due beyond the reach of the wheels.
     } else {
       timer.fire_(timer.context_);
     }
@@ -89,13 +89,13 @@ void TimerWheel::advance(uint64_t now_ms) {
   }
 }
 
-// The first tick after this one at which a slot with timers in it comes up.
+// Returns the next tick at which a non-empty slot becomes current.
 uint64_t TimerWheel::find_next_tick() const {
   uint64_t soonest = UINT64_MAX;
   for (int level = 0; level < kLevels; ++level) {
     const int shift = kSlotBits * level;
     const uint64_t current = tick_ >> shift;
-    // Slot `current` of a coarser level was spread when it came up; what is in it now lies one turn ahead.
+    // Slot `current` of a coarser level was emptied when it became current; its timers now are one revolution ahead.
     for (uint64_t step = 1; step <= kSlots; ++step) {
       if (empty(wheels_[level][(current + step) & (kSlots - 1)])) continue;
       soonest = std::min(soonest, (current + step) << shift);

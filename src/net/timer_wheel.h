@@ -7,7 +7,7 @@ namespace sluice {
 
 class TimerWheel;
 
-/// A timer inside the object that it wakes. Not copyable; cancels itself when destroyed.
+/// A timer embedded in the object that it wakes. Not copyable; canceled when destroyed.
 ///
 ///     Timer timer{[](void* self) { static_cast<Session*>(self)->on_timeout(); }, this};
 ///     wheel.arm(timer, wheel.now_ms() + 5'000);
@@ -32,27 +32,27 @@ class Timer {
   void* context_ = nullptr;
 };
 
-/// Timers in four wheels of 64 slots, one tick of 4 ms being the finest: arm and cancel are O(1), nothing is allocated.
-/// A timer fires at its time or up to one tick later, never earlier. The wheels reach about 18 hours ahead; what is due
-/// later waits at their end and moves on from there.
+/// Timers in four wheels of 64 slots with a finest tick of 4 ms. Arming and canceling are O(1) and allocate nothing. A
+/// timer fires at its deadline or up to one tick later, never earlier. The wheels reach about 18 hours ahead; timers
+/// due later wait at their end and are placed again from there.
 class TimerWheel {
  public:
   static constexpr uint64_t kTickMs = 4;
 
   explicit TimerWheel(uint64_t now_ms);
 
-  /// Arms (or re-arms) `timer` for `due_ms`, in the milliseconds that `advance` counts.
+  /// Arms or re-arms `timer` for `due_ms`, on the clock that `advance` uses.
   void arm(Timer& timer, uint64_t due_ms);
 
-  /// Sets the time that timers are armed from, and fires nothing. The loop calls it when a wait has ended, before it
-  /// handles what the wait brought: a timeout counts from the event, not from before the wait.
+  /// Sets the current time without firing timers. The loop calls it when a wait ends, before it handles the
+  /// completions: a timeout counts from the event, not from before the wait.
   void set_now(uint64_t now_ms);
-  /// Fires what is due at `now_ms`. A timer may arm or cancel any timer, itself included, and may destroy its owner.
+  /// Fires the timers due at `now_ms`. A timer may arm or cancel any timer, itself included, and may destroy its owner.
   void advance(uint64_t now_ms);
   uint64_t now_ms() const { return now_ms_; }
 
-  /// Milliseconds from now until `advance` may have something to do, or -1 when no timer is armed. May be early (a
-  /// timer was cancelled, or only moves to a finer wheel), never late. O(1).
+  /// Milliseconds until `advance` may have something to do, or -1 if no timer is armed. May be early (a timer was
+  /// canceled or only moves to a finer wheel), never late. O(1).
   int64_t next_ms() const;
 
  private:
@@ -67,11 +67,11 @@ class TimerWheel {
   static bool empty(const Timer& head) { return head.next_ == &head; }
   static void link(Timer& head, Timer& timer);
 
-  // List heads. Emptiness is looked up here; a bitmap would have to be kept right by Timer::cancel.
+  // List heads. Emptiness is read from the heads; Timer::cancel would have to maintain a bitmap.
   Timer wheels_[kLevels][kSlots];
   uint64_t now_ms_;
-  uint64_t tick_;                    // The last tick that was fired.
-  uint64_t next_tick_ = UINT64_MAX;  // No slot comes up before it.
+  uint64_t tick_;                    // The last tick fired.
+  uint64_t next_tick_ = UINT64_MAX;  // No slot with timers becomes current before this tick.
 };
 
 inline void Timer::cancel() {

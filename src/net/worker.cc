@@ -14,10 +14,10 @@ namespace sluice {
 
 namespace {
 
-// The part of the budget that is kept for those who hold little.
+// The part of the budget reserved for connections that hold little: 1 / kReserveShare.
 constexpr size_t kReserveShare = 4;
 
-// While much more is mapped than used, pools age this fast: after an attack memory returns within seconds.
+// Aging period while far more memory is mapped than used, so that memory returns within seconds after an attack.
 constexpr uint64_t kFastDecayMs = 1000;
 constexpr size_t kMappedSlackBytes = size_t{8} << 20;
 
@@ -25,21 +25,21 @@ constexpr size_t kMappedSlackBytes = size_t{8} << 20;
 constexpr uint16_t kSmallGroup = 0;
 constexpr uint16_t kLargeGroup = 1;
 
-// Waiting connections share incremental chunks of this size; a plain ring spends a whole chunk on each receive, so its
+// Waiting connections share incremental chunks of this size. A plain ring uses a whole chunk for each receive, so its
 // chunks are smaller.
 constexpr size_t kIncrementalChunkBytes = 16 * 1024;
 constexpr size_t kPlainChunkBytes = 4 * 1024;
-// An incremental chunk with less than this left is retired, where the kernel knows how.
+// An incremental chunk with fewer bytes left is retired, if the kernel supports that.
 constexpr uint32_t kMinLeftBytes = 1024;
 
-// What one call of ChunkPool::trim may give back, and the pause before the next: bounds the stall of the loop.
+// Maximum bytes per call of ChunkPool::trim, and the pause before the next call. Both bound the stall of the loop.
 constexpr size_t kTrimBytes = size_t{2} << 20;
 constexpr uint64_t kTrimPauseMs = 20;
 
-// Between two that give way, so that what the first frees can show.
+// Pause between two connections that shed load, so that the memory freed by the first shows.
 constexpr uint64_t kShedLoadPauseMs = 10;
 
-// The same bytes in smaller pieces; 32,768 is the kernel's bound.
+// The same total size in smaller pieces; the kernel's limit is 32,768.
 uint16_t plain_entries(uint16_t entries) {
   return static_cast<uint16_t>(std::min<size_t>(entries * (kIncrementalChunkBytes / kPlainChunkBytes), 32768));
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
         absl::StrCat("cannot reserve the addresses of a buffer pool, twice ", options.budget_bytes >> 20,
                      " MiB for each worker; lower memory.worker_budget or raise `ulimit -v`"));
   }
-  // A socket has at most a receive, a send and a cancel under way.
+  // A socket has at most a receive, a send and a cancel in flight.
   const auto completions = static_cast<unsigned>(std::bit_ceil(std::clamp<size_t>(options.max_sockets, 1024, 32768)));
   auto ring = Ring::open({.submission_entries = 512, .completion_entries = completions});
   if (!ring.ok()) return ring.status();
@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
 
 Worker::~Worker() {
   ChunkPool::Use use(&pool_);
-  // The last descriptors that were closed are still to be: closing a ring drops what it was not given yet.
+  // The last closes may not be submitted yet, and destroying a ring drops unsubmitted entries.
   if (ring_) ring_->submit();
   large_.reset();
   small_.reset();
@@ -134,7 +134,7 @@ void Worker::turn(int64_t timeout_ms) {
   timers_.advance(now_ms());
   end_of_batch();
   if (!yielding_tasks_.empty()) {
-    ring_->submit();  // What is ready to go goes first.
+    ring_->submit();  // Submit pending operations before the long task.
     yielding_tasks_.run_one();
     end_of_batch();
   }
@@ -170,12 +170,12 @@ void Worker::complete(Op op, void* target, Completion completion) {
   }
 }
 
-// The kernel's timer is moved only when something is due before it; one that comes too early costs a turn.
+// Moves the kernel's timer only if a deadline is earlier. A timer that fires too early costs one turn.
 void Worker::set_ring_timer() {
   const int64_t next_ms = timers_.next_ms();
   if (next_ms < 0) return;
   uint64_t due_ms = now_ms() + static_cast<uint64_t>(next_ms);
-  // The kernel's timer runs on the real clock, also where a test's clock is ahead of it.
+  // The kernel's timer runs on the real clock even if a test's clock is ahead of it.
   if (options_.clock_ms != monotonic_ms) due_ms = monotonic_ms() + static_cast<uint64_t>(next_ms);
   if (due_ms >= ring_timer_due_ms_) return;
   ring_timer_due_ms_ = due_ms;
@@ -183,7 +183,7 @@ void Worker::set_ring_timer() {
 }
 
 void Worker::end_of_batch() {
-  // Each may bring work for another.
+  // Each step may add work for the others.
   do {
     run_all(before_sends_);
     serve_sockets();
@@ -191,9 +191,9 @@ void Worker::end_of_batch() {
   } while (!before_sends_.empty());
 }
 
-// Sends go before receives: what they free is posted again before the next receive looks for a buffer.
+// Submits sends before receives: memory freed by sends is posted again before the next receive needs a buffer.
 void Worker::serve_sockets() {
-  // Callbacks below may queue more; those entries are served in the same pass.
+  // The callbacks below may queue more sockets; those are served in the same pass.
   for (size_t i = 0; i < service_.size(); ++i) service_[i]->submit_send();
   pool_.take_remote_frees();
   small_->refill();
@@ -208,20 +208,20 @@ void Worker::serve_sockets() {
   service_.clear();
 }
 
-// What they call may add more, which runs too.
+// The calls may add more calls, which run too.
 void Worker::run_all(std::vector<Deferred>& calls) {
   for (size_t i = 0; i < calls.size(); ++i) calls[i].call(calls[i].context);
   calls.clear();
 }
 
-// Where waiting takes a chunk there is one line only: clients that wait for an answer must not get the chunk that it is
-// to come in.
-Worker::ParkedList& Worker::line_of(const Socket& socket) {
+// In ReadMode::kPinned, waiting takes a chunk, so all sockets share one list: clients that wait for a response must not
+// get the chunk that the response needs.
+Worker::ParkedList& Worker::parked_list_of(const Socket& socket) {
   return parked_[socket.bulk_][socket.outgoing_ && options_.read_mode != ReadMode::kPinned];
 }
 
 void Worker::park(Socket& socket) {
-  ParkedList& list = line_of(socket);
+  ParkedList& list = parked_list_of(socket);
   socket.parked_previous_ = list.last;
   socket.parked_next_ = nullptr;
   (list.last ? list.last->parked_next_ : list.first) = &socket;
@@ -230,16 +230,16 @@ void Worker::park(Socket& socket) {
 }
 
 void Worker::unpark(Socket& socket) {
-  ParkedList& list = line_of(socket);
+  ParkedList& list = parked_list_of(socket);
   (socket.parked_previous_ ? socket.parked_previous_->parked_next_ : list.first) = socket.parked_next_;
   (socket.parked_next_ ? socket.parked_next_->parked_previous_ : list.last) = socket.parked_previous_;
   socket.parked_next_ = socket.parked_previous_ = nullptr;
   --counters_.parked;
 }
 
-// As many as there are buffers posted: more would only find the group empty again and lose their place. Where the
-// budget leaves a group without any, its sockets go on with half of the other's: chunks for it may not come home before
-// they do. But bulk streams leave half of the reserve to the others.
+// Resumes as many sockets as buffers are posted: more would find the group empty and lose their place. If the budget
+// leaves a group without buffers, its sockets may use half of the other group's, since they may hold the very chunks
+// that the group needs. Bulk streams leave half of the reserve to the other sockets.
 void Worker::resume_parked() {
   if (counters_.parked == 0) return;
   small_->refill();
@@ -283,7 +283,7 @@ void Worker::decay() {
 
 namespace {
 
-// For threads that are no workers.
+// For threads that are not workers.
 thread_local std::unique_ptr<Ring> outside_ring;
 
 }  // namespace
@@ -297,7 +297,7 @@ absl::Status Worker::prepare_to_post() {
 }
 
 void Worker::post(Message& message) {
-  // Before the store: once the message is on its way, it may end this worker.
+  // Read the descriptor before the store: once posted, the message may end this worker.
   const int to = ring_->fd();
   message.posted.store(true, std::memory_order_release);
   if (Worker* sender = current_) {

@@ -24,40 +24,41 @@ class Worker;
 /// Milliseconds of CLOCK_MONOTONIC.
 uint64_t monotonic_ms();
 
-/// Work for another worker's loop. The sender keeps it in place until it has run.
+/// Work for another worker's loop. The sender must keep it in place until it has run.
 struct alignas(kTargetAlignment) Message {
   void (*run)(Message& message, Worker& worker);
-  /// Orders what the sender wrote before `post` before `run`. The kernel does too, but the language does not know it.
+  /// Orders the sender's writes before `post` before `run`. The kernel orders them too, but the C++ memory model does
+  /// not cover that.
   std::atomic<bool> posted{false};
 };
 
-/// One thread's world: ring, pool, posted buffers, timers. Workers share nothing; they talk by messages.
+/// One thread with its own ring, pool, posted buffers and timers. Workers share nothing and communicate by messages.
 class Worker {
  public:
   struct Options {
     unsigned index = 0;
     Features features;
-    /// A quarter of it is a reserve: only receives for waiting connections (the small group) may use that.
+    /// A quarter of it is a reserve, which only receives for waiting connections (the small group) may use.
     size_t budget_bytes = size_t{256} << 20;
     bool huge_pages = false;
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
     ReadMode read_mode = ReadMode::kProvided;
-    size_t max_sockets = 20'000;  ///< Sizes the completion queue.
-    /// Buffers posted for waiting connections and as many for bulk streams; a power of two. Where rings are plain,
-    /// those for waiting connections are a quarter of the size and four times as many.
+    size_t max_sockets = 20'000;  ///< Determines the size of the completion queue.
+    /// Number of buffers posted for waiting connections, and the same number for bulk streams; a power of two. With
+    /// plain rings, the buffers for waiting connections are a quarter of the size and four times as many.
     uint16_t ring_entries = 16;
-    size_t zero_copy_bytes = 0;             ///< Sends of at least this many bytes go out zero-copy; 0: never.
-    uint64_t decay_ms = 10'000;             ///< Ageing period of the pool.
-    uint64_t (*clock_ms)() = monotonic_ms;  ///< What now_ms() reads; tests give one that they move.
+    size_t zero_copy_bytes = 0;             ///< Minimum size of a zero-copy send in bytes; 0: never.
+    uint64_t decay_ms = 10'000;             ///< Aging period of the pool.
+    uint64_t (*clock_ms)() = monotonic_ms;  ///< The clock for now_ms(); tests supply a manual one.
   };
-  /// Opens the ring on the calling thread, which must be the one that calls run().
+  /// Opens a worker with its ring on the calling thread, which must also call run().
   static absl::StatusOr<std::unique_ptr<Worker>> open(Options options);
   ~Worker();
 
-  /// Runs until stop().
+  /// Runs the loop until stop().
   void run();
   void stop() { stopping_ = true; }
-  /// One turn of the loop: waits up to `timeout_ms` (negative: until there is something to do). For tests and run().
+  /// Runs one turn of the loop. Waits up to `timeout_ms` (negative: no timeout). For run() and tests.
   void turn(int64_t timeout_ms = -1);
 
   unsigned index() const { return options_.index; }
@@ -68,83 +69,87 @@ class Worker {
   YieldingQueue& yielding_tasks() { return yielding_tasks_; }
   BufferRing& small_group() { return *small_; }
   BufferRing& large_group() { return *large_; }
-  /// Milliseconds of the monotonic clock, read once per turn, after the wait: it is the time of the events that the
-  /// turn handles, however long the worker slept before.
+  /// Milliseconds of the monotonic clock, read once per turn after the wait: the time of the events that the turn
+  /// handles, however long the worker slept.
   uint64_t now_ms() const { return timers_.now_ms(); }
-  /// Counts the loop's turns.
+  /// Number of turns so far.
   uint32_t batch() const { return batch_; }
 
-  /// Runs `message` on this worker; callable from another worker's thread (whose ring carries it) or any other.
+  /// Runs `message` on this worker. Callable on another worker's thread (through its ring) or on any other thread.
   void post(Message& message);
-  /// Readies this thread, which is no worker, for post: opens a small ring of its own. Later there may be no descriptor
-  /// free for it.
+  /// Prepares a thread that is not a worker for post by opening a small ring. Later there may be no free descriptor for
+  /// it.
   static absl::Status prepare_to_post();
   /// The worker whose loop this thread runs, or null.
   static Worker* current() { return current_; }
 
-  /// Calls `call(context)` once at the end of this batch: for destroying an object from inside its own callbacks.
+  /// Calls `call(context)` once at the end of this batch. Use it to destroy an object from inside its own callbacks.
   void defer(void (*call)(void* context), void* context) { deferred_.push_back({call, context}); }
 
-  /// Calls `call(context)` once at the end of this batch, before its sends go out: for what is put together from all
-  /// that the batch brought.
+  /// Calls `call(context)` once at the end of this batch, before its sends are submitted. Use it to combine the results
+  /// of the whole batch.
   void before_sends(void (*call)(void* context), void* context) { before_sends_.push_back({call, context}); }
 
-  /// Sockets that want a submission at the end of the batch.
+  /// Requests a submission for `socket` at the end of the batch.
   void request_service(Socket& socket) { service_.push_back(&socket); }
-  /// Sockets whose receive found no buffer: re-armed as chunks come home. Accepted ones and our own by turns, each
-  /// first in first out: what a client sends often lets chunks go (it takes a response, or leaves), what an upstream
-  /// sends mostly takes them, and there may be many more of those.
+  /// Parks sockets whose receive found no buffer and arms them again as chunks are released. Accepted and outgoing
+  /// sockets take turns, each first in, first out. Data from a client often frees chunks (it takes a response or
+  /// leaves), whereas data from an upstream mostly uses them, and there may be many more upstream sockets.
   void park(Socket& socket);
   void unpark(Socket& socket);
 
-  /// Counters of one worker. Written by its own thread only.
+  /// Counters of one worker. Only its own thread writes them.
   struct Counters {
     uint64_t batches = 0;
     uint64_t completions = 0;
     uint64_t receives = 0;
     uint64_t sends = 0;
-    uint64_t no_buffers = 0;  ///< Receives that found their group empty.
+    uint64_t no_buffers = 0;  ///< Receives that found their buffer group empty.
     uint64_t zero_copy_sends = 0;
-    uint64_t zero_copy_copied = 0;  ///< ... which the kernel copied all the same.
-    uint64_t parked = 0;            ///< Sockets parked right now.
+    uint64_t zero_copy_copied = 0;  ///< ... of those, sends that the kernel copied anyway.
+    uint64_t parked = 0;            ///< Sockets parked at the moment.
     uint64_t packed = 0;            ///< Small pieces copied together behind a slow peer.
   };
   Counters& counters() { return counters_; }
 
-  /// What one connection may hold of the chunk memory, `most_bytes` at most: a share of what is left. However many take
-  /// all they can, the shares shrink faster than memory does, and something is left for the others.
+  /// The share of the chunk memory that one connection may hold: a fraction of the memory left, at most `most_bytes`.
+  /// Even if many connections take all they may, the shares shrink faster than the memory, and some is left for the
+  /// others.
   size_t share(size_t most_bytes) const {
     const size_t left = pool_.headroom_bytes();
     const size_t share = left > 0 ? std::max(left / kShareOfRest, kShareMin)
                                   : std::max(pool_.reserved_headroom_bytes() / kShareOfReserve, kReserveShareMin);
     return std::min(most_bytes, share);
   }
-  /// Whether all of the budget but its reserve is in use. Those who hold more than share() have to give some back.
+  /// Whether the whole budget except the reserve is in use. Connections that hold more than share() must then give some
+  /// back.
   bool in_reserve() const { return pool_.headroom_bytes() == 0; }
 
-  /// Whether receives wait because the chunk budget is used up (and not only the ring, for a moment).
+  /// Whether receives wait because the chunk budget is used up, rather than only because the ring is empty for a
+  /// moment.
   bool short_of_memory() const {
     return in_reserve() ||
            (counters_.parked > 0 && pool_.headroom_bytes() < std::max(kMaxChunkBytes, counters_.parked * kParkedBytes));
   }
-  /// Whether one that is stuck with data should give way now: memory is short, and no other just has.
+  /// Whether a stuck connection with data should shed load now: memory is short, and no other connection has just done
+  /// so.
   bool should_shed_load();
 
-  /// The chunk of the socket with this descriptor, in the read modes where sockets have one.
+  /// The receive chunk of the socket with this descriptor, in the read modes that use one.
   ChunkRef& own_chunk(int fd) {
     const auto index = static_cast<size_t>(fd);
     if (index >= own_chunks_.size()) own_chunks_.resize(index + 1);
     return own_chunks_[index];
   }
 
-  /// Sends of at least so many bytes go out zero-copy.
+  /// Minimum size of a zero-copy send, or SIZE_MAX.
   size_t zero_copy_bytes() const { return zero_copy_bytes_; }
 
  private:
-  // What each of the receives that wait should find.
+  // Memory that each parked receive should find.
   static constexpr size_t kParkedBytes = size_t{16} * 1024;
-  // share(): 1/32 of what is left, as long as there is something besides the reserve. A thousand connections that take
-  // 1/1024 of the reserve each leave a third of it.
+  // share(): 1/32 of the memory left, as long as the budget outside the reserve is not used up. A thousand connections
+  // that each take 1/1024 of the reserve leave a third of it.
   static constexpr size_t kShareOfRest = 32;
   static constexpr size_t kShareMin = size_t{16} * 1024;
   static constexpr size_t kShareOfReserve = 1024;
@@ -188,10 +193,10 @@ class Worker {
     Socket* first = nullptr;
     Socket* last = nullptr;
   };
-  ParkedList& line_of(const Socket& socket);
-  // For the small and the large group; of accepted connections, and of our own.
+  ParkedList& parked_list_of(const Socket& socket);
+  // Indexed by group (small, large) and direction (accepted, outgoing).
   ParkedList parked_[2][2];
-  bool outgoing_next_ = false;  // Whose turn it is.
+  bool outgoing_next_ = false;  // Whether an outgoing socket is next in turn.
 };
 
 }  // namespace sluice

@@ -4,9 +4,8 @@
 
 namespace sluice {
 
-/// Something that takes long beside passing bytes on, such as the step of a handshake: a worker does one per turn of
-/// its loop, so that its other connections never wait for more than one. Lies in the object that it is for; gone from
-/// the queue when it is destroyed.
+/// A long task, such as a handshake step. A worker runs one per turn of its loop, so that its other connections never
+/// wait for more than one. The task is embedded in the object that it serves; destroying it removes it from the queue.
 class YieldingTask {
  public:
   using Run = void (*)(void* context);
@@ -25,28 +24,28 @@ class YieldingTask {
 
  private:
   friend class YieldingQueue;
-  YieldingTask() = default;  // The head of a list.
+  YieldingTask() = default;  // A list head.
   YieldingTask* next_ = nullptr;
   YieldingTask* previous_ = nullptr;
   Run run_ = nullptr;
   void* context_ = nullptr;
 };
 
-/// What a worker has yet to do of that, first in first out.
+/// The pending tasks of a worker, first in, first out.
 class YieldingQueue {
  public:
   YieldingQueue() { head_.next_ = head_.previous_ = &head_; }
   ~YieldingQueue() { SLUICE_CHECK(empty()); }
 
   bool empty() const { return head_.next_ == &head_; }
-  /// No effect on what is queued already.
+  /// Queues a task. No effect if it is queued already.
   void push(YieldingTask& work) {
     if (work.queued()) return;
     work.previous_ = head_.previous_;
     work.next_ = &head_;
     work.previous_->next_ = head_.previous_ = &work;
   }
-  /// Precondition: !empty(). The work may be destroyed while it runs, or queue itself again.
+  /// Runs the first task. The task may be destroyed while it runs or queue itself again. Precondition: !empty().
   void run_one() {
     YieldingTask& work = *head_.next_;
     work.cancel();

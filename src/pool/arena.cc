@@ -18,7 +18,7 @@ Arena::Arena(Options options) {
     return;
   }
   base_ = static_cast<std::byte*>(base);
-  // Transparent huge pages may be on system-wide; say explicitly which we want.
+  // Transparent huge pages may be enabled system-wide, so choose explicitly.
   madvise(base_, bytes, options.huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   free_.reserve(limit_);
 }

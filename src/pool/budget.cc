@@ -14,12 +14,12 @@ void Budget::set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction 
     low_ = low_bytes;
     pressed_ = false;
   }
-  if (used_bytes() > high_) look_at_marks();
+  if (used_bytes() > high_) update_pressure();
 }
 
-// Goes on until the state is that of the bytes used: who changes them while the state changes may have seen the old
-// one, and then does not come here.
-void Budget::look_at_marks() {
+// Loops until the state matches the bytes in use: a thread that changes `used_` during the callback may have read the
+// old state and then does not call this function.
+void Budget::update_pressure() {
   const std::lock_guard lock(marks_);
   while (pressure_ && (pressed_ ? used_ < low_ : used_ > high_)) {
     pressed_ = !pressed_;

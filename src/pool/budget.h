@@ -7,12 +7,13 @@
 
 namespace sluice {
 
-/// Hears that memory has become scarce (`high`), or has ceased to be.
+/// Called with `high` true when memory becomes scarce, and with false when enough is available.
 using PressureFunction = void (*)(void* context, bool high);
 
-/// A bound on the memory of several pools together, in bytes of address space with pages behind it. A pool takes from
-/// it in whole slabs (256 KiB) where it would take a slab from its arena, and gives back with the slab's pages; chunks
-/// that come and go do not touch it. Thread-safe, every call of it. Outlives the pools that use it.
+/// A memory bound that several pools share, in bytes of address space backed by pages. A pool takes from it in whole
+/// slabs (256 KiB) when it takes a slab from its arena, and gives back when it returns the slab's pages. Handing out or
+/// releasing a single chunk does not touch the budget. All functions are thread-safe. The budget must outlive the pools
+/// that use it.
 ///
 ///     Budget all(size_t{1} << 30);
 ///     ChunkPool a({.budget_bytes = 768 << 20, .shared = &all}), b({.budget_bytes = 768 << 20, .shared = &all});
@@ -22,7 +23,7 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  /// Takes `bytes`, or nothing and returns false when that would exceed the bound.
+  /// Takes `bytes` and returns true, or takes nothing and returns false if that would exceed the bound.
   [[nodiscard]] bool take(size_t bytes) {
     size_t used = used_.load(std::memory_order_relaxed);
     do {
@@ -32,32 +33,33 @@ class Budget {
       }
     } while (!used_.compare_exchange_weak(used, used + bytes));
     if (used + bytes > high_ && !pressed_) [[unlikely]]
-      look_at_marks();
+      update_pressure();
     return true;
   }
-  /// Precondition: they were taken.
+  /// Precondition: the bytes were taken.
   void give_back(size_t bytes) {
     if (used_.fetch_sub(bytes) - bytes < low_ && pressed_) [[unlikely]]
-      look_at_marks();
+      update_pressure();
   }
 
-  /// Called with `high` true once used_bytes() has risen above `high_bytes`, and then with false once it has fallen
-  /// below `low_bytes`; and so on, in turns, never two calls at once. On the thread that took or gave back what did it,
-  /// or on this one if the mark is passed already. It must not use this budget or a pool that does: it sets a flag, or
-  /// wakes the workers, which stop reading. A null function ends it; when this returns, the one before is not running.
-  /// Precondition: low_bytes <= high_bytes.
+  /// Sets the pressure callback. It runs with `high` true when used_bytes() rises above `high_bytes`, then with false
+  /// when used_bytes() falls below `low_bytes`, and so on alternately; two calls never overlap. It runs on the thread
+  /// whose take or give_back crossed the mark, or on this thread if the high mark is exceeded already. The callback
+  /// must not use this budget or a pool that does: it may set a flag or wake the workers, which then stop reading. A
+  /// null function removes the callback. When this returns, the previous callback is not running. Precondition:
+  /// low_bytes <= high_bytes.
   void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
-  /// Whether the high mark was passed, and the low one not yet.
+  /// Whether the high mark was crossed and the low mark has not been crossed since.
   bool pressed() const { return pressed_; }
 
   size_t bytes() const { return bytes_; }
   size_t used_bytes() const { return used_.load(std::memory_order_relaxed); }
-  /// How often take() met the bound. A pool that sees this grow gives back what it does not use without waiting for it
-  /// to age.
+  /// Number of failed take() calls. A pool that sees this number grow gives back its unused memory without waiting for
+  /// it to age.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  void look_at_marks();
+  void update_pressure();
 
   const size_t bytes_;
   std::atomic<size_t> used_{0};
@@ -65,7 +67,8 @@ class Budget {
   std::atomic<size_t> high_{SIZE_MAX};
   std::atomic<size_t> low_{0};
   std::atomic<bool> pressed_{false};
-  std::mutex marks_;  // Whoever changes what follows, or calls it. Taken only where a mark is passed.
+  // Held while the fields below change and while the callback runs. Locked only when a mark is crossed.
+  std::mutex marks_;
   PressureFunction pressure_ = nullptr;
   void* pressure_context_ = nullptr;
 };

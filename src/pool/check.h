@@ -3,13 +3,12 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Assertions. SLUICE_CHECK is always on: it guards invariants whose breach would corrupt somebody's bytes.
-// SLUICE_DCHECK costs nothing in release builds and is for what a test run must catch. kDebugChecks says whether it is
-// on.
+// Assertions. SLUICE_CHECK is always on and guards invariants whose violation would corrupt data. SLUICE_DCHECK is for
+// test builds and costs nothing in release builds. kDebugChecks is true when SLUICE_DCHECK is on.
 
 namespace sluice {
 
-/// Prints the failed condition with its place and aborts. Never returns.
+/// Prints the failed condition with its file and line, then aborts. Never returns.
 [[noreturn]] inline void check_failed(const char* file, int line, const char* condition) {
   std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
   std::abort();

@@ -15,7 +15,7 @@ struct ExternalChunk : Chunk {
   void* context;
 };
 
-void free_homeless(Chunk* chunk) {
+void free_unpooled(Chunk* chunk) {
   if (chunk->kind == ChunkKind::kHeap) {
     chunk->~Chunk();
     std::free(chunk);
@@ -28,16 +28,16 @@ void free_homeless(Chunk* chunk) {
 
 }  // namespace
 
-void chunk_go_home(Chunk* chunk) {
+void chunk_return(Chunk* chunk) {
   ChunkPool* home = chunk->home;
   if (home == ChunkPool::fast_put_pool_of_thread_) [[likely]] {
     home->put_home(chunk);
   } else if (home == nullptr) {
-    free_homeless(chunk);
+    free_unpooled(chunk);
   } else if (home == ChunkPool::current()) {
-    home->put_seen(chunk);
+    home->put_slow(chunk);
   } else {
-    home->post_to_inbox(chunk);
+    home->push_remote_free(chunk);
   }
 }
 

@@ -10,10 +10,10 @@
 
 namespace sluice {
 
-/// Destroys an object that make_in_chunk made, and gives its chunk back.
+/// Destroys an object that make_in_chunk created and releases its chunk.
 template <class T>
 struct ChunkDeleter {
-  static constexpr size_t kFrontBytes = 16;  ///< In front of the object: the chunk that both lie in.
+  static constexpr size_t kFrontBytes = 16;  ///< Space in front of the object for the pointer to its chunk.
 
   void operator()(T* object) const {
     Chunk* chunk;
@@ -23,12 +23,12 @@ struct ChunkDeleter {
   }
 };
 
-/// The one owner of an object that lies in a chunk.
+/// The sole owner of an object that lives in a chunk.
 template <class T>
 using ChunkPointer = std::unique_ptr<T, ChunkDeleter<T>>;
 
-/// Makes an object in a chunk of `pool`, beyond its budget if need be. For what each of many connections needs for a
-/// while only: on the heap it would leave holes between what stays, so that no page would ever be free.
+/// Creates an object in a chunk of `pool`, beyond the budget if necessary. Meant for state that many connections need
+/// for a limited time: on the heap it would leave holes between long-lived objects, and no page would ever become free.
 template <class T, class... Args>
 ChunkPointer<T> make_in_chunk(ChunkPool& pool, Args&&... args) {
   constexpr size_t kFront = ChunkDeleter<T>::kFrontBytes;

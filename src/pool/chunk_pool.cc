@@ -14,10 +14,10 @@ namespace sluice {
 
 namespace {
 
-// Chunks of a page or more give their pages back one by one; smaller ones only with their whole slab.
+// Chunks of a page or more return their pages one by one; smaller ones only with their whole slab.
 const size_t kPageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
-// More than an arena can have, and far from where sums of sizes overflow.
+// More than an arena can hold, and far below the sizes at which sums overflow.
 constexpr size_t kMaxBudgetBytes = Arena::kNoSlab * Arena::kSlabBytes;
 
 uint32_t chunks_per_slab(int tier) { return static_cast<uint32_t>(Arena::kSlabBytes / tier_bytes(tier)); }
@@ -26,8 +26,8 @@ uint32_t chunks_per_slab(int tier) { return static_cast<uint32_t>(Arena::kSlabBy
 
 struct ChunkPool::HeapChunk : Chunk, HeapLink {};
 
-// The arena holds twice the budget: the budget bounds what is out, and free lists of other tiers may hold as much again
-// until they age. One slab per tier comes on top, so that a tiny budget still serves every tier.
+// The arena holds twice the budget: the budget bounds the outstanding chunks, and the free lists of other tiers may
+// hold as much again until they age. Two more slabs per tier let a tiny budget serve every tier.
 ChunkPool::ChunkPool(Options options)
     : budget_bytes_(options.budget_bytes),
       open_bytes_(options.budget_bytes - options.reserve_bytes),
@@ -53,19 +53,19 @@ ChunkPool::~ChunkPool() {
   }
   report_leaks();
   arena_.abandon();
-  // A reference that is never dropped: with the pool gone, no chunk may set out for it.
+  // Add a reference that is never dropped: without the pool, no chunk may be returned to it.
   for (HeapLink* link = heap_.next; link != &heap_; link = link->next) {
     static_cast<HeapChunk*>(link)->refs.fetch_add(1, std::memory_order_relaxed);
   }
   for (Slab& slab : slabs_) {
     if (!slab.headers) continue;
     for (uint32_t i = 0; i < slab.carved; ++i) slab.headers[i].refs.fetch_add(1, std::memory_order_relaxed);
-    // The holders still use the headers; the leak checker of the sanitizers reports the block once more.
+    // The holders still use the headers. The sanitizers' leak checker reports this block as well.
     [[maybe_unused]] Chunk* left = slab.headers.release();
   }
 }
 
-// What get and put may do by themselves, without a look at anything but the free list and one limit.
+// Decides whether get and put may check only the free list and one limit.
 void ChunkPool::choose_paths() {
   const bool see_all = source_ == Source::kHeap || stacks_;
   fast_get_limit_ = see_all ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
@@ -83,11 +83,11 @@ Chunk* ChunkPool::get_reserved(size_t bytes) {
 Chunk* ChunkPool::get_within(int tier, size_t limit_bytes, const void* caller) {
   Tier& t = tiers_[static_cast<size_t>(tier)];
   take_remote_frees();
-  met_shared_ = false;
+  take_shared_failed_ = false;
   Chunk* chunk = out_bytes_ + tier_bytes(tier) > limit_bytes ? nullptr : get_any(t, tier, caller);
   if (chunk == nullptr) {
     ++refused_;
-    if (met_shared_) ++refused_shared_;
+    if (take_shared_failed_) ++refused_shared_;
   }
   return chunk;
 }
@@ -121,8 +121,8 @@ Chunk* ChunkPool::get_any(Tier& t, int tier, const void* caller) {
   return chunk;
 }
 
-// A chunk that comes home while somebody wants to know.
-void ChunkPool::put_seen(Chunk* chunk) {
+// Releases a chunk on the home thread when put_home alone is not enough.
+void ChunkPool::put_slow(Chunk* chunk) {
   if (stacks_) stacks_->forget(chunk);
   source_ == Source::kHeap ? put_on_heap(chunk) : put_home(chunk);
   if (reclaim_failed_ && --puts_until_reclaim_ == 0) set_reclaim_failed(false);
@@ -179,9 +179,9 @@ void ChunkPool::put_on_heap(Chunk* chunk) {
 }
 
 bool ChunkPool::take_shared(size_t bytes) {
-  met_shared_ = shared_ && !shared_->take(bytes);
-  if (shared_ && !met_shared_) shared_bytes_ += bytes;
-  return !met_shared_;
+  take_shared_failed_ = shared_ && !shared_->take(bytes);
+  if (shared_ && !take_shared_failed_) shared_bytes_ += bytes;
+  return !take_shared_failed_;
 }
 
 void ChunkPool::give_back_shared(size_t bytes) {
@@ -200,8 +200,8 @@ uint16_t ChunkPool::take_slab() {
   return slab;
 }
 
-// Cuts one chunk off the tier's current slab and puts it on the free list. Chunks are cut only when needed, so that the
-// headers and pages of a mostly unused slab stay untouched.
+// Carves one chunk from the tier's current slab and pushes it onto the free list. Chunks are carved only when needed,
+// so that the headers and pages of a mostly unused slab stay untouched.
 bool ChunkPool::carve(Tier& t, int tier) {
   if (t.carving == Arena::kNoSlab) {
     uint16_t slab = take_slab();
@@ -209,7 +209,7 @@ bool ChunkPool::carve(Tier& t, int tier) {
     if (slab == Arena::kNoSlab) return false;
     if (slab >= slabs_.size()) slabs_.resize(slab + size_t{1});
     Slab& s = slabs_[slab];
-    s.headers = own_memory<Chunk>(chunks_per_slab(tier));
+    s.headers = allocate_metadata<Chunk>(chunks_per_slab(tier));
     s.carved = 0;
     s.unused = 0;
     s.tier = static_cast<uint8_t>(tier);
@@ -236,22 +236,23 @@ bool ChunkPool::carve(Tier& t, int tier) {
   return true;
 }
 
-void ChunkPool::post_to_inbox(Chunk* chunk) {
+void ChunkPool::push_remote_free(Chunk* chunk) {
   Chunk* head = remote_frees_.load(std::memory_order_relaxed);
   do {
     chunk->next = head;
-    // Release: the home must see the last holder's writes before it reuses the bytes. Sequential consistency pairs with
-    // wake_on_return: either we see its flag, or its following look at the remote_frees sees this chunk.
+    // Release: the home thread must see the last holder's writes before it reuses the bytes. Sequential consistency
+    // pairs with wake_on_return: either this thread sees the flag, or the home thread's next check of remote_frees_
+    // sees this chunk.
   } while (!remote_frees_.compare_exchange_weak(head, chunk, std::memory_order_seq_cst, std::memory_order_relaxed));
   if (head == nullptr && wake_wanted_.load(std::memory_order_seq_cst) && wake_) wake_(wake_context_);
 }
 
-void ChunkPool::take_inbox_slow() {
+void ChunkPool::take_remote_frees_slow() {
   Chunk* chunk = remote_frees_.exchange(nullptr, std::memory_order_acquire);
   while (chunk != nullptr) {
     Chunk* next = chunk->next;
-    ++came_home_;
-    fast_put_pool_ == this ? put_home(chunk) : put_seen(chunk);
+    ++freed_remotely_;
+    fast_put_pool_ == this ? put_home(chunk) : put_slow(chunk);
     chunk = next;
   }
 }
@@ -260,7 +261,8 @@ void ChunkPool::age() {
   take_remote_frees();
   set_reclaim_failed(false);
   if (shared_ && shared_->refused() != shared_refused_) {
-    // Somebody has too little, perhaps for the sake of what lies here: trim shall give back all that is not used.
+    // A pool that shares the budget has run out, so let trim return all unused memory here without waiting for it to
+    // age.
     shared_refused_ = shared_->refused();
     reclaim();
     set_reclaim_failed(false);
@@ -311,7 +313,7 @@ void ChunkPool::trim_all() {
   }
 }
 
-// Precondition: none of its chunks is out or on the free list.
+// Precondition: none of the slab's chunks is outstanding or on the free list.
 void ChunkPool::retire(size_t slab) {
   slabs_[slab].headers.reset();
   Tier& t = tiers_[slabs_[slab].tier];
@@ -319,7 +321,7 @@ void ChunkPool::retire(size_t slab) {
   retired_.push_back(static_cast<uint16_t>(slab));
 }
 
-// Retires slabs of which every chunk ever cut was discarded, until `done` reaches the bound. True if there may be more.
+// Retires slabs whose carved chunks are all discarded, until `done` reaches the bound. True if there may be more.
 bool ChunkPool::retire_unused_slabs(size_t max_bytes, size_t& done) {
   std::array<bool, kTierCount> changed{};
   size_t slab = 0;
@@ -338,8 +340,8 @@ bool ChunkPool::retire_unused_slabs(size_t max_bytes, size_t& done) {
   return unused_slabs_;
 }
 
-// The arena is used up while the budget is not: other tiers' free lists hold the rest. Takes their unused slabs back
-// without waiting for them to age.
+// Called when the arena or the shared budget is used up but the pool's own budget is not: free lists of other tiers may
+// hold unused slabs. Retires those without waiting for them to age.
 bool ChunkPool::reclaim() {
   if (reclaim_failed_) return false;
   for (Slab& s : slabs_) s.free = 0;
@@ -361,8 +363,8 @@ bool ChunkPool::reclaim() {
   return any;
 }
 
-// A slab can only have become unused by chunks that came home, so those are watched for after a search in vain: some
-// first, so that the search costs each of them little.
+// Only released chunks can make a slab unused. After a failed search, wait for a number of releases that keeps the
+// search cheap per chunk.
 void ChunkPool::set_reclaim_failed(bool failed) {
   if (!failed && !reclaim_failed_) return;
   reclaim_failed_ = failed;
@@ -386,7 +388,7 @@ ChunkPool::Stats ChunkPool::stats() const {
   stats.refused = refused_;
   stats.refused_shared = refused_shared_;
   stats.pressures = pressures_;
-  stats.freed_remotely = came_home_;
+  stats.freed_remotely = freed_remotely_;
   stats.discarded_bytes = discarded_bytes_;
   return stats;
 }
@@ -399,7 +401,7 @@ uint64_t ChunkPool::leaked() const {
 
 void ChunkPool::report_leaks() const {
   if (leaked() == 0) return;
-  std::fprintf(stderr, "sluice: leak: %zu bytes in chunks did not come home:", out_bytes_);
+  std::fprintf(stderr, "sluice: leak: %zu bytes in chunks were not released:", out_bytes_);
   for (size_t tier = 0; tier < kTierCount; ++tier) {
     if (tiers_[tier].out) std::fprintf(stderr, " %u x %zu B", tiers_[tier].out, tier_bytes(static_cast<int>(tier)));
   }

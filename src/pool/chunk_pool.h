@@ -21,39 +21,39 @@
 
 namespace sluice {
 
-/// A worker's chunks: one last-in-first-out free list per tier over one arena.
+/// A worker's chunks: one last-in, first-out free list per tier, over one arena.
 ///
 /// `get` and the statistics belong to the home thread, the one on which the pool is current (`ChunkPool::Use`). A chunk
-/// may be released on any thread: at home it goes onto its free list; elsewhere it is pushed onto the pool's
-/// remote_frees with one compare-and-swap, and the home takes the whole remote_frees at once when a list runs dry or
-/// the worker's loop asks.
+/// may be released on any thread. On the home thread it goes onto its free list. On other threads it is pushed onto the
+/// list of remote frees with one compare-and-swap; the home thread takes the whole list when a free list is empty or
+/// the worker's loop calls take_remote_frees.
 ///
-/// In debug builds and under a sanitizer one chunk in four that is released goes to a random place of its free list, so
-/// that nothing comes to depend on the order of reuse; and the beginning of a free chunk is overwritten with a pattern,
-/// so that who writes to it all the same is found out when it is taken again.
+/// In debug builds and under a sanitizer, one released chunk in four goes to a random position in its free list, so
+/// that no code comes to depend on the order of reuse. The start of a free chunk is overwritten with a pattern; a write
+/// after the last release is detected when the chunk is taken again.
 ///
 ///     ChunkPool pool({.budget_bytes = 64 << 20});
 ///     ChunkPool::Use use(&pool);
 ///     if (ChunkRef chunk = ChunkRef::take(pool.get(1500))) std::memcpy(chunk.data(), packet, 1500);
 class ChunkPool {
  public:
-  /// Where chunks come from: the arena, or malloc for each get and free for each put, with the same accounting, to
-  /// measure what the arena is worth. From the heap, chunks of a page or more do not begin with a page.
+  /// Where chunks come from: the arena, or malloc and free for each chunk with the same accounting, to measure the
+  /// benefit of the arena. Heap chunks of a page or more are not page-aligned.
   enum class Source : uint8_t { kArena, kHeap };
 
   struct Options {
-    size_t budget_bytes = size_t{256} << 20;  ///< Bound on the capacity of all chunks that are out at once.
-    size_t reserve_bytes = 0;  ///< The part of the budget that only get_reserved() may use. Less than the budget.
+    size_t budget_bytes = size_t{256} << 20;  ///< Bound on the total capacity of all outstanding chunks.
+    size_t reserve_bytes = 0;  ///< The part of the budget that only get_reserved() may use. At most the budget.
     bool huge_pages = false;
     Source source = Source::kArena;
-    /// Keeps the call stack of every Nth chunk that is out, for the leak report. 0: none, unless SLUICE_LEAK_STACKS=N
-    /// is in the environment.
+    /// Keeps the call stack of every Nth outstanding chunk for the leak report. 0: none, unless SLUICE_LEAK_STACKS=N is
+    /// set in the environment.
     uint32_t stack_every = 0;
-    /// A bound that several pools share, on top of each one's own, or null. It outlives the pool.
+    /// A bound shared with other pools, in addition to this pool's own budget, or null. It must outlive the pool.
     Budget* shared = nullptr;
   };
 
-  /// Figures of one moment. `out` counts chunks that somebody holds; bytes are capacities.
+  /// A snapshot. `out` counts outstanding chunks; bytes are capacities.
   struct Stats {
     struct Tier {
       uint32_t out = 0;
@@ -64,26 +64,26 @@ class ChunkPool {
     size_t out_bytes = 0;
     size_t out_bytes_peak = 0;
     size_t budget_bytes = 0;
-    size_t mapped_bytes = 0;       ///< Slabs taken from the arena; an upper bound of the resident memory.
-    uint64_t refused = 0;          ///< get() calls that met the budget, or the shared one.
-    uint64_t refused_shared = 0;   ///< ... of which the shared one.
-    uint64_t pressures = 0;        ///< How often the high mark was passed.
-    uint64_t freed_remotely = 0;   ///< Chunks that were released on another thread.
-    uint64_t discarded_bytes = 0;  ///< Given back to the system because unused for two ageing periods.
+    size_t mapped_bytes = 0;       ///< Slabs taken from the arena; an upper bound on resident memory.
+    uint64_t refused = 0;          ///< get() calls refused by the budget or the shared budget.
+    uint64_t refused_shared = 0;   ///< ... of those, refused by the shared budget.
+    uint64_t pressures = 0;        ///< How often the high mark was crossed.
+    uint64_t freed_remotely = 0;   ///< Chunks released on another thread.
+    uint64_t discarded_bytes = 0;  ///< Returned to the system after two aging periods without use.
   };
 
-  /// Reserves addresses: twice the budget, and some slabs. Where that fails (a `ulimit -v`, for example) its chunks
-  /// come from the heap, within the same budget: `source()` tells.
+  /// Reserves addresses: twice the budget and a few slabs more. If that fails (for example under `ulimit -v`), chunks
+  /// come from the heap within the same budget, and `source()` returns kHeap.
   explicit ChunkPool(Options options);
-  /// Takes the remote_frees, then reports chunks that did not come home to stderr. Their memory is left mapped, since
-  /// somebody still points into it, and they never come home any more; `leaked()` beforehand tells how many there are.
-  /// Precondition: no other thread is just releasing or sharing one of its chunks.
+  /// Takes the remote frees, then reports outstanding chunks to stderr. Their memory stays mapped, since something
+  /// still points into it, and they are never returned; call `leaked()` beforehand for their number. Precondition: no
+  /// other thread is releasing or sharing one of the pool's chunks.
   ~ChunkPool();
   ChunkPool(const ChunkPool&) = delete;
   ChunkPool& operator=(const ChunkPool&) = delete;
 
-  /// A chunk of at least `bytes` with reference count 1, its contents unspecified, or null when the budget less its
-  /// reserve is met. Precondition: bytes <= kMaxChunkBytes.
+  /// Returns a chunk of at least `bytes` with reference count 1 and unspecified contents, or null when the budget minus
+  /// the reserve is used up. Precondition: bytes <= kMaxChunkBytes.
   Chunk* get(size_t bytes) {
     SLUICE_CHECK(bytes <= kMaxChunkBytes);
     return get_tier(tier_for(bytes));
@@ -97,65 +97,67 @@ class ChunkPool {
     return hand_out(t, tier, out_bytes);
   }
 
-  /// Like get, but may use the reserve: for what keeps everybody served when a few have taken the rest.
+  /// Like get, but may use the reserve, which keeps all connections served when a few have taken the rest.
   [[gnu::noinline]] Chunk* get_reserved(size_t bytes);
 
-  /// Like get, but beyond the budget if need be: for the few bytes of bookkeeping without which chunks that are already
-  /// out could not be kept in order. Never null.
+  /// Like get, but may exceed the budget. Meant for the few bytes of bookkeeping that manage chunks already handed out.
+  /// Never null.
   [[gnu::noinline]] Chunk* get_metadata(size_t bytes);
 
-  /// Brings home what was released on other threads. Home thread only.
+  /// Moves chunks that other threads released onto the free lists. Home thread only.
   void take_remote_frees() {
-    // Sequential consistency: after wake_on_return(true) it must not look before the flag can be seen (post_to_inbox).
+    // Sequential consistency: after wake_on_return(true) this load must not happen before other threads can see the
+    // flag (push_remote_free).
     if (remote_frees_.load(std::memory_order_seq_cst) != nullptr) [[unlikely]]
-      take_inbox_slow();
+      take_remote_frees_slow();
   }
 
-  /// Ends an ageing period; call it from a timer. What was not used for two periods may then be trimmed.
+  /// Ends an aging period; call it from a timer. Memory unused for two periods may then be trimmed.
   void age();
   /// Returns up to about `max_bytes` of old memory to the system. True if there may be more: call again later, so that
-  /// a large pool does not stall its worker. A chunk that it looks at, or sorts out with its slab, counts as its size.
+  /// a large pool does not stall its worker. Examining a chunk or retiring it with its slab also counts toward
+  /// `max_bytes`.
   bool trim(size_t max_bytes);
-  /// Returns all memory at once that no chunk in use needs. As long as that takes.
+  /// Returns all memory that no outstanding chunk needs to the system, however long that takes.
   void trim_all();
 
-  /// Bytes that get() can still hand out. 0: the reserve is in use.
+  /// Bytes that get() can still hand out. 0 means that the reserve is in use.
   size_t headroom_bytes() const { return open_bytes_ > out_bytes_ ? open_bytes_ - out_bytes_ : 0; }
   /// Bytes that get_reserved() can still hand out.
   size_t reserved_headroom_bytes() const { return budget_bytes_ > out_bytes_ ? budget_bytes_ - out_bytes_ : 0; }
   size_t budget_bytes() const { return budget_bytes_; }
   size_t reserve_bytes() const { return budget_bytes_ - open_bytes_; }
-  /// Where chunks come from: Options::source, or the heap if no addresses could be reserved for an arena.
+  /// Where chunks come from: Options::source, or the heap if the arena could not reserve addresses.
   Source source() const { return source_; }
   size_t out_bytes() const { return out_bytes_; }
-  /// As Stats::mapped_bytes.
+  /// Same value as Stats::mapped_bytes.
   size_t mapped_bytes() const {
     return source_ == Source::kHeap ? out_bytes_ : arena_.slabs_taken() * Arena::kSlabBytes;
   }
   Stats stats() const;
-  /// Chunks that are out, counting those on their way home as out only until take_remote_frees.
+  /// Number of outstanding chunks. Remote frees count as outstanding until take_remote_frees.
   uint64_t leaked() const;
-  /// Writes to stderr what is out, and where it was taken as far as stacks were kept. Nothing when nothing is out.
+  /// Writes the outstanding chunks to stderr, with the call stacks that were kept. Writes nothing if there are none.
   void report_leaks() const;
 
-  /// Called with `high` true once out_bytes() has risen above `high_bytes`, and then with false once it has fallen
-  /// below `low_bytes`; and so on. On the home thread, out of the get or put that did it (or out of set_pressure
-  /// itself, if the mark is passed already); it may use the pool. A null function ends it. Precondition: low_bytes <=
-  /// high_bytes.
+  /// Callback for memory pressure. It runs with `high` true when out_bytes() rises above `high_bytes`, then with false
+  /// when out_bytes() falls below `low_bytes`, and so on alternately. It runs on the home thread, inside the get or put
+  /// that crossed the mark (or inside set_pressure if the high mark is exceeded already), and may use the pool. A null
+  /// function removes the callback. Precondition: low_bytes <= high_bytes.
   using PressureFunction = sluice::PressureFunction;
   void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
 
-  /// Called (on the releasing thread) when the remote_frees turns from empty to occupied while `wake_on_return(true)`
-  /// is set: lets a worker that sleeps with parked connections hear of chunks that came home.
+  /// Callback that runs on the releasing thread when the list of remote frees becomes non-empty while
+  /// `wake_on_return(true)` is set. It wakes a sleeping worker that has parked connections.
   using WakeFunction = void (*)(void* context);
   void set_wake(WakeFunction wake, void* context) { wake_ = wake, wake_context_ = context; }
   void wake_on_return(bool on) { wake_wanted_.store(on, std::memory_order_seq_cst); }
 
-  /// The pool of this thread, or null.
+  /// The current pool of this thread, or null.
   static ChunkPool* current() { return current_; }
 
-  /// Makes a pool the current one of this thread for the lifetime of the object. Nests; the pool that was current
-  /// before must still be there at its end.
+  /// Makes a pool the current one of this thread for the lifetime of the object. Uses nest; the previous pool must
+  /// still exist when the object is destroyed.
   class Use {
    public:
     explicit Use(ChunkPool* pool) : previous_(current_) { set_current(pool); }
@@ -168,9 +170,9 @@ class ChunkPool {
   };
 
  private:
-  friend void chunk_go_home(Chunk* chunk);
+  friend void chunk_return(Chunk* chunk);
 
-  // What get and put use comes first, in one cache line; the size is a power of two for the sake of indexing.
+  // The fields that get and put use come first, in one cache line. The size is a power of two to make indexing cheap.
   struct alignas(128) Tier {
     uint32_t out = 0;
     uint32_t out_peak = 0;
@@ -178,19 +180,19 @@ class ChunkPool {
     FreeStack free;
   };
   struct Slab {
-    MetadataMemory<Chunk> headers;  // Begun one by one, as chunks are cut.
+    MetadataMemory<Chunk> headers;  // Constructed one by one as chunks are carved.
     uint32_t carved = 0;
-    uint32_t unused = 0;  // Discarded chunks on the free list, and those that FreeStack::forget_taken did not tell yet.
-    uint32_t free = 0;    // Scratch of reclaim.
+    uint32_t unused = 0;  // Discarded and free, plus those that FreeStack::forget_taken has not reported yet.
+    uint32_t free = 0;    // Scratch space for reclaim.
     uint8_t tier = 0;
   };
   struct HeapLink {
     HeapLink* previous;
     HeapLink* next;
   };
-  struct HeapChunk;  // A chunk, its link, and its bytes behind them.
+  struct HeapChunk;  // A chunk and its link, followed by the chunk's bytes.
 
-  // `out_bytes`: what will then be out.
+  // `out_bytes`: the new value of out_bytes_.
   Chunk* hand_out(Tier& t, int tier, size_t out_bytes) {
     account_out(t, out_bytes);
     Chunk* chunk = t.free.pop();
@@ -205,7 +207,7 @@ class ChunkPool {
     const uint32_t out = ++t.out;
     if (out > t.out_peak) t.out_peak = out;
   }
-  // Inlined where it counts, which a compiler does not know.
+  // Compilers do not inline this in the hot callers by themselves.
   [[gnu::always_inline]] void put_home(Chunk* chunk) {
     const int tier = chunk->tier;
     Tier& t = tiers_[static_cast<size_t>(tier)];
@@ -229,12 +231,12 @@ class ChunkPool {
   Chunk* get_within(int tier, size_t limit_bytes, const void* caller);
   Chunk* get_any(Tier& t, int tier, const void* caller);
   Chunk* get_from_heap(Tier& t, int tier);
-  void put_seen(Chunk* chunk);
+  void put_slow(Chunk* chunk);
   void put_on_heap(Chunk* chunk);
   void choose_paths();
   bool carve(Tier& t, int tier);
-  void post_to_inbox(Chunk* chunk);
-  void take_inbox_slow();
+  void push_remote_free(Chunk* chunk);
+  void take_remote_frees_slow();
   uint16_t take_slab();
   bool take_shared(size_t bytes);
   void give_back_shared(size_t bytes);
@@ -243,8 +245,8 @@ class ChunkPool {
   bool reclaim();
   void set_reclaim_failed(bool failed);
 
-  // The pool of this thread; and the same pool if a chunk may be put there unseen, by put_home alone, else kNowhere.
-  // The second is what chunk_go_home looks at first: a put that must be seen costs the others nothing.
+  // `fast_put_pool_of_thread_` is the current pool if put_home alone suffices to release a chunk to it, else kNowhere.
+  // chunk_return checks it first, so puts that need more work cost the others nothing.
   static inline constinit thread_local ChunkPool* current_ = nullptr;
   static inline const char kNowhere = 0;
   static inline constinit thread_local const void* fast_put_pool_of_thread_ = &kNowhere;
@@ -256,22 +258,23 @@ class ChunkPool {
   std::array<Tier, kTierCount> tiers_;
   size_t out_bytes_ = 0;
   size_t out_bytes_peak_ = 0;
-  size_t fast_get_limit_ = 0;              // A get up to here needs no look at anything else; see choose_paths.
-  const void* fast_put_pool_ = &kNowhere;  // This pool, while nobody needs to see what comes home.
+  size_t fast_get_limit_ = 0;  // A get that stays within this limit needs no further checks; see choose_paths.
+  const void* fast_put_pool_ = &kNowhere;  // This pool, while put_home needs no further checks; see choose_paths.
   size_t budget_bytes_;
-  size_t open_bytes_;  // The budget less the reserve.
+  size_t open_bytes_;  // The budget minus the reserve.
   Source source_;
   uint32_t random_ = 0x9e3779b9;
   uint64_t refused_ = 0;
   uint64_t refused_shared_ = 0;
-  uint64_t came_home_ = 0;
+  uint64_t freed_remotely_ = 0;
   uint64_t discarded_bytes_ = 0;
 
-  // A search for free slabs is not worth repeating per chunk: after one in vain, not before some chunks came home.
+  // A search for free slabs is too expensive to repeat per chunk: after a failed one, wait until some chunks are
+  // released.
   bool reclaim_failed_ = false;
   uint64_t puts_until_reclaim_ = 0;
 
-  bool pressed_ = false;  // The high mark was passed, and the low one not yet.
+  bool pressed_ = false;  // The high mark was crossed, and the low mark has not been crossed since.
   uint64_t pressures_ = 0;
   size_t pressure_high_ = SIZE_MAX;
   size_t pressure_low_ = 0;
@@ -279,31 +282,31 @@ class ChunkPool {
   void* pressure_context_ = nullptr;
 
   Budget* shared_;
-  size_t shared_bytes_ = 0;      // Taken from it.
-  uint64_t shared_refused_ = 0;  // Its figure at the last ageing.
-  bool met_shared_ = false;      // The last attempt to take from it failed.
+  size_t shared_bytes_ = 0;          // Taken from `shared_`.
+  uint64_t shared_refused_ = 0;      // The refusal count of `shared_` at the last aging.
+  bool take_shared_failed_ = false;  // The last attempt to take from `shared_` failed.
 
   std::unique_ptr<LeakStacks> stacks_;
-  HeapLink heap_{&heap_, &heap_};  // The chunks that are out, with Source::kHeap.
+  HeapLink heap_{&heap_, &heap_};  // Outstanding chunks, with Source::kHeap.
 
   Arena arena_;
   std::vector<Slab> slabs_;
-  std::vector<uint16_t> retired_;  // Slabs without chunks, whose pages were not yet given back.
-  bool unused_slabs_ = false;      // There may be some to retire.
+  std::vector<uint16_t> retired_;  // Slabs without chunks whose pages have not been returned yet.
+  bool unused_slabs_ = false;      // There may be slabs to retire.
 
-  // Other threads write here; its own cache line keeps them off the fields above.
+  // Other threads write these fields; a separate cache line keeps the writes away from the fields above.
   alignas(64) std::atomic<Chunk*> remote_frees_{nullptr};
   std::atomic<bool> wake_wanted_{false};
   WakeFunction wake_ = nullptr;
   void* wake_context_ = nullptr;
 };
 
-/// An owning reference to a chunk on its way from a pool to whoever writes to it, a `Lease` mostly. Move-only, and it
-/// cannot be shared: windows can, which say what of the chunk may be written (`Lease::split_off`, `View::clone`).
+/// An owning reference to a chunk, held between the pool and the chunk's writer, usually a `Lease`. Move-only. It
+/// cannot be shared; windows can, because they define which bytes may be written (`Lease::split_off`, `View::clone`).
 class ChunkRef {
  public:
   ChunkRef() = default;
-  /// Adopts a reference that the caller owns (null gives an empty ChunkRef).
+  /// Takes over a reference that the caller owns. Null gives an empty ChunkRef.
   static ChunkRef take(Chunk* chunk) { return ChunkRef(chunk); }
   ChunkRef(ChunkRef&& other) noexcept : chunk_(other.release()) {}
   ChunkRef& operator=(ChunkRef&& other) noexcept {
@@ -319,9 +322,9 @@ class ChunkRef {
   std::byte* data() const { return chunk_->data; }
   size_t capacity() const { return chunk_capacity(*chunk_); }
   bool unique() const { return chunk_unique(chunk_); }
-  /// Whether nobody else refers to the chunk and its memory may be written.
+  /// Whether this is the only reference to the chunk and its memory is writable.
   bool writable() const { return chunk_writable(chunk_); }
-  /// Gives the reference to the caller.
+  /// Transfers the reference to the caller.
   Chunk* release() {
     Chunk* chunk = chunk_;
     chunk_ = nullptr;
@@ -336,7 +339,7 @@ class ChunkRef {
     if (chunk_) chunk_ref(chunk_);
     return ChunkRef(chunk_);
   }
-  // Whether a window may be made of [offset, offset + size).
+  // Whether [offset, offset + size) lies within the chunk.
   bool has(size_t offset, size_t size) const {
     return chunk_ ? offset <= capacity() && size <= capacity() - offset : size == 0;
   }

@@ -40,22 +40,22 @@ constexpr int kMinTier = tier_for(FilePool::kMinBytes);
 constexpr size_t kFileTiers = kTierCount - kMinTier;
 static_assert(tier_bytes(kTierCount - 1) == kExtentBytes);
 
-// Reserved extents that no chunk used for this long, or at most twice as long, are given back.
+// Reserved extents that no chunk used for one to two such periods are punched out.
 constexpr std::chrono::seconds kAge{1};
 
-// An extent of which chunks are cut, all of one tier.
+// An extent that is carved into chunks of one tier.
 struct Extent {
   uint8_t tier = 0;
-  uint16_t free = 0;  // A bit for each chunk that is not out.
+  uint16_t free = 0;  // One bit per free chunk.
 };
 static_assert(kExtentBytes / FilePool::kMinBytes <= 16);
 
 uint16_t all_pieces(int tier) { return static_cast<uint16_t>((uint32_t{1} << (kExtentBytes / tier_bytes(tier))) - 1); }
 
-// A descriptor of a new file without a name, or -1.
+// Opens a new file without a name. Returns its descriptor, or -1 with errno set.
 int open_unlinked(const std::string& directory) {
   const int fd = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
-  // What file systems, and kernels, say that cannot do it.
+  // The errors of file systems and kernels without O_TMPFILE.
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
   std::string path = directory + "/sluice-XXXXXX";
   const int named = mkostemp(path.data(), O_CLOEXEC);
@@ -63,9 +63,9 @@ int open_unlinked(const std::string& directory) {
   return named;
 }
 
-// Both return an errno, or 0.
+// Both functions return an errno, or 0.
 int reserve_blocks(int fd, size_t offset, size_t bytes) {
-  // Beyond the limit there would be a signal as well, which ends the process.
+  // Exceeding the limit would also raise SIGXFSZ, which ends the process.
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && offset + bytes > limit.rlim_cur) return EFBIG;
   while (fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
@@ -86,8 +86,8 @@ size_t occupied_bytes(int fd) {
   return fstat(fd, &status) == 0 ? static_cast<size_t>(status.st_blocks) * 512 : 0;
 }
 
-// Forgets the first `count` bytes, and empty pieces behind them.
-void use_up(std::span<iovec>& pieces, size_t count) {
+// Drops the first `count` bytes and any empty pieces after them.
+void advance_pieces(std::span<iovec>& pieces, size_t count) {
   while (!pieces.empty() && (count > 0 || pieces.front().iov_len == 0)) {
     iovec& first = pieces.front();
     const size_t done = std::min(count, first.iov_len);
@@ -123,9 +123,9 @@ struct FilePool::State {
     if (fd >= 0) close(fd);
   }
 
-  // Sets `error` when the pool cannot be used.
+  // These functions set `error` if the pool is unusable.
   void open_file();
-  void try_out();
+  void test_operations();
   void start();
   void unusable(const std::string& what, int code, const std::string& advice) {
     error = {FileError::Kind::kUnusable, code,
@@ -134,15 +134,15 @@ struct FilePool::State {
   }
 
   using Lock = std::unique_lock<std::mutex>;
-  // Sees to it that there is a spare extent. Releases the lock while it waits for the disk.
+  // Makes sure that there is a spare extent. Releases the lock while it waits for the disk.
   bool reserve(Lock& lock, size_t wanted, FileError* why);
   Range take_unreserved();
   int reserve_blocks_of(Range range) const {
     return reserve_blocks(fd, range.begin * kExtentBytes, range.count * kExtentBytes);
   }
-  // Punches up to `count` spare extents. Releases the lock meanwhile.
+  // Punches out up to `count` spare extents. Releases the lock while it does.
   void give_back(Lock& lock, size_t count);
-  void give_back_for_ever();
+  void give_back_loop();
   void punch_strays();
 
   bool refuse(FileError* why, FileError::Kind kind, size_t wanted, int code);
@@ -150,46 +150,46 @@ struct FilePool::State {
   void put(std::byte* data, size_t bytes);
   void report_leak() const;
 
-  // In extents, with those that are just being reserved or given back.
+  // In extents. Includes those being reserved or punched at the moment.
   size_t on_disk() const { return used + spare.count() + in_flight; }
-  void changed() { stats.disk_bytes_peak = std::max(stats.disk_bytes_peak, on_disk() * kExtentBytes); }
+  void update_peak() { stats.disk_bytes_peak = std::max(stats.disk_bytes_peak, on_disk() * kExtentBytes); }
 
-  // Not changed after the constructor.
+  // Constant after the constructor.
   Options options;
   FileError error;
   int fd = -1;
   std::byte* base = nullptr;
-  size_t limit = 0;  // In extents, as all that follows.
+  size_t limit = 0;  // In extents, as are all counts below.
   size_t step = 0;
   bool memory = false;
   std::thread giving_back;
 
   mutable std::mutex mutex;
-  std::condition_variable wake;     // For the thread.
-  std::condition_variable settled;  // What was in flight is done.
-  // Each extent below `fresh` is in one of these, in flight, or used by chunks. Above nothing was ever reserved.
+  std::condition_variable wake;     // Wakes the thread.
+  std::condition_variable settled;  // An operation in flight has finished.
+  // Each extent below `fresh` is in one of these sets, in flight, or used by chunks. Extents above were never reserved.
   RangeSet spare;  // Reserved.
-  RangeSet holes;  // Not.
+  RangeSet holes;  // Not reserved.
   size_t fresh = 0;
-  size_t in_flight = 0;  // Just being reserved or given back.
+  size_t in_flight = 0;  // Being reserved or punched at the moment.
   size_t used = 0;
-  size_t least_spare = 0;  // Of the time since the thread last looked.
+  size_t least_spare = 0;  // The minimum since the thread last ran.
   bool stop = false;
-  bool closed = false;                                 // The pool is gone; the last chunk ends this.
-  std::vector<Extent> extents;                         // Those below `fresh`.
-  std::array<std::set<size_t>, kFileTiers> with_room;  // Extents of each tier of which some chunks are out.
-  std::array<uint64_t, kFileTiers> out{};              // Chunks.
+  bool closed = false;                                 // The pool is destroyed; the last chunk deletes this state.
+  std::vector<Extent> extents;                         // The extents below `fresh`.
+  std::array<std::set<size_t>, kFileTiers> with_room;  // Per tier: extents that have free chunks.
+  std::array<uint64_t, kFileTiers> out{};              // Outstanding chunks per tier.
   Stats stats;
 };
 
-// ---- Beginning ----
+// ---- Opening ----
 
 void FilePool::State::open_file() {
   limit = options.limit_bytes / kExtentBytes;
   step = std::clamp<size_t>(options.step_bytes / kExtentBytes, 1, std::max<size_t>(limit, 1));
   if (limit == 0) return unusable("the limit is less than 64 KiB", 0, "raise it");
   fd = open_unlinked(options.directory);
-  if (fd < 0) return unusable("cannot make a file", errno, "name a directory that is there and may be written to");
+  if (fd < 0) return unusable("cannot make a file", errno, "name a directory that exists and is writable");
   struct statfs file_system{};
   memory = fstatfs(fd, &file_system) == 0 &&
            (file_system.f_type == TMPFS_MAGIC || file_system.f_type == static_cast<long>(RAMFS_MAGIC));
@@ -200,8 +200,8 @@ void FilePool::State::open_file() {
   base = static_cast<std::byte*>(mapped);
 }
 
-// Some file systems say yes to both and do neither, so we look at what it did to the file.
-void FilePool::State::try_out() {
+// Some file systems report success for both operations and perform neither, so check the effect on the file.
+void FilePool::State::test_operations() {
   const char* const advice = "choose a directory on ext4 or xfs";
   if (const int code = reserve_blocks(fd, 0, kExtentBytes); code != 0) {
     const bool cannot = code == EOPNOTSUPP || code == ENOSYS;
@@ -217,13 +217,13 @@ void FilePool::State::try_out() {
   }
 }
 
-// Signals are for the threads that know of them.
+// Block all signals in the new thread: they belong to the threads that handle them.
 void FilePool::State::start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    giving_back = std::thread([this] { give_back_for_ever(); });
+    giving_back = std::thread([this] { give_back_loop(); });
   } catch (const std::system_error& failed) {
     unusable("cannot start a thread", failed.code().value(), "raise `ulimit -u`");
   }
@@ -232,7 +232,7 @@ void FilePool::State::start() {
 
 FilePool::FilePool(Options options) : state_(new State(std::move(options))) {
   state_->open_file();
-  if (ok()) state_->try_out();
+  if (ok()) state_->test_operations();
   if (ok()) state_->start();
 }
 
@@ -251,7 +251,7 @@ FilePool::~FilePool() {
 }
 
 void FilePool::State::report_leak() const {
-  std::fprintf(stderr, "sluice: leak: %zu bytes in chunks of the file in %s did not come home:", stats.out_bytes,
+  std::fprintf(stderr, "sluice: leak: %zu bytes in chunks of the file in %s were not released:", stats.out_bytes,
                options.directory.c_str());
   for (size_t i = 0; i < kFileTiers; ++i) {
     if (out[i]) {
@@ -282,7 +282,7 @@ bool FilePool::State::refuse(FileError* why, FileError::Kind kind, size_t wanted
   return false;
 }
 
-// The next extents to reserve: the file is filled from its beginning.
+// The next extents to reserve. The file fills from its beginning.
 Range FilePool::State::take_unreserved() {
   if (!holes.empty()) return holes.take_lowest(step);
   const Range range{fresh, std::min(step, limit - fresh)};
@@ -300,12 +300,12 @@ bool FilePool::State::reserve(Lock& lock, size_t wanted, FileError* why) {
       continue;
     }
     in_flight += range.count;
-    changed();
+    update_peak();
     lock.unlock();
     int code = reserve_blocks_of(range);
     Range rest;
     if (code != 0) {
-      // A part of it may have been reserved. One extent may be had where a whole step may not.
+      // Part of the range may have been reserved. A single extent may succeed where a whole step fails.
       punch_hole(fd, range.begin * kExtentBytes, range.count * kExtentBytes);
       rest = {range.begin + 1, range.count - 1};
       range.count = 1;
@@ -317,7 +317,7 @@ bool FilePool::State::reserve(Lock& lock, size_t wanted, FileError* why) {
     holes.add(rest);
     (code == 0 ? spare : holes).add(range);
     if (code == 0) wake.notify_one();
-    // What others are giving back may be what is missing.
+    // Another thread may be punching the blocks that are missing.
     if (code != 0 && in_flight > 0) {
       settled.wait(lock);
     } else if (code != 0) {
@@ -394,7 +394,7 @@ bool FilePool::write(std::byte* to, std::span<iovec> from, FileError* error) {
   constexpr size_t kMaxPieces = 1024;  // IOV_MAX
   State& s = *state_;
   off_t offset = to - s.base;
-  use_up(from, 0);
+  advance_pieces(from, 0);
   while (!from.empty()) {
     const ssize_t written = pwritev(s.fd, from.data(), static_cast<int>(std::min(from.size(), kMaxPieces)), offset);
     if (written < 0 && errno == EINTR) continue;
@@ -406,7 +406,7 @@ bool FilePool::write(std::byte* to, std::span<iovec> from, FileError* error) {
       return s.refuse(error, FileError::Kind::kDisk, left, code);
     }
     offset += written;
-    use_up(from, static_cast<size_t>(written));
+    advance_pieces(from, static_cast<size_t>(written));
   }
   return true;
 }
@@ -416,7 +416,7 @@ bool FilePool::contains(const std::byte* data) const {
   return s.base && data >= s.base && data < s.base + s.limit * kExtentBytes;
 }
 
-// ---- Giving blocks back ----
+// ---- Returning blocks ----
 
 void FilePool::State::give_back(Lock& lock, size_t count) {
   while (count > 0 && !spare.empty()) {
@@ -438,8 +438,8 @@ void FilePool::State::give_back(Lock& lock, size_t count) {
   }
 }
 
-// A store through the mapping takes blocks for all of the page cache's piece that it falls in; after reading ahead,
-// that may reach over to neighbours that were given back.
+// A store through the mapping allocates blocks for the whole page cache piece it touches. After read-ahead such a piece
+// may extend into neighboring extents that were punched out.
 void FilePool::State::punch_strays() {
   if (occupied_bytes(fd) < (on_disk() + 1) * kExtentBytes) return;
   RangeSet punched;
@@ -451,17 +451,17 @@ void FilePool::State::punch_strays() {
   holes = std::move(punched);
 }
 
-// Punching a hole may take milliseconds however small it is (where the file system is mounted with `discard`), so it is
-// done in large pieces, and never by who releases a chunk.
-void FilePool::State::give_back_for_ever() {
+// Punching any hole may take milliseconds (on file systems mounted with `discard`), so holes are punched in large
+// ranges and never on the thread that releases a chunk.
+void FilePool::State::give_back_loop() {
   Lock lock(mutex);
   for (uint64_t errors = 0; !stop;) {
     if (spare.empty()) wake.wait(lock, [this] { return stop || !spare.empty(); });
-    // After an error it waits for the next turn.
+    // After an error, wait for the next period.
     const bool failed = std::exchange(errors, stats.give_back_errors) != stats.give_back_errors;
     const bool many = wake.wait_for(lock, kAge, [&] { return stop || (!failed && spare.count() > step); });
     if (stop) return;
-    // Down to half, so that this is not done for each single extent that comes.
+    // Punch down to half a step, so that this does not run for every single extent.
     give_back(lock, many ? spare.count() - step / 2 : std::min(least_spare, spare.count()));
     if (!many) punch_strays();
     least_spare = spare.count();
@@ -476,7 +476,7 @@ void FilePool::trim() {
   if (ok()) s.punch_strays();
 }
 
-// ---- Figures ----
+// ---- Statistics ----
 
 size_t FilePool::disk_bytes() const {
   const State::Lock lock(state_->mutex);

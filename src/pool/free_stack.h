@@ -12,36 +12,36 @@
 
 namespace sluice {
 
-/// Free chunks of one tier, last in first out, so that the warmest is reused first. It also knows which chunks lay
-/// unused at the bottom for two ageing periods: sync.Pool's victim cache, with a timer in the place of the garbage
-/// collector.
+/// Free chunks of one tier, last in, first out, so that the warmest chunk is reused first. The stack also tracks which
+/// chunks at the bottom stayed unused for two aging periods, like the victim cache of Go's sync.Pool with a timer in
+/// place of the garbage collector.
 ///
 ///     bottom  [ discarded | old enough to discard | unused this period | in motion ]  top
 ///             0        discarded_              old_                low_end_        end_
 ///
-/// Of the discarded ones it keeps the slabs, so that its user can count how many chunks of a slab lie unused, without a
-/// look at each and without a word from push or pop: `next_to_discard` adds one, `forget_taken` says which were taken
-/// since. Each discarded chunk's `capacity` is its place, by which `set_aside` finds it.
+/// The stack records the slab of each discarded chunk, so that its user can count the unused chunks of a slab without
+/// visiting each chunk and without work in push or pop: `next_to_discard` adds one, and `forget_taken` reports those
+/// taken since. A discarded chunk's `capacity` holds its index, which `set_aside` uses to find it.
 class FreeStack {
  public:
   bool empty() const { return end_ == chunks_.get(); }
   size_t size() const { return static_cast<size_t>(end_ - chunks_.get()); }
 
-  /// Makes room for `count` chunks in all, so that push never allocates. Amortised: at least doubles.
+  /// Makes room for `count` chunks in total, so that push never allocates. Amortized: at least doubles.
   void reserve(size_t count) {
     if (count > room_) move_to_room(std::max(count, 2 * room_));
   }
-  /// Gives room back that is far more than `count` chunks need. Precondition: count >= size(), forget_taken is done.
+  /// Releases room that far exceeds `count` chunks. Precondition: count >= size(), and forget_taken returned true.
   void shrink(size_t count) {
     if (room_ > std::max(4 * count, kKeepRoom)) move_to_room(std::max(2 * count, kKeepRoom));
   }
 
-  /// Precondition: there is room, see reserve.
+  /// Precondition: there is room; see reserve.
   void push(Chunk* chunk) {
     SLUICE_DCHECK(size() < room_);
     *end_++ = chunk;
   }
-  /// Like push, but `random` chooses the place, among the chunks that are in motion.
+  /// Like push, but puts the chunk at a position that `random` selects among the chunks in motion.
   void push_anywhere(Chunk* chunk, size_t random) {
     push(chunk);
     std::swap(chunks_[low_water() + random % (size() - low_water())], end_[-1]);
@@ -54,7 +54,7 @@ class FreeStack {
     return *end;
   }
 
-  /// Ends an ageing period: what lay still in this one and in the one before becomes old.
+  /// Ends an aging period. Chunks unused in this period and the one before become old.
   void age() {
     discarded_ = discarded_count();
     old_ = std::min(victims_, low_water());
@@ -62,8 +62,8 @@ class FreeStack {
     low_end_ = end_;
   }
 
-  /// Calls `taken(slab)` for each chunk that was discarded and then taken, until it returns false. True if that was
-  /// all; what follows below needs it.
+  /// Calls `taken(slab)` for each chunk that was discarded and then taken, until it returns false. True if all were
+  /// reported, which is a precondition of several functions below.
   template <typename Taken>
   bool forget_taken(Taken taken) {
     discarded_ = discarded_count();
@@ -73,8 +73,8 @@ class FreeStack {
     return true;
   }
 
-  /// The next old chunk whose pages were not discarded yet, or null. The chunk stays on the stack.
-  /// Precondition: forget_taken is done.
+  /// Returns the next old chunk whose pages have not been discarded, or null. The chunk stays on the stack.
+  /// Precondition: forget_taken returned true.
   Chunk* next_to_discard() {
     SLUICE_DCHECK(slab_count_ == discarded_ && discarded_ <= low_water());
     if (discarded_ >= old_count()) return nullptr;
@@ -84,8 +84,8 @@ class FreeStack {
     return chunk;
   }
 
-  /// Removes a discarded chunk. The stack is whole again after `drop_aside`.
-  /// Precondition: forget_taken is done, and next_to_discard returned it.
+  /// Removes a discarded chunk. Call `drop_aside` afterwards to make the stack consistent. Precondition: forget_taken
+  /// returned true, and next_to_discard returned the chunk.
   void set_aside(const Chunk* chunk) {
     const size_t place = chunk->capacity;
     SLUICE_DCHECK(place < discarded_ && chunks_[place] == chunk);
@@ -105,13 +105,13 @@ class FreeStack {
     aside_ = 0;
   }
 
-  /// The chunks that nobody touched for two periods.
+  /// Number of chunks unused for two periods.
   size_t old_count() const { return std::min(old_, low_water()); }
   size_t discarded_count() const { return std::min(discarded_, low_water()); }
   Chunk* at(size_t index) const { return chunks_[index]; }
 
-  /// Removes each chunk for which `gone(chunk)` holds, keeping the order of the others.
-  /// Precondition: forget_taken is done.
+  /// Removes each chunk for which `gone(chunk)` is true; the others keep their order. Precondition: forget_taken
+  /// returned true.
   template <typename Predicate>
   void remove_if(Predicate gone) {
     std::array<size_t, 4> marks{discarded_count(), old_count(), std::min(victims_, low_water()), low_water()};
@@ -140,8 +140,8 @@ class FreeStack {
   size_t low_water() const { return static_cast<size_t>(low_end_ - chunks_.get()); }
 
   void move_to_room(size_t room) {
-    MetadataMemory<Chunk*> chunks = own_memory<Chunk*>(room);
-    MetadataMemory<uint16_t> slabs = own_memory<uint16_t>(room);
+    MetadataMemory<Chunk*> chunks = allocate_metadata<Chunk*>(room);
+    MetadataMemory<uint16_t> slabs = allocate_metadata<uint16_t>(room);
     SLUICE_CHECK(chunks && slabs);
     Chunk** const end = std::copy(chunks_.get(), end_, chunks.get());
     low_end_ = chunks.get() + low_water();
@@ -154,13 +154,13 @@ class FreeStack {
 
   MetadataMemory<Chunk*> chunks_;
   Chunk** end_ = nullptr;
-  Chunk** low_end_ = nullptr;  // The lowest that the end was in this period.
+  Chunk** low_end_ = nullptr;  // The lowest value of `end_` in this period.
   size_t discarded_ = 0;
   size_t old_ = 0;
   size_t victims_ = 0;
   size_t room_ = 0;
-  size_t aside_ = 0;  // Slots behind the discarded chunks that hold none; 0 between calls.
-  // Of the discarded chunks, in their order, and then of those that were taken since.
+  size_t aside_ = 0;  // Empty slots after the discarded chunks; 0 between calls.
+  // The slabs of the discarded chunks, in order, followed by those of chunks taken since.
   MetadataMemory<uint16_t> slabs_;
   size_t slab_count_ = 0;
 };

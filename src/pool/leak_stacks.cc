@@ -19,15 +19,15 @@ namespace sluice {
 namespace {
 
 constexpr size_t kMaxSites = 16;
-// Between the taking of the stack and the caller that is to be its first.
+// Upper bound on the frames between capture and the first frame to record.
 constexpr size_t kOwnFrames = 8;
 
-// A place in the code, as far as the dynamic linker knows it.
+// A code location, as far as the dynamic linker knows it.
 struct Place {
   std::string module;
-  uintptr_t offset = 0;  // In the module's file, for addr2line.
+  uintptr_t offset = 0;  // Within the module's file, for addr2line.
   std::string function;  // Empty when no symbol is known.
-  uintptr_t behind = 0;  // Bytes behind the function's begin.
+  uintptr_t behind = 0;  // Offset from the start of the function, in bytes.
 };
 
 std::string path_of_program() {
@@ -43,7 +43,7 @@ std::string demangled(const char* name) {
   return text ? text.get() : name;
 }
 
-// `address` is a return address: the call lies before it, and may be the last thing in its function.
+// `address` is a return address. The call precedes it and may be the last instruction of its function.
 Place place_of(void* address) {
   Place place;
   const uintptr_t call = reinterpret_cast<uintptr_t>(address) - 1;

@@ -10,15 +10,15 @@
 
 namespace sluice {
 
-/// The call stacks of a sample of the chunks that are out: where each was taken. Not thread-safe: it belongs to a
+/// Records where a sample of the outstanding chunks was taken: their call stacks. Not thread-safe: it belongs to a
 /// pool's home thread.
 class LeakStacks {
  public:
-  /// Takes the stack of every `every`th chunk. Precondition: every > 0.
+  /// Records the stack of every `every`th chunk. Precondition: every > 0.
   explicit LeakStacks(uint32_t every) : every_(every), left_(every) {}
 
-  /// A chunk is handed out / came home. `caller` is a return address on the way here, where the stack is to begin.
-  /// `forget` may name any chunk.
+  /// Call `note` when a chunk is handed out and `forget` when it is returned. `caller` is a return address on the
+  /// current stack; the recorded stack begins there. `forget` accepts chunks that were not sampled.
   void note(const Chunk* chunk, const void* caller) {
     if (--left_ > 0) return;
     left_ = every_;
@@ -26,17 +26,17 @@ class LeakStacks {
   }
   void forget(const Chunk* chunk) { stacks_.erase(chunk); }
 
-  /// Writes where the sampled chunks that are out were taken: equal stacks once, most bytes first, with the names that
-  /// the dynamic symbol table has (-rdynamic adds those of the program) and, for files and lines, the calls of
-  /// addr2line that tell them.
+  /// Writes where the outstanding sampled chunks were taken. Equal stacks are merged and sorted by bytes, largest
+  /// first. Names come from the dynamic symbol table (-rdynamic adds those of the program). For files and lines it
+  /// prints the addr2line commands to run.
   void report(std::FILE* out) const;
 
-  /// What SLUICE_LEAK_STACKS in the environment says, read once: take every Nth stack; 0 if it is not set.
+  /// The sampling interval from SLUICE_LEAK_STACKS in the environment, read once; 0 if it is not set.
   static uint32_t every_from_environment();
 
  private:
   static constexpr size_t kMaxFrames = 32;
-  // The return addresses, innermost first; zeros follow.
+  // Return addresses, innermost first, padded with zeros.
   using Stack = std::array<void*, kMaxFrames>;
 
   void capture(const Chunk* chunk, const void* caller);

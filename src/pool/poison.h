@@ -21,8 +21,8 @@
 
 namespace sluice {
 
-// Free chunks are poisoned under AddressSanitizer, so that a use after the last reference is reported where it happens.
-// In other builds these are nothing: chunks are never zeroed.
+// Free chunks are poisoned under AddressSanitizer, so that a use after the last release is reported where it happens.
+// In other builds these functions do nothing: chunks are never zeroed.
 
 inline void poison([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
 #ifdef SLUICE_ASAN
@@ -36,13 +36,13 @@ inline void unpoison([[maybe_unused]] const void* data, [[maybe_unused]] size_t 
 #endif
 }
 
-// What lies at the beginning of a free chunk in debug builds. No more than the smallest chunk has: it costs the same
-// for all, and touches no page that was not touched.
+// The pattern at the start of a free chunk in debug builds. It is as long as the smallest chunk, so that it costs the
+// same for all tiers and touches no new page.
 inline constexpr std::byte kFreePattern{0xdb};
 
 inline void write_pattern(std::byte* data) { std::memset(data, static_cast<int>(kFreePattern), kMinChunkBytes); }
 
-/// Ends the process when somebody wrote to a free chunk. Zeros are right too: its page was given back meanwhile.
+/// Aborts if a free chunk was written to. Zeros are valid too: the chunk's pages may have been returned to the system.
 inline void check_pattern(const std::byte* data) {
   const std::byte first = data[0];
   bool written_to_after_its_last_reference = first != kFreePattern && first != std::byte{0};

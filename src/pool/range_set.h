@@ -7,19 +7,19 @@
 
 namespace sluice {
 
-/// `count` numbers from `begin` on.
+/// The `count` numbers from `begin` on.
 struct Range {
   size_t begin = 0;
   size_t count = 0;
 };
 
-/// A set of numbers, kept as the ranges that it consists of.
+/// A set of numbers, stored as disjoint ranges.
 class RangeSet {
  public:
   size_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
 
-  /// Precondition: none of its numbers is in the set.
+  /// Adds a range. Precondition: none of its numbers is in the set.
   void add(Range range) {
     if (range.count == 0) return;
     count_ += range.count;
@@ -38,8 +38,8 @@ class RangeSet {
     ranges_.emplace_hint(next, range.begin, range.count);
   }
 
-  /// Takes out up to `most` adjoining numbers, the lowest or the highest that there are; an empty range when there are
-  /// none.
+  /// Removes and returns up to `most` consecutive numbers, from the lowest or the highest range. Empty if the set is
+  /// empty.
   Range take_lowest(size_t most) {
     if (empty() || most == 0) return {};
     const auto lowest = ranges_.begin();
@@ -62,7 +62,7 @@ class RangeSet {
   }
 
  private:
-  std::map<size_t, size_t> ranges_;  // Begin to count.
+  std::map<size_t, size_t> ranges_;  // Begin -> count.
   size_t count_ = 0;
 };
 

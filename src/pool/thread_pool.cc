@@ -21,10 +21,10 @@ struct ThreadPool {
   explicit ThreadPool(const ChunkPool::Options& options) : pool(options) {}
 
   ChunkPool pool;
-  std::optional<ChunkPool::Use> use;  // While a thread has it.
-  // The rest is guarded by the registry's mutex.
+  std::optional<ChunkPool::Use> use;  // Set while a thread uses the pool.
+  // The fields below are guarded by the registry's mutex.
   State state = State::kInUse;
-  size_t out_at_trim = 0;  // While it waits.
+  size_t out_at_trim = 0;  // Only used in State::kWaiting.
 };
 
 struct Registry {
@@ -39,12 +39,11 @@ constinit thread_local ThreadPool* own = nullptr;
 
 void park(void* parked);
 
-// Never destroyed: threads may end, and chunks come home, after the static destructors.
+// Never destroyed: threads may end and chunks may be released after the static destructors.
 Registry& registry() {
   static Registry* const made = [] {
     Registry* registry = new Registry;
-    // Unlike a thread_local object's destructor, a key's runs behind all of those, some of which may release chunks or
-    // ask for some.
+    // A key's destructor runs after those of all thread_local objects, some of which may take or release chunks.
     SLUICE_CHECK(pthread_key_create(&registry->at_thread_end, &park) == 0);
     the_registry.store(registry, std::memory_order_release);
     return registry;
@@ -52,9 +51,9 @@ Registry& registry() {
   return *made;
 }
 
-// With the mutex held: does the home's part for a pool whose thread has ended. The memory goes back each time that half
-// of what was out is home, so that each chunk is looked at a few times only.
-void come_home(ThreadPool& waiting) {
+// Does the home thread's work for a pool whose thread has ended. The caller holds the mutex. Memory is returned each
+// time the outstanding bytes have halved, so that each chunk is visited only a few times.
+void collect_remote_frees(ThreadPool& waiting) {
   waiting.pool.take_remote_frees();
   const size_t out = waiting.pool.out_bytes();
   if (out > 0 && out > waiting.out_at_trim / 2) return;
@@ -65,15 +64,15 @@ void come_home(ThreadPool& waiting) {
   waiting.state = State::kIdle;
 }
 
-// Called on the thread that released a chunk of a waiting pool whose remote_frees was empty, or of one that was waiting
-// just now.
+// Called on the thread that released a chunk of a waiting pool whose list of remote frees was empty. The pool may have
+// left State::kWaiting since.
 void chunk_released(void* context) {
   ThreadPool& pool = *static_cast<ThreadPool*>(context);
   const std::lock_guard lock(registry().mutex);
-  if (pool.state == State::kWaiting) come_home(pool);
+  if (pool.state == State::kWaiting) collect_remote_frees(pool);
 }
 
-// The thread ends.
+// Runs when a thread ends.
 void park(void* parked) {
   ThreadPool& pool = *static_cast<ThreadPool*>(parked);
   own = nullptr;
@@ -82,9 +81,9 @@ void park(void* parked) {
   const std::lock_guard lock(registry().mutex);
   pool.state = State::kWaiting;
   pool.out_at_trim = SIZE_MAX;
-  // In this order: either we see a chunk, or who released it sees that we want to hear of it.
+  // The order matters: either collect_remote_frees sees a released chunk, or the releasing thread sees the flag.
   pool.pool.wake_on_return(true);
-  come_home(pool);
+  collect_remote_frees(pool);
 }
 
 ThreadPool& adopt() {
@@ -100,8 +99,9 @@ ThreadPool& adopt() {
   return pool;
 }
 
-// Runs when the process ends, behind the destructors of static objects (which may hold chunks) and without ending pools
-// that others may still use. The main thread's is among those in use: no thread's end has parked it.
+// Runs at process exit, after the destructors of static objects (which may hold chunks), and leaves alone the pools
+// that other threads may still use. The main thread's pool is still in State::kInUse, since the main thread does not
+// park its pool.
 [[gnu::destructor]] void report_at_exit() {
   Registry* const all = the_registry.load(std::memory_order_acquire);
   if (all == nullptr) return;

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// Chunk sizes: 64 B doubling to 64 KiB, as in gVisor's bufferv2. Larger data is a chain of chunks.
+// Chunk sizes: 64 B to 64 KiB in powers of two, as in gVisor's bufferv2. Larger data is a chain of chunks.
 
 inline constexpr size_t kMinChunkBytes = 64;
 inline constexpr size_t kMaxChunkBytes = 64 * 1024;

@@ -179,7 +179,7 @@ TEST_F(AltsLikeHandshakeTest, APeerOfAnOlderTls) {
   TlsHandshake client(old.get(), Side::kClient);
   run(server, client);
   EXPECT_EQ(at_server_, Status::kFailed);
-  EXPECT_EQ(server.error(), "the peer did not show a certificate in TLS 1.3");
+  EXPECT_EQ(server.error(), "the peer did not present a certificate in TLS 1.3");
 }
 
 // What is derived from the handshake, spelled out: two versions of this program come to the same keys.

@@ -230,7 +230,7 @@ TEST_F(HandshakerNegotiationTest, ResultsAreChecked) {
   EXPECT_THAT(error_of([](FakeResult& r) { r.record_protocol = "ALTSRP_GCM_AES128"; }), HasSubstr("was not offered"));
   EXPECT_THAT(error_of([](FakeResult& r) { r.key_data.resize(43); }), HasSubstr("43 bytes of keys"));
   EXPECT_EQ(error_of([](FakeResult& r) { r.key_data.resize(44); }), "");
-  EXPECT_THAT(error_of([](FakeResult& r) { r.peer_account = ""; }), HasSubstr("who the peer is"));
+  EXPECT_THAT(error_of([](FakeResult& r) { r.peer_account = ""; }), HasSubstr("did not identify the peer"));
   EXPECT_THAT(error_of([](FakeResult& r) { r.peer_account = "a\nb"; }), HasSubstr("malformed name: \"a?b\""));
   EXPECT_THAT(error_of([](FakeResult& r) { r.peer_account.assign(1025, 'a'); }), HasSubstr("malformed name"));
   EXPECT_THAT(error_of([](FakeResult& r) { r.local_account = "\x7f"; }), HasSubstr("malformed name"));
@@ -318,13 +318,13 @@ TEST_F(HandshakerNegotiationTest, LiesAreFound) {
   {
     AltsNegotiation client(options(true));
     EXPECT_EQ(client.digest(FakeResponse().bytes(), frames), Status::kFailed);
-    EXPECT_THAT(client.error(), HasSubstr("without being asked"));
+    EXPECT_THAT(client.error(), HasSubstr("without a request"));
   }
   {
     AltsNegotiation client(options(true));
     SLUICE_CHECK(client.request());
     EXPECT_EQ(client.digest("\xff\xff", frames), Status::kFailed);
-    EXPECT_THAT(client.error(), HasSubstr("no HandshakerResp"));
+    EXPECT_THAT(client.error(), HasSubstr("malformed HandshakerResp"));
     EXPECT_EQ(client.request(), std::nullopt);
   }
   EXPECT_THAT(end_with(options(true), FakeResponse{.bytes_consumed = 1}).error, HasSubstr("consumed 1 bytes of 0"));
@@ -361,7 +361,7 @@ TEST_F(HandshakerNegotiationTest, AServiceThatConsumesNothingIsLeft) {
   SLUICE_CHECK(server.request());
   std::string frames;
   EXPECT_EQ(server.digest(FakeResponse().bytes(), frames), Status::kFailed);
-  EXPECT_THAT(server.error(), HasSubstr("makes nothing of 65536 bytes"));
+  EXPECT_THAT(server.error(), HasSubstr("consumed none of 65536 bytes"));
 }
 
 TEST_F(HandshakerNegotiationTest, AHandshakeThatDripsForEverEnds) {

@@ -143,7 +143,7 @@ TEST_P(HandshakeTest, WantsNothingWhileAKeySigns) {
   EXPECT_EQ(server.advance(pool_, buffer_of(std::string(TlsHandshake::kMaxWaitingBytes, 'x')), to_client),
             Status::kNeedMore);
   EXPECT_EQ(server.advance(pool_, buffer_of("x"), to_client), Status::kFailed);
-  EXPECT_EQ(server.error(), "the peer sends too much while a key of ours signs");
+  EXPECT_EQ(server.error(), "the peer sent too many bytes while our private key was signing");
 }
 
 // Whatever the contexts say: no ticket allows early data, and none are taken.

@@ -274,7 +274,7 @@ const std::vector<Case>& cases() {
          ASSERT_TRUE(b.write_at(p, 5, bytes_of("_")));
        },
        "hello_world"},
-      {"settle leftovers", kPage,
+      {"compact leftovers", kPage,
        [](Buffer& b, ChunkPool& p) {
          b.trim_front(4090);
          b.compact(p);

@@ -283,7 +283,7 @@ class Http(AltsTest, HttpTest):
         inner = self.inner_http(self.origin(), routes=[
             {"match": {"path": {"exact": "/well"}}, "respond": {"status": 200}}, {"respond": {"status": 503}}])
         for protocol in ("http1", "http2"):
-            for path, says in (("/well", None), ("/ill", "is unhealthy: it answered 503")):
+            for path, says in (("/well", None), ("/ill", "is unhealthy: it responded with 503")):
                 with self.subTest(protocol=protocol, path=path):
                     outer = self.outer_http(inner, protocol, health_check={"interval": "50ms", "timeout": "2s",
                                                                            "http": {"path": path}})

@@ -142,14 +142,14 @@ class Access(HttpTest):
         for name, token, said in (
                 ("expired", ec.token(exp=now - 6), "has expired"),
                 ("not yet", ec.token(nbf=now + 60), "is not valid yet"),
-                ("other issuer", ec.token(iss="https://evil.example"), "issuer is another"),
-                ("other audience", ec.token(aud=["web"]), "is for others"),
-                ("unknown key", stranger.token(), "no key is known"),
-                ("stranger's signature", stranger.token({"kid": "ec"}), "signature does not hold"),
-                ("wrong alg", ec.token({"alg": "RS256"}), "no key is known"),
-                ("none", ".".join((base64url(b'{"alg":"none"}'), text.split(".")[1], "x")), "no key is known"),
+                ("other issuer", ec.token(iss="https://evil.example"), "issuer is not accepted"),
+                ("other audience", ec.token(aud=["web"]), "is for another audience"),
+                ("unknown key", stranger.token(), "no key matches"),
+                ("stranger's signature", stranger.token({"kid": "ec"}), "signature is invalid"),
+                ("wrong alg", ec.token({"alg": "RS256"}), "no key matches"),
+                ("none", ".".join((base64url(b'{"alg":"none"}'), text.split(".")[1], "x")), "no key matches"),
                 ("tampered", ".".join((text.split(".")[0], base64url(b'{"sub":"root","exp":9999999999}'),
-                                       text.split(".")[2])), "signature does not hold"),
+                                       text.split(".")[2])), "signature is invalid"),
                 ("no token", "x", "is malformed")):
             with self.subTest(name):
                 answer = self.curl(proxy, HTTP1, "/api/x", *bearer(token))
@@ -163,7 +163,7 @@ class Access(HttpTest):
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(rsa.token())).status, 401)
         self.write("keys.json", b"{}")
         proxy.signal(signal.SIGHUP)
-        self.assertTrue(proxy.said("the files as they were read before stay in use"))
+        self.assertTrue(proxy.said("the previously loaded files stay in use"))
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(stranger.token())).status, 200)
 
     def test_pages_of_other_origins(self):

@@ -196,7 +196,7 @@ class Buffering(harness.SluiceTest):
         self.addCleanup(subprocess.run, ["umount", "-l", directory])
         address, expected = self.file_server()
         proxy = self.through(address, {"responses": "16MiB"}, directory=directory)
-        self.assertTrue(proxy.said("lies in memory (tmpfs)"))
+        self.assertTrue(proxy.said("is in memory (tmpfs)"))
         client, = self.slow_clients(proxy, 1)
         proxy.wait_for(lambda s: s.total("body_file_refused_total", reason="disk") > 0, 10, "a refusal")
         self.assertEqual(client.rest(BODY), expected)
@@ -208,7 +208,8 @@ class Buffering(harness.SluiceTest):
         proxy.wait_for(lambda s: s.total("body_file_bytes") > 900 * KIB, 10, "the file to be used")
         time.sleep(0.3)
         stats = proxy.stats()
-        self.assertLess(stats.total("body_file_bytes"), 1.1 * MIB)
+        # One receive of up to 256 KiB may be in flight when the bound is reached.
+        self.assertLessEqual(stats.total("body_file_bytes"), MIB + 256 * KIB)
         self.assertEqual(stats.total("endpoint_connections_active"), 1)
         self.assertEqual(client.rest(BODY), expected)
 

@@ -118,7 +118,7 @@ class Checks(HealthTest):
         self.assertEqual(clients.next(), names)
         for which in (0, 1):
             well(which, False)
-            self.said(proxy, addresses[which], "is unhealthy: it answered 503")
+            self.said(proxy, addresses[which], "is unhealthy: it responded with 503")
             self.assertEqual(clients.next(), names - {str(ports[which]).encode()})
             well(which, True)
             wait_until(lambda: proxy.stderr().count("is healthy again") == which + 1)
@@ -136,7 +136,7 @@ class Checks(HealthTest):
         # The third in a row does not come for a long time.
         flapping.check = lambda n: 200 if n % 3 else 500
         proxy = self.in_front_of(steady, flapping, health_check={**CHECK, "http": {"path": "/check"}})
-        self.said(proxy, flapping, "is unhealthy: it answered 500")
+        self.said(proxy, flapping, "is unhealthy: it responded with 500")
         clients = self.clients(proxy)
         while len(flapping.checks) < 13:
             self.assertEqual(clients.next(), {b"steady"})
@@ -153,7 +153,7 @@ class Checks(HealthTest):
         hanging = self.keep(Origin(discard))
         check = {**CHECK, "timeout": f"{200 * SLOWNESS}ms", "http": {"path": "/check"}}
         proxy = self.in_front_of(good, hanging, health_check=check)
-        self.said(proxy, hanging, f"is unhealthy: it did not answer within {200 * SLOWNESS}ms")
+        self.said(proxy, hanging, f"is unhealthy: it did not respond within {200 * SLOWNESS}ms")
         clients = self.clients(proxy)
         self.assertEqual(clients.next(), {b"good"})
         self.no_failures(clients)
@@ -197,7 +197,7 @@ class Checks(HealthTest):
                 proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_total") >= 3, what="checks")
                 self.assertEqual(proxy.stats().total("endpoint_health_checks_failed_total"), 0, proxy.stderr())
                 server.signal(signal.SIGUSR1)
-                self.said(proxy, server, "is unhealthy: it says NOT_SERVING")
+                self.said(proxy, server, "is unhealthy: its health service reports NOT_SERVING")
                 server.signal(signal.SIGUSR1)
                 self.said(proxy, server, "is healthy again")
                 self.stop(proxy)
@@ -220,7 +220,7 @@ class Checks(HealthTest):
             with self.subTest(version):
                 proxy = self.proxy(*addresses, upstream={"send_proxy_protocol": version,
                                                          "health_check": {**CHECK, "http": {"path": "/check"}}})
-                self.said(proxy, addresses[1], "is unhealthy: it answered 500")
+                self.said(proxy, addresses[1], "is unhealthy: it responded with 500")
                 for _ in range(6):
                     with Http1Client(proxy.address()) as client:
                         self.assertEqual(bytes(client.get("/").body), str(good).encode())
@@ -238,14 +238,14 @@ class Checks(HealthTest):
         proxy = self.start({"workers": 1, "upstreams": [upstream],
                             "listeners": [{"name": "main", "address": "127.0.0.1:0", "tcp": {"forward": "main"}}]})
         self.said(proxy, upstream["endpoints"][0],
-                  "is unhealthy: it wants to speak h2, and the check speaks HTTP/1.1")
+                  "is unhealthy: it negotiated h2, but the check speaks HTTP/1.1")
 
     def test_another_port(self):
         [server, sentinel] = self.scripted("server", "sentinel")
         port = int(sentinel.address.rsplit(":", 1)[1])
         proxy = self.in_front_of(server, health_check={**CHECK, "port": port, "http": {"path": "/check"}})
         sentinel.check = 500
-        self.said(proxy, server, "is unhealthy: it answered 500")
+        self.said(proxy, server, "is unhealthy: it responded with 500")
         self.assertEqual(server.checks, [])
 
     def test_all_down(self):

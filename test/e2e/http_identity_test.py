@@ -337,7 +337,7 @@ class Explained(IdentityTest):
                              "http://a.test/").stdout.decode()
         told = explained("--from", "10.0.0.1", "-H", "X-Forwarded-For: 6.6.6.6, 203.0.113.7", "-H",
                          "X-Forwarded-Proto: https")
-        self.assertIn("client      203.0.113.7, as X-Forwarded-For of 10.0.0.1 tells, which is trusted\n", told)
+        self.assertIn("client      203.0.113.7, from X-Forwarded-For of 10.0.0.1, which is trusted\n", told)
         self.assertIn("            x-forwarded-for: 6.6.6.6, 203.0.113.7, 10.0.0.1\n", told)
         self.assertIn("            x-forwarded-proto: https\n", told)
         self.assertIn("            forwarded: for=10.0.0.1;proto=https;host=a.test;by=_plain\n", told)
@@ -346,10 +346,10 @@ class Explained(IdentityTest):
         trace_id = re.search(rf"^trace id    ({ID}), ", told, re.MULTILINE)[1]
         self.assertRegex(told, rf"\n {{12}}traceparent: 00-{trace_id}-[0-9a-f]{{16}}-01\n")
         told = explained("--from", "11.0.0.1", "-H", "X-Forwarded-For: 203.0.113.7")
-        self.assertIn("client      11.0.0.1, which is not trusted to tell another\n", told)
+        self.assertIn("client      11.0.0.1, whose X-Forwarded-For is not trusted\n", told)
         told = explained("--from", "10.0.0.1", "-H", "X-Forwarded-For: unknown")
-        self.assertIn("client      10.0.0.1, which is trusted to tell another\n"
-                      "            x-forwarded-for is malformed, or tells too little\n", told)
+        self.assertIn("client      10.0.0.1, whose X-Forwarded-For is trusted\n"
+                      "            x-forwarded-for is malformed, or has too few entries\n", told)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class Resolve(SluiceTest):
         self.names.set_alias(NAME, "real.test")
         proxy = self.resolving(f"APP.test:{self.port}")
         self.assertEqual(ask(proxy), (200, "127.0.0.2"))
-        self.assertTrue(proxy.said(f'upstream "main": {NAME}:{self.port} is 127.0.0.2:{self.port}'))
+        self.assertTrue(proxy.said(f'upstream "main": {NAME}:{self.port} resolves to 127.0.0.2:{self.port}'))
         self.assertEqual(self.counted(proxy, "resolve_addresses", endpoint=f"{NAME}:{self.port}"), 1)
 
     def test_follows_changes(self):
@@ -214,7 +214,7 @@ class Resolve(SluiceTest):
                 before = self.counted(proxy, "resolve_failures_total")
                 proxy.wait_for(lambda stats: stats.total("resolve_failures_total") >= before + 2)
                 self.assertEqual(ask(proxy), (200, "127.0.0.2"))
-                self.assertTrue(proxy.said(f"it stays what it was: 127.0.0.2:{self.port}"))
+                self.assertTrue(proxy.said(f"keeping the known addresses: 127.0.0.2:{self.port}"))
         self.names.set(NAME, self.origin("127.0.0.3"))
         wait_until(lambda: ask(proxy) == (200, "127.0.0.3"), what="the name to be resolved again")
         self.assertTrue(proxy.said(f"{NAME}:{self.port} is resolved again"))
@@ -246,9 +246,9 @@ class Resolve(SluiceTest):
         """Names without an address: 503 says why, and the name is followed as soon as it has one. One that is taken
         away again takes its endpoints with it."""
         proxy = self.resolving()
-        self.assertEqual(ask(proxy), (503, "the upstream's name stands for no address\n"))
+        self.assertEqual(ask(proxy), (503, "the upstream's name does not resolve\n"))
         self.assertEqual(proxy.stats().total("http_requests_ended_total", reason="not_resolved"), 1)
-        self.assertIn("is nothing yet", proxy.stderr())
+        self.assertIn("resolves to no address yet", proxy.stderr())
         self.names.set(NAME, self.origin("127.0.0.2"))
         wait_until(lambda: ask(proxy)[0] == 200, what="the name to appear")
         self.names.forget(NAME)

@@ -63,7 +63,7 @@ class Times(HttpTest):
         proxy = self.http(server.address, upstream={"response_timeout": "300ms"})
         start = time.monotonic()
         response = self.client(proxy, kind).get("/")
-        self.assertEqual((response.status, bytes(response.body)), (504, b"the upstream did not answer in time\n"))
+        self.assertEqual((response.status, bytes(response.body)), (504, b"the upstream did not respond in time\n"))
         self.between(0.3, start)
 
     def test_body_timeout(self):

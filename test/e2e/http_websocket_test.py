@@ -356,7 +356,7 @@ class Handshakes(WebsocketTest):
 
     def test_server_of_http2_without_websockets(self):
         proxy, seen = self.origin("http2", settings=())
-        self.assertEqual(self.refused(proxy), [(502, b"the upstream does not take such a request\n")] * 2)
+        self.assertEqual(self.refused(proxy), [(502, b"the upstream does not support this request\n")] * 2)
         self.assertEqual(seen, [])
 
 

@@ -91,11 +91,11 @@ class Log(TlsTest):
         configuration, which is not read again."""
         plain = self.start({"listeners": [listener("main", http=RESPOND)]})
         plain.signal(signal.SIGHUP)
-        self.assertTrue(plain.said("reload: the configuration names no files to read again; the configuration itself is "
+        self.assertTrue(plain.said("reload: the configuration names no files to reload; the configuration itself is "
                                    "read at start only"), plain.stderr())
         secure = self.start({"listeners": [listener("main", http=RESPOND, tls={"certificates": [self.server]})]})
         secure.signal(signal.SIGHUP)
-        self.assertTrue(secure.said("reload: read again: the TLS files of 1 listener(s); the configuration itself"),
+        self.assertTrue(secure.said("reload: read the TLS files of 1 listener(s); the configuration itself"),
                         secure.stderr())
 
     def test_quit_drains(self):
@@ -138,7 +138,7 @@ class Log(TlsTest):
                            upstream={"tls": {"ca": self.ca, "server_name": "other.example"}})
         self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
         self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"), proxy.stderr())
-        self.assertRegex(proxy.stderr(), r'[Hh]ostname mismatch; expected "other.example"; the certificate is of .*localhost'
+        self.assertRegex(proxy.stderr(), r'[Hh]ostname mismatch; expected "other.example"; the certificate is for .*localhost'
                                          r".*, issued by .*test authority")
 
     def test_http2_towards_http1(self):
@@ -159,7 +159,7 @@ class Log(TlsTest):
         with connect(proxy.address()) as sock:
             sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
             last_bytes(sock)
-        self.assertTrue(proxy.said("refused: its first bytes are no PROXY header"), proxy.stderr())
+        self.assertTrue(proxy.said("refused: its first bytes are not a PROXY header"), proxy.stderr())
 
     def test_too_many_of_one_address(self):
         origin = self.keep(Origin(echo))

@@ -281,7 +281,7 @@ class Check(TlsTest):
         config = harness.configuration(["127.0.0.1:1"], listener={"tls": {"certificates": [self.server, old]}})
         self.assertRegex(check(self, config)[1],
                          r"^\S+sluice.yaml:\d+:\d+: warning: listeners\[0\]\.tls\.certificates\[1\]\.chain: "
-                         r"\S+old.pem: certificate 1 has run out on .* UTC\n$")
+                         r"\S+old.pem: certificate 1 expired on .* UTC\n$")
 
     def test_a_broken_intermediate(self):
         """Defect: what followed the first certificate and was broken passed, and clients got no chain."""
@@ -292,7 +292,7 @@ class Check(TlsTest):
             file.write(text)
         config = harness.configuration(["127.0.0.1:1"],
                                        listener={"tls": {"certificates": [{**self.server, "chain": chain}]}})
-        self.assertIn(f"{chain}: expected certificates in PEM; number 2 is broken", check(self, config, status=1)[1])
+        self.assertIn(f"{chain}: expected certificates in PEM; number 2 is malformed", check(self, config, status=1)[1])
 
     def test_server_names(self):
         """Defect: a name that TLS cannot send ended the process at the first connection."""

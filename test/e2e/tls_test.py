@@ -421,7 +421,7 @@ class Origination(TlsTest):
             self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
         with self.assertRaises(harness.ProxyError) as caught:
             self.start(config, environment={"SSL_CERT_FILE": "/nowhere.pem"})
-        self.assertIn("SSL_CERT_FILE=/nowhere.pem: expected certificates of authorities in PEM", str(caught.exception))
+        self.assertIn("SSL_CERT_FILE=/nowhere.pem: expected CA certificates in PEM", str(caught.exception))
 
     def test_without_verification(self):
         origin = self.tls_origin(echo)

@@ -29,7 +29,7 @@ def check_leak(test, program):
     """One request in three is forgotten, and the report names the function that did it, and no other."""
     done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                           timeout=SECONDS)
-    test.assertIn("2048000 bytes in chunks did not come home: 1000 x 2048 B", done.stderr)
+    test.assertIn("2048000 bytes in chunks were not released: 1000 x 2048 B", done.stderr)
     test.assertRegex(done.stderr, r"(?s)1000 of 2048000 bytes in all, taken at\n.*#\d+ +example::read_request\(.*"
                                   r"#\d+ +example::answer_and_forget\(.*#\d+ +main\+")
     test.assertNotIn("example::answer_well", done.stderr)

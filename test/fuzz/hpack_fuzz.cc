@@ -24,7 +24,7 @@ namespace sluice {
 namespace {
 
 using Kind = Http2HeaderBlock::Kind;
-using AuthResult = Http2HeaderBlock::AuthResult;
+using Verdict = Http2HeaderBlock::Verdict;
 
 class Fuzz : test::FuzzInput {
  public:
@@ -50,7 +50,7 @@ class Fuzz : test::FuzzInput {
   }
   static void check_equal(Http2HeaderBlock& a, Http2HeaderBlock& b) {
     SLUICE_CHECK(a.verdict() == b.verdict());
-    if (a.verdict() != AuthResult::kGood) return;
+    if (a.verdict() != Verdict::kGood) return;
     SLUICE_CHECK(a.head().status == b.head().status && a.content_length() == b.content_length());
     SLUICE_CHECK(a.head().method() == b.head().method() && a.head().path() == b.head().path());
     check_equal(a.head().fields, b.head().fields);
@@ -70,7 +70,7 @@ class Fuzz : test::FuzzInput {
     SLUICE_CHECK(decode(*parked_, bytes, cut, b) == status);
     if (status != HpackDecoder::Status::kGood) return false;
     check_equal(a, b);
-    if (a.verdict() == AuthResult::kGood) check_good(a);
+    if (a.verdict() == Verdict::kGood) check_good(a);
     parked_->park(pool_);
     SLUICE_CHECK(parked_->parked_bytes() <= 2 * kHpackTableBytes);
     return true;
@@ -129,7 +129,7 @@ class Fuzz : test::FuzzInput {
     }
     Http2HeaderBlock block(Kind::kResponse);
     SLUICE_CHECK(decode(*parked_, bytes, before % 5, block) == HpackDecoder::Status::kGood);
-    SLUICE_CHECK(block.verdict() == AuthResult::kGood && block.head().status == head.status);
+    SLUICE_CHECK(block.verdict() == Verdict::kGood && block.head().status == head.status);
     check_equal(block.head().fields, head.fields);
     return true;
   }

@@ -88,7 +88,7 @@ TEST(FilePool, RefusesADirectoryThatIsNotThere) {
   EXPECT_EQ(
       files.error().message,
       "cannot keep bytes in a file in /var/tmp/not/there (limit 1073741824 bytes): cannot make a file: No such file "
-      "or directory; name a directory that is there and may be written to");
+      "or directory; name a directory that exists and is writable");
 }
 
 TEST(FilePool, APoolThatCannotBeUsedRefusesEverything) {
@@ -331,7 +331,7 @@ TEST_F(FilePoolDeathTest, ReportsWhatDidNotComeHomeAndLeavesItMapped) {
         _exit(0);
       },
       testing::ExitedWithCode(0),
-      "^sluice: leak: 73728 bytes in chunks of the file in /[^ ]* did not come home: 2 x 4096 B 1 x 65536 B\n$");
+      "^sluice: leak: 73728 bytes in chunks of the file in /[^ ]* were not released: 2 x 4096 B 1 x 65536 B\n$");
 }
 
 TEST_F(FilePoolDeathTest, TheLastChunkToComeHomeClosesTheFile) {

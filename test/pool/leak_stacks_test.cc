@@ -67,7 +67,7 @@ TEST(LeakStacks, EqualStacksAreOneWithACount) {
   take(chunks, pool, &taken_by_the_second, 2);
   for (int i = 0; i < 10; ++i) chunk_unref(taken_by_the_second(pool));
   const std::string report = report_of(pool);
-  EXPECT_NE(report.find("8576 bytes in chunks did not come home: 3 x 128 B 2 x 4096 B\n"
+  EXPECT_NE(report.find("8576 bytes in chunks were not released: 3 x 128 B 2 x 4096 B\n"
                         "sluice: leak: 5 of these were sampled (1 of 1):\n"
                         "  2 of 8192 bytes in all, taken at\n    #0 "),
             std::string::npos)

@@ -45,7 +45,7 @@ TEST_F(PoolDeathTest, ReportsWhatDidNotComeHome) {
         _exit(0);
       },
       testing::ExitedWithCode(0),
-      "^sluice: leak: 8256 bytes in chunks did not come home: 1 x 64 B 2 x 4096 B\n"
+      "^sluice: leak: 8256 bytes in chunks were not released: 1 x 64 B 2 x 4096 B\n"
       "sluice: leak: SLUICE_LEAK_STACKS=1 in the environment shows where they were taken\n$");
 }
 

@@ -101,7 +101,7 @@ TEST(HeapSourceDeathTest, ReportsWhatDidNotComeHomeAndLeavesIt) {
         }
         _exit(0);
       },
-      testing::ExitedWithCode(0), "leak: 4160 bytes in chunks did not come home: 1 x 64 B 1 x 4096 B");
+      testing::ExitedWithCode(0), "leak: 4160 bytes in chunks were not released: 1 x 64 B 1 x 4096 B");
 }
 
 }  // namespace

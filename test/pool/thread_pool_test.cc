@@ -236,8 +236,8 @@ TEST_F(ThreadPoolDeathTest, ReportsAtExitWhatIsOut) {
         std::exit(0);
       },
       [](int) { return true; },
-      "the static objects\n(.|\n)*64 bytes in chunks did not come home: 1 x 64 B(.|\n)*"
-      "4096 bytes in chunks did not come home: 1 x 4096 B");
+      "the static objects\n(.|\n)*64 bytes in chunks were not released: 1 x 64 B(.|\n)*"
+      "4096 bytes in chunks were not released: 1 x 4096 B");
 }
 
 TEST_F(ThreadPoolDeathTest, SaysNothingOfStaticObjects) {

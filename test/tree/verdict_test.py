@@ -46,7 +46,7 @@ Failed
 [==========] 2 tests from 1 test suite ran. (0 ms total)"""
 
 
-class AuthResult(unittest.TestCase):
+class Verdict(unittest.TestCase):
 
     def judge(self, *entries, status=8, ci=False, preset="release"):
         """(exit code, what it printed) for tests given as (name, output)."""

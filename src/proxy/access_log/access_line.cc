@@ -7,7 +7,7 @@ namespace sluice {
 
 namespace {
 
-constexpr size_t kFields = 15;  // Separators and quotes: 4 bytes each are more than enough.
+constexpr size_t kFields = 15;  // Separators and quotes take at most 4 bytes for each.
 static_assert(LineLimits::kTime + LineLimits::kPath + LineLimits::kUserAgent + LineLimits::kAuthority +
                   4 * LineLimits::kName + 4 * LineLimits::kWord + 5 * LineLimits::kNumber + 4 * kFields <=
               kMaxLogLineBytes);

@@ -24,9 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// For so long lines are gathered, which are then written at once.
+// How long lines are collected before they are written together.
 constexpr std::chrono::milliseconds kGather{50};
-// From one try to the next while writing fails.
+// The delay between attempts while writes fail.
 constexpr std::chrono::milliseconds kRetry{500};
 constexpr std::chrono::seconds kSilence{10};
 constexpr std::chrono::seconds kExitPatience{1};
@@ -46,14 +46,14 @@ struct AccessLogs::Log {
     return std::all_of(writers.begin(), writers.end(), [](const auto& writer) { return writer->ring_.empty(); });
   }
 
-  // What can be written now. Whether it was anything.
+  // Writes as much as possible. Returns whether anything was written.
   bool write(Clock::time_point now) {
     file->take_reopened();
     if (state == LogFile::Result::kFailed && now < retry_at) return false;
     const uint64_t before = file->bytes();
     state = write_rings();
     retry_at = now + kRetry;
-    tell(now);
+    report(now);
     return file->bytes() != before;
   }
 
@@ -67,41 +67,40 @@ struct AccessLogs::Log {
     return LogFile::Result::kDone;
   }
 
-  void tell(Clock::time_point now) {
+  void report(Clock::time_point now) {
     const uint64_t lost = dropped();
     const bool fails = state == LogFile::Result::kFailed;
-    if (told_failure && state == LogFile::Result::kDone) {
-      told_failure = false;
-      say(absl::StrCat("is written again; lines dropped until now: ", lost));
-    } else if (now < silent_until || (lost == told_lost && (!fails || told_failure))) {
+    if (reported_failure && state == LogFile::Result::kDone) {
+      reported_failure = false;
+      warn(absl::StrCat("can be written again; lines dropped so far: ", lost));
+    } else if (now < silent_until || (lost == reported_lost && (!fails || reported_failure))) {
       return;
     } else if (fails) {
-      told_failure = true;
-      say(absl::StrCat(std::generic_category().message(file->error()),
-                       "; goes on when it can be written to; lines dropped until now: ", lost));
+      reported_failure = true;
+      warn(absl::StrCat(std::generic_category().message(file->error()), "; retrying; lines dropped so far: ", lost));
     } else {
-      say(absl::StrCat("takes lines slower than they come; dropped until now: ", lost));
+      warn(absl::StrCat("accepts lines more slowly than they arrive; dropped so far: ", lost));
     }
-    told_lost = lost;
+    reported_lost = lost;
     silent_until = now + kSilence;
   }
-  void say(const std::string& text) const {
+  void warn(const std::string& text) const {
     log_line(LogLevel::kWarning, absl::StrCat("access log \"", file->target(), "\": ", text));
   }
 
   std::unique_ptr<LogFile> file;
   std::vector<std::unique_ptr<AccessLogWriter>> writers;
-  // Of the thread.
-  size_t next = 0;  // The writer whose turn it is.
+  // Used only by the writing thread.
+  size_t next = 0;  // The index of the next writer to serve.
   LogFile::Result state = LogFile::Result::kDone;
   Clock::time_point retry_at;
-  bool told_failure = false;  // That it fails, and not yet that this is over.
-  uint64_t told_lost = 0;
+  bool reported_failure = false;  // A failure is reported, but not yet its end.
+  uint64_t reported_lost = 0;
   Clock::time_point silent_until;
 };
 
-// Writes all logs. While lines come it looks every kGather, and sooner when a ring is half full. When none have come
-// for a while it sleeps until a writer calls.
+// Writes all logs. While lines arrive it writes every kGather, and sooner when a ring is half full. After an idle
+// period it sleeps until a writer rings the bell.
 class AccessLogs::Thread {
  public:
   Thread(std::vector<std::unique_ptr<Log>>& logs, int bell) : logs_(logs), bell_(bell), thread_([this] { run(); }) {}
@@ -126,19 +125,20 @@ class AccessLogs::Thread {
 };
 
 void AccessLogs::Thread::run() {
-  // They are for others; and a pipe without a reader, or a limit on a file's size, is an error like others.
+  // Signals are for other threads. SIGPIPE and SIGXFSZ are handled as write errors.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 
-  // In a row. After the first, each line is a call; then comes one more look before the sleep.
+  // Consecutive checks without a line. After the first one, any new line rings the bell; one more check follows before
+  // the sleep.
   int idle_looks = 0;
   Clock::time_point look_at = Clock::now() + kGather;
   while (!stopping_.load(std::memory_order_acquire)) {
     call_at(idle_looks == 0 ? LineRing::kBytes / 2 : 1);
     const bool called = wait(idle_looks < 2 ? look_at : Clock::time_point::max());
     const Clock::time_point now = Clock::now();
-    const bool first_line = called && idle_looks > 0;  // More will come behind it.
+    const bool first_line = called && idle_looks > 0;  // More lines probably follow.
     const bool some = !first_line && write(now);
     if (called || some) {
       idle_looks = 0;
@@ -172,7 +172,8 @@ void AccessLogs::Thread::finish() {
   }
 }
 
-// Until then, a call, or when a log may go on. Whether it was a call.
+// Waits until `until`, until the bell rings, or until a log can be retried or is writable. Returns whether the bell
+// rang.
 bool AccessLogs::Thread::wait(Clock::time_point until) {
   polls_.assign(1, {bell_, POLLIN, 0});
   for (const auto& log : logs_) {
@@ -192,7 +193,7 @@ bool AccessLogs::Thread::wait(Clock::time_point until) {
 void AccessLogs::Thread::call_at(uint64_t fill) {
   for (const auto& log : logs_) {
     for (const auto& writer : log->writers) {
-      // What does not take lines now is not written sooner for a call.
+      // A log that does not accept lines is not written sooner because of a wakeup.
       writer->ring_.call_at(log->state == LogFile::Result::kDone ? fill : LineRing::kNever);
     }
   }
@@ -265,8 +266,8 @@ void AccessLogs::close() {
     }
     if (lost == 0) continue;
     const bool failed = log->state == LogFile::Result::kFailed;
-    log->say(absl::StrCat(failed ? std::generic_category().message(log->file->error()) : "nobody takes the lines",
-                          "; lost at exit: ", lost, ", dropped in all: ", log->dropped()));
+    log->warn(absl::StrCat(failed ? std::generic_category().message(log->file->error()) : "its reader accepts no lines",
+                           "; lost at exit: ", lost, ", dropped in total: ", log->dropped()));
   }
 }
 

@@ -1,4 +1,4 @@
-// A line of the access log as a JSON object (RFC 8259). docs/access-log.md tells users what is in it.
+// Formats a line of the access log as a JSON object (RFC 8259). docs/access-log.md describes its members.
 
 #include <optional>
 
@@ -9,7 +9,7 @@ namespace sluice {
 
 namespace {
 
-// Keys, quotes, colons and commas: more than all of them take.
+// An upper bound for all keys, quotes, colons and commas.
 constexpr size_t kFrame = 512;
 static_assert(kFrame + LineLimits::kTime + LineLimits::kPath + LineLimits::kUserAgent + LineLimits::kAuthority +
                   8 * LineLimits::kName + 5 * LineLimits::kWord + 7 * LineLimits::kNumber <=
@@ -19,7 +19,7 @@ class JsonObject {
  public:
   explicit JsonObject(LineWriter& line) : line_(line) {}
 
-  // What is not known is null.
+  // An unknown value is written as null.
   void text(std::string_view key, std::string_view value, size_t max) {
     this->key(key);
     if (value.empty()) return line_.raw("null");

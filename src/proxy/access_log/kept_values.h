@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Values in a row, each behind its size, so that all of them are one text: what a line of the access log says of a
-/// response, which is gone when the line is written.
+/// Packs values into one string, each preceded by its size. The access log uses it for the header fields of a response,
+/// which is gone by the time the line is written.
 ///
 ///     std::array<char, 2 * KeptValues::kMaxValue> room;
 ///     size_t size = KeptValues::put("text/html", room.data());
@@ -20,7 +20,7 @@ class KeptValues {
   /// A longer value is cut.
   static constexpr size_t kMaxText = 512, kMaxValue = kMaxText + sizeof(uint16_t);
 
-  /// Writes one value to `to`, where there is room for kMaxValue; returns what it takes.
+  /// Writes one value to `to`, which has room for kMaxValue bytes. Returns the number of bytes written.
   static size_t put(std::string_view value, char* to) {
     const auto size = static_cast<uint16_t>(std::min(value.size(), kMaxText));
     std::memcpy(to, &size, sizeof size);
@@ -31,7 +31,7 @@ class KeptValues {
   KeptValues() = default;
   explicit KeptValues(std::string_view all) : rest_(all) {}
 
-  /// The next one; empty when there are no more.
+  /// Removes and returns the next value; empty if there are no more.
   std::string_view take() {
     uint16_t size = 0;
     if (rest_.size() < sizeof size) return {};

@@ -1,4 +1,4 @@
-// A line of the access log as a user has put it together.
+// Formats a line of the access log in a configured text format.
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 
 using config::TextVariable;
 
-// The line's end, and the mark of a line that was cut.
+// Every line reserves room for its newline and for the mark of a cut line.
 constexpr std::string_view kCut = "...";
 constexpr size_t kReserved = kCut.size() + 1;
 
@@ -86,7 +86,7 @@ class TextLine {
     }
   }
 
-  // Between quotes a space ends no field.
+  // Between quotes a space does not separate fields, so it is kept.
   void write_text(std::string_view text, size_t max) {
     quoted_ ? line_.text<Spaces::kKept>(text, max) : line_.text(text, max);
   }

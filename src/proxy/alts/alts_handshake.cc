@@ -37,7 +37,7 @@ Handshake::Status AltsHandshake::advance(ChunkPool& pool, Buffer&& received, Buf
   return Status::kNeedMore;
 }
 
-// What it has for the peer goes out beyond the budget if need be: it is bounded (AltsNegotiation::kMaxOutBytes).
+// Bytes for the peer may exceed the memory budget, because AltsNegotiation::kMaxOutBytes bounds them.
 void AltsHandshake::take_response(ChunkPool& pool, Buffer& out) {
   std::optional<std::string> response = call_.take_response();
   if (!response) return;

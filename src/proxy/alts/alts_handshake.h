@@ -14,11 +14,11 @@
 
 namespace sluice {
 
-/// An ALTS handshake by Google's HandshakerService. `step` is queued as slow work when the service has answered, or has
-/// failed: call advance then, with nothing received if nothing was.
+/// An ALTS handshake by Google's HandshakerService. `step` is queued as slow work when the service has responded or
+/// failed. The owner then calls advance(), with the bytes received since, if any.
 class AltsHandshake final : public Handshake {
  public:
-  /// `service` and `step` must outlive this.
+  /// `service` and `step` must outlive the handshake.
   AltsHandshake(HandshakerService& service, AltsOptions options, YieldingTask& step);
 
   Status advance(ChunkPool& pool, Buffer&& received, Buffer& out) override;
@@ -26,11 +26,11 @@ class AltsHandshake final : public Handshake {
   Agreement agreement() const override;
   std::unique_ptr<RecordLayer> finish() override;
 
-  /// Not while it is the service's turn: see AltsNegotiation::kMaxPendingBytes.
+  /// False while a request to the service is in flight: see AltsNegotiation::kMaxPendingBytes.
   bool wants_bytes() const override { return !negotiation_.waiting(); }
   std::string awaited() const override;
 
-  // Once it is done, and before finish():
+  // After kDone and before finish():
 
   const std::string& peer_identity() const { return negotiation_.result().peer_identity; }
   const std::string& local_identity() const { return negotiation_.result().local_identity; }
@@ -46,7 +46,7 @@ class AltsHandshake final : public Handshake {
   const bool is_client_;
   AltsNegotiation negotiation_;
   HandshakerCall call_;
-  std::optional<uint64_t> sent_ms_;  // When the peer was last sent something.
+  std::optional<uint64_t> sent_ms_;  // When bytes were last sent to the peer.
   std::string error_;
 };
 

@@ -11,7 +11,7 @@ namespace sluice {
 
 namespace {
 
-// Nothing of a Unix socket: the service knows IP addresses only.
+// Empty for a Unix socket: the service knows only IP addresses.
 AltsOptions::Endpoint endpoint_of(const sockaddr_storage& storage) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (storage.ss_family == AF_INET) {

@@ -10,8 +10,8 @@ namespace sluice {
 
 void HandshakerCall::send(std::string request) {
   if (!error_.empty()) return;
-  SLUICE_CHECK(!place_);
-  go_on();
+  SLUICE_CHECK(!waiting_at_);
+  stop_resting();
   request_ = std::move(request);
   if (!connection_) return service_.enqueue(*this);
   connection_->channel().send(*this, request_);
@@ -19,7 +19,7 @@ void HandshakerCall::send(std::string request) {
 }
 
 HandshakerCall::~HandshakerCall() {
-  // A response that nobody has taken may hold keys.
+  // A response that was not taken may hold keys.
   if (response_) OPENSSL_cleanse(response_->data(), response_->size());
   close(/*done=*/false);
 }
@@ -30,20 +30,20 @@ void HandshakerCall::open(HandshakerConnection& connection) {
 }
 
 void HandshakerCall::on_response(std::string&& response) {
-  answered_ = true;
-  answered_ms_ = service_.worker().now_ms();
-  service_.note_rest(*this);
+  responded_ = true;
+  responded_ms_ = service_.worker().now_ms();
+  service_.note_resting(*this);
   request_.clear();
   response_ = std::move(response);
   service_.worker().yielding_tasks().push(wake_);
 }
 
-// What the service has not looked at is asked again, once, before those that wait.
+// A request that the service has not processed is retried once, ahead of the waiting calls.
 void HandshakerCall::on_end(std::string error, bool untouched) {
-  go_on();
+  stop_resting();
   connection_ = nullptr;
   service_.note_end(*this);
-  if (untouched && !answered_ && !std::exchange(repeated_, true) && service_.enqueue_again(*this)) return;
+  if (untouched && !responded_ && !std::exchange(retried_, true) && service_.enqueue_retry(*this)) return;
   fail(std::move(error));
 }
 
@@ -52,18 +52,18 @@ void HandshakerCall::fail(std::string error) {
   service_.worker().yielding_tasks().push(wake_);
 }
 
-// No more among those that rest.
-void HandshakerCall::go_on() {
-  if (rest_) service_.note_going_on(*this);
+// Removes the call from the resting calls.
+void HandshakerCall::stop_resting() {
+  if (resting_at_) service_.note_resumed(*this);
 }
 
 void HandshakerCall::close(bool done) {
-  if (HandshakerConnection* const connection = leave(done)) service_.look_after(*connection);
+  if (HandshakerConnection* const connection = leave(done)) service_.update(*connection);
 }
 
 HandshakerConnection* HandshakerCall::leave(bool done) {
-  go_on();
-  if (place_) service_.withdraw(*this);
+  stop_resting();
+  if (waiting_at_) service_.withdraw(*this);
   HandshakerConnection* const connection = std::exchange(connection_, nullptr);
   if (!connection) return nullptr;
   connection->channel().close(*this, done);

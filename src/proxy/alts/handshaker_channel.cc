@@ -19,10 +19,10 @@ namespace {
 constexpr std::string_view kPath = "/grpc.gcp.HandshakerService/DoHandshake";
 constexpr std::string_view kContentType = "application/grpc";
 
-// Of a gRPC message: whether it is compressed, and 32 bits of length.
+// The prefix of a gRPC message: the compressed flag, and 32 bits of length.
 constexpr size_t kPrefixBytes = 5;
 
-// Overwrites the bytes where they are ours alone.
+// Overwrites the bytes in all windows that nobody else refers to.
 void wipe(Buffer& buffer) {
   for (size_t i = 0; i < buffer.window_count(); ++i) {
     const std::span<std::byte> window = buffer.writable_window(i);
@@ -38,7 +38,7 @@ std::optional<uint32_t> number_in(std::string_view text) {
   return number;
 }
 
-// grpc-message is written like a part of a URL.
+// Decodes grpc-message, which is percent-encoded.
 std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -68,8 +68,7 @@ Http2Limits limits_of_service() {
 
 }  // namespace
 
-// A call, as its stream of HTTP/2 has it. It goes, and with it this object, when the service has ended it, or at once
-// where it is cancelled.
+// The HTTP/2 stream of a call. It is destroyed when the service has ended the call, or at once if the call is canceled.
 class HandshakerChannel::Stream final : public StreamReceiver {
  public:
   Stream(HandshakerChannel& channel, Caller& caller) : channel_(channel), caller_(&caller) {
@@ -79,8 +78,8 @@ class HandshakerChannel::Stream final : public StreamReceiver {
   }
 
   void request(std::string_view message) {
-    SLUICE_CHECK(!asked_);
-    asked_ = true;
+    SLUICE_CHECK(!requested_);
+    requested_ = true;
     std::array<std::byte, kPrefixBytes> prefix{};
     write_frame_u32(prefix.data() + 1, static_cast<uint32_t>(message.size()));
     Buffer body;
@@ -88,7 +87,7 @@ class HandshakerChannel::Stream final : public StreamReceiver {
     body.append_copy_beyond_budget(pool(), message);
     http_->send_body(std::move(body), false);
   }
-  /// Nobody hears of it any more; what is left is for the service to end it.
+  /// Detaches the caller and ends our direction. The stream then waits for the service to end the call.
   void finish() {
     caller_ = nullptr;
     end_our_side();
@@ -116,26 +115,27 @@ class HandshakerChannel::Stream final : public StreamReceiver {
   void end_our_side() {
     if (!std::exchange(ended_, true)) http_->send_body(Buffer(), true);
   }
-  // Ends it on both sides. It is gone then.
+  // Ends the call on both sides and destroys this object.
   void give_up(const std::string& why, bool untouched = false) {
     end(channel_.name_ + ' ' + why, untouched);
     channel_.erase(*this);
   }
 
   HandshakerChannel& channel_;
-  Caller* caller_;  // Null: it is over on our side.
+  Caller* caller_;  // Null: the call has ended on our side.
   HttpStream* http_;
-  Buffer in_;           // The beginning of a message.
-  bool asked_ = false;  // A response is due.
-  bool ended_ = false;  // We send no more.
+  Buffer in_;               // The beginning of an incomplete message.
+  bool requested_ = false;  // A request is in flight.
+  bool ended_ = false;      // Our direction has ended.
 };
 
 void HandshakerChannel::Stream::on_head(HttpStream&, Head&& head, bool end) {
   if (head.status < 200) return;
-  if (head.status != 200) return give_up("answered with HTTP status " + std::to_string(head.status));
+  if (head.status != 200) return give_up("responded with HTTP status " + std::to_string(head.status));
   const std::string_view type = head.fields.value("content-type");
   if (!type.starts_with(kContentType)) {
-    return give_up("does not speak gRPC: it answered with the type \"" + printable(type, kMaxDetailBytes) + '"');
+    return give_up("does not speak gRPC: it responded with the content type \"" + printable(type, kMaxDetailBytes) +
+                   '"');
   }
   if (end) take_end(head.fields);
 }
@@ -150,7 +150,7 @@ void HandshakerChannel::Stream::on_body(HttpStream&, Buffer&& body, bool end) {
   if (take_messages() && end) take_end(Fields());
 }
 
-// False when the call is given up.
+// Delivers the complete messages in in_. False if the call was given up.
 bool HandshakerChannel::Stream::take_messages() {
   const auto refuse = [this](const std::string& why) {
     give_up(why);
@@ -159,16 +159,16 @@ bool HandshakerChannel::Stream::take_messages() {
   while (in_.size() >= kPrefixBytes) {
     std::array<std::byte, kPrefixBytes> scratch;
     const std::span<const std::byte> prefix = in_.fetch(kPrefixBytes, scratch);
-    if (prefix[0] != std::byte{0}) return refuse("sent a message that is compressed, or none");
+    if (prefix[0] != std::byte{0}) return refuse("sent a compressed or malformed gRPC message");
     const size_t size = read_frame_u32(prefix, 1);
     if (size > kMaxMessageBytes) {
       return refuse("sent a message of " + std::to_string(size) + " bytes, more than " +
                     std::to_string(kMaxMessageBytes));
     }
     if (in_.size() < kPrefixBytes + size) break;
-    if (!std::exchange(asked_, false)) return refuse("answered without being asked");
+    if (!std::exchange(requested_, false)) return refuse("sent a response without a request");
     in_.trim_front(kPrefixBytes);
-    // It may hold the connection's keys.
+    // The message may hold the connection's keys, so the buffer is wiped.
     Buffer bytes = in_.split_front(size);
     std::string message = bytes.to_string();
     wipe(bytes);
@@ -177,7 +177,7 @@ bool HandshakerChannel::Stream::take_messages() {
   return true;
 }
 
-// The service has said all.
+// The service has ended the call, with the gRPC status in `fields`.
 void HandshakerChannel::Stream::take_end(const Fields& fields) {
   const size_t at = fields.find("grpc-status");
   std::string why;
@@ -189,7 +189,7 @@ void HandshakerChannel::Stream::take_end(const Fields& fields) {
   } else {
     why = in_.empty() ? "ended the call before the handshake was done" : "ended the call within a message";
   }
-  if (http_->queued() == 0) end_our_side();  // In good order, where it can be.
+  if (http_->queued() == 0) end_our_side();  // Ends the stream without a reset if possible.
   give_up(why);
 }
 
@@ -198,22 +198,22 @@ void HandshakerChannel::Stream::on_reset(HttpStream&, ResetReason reason) {
     return give_up("reset the call: " + name_of(*error), reason == ResetReason::kRefused);
   }
   switch (reason) {
-    case ResetReason::kRefused:  // By a GOAWAY.
-      if (channel_.farewell_.empty()) return give_up("took no more calls", true);
+    case ResetReason::kRefused:  // Refused by a GOAWAY.
+      if (channel_.farewell_.empty()) return give_up("accepts no more calls", true);
       end(channel_.farewell_, true);
       return channel_.erase(*this);
     case ResetReason::kTooLarge:
       return give_up("sent more than " + std::to_string(kMaxHeaderBytes) + " bytes of headers");
     case ResetReason::kConnectionLost:
-      return;  // goes_on() tells all of them.
+      return;  // check_codec() notifies all callers.
     default:
-      return give_up("does not speak as expected: its answer breaks the rules of HTTP/2");
+      return give_up("violated HTTP/2 in its response");
   }
 }
 
 HandshakerChannel::HandshakerChannel(ChunkPool& pool, std::string_view address)
     : name_("the handshaker service " + std::string(address)),
-      // A Unix socket's name is no authority.
+      // A Unix socket's name is not a valid authority.
       authority_(address.starts_with("unix:") ? "localhost" : address),
       limits_(limits_of_service()),
       shared_{pool, limits_, counters_, this},
@@ -267,15 +267,15 @@ void HandshakerChannel::close(Caller& caller, bool done) {
 bool HandshakerChannel::receive(Buffer&& data) {
   if (!error_.empty()) return false;
   codec_.receive(std::move(data));
-  return goes_on();
+  return check_codec();
 }
 
 bool HandshakerChannel::produce(Buffer& out, size_t limit) {
   while (codec_.has_output() && out.size() < limit) codec_.flush(out);
-  return goes_on();
+  return check_codec();
 }
 
-bool HandshakerChannel::goes_on() {
+bool HandshakerChannel::check_codec() {
   if (!error_.empty()) return false;
   switch (codec_.status()) {
     case HttpCodec::Status::kOpen:
@@ -284,7 +284,7 @@ bool HandshakerChannel::goes_on() {
       fail(farewell_.empty() ? name_ + " ended the connection" : farewell_);
       return false;
     case HttpCodec::Status::kFailed:
-      fail(name_ + " does not speak as expected: it broke the rules of HTTP/2: " + std::string(codec_.error()));
+      fail(name_ + " violated HTTP/2: " + std::string(codec_.error()));
       return false;
   }
   return false;
@@ -301,7 +301,7 @@ void HandshakerChannel::on_goaway(Http2Error error, std::string_view text) {
   if (!text.empty()) farewell_ += ": " + printable(text, kMaxDetailBytes);
 }
 
-// Resets it, if it has not ended.
+// Destroys the stream, with a reset if it has not ended.
 void HandshakerChannel::erase(Stream& stream) {
   stream.release();
   std::erase_if(streams_, [&](const auto& s) { return s.get() == &stream; });

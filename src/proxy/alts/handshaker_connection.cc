@@ -18,7 +18,7 @@ HandshakerConnection::HandshakerConnection(Worker& worker, std::string_view serv
       deadline_(
           [](void* self) {
             auto* const connection = static_cast<HandshakerConnection*>(self);
-            connection->close(connection->text("does not answer"));
+            connection->close(connection->text("did not respond in time"));
           },
           this),
       socket_(worker, *this) {}

@@ -13,43 +13,43 @@
 
 namespace sluice {
 
-/// A HandshakerChannel on a socket.
+/// A HandshakerChannel on a socket. `owner` must outlive it.
 class HandshakerConnection final : private Socket::Owner {
  public:
   class Owner {
    public:
-    /// Something was received or sent: it may be ready now, or have room, or be leaving.
+    /// Bytes were received or sent: the channel may now be ready, have room, or be leaving.
     virtual void on_progress(HandshakerConnection& connection) = 0;
-    /// It closes; its calls have ended with `error`.
+    /// The connection is closing; its calls have ended with `error`.
     virtual void on_lost(HandshakerConnection& connection, const std::string& error) = 0;
-    /// It has closed: to be destroyed now.
+    /// The connection has closed. The owner must destroy it now.
     virtual void on_gone(HandshakerConnection& connection) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// `service` is its address as it is configured.
+  /// `service` is the configured address, for errors and requests.
   HandshakerConnection(Worker& worker, std::string_view service, Owner& owner);
 
-  /// 0, and on_gone follows some time; or an errno, and nothing has happened.
+  /// Starts to connect. Returns 0, and on_gone() follows eventually; or an errno, with nothing started.
   int connect(const config::Address& address);
   HandshakerChannel& channel() { return channel_; }
   const HandshakerChannel& channel() const { return channel_; }
-  /// Whether the service has been reached, though it may have said nothing.
+  /// Whether the connection to the service is established, although the service may not have sent anything.
   bool connected() const { return connected_; }
-  /// Sends what the channel has to say, and gives back memory where no call is under way.
+  /// Sends the channel's output, and frees memory if no call is in progress.
   void flush();
-  /// Ends it and its calls. No effect when it has ended.
+  /// Closes the connection and ends its calls with `error`. No effect on a closed one.
   void close(const std::string& error);
-  /// "the handshaker service ADDRESS ", and `what` became of it.
+  /// "the handshaker service ADDRESS " followed by `what`.
   std::string text(std::string_view what) const;
 
-  /// Until the service has answered to a new connection.
+  /// Timeout from connecting to the service's HTTP/2 settings.
   static constexpr uint64_t kAnswerMs = 5'000;
-  /// Until it has acknowledged what was sent, at least by its TCP. Otherwise the connection is given up.
+  /// Timeout for the TCP acknowledgment of sent bytes (TCP_USER_TIMEOUT). The connection then fails.
   static constexpr unsigned kSilentMs = 10'000;
-  /// That may wait to be sent. What is more stays in the channel, where flow control bounds it.
+  /// Bound on the bytes queued in the socket. The rest stays in the channel, where flow control bounds it.
   static constexpr size_t kMaxQueuedBytes = size_t{256} * 1024;
 
  private:
@@ -65,8 +65,8 @@ class HandshakerConnection final : private Socket::Owner {
   Owner& owner_;
   const std::string service_;
   HandshakerChannel channel_;
-  Timer deadline_;           // Of the first answer.
-  config::Address address_;  // Which a connect() that is under way looks at.
+  Timer deadline_;           // Armed until the service has sent its settings.
+  config::Address address_;  // The kernel reads it while it connects.
   Socket socket_;
   bool connected_ = false;
 };

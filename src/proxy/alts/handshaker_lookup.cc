@@ -16,10 +16,10 @@ namespace sluice {
 
 namespace {
 
-// How often one that is under way looks whether it is still wanted.
+// The interval at which a lookup checks whether it was canceled.
 constexpr int64_t kLookMs = 50;
 
-// Where there are addresses of one family, those of the other are not waited for any longer: RFC 8305 section 3.
+// Once addresses of one family are known, the lookup waits this long for the other family (RFC 8305 section 3).
 constexpr std::chrono::milliseconds kOtherFamily{50};
 
 }  // namespace
@@ -35,7 +35,7 @@ class HandshakerLookup::Job final : public HelperThreads::Job {
   void finish(Worker&, std::unique_ptr<HelperThreads::Job>) override {
     if (!lookup_) return;
     lookup_->job_ = nullptr;
-    lookup_->owner_.on_looked_up(std::move(answer_));
+    lookup_->owner_.on_looked_up(std::move(result_));
   }
   void cancel() {
     lookup_ = nullptr;
@@ -43,11 +43,11 @@ class HandshakerLookup::Job final : public HelperThreads::Job {
   }
 
  private:
-  HandshakerLookup* lookup_;  // Null: nobody wants it any more. The worker's.
+  HandshakerLookup* lookup_;  // Used only by the worker. Null: the lookup was canceled.
   config::Endpoint endpoint_;
   const config::Resolve settings_;
   std::atomic<bool> cancelled_{false};
-  Answer answer_;
+  Result result_;
 };
 
 void HandshakerLookup::Job::run() {
@@ -70,17 +70,17 @@ void HandshakerLookup::Job::run() {
   }
   const bool done = lookup.done();
   LookupResult result = lookup.take_result();
-  for (const ResolvedEndpoint& found : result.endpoints) answer_.addresses.push_back(found.address);
-  if (!answer_.addresses.empty()) return;
+  for (const ResolvedEndpoint& found : result.endpoints) result_.addresses.push_back(found.address);
+  if (!result_.addresses.empty()) return;
   if (!done) {
-    answer_.error = "no answer from the name servers within " + std::to_string(kPatienceMs / 1000) + " seconds";
+    result_.error = "no answer from the name servers within " + std::to_string(kPatienceMs / 1000) + " seconds";
   } else {
-    answer_.error = result.error.empty() ? "there is no address of that name" : result.error;
+    result_.error = result.error.empty() ? "the name has no address" : result.error;
   }
 }
 
 void HandshakerLookup::begin(const config::EndpointAddress& name, const config::Resolve& settings) {
-  SLUICE_CHECK(name.is_name() && !under_way());
+  SLUICE_CHECK(name.is_name() && !in_progress());
   if (!threads_ || !HelperThreads::has_desk()) return owner_.on_looked_up({{}, "names are not looked up here"});
   auto job = std::make_unique<Job>(*this, name, settings);
   job_ = job.get();

@@ -8,35 +8,36 @@
 
 namespace sluice {
 
-/// Looks up the name of a handshaker service on a helper's thread, since what it reads (/etc/resolv.conf, /etc/hosts)
-/// and waits for is nothing for a worker.
+/// Looks up the name of a handshaker service on a helper thread. A lookup reads files (/etc/resolv.conf, /etc/hosts)
+/// and waits, which a worker must not do.
 class HandshakerLookup {
  public:
-  struct Answer {
+  struct Result {
     std::vector<config::Address> addresses;
-    std::string error;  ///< Why there is none.
+    std::string error;  ///< Why there are no addresses.
   };
   class Owner {
    public:
-    virtual void on_looked_up(Answer&& answer) = 0;
+    virtual void on_looked_up(Result&& result) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// `threads` outlive the worker. Null: names are not looked up.
+  /// `owner` must outlive the lookup, and `threads` the worker. Null `threads`: every lookup fails.
   HandshakerLookup(Owner& owner, HelperThreads* threads) : owner_(owner), threads_(threads) {}
   ~HandshakerLookup() { cancel(); }
   HandshakerLookup(const HandshakerLookup&) = delete;
   HandshakerLookup& operator=(const HandshakerLookup&) = delete;
 
-  bool under_way() const { return job_ != nullptr; }
-  /// Owner::on_looked_up follows, at once where nothing can be looked up. Preconditions: a name, and !under_way().
+  bool in_progress() const { return job_ != nullptr; }
+  /// Starts a lookup. Owner::on_looked_up follows, even from within this call if lookups are impossible. Preconditions:
+  /// `name` is a name, and !in_progress().
   void begin(const config::EndpointAddress& name, const config::Resolve& settings);
-  /// Nothing is heard of it any more.
+  /// Cancels the lookup in progress, if any. Its owner is not called.
   void cancel();
 
-  /// Until there is an answer.
+  /// Timeout of a lookup.
   static constexpr int kPatienceMs = 5'000;
 
  private:
@@ -44,7 +45,7 @@ class HandshakerLookup {
 
   Owner& owner_;
   HelperThreads* const threads_;
-  Job* job_ = nullptr;  // The helpers', while it is under way.
+  Job* job_ = nullptr;  // The job of the lookup in progress, owned by the helper threads.
 };
 
 }  // namespace sluice

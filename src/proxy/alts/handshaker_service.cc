@@ -19,7 +19,7 @@ HandshakerService::HandshakerService(Worker& worker, const config::EndpointAddre
       make_room_([](void* self) { static_cast<HandshakerService*>(self)->make_room(); }, this),
       rested_([](void* self) { static_cast<HandshakerService*>(self)->pump(); }, this) {}
 
-HandshakerService::~HandshakerService() { SLUICE_CHECK(idle() && !some_wait()); }
+HandshakerService::~HandshakerService() { SLUICE_CHECK(idle() && !any_waiting()); }
 
 std::string HandshakerService::text(std::string_view what) const {
   return "the handshaker service " + address_text_ + ' ' + std::string(what);
@@ -31,44 +31,44 @@ void HandshakerService::close() {
   make_room_.cancel();
   rested_.cancel();
   lookup_.cancel();
-  const std::string error = text("is no longer asked: the proxy ends");
+  const std::string error = text("is not called: the proxy is shutting down");
   fail_waiting(error);
-  // A connection that has no descriptor yet does not exist, so each is told of as gone.
+  // Every connection in the list has a descriptor, so on_gone() follows for each.
   for (const auto& connection : connections_) connection->close(error);
 }
 
 // ---- Calls ----
 
-bool HandshakerService::some_wait() const {
+bool HandshakerService::any_waiting() const {
   return std::any_of(sides_.begin(), sides_.end(), [](const Side& each) { return !each.waiting.empty(); });
 }
 
 void HandshakerService::enqueue(HandshakerCall& call) {
-  if (closed_) return call.fail(text("is no longer asked: the proxy ends"));
+  if (closed_) return call.fail(text("is not called: the proxy is shutting down"));
   std::list<HandshakerCall*>& waiting = side(call.role_).waiting;
-  call.place_ = waiting.insert(waiting.end(), &call);
+  call.waiting_at_ = waiting.insert(waiting.end(), &call);
   pump();
 }
 
-// Out of the channel, which is looked after behind it.
-bool HandshakerService::enqueue_again(HandshakerCall& call) {
+// Called from within the channel, so it must not use the connection. The caller of the channel pumps afterwards.
+bool HandshakerService::enqueue_retry(HandshakerCall& call) {
   if (closed_) return false;
   std::list<HandshakerCall*>& waiting = side(call.role_).waiting;
-  call.place_ = waiting.insert(waiting.begin(), &call);
+  call.waiting_at_ = waiting.insert(waiting.begin(), &call);
   return true;
 }
 
 void HandshakerService::withdraw(HandshakerCall& call) {
-  side(call.role_).waiting.erase(*std::exchange(call.place_, std::nullopt));
+  side(call.role_).waiting.erase(*std::exchange(call.waiting_at_, std::nullopt));
 }
 
-void HandshakerService::note_rest(HandshakerCall& call) {
+void HandshakerService::note_resting(HandshakerCall& call) {
   std::list<HandshakerCall*>& resting = side(call.role_).resting;
-  call.rest_ = resting.insert(resting.end(), &call);
+  call.resting_at_ = resting.insert(resting.end(), &call);
 }
 
-void HandshakerService::note_going_on(HandshakerCall& call) {
-  side(call.role_).resting.erase(*std::exchange(call.rest_, std::nullopt));
+void HandshakerService::note_resumed(HandshakerCall& call) {
+  side(call.role_).resting.erase(*std::exchange(call.resting_at_, std::nullopt));
 }
 
 void HandshakerService::fail_waiting(const std::string& error) {
@@ -81,12 +81,12 @@ void HandshakerService::fail_waiting(const std::string& error) {
   }
 }
 
-// ---- Places ----
+// ---- Admission ----
 
-// Whatever has changed: those who wait get what there is.
+// Opens waiting calls as far as possible, after any change.
 void HandshakerService::pump() {
   end_resting();
-  if (!some_wait()) {
+  if (!any_waiting()) {
     if (current_) current_->flush();
     return;
   }
@@ -96,26 +96,27 @@ void HandshakerService::pump() {
   current_->flush();
 }
 
-// Ends calls that have rested for too long, as far as others wait for their places.
+// Ends calls that have rested longer than kRestMs while others wait for their places.
 void HandshakerService::end_resting() {
-  while (HandshakerCall* const call = in_the_way()) {
-    const uint64_t end = call->answered_ms_ + kRestMs;
+  while (HandshakerCall* const call = longest_resting()) {
+    const uint64_t end = call->responded_ms_ + kRestMs;
     if (worker_.now_ms() < end) return worker_.timers().arm(rested_, end);
     HandshakerConnection* const connection = call->leave(/*done=*/false);
-    call->fail("the peer has said nothing for a second, and others wait for the handshaker service " + address_text_);
-    if (connection != current_) return look_after(*connection);  // Which pumps.
+    call->fail("the peer sent nothing for a second while other handshakes wait for the handshaker service " +
+               address_text_);
+    if (connection != current_) return update(*connection);  // Calls pump() again.
   }
 }
 
-// The call that has rested longest of those in whose places others could go on; null if there is none.
-HandshakerCall* HandshakerService::in_the_way() {
-  const bool any_place = current_ && !current_->channel().has_room() && some_wait();
+// Of the resting calls whose places waiting calls could take, the one that has rested longest; null if there is none.
+HandshakerCall* HandshakerService::longest_resting() {
+  const bool any_place = current_ && !current_->channel().has_room() && any_waiting();
   HandshakerCall* first = nullptr;
   for (const Side& each : sides_) {
     const bool own_place = !each.has_place() && !each.waiting.empty();
     if ((!any_place && !own_place) || each.resting.empty()) continue;
     HandshakerCall* const call = each.resting.front();
-    if (!first || call->answered_ms_ < first->answered_ms_) first = call;
+    if (!first || call->responded_ms_ < first->responded_ms_) first = call;
   }
   return first;
 }
@@ -129,7 +130,7 @@ void HandshakerService::open_waiting() {
   }
 }
 
-// Null if nobody waits for whom there is room.
+// The waiting call to open next; null if there is none, or no room for it.
 HandshakerCall* HandshakerService::next_to_open() {
   if (current_->channel().leaving() || !current_->channel().has_room()) return nullptr;
   const Role other = turn_ == Role::kClient ? Role::kServer : Role::kClient;
@@ -143,20 +144,20 @@ HandshakerCall* HandshakerService::next_to_open() {
 }
 
 void HandshakerService::make_room_later() {
-  if (!some_wait() || !current_->channel().has_done() || make_room_.armed()) return;
-  worker_.timers().arm(make_room_, worker_.now_ms() + kGiveWayMs);
+  if (!any_waiting() || !current_->channel().has_done() || make_room_.armed()) return;
+  worker_.timers().arm(make_room_, worker_.now_ms() + kResetDoneMs);
 }
 
 void HandshakerService::make_room() {
   if (!current_) return;
-  if (some_wait() && !current_->channel().has_room()) current_->channel().reset_done();
-  look_after(*current_);
+  if (any_waiting() && !current_->channel().has_room()) current_->channel().reset_done();
+  update(*current_);
 }
 
 // ---- The connection ----
 
-// After something was received, or sent, or a call has ended.
-void HandshakerService::look_after(HandshakerConnection& connection) {
+// Updates the service after bytes were received or sent, or after a call has ended.
+void HandshakerService::update(HandshakerConnection& connection) {
   if (connection.channel().leaving()) {
     if (current_ == &connection) current_ = nullptr;
     if (connection.channel().calls() == 0) return connection.close(text("ended the connection"));
@@ -166,7 +167,7 @@ void HandshakerService::look_after(HandshakerConnection& connection) {
 }
 
 void HandshakerService::connect() {
-  if (closed_ || reconnect_.armed() || lookup_.under_way()) return;
+  if (closed_ || reconnect_.armed() || lookup_.in_progress()) return;
   const uint64_t now = worker_.now_ms();
   if (connected_ms_ && now < *connected_ms_ + kReconnectMs) {
     return worker_.timers().arm(reconnect_, *connected_ms_ + kReconnectMs);
@@ -177,13 +178,13 @@ void HandshakerService::connect() {
   connect_to_next();
 }
 
-void HandshakerService::on_looked_up(HandshakerLookup::Answer&& answer) {
-  addresses_ = std::move(answer.addresses);
-  if (addresses_.empty()) return fail_waiting(text("cannot be found: " + answer.error));
-  if (some_wait()) connect_to_next();
+void HandshakerService::on_looked_up(HandshakerLookup::Result&& result) {
+  addresses_ = std::move(result.addresses);
+  if (addresses_.empty()) return fail_waiting(text("cannot be found: " + result.error));
+  if (any_waiting()) connect_to_next();
 }
 
-// Precondition: there is one.
+// Precondition: addresses_ is not empty.
 void HandshakerService::connect_to_next() {
   const config::Address address = addresses_.front();
   addresses_.erase(addresses_.begin());
@@ -196,7 +197,7 @@ void HandshakerService::connect_to_next() {
   connections_.push_back(std::move(connection));
 }
 
-// If it has never been of use, those who wait need not wait for another, but where the name has one more address.
+// If a connection is lost before it was ready, the next address is tried; without one, the waiting calls fail.
 void HandshakerService::on_lost(HandshakerConnection& connection, const std::string& error) {
   if (current_ == &connection) current_ = nullptr;
   if (!connection.channel().ready()) {

@@ -19,29 +19,30 @@
 
 namespace sluice {
 
-/// One worker's way to the HandshakerService at one address: connects when the first call is made, and again when a
-/// connection was lost; a name is looked up each time. Calls share a connection.
+/// One worker's client of the HandshakerService at one address. It connects for the first call, and reconnects when a
+/// call needs a connection that was lost; a name is looked up each time. Calls share a connection.
 ///
-/// Of each role (HandshakerCall::Role) kMaxCalls go at a time, as in gRPC's own clients of the service; a crowd on one
-/// side keeps nobody out on the other. Those beyond wait for their turn, first in first out; how long is their owners'
-/// matter, who give them up. Where the service bears fewer, the roles take turns. While some wait, a call whose owner
-/// has not gone on with it for kRestMs ends: a peer that says nothing more must not take a place that others need.
+/// Each role (HandshakerCall::Role) has at most kMaxCalls open calls, as in gRPC's own clients of the service, so that
+/// a crowd on one side does not block the other. Further calls wait in FIFO order, with no timeout here: their owners
+/// give them up. If the service allows fewer calls, the roles take turns. While calls wait, an open call that has had
+/// its response and no further request for kRestMs is ended: a silent peer must not occupy a place that others need.
 ///
-/// Life: `close()` ends all calls and the connection, which takes a few turns of the worker's loop: destroy it, and let
-/// the worker stop, when `idle()`. A service that was never used is idle once it is closed.
+/// Shutdown: `close()` ends all calls and the connection, which takes a few turns of the worker's loop. Destroy the
+/// service, and stop the worker, only when `idle()`. A service that was never used is idle as soon as it is closed.
 class HandshakerService final : private HandshakerConnection::Owner, private HandshakerLookup::Owner {
  public:
   using Role = HandshakerCall::Role;
 
-  /// `lookup_threads`, on which a name is looked up by `resolve`, outlive the worker; null where there are no names.
+  /// `lookup_threads` look up a name with the settings `resolve`. They must outlive the worker; null if `address` is
+  /// not a name.
   HandshakerService(Worker& worker, const config::EndpointAddress& address, HelperThreads* lookup_threads = nullptr,
                     const config::Resolve& resolve = {});
-  /// Precondition: idle(), and no HandshakerCall refers to it any more.
+  /// Precondition: idle(), and no HandshakerCall refers to the service.
   ~HandshakerService();
   HandshakerService(const HandshakerService&) = delete;
   HandshakerService& operator=(const HandshakerService&) = delete;
 
-  /// Ends what is under way; calls that come later fail.
+  /// Ends all calls and connections. Later calls fail.
   void close();
   bool idle() const { return closed_ && connections_.empty(); }
 
@@ -50,43 +51,43 @@ class HandshakerService final : private HandshakerConnection::Owner, private Han
   size_t open_calls(Role role) const { return side(role).open; }
   size_t waiting_calls(Role role) const { return side(role).waiting.size(); }
 
-  /// At a time, of each role.
+  /// Bound on the concurrent calls of each role.
   static constexpr size_t kMaxCalls = 100;
   static_assert(2 * kMaxCalls <= HandshakerChannel::kMaxStreams);
-  /// How long a call may rest, answered, while others wait.
+  /// How long a call may rest after a response while others wait.
   static constexpr uint64_t kRestMs = 1'000;
-  /// From the beginning of one connection to that of the next.
+  /// The minimum time between the starts of two connections.
   static constexpr uint64_t kReconnectMs = 200;
-  /// That calls wait for room before those are reset that the service should have ended.
-  static constexpr uint64_t kGiveWayMs = 100;
+  /// How long calls wait for room before calls that are done, and that the service should have ended, are reset.
+  static constexpr uint64_t kResetDoneMs = 100;
 
  private:
   friend class HandshakerCall;
   // The calls of one role.
   struct Side {
     std::list<HandshakerCall*> waiting;
-    std::list<HandshakerCall*> resting;  // Answered, by when.
+    std::list<HandshakerCall*> resting;  // Calls between a response and the next request, oldest response first.
     size_t open = 0;
 
     bool has_place() const { return open < kMaxCalls; }
   };
   Side& side(Role role) { return sides_[static_cast<size_t>(role)]; }
   const Side& side(Role role) const { return sides_[static_cast<size_t>(role)]; }
-  bool some_wait() const;
+  bool any_waiting() const;
 
-  // What calls say of themselves.
+  // Notifications from calls.
   void enqueue(HandshakerCall& call);
-  bool enqueue_again(HandshakerCall& call);
+  bool enqueue_retry(HandshakerCall& call);
   void withdraw(HandshakerCall& call);
-  void note_rest(HandshakerCall& call);
-  void note_going_on(HandshakerCall& call);
+  void note_resting(HandshakerCall& call);
+  void note_resumed(HandshakerCall& call);
   void note_end(HandshakerCall& call) { --side(call.role_).open; }
-  void look_after(HandshakerConnection& connection);
+  void update(HandshakerConnection& connection);
 
-  // Places.
+  // Admission of calls.
   void pump();
   void end_resting();
-  HandshakerCall* in_the_way();
+  HandshakerCall* longest_resting();
   void open_waiting();
   HandshakerCall* next_to_open();
   void make_room_later();
@@ -98,9 +99,9 @@ class HandshakerService final : private HandshakerConnection::Owner, private Han
   void connect_to_next();
   std::string text(std::string_view what) const;
   // HandshakerLookup::Owner
-  void on_looked_up(HandshakerLookup::Answer&& answer) override;
+  void on_looked_up(HandshakerLookup::Result&& result) override;
   // HandshakerConnection::Owner
-  void on_progress(HandshakerConnection& connection) override { look_after(connection); }
+  void on_progress(HandshakerConnection& connection) override { update(connection); }
   void on_lost(HandshakerConnection& connection, const std::string& error) override;
   void on_gone(HandshakerConnection& connection) override;
 
@@ -109,15 +110,15 @@ class HandshakerService final : private HandshakerConnection::Owner, private Han
   const config::Resolve resolve_;
   const std::string address_text_;
   std::array<Side, 2> sides_;
-  Role turn_ = Role::kClient;  // Whose call is opened next, where both wait.
+  Role turn_ = Role::kClient;  // The role whose call is opened next if both have waiting calls.
   HandshakerLookup lookup_;
-  std::vector<config::Address> addresses_;   // To be tried next.
-  HandshakerConnection* current_ = nullptr;  // For new calls. Others go on with theirs, or close.
+  std::vector<config::Address> addresses_;   // Not tried yet.
+  HandshakerConnection* current_ = nullptr;  // Takes new calls. The other connections finish their calls, or close.
   std::vector<std::unique_ptr<HandshakerConnection>> connections_;
-  std::optional<uint64_t> connected_ms_;  // When the last connection was begun.
+  std::optional<uint64_t> connected_ms_;  // When the last connection was started.
   Timer reconnect_;
   Timer make_room_;
-  Timer rested_;  // The first of those that rest has done so for long enough.
+  Timer rested_;  // Fires when the call that has rested longest reaches kRestMs.
   bool closed_ = false;
 };
 

@@ -10,14 +10,14 @@
 
 namespace sluice {
 
-/// A worker's handshaker services, one for each address. They end as each of them does.
+/// A worker's handshaker services, one per address. Shut them down like a single HandshakerService.
 class HandshakerServices {
  public:
-  /// `lookup_threads` as HandshakerService has them.
+  /// `lookup_threads` are passed to each HandshakerService.
   explicit HandshakerServices(Worker& worker, HelperThreads* lookup_threads = nullptr)
       : worker_(worker), lookup_threads_(lookup_threads) {}
 
-  /// Makes it if need be. Precondition: address.is_set().
+  /// The service at `address`, created if necessary. Precondition: address.is_set().
   HandshakerService& at(const config::EndpointAddress& address);
   void close();
   bool idle() const;
@@ -29,7 +29,7 @@ class HandshakerServices {
   };
   Worker& worker_;
   HelperThreads* const lookup_threads_;
-  std::vector<Entry> entries_;  // Few.
+  std::vector<Entry> entries_;  // Few, so a linear search suffices.
 };
 
 }  // namespace sluice

@@ -14,28 +14,28 @@
 
 namespace sluice {
 
-/// What the files of one route's `auth` say: one of the two, or none without `auth`.
+/// The contents of the files of one route's `auth`: one of the two, or none without `auth`.
 struct AuthFiles {
   std::unique_ptr<const Users> users;
   std::unique_ptr<const JwtKeys> keys;
 };
 
-/// The same for a listener's routes, by index.
+/// AuthFiles for a listener's routes, by route index.
 using ListenerAuthFiles = std::vector<AuthFiles>;
 
-/// Reads the file of a route's `auth`; nothing without one. The error names the file, and what is wrong with it.
+/// Reads the file of a route's `auth`, if it has one. The error names the file and what is wrong with it.
 absl::StatusOr<AuthFiles> read_auth_files(const config::HttpRoute& route);
 
-/// Reads all files of a listener, or none: the error is for the operator and names the route, the file, and what is
-/// wrong with it.
+/// Reads the files of all routes of a listener. Fails if one of them fails; the error is for the operator and names the
+/// route, the file, and what is wrong with it.
 absl::StatusOr<ListenerAuthFiles> read_auth_files(const config::Listener& listener);
 
-/// What all workers share of a listener's `auth`. The files can be replaced while workers use them, who look at the
-/// generation once per request.
+/// The state of a listener's `auth` that all workers share. The files can be replaced while workers use them: each
+/// worker compares the generation once per request.
 class SharedAuth {
  public:
-  /// Threads on which passwords with slow hashes are checked, for one listener. Two: a good hash takes 50 ms, and what
-  /// was checked is remembered.
+  /// The number of threads that check passwords with slow hashes, per listener. Two are enough: a good hash takes 50
+  /// ms, and results are cached.
   static constexpr unsigned kPasswordThreads = 2;
 
   SharedAuth() = default;
@@ -52,7 +52,7 @@ class SharedAuth {
     const std::lock_guard lock(mutex_);
     return files_;
   }
-  /// Another number, another set of files. 0: there is none yet.
+  /// Changes with each replace(). 0 before the first one.
   uint32_t generation() const { return generation_.load(std::memory_order_acquire); }
 
   HelperThreads& password_threads() { return password_threads_; }

@@ -5,13 +5,13 @@
 
 namespace sluice {
 
-/// What is said to a client that has to prove who it is.
+/// The result of authenticating a client.
 enum class AuthResult : uint8_t {
   kAdmitted,
   kRefused,   ///< 401, with a challenge.
-  kLater,     ///< A password is being checked; who asked is told.
-  kBusy,      ///< Too many are. 503
-  kTooLarge,  ///< The claims leave no room in the request's head. 400
+  kLater,     ///< A password is being checked; the caller is notified.
+  kBusy,      ///< Too many password checks are pending. 503
+  kTooLarge,  ///< The request's head has no room for the claims. 400
 };
 
 }  // namespace sluice

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxDecodedBytes = Users::kMaxNameBytes + 1 + kMaxPasswordBytes;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
-// Of a name and a password. Without the key, what is remembered tells nothing about them.
+// The cache key of a name and a password. Without the HMAC key it reveals nothing about them.
 SecretDigest keyed_digest(const NameAndPassword& given) {
   static const std::array<uint8_t, 32> key = [] {
     std::array<uint8_t, 32> random;
@@ -28,7 +28,7 @@ SecretDigest keyed_digest(const NameAndPassword& given) {
   }();
   std::array<uint8_t, kMaxDecodedBytes> text;
   size_t size = given.name.copy(reinterpret_cast<char*>(text.data()), Users::kMaxNameBytes);
-  text[size++] = ':';  // Which no name has.
+  text[size++] = ':';  // No name contains a colon.
   size += given.password.copy(reinterpret_cast<char*>(text.data()) + size, kMaxPasswordBytes);
   SecretDigest digest;
   unsigned bytes = 0;

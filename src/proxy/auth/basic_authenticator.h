@@ -17,7 +17,7 @@ namespace sluice {
 
 class BasicAuthenticator;
 
-/// A password that is being checked by helper threads, for somebody who waits.
+/// A password check that runs on a helper thread.
 class PasswordCheck final : public HelperThreads::Job {
  public:
   using Done = void (*)(void* context, bool fits);
@@ -26,7 +26,7 @@ class PasswordCheck final : public HelperThreads::Job {
                 bool known);
   ~PasswordCheck() override;
 
-  /// Who is to be told, on the worker, when it is done. Nobody, after forget().
+  /// Sets the function to call on the worker with the result. After forget() none is called.
   void tell(Done done, void* context) {
     done_ = done;
     context_ = context;
@@ -37,7 +37,7 @@ class PasswordCheck final : public HelperThreads::Job {
   void finish(Worker& worker, std::unique_ptr<Job> self) override;
 
  private:
-  BasicAuthenticator& gate_;  // Not for run().
+  BasicAuthenticator& gate_;  // Not to be used by run(), which is on another thread.
   const uint32_t generation_;
   const std::string hash_;
   std::string password_;
@@ -48,24 +48,25 @@ class PasswordCheck final : public HelperThreads::Job {
   void* context_ = nullptr;
 };
 
-/// Admits those with a good password, on one worker. Those that were good are remembered, as digests under a key of
-/// this process, until the file is read again: a hash that is worth its name takes 50 ms, on another thread.
+/// Authenticates clients by password (HTTP Basic) on one worker. Passwords that were good are cached as digests under a
+/// key of this process, until the file is read again: a strong hash takes 50 ms on another thread.
 class BasicAuthenticator {
  public:
-  /// Passwords at once that a worker has checked.
+  /// The maximum number of password checks in flight for one worker.
   static constexpr size_t kMaxChecks = 64;
 
   BasicAuthenticator(const config::BasicAuth& rules, HelperThreads& threads);
   BasicAuthenticator(const BasicAuthenticator&) = delete;
   BasicAuthenticator& operator=(const BasicAuthenticator&) = delete;
 
-  /// The users from now on.
+  /// Replaces the users, and clears the cache. `users` must outlive their use here.
   void use(const Users& users);
 
-  /// After kLater, `check` is what the caller may listen to, or forget. Without a Desk the password is checked at once.
+  /// Checks the request's credentials. After kLater, `check` is the pending check, to which the caller attaches a
+  /// function, or which it forgets. Without a helper-thread desk on this thread the password is checked synchronously.
   /// Precondition: use() was called.
   AuthResult check(const Fields& fields, PasswordCheck*& check);
-  /// After kRefused, and after a check that came to nothing: the value of WWW-Authenticate (RFC 7617 section 2).
+  /// The value of WWW-Authenticate (RFC 7617 section 2), for use after kRefused and after a failed check.
   std::string_view challenge() const { return challenge_; }
 
  private:
@@ -77,7 +78,7 @@ class BasicAuthenticator {
   const Users* users_ = nullptr;
   TokenCache cache_;
   size_t checks_ = 0;
-  uint32_t generation_ = 0;  // Of the users.
+  uint32_t generation_ = 0;  // Increases with each use().
 };
 
 }  // namespace sluice

@@ -30,10 +30,10 @@ CorsPolicy::CorsPolicy(const config::Cors& config)
   for (const std::string& origin : config.origins) {
     const size_t star = origin.find('*');
     if (origin == "*") {
-      anybody_ = true;
+      any_origin_ = true;
     } else if (star != std::string::npos) {
       before_label_.push_back(origin.substr(0, star));
-      behind_label_.push_back(origin.substr(star + 1));
+      after_label_.push_back(origin.substr(star + 1));
     } else {
       exact_.push_back(origin);
     }
@@ -47,23 +47,23 @@ bool CorsPolicy::is_preflight(const Head& request) {
 
 bool CorsPolicy::allows(std::string_view origin) const {
   if (origin.empty()) return false;
-  if (anybody_ || std::find(exact_.begin(), exact_.end(), origin) != exact_.end()) return true;
+  if (any_origin_ || std::find(exact_.begin(), exact_.end(), origin) != exact_.end()) return true;
   for (size_t i = 0; i < before_label_.size(); ++i) {
-    const std::string_view before = before_label_[i], behind = behind_label_[i];
-    if (origin.size() <= before.size() + behind.size() || !origin.starts_with(before) || !origin.ends_with(behind)) {
+    const std::string_view before = before_label_[i], after = after_label_[i];
+    if (origin.size() <= before.size() + after.size() || !origin.starts_with(before) || !origin.ends_with(after)) {
       continue;
     }
-    const std::string_view label = origin.substr(before.size(), origin.size() - before.size() - behind.size());
+    const std::string_view label = origin.substr(before.size(), origin.size() - before.size() - after.size());
     if (label.find_first_of("./:@") == std::string_view::npos) return true;
   }
   return false;
 }
 
 bool CorsPolicy::add_origin(ChunkPool& pool, std::string_view origin, Fields& fields) const {
-  // Caches must not give one origin's answer to another, nor to one that has none.
-  if (!anybody_ && !fields.add(pool, kVary, "Origin")) return false;
+  // Caches must not serve a response for one origin to another, or to a request without one.
+  if (!any_origin_ && !fields.add(pool, kVary, "Origin")) return false;
   if (!allows(origin)) return true;
-  return fields.add(pool, kAllowOrigin, anybody_ ? "*" : origin) &&
+  return fields.add(pool, kAllowOrigin, any_origin_ ? "*" : origin) &&
          (!credentials_ || fields.add(pool, kAllowCredentials, "true"));
 }
 

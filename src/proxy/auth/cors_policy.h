@@ -11,30 +11,32 @@
 
 namespace sluice {
 
-/// What pages of other origins may do with a route's answers (the Fetch standard, section 3.2). Immutable.
+/// The CORS policy of a route: what pages of other origins may do with its responses (the Fetch standard, section 3.2).
+/// Immutable.
 class CorsPolicy {
  public:
   explicit CorsPolicy(const config::Cors& config);
 
-  /// Whether a browser asks for leave, before a request that needs it.
+  /// Whether a request is a CORS preflight.
   static bool is_preflight(const Head& request);
-  /// Whether pages of this origin may ask.
+  /// Whether pages of this origin may send requests.
   bool allows(std::string_view origin) const;
 
-  /// Fields of the answer to a preflight,
+  /// Adds the fields of the response to a preflight. `origin` is empty if the request has none. Returns false if there
+  /// is no room.
   [[nodiscard]] bool add_to_preflight(ChunkPool& pool, std::string_view origin, Fields& fields) const;
-  /// and of any other answer; what an upstream says of these things is taken out. `origin` is empty where the request
-  /// has none.
+  /// Adds the fields of any other response, after removing those that an upstream has set. `origin` is empty if the
+  /// request has none. Returns false if there is no room.
   [[nodiscard]] bool add_to_answer(ChunkPool& pool, std::string_view origin, Fields& fields) const;
 
  private:
   [[nodiscard]] bool add_origin(ChunkPool& pool, std::string_view origin, Fields& fields) const;
 
   std::vector<std::string> exact_;
-  std::vector<std::string> before_label_, behind_label_;  // In step: around the star.
-  bool anybody_ = false;
+  std::vector<std::string> before_label_, after_label_;  // The parts around the star of each wildcard origin.
+  bool any_origin_ = false;
   bool credentials_;
-  // As the fields have them; empty: none.
+  // Field values; empty if the field is not sent.
   std::string methods_, headers_, expose_, max_age_;
 };
 

@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-// What follows the scheme and its blank; schemes are words of any case (RFC 9110 section 11.1).
-std::optional<std::string_view> behind_scheme(std::string_view scheme, std::string_view value) {
+// Returns the text after the scheme and its spaces. Schemes are case-insensitive (RFC 9110 section 11.1).
+std::optional<std::string_view> after_scheme(std::string_view scheme, std::string_view value) {
   if (scheme.empty()) return value;
   if (value.size() <= scheme.size() || value[scheme.size()] != ' ' || !absl::StartsWithIgnoreCase(value, scheme)) {
     return std::nullopt;
@@ -18,14 +18,14 @@ std::optional<std::string_view> behind_scheme(std::string_view scheme, std::stri
   return value;
 }
 
-// The value of the only field of a name.
+// Returns the value of a field that occurs exactly once.
 std::optional<std::string_view> only_value(const Fields& fields, std::string_view name) {
   const size_t index = fields.find(name);
   if (index == Fields::npos || fields.find(name, index + 1) != Fields::npos) return std::nullopt;
   return fields[index].value;
 }
 
-// RFC 6265 section 4.2.1: pairs with "; " between them. Browsers in HTTP/2 send several fields.
+// RFC 6265 section 4.2.1: pairs separated by "; ". Browsers may send several fields over HTTP/2.
 std::optional<std::string_view> find_cookie(const Fields& fields, std::string_view name) {
   for (size_t i = fields.find("cookie"); i != Fields::npos; i = fields.find("cookie", i + 1)) {
     for (std::string_view rest = fields[i].value; !rest.empty();) {
@@ -44,14 +44,14 @@ std::optional<std::string_view> find_cookie(const Fields& fields, std::string_vi
 
 std::optional<std::string_view> find_token(const config::JwtAuth& rules, const Fields& fields) {
   if (const auto value = only_value(fields, rules.header.text())) {
-    if (const auto token = behind_scheme(rules.scheme, *value)) return token;
+    if (const auto token = after_scheme(rules.scheme, *value)) return token;
   }
   return rules.cookie.empty() ? std::nullopt : find_cookie(fields, rules.cookie);
 }
 
 std::optional<NameAndPassword> find_password(const Fields& fields, std::span<unsigned char> scratch) {
   const auto value = only_value(fields, "authorization");
-  const auto encoded = value ? behind_scheme("Basic", *value) : std::nullopt;
+  const auto encoded = value ? after_scheme("Basic", *value) : std::nullopt;
   if (!encoded || base64_room(encoded->size()) > scratch.size()) return std::nullopt;
   const auto bytes = decode_base64(Base64::kPadded, *encoded, scratch);
   if (!bytes) return std::nullopt;

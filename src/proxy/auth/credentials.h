@@ -9,16 +9,17 @@
 
 namespace sluice {
 
-/// The token of a request: behind the scheme in the rules' header, else in their cookie. Nothing where there is none,
-/// and where the header is there twice: which of them others look at cannot be told.
+/// Returns the token of a request: the text after the scheme in the header that the rules name, else the value of the
+/// cookie that they name. Returns nullopt if there is none. A header that occurs twice is ignored, because others may
+/// look at either one.
 std::optional<std::string_view> find_token(const config::JwtAuth& rules, const Fields& fields);
 
-/// What Authorization says by the scheme Basic (RFC 7617).
+/// The credentials in Authorization for the scheme Basic (RFC 7617).
 struct NameAndPassword {
   std::string_view name, password;
 };
-/// A view of `scratch`. Nothing where there is no such field, or two, or it is malformed or longer than the scratch has
-/// room for.
+/// Returns the name and password of a request as views of `scratch`. Returns nullopt if the field is missing, occurs
+/// twice, is malformed, or does not fit in `scratch`.
 std::optional<NameAndPassword> find_password(const Fields& fields, std::span<unsigned char> scratch);
 
 }  // namespace sluice

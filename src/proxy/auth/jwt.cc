@@ -18,7 +18,7 @@ std::string_view as_text(std::span<const unsigned char> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What is before the next dot; takes both away.
+// Removes and returns the text before the next dot, and removes the dot.
 std::string_view take_part(std::string_view& rest) {
   const std::string_view part = rest.substr(0, rest.find('.'));
   rest.remove_prefix(std::min(part.size() + 1, rest.size()));
@@ -30,7 +30,7 @@ std::string_view text_of(const JsonText& json, std::string_view name) {
   return value && value->kind == Kind::kString ? value->text : std::string_view();
 }
 
-// A NumericDate (RFC 7519 section 2): seconds, perhaps with a fraction.
+// A NumericDate (RFC 7519 section 2): seconds, with an optional fraction.
 std::optional<double> seconds_of(const JsonValue& value) {
   double seconds = 0;
   if (value.kind != Kind::kNumber || !absl::SimpleAtod(value.text, &seconds) || !std::isfinite(seconds)) {
@@ -48,17 +48,17 @@ std::string_view jwt_fault_text(JwtFault fault) {
     case JwtFault::kMalformed:
       return "the token is malformed";
     case JwtFault::kKey:
-      return "no key is known for the token";
+      return "no key matches the token";
     case JwtFault::kSignature:
-      return "the signature does not hold";
+      return "the signature is invalid";
     case JwtFault::kExpired:
       return "the token has expired";
     case JwtFault::kNotYet:
       return "the token is not valid yet";
     case JwtFault::kIssuer:
-      return "the issuer is another";
+      return "the issuer is not accepted";
     case JwtFault::kAudience:
-      return "the token is for others";
+      return "the token is for another audience";
   }
   return "";
 }
@@ -68,13 +68,13 @@ JwtFault JwtReader::read(std::string_view token, const JwtKeys& keys, const conf
   decoded_.resize(base64_room(kMaxBytes));
   std::string_view rest = token;
   const std::string_view header = take_part(rest), payload = take_part(rest), signature = rest;
-  // Exactly three parts, none of them empty; the signature's alphabet has no dot.
+  // Requires exactly three non-empty parts. A further dot fails later, because it is not in the signature's alphabet.
   if (header.empty() || payload.empty() || signature.empty()) return JwtFault::kMalformed;
   const auto header_bytes = decode_base64(Base64::kUrl, header, decoded_);
   if (!header_bytes || !header_.read(as_text(*header_bytes)) || header_.root().kind != Kind::kObject) {
     return JwtFault::kMalformed;
   }
-  // What it names as critical must be understood (RFC 7515 section 4.1.11), and none of it is.
+  // Extensions listed in `crit` must be understood (RFC 7515 section 4.1.11), and none is supported.
   if (header_.member(header_.root(), "crit")) return JwtFault::kMalformed;
   const JwtKey* const key = keys.find(text_of(header_, "alg"), text_of(header_, "kid"));
   if (!key) return JwtFault::kKey;
@@ -112,15 +112,15 @@ JwtFault JwtReader::check_claims(const config::JwtAuth& rules, int64_t now_s) {
   return JwtFault::kNone;
 }
 
-// RFC 7519 section 4.1.3: one text, or several.
+// RFC 7519 section 4.1.3: `aud` is a string or an array of strings.
 bool JwtReader::is_for(const std::vector<std::string>& audience) const {
   const auto is_one = [&](const JsonValue& value) {
     return value.kind == Kind::kString && std::find(audience.begin(), audience.end(), value.text) != audience.end();
   };
-  const JsonValue* const said = claims_.member(claims_.root(), "aud");
-  if (!said) return false;
-  if (said->kind != Kind::kArray) return is_one(*said);
-  const JsonValue* each = claims_.first(*said);
+  const JsonValue* const aud = claims_.member(claims_.root(), "aud");
+  if (!aud) return false;
+  if (aud->kind != Kind::kArray) return is_one(*aud);
+  const JsonValue* each = claims_.first(*aud);
   while (each && !is_one(*each)) each = claims_.next(*each);
   return each != nullptr;
 }

@@ -12,23 +12,23 @@
 
 namespace sluice {
 
-/// Why a token is not taken.
+/// Why a token is rejected.
 enum class JwtFault : uint8_t {
   kNone,
   kMalformed,  ///< Not three parts of base64url with JSON in the first two, or longer than JwtReader::kMaxBytes.
-  kKey,        ///< No key of the file has its `kid` and `alg`.
+  kKey,        ///< No key in the file matches its `kid` and `alg`.
   kSignature,
-  kExpired,  ///< Or it does not say when it does.
-  kNotYet,   ///< `nbf`, or `iat`, has yet to come.
+  kExpired,  ///< It has expired, or has no `exp`.
+  kNotYet,   ///< `nbf` or `iat` is in the future.
   kIssuer,
   kAudience,
 };
-/// For the client: RFC 6750 section 3's error_description.
+/// The fault as the error_description of RFC 6750 section 3, for the client.
 std::string_view jwt_fault_text(JwtFault fault);
 
-/// Reads and verifies JSON Web Tokens (RFC 7519) in the compact form of a signature (RFC 7515). Strict: what is signed
-/// and how comes from the keys and the rules, never from the token, and nothing of its claims is looked at before its
-/// signature holds. Its memory is used again by the next token.
+/// Reads and verifies JSON Web Tokens (RFC 7519) in JWS compact form (RFC 7515). Strict: the configured keys and rules
+/// determine how a token must be signed, never the token itself, and no claim is read before the signature has been
+/// verified. The next token reuses its memory.
 ///
 ///     JwtReader reader;
 ///     if (reader.read(token, *keys, rules, now_s) != JwtFault::kNone) return refuse();
@@ -39,9 +39,9 @@ class JwtReader {
 
   JwtFault read(std::string_view token, const JwtKeys& keys, const config::JwtAuth& rules, int64_t now_s);
 
-  /// Of the token that was read last, if it was taken.
+  /// The claims of the last token, if it was accepted. Valid until the next read().
   const JsonText& claims() const { return claims_; }
-  /// The first second at which the same token is taken no more.
+  /// The first second at which the same token is no longer accepted.
   int64_t good_until_s() const { return good_until_s_; }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxClaimBytes = 4096;
 
-// A single value's text; false where it has none that may stand in a field.
+// Appends the text of a single value. Returns false if it cannot be part of a field value.
 bool append_value(const JsonValue& value, bool in_list, std::string& text) {
   switch (value.kind) {
     case JsonValue::Kind::kTrue:
@@ -53,7 +53,7 @@ void claim_text(const JsonText& json, const JsonValue* claim, std::string& text)
   } else {
     good = append_value(*claim, false, text);
   }
-  // A value has no blanks at its ends (RFC 9110 section 5.5).
+  // A field value has no leading or trailing spaces (RFC 9110 section 5.5).
   if (!good || text.size() > kMaxClaimBytes || text.starts_with(' ') || text.ends_with(' ')) text.clear();
 }
 
@@ -85,11 +85,11 @@ AuthResult JwtAuthenticator::check(ChunkPool& pool, Fields& fields, int64_t now_
     }
     slot = &made;
   }
-  return tell(pool, rules_, slot->values, fields) ? AuthResult::kAdmitted : AuthResult::kTooLarge;
+  return add_claims(pool, rules_, slot->values, fields) ? AuthResult::kAdmitted : AuthResult::kTooLarge;
 }
 
-bool JwtAuthenticator::tell(ChunkPool& pool, const config::JwtAuth& rules, const std::vector<std::string>& values,
-                            Fields& fields) {
+bool JwtAuthenticator::add_claims(ChunkPool& pool, const config::JwtAuth& rules, const std::vector<std::string>& values,
+                                  Fields& fields) {
   for (size_t i = 0; i < rules.claims.size(); ++i) {
     if (!values[i].empty() && !fields.add(pool, rules.claims[i].header.text(), values[i])) return false;
   }

@@ -14,24 +14,25 @@
 
 namespace sluice {
 
-/// Admits those with a good token, on one worker, and has upstreams told its claims.
+/// Authenticates clients by token (JWT) on one worker, and forwards claims to upstreams.
 class JwtAuthenticator {
  public:
-  /// `realm` is what a client is told that the token is for.
+  /// `realm` is the protection space in the challenge. `rules` outlives it.
   JwtAuthenticator(const config::JwtAuth& rules, std::string_view realm);
 
-  /// The keys from now on: what was taken by others is looked at anew.
+  /// Replaces the keys, and clears the cache, so that all tokens are verified again. `keys` must outlive their use
+  /// here.
   void use(const JwtKeys& keys);
 
-  /// Changes the fields where it is admitted: claims are put in. Precondition: use() was called.
+  /// Checks the token of a request. If it is admitted, adds the fields with its claims. Precondition: use() was called.
   AuthResult check(ChunkPool& pool, Fields& fields, int64_t now_s);
-  /// After kRefused: the value of WWW-Authenticate (RFC 6750 section 3). Good until the next check.
+  /// After kRefused, the value of WWW-Authenticate (RFC 6750 section 3). Valid until the next check().
   std::string_view challenge() const { return challenge_; }
 
  private:
   AuthResult refuse(JwtFault fault);
-  static bool tell(ChunkPool& pool, const config::JwtAuth& rules, const std::vector<std::string>& values,
-                   Fields& fields);
+  static bool add_claims(ChunkPool& pool, const config::JwtAuth& rules, const std::vector<std::string>& values,
+                         Fields& fields);
 
   const config::JwtAuth& rules_;
   const std::string realm_challenge_;
@@ -41,8 +42,8 @@ class JwtAuthenticator {
   std::string challenge_;
 };
 
-/// What upstreams are told of a claim: a text as it is, a number or a truth as it is written, a list of those with
-/// commas between them. Empty where it is nothing of the kind, or cannot be a field's value.
+/// Sets `text` to the form in which upstreams get a claim: a string as it is, a number or boolean as written, an array
+/// of those with commas between them. Empty for any other value, and if the result cannot be a field value.
 void claim_text(const JsonText& json, const JsonValue* claim, std::string& text);
 
 }  // namespace sluice

@@ -25,8 +25,8 @@
 namespace sluice {
 namespace {
 
-// RFC 7518 section 3.3: "A key of size 2048 bits or larger MUST be used". Above the other, one verification would take
-// a worker longer than all else that it does in a turn.
+// RFC 7518 section 3.3: "A key of size 2048 bits or larger MUST be used". With more than kMaxRsaBits, one verification
+// would take longer than all other work of a worker's turn.
 constexpr unsigned kMinRsaBits = 2048, kMaxRsaBits = 8192;
 
 struct Algorithm {
@@ -45,26 +45,25 @@ constexpr Algorithm kAlgorithms[] = {
 
 const Algorithm& of(JwtAlgorithm algorithm) { return kAlgorithms[static_cast<size_t>(algorithm)]; }
 
-// A member that is text; empty where there is none.
+// Returns a string member; empty if it is missing or another type.
 std::string_view text_of(const JsonText& json, const JsonValue& object, std::string_view name) {
   const JsonValue* const value = json.member(object, name);
   return value && value->kind == JsonValue::Kind::kString ? value->text : std::string_view();
 }
 
-// The algorithm that a key is for: what its `alg` says, else the usual one of its type. Nothing where it is none of
-// ours.
+// Returns the algorithm of a key: its `alg`, else the default of its type; nullopt if it is not supported.
 std::optional<JwtAlgorithm> algorithm_of(const JsonText& json, const JsonValue& jwk) {
-  const std::string_view said = text_of(json, jwk, "alg");
+  const std::string_view alg = text_of(json, jwk, "alg");
   for (size_t i = 0; i < std::size(kAlgorithms); ++i) {
     const Algorithm& each = kAlgorithms[i];
-    if (each.type != text_of(json, jwk, "kty") || (!said.empty() && each.name != said)) continue;
+    if (each.type != text_of(json, jwk, "kty") || (!alg.empty() && each.name != alg)) continue;
     if (!each.curve.empty() && each.curve != text_of(json, jwk, "crv")) continue;
     return static_cast<JwtAlgorithm>(i);
   }
   return std::nullopt;
 }
 
-// The bytes of a member in base64url; empty where it is missing or malformed.
+// Returns the decoded bytes of a base64url member; empty if it is missing or malformed.
 std::vector<unsigned char> bytes_of(const JsonText& json, const JsonValue& jwk, std::string_view name) {
   const std::string_view text = text_of(json, jwk, name);
   std::vector<unsigned char> room(base64_room(text.size()));
@@ -88,7 +87,7 @@ bssl::UniquePtr<EVP_PKEY> rsa_key(const JsonText& json, const JsonValue& jwk) {
 bssl::UniquePtr<EVP_PKEY> ec_key(const JsonText& json, const JsonValue& jwk, const EC_GROUP* group,
                                  size_t field_bytes) {
   const std::vector<unsigned char> x = bytes_of(json, jwk, "x"), y = bytes_of(json, jwk, "y");
-  // RFC 7518 section 6.2.1.2: as long as the field, with its zeros.
+  // RFC 7518 section 6.2.1.2: as long as the field element, including leading zeros.
   if (x.size() != field_bytes || y.size() != field_bytes) return nullptr;
   std::vector<unsigned char> point = {POINT_CONVERSION_UNCOMPRESSED};
   point.insert(point.end(), x.begin(), x.end());
@@ -133,7 +132,7 @@ bool JwtKey::verify(std::string_view text, std::span<const unsigned char> signat
   const Algorithm& how = of(algorithm);
   bool good = false;
   if (how.type == "EC") {
-    // Two numbers in a row (RFC 7518 section 3.4), not what EVP expects.
+    // The signature is two concatenated numbers (RFC 7518 section 3.4), not the DER that EVP expects.
     std::array<uint8_t, EVP_MAX_MD_SIZE> digest;
     unsigned size = 0;
     good = EVP_Digest(message, text.size(), digest.data(), &size, how.digest(), nullptr) == 1 &&
@@ -173,18 +172,18 @@ absl::StatusOr<JwtKeys> JwtKeys::parse(std::string_view text) {
     const std::string name =
         absl::StrCat("keys[", number, "] (kid ", config::in_quotes(key.id), ", ", of(*algorithm).name, ")");
     if (!key.key) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is no public key that can be used; RSA keys have ",
+      return absl::InvalidArgumentError(absl::StrCat(name, " is not a usable public key; RSA keys must have ",
                                                      kMinRsaBits, " to ", kMaxRsaBits, " bits"));
     }
     const auto same = [&](const JwtKey& other) { return other.id == key.id && other.algorithm == key.algorithm; };
     if (!key.id.empty() && std::any_of(result.keys_.begin(), result.keys_.end(), same)) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": there is such a key before it"));
+      return absl::InvalidArgumentError(absl::StrCat(name, ": an earlier key has the same kid and algorithm"));
     }
     result.keys_.push_back(std::move(key));
   }
   if (result.keys_.empty()) {
     return absl::InvalidArgumentError(
-        "it has no key that can be used: RSA, EC with P-256 or P-384, or OKP with Ed25519, for signatures");
+        "it has no usable key: expected RSA, EC with P-256 or P-384, or OKP with Ed25519, for signatures");
   }
   return result;
 }
@@ -193,7 +192,7 @@ const JwtKey* JwtKeys::find(std::string_view algorithm, std::string_view id) con
   const JwtKey* found = nullptr;
   for (const JwtKey& key : keys_) {
     if (of(key.algorithm).name != algorithm || (!id.empty() && key.id != id)) continue;
-    if (found) return nullptr;  // Which of them is meant cannot be told.
+    if (found) return nullptr;  // Ambiguous.
     found = &key;
   }
   return found;

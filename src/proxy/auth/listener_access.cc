@@ -30,10 +30,10 @@ bool admits_address(const std::vector<config::Cidr>& allow, const std::vector<co
 }
 
 std::unique_ptr<ListenerAccess> ListenerAccess::make(const config::Http& http, SharedAuth& shared) {
-  const auto says = [](const config::HttpRoute& route) {
+  const auto has_rules = [](const config::HttpRoute& route) {
     return !route.allow.empty() || !route.deny.empty() || route.auth || route.cors;
   };
-  if (http.allow.empty() && http.deny.empty() && std::none_of(http.routes.begin(), http.routes.end(), says)) {
+  if (http.allow.empty() && http.deny.empty() && std::none_of(http.routes.begin(), http.routes.end(), has_rules)) {
     return nullptr;
   }
   return std::make_unique<ListenerAccess>(http, shared);

@@ -19,43 +19,44 @@
 
 namespace sluice {
 
-/// Whether a client's address may ask: `deny` is looked at first; then `allow`, where it says anything, must have it. A
-/// client without an address (of a Unix socket) is in no range.
+/// Whether the ranges admit a client's address: it must not be in `deny`, and must be in `allow` unless that is empty.
+/// A client without an address (of a Unix socket) is in no range.
 bool admits_address(const std::vector<config::Cidr>& allow, const std::vector<config::Cidr>& deny,
                     const ClientIp& client);
 
-/// Who may ask a listener for what, on one worker.
+/// The access control of one listener on one worker: addresses, authentication, and CORS.
 class ListenerAccess {
  public:
-  /// Null where the listener and its routes say nothing of that. `shared` outlives it.
+  /// Returns null if neither the listener nor a route has any access rules. `http` and `shared` outlive it.
   static std::unique_ptr<ListenerAccess> make(const config::Http& http, SharedAuth& shared);
   ListenerAccess(const config::Http& http, SharedAuth& shared);
   ListenerAccess(const ListenerAccess&) = delete;
   ListenerAccess& operator=(const ListenerAccess&) = delete;
 
-  /// By address; `route` is null where there is none.
+  /// Whether the client's address is admitted. `route` is null if no route matches.
   bool admits(const config::HttpRoute* route, const ClientIp& client) const;
-  /// Null: none.
+  /// The CORS policy of a route; null if it has none.
   const CorsPolicy* cors(uint32_t route) const { return route < cors_.size() ? cors_[route].get() : nullptr; }
 
   struct Proof {
     AuthResult verdict = AuthResult::kAdmitted;
-    std::string_view challenge = {};  ///< With kRefused; good until the next one is asked for.
-    PasswordCheck* check = nullptr;   ///< With kLater.
+    std::string_view challenge = {};  ///< With kRefused; valid until the next check().
+    PasswordCheck* check = nullptr;   ///< With kLater, the pending check.
   };
-  /// Whether the client has proven what `route` asks for. What only the proxy may say of a client is taken out of the
-  /// request before, and put in if so.
+  /// Checks the credentials that `route` requires. If they are admitted, adds the fields with the token's claims.
+  /// Precondition: the caller has removed the reserved headers from the request.
   Proof check(uint32_t route, ChunkPool& pool, Head& request);
-  /// Of the same route, after a check that came to something else than good.
+  /// The challenge of a route, for use after its password check failed.
   std::string_view challenge(uint32_t route) const;
-  /// Takes what proves it out of the request, unless it is to be forwarded. After kAdmitted, or a check that was good.
+  /// Removes the credentials from the request unless they are to be forwarded. For use after kAdmitted or a successful
+  /// password check.
   void hide_proof(uint32_t route, Head& request) const;
 
  private:
-  // What routes with the same `auth` share.
+  // The authenticator that routes with equal `auth` share.
   struct Gate {
     const config::Auth& config;
-    size_t route;  // The first of them, whose files count.
+    size_t route;  // The first of these routes, whose files are used.
     std::unique_ptr<JwtAuthenticator> jwt;
     std::unique_ptr<BasicAuthenticator> basic;
   };
@@ -68,7 +69,7 @@ class ListenerAccess {
   std::shared_ptr<const ListenerAuthFiles> files_;
   uint32_t generation_ = 0;
   std::deque<Gate> gates_;
-  std::vector<Gate*> gate_of_route_;  // Null: everybody.
+  std::vector<Gate*> gate_of_route_;  // By route; null without `auth`.
   std::vector<std::unique_ptr<CorsPolicy>> cors_;
 };
 

@@ -24,7 +24,7 @@ constexpr std::string_view kSha = "{SHA}", kSaltedSha = "{SSHA}", kApacheMd5 = "
                            kSha512 = "$6$", kYescrypt = "$y$", kRounds = "rounds=";
 constexpr std::string_view kBcrypt[] = {"$2y$", "$2b$", "$2a$"};
 
-// 2^14 rounds of bcrypt take 0.8 s, and so many of SHA-512 0.3 s.
+// A bcrypt cost of 14 takes 0.8 s, and this number of SHA-512 rounds takes 0.3 s.
 constexpr uint32_t kMaxBcryptCost = 14, kMaxShaRounds = 1'000'000;
 constexpr size_t kBcryptBytes = 60, kMaxHashBytes = 256, kMaxSaltBytes = 64;
 
@@ -38,7 +38,7 @@ bool equal(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// The digest with the salt behind it.
+// Returns the digest followed by the salt.
 std::optional<std::string_view> decode_sha(std::string_view hash, std::span<unsigned char> room) {
   const bool salted = hash.starts_with(kSaltedSha);
   hash.remove_prefix(salted ? kSaltedSha.size() : kSha.size());
@@ -63,8 +63,7 @@ bool fits_sha(std::string_view hash, std::string_view password) {
   return CRYPTO_memcmp(digest.data(), known->data(), digest.size()) == 0;
 }
 
-// Apache's variant of the MD5 crypt of FreeBSD (apr_md5_encode in APR's crypto/apr_md5.c), which `htpasswd` writes
-// unless told otherwise.
+// Apache's variant of FreeBSD's MD5 crypt (apr_md5_encode in APR's crypto/apr_md5.c), the default of `htpasswd`.
 class ApacheMd5 {
  public:
   ApacheMd5(std::string_view password, std::string_view salt) : password_(password), salt_(salt) {}
@@ -147,11 +146,11 @@ bool fits_crypt(std::string_view hash, std::string_view password) {
 absl::Status check_bcrypt(std::string_view hash) {
   uint32_t cost = 0;
   if (hash.size() != kBcryptBytes || hash[6] != '$' || !absl::SimpleAtoi(hash.substr(4, 2), &cost)) {
-    return absl::InvalidArgumentError("a hash of bcrypt has 60 characters, such as $2y$10$...");
+    return absl::InvalidArgumentError("expected a bcrypt hash of 60 characters, such as $2y$10$...");
   }
   if (cost > kMaxBcryptCost) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a cost of ", cost, " takes many seconds of a processor: up to ", kMaxBcryptCost, " is taken"));
+        absl::StrCat("a bcrypt cost of ", cost, " takes too much processor time; the maximum is ", kMaxBcryptCost));
   }
   return absl::OkStatus();
 }
@@ -162,7 +161,7 @@ absl::Status check_sha_crypt(std::string_view hash) {
   rest.remove_prefix(kRounds.size());
   uint32_t rounds = 0;
   if (!absl::SimpleAtoi(rest.substr(0, rest.find('$')), &rounds) || rounds > kMaxShaRounds) {
-    return absl::InvalidArgumentError(absl::StrCat("expected rounds of up to ", kMaxShaRounds));
+    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxShaRounds, " rounds"));
   }
   return absl::OkStatus();
 }
@@ -172,25 +171,26 @@ absl::Status check_sha_crypt(std::string_view hash) {
 absl::Status check_password_hash(std::string_view hash) {
   const auto plain = [](char c) { return c > ' ' && c < '\x7f'; };
   if (hash.size() > kMaxHashBytes || !std::all_of(hash.begin(), hash.end(), plain)) {
-    return absl::InvalidArgumentError("that is no hash of a password");
+    return absl::InvalidArgumentError("expected a password hash of at most 256 visible ASCII characters");
   }
   if (hash.starts_with(kSha) || hash.starts_with(kSaltedSha)) {
     std::array<unsigned char, 256> room;
-    return decode_sha(hash, room) ? absl::OkStatus()
-                                  : absl::InvalidArgumentError("expected the base64 of a SHA-1 digest, and of a salt");
+    return decode_sha(hash, room)
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("expected a SHA-1 digest in base64, with a salt for {SSHA}");
   }
   if (hash.starts_with(kApacheMd5)) {
     const std::string_view salt = apache_salt(hash);
     const bool whole = !salt.empty() && salt.size() <= 8 && hash.size() == kApacheMd5.size() + salt.size() + 1 + 22;
-    return whole ? absl::OkStatus() : absl::InvalidArgumentError("a hash of $apr1$ has a salt and 22 characters");
+    return whole ? absl::OkStatus()
+                 : absl::InvalidArgumentError("expected $apr1$, a salt, and a hash of 22 characters");
   }
   if (is_bcrypt(hash)) return check_bcrypt(hash);
   if (is_sha_crypt(hash)) return check_sha_crypt(hash);
   if (hash.starts_with(kYescrypt)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "expected a hash as `htpasswd -B` writes it ($2y$...), or $y$, $6$, $5$, $apr1$, {SSHA} or {SHA}; passwords in "
-      "the "
-      "clear and those of the old crypt() are not taken");
+      "expected a hash as `htpasswd -B` writes it ($2y$...), or $y$, $6$, $5$, $apr1$, {SSHA} or {SHA}; plaintext "
+      "passwords and hashes of the traditional crypt() are not accepted");
 }
 
 bool is_slow_hash(std::string_view hash) { return !hash.starts_with(kSha) && !hash.starts_with(kSaltedSha); }

@@ -7,19 +7,19 @@
 
 namespace sluice {
 
-/// Longer ones never fit: what is hashed is bounded, whoever sends it.
+/// Longer passwords never match. This bounds the work for passwords that untrusted clients send.
 inline constexpr size_t kMaxPasswordBytes = 256;
 
-/// Whether `hash` is of a kind that password_fits() knows, as `htpasswd` and `mkpasswd` write them: bcrypt (`$2y$`),
-/// yescrypt (`$y$`), SHA-512 and SHA-256 (`$6$`, `$5$`), Apache's MD5 (`$apr1$`), `{SSHA}` and `{SHA}`. The error says
-/// what to do about one that is not. So many rounds of bcrypt or SHA that they take more than a second are refused too.
+/// Checks that password_fits() supports `hash`, as written by `htpasswd` and `mkpasswd`: bcrypt (`$2y$`), yescrypt
+/// (`$y$`), SHA-512 and SHA-256 (`$6$`, `$5$`), Apache's MD5 (`$apr1$`), `{SSHA}` and `{SHA}`. The error tells the
+/// operator what to do. A hash of bcrypt or SHA with a cost of more than about a second is refused too.
 absl::Status check_password_hash(std::string_view hash);
 
-/// Whether password_fits() takes milliseconds, as a good hash should: nothing for a worker's loop.
+/// Whether password_fits() takes milliseconds, as it does for a strong hash: too long for a worker's loop.
 bool is_slow_hash(std::string_view hash);
 
-/// Whether it is the hash of `password`. The comparison takes the same time wherever they differ. Precondition:
-/// check_password_hash() was OK.
+/// Whether `hash` is the hash of `password`. The time of the comparison does not depend on where they differ.
+/// Precondition: check_password_hash() returned OK.
 bool password_fits(std::string_view hash, std::string_view password);
 
 }  // namespace sluice

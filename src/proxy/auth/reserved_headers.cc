@@ -7,7 +7,7 @@ namespace sluice {
 
 namespace {
 
-bool speaks_of_peer(const config::TextTemplate& text) {
+bool uses_peer(const config::TextTemplate& text) {
   return std::any_of(text.pieces().begin(), text.pieces().end(), [](const config::TextTemplate::Piece& piece) {
     return piece.variable == config::TextVariable::kPeer;
   });
@@ -19,7 +19,7 @@ std::vector<std::string> reserved_headers(const config::Http& http) {
   std::set<std::string> names;
   const auto add_changes = [&](const std::vector<config::FieldChange>& changes) {
     for (const config::FieldChange& change : changes) {
-      if (speaks_of_peer(change.set) || speaks_of_peer(change.add)) names.insert(change.name.text());
+      if (uses_peer(change.set) || uses_peer(change.add)) names.insert(change.name.text());
     }
   };
   add_changes(http.request_headers);

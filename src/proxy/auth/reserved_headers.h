@@ -7,13 +7,13 @@
 
 namespace sluice {
 
-/// Fields in which upstreams are told who a client has proven to be: those with claims of a token, and those made of
-/// %{peer}. No client may say one of them, on any route of the listener.
+/// Returns the header fields that carry a client's authenticated identity to upstreams: those with claims of a token,
+/// and those made of %{peer}. They are removed from clients' requests on every route of the listener.
 std::vector<std::string> reserved_headers(const config::Http& http);
 
-/// Fields that no client may put behind a body, where nothing looks at them any more: those above, those with a proof
-/// (jwt.header), those that `request_headers` of any route set, add or remove, and those of ids (request_id, and
-/// traceparent and tracestate unless trace_context is off).
+/// Returns the fields that clients may not send as trailer fields, where nothing checks them: the reserved headers,
+/// those with credentials (jwt.header), those that `request_headers` of any route set, add or remove, and those of ids
+/// (request_id, and traceparent and tracestate unless trace_context is off).
 std::vector<std::string> reserved_trailers(const config::Http& http);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// What names a secret without being it.
+/// A digest that identifies a secret without revealing it.
 using SecretDigest = std::array<uint8_t, SHA256_DIGEST_LENGTH>;
 
 inline SecretDigest digest_of(std::string_view secret) {
@@ -21,25 +21,26 @@ inline SecretDigest digest_of(std::string_view secret) {
   return digest;
 }
 
-/// Tokens that were taken a moment ago, of one worker, so that a client's next request does not cost a signature anew
-/// (0.3 us for a digest instead of 16 to 50). Bounded: a token takes the place of the one that shares its slot.
+/// A cache of recently accepted tokens of one worker, so that a client's next request does not cost another signature
+/// check (0.3 us for a digest instead of 16 to 50 us). Bounded: a token replaces the one in its slot.
 class TokenCache {
  public:
   static constexpr size_t kSlots = 2048;
 
   struct Slot {
     SecretDigest digest{};
-    int64_t good_until_s = 0;         ///< 0: there is none.
-    std::vector<std::string> values;  ///< Of config::JwtAuth::claims; empty ones are not told.
+    int64_t good_until_s = 0;         ///< 0: the slot is empty.
+    std::vector<std::string> values;  ///< One for each of config::JwtAuth::claims; empty ones are not forwarded.
   };
 
-  /// Null: it is not there, or has expired.
+  /// Null if the token is not cached or has expired.
   const Slot* find(const SecretDigest& digest, int64_t now_s) const {
     if (slots_.empty()) return nullptr;
     const Slot& slot = slots_[index_of(digest)];
     return slot.good_until_s > now_s && slot.digest == digest ? &slot : nullptr;
   }
-  /// The slot for it; its values are still those of another.
+  /// Returns the slot for a token, with its digest and expiry set. The caller must overwrite the values, which are
+  /// those of another token.
   Slot& put(const SecretDigest& digest, int64_t good_until_s) {
     if (slots_.empty()) slots_.resize(kSlots);
     Slot& slot = slots_[index_of(digest)];

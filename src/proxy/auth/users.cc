@@ -27,12 +27,12 @@ absl::StatusOr<Users> Users::parse(std::string_view text) {
     }
     const std::string_view name = line.substr(0, colon);
     std::string_view hash = line.substr(colon + 1);
-    hash = hash.substr(0, hash.find(':'));  // What is behind it is a remark.
+    hash = hash.substr(0, hash.find(':'));  // The text after the hash is a comment.
     if (const absl::Status good = check_password_hash(hash); !good.ok()) {
       return refuse(absl::StrCat("user ", config::in_quotes(name), ": ", good.message()));
     }
     if (!users.hashes_.try_emplace(std::string(name), hash).second) {
-      return refuse(absl::StrCat("user ", config::in_quotes(name), " is there already"));
+      return refuse(absl::StrCat("user ", config::in_quotes(name), " is defined twice"));
     }
   }
   if (users.hashes_.empty()) return absl::InvalidArgumentError("it has no users; `htpasswd -B FILE NAME` adds one");

@@ -9,20 +9,20 @@
 
 namespace sluice {
 
-/// Who has which password: what a file of `htpasswd` says. Immutable: may be used from several threads.
+/// The users and password hashes of an `htpasswd` file. Immutable: may be used from several threads.
 class Users {
  public:
   static constexpr size_t kMaxFileBytes = size_t{4} << 20;
   static constexpr size_t kMaxNameBytes = 255;
 
-  /// Lines of `NAME:HASH`; empty ones, and those that begin with `#`, are skipped. An error begins with the line's
+  /// Parses lines of `NAME:HASH`. Skips empty lines and those that begin with `#`. An error begins with the line
   /// number.
   static absl::StatusOr<Users> parse(std::string_view text);
 
-  /// The hash of a user's password, for check_password_hash(). Of a user that there is not, null.
+  /// Returns the hash of a user's password, for password_fits(); null if there is no such user.
   const std::string* find(std::string_view name) const;
-  /// Some user's hash: checked in the place of one that there is not, so that who there is cannot be told by the time
-  /// that an answer takes.
+  /// Returns some user's hash. Checking it in place of an unknown user's keeps the response time from revealing which
+  /// users exist.
   const std::string& some_hash() const { return hashes_.begin()->second; }
   size_t size() const { return hashes_.size(); }
 

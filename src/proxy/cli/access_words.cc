@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// Why an address may not ask; empty where it may.
+// Why an address is refused; empty if it is allowed.
 std::string why_not_from(const std::vector<config::Cidr>& allow, const std::vector<config::Cidr>& deny,
                          const ClientIp& client, std::string_view whose) {
   if (admits_address(allow, deny, client)) return "";
@@ -41,11 +41,11 @@ AccessWords access_words(const config::Http& http, const config::HttpRoute* rout
     const std::string_view origin = request.fields.value("origin");
     const bool allowed = CorsPolicy(*route->cors).allows(origin);
     const bool preflight = CorsPolicy::is_preflight(request);
-    words.lines.emplace_back("cors", origin.empty() ? "no page of another origin asks"
+    words.lines.emplace_back("cors", origin.empty() ? "not a cross-origin request"
                                                     : absl::StrCat(preflight ? "a preflight of " : "", origin,
                                                                    allowed ? " may" : " may not"));
     if (preflight) {
-      words.answer = allowed ? "204" : "403, forbidden";
+      words.response = allowed ? "204" : "403, forbidden";
       return words;
     }
   }
@@ -53,14 +53,14 @@ AccessWords access_words(const config::Http& http, const config::HttpRoute* rout
   if (why.empty() && route) why = why_not_from(route->allow, route->deny, client, "route");
   if (!why.empty()) {
     words.lines.emplace_back("access", std::move(why));
-    words.answer = "403, forbidden";
+    words.response = "403, forbidden";
     return words;
   }
   if (!route || !route->auth) return words;
   const bool proof = has_proof(*route->auth, request.fields);
   words.lines.emplace_back("access",
-                           absl::StrCat("needs ", proof_words(*route->auth), proof ? "; taken for good here" : ""));
-  if (!proof) words.answer = "401, with WWW-Authenticate";
+                           absl::StrCat("needs ", proof_words(*route->auth), proof ? "; assumed valid here" : ""));
+  if (!proof) words.response = "401, with WWW-Authenticate";
   return words;
 }
 

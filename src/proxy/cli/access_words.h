@@ -10,14 +10,14 @@
 
 namespace sluice {
 
-/// What is said of who may ask.
+/// The explanation of access control and CORS for one request.
 struct AccessWords {
-  std::vector<std::pair<std::string, std::string>> lines;  ///< A word each, and what it says.
-  std::string answer;                                      ///< Of the proxy itself; empty: the route goes on.
+  std::vector<std::pair<std::string, std::string>> lines;  ///< A label and a text each.
+  std::string response;                                    ///< The response of the proxy itself; empty: access granted.
 };
 
-/// As Exchange::admit does it; a password or a token that is there is taken for good, and its files are not read.
-/// `route` is null where there is none.
+/// Explains what Exchange::admit decides. A password or token in the request is assumed to be valid, and its files are
+/// not read. `route` is null if no route matches.
 AccessWords access_words(const config::Http& http, const config::HttpRoute* route, const ClientIp& client,
                          const Head& request);
 

@@ -31,7 +31,7 @@ std::string in_words(const config::HashKey& key) {
   return key.path ? "the path" : "the client's address";
 }
 
-// What they stand for is not known here.
+// Whether some endpoints are names, whose addresses are not known here.
 bool has_names(const config::Upstream& upstream) {
   return std::any_of(upstream.endpoints.begin(), upstream.endpoints.end(),
                      [](const config::Endpoint& endpoint) { return endpoint.is_resolved(); });
@@ -55,7 +55,7 @@ std::string chosen_endpoint(const config::Upstream& upstream, const RequestAttri
   if (upstream.sticky) {
     const auto named = find_sticky(*upstream.sticky, balancer.endpoints(), *facts.fields);
     if (named) return absl::StrCat(name(*named), ", which the cookie ", upstream.sticky->cookie, " names");
-    sets_cookie = absl::StrCat("the answer sets the cookie ", upstream.sticky->cookie);
+    sets_cookie = absl::StrCat("the response sets the cookie ", upstream.sticky->cookie);
   }
   const std::optional<uint64_t> hash = hash_of_request(upstream.hash, facts);
   if (!balancer.needs_hash() || !hash || has_names(upstream)) return sets_cookie;

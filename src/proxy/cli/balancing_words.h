@@ -7,11 +7,11 @@
 
 namespace sluice {
 
-/// The endpoints of an upstream, and how one of them is chosen.
+/// Describes an upstream's endpoints and its balancing policy.
 std::string endpoints_in_words(const config::Upstream& upstream);
 
-/// Which of them a request gets while all are up, and why, where that is no matter of chance; and whether the answer
-/// sets a cookie. Empty where there is nothing to tell.
+/// Describes which endpoint a request gets while all are up, and why, if the choice is deterministic; and whether the
+/// response sets a cookie. Empty if neither applies.
 std::string chosen_endpoint(const config::Upstream& upstream, const RequestAttributes& facts);
 
 }  // namespace sluice

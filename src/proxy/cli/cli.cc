@@ -39,7 +39,7 @@ constexpr std::string_view kUsage = R"(usage:
 schema prints the JSON schema of the configuration, for editors.
 
 run options:
-  --workers N        threads; default: what the affinity mask and the CPU quota allow
+  --workers N        threads; default: as many as the affinity mask and the CPU quota allow
   --rings MODE       provided-buffer rings: auto, plain or incremental; default auto
   --pool SOURCE      where buffers come from: arena (pools of reused memory) or malloc (one malloc and free each, to see
                      what the pools are worth); default arena
@@ -48,16 +48,16 @@ run options:
   --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); SIGUSR2 prints the counters once, and they are always
                      printed at exit
 
-explain options, for a request that nobody has sent:
+explain options, which describe a hypothetical request:
   -H 'NAME: VALUE'   a header field; repeat for more
   --from IP          the client's address; default 127.0.0.1
-  --peer NAME        who the client has proven to be; repeat for more
+  --peer NAME        an authenticated identity of the client; repeat for more
   --listener NAME    the listener; default: by the URL's scheme and port
 
 signals of run:
-  TERM, INT, QUIT    end gracefully: no new connections, up to `shutdown_timeout` for the others; once more: at once
-  HUP                read the files of TLS and of `auth` again; the configuration itself is read at start only
-  USR1               open the access logs again, after they were renamed
+  TERM, INT, QUIT    drain: no new connections, up to `shutdown_timeout` for the others; a second signal ends them
+  HUP                reload the files of TLS and of `auth`; the configuration itself is read at start only
+  USR1               reopen the access logs, after they were renamed
 
 Relative paths, here and in the configuration, are relative to the working directory.
 
@@ -178,7 +178,7 @@ absl::Status unknown_option(std::string_view name) {
       absl::StrCat("unknown option ", config::in_quotes(name), config::did_you_mean(name, kOptions)));
 }
 
-/// `--name value` or `--name=value`.
+// Parses options of the form `--name value` or `--name=value`.
 absl::StatusOr<Flags> parse_flags(std::span<const std::string_view> arguments) {
   Flags flags;
   for (size_t i = 0; i < arguments.size(); ++i) {

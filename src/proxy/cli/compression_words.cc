@@ -11,11 +11,11 @@ std::string compression_for(const config::Compression& compression, const config
                             const Head& request) {
   if (!route.compression) return "nothing: the route leaves it out";
   if (is_grpc(request)) return "nothing: gRPC does so itself";
-  if (request.method() == "HEAD") return "nothing: an answer to HEAD has no body";
+  if (request.method() == "HEAD") return "nothing: a response to HEAD has no body";
   const CompressionPolicy policy(compression);
   const ContentCoding coding = policy.choose(request.fields);
-  if (coding == ContentCoding::kIdentity) return "nothing: the client does not ask for it (Accept-Encoding)";
-  return absl::StrCat(content_coding_name(coding), ", for answers of ", absl::StrJoin(policy.types(), ", "), " from ",
+  if (coding == ContentCoding::kIdentity) return "nothing: the client does not accept it (Accept-Encoding)";
+  return absl::StrCat(content_coding_name(coding), ", for responses of ", absl::StrJoin(policy.types(), ", "), " from ",
                       config::print_size(compression.min_size), " on");
 }
 

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// Which answers to a request of a client are compressed, and how; or why none is.
+/// Describes which responses to a request are compressed, and how; or why none is.
 std::string compression_for(const config::Compression& compression, const config::HttpRoute& route,
                             const Head& request);
 

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-/// The first condition that a request does not fit, in words; empty if it fits all of them.
+/// Describes the first condition that a request does not meet; empty if it meets all.
 std::string why_not(const config::HttpMatch& match, const RequestAttributes& facts);
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ absl::StatusOr<Url> parse_url(std::string_view text) {
   Url url;
   url.secure = absl::ConsumePrefix(&text, "https://");
   if (!url.secure && !absl::ConsumePrefix(&text, "http://")) return refused("");
-  text = text.substr(0, text.find('#'));  // Which clients keep to themselves.
+  text = text.substr(0, text.find('#'));  // clients do not send the fragment
   const size_t end = std::min(text.find_first_of("/?"), text.size());
   url.authority = std::string(text.substr(0, end));
   url.target = std::string(text.substr(end));
@@ -65,7 +65,7 @@ absl::StatusOr<Url> parse_url(std::string_view text) {
   const size_t colon = url.authority.rfind(':');
   if (colon != std::string::npos && !url.authority.ends_with(']') &&
       (!absl::SimpleAtoi(url.authority.substr(colon + 1), &url.port) || url.port > 65535)) {
-    return refused(": its port is no number up to 65535");
+    return refused(": the port must be a number up to 65535");
   }
   return url;
 }
@@ -107,7 +107,7 @@ std::string certificate_for(const config::ListenerTls& tls, std::string_view hos
   std::vector<Certificate> certificates;
   for (const config::TlsCertificate& files : tls.certificates) {
     absl::StatusOr<Certificate> read = read_certificate(files);
-    if (!read.ok()) return absl::StrCat("cannot be told: ", read.status().message());
+    if (!read.ok()) return absl::StrCat("unknown: ", read.status().message());
     certificates.push_back(*std::move(read));
   }
   std::vector<std::string> chosen;
@@ -127,7 +127,7 @@ class Explainer {
     if (const absl::Status status = make_request(); !status.ok()) return status;
     lines_.add("request", absl::StrCat(request_.method, " ", request_.url));
     lines_.add("listener", words_for(listener_));
-    tell_identity();
+    add_identity();
     if (listener_.tls) lines_.add("certificate", certificate_for(*listener_.tls, host()));
     if (is_allowed() && find_path()) find_route();
     return lines_.take();
@@ -189,40 +189,40 @@ class Explainer {
     return secure ? "https" : "http";
   }
 
-  // For whom it comes, where proxies may tell; and the ids, of which each request has its own.
-  void tell_identity() {
+  // Adds the client's address, if proxies may forward it, and the ids, which are different for each request.
+  void add_identity() {
     const TrustedProxies proxies(http_);
     std::array<char, ClientIp::kTextBytes> peer_room, client_room;
     const std::string_view peer = peer_.text(peer_room), client = identity_.client.text(client_room);
     if (proxies.any()) {
       lines_.add("client", client != peer
-                               ? absl::StrCat(client, ", as X-Forwarded-For of ", peer, " tells, which is trusted")
-                           : proxies.trusts(peer_) ? absl::StrCat(client, ", which is trusted to tell another")
-                                                   : absl::StrCat(client, ", which is not trusted to tell another"));
+                               ? absl::StrCat(client, ", from X-Forwarded-For of ", peer, ", which is trusted")
+                           : proxies.trusts(peer_) ? absl::StrCat(client, ", whose X-Forwarded-For is trusted")
+                                                   : absl::StrCat(client, ", whose X-Forwarded-For is not trusted"));
     }
     for (size_t i = 0; i < refused_.size(); ++i) {
       if (refused_[i].value() == 0) continue;
-      lines_.add("", absl::StrCat(claim_name(static_cast<Claim>(i)), " is malformed, or tells too little"));
+      lines_.add("", absl::StrCat(claim_name(static_cast<Claim>(i)), " is malformed, or has too few entries"));
     }
-    const auto tell_id = [&](std::string_view word, Text id) {
-      if (id.size > 0) lines_.add(word, absl::StrCat(head_.fields.text(id), ", of this request only"));
+    const auto add_id = [&](std::string_view word, Text id) {
+      if (id.size > 0) lines_.add(word, absl::StrCat(head_.fields.text(id), ", for this request only"));
     };
-    tell_id("request id", identity_.request_id);
-    tell_id("trace id", identity_.trace_id);
+    add_id("request id", identity_.request_id);
+    add_id("trace id", identity_.trace_id);
   }
 
-  // False where it asks for a tunnel that there is not.
+  // Returns false if the request is for a tunnel that the listener does not allow.
   bool is_allowed() {
     const bool connect = head_.method() == "CONNECT";
     const bool websocket = absl::EqualsIgnoreCase(head_.fields.value("upgrade"), "websocket");
     if (connect ? http_.allow_connect : http_.websocket || !websocket) return true;
-    lines_.add("answers", connect ? "501, for allow_connect is off" : "501, for websocket is off");
+    lines_.add("answers", connect ? "501, because allow_connect is off" : "501, because websocket is off");
     return false;
   }
 
-  // False where the path is not allowed.
+  // Returns false if the path is not allowed.
   bool find_path() {
-    if (head_.method() == "CONNECT") return true;  // It has none.
+    if (head_.method() == "CONNECT") return true;  // CONNECT has no path
     std::string scratch(url_.target.size(), '\0');
     const CanonicalTarget canonical = canonical_target(url_.target, http_.paths, scratch);
     if (canonical.status == PathStatus::kInvalid) {
@@ -245,19 +245,19 @@ class Explainer {
     const size_t last = target ? target->index : routes.size();
     for (size_t i = 0; i < std::min(last + 1, routes.size()); ++i) {
       const std::string why = routes[i].match ? why_not(*routes[i].match, facts()) : "";
-      SLUICE_CHECK(why.empty() == (i == last));  // It is the router that is explained.
+      SLUICE_CHECK(why.empty() == (i == last));  // the explanation must agree with the router
       lines_.add(i == 0 ? "routes" : "", absl::StrCat(http_.forward.empty() ? absl::StrCat("routes[", i, "]: ") : "",
                                                       why.empty() ? "taken" : absl::StrCat("no: ", why)));
     }
     const AccessWords access = access_words(http_, target ? target->route : nullptr, identity_.client, head_);
     for (const auto& [word, text] : access.lines) lines_.add(word, text);
-    if (!access.answer.empty()) return lines_.add("answers", access.answer);
+    if (!access.response.empty()) return lines_.add("answers", access.response);
     if (!target) return lines_.add("answers", "404, no route");
     hide_proof(*target->route);
-    tell_answer(*target->route);
+    add_response(*target->route);
   }
 
-  // As ListenerAccess does it.
+  // Changes the fields as ListenerAccess does.
   void hide_proof(const config::HttpRoute& route) {
     if (!route.auth) return;
     const auto& jwt = route.auth->jwt;
@@ -268,7 +268,7 @@ class Explainer {
     }
   }
 
-  void tell_answer(const config::HttpRoute& route) {
+  void add_response(const config::HttpRoute& route) {
     std::array<char, 8192> scratch;
     if (route.respond) {
       return lines_.add("answers", absl::StrCat(route.respond->status, ", ", route.respond->body.size(), " bytes of ",
@@ -281,20 +281,20 @@ class Explainer {
     if (is_too_much_body(route)) return;
     add_forward_words(config_, http_, route, facts(), lines_);
     if (http_.compression) lines_.add("compresses", compression_for(*http_.compression, route, head_));
-    tell_forwarded(route, *upstreams_of(config_, route).front());
+    add_forwarded_request(route, *upstreams_of(config_, route).front());
   }
 
-  // Which is told where the client tells its length.
+  // Checks the body only if the request declares its length.
   bool is_too_much_body(const config::HttpRoute& route) {
-    const uint64_t most = most_body_bytes(http_, route);
+    const uint64_t most = max_body_bytes(http_, route);
     uint64_t bytes = 0;
     if (most == 0 || !absl::SimpleAtoi(head_.fields.value("content-length"), &bytes) || bytes <= most) return false;
     lines_.add("answers", absl::StrCat("413, a body of ", bytes, " bytes, where ", most, " are allowed"));
     return true;
   }
 
-  // As Exchange::change_request does it.
-  void tell_forwarded(const config::HttpRoute& route, const config::Upstream& upstream) {
+  // Changes the request as Exchange::change_request does.
+  void add_forwarded_request(const config::HttpRoute& route, const config::Upstream& upstream) {
     std::array<char, 8192> scratch;
     std::string target = path_;
     std::string_view authority = head_.authority();
@@ -313,7 +313,7 @@ class Explainer {
                       change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
                       change_fields(pool_, route.request_headers, facts_of, head_.fields);
     for (const Fields::Field field : head_.fields) lines_.add("", absl::StrCat(field.name, ": ", field.value));
-    if (!room) lines_.add("answers", "400, for this is longer than a head can be");
+    if (!room) lines_.add("answers", "400, because this is longer than a head can be");
   }
 
   const config::Config& config_;

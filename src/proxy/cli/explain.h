@@ -9,20 +9,20 @@
 
 namespace sluice {
 
-/// A request that nobody has sent.
+/// A hypothetical request to explain.
 struct ExplainedRequest {
   std::string method = "GET";
   std::string url;  ///< http://host[:port]/path?query, or https.
   std::vector<std::pair<std::string, std::string>> fields;
   std::string from = "127.0.0.1";  ///< The client's IP address.
-  std::vector<std::string> peer;   ///< Who the client has proven to be.
-  std::string listener;            ///< Its name; empty: found by the URL's scheme and port.
+  std::vector<std::string> peer;   ///< The client's authenticated identities.
+  std::string listener;            ///< Name of the listener; empty: selected by the URL's scheme and port.
 };
 
-/// What a configuration does with a request, and why: the listener, the certificate, each route up to the one that is
-/// taken with the condition that the request does not fit, and what is answered, or sent to which upstream. Lines of
-/// text for people. Nothing is connected to; of files only certificates are read, and one that cannot be read is told
-/// as such. InvalidArgument where the request is none, or no listener is for it.
+/// Explains how a configuration handles a request: the listener, the certificate, each route up to the one that is
+/// taken, with the condition that the request does not meet, and the response or the request to the upstream. Returns
+/// lines of text for people. Makes no connections. Reads no files but certificates; one that cannot be read is reported
+/// in the text. Returns InvalidArgument if the request is invalid, or no listener matches it.
 absl::StatusOr<std::string> explain(const config::Config& config, const ExplainedRequest& request);
 
 }  // namespace sluice

@@ -35,22 +35,22 @@ std::string times_of(const config::Http& http, const config::HttpRoute& route, c
                       time(route.request_timeout.value_or(http.request_timeout)));
 }
 
-// Which bound what it may take. Connections and requests wait, or are refused, beyond them.
+// The limits of a request and its upstream. Beyond them, connections and requests wait or are refused.
 std::string limits_of(const config::Http& http, const config::HttpRoute& route, const config::Upstream& upstream) {
   Parts parts;
-  const uint64_t body = most_body_bytes(http, route);
+  const uint64_t body = max_body_bytes(http, route);
   if (body > 0) parts.push_back(absl::StrCat("body ", config::print_size({body})));
   if (upstream.max_connections_per_endpoint > 0) {
     parts.push_back(absl::StrCat(upstream.max_connections_per_endpoint, " requests to one endpoint"));
   }
   parts.push_back(absl::StrCat(upstream.connect_attempts, " connections tried"));
   parts.push_back(absl::StrCat(upstream.pool.max_pending, " requests waiting for one"));
-  parts.push_back(absl::StrCat("repetitions ", upstream.retry_budget.percent, " %, or ", upstream.retry_budget.min,
-                               " in ten seconds"));
+  parts.push_back(
+      absl::StrCat("retries ", upstream.retry_budget.percent, " %, or ", upstream.retry_budget.min, " in ten seconds"));
   return absl::StrJoin(parts, ", ");
 }
 
-// Which endpoints it passes over.
+// The health checks and the ejection of an upstream.
 std::string health_of(const config::Upstream& upstream) {
   Parts parts;
   if (const auto& check = upstream.health_check) {
@@ -83,8 +83,8 @@ void add_upstream(const config::Http& http, const config::HttpRoute& route, cons
 
 void add_buffer(const config::Config& config, const config::Buffering& buffer, Lines& lines) {
   if (buffer.requests.bytes > 0) {
-    lines.add("buffer", absl::StrCat("the request is sent when it is here, or ", config::print_size(buffer.requests),
-                                     " of its body; not of gRPC"));
+    lines.add("buffer", absl::StrCat("the request is sent when it is complete, or after ",
+                                     config::print_size(buffer.requests), " of its body; not for gRPC"));
   }
   if (buffer.responses.bytes > 0) {
     lines.add("buffer", absl::StrCat("up to ", config::print_size(buffer.responses),
@@ -101,8 +101,8 @@ void add_retry(const config::Retry& retry, std::string_view method, Lines& lines
   if (retry.hedge_after.count() == 0) return;
   lines.add("hedge", is_idempotent(method)
                          ? absl::StrCat("another endpoint after ", config::print_duration(retry.hedge_after),
-                                        " without an answer, as one of the attempts")
-                         : absl::StrCat("none: what ", method, " asks for must not be done twice"));
+                                        " without a response, as one of the attempts")
+                         : absl::StrCat("none: ", method, " is not idempotent"));
 }
 
 }  // namespace
@@ -114,7 +114,7 @@ std::vector<const config::Upstream*> upstreams_of(const config::Config& config, 
   return all;
 }
 
-uint64_t most_body_bytes(const config::Http& http, const config::HttpRoute& route) {
+uint64_t max_body_bytes(const config::Http& http, const config::HttpRoute& route) {
   return route.max_body.value_or(http.max_body).bytes;
 }
 

@@ -9,14 +9,14 @@
 
 namespace sluice {
 
-/// Adds what holds of a request that `route` forwards: where to, for how long, how much, how often.
+/// Adds a description of how `route` forwards a request: upstreams, endpoints, timeouts, limits, buffering and retries.
 void add_forward_words(const config::Config& config, const config::Http& http, const config::HttpRoute& route,
                        const RequestAttributes& facts, Lines& lines);
 
-/// Those that the route forwards to: one, or each of a `split`.
+/// The upstreams that the route forwards to: one, or each of a `split`.
 std::vector<const config::Upstream*> upstreams_of(const config::Config& config, const config::HttpRoute& route);
 
-/// The most that a request's body may have, 0: any.
-uint64_t most_body_bytes(const config::Http& http, const config::HttpRoute& route);
+/// The largest request body that the route accepts, in bytes; 0: unlimited.
+uint64_t max_body_bytes(const config::Http& http, const config::HttpRoute& route);
 
 }  // namespace sluice

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// What `sluice explain` says: lines of a word, perhaps empty, and a text.
+/// The output of `sluice explain`: lines of a label, which may be empty, and a text.
 class Lines {
  public:
   void add(std::string_view word, std::string_view text) {

@@ -14,13 +14,14 @@
 
 namespace sluice {
 
-/// Connections of one bound, counted over all workers. Touched once when a connection opens and once when it closes.
+/// A limit on connections, counted over all workers. It is touched once when a connection opens and once when it
+/// closes.
 class ConnectionLimit {
  public:
-  /// `limit` 0: unlimited.
+  /// A `limit` of 0 means unlimited.
   explicit ConnectionLimit(uint32_t limit) : limit_(limit) {}
 
-  /// Counts one more, or refuses.
+  /// Counts one more connection. Returns false, without counting it, if the limit is reached.
   bool enter() {
     if (active_.fetch_add(1, std::memory_order_relaxed) < limit_ || limit_ == 0) return true;
     leave();
@@ -28,15 +29,15 @@ class ConnectionLimit {
   }
   void leave() { active_.fetch_sub(1, std::memory_order_relaxed); }
   uint32_t active() const { return active_.load(std::memory_order_relaxed); }
-  /// Whether more than half of the places are taken.
+  /// Whether more than half of the limit is in use.
   bool crowded() const { return limit_ != 0 && active() > limit_ / 2; }
 
-  /// Leaves when it goes.
+  /// The deleter of Place: calls leave().
   struct Leave {
     void operator()(ConnectionLimit* limit) const { limit->leave(); }
   };
   using Place = std::unique_ptr<ConnectionLimit, Leave>;
-  /// enter() for those who leave in many ways: null if refused.
+  /// Like enter(), but the returned Place calls leave() when it is destroyed. Null if the limit is reached.
   Place take_place() { return Place(enter() ? this : nullptr); }
 
  private:
@@ -44,14 +45,16 @@ class ConnectionLimit {
   std::atomic<uint32_t> active_{0};
 };
 
-/// A source as limits see it: an IPv4 address, or an IPv6 /64, which is what one IPv6 customer has at the least.
+/// The source of a connection, the unit that limits apply to: an IPv4 address, or an IPv6 /64 network, which is the
+/// smallest assignment to one IPv6 customer.
 struct Source {
   std::array<uint8_t, 8> bytes{};
   bool ipv6 = false;
 
-  /// False for families without sources (Unix sockets), which are not limited. IPv4 mapped into IPv6 counts as IPv4.
+  /// Sets `source` to the source of `address`. Returns false for address families without sources (Unix sockets), which
+  /// are not limited. An IPv4 address mapped into IPv6 counts as IPv4.
   static bool from(const sockaddr* address, Source& source);
-  /// Of an address in network order: 4 or 16 bytes. False for any other size.
+  /// Sets `source` from an address in network order of 4 or 16 bytes. Returns false for any other size.
   static bool from(std::span<const uint8_t> address, Source& source);
 
   bool operator==(const Source&) const = default;
@@ -61,22 +64,22 @@ struct Source {
   }
 };
 
-/// Connections per source over all workers. A source costs memory only while it has connections. The table is sharded
-/// under locks: it is asked once per connection, never per byte.
+/// A limit on the connections per source, counted over all workers. A source takes memory only while it has
+/// connections. The table is sharded under locks: it is used once per connection, never per byte.
 class SourceLimit {
  public:
-  /// `limit` 0: unlimited, and nothing is kept.
+  /// A `limit` of 0 means unlimited: enabled() is false, and callers skip the table.
   explicit SourceLimit(uint32_t limit) : limit_(limit) {}
 
   bool enabled() const { return limit_ != 0; }
 
   struct Connections;
-  /// Leaves when it goes.
+  /// The deleter of Place: counts one connection less, and removes a source that has none left.
   struct Leave {
     void operator()(Connections* connections) const;
   };
   using Place = std::unique_ptr<Connections, Leave>;
-  /// Counts one more connection of `source`; null if refused.
+  /// Counts one more connection of `source`. Null if the limit is reached.
   Place take_place(const Source& source);
 
  private:
@@ -91,7 +94,7 @@ class SourceLimit {
   std::array<Shard, kShards> shards_;
 };
 
-/// Those of one source. They stay where they are, so that a place is one pointer.
+/// The connections of one source. The address of this object is stable, so that a Place is a single pointer.
 struct SourceLimit::Connections {
   Shard& shard;
   const Source source;

@@ -5,7 +5,8 @@
 
 namespace sluice {
 
-/// A count with one writer (its worker) and any number of readers. Costs a plain add: no locked instruction.
+/// A counter with one writer (its worker) and any number of readers. Adding is a plain add, without a locked
+/// instruction.
 class Counter {
  public:
   void add(uint64_t count = 1) {

@@ -20,7 +20,7 @@ bool JsonText::read(std::string_view text) {
   skip_blanks();
   if (!read_value({}, 0)) return false;
   skip_blanks();
-  return at_ == text_.size() || fail("there is something behind the value");
+  return at_ == text_.size() || fail("there is text after the value");
 }
 
 const JsonValue* JsonText::member(const JsonValue& object, std::string_view name) const {
@@ -48,7 +48,7 @@ bool JsonText::take(char c) {
 bool JsonText::read_value(std::string_view name, size_t depth) {
   using Kind = JsonValue::Kind;
   if (values_.size() == kMaxValues) return fail("there are too many values");
-  if (depth > kMaxDepth) return fail("it is too deep");
+  if (depth > kMaxDepth) return fail("it is nested too deeply");
   if (at_ == text_.size()) return fail("a value is missing");
   const auto index = static_cast<uint32_t>(values_.size());
   values_.emplace_back().name = name;
@@ -89,7 +89,7 @@ bool JsonText::read_object(uint32_t index, size_t depth) {
     std::string_view name;
     if (at_ == text_.size() || text_[at_] != '"') return fail("the name of a member is missing");
     if (!read_string(name)) return false;
-    if (member(values_[index], name)) return fail("an object has two members of one name");
+    if (member(values_[index], name)) return fail("an object has two members with the same name");
     skip_blanks();
     if (!take(':')) return fail("a colon is missing");
     skip_blanks();
@@ -140,24 +140,24 @@ bool JsonText::read_string(std::string_view& text) {
       return false;
     }
   }
-  return fail("a string has no end");
+  return fail("a string is not terminated");
 }
 
 bool JsonText::read_escape(size_t& to) {
   constexpr std::string_view kWritten = "\"\\/bfnrt", kMeant = "\"\\/\b\f\n\r\t";
-  if (at_ == text_.size()) return fail("a string has no end");
+  if (at_ == text_.size()) return fail("a string is not terminated");
   const char c = text_[at_++];
   if (const size_t found = kWritten.find(c); found != std::string_view::npos) {
     text_[to++] = kMeant[found];
     return true;
   }
   uint32_t code = 0;
-  if (c != 'u' || !read_hex4(code)) return fail("a string has an escape that is none");
+  if (c != 'u' || !read_hex4(code)) return fail("a string has an invalid escape");
   if (code >= kSurrogates && code < kSurrogatesEnd) {
     uint32_t low = 0;
     if (code >= kLowSurrogates || !take('\\') || !take('u') || !read_hex4(low) || low < kLowSurrogates ||
         low >= kSurrogatesEnd) {
-      return fail("a string has half a surrogate");
+      return fail("a string has a lone surrogate");
     }
     code = 0x10000 + ((code - kSurrogates) << 10) + (low - kLowSurrogates);
   }
@@ -220,7 +220,7 @@ bool JsonText::read_number(std::string_view& text) {
   const size_t from = at_;
   (void)take('-');
   if (!take('0') && !read_digits()) return fail("a value is missing");
-  if (take('.') && !read_digits()) return fail("a number has no digits behind its point");
+  if (take('.') && !read_digits()) return fail("a number has no digits after its decimal point");
   if (take('e') || take('E')) {
     (void)(take('+') || take('-'));
     if (!read_digits()) return fail("a number has no digits in its exponent");

@@ -13,18 +13,18 @@ struct JsonValue {
   enum class Kind : uint8_t { kNull, kTrue, kFalse, kNumber, kString, kArray, kObject };
 
   Kind kind = Kind::kNull;
-  std::string_view name = {};  ///< Of a member of an object.
-  std::string_view text = {};  ///< Of a string, without its escapes; of a number, as it is written.
+  std::string_view name = {};  ///< The name of a member of an object; else empty.
+  std::string_view text = {};  ///< A string without its escapes, or a number as written.
 
  private:
   friend class JsonText;
-  uint32_t first_ = 0;  // Of what is in it, and
-  uint32_t next_ = 0;   // the one behind it; 0: none.
+  uint32_t first_ = 0;  // Index of the first value inside this one; 0: none.
+  uint32_t next_ = 0;   // Index of the next sibling; 0: none.
 };
 
-/// A strict reader of JSON (RFC 8259) for texts that strangers send: what two readers could understand differently is
-/// refused. So there is one value and nothing behind it, names within an object differ, strings are UTF-8 without
-/// control characters or half surrogates, and depth and size are bounded. Its memory is used again by the next text.
+/// A strict JSON reader (RFC 8259) for untrusted text. It refuses everything that two readers could interpret
+/// differently: there is one value and nothing after it, names within an object are distinct, strings are UTF-8 without
+/// control characters or lone surrogates, and depth and size are bounded. The next text reuses its memory.
 ///
 ///     JsonText json;
 ///     if (!json.read(R"({"sub":"me"})")) return refused(json.error());
@@ -37,21 +37,22 @@ class JsonText {
 
   static constexpr size_t kMaxBytes = size_t{1} << 20;
   static constexpr size_t kMaxValues = 4096;
-  static constexpr size_t kMaxMembers = 256;  ///< Of one object.
+  static constexpr size_t kMaxMembers = 256;  ///< Limit for each object.
   static constexpr size_t kMaxDepth = 16;
 
-  /// False where it is refused. What was read before is gone; `text` is not needed afterwards.
+  /// Reads `text`, which is copied. Returns false if the text is refused; error() then gives the reason. Either way the
+  /// values of the previous text are gone.
   bool read(std::string_view text);
-  /// What is wrong, and how many bytes stand before it.
+  /// The reason why read() failed, and the byte offset at which it stopped.
   const char* error() const { return error_; }
   size_t error_offset() const { return at_; }
 
-  // After read(): views, good until the next one.
+  // Valid after a successful read(), until the next one.
   const JsonValue& root() const { return values_.front(); }
-  /// The first value in an array or an object, and the one behind a value; null where there is none.
+  /// The first value inside an array or object, and the value that follows a sibling; null if there is none.
   const JsonValue* first(const JsonValue& of) const { return at_index(of.first_); }
   const JsonValue* next(const JsonValue& after) const { return at_index(after.next_); }
-  /// Null where there is none, or `object` is something else.
+  /// The member of `object` named `name`; null if there is none, or if `object` is not an object.
   const JsonValue* member(const JsonValue& object, std::string_view name) const;
 
  private:
@@ -71,7 +72,7 @@ class JsonText {
   bool read_word(std::string_view word);
   void write_utf8(uint32_t code, size_t& to);
 
-  std::string text_;  // Strings lose their escapes in it: they only become shorter.
+  std::string text_;  // Unescaped in place: a string only becomes shorter.
   std::vector<JsonValue> values_;
   size_t at_ = 0;
   const char* error_ = nullptr;

@@ -5,12 +5,13 @@
 
 namespace sluice {
 
-/// Lets the first few lines of each second through: neither a scan nor a broken endpoint must fill a disk.
+/// A limit on log lines: admits the first few of each second, so that neither a scan nor a broken endpoint fills a
+/// disk.
 class LogLimit {
  public:
   static constexpr uint32_t kPerSecond = 10;
 
-  /// Whether one more is to be written. `now_ms`: by any one clock.
+  /// Whether one more line may be written; if so, counts it. `now_ms` is in milliseconds of any one clock.
   bool admits(uint64_t now_ms) {
     if (std::exchange(second_, now_ms / 1000) != now_ms / 1000) written_ = 0;
     if (written_ == kPerSecond) return false;

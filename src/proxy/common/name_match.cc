@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-// FNV-1a, 32 bits (RFC 9923). Names come from the network, but only those in the table share a chain, and they come
-// from the configuration: a client cannot make lookups slower than the longest chain.
+// FNV-1a, 32 bits (RFC 9923). Looked-up names come from the network, but the keys that can collide come from the
+// configuration, so a client cannot make a lookup slower than the longest probe sequence.
 uint32_t hash_of(std::string_view key) {
   uint32_t hash = 0x811c9dc5u;
   for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193u;
@@ -30,7 +30,7 @@ std::string key_for(std::string_view pattern) {
 NameTable::NameTable(std::span<const NamePattern> patterns) {
   if (patterns.empty()) return;
   slots_.resize(std::bit_ceil(2 * patterns.size()), Slot{});
-  // The values of one key must end up side by side: count, hand out places, then fill.
+  // The values of one key must be contiguous: count them, assign ranges, then fill the ranges.
   for (const NamePattern& pattern : patterns) {
     SLUICE_CHECK(!pattern.text.empty() && pattern.value != kNone);
     ++slot_for(key_for(pattern.text)).value_count;
@@ -48,7 +48,7 @@ NameTable::NameTable(std::span<const NamePattern> patterns) {
   }
 }
 
-// The slot of a key, which it takes if there is none.
+// Returns the slot of a key, inserting the key if it is new.
 NameTable::Slot& NameTable::slot_for(std::string_view key) {
   const uint32_t hash = hash_of(key);
   for (size_t i = hash;; ++i) {

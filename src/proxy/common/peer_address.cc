@@ -13,7 +13,7 @@ constexpr std::array<std::byte, 12> kMappedPrefix = {std::byte{0}, std::byte{0},
                                                      std::byte{0}, std::byte{0}, std::byte{0},    std::byte{0},
                                                      std::byte{0}, std::byte{0}, std::byte{0xff}, std::byte{0xff}};
 
-// The address is written and read by memcpy: sockaddr_storage may not be accessed as another type.
+// Addresses are copied with memcpy, because sockaddr_storage must not be accessed as another type.
 template <typename Sockaddr>
 PeerAddress from(const Sockaddr& address, size_t bytes = sizeof(Sockaddr)) {
   PeerAddress peer;
@@ -29,7 +29,7 @@ Sockaddr to(const PeerAddress& peer) {
   return address;
 }
 
-PeerAddress ask(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
+PeerAddress query_socket(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
   sockaddr_storage address;
   socklen_t length = sizeof address;
   if (get(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
@@ -38,8 +38,8 @@ PeerAddress ask(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
 
 }  // namespace
 
-PeerAddress PeerAddress::peer_of(int fd) { return ask(fd, getpeername); }
-PeerAddress PeerAddress::own_of(int fd) { return ask(fd, getsockname); }
+PeerAddress PeerAddress::peer_of(int fd) { return query_socket(fd, getpeername); }
+PeerAddress PeerAddress::own_of(int fd) { return query_socket(fd, getsockname); }
 
 PeerAddress PeerAddress::copy_of(const sockaddr* address, socklen_t bytes) {
   PeerAddress peer;
@@ -76,7 +76,8 @@ PeerAddress PeerAddress::unix_socket(std::span<const std::byte> path) {
     size = static_cast<size_t>(std::find(path.begin(), path.end(), std::byte{0}) - path.begin());
   }
   if (size > 0) std::memcpy(un.sun_path, path.data(), size);
-  // As the kernel reports it: a path counts its terminator where there is room for one, an abstract name has none.
+  // As the kernel reports it: the length of a path includes its terminator if there is room for one; an abstract name
+  // has none.
   if (size > 0 && path[0] != std::byte{0}) size = std::min(size + 1, kUnixPathBytes);
   return from(un, offsetof(sockaddr_un, sun_path) + size);
 }

@@ -9,7 +9,7 @@
 namespace sluice {
 
 RandomIds::RandomIds() {
-  // So few bytes come at once, as soon as the kernel's generator is ready (getrandom(2)).
+  // getrandom(2) returns up to 256 bytes in full once the kernel's generator is initialized.
   const ssize_t got = getrandom(state_.data(), sizeof state_, 0);
   SLUICE_CHECK(got == static_cast<ssize_t>(sizeof state_));
 }

@@ -7,11 +7,11 @@
 
 namespace sluice {
 
-/// Makes ids that nobody else makes: bits of xoshiro256** (Blackman and Vigna), which the kernel's generator has
-/// started. No system call and no lock for each; one per thread. Ids are no secrets: who sees some can tell the next.
+/// Makes unique ids from the bits of xoshiro256** (Blackman and Vigna), seeded by the kernel's generator. An id takes
+/// no system call and no lock; use one object per thread. Ids are not secret: an observer of some can predict the next.
 class RandomIds {
  public:
-  RandomIds();  ///< Started by getrandom(2).
+  RandomIds();  ///< Seeds the state with getrandom(2).
   explicit constexpr RandomIds(const std::array<uint64_t, 4>& state) : state_(state) {}
 
   uint64_t next() {
@@ -25,8 +25,8 @@ class RandomIds {
     return result;
   }
 
-  /// Fills `digits` with hexadecimal ones in lower case, of which at least one is not 0. Precondition: a multiple
-  /// of 16.
+  /// Fills `digits` with lower-case hexadecimal digits, at least one of which is not 0. Precondition: the size is a
+  /// multiple of 16.
   void fill(std::span<char> digits);
 
  private:

@@ -16,7 +16,7 @@ namespace sluice {
 
 namespace {
 
-// Of a file with secrets: more than most have.
+// The initial buffer size for a file with secrets; most files fit.
 constexpr size_t kFirstBytes = size_t{16} * 1024;
 
 }  // namespace
@@ -30,7 +30,7 @@ absl::StatusOr<std::string> read_file(const std::string& path) {
 }
 
 absl::StatusOr<SecretBytes> read_secret_file(const std::string& path) {
-  // Not by a stream, which would keep some of it in its buffer.
+  // Does not use a stream, which would leave some of the secret in its buffer.
   const auto fail = [&] {
     return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
   };

@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-/// All that is in the file. An error names it, and says why. Blocks: not for a worker's thread.
+/// Returns the contents of the file. An error names the file and the reason. Blocks: not for a worker thread.
 absl::StatusOr<std::string> read_file(const std::string& path);
 
-/// The same for a file that holds secrets: no copy of what was read stays behind in memory.
+/// Like read_file(), for a file that holds secrets: leaves no other copy of the contents in memory.
 absl::StatusOr<SecretBytes> read_secret_file(const std::string& path);
 
 }  // namespace sluice

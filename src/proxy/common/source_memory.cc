@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// absl::Hash is seeded by where the program was loaded: sources that meet in one process do not in another.
+// absl::Hash is seeded by the program's load address: sources that collide in one process do not in another.
 SourceMemory::Columns SourceMemory::columns(const Source& source) {
   const uint64_t hash = absl::Hash<Source>()(source);
   return {hash % kColumns, (hash >> 32) % kColumns};

@@ -8,17 +8,19 @@
 
 namespace sluice {
 
-/// What the connections of each source hold together, by the last review of a listener's connections on one worker.
+/// Estimates the bytes that the connections of each source hold together, as counted by the last complete round of
+/// reviews of a listener's connections on one worker.
 ///
 /// A count-min sketch (Cormode and Muthukrishnan, 2005): its size does not depend on the number of sources, and it
-/// never reports less than a source holds. It reports more where two sources meet in both rows.
+/// never underestimates. It overestimates for a source that collides with others in both rows.
 class SourceMemory {
  public:
-  /// Counts `bytes` for the round of reviews that is under way.
+  /// Adds `bytes` to a source in the current round of reviews.
   void add(const Source& source, size_t bytes);
-  /// Begins a round: held() reports what the one before has counted.
+  /// Begins a round. held() then reports the counts of the previous one.
   void begin_round();
-  /// Bytes, rounded down to 1 KiB for each connection; 0 before the second round.
+  /// The estimate for a source in bytes. The contribution of each add() is rounded down to 1 KiB. 0 before the second
+  /// round.
   size_t held(const Source& source) const;
 
  private:

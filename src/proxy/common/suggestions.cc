@@ -11,10 +11,10 @@ namespace sluice::config {
 namespace {
 
 constexpr size_t kMaxQuotedBytes = 80;
-// No name of ours is longer. It also bounds the quadratic work on what a hostile file calls a key.
+// No known name is longer. This also bounds the quadratic work on keys in a hostile file.
 constexpr size_t kMaxGuessedBytes = 64;
 
-// Optimal string alignment distance, three rows at a time.
+// The optimal string alignment distance, computed with three rows.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1);
   std::vector<size_t> above(b.size() + 1);
@@ -49,12 +49,12 @@ std::string in_quotes(std::string_view text) {
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates) {
   if (word.empty() || word.size() > kMaxGuessedBytes) return std::nullopt;
   std::optional<std::string_view> best;
-  // One edit in three letters: "tco" is "tcp", "http" is not "tcp".
+  // Allows one edit per three letters: "tco" is close to "tcp", "http" is not.
   size_t limit = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
     const size_t longer = std::max(word.size(), candidate.size());
     const size_t shorter = std::min(word.size(), candidate.size());
-    if (longer - shorter >= limit) continue;  // it takes that many edits at the least
+    if (longer - shorter >= limit) continue;  // the distance is at least the difference of the lengths
     const size_t distance = edit_distance(word, candidate);
     if (distance < limit && distance < longer) {
       limit = distance;

@@ -1,4 +1,4 @@
-// Words for messages: quoting what a user wrote, and guessing what was meant.
+// Helpers for error messages: quoting user input, and suggesting what the user may have meant.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,15 @@
 
 namespace sluice::config {
 
-/// `text` in double quotes, control bytes escaped, and cut after 80 bytes: a finding stays one short line.
+/// Returns `text` in double quotes, with control bytes escaped and cut after 80 bytes, so that a message stays one
+/// short line.
 std::string in_quotes(std::string_view text);
 
-/// The candidate that `word` most probably was meant to be, by edit distance (a swap of neighbours counts as one edit);
-/// nullopt if none is near enough to be worth a guess. The result points into `candidates`.
+/// Returns the candidate that is nearest to `word` by edit distance (a swap of adjacent characters counts as one edit),
+/// or nullopt if none is near enough to suggest. The result points into `candidates`.
 std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates);
 
-/// `; did you mean "X"?` for the nearest candidate, or "" if there is none.
+/// Returns `; did you mean "X"?` with the nearest candidate, or "" if there is none.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace sluice::config

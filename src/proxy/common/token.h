@@ -1,4 +1,4 @@
-// Small words of HTTP's grammar (RFC 9110 section 5.6).
+// Common elements of the HTTP grammar (RFC 9110 section 5.6).
 #pragma once
 
 #include <algorithm>
@@ -22,22 +22,22 @@ inline constexpr std::array<bool, 256> kTokenChars = [] {
 }();
 constexpr bool is_token_char(char c) { return kTokenChars[static_cast<uint8_t>(c)]; }
 constexpr bool is_token(std::string_view text) {
-  // Called by its name, it is inlined.
+  // A lambda, because a function pointer would not be inlined.
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_token_char(c); });
 }
-/// All of them are visible characters of ASCII.
+/// Whether all characters are visible ASCII.
 constexpr bool is_visible(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-/// No control character but tabs: what a field's value or a reason phrase may hold.
+/// Whether `text` has no control character except tab: the rule for field values and reason phrases.
 inline bool is_field_text(std::string_view text) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
   size_t at = 0;
   for (; at + 8 <= text.size(); at += 8) {
     uint64_t word;
     std::memcpy(&word, text.data() + at, sizeof word);
-    // The high bit of bytes below 0x20, or that are 0x7f; and of some above such a byte.
+    // Sets the high bit of each byte that is below 0x20 or equal to 0x7f, and possibly of bytes above such a byte.
     const uint64_t other = word ^ (0x7f * kOnes);
     if ((((word - 0x20 * kOnes) & ~word) | ((other - kOnes) & ~other)) & kHighs) break;
   }
@@ -46,21 +46,21 @@ inline bool is_field_text(std::string_view text) {
                      [](char c) { return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f'); });
 }
 
-/// Whether `text` is `lower`, whatever the case of its letters.
+/// Whether `text` equals `lower`, ignoring the case of ASCII letters. `lower` is in lower case.
 constexpr bool same(std::string_view text, std::string_view lower) {
   return text.size() == lower.size() &&
          std::equal(text.begin(), text.end(), lower.begin(), [](char a, char b) { return lowered(a) == b; });
 }
 
-/// Without spaces and tabs at both ends.
+/// Returns `text` without leading and trailing spaces and tabs.
 constexpr std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
 }
 
-/// Calls `visit(std::string_view)` for the members of a list that are not empty, until it returns false; returns
-/// whether it never did.
+/// Calls `visit(std::string_view)` for each non-empty member of a comma-separated list until it returns false. Returns
+/// whether no call did.
 template <typename Visit>
 constexpr bool each_member(std::string_view list, Visit&& visit) {
   while (!list.empty()) {
@@ -72,12 +72,12 @@ constexpr bool each_member(std::string_view list, Visit&& visit) {
   return true;
 }
 
-/// Whether a list has the member `lower`, whatever the case of its letters.
+/// Whether a list has the member `lower`, ignoring the case of ASCII letters. `lower` is in lower case.
 constexpr bool has_member(std::string_view list, std::string_view lower) {
   return !each_member(list, [lower](std::string_view member) { return !same(member, lower); });
 }
 
-/// Reads a Content-Length: digits only, up to 2^63 - 1.
+/// Reads a Content-Length: digits only, up to 2^63 - 1. Returns false if it is invalid.
 constexpr bool read_length(std::string_view text, uint64_t& length) {
   if (text.empty() || text.size() > 19 || !std::all_of(text.begin(), text.end(), is_digit)) return false;
   length = 0;

@@ -25,7 +25,7 @@ std::optional<uint16_t> parse_weight(std::string_view text) {
   return weight;
 }
 
-// What stands behind a coding: nothing, or `;q=` and its weight.
+// Parses what follows a coding: nothing, or `;q=` and its weight.
 std::optional<uint16_t> parse_parameter(std::string_view text) {
   if (text.empty()) return kMostWeight;
   text = http1::trimmed(text.substr(1));
@@ -75,7 +75,7 @@ ContentCoding AcceptEncoding::choose(std::span<const ContentCoding> offered) con
     best = coding;
     best_weight = weight(coding);
   }
-  // Only where it says so itself: `*` is for all that it does not know.
+  // Only if the client names identity explicitly: `*` stands for codings that the client does not know.
   const auto& identity = weights_[static_cast<size_t>(ContentCoding::kIdentity)];
   return identity && *identity > best_weight ? ContentCoding::kIdentity : best;
 }

@@ -10,19 +10,19 @@
 
 namespace sluice {
 
-/// What a client takes, by its Accept-Encoding (RFC 9110 section 12.5.3).
+/// The content codings that a client accepts, from its Accept-Encoding (RFC 9110 section 12.5.3).
 class AcceptEncoding {
  public:
-  /// Reads the value of one field, in addition to what was read before. False when it is malformed: then nothing of the
-  /// field should be believed.
+  /// Parses the value of one field and adds it to the earlier ones. Returns false if it is malformed: the caller must
+  /// then ignore all Accept-Encoding fields of the request.
   [[nodiscard]] bool read(std::string_view value);
 
-  /// The weight of a coding in thousandths: 0 to 1000, and 0 where it is not accepted. Identity is accepted unless it
-  /// is said not to be, with the least weight there is if nothing is said about it.
+  /// The weight of a coding in thousandths, from 0 to 1000; 0 means not accepted. Identity is accepted unless it is
+  /// excluded explicitly or by `*`. If neither mentions it, it gets the lowest nonzero weight.
   uint16_t weight(ContentCoding coding) const;
 
-  /// The coding of `offered` that the client likes best, the first of them where it likes several the same; identity,
-  /// where it takes none of them, or likes identity better.
+  /// The coding from `offered` with the highest weight; the first one among equals. Returns identity if the client
+  /// accepts none of them, or explicitly prefers identity.
   ContentCoding choose(std::span<const ContentCoding> offered) const;
 
  private:

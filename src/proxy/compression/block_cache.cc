@@ -5,7 +5,7 @@
 namespace sluice {
 
 void* BlockCache::take(size_t bytes) {
-  // The smallest that will do, and no more than twice as large.
+  // Best fit, but at most about twice as large as needed.
   size_t best = free_.size();
   for (size_t i = 0; i < free_.size(); ++i) {
     const bool fits = free_[i]->bytes >= bytes && free_[i]->bytes / 2 <= bytes;

@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-/// Memory for a library that takes and gives back the same blocks for each stream: what it gives back is kept for the
-/// next, so that only the first streams reach the heap.
+/// An allocator for a library that takes and frees the same block sizes for each stream. Freed blocks are kept for the
+/// next stream, so only the first streams use the heap.
 class BlockCache {
  public:
   BlockCache() = default;
@@ -17,12 +17,12 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// Null when there is no memory.
+  /// Returns null if memory is exhausted.
   void* take(size_t bytes);
-  /// Of a block that take() gave, or null.
+  /// Returns a block from take(), or null, to the cache.
   void give(void* memory);
 
-  /// Of all blocks, those that are kept among them.
+  /// The size of all blocks, including cached ones.
   size_t total_bytes() const { return total_bytes_; }
 
  private:

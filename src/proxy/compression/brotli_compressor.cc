@@ -9,14 +9,14 @@ namespace sluice {
 
 namespace {
 
-// 64 KiB: from 2 of it on the tables of the higher levels are several times as large, for 3% less that is sent.
+// 64 KiB. From 128 KiB on, the tables of the higher levels are several times as large, for only 3% less output.
 constexpr uint32_t kWindowBits = 16;
 constexpr uint32_t kBlockBits = 16;
 
 void* take_block(void* cache, size_t bytes) { return static_cast<BlockCache*>(cache)->take(bytes); }
 void give_block(void* cache, void* memory) { static_cast<BlockCache*>(cache)->give(memory); }
 
-// Its encoders are for one stream each; what is kept is their memory.
+// A brotli encoder serves one stream only, but its memory is kept for the next.
 class BrotliCompressor final : public Compressor {
  public:
   ~BrotliCompressor() override { end(); }

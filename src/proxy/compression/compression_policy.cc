@@ -19,7 +19,7 @@ constexpr std::string_view kDefaultTypes[] = {
 };
 constexpr ContentCoding kDefaultCodings[] = {ContentCoding::kZstd, ContentCoding::kBrotli, ContentCoding::kGzip};
 
-// Of the bytes as they were.
+// Fields that describe the original bytes.
 constexpr std::string_view kFieldsOfBytes[] = {"content-length", "accept-ranges", "content-md5",
                                                "digest",         "repr-digest",   "content-digest"};
 
@@ -37,7 +37,7 @@ ContentCoding coding_of(config::Coding coding) {
   return ContentCoding::kZstd;
 }
 
-// Calls `visit(value)` for each field of a name, until it returns false; whether it never did.
+// Calls `visit(value)` for each field of a name until it returns false. Returns whether it never did.
 template <typename Visit>
 bool each_value(const Fields& fields, std::string_view name, Visit visit) {
   for (size_t i = fields.find(name); i != Fields::npos; i = fields.find(name, i + 1)) {
@@ -50,7 +50,7 @@ bool lists(const Fields& fields, std::string_view name, std::string_view member)
   return !each_value(fields, name, [&](std::string_view value) { return !http1::has_member(value, member); });
 }
 
-// 206 is a part; the others have no body.
+// 206 is partial; the others have no body.
 bool may_be_encoded(uint16_t status) {
   return status >= 200 && status != 204 && status != 205 && status != 206 && status != 304;
 }
@@ -61,11 +61,11 @@ bool is_opaque_tag(std::string_view text) {
          text.find(' ') == std::string_view::npos;
 }
 
-// What differs in its bytes, but not in what it says, has a weak tag (RFC 9110 section 8.8.1).
+// A response that differs in its bytes but not in its meaning has a weak tag (RFC 9110 section 8.8.1).
 bool weaken_entity_tag(ChunkPool& pool, Fields& fields) {
   const std::string_view tag = fields.value("etag");
   if (tag.empty() || (tag.starts_with("W/") && is_opaque_tag(tag.substr(2)))) return true;
-  if (!is_opaque_tag(tag)) {  // Nobody knows what it would be the tag of.
+  if (!is_opaque_tag(tag)) {  // Malformed, so it is unknown what it identifies.
     fields.remove("etag");
     return true;
   }

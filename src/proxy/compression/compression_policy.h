@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Which responses of a listener are compressed, and how.
+/// Decides which responses of a listener are compressed, and how.
 class CompressionPolicy {
  public:
   explicit CompressionPolicy(const config::Compression& config);
@@ -21,12 +21,12 @@ class CompressionPolicy {
   uint32_t level() const { return level_; }
   uint32_t max_streams() const { return max_streams_; }
 
-  /// The coding for the responses to a client that has sent these fields: identity where it takes none, or wants
-  /// nothing to be transformed.
+  /// The coding for responses to a client that sent these fields. Identity if the client accepts no other, or forbids
+  /// transformation.
   ContentCoding choose(const Fields& request) const;
 
-  /// Whether a response that has a body is compressed for those who take it. Not one that is encoded already, is a part
-  /// or is short, must not be transformed (RFC 9110 section 7.7), or is of another media type.
+  /// Whether a response with a body is compressed for clients that accept it. It is not if it is already encoded, is
+  /// partial or too short, must not be transformed (RFC 9110 section 7.7), or has a media type that is not configured.
   bool takes(const Head& response) const;
 
   const std::vector<std::string>& types() const { return types_; }
@@ -39,12 +39,11 @@ class CompressionPolicy {
   uint32_t max_streams_;
 };
 
-/// Says in a response that another client might get it in another coding (RFC 9110 section 12.5.5). False when there is
-/// no room.
+/// Adds Vary: accept-encoding to a response (RFC 9110 section 12.5.5). Returns false if there is no room.
 [[nodiscard]] bool add_vary(ChunkPool& pool, Head& response);
 
-/// Says in a response how it is encoded, and no more what holds for its bytes as they were: its length and digests; its
-/// entity tag becomes a weak one. False when there is no room.
+/// Adds Content-Encoding to a response, and removes fields that describe the original bytes: length and digests.
+/// Weakens the entity tag. Returns false if there is no room.
 [[nodiscard]] bool mark_encoded(ChunkPool& pool, ContentCoding coding, Head& response);
 
 }  // namespace sluice

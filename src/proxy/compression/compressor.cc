@@ -10,7 +10,8 @@ namespace sluice {
 
 namespace {
 
-// Room that is taken at once: what a window should come down to, within what neither wastes much nor takes many turns.
+// Output room is allocated at half the size of the remaining input, within bounds that avoid both waste and many small
+// steps.
 constexpr size_t kLeastRoomBytes = 256;
 constexpr size_t kMostRoomBytes = size_t{16} * 1024;
 

@@ -10,10 +10,11 @@
 
 namespace sluice {
 
-/// The compressors of one worker. Some that are done with a stream are kept, with their memory, for the next.
+/// The compressors of one worker. It keeps some idle ones, with their memory, for the next streams.
 class CompressorPool {
  public:
-  /// Whether one more stream may be compressed, with `max_streams` at once. If so, release() is to follow.
+  /// Whether one more stream may be compressed, with at most `max_streams` at once. After true, the caller must call
+  /// release() when the stream ends.
   [[nodiscard]] bool reserve(uint32_t max_streams) {
     if (streams_ >= max_streams) return false;
     ++streams_;
@@ -25,7 +26,7 @@ class CompressorPool {
   void give(ContentCoding coding, std::unique_ptr<Compressor> compressor);
 
  private:
-  static constexpr size_t kKept = 16;  // Of each coding. A response that has come whole needs one for a moment only.
+  static constexpr size_t kKept = 16;  // Of each coding. A response that arrived whole needs one only briefly.
 
   std::array<std::vector<std::unique_ptr<Compressor>>, kContentCodings> kept_;
   uint32_t streams_ = 0;

@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-/// How the content of a message is encoded (RFC 9110 section 8.4.1), of those that are made here.
+/// How the content of a message is encoded (RFC 9110 section 8.4.1): the codings that the proxy can produce.
 enum class ContentCoding : uint8_t { kIdentity, kGzip, kBrotli, kZstd };
 inline constexpr size_t kContentCodings = 4;
 

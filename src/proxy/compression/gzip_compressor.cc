@@ -55,7 +55,7 @@ class GzipCompressor final : public Compressor {
     step.in = step.in.last(stream_.avail_in);
     step.out = step.out.last(stream_.avail_out);
     if (result == Z_STREAM_END) return Result::kDone;
-    if (result == Z_BUF_ERROR) return then == Then::kEnd ? Result::kNeedsRoom : Result::kDone;  // Nothing was to do.
+    if (result == Z_BUF_ERROR) return then == Then::kEnd ? Result::kNeedsRoom : Result::kDone;  // Nothing to do.
     if (result != Z_OK) return Result::kFailed;
     return step.out.empty() || then == Then::kEnd ? Result::kNeedsRoom : Result::kDone;
   }

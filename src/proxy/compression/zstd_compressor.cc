@@ -9,7 +9,7 @@ namespace sluice {
 
 namespace {
 
-// A window of 128 KiB, and tables in proportion, whatever the level would have.
+// A window of 128 KiB and tables in proportion, regardless of the level.
 constexpr std::array<std::pair<ZSTD_cParameter, int>, 3> kMemoryParameters = {
     {{ZSTD_c_windowLog, 17}, {ZSTD_c_hashLog, 15}, {ZSTD_c_chainLog, 15}}};
 

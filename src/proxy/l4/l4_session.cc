@@ -23,24 +23,24 @@ namespace sluice {
 
 namespace {
 
-// A session is looked after once when nothing has happened for so long.
+// After this long without activity, a session is checked once (check_quiet).
 constexpr uint64_t kQuietMs = 1000;
 
-// How long an alert may take to arrive: until the peer ends its side too.
+// How long to wait, after an alert, for the peer to end its side too.
 constexpr uint64_t kAlertMs = 1000;
 
-// What arrived before one side failed is given up when the other takes nothing of it for so long.
+// Data that arrived before one side failed is dropped when the other side takes none of it for this long.
 constexpr uint64_t kDrainMs = 30'000;
-// Acknowledgements are looked for so often at first, and more rarely the longer there were none.
+// How often acknowledgments are polled: first at this interval, then less often the longer there have been none.
 constexpr uint64_t kDrainPollMs = 20;
 constexpr uint64_t kDrainPollShare = 4;
 
-// How often a session whose reader is stuck asks whether it should give way while memory is short.
+// How often a session with a stuck reader checks whether it should be shed while memory is short.
 constexpr uint64_t kShedLoadRetryMs = 100;
 
 using config::milliseconds;
 
-ProxyTls said_of(const Agreement& agreed) {
+ProxyTls proxy_tls_of(const Agreement& agreed) {
   return {.version = agreed.version,
           .cipher = agreed.cipher,
           .authority = agreed.server_name,
@@ -50,7 +50,7 @@ ProxyTls said_of(const Agreement& agreed) {
           .in_this_connection = !agreed.resumed};
 }
 
-// Routes see what was agreed on, as they see what is offered where TLS passes through.
+// Routes see the negotiated values as they would see the offered ones if TLS passed through.
 ClientHello hello_of(const Agreement& agreed) {
   ClientHello hello;
   const std::string &name = agreed.server_name, &protocol = agreed.alpn;
@@ -87,7 +87,7 @@ EndpointCounters& L4Session::endpoint_counters() {
 }
 UpstreamState& L4Session::upstream_state() const { return acceptor_.balancer(upstream_index_).upstream(); }
 
-// Whose connection this is: as the PROXY header said while that is known, else as the kernel does.
+// The client's address: from the PROXY header while setup holds it, otherwise from the kernel.
 PeerAddress L4Session::client_source() const {
   return setup_ ? setup_->client.source() : PeerAddress::peer_of(client_.socket().fd());
 }
@@ -124,7 +124,7 @@ void L4Session::client_failed(SessionEnd end) {
   end == SessionEnd::kTlsHandshake ? begin_draining(client_, end, Drain::kAlert) : finish(end);
 }
 
-// A client that drips must pin bytes, not a chunk for each piece.
+// A client that sends tiny pieces must pin only their bytes, not a chunk for each piece.
 void L4Session::wait_for_more() { setup_->held.compact(acceptor_.worker().pool()); }
 
 void L4Session::read_hello() {
@@ -148,7 +148,8 @@ void L4Session::read_hello() {
 void L4Session::route(const ClientHello* hello) {
   const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->client.agreed()});
   if (!upstream) {
-    log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()), "closed: no route takes it");
+    log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
+               "closed: no route matches it");
     return finish(SessionEnd::kNoRoute);
   }
   upstream_index_ = *upstream;
@@ -171,10 +172,11 @@ void L4Session::connect_next() {
     if (open_upstream()) return;
   }
   const bool unresolved = balancer.view().present().empty();
-  log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
-             absl::StrCat("closed: upstream \"", upstream_state().config().name,
-                          unresolved ? "\" has no endpoint, as its names are not resolved" : "\" has no endpoint left",
-                          " after ", setup_->attempts, " attempt(s)"));
+  log_client(
+      acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
+      absl::StrCat("closed: upstream \"", upstream_state().config().name,
+                   unresolved ? "\" has no endpoint because its names do not resolve" : "\" has no endpoint left",
+                   " after ", setup_->attempts, " attempt(s)"));
   finish(unresolved ? SessionEnd::kNotResolved : SessionEnd::kNoEndpoint);
 }
 
@@ -239,7 +241,7 @@ void L4Session::connected() {
   forward();
 }
 
-// The transport closes first; the next attempt starts when it has (on_closed).
+// The transport closes first. The next attempt starts when it has closed (on_closed).
 void L4Session::connect_failed(ConnectError error) {
   endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
   if (error != ConnectError::kLocal) {
@@ -247,7 +249,7 @@ void L4Session::connect_failed(ConnectError error) {
   }
   leave_endpoint();
   retry_ = true;
-  // An endpoint hears in TLS what was wrong with it.
+  // The queued alert shows the endpoint what was wrong with its handshake.
   if (error != ConnectError::kTls || upstream_.queued() == 0) return upstream_.close();
   upstream_.shutdown_write();
   arm_timer(acceptor_.worker().now_ms() + kAlertMs);
@@ -264,12 +266,13 @@ void L4Session::queue_proxy_header(Buffer& to) {
       bytes = write_proxy_v1(header, client.source(), client.destination());
       break;
     case config::ProxyHeaderOut::kV2: {
-      const std::optional<ProxyTls> tls = client.agreed() ? std::optional(said_of(*client.agreed())) : std::nullopt;
+      const std::optional<ProxyTls> tls =
+          client.agreed() ? std::optional(proxy_tls_of(*client.agreed())) : std::nullopt;
       bytes = write_proxy_v2(header, client.source(), client.destination(), tls ? &*tls : nullptr);
       break;
     }
   }
-  // Beyond the budget if need be: it is a few bytes, and cannot wait until the posted chunks leave room.
+  // Beyond the budget if necessary: it is only a few bytes, and it cannot wait for the posted chunks to leave room.
   Lease lease(ChunkRef::take(acceptor_.worker().pool().get_metadata(bytes)), 0, 0);
   lease.grow_back(bytes);
   counted_copy(lease.data(), header.data(), bytes);
@@ -280,7 +283,7 @@ void L4Session::queue_proxy_header(Buffer& to) {
 
 void L4Session::forward() {
   Buffer header, held = std::move(setup_->held);
-  if (!upstream_.secured()) queue_proxy_header(header);  // Else it went before the handshake.
+  if (!upstream_.secured()) queue_proxy_header(header);  // Otherwise it was sent before the handshake.
   const ClientEnd client_end = setup_->client_end;
   setup_.reset();
   state_ = State::kForwarding;
@@ -291,12 +294,12 @@ void L4Session::forward() {
   client_.start_reading();
   upstream_.start_reading();
   pass_on(client_, std::move(held));
-  // Nothing is left there but perhaps a record that was not what it should be, of which nobody was told yet.
+  // The only thing left there is perhaps a malformed record that has not been reported yet.
   if (state_ == State::kForwarding) client_.release_arrived();
   if (state_ == State::kForwarding && client_end != ClientEnd::kNone) {
     on_end(client_, client_end == ClientEnd::kTruncated);
   }
-  // What came behind the endpoint's handshake.
+  // Data that arrived after the endpoint's handshake.
   if (state_ == State::kForwarding) upstream_.release_arrived();
 }
 
@@ -306,7 +309,7 @@ void L4Session::on_data(Transport& from, Buffer&& data) {
       setup_->held.append(std::move(data));
       return read_hello();
     case State::kConnecting:
-      // Going on costs less than to stop and start again, as long as it is little.
+      // While there is little data, reading on costs less than stopping and starting.
       setup_->held.append(std::move(data));
       if (setup_->held.size() >= high_mark()) client_.stop_reading();
       return wait_for_more();
@@ -341,8 +344,8 @@ void L4Session::pass_on(Transport& from, Buffer&& data) {
   if (to.queued() >= high_mark()) from.stop_reading();
 }
 
-// What may wait for one side. No session may take more than a share of what is left of the worker's chunk budget, so
-// that many slow readers together leave something for the others.
+// How much output may be queued for one side. No session may take more than a share of what is left of the worker's
+// chunk budget, so that many slow readers together leave something for the others.
 size_t L4Session::high_mark() const { return acceptor_.worker().share(acceptor_.tcp().buffer_high.bytes); }
 
 size_t L4Session::receive_credit(Transport& from) {
@@ -354,13 +357,13 @@ void L4Session::note_activity() {
   last_active_ms_ = acceptor_.worker().now_ms();
   if (!quiet_) return;
   quiet_ = false;
-  on_timer();  // It may be set for as far as idle_timeout.
+  on_timer();  // The timer may be due only after idle_timeout.
 }
 
 void L4Session::on_sent(Transport& to) {
   if (state_ == State::kDraining) {
     last_active_ms_ = acceptor_.worker().now_ms();
-    return go_on_draining();
+    return continue_draining();
   }
   if (state_ == State::kConnecting && retry_ && upstream_.write_shut()) return upstream_.close();
   if (state_ != State::kForwarding) return;
@@ -372,22 +375,23 @@ void L4Session::on_sent(Transport& to) {
 void L4Session::on_end(Transport& from, bool truncated) {
   switch (state_) {
     case State::kConnecting:
-      // The client may have sent all it has to say and its end behind it; the endpoint has refused us in its handshake.
+      // The client may have sent all its data and its end of stream. An end from the endpoint means that it refused us
+      // during the handshake.
       if (!is_client(from)) return upstream_.close();
-      setup_->client_end = truncated ? ClientEnd::kTruncated : ClientEnd::kSaid;
+      setup_->client_end = truncated ? ClientEnd::kTruncated : ClientEnd::kOrderly;
       return;
     case State::kForwarding:
       return side_ended(from, truncated);
     case State::kDraining:
-      if (&from == &failed_side()) go_on_draining();
+      if (&from == &failed_side()) continue_draining();
       return;
     default:
       return finish(SessionEnd::kClientLeft);
   }
 }
 
-// The side sends nothing more: the other is told. What may have been cut must not look whole there (RFC 8446 section
-// 6.1, RFC 5246 section 7.2.1): in TLS it lacks its close_notify, without TLS it is a reset.
+// Passes an end of stream on to the other side. Data that may be truncated must not look complete there (RFC 8446
+// section 6.1, RFC 5246 section 7.2.1): with TLS the close_notify is left out, without TLS the connection is reset.
 void L4Session::side_ended(Transport& from, bool truncated) {
   if (truncated) {
     (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
@@ -400,7 +404,7 @@ void L4Session::side_ended(Transport& from, bool truncated) {
   maybe_finished();
 }
 
-// Both ends were passed on: nothing can follow.
+// Once both ends of stream have been passed on, nothing can follow.
 void L4Session::maybe_finished() {
   if (client_.write_shut() && upstream_.write_shut()) finish(SessionEnd::kFinished);
 }
@@ -416,7 +420,7 @@ void L4Session::on_error(Transport& transport, int error) {
 }
 
 void L4Session::on_record_error(Transport& from, std::string_view error) {
-  // What came before it is the endpoint's: forward() meets it again.
+  // The data before the bad record belongs to the endpoint; forward() reaches the record again.
   if (state_ == State::kConnecting) return from.stop_reading();
   if (state_ == State::kDraining && drain_ == Drain::kRest) return failed_while_draining(from);
   if (state_ != State::kForwarding) return;
@@ -444,7 +448,7 @@ void L4Session::on_timer() {
     case State::kConnecting:
       if (retry_) return upstream_.close();
       if (upstream_.in_handshake()) {
-        log_failure(upstream_, absl::StrCat("it was not done after ",
+        log_failure(upstream_, absl::StrCat("the handshake was not complete after ",
                                             config::print_duration(upstream_state().config().connect_timeout),
                                             ", waiting for ", upstream_.awaited()));
       }
@@ -455,11 +459,11 @@ void L4Session::on_timer() {
     case State::kForwarding:
       break;
   }
-  // Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
+  // Activity only records the time. The timer compares it when it fires, and is armed again if there was some.
   const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
   const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
   const uint64_t quiet_ms = idle_ms > 0 ? std::min(kQuietMs, idle_ms / 2) : kQuietMs;
-  if (now >= last_active_ms_ + quiet_ms) look_after_quiet();
+  if (now >= last_active_ms_ + quiet_ms) check_quiet();
   if (state_ != State::kForwarding) return;
   uint64_t due = quiet_ ? UINT64_MAX : last_active_ms_ + quiet_ms;
   if (idle_ms > 0) {
@@ -468,7 +472,7 @@ void L4Session::on_timer() {
   }
   if (const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout); stuck_ms > 0 && has_queued()) {
     if (now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_shed_load()) {
-      look_after_quiet();
+      check_quiet();
       if (state_ != State::kForwarding) return;
       if (now >= last_active_ms_ + stuck_ms) return finish(SessionEnd::kStuck);
     }
@@ -482,8 +486,9 @@ void L4Session::on_timer() {
   if (due != UINT64_MAX) arm_timer(due);
 }
 
-// What completions do not tell: a reset that came together with data, and the progress of a send to a slow reader.
-void L4Session::look_after_quiet() {
+// Finds what completions do not report: a reset that arrived together with data, and the progress of a send to a slow
+// reader.
+void L4Session::check_quiet() {
   quiet_ = true;
   const bool client_lives = client_.park(), upstream_lives = upstream_.park();
   if (!client_lives) return begin_draining(client_, SessionEnd::kClientError, Drain::kRest);
@@ -505,21 +510,22 @@ void L4Session::shut_down() {
 
 void L4Session::finish(SessionEnd end) {
   if (state_ == State::kClosing) return;
-  // Closed without a reset, which would overtake the alert.
+  // Close without a reset: a reset would overtake the alert.
   if (state_ == State::kDraining && drain_ == Drain::kAlert) failed_side().close();
   state_ = State::kClosing;
   counters().ended[static_cast<size_t>(end)].add();
   timer_.cancel();
   leave_endpoint();
-  // Unless both have said all that they had to, both sides see a reset: an orderly end would make truncated data look
-  // complete, and nothing at all, where no endpoint could be reached, look like an empty response.
+  // Unless both sides have finished, both see a reset. An orderly close would make truncated data look complete and, if
+  // no endpoint could be reached, make no data at all look like an empty response.
   const bool cut = end != SessionEnd::kFinished;
   cut ? client_.abort() : client_.close();
   cut ? upstream_.abort() : upstream_.close();
 }
 
-// A reset drops what the kernel has not delivered. So it waits until the other side has got what arrived before the
-// failure: an origin that refuses early sends its response, and then resets for what it did not read of the request.
+// A reset drops what the kernel has not delivered yet, so it waits until the other side has received the data from
+// before the failure. For example, an origin that refuses early sends its response, and then resets because of the part
+// of the request that it did not read.
 void L4Session::begin_draining(Transport& failed, SessionEnd end, Drain how) {
   state_ = State::kDraining;
   drain_ = how;
@@ -533,14 +539,15 @@ void L4Session::begin_draining(Transport& failed, SessionEnd end, Drain how) {
     if (!other(failed).owes()) other(failed).abort();
     arm_timer(last_active_ms_ + kAlertMs);
   }
-  go_on_draining();
+  continue_draining();
 }
 
-void L4Session::go_on_draining() {
+void L4Session::continue_draining() {
   Transport &failed = failed_side(), &to = other(failed);
   switch (drain_) {
     case Drain::kAlert:
-      // Until its end, or the timer. Where it has ended before us there is nothing left that could bring a reset.
+      // Wait for the failed side's end of stream, or the timer. If it ended before we did, nothing is left that could
+      // cause a reset.
       if (!failed.input_over() || !failed.write_shut()) return;
       failed.close();
       drain_ = Drain::kRest;
@@ -563,12 +570,12 @@ void L4Session::go_on_draining() {
 }
 
 void L4Session::failed_while_draining(Transport& transport) {
-  if (&transport != &failed_side()) return finish(end_);  // Nobody is left to get anything.
+  if (&transport != &failed_side()) return finish(end_);  // The side that should receive the rest has failed too.
   if (drain_ != Drain::kRest) {
     drain_ = Drain::kRest;
     transport.abort();
   }
-  go_on_draining();
+  continue_draining();
 }
 
 void L4Session::on_drain_timer() {
@@ -577,7 +584,8 @@ void L4Session::on_drain_timer() {
     failed_side().close();
     drain_ = Drain::kRest;
   }
-  // A receive that is armed may never hear of the end (Socket::failed). All completions of this turn have been handled.
+  // An armed receive may never report the end of stream (Socket::failed). All completions of this turn have been
+  // handled.
   if (drain_ == Drain::kRest && failed_side().open() && failed_side().unread() == 0) failed_side().abort();
   const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_active_ms_ = now;
@@ -585,7 +593,7 @@ void L4Session::on_drain_timer() {
   const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
   const bool over = now >= last_active_ms_ + kDrainMs || (max_ms > 0 && now >= started_ms_ + max_ms) ||
                     (stuck_ms > 0 && now >= last_active_ms_ + stuck_ms && acceptor_.worker().should_shed_load());
-  over ? finish(end_) : go_on_draining();
+  over ? finish(end_) : continue_draining();
 }
 
 void L4Session::on_closed(Transport& transport) {

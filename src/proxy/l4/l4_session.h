@@ -20,15 +20,18 @@ namespace sluice {
 
 struct ClientHello;
 
-/// One proxied TCP connection: client, chosen endpoint, and the bytes between them.
+/// One proxied TCP connection: the client, the chosen endpoint, and the bytes between them.
 ///
-/// accepted -> ConnectionSetup -> [a look at the ClientHello] -> connecting, perhaps to several endpoints, with a
-/// handshake where they are to have one -> forwarding -> [draining, where one side has failed] -> closing. While it
-/// forwards it holds no buffer of its own: what one transport gives goes straight to the other. Only the stages before
-/// need more (`Setup`), which is gone by then. It destroys itself when both transports have closed.
+/// States: accepted -> ConnectionSetup -> [inspecting the ClientHello] -> connecting, perhaps to several endpoints in
+/// turn, with a handshake if the upstream is configured for one -> forwarding -> [draining, if one side has failed] ->
+/// closing.
+///
+/// While it forwards, the session holds no buffer of its own: data from one transport goes straight to the other. Only
+/// the earlier stages need more (`Setup`), which is freed before forwarding. The session owns itself and destroys
+/// itself when both transports have closed.
 class L4Session final : public Session, private Transport::Owner {
  public:
-  /// Takes the descriptor of an accepted connection, which its limits have admitted.
+  /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
   static void start(ClientAcceptor& acceptor, int fd);
 
   void shut_down() override;
@@ -39,18 +42,19 @@ class L4Session final : public Session, private Transport::Owner {
     kHello,
     kConnecting,
     kForwarding,
-    kDraining,  ///< One side has failed; what is under way still goes out, then both are closed.
+    kDraining,  ///< One side has failed. Queued output is still sent, then both sides are closed.
     kClosing,
   };
-  /// What is left to do for the side that has failed. The other side always gets what arrived before, then a reset.
+  /// What remains to be done for the failed side. The other side always receives the data that arrived before the
+  /// failure, then a reset.
   enum class Drain : uint8_t {
-    kRest,   ///< The connection is gone; what it had sent is still read.
-    kQueue,  ///< It may have been cut: it sends nothing more, and gets what is queued for it.
-    kAlert,  ///< It gets an alert. What it sends is dropped, so that no reset overtakes the alert (RFC 8446, 6.2).
+    kRest,   ///< The connection is gone. Data that it had sent is still read.
+    kQueue,  ///< Its input may be truncated. It sends nothing more, and receives the output queued for it.
+    kAlert,  ///< It receives an alert. Its input is dropped, so that no reset overtakes the alert (RFC 8446, 6.2).
   };
-  enum class ClientEnd : uint8_t { kNone, kSaid, kTruncated };
+  enum class ClientEnd : uint8_t { kNone, kOrderly, kTruncated };
 
-  /// What is needed only until bytes flow.
+  /// State that is needed only until forwarding starts.
   struct Setup final : ConnectionSetup::Owner {
     explicit Setup(L4Session& s) : session(s), client(s.acceptor_, s.client_, *this) {}
     void on_client_ready(Buffer&& first) override { session.client_ready(std::move(first)); }
@@ -60,11 +64,11 @@ class L4Session final : public Session, private Transport::Owner {
 
     L4Session& session;
     ConnectionSetup client;
-    Buffer held;        ///< From the client, not yet passed on.
-    size_t wanted = 0;  ///< Parsing again is pointless before so many bytes are held.
+    Buffer held;        ///< Received from the client and not yet passed on.
+    size_t wanted = 0;  ///< Parsing is not retried with fewer held bytes than this.
     TriedEndpoints tried;
     uint32_t attempts = 0;
-    ClientEnd client_end = ClientEnd::kNone;  ///< Not yet passed on either.
+    ClientEnd client_end = ClientEnd::kNone;  ///< The client's end of stream, not yet passed on.
   };
 
   L4Session(ClientAcceptor& acceptor, int fd);
@@ -103,11 +107,11 @@ class L4Session final : public Session, private Transport::Owner {
   void pass_on(Transport& from, Buffer&& data);
   void side_ended(Transport& from, bool truncated);
   void note_activity();
-  void look_after_quiet();
+  void check_quiet();
   void log_failure(const Transport& with, std::string_view error) const;
   void finish(SessionEnd end);
   void begin_draining(Transport& failed, SessionEnd end, Drain how);
-  void go_on_draining();
+  void continue_draining();
   void failed_while_draining(Transport& transport);
   void on_drain_timer();
   size_t high_mark() const;
@@ -122,28 +126,28 @@ class L4Session final : public Session, private Transport::Owner {
   ListenerCounters& counters();
   EndpointCounters& endpoint_counters();
 
-  // In an order that leaves no holes: transports begin at multiples of 16, and their last 8 bytes are free.
+  // Ordered to leave no padding: transports are aligned to 16 bytes, and their last 8 bytes are free.
   ClientAcceptor& acceptor_;
-  SourceLimit::Place source_place_;  // Where sources are limited.
+  SourceLimit::Place source_place_;  // Set if the listener limits connections per source.
   [[no_unique_address]] Transport client_;
   uint64_t started_ms_;
   [[no_unique_address]] Transport upstream_;
   Timer timer_;
   ChunkPointer<Setup> setup_;
   uint64_t last_active_ms_;
-  uint32_t acknowledged_ = 0;  // By both peers, modulo 2^32, when the session was last looked after.
+  uint32_t acknowledged_ = 0;  // Bytes that both peers had acknowledged at the last check, modulo 2^32.
   uint32_t upstream_index_ = 0;
   uint32_t endpoint_index_ = 0;
-  uint16_t tls_generation_ = 0;                 // Of the context that the endpoint's handshake was made with.
-  SessionEnd end_ : 5 = SessionEnd::kFinished;  // After draining.
+  uint16_t tls_generation_ = 0;                 // Of the TLS context of the endpoint's handshake.
+  SessionEnd end_ : 5 = SessionEnd::kFinished;  // The end to count after draining.
   Drain drain_ : 2 = Drain::kRest;
-  bool client_failed_ : 1 = false;  // Else the upstream, while draining.
+  bool client_failed_ : 1 = false;  // While draining: whether the client failed rather than the upstream.
   State state_ : 3 = State::kSetup;
   bool endpoint_counted_ : 1 = false;
-  bool retry_ : 1 = false;  // The upstream transport closes in order to try the next endpoint.
-  bool quiet_ : 1 = false;  // Was looked after since it was last active.
+  bool retry_ : 1 = false;  // The upstream transport is closing so that the next endpoint can be tried.
+  bool quiet_ : 1 = false;  // check_quiet() has run since the last activity.
 };
-// All that most of very many connections are.
+// A proxy with very many connections consists mostly of these objects.
 static_assert(sizeof(L4Session) <= 432);
 static_assert(kSessionEndCount <= 32);  // end_
 

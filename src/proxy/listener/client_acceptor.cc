@@ -15,11 +15,11 @@ namespace sluice {
 
 namespace {
 
-// After a crowd of at least so many has halved, the heap's free pages go back to the system.
+// When a peak of at least this many sessions has halved, the heap's free pages go back to the system.
 constexpr size_t kCrowd = 1024;
 
-// While memory is short, so many sessions are reviewed at a time, and so often: 9,000 take 180 ms, and the loop is held
-// up for some microseconds.
+// While memory is short, this many sessions are reviewed at a time, with this pause between. 9,000 sessions take 180
+// ms, and each step holds up the loop for some microseconds.
 constexpr int kReviewedSessions = 1000;
 constexpr uint64_t kReviewPauseMs = 20;
 
@@ -44,7 +44,7 @@ void ClientAcceptor::on_accepted(Listener&, int fd) {
   listener_.review();
 }
 
-// Accepting must not take the descriptors that those who were accepted need for their other side.
+// Accepting must not use up the descriptors that accepted connections need for their upstream side.
 Listener::Accepting ClientAcceptor::accepting() {
   const uint64_t active = context_.global_connections.active();
   if (active >= context_.descriptor_room) {
@@ -52,13 +52,13 @@ Listener::Accepting ClientAcceptor::accepting() {
     return Listener::Accepting::kNone;
   }
   no_room_ = false;
-  // A multishot could take all that may wait in the backlog, twice as a margin, in one go; and so could those of the
-  // other listeners and workers at the same time, before anybody looks again.
+  // One multishot accept could take the whole backlog at once; it counts twice, as a margin. The other listeners and
+  // workers could do the same before any of them checks again.
   const uint64_t waiting = uint64_t{context_.listener.config.backlog} * 2 + context_.other_backlogs;
   return active + waiting >= context_.descriptor_room ? Listener::Accepting::kOne : Listener::Accepting::kMany;
 }
 
-// A reset costs neither side a lingering socket.
+// A reset leaves no lingering socket on either side.
 void ClientAcceptor::refuse(int fd, Refusal reason) {
   counters().refused[static_cast<size_t>(reason)].add();
   const linger reset{1, 0};
@@ -82,29 +82,30 @@ void ClientAcceptor::left(Session& session) {
   if (next_reviewed_ == &session) next_reviewed_ = session.next;
   context_.listener.connections.leave();
   context_.global_connections.leave();
-  // Two descriptors came free.
+  // Two descriptors are free now.
   listener_.resume();
   if (--session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
 }
 
-// malloc keeps what sessions leave behind in a thread's arena for ever, unless it is asked. That walks the heaps of all
-// threads and returns their pages, which takes as long as they are large: tens of milliseconds after a crowd, in which
-// a loop would serve nobody. So a thread of its own does it, one at a time. It holds one arena's lock at a time; a
-// worker that allocates meanwhile waits for its own arena only. Without a thread to be had the heap stays as it is.
+// malloc keeps the memory that sessions have freed in its arenas indefinitely unless it is trimmed. malloc_trim() walks
+// the heaps of all threads and returns their free pages, which takes time in proportion to their size: tens of
+// milliseconds after a crowd, during which a loop would serve nobody. So a separate thread does it, at most one at a
+// time. It holds one arena's lock at a time, so a worker that allocates in the meantime waits only for its own arena.
+// If no thread can be created, the heap stays as it is.
 void ClientAcceptor::trim_heap() {
   session_peak_ = session_count_;
-  static std::atomic<bool> under_way{false};
-  if (under_way.exchange(true)) return;
+  static std::atomic<bool> in_progress{false};
+  if (in_progress.exchange(true)) return;
   const auto trim = [](void*) -> void* {
     malloc_trim(0);
-    under_way.store(false);
+    in_progress.store(false);
     return nullptr;
   };
   pthread_t thread;
   if (pthread_create(&thread, nullptr, trim, nullptr) == 0) {
     pthread_detach(thread);
   } else {
-    under_way.store(false);
+    in_progress.store(false);
   }
 }
 
@@ -127,7 +128,7 @@ void ClientAcceptor::review_memory() {
   if (!review_timer_.armed()) worker().timers().arm(review_timer_, worker().now_ms() + kReviewPauseMs);
 }
 
-// A round is a walk through all sessions. It takes as many turns of the loop as it needs.
+// A round visits all sessions, in as many turns of the loop as it needs.
 void ClientAcceptor::review_some() {
   if (!source_memory_) source_memory_ = std::make_unique<SourceMemory>();
   if (!next_reviewed_) {
@@ -136,10 +137,10 @@ void ClientAcceptor::review_some() {
   }
   for (int i = 0; i < kReviewedSessions && next_reviewed_; ++i) {
     Session& session = *std::exchange(next_reviewed_, next_reviewed_->next);
-    review_again_ |= session.review_memory();
+    needs_another_round_ |= session.review_memory();
   }
   if (next_reviewed_) return review_memory();
-  const bool is_short = std::exchange(review_again_, false) || worker().in_reserve();
+  const bool is_short = std::exchange(needs_another_round_, false) || worker().in_reserve();
   if (sessions_ && is_short) return review_memory();
   source_memory_.reset();
 }

@@ -20,46 +20,47 @@ namespace sluice {
 
 class ClientAcceptor;
 
-/// Makes the sessions of one listener on one worker. It outlives them.
+/// Makes the sessions of one listener on one worker. The factory outlives its sessions.
 class SessionFactory {
  public:
   virtual ~SessionFactory() = default;
-  /// Makes the session of an accepted connection, which owns itself and joins `acceptor`. Takes the descriptor.
+  /// Makes the session of an accepted connection. The session owns itself and joins `acceptor`. Takes ownership of the
+  /// descriptor.
   virtual void start(ClientAcceptor& acceptor, int fd) = 0;
-  /// No session is started any more. Those that there are go on.
+  /// Starts no session from now on. Existing sessions continue.
   virtual void stop() {}
-  /// As ClientAcceptor::update_counters.
+  /// See ClientAcceptor::update_counters().
   virtual void update_counters() {}
 };
 
-/// One worker's share of a listener: accepts, applies the limits, and owns the sessions.
+/// One worker's share of a listener: accepts connections, applies the limits, and holds the list of sessions.
 class ClientAcceptor final : public Listener::Owner {
  public:
   struct Context {
     Worker& worker;
     ConnectionLimit& global_connections;
     ListenerState& listener;
-    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's, by upstream.
-    std::vector<SessionCache>& tls_sessions;            ///< Likewise.
-    HandshakerServices& handshakers;                    ///< The worker's.
+    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's balancers, by upstream.
+    std::vector<SessionCache>& tls_sessions;            ///< The worker's TLS sessions, by upstream.
+    HandshakerServices& handshakers;                    ///< The worker's handshaker services.
     WorkerCounters& counters;
     size_t listener_index;
     uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
-    uint64_t other_backlogs = 0;            ///< What may wait at the process's other acceptors, on all workers.
+    uint64_t other_backlogs = 0;  ///< Connections that may wait at the process's other acceptors, on all workers.
   };
-  /// Takes the listening descriptor.
+  /// Takes ownership of the listening descriptor.
   ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared);
   ~ClientAcceptor();
 
   void start() { listener_.start(); }
-  /// Stops accepting; sessions go on.
+  /// Stops accepting. Existing sessions continue.
   void stop_accepting();
   bool idle() const { return listener_.stopped() && sessions_ == nullptr; }
-  /// Lets sessions end as soon as nothing is under way in them.
+  /// Ends each session as soon as it has nothing in progress.
   void drain();
-  /// Ends the sessions that are left.
+  /// Ends the remaining sessions now.
   void shut_down();
-  /// Copies what only the worker knows into its counters.
+  /// Copies the counts that only this worker holds into its counters.
   void update_counters();
 
   Worker& worker() { return context_.worker; }
@@ -73,12 +74,12 @@ class ClientAcceptor final : public Listener::Owner {
   HandshakerServices& handshakers() { return context_.handshakers; }
   SessionCache& tls_sessions(uint32_t upstream) { return context_.tls_sessions[upstream]; }
 
-  /// Reviews what sessions hold, a few at a time, until memory is no longer short.
+  /// Reviews the memory that sessions hold, a few sessions at a time, until memory is no longer short.
   void review_memory();
-  /// What reviews have counted for each source; null while memory is not short.
+  /// The memory that reviews have counted for each source. Null while memory is not short.
   SourceMemory* source_memory() { return source_memory_.get(); }
 
-  // For sessions.
+  // Called by sessions.
   void joined(Session& session);
   void left(Session& session);
 
@@ -95,12 +96,12 @@ class ClientAcceptor final : public Listener::Owner {
   std::unique_ptr<SessionFactory> factory_;
   Session* sessions_ = nullptr;
   Session* next_reviewed_ = nullptr;
-  bool review_again_ = false;  // A session asked for it since the list was begun.
+  bool needs_another_round_ = false;  // A session asked for another review during this round.
   Timer review_timer_;
-  std::unique_ptr<SourceMemory> source_memory_;  // During reviews.
+  std::unique_ptr<SourceMemory> source_memory_;  // Set during reviews only.
   bool no_room_ = false;
   size_t session_count_ = 0;
-  size_t session_peak_ = 0;  // Since the heap was trimmed last.
+  size_t session_peak_ = 0;  // Since the last heap trim.
 };
 
 }  // namespace sluice

@@ -12,10 +12,10 @@ namespace sluice {
 
 namespace {
 
-// How long a handshake may take where many others are under way.
+// How long a handshake may take while many others are in progress.
 constexpr uint64_t kCrowdedHandshakeMs = 1000;
 
-// As BoringSSL names a ClientHello that begins like a request of HTTP.
+// BoringSSL's error for a ClientHello that begins like an HTTP request.
 constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
 
 using config::milliseconds;
@@ -51,7 +51,7 @@ void ConnectionSetup::begin() {
       return peer.is_set() && range.contains(peer.data());
     });
     if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) {
-      log("refused: it is not among those that `proxy_protocol.trusted` names");
+      log("refused: its address is not in `proxy_protocol.trusted`");
       return fail(SessionEnd::kProxyHeader);
     }
     expect_header = trusted;
@@ -61,7 +61,7 @@ void ConnectionSetup::begin() {
   client_.start_reading();
 }
 
-// A client that drips must pin bytes, not a chunk for each piece.
+// A client that sends tiny pieces must pin only their bytes, not a chunk for each piece.
 void ConnectionSetup::wait_for_more() { held_.compact(acceptor_.worker().pool()); }
 
 void ConnectionSetup::read_proxy_header() {
@@ -82,7 +82,7 @@ void ConnectionSetup::read_proxy_header() {
       }
       [[fallthrough]];
     case ProxyStatus::kMalformed:
-      log(result.status == ProxyStatus::kNotProxy ? "refused: its first bytes are no PROXY header"
+      log(result.status == ProxyStatus::kNotProxy ? "refused: its first bytes are not a PROXY header"
                                                   : "refused: its PROXY header is malformed");
       return fail(SessionEnd::kProxyHeader);
   }
@@ -110,7 +110,7 @@ void ConnectionSetup::begin_handshake() {
   ListenerState& listener = acceptor_.listener();
   ConnectionLimit::Place place = listener.handshakes.take_place();
   if (!place) {
-    log("refused: as many handshakes are under way as `max_handshakes` allows");
+    log("refused: as many handshakes are in progress as `max_handshakes` allows");
     return refuse(Refusal::kHandshakes);
   }
   state_ = State::kHandshake;
@@ -119,25 +119,26 @@ void ConnectionSetup::begin_handshake() {
                         handshaking);
   handshaking.place = std::move(place);
   handshake_ms_ = handshaking.started_ms;
-  look_after_handshake();
+  check_handshake();
   client_.await_handshake(std::move(held_));
 }
 
-void ConnectionSetup::look_after_handshake() {
+void ConnectionSetup::check_handshake() {
   const ListenerState& listener = acceptor_.listener();
   const uint64_t now = acceptor_.worker().now_ms();
   const uint64_t due = handshake_ms_ + milliseconds(listener.handshake_timeout());
   const bool crowded = listener.handshakes.crowded();
   if (now >= due || (crowded && now >= handshake_ms_ + kCrowdedHandshakeMs)) {
-    log_failure(absl::StrCat("it was not done after ", config::print_duration(config::Duration(now - handshake_ms_)),
-                             ", waiting for ", client_.awaited()));
+    log_failure(absl::StrCat("the handshake was not complete after ",
+                             config::print_duration(config::Duration(now - handshake_ms_)), ", waiting for ",
+                             client_.awaited()));
     return fail(SessionEnd::kTlsTimeout);
   }
   arm_timer(std::min(due, now + kCrowdedHandshakeMs));
 }
 
 void ConnectionSetup::on_timer() {
-  if (state_ == State::kHandshake) return look_after_handshake();
+  if (state_ == State::kHandshake) return check_handshake();
   log("its PROXY header was not complete in time");
   fail(SessionEnd::kProxyTimeout);
 }
@@ -155,7 +156,7 @@ void ConnectionSetup::on_secured(Transport&, const Agreement& agreement) {
 void ConnectionSetup::on_insecure(Transport&, std::string_view error) {
   if (error.empty()) return fail(SessionEnd::kClientLeft);
   log_failure(error);
-  if (error == kPlainHttp) answer_plain_http();
+  if (error == kPlainHttp) respond_to_plain_http();
   fail(SessionEnd::kTlsHandshake);
 }
 
@@ -184,8 +185,8 @@ void ConnectionSetup::log(std::string_view what) const {
   log_client(acceptor_.worker(), acceptor_.listener().config, text_of(source()), what);
 }
 
-// BoringSSL sends no alert then, so this is all that the client gets.
-void ConnectionSetup::answer_plain_http() {
+// BoringSSL sends no alert in this case, so this response is all that the client receives.
+void ConnectionSetup::respond_to_plain_http() {
   constexpr std::string_view kResponse =
       "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 57\r\n"
       "connection: close\r\n\r\nplain HTTP request sent to a TLS port; use https instead\n";

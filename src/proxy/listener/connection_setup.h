@@ -19,20 +19,23 @@ namespace sluice {
 
 class ClientAcceptor;
 
-/// The beginning of an accepted connection, before anything in it is for its session: the PROXY header, the limit per
-/// source (which applies to the address that the header names), the handshake. It owns the transport while that lasts.
+/// The setup of an accepted connection, before any of its bytes reach the session: the PROXY header, the limit per
+/// source (which applies to the address that the header names), and the handshake. It is the transport's owner during
+/// setup.
 ///
-/// Exactly one of its owner's calls comes, perhaps out of begin(), and never two. The owner may destroy it then.
+/// It makes exactly one call to its own owner, possibly from within begin(). The owner may destroy it in that call.
 class ConnectionSetup final : private Transport::Owner {
  public:
   class Owner {
    public:
-    /// `first`: what has come and is not encrypted. Behind a handshake there may be more: Transport::release_arrived().
+    /// `first`: bytes that have arrived and are not encrypted. After a handshake there may be more: see
+    /// Transport::release_arrived().
     virtual void on_client_ready(Buffer&& first) = 0;
     virtual void on_client_refused(Refusal reason) = 0;
-    /// What is queued is to be told to the client before its end: why its handshake failed.
+    /// Setup failed. Output queued in the transport, such as the alert of a failed handshake, should reach the client
+    /// before the connection closes.
     virtual void on_client_failed(SessionEnd end) = 0;
-    /// The transport has closed in the meantime.
+    /// The transport closed before setup was complete.
     virtual void on_client_closed() = 0;
 
    protected:
@@ -43,10 +46,10 @@ class ConnectionSetup final : private Transport::Owner {
 
   void begin();
 
-  /// Whose connection it is: as the PROXY header said, else as the kernel does.
+  /// The client's address: from the PROXY header if it names one, otherwise from the kernel.
   PeerAddress source() const;
   PeerAddress destination() const;
-  /// What the handshake agreed on, or null.
+  /// The result of the handshake, or null.
   const Agreement* agreed() const { return agreed_.get(); }
   std::unique_ptr<Agreement> take_agreement() { return std::move(agreed_); }
   SourceLimit::Place take_source_place() { return std::move(place_); }
@@ -62,7 +65,7 @@ class ConnectionSetup final : private Transport::Owner {
   void on_error(Transport& client, int error) override;
   void on_record_error(Transport&, std::string_view) override {}
   void on_closed(Transport& client) override;
-  /// What comes behind a PROXY header has nowhere to go yet.
+  /// Bytes after a PROXY header have nowhere to go yet.
   size_t receive_credit(Transport&) override { return 0; }
 
   void on_timer();
@@ -71,10 +74,10 @@ class ConnectionSetup final : private Transport::Owner {
   void read_proxy_header();
   void after_proxy_header();
   void begin_handshake();
-  void look_after_handshake();
+  void check_handshake();
   void log_failure(std::string_view error) const;
   void log(std::string_view what) const;
-  void answer_plain_http();
+  void respond_to_plain_http();
   void fail(SessionEnd end);
   void refuse(Refusal reason);
 
@@ -82,12 +85,12 @@ class ConnectionSetup final : private Transport::Owner {
   Transport& client_;
   Owner& owner_;
   Timer timer_;
-  Buffer held_;                             // Received, not yet passed on.
-  size_t wanted_ = 0;                       // Parsing again is pointless before so many bytes are held.
-  ChunkPointer<ProxyHeader> proxy_header_;  // Null where there was none.
+  Buffer held_;                             // Received and not yet passed on.
+  size_t wanted_ = 0;                       // Parsing is not retried with fewer held bytes than this.
+  ChunkPointer<ProxyHeader> proxy_header_;  // Null if there was none.
   std::unique_ptr<Agreement> agreed_;
   SourceLimit::Place place_;
-  uint64_t handshake_ms_ = 0;  // When it began.
+  uint64_t handshake_ms_ = 0;  // When the handshake began.
   State state_ = State::kProxyHeader;
 };
 

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// A listener's state that all workers share.
+/// The state of one listener that all workers share. `config` outlives it.
 struct ListenerState {
   ListenerState(const config::Listener& listener, const std::vector<config::Upstream>& upstreams)
       : config(listener),
@@ -35,9 +35,9 @@ struct ListenerState {
   TcpRouter router;
   HttpRouter http_router;
   ErrorPages error_pages;
-  ConnectionLimit handshakes;  ///< That are under way.
-  CurrentContext tls;          ///< Where TLS is terminated, or ALTS by certificates.
-  SharedAuth auth;             ///< What the files of its routes say of who may ask.
+  ConnectionLimit handshakes;  ///< Handshakes in progress.
+  CurrentContext tls;          ///< For listeners that terminate TLS, or ALTS with certificates.
+  SharedAuth auth;             ///< Access rules from the files that the routes name.
 };
 
 }  // namespace sluice

@@ -2,17 +2,18 @@
 
 namespace sluice {
 
-/// A connection that an acceptor has accepted, with all that is done for it.
+/// One accepted connection and all the work done for it.
 class Session {
  public:
-  /// Ends it now: the time to drain is over.
+  /// Ends the session now: the time to drain is over.
   virtual void shut_down() = 0;
-  /// Ends it as soon as nothing is under way.
+  /// Ends the session as soon as it has nothing in progress.
   virtual void drain() {}
-  /// Memory is short: pauses or ends itself if it holds more than its share. True while it is to be reviewed further.
+  /// Called while memory is short. Pauses or ends the session if it holds more than its share. Returns true if the
+  /// session needs another review.
   virtual bool review_memory() { return false; }
 
-  // Sessions of an acceptor form a list, so that it can reach them.
+  // Links of the acceptor's list of sessions.
   Session* next = nullptr;
   Session* previous = nullptr;
 

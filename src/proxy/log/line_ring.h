@@ -14,25 +14,27 @@
 
 namespace sluice {
 
-/// No line of a log is longer, its end included.
+/// The maximum size of a log line, including its newline.
 inline constexpr size_t kMaxLogLineBytes = 8192;
 
-/// Lines on their way from one thread to another: a ring of bytes without locks. Each line lies in one piece, so the
-/// end of the ring's memory is left unused where the longest line would not fit; a lap then ends early.
+/// A lock-free ring of bytes that passes log lines from one writer thread to one reader thread. Each line is
+/// contiguous: where the longest line would not fit before the end of the ring's memory, the rest is left unused and
+/// the lap ends early.
 ///
-///     std::span<char> room = ring.begin();                          // On the one side,
+///     std::span<char> room = ring.begin();                          // On the writer's thread.
 ///     if (!room.empty() && ring.commit(format(room))) wake_the_other_side();
 ///
-///     ring.release(write_some(ring.unread()));                      // on the other.
+///     ring.release(write_some(ring.unread()));                      // On the reader's thread.
 class LineRing {
  public:
   static constexpr size_t kBytes = size_t{256} << 10;
-  /// For call_at: no number of bytes is worth a call.
+  /// For call_at(): no fill level triggers a wakeup.
   static constexpr uint64_t kNever = UINT64_MAX;
 
-  // The side that writes lines.
+  // For the writer.
 
-  /// Room for one line of up to kMaxLogLineBytes; empty when the ring is full. Takes memory the first time.
+  /// Returns room for one line of up to kMaxLogLineBytes; empty if the ring is full or memory cannot be allocated.
+  /// Allocates the ring's memory on the first call.
   std::span<char> begin() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     if (!has_room(head)) {
@@ -46,7 +48,8 @@ class LineRing {
     return {bytes_.get() + offset(head), kMaxLogLineBytes};
   }
 
-  /// Hands over what was written into begin(): one line, with its end. True: the other side is to be woken.
+  /// Publishes the line of `bytes` bytes, newline included, that was written into begin(). Returns true if the caller
+  /// must wake the reader.
   [[nodiscard]] bool commit(size_t bytes) {
     uint64_t head = head_.load(std::memory_order_relaxed);
     SLUICE_DCHECK(bytes > 0 && bytes <= kMaxLogLineBytes && bytes_[offset(head) + bytes - 1] == '\n');
@@ -56,7 +59,7 @@ class LineRing {
       head = next;
     }
     head_.store(head, std::memory_order_release);
-    // In this order for the compiler too; what the processor makes of it, see call_at.
+    // Keeps the compiler from reordering the store and the load; call_at() describes what the processor may still do.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const uint64_t enough = call_at_.load(std::memory_order_relaxed);
     if (head - tail_seen_ < enough) return false;
@@ -66,17 +69,18 @@ class LineRing {
     return true;
   }
 
-  // The side that reads them.
+  // For the reader.
 
-  /// What was committed and not released, in one or two parts; each ends with a line.
+  /// Returns the lines that are committed and not yet released, in one or two parts. Each part ends with a complete
+  /// line.
   std::array<iovec, 2> unread() {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
     head_seen_ = head_.load(std::memory_order_acquire);
-    if (head_seen_ == tail) return {};  // There may be no memory yet.
+    if (head_seen_ == tail) return {};  // The memory may not be allocated yet.
     if (head_seen_ < next_lap(tail)) return {part(tail, head_seen_), part(0, 0)};
     return {part(tail, lap_end_), part(next_lap(tail), head_seen_)};
   }
-  /// Gives back room: of so many bytes at the beginning of what unread() returned last.
+  /// Frees the first `bytes` bytes of the last result of unread().
   void release(size_t bytes) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
     uint64_t end = tail + bytes;
@@ -86,30 +90,31 @@ class LineRing {
   }
   bool empty() const { return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire); }
 
-  /// Has the commit return true, once, after which about `fill` bytes or more lie in the ring. A commit that is under
-  /// way may miss that: whoever would sleep without an end looks again a while later, when such a commit has surely
-  /// come through. (So a line costs no barrier, which would wait for its bytes to reach the cache.)
+  /// Arms a wakeup: the first commit() after which the ring holds about `fill` bytes or more returns true, once. A
+  /// concurrent commit() may miss it, so a reader that would sleep indefinitely must check again after a while, when
+  /// that commit has become visible. In exchange, a line costs no memory barrier, which would wait for its bytes to
+  /// reach the cache.
   void call_at(uint64_t fill) { call_at_.store(fill, std::memory_order_relaxed); }
 
  private:
-  // Heads and tails count on from lap to lap.
+  // Heads and tails increase monotonically across laps.
   static constexpr size_t offset(uint64_t place) { return place % kBytes; }
   static constexpr uint64_t next_lap(uint64_t place) { return (place | (kBytes - 1)) + 1; }
   static_assert((kBytes & (kBytes - 1)) == 0 && kBytes >= 4 * kMaxLogLineBytes);
 
-  // In each lap the last line begins kMaxLogLineBytes before the end, or sooner. So when a line is long enough to
-  // end a lap, the reader is past the last line of the one before, of which lap_end_ was until then.
+  // The last line of each lap begins at least kMaxLogLineBytes before the end of the lap. So when a line is long enough
+  // to end a lap, the reader is past the last line of the previous lap, whose end lap_end_ held until then.
   bool has_room(uint64_t head) const { return head + kMaxLogLineBytes - tail_seen_ <= kBytes; }
   iovec part(uint64_t from, uint64_t to) { return {bytes_.get() + offset(from), static_cast<size_t>(to - from)}; }
 
   static constexpr size_t kCacheLine = 64;
 
-  // Written by the side that writes lines.
+  // Written by the writer.
   alignas(kCacheLine) std::atomic<uint64_t> head_{0};
   uint64_t tail_seen_ = 0;
-  uint64_t lap_end_ = 0;  // Where the lines of the lap before head_'s end. Valid while the tail is in that one.
+  uint64_t lap_end_ = 0;  // The end of the lines in the lap before head_'s. Valid while the tail is in it.
   std::unique_ptr<char[]> bytes_;
-  // By the other. call_at_ by both, rarely.
+  // Written by the reader; call_at_ by both sides, rarely.
   alignas(kCacheLine) std::atomic<uint64_t> tail_{0};
   std::atomic<uint64_t> call_at_{kNever};
   uint64_t head_seen_ = 0;

@@ -12,8 +12,8 @@ constexpr bool is_plain(char c, Spaces spaces) {
   return c > (spaces == Spaces::kKept ? '\x1f' : ' ') && c < '\x7f' && c != '"' && c != '\\';
 }
 
-// Whether is_plain holds for each of eight characters. Each term's high bits tell of one kind that is not plain,
-// rightly for the lowest of them in the word; above that one they may tell of others.
+// Whether is_plain() holds for each of eight characters. Each term sets the high bit of bytes of one kind that is not
+// plain; it is exact for the lowest such byte of the word, but may also set it for bytes above that one.
 template <Spaces kSpaces>
 inline bool all_plain(uint64_t word) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
@@ -23,7 +23,7 @@ inline bool all_plain(uint64_t word) {
   return ((beyond_ascii | deleted | control | quote | backslash) & kHighs) == 0;
 }
 
-// Copies eight characters, if they are plain.
+// Copies eight characters if all of them are plain.
 template <Spaces kSpaces>
 [[gnu::always_inline]] inline bool copy_eight(const char* from, char* to) {
   uint64_t word;
@@ -33,7 +33,8 @@ template <Spaces kSpaces>
   return true;
 }
 
-// Copies as many plain characters from the beginning of `text` as are found eight at a time; maybe there are more.
+// Copies plain characters from the beginning of `text`, eight at a time, and returns their number. More plain
+// characters may follow.
 template <Spaces kSpaces>
 size_t copy_plain(std::string_view text, char* to) {
   const char* const from = text.data();
@@ -55,11 +56,11 @@ size_t copy_plain(std::string_view text, char* to) {
   return size;
 }
 
-// What stands for the rest of a text that is too long.
+// Marks the place where a text was cut.
 constexpr std::string_view kCut = "...";
 
-// Writes `text` by `write(rest, at, room)`, which puts its first character there, takes it off, and tells what that has
-// taken; 0 and nothing, where the room is too small.
+// Writes `text` with `write(rest, at, room)`, which removes the first character from `rest`, writes it to `at`, and
+// returns the bytes written; or does nothing and returns 0 if `room` is too small.
 template <Spaces kSpaces, class Write>
 char* write_text(std::string_view text, char* at, size_t max, Write&& write) {
   char* const limit = at + max;
@@ -67,7 +68,7 @@ char* write_text(std::string_view text, char* at, size_t max, Write&& write) {
   const size_t plain = copy_plain<kSpaces>(text.substr(0, max - kCut.size()), at);
   at += plain;
   text.remove_prefix(plain);
-  char* cut = at;  // Where the mark goes if it comes to that.
+  char* cut = at;  // Where kCut goes if the text does not fit.
   while (!text.empty()) {
     if (at <= last_cut) cut = at;
     const size_t written = write(text, at, static_cast<size_t>(limit - at));
@@ -79,7 +80,7 @@ char* write_text(std::string_view text, char* at, size_t max, Write&& write) {
 
 constexpr char kCapitalDigits[] = "0123456789ABCDEF";
 
-// One character, as nginx writes it.
+// Writes one character, escaped as nginx does.
 template <Spaces kSpaces>
 size_t write_escaped(std::string_view& text, char* at, size_t room) {
   const char c = text.front();
@@ -96,7 +97,7 @@ size_t write_escaped(std::string_view& text, char* at, size_t room) {
   return size;
 }
 
-// The bytes of the character that begins the text; 0 where it is no UTF-8 (RFC 3629 section 4).
+// Returns the size of the first character; 0 if it is not valid UTF-8 (RFC 3629 section 4).
 size_t utf8_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0u; };
   const auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
@@ -112,7 +113,7 @@ size_t utf8_bytes(std::string_view text) {
   return follows(1) && follows(2) && follows(3) && !too_long && !too_large ? 4 : 0;
 }
 
-// One character (RFC 8259 section 7).
+// Writes one character of a JSON string (RFC 8259 section 7).
 size_t write_json(std::string_view& text, char* at, size_t room) {
   const char c = text.front();
   const size_t taken = std::max<size_t>(utf8_bytes(text), 1);
@@ -133,7 +134,7 @@ size_t write_json(std::string_view& text, char* at, size_t room) {
   return written.size();
 }
 
-// The second that this thread wrote last, as text.
+// The second that this thread formatted last, as text.
 struct Second {
   int64_t value = INT64_MIN;
   std::array<char, 20> text{};  // "2026-01-02T03:04:05."
@@ -163,7 +164,7 @@ void set_second(int64_t value) {
   second.value = value;
 }
 
-// Keeps it to the years that have four digits; the text of its second is there then.
+// Clamps the time to years of four digits, and sets `second` to its second.
 int64_t find_second(int64_t ms) {
   ms = std::clamp<int64_t>(ms, 0, int64_t{253'402'300'799'999});
   if (ms / 1000 != second.value) set_second(ms / 1000);

@@ -1,4 +1,4 @@
-// How a line of the access log is put together, in whichever format.
+// Formats the lines of the access log and of the run-time log.
 #pragma once
 
 #include <charconv>
@@ -9,22 +9,22 @@
 
 namespace sluice {
 
-/// In which texts a space stays what it is.
+/// Whether spaces in a text are escaped or kept.
 enum class Spaces : uint8_t { kEscaped, kKept };
 
-/// What a text takes at most, escaped.
+/// The maximum sizes of the parts of a line, after escaping.
 struct LineLimits {
   static constexpr size_t kPath = 4096;
-  static constexpr size_t kUserAgent = 1024;  ///< And any other header field.
+  static constexpr size_t kUserAgent = 1024;  ///< Also for any other header field.
   static constexpr size_t kAuthority = 512;
-  static constexpr size_t kName = 160;   ///< Addresses, configured names, ids. 108 bytes is the longest path of a Unix
-                                         ///< socket.
-  static constexpr size_t kWord = 32;    ///< What comes from a small set, mostly.
-  static constexpr size_t kNumber = 20;  ///< Of 64 bits.
+  static constexpr size_t kName = 160;   ///< Addresses, configured names, ids. Unix socket paths have at most 108.
+  static constexpr size_t kWord = 32;    ///< Values that mostly come from a small set.
+  static constexpr size_t kNumber = 20;  ///< Digits of a 64-bit number.
   static constexpr size_t kTime = sizeof("02/Jan/2026:03:04:05 +0000") - 1;
 };
 
-/// Where the next bytes of a line go. Nobody counts the room as it goes: who writes a line knows what it takes at most.
+/// Appends to a line at a raw pointer. It does not check bounds: the caller provides room for the maximum sizes of
+/// everything that it writes.
 class LineWriter {
  public:
   explicit LineWriter(char* at) : at_(at) {}
@@ -35,16 +35,16 @@ class LineWriter {
     at_ += text.size();
   }
   void number(uint64_t value) { at_ = std::to_chars(at_, at_ + LineLimits::kNumber, value).ptr; }
-  /// With `\xNN` for what is no visible character of ASCII, for quotes and backslashes; `-` where it is empty. At most
-  /// `max` bytes, which are 4 or more: what does not fit is replaced by `...`.
+  /// Appends a text. Bytes that are not visible ASCII, quotes, and backslashes are written as `\xNN`; an empty text is
+  /// written as `-`. Takes at most `max` bytes, which must be 4 or more; a longer text is cut and ends with `...`.
   template <Spaces kSpaces = Spaces::kEscaped>
   void text(std::string_view text, size_t max);
-  /// As the text of a JSON string, without its quotes: UTF-8, with U+FFFD for each byte that is none. At most `max`
-  /// bytes, as above, but 6 or more.
+  /// Appends the contents of a JSON string, without its quotes: UTF-8, with U+FFFD for each invalid byte. Takes at most
+  /// `max` bytes, which must be 6 or more; a longer text is cut as in text().
   void json_text(std::string_view text, size_t max);
-  /// In UTC: `2026-01-02T03:04:05.678Z`
+  /// Appends a time, in milliseconds since 1970, in UTC: `2026-01-02T03:04:05.678Z`
   void time(int64_t ms);
-  /// As it is usual in other servers' logs: `02/Jan/2026:03:04:05 +0000`
+  /// Appends a time in the Common Log Format: `02/Jan/2026:03:04:05 +0000`
   void clf_time(int64_t ms);
 
  private:

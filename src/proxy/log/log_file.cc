@@ -27,7 +27,7 @@ constexpr mode_t kMode = 0640;
 
 }  // namespace
 
-// For regular files, in which all must share one place, a second descriptor.
+// Regular files are duplicated, because all writers must share one file offset.
 int open_own(int own) {
   struct stat status;
   if (fstat(own, &status) != 0) return -1;
@@ -54,10 +54,10 @@ const char* advice(int error) {
       return "; if it is a pipe, nobody reads from it yet; if it is a socket, give `stdout` or `stderr` instead of a "
              "path";
     case EROFS:
-      return "; choose a file on a file system that can be written to";
+      return "; choose a file on a writable file system";
     case ENOSPC:
     case EDQUOT:
-      return "; make room, or choose another file system";
+      return "; free space, or choose another file system";
     case EMFILE:
     case ENFILE:
       return "; raise `ulimit -n`";
@@ -98,8 +98,8 @@ Parts window(const Parts& parts, size_t begin, size_t end) {
   return out;
 }
 
-// Of the first part, whole lines that a pipe takes in one piece, so that no other process gets between; of a line that
-// is longer, as much.
+// Returns the whole lines at the front that a pipe writes atomically, so that other processes cannot interleave; if the
+// first line is longer than PIPE_BUF, its first PIPE_BUF bytes.
 Parts piece(const Parts& parts) {
   const iovec& part = parts[0].iov_len > 0 ? parts[0] : parts[1];
   if (part.iov_len <= PIPE_BUF) return {part};
@@ -111,7 +111,7 @@ struct Lines {
   size_t count = 0, bytes = 0;
 };
 
-// The whole lines among the first `bytes` bytes.
+// Counts the complete lines in the first `bytes` bytes.
 Lines whole_lines(const Parts& parts, size_t bytes) {
   Lines lines;
   size_t before = 0;
@@ -129,12 +129,12 @@ bool is_stream(int fd) {
   return fstat(fd, &status) != 0 || !S_ISREG(status.st_mode);
 }
 
-// As writev(). What is no regular file takes PIPE_BUF bytes or fewer, or says EAGAIN where it would have to wait.
+// Like writev(), but a stream fails with EAGAIN instead of waiting. Precondition for a stream: at most PIPE_BUF bytes.
 ssize_t write_without_waiting(int fd, bool stream, const iovec* parts, int count) {
   if (!stream) return writev(fd, parts, count);
   const ssize_t bytes = pwritev2(fd, parts, count, -1, RWF_NOWAIT);
   if (bytes >= 0 || errno != EOPNOTSUPP) return bytes;
-  // This kernel cannot say it so. A pipe that poll finds writable takes PIPE_BUF bytes.
+  // This kernel does not support RWF_NOWAIT here. A pipe that poll() reports as writable accepts PIPE_BUF bytes.
   pollfd writable{fd, POLLOUT, 0};
   if (poll(&writable, 1, 0) == 0) {
     errno = EAGAIN;
@@ -175,7 +175,7 @@ absl::Status LogFile::reopen() {
 void LogFile::take_reopened() {
   const int fd = reopened_.exchange(-1);
   if (fd < 0) return;
-  // A line that was begun and could not be finished stands whole in the new file.
+  // A partly written line is written again, in full, to the new file.
   if (!same_file(fd, fd_)) begun_ = 0;
   close(fd_);
   use(fd);
@@ -190,7 +190,7 @@ LogFile::Result LogFile::fail(int error) {
 
 LogFile::Result LogFile::write(LineRing& ring, Counter& written) {
   Parts rest = ring.unread();
-  // A line that was begun is finished, and no more: other rings wait for it.
+  // If a line was partly written, finishes only that line, because other rings may be waiting.
   size_t left = begun_ > 0 ? begun_ + text(window(rest, begun_, size(rest))[0]).find('\n') + 1 : size(rest);
   while (left > 0) {
     Parts next = window(rest, begun_, left);
@@ -218,7 +218,7 @@ size_t LogFile::discard(LineRing& ring) {
 
 ssize_t write_without_waiting(int fd, std::string_view piece) {
   const bool stream = is_stream(fd);
-  // What an iovec points to is not const; writing does not change it.
+  // An iovec is not const, but writev() does not change the data.
   const iovec part{const_cast<char*>(piece.data()), stream ? std::min<size_t>(piece.size(), PIPE_BUF) : piece.size()};
   return write_without_waiting(fd, stream, &part, 1);
 }

@@ -14,12 +14,12 @@
 
 namespace sluice {
 
-/// Where a log goes: a regular file, or what may take nothing for a while (a pipe, a terminal, a socket), which is
-/// never waited for. Lines come out whole, also between those of other processes that append to the same file.
+/// The destination of a log: a regular file, or a stream (a pipe, a terminal, a socket), which may block and is never
+/// waited for. Lines stay whole, even when other processes append to the same file.
 class LogFile {
  public:
-  /// A path, or `stdout` or `stderr`, which are those of the process. A file is made where there is none. The error is
-  /// for the user.
+  /// Opens a path, or `stdout` or `stderr` of the process. Creates the file if it does not exist. The error is for the
+  /// user.
   static absl::StatusOr<std::unique_ptr<LogFile>> open(std::string target);
   ~LogFile();
   LogFile(const LogFile&) = delete;
@@ -27,25 +27,27 @@ class LogFile {
 
   const std::string& target() const { return target_; }
 
-  /// Opens the path once more, for whoever writes to go on there. On any thread. After an error all stays as it was.
+  /// Opens the path again; the writing thread switches to the new file in take_reopened(). May be called on any thread.
+  /// After an error nothing changes.
   absl::Status reopen();
 
-  // On the thread that writes.
+  // For the writing thread.
 
   enum class Result { kDone, kBlocked, kFailed };
-  /// Writes what lies in `ring` when this is called and releases it, line by line; counts the lines. What was not
-  /// written stays there: a line that was begun must be gone on with, by the same ring, before another is.
+  /// Writes the lines that `ring` holds at the time of the call, releases them one by one, and adds their number to
+  /// `written`. After kBlocked or kFailed the rest stays in the ring. If a line was partly written (within_line()), the
+  /// next call must be for the same ring.
   Result write(LineRing& ring, Counter& written);
-  /// Whether a line was begun.
+  /// Whether a line was partly written.
   bool within_line() const { return begun_ > 0; }
-  /// Goes on in the file of the last reopen(), if there was one.
+  /// Switches to the file of the last reopen(), if there was one.
   void take_reopened();
-  /// Releases what lies in `ring`; returns how many lines are lost by it.
+  /// Discards the contents of `ring`. Returns the number of lines that are lost.
   static size_t discard(LineRing& ring);
 
   int fd() const { return fd_; }
-  int error() const { return error_; }               ///< Of the last write that failed: errno.
-  uint64_t bytes() const { return bytes_; }          ///< Written so far.
+  int error() const { return error_; }               ///< The errno of the last failed write.
+  uint64_t bytes() const { return bytes_; }          ///< Bytes written so far.
   const Counter& errors() const { return errors_; }  ///< Writes that failed.
 
  private:
@@ -57,18 +59,18 @@ class LogFile {
   int fd_ = -1;
   bool is_stream_ = false;
   std::atomic<int> reopened_{-1};
-  size_t begun_ = 0;  // Bytes of the line at the ring's front that were written already.
+  size_t begun_ = 0;  // Bytes already written of the line at the ring's front.
   uint64_t bytes_ = 0;
   int error_ = 0;
   Counter errors_;
 };
 
-/// A descriptor for what `own` is, in a file of its own where that can be had, so that O_NONBLOCK holds here only and
-/// not for those who share the process's. Negative: there is none.
+/// Returns a new descriptor for the file that `own` refers to. If possible it has its own open file description, so
+/// that O_NONBLOCK does not affect other processes that share `own`. Negative on failure.
 int open_own(int own);
 
-/// As write(), for one piece: EAGAIN where it would have to wait. What is no regular file takes PIPE_BUF bytes or
-/// fewer.
+/// Like write(), but fails with EAGAIN instead of waiting. On anything but a regular file it writes at most PIPE_BUF
+/// bytes.
 ssize_t write_without_waiting(int fd, std::string_view piece);
 
 }  // namespace sluice

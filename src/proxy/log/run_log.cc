@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kExitPatience{1};
 constexpr std::chrono::milliseconds kExitLook{10};
-// More than what a burst needs is given back.
+// A larger buffer is freed after use.
 constexpr size_t kKeptBytes = size_t{16} * 1024;
 
 std::string_view name_of(LogLevel level) {
@@ -49,7 +49,7 @@ int64_t wall_clock_ms() {
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// No byte of a peer may look like the beginning of another line, or steer a terminal.
+// A peer's bytes must not imitate the start of another line or control a terminal.
 void append_visible(std::string& line, std::string_view text) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   for (const char c : text) {
@@ -84,7 +84,7 @@ std::atomic<uint64_t> suppressed{0};
 
 }  // namespace
 
-// What waits for one descriptor.
+// The queued output for one descriptor.
 class RunLog::Queue {
  public:
   enum class Result { kDone, kBlocked };
@@ -99,7 +99,7 @@ class RunLog::Queue {
   int fd() const { return fd_; }
   int own() const { return own_; }
 
-  // On any thread. False: it was dropped. `first`: nothing waited before.
+  // May be called on any thread. Returns false if the text was dropped. Sets `first` if the queue was empty.
   bool put(std::string_view text, bool& first) {
     const std::lock_guard lock(mutex_);
     if (!waiting_.empty() && waiting_.size() + text.size() > kQueueBytes) {
@@ -111,10 +111,10 @@ class RunLog::Queue {
     return true;
   }
 
-  // On the thread that writes.
+  // For the writing thread.
 
-  // Whether there is something to be written.
-  bool fill(bool tell_dropped) {
+  // Takes the queued text if all earlier text was written. Returns whether there is text to write.
+  bool fill(bool report_dropped) {
     if (written_ < writing_.size()) return true;
     writing_.clear();
     if (writing_.capacity() > kKeptBytes) writing_.shrink_to_fit();
@@ -123,11 +123,11 @@ class RunLog::Queue {
       const std::lock_guard lock(mutex_);
       std::swap(writing_, waiting_);
     }
-    if (const uint64_t lost = dropped.load(std::memory_order_relaxed); tell_dropped && lost != told_) {
+    if (const uint64_t lost = dropped.load(std::memory_order_relaxed); report_dropped && lost != reported_) {
       writing_ += format_line(LogLevel::kWarning,
-                              absl::StrCat("standard error takes lines slower than they come; dropped: ", lost - told_,
-                                           ", in all: ", lost));
-      told_ = lost;
+                              absl::StrCat("standard error accepts lines more slowly than they arrive; dropped: ",
+                                           lost - reported_, ", in total: ", lost));
+      reported_ = lost;
     }
     return !writing_.empty();
   }
@@ -135,7 +135,7 @@ class RunLog::Queue {
   Result write() {
     while (written_ < writing_.size()) {
       const std::string_view rest = std::string_view(writing_).substr(written_);
-      // Whole lines that a pipe takes in one piece, as far as lines fit.
+      // Whole lines that a pipe writes atomically, if lines are short enough.
       size_t piece = std::min<size_t>(rest.size(), PIPE_BUF);
       if (const size_t end = rest.substr(0, piece).rfind('\n'); end != std::string_view::npos) piece = end + 1;
       const ssize_t result = write_without_waiting(fd_, rest.substr(0, piece));
@@ -150,12 +150,12 @@ class RunLog::Queue {
     return Result::kDone;
   }
 
-  // What has not been written is lost.
+  // Drops the text that is not yet written.
   void discard() {
     dropped.fetch_add(lines_in(std::string_view(writing_).substr(written_)), std::memory_order_relaxed);
     written_ = writing_.size();
-    // Counted is enough: a line about it would be lost too, and call for another.
-    told_ = dropped.load(std::memory_order_relaxed);
+    // Do not report these: the report would be lost too and cause another one.
+    reported_ = dropped.load(std::memory_order_relaxed);
   }
 
   std::atomic<uint64_t> dropped{0};
@@ -163,11 +163,11 @@ class RunLog::Queue {
  private:
   const int own_;
   std::mutex mutex_;
-  std::string waiting_;  // Guarded.
+  std::string waiting_;  // Guarded by mutex_.
   int fd_ = -1;
   std::string writing_;
-  size_t written_ = 0;  // Of writing_.
-  uint64_t told_ = 0;
+  size_t written_ = 0;  // Bytes of writing_ that are written.
+  uint64_t reported_ = 0;
 };
 
 class RunLog::Thread {
@@ -197,7 +197,7 @@ class RunLog::Thread {
     }
   }
 
-  // Whether something is left that nobody takes now.
+  // Returns whether some output is blocked.
   bool write() {
     polls_.assign(1, {bell_, POLLIN, 0});
     for (Queue* const queue : {log_.err_.get(), log_.out_.get()}) {

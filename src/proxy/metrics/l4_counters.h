@@ -13,68 +13,67 @@
 
 namespace sluice {
 
-/// Which limit a connection was refused by.
+/// The limit that refused a connection.
 enum class Refusal : uint8_t { kGlobal, kListener, kSource, kHandshakes };
 inline constexpr int kRefusalCount = 4;
 const char* refusal_name(Refusal refusal);
 
 /// Why a session ended. Each accepted connection that was not refused ends with exactly one.
 enum class SessionEnd : uint8_t {
-  kFinished,       ///< Both sides sent their end.
-  kClientError,    ///< Reset or unreachable,
-  kUpstreamError,  ///< on one side or the other.
+  kFinished,       ///< Both sides sent end of stream.
+  kClientError,    ///< The client's connection was reset or became unreachable.
+  kUpstreamError,  ///< The same for the connection to the endpoint.
   kIdleTimeout,
   kMaxDuration,
-  kProxyHeader,   ///< No valid PROXY header where one is required, or from a source that is not trusted,
-  kProxyTimeout,  ///< or not in time.
-  kHello,         ///< No valid ClientHello where routes need one,
-  kHelloTimeout,  ///< or not in time.
-  kClientLeft,    ///< The client closed before there was an upstream.
+  kProxyHeader,   ///< A required PROXY header was invalid or missing, or came from an untrusted source.
+  kProxyTimeout,  ///< The PROXY header did not arrive in time.
+  kHello,         ///< The ClientHello was invalid or missing, and routes need it.
+  kHelloTimeout,  ///< The ClientHello did not arrive in time.
+  kClientLeft,    ///< The client closed before an upstream connection was made.
   kNoRoute,
-  kNoEndpoint,    ///< Every endpoint refused, is full, or the attempts are used up.
-  kNotResolved,   ///< There is no endpoint, as its names stand for no address.
-  kTlsHandshake,  ///< The client's TLS handshake failed,
-  kTlsTimeout,    ///< or was not done in time.
-  kTlsError,      ///< A record after it was not what TLS allows.
-  kMemory,        ///< It held more than its share of the chunk budget, and gave nothing back while memory was short.
-  kStuck,         ///< Its reader took nothing while others waited for the chunk budget.
-  kShutdown,      ///< Still open when the time to drain was over.
+  kNoEndpoint,    ///< Every endpoint refused or is full, or the attempts are used up.
+  kNotResolved,   ///< The upstream has no endpoint: its names resolve to no address.
+  kTlsHandshake,  ///< The client's TLS handshake failed.
+  kTlsTimeout,    ///< The client's TLS handshake did not finish in time.
+  kTlsError,      ///< A record after the handshake violated the protocol.
+  kMemory,        ///< It held more than its share of the chunk budget and released none while memory was short.
+  kStuck,         ///< Its peer read nothing while other connections waited for the chunk budget.
+  kShutdown,      ///< It was still open when the drain timeout expired.
 };
 inline constexpr int kSessionEndCount = 19;
 const char* session_end_name(SessionEnd end);
 
-/// What one worker counts for one listener. `bytes_in` comes from clients, `bytes_out` goes to them.
+/// The counters of one worker for one listener. `bytes_in` is received from clients, `bytes_out` is sent to them.
 struct ListenerCounters {
   Counter accepted;
-  Counter accept_pauses;  ///< Out of descriptors or kernel memory.
+  Counter accept_pauses;  ///< Pauses in accepting for lack of descriptors or kernel memory.
   Counter bytes_in;
   Counter bytes_out;
-  Counter tls_handshakes;  ///< That were finished,
-  Counter tls_resumed;     ///< and of these, with a session ticket.
-  Counter tls_truncated;   ///< Clients that closed without saying so in TLS.
+  Counter tls_handshakes;  ///< Finished handshakes.
+  Counter tls_resumed;     ///< Finished handshakes that resumed a session ticket.
+  Counter tls_truncated;   ///< Clients that closed without a close_notify alert.
   std::array<Counter, kRefusalCount> refused;
   std::array<Counter, kSessionEndCount> ended;
 };
 
-/// What one worker counts for one endpoint. `bytes_in` comes from the endpoint, `bytes_out` goes to it.
+/// The counters of one worker for one endpoint. `bytes_in` is received from the endpoint, `bytes_out` is sent to it.
 struct EndpointCounters {
   Counter connected;
-  Counter tls_handshakes;  ///< That were finished,
-  Counter tls_resumed;     ///< and of these, with a session that the endpoint knew.
-  Counter tls_truncated;   ///< Ends without saying so in TLS.
+  Counter tls_handshakes;  ///< Finished handshakes.
+  Counter tls_resumed;     ///< Finished handshakes that resumed a session.
+  Counter tls_truncated;   ///< Connections that the endpoint closed without a close_notify alert.
   Counter bytes_in;
   Counter bytes_out;
   std::array<Counter, kConnectErrorCount> connect_errors;
 };
 
-/// How one worker has chosen among an upstream's endpoints, copied from its balancer from time to time: see
-/// Balancer::Counts.
+/// One worker's choices among an upstream's endpoints, copied periodically from its balancer. See Balancer::Counts.
 struct BalancerCounters {
   Counter preferred, preferred_lost, failovers, panics;
   void set(const Balancer::Counts& counts);
 };
 
-/// What one worker says about itself, copied out of its loop from time to time.
+/// The state of one worker, copied periodically from its loop.
 struct WorkerGauges {
   std::array<Counter, kTierCount> tier_out_bytes;
   Counter pool_out_bytes, pool_out_bytes_peak, pool_mapped_bytes, pool_refused, pool_discarded_bytes;
@@ -83,18 +82,18 @@ struct WorkerGauges {
   Counter batches, completions, overflows;
 };
 
-/// What the control loop counts.
+/// The counters of the control loop.
 struct ControlCounters {
-  Counter tls_reloads;          ///< TLS files were read again,
-  Counter tls_reload_failures;  ///< or could not be.
+  Counter tls_reloads;          ///< Successful reloads of TLS files.
+  Counter tls_reload_failures;  ///< Failed reloads of TLS files.
 };
 
-/// All counters of one worker. Laid out once at start; indices as in the configuration.
+/// All counters of one worker. The layout is fixed at start; indices are those of the configuration.
 struct WorkerCounters {
   WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts);
   std::vector<ListenerCounters> listeners;
-  std::vector<HttpCounters> http_listeners;              ///< By listener, in step with the above.
-  std::vector<std::vector<EndpointCounters>> upstreams;  ///< By upstream, then endpoint.
+  std::vector<HttpCounters> http_listeners;              ///< By listener, like `listeners`.
+  std::vector<std::vector<EndpointCounters>> upstreams;  ///< By upstream, then by endpoint.
   std::vector<UpstreamHttpCounters> http_upstreams;
   std::vector<BalancerCounters> balancers;
   WorkerGauges gauges;

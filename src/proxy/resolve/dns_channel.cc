@@ -27,7 +27,7 @@ DnsChannel::DnsChannel(const config::Resolve& settings, Search search) {
     events == 0 ? static_cast<void>(sockets.erase(fd)) : static_cast<void>(sockets[fd] = events);
   };
 #ifdef ARES_OPT_QUERY_CACHE
-  // Later versions remember answers; what is asked here is to be asked.
+  // Later versions cache answers by default. Disabled: every lookup must query the server.
   options.qcache_max_ttl = 0;
   set |= ARES_OPT_QUERY_CACHE;
 #endif
@@ -55,7 +55,7 @@ void DnsChannel::add_to(std::vector<pollfd>& polled) const {
 void DnsChannel::limit(int64_t& timeout_ms) {
   timeval left;
   if (!channel_ || !ares_timeout(channel_, nullptr, &left)) return;
-  // Rounded up: woken before its time, it would be woken again at once.
+  // Rounds up: waking early would cause another wakeup immediately.
   timeout_ms = std::min<int64_t>(timeout_ms, int64_t{left.tv_sec} * 1000 + left.tv_usec / 1000 + 1);
 }
 
@@ -67,7 +67,7 @@ void DnsChannel::process(const std::vector<pollfd>& polled) {
     const bool writable = (each.revents & (POLLOUT | POLLERR)) != 0;
     ares_process_fd(channel_, readable ? each.fd : ARES_SOCKET_BAD, writable ? each.fd : ARES_SOCKET_BAD);
   }
-  ares_process_fd(channel_, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // What has run out of time.
+  ares_process_fd(channel_, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // Handles timeouts.
 }
 
 }  // namespace sluice

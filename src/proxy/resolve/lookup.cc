@@ -20,9 +20,9 @@ namespace sluice {
 namespace {
 
 constexpr int kClassIn = 1, kTypeSrv = 33;
-constexpr uint32_t kMaxPriority = 15;  // As in the configuration.
+constexpr uint32_t kMaxPriority = 15;  // The configuration's maximum.
 
-// What c-ares found, with the port that was asked about.
+// Combines an address that c-ares found with the configured port.
 config::Address address_of(const sockaddr& found, uint16_t port) {
   char text[INET6_ADDRSTRLEN];
   const bool ip4 = found.sa_family == AF_INET;
@@ -44,7 +44,7 @@ void fit_service(std::vector<SrvRecord>& records, uint32_t base) {
     record.priority = static_cast<uint16_t>(std::min<size_t>(base + static_cast<size_t>(rank), kMaxPriority));
     record.weight = std::max<uint16_t>(record.weight, 1);
   }
-  // Not in the order of the answer, which name servers change each time.
+  // Sorted, because name servers change the order with each answer.
   std::sort(records.begin(), records.end(), [](const SrvRecord& a, const SrvRecord& b) {
     return std::tie(a.priority, b.weight, a.port, a.target) < std::tie(b.priority, a.weight, b.port, b.target);
   });
@@ -59,13 +59,13 @@ Lookup::Lookup(const config::Endpoint& endpoint, const config::Resolve& settings
   if (!first_.get()) {
     fail("c-ares", first_.error());
   } else if (!endpoint.srv.empty()) {
-    ask_for_service(endpoint.srv.text());
+    query_service(endpoint.srv.text());
   } else {
-    ask_for_addresses(first_, {.lookup = this,
-                               .name = endpoint.address.host(),
-                               .port = endpoint.address.port(),
-                               .weight = endpoint.weight,
-                               .priority = endpoint.priority});
+    query_addresses(first_, {.lookup = this,
+                             .name = endpoint.address.host(),
+                             .port = endpoint.address.port(),
+                             .weight = endpoint.weight,
+                             .priority = endpoint.priority});
   }
 }
 
@@ -93,12 +93,12 @@ LookupResult Lookup::take_result() {
 
 // ---- Services ----
 
-void Lookup::ask_for_service(const std::string& name) {
+void Lookup::query_service(const std::string& name) {
   ++pending_;
   ares_search(
       first_.get(), name.c_str(), kClassIn, kTypeSrv,
       [](void* self, int status, int, unsigned char* message, int size) {
-        // What is told when c-ares goes is no answer.
+        // A callback from the destruction of the channel is not an answer.
         if (status != ARES_EDESTRUCTION) static_cast<Lookup*>(self)->take_service(status, message, size);
       },
       this);
@@ -112,7 +112,7 @@ void Lookup::take_service(int status, const uint8_t* message, int size) {
   if (!answer) return fail(endpoint_.srv.text(), "the answer is malformed");
   note_ttl(answer->ttl_s);
   fit_service(answer->records, endpoint_.priority);
-  // Each has an address, or is not worth asking for.
+  // Each target has at least one address or is useless, so more targets than addresses are never needed.
   if (answer->records.size() > settings_.max_addresses) {
     result_.left_out = static_cast<uint32_t>(answer->records.size() - settings_.max_addresses);
     answer->records.resize(settings_.max_addresses);
@@ -120,49 +120,49 @@ void Lookup::take_service(int status, const uint8_t* message, int size) {
   targets_.emplace(settings_, DnsChannel::Search::kNo);
   if (!targets_->get()) return fail("c-ares", targets_->error());
   for (SrvRecord& record : answer->records) {
-    ask_for_addresses(*targets_, {.lookup = this,
-                                  .name = std::move(record.target),
-                                  .port = record.port,
-                                  .weight = record.weight,
-                                  .priority = record.priority});
+    query_addresses(*targets_, {.lookup = this,
+                                .name = std::move(record.target),
+                                .port = record.port,
+                                .weight = record.weight,
+                                .priority = record.priority});
   }
 }
 
 // ---- Addresses ----
 
-void Lookup::ask_for_addresses(DnsChannel& channel, Host host) {
+void Lookup::query_addresses(DnsChannel& channel, Host host) {
   hosts_.push_back(std::make_unique<Host>(std::move(host)));
   std::vector<int> families;
   if (settings_.family != config::AddressFamily::kIp6) families.push_back(AF_INET);
   if (settings_.family != config::AddressFamily::kIp4) families.push_back(AF_INET6);
   const std::string name(absl::StripSuffix(hosts_.back()->name, "."));
-  pending_ += families.size();  // The first may be answered before the second is asked for.
+  pending_ += families.size();  // The first query may complete before the second starts.
   for (const int family : families) {
-    questions_.push_back(std::make_unique<Question>(Question{hosts_.back().get(), family}));
+    queries_.push_back(std::make_unique<Query>(Query{hosts_.back().get(), family}));
     const ares_addrinfo_hints hints{
         .ai_flags = ARES_AI_NOSORT, .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_protocol = 0};
     ares_getaddrinfo(
         channel.get(), name.c_str(), nullptr, &hints,
-        [](void* question, int status, int, ares_addrinfo* answer) {
-          const Question& asked = *static_cast<Question*>(question);
-          if (status != ARES_EDESTRUCTION) asked.host->lookup->take_addresses(asked, status, answer);
+        [](void* argument, int status, int, ares_addrinfo* answer) {
+          const Query& query = *static_cast<Query*>(argument);
+          if (status != ARES_EDESTRUCTION) query.host->lookup->take_addresses(query, status, answer);
           if (answer) ares_freeaddrinfo(answer);
         },
-        questions_.back().get());
+        queries_.back().get());
   }
 }
 
-void Lookup::take_addresses(const Question& question, int status, ares_addrinfo* answer) {
+void Lookup::take_addresses(const Query& query, int status, ares_addrinfo* answer) {
   --pending_;
-  const Host& host = *question.host;
+  const Host& host = *query.host;
   if (!is_answer(status)) {
-    (question.family == AF_INET ? result_.lacks_ip4 : result_.lacks_ip6) = true;
-    return fail(absl::StrCat(host.name, question.family == AF_INET ? " (IPv4)" : " (IPv6)"), ares_strerror(status));
+    (query.family == AF_INET ? result_.lacks_ip4 : result_.lacks_ip6) = true;
+    return fail(absl::StrCat(host.name, query.family == AF_INET ? " (IPv4)" : " (IPv6)"), ares_strerror(status));
   }
   if (!answer) return;
   for (const ares_addrinfo_cname* alias = answer->cnames; alias; alias = alias->next) note_ttl(alias->ttl);
   for (const ares_addrinfo_node* node = answer->nodes; node; node = node->ai_next) {
-    if (node->ai_family != question.family) continue;
+    if (node->ai_family != query.family) continue;
     note_ttl(node->ai_ttl);
     result_.endpoints.push_back({address_of(*node->ai_addr, host.port), host.weight, host.priority});
   }

@@ -17,12 +17,12 @@ namespace sluice {
 
 namespace {
 
-// Lookups at once: each has sockets of its own.
+// The maximum number of concurrent lookups. Each has its own sockets.
 constexpr size_t kMaxLookups = 16;
 
 constexpr int64_t kLongestWaitMs = 60'000;
 
-// More addresses than these are only counted in a message.
+// A message lists at most this many addresses and counts the rest.
 constexpr size_t kLoggedAddresses = 8;
 
 uint64_t now_ms() {
@@ -36,7 +36,7 @@ void log(const UpstreamState& upstream, const std::string& text) {
 }
 
 std::string list(const std::vector<ResolvedEndpoint>& endpoints) {
-  if (endpoints.empty()) return "nothing";
+  if (endpoints.empty()) return "no address";
   std::string text;
   for (size_t i = 0; i < std::min(endpoints.size(), kLoggedAddresses); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : ", ", endpoints[i].address.text());
@@ -111,11 +111,11 @@ void Resolver::main() {
 
 void Resolver::begin_due(uint64_t now) {
   for (const std::unique_ptr<Name>& name : names_) {
-    if (under_way_ == kMaxLookups) return;
+    if (lookups_in_flight_ == kMaxLookups) return;
     if (name->lookup || now < name->due_ms) continue;
     name->upstream.resolving(name->configured).lookups.add();
     name->lookup = std::make_unique<Lookup>(name->config(), name->upstream.config().resolve);
-    ++under_way_;
+    ++lookups_in_flight_;
   }
 }
 
@@ -124,8 +124,8 @@ void Resolver::wait(std::vector<pollfd>& polled, uint64_t now) {
   int64_t timeout_ms = kLongestWaitMs;
   for (const std::unique_ptr<Name>& name : names_) {
     if (!name->lookup) {
-      // Those for which there is no room have none until another is done.
-      if (under_way_ == kMaxLookups) continue;
+      // Lookups that are due must wait until one in flight is done, so they set no timeout.
+      if (lookups_in_flight_ == kMaxLookups) continue;
       timeout_ms = std::min(timeout_ms, static_cast<int64_t>(std::max(name->due_ms, now) - now));
     } else if (name->lookup->done()) {
       timeout_ms = 0;
@@ -140,7 +140,7 @@ void Resolver::wait(std::vector<pollfd>& polled, uint64_t now) {
 void Resolver::finish(Name& name) {
   LookupResult result = name.lookup->take_result();
   name.lookup.reset();
-  --under_way_;
+  --lookups_in_flight_;
   ResolveCounters& counters = name.upstream.resolving(name.configured);
   uint64_t pause_ms = 0;
   if (!result.failed()) take(name, result);
@@ -156,7 +156,7 @@ void Resolver::finish(Name& name) {
   note_first(name);
 }
 
-// What is not known of stays as it was.
+// The known addresses of a family whose lookup failed are kept.
 void Resolver::take(Name& name, LookupResult& result) {
   EndpointTable& slots = name.upstream.slots();
   ResolveCounters& counters = name.upstream.resolving(name.configured);
@@ -165,28 +165,28 @@ void Resolver::take(Name& name, LookupResult& result) {
     if (ip4 ? result.lacks_ip4 : result.lacks_ip6) result.endpoints.push_back(old);
   }
   if (result.endpoints.empty()) counters.empty.add();
-  // Those that are found first begin together, with the addresses of the configuration.
+  // The first result needs no slow start: these endpoints begin together with the configured addresses.
   const EndpointTable::Change change = slots.replace(name.configured, result.endpoints, name.first ? 0 : now_ms());
   counters.addresses.set(change.present);
   const uint32_t left_out = change.left_out + result.left_out;
   counters.left_out.add(left_out);
-  if (name.first && result.endpoints.empty()) log(name.upstream, absl::StrCat(name.config().text(), " is nothing yet"));
+  if (name.first && result.endpoints.empty())
+    log(name.upstream, absl::StrCat(name.config().text(), " resolves to no address yet"));
   if (!change.any()) return;
   counters.changes.add();
   log(name.upstream,
-      absl::StrCat(
-          name.config().text(), " is ", list(slots.present_of(name.configured)),
-          left_out > 0 ? absl::StrCat("; ", left_out, " more have no place, see `resolve.max_addresses`") : ""));
+      absl::StrCat(name.config().text(), " resolves to ", list(slots.present_of(name.configured)),
+                   left_out > 0 ? absl::StrCat("; ", left_out, " more do not fit, see `resolve.max_addresses`") : ""));
   changed_();
 }
 
-// The first, the second, the fourth, and so on.
+// Logs the first, second, fourth, eighth... failure in a row.
 void Resolver::log_failure(const Name& name, const LookupResult& result) const {
   const uint32_t fails = name.times.fails_in_a_row();
   if (!std::has_single_bit(fails)) return;
   const std::vector<ResolvedEndpoint> known = name.upstream.slots().present_of(name.configured);
   log(name.upstream, absl::StrCat(name.config().text(), " cannot be resolved: ", result.error,
-                                  known.empty() ? "" : absl::StrCat("; it stays what it was: ", list(known)),
+                                  known.empty() ? "" : absl::StrCat("; keeping the known addresses: ", list(known)),
                                   fails > 1 ? absl::StrCat(" (", fails, " times in a row)") : ""));
 }
 

@@ -21,22 +21,23 @@
 
 namespace sluice {
 
-/// Looks up the names of all upstreams, on a thread of its own, and puts what they stand for into the upstreams' slots:
-/// again whenever an answer is no longer good, and after a failure soon, while what was known before stays in use.
+/// Looks up the names of all upstreams on its own thread and puts the results into the upstreams' slots. It repeats a
+/// lookup when the answer expires, and soon after a failure; until then the known addresses stay in use. The upstreams
+/// outlive it.
 class Resolver {
  public:
   using Upstreams = std::vector<std::unique_ptr<UpstreamState>>;
-  /// `changed` is called on the resolver's thread when an upstream has got other endpoints. Workers see that by
-  /// themselves as soon as they choose one.
+  /// `changed` is called on the resolver's thread after the endpoints of an upstream have changed. Workers notice the
+  /// change by themselves when they next choose an endpoint.
   Resolver(const Upstreams& upstreams, std::function<void()> changed);
-  /// Ends the thread.
+  /// Stops the thread.
   ~Resolver();
 
   static bool has_names(const config::Config& config);
 
-  /// An error if there is nothing to wake the thread with.
+  /// Starts the thread. Fails if no eventfd can be created to wake it.
   absl::Status start();
-  /// Waits until each name has been looked up once, or one try of each could have been.
+  /// Waits until each name has been looked up once, or for the longest configured timeout of one query.
   void wait_for_first();
 
  private:
@@ -49,7 +50,7 @@ class Resolver {
     uint32_t configured;
     RefreshTimes times;
     uint64_t due_ms = 0;
-    std::unique_ptr<Lookup> lookup;  // Under way.
+    std::unique_ptr<Lookup> lookup;  // Null unless a lookup is in progress.
     bool first = true;
   };
 
@@ -65,11 +66,11 @@ class Resolver {
   std::function<void()> changed_;
   config::Duration patience_{0};
   int wake_fd_ = -1;
-  size_t under_way_ = 0;
+  size_t lookups_in_flight_ = 0;
   std::atomic<bool> stopping_{false};
   std::mutex first_mutex_;
   std::condition_variable first_done_;
-  size_t first_pending_ = 0;  // Names that were not looked up yet.
+  size_t first_pending_ = 0;  // Names whose first lookup has not finished.
   std::thread thread_;
 };
 

@@ -18,7 +18,7 @@ constexpr size_t kSrvBytes = 6;
 constexpr uint16_t kTypeSrv = 33;
 constexpr uint16_t kClassIn = 1;
 
-// Reads a message from its beginning on. After a failure all else fails too.
+// Reads a message sequentially. After a failure all further reads fail.
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> message) : message_(message) {}
@@ -35,7 +35,7 @@ class Reader {
   }
   void skip(size_t bytes) { take(bytes); }
 
-  /// A name, perhaps compressed: c-ares follows the pointers, within the message and without loops.
+  /// Reads a name, which may be compressed: c-ares follows the pointers within the message, and rejects loops.
   std::string name() {
     if (!ok_ || at_ >= message_.size()) return fail();
     char* text = nullptr;
@@ -90,7 +90,7 @@ std::optional<SrvAnswer> parse_srv_answer(std::span<const uint8_t> message) {
     const uint16_t bytes = reader.u16();
     const size_t end = reader.at() + bytes;
     if (!reader.ok() || end > message.size()) return std::nullopt;
-    // With the highest bit it counts as 0 (RFC 2181 section 8).
+    // A TTL with the highest bit set counts as 0 (RFC 2181 section 8).
     result.ttl_s = std::min(result.ttl_s, ttl_s > INT32_MAX ? 0 : ttl_s);
     if (type == kTypeSrv && record_class == kClassIn) {
       if (bytes <= kSrvBytes) return std::nullopt;

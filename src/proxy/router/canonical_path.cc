@@ -17,9 +17,9 @@ constexpr bool is_alphanumeric(uint8_t c) {
 constexpr bool is_unreserved(uint8_t c) { return is_alphanumeric(c) || c == '-' || c == '.' || c == '_' || c == '~'; }
 constexpr bool is_visible(uint8_t c) { return c > 0x20 && c < 0x7f; }
 
-// What a character asks for. The low half of its entry in the table says what it is, the high half what must not
-// follow it if the path is to be taken as it is. (A loop that looks behind slashes only has fewer instructions, and
-// takes twice the time.)
+// A table of character kinds. The low half of an entry classifies the character; the high half lists the kinds that
+// must not follow it if the path is canonical as it is. (A loop that looks for dots only after slashes executes fewer
+// instructions, but takes twice the time.)
 constexpr uint8_t kStop = 1, kSlash = 2, kDot = 4;
 constexpr std::array<uint8_t, 256> kKinds = [] {
   std::array<uint8_t, 256> kinds{};
@@ -33,7 +33,8 @@ constexpr std::array<uint8_t, 256> kKinds = [] {
   return kinds;
 }();
 
-// Where a path, which begins with a slash, must be looked at more closely: its size if nowhere.
+// Returns the offset of the first character that may need rewriting, or the path's size if there is none. Precondition:
+// the path begins with a slash.
 size_t plain_bytes(std::string_view path) {
   uint8_t refused = kKinds['/'] >> 4;
   size_t at = 1;
@@ -50,13 +51,14 @@ constexpr const char* kInvisible = "a character that must be escaped";
 
 const char* error_of(char c) { return c == '#' ? kFragment : kInvisible; }
 
-// Null if all is well.
+// Returns null if the query is valid.
 const char* query_error(std::string_view query) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
   while (query.size() >= 8) {
     uint64_t word;
     std::memcpy(&word, query.data(), sizeof word);
-    // The high bit of bytes below 0x21, from 0x7f on, or that are '#'; and of some above such a byte.
+    // Sets the high bit of each byte that is below 0x21, at least 0x7f, or '#', and possibly of bytes above such a
+    // byte.
     const uint64_t hash = word ^ ('#' * kOnes);
     if ((((word - 0x21 * kOnes) & ~word) | word | (word + kOnes) | ((hash - kOnes) & ~hash)) & kHighs) break;
     query.remove_prefix(8);
@@ -75,7 +77,7 @@ int hex_value(char c) {
 
 enum class Dots : uint8_t { kNone, kOne, kTwo, kWithParameters };
 
-// Whether a segment, or a part of one between kept separators, is a dot segment.
+// Whether a segment, or a part of one between separators that are kept, is a dot segment.
 Dots dots_of(std::string_view part) {
   if (!part.starts_with('.')) return Dots::kNone;
   const size_t dots = part.starts_with("..") ? 2 : 1;
@@ -84,12 +86,12 @@ Dots dots_of(std::string_view part) {
   return part.starts_with(';') || part.starts_with("%3B") ? Dots::kWithParameters : Dots::kNone;
 }
 
-// Writes the canonical form of a path. Its steps return an error, or null.
+// Writes the canonical form of a path. Member functions that can fail return an error, or null.
 class Rewriter {
  public:
   Rewriter(std::string_view target, const config::Paths& rules, char* out) : in_(target), rules_(rules), out_(out) {}
 
-  // The first `plain` bytes are canonical, but for the end of the last segment in them.
+  // Precondition: the first `plain` bytes are canonical, except that their last segment is incomplete.
   const char* run(size_t plain) {
     std::memcpy(out_, in_.data(), plain);
     at_ = size_ = plain;
@@ -157,7 +159,7 @@ class Rewriter {
     return nullptr;
   }
 
-  // Behind a part comes a separator that stays: some servers take it for a slash.
+  // Ends a part of a segment at a separator that is kept, because some servers treat it as a slash.
   const char* end_part() {
     const Dots dots = dots_of({out_ + part_, size_ - part_});
     if (dots == Dots::kOne || dots == Dots::kTwo) return kDotsBesideSeparator;
@@ -170,7 +172,7 @@ class Rewriter {
     return nullptr;
   }
 
-  // Behind a segment comes a slash, or nothing.
+  // Ends a segment at a slash, or at the end of the path if `last`.
   const char* end_segment(bool last) {
     const Dots dots = dots_of({out_ + part_, size_ - part_});
     if (dots == Dots::kOne || dots == Dots::kTwo) return dot_segment(dots);
@@ -187,7 +189,7 @@ class Rewriter {
     return nullptr;
   }
 
-  // What is written ends with the slash before it, which stands for the one behind it too.
+  // Drops a dot segment. The output then ends with the slash before it, which also replaces the one after it.
   const char* dot_segment(Dots dots) {
     if (part_ != segment_) return kDotsBesideSeparator;
     if (dots == Dots::kTwo) {
@@ -204,10 +206,10 @@ class Rewriter {
   const std::string_view in_;
   const config::Paths& rules_;
   char* const out_;
-  size_t at_ = 0;       // Read so far,
-  size_t size_ = 0;     // and written: never more.
-  size_t segment_ = 0;  // Where in out_ the segment begins,
-  size_t part_ = 0;     // and where its last part, behind a separator that was kept.
+  size_t at_ = 0;       // Bytes read.
+  size_t size_ = 0;     // Bytes written; never more than at_.
+  size_t segment_ = 0;  // The start of the current segment in out_.
+  size_t part_ = 0;     // The start of its last part, after a separator that was kept.
   bool changed_ = false;
   PathRelaxations relaxed_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using config::TextVariable;
 
-// A value put together. What a certificate says of its holder may be anything: only what a field may have is taken.
+// Builds a field value. Text from a certificate may contain any bytes: control characters are replaced by '?'.
 class Value {
  public:
   void clear() { size_ = 0; }
@@ -40,7 +40,8 @@ class Value {
   bool full_ = false;
 };
 
-// Nothing where it is longer than a field can be. What has no variables is taken as it was written.
+// Returns the value of a template, or nullopt if it is too long for a field. A template without variables is used as it
+// is.
 std::optional<std::string_view> value_of(const config::TextTemplate& text,
                                          absl::FunctionRef<RequestAttributes()> facts_of) {
   if (text.empty()) return std::string_view();
@@ -54,8 +55,8 @@ std::optional<std::string_view> value_of(const config::TextTemplate& text,
   return value.text();
 }
 
-// Names that may be there: all that are, and by chance a few others. Most changes are for fields that a message does
-// not have; this spares them the search among those that it has.
+// A filter of field names: has no false negatives, and few false positives. Most changes are for fields that a message
+// does not have; the filter avoids a search for those.
 class NameFilter {
  public:
   explicit NameFilter(const Fields& fields) {
@@ -73,7 +74,7 @@ class NameFilter {
  private:
   static constexpr size_t kBits = 512;
 
-  // By the length, and eight characters where names differ most: the last ones, or the first and the last four.
+  // Hashes the length and eight characters where names differ most: the last eight, or the first and the last four.
   static size_t bit_of(std::string_view name) {
     uint64_t some = 0;
     if (name.size() >= 8) {
@@ -84,7 +85,8 @@ class NameFilter {
     } else if (!name.empty()) {
       some = static_cast<uint64_t>(name.front()) << 8 ^ static_cast<uint64_t>(name.back());
     }
-    const uint64_t mixed = (some ^ name.size()) * 0x9e3779b97f4a7c15;  // By the golden ratio: Knuth, volume 3, 6.4
+    const uint64_t mixed =
+        (some ^ name.size()) * 0x9e3779b97f4a7c15;  // Multiplies by the golden ratio: Knuth, volume 3, 6.4
     return mixed >> (64 - std::countr_zero(kBits));
   }
   static uint32_t word_at(const char* at) {
@@ -115,14 +117,14 @@ bool change_fields(ChunkPool& pool, const std::vector<config::FieldChange>& chan
 }
 
 bool speak_of_tls(const std::vector<config::FieldChange>& changes) {
-  const auto speaks = [](const config::TextTemplate::Piece& piece) {
+  const auto uses_tls = [](const config::TextTemplate::Piece& piece) {
     return piece.variable == TextVariable::kTlsVersion || piece.variable == TextVariable::kTlsServerName;
   };
-  const auto change_speaks = [&](const config::FieldChange& change) {
+  const auto change_uses_tls = [&](const config::FieldChange& change) {
     const std::vector<config::TextTemplate::Piece>&set = change.set.pieces(), &add = change.add.pieces();
-    return std::any_of(set.begin(), set.end(), speaks) || std::any_of(add.begin(), add.end(), speaks);
+    return std::any_of(set.begin(), set.end(), uses_tls) || std::any_of(add.begin(), add.end(), uses_tls);
   };
-  return std::any_of(changes.begin(), changes.end(), change_speaks);
+  return std::any_of(changes.begin(), changes.end(), change_uses_tls);
 }
 
 }  // namespace sluice

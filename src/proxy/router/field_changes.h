@@ -10,12 +10,13 @@
 
 namespace sluice {
 
-/// Does them in their order. False when there was no room for one; those before it are done. `facts_of` is asked anew
-/// for each that speaks of the request: `fields` may be the request's own, so that every change ends its views.
+/// Applies the changes in order. Returns false if there was no room for one; the changes before it stay applied.
+/// `facts_of` is called again for each change that has variables: `fields` may belong to the request itself, and every
+/// change invalidates views of them.
 [[nodiscard]] bool change_fields(ChunkPool& pool, const std::vector<config::FieldChange>& changes,
                                  absl::FunctionRef<RequestAttributes()> facts_of, Fields& fields);
 
-/// Whether one of them asks what was agreed on in TLS.
+/// Whether one of the changes has a variable for the TLS version or server name.
 bool speak_of_tls(const std::vector<config::FieldChange>& changes);
 
 }  // namespace sluice

@@ -14,56 +14,58 @@
 
 namespace sluice {
 
-/// Where a request goes.
+/// The destination of a request.
 struct HttpTarget {
   static constexpr uint32_t kNone = UINT32_MAX;
-  /// Part of its requests.
+  /// The part of the requests that one upstream gets.
   struct Share {
     uint32_t upstream;
-    uint64_t up_to;  ///< The sum of the weights, this one included.
+    uint64_t up_to;  ///< The sum of the weights up to and including this one.
   };
 
-  uint32_t upstream;               ///< Its index; kNone: the route splits its requests, responds, or redirects.
-  uint32_t index;                  ///< Of the route.
-  const config::HttpRoute* route;  ///< As long as the router.
-  std::vector<Share> shares;       ///< Where it splits them.
-  uint32_t mirror = kNone;         ///< The upstream that gets copies.
+  uint32_t upstream;               ///< Index of the upstream; kNone: the route splits, responds, or redirects.
+  uint32_t index;                  ///< Index of the route.
+  const config::HttpRoute* route;  ///< Valid as long as the router.
+  std::vector<Share> shares;       ///< If the route splits its requests.
+  uint32_t mirror = kNone;         ///< Index of the upstream that gets copies.
 
-  /// Whether an upstream is asked.
+  /// Whether requests are forwarded to an upstream.
   bool forwards() const { return upstream != kNone || !shares.empty(); }
-  /// The upstream of one request. Precondition: forwards().
+  /// Chooses the upstream of one request. Precondition: forwards().
   uint32_t choose(Random& random) const;
 };
 
-/// An HTTP listener's routing table: the first route, in the order of the configuration, whose conditions all hold. A
-/// lookup allocates nothing, and costs hardly more with many routes: those of a host are in one hash table (so are
-/// those of a wildcard, and those for any host), which is asked for the path, and for each beginning of it that ends at
-/// a slash and is as long as some prefix in the table. Only regular expressions are tried one after the other.
+/// The routing table of an HTTP listener: finds the first route, in configuration order, whose conditions all hold. A
+/// lookup allocates nothing, and its cost hardly depends on the number of routes: the routes of a host (and those of a
+/// wildcard, and those for any host) are in one hash table, which is searched for the path, and for each of its
+/// prefixes that ends at a slash and has the length of a prefix in the table. Only regular expressions are tried one by
+/// one.
 ///
 ///     const HttpTarget* target = router.route({.host = "a.example", .path = "/v1/x"});
 ///     if (target == nullptr) return not_found();
 class HttpRouter {
  public:
   HttpRouter() = default;
-  /// Upstream names in `http` are those in `upstreams`.
+  /// Precondition: every upstream that `http` names is in `upstreams`.
   HttpRouter(const config::Http& http, const std::vector<config::Upstream>& upstreams);
   HttpRouter(HttpRouter&&) = default;
   HttpRouter& operator=(HttpRouter&&) = default;
 
-  /// Null: there is none. What is not known fits no condition.
+  /// Returns the target of the first matching route, or null if there is none. An unknown attribute matches no
+  /// condition.
   const HttpTarget* route(const RequestAttributes& facts) const;
-  /// Of one that route() has given.
+  /// The index of a route that route() returned.
   size_t index_of(const config::HttpRoute& route) const { return static_cast<size_t>(&route - routes_.data()); }
 
  private:
   // Indices of routes, ascending.
   using Indices = std::vector<uint32_t>;
 
-  // Routes for one pattern of hosts, or for any.
+  // The routes for one host pattern, or for any host.
   class Group {
    public:
     void add(const config::HttpMatch* match, uint32_t index);
-    // Shows `visit(const Indices&)` all that fit the path, in lists.
+    // Calls `visit(const Indices&)` with each list of routes that match the path.
     template <typename Visit>
     void find(std::string_view path, Visit&& visit) const;
 
@@ -71,14 +73,14 @@ class HttpRouter {
     struct AtPath {
       Indices exact, prefix;
     };
-    Indices any_path_;  // Or those that a regular expression fits.
+    Indices any_path_;  // Routes without a path condition or with a regular expression.
     absl::flat_hash_map<std::string, AtPath> paths_;
-    std::vector<size_t> prefix_lengths_;  // Each once, ascending.
+    std::vector<size_t> prefix_lengths_;  // Distinct, ascending.
     bool has_exact_ = false;
   };
 
   std::vector<config::HttpRoute> routes_;
-  std::vector<HttpTarget> targets_;  // In step with routes_.
+  std::vector<HttpTarget> targets_;  // By route, like routes_.
   Group any_host_;
   std::vector<Group> hosts_;
   NameTable names_;  // Values are indices into hosts_.

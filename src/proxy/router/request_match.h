@@ -10,19 +10,20 @@
 
 namespace sluice {
 
-/// A condition of a route that a request does not fit: which kind, and, in a list of them, which one.
+/// The condition of a route that a request does not match: its kind, and for a list of conditions its index.
 struct Misfit {
   enum class Kind : uint8_t { kPeer, kSource, kMethod, kHeader, kQuery, kPathRegex };
   Kind kind;
   size_t index = 0;
 };
 
-/// The first condition that a request does not fit; those on the host, and on paths that are exact or a prefix, apart,
-/// which the router's tables have found. What is not known fits no condition, not even one that is turned around; no
-/// regular expression then fits the path either. Allocates nothing, but see config::Regex::fits.
+/// Returns the first condition that a request does not match, or nullopt. It does not check the host, nor exact and
+/// prefix paths: the router's tables match those. An unknown attribute matches no condition, not even a negated one,
+/// and no regular expression then matches the path. Allocates nothing, except as config::Regex::fits describes.
 std::optional<Misfit> find_misfit(const config::HttpMatch& match, const RequestAttributes& facts);
 
-/// Conditions on host and path, one at a time: as the router's tables have it. For telling why.
+/// Whether one condition on the host or the path matches, with the same result as the router's tables. For explaining a
+/// routing decision.
 bool fits_host(const config::HostPattern& pattern, std::string_view host);
 bool fits_path(const config::PathMatch& match, std::string_view path);
 

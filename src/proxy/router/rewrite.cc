@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// A text in a room of the caller's.
+// Builds a text in the caller's buffer.
 class Line {
  public:
   explicit Line(std::span<char> room) : room_(room) {}
@@ -36,7 +36,7 @@ std::string_view without_slash(std::string_view path) {
   return path;
 }
 
-// What the groups took is put together anew, so that there may be dot segments, for example.
+// The substitution may produce dot segments, for example, so the result is made canonical.
 std::optional<std::string_view> substituted(const config::PathChange& change, std::string_view path,
                                             const config::Paths& paths, std::span<char> scratch) {
   static thread_local std::array<char, Fields::kMaxBytes> made_scratch;
@@ -65,7 +65,7 @@ std::optional<std::string_view> changed_path(const config::PathChange& change,
   if (change.regex.is_set()) return substituted(change, facts.path, paths, scratch);
   if (change.prefix.empty() || !match || !match->path) return facts.path;
   const std::string_view rest = facts.path.substr(without_slash(match->path->prefix).size());
-  // Between the two there is one slash, which the rest begins with, unless nothing is left.
+  // `rest` begins with the one slash between the two, unless it is empty.
   if (rest.empty()) return change.prefix;
   return Line(scratch).add(without_slash(change.prefix)).add(rest).text();
 }
@@ -76,7 +76,7 @@ std::optional<std::string_view> redirect_location(const config::Redirect& redire
                                                   std::span<char> scratch) {
   Line line(scratch);
   if (!redirect.scheme.empty() || !redirect.host.empty() || redirect.port != 0) {
-    if (redirect.host.empty() && facts.host.empty()) return std::nullopt;  // A whole URL has a host.
+    if (redirect.host.empty() && facts.host.empty()) return std::nullopt;  // A full URL needs a host.
     line.add(redirect.scheme.empty() ? facts.scheme : redirect.scheme).add("://");
     line.add(redirect.host.empty() ? facts.host : redirect.host);
     if (redirect.port != 0) {
@@ -85,7 +85,7 @@ std::optional<std::string_view> redirect_location(const config::Redirect& redire
       line.add(":").add({digits.data(), static_cast<size_t>(end.ptr - digits.data())});
     }
   }
-  // Not two slashes at the front, which would be a host.
+  // A relative location must not begin with two slashes, because a host would follow.
   static thread_local std::array<char, Fields::kMaxBytes> path_scratch;
   const std::optional<std::string_view> path = changed_path(redirect, match, facts, paths, path_scratch);
   if (!path) return std::nullopt;

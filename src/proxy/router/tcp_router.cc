@@ -29,7 +29,7 @@ TcpRouter::TcpRouter(const config::Tcp& tcp, const std::vector<config::Upstream>
   names_ = NameTable(patterns);
 }
 
-// All but the server name, which the table knows.
+// Checks all conditions except the server name, which names_ matches.
 bool TcpRouter::fits(const Route& route, const TcpFacts& facts) {
   const bool alpn_fits =
       route.alpn.empty() ||
@@ -41,7 +41,7 @@ bool TcpRouter::fits(const Route& route, const TcpFacts& facts) {
 std::optional<uint32_t> TcpRouter::route(const TcpFacts& facts) const {
   constexpr uint32_t kNone = UINT32_MAX;
   uint32_t best = kNone;
-  // Values are in the order of the routes, so the first that fits is the best of its list.
+  // The candidates of each list are in route order, so the first match is the best of its list.
   const auto consider = [&](std::span<const uint32_t> candidates) {
     for (uint32_t index : candidates) {
       const Route& route = routes_[index];

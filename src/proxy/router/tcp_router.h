@@ -12,23 +12,24 @@
 
 namespace sluice {
 
-/// What is known of a connection when its route is chosen.
+/// The attributes of a connection when its route is chosen.
 struct TcpFacts {
-  const ClientHello* hello =
-      nullptr;  ///< Or what was agreed on in its place; null: none was looked at, or it is not TLS.
-  const Agreement* agreed = nullptr;  ///< Where TLS or ALTS was terminated; else null.
+  /// The ClientHello, or the result of the handshake in its place. Null if none was read, or the connection is not TLS.
+  const ClientHello* hello = nullptr;
+  const Agreement* agreed = nullptr;  ///< Null unless TLS or ALTS was terminated.
 };
 
-/// A TCP listener's routing table: the first route, in the order of the configuration, whose conditions all hold.
+/// The routing table of a TCP listener: finds the first route, in configuration order, whose conditions all hold.
 class TcpRouter {
  public:
   TcpRouter() = default;
-  /// Upstream names in `tcp` are those in `upstreams`.
+  /// Precondition: every upstream that `tcp` names is in `upstreams`.
   TcpRouter(const config::Tcp& tcp, const std::vector<config::Upstream>& upstreams);
 
-  /// Whether some route looks at the ClientHello.
+  /// Whether some route has a condition on the ClientHello.
   bool needs_hello() const { return needs_hello_; }
-  /// Index of the upstream for a connection. What is not known fits no condition.
+  /// Returns the index of the upstream for a connection, or nullopt if no route matches. An unknown attribute matches
+  /// no condition.
   std::optional<uint32_t> route(const TcpFacts& facts) const;
 
  private:
@@ -40,7 +41,7 @@ class TcpRouter {
   static bool fits(const Route& route, const TcpFacts& facts);
 
   std::vector<Route> routes_;
-  std::vector<uint32_t> unnamed_;  // Routes without server names, in order.
+  std::vector<uint32_t> unnamed_;  // Indices of routes without server names, ascending.
   NameTable names_;                // Values are indices of routes.
   bool needs_hello_ = false;
 };

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// What a piece of a text says of a request; empty where it is not known. `room` is for what is no text yet. Those that
-/// only the access log has say nothing here.
+/// Returns the text of one piece of a template for a request; empty if it is unknown, or if the variable exists only in
+/// the access log. `room` is for values that must be formatted.
 std::string_view text_of(const config::TextTemplate::Piece& piece, const RequestAttributes& facts,
                          std::array<char, ClientIp::kTextBytes>& room);
 

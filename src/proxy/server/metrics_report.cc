@@ -76,8 +76,8 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   out += reasons;
 }
 
-// By configured endpoint, over all that it stands for, and for what is counted also what it stood for: of an endpoint
-// that is several, whether all are healthy, and how many are ejected.
+// Health of one configured endpoint, over all its addresses: whether all are healthy, and how many are ejected.
+// Counters include addresses that it had before.
 void health_lines(std::string& out, const UpstreamState& state, size_t endpoint, const std::string& label) {
   uint64_t checks = 0, failed_checks = 0, checks_not_made = 0, ejected = 0, ejections = 0;
   bool healthy = true;
@@ -104,7 +104,7 @@ void health_lines(std::string& out, const UpstreamState& state, size_t endpoint,
   }
 }
 
-// A name's endpoint, and each of its addresses.
+// The counters of an endpoint that is a name, and of each of its addresses.
 void name_lines(std::string& out, std::string_view label, size_t endpoint, const UpstreamState& state,
                 const EndpointView& view) {
   const ResolveCounters& resolving = state.resolving(endpoint);
@@ -122,7 +122,7 @@ void name_lines(std::string& out, std::string_view label, size_t endpoint, const
   }
 }
 
-// By configured endpoint: over all that each stands for, or stood for.
+// Open connections of each configured endpoint, over all its present and earlier addresses.
 std::vector<uint64_t> active_by_endpoint(const UpstreamState& state) {
   std::vector<uint64_t> active(state.config().endpoints.size());
   for (size_t slot = 0; slot < state.size(); ++slot) {

@@ -36,11 +36,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After sessions were told to end, their sockets need a moment; then the process ends all the same.
-constexpr std::chrono::seconds kShutDownPatience{5};
-constexpr std::chrono::milliseconds kSnapshotPatience{200};
-// Towards a client of HTTP. Otherwise the kernel takes up to tcp_wmem, 4 MiB, for each that reads nothing: a thousand
-// of them keep a worker copying for seconds, and all connections of the machine short of tcp_mem.
+// Time for sockets to close after all sessions were ended; then the process exits anyway.
+constexpr std::chrono::seconds kShutDownTimeout{5};
+constexpr std::chrono::milliseconds kSnapshotTimeout{200};
+// Unsent bytes in the kernel toward an HTTP client. Without this bound the kernel accepts up to tcp_wmem, 4 MiB, for
+// each client that reads nothing. A thousand such clients keep a worker copying for seconds, and exhaust tcp_mem for
+// all connections of the machine.
 constexpr uint32_t kUnsentBytes = 128 * 1024;
 
 uint64_t raise_descriptor_limit() {
@@ -52,11 +53,11 @@ uint64_t raise_descriptor_limit() {
   return limit.rlim_cur;
 }
 
-// Connections that there are descriptors for: each has two sockets. Counted when the listeners are open and the workers
-// are about to take one each, for their rings.
+// The number of connections for which descriptors are available; each has two sockets. Must be called when the
+// listeners are open and the workers have not opened their rings, one descriptor each.
 uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
-  uint64_t taken = workers + 2;  // And the one that counting opens: a margin.
-  // Without /proc (a bare chroot) there is nothing to count: at start they are few, and low.
+  uint64_t taken = workers + 2;  // one for the directory iterator, one as a margin
+  // Without /proc (a bare chroot), probe low descriptors: at start-up few are open.
   constexpr int kLowDescriptors = 4096;
   std::error_code error;
   const std::filesystem::directory_iterator end;
@@ -82,7 +83,7 @@ const char* unix_path(const config::Address& address) {
   return reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
 }
 
-// A socket file that nobody listens on is left over from a process that was killed.
+// A socket file without a listening process is left over from a process that was killed.
 void remove_stale_unix_socket(const config::Address& address) {
   const char* const path = unix_path(address);
   struct stat file;
@@ -93,19 +94,19 @@ void remove_stale_unix_socket(const config::Address& address) {
   close(fd);
 }
 
-// The configured address with the port that the kernel chose, if it did.
+// The configured address; if its port is 0, with the port that the kernel chose.
 std::string bound_address(const config::Listener& listener, int fd) {
   std::string text = listener.address.text();
   if (listener.address.kind() == config::Address::Kind::kUnix || listener.address.port() != 0) return text;
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
   getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length);
-  // The port is at the same place for both families.
+  // The port has the same offset for both families.
   const uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
   return absl::StrCat(text.substr(0, text.rfind(':') + 1), port);
 }
 
-// SO_REUSEPORT would let two instances share an address without a word; a plain bind tells.
+// With SO_REUSEPORT two instances would share an address silently, so a plain bind checks for another one first.
 absl::Status check_address_is_free(const config::Address& address) {
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::ErrnoToStatus(errno, "socket");
@@ -119,7 +120,7 @@ absl::Status check_address_is_free(const config::Address& address) {
 }
 
 absl::Status listen_error(const config::Listener& listener, const absl::Status& error) {
-  // By the text: several errnos share a status code.
+  // Compares the text, because several errnos share a status code.
   const auto is = [&](int number) { return absl::EndsWith(error.message(), std::strerror(number)); };
   const char* hint = "";
   if (is(EADDRINUSE)) hint = "; another process listens there (see `ss -ltnp`)";
@@ -129,7 +130,7 @@ absl::Status listen_error(const config::Listener& listener, const absl::Status& 
                                                  listener.address.text(), ": ", error.message(), hint));
 }
 
-// What a reload has read, in words: how many files of which kind.
+// Describes the files that a reload has read.
 std::string reloaded_files(const config::Config& config) {
   const auto by_files = [](const auto& alts) { return alts && !alts->certificates.empty(); };
   size_t tls_listeners = 0, tls_upstreams = 0, auth_routes = 0;
@@ -143,7 +144,7 @@ std::string reloaded_files(const config::Config& config) {
   if (tls_listeners > 0) read.push_back(absl::StrCat("the TLS files of ", tls_listeners, " listener(s)"));
   if (tls_upstreams > 0) read.push_back(absl::StrCat("the TLS files of ", tls_upstreams, " upstream(s)"));
   if (auth_routes > 0) read.push_back(absl::StrCat("the `auth` files of ", auth_routes, " route(s)"));
-  return read.empty() ? "" : absl::StrCat("read again: ", absl::StrJoin(read, ", "));
+  return read.empty() ? "" : absl::StrCat("read ", absl::StrJoin(read, ", "));
 }
 
 void close_all(const std::vector<std::vector<int>>& fds) {
@@ -168,7 +169,7 @@ Server::Server(config::Config config, Options options) : config_(std::move(confi
 Server::~Server() = default;
 
 absl::Status Server::run() {
-  // Before any thread exists, so that all inherit it: signals come to the control loop only.
+  // Set before any thread exists, so that all threads inherit it and only the control loop receives signals.
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -193,8 +194,8 @@ absl::Status Server::run() {
   return absl::OkStatus();
 }
 
-// While the listeners are open: a file of the same device and inode is then ours for sure, not that of a process which
-// has taken over the path.
+// Must be called while the listeners are open. Then a file with the same device and inode is certainly ours, and not
+// that of a process that has taken over the path.
 void Server::remove_unix_sockets() {
   for (const UnixSocketFile& ours : unix_sockets_) {
     struct stat file;
@@ -309,7 +310,7 @@ absl::StatusOr<std::vector<std::vector<int>>> Server::open_listeners(unsigned wo
         close_all(fds);
         return listen_error(listener, fd.status());
       }
-      // Port 0: the workers after the first take the port that the kernel chose.
+      // With port 0, the other workers bind the port that the kernel chose for the first.
       if (worker == 0 && !is_unix) getsockname(*fd, reinterpret_cast<sockaddr*>(&storage), &(length = sizeof storage));
       fds[worker].push_back(*fd);
     }
@@ -328,8 +329,9 @@ absl::Status Server::open_body_file() {
   const FilePool& pool = body_file_->pool;
   if (!pool.ok()) return absl::FailedPreconditionError(absl::StrCat("body_file: ", pool.error().message));
   if (pool.in_memory()) {
-    warn(absl::StrCat("body_file.directory: ", config_.body_file.directory,
-                      " lies in memory (tmpfs), so bodies that wait there save none; choose a directory on a disk"));
+    warn(
+        absl::StrCat("body_file.directory: ", config_.body_file.directory,
+                     " is in memory (tmpfs), so buffering bodies there saves no memory; choose a directory on a disk"));
   }
   return absl::OkStatus();
 }
@@ -353,17 +355,17 @@ void Server::serve() {
     }
     if (now >= deadline) {
       if (phase == Phase::kShuttingDown) {
-        // Nothing may be left that needs more; if it does, a process that hangs helps nobody.
-        log_line(LogLevel::kError, "sessions did not end; exiting all the same");
+        // No session should need more time. If one does, exiting is better than hanging.
+        log_line(LogLevel::kError, "sessions did not end in time; exiting anyway");
         RunLog::process().stop();
         std::_Exit(1);
       }
-      warn("time to drain is over; ending the sessions that are left");
+      warn("drain time is over; ending the remaining sessions");
       phase = Phase::kShuttingDown;
-      deadline = now + kShutDownPatience;
+      deadline = now + kShutDownTimeout;
       for (auto& worker : workers_) worker->shut_down();
     }
-    // While serving only signals and statistics are due; while draining, look often.
+    // While serving, wake up only for signals and statistics; while draining, poll often.
     const auto pause = phase == Phase::kServing ? (periodic ? next_stats - now : Clock::duration(std::chrono::hours(1)))
                                                 : Clock::duration(std::chrono::milliseconds(20));
     const auto ns = std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count());
@@ -389,7 +391,7 @@ void Server::serve() {
   }
 }
 
-// All of it or nothing. Connections that are there keep the TLS that they began with.
+// Replaces either all files or none. Existing connections keep the TLS context that they started with.
 absl::Status Server::read_files() {
   auto contexts = read_tls_files(config_, tls_shared_);
   if (!contexts.ok()) return contexts.status();
@@ -408,11 +410,11 @@ absl::Status Server::read_files() {
   return absl::OkStatus();
 }
 
-// What is known when the listeners open is there for the first requests.
+// Waits for the first lookups, so that their results are available to the first requests.
 absl::Status Server::resolve_names() {
   if (!Resolver::has_names(config_)) return absl::OkStatus();
   resolver_ = std::make_unique<Resolver>(upstreams_, [this] {
-    // Without a ring to post with, workers see it when they choose an endpoint next.
+    // If posting is not possible, workers notice the change when they next choose an endpoint.
     if (!Worker::prepare_to_post().ok() || !workers_started_.load(std::memory_order_acquire)) return;
     for (auto& worker : workers_) worker->follow_endpoints();
   });
@@ -445,7 +447,7 @@ std::vector<AccessLogWriter*> Server::log_writers(unsigned worker) {
 
 void Server::reopen_access_logs() {
   const absl::Status opened = access_logs_->reopen();
-  if (opened.ok()) return log("access logs were opened again");
+  if (opened.ok()) return log("access logs reopened");
   log_lines(LogLevel::kError, absl::StrCat("access logs: ", opened.message()));
 }
 
@@ -453,11 +455,11 @@ void Server::reload() {
   if (const absl::Status read = read_files(); !read.ok()) {
     control_counters_.tls_reload_failures.add();
     return log_lines(LogLevel::kError,
-                     absl::StrCat("reload: ", read.message(), "; the files as they were read before stay in use"));
+                     absl::StrCat("reload: ", read.message(), "; the previously loaded files stay in use"));
   }
   control_counters_.tls_reloads.add();
   const std::string files = reloaded_files(config_);
-  log(absl::StrCat("reload: ", files.empty() ? "the configuration names no files to read again" : files,
+  log(absl::StrCat("reload: ", files.empty() ? "the configuration names no files to reload" : files,
                    "; the configuration itself is read at start only: restart for changes of it"));
 }
 
@@ -467,7 +469,7 @@ void Server::print_stats() {
     before.push_back(worker->snapshots());
     worker->request_snapshot();
   }
-  const auto deadline = Clock::now() + kSnapshotPatience;
+  const auto deadline = Clock::now() + kSnapshotTimeout;
   for (size_t i = 0; i < workers_.size(); ++i) {
     while (!workers_[i]->stopped() && workers_[i]->snapshots() == before[i] && Clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -483,7 +485,7 @@ void Server::print_stats() {
   if (body_file_) text += format_body_file(body_file_->pool.stats());
   RunLog& run_log = RunLog::process();
   text += format_run_log(run_log.lines_dropped(), run_log.prints_dropped(), log_lines_suppressed());
-  // As in OpenMetrics: whoever reads a pipe has to know where a printing ends.
+  // As in OpenMetrics, so that a reader of a pipe knows where the output ends.
   text += "# EOF\n";
   run_log.print(text);
 }

@@ -28,12 +28,12 @@ class Resolver;
 class WorkerThread;
 struct ListenerState;
 
-/// The running proxy: shared state, one thread per worker, and the control loop on the calling thread.
+/// The running proxy: shared state, one thread per worker, and the control loop on the thread that calls run().
 class Server {
  public:
   struct Options {
     std::string config_path;                      ///< For the log. Empty: the configuration came from the command line.
-    std::chrono::milliseconds stats_interval{0};  ///< 0: counters are printed at exit only.
+    std::chrono::milliseconds stats_interval{0};  ///< 0: counters are printed only at exit and on SIGUSR2.
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
     ReadMode read_mode = ReadMode::kProvided;
   };
@@ -42,9 +42,9 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Opens everything, serves until SIGTERM, SIGINT or SIGQUIT has drained it, prints the counters. SIGHUP has it read
-  /// the files of TLS and of `auth` again, SIGUSR1 open the access logs again, SIGUSR2 print the counters. An error
-  /// means that it could not start; its message is for the user.
+  /// Starts the proxy, serves until SIGTERM, SIGINT or SIGQUIT has drained it, and prints the counters. SIGHUP reloads
+  /// the files of TLS and `auth`, SIGUSR1 reopens the access logs, and SIGUSR2 prints the counters. Returns an error if
+  /// the proxy could not start; the message is for the user.
   absl::Status run();
 
  private:
@@ -78,14 +78,14 @@ class Server {
   std::vector<std::unique_ptr<UpstreamState>> upstreams_;
   ControlCounters control_counters_;
   std::unique_ptr<AccessLogs> access_logs_;
-  std::vector<std::optional<size_t>> access_log_of_listener_;  // Which of them.
-  std::vector<UnixSocketFile> unix_sockets_;                   // Of the listeners, as long as these are open.
-  std::unique_ptr<BodyFile> body_file_;                        // Where a route has `buffer`.
-  HelperThreads lookup_threads_{2};                            // Of handshaker services by name.
+  std::vector<std::optional<size_t>> access_log_of_listener_;  // Index into access_logs_.
+  std::vector<UnixSocketFile> unix_sockets_;                   // Of the listeners, while they are open.
+  std::unique_ptr<BodyFile> body_file_;                        // Set if a route has `buffer`.
+  HelperThreads lookup_threads_{2};                            // Resolve the names of handshaker services.
   std::vector<std::unique_ptr<WorkerCounters>> counters_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};
-  std::unique_ptr<Resolver> resolver_;  // Where there are names. Talks to the workers.
+  std::unique_ptr<Resolver> resolver_;  // Set if endpoints have names. Posts messages to the workers.
 };
 
 }  // namespace sluice

@@ -27,7 +27,7 @@ using config::Report;
 
 std::string item(std::string_view list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
-// A key of the configuration with the file that it names.
+// A configuration key and the file that it names.
 struct NamedFile {
   std::string path;
   std::string_view file;
@@ -91,7 +91,7 @@ class StartupCheck {
     check_context(read_tls_files_of(upstream, warnings_).status(), files, path + (upstream.alts ? ".alts" : ".tls"));
   }
 
-  // Each by itself, so that all of them are told of.
+  // Checks each certificate separately, so that all findings are reported.
   bool check_certificates(const std::vector<config::TlsCertificate>& certificates, const std::string& path,
                           std::vector<NamedFile>& files) {
     bool good = true;
@@ -121,7 +121,7 @@ class StartupCheck {
     if (!made.ok()) report_.error(place_of(made.message(), files, path), made.message());
   }
 
-  // The key whose file `message` begins with, or says that it cannot be read.
+  // The key of the file that `message` is about, or `around` if it is none of `files`.
   static std::string place_of(std::string_view message, const std::vector<NamedFile>& files,
                               const std::string& around) {
     for (const NamedFile& each : files) {
@@ -140,7 +140,7 @@ class StartupCheck {
     report_.error(path + (route.auth->jwt ? ".auth.jwt.jwks_file" : ".auth.basic.users_file"), read.message());
   }
 
-  // Without making it, as opening it would.
+  // Checks the permissions instead of opening the file, which would create it.
   void check_log(const std::string& file, const std::string& path) {
     if (file == "stdout" || file == "stderr") return;
     struct stat status;
@@ -156,7 +156,7 @@ class StartupCheck {
   void check_folder(const std::string& folder, const std::string& path) {
     struct stat status;
     if (stat(folder.c_str(), &status) != 0) return report_errno(folder, "cannot be used", path);
-    if (!S_ISDIR(status.st_mode)) return report_.error(path, absl::StrCat(folder, " is no directory"));
+    if (!S_ISDIR(status.st_mode)) return report_.error(path, absl::StrCat(folder, " is not a directory"));
     if (access(folder.c_str(), W_OK | X_OK) != 0) report_errno(folder, "cannot be written to", path);
   }
 

@@ -8,12 +8,12 @@
 namespace sluice {
 
 enum class CheckFor : uint8_t {
-  kRun,    ///< What keeps the proxy from starting is an error.
-  kCheck,  ///< And what it would serve without, such as an OCSP response that is of no use.
+  kRun,    ///< Reports problems that keep the proxy from starting.
+  kCheck,  ///< Also reports problems that it can serve with, such as an unusable OCSP response.
 };
 
-/// Reads the files that a valid configuration names, and looks whether those that are to be written can be: what
-/// `sluice check` and `sluice run` both go by. All findings are reported, each at the place of its value.
+/// Reads the files that a valid configuration names, and checks whether its output files can be written. Shared by
+/// `sluice check` and `sluice run`. All findings go to `report`, each at the position of its value.
 void check_startup(const config::Config& config, CheckFor purpose, config::Report& report);
 
 }  // namespace sluice

@@ -14,8 +14,8 @@ namespace sluice {
 
 namespace {
 
-// How often a draining worker looks whether its last session has ended.
-constexpr uint64_t kDrainLookMs = 20;
+// Interval at which a draining worker checks whether its last session has ended.
+constexpr uint64_t kDrainPollMs = 20;
 
 }  // namespace
 
@@ -112,7 +112,7 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
     handshakers_.reset();
   }
   update_gauges(*worker_, shared_.counters.gauges);
-  // Here and not where the thread is joined: only the thread that opened a ring may use it.
+  // Destroyed here and not after the join, because only the thread that opened a ring may use it.
   std::lock_guard lock(worker_mutex_);
   worker_.reset();
   stopped_.store(true, std::memory_order_release);
@@ -132,7 +132,7 @@ void WorkerThread::update_counters() {
   for (auto& acceptor : acceptors_) acceptor->update_counters();
 }
 
-// One worker for each upstream, since it is enough to ask an endpoint once.
+// Each upstream is checked by one worker only, because one check per endpoint is enough.
 void WorkerThread::start_checks() {
   for (size_t i = options_.index; i < shared_.upstreams.size(); i += shared_.workers) {
     if (!shared_.upstreams[i]->config().health_check) continue;
@@ -155,15 +155,15 @@ void WorkerThread::stop_if_idle() {
   bool idle = std::all_of(acceptors_.begin(), acceptors_.end(), [](const auto& acceptor) { return acceptor->idle(); });
   if (idle) {
     for (auto& checker : checkers_) checker->close();
-    http_->close();  // What sessions have needed until now,
+    http_->close();  // closes what only sessions needed
     idle = http_->idle() && std::all_of(checkers_.begin(), checkers_.end(), [](const auto& c) { return c->idle(); });
   }
   if (idle) {
-    handshakers_->close();  // and what those have.
+    handshakers_->close();  // closes what only upstream connections and checks needed
     idle = handshakers_->idle();
   }
   if (idle) return worker_->stop();
-  worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainLookMs);
+  worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainPollMs);
 }
 
 }  // namespace sluice

@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// A worker's thread with what it serves: its acceptors and balancers. The control thread talks to it by messages.
+/// A worker's thread, with its acceptors, balancers and health checkers. The control thread posts messages to it.
 class WorkerThread {
  public:
   struct Shared {
@@ -27,31 +27,31 @@ class WorkerThread {
     std::vector<std::unique_ptr<ListenerState>>& listeners;
     std::vector<std::unique_ptr<UpstreamState>>& upstreams;
     WorkerCounters& counters;
-    std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null where there is none. May be empty.
+    std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null entries allowed. May be empty.
     uint32_t descriptor_room = UINT32_MAX;      ///< See ClientAcceptor::Context.
-    unsigned workers = 1;                       ///< All that there are.
+    unsigned workers = 1;                       ///< Number of workers in the process.
     BodyFile* body_file = nullptr;              ///< See HttpWorker::Context.
     HelperThreads* lookup_threads = nullptr;    ///< See HandshakerService.
   };
-  /// Starts the thread. `listen_fds` holds one descriptor per listener, which it takes; `shared_fd[i]` tells that other
-  /// workers accept from descriptor i too.
+  /// Starts the thread. `listen_fds` has one descriptor per listener; the thread owns them. `shared_fd[i]` is true if
+  /// other workers accept from descriptor i too.
   WorkerThread(Worker::Options options, Shared shared, std::vector<int> listen_fds, std::vector<bool> shared_fd);
-  /// Joins the thread; it must have been asked to stop.
+  /// Joins the thread, which must have been requested to stop.
   ~WorkerThread();
 
-  /// Whether it could start.
+  /// Blocks until the thread has started or failed to, and returns the result. May be called once.
   absl::Status wait_until_ready() { return ready_.get_future().get(); }
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
-  // From the control thread, not before wait_until_ready() was OK.
+  // For the control thread, after wait_until_ready() returned OK.
 
-  /// Stops accepting and ends when the last session has.
+  /// Stops accepting. The worker stops when its last session has ended.
   void drain() { post(drain_); }
-  /// Ends the sessions that are left.
+  /// Ends the remaining sessions.
   void shut_down() { post(shut_down_); }
-  /// Has connections to endpoints that are gone ended, and lets go of those.
+  /// Makes the worker close its connections to removed endpoints as they become free, and release those endpoints.
   void follow_endpoints();
-  /// Asks for fresh gauges; `snapshots()` grows by one when they are there.
+  /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
   uint64_t snapshots() const { return snapshots_.load(std::memory_order_acquire); }
 
@@ -69,17 +69,17 @@ class WorkerThread {
 
   Worker::Options options_;
   Shared shared_;
-  std::mutex worker_mutex_;  // Guards the pointer: a request must not meet a worker that is going away.
+  std::mutex worker_mutex_;  // Guards worker_: a request must not race with the worker's destruction.
   std::unique_ptr<Worker> worker_;
   std::vector<std::unique_ptr<Balancer>> balancers_;
   std::vector<SessionCache> tls_sessions_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<HttpWorker> http_;
-  std::vector<std::unique_ptr<HealthChecker>> checkers_;  // Of the upstreams that this worker checks.
+  std::vector<std::unique_ptr<HealthChecker>> checkers_;  // One for each upstream that this worker checks.
   std::vector<std::unique_ptr<ClientAcceptor>> acceptors_;
   std::unique_ptr<Timer> drain_timer_;
   Request drain_, shut_down_, snapshot_, follow_;
-  std::atomic<bool> following_{false};  // It is under way.
+  std::atomic<bool> following_{false};  // follow_ is posted and has not run yet.
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> snapshots_{0};

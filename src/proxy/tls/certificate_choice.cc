@@ -10,7 +10,7 @@ CertificateChoice::CertificateChoice(const std::vector<Certificate>& certificate
   std::vector<NamePattern> patterns;
   for (size_t i = 0; i < certificates.size(); ++i) {
     for (const std::string& name : certificates[i].names) patterns.push_back({name, static_cast<uint32_t>(i)});
-    if (certificates[i].names == certificates[0].names) otherwise_.push_back(i);
+    if (certificates[i].names == certificates[0].names) default_.push_back(i);
   }
   by_name_ = NameTable(patterns);
 }
@@ -22,7 +22,7 @@ void CertificateChoice::visit(std::string_view name, absl::FunctionRef<void(size
   for (const uint32_t i : match.exact) show(i);
   for (const uint32_t i : match.wildcard) show(i);
   if (match.best() != NameTable::kNone) return;
-  for (const size_t i : otherwise_) show(i);
+  for (const size_t i : default_) show(i);
 }
 
 }  // namespace sluice

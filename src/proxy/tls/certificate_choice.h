@@ -11,19 +11,19 @@
 
 namespace sluice {
 
-/// Which of a listener's certificates are for the name that a client sends.
+/// Chooses among a listener's certificates by the server name that a client sends.
 class CertificateChoice {
  public:
   CertificateChoice() = default;
   explicit CertificateChoice(const std::vector<Certificate>& certificates);
 
-  /// Shows the indices of those for `name` in the order of preference: exact names, then wildcards; where there is
-  /// none, the first certificate, and those for the same names with keys of another kind.
+  /// Calls `show` with the indices of the certificates for `name`, in order of preference: exact names, then wildcards.
+  /// If there are none, shows the first certificate and those for the same names with other kinds of key.
   void visit(std::string_view name, absl::FunctionRef<void(size_t index)> show) const;
 
  private:
-  NameTable by_name_;              // Values are indices of certificates.
-  std::vector<size_t> otherwise_;  // For names that no certificate has.
+  NameTable by_name_;            // Values are certificate indices.
+  std::vector<size_t> default_;  // The default: certificates for names that no certificate has.
 };
 
 }  // namespace sluice

@@ -29,23 +29,24 @@ using Chain = std::vector<bssl::UniquePtr<X509>>;
 std::vector<std::string> names_in(const X509* certificate) {
   std::vector<std::string> names;
   for (const std::string& written : dns_names_of(certificate)) {
-    // What is no name of a host cannot be asked for.
+    // Clients cannot request a name that is not a host name.
     if (const auto pattern = config::HostPattern::parse(written); pattern.ok()) names.push_back(pattern->text());
   }
   return names;
 }
 
-// Clients refuse those out of their time, but the operator's clock may be the one that is wrong.
+// Warns of certificates outside their validity period. Clients refuse them, but it is no error, because this machine's
+// clock may be wrong.
 void check_times(const Chain& chain, const std::string& path, int64_t now_s, std::vector<FileWarning>& warnings) {
   for (size_t i = 0; i < chain.size(); ++i) {
     int64_t from_s = 0, until_s = 0;
     if (!ASN1_TIME_to_posix(X509_get0_notBefore(chain[i].get()), &from_s) ||
         !ASN1_TIME_to_posix(X509_get0_notAfter(chain[i].get()), &until_s)) {
-      continue;  // A date that nobody can read, which is for clients to judge.
+      continue;  // Clients judge malformed dates.
     }
     if (from_s <= now_s && now_s <= until_s) continue;
     warnings.push_back(
-        {absl::StrCat(path, ": certificate ", i + 1, now_s < from_s ? " is not valid before " : " has run out on ",
+        {absl::StrCat(path, ": certificate ", i + 1, now_s < from_s ? " is not valid before " : " expired on ",
                       posix_time_text(now_s < from_s ? from_s : until_s))});
   }
 }
@@ -76,7 +77,7 @@ absl::Status use_key(SSL_CREDENTIAL* credential, const config::TlsCertificate& f
   return absl::OkStatus();
 }
 
-// Without a staple a connection still comes about, so what is wrong with it is no reason to serve none.
+// TLS works without a stapled response, so a defective one is only a warning.
 absl::Status use_staple(SSL_CREDENTIAL* credential, const X509* certificate, const std::string& path, int64_t now_s,
                         std::vector<FileWarning>& warnings) {
   const auto response = read_file(path);

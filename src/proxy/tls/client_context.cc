@@ -21,20 +21,20 @@ namespace sluice {
 
 namespace {
 
-// As OpenSSL's programs do: what SSL_CERT_FILE and SSL_CERT_DIR name is in the place of the system's.
-absl::Status believe_the_environment(SSL_CTX* context, const char* file, const char* folder) {
+// SSL_CERT_FILE and SSL_CERT_DIR replace the system's list, as in OpenSSL's programs.
+absl::Status trust_environment(SSL_CTX* context, const char* file, const char* folder) {
   ERR_clear_error();
   if (SSL_CTX_load_verify_locations(context, file, folder) == 1) return absl::OkStatus();
   return bad_file(file ? absl::StrCat(X509_get_default_cert_file_env(), "=", file)
                        : absl::StrCat(X509_get_default_cert_dir_env(), "=", folder),
-                  "certificates of authorities in PEM");
+                  "CA certificates in PEM");
 }
 
-absl::Status believe_the_system(SSL_CTX* context) {
+absl::Status trust_system(SSL_CTX* context) {
   const char* const file = std::getenv(X509_get_default_cert_file_env());
   const char* const folder = std::getenv(X509_get_default_cert_dir_env());
-  if (file || folder) return believe_the_environment(context, file, folder);
-  // Where Debian and its like keep them; OpenSSL's own default is compiled in by each distribution.
+  if (file || folder) return trust_environment(context, file, folder);
+  // The usual paths of distributions, each of which compiles its own into OpenSSL.
   constexpr const char* kFiles[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
                                     "/etc/ssl/cert.pem"};
   const bool found = std::any_of(std::begin(kFiles), std::end(kFiles), [&](const char* path) {
@@ -63,9 +63,9 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::Upstr
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     ERR_clear_error();
     if (tls.ca.empty()) {
-      if (absl::Status believed = believe_the_system(context); !believed.ok()) return believed;
+      if (absl::Status trusted = trust_system(context); !trusted.ok()) return trusted;
     } else if (!SSL_CTX_load_verify_locations(context, tls.ca.c_str(), nullptr)) {
-      return bad_file(tls.ca, "certificates of authorities in PEM");
+      return bad_file(tls.ca, "CA certificates in PEM");
     }
   }
   if (tls.certificate) {
@@ -80,7 +80,7 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::Upstr
 void expect_server(SSL* ssl, const config::UpstreamTls& tls) {
   if (tls.server_name.empty()) return;
   if (config::is_ip_address(tls.server_name)) {
-    // An address is not sent (RFC 6066 section 3).
+    // An IP address must not be sent as a server name (RFC 6066 section 3).
     if (tls.verify) SLUICE_CHECK(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), tls.server_name.c_str()) == 1);
     return;
   }

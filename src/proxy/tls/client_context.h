@@ -10,12 +10,12 @@
 
 namespace sluice {
 
-/// What all TLS connections to an upstream's endpoints share. Reads the files that `tls` names; an error says which,
-/// and what is wrong with it. What can be lived with is added to `warnings`.
+/// Makes the SSL_CTX that all TLS connections to an upstream's endpoints share. Reads the files that `tls` names; an
+/// error names the file and its defect. Defects that are tolerable are added to `warnings`.
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::UpstreamTls& tls,
                                                              std::vector<FileWarning>& warnings);
 
-/// Settings of one connection: whom it expects at the other end. Precondition: check_server_name() took the name.
+/// Sets the server identity that one connection expects. Precondition: check_server_name() accepted the name.
 void expect_server(SSL* ssl, const config::UpstreamTls& tls);
 
 }  // namespace sluice

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-/// Application protocols as on the wire: each with its size before it (RFC 7301 section 3.1).
+/// Application protocols as on the wire, each after a length byte (RFC 7301 section 3.1).
 inline std::string on_the_wire(const std::vector<std::string>& protocols) {
   std::string wire;
   for (const std::string& protocol : protocols) {
@@ -22,8 +22,8 @@ inline std::string on_the_wire(const std::vector<std::string>& protocols) {
   return wire;
 }
 
-/// What both sides speak. Of TLS 1.2 only what has forward secrecy and authenticated encryption (RFC 9325 section 4.2);
-/// groups with the one first that quantum computers do not break.
+/// Sets the protocol versions, ciphers and groups of servers and clients. TLS 1.2 has only ciphers with forward secrecy
+/// and authenticated encryption (RFC 9325 section 4.2). The post-quantum group comes first.
 inline void set_protocols(SSL_CTX* context, config::TlsVersion least) {
   SSL_CTX_set_min_proto_version(context, least == config::TlsVersion::k13 ? TLS1_3_VERSION : TLS1_2_VERSION);
   const bool ciphers = SSL_CTX_set_strict_cipher_list(

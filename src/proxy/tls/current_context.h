@@ -8,14 +8,14 @@
 
 namespace sluice {
 
-/// The SSL_CTX that new connections begin with. It can be replaced while workers use it: those who took the old one
-/// keep it as long as they need it. Asked once per connection.
+/// The SSL_CTX for new connections. Thread-safe: it can be replaced while workers use it, and a connection that took
+/// the old one keeps a reference to it. It is taken once per connection.
 class CurrentContext {
  public:
   struct Taken {
     bssl::UniquePtr<SSL_CTX> context;
-    /// Which one it is: sessions of another one's connections are not for it. Counts from 0 again after 65,536, which
-    /// is more than any of their connections lives to see.
+    /// The number of this context. Sessions of connections with another number must not be used with it. It wraps after
+    /// 65,536 replacements, more than any connection outlives.
     uint16_t generation;
   };
 

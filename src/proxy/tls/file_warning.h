@@ -4,10 +4,10 @@
 
 namespace sluice {
 
-/// What is wrong with a file that keeps nobody from serving, in words for the operator.
+/// A defect of a file that does not prevent serving, described for the operator.
 struct FileWarning {
   std::string text;
-  bool fails_check = false;  ///< `sluice check` does not pass with it.
+  bool fails_check = false;  ///< Whether `sluice check` fails because of it.
 };
 
 }  // namespace sluice

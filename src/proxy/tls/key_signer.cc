@@ -17,7 +17,7 @@ namespace sluice {
 
 namespace {
 
-// What a credential has: its key, and who signs with it.
+// A credential's key and its signer, stored in the SSL_CREDENTIAL.
 struct SlowKey {
   bssl::UniquePtr<EVP_PKEY> key;
   KeySigner* signer;
@@ -63,7 +63,7 @@ ssl_private_key_result_t give(const std::vector<uint8_t>& signature, uint8_t* ou
 
 }  // namespace
 
-// The signer's until it is done, then the connection's.
+// One signature. The job belongs to the signer's threads until it is done, then to the connection.
 class KeySigner::Job final : public HelperThreads::Job {
  public:
   Job(bssl::UniquePtr<EVP_PKEY> key, uint16_t algorithm, std::span<const uint8_t> message, YieldingTask& step)
@@ -84,7 +84,7 @@ class KeySigner::Job final : public HelperThreads::Job {
   /// Empty if signing failed.
   const std::vector<uint8_t>& signature() const { return signature_; }
 
-  /// Where a connection has it.
+  /// The index of the job in an SSL object.
   static int place() {
     static const int index =
         SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, [](void*, void* job, CRYPTO_EX_DATA*, int, long, void*) {
@@ -96,19 +96,19 @@ class KeySigner::Job final : public HelperThreads::Job {
   }
 
  private:
-  // Of the signing thread, once it is given.
+  // Used by the signing thread while the job runs.
   bssl::UniquePtr<EVP_PKEY> key_;
   uint16_t algorithm_;
   std::vector<uint8_t> message_;
   std::vector<uint8_t> signature_;
-  // Of the worker.
-  YieldingTask* step_;  // Null: the connection has gone.
+  // Used by the worker.
+  YieldingTask* step_;  // Null: the connection was destroyed.
   bool done_ = false;
 };
 
 const SSL_PRIVATE_KEY_METHOD KeySigner::kMethod = {
     &KeySigner::sign,
-    // Only for key exchange by RSA, which is not offered.
+    // decrypt() is only for RSA key exchange, which is not offered.
     [](SSL*, uint8_t*, size_t*, size_t, const uint8_t*, size_t) { return ssl_private_key_failure; },
     &KeySigner::complete,
 };

@@ -10,22 +10,24 @@
 
 namespace sluice {
 
-/// Signs with RSA keys on threads of its own: 0.35 ms for 2,048 bits, for which a worker's other connections would
-/// wait. (ECDSA takes 0.03 ms, not worth the way to another thread and back.) What is signed comes back to a worker's
-/// Desk.
+/// Signs with RSA keys on its own threads. A signature with 2,048 bits takes 0.35 ms, for which a worker's other
+/// connections would have to wait. (ECDSA takes 0.03 ms, too little to be worth a trip to another thread.) Signatures
+/// return to the worker through its Desk.
 class KeySigner {
  public:
   using Desk = HelperThreads::Desk;
 
-  /// `threads` are started when the first key is given.
+  /// `threads` is the number of threads. They start with the first key.
   explicit KeySigner(unsigned threads) : threads_(threads) {}
   KeySigner(const KeySigner&) = delete;
   KeySigner& operator=(const KeySigner&) = delete;
 
-  /// Has `credential`, whose key is `key`, sign here. The signer must outlive the credential's connections.
+  /// Makes `credential` sign with `key`, its private key, on this signer's threads. The signer must outlive the
+  /// credential's connections.
   void sign_for(SSL_CREDENTIAL* credential, bssl::UniquePtr<EVP_PKEY> key);
 
-  /// Queues `step` when what `ssl` waits for is signed. Without this, and on a thread without a Desk, it signs at once.
+  /// Has `step` queued whenever a signature for `ssl` is ready. Without this call, or on a thread without a Desk, `ssl`
+  /// signs synchronously. `step` must outlive `ssl`.
   static void wake(SSL* ssl, YieldingTask& step);
 
  private:

@@ -22,18 +22,18 @@ namespace {
 // id-pkix-ocsp-basic: 1.3.6.1.5.5.7.48.1.1.
 constexpr uint8_t kBasic[] = {0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01, 0x01};
 
-// Clocks may differ by so much; what clients allow is of this kind too.
+// The allowed clock difference, of the same order as clients allow.
 constexpr int64_t kSkewSeconds = 300;
 
 constexpr CBS_ASN1_TAG field(unsigned number) { return CBS_ASN1_CONTEXT_SPECIFIC | CBS_ASN1_CONSTRUCTED | number; }
 
-// CertID: which certificate is meant.
+// CertID identifies a certificate.
 struct CertId {
   const EVP_MD* digest;
   CBS issuer_name_hash, issuer_key_hash, serial;
 };
 
-// SingleResponse: what is said about one.
+// SingleResponse is the status of one certificate.
 struct SingleResponse {
   CertId certificate;
   int64_t this_update_s = 0;
@@ -60,7 +60,7 @@ bool read_single(CBS& from, SingleResponse& single) {
   CBS sequence, next;
   int has_next = 0;
   if (!CBS_get_asn1(&from, &sequence, CBS_ASN1_SEQUENCE) || !read_cert_id(sequence, single.certificate) ||
-      !CBS_get_any_asn1(&sequence, nullptr, nullptr) ||  // certStatus: a client's to judge.
+      !CBS_get_any_asn1(&sequence, nullptr, nullptr) ||  // certStatus: clients judge it.
       !read_time(sequence, single.this_update_s) || !CBS_get_optional_asn1(&sequence, &next, &has_next, field(0))) {
     return false;
   }
@@ -107,7 +107,7 @@ absl::Status check_times(const SingleResponse& single, int64_t now_s) {
   }
   if (single.next_update_s && *single.next_update_s <= now_s) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the OCSP response has run out on ", posix_time_text(*single.next_update_s)));
+        absl::StrCat("the OCSP response expired on ", posix_time_text(*single.next_update_s)));
   }
   return absl::OkStatus();
 }
@@ -129,8 +129,7 @@ absl::Status check_ocsp_response(std::span<const uint8_t> der, const X509* certi
     return not_a_response();
   }
   if (const int code = CBS_data(&status)[0]; code != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the OCSP response says that the responder failed (responseStatus ", code, ")"));
+    return absl::InvalidArgumentError(absl::StrCat("the OCSP responder reported an error (responseStatus ", code, ")"));
   }
   if (!has_bytes || !CBS_get_asn1(&explicit_bytes, &bytes, CBS_ASN1_SEQUENCE) ||
       !CBS_get_asn1(&bytes, &type, CBS_ASN1_OBJECT) || !CBS_mem_equal(&type, kBasic, sizeof kBasic) ||

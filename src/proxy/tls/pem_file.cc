@@ -20,7 +20,7 @@ bssl::UniquePtr<BIO> bio_over(const std::string& text) {
   return bssl::UniquePtr<BIO>(BIO_new_mem_buf(text.data(), static_cast<ossl_ssize_t>(text.size())));
 }
 
-// Whether reading ended because there is nothing more, not because what there is is broken.
+// Whether reading ended at the end of the file, not at a malformed entry.
 bool at_end() {
   const uint32_t error = ERR_peek_last_error();
   return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<bssl::UniquePtr<X509>>> read_chain(const std::string&
     chain.push_back(std::move(certificate));
   }
   if (chain.empty()) return bad_file(path, "certificates in PEM");
-  if (!at_end()) return bad_file(path, absl::StrCat("certificates in PEM; number ", chain.size() + 1, " is broken"));
+  if (!at_end()) return bad_file(path, absl::StrCat("certificates in PEM; number ", chain.size() + 1, " is malformed"));
   ERR_clear_error();
   return chain;
 }

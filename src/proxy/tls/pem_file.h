@@ -11,13 +11,13 @@
 
 namespace sluice {
 
-/// All certificates in a PEM file, in its order; at least one. One of them that is broken is an error.
+/// Reads all certificates in a PEM file, in file order, at least one. A malformed certificate is an error.
 absl::StatusOr<std::vector<bssl::UniquePtr<X509>>> read_chain(const std::string& path);
 
-/// The first private key in a PEM file. Encrypted ones are not read.
+/// Reads the first private key in a PEM file. Encrypted keys are not supported.
 absl::StatusOr<bssl::UniquePtr<EVP_PKEY>> read_private_key(const std::string& path);
 
-/// Says that a file is not what was `expected`, with what BoringSSL found wrong.
+/// The error for a file that is not what was `expected`, with the reason in BoringSSL's error queue.
 absl::Status bad_file(const std::string& path, std::string_view expected);
 
 }  // namespace sluice

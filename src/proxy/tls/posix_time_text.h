@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-/// `2026-11-22 22:39:52 UTC` for seconds since 1970.
+/// Formats seconds since 1970 as `2026-11-22 22:39:52 UTC`.
 inline std::string posix_time_text(int64_t seconds) {
   tm parts{};
   std::array<char, 64> text;

@@ -25,12 +25,12 @@ namespace {
 
 using config::ClientCertificate;
 
-// How long a ticket is good for. One of TLS 1.2 holds the secret that its connections' keys come from; one of TLS 1.3
-// does not, and ends before the last key of ours that opens it goes (TicketKeys).
+// The lifetimes of tickets. A TLS 1.2 ticket contains the secret from which its connections' keys are derived, so its
+// lifetime is short. A TLS 1.3 ticket does not, and it expires before TicketKeys drops the key that opens it.
 constexpr uint32_t kTls12TicketSeconds = 2 * 3600;
 constexpr uint32_t kTls13TicketSeconds = 2 * 24 * 3600;
 
-// What the callbacks need; it lives as long as the SSL_CTX.
+// The data for the callbacks. The SSL_CTX owns it.
 class Policy {
  public:
   Policy(const config::ListenerTls& config, std::shared_ptr<TicketKeys> tickets)
@@ -46,7 +46,7 @@ class Policy {
   static int ticket_key(SSL* ssl, uint8_t* name, uint8_t* iv, EVP_CIPHER_CTX* cipher, HMAC_CTX* hmac, int seal);
 
  private:
-  // The place in an SSL_CTX, which deletes what is there when it goes.
+  // The index of the policy in an SSL_CTX, which deletes it with itself.
   static int place() {
     static const int index = SSL_CTX_get_ex_new_index(
         0, nullptr, nullptr, nullptr,
@@ -57,7 +57,7 @@ class Policy {
   std::shared_ptr<TicketKeys> tickets_;
   std::vector<Certificate> certificates_;
   CertificateChoice choice_;
-  std::string alpn_;  // As on the wire.
+  std::string alpn_;  // In wire format.
 };
 
 absl::Status Policy::read_certificates(const std::vector<config::TlsCertificate>& files, KeySigner* signer,
@@ -79,7 +79,7 @@ void Policy::attach_to(SSL_CTX* context) {
   SSL_CTX_set_tlsext_ticket_key_cb(context, &ticket_key);
 }
 
-// Offers BoringSSL the certificates for the name; it takes the first whose key the client can use.
+// Offers BoringSSL the certificates for the server name. It uses the first one whose key the client supports.
 int Policy::choose_certificate(SSL* ssl, void* self) {
   const Policy& policy = *static_cast<const Policy*>(self);
   const char* sent = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
@@ -97,7 +97,7 @@ int Policy::choose_protocol(SSL*, const uint8_t** out, uint8_t* out_size, const 
   const int result = SSL_select_next_proto(&chosen, out_size, reinterpret_cast<const uint8_t*>(ours.data()),
                                            static_cast<unsigned>(ours.size()), offered, size);
   *out = chosen;
-  // RFC 7301 section 3.2: no_application_protocol.
+  // Without a common protocol, the alert is no_application_protocol (RFC 7301 section 3.2).
   return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
@@ -106,8 +106,8 @@ int Policy::ticket_key(SSL* ssl, uint8_t* name, uint8_t* iv, EVP_CIPHER_CTX* cip
   return seal ? tickets.seal(name, iv, cipher, hmac) : tickets.open(name, iv, cipher, hmac);
 }
 
-// A session is resumed where it would also have been made: not at another listener, nor where client certificates
-// must come from other authorities, or by a shorter way.
+// A session is resumed only where it could have been created: not at another listener, and not with other rules, depth
+// or authorities for client certificates.
 void set_session_scope(SSL_CTX* context, std::string_view listener, const config::ListenerTls& tls,
                        std::string_view client_ca) {
   const std::string scope =
@@ -118,10 +118,10 @@ void set_session_scope(SSL_CTX* context, std::string_view listener, const config
   SLUICE_CHECK(SSL_CTX_set_session_id_context(context, digest, sizeof digest) == 1);
 }
 
-absl::Status ask_for_client_certificates(SSL_CTX* context, const config::ListenerTls& tls) {
+absl::Status request_client_certificates(SSL_CTX* context, const config::ListenerTls& tls) {
   ERR_clear_error();
   if (!SSL_CTX_load_verify_locations(context, tls.client_ca.c_str(), nullptr)) {
-    return bad_file(tls.client_ca, "certificates of authorities in PEM");
+    return bad_file(tls.client_ca, "CA certificates in PEM");
   }
   SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(tls.client_ca.c_str()));
   SSL_CTX_set_verify_depth(context, static_cast<int>(tls.client_depth));
@@ -152,7 +152,7 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& 
   SLUICE_CHECK(context);
   policy.release()->attach_to(context);
   set_protocols(context, tls.min_version);
-  // Sessions live in tickets alone: nothing is kept here for a client that went.
+  // Sessions are kept only in tickets, so departed clients occupy no memory.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   if (!tls.tickets) SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
   SSL_CTX_set_timeout(context, kTls12TicketSeconds);
@@ -162,7 +162,7 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& 
     auto text = read_file(tls.client_ca);
     if (!text.ok()) return text.status();
     client_ca = *std::move(text);
-    if (absl::Status asked = ask_for_client_certificates(context, tls); !asked.ok()) return asked;
+    if (absl::Status requested = request_client_certificates(context, tls); !requested.ok()) return requested;
   }
   set_session_scope(context, listener, tls, client_ca);
   return made;

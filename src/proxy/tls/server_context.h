@@ -14,15 +14,15 @@
 
 namespace sluice {
 
-/// What the contexts of all listeners share, and keep when files are read again.
+/// The state that the contexts of all listeners share. It persists when files are reloaded.
 struct TlsShared {
-  std::shared_ptr<TicketKeys> ticket_keys = std::make_shared<TicketKeys>();  ///< Where no files are named.
-  KeySigner* signer = nullptr;                                               ///< Null: keys are used on the spot.
+  std::shared_ptr<TicketKeys> ticket_keys = std::make_shared<TicketKeys>();  ///< For listeners without key files.
+  KeySigner* signer = nullptr;                                               ///< Null: workers sign synchronously.
 };
 
-/// What all TLS connections of a listener share: certificates, policy, ticket keys. Reads the files that `tls` names;
-/// an error says which, and what is wrong with it. What can be lived with is added to `warnings`. `shared` must outlive
-/// the context's connections.
+/// Makes the SSL_CTX that all TLS connections of a listener share, with certificates, policy and ticket keys. Reads the
+/// files that `tls` names; an error names the file and its defect. Defects that are tolerable are added to `warnings`.
+/// `shared` must outlive the context's connections.
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& listener,
                                                              const config::ListenerTls& tls, const TlsShared& shared,
                                                              std::vector<FileWarning>& warnings);

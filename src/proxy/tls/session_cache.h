@@ -8,20 +8,21 @@
 
 namespace sluice {
 
-/// TLS sessions that one worker can resume with the endpoints of one upstream: some per endpoint, the newest first.
+/// The TLS sessions that one worker can resume with the endpoints of one upstream, up to kPerEndpoint for each, newest
+/// first.
 class SessionCache {
  public:
   static constexpr size_t kPerEndpoint = 8;
 
   explicit SessionCache(size_t endpoints) : sessions_(endpoints) {}
 
-  /// A session for a connection to `endpoint`, or null. `generation`: of the context that the connection has; when it
-  /// is a new one, what was certified for the old one is forgotten.
+  /// Returns a session for a connection to `endpoint`, or null. `generation`: that of the connection's SSL_CTX. When it
+  /// changes, all sessions of the old context are discarded.
   bssl::UniquePtr<SSL_SESSION> take(uint32_t endpoint, uint16_t generation) {
     forget_others(generation);
     Sessions& sessions = sessions_[endpoint];
     if (sessions.empty()) return nullptr;
-    // A ticket of TLS 1.3 is used once (RFC 8446 section C.4): otherwise connections could be told to be of one client.
+    // A TLS 1.3 ticket is used only once (RFC 8446 section C.4); a reused one would link connections to one client.
     if (!SSL_SESSION_should_be_single_use(sessions.back().get())) return bssl::UpRef(sessions.back());
     bssl::UniquePtr<SSL_SESSION> session = std::move(sessions.back());
     sessions.pop_back();
@@ -44,7 +45,7 @@ class SessionCache {
     for (Sessions& sessions : sessions_) sessions.clear();
   }
 
-  std::vector<Sessions> sessions_;  // By endpoint.
+  std::vector<Sessions> sessions_;  // Indexed by endpoint.
   uint16_t generation_ = 0;
 };
 

@@ -54,7 +54,7 @@ void TicketKeys::renew_if_due() {
   if (!renewed_ || (!keys_.empty() && now < made_s_ + kRenewSeconds)) return;
   Key fresh;
   RAND_bytes(reinterpret_cast<uint8_t*>(&fresh), sizeof fresh);
-  keys_.reserve(kKeysKept + 1);  // So that no key is left behind in memory that was given back.
+  keys_.reserve(kKeysKept + 1);  // A reallocation would leave keys behind in freed memory.
   keys_.insert(keys_.begin(), fresh);
   OPENSSL_cleanse(&fresh, sizeof fresh);
   if (keys_.size() > kKeysKept) {

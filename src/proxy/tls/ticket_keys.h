@@ -13,27 +13,29 @@
 
 namespace sluice {
 
-/// The keys that session tickets are sealed with (RFC 5077 section 4): either ours, made at random and renewed every
-/// day, or those of files, which several processes and machines can share. Used by all workers.
+/// The keys that seal session tickets (RFC 5077 section 4): either random ones, which are renewed every day, or keys
+/// from files, which several processes and machines can share. Thread-safe: all workers use one object.
 class TicketKeys {
  public:
-  /// A file holds these: 16 bytes of name, 32 of HMAC key, 32 of AES key. So do nginx's and Envoy's.
+  /// The size of a key file: 16 bytes of name, 32 of HMAC key, 32 of AES key, as in nginx and Envoy.
   static constexpr size_t kFileBytes = 80;
 
-  /// Keys of our own. The two before the present one still open: a ticket is for two days at the least.
+  /// Makes random keys. The two keys before the current one still open tickets, so a ticket is valid for at least two
+  /// days.
   TicketKeys();
-  /// From files: the first seals, all open.
+  /// Reads keys from files. The first key seals; all keys open.
   static absl::StatusOr<std::unique_ptr<TicketKeys>> read(const std::vector<std::string>& files);
   ~TicketKeys();
   TicketKeys(const TicketKeys&) = delete;
   TicketKeys& operator=(const TicketKeys&) = delete;
 
-  /// For SSL_CTX_set_tlsext_ticket_key_cb: sets the contexts up to seal a ticket, `name` and `iv` being written,
+  /// For SSL_CTX_set_tlsext_ticket_key_cb: sets up the contexts to seal a ticket, and writes `name` and `iv`.
   int seal(uint8_t* name, uint8_t* iv, EVP_CIPHER_CTX* cipher, HMAC_CTX* hmac);
-  /// or to open one, with the key that `name` names. 0: there is no such key. 2: a new ticket is due.
+  /// For SSL_CTX_set_tlsext_ticket_key_cb: sets up the contexts to open a ticket with the key called `name`. 0: there
+  /// is no such key. 2: the client should get a new ticket.
   int open(const uint8_t* name, const uint8_t* iv, EVP_CIPHER_CTX* cipher, HMAC_CTX* hmac);
 
-  /// For tests: lets the present key of our own be so much older.
+  /// For tests: makes the current random key older by `seconds`.
   void age(int64_t seconds);
 
  private:
@@ -46,9 +48,9 @@ class TicketKeys {
   void renew_if_due();
 
   std::mutex mutex_;
-  std::vector<Key> keys_;  // The first seals.
-  const bool renewed_;     // By us.
-  int64_t made_s_ = 0;     // The first.
+  std::vector<Key> keys_;  // The first key seals.
+  const bool renewed_;     // Whether the keys are random ones, which are renewed.
+  int64_t made_s_ = 0;     // When the first key was made.
 };
 
 }  // namespace sluice

@@ -13,11 +13,11 @@ namespace sluice {
 
 namespace {
 
-absl::Status said_of(std::string_view kind, std::string_view name, std::string_view key, const absl::Status& error) {
+absl::Status error_at(std::string_view kind, std::string_view name, std::string_view key, const absl::Status& error) {
   return absl::Status(error.code(), absl::StrCat(kind, " \"", name, "\": ", key, ": ", error.message()));
 }
 
-// Takes `found` over, each with where it was found before it.
+// Moves `found` to `warnings`, and prefixes each text with its place in the configuration.
 void add_warnings(std::string_view kind, std::string_view name, std::string_view key, std::vector<FileWarning>& found,
                   std::vector<FileWarning>& warnings) {
   for (FileWarning& warning : found) {
@@ -26,7 +26,7 @@ void add_warnings(std::string_view kind, std::string_view name, std::string_view
   found.clear();
 }
 
-// The TLS that ALTS by certificates begins with. Without tickets: each connection proves anew who is there.
+// The TLS settings of ALTS with certificates. There are no tickets, so each connection proves the identities anew.
 
 config::ListenerTls tls_of(const config::ListenerAlts& alts) {
   config::ListenerTls tls;
@@ -41,7 +41,7 @@ config::ListenerTls tls_of(const config::ListenerAlts& alts) {
 
 config::UpstreamTls tls_of(const config::Alts& alts) {
   config::UpstreamTls tls;
-  tls.ca = alts.peer_ca;  // Who it is, AltsLikeHandshake looks at.
+  tls.ca = alts.peer_ca;  // AltsLikeHandshake checks the peer's names.
   tls.certificate = alts.certificates.front();
   tls.alpn = {AltsLikeHandshake::kProtocol};
   tls.min_version = config::TlsVersion::k13;
@@ -79,13 +79,13 @@ absl::StatusOr<TlsContexts> read_tls_files(const config::Config& config, const T
   std::vector<FileWarning> found;
   for (const config::Listener& listener : config.listeners) {
     auto made = read_tls_files_of(listener, shared, found);
-    if (!made.ok()) return said_of("listener", listener.name, key_of(listener), made.status());
+    if (!made.ok()) return error_at("listener", listener.name, key_of(listener), made.status());
     add_warnings("listener", listener.name, key_of(listener), found, contexts.warnings);
     contexts.listeners.push_back(*std::move(made));
   }
   for (const config::Upstream& upstream : config.upstreams) {
     auto made = read_tls_files_of(upstream, found);
-    if (!made.ok()) return said_of("upstream", upstream.name, key_of(upstream), made.status());
+    if (!made.ok()) return error_at("upstream", upstream.name, key_of(upstream), made.status());
     add_warnings("upstream", upstream.name, key_of(upstream), found, contexts.warnings);
     contexts.upstreams.push_back(*std::move(made));
   }

@@ -12,23 +12,23 @@
 
 namespace sluice {
 
-/// What a configuration's TLS files make.
+/// The contexts made from a configuration's TLS files.
 struct TlsContexts {
-  // By index; null where TLS is off.
+  // Both are indexed like the configuration; null where TLS is off.
   std::vector<bssl::UniquePtr<SSL_CTX>> listeners;
   std::vector<bssl::UniquePtr<SSL_CTX>> upstreams;
   std::vector<FileWarning> warnings;  ///< For the operator; each names the listener or upstream and the file.
 };
 
-/// The context of one listener or upstream, whose files it reads; null where neither TLS nor ALTS by certificates is
-/// on. The error names the file, and what is wrong with it.
+/// Reads the files of one listener or upstream and makes its context. Null if neither TLS nor ALTS with certificates is
+/// on. The error names the file and its defect.
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> read_tls_files_of(const config::Listener& listener, const TlsShared& shared,
                                                            std::vector<FileWarning>& warnings);
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> read_tls_files_of(const config::Upstream& upstream,
                                                            std::vector<FileWarning>& warnings);
 
-/// Reads all files, or none: the error is for the operator and names the listener or upstream, the file, and what is
-/// wrong with it.
+/// Reads the files of all listeners and upstreams. Fails if any file fails; the error is for the operator and names the
+/// listener or upstream, the file, and its defect.
 absl::StatusOr<TlsContexts> read_tls_files(const config::Config& config, const TlsShared& shared);
 
 }  // namespace sluice

@@ -18,7 +18,7 @@ namespace sluice {
 
 namespace {
 
-// `endpoint`: null on a listener.
+// `endpoint` is null on a listener.
 void make_alts_handshake(const config::Alts& alts, SSL_CTX* context, const config::Endpoint* endpoint,
                          HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking) {
   const bool is_client = endpoint != nullptr;

@@ -1,4 +1,4 @@
-// The handshakes that listeners and upstreams are configured for.
+// Creates the handshakes that listeners and upstreams are configured for, and logs their failures.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace sluice {
 
-/// Puts in `handshaking` the one that the listener's clients begin with. `context` is the listener's current one.
+/// Creates in `handshaking` the handshake with a client of the listener. `context` is the listener's current SSL_CTX.
 /// Precondition: the listener has `tls` or `alts`.
 void make_client_handshake(const config::Listener& listener, bssl::UniquePtr<SSL_CTX> context,
                            HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking);
 
-/// The same for an endpoint, with a session from `sessions` where there is one. Returns the generation of the context,
-/// for SessionCache::put.
+/// Creates in `handshaking` the handshake with an endpoint, with a session from `sessions` if there is one. Returns the
+/// generation of the SSL_CTX, for SessionCache::put. Precondition: the upstream has `tls` or `alts`.
 uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
                                  SessionCache& sessions, const Socket& socket, Handshaking& handshaking);
 
-/// Logs what went wrong on one side of a connection, within a LogLimit of each worker. `client`: its address; `whom`:
-/// an endpoint's, or `it` for the client itself.
+/// Logs a TLS or ALTS failure on one side of a connection, within a LogLimit per worker. `client`: the client's
+/// address; `whom`: the endpoint's address, or "it" for the client itself.
 void log_failure(const Worker& worker, const config::Listener& listener, std::string_view client, bool is_alts,
                  std::string_view whom, std::string_view error);
 
-/// Logs what became of a client's connection, or why, within a LogLimit of each worker.
+/// Logs an event of a client's connection, within a LogLimit per worker.
 void log_client(const Worker& worker, const config::Listener& listener, std::string_view client, std::string_view what);
 
 }  // namespace sluice

@@ -28,13 +28,13 @@ enum class Command : uint8_t { kLocal = 0, kProxy = 1 };
 enum class Family : uint8_t { kUnspec = 0, kInet = 1, kInet6 = 2, kUnix = 3 };
 enum class Transport : uint8_t { kUnspec = 0, kStream = 1, kDatagram = 2 };
 
-// Types of TLVs; there are more, and senders may have their own.
+// TLV types. There are more, and senders may define their own.
 constexpr uint8_t kAlpnTlv = 0x01;
 constexpr uint8_t kAuthorityTlv = 0x02;
 constexpr uint8_t kCrc32cTlv = 0x03;
 constexpr uint8_t kUniqueIdTlv = 0x05;
 constexpr uint8_t kTlsTlv = 0x20;
-constexpr uint8_t kTlsVersionTlv = 0x21;  // Within the former; so the next two.
+constexpr uint8_t kTlsVersionTlv = 0x21;  // Nested in kTlsTlv, like the next two.
 constexpr uint8_t kTlsCommonNameTlv = 0x22;
 constexpr uint8_t kTlsCipherTlv = 0x23;
 
@@ -70,7 +70,7 @@ std::string_view as_text(std::span<const std::byte> bytes) {
 
 // ---- Version 1 ----
 
-// Cuts `text` at the next space and returns what was before it; nullopt without a space.
+// Removes the first word and the space after it from `text` and returns the word; nullopt without a space.
 std::optional<std::string_view> take_word(std::string_view& text) {
   const size_t space = text.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<std::string_view> take_word(std::string_view& text) {
   return word;
 }
 
-// Decimal, no sign, no zero in front.
+// Decimal, without a sign or leading zeros.
 std::optional<uint16_t> parse_port(std::string_view text) {
   if (text.empty() || (text[0] == '0' && text.size() > 1)) return std::nullopt;
   uint16_t port = 0;
@@ -89,7 +89,7 @@ std::optional<uint16_t> parse_port(std::string_view text) {
 }
 
 std::optional<PeerAddress> parse_address(int family, std::string_view text, uint16_t port) {
-  // inet_pton is strict (no zeros in front, no zone), but it would stop at a zero byte.
+  // inet_pton is strict (no leading zeros, no zone), but it stops at a NUL byte.
   char name[INET6_ADDRSTRLEN];
   if (text.size() >= sizeof(name) || text.find('\0') != std::string_view::npos) return std::nullopt;
   name[text.copy(name, sizeof(name))] = '\0';
@@ -99,7 +99,7 @@ std::optional<PeerAddress> parse_address(int family, std::string_view text, uint
   return PeerAddress::ip6(bytes, port);
 }
 
-// `line` is what lies between the signature and the CRLF.
+// `line` is the text between the signature and the CRLF.
 bool parse_v1_line(std::string_view line, ProxyHeader& header) {
   if (!line.starts_with(' ')) return false;
   line.remove_prefix(1);
@@ -128,7 +128,7 @@ ProxyResult parse_v1(const Buffer& buffer, ProxyHeader& header) {
   std::array<std::byte, kMaxProxyV1Bytes> scratch;
   const std::string_view text = as_text(buffer.fetch(std::min(buffer.size(), scratch.size()), scratch));
   const size_t end = text.find_first_of("\r\n");
-  // Neither character may be there without the other.
+  // Neither character may occur without the other.
   if (end != std::string_view::npos && text[end] == '\n') return malformed();
   if (end == std::string_view::npos || end + 1 == text.size()) {
     if (text.size() == kMaxProxyV1Bytes) return malformed();
@@ -153,7 +153,7 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
 }
 constexpr std::array<uint32_t, 256> kCrcTable = make_crc_table();
 
-// The checksum of the first `header_bytes` bytes, with zeros in the place of the checksum itself.
+// The checksum of the first `header_bytes` bytes, with the checksum field itself taken as zeros.
 uint32_t crc32c(const Buffer& buffer, size_t header_bytes, size_t crc_offset) {
   uint32_t crc = ~0u;
   size_t position = 0;
@@ -189,12 +189,13 @@ void parse_addresses(Cursor& cursor, Family family, ProxyHeader& header) {
   }
 }
 
-// What the walk over the TLVs has found.
+// The TLVs found in a header.
 struct Tlvs {
   std::optional<ProxyField> alpn, authority, crc32c, unique_id;
 };
 
-// Notes one TLV. False where it may not be so: the fields that are understood may come once, or readers could differ.
+// Records one TLV. False if it is not allowed: a field that we use may occur only once, because parsers could differ on
+// which one counts.
 bool note_tlv(uint8_t type, ProxyField field, Tlvs& tlvs) {
   const auto once = [field](std::optional<ProxyField>& slot) { return !std::exchange(slot, field).has_value(); };
   switch (type) {
@@ -264,7 +265,7 @@ ProxyResult parse_v2(const Buffer& buffer, ProxyHeader& header) {
 
 // ---- Writing ----
 
-// Two addresses brought to one family: IPv4, IPv6, or none.
+// Two addresses converted to one family: IPv4, IPv6, or none.
 struct Pair {
   Family family;
   PeerAddress source;
@@ -305,7 +306,7 @@ class Writer {
     u8(static_cast<uint8_t>(value >> 8));
     u8(static_cast<uint8_t>(value & 0xff));
   }
-  /// Room for a length that is known only when what it counts is written: returns where it is.
+  /// Reserves a length field for fill_in_length() and returns its offset.
   size_t skip_u16() {
     u16be(0);
     return size_ - 2;
@@ -323,7 +324,7 @@ class Writer {
 
 void write_address_text(Writer& writer, const PeerAddress& address) {
   char name[INET6_ADDRSTRLEN];
-  // Cannot fail: the family is known and there is room.
+  // Cannot fail: the family is valid and there is room.
   writer.text(inet_ntop(address.family(), address.address_bytes().data(), name, sizeof(name)));
 }
 
@@ -343,7 +344,7 @@ void write_tls(Writer& writer, const ProxyTls& tls) {
   if (tls.client_certificate) client |= kClientCertificateInSession;
   if (tls.client_certificate && tls.in_this_connection) client |= kClientCertificateInConnection;
   writer.u8(client);
-  // 0: a certificate was shown and verified.
+  // The 32-bit `verify` field: 0 if the client presented a certificate, which was verified.
   writer.u16be(0);
   writer.u16be(tls.client_certificate ? 0 : 1);
   write_text_tlv(writer, kTlsVersionTlv, tls.version);
@@ -395,8 +396,8 @@ size_t write_proxy_v1(std::span<std::byte, kMaxWrittenProxyBytes> to, const Peer
 size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const PeerAddress& source,
                       const PeerAddress& destination, const ProxyTls* tls) {
   const Pair pair = pair_of(source, destination);
-  // PROXY with AF_UNSPEC would be the word for addresses that cannot be expressed, but HAProxy (2.6) and others refuse
-  // it. HAProxy itself sends LOCAL then.
+  // The spec has PROXY with AF_UNSPEC for addresses that cannot be expressed, but HAProxy (2.6) and others refuse it.
+  // HAProxy itself sends LOCAL in this case.
   const bool known = pair.family != Family::kUnspec;
   const Command command = known ? Command::kProxy : Command::kLocal;
   const Transport transport = known ? Transport::kStream : Transport::kUnspec;
@@ -411,7 +412,7 @@ size_t write_proxy_v2(std::span<std::byte, kMaxWrittenProxyBytes> to, const Peer
     writer.u16be(pair.source.port());
     writer.u16be(pair.destination.port());
   }
-  if (known && tls) write_tls(writer, *tls);  // Nobody reads what is behind LOCAL.
+  if (known && tls) write_tls(writer, *tls);  // Receivers ignore TLVs after LOCAL.
   writer.fill_in_length(length_at);
   return writer.size();
 }

@@ -13,10 +13,10 @@ namespace sluice {
 
 namespace {
 
-// What a bulk receive may bring in the middle of a handshake, where there is a bound to what can wait.
+// Receive credit during a handshake, which buffers only a bounded number of bytes.
 constexpr size_t kHandshakeCreditBytes = size_t{64} * 1024;
 
-// What may wait for a handshake's next step: more than the largest flight that is usual.
+// Reading stops when this many bytes wait for a handshake's next step. Usual flights are smaller.
 constexpr size_t kHandshakeBytes = size_t{32} * 1024;
 
 }  // namespace
@@ -34,23 +34,24 @@ Handshaking& Transport::prepare_handshake() {
 
 void Transport::begin_handshake() {
   socket_.start_reading();
-  go_on(Buffer());
+  queue_step(Buffer());
 }
 
 void Transport::await_handshake(Buffer&& received) {
   socket_.start_reading();
-  if (!received.empty()) go_on(std::move(received));
+  if (!received.empty()) queue_step(std::move(received));
 }
 
-// A step takes as long as many forwarded pieces: it waits for its turn, and what comes meanwhile with it.
-void Transport::go_on(Buffer&& received) {
+// Queues the next step as slow work, because it takes as long as forwarding many buffers. Bytes that arrive meanwhile
+// join it.
+void Transport::queue_step(Buffer&& received) {
   Handshaking& handshaking = *secure_->handshaking;
   handshaking.received.append(std::move(received));
   socket_.worker().yielding_tasks().push(handshaking.step);
   if (handshaking.received.size() >= kHandshakeBytes) socket_.stop_reading();
 }
 
-// Whether the handshake can only go on with more bytes of the peer.
+// Whether the handshake needs more bytes from the peer.
 bool Transport::wants_bytes() const {
   const Handshaking& handshaking = *secure_->handshaking;
   return !handshaking.step.queued() && handshaking.handshake->wants_bytes();
@@ -65,11 +66,11 @@ void Transport::step() {
   socket_.send(std::move(out));
   switch (status) {
     case Handshake::Status::kNeedMore:
-      if (ended_early_ && wants_bytes()) return tell_insecure({});
+      if (ended_early_ && wants_bytes()) return report_insecure({});
       wants_bytes() ? socket_.start_reading() : socket_.stop_reading();
       return;
     case Handshake::Status::kFailed:
-      return tell_insecure(handshaking.handshake->error());
+      return report_insecure(handshaking.handshake->error());
     case Handshake::Status::kDone:
       break;
   }
@@ -87,19 +88,19 @@ void Transport::step() {
   if (quiet && !is_endpoint) acknowledge_handshake();
 }
 
-// A client without TCP_NODELAY keeps its first request back until the last bytes of its handshake are acknowledged, and
-// the kernel delays that by 40 ms unless something is sent. Sending the session tickets now would do it too, but a
-// client that writes and closes without ever reading would then close with a reset, which discards what it wrote.
+// A client without TCP_NODELAY holds its first request until the last bytes of its handshake are acknowledged, and our
+// kernel delays the acknowledgment by 40 ms unless something is sent. Sending the session tickets now would help too,
+// but then a client that writes and closes without reading would close with a reset, which discards what it wrote.
 void Transport::acknowledge_handshake() {
   if (!socket_.open() || socket_.queued() > 0) return;
   const int on = 1;
-  // Fails on a Unix socket, which delays nothing.
+  // Fails on a Unix socket, which needs no acknowledgments.
   setsockopt(socket_.fd(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
-void Transport::tell_insecure(std::string_view error) {
+void Transport::report_insecure(std::string_view error) {
   insecure_ = true;
-  leave_handshakes();  // What still goes on is only that the peer is told.
+  release_place();  // Only an alert remains to be sent, which should not occupy a place.
   owner_->on_insecure(*this, error);
 }
 
@@ -113,7 +114,7 @@ void Transport::release_arrived() {
 void Transport::on_data(Socket&, Buffer&& data) {
   if (!secure_) return owner_->on_data(*this, std::move(data));
   if (secure_->records) return open_records(std::move(data));
-  insecure_ ? data.clear() : go_on(std::move(data));
+  insecure_ ? data.clear() : queue_step(std::move(data));
 }
 
 void Transport::open_records(Buffer&& wire) {
@@ -121,8 +122,8 @@ void Transport::open_records(Buffer&& wire) {
   Buffer plain;
   const RecordLayer::Status status = records.open(pool(), std::move(wire), plain);
   take_tickets();
-  send_owed();
-  if (status == RecordLayer::Status::kFailed) sealed_end_ = true;  // Nothing may follow the alert.
+  send_alert();
+  if (status == RecordLayer::Status::kFailed) sealed_end_ = true;  // Nothing may follow an alert.
   if (plain.empty()) {
     owner_->on_part(*this);
   } else if (!ended_) {
@@ -130,11 +131,11 @@ void Transport::open_records(Buffer&& wire) {
   }
   if (!socket_.open()) return;
   if (status == RecordLayer::Status::kFailed) return owner_->on_record_error(*this, records.error());
-  if (status == RecordLayer::Status::kEnded) tell_end(false);
+  if (status == RecordLayer::Status::kEnded) report_end(false);
 }
 
-// Those that come with the first bytes are enough; afterwards, and when there were none for a while, the handshake's
-// memory is worth more, and what else comes is dropped.
+// The first tickets suffice. Then, or when the connection is parked without any, the handshake's memory is freed, and
+// later tickets are dropped.
 void Transport::take_tickets() {
   Buffer tickets = secure_->records->take_tickets();
   if (tickets.empty() || !secure_->handshaking) return;
@@ -146,15 +147,15 @@ void Transport::take_tickets() {
 
 void Transport::on_end(Socket&) {
   if (in_handshake()) {
-    ended_early_ = true;  // It may have said all that it had to.
-    if (wants_bytes()) tell_insecure({});
+    ended_early_ = true;  // The peer may already have sent its whole part of the handshake.
+    if (wants_bytes()) report_insecure({});
     return;
   }
-  // Without an end in TLS nobody knows whether this is where the peer meant to end. It is what most peers do.
-  tell_end(secured() && (secure_->records->tells_end() || secure_->records->in_record()));
+  // Without close_notify it is unknown whether the peer meant to end here. Many peers do end without it.
+  report_end(secured() && (secure_->records->tells_end() || secure_->records->in_record()));
 }
 
-void Transport::tell_end(bool truncated) {
+void Transport::report_end(bool truncated) {
   if (std::exchange(ended_, true)) return;
   owner_->on_end(*this, truncated);
 }
@@ -165,12 +166,12 @@ size_t Transport::receive_credit(Socket&) {
 
 // ---- Bytes out ----
 
-// An alert; not behind our end. Tickets and the like wait for what is sent next, or for park().
-void Transport::send_owed() {
+// Sends a pending alert, unless our direction has ended. Tickets and key updates wait for the next send() or park().
+void Transport::send_alert() {
   if (!secure_->records->has_output() || sealed_end_) return;
-  Buffer owed;
-  secure_->records->flush(pool(), owed);
-  socket_.send(std::move(owed));
+  Buffer output;
+  secure_->records->flush(pool(), output);
+  socket_.send(std::move(output));
 }
 
 void Transport::send(Buffer&& data) {
@@ -193,9 +194,9 @@ void Transport::shutdown_write(bool cut) {
 bool Transport::park() {
   if (secured()) {
     if (!sealed_end_) {
-      Buffer owed;
-      secure_->records->flush(pool(), owed);
-      socket_.send(std::move(owed));
+      Buffer output;
+      secure_->records->flush(pool(), output);
+      socket_.send(std::move(output));
     }
     secure_->records->park(pool());
     secure_->handshaking.reset();
@@ -206,17 +207,17 @@ bool Transport::park() {
 // ---- The end ----
 
 void Transport::close() {
-  leave_handshakes();
+  release_place();
   socket_.close();
 }
 
 void Transport::abort() {
-  leave_handshakes();
+  release_place();
   socket_.abort();
 }
 
-// At once: closing may take a while.
-void Transport::leave_handshakes() {
+// Frees the place among the listener's handshakes at once, because closing may take a while.
+void Transport::release_place() {
   if (secure_ && secure_->handshaking) secure_->handshaking->place.reset();
 }
 

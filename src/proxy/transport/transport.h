@@ -16,47 +16,47 @@
 
 namespace sluice {
 
-/// A handshake that is under way on one side of a session.
+/// A handshake in progress on one side of a session.
 struct Handshaking {
   Handshaking(YieldingTask::Run run_step, void* transport) : step(run_step, transport) {}
 
   YieldingTask step;
   std::unique_ptr<Handshake> handshake;
-  TlsHandshake* tls = nullptr;   ///< The same, where it is TLS with an endpoint: for its sessions.
-  Buffer received;               ///< For the next step, which waits for its turn.
-  ConnectionLimit::Place place;  ///< A client's, among the listener's handshakes.
+  TlsHandshake* tls = nullptr;   ///< `handshake` if it is TLS with an endpoint, for its sessions; otherwise null.
+  Buffer received;               ///< Bytes for the next step, while it waits for its turn.
+  ConnectionLimit::Place place;  ///< A client's place among the listener's concurrent handshakes.
   uint64_t started_ms = 0;
 };
 
-/// One side of a session: a socket, and what its bytes go through. At first that is nothing; a handshake of TLS or ALTS
-/// may be run, and what is given and got from then on are the bytes inside its records.
+/// One side of a session: a socket, with an optional record layer. Bytes pass unchanged until a TLS or ALTS handshake
+/// is done; from then on the owner sends and receives the payload of the records.
 ///
 ///     Handshaking& handshaking = transport.prepare_handshake();
 ///     handshaking.handshake = std::make_unique<TlsHandshake>(...);
 ///     transport.begin_handshake();                     // on_secured() or on_insecure() follows, once
 ///
-/// Life is as a Socket's: when it has closed it is as new, and may connect again.
+/// Its lifetime rules are those of Socket. After on_closed() it is as new and may connect again.
 class Transport final : private Socket::Owner {
  public:
-  /// What the owner hears. Each may call any method of any transport.
+  /// Receives a transport's events. Each method may call any method of any transport.
   class Owner {
    public:
     virtual void on_connected(Transport&, int) {}
-    /// The handshake is done. What came behind it is given by release_arrived().
+    /// The handshake is done. release_arrived() delivers the bytes that followed it.
     virtual void on_secured(Transport& transport, const Agreement& agreement) = 0;
-    /// The handshake failed. What is to be told about it to the peer is queued; what it still sends is dropped. `error`
-    /// says why; empty: the peer closed in the middle of it.
+    /// The handshake failed. An alert for the peer is queued, if there is one; further bytes from the peer are dropped.
+    /// `error` is the reason; empty: the peer closed during the handshake.
     virtual void on_insecure(Transport& transport, std::string_view error) = 0;
     virtual void on_data(Transport& transport, Buffer&& data) = 0;
-    /// Bytes came, but no record is whole with them: the peer is alive, and park() has something to do again.
+    /// Bytes arrived that delivered no data, such as a part of a record: the peer is alive, and park() has work again.
     virtual void on_part(Transport&) {}
-    /// The peer sends nothing more. `truncated`: it has not said so in TLS, or has stopped in the middle of a frame of
-    /// ALTS, so that this may be somebody else's doing.
+    /// The peer's direction has ended. `truncated`: there was no authenticated end where the protocol has one, or the
+    /// end cut an ALTS frame, so it may be an attacker's work.
     virtual void on_end(Transport& transport, bool truncated) = 0;
     virtual void on_sent(Transport& transport) = 0;
     /// Reading or writing failed.
     virtual void on_error(Transport& transport, int error) = 0;
-    /// A record was not what TLS or ALTS allows. What is to be told about it to the peer is queued.
+    /// A record violated TLS or ALTS, or the peer sent a fatal alert. An alert for the peer is queued, if there is one.
     virtual void on_record_error(Transport& transport, std::string_view error) = 0;
     virtual void on_closed(Transport& transport) = 0;
     /// A session to resume with the endpoint later.
@@ -69,22 +69,22 @@ class Transport final : private Socket::Owner {
 
   Transport(Worker& worker, Owner& owner) : owner_(&owner), socket_(worker, *this) {}
 
-  /// Whoever hears from now on: a connection's beginning has an owner of its own.
+  /// Replaces the owner. The setup of a connection has an owner of its own.
   void set_owner(Owner& owner) { owner_ = &owner; }
 
   void adopt(int fd, int family) { socket_.adopt(fd, family); }
   void connect(int fd, const sockaddr* address, socklen_t length) { socket_.connect(fd, address, length); }
 
-  /// Makes room for a handshake, which the caller puts in it. What is sent before it is done goes as it is.
+  /// Makes room for a handshake, which the caller puts in. Until it is done, send() sends bytes unchanged.
   Handshaking& prepare_handshake();
-  /// Starts it, where we are the one who speaks first;
+  /// Starts the prepared handshake when our side speaks first.
   void begin_handshake();
-  /// where the peer does, of whom `received` has come already.
+  /// Starts the prepared handshake when the peer speaks first. `received`: the peer's bytes that have already arrived.
   void await_handshake(Buffer&& received);
   bool in_handshake() const { return secure_ && secure_->handshaking && !secure_->records && !insecure_; }
-  /// Whom the handshake waits for.
+  /// The party that the handshake waits for. Precondition: in_handshake().
   std::string awaited() const { return secure_->handshaking->handshake->awaited(); }
-  /// Gives what arrived behind the handshake, if something did, to the owner's on_data.
+  /// Delivers the bytes and the end that followed the handshake, if any, to the owner.
   void release_arrived();
 
   const Socket& socket() const { return socket_; }
@@ -94,31 +94,32 @@ class Transport final : private Socket::Owner {
   void stop_reading() { socket_.stop_reading(); }
   size_t queued() const { return socket_.queued(); }
   bool secured() const { return secure_ && secure_->records; }
-  /// As the socket says: see there.
+  // These three are the socket's: see Socket.
   bool input_over() const { return socket_.input_over(); }
   bool gone() const { return socket_.gone(); }
   size_t unread() const { return socket_.unread(); }
-  /// Whether something was sent that the peer does not have yet and may still get. System calls.
+  /// Whether sent bytes have not reached the peer yet and still may. Makes system calls.
   bool owes() const { return socket_.open() && !gone() && (queued() > 0 || socket_.unacknowledged() > 0); }
-  /// Whether the peer's end was told.
+  /// Whether on_end() was called.
   bool ended() const { return ended_; }
 
-  /// Precondition: shutdown_write() was not called.
+  /// Seals `data` if there are records, and queues it. Precondition: shutdown_write() was not called.
   void send(Buffer&& data);
-  /// Says, also in TLS, that nothing follows what was sent. `cut`: TLS is not told, as what was sent is not all.
+  /// Ends our direction after the queued bytes, with an authenticated end if the protocol has one. `cut`: without that
+  /// end, because the data sent is incomplete.
   void shutdown_write(bool cut = false);
   bool write_shut() const { return socket_.write_shut(); }
   void close();
   void abort();
 
-  /// For one that waits: what its records owe goes out, and their memory is given back. False if it has failed without
-  /// a word (Socket::failed).
+  /// For an idle connection: sends the pending output of the record layer and frees its memory. False if the socket has
+  /// failed without an event (Socket::failed).
   bool park();
 
  private:
-  /// Only where there is, or is to be, TLS or ALTS.
+  /// State of TLS or ALTS; absent on plaintext connections.
   struct Secure {
-    std::unique_ptr<Handshaking> handshaking;  ///< Stays a while with an endpoint, for the tickets that come behind it.
+    std::unique_ptr<Handshaking> handshaking;  ///< Kept for a while with an endpoint, for tickets after the handshake.
     std::unique_ptr<RecordLayer> records;
   };
 
@@ -130,22 +131,22 @@ class Transport final : private Socket::Owner {
   void on_closed(Socket&) override;
   size_t receive_credit(Socket&) override;
 
-  void go_on(Buffer&& received);
+  void queue_step(Buffer&& received);
   void step();
   void acknowledge_handshake();
   void open_records(Buffer&& wire);
   void take_tickets();
-  void send_owed();
-  void tell_end(bool truncated);
-  void tell_insecure(std::string_view error);
-  void leave_handshakes();
+  void send_alert();
+  void report_end(bool truncated);
+  void report_insecure(std::string_view error);
+  void release_place();
   bool wants_bytes() const;
   ChunkPool& pool() const;
 
   Owner* owner_;
-  [[no_unique_address]] Socket socket_;  // Its last 4 bytes are free, for what follows:
+  [[no_unique_address]] Socket socket_;  // The flags below fit into the 4 bytes of padding at its end.
   bool ended_ = false;
-  bool ended_early_ = false;  // Before the handshake was done.
+  bool ended_early_ = false;  // The peer ended its direction before the handshake was done.
   bool insecure_ = false;     // The handshake failed.
   bool sealed_end_ = false;
   std::unique_ptr<Secure> secure_;

@@ -10,7 +10,7 @@ namespace {
 
 void set_option(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
-// Rounded up to whole seconds, the unit of the kernel's options.
+// Rounds up to whole seconds, the unit of the kernel's options.
 int seconds(config::Duration duration) { return static_cast<int>((duration.count() + 999) / 1000); }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// A socket of this address family with the options that `upstream` asks for; -1 and errno if there is none to be had.
+/// Opens a socket of this address family with the options of `upstream`. Returns -1 with errno on failure.
 int open_upstream_socket(const config::Upstream& upstream, int family);
 
 }  // namespace sluice

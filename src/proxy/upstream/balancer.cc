@@ -10,11 +10,12 @@ namespace sluice {
 
 namespace {
 
-// So often a draw may be in vain before each endpoint is looked at: where half of the weight can be chosen, for one of
-// 65,536 choices.
+// The number of random draws before every endpoint is examined. If endpoints with half of the weight are usable, all
+// draws miss in one of 65,536 choices.
 constexpr int kDraws = 16;
 
-// A part of `whole`, the same of another whole but for the rounding: by the upper half of a hash.
+// Scales the upper half of a hash to a part of `whole`. For another `whole` it is the same fraction, apart from
+// rounding.
 uint64_t part_of(uint64_t whole, uint64_t hash) { return (hash >> 32) * whole >> 32; }
 
 }  // namespace
@@ -25,7 +26,7 @@ Balancer::Balancer(UpstreamState& upstream, uint64_t seed)
   if (!present.empty()) current_weights_[present[seed % present.size()]] = 1;
 }
 
-// Those that come start from nothing.
+// New endpoints start with a current weight of 0.
 void Balancer::follow_endpoints() {
   if (!view_.refresh()) return;
   shared_at_ms_ = UINT64_MAX;
@@ -85,7 +86,7 @@ std::optional<uint32_t> Balancer::pick_by_priority(const Choice& choice, Eligibl
   return picked;
 }
 
-// A key's level is the same as long as the shares are.
+// A key maps to the same level as long as the shares do not change.
 size_t Balancer::choose_level(const Choice& choice) {
   share_among_levels(choice.now_ms);
   uint64_t whole = 0;
@@ -96,8 +97,8 @@ size_t Balancer::choose_level(const Choice& choice) {
   return level;
 }
 
-// Not for each choice, since it looks at all endpoints: those who go down within a millisecond are passed over all the
-// same.
+// Recomputed at most once per millisecond, because it examines all endpoints. Endpoints that go down in between are
+// passed over anyway.
 void Balancer::share_among_levels(uint64_t now_ms) {
   if (shared_at_ms_ == now_ms) return;
   shared_at_ms_ = now_ms;
@@ -132,12 +133,12 @@ std::optional<uint32_t> Balancer::pick_among(const Level& level, const Choice& c
   return std::nullopt;
 }
 
-// With what it gets of it while it starts slowly.
+// The effective weight, reduced during slow start.
 int64_t Balancer::weight(uint32_t index, uint64_t now_ms) const {
   return static_cast<int64_t>(upstream_.slots().weight(index) * upstream_.share(index, now_ms));
 }
 
-// By what is open per weight, with one more.
+// Compares the load per weight, counting the new connection.
 bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
   const auto load = [&](uint32_t i) {
     return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed)) + 1;
@@ -145,7 +146,8 @@ bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
   return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
 }
 
-// Each gains its weight; the richest is taken and pays the total: an even interleaving.
+// Smooth weighted round robin: each endpoint gains its weight; the one with the highest current weight is chosen and
+// pays the total. This interleaves the choices evenly.
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_in_turn(const Level& level, uint64_t now_ms, Eligible eligible) {
   std::optional<uint32_t> best;
@@ -161,7 +163,7 @@ std::optional<uint32_t> Balancer::pick_in_turn(const Level& level, uint64_t now_
   return best;
 }
 
-// Ties go to the first after a random start.
+// Ties go to the first endpoint after a random start.
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_lightest(const Level& level, uint64_t now_ms, Eligible eligible) {
   std::optional<uint32_t> best;
@@ -174,8 +176,8 @@ std::optional<uint32_t> Balancer::pick_lightest(const Level& level, uint64_t now
   return best;
 }
 
-// Two choices at random, and of these the lighter. Workers that look at the same loads do not all run to the one that
-// is lightest just now.
+// Chooses the less loaded of two random endpoints, so that workers that see the same loads do not all choose the least
+// loaded one.
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_lighter_of_two(const Level& level, uint64_t now_ms, Eligible eligible) {
   const std::optional<uint32_t> one = pick_at_random(level, now_ms, eligible);
@@ -185,8 +187,8 @@ std::optional<uint32_t> Balancer::pick_lighter_of_two(const Level& level, uint64
   return other && is_lighter(*other, *one, now_ms) ? other : one;
 }
 
-// Draws by weight, until one may be taken. Where most may not, each is looked at: it takes the place of the choice with
-// probability weight / total so far. Both give each its share of the weight.
+// Draws by weight until an eligible endpoint is found. If most are not eligible, scans all: each eligible one replaces
+// the choice with probability weight / total so far. Both ways give each its share of the weight.
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_at_random(const Level& level, uint64_t now_ms, Eligible eligible) {
   for (int draw = 0; draw < kDraws; ++draw) {
@@ -205,9 +207,9 @@ std::optional<uint32_t> Balancer::pick_at_random(const Level& level, uint64_t no
   return best;
 }
 
-// Those who are passed over leave each key to whoever is next in the table. One that starts slowly takes a part of its
-// keys, and more of them as time goes by. Where next to none may be taken, the key and each of them are hashed
-// together, and the greatest hash wins (rendezvous hashing): it disturbs no more, but looks at each.
+// The keys of an endpoint that is passed over go to the next one in the table. An endpoint in slow start takes a part
+// of its keys, which grows with time. If nearly none is eligible, the key is hashed together with each endpoint, and
+// the greatest hash wins (rendezvous hashing): this moves no more keys, but scans all endpoints.
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_by_hash(const Level& level, const Choice& choice, Eligible eligible) {
   const uint64_t hash = *choice.hash;

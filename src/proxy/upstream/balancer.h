@@ -11,48 +11,47 @@
 
 namespace sluice {
 
-/// What an endpoint is chosen for: a connection, or a request.
+/// The parameters of one choice of an endpoint, for a connection or a request.
 struct Choice {
   TriedEndpoints tried = {};
   uint64_t now_ms = 0;
-  /// Of its key, where Balancer::needs_hash(). Without one chance decides.
+  /// The hash of its key, if Balancer::needs_hash(). Without one the choice is random.
   std::optional<uint64_t> hash = {};
-  /// Taken if it can be, whatever else there is.
+  /// The endpoint to prefer over all others, if it is usable.
   std::optional<uint32_t> preferred = {};
-  /// The endpoint that is asked already, and slow: another one is wanted that is up, or none.
+  /// The endpoint that has the request already, but is slow. The choice is then another endpoint that is up, or none.
   std::optional<uint32_t> beside = {};
 };
 
-/// One worker's choice among an upstream's endpoints. Endpoints that were tried, are full or are down are passed over;
-/// when all that is left is down, down ones are tried after all.
+/// Chooses among an upstream's endpoints for one worker. It passes over endpoints that were tried, are full, or are
+/// down; if all others are down, it chooses one that is down.
 ///
 ///     std::optional<uint32_t> endpoint = balancer.pick({.tried = tried, .now_ms = worker.now_ms()});
 class Balancer {
  public:
-  /// What it has counted.
   struct Counts {
-    uint64_t preferred = 0;       ///< Choices that were known before,
-    uint64_t preferred_lost = 0;  ///< or would have been, but that endpoint could not be taken.
-    uint64_t failovers = 0;       ///< Choices of an endpoint that is not of the lowest priority.
-    uint64_t panics = 0;          ///< Choices of one that is down, since all are.
+    uint64_t preferred = 0;       ///< Choices of the preferred endpoint.
+    uint64_t preferred_lost = 0;  ///< Choices whose preferred endpoint was not usable.
+    uint64_t failovers = 0;       ///< Choices of an endpoint that does not have the lowest priority number.
+    uint64_t panics = 0;          ///< Choices of an endpoint that is down, because all are.
   };
 
-  /// `seed` differs between workers, so that they do not start on the same endpoint.
+  /// `upstream` outlives it. `seed` differs between workers, so that they do not start on the same endpoint.
   Balancer(UpstreamState& upstream, uint64_t seed);
 
   UpstreamState& upstream() { return upstream_; }
   const Counts& counts() const { return counts_; }
-  /// What this worker knows of the endpoints.
+  /// This worker's view of the endpoints.
   EndpointView& view() { return view_; }
-  /// Takes up what has changed of them; endpoints() and pick() do too.
+  /// Updates the view to the current endpoints; endpoints() and pick() do so too.
   void follow_endpoints();
-  /// The endpoints that there are. Good until the next call of anything here.
+  /// The current endpoints. Valid until the next call of a member function.
   const EndpointSet& endpoints();
-  /// Whether endpoints are chosen by keys.
+  /// Whether the policy chooses endpoints by the hash of a key.
   bool needs_hash() const;
 
-  /// The endpoint for it, or nothing when each was tried or is full. Where endpoints have priorities, the first that
-  /// has enough of them up is taken; see config::Upstream::failover_below.
+  /// Returns the chosen endpoint, or nullopt if every endpoint was tried or is full. If endpoints have priorities, the
+  /// first priority with enough endpoints up is used; see config::Upstream::failover_below.
   std::optional<uint32_t> pick(const Choice& choice);
 
  private:
@@ -80,10 +79,10 @@ class Balancer {
 
   UpstreamState& upstream_;
   EndpointView view_;
-  std::vector<int64_t> current_weights_;   // Smooth weighted round robin. By slot.
-  std::vector<LevelHealth> level_health_;  // Where there are several,
-  std::vector<uint64_t> level_shares_;     // as of
-  uint64_t shared_at_ms_ = UINT64_MAX;     // this time.
+  std::vector<int64_t> current_weights_;   // By slot, for smooth weighted round robin.
+  std::vector<LevelHealth> level_health_;  // By level; unused if there is only one.
+  std::vector<uint64_t> level_shares_;     // By level; unused if there is only one.
+  uint64_t shared_at_ms_ = UINT64_MAX;     // The time of the above two.
   Random random_;
   Counts counts_;
 };

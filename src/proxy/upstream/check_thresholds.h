@@ -4,19 +4,19 @@
 
 namespace sluice {
 
-/// What the results of an endpoint's checks make of it, one after the other. It counts as healthy at first; then the
-/// first result decides, and from there so many in a row that say otherwise.
+/// Turns the results of an endpoint's health checks into a healthy or unhealthy state. The endpoint starts healthy; the
+/// first result sets the state, and afterwards a number of contrary results in a row changes it.
 class CheckThresholds {
  public:
-  /// Preconditions: neither is 0.
+  /// Precondition: neither threshold is 0.
   CheckThresholds(uint32_t healthy_after, uint32_t unhealthy_after)
       : healthy_after_(healthy_after), unhealthy_after_(unhealthy_after) {}
 
   bool healthy() const { return healthy_; }
-  /// Results in a row that say otherwise than healthy() does.
+  /// The number of results in a row that contradict healthy().
   uint32_t contrary() const { return contrary_; }
 
-  /// Whether this result has changed healthy().
+  /// Records a result. Returns whether it changed healthy().
   bool take(bool passed) {
     const bool first = !decided_;
     decided_ = true;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// A load first: the line stays shared among the workers while all is well.
+// Loads first, so that the cache line stays shared among the workers while there are no errors.
 void clear(std::atomic<uint32_t>& count) {
   if (count.load(kRelaxed) != 0) count.store(0, kRelaxed);
 }
@@ -46,18 +46,19 @@ void Ejections::on_error(size_t endpoint, uint64_t now_ms) {
 void Ejections::count(std::atomic<uint32_t>& in_a_row, uint32_t limit, size_t endpoint, const char* what,
                       uint64_t now_ms) {
   if (limit == 0) return;
-  // What it was asked before, or because all are out.
+  // Ignores errors of an ejected endpoint: from earlier requests, or because all endpoints are out.
   if (upstream_.endpoint(endpoint).health.ejected_until_ms.load(kRelaxed) != 0) return;
   const uint32_t errors = in_a_row.fetch_add(1, kRelaxed) + 1;
   if (errors >= limit) eject(endpoint, errors, what, now_ms);
 }
 
-// One worker at a time, so that no more are out than may be. Who comes meanwhile leaves it to the next error.
+// One worker at a time, so that no more endpoints than allowed are ejected. A concurrent caller leaves the ejection to
+// the next error.
 void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64_t now_ms) {
   if (ejecting_.test_and_set(std::memory_order_acquire)) return;
   const absl::Cleanup done = [this] { ejecting_.clear(std::memory_order_release); };
   EndpointHealth& health = upstream_.endpoint(endpoint).health;
-  if (health.ejected_until_ms.load(kRelaxed) != 0) return;  // Another worker was faster.
+  if (health.ejected_until_ms.load(kRelaxed) != 0) return;  // Another worker ejected it first.
   if (!may_eject(endpoint, now_ms)) {
     refused_.fetch_add(1, kRelaxed);
     return;
@@ -65,7 +66,7 @@ void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64
   const uint64_t time_ms = next_time_ms(endpoint, now_ms);
   health.ejections_in_a_row.store(static_cast<uint32_t>(time_ms / config::milliseconds(config_.time)), kRelaxed);
   health.ejections.fetch_add(1, kRelaxed);
-  on_success(endpoint);  // What it is given next counts anew.
+  on_success(endpoint);  // Errors after the ejection count from 0.
   health.ejected_until_ms.store(now_ms + time_ms);
   return_at(now_ms + time_ms);
   upstream_.note_change();
@@ -95,8 +96,8 @@ uint64_t Ejections::next_time_ms(size_t endpoint, uint64_t now_ms) const {
   return std::min(times * base_ms, config::milliseconds(config_.max_time));
 }
 
-// Whoever lowers it does so behind the time that it has set, and who looks for such times does it behind having raised
-// it: so none is missed.
+// A writer lowers next_return_ms_ after storing its ejected_until_ms; bring_back_due() scans those after raising
+// next_return_ms_. So no expiry is missed.
 void Ejections::return_at(uint64_t due_ms) {
   uint64_t next = next_return_ms_.load();
   while (due_ms < next && !next_return_ms_.compare_exchange_weak(next, due_ms)) {
@@ -105,7 +106,8 @@ void Ejections::return_at(uint64_t due_ms) {
 
 void Ejections::bring_back_due(uint64_t now_ms) {
   uint64_t due_ms = next_return_ms_.load();
-  if (now_ms < due_ms || !next_return_ms_.compare_exchange_strong(due_ms, UINT64_MAX)) return;  // Another does it.
+  if (now_ms < due_ms || !next_return_ms_.compare_exchange_strong(due_ms, UINT64_MAX))
+    return;  // Another worker does it.
   for (size_t i = 0; i < upstream_.size(); ++i) {
     EndpointState& state = upstream_.endpoint(i);
     EndpointHealth& health = state.health;
@@ -118,7 +120,7 @@ void Ejections::bring_back_due(uint64_t now_ms) {
     state.up_since_ms.store(now_ms, kRelaxed);
     if (!health.ejected_until_ms.compare_exchange_strong(until_ms, 0)) continue;
     upstream_.note_change();
-    // Of one that is gone its name is not to be asked for.
+    // The name of an endpoint that was removed must not be read.
     if (state.present.load(std::memory_order_acquire)) log_endpoint(upstream_, i, "is no longer ejected");
   }
 }

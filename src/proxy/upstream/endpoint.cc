@@ -11,8 +11,7 @@ namespace sluice {
 
 namespace {
 
-// What an endpoint gets at once when it has come up: enough to find out whether it works. As Envoy's
-// min_weight_percent.
+// The initial share in slow start: enough to find out whether the endpoint works. Equals Envoy's min_weight_percent.
 constexpr uint64_t kFirstShare = UpstreamState::kFullShare / 10;
 
 }  // namespace
@@ -40,7 +39,7 @@ const char* connect_error_name(ConnectError error) {
 ConnectError connect_error_of(int error) {
   switch (error) {
     case ECONNREFUSED:
-    case ENOENT:  // A Unix socket that is not there.
+    case ENOENT:  // A Unix socket that does not exist.
       return ConnectError::kRefused;
     case ETIMEDOUT:
       return ConnectError::kTimeout;
@@ -83,7 +82,7 @@ void UpstreamState::set_healthy(size_t index, bool healthy, uint64_t now_ms) {
 }
 
 void UpstreamState::report_success(size_t index, uint64_t now_ms) {
-  // A load first: the line stays shared among the workers while all is well.
+  // Loads first, so that the cache line stays shared among the workers while there are no failures.
   EndpointState& e = slots_.state(index);
   if (e.fails_in_a_row.load(std::memory_order_relaxed) != 0 &&
       e.fails_in_a_row.exchange(0, std::memory_order_relaxed) != 0) {
@@ -111,7 +110,7 @@ void UpstreamState::report_failure(size_t index, uint64_t now_ms, std::string_vi
 
 uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
   const EndpointState& e = slots_.state(index);
-  // The first attempts after a pause are a part of it.
+  // The end of a pause after failures also starts slow start.
   const uint64_t since =
       std::max(e.up_since_ms.load(std::memory_order_relaxed), e.down_until_ms.load(std::memory_order_relaxed));
   const auto slow_start_ms = config::milliseconds(config_.slow_start);

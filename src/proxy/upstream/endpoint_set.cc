@@ -28,7 +28,7 @@ void make_tables(const EndpointTable& slots, EndpointSet::Level& level) {
   }
 }
 
-// A name that tells nobody the address, and is the same after a restart and in other processes.
+// An id that does not reveal the address, and is the same after a restart and in other processes.
 uint64_t make_cookie_id(const config::Upstream& upstream, const std::string& address) {
   const std::string& secret = upstream.sticky->secret;
   const std::string_view keyed_by = secret.empty() ? std::string_view(upstream.name) : secret;

@@ -13,37 +13,37 @@ namespace sluice {
 
 class EndpointTable;
 
-/// The endpoints that an upstream has at one time, as balancers look them up. Immutable, and shared by the workers; who
-/// changes which endpoints there are makes another one (EndpointTable). Whether they are up is not in it: a
-/// table passes over those that are down, which moves their keys and no others.
+/// The endpoints of an upstream at one point in time, in a form for lookups by balancers. Immutable, and shared by the
+/// workers; EndpointTable makes a new one when the endpoints change. It does not contain whether they are up: lookups
+/// skip endpoints that are down, which moves their keys and no others.
 class EndpointSet {
  public:
   /// Endpoints of one priority.
   struct Level {
     std::vector<uint32_t> members;    ///< Their slots, in order.
-    std::vector<uint64_t> weight_to;  ///< The sum of the weights up to each, itself included.
-    std::vector<uint64_t> ids;        ///< Of each: a hash of its address.
-    MaglevTable maglev;               ///< With Balance::kMaglev, else empty;
-    HashRing ring;                    ///< and this one with kRingHash.
+    std::vector<uint64_t> weight_to;  ///< The sum of the weights up to and including each.
+    std::vector<uint64_t> ids;        ///< For each, a hash of its address.
+    MaglevTable maglev;               ///< With Balance::kMaglev, else empty.
+    HashRing ring;                    ///< With Balance::kRingHash, else empty.
 
     uint64_t weight() const { return weight_to.back(); }
-    /// Whose share of the weights this is; of `weight()` of them.
+    /// The member that owns unit `weight` of the sum of weights. Precondition: weight < weight().
     uint32_t member_at(uint64_t weight) const;
-    /// Of a member.
+    /// The id of a member.
     uint64_t id_of(uint32_t slot) const;
   };
 
-  /// Of those that are present.
+  /// Makes a set of the endpoints that are present.
   EndpointSet(const EndpointTable& slots, uint64_t generation);
 
-  /// Of EndpointTable; greater than that of any set before it.
+  /// The generation of EndpointTable; greater than that of any earlier set.
   uint64_t generation() const { return generation_; }
-  /// All of them: their slots, in order.
+  /// The slots of all endpoints, in order.
   std::span<const uint32_t> members() const { return members_; }
-  /// From the lowest priority on; none is empty, but there may be none.
+  /// The levels in ascending order of their priority numbers. No level is empty, but the list may be.
   const std::vector<Level>& levels() const { return levels_; }
 
-  /// What a cookie calls this endpoint, 0 if it is not in the set; and which one it calls so. For upstreams with
+  /// The cookie id of an endpoint (0 if it is not in the set), and the endpoint for a cookie id. For upstreams with
   /// `sticky`.
   uint64_t cookie_id(uint32_t index) const { return cookie_id_of_[index]; }
   std::optional<uint32_t> find_cookie_id(uint64_t id) const;
@@ -52,8 +52,8 @@ class EndpointSet {
   uint64_t generation_;
   std::vector<uint32_t> members_;
   std::vector<Level> levels_;
-  std::vector<uint64_t> cookie_id_of_;                     // By slot; 0 for those that are not in the set.
-  std::vector<std::pair<uint64_t, uint32_t>> cookie_ids_;  // With whose they are, in their order.
+  std::vector<uint64_t> cookie_id_of_;                     // By slot; 0 for endpoints that are not in the set.
+  std::vector<std::pair<uint64_t, uint32_t>> cookie_ids_;  // Sorted ids with their endpoints.
 };
 
 }  // namespace sluice

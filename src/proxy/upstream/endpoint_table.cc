@@ -9,7 +9,7 @@ namespace sluice {
 
 namespace {
 
-// For each address that a name may stand for: one to be used, one that others may still be leaving.
+// For each address of a name: one slot in use, and one that connections may still be leaving.
 constexpr size_t kSlotsPerAddress = 2;
 
 size_t slots_of(const config::Upstream& upstream) {
@@ -34,7 +34,8 @@ EndpointTable::EndpointTable(const config::Upstream& upstream)
     slots_[fixed_].configured = i;
     occupy(slots_[fixed_++], {endpoint.address.address(), endpoint.weight, endpoint.priority}, 0);
   }
-  // Of each name in turn, so that those in use are among the first: TriedEndpoints remembers no others.
+  // Interleaves the slots of the names, so that slots in use are among the first: TriedEndpoints remembers all of only
+  // the first 64.
   for (size_t i = fixed_; i < size_; ++i) slots_[i].configured = names[(i - fixed_) % names.size()];
   renew_set();
 }
@@ -77,7 +78,7 @@ EndpointTable::Change EndpointTable::replace(uint32_t configured, std::span<cons
                                    [&](const ResolvedEndpoint* other) { return other->address == endpoint.address; });
     if (!twice) wanted.push_back(&endpoint);
   }
-  // Those that are there go first: where there is not room for all, the same ones stay.
+  // Present endpoints are kept first: if there is not room for all, the same ones stay.
   const uint64_t next = generation() + 1;
   for (size_t i = fixed_; i < size_; ++i) {
     Slot& slot = slots_[i];
@@ -126,8 +127,8 @@ EndpointTable::Slot* EndpointTable::find_place(uint32_t configured, const config
   return free;
 }
 
-// Nobody can come to use it any more, and nobody does. In this order: a view enters before it says what it has seen.
-// Before the set is out which it is not in, a view may begin that knows it.
+// A slot is free if no view can start to use it and none does. The order of the checks matters: a view increments
+// `holders` before it stores `seen_`. Until the set without the slot is published, a new view may still see the slot.
 bool EndpointTable::is_free(const Slot& slot) const {
   if (slot.left_at > generation()) return false;
   {
@@ -166,7 +167,7 @@ EndpointView::~EndpointView() {
   std::erase(slots_.views_, this);
 }
 
-// What changes behind this is found the next time.
+// A change during this function is found by the next refresh().
 void EndpointView::follow() {
   set_ = slots_.endpoint_set();
   const std::span<const uint32_t> present = set_->members();
@@ -184,7 +185,7 @@ void EndpointView::follow() {
   seen_.store(set_->generation(), std::memory_order_release);
 }
 
-// What was read of the slot was read before.
+// The release order makes all earlier reads of the slot happen before it is reused.
 void EndpointView::leave(uint32_t slot) {
   uses_[slot].entered = false;
   slots_.slots_[slot].holders.fetch_sub(1, std::memory_order_release);

@@ -1,4 +1,4 @@
-// The places that an upstream's endpoints have: fixed in number, while what is in them comes and goes.
+// The slots of an upstream's endpoints: fixed in number, with contents that change.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-/// What a name stands for just now.
+/// An endpoint that a name resolves to.
 struct ResolvedEndpoint {
   config::Address address;
   uint32_t weight = 1;
@@ -29,15 +29,15 @@ struct ResolvedEndpoint {
 
 class EndpointView;
 
-/// An upstream's endpoints as slots, numbered from 0. An address of the configuration has one for ever. What names
-/// stand for is put into the others by one thread, the resolver's, while any number of threads look on, each through
-/// an EndpointView.
+/// An upstream's endpoints as slots, numbered from 0. Each configured address has one slot permanently. The other slots
+/// hold the results of name resolution: one thread, the resolver's, writes them, while any number of threads read, each
+/// through an EndpointView.
 ///
-/// The address in a slot never changes under those who look: one that goes leaves its slot, and that gets another
-/// address only when every view has seen it go and none holds it any more. There are twice `resolve.max_addresses` of
-/// them for each name, so that all of them may change while the old ones are still in use.
+/// The address in a slot never changes while a reader may use it. An endpoint that is removed leaves its slot, which
+/// gets another address only after every view has seen the removal and no view holds the slot. Each name has twice
+/// `resolve.max_addresses` slots, so that all addresses may change while the old ones are still in use.
 ///
-/// Which of them are present is told by an EndpointSet, made anew with every change.
+/// An EndpointSet, remade with every change, lists the slots that are present.
 class EndpointTable {
  public:
   explicit EndpointTable(const config::Upstream& upstream);
@@ -47,21 +47,22 @@ class EndpointTable {
 
   const config::Upstream& config() const { return config_; }
   size_t size() const { return size_; }
-  /// Of endpoint_set(): grows with every change of what is present, of weights and priorities.
+  /// The generation of endpoint_set(). It increases with every change of the present endpoints, their weights or
+  /// priorities.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   std::shared_ptr<const EndpointSet> endpoint_set() const;
 
-  // Of a slot that is present in the caller's view, or held there.
+  // Valid for a slot that is present in the caller's view or held through it.
 
   const config::Address& address(size_t slot) const { return slots_[slot].address; }
   /// The address as text.
   const std::string& text(size_t slot) const { return slots_[slot].text; }
 
-  // Of any slot.
+  // Valid for any slot.
 
   uint32_t weight(size_t slot) const { return slots_[slot].weight.load(std::memory_order_relaxed); }
   uint32_t priority(size_t slot) const { return slots_[slot].priority.load(std::memory_order_relaxed); }
-  /// Which of config::Upstream::endpoints it is, or is of.
+  /// The index in config::Upstream::endpoints of the configured endpoint that the slot belongs to.
   uint32_t configured(size_t slot) const { return slots_[slot].configured; }
   EndpointState& state(size_t slot) { return slots_[slot].state; }
   const EndpointState& state(size_t slot) const { return slots_[slot].state; }
@@ -69,19 +70,19 @@ class EndpointTable {
   struct Change {
     uint32_t added = 0;
     uint32_t removed = 0;
-    uint32_t adjusted = 0;  ///< Got another weight or priority.
-    uint32_t left_out = 0;  ///< There was no place for them.
-    uint32_t present = 0;   ///< So many there are now.
+    uint32_t adjusted = 0;  ///< Endpoints whose weight or priority changed.
+    uint32_t left_out = 0;  ///< Endpoints for which there was no slot.
+    uint32_t present = 0;   ///< Endpoints that are present now.
 
     bool any() const { return added + removed + adjusted > 0; }
   };
-  /// From now on configured endpoint `configured`, which is a name, stands for `now`. On one thread only, and not a
-  /// worker: tables of many endpoints take milliseconds (docs/balancing.md). `now_ms`: those that come start slowly
-  /// from here on (Upstream::slow_start); 0: they do not.
+  /// Replaces the endpoints of configured endpoint `configured`, which is a name, by `now`. Must be called on one
+  /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/balancing.md). New endpoints
+  /// start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
   Change replace(uint32_t configured, std::span<const ResolvedEndpoint> now, uint64_t now_ms = 0);
-  /// What it stands for. On that same thread.
+  /// The present endpoints of a configured endpoint. On the thread of replace().
   std::vector<ResolvedEndpoint> present_of(uint32_t configured) const;
-  /// Makes the set anew, of those that are present: replace() does. On that same thread.
+  /// Remakes the set from the endpoints that are present; replace() does so by itself. On the thread of replace().
   void renew_set();
 
  private:
@@ -90,32 +91,33 @@ class EndpointTable {
     uint32_t configured = 0;
     std::atomic<uint32_t> weight{1};
     std::atomic<uint32_t> priority{0};
-    std::atomic<uint32_t> holders{0};  // Views.
-    uint64_t left_at = 0;              // The generation that it went in; the resolver's.
-    config::Address address;           // Written while it is free.
+    std::atomic<uint32_t> holders{0};  // Views that may use the slot.
+    uint64_t left_at = 0;              // The generation in which it was removed; only for the resolver's thread.
+    config::Address address;           // Written only while the slot is free.
     std::string text;
     EndpointState state;
   };
   bool is_of(const Slot& slot, uint32_t configured) const;
   bool is_free(const Slot& slot) const;
-  /// Where the address has just been, or a free one; null if there is none.
+  /// Returns the slot that had the address last, or a free one; null if there is none.
   Slot* find_place(uint32_t configured, const config::Address& address);
   static bool adjust(Slot& slot, const ResolvedEndpoint& to);
   void occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_ms);
 
   const config::Upstream& config_;
   size_t size_;
-  size_t fixed_;  // The first of these are the configuration's addresses.
+  size_t fixed_;  // The number of slots at the front with configured addresses.
   std::unique_ptr<Slot[]> slots_;
-  mutable std::mutex mutex_;  // Of the views, and of:
+  mutable std::mutex mutex_;  // Guards set_ and views_.
   std::shared_ptr<const EndpointSet> set_;
-  std::atomic<uint64_t> generation_{0};  // Of the set; behind it.
+  std::atomic<uint64_t> generation_{0};  // The generation of set_; stored after set_.
   std::vector<EndpointView*> views_;
 };
 
-/// What one thread knows of an upstream's endpoints: which there are, and which it still uses.
+/// One thread's view of an upstream's endpoints: which are present, and which it still uses.
 ///
-/// It changes in refresh() only. Until then all that was present is; and what is held stays where it is for as long.
+/// It changes only in refresh(). Until then its present endpoints stay present, and a slot that is held keeps its
+/// address while it is held.
 class EndpointView {
  public:
   explicit EndpointView(EndpointTable& slots);
@@ -123,23 +125,23 @@ class EndpointView {
   EndpointView(const EndpointView&) = delete;
   EndpointView& operator=(const EndpointView&) = delete;
 
-  /// Takes up what has changed; true if anything has. Costs one load if not.
+  /// Updates the view. Returns whether anything changed. Costs one load if nothing did.
   bool refresh() {
     if (slots_.generation() <= generation()) return false;
     follow();
     return true;
   }
-  /// Of what is known.
+  /// The generation of the view.
   uint64_t generation() const { return seen_.load(std::memory_order_relaxed); }
-  /// What is present, to look it up in. Until the next refresh().
+  /// The present endpoints. Valid until the next refresh().
   const EndpointSet& set() const { return *set_; }
-  /// The slots that are present, in their order.
+  /// The slots that are present, in ascending order.
   std::span<const uint32_t> present() const { return set_->members(); }
   bool is_present(uint32_t slot) const { return uses_[slot].present; }
 
-  /// The slot, which is present, is used from here on, whatever becomes of it;
+  /// Keeps a slot in use even after its endpoint is removed. Precondition: the slot is present.
   void hold(uint32_t slot) { ++uses_[slot].count; }
-  /// and as often no longer.
+  /// Undoes one hold().
   void let_go(uint32_t slot) {
     Use& use = uses_[slot];
     SLUICE_DCHECK(use.count > 0);

@@ -5,15 +5,15 @@
 
 namespace sluice {
 
-/// One of those that a table of consistent hashing chooses from.
+/// A member of a consistent-hashing table.
 struct HashMember {
-  uint64_t id;      ///< Where it stands: no two have the same.
+  uint64_t id;      ///< Determines its position; unique.
   uint32_t weight;  ///< At least 1.
-  uint32_t index;   ///< What the table gives.
+  uint32_t index;   ///< The result of a lookup.
 };
 
-/// How far a table is followed past members that are not taken. Where half of them are taken, one of 2^256 keys comes
-/// so far; where nearly none is, it is shorter to look at each.
+/// The number of entries that a lookup examines before it gives up. If half of the members are accepted, one key in
+/// 2^256 needs that many; if nearly none is, a scan of all members is faster.
 inline constexpr size_t kMaxHashSteps = 256;
 
 }  // namespace sluice

@@ -7,7 +7,7 @@ namespace sluice {
 
 namespace {
 
-// A point with whose it is: where two fall together, the order must not be that of the configuration.
+// A point and the id of its member. The id breaks ties, so that they do not depend on the configuration's order.
 struct PlacedPoint {
   uint32_t at;
   uint64_t id;
@@ -22,7 +22,7 @@ HashRing::HashRing(const std::vector<HashMember>& members) {
   SLUICE_CHECK(members.size() <= kMaxPoints);
   uint64_t weight = 0;
   for (const HashMember& member : members) weight += member.weight;
-  // By powers of two, so that another set of members has the same share of points in most cases.
+  // The divisor is a power of two, so that a change of the members rarely changes the points per weight.
   uint64_t divisor = 1;
   while (weight * kPointsPerWeight / divisor + members.size() > kMaxPoints) divisor *= 2;
   std::vector<PlacedPoint> placed;

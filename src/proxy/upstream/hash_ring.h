@@ -10,24 +10,24 @@
 
 namespace sluice {
 
-/// A ring of hashes, as libketama's: each member has points on it, in proportion to its weight, and a key belongs to
-/// the first point behind it. When a member leaves, its keys move to those whose points are next, and no others. What
-/// is on it depends on the members only, not on their order. Immutable.
+/// A hash ring, like libketama's: each member has points on it in proportion to its weight, and a key belongs to the
+/// first point at or after it. When a member is removed, its keys move to the members with the next points, and no
+/// other keys move. The contents depend only on the members, not on their order. Immutable.
 class HashRing {
  public:
-  /// Points for each unit of weight, as libketama and nginx have it: shares are even to about 1/sqrt(160), 8 %.
+  /// Points per unit of weight, as in libketama and nginx: shares are even to about 1/sqrt(160), 8 %.
   static constexpr uint32_t kPointsPerWeight = 160;
-  /// Points of all members, 2 MiB. Where weights ask for more, each unit has fewer: half as many, a quarter, ...
+  /// The maximum number of points, 2 MiB. If the weights need more, each unit gets fewer: half as many, a quarter, ...
   static constexpr uint64_t kMaxPoints = uint64_t{1} << 18;
 
   HashRing() = default;
-  /// Precondition: at most kMaxPoints, each of which then has a point.
+  /// Precondition: at most kMaxPoints members. Each member gets at least one point.
   explicit HashRing(const std::vector<HashMember>& members);
 
   bool empty() const { return points_.empty(); }
   size_t points() const { return points_.size(); }
 
-  /// The first member that `accept` takes, from the hash on. Gives up after `kMaxHashSteps` points.
+  /// Returns the first member from the hash on that `accept(index)` accepts. Gives up after `kMaxHashSteps` points.
   template <typename Accept>
   std::optional<uint32_t> find(uint64_t hash, Accept accept) const {
     if (points_.empty()) return std::nullopt;
@@ -46,7 +46,7 @@ class HashRing {
     uint32_t at;
     uint32_t index;  // HashMember::index
   };
-  std::vector<Point> points_;  // In their order.
+  std::vector<Point> points_;  // Sorted by `at`.
 };
 
 }  // namespace sluice

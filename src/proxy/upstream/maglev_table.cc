@@ -7,9 +7,9 @@ namespace sluice {
 
 namespace {
 
-constexpr uint16_t kNobody = UINT16_MAX;
+constexpr uint16_t kFree = UINT16_MAX;
 
-// A member's way through the slots: all of them, each once, since their number is a prime.
+// A member's permutation of the slots. It visits each slot once, since their number is prime.
 struct Permutation {
   explicit Permutation(uint64_t id)
       : slot(static_cast<uint32_t>(id % MaglevTable::kSlots)),
@@ -27,8 +27,8 @@ struct Permutation {
 
 }  // namespace
 
-// In rounds each member takes the next slot of its own order that is free; the heaviest in each round, the others as
-// often as their weight is of its.
+// In each round a member takes the next free slot of its permutation: the heaviest member in every round, the others in
+// proportion to their weights.
 MaglevTable::MaglevTable(std::vector<HashMember> members) {
   SLUICE_CHECK(members.size() <= kMaxMembers);
   if (members.empty()) return;
@@ -40,7 +40,7 @@ MaglevTable::MaglevTable(std::vector<HashMember> members) {
     indices_.push_back(member.index);
     heaviest = std::max(heaviest, member.weight);
   }
-  slots_.assign(kSlots, kNobody);
+  slots_.assign(kSlots, kFree);
   std::vector<uint32_t> credits(members.size());
   for (uint32_t filled = 0; filled < kSlots;) {
     for (size_t i = 0; i < members.size() && filled < kSlots; ++i) {
@@ -48,7 +48,7 @@ MaglevTable::MaglevTable(std::vector<HashMember> members) {
       if (credits[i] < heaviest) continue;
       credits[i] -= heaviest;
       uint32_t slot = ways[i].next();
-      while (slots_[slot] != kNobody) slot = ways[i].next();
+      while (slots_[slot] != kFree) slot = ways[i].next();
       slots_[slot] = static_cast<uint16_t>(i);
       ++filled;
     }

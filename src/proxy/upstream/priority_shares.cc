@@ -14,7 +14,7 @@ void share_by_priority(std::span<const LevelHealth> levels, uint32_t failover_be
   uint64_t left = kWhole;
   for (size_t i = 0; i < levels.size(); ++i) {
     const uint64_t can_take = levels[i].up * kWhole * 100 / (levels[i].all * failover_below);
-    // One endpoint of very many is still one.
+    // One endpoint among very many still gets a share.
     shares[i] = std::min(left, levels[i].up > 0 ? std::max<uint64_t>(can_take, 1) : 0);
     left -= shares[i];
   }

@@ -4,14 +4,14 @@
 
 namespace sluice {
 
-/// What the resolver counts for one name.
+/// The resolver's counters for one name.
 struct ResolveCounters {
-  Counter lookups;    ///< That were begun,
-  Counter failures;   ///< and of these, that brought no answer: what was known before stays.
-  Counter empty;      ///< The answer was that there is nothing of that name.
-  Counter changes;    ///< Answers that changed something.
-  Counter left_out;   ///< Addresses for which there was no place, each time.
-  Counter addresses;  ///< There are now.
+  Counter lookups;    ///< Lookups started.
+  Counter failures;   ///< Lookups that failed; the known addresses stay in use.
+  Counter empty;      ///< Answers that the name has no addresses.
+  Counter changes;    ///< Answers that changed the endpoints.
+  Counter left_out;   ///< Addresses without a slot, counted with each answer.
+  Counter addresses;  ///< Present addresses (a gauge).
 };
 
 }  // namespace sluice

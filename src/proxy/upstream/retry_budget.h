@@ -7,42 +7,43 @@
 
 namespace sluice {
 
-/// What keeps repetitions from making a failure worse: of the last ten seconds, they are at most a share of the
-/// requests, or a small number. So an upstream that fails all gets (100 + percent) % of what clients ask, and not a
-/// multiple. An endpoint that closes kept connections under requests has not failed by that: as long as it answers,
-/// those come on top.
+/// Limits retries so that they do not amplify a failure: over the last ten seconds they are at most a percentage of the
+/// requests, or a small fixed number. So an upstream that fails everything gets (100 + percent) % of the clients'
+/// requests, not a multiple. An endpoint that closes idle connections while requests are sent on them has not failed:
+/// as long as it responds, retries of such requests come on top.
 class RetryBudgetMeter {
  public:
   explicit RetryBudgetMeter(const config::RetryBudget& budget) : budget_(budget) {}
 
-  /// A request is sent for the first time.
+  /// Counts the first attempt of a request.
   void note_request(uint64_t now_ms) {
     turn(now_ms);
     ++slots_[second_ % kSeconds].requests;
     ++requests_;
   }
-  /// A request was answered, with no 5xx.
+  /// Counts a response without a 5xx status.
   void note_answer(uint64_t now_ms) {
     turn(now_ms);
-    ++slots_[second_ % kSeconds].answers;
-    ++answers_;
+    ++slots_[second_ % kSeconds].responses;
+    ++responses_;
   }
-  /// Whether one may be sent once more.
+  /// Whether the budget allows a retry.
   bool has_room(uint64_t now_ms) {
     turn(now_ms);
     return retries_ < budget_.min || (retries_ + 1) * 100 <= requests_ * budget_.percent;
   }
-  /// The same; then it counts.
+  /// Counts a retry if the budget allows it; returns whether it does.
   bool take(uint64_t now_ms) {
     if (!has_room(now_ms)) return false;
     ++slots_[second_ % kSeconds].retries;
     ++retries_;
     return true;
   }
-  /// The same for one that a kept connection has perhaps lost before anybody saw it: each answer pays for one.
+  /// Like take(), for a request that an idle connection may have lost before the endpoint saw it: each successful
+  /// response pays for one such retry.
   bool take_unseen(uint64_t now_ms) {
     turn(now_ms);
-    if (unseen_ >= answers_) return take(now_ms);
+    if (unseen_ >= responses_) return take(now_ms);
     ++slots_[second_ % kSeconds].unseen;
     ++unseen_;
     return true;
@@ -51,17 +52,17 @@ class RetryBudgetMeter {
  private:
   static constexpr uint64_t kSeconds = 10;
   struct Slot {
-    uint32_t requests = 0, retries = 0, answers = 0, unseen = 0;
+    uint32_t requests = 0, retries = 0, responses = 0, unseen = 0;
   };
 
-  // Forgets the seconds that are over.
+  // Drops the counts of seconds that have left the interval.
   void turn(uint64_t now_ms) {
     const uint64_t second = now_ms / 1000;
     for (uint64_t gone = 0; second_ < second && gone < kSeconds; ++gone) {
       Slot& slot = slots_[++second_ % kSeconds];
       requests_ -= slot.requests;
       retries_ -= slot.retries;
-      answers_ -= slot.answers;
+      responses_ -= slot.responses;
       unseen_ -= slot.unseen;
       slot = Slot();
     }
@@ -69,9 +70,9 @@ class RetryBudgetMeter {
   }
 
   const config::RetryBudget& budget_;
-  std::array<Slot, kSeconds> slots_{};  // One a second.
+  std::array<Slot, kSeconds> slots_{};  // One for each second.
   uint64_t second_ = 0;
-  uint64_t requests_ = 0, retries_ = 0, answers_ = 0, unseen_ = 0;  // Sums of the slots.
+  uint64_t requests_ = 0, retries_ = 0, responses_ = 0, unseen_ = 0;  // Sums over the slots.
 };
 
 }  // namespace sluice

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// A hash that is the same in every process and version: where it leads, others must be led too. SipHash-2-4, with a
-/// key that is no secret; `use` tells apart what must not be alike.
+/// A hash that is the same in every process and version, so that all of them choose the same endpoints. SipHash-2-4
+/// with a key that is not secret; `use` separates independent uses.
 inline uint64_t stable_hash(std::span<const uint8_t> bytes, uint64_t use = 0) {
   const uint64_t key[2] = {0x736c756963652e31, use};
   return SIPHASH_24(key, bytes.data(), bytes.size());
@@ -19,7 +19,7 @@ inline uint64_t stable_hash(std::string_view text, uint64_t use = 0) {
   return stable_hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()}, use);
 }
 
-/// Another number from a hash, all of whose bits depend on all of the hash's: the last steps of MurmurHash3.
+/// Mixes a hash so that each bit of the result depends on all of its bits: the finalizer of MurmurHash3.
 inline constexpr uint64_t mixed(uint64_t hash) {
   hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
   hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;

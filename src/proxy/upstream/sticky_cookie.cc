@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kIdDigits = 16;
 
-// Of Set-Cookie: the configuration's bounds on names and paths, and 100 for what is around them.
+// The maximum size of Set-Cookie: the configured limits of names and paths, and 100 bytes for the rest.
 constexpr size_t kMaxBytes = config::Sticky::kMaxCookieBytes + config::Sticky::kMaxPathBytes + 100;
 
 }  // namespace
@@ -31,7 +31,7 @@ std::optional<uint32_t> find_sticky(const config::Sticky& sticky, const Endpoint
 bool add_sticky(ChunkPool& pool, const config::Sticky& sticky, const EndpointSet& endpoints, uint32_t endpoint,
                 bool secure, Fields& response) {
   const uint64_t id = endpoints.cookie_id(endpoint);
-  if (id == 0) return true;  // It has gone meanwhile.
+  if (id == 0) return true;  // The endpoint was removed in the meantime.
   std::array<char, 32> age{};
   const int64_t ttl_s = std::chrono::duration_cast<std::chrono::seconds>(sticky.ttl).count();
   if (ttl_s > 0) std::snprintf(age.data(), age.size(), "; Max-Age=%" PRId64, ttl_s);

@@ -1,4 +1,4 @@
-// A cookie that names the endpoint which has answered before.
+// A cookie that names the endpoint of a client's earlier responses.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace sluice {
 
-/// The endpoint that the request's cookie names, if there is one of that name.
+/// Returns the endpoint that the request's cookie names, or nullopt if the cookie is missing or names none.
 std::optional<uint32_t> find_sticky(const config::Sticky& sticky, const EndpointSet& endpoints, const Fields& request);
 
-/// Adds Set-Cookie to a response of this endpoint (RFC 6265 section 4.1), with `Secure` if the client's connection is.
-/// False when there is no room.
+/// Adds Set-Cookie (RFC 6265 section 4.1) for `endpoint` to a response, with the attribute `Secure` if `secure`.
+/// Returns false if there is no room.
 [[nodiscard]] bool add_sticky(ChunkPool& pool, const config::Sticky& sticky, const EndpointSet& endpoints,
                               uint32_t endpoint, bool secure, Fields& response);
 

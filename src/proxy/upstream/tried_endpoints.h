@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// The endpoints that one connection or request has tried: of the first 64 all, of those behind them the last four. Who
-/// tries more of these may meet one again.
+/// The endpoints that one connection or request has tried: all of the first 64, and the last four of those beyond. With
+/// more than four of the latter, one may be tried twice.
 class TriedEndpoints {
  public:
   void add(size_t index) {
@@ -38,7 +38,7 @@ class TriedEndpoints {
     if (index < kFirst) return first_ >> index & 1;
     return std::find(others_.begin(), others_.end(), index) != others_.end();
   }
-  /// That are remembered.
+  /// The number of remembered endpoints.
   size_t count() const {
     const auto none = static_cast<size_t>(std::count(others_.begin(), others_.end(), kNone));
     return static_cast<size_t>(std::popcount(first_)) + others_.size() - none;
@@ -46,10 +46,10 @@ class TriedEndpoints {
 
  private:
   static constexpr size_t kFirst = 64;
-  static constexpr uint32_t kNone = 0;  // One of the first.
+  static constexpr uint32_t kNone = 0;  // An index below kFirst, so never in others_.
 
-  uint64_t first_ = 0;                // Bit by bit.
-  std::array<uint32_t, 4> others_{};  // The latest first.
+  uint64_t first_ = 0;                // A bit for each.
+  std::array<uint32_t, 4> others_{};  // The most recent first.
 };
 
 }  // namespace sluice

@@ -87,7 +87,7 @@ TEST_F(HandshakerFailureTest, NoDescriptorIsLeft) {
 
 TEST_F(HandshakerFailureTest, ItAcceptsAndSaysNothing) {
   fake.speaks_http = false;
-  EXPECT_EQ(error_of_client(), name() + "does not answer");  // After kAnswerMs.
+  EXPECT_EQ(error_of_client(), name() + "did not respond in time");  // After kAnswerMs.
 }
 
 TEST_F(HandshakerFailureTest, ItClosesAtOnce) {
@@ -103,7 +103,7 @@ TEST_F(HandshakerFailureTest, ItClosesAtOnce) {
 TEST_F(HandshakerFailureTest, ItDoesNotSpeakHttp2) {
   fake.speaks_http = false;
   fake.greeting = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-  EXPECT_THAT(error_of_client(), StartsWith(name() + "does not speak as expected: it broke the rules of HTTP/2: "));
+  EXPECT_THAT(error_of_client(), StartsWith(name() + "violated HTTP/2: "));
 }
 
 TEST_F(HandshakerFailureTest, ItSaysNonsenseLater) {
@@ -111,7 +111,7 @@ TEST_F(HandshakerFailureTest, ItSaysNonsenseLater) {
     call.connection.to_send += std::string("\x00\x00\x05\x01\x04\x00\x00\x00\x01\xff\xff\xff\xff\xff", 14);  // HPACK?
     return true;
   };
-  EXPECT_THAT(error_of_client(), StartsWith(name() + "does not speak as expected"));
+  EXPECT_THAT(error_of_client(), StartsWith(name() + "violated HTTP/2"));
 }
 
 // ---- It refuses
@@ -150,7 +150,7 @@ TEST_F(HandshakerFailureTest, AnHttpStatus) {
   EXPECT_EQ(error_after([](FakeService::Call& call) {
               FakeService::head_only(call, {{":status", "503"}, {"content-type", "text/plain"}});
             }),
-            name() + "answered with HTTP status 503");
+            name() + "responded with HTTP status 503");
   expect_it_works();
 }
 
@@ -158,7 +158,7 @@ TEST_F(HandshakerFailureTest, AnotherType) {
   EXPECT_EQ(error_after([](FakeService::Call& call) {
               FakeService::head_only(call, {{":status", "200"}, {"content-type", "text/html"}});
             }),
-            name() + "does not speak gRPC: it answered with the type \"text/html\"");
+            name() + "does not speak gRPC: it responded with the content type \"text/html\"");
   expect_it_works();
 }
 
@@ -185,13 +185,13 @@ TEST_F(HandshakerFailureTest, ALie) {
 TEST_F(HandshakerFailureTest, NoMessage) {
   EXPECT_THAT(
       error_after([](FakeService::Call& call) { FakeService::respond(call, FakeService::framed("\xff\xff\xff")); }),
-      HasSubstr("no HandshakerResp"));
+      HasSubstr("malformed HandshakerResp"));
   expect_it_works();
 }
 
 TEST_F(HandshakerFailureTest, ACompressedMessage) {
   EXPECT_EQ(error_after([](FakeService::Call& call) { FakeService::respond(call, std::string("\1\0\0\0\1x", 6)); }),
-            name() + "sent a message that is compressed, or none");
+            name() + "sent a compressed or malformed gRPC message");
   expect_it_works();
 }
 
@@ -210,7 +210,7 @@ TEST_F(HandshakerFailureTest, AnAnswerToNothing) {
   };
   ASSERT_TRUE(until([&] { return client.over(); }));
   EXPECT_EQ(client.sent, "x");  // The first was in order.
-  EXPECT_EQ(client.handshake->error(), name() + "answered without being asked");
+  EXPECT_EQ(client.handshake->error(), name() + "sent a response without a request");
   expect_it_works();
 }
 

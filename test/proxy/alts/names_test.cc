@@ -105,8 +105,7 @@ TEST_F(HandshakerNamesTest, OneFamilyIsEnough) {
 }
 
 TEST_F(HandshakerNamesTest, ThereIsNoSuchName) {
-  EXPECT_EQ(error_of_client(),
-            "the handshaker service " + text_ + " cannot be found: there is no address of that name");
+  EXPECT_EQ(error_of_client(), "the handshaker service " + text_ + " cannot be found: the name has no address");
   names_.addresses[wire_name()] = {"127.0.0.1"};
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.sent == "ClientInit"; }));

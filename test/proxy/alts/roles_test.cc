@@ -139,7 +139,7 @@ TEST_F(HandshakerRolesTest, AClientThatRestsGivesWayToAServer) {
   Side server(*this, false);
   server.give("ClientInit");
   ASSERT_TRUE(until([&] { return resting.over() && !server.sent.empty(); }));
-  EXPECT_THAT(resting.handshake->error(), ::testing::HasSubstr("the peer has said nothing for a second"));
+  EXPECT_THAT(resting.handshake->error(), ::testing::HasSubstr("the peer sent nothing for a second"));
 }
 
 // ---- What the service is told

@@ -225,7 +225,7 @@ TEST_F(HandshakerServiceTest, ACallThatRestsGivesWayToThoseWhoWait) {
   Side next(*this, true);
   ASSERT_TRUE(until([&] { return resting.over() && next.sent == "ClientInit"; }));
   EXPECT_GE(worker().now_ms() - began + 50, HandshakerService::kRestMs);
-  EXPECT_THAT(resting.handshake->error(), HasSubstr("the peer has said nothing for a second, and others wait"));
+  EXPECT_THAT(resting.handshake->error(), HasSubstr("the peer sent nothing for a second while other handshakes wait"));
   EXPECT_EQ(next.status, Status::kNeedMore);
 }
 

@@ -115,7 +115,7 @@ TEST(JwtKeys, WhatASetMustBe) {
   EXPECT_EQ(error("{"), "expected a JWK set: byte 1: the name of a member is missing");
   EXPECT_EQ(error("[]"), "expected a JWK set: { \"keys\": [ ... ] }");
   const std::string none =
-      "it has no key that can be used: RSA, EC with P-256 or P-384, or OKP with Ed25519, for signatures";
+      "it has no usable key: expected RSA, EC with P-256 or P-384, or OKP with Ed25519, for signatures";
   EXPECT_EQ(error(R"({"keys":[]})"), none);
   EXPECT_EQ(error(R"({"keys":[{"kty":"oct","k":"c2VjcmV0","alg":"HS256"},{"kty":"RSA","alg":"RSA-OAEP"},1,null]})"),
             none);
@@ -123,12 +123,12 @@ TEST(JwtKeys, WhatASetMustBe) {
   EXPECT_EQ(error(absl::StrCat("{\"keys\":[", ec_maker().jwk(R"(,"key_ops":["sign"])"), "]}")), none);
   EXPECT_EQ(error(absl::StrCat("{\"keys\":[", ec_maker().jwk(R"(,"use":"sig","key_ops":["verify"])"), "]}")), "");
   EXPECT_EQ(error(absl::StrCat("{\"keys\":[", ec_maker().jwk(), ",", ec_maker().jwk(), "]}")),
-            "keys[1] (kid \"one\", ES256): there is such a key before it");
+            "keys[1] (kid \"one\", ES256): an earlier key has the same kid and algorithm");
   EXPECT_EQ(error(TokenMaker("RS256", "weak", 1024).jwks()),
-            "keys[0] (kid \"weak\", RS256) is no public key that can be used; RSA keys have 2048 to 8192 bits");
+            "keys[0] (kid \"weak\", RS256) is not a usable public key; RSA keys must have 2048 to 8192 bits");
   EXPECT_EQ(
       error(R"({"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"AAAA"}]})"),
-      "keys[0] (kid \"\", ES256) is no public key that can be used; RSA keys have 2048 to 8192 bits");
+      "keys[0] (kid \"\", ES256) is not a usable public key; RSA keys must have 2048 to 8192 bits");
   // Not on the curve.
   EXPECT_NE(
       error(

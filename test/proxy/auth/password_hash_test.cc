@@ -66,9 +66,9 @@ TEST(Users, Errors) {
   EXPECT_EQ(
       error("bob:hunter2"),
       "line 1: user \"bob\": expected a hash as `htpasswd -B` writes it ($2y$...), or $y$, $6$, $5$, $apr1$, {SSHA} or "
-      "{SHA}; passwords in the clear and those of the old crypt() are not taken");
+      "{SHA}; plaintext passwords and hashes of the traditional crypt() are not accepted");
   EXPECT_EQ(error("bob:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=\nbob:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0="),
-            "line 2: user \"bob\" is there already");
+            "line 2: user \"bob\" is defined twice");
 }
 
 }  // namespace

@@ -32,15 +32,15 @@ std::string compresses(ExplainedRequest request, std::string_view text = kConfig
 }
 
 TEST(ExplainCompression, SaysWhatAndWhyNot) {
-  const std::string yes = "br, for answers of text/*, application/json from 1KiB on";
+  const std::string yes = "br, for responses of text/*, application/json from 1KiB on";
   EXPECT_EQ(compresses({.url = "http://a/", .fields = {{"Accept-Encoding", "gzip, br, zstd"}}}), yes);
   EXPECT_EQ(compresses({.url = "http://a/", .fields = {{"Accept-Encoding", "zstd"}}}),
-            "nothing: the client does not ask for it (Accept-Encoding)");
-  EXPECT_EQ(compresses({.url = "http://a/"}), "nothing: the client does not ask for it (Accept-Encoding)");
+            "nothing: the client does not accept it (Accept-Encoding)");
+  EXPECT_EQ(compresses({.url = "http://a/"}), "nothing: the client does not accept it (Accept-Encoding)");
   EXPECT_EQ(compresses({.url = "http://a/off", .fields = {{"Accept-Encoding", "br"}}}),
             "nothing: the route leaves it out");
   EXPECT_EQ(compresses({.method = "HEAD", .url = "http://a/", .fields = {{"Accept-Encoding", "br"}}}),
-            "nothing: an answer to HEAD has no body");
+            "nothing: a response to HEAD has no body");
   const std::vector<std::pair<std::string, std::string>> grpc = {{"Accept-Encoding", "br"},
                                                                  {"content-type", "application/grpc"}};
   EXPECT_EQ(compresses({.method = "POST", .url = "http://a/", .fields = grpc}), "nothing: gRPC does so itself");

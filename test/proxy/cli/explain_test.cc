@@ -70,7 +70,7 @@ routes      routes[0]: no: the path is not /one
             routes[5]: taken
 upstream    api: random over 10.0.0.1:1, 10.0.0.2:2 (weight 3)
 times       connect 5s, response 1m, idle 5m, whole request unlimited
-limits      3 connections tried, 1024 requests waiting for one, repetitions 20 %, or 100 in ten seconds
+limits      3 connections tried, 1024 requests waiting for one, retries 20 %, or 100 in ten seconds
 sends       GET /x?y=z HTTP/2
             host: inner:81
             x-a: bd
@@ -97,14 +97,14 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ], max_connections_per_endpoint: 
   };
   const std::string limits =
       "limits      body 1KiB, 7 requests to one endpoint, 3 connections tried, 1024 requests waiting for one, "
-      "repetitions 20 %, or 100 in ten seconds";
+      "retries 20 %, or 100 in ten seconds";
   EXPECT_EQ(told({.method = "PUT", .fields = {{"content-length", "1024"}}}, "via: a"), limits);
   EXPECT_EQ(told({.method = "PUT", .fields = {{"content-length", "1025"}}}, "via: a"),
             "answers     413, a body of 1025 bytes, where 1024 are allowed");
-  EXPECT_EQ(told({.method = "CONNECT"}, "via: a"), "answers     501, for allow_connect is off");
+  EXPECT_EQ(told({.method = "CONNECT"}, "via: a"), "answers     501, because allow_connect is off");
   EXPECT_EQ(told({.method = "CONNECT"}, "allow_connect: true"), limits);
   EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "WebSocket"}}}, "websocket: false"),
-            "answers     501, for websocket is off");
+            "answers     501, because websocket is off");
   EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "websocket"}}}, "via: a"), limits);
 }
 
@@ -176,10 +176,10 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5, 1.2.3.5:5 ] } ]
   };
   EXPECT_EQ(told("GET"),
             "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
-            "hedge       another endpoint after 200ms without an answer, as one of the attempts");
+            "hedge       another endpoint after 200ms without a response, as one of the attempts");
   EXPECT_EQ(told("POST"),
             "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
-            "hedge       none: what POST asks for must not be done twice");
+            "hedge       none: POST is not idempotent");
 }
 
 TEST(Explain, BodiesThatWait) {
@@ -194,7 +194,7 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] } ]
   const size_t at = text.find("buffer  ");
   ASSERT_NE(at, std::string::npos) << text;
   EXPECT_EQ(text.substr(at, text.find("\nsends", at) - at),
-            "buffer      the request is sent when it is here, or 1MiB of its body; not of gRPC\n"
+            "buffer      the request is sent when it is complete, or after 1MiB of its body; not for gRPC\n"
             "buffer      up to 8MiB of the response wait for the client in /srv/bodies");
 }
 
@@ -263,7 +263,7 @@ TEST(Explain, Endpoints) {
   const std::string all = "10.0.0.1:80, 10.0.0.2:80 (weight 2), 10.0.0.3:80 (weight 2, priority 1)\n";
   EXPECT_EQ(lines(""), "upstream    web: round_robin over " + all);
   EXPECT_EQ(lines(", sticky: {}"),
-            "upstream    web: round_robin over " + all + "endpoint    the answer sets the cookie sluice\n");
+            "upstream    web: round_robin over " + all + "endpoint    the response sets the cookie sluice\n");
   const std::string maglev = "upstream    web: maglev over " + all;
   const auto endpoint_of = [](const std::string& text) { return text.substr(text.find("endpoint    ") + 12); };
   EXPECT_EQ(endpoint_of(lines(", balance: maglev, hash: { path: true }")), "10.0.0.2:80, by the path\n");
@@ -273,7 +273,7 @@ TEST(Explain, Endpoints) {
             maglev + "endpoint    10.0.0.2:80, by the client's address, without the field x-user\n");
   EXPECT_EQ(lines(", balance: maglev, hash: { cookie: sid }, sticky: {}",
                   {.url = "http://a/", .fields = {{"cookie", "sid=1"}}}),
-            maglev + "endpoint    10.0.0.1:80, by the cookie sid; the answer sets the cookie sluice\n");
+            maglev + "endpoint    10.0.0.1:80, by the cookie sid; the response sets the cookie sluice\n");
 }
 
 TEST(Explain, WhatIsNoRequest) {
@@ -282,7 +282,7 @@ TEST(Explain, WhatIsNoRequest) {
             "error: expected a URL such as https://a.example.com/path, got \"http:///x\"");
   EXPECT_EQ(
       explained({.url = "http://a:b/x"}),
-      "error: expected a URL such as https://a.example.com/path, got \"http://a:b/x\": its port is no number up to "
+      "error: expected a URL such as https://a.example.com/path, got \"http://a:b/x\": the port must be a number up to "
       "65535");
   EXPECT_EQ(explained({.method = "G T", .url = "http://a/"}), "error: expected a method such as GET, got \"G T\"");
   EXPECT_EQ(explained({.url = "http://a/", .from = "nobody"}), "error: expected an IP address, got \"nobody\"");
@@ -367,12 +367,12 @@ upstreams: [ { name: api, endpoints: [ 10.0.0.1:1 ] } ]
     return text.substr(text.find("routes "));
   };
   EXPECT_EQ(last_lines({.url = "http://a.test/v1/x"}), R"(routes      routes[0]: taken
-cors        no page of another origin asks
+cors        not a cross-origin request
 access      needs a token, by keys.json, of me, for a or b
 answers     401, with WWW-Authenticate
 )");
   EXPECT_EQ(last_lines({.url = "http://a.test/v1/x", .from = "10.1.0.0"}), R"(routes      routes[0]: taken
-cors        no page of another origin asks
+cors        not a cross-origin request
 access      10.1.0.0 is not in `allow` of the route
 answers     403, forbidden
 )");
@@ -390,7 +390,7 @@ answers     403, forbidden
 )");
   const std::string sent =
       last_lines({.url = "http://a.test/v1/x", .fields = {{"authorization", "Bearer x"}, {"x-user", "me"}}});
-  EXPECT_NE(sent.find("for a or b; taken for good here\n"), std::string::npos) << sent;
+  EXPECT_NE(sent.find("for a or b; assumed valid here\n"), std::string::npos) << sent;
   EXPECT_NE(sent.find("            x-user: (the claim sub)\n"), std::string::npos) << sent;
   EXPECT_EQ(sent.find("authorization"), std::string::npos) << sent;
 }

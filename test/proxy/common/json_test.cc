@@ -108,8 +108,8 @@ TEST(Json, WhatIsNotStrictIsRefused) {
 
 // One reader takes the first of them, another the last: what is checked would not be what is meant.
 TEST(Json, NamesOfAnObjectDiffer) {
-  EXPECT_EQ(error_of(R"({"a":1,"a":2})"), "an object has two members of one name");
-  EXPECT_EQ(error_of(R"({"a":1,"\u0061":2})"), "an object has two members of one name");
+  EXPECT_EQ(error_of(R"({"a":1,"a":2})"), "an object has two members with the same name");
+  EXPECT_EQ(error_of(R"({"a":1,"\u0061":2})"), "an object has two members with the same name");
   EXPECT_EQ(error_of(R"([{"a":1},{"a":2}])"), "");
   EXPECT_EQ(error_of(R"({"a":{"a":1}})"), "");
 }
@@ -117,7 +117,7 @@ TEST(Json, NamesOfAnObjectDiffer) {
 TEST(Json, EverythingIsBounded) {
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_EQ(error_of(nested(JsonText::kMaxDepth + 1)), "");
-  EXPECT_EQ(error_of(nested(JsonText::kMaxDepth + 2)), "it is too deep");
+  EXPECT_EQ(error_of(nested(JsonText::kMaxDepth + 2)), "it is nested too deeply");
   const auto list = [](size_t count) {
     std::string text = "[1";
     for (size_t i = 1; i < count; ++i) text += ",1";

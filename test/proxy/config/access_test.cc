@@ -37,17 +37,16 @@ TEST(LoaderAccess, RegularExpressions) {
   EXPECT_EQ(route_errors("match: { path: {} }"),
             "f:1:81: listeners[0].http.routes[0].match.path: expected `prefix: PATH`, `exact: PATH` or `regex: REGEX`");
   // There is no prefix that another could take the place of.
-  EXPECT_EQ(
-      route_errors(R"x(match: { path: { regex: "/a.*" } }, rewrite: { prefix: /b })x"),
-      "f:1:121: listeners[0].http.routes[0].rewrite.prefix: needs `match: { path: { prefix: PATH } }`, in whose place "
-      "it is put");
+  EXPECT_EQ(route_errors(R"x(match: { path: { regex: "/a.*" } }, rewrite: { prefix: /b })x"),
+            "f:1:121: listeners[0].http.routes[0].rewrite.prefix: needs `match: { path: { prefix: PATH } }`, which it "
+            "replaces");
 }
 
 TEST(LoaderAccess, Substitutions) {
   const auto rewrite = [](std::string_view keys) { return route_errors(absl::StrCat("rewrite: { ", keys, " }")); };
   const std::string at = "f:1:75: listeners[0].http.routes[0].rewrite";
   EXPECT_EQ(rewrite(R"x(regex: "/a/(.*)", substitution: '/b/\1')x"), "");
-  EXPECT_EQ(rewrite(R"x(regex: "/a/(.*)")x"), at + ": `regex` needs `substitution`, the path that it is to become");
+  EXPECT_EQ(rewrite(R"x(regex: "/a/(.*)")x"), at + ": `regex` needs `substitution`, the new path");
   EXPECT_EQ(rewrite(R"x(host: x, substitution: "/a")x"),
             at + ": `substitution` needs `regex`, whose groups it may use");
   EXPECT_EQ(rewrite(R"x(regex: "/a", substitution: /b, path: /c)x"),
@@ -91,9 +90,8 @@ TEST(LoaderAccess, Auth) {
     return auth(absl::StrCat("jwt: { jwks_file: k, claims: [ { claim: sub, header: ", header, " } ] }"));
   };
   EXPECT_EQ(claim("Host"),
-            "f:1:127: listeners[0].http.routes[0].auth.jwt.claims[0].header: \"host\" is for something else: expected "
-            "one such "
-            "as x-user");
+            "f:1:127: listeners[0].http.routes[0].auth.jwt.claims[0].header: \"host\" is reserved: expected a "
+            "field such as x-user");
   EXPECT_NE(claim("authorization"), "");
   EXPECT_NE(claim("content-length"), "");
   EXPECT_NE(auth("jwt: { jwks_file: k, scheme: 'a b' }"), "");

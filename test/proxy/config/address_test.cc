@@ -80,7 +80,7 @@ TEST(Address, BadOnesSayWhatToWrite) {
   const std::string every = "; for every interface write 0.0.0.0:PORT or \"[::]:PORT\"";
   const std::string brackets = "; an IPv6 address needs brackets, and YAML then needs quotes: \"[::1]:PORT\"";
   const std::string port = "; a port is a number from 0 to 65535";
-  const std::string no_name = "; a host name will not do here, use an IP address";
+  const std::string no_name = "; a host name is not allowed here; use an IP address";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "\"\"; the port is missing"},
       {"1.2.3.4", "\"1.2.3.4\"; the port is missing"},
@@ -92,11 +92,11 @@ TEST(Address, BadOnesSayWhatToWrite) {
       {"1.2.3.4:65536", "\"1.2.3.4:65536\"" + port},
       {"1.2.3.4:-1", "\"1.2.3.4:-1\"" + port},
       {"1.2.3.4:http", "\"1.2.3.4:http\"" + port},
-      {"1.2.3:80", "\"1.2.3:80\"; that is no IPv4 address"},
-      {"1.2.3.256:80", "\"1.2.3.256:80\"; that is no IPv4 address"},
+      {"1.2.3:80", "\"1.2.3:80\"; that is not an IPv4 address"},
+      {"1.2.3.256:80", "\"1.2.3.256:80\"; that is not an IPv4 address"},
       {"::1:80", "\"::1:80\"" + brackets},
-      {"[1.2.3.4]:80", "\"[1.2.3.4]:80\"; that is no IPv6 address in the brackets"},
-      {"[::1%lo]:80", "\"[::1%lo]:80\"; that is no IPv6 address in the brackets"},
+      {"[1.2.3.4]:80", "\"[1.2.3.4]:80\"; the brackets do not contain an IPv6 address"},
+      {"[::1%lo]:80", "\"[::1%lo]:80\"; the brackets do not contain an IPv6 address"},
       {"db.internal:5432", "\"db.internal:5432\"" + no_name},
       {"http://1.2.3.4:80", "\"http://1.2.3.4:80\"; leave out the scheme and the path"},
       {std::string("1.2.3.4\0:80", 11), "\"1.2.3.4\\x00:80\""},

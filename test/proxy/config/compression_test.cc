@@ -33,7 +33,7 @@ TEST(LoaderCompression, Refuses) {
     return absl::StrCat("f:1:", column, ": listeners[0].http.compression.", key, ": ", what);
   };
   EXPECT_EQ(errors_of("codings: deflate"), at(92, "codings[0]", "expected one of gzip, br, zstd, got \"deflate\""));
-  EXPECT_EQ(errors_of("codings: [ br, br ]"), at(98, "codings[1]", "\"br\" is there already"));
+  EXPECT_EQ(errors_of("codings: [ br, br ]"), at(98, "codings[1]", "\"br\" is a duplicate"));
   EXPECT_EQ(errors_of("types: html"),
             at(90, "types[0]", "expected a media type such as text/html, text/* or application/*+json, got \"html\""));
   EXPECT_EQ(errors_of("level: 10"), at(90, "level", "must be from 1 to 9, got \"10\""));

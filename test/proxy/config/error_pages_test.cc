@@ -84,7 +84,8 @@ TEST(LoaderAnswers, RequestId) {
   EXPECT_EQ(error(with_http("request_id: { header: x-id, accept: always, respond: true }")), "");
   EXPECT_EQ(
       error(with_http("request_id: { header: x-id, accept: trusted }")),
-      "f:1:104: " + kAt + "request_id.accept: `trusted` needs `trusted_proxies` or `trusted_hops`: else nobody is");
+      "f:1:104: " + kAt +
+          "request_id.accept: `trusted` needs `trusted_proxies` or `trusted_hops`: otherwise no proxy is trusted");
   EXPECT_EQ(error(with_http("trusted_hops: 1, request_id: { header: x-id, accept: trusted }")), "");
   EXPECT_EQ(
       error(with_http("request_id: { header: connection }")),

@@ -80,8 +80,8 @@ TEST(LoaderHttp, Forwards) {
       {with_upstream("protocol: http2", "tcp: { forward: web }"), ""},
       {with_upstream("send_proxy_protocol: v2", "tcp: { forward: web }"), ""},
       {with_upstream("send_proxy_protocol: v2"),
-       "f:2:76: upstreams[0].send_proxy_protocol: a connection that requests share comes from no one client, and "
-       "listeners[0].http.forward (1:63) sends requests; X-Forwarded-For tells where they are from"},
+       "f:2:76: upstreams[0].send_proxy_protocol: requests of different clients share a connection, and "
+       "listeners[0].http.forward (1:63) sends requests; X-Forwarded-For carries their addresses"},
   });
 }
 
@@ -102,7 +102,7 @@ TEST(LoaderHttp, Buffers) {
       {with_route("forward: web, buffer: {}"),
        "f:1:88: listeners[0].http.routes[0].buffer: expected `requests` or `responses`, with a size"},
       {with_route("respond: {}, buffer: { requests: 1MiB }"),
-       "f:1:87: listeners[0].http.routes[0].buffer: needs `forward`: else there is no request to be changed"},
+       "f:1:87: listeners[0].http.routes[0].buffer: needs `forward`: otherwise no request is forwarded"},
   });
 }
 
@@ -122,8 +122,8 @@ TEST(LoaderHttp, Matches) {
        "f:1:81: listeners[0].http.routes[0].match.path: expected a map, got \"/v1\"; write { prefix: PATH }, { exact: "
        "PATH } or { regex: REGEX }"},
       {with_route("match: { peer: a }, forward: web"),
-       "f:1:81: listeners[0].http.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: else nobody "
-       "proves who they are"},
+       "f:1:81: listeners[0].http.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: otherwise "
+       "clients are not authenticated"},
   });
 }
 
@@ -163,7 +163,7 @@ TEST(LoaderHttp, Redirects) {
       {with_route(prefix + "redirect: { prefix: /b, drop_query: true }"), ""},
       {with_route("redirect: {}"),
        "f:1:76: " + at +
-           ": expected `scheme`, `host`, `port`, `path`, `prefix` or `regex`: it leads back to where it came from"},
+           ": expected `scheme`, `host`, `port`, `path`, `prefix` or `regex`: it redirects to the same URL"},
       {with_route("redirect: { status: 200, path: / }"),
        "f:1:86: " + at + ".status: must be from 301 to 308, got \"200\""},
       {with_route("redirect: { status: 304, path: / }"),
@@ -174,7 +174,7 @@ TEST(LoaderHttp, Redirects) {
       {with_route("redirect: { port: 65536 }"), "f:1:84: " + at + ".port: must be from 0 to 65535, got \"65536\""},
       {with_route("redirect: { path: a }"), "f:1:84: " + at + ".path: expected a path such as /v1, got \"a\""},
       {with_route("redirect: { prefix: /b }"),
-       "f:1:86: " + at + ".prefix: needs `match: { path: { prefix: PATH } }`, in whose place it is put"},
+       "f:1:86: " + at + ".prefix: needs `match: { path: { prefix: PATH } }`, which it replaces"},
       {with_route(prefix + "redirect: { prefix: /b, path: /c }"),
        "f:1:109: " + at + ": `path`, `prefix` and `regex` exclude each other"},
   });
@@ -188,7 +188,7 @@ TEST(LoaderHttp, Rewrites) {
       {with_route("forward: web, rewrite: { host: \"[::1]:8080\", path: /b }"), ""},
       {with_route("forward: web, rewrite: {}"), "f:1:89: " + at + ": expected `path`, `prefix`, `regex` or `host`"},
       {with_route("respond: {}, rewrite: { path: /b }"),
-       "f:1:88: " + at + ": needs `forward`: else there is no request to be changed"},
+       "f:1:88: " + at + ": needs `forward`: otherwise no request is forwarded"},
       {with_route("forward: web, rewrite: { host: \"*.b\" }"),
        "f:1:97: " + at + ".host: expected a host such as a.example.com, or a.example.com:8080, got \"*.b\""},
       {with_route("forward: web, rewrite: { host: \"a.b:99999\" }"),
@@ -208,7 +208,7 @@ TEST(LoaderHttp, FieldChanges) {
       {with_http("forward: web, request_headers: [ { name: a, set: b } ], response_headers: [ { name: a, set: b } ]"),
        ""},
       {with_route("respond: {}, request_headers: [ { name: a, set: b } ]"),
-       "f:1:96: " + at + "request_headers: needs `forward`: else there is no request to be changed"},
+       "f:1:96: " + at + "request_headers: needs `forward`: otherwise no request is forwarded"},
       {with_route("forward: web, request_headers: [ { name: a } ]"),
        "f:1:99: " + at + "request_headers[0]: expected `set: VALUE`, `add: VALUE` or `remove: true`"},
       {with_route("forward: web, request_headers: [ { name: a, set: b, add: c } ]"),
@@ -288,7 +288,7 @@ TEST(LoaderHttp, RoutesThatAreNeverTaken) {
   };
   const auto never = [](int route, int by, std::string_view others = "") {
     return absl::StrCat("f:", 6 + route, ":7: listeners[0].http.routes[", route,
-                        "]: never taken: what it is for goes to listeners[0].http.routes[", by, "] (", 6 + by, ":7)",
+                        "]: never taken: its requests go to listeners[0].http.routes[", by, "] (", 6 + by, ":7)",
                         others);
   };
   const std::string v1 = "path: { prefix: /v1 }", v1_x = "path: { prefix: /v1/x }", host = "host: a.example.com";

@@ -583,9 +583,9 @@ TEST(Loader, WarnsOfEndpointsThatNobodyHasNamed) {
   const std::string alone = with_endpoint_and("alts: { handshaker: 1.2.3.4:5 }");
   std::vector<std::string> warnings;
   ASSERT_TRUE(load_text(alone, "f", &warnings).ok());
-  EXPECT_EQ(warnings, std::vector<std::string>{
-                          "f:2:63: warning: upstreams[0].alts: without `target_identities` everybody whom the "
-                          "handshaker service knows is taken for the endpoint"});
+  EXPECT_EQ(warnings,
+            std::vector<std::string>{"f:2:63: warning: upstreams[0].alts: without `target_identities` any peer that "
+                                     "the handshaker service authenticates is accepted as the endpoint"});
   EXPECT_TRUE(load_text(alone, "f").ok());
   ASSERT_TRUE(
       load_text(with_endpoint_and("alts: { handshaker: 1.2.3.4:5, target_identities: [ a@b ] }"), "f", &warnings).ok());
@@ -595,8 +595,7 @@ TEST(Loader, WarnsOfEndpointsThatNobodyHasNamed) {
                         "f", &warnings)
                   .ok());
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_THAT(warnings[0],
-              testing::HasSubstr("warning: listeners[0].alts: without `target_identities` everybody whom"));
+  EXPECT_THAT(warnings[0], testing::HasSubstr("warning: listeners[0].alts: without `target_identities` any peer that"));
 }
 
 TEST(Loader, Alts) {
@@ -608,8 +607,8 @@ TEST(Loader, Alts) {
       {listener("alts: {}"),
        {"f:1:77: listeners[0].alts: expected `handshaker: HOST:PORT`, or `certificates` with `peer_ca`"}},
       {listener("alts: { handshaker: 1.2.3.4:5, " + certificates + " }"),
-       {"f:1:77: listeners[0].alts: `handshaker` and `certificates` exclude each other: the service proves who we "
-        "are"}},
+       {"f:1:77: listeners[0].alts: `handshaker` and `certificates` exclude each other: the service "
+        "authenticates this side"}},
       {listener("alts: { handshaker: 1.2.3.4:5, peer_ca: x }"),
        {"f:1:111: listeners[0].alts.peer_ca: has no effect with `handshaker`"}},
       {listener("alts: { handshaker: 1.2.3.4:0 }"),
@@ -623,8 +622,8 @@ TEST(Loader, Alts) {
       {with_endpoint_and("alts: { " + certificates + ", peer_ca: x }"),
        {"f:2:63: upstreams[0].alts: expected `target_identities`, of which the endpoints' certificates must name one"}},
       {with_tcp("routes: [ { match: { peer: [ a ] }, forward: pg } ]"),
-       {"f:1:83: listeners[0].tcp.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: else nobody "
-        "proves who they are"}},
+       {"f:1:83: listeners[0].tcp.routes[0].match.peer: needs `alts`, or `tls` with `client_certificate`: otherwise "
+        "clients are not authenticated"}},
   });
 }
 

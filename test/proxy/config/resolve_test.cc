@@ -51,7 +51,7 @@ TEST(EndpointAddress, Mistakes) {
   EXPECT_NE(error_of("app.test").find("the port is missing"), std::string::npos);
   EXPECT_NE(error_of("app.test:x").find("a port is a number from 0 to 65535"), std::string::npos);
   EXPECT_NE(error_of("http://app.test:80").find("leave out the scheme and the path"), std::string::npos);
-  EXPECT_NE(error_of("1.2.3:80").find("that is no IPv4 address"), std::string::npos);
+  EXPECT_NE(error_of("1.2.3:80").find("that is not an IPv4 address"), std::string::npos);
   EXPECT_NE(error_of("::1:80").find("an IPv6 address needs brackets"), std::string::npos);
   EXPECT_NE(error_of("*:80"), "");
 }

@@ -108,11 +108,11 @@ TEST(RunLog, SaysWhatWasDroppedWhenTheReaderGoesOn) {
   for (int i = 0; i < 1000; ++i) log.line(LogLevel::kInfo, std::string(1000, 'x'));
   const uint64_t dropped = log.lines_dropped();
   EXPECT_GT(dropped, 0u);
-  EXPECT_TRUE(err.reads("in all: " + std::to_string(dropped) + "\n"));
+  EXPECT_TRUE(err.reads("in total: " + std::to_string(dropped) + "\n"));
   // Each line is there or counted; others say how many are not there.
   const auto expected_lines = [&](const std::string& all) {
     size_t warnings = 0;
-    for (size_t at = 0; (at = all.find("takes lines slower", at)) != std::string::npos; ++at) ++warnings;
+    for (size_t at = 0; (at = all.find("accepts lines more slowly", at)) != std::string::npos; ++at) ++warnings;
     return warnings == 0 ? 0 : 1000 - dropped + warnings;
   };
   const auto lines = [](const std::string& all) {

@@ -36,7 +36,7 @@ TEST_F(CertificateFilesTest, ABrokenIntermediateIsAnError) {
     const auto read = read_certificate(files);
     ASSERT_FALSE(read.ok()) << broken;
     EXPECT_TRUE(read.status().message().starts_with(
-        absl::StrCat(files.chain, ": expected certificates in PEM; number 2 is broken (")))
+        absl::StrCat(files.chain, ": expected certificates in PEM; number 2 is malformed (")))
         << read.status();
   }
 }
@@ -47,7 +47,7 @@ TEST_F(CertificateFilesTest, OutOfTheirTimeTheyAreWarnedOf) {
   const auto read = read_certificate(files);
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->warnings.size(), 2u);
-  EXPECT_TRUE(read->warnings[0].text.starts_with(files.chain + ": certificate 1 has run out on "));
+  EXPECT_TRUE(read->warnings[0].text.starts_with(files.chain + ": certificate 1 expired on "));
   EXPECT_TRUE(read->warnings[1].text.starts_with(files.chain + ": certificate 2 is not valid before "));
   EXPECT_FALSE(read->warnings[0].fails_check || read->warnings[1].fails_check);
 }

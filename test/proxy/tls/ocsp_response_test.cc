@@ -40,7 +40,7 @@ TEST_F(OcspResponseTest, IsOfUse) {
 
 TEST_F(OcspResponseTest, HasRunOut) {
   response_.next_update_s = kNow;
-  EXPECT_EQ(said(), "the OCSP response has run out on 2023-11-14 22:13:20 UTC");
+  EXPECT_EQ(said(), "the OCSP response expired on 2023-11-14 22:13:20 UTC");
 }
 
 TEST_F(OcspResponseTest, IsNotYetValid) {
@@ -58,7 +58,7 @@ TEST_F(OcspResponseTest, IsForAnother) {
 
 TEST_F(OcspResponseTest, TheResponderFailed) {
   response_.response_status = 3;  // tryLater
-  EXPECT_EQ(said(), "the OCSP response says that the responder failed (responseStatus 3)");
+  EXPECT_EQ(said(), "the OCSP responder reported an error (responseStatus 3)");
 }
 
 TEST_F(OcspResponseTest, IsNone) {

@@ -16,7 +16,7 @@ bool is_within(std::string_view outer, std::string_view inner) {
   return inner.size() == outer.size() || inner[outer.size()] == '.' || inner[outer.size()] == '[';
 }
 
-// The path of the value that holds the one at `path`, which is not the whole.
+// The path of the value that contains the one at `path`. Precondition: `path` is not empty.
 std::string_view around(std::string_view path) {
   const size_t end = path.find_last_of(".[");
   return path.substr(0, end == std::string_view::npos ? 0 : end);
@@ -77,7 +77,7 @@ absl::Status Report::status(std::string_view name) const {
   if (ok()) return absl::OkStatus();
   std::vector<const Finding*> sorted;
   for (const Finding& finding : findings_) sorted.push_back(&finding);
-  // At one place, in the order of discovery, which is that of the vector.
+  // Findings at one position keep the order of discovery, which is the order of the vector.
   std::sort(sorted.begin(), sorted.end(),
             [](const Finding* a, const Finding* b) { return std::tie(a->mark, a) < std::tie(b->mark, b); });
   std::string text;

@@ -1,4 +1,4 @@
-// What is wrong with a configuration: all of it at once, each finding with its place in the file.
+// Findings about a configuration. All are collected before any is reported, each with its position in the file.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace sluice::config {
 
-/// A place in a text, counted from 1; line 0 means that there is none (the value came from the command line).
+/// A position in a text. Lines and columns count from 1; line 0 means no position (the value came from the command
+/// line).
 struct Mark {
   uint32_t line = 0;
   uint32_t column = 0;
@@ -20,34 +21,34 @@ struct Mark {
   auto operator<=>(const Mark&) const = default;
 };
 
-/// Collects findings. Values are named by path, as in `listeners[0].tcp.forward`; "" is the whole configuration. The
-/// loader says where each path stands, so that later checks need the values only.
+/// Collects findings. A value is identified by its path, such as `listeners[0].tcp.forward`; "" is the whole
+/// configuration. The loader records the position of each path, so later checks need only the path.
 class Report {
  public:
-  /// `path` was written at `mark`.
+  /// Records that the value at `path` was written at `mark`.
   void place(std::string_view path, Mark mark) { places_.insert_or_assign(std::string(path), mark); }
   bool is_placed(std::string_view path) const { return places_.contains(std::string(path)); }
-  /// Where `path`, or else the nearest value around it, was written.
+  /// The position of `path`, or else of the innermost recorded value that contains it.
   Mark place_of(std::string_view path) const;
 
-  /// What is at `path` could not be read, for a reason that is reported: later findings about it, or anything in it,
-  /// are consequences, and dropped.
+  /// Marks the value at `path` as unreadable, for a reason already reported. Later findings about it, or about anything
+  /// inside it, are consequences and are dropped.
   void ignore(std::string_view path) { ignored_.emplace(path); }
 
-  /// Adds a finding about the value at `path`. It is dropped if there is one already about it or something inside it,
-  /// or if it is to be ignored.
+  /// Adds a finding about the value at `path`. It is dropped if `path` is ignored, or if there already is a finding
+  /// about the value or anything inside it.
   void error(std::string_view path, std::string_view message);
-  /// Adds a finding at a place of its own (a key, say), with `path` as the value that later findings are measured by.
+  /// Adds a finding at `mark`, for example the position of a key. `path` is the value that the finding counts against.
   void error_at(Mark mark, std::string_view path, std::string_view message);
 
-  /// Adds what is allowed, but probably not meant.
+  /// Adds a warning: the value is valid, but probably a mistake.
   void warn(std::string_view path, std::string_view message);
 
   bool ok() const { return findings_.empty(); }
-  /// Further findings are only counted: no use in taking pains with them.
+  /// Whether further findings are only counted, so that callers can skip expensive messages.
   bool is_full() const { return findings_.size() == kMaxFindings; }
-  /// OK, or InvalidArgument with one line for each finding in the order of the file: `NAME:LINE:COLUMN: MESSAGE`, and
-  /// `NAME: MESSAGE` where there is no place. Beyond kMaxFindings there is a line with the number left out.
+  /// OK, or InvalidArgument with one line for each finding, in file order: `NAME:LINE:COLUMN: MESSAGE`, or `NAME:
+  /// MESSAGE` without a position. If there are more than kMaxFindings, a last line gives the number left out.
   absl::Status status(std::string_view name) const;
   /// One line for each warning, in the order of discovery: `NAME:LINE:COLUMN: warning: MESSAGE`.
   std::vector<std::string> warnings(std::string_view name) const;

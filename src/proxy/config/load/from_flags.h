@@ -9,15 +9,15 @@
 
 namespace sluice::config {
 
-/// `sluice run --listen A --to B [--to C ...] [--tcp]`, as the parser of the command line found it.
+/// The parsed flags of `sluice run --listen A --to B [--to C ...] [--tcp]`.
 struct RunFlags {
   std::string listen;           ///< --listen
   std::vector<std::string> to;  ///< --to, once for each endpoint
   bool tcp = false;             ///< --tcp; else HTTP
 };
 
-/// One listener `main` that forwards to one upstream `main`, all else by default. InvalidArgument names the flag and
-/// what to write; it has passed validate(), like a file.
+/// Builds a configuration with one listener `main` that forwards to one upstream `main`, with defaults for everything
+/// else. The result has passed validate(). On error returns InvalidArgument, which names the flag and what to write.
 absl::StatusOr<Config> from_flags(const RunFlags& flags);
 
 }  // namespace sluice::config

@@ -39,7 +39,7 @@ std::string quote(std::string_view text) {
 
 std::string list(const std::vector<std::string>& items) { return absl::StrCat("[", absl::StrJoin(items, ","), "]"); }
 
-// An object, whose members' values are JSON already.
+// A JSON object. The values of its members are given as JSON.
 class Object {
  public:
   Object& add(std::string_view key, std::string_view json) {
@@ -56,7 +56,7 @@ class Object {
   std::vector<std::string> members_;
 };
 
-// Puts each member and item of compact JSON on a line of its own, and lists of words on one.
+// Indents compact JSON: one line for each member and item, but a single line for a list without objects.
 std::string indent(std::string_view json) {
   std::string out;
   size_t depth = 0;
@@ -108,15 +108,15 @@ Object integer(const Rules& rules, uint64_t most) {
 
 Object pattern(std::string_view expression) { return type("string").add("pattern", quote(expression)); }
 
-// What YAML takes for one, as `1.2`.
+// Whether YAML reads `word` as a number, as in `1.2`.
 bool looks_like_number(std::string_view word) {
   return word.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// A number or a truth value is a text too, where one is wanted.
+// The loader accepts an unquoted number or boolean where it expects a text.
 Object any_text() { return Object().add("type", list({quote("string"), quote("number"), quote("boolean")})); }
 
-/// The schema of a Scalar: `of(rules)`.
+/// The schema of a Scalar type: `of(rules)`.
 template <class T>
 struct ScalarSchema;
 
@@ -171,7 +171,7 @@ struct ScalarSchema<Size> {
   }
 };
 
-// Of a value that another key stands in for where it is not given.
+// A value whose absence means that another key applies.
 template <class T>
   requires(!std::is_same_v<std::optional<T>, AutoCount>)
 struct ScalarSchema<std::optional<T>> : ScalarSchema<T> {};
@@ -216,7 +216,7 @@ class MapSchema {
   }
 
  private:
-  // In words: a schema has none for what is written with a unit.
+  // Bounds in prose, because a schema cannot bound values that have a unit.
   template <class T>
   static std::string bounds_of(const Rules& rules) {
     if constexpr (IsNumber<T>) {

@@ -1,14 +1,14 @@
-// The JSON schema of a configuration, for editors: from the same table that the loader reads by.
+// The JSON schema of a configuration, for editors. It is generated from the key table in schema.h, as the loader is.
 #pragma once
 
 #include <string>
 
 namespace sluice::config {
 
-/// The schema (JSON Schema, draft 7, which is what editors know best): what `sluice schema` prints, and what is in
-/// docs/sluice.schema.json. It takes each file that the loader takes, if its numbers and texts are written as YAML has
-/// them; it finds keys that do not exist or are missing, values of another type, and counts out of bounds. What
-/// concerns several keys at once, and the bounds of durations, are left to `sluice check`.
+/// Returns the schema, in JSON Schema draft 7, the most widely supported by editors. `sluice schema` prints it, and
+/// docs/sluice.schema.json contains it. It accepts every file that the loader accepts, provided that numbers and texts
+/// are written as such in YAML. It rejects unknown and missing keys, values of the wrong type, and counts out of
+/// bounds. Rules that involve several keys, and bounds on durations, are left to `sluice check`.
 std::string json_schema();
 
 }  // namespace sluice::config

@@ -49,7 +49,7 @@ class MapReader {
     }
   }
 
-  // To be called when all fields have been shown.
+  // Must be called after all fields have been visited.
   void finish() {
     for (const Node& key : map_.keys) {
       if (!contains(known_, key.text) && !contains(unavailable_, key.text)) report_unknown(key);
@@ -96,7 +96,7 @@ class MapReader {
   std::vector<std::string_view> known_;
   std::vector<std::string_view> unavailable_;
   std::vector<Missing> missing_;
-  std::vector<std::string_view> explained_;  // missing by another finding: only misspelt, or unavailable by that name
+  std::vector<std::string_view> explained_;  // missing keys that another finding explains: misspelled or unavailable
 };
 
 bool expect_kind(Node::Kind kind, std::string_view expected, const Node& node, std::string_view path, Report& report) {
@@ -106,7 +106,7 @@ bool expect_kind(Node::Kind kind, std::string_view expected, const Node& node, s
   return false;
 }
 
-// What the rules say against `value`; "" if nothing.
+// The rule that `value` violates, as a message; "" if none.
 template <class T>
 std::string breach(const T& value, const Rules& rules) {
   const auto print = [](uint64_t number) { return Scalar<T>::print(Scalar<T>::from_number(number)); };
@@ -176,7 +176,7 @@ void read(const Node& node, const std::string& path, T& value, const Rules& rule
   }
 }
 
-// Defaults that follow another key.
+// Sets the defaults that depend on other keys.
 void resolve_defaults(Config& config, const Report& report) {
   for (size_t i = 0; i < config.listeners.size(); ++i) {
     Listener& listener = config.listeners[i];
@@ -219,7 +219,7 @@ absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::strin
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close_it = [fd] { close(fd); };
-  // One byte more than is allowed shows that there is too much.
+  // Reads up to one byte beyond the limit, so that load_text() can detect a file that is too large.
   std::string text(kMaxYamlBytes + 1, '\0');
   size_t length = 0;
   while (length < text.size()) {

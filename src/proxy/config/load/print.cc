@@ -12,7 +12,7 @@
 namespace sluice::config {
 namespace {
 
-// Whether YAML reads the bare text back as the same text, also within [ ].
+// Whether YAML reads the unquoted text back unchanged, also within [ ].
 bool is_plain(std::string_view text) {
   if (text.empty() || text.back() == ':') return false;
   const std::string lower = absl::AsciiStrToLower(text);
@@ -45,7 +45,7 @@ std::string yaml_scalar(std::string_view text) {
 // The visitor that writes a struct as a block map.
 class MapPrinter {
  public:
-  // The first line starts with `lead`, the others with as many blanks.
+  // The first line starts with `lead`, the others with the same number of blanks.
   MapPrinter(std::string lead, std::string& out) : lead_(std::move(lead)), out_(out) {}
 
   template <class T>
@@ -108,7 +108,7 @@ class MapPrinter {
 
 std::string print_config(const Config& config) {
   std::string out;
-  Config copy = config;  // describe() shows fields as mutable, for the loader
+  Config copy = config;  // describe() takes mutable fields, which the loader needs
   MapPrinter printer("", out);
   describe(printer, copy);
   return out;

@@ -7,7 +7,7 @@
 
 namespace sluice::config {
 
-/// The whole configuration as YAML, every default spelled out; load_text() reads it back to an equal Config.
+/// Prints the whole configuration as YAML, defaults included. load_text() reads it back to an equal Config.
 std::string print_config(const Config& config);
 
 }  // namespace sluice::config

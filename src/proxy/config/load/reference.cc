@@ -15,7 +15,7 @@ std::string scalar_type(const Rules& rules) {
   if constexpr (IsNumber<T>) {
     const auto print = [](uint64_t number) { return Scalar<T>::print(Scalar<T>::from_number(number)); };
     if (rules.max != kNoMaximum) return absl::StrCat(type, ", ", print(rules.min), " to ", print(rules.max));
-    // A least value of 1 only says that 0 has no meaning there.
+    // A minimum of 1 is not worth printing: it only excludes 0.
     if (rules.min > 1) return absl::StrCat(type, ", from ", print(rules.min));
   }
   return type;

@@ -1,4 +1,4 @@
-// The reference of all keys, from the same table that the loader reads by.
+// The reference of all keys, generated from the key table in schema.h, as the loader is.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@ namespace sluice::config {
 /// One key.
 struct KeyInfo {
   std::string path;          ///< `listeners[].tcp.idle_timeout`; `[]` stands for each item of a list.
-  std::string type;          ///< Such as `duration`, `list of address`, with its bounds; words of enums in backticks.
-  std::string default_text;  ///< As it is written in YAML; empty if there is none.
+  std::string type;          ///< The type with its bounds, such as `duration`; enum values in backticks.
+  std::string default_text;  ///< In YAML; empty if there is none.
   std::string help;          ///< One or two sentences, Markdown.
   bool required = false;
-  bool available = true;  ///< false: known, but refused in this version.
+  bool available = true;  ///< false: the key is reserved, and refused in this version.
 };
 
-/// All keys, in the order in which `check --print` writes them.
+/// All keys, in the order of `check --print`.
 std::vector<KeyInfo> list_keys();
 
-/// The keys as a Markdown table: the part of docs/configuration.md between its two `keys` markers.
+/// The keys as a Markdown table, which docs/configuration.md contains between its two `keys` markers.
 std::string key_reference_markdown();
 
 }  // namespace sluice::config

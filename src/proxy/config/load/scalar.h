@@ -1,4 +1,4 @@
-// How each type of single value is called, read and printed: Scalar<T>. The only place that knows the words of enums.
+// The name, parser and printer of each type of single value: Scalar<T>. The words of all enums are defined here.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace sluice::config {
 
-/// For a value type T: `type()` names it in the reference, `parse(text)` reads it (InvalidArgument says what was
-/// expected), `print(value)` gives what parse() reads back.
+/// Traits of a value type T: `type()` is its name in the reference, `parse(text)` reads it (or returns InvalidArgument,
+/// which names what was expected), and `print(value)` returns text that parse() reads back.
 template <class T>
 struct Scalar;
 
-/// The words of an enum: kWords in the order of its values.
+/// The words of an enum: kWords is in the order of its values.
 template <class E>
 struct EnumWords {};
 
@@ -86,9 +86,9 @@ struct EnumWords<RetryOn> {
       "grpc_resource_exhausted"};
 };
 
-/// The index of `text` in `words`.
+/// The index of `text` in `words`; InvalidArgument if it is none of them.
 absl::StatusOr<size_t> parse_word(std::string_view text, std::span<const std::string_view> words);
-/// `a`, `b` or `c`, for the reference.
+/// Formats `words` as "`a`, `b` or `c`", for the reference.
 std::string list_words(std::span<const std::string_view> words);
 
 template <class E>
@@ -117,7 +117,7 @@ struct Scalar<bool> {
   static std::string print(bool value) { return value ? "true" : "false"; }
 };
 
-// Numbers also say what they are as a plain one: what the bounds in Rules are compared with.
+// The traits of numeric types also convert to and from uint64_t, the type of the bounds in Rules.
 template <>
 struct Scalar<uint32_t> {
   static std::string type() { return "count"; }
@@ -154,7 +154,7 @@ struct Scalar<Size> {
   static Size from_number(uint64_t number) { return Size{number}; }
 };
 
-/// Of values that another key stands in for where they are not given.
+/// A value whose absence means that another key applies.
 template <class T>
   requires std::is_same_v<T, Size> || std::is_same_v<T, Duration>
 struct Scalar<std::optional<T>> {
@@ -167,7 +167,7 @@ struct Scalar<std::optional<T>> {
   static std::string print(const std::optional<T>& value) { return value ? Scalar<T>::print(*value) : ""; }
 };
 
-/// Types that read and print themselves, under the name given here.
+/// The name of a type that has its own parse() and text().
 template <class T>
 struct TypeName {};
 template <>
@@ -227,7 +227,7 @@ struct Scalar<T> {
 template <class T>
 concept IsScalar = requires(std::string_view text) { Scalar<T>::parse(text); };
 
-/// A value that bounds apply to.
+/// A value that can have bounds.
 template <class T>
 concept IsNumber = requires(T value) { Scalar<T>::number(value); };
 

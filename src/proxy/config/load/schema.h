@@ -1,14 +1,15 @@
-// Every key of the configuration: its name, the field it stands for, its bounds, and a line of help.
+// Every key of the configuration: its name, its field, its bounds, and a line of help.
 //
-// describe(visitor, value) shows the visitor each field of `value`. The loader, the printer and the key reference are
-// such visitors, so that they cannot disagree: a key that is added here is read, printed and documented. A visitor has
+// describe(visitor, value) passes each field of `value` to the visitor. The loader, the printer, the JSON schema and
+// the key reference are visitors, so they cannot disagree: a key added here is read, printed and documented. A visitor
+// has
 //
 //   template <class T> void field(std::string_view key, T& value, std::string_view help, const Rules& rules = {});
 //   void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "");
 //
-// T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either. The second one
-// is for keys that are known and refused in this version; a file that has one may lack the key that it `stands_for`.
-// What concerns several keys at once (a name that must exist, a mark below another) is in validate.cc.
+// T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either. unavailable()
+// is for keys that are reserved and refused in this version; a file that has one may lack the key that it `stands_for`.
+// Rules that involve several keys (a name that must exist, a mark below another) are in validate.cc.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ void describe(V& v, ProxyProtocol& p) {
           "Whether a connection starts with a PROXY protocol header (v1 or v2). `optional` needs `trusted`.");
   v.field("timeout", p.timeout, "How long that header may take to arrive.", {.min = 1});
   v.field("trusted", p.trusted,
-          "Sources whose header is believed; empty means all. From others, `optional` takes the bytes as payload and "
+          "Sources whose header is trusted; empty means all. From others, `optional` treats the header as payload and "
           "`required` closes the connection.");
 }
 
@@ -49,16 +50,16 @@ void describe(V& v, TcpMatch& m) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("alpn", m.alpn, "Application protocols, one of which the client must offer.",
           {.omit_empty = true, .one_word = true, .min = 1});
-  v.field(
-      "peer", m.peer,
-      "Identities, one of which the client must have proven with a certificate or by ALTS: see `target_identities`. A "
-      "peer of the handshaker service without a service account goes by its host name.",
-      {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("peer", m.peer,
+          "Identities, one of which the client must have authenticated as, with a certificate or by ALTS: see "
+          "`target_identities`. With a handshaker service, a peer without a service account is identified by its host "
+          "name.",
+          {.omit_empty = true, .one_word = true, .min = 1});
 }
 
 template <class V>
 void describe(V& v, TcpRoute& r) {
-  v.field("match", r.match, "What the TLS ClientHello must say. Without it the route takes all that is left.",
+  v.field("match", r.match, "Conditions. Without it the route matches every remaining connection.",
           {.omit_empty = true});
   v.field("forward", r.forward, "Name of the upstream.", {.required = true});
 }
@@ -67,25 +68,25 @@ template <class V>
 void describe(V& v, Tcp& t) {
   v.field("forward", t.forward, "Name of the upstream of every connection. Give either this or `routes`.",
           {.omit_empty = true});
-  v.field("routes", t.routes, "Tried in order, the first that matches is taken; without one the connection is closed.",
+  v.field("routes", t.routes, "Tried in order; the first match is taken. A connection without a match is closed.",
           {.omit_empty = true, .min = 1});
-  v.field("idle_timeout", t.idle_timeout, "Closes a connection on which nothing moved for so long; 0 = never.");
+  v.field("idle_timeout", t.idle_timeout, "Closes a connection that moved no bytes for this time; 0 = never.");
   v.field("max_duration", t.max_duration, "Closes a connection at this age, however busy; 0 = never.");
-  v.field(
-      "stuck_timeout", t.stuck_timeout,
-      "Resets a connection whose reader took nothing for so long, but only while `memory.worker_budget` is used up and "
-      "others wait for it; 0 = never.");
+  v.field("stuck_timeout", t.stuck_timeout,
+          "Resets a connection whose reader took nothing for this time, but only while `memory.worker_budget` is used "
+          "up and other connections wait for memory; 0 = never.");
   v.field("inspect_timeout", t.inspect_timeout, "How long the ClientHello may take, where routes look at it.",
           {.min = 1});
-  v.field("buffer_high", t.buffer_high, "Bytes queued towards one side at which reading from the other stops.",
+  v.field("buffer_high", t.buffer_high, "Bytes queued toward one side at which reading from the other pauses.",
           {.min = 4 * kKiB, .max = kGiB});
-  v.field("buffer_low", t.buffer_low, "Bytes queued at which reading goes on; below `buffer_high`.",
+  v.field("buffer_low", t.buffer_low, "Bytes queued at which reading resumes; below `buffer_high`.",
           {.default_text = "half of `buffer_high`"});
 }
 
 template <class V>
 void describe(V& v, TlsCertificate& c) {
-  v.field("chain", c.chain, "PEM file: the certificate, then those that lead from it to its root.", {.required = true});
+  v.field("chain", c.chain, "PEM file: the certificate, followed by the intermediates that lead to its root.",
+          {.required = true});
   v.field("key", c.key, "PEM file of its private key.", {.required = true});
   v.field("ocsp", c.ocsp, "DER file of an OCSP response to staple.", {.omit_empty = true});
 }
@@ -93,8 +94,8 @@ void describe(V& v, TlsCertificate& c) {
 template <class V>
 void describe(V& v, ListenerTls& t) {
   v.field("certificates", t.certificates,
-          "Chosen by the server name that the client sends, from the names in them; several for one name (ECDSA, RSA) "
-          "are chosen by what the client can. The first is for clients that name no other.",
+          "Chosen by matching the client's server name against the names in them; of several for one name (ECDSA, "
+          "RSA), by what the client supports. The first is the default.",
           {.required = true, .min = 1});
   v.field("alpn", t.alpn,
           "Application protocols, in the order of preference; a client that offers only others is refused.",
@@ -102,15 +103,15 @@ void describe(V& v, ListenerTls& t) {
   v.field("client_ca", t.client_ca, "PEM file of the authorities that client certificates must come from.",
           {.omit_empty = true});
   v.field("client_certificate", t.client_certificate,
-          "Whether a client certificate is asked for, and whether it must be there; needs `client_ca`.");
+          "Whether a client certificate is requested or required; needs `client_ca`.");
   v.field("client_depth", t.client_depth, "Authorities allowed between a client certificate and one of `client_ca`.",
           {.max = 100});
-  v.field("min_version", t.min_version, "The least version of TLS.");
+  v.field("min_version", t.min_version, "Minimum version of TLS.");
   v.field("handshake_timeout", t.handshake_timeout, "How long the handshake may take.", {.min = 1});
   v.field("max_handshakes", t.max_handshakes,
-          "Handshakes at once; beyond it connections are refused, and above half of it a handshake may take one second "
-          "only; 0 = unlimited.");
-  v.field("tickets", t.tickets, "Whether clients get session tickets, to resume with.");
+          "Concurrent handshakes; beyond it connections are refused, and above half of it a handshake may take only "
+          "one second; 0 = unlimited.");
+  v.field("tickets", t.tickets, "Whether clients get session tickets for resumption.");
   v.field(
       "ticket_keys", t.ticket_keys,
       "Files of 80 random bytes (`openssl rand 80`) with the keys of session tickets, for processes that share them: "
@@ -120,14 +121,14 @@ void describe(V& v, ListenerTls& t) {
 
 template <class V>
 void describe(V& v, UpstreamTls& t) {
-  v.field("verify", t.verify, "Whether an endpoint's certificate must be valid, for `server_name`.");
-  v.field("ca", t.ca, "PEM file of the authorities to believe; without it the system's.", {.omit_empty = true});
+  v.field("verify", t.verify, "Whether an endpoint's certificate must be valid and match `server_name`.");
+  v.field("ca", t.ca, "PEM file of the trusted authorities; without it the system's.", {.omit_empty = true});
   v.field("server_name", t.server_name, "Name sent to the endpoint and expected in its certificate.",
           {.omit_empty = true});
-  v.field("certificate", t.certificate, "Shown to endpoints that ask for one.", {.omit_empty = true});
+  v.field("certificate", t.certificate, "Presented to endpoints that request one.", {.omit_empty = true});
   v.field("alpn", t.alpn, "Application protocols that are offered.",
           {.omit_empty = true, .min = 1, .default_text = "with `protocol: http2`: `[ h2 ]`"});
-  v.field("min_version", t.min_version, "The least version of TLS.");
+  v.field("min_version", t.min_version, "Minimum version of TLS.");
 }
 
 template <class V>
@@ -138,15 +139,14 @@ void describe(V& v, Alts& a) {
       "Give either this, or `certificates` with `peer_ca`.",
       {.omit_empty = true});
   v.field("certificates", a.certificates,
-          "Without a service, between Sluices: the certificate that is shown to the peer, which must show one too.",
+          "Without a service, between Sluices: the certificate presented to the peer, which must present one too.",
           {.omit_empty = true, .min = 1});
   v.field("peer_ca", a.peer_ca, "PEM file of the authorities that the peer's certificate must come from.",
           {.omit_empty = true});
-  v.field(
-      "target_identities", a.target_identities,
-      "Of which the peer must be one: service accounts (no host names), or names in its certificate (URI, DNS, e-mail, "
-      "else the common name). Without them, any peer whose proof holds.",
-      {.omit_empty = true, .min = 1});
+  v.field("target_identities", a.target_identities,
+          "Accepted identities of the peer: service accounts (no host names), or names in its certificate (URI, DNS, "
+          "e-mail, else the common name). Without them, any authenticated peer.",
+          {.omit_empty = true, .min = 1});
   v.field("max_frame_size", a.max_frame_size, "Largest frame that is offered to the peer, and sent where it agrees.",
           {.min = 16 * kKiB, .max = kMiB});
 }
@@ -155,7 +155,7 @@ template <class V>
 void describe(V& v, ListenerAlts& a) {
   describe(v, static_cast<Alts&>(a));
   v.field("handshake_timeout", a.handshake_timeout, "How long the handshake may take.", {.min = 1});
-  v.field("max_handshakes", a.max_handshakes, "Handshakes at once, as in `tls`; 0 = unlimited.");
+  v.field("max_handshakes", a.max_handshakes, "Concurrent handshakes, as in `tls`; 0 = unlimited.");
 }
 
 template <class V>
@@ -171,16 +171,15 @@ void describe(V& v, Listener& l) {
   v.field("max_connections", l.max_connections, "Open connections of this listener; 0 = unlimited.");
   v.field("max_connections_per_source", l.max_connections_per_source,
           "Open connections from one IPv4 address or IPv6 /64; 0 = unlimited.");
-  v.field("proxy_protocol", l.proxy_protocol, "The client's address as told by a proxy in front.");
+  v.field("proxy_protocol", l.proxy_protocol, "The client's address, from a proxy in front.");
   v.field("keepalive", l.keepalive, "Keep-alive probes towards clients.");
   v.field("nodelay", l.nodelay, "TCP_NODELAY towards clients.");
   v.field("tls", l.tls, "Terminates TLS here. Without it TLS passes through, and routes may look at its ClientHello.",
           {.omit_empty = true});
-  v.field("alts", l.alts, "Terminates ALTS here, in the place of TLS.", {.omit_empty = true});
+  v.field("alts", l.alts, "Terminates ALTS here, instead of TLS.", {.omit_empty = true});
   v.field("tcp", l.tcp, "Forwards bytes as they are.", {.required = true, .unless = "http", .omit_empty = true});
   v.field("http", l.http,
-          "Forwards requests of HTTP/1.1 and HTTP/2. Which one a client speaks is told by ALPN, else by its first "
-          "bytes.",
+          "Forwards requests of HTTP/1.1 and HTTP/2. ALPN selects the version, otherwise the client's first bytes.",
           {.unless = "tcp", .omit_empty = true});
 }
 
@@ -193,10 +192,9 @@ void describe(V& v, Limits& l) {
 
 template <class V>
 void describe(V& v, Memory& m) {
-  v.field(
-      "worker_budget", m.worker_budget,
-      "Buffer memory one worker may hold. A quarter of it is a reserve, which connections that hold little go on with.",
-      {.min = kMiB});
+  v.field("worker_budget", m.worker_budget,
+          "Buffer memory one worker may hold. A quarter of it is a reserve for connections that hold little.",
+          {.min = kMiB});
   v.field("ring_entries", m.ring_entries, "Buffers posted to the kernel per ring tier and worker; a power of two.",
           {.min = 1, .max = 32768});
   v.field("zero_copy_from", m.zero_copy_from, "Sends of at least this size go out without a copy; 0 = never.");
@@ -205,7 +203,7 @@ void describe(V& v, Memory& m) {
 
 template <class V>
 void describe(V& v, BodyFile& f) {
-  v.field("directory", f.directory, "Where it is. The file has no name there.");
+  v.field("directory", f.directory, "Its directory. The file has no name there.");
   v.field("limit", f.limit, "How large it may become on disk.", {.min = kMiB});
 }
 
@@ -217,7 +215,7 @@ void describe(V& v, Config& c) {
           "How long open connections may go on after the first SIGTERM or SIGINT; a second one ends them.");
   v.field("limits", c.limits, "Bounds on the whole process.");
   v.field("memory", c.memory, "Buffer memory.");
-  v.field("body_file", c.body_file, "The file where bodies wait, of routes with `buffer`.");
+  v.field("body_file", c.body_file, "The file that holds buffered bodies, on routes with `buffer`.");
   v.field("listeners", c.listeners, "Where connections are accepted, and what is done with them.",
           {.required = true, .min = 1});
   v.field("upstreams", c.upstreams, "Named sets of servers that connections are forwarded to.");

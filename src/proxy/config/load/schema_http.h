@@ -19,37 +19,36 @@ inline std::string_view instead_of_word(const SplitTarget&) { return "{ forward:
 
 template <class V>
 void describe(V& v, Buffering& b) {
-  v.field(
-      "requests", b.requests,
-      "The upstream is asked when the request is here as a whole, or so much of its body; 0 = when its head is here.");
+  v.field("requests", b.requests,
+          "The request is sent to the upstream when it is complete, or when this much of its body has arrived; 0 = "
+          "when its head has arrived.");
   v.field("responses", b.responses,
-          "So much of a response's body may wait here for its client, while the upstream is done with it; 0 = "
+          "How much of a response's body may be buffered for the client, so that the upstream can finish early; 0 = "
           "`buffer_high`.");
 }
 
 template <class V>
 void describe(V& v, Mirror& m) {
-  v.field("to", m.to, "Name of the upstream that gets the copies; what it answers is thrown away.", {.required = true});
+  v.field("to", m.to, "Name of the upstream that gets the copies; its responses are dropped.", {.required = true});
   v.field("percent", m.percent, "Share of the requests that are copied.", {.max = 100});
 }
 
 template <class V>
 void describe(V& v, Retry& r) {
-  v.field(
-      "on", r.on,
-      "For what a request is sent again: `connect_failure`, `refused` (the endpoint has not looked at it), and, where "
-      "it may be sent twice, `reset`, `timeout` (see `try_timeout`), `5xx`, `gateway_error` (502, 503, 504); for gRPC "
-      "`grpc_unavailable`, `grpc_resource_exhausted`.",
-      {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ connect_failure, refused ]`"});
-  v.field("attempts", r.attempts, "How often it is sent in all.", {.min = 1, .max = 10});
+  v.field("on", r.on,
+          "Failures after which a request is retried: `connect_failure`, `refused` (the endpoint did not process it), "
+          "and, for idempotent methods, `reset`, `timeout` (see `try_timeout`), `5xx`, `gateway_error` (502, 503, "
+          "504); for gRPC `grpc_unavailable`, `grpc_resource_exhausted`.",
+          {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ connect_failure, refused ]`"});
+  v.field("attempts", r.attempts, "Attempts in total, including the first.", {.min = 1, .max = 10});
   v.field("try_timeout", r.try_timeout,
           "For one attempt, from the end of the request to the head of the response; 0 = `response_timeout`.");
-  v.field("backoff", r.backoff, "The most that is waited before the second attempt, at random; doubled with each.");
-  v.field("max_backoff", r.max_backoff, "What it is doubled up to.");
-  v.field(
-      "hedge_after", r.hedge_after,
-      "Without an answer for so long, another endpoint is asked the same, and who answers first is taken; only what "
-      "may be sent twice; 0 = never.");
+  v.field("backoff", r.backoff,
+          "Upper bound of the random wait before the second attempt; doubled for each further attempt.");
+  v.field("max_backoff", r.max_backoff, "Upper bound of `backoff` as it doubles.");
+  v.field("hedge_after", r.hedge_after,
+          "If no response arrives within this time, the request is also sent to another endpoint, and the first "
+          "response is used; idempotent methods only; 0 = never.");
 }
 
 template <class V>
@@ -61,7 +60,7 @@ void describe(V& v, BasicAuth& b) {
 template <class V>
 void describe(V& v, ClaimHeader& c) {
   v.field("claim", c.claim, "Name of the claim.", {.required = true});
-  v.field("header", c.header, "Name of the field that upstreams get with its value.", {.required = true});
+  v.field("header", c.header, "Header field in which upstreams get its value.", {.required = true});
 }
 
 inline std::string_view instead_of_word(const ClaimHeader&) { return "{ claim: sub, header: x-user }"; }
@@ -72,12 +71,13 @@ void describe(V& v, JwtAuth& j) {
   v.field("jwks_file", j.jwks_file, "JSON Web Key Set with the public keys: RSA, EC (P-256, P-384), OKP (Ed25519).",
           {.required = true});
   v.field("issuer", j.issuer, "What `iss` must be.", {.omit_empty = true});
-  v.field("audience", j.audience, "One of which `aud` must have.", {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("audience", j.audience, "Values, one of which `aud` must contain.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("leeway", j.leeway, "By how much clocks may differ.", {.max = kMaxLeewayMs});
   v.field("header", j.header, "Field that the token is in.");
-  v.field("scheme", j.scheme, "What stands before the token there; empty: nothing.");
-  v.field("cookie", j.cookie, "Cookie that it is in, where the field is not there.", {.omit_empty = true});
-  v.field("claims", j.claims, "Claims that upstreams are told in header fields.", {.omit_empty = true, .min = 1});
+  v.field("scheme", j.scheme, "Scheme before the token in that field; empty: none.");
+  v.field("cookie", j.cookie, "Cookie that holds the token if the field is absent.", {.omit_empty = true});
+  v.field("claims", j.claims, "Claims that upstreams get in header fields.", {.omit_empty = true, .min = 1});
 }
 
 template <class V>
@@ -90,42 +90,43 @@ void describe(V& v, Auth& a) {
 template <class V>
 void describe(V& v, Cors& c) {
   v.field("origins", c.origins,
-          "Whose pages may ask: `https://a.example`, `https://*.example.com` (the star is exactly one label), or `*`.",
+          "Origins whose pages may send requests: `https://a.example`, `https://*.example.com` (the star is exactly "
+          "one label), or `*`.",
           {.required = true, .one_word = true, .min = 1});
   v.field("methods", c.methods, "Methods that they may use.",
           {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ GET, HEAD, POST ]`"});
   v.field("headers", c.headers, "Header fields that requests may have.",
           {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("expose", c.expose, "Header fields of answers that pages may read.",
+  v.field("expose", c.expose, "Response header fields that pages may read.",
           {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("credentials", c.credentials, "Whether they may ask with cookies.");
-  v.field("max_age", c.max_age, "How long browsers may keep what they were told, in whole seconds.", {.step = 1000});
+  v.field("credentials", c.credentials, "Whether requests may carry cookies.");
+  v.field("max_age", c.max_age, "How long browsers may cache a preflight response, in whole seconds.", {.step = 1000});
 }
 
 template <class V>
 void describe(V& v, RequestId& r) {
   v.field("header", r.header, "Name of the field, such as `x-request-id`.", {.required = true});
   v.field("accept", r.accept,
-          "Whose id is passed on instead of a new one: nobody's, that of a trusted proxy (`trusted_hops`, "
-          "`trusted_proxies`), or everybody's.");
-  v.field("respond", r.respond, "Whether the client is told it, in the same field.");
+          "Which ids are forwarded instead of a new one: none, that of a trusted proxy (`trusted_hops`, "
+          "`trusted_proxies`), or any.");
+  v.field("respond", r.respond, "Whether the response carries the id too, in the same field.");
 }
 
-/// It may be written as the name alone.
+/// A request id may be written as its field name alone.
 inline FieldName& shorthand(RequestId& r) { return r.header; }
 
 template <class V>
 void describe(V& v, AccessLog& a) {
   v.field("file", a.file, "Its path, `stdout` or `stderr`.", {.required = true});
-  v.field("format", a.format, "What a line says: see docs/access-log.md.");
+  v.field("format", a.format, "Format of a line: see docs/access-log.md.");
 }
 
-/// It may be written as the file alone.
+/// An access log may be written as its file alone.
 inline std::string& shorthand(AccessLog& a) { return a.file; }
 
 template <class V>
 void describe(V& v, ErrorBody& e) {
-  v.field("status", e.status, "Of which it is the body: 400 to 599, `4xx` for all of 400 to 499, or `5xx`.",
+  v.field("status", e.status, "Statuses with this body: 400 to 599, `4xx` for all of 400 to 499, or `5xx`.",
           {.required = true, .one_word = true, .min = 1});
   v.field("body", e.body,
           "The body, of at most 64 KiB, perhaps with `%{status}`, `%{reason}` and others. Give either this or `file`.",
@@ -143,10 +144,10 @@ void describe(V& v, Compression& c) {
            .one_word = true,
            .min = 1,
            .default_text = "text, JSON, JavaScript, XML, SVG, WebAssembly"});
-  v.field("min_size", c.min_size, "Of a body whose length is told.");
+  v.field("min_size", c.min_size, "Shortest body to compress; applies to bodies of known length.");
   v.field("level", c.level, "1 is fast, 9 is small, whichever the coding.", {.min = 1, .max = 9});
-  v.field("max_streams", c.max_streams, "Responses that one worker compresses at once; more pass as they are.",
-          {.min = 1});
+  v.field("max_streams", c.max_streams,
+          "Responses that one worker compresses concurrently; any more are sent uncompressed.", {.min = 1});
 }
 
 template <class V>
@@ -158,7 +159,7 @@ void describe(V& v, PathMatch& p) {
   v.field("regex", p.regex, "Paths that this regular expression (RE2) fits as a whole.", {.omit_empty = true});
 }
 
-/// What to write where a map is expected and a word was found.
+/// Suggests what to write when a word was found instead of a map.
 inline std::string_view instead_of_word(const PathMatch&) {
   return "{ prefix: PATH }, { exact: PATH } or { regex: REGEX }";
 }
@@ -170,22 +171,24 @@ void describe(V& v, ValueMatch& m) {
   v.field("suffix", m.suffix, "How it ends.", {.omit_empty = true});
   v.field("contains", m.contains, "What is in it.", {.omit_empty = true});
   v.field("regex", m.regex, "A regular expression (RE2) that fits it as a whole.", {.omit_empty = true});
-  v.field("not", m.negate, "Turns it around: nothing of this name may be so, or, without a value, be there at all.");
+  v.field("not", m.negate,
+          "Inverts the condition: nothing of this name may match, or, without a value, be present at all.");
 }
 
 template <class V>
 void describe(V& v, HeaderMatch& m) {
-  v.field("name", m.name, "Of the field. Without anything else, it must be there.", {.required = true});
+  v.field("name", m.name, "Name of the field. Without other keys, the field must be present.", {.required = true});
   describe(v, static_cast<ValueMatch&>(m));
 }
 
 template <class V>
 void describe(V& v, QueryMatch& m) {
-  v.field("name", m.name, "Of the parameter. Without anything else, it must be there.", {.required = true});
+  v.field("name", m.name, "Name of the parameter. Without other keys, the parameter must be present.",
+          {.required = true});
   describe(v, static_cast<ValueMatch&>(m));
 }
 
-/// What to write where a map is expected and a word was found.
+/// Suggests what to write when a word was found instead of a map.
 inline std::string_view instead_of_word(const HeaderMatch&) { return "{ name: FIELD, exact: VALUE }"; }
 inline std::string_view instead_of_word(const QueryMatch&) { return "{ name: PARAMETER, exact: VALUE }"; }
 
@@ -195,15 +198,18 @@ void describe(V& v, HttpMatch& m) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("path", m.path, "Which paths fit: compared in their canonical form, without the query.",
           {.omit_empty = true});
-  v.field("method", m.method, "Methods, one of which it must be.", {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("headers", m.headers, "Header fields, of each of which one must be so.", {.omit_empty = true, .min = 1});
-  v.field("query", m.query, "Parameters of the query, the same; compared as they are written.",
+  v.field("method", m.method, "Methods, one of which must match.", {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("headers", m.headers, "Conditions on header fields; for each, one field of its name must match.",
+          {.omit_empty = true, .min = 1});
+  v.field("query", m.query,
+          "Conditions on query parameters; for each, one parameter of its name must match, compared as it is written.",
           {.omit_empty = true, .min = 1});
   v.field("source", m.source, "Ranges, one of which must hold the client's address.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("peer", m.peer,
-          "Identities, one of which the client must have proven with a certificate or by ALTS: see "
-          "`target_identities`. A peer of the handshaker service without a service account goes by its host name.",
+          "Identities, one of which the client must have authenticated as, with a certificate or by ALTS: see "
+          "`target_identities`. With a handshaker service, a peer without a service account is identified by its host "
+          "name.",
           {.omit_empty = true, .one_word = true, .min = 1});
 }
 
@@ -216,19 +222,20 @@ void describe(V& v, Respond& r) {
 
 template <class V>
 void describe(V& v, PathChange& p) {
-  v.field("path", p.path, "This path, in the place of the one asked for; the query stays.", {.omit_empty = true});
-  v.field("prefix", p.prefix, "In the place of what `match.path.prefix` says: for `/v1` and `/`, `/v1/x` becomes `/x`.",
+  v.field("path", p.path, "New path instead of the requested one; the query is kept.", {.omit_empty = true});
+  v.field("prefix", p.prefix,
+          "Replaces the prefix given in `match.path.prefix`: with `/v1` there and `/` here, `/v1/x` becomes `/x`.",
           {.omit_empty = true});
   v.field("regex", p.regex, "Regular expression (RE2); a path that it fits as a whole becomes `substitution`.",
           {.omit_empty = true});
-  v.field("substitution", p.substitution, "The path then; `\\1` is what the first group of `regex` took.",
+  v.field("substitution", p.substitution, "The new path; `\\1` is the text of the first group of `regex`.",
           {.omit_empty = true});
 }
 
 template <class V>
 void describe(V& v, Rewrite& r) {
   describe(v, static_cast<PathChange&>(r));
-  v.field("host", r.host, "Host that the upstream is told, with a port if need be.", {.omit_empty = true});
+  v.field("host", r.host, "Host that the upstream gets, with an optional port.", {.omit_empty = true});
 }
 
 template <class V>
@@ -245,11 +252,11 @@ void describe(V& v, Redirect& r) {
 
 template <class V>
 void describe(V& v, FieldChange& c) {
-  v.field("name", c.name, "Of the field.", {.required = true});
-  v.field("set", c.set, "One field with this value, in the place of all that there are; if it is empty, none.",
+  v.field("name", c.name, "Name of the field.", {.required = true});
+  v.field("set", c.set, "Replaces all fields of this name with one of this value; if the value is empty, removes them.",
           {.omit_empty = true});
   v.field("add", c.add, "One more field with this value.", {.omit_empty = true});
-  v.field("remove", c.remove, "Takes all fields of this name out.");
+  v.field("remove", c.remove, "Removes all fields of this name.");
 }
 
 inline std::string_view instead_of_word(const FieldChange&) { return "{ name: FIELD, set: VALUE }"; }
@@ -257,87 +264,86 @@ inline std::string_view instead_of_word(const FieldChange&) { return "{ name: FI
 template <class V>
 void describe(V& v, HttpRoute& r) {
   v.field("name", r.name, "In logs; unique among the listener's routes.", {.omit_empty = true});
-  v.field("match", r.match, "What must hold. Without it the route takes all that is left.", {.omit_empty = true});
+  v.field("match", r.match, "Conditions. Without it the route matches every remaining request.", {.omit_empty = true});
   v.field("forward", r.forward, "Name of the upstream. Give either this, `respond` or `redirect`.",
           {.omit_empty = true});
-  v.field("split", r.split, "Upstreams that share its requests by weight, in the place of `forward`.",
+  v.field("split", r.split, "Upstreams that share its requests by weight, instead of `forward`.",
           {.omit_empty = true, .min = 2});
-  v.field("respond", r.respond, "Answers here, without an upstream.", {.omit_empty = true});
+  v.field("respond", r.respond, "Sends a fixed response, without an upstream.", {.omit_empty = true});
   v.field("redirect", r.redirect, "Sends the client elsewhere.", {.omit_empty = true});
-  v.field("rewrite", r.rewrite, "What the upstream is asked for, in the place of what the client asked for.",
-          {.omit_empty = true});
+  v.field("rewrite", r.rewrite, "Changes the request that is forwarded to the upstream.", {.omit_empty = true});
   v.field("allow", r.allow, "Ranges of client addresses; all others get 403.",
           {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("deny", r.deny, "Ranges of client addresses that get 403, before `allow` is looked at.",
+  v.field("deny", r.deny, "Ranges of client addresses that get 403; checked before `allow`.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
-  v.field("cors", r.cors, "Which pages of others may use the answers.", {.omit_empty = true});
-  v.field("request_timeout", r.request_timeout, "In the place of the listener's `request_timeout`.",
+  v.field("cors", r.cors, "Which pages from other origins may use the responses.", {.omit_empty = true});
+  v.field("request_timeout", r.request_timeout, "Overrides the listener's `request_timeout`.", {.omit_empty = true});
+  v.field("stream_idle_timeout", r.stream_idle_timeout, "Overrides the listener's `stream_idle_timeout`.",
           {.omit_empty = true});
-  v.field("stream_idle_timeout", r.stream_idle_timeout, "In the place of the listener's `stream_idle_timeout`.",
+  v.field("response_timeout", r.response_timeout, "Overrides the upstream's `response_timeout`.", {.omit_empty = true});
+  v.field("retry", r.retry, "When a request is retried.", {.omit_empty = true});
+  v.field("buffer", r.buffer, "Buffers bodies for slow clients and upstreams, in memory and in `body_file`.",
           {.omit_empty = true});
-  v.field("response_timeout", r.response_timeout, "In the place of the upstream's `response_timeout`.",
-          {.omit_empty = true});
-  v.field("retry", r.retry, "When a request is sent again.", {.omit_empty = true});
-  v.field("buffer", r.buffer, "Bodies wait here, in `body_file`, for who is slow.", {.omit_empty = true});
   v.field("mirror", r.mirror, "Another upstream that gets copies of the requests.", {.omit_empty = true});
-  v.field("compression", r.compression, "Whether answers are compressed as the listener's `compression` says.");
-  v.field("max_body", r.max_body, "A request's body, in the place of the listener's `max_body`.", {.omit_empty = true});
+  v.field("compression", r.compression, "Whether responses are compressed, as set by the listener's `compression`.");
+  v.field("max_body", r.max_body, "Overrides the listener's `max_body`.", {.omit_empty = true});
   v.field("request_headers", r.request_headers, "Changes to what is forwarded, after those of the listener.",
           {.omit_empty = true, .min = 1});
-  v.field("response_headers", r.response_headers, "Changes to every answer, after those of the listener.",
+  v.field("response_headers", r.response_headers, "Changes to every response, after those of the listener.",
           {.omit_empty = true, .min = 1});
 }
 
 template <class V>
 void describe(V& v, Paths& p) {
   v.field("escaped_slashes", p.escaped_slashes,
-          "What is done with `%2F` and `%5C` in a path: `reject` answers 400, `keep` passes them on within a segment, "
-          "`decode` takes them for slashes.");
+          "How `%2F` and `%5C` in a path are handled: `reject` responds with 400, `keep` forwards them within a "
+          "segment, `decode` treats them as slashes.");
   v.field("merge_slashes", p.merge_slashes, "`//` counts as `/`.");
-  v.field("allow_backslashes", p.allow_backslashes, "Passes backslashes on; else 400.");
-  v.field("allow_dot_parameters", p.allow_dot_parameters, "Passes segments such as `..;x` on; else 400.");
+  v.field("allow_backslashes", p.allow_backslashes, "Accepts backslashes and forwards them; otherwise 400.");
+  v.field("allow_dot_parameters", p.allow_dot_parameters,
+          "Accepts segments such as `..;x` and forwards them; otherwise 400.");
 }
 
 template <class V>
 void describe(V& v, Http1& h) {
   v.field("max_requests", h.max_requests, "Requests on a connection; the last one's response ends it; 0 = unlimited.");
-  v.field("allow_underscores", h.allow_underscores, "Takes field names with an underscore; else 400.");
+  v.field("allow_underscores", h.allow_underscores, "Accepts field names with an underscore; otherwise 400.");
   v.field("allow_empty_line", h.allow_empty_line, "Skips one empty line before a request; else 400.");
   v.field("half_close", h.half_close,
-          "What a client is taken for that ends its sending side before it has its response: gone after a second of "
-          "silence (`close`), or waiting for it (`allow`).");
+          "How a client is treated that half-closes before it has its response: as gone after a second of silence "
+          "(`close`), or as waiting for the response (`allow`).");
 }
 
 template <class V>
 void describe(V& v, Http2& h) {
-  v.field("max_streams", h.max_streams, "Requests at once on a connection.", {.min = 1, .max = 65535});
-  v.field("stream_window", h.stream_window, "Body that a client may send ahead, of one request.",
+  v.field("max_streams", h.max_streams, "Concurrent requests on a connection.", {.min = 1, .max = 65535});
+  v.field("stream_window", h.stream_window, "Flow-control window for the body of one request.",
           {.min = 4 * kKiB, .max = kGiB});
   v.field("connection_window", h.connection_window,
-          "Body that a client may send ahead, of all requests on a connection.", {.min = 64 * kKiB, .max = kGiB});
+          "Flow-control window for the bodies of all requests on a connection.", {.min = 64 * kKiB, .max = kGiB});
   v.field("max_requests", h.max_requests, "Requests after which a connection drains; 0 = unlimited.");
-  v.field("preface_timeout", h.preface_timeout, "How long a client's first words may take.", {.min = 1});
+  v.field("preface_timeout", h.preface_timeout, "How long the client's connection preface may take.", {.min = 1});
 }
 
 template <class V>
 void describe(V& v, Http& h) {
   v.field("forward", h.forward, "Name of the upstream of every request. Give either this or `routes`.",
           {.omit_empty = true});
-  v.field("routes", h.routes, "Tried in order, the first that matches is taken; without one the answer is 404.",
+  v.field("routes", h.routes, "Tried in order; the first match is taken. A request without a match gets 404.",
           {.omit_empty = true, .min = 1});
   v.field("header_timeout", h.header_timeout, "How long a request's head may take, from its first byte.", {.min = 1});
-  v.field("body_timeout", h.body_timeout, "Answers 408 when a body that is awaited brings nothing for so long.",
-          {.min = 1});
-  v.field("send_timeout", h.send_timeout, "Closes a connection whose client takes nothing of what waits for so long.",
-          {.min = 1});
+  v.field("body_timeout", h.body_timeout,
+          "Responds with 408 when an expected request body makes no progress for this time.", {.min = 1});
+  v.field("send_timeout", h.send_timeout,
+          "Closes a connection whose client takes none of the queued bytes for this time.", {.min = 1});
   v.field("stuck_timeout", h.stuck_timeout,
-          "Ends a request of which something waits, when nothing has moved for so long, but only while "
-          "`memory.worker_budget` is used up and others wait for it; 0 = never.");
+          "Ends a request that has queued bytes and made no progress for this time, but only while "
+          "`memory.worker_budget` is used up and other connections wait for memory; 0 = never.");
   v.field("idle_timeout", h.idle_timeout, "Closes a connection without a request.", {.min = 1});
-  v.field("stream_idle_timeout", h.stream_idle_timeout, "Ends a request on which nothing moved for so long.",
+  v.field("stream_idle_timeout", h.stream_idle_timeout, "Ends a request that made no progress for this time.",
           {.min = 1});
-  v.field("tunnel_timeout", h.tunnel_timeout, "The same for websockets and CONNECT.", {.min = 1});
+  v.field("tunnel_timeout", h.tunnel_timeout, "Like `stream_idle_timeout`, for websockets and CONNECT.", {.min = 1});
   v.field("request_timeout", h.request_timeout,
           "Ends a request at this age, however busy; not websockets and CONNECT; 0 = never.");
   v.field("max_connection_age", h.max_connection_age,
@@ -346,42 +352,43 @@ void describe(V& v, Http& h) {
           {.min = kKiB, .max = 64 * kKiB});
   v.field("max_head", h.max_head, "A request's head in all, and its trailers; beyond it 431.",
           {.min = kKiB, .max = 64 * kKiB});
-  v.field("max_fields", h.max_fields, "Fields in either; beyond it 431.", {.min = 1, .max = 1000});
+  v.field("max_fields", h.max_fields, "Fields in a head, or in trailers; beyond it 431.", {.min = 1, .max = 1000});
   v.field("max_body", h.max_body, "A request's body that is forwarded; beyond it 413; 0 = unlimited.");
   v.field("buffer_high", h.buffer_high,
-          "Bytes of one body queued towards one side at which reading from the other stops; below half of it reading "
-          "goes on.",
+          "Bytes of one body queued toward one side at which reading from the other pauses; below half of it reading "
+          "resumes.",
           {.min = 4 * kKiB, .max = kGiB});
   v.field("request_headers", h.request_headers,
           "Changes to the header fields of all requests that are forwarded, in this order.",
           {.omit_empty = true, .min = 1});
   v.field("response_headers", h.response_headers,
-          "Changes to the header fields of all answers, those of this proxy included.", {.omit_empty = true, .min = 1});
+          "Changes to the header fields of all responses, including this proxy's own.", {.omit_empty = true, .min = 1});
   v.field("forwarded_for", h.forwarded_for,
-          "What X-Forwarded-For says to upstreams: the client's address is added to what the client sent, or takes "
-          "its place; `off` passes on what the client sent.");
-  v.field("forwarded", h.forwarded, "The same for the Forwarded field of RFC 7239.");
+          "X-Forwarded-For to upstreams: the client's address is appended to what the client sent, or replaces it; "
+          "`off` forwards what the client sent.");
+  v.field("forwarded", h.forwarded, "Like `forwarded_for`, for the Forwarded field of RFC 7239.");
   v.field("trusted_hops", h.trusted_hops,
-          "Proxies in front whose X-Forwarded-For is believed: the client is the one that the farthest of them saw.",
+          "Number of proxies in front whose X-Forwarded-For is trusted: the client is the address that the farthest of "
+          "them saw.",
           {.max = 32});
   v.field("trusted_proxies", h.trusted_proxies,
-          "Ranges of such proxies' addresses: the client is the last in X-Forwarded-For that is in none of them. With "
-          "`trusted_hops`: who may connect as the nearest of those.",
+          "Address ranges of trusted proxies: the client is the last address in X-Forwarded-For that is in none of "
+          "them. With `trusted_hops`: addresses of the nearest proxy.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("request_id", h.request_id, "A number for each request, in a header field.", {.omit_empty = true});
   v.field("trace_context", h.trace_context,
-          "What is done with traceparent: nothing (`off`), passed on with ourselves as the parent, or also made where "
-          "there is none.");
+          "How traceparent is handled: not at all (`off`), forwarded with this proxy as the parent (`pass`), or also "
+          "generated if missing (`make`).");
   v.field("allow", h.allow, "Ranges of client addresses; all others get 403.",
           {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("deny", h.deny, "Ranges of client addresses that get 403, before `allow` is looked at.",
+  v.field("deny", h.deny, "Ranges of client addresses that get 403; checked before `allow`.",
           {.omit_empty = true, .one_word = true, .min = 1});
-  v.field("compression", h.compression, "Compresses answers.", {.omit_empty = true});
-  v.field("errors", h.errors, "Bodies of our own answers, by status.", {.omit_empty = true, .min = 1});
-  v.field("via", h.via, "Our name in Via, in requests and responses; empty: no Via.");
-  v.field("allow_connect", h.allow_connect, "Forwards CONNECT; else 501.");
-  v.field("websocket", h.websocket, "Takes upgrades to websocket; else 501.");
-  v.field("paths", h.paths, "How paths are brought into their canonical form.");
+  v.field("compression", h.compression, "Compresses responses.", {.omit_empty = true});
+  v.field("errors", h.errors, "Bodies of this proxy's own error responses, by status.", {.omit_empty = true, .min = 1});
+  v.field("via", h.via, "Name of this proxy in Via, in requests and responses; empty: no Via.");
+  v.field("allow_connect", h.allow_connect, "Forwards CONNECT; otherwise 501.");
+  v.field("websocket", h.websocket, "Accepts upgrades to websocket; otherwise 501.");
+  v.field("paths", h.paths, "How paths are canonicalized.");
   v.field("http1", h.http1, "HTTP/1.1 with clients.");
   v.field("http2", h.http2, "HTTP/2 with clients.");
   v.field("access_log", h.access_log, "File, `stdout` or `stderr`, which gets a line for each request; or a map.",

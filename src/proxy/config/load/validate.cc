@@ -28,7 +28,7 @@ constexpr size_t kMaxAlpnBytes = 255;  // RFC 7301: one length byte
 constexpr std::string_view kAlpnHttp1 = "http/1.1";
 constexpr std::string_view kAlpnHttp2 = "h2";
 
-// RFC 9110 section 7.6.3: a token, or a host with perhaps a port.
+// The name in Via (RFC 9110 section 7.6.3) is a token, or a host with an optional port.
 bool is_via_char(unsigned char c) {
   return absl::ascii_isalnum(c) ||
          std::string_view("!#$%&'*+-.^_`|~:[]").find(static_cast<char>(c)) != std::string_view::npos;
@@ -36,7 +36,7 @@ bool is_via_char(unsigned char c) {
 
 std::string item(std::string_view list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
-// " (12:5)" behind a path that stands somewhere.
+// Formats a path, followed by its position as in "listeners[0] (12:5)" if it has one.
 std::string at(const Report& report, std::string_view path) {
   const Mark mark = report.place_of(path);
   return mark.line == 0 ? std::string(path) : absl::StrCat(path, " (", mark.line, ":", mark.column, ")");
@@ -106,8 +106,8 @@ class Checker {
       if (listener.alts->target_identities.empty()) {
         report_.warn(path + ".alts",
                      listener.alts->handshaker.is_set()
-                         ? "without `target_identities` everybody whom the handshaker service knows is taken"
-                         : "without `target_identities` everybody whom `peer_ca` vouches for is taken");
+                         ? "without `target_identities` any peer that the handshaker service authenticates is accepted"
+                         : "without `target_identities` any peer with a certificate from `peer_ca` is accepted");
       }
     }
     if (listener.tcp && listener.http) {
@@ -149,9 +149,10 @@ class Checker {
   void check_alts(const Alts& alts, bool has_tls, const std::string& path) {
     if (has_tls) report_.error(path, "`tls` and `alts` exclude each other");
     if (alts.handshaker.is_set() == !alts.certificates.empty()) {
-      report_.error(path, alts.handshaker.is_set()
-                              ? "`handshaker` and `certificates` exclude each other: the service proves who we are"
-                              : "expected `handshaker: HOST:PORT`, or `certificates` with `peer_ca`");
+      report_.error(path,
+                    alts.handshaker.is_set()
+                        ? "`handshaker` and `certificates` exclude each other: the service authenticates this side"
+                        : "expected `handshaker: HOST:PORT`, or `certificates` with `peer_ca`");
     }
     if (alts.handshaker.is_set()) {
       if (!alts.peer_ca.empty()) report_.error(path + ".peer_ca", "has no effect with `handshaker`");
@@ -164,12 +165,12 @@ class Checker {
     }
   }
 
-  // A route that nobody could take is a mistake.
+  // A condition on peers that no client can meet is a mistake.
   template <class Match>
   void check_peer(const std::optional<Match>& match, bool proven, const std::string& path) {
     if (!match || match->peer.empty() || proven) return;
     report_.error(path + ".match.peer",
-                  "needs `alts`, or `tls` with `client_certificate`: else nobody proves who they are");
+                  "needs `alts`, or `tls` with `client_certificate`: otherwise clients are not authenticated");
   }
 
   template <class TcpOrHttp>
@@ -232,7 +233,7 @@ class Checker {
       report_.error(path + ".via",
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
     }
-    check_answers(http, path, report_);
+    check_error_pages(http, path, report_);
   }
 
   void check_http_route(const HttpRoute& route, const Paths& paths, bool last, const std::string& path) {
@@ -254,30 +255,30 @@ class Checker {
     if (route.mirror) check_http_forward(route.mirror->to, path + ".mirror.to");
   }
 
-  // A route that is never taken is a mistake: mostly one for more paths stands before it.
+  // A route that is never taken is a mistake: usually a broader route precedes it.
   void check_reachable(const Http& http, const std::string& path) {
     const HttpRouter router(http, config_.upstreams);
     for (uint32_t i = 0; i < http.routes.size(); ++i) {
       const std::vector<uint32_t> takers = takers_before(http.routes[i], i, router);
       if (takers.empty()) continue;
       report_.error(item(path + ".routes", i),
-                    absl::StrCat("never taken: what it is for goes to ", at(report_, item(path + ".routes", takers[0])),
+                    absl::StrCat("never taken: its requests go to ", at(report_, item(path + ".routes", takers[0])),
                                  takers.size() == 1 ? "" : " and others before it"));
     }
   }
 
-  // The routes before `index` that take all of the requests for `route`; empty if some are left.
+  // The routes before `index` that together match every request for `route`; empty if some requests remain.
   static std::vector<uint32_t> takers_before(const HttpRoute& route, uint32_t index, const HttpRouter& router) {
     if (!route.match) return {};
-    // Names and paths that are taken only if all are that the patterns stand for: no request can have a control
-    // character or a star, so that they fit wildcards and prefixes only.
+    // Probe names and paths, which an earlier route matches only if it matches everything that the patterns stand for:
+    // no request contains a control character or a star, so the probes match only wildcards and prefixes.
     std::vector<std::string> hosts, paths;
     for (const HostPattern& pattern : route.match->host) hosts.push_back(pattern.text());
     if (hosts.empty()) hosts.emplace_back();
     if (!route.match->path) {
       paths.emplace_back("*");
     } else if (route.match->path->regex.is_set()) {
-      // What all its paths have in common, if it is not for a star; no route of a regular expression takes it.
+      // Stands for all paths of the expression, or is "*" if it matches that. No regex route matches it.
       paths.emplace_back(route.match->path->regex.fits("*") ? "*" : "/\x01");
     } else if (const std::string& exact = route.match->path->exact; !exact.empty()) {
       paths.push_back(exact);
@@ -316,7 +317,7 @@ class Checker {
   }
 
   void check_forward(std::string_view name, const std::string& path) {
-    // A name that could not be read may be the one that is meant.
+    // If some upstream's name is invalid, it may be the one intended.
     if (!names_known_ || std::binary_search(upstream_names_.begin(), upstream_names_.end(), name)) return;
     const std::string guess = report_.is_full() ? "" : did_you_mean(name, upstream_names_);
     report_.error(path, absl::StrCat("there is no upstream ", in_quotes(name),
@@ -352,7 +353,8 @@ class Checker {
                                          at(report_, item("listeners", first->second))));
       }
     }
-    // The plain bind by which the proxy finds out whether another process has an address would meet its own socket.
+    // At start-up the proxy binds each address to check that no other process has it. That bind would fail against the
+    // proxy's own overlapping listener.
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
       for (size_t j = 0; j < i; ++j) check_overlap(i, j);
     }
@@ -371,10 +373,9 @@ class Checker {
 
   void check_upstream_protocol(const Upstream& upstream, std::string_view http_forward, const std::string& path) {
     if (!http_forward.empty() && upstream.send_proxy_protocol != ProxyHeaderOut::kOff) {
-      report_.error(
-          path + ".send_proxy_protocol",
-          absl::StrCat("a connection that requests share comes from no one client, and ", at(report_, http_forward),
-                       " sends requests; X-Forwarded-For tells where they are from"));
+      report_.error(path + ".send_proxy_protocol",
+                    absl::StrCat("requests of different clients share a connection, and ", at(report_, http_forward),
+                                 " sends requests; X-Forwarded-For carries their addresses"));
     }
     const bool http2 = upstream.protocol == Protocol::kHttp2;
     const bool http1 =
@@ -396,9 +397,9 @@ class Checker {
                       "expected `target_identities`, of which the endpoints' certificates must name one");
       }
       if (upstream.alts->handshaker.is_set() && upstream.alts->target_identities.empty()) {
-        report_.warn(
-            path + ".alts",
-            "without `target_identities` everybody whom the handshaker service knows is taken for the endpoint");
+        report_.warn(path + ".alts",
+                     "without `target_identities` any peer that the handshaker service authenticates is accepted as "
+                     "the endpoint");
       }
     }
     check_balancing(upstream, path, report_);
@@ -417,7 +418,7 @@ class Checker {
     check_resolve(upstream.resolve, path + ".resolve");
   }
 
-  // False if nothing is known of where it is.
+  // Returns false if the endpoint has no address.
   bool check_endpoint(const Endpoint& endpoint, const std::string& path) {
     const EndpointAddress& address = endpoint.address;
     if (!endpoint.srv.empty()) {
@@ -460,7 +461,7 @@ class Checker {
   Report& report_;
   std::vector<std::string_view> upstream_names_;  // sorted
   bool names_known_ = true;
-  std::map<size_t, std::string> http_forwards_;  // upstream -> the first `forward` of HTTP that leads there
+  std::map<size_t, std::string> http_forwards_;  // upstream index -> path of the first HTTP `forward` to it
 };
 
 }  // namespace

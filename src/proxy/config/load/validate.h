@@ -1,4 +1,4 @@
-// The rules that concern more than one key.
+// The rules that involve more than one key.
 #pragma once
 
 #include "proxy/config/load/diagnostics.h"
@@ -6,8 +6,8 @@
 
 namespace sluice::config {
 
-/// Checks what no single key can tell: names are unique and exist, addresses do not collide, marks are in order, routes
-/// can be reached. Findings go to `report` under the value's path.
+/// Checks the rules that involve several keys: names are unique and exist, addresses do not collide, marks are in
+/// order, and routes are reachable. Findings go to `report` under the value's path.
 void validate(const Config& config, Report& report);
 
 }  // namespace sluice::config

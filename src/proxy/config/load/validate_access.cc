@@ -14,13 +14,13 @@
 namespace sluice::config {
 namespace {
 
-// Those that no token may set: who the proxy takes the client for, how long a message is, and where it goes.
-constexpr std::string_view kNoClaims[] = {"connection", "content-length",    "host",   "te",
-                                          "trailer",    "transfer-encoding", "upgrade"};
+// Header fields that no claim may set, because they control the connection, the length of a message, or its routing.
+constexpr std::string_view kReservedFields[] = {"connection", "content-length",    "host",   "te",
+                                                "trailer",    "transfer-encoding", "upgrade"};
 
 std::string item(const std::string& list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
-// Within a quoted string of WWW-Authenticate, as it is.
+// Whether a quoted string in WWW-Authenticate can contain `realm` without escapes.
 bool is_realm(std::string_view realm) {
   const auto plain = [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; };
   return !realm.empty() && realm.size() <= 100 && std::all_of(realm.begin(), realm.end(), plain);
@@ -41,14 +41,15 @@ void check_jwt(const JwtAuth& jwt, const std::string& path, Report& report) {
     const std::string& header = jwt.claims[i].header.text();
     if (jwt.claims[i].claim.empty()) report.error(item(path + ".claims", i) + ".claim", "expected the name of a claim");
     if (header == jwt.header.text() ||
-        std::find(std::begin(kNoClaims), std::end(kNoClaims), header) != std::end(kNoClaims)) {
+        std::find(std::begin(kReservedFields), std::end(kReservedFields), header) != std::end(kReservedFields)) {
       report.error(item(path + ".claims", i) + ".header",
-                   absl::StrCat(in_quotes(header), " is for something else: expected one such as x-user"));
+                   absl::StrCat(in_quotes(header), " is reserved: expected a field such as x-user"));
     }
   }
 }
 
-// A scheme, a host and perhaps a port, as browsers send them (RFC 6454 section 6.2): in lower case, without a path.
+// An origin as browsers send it (RFC 6454 section 6.2): a scheme, a host and an optional port, in lower case, without a
+// path.
 bool is_origin(std::string_view origin) {
   if (!absl::ConsumePrefix(&origin, "https://") && !absl::ConsumePrefix(&origin, "http://")) return false;
   const size_t colon = origin.ends_with(']') ? std::string_view::npos : origin.rfind(':');

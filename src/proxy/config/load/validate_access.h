@@ -7,8 +7,9 @@
 
 namespace sluice::config {
 
-/// What the values of a route's `auth` and `cors`, which stand at `path`, must be beyond their types.
+/// Checks the values of a route's `auth` beyond their types. `path` is the path of `auth`.
 void check_auth(const Auth& auth, const std::string& path, Report& report);
+/// Checks the values of a route's `cors` beyond their types. `path` is the path of `cors`.
 void check_cors(const Cors& cors, const std::string& path, Report& report);
 
 }  // namespace sluice::config

@@ -37,7 +37,7 @@ void check_hash(const HashKey& key, Balance balance, const std::string& path, Re
   }
 }
 
-// RFC 6265 section 4.1.1: what stands in Set-Cookie.
+// Checks that the values are valid in Set-Cookie (RFC 6265 section 4.1.1).
 void check_sticky(const Sticky& sticky, const std::string& path, Report& report) {
   if (!http1::is_token(sticky.cookie) || sticky.cookie.size() > Sticky::kMaxCookieBytes) {
     report.error(path + ".cookie", absl::StrCat("expected the name of a cookie of up to ", Sticky::kMaxCookieBytes,
@@ -51,8 +51,8 @@ void check_sticky(const Sticky& sticky, const std::string& path, Report& report)
   }
 }
 
-// So many at once, with all that names may stand for.
-size_t most_endpoints(const Upstream& upstream) {
+// The largest number of endpoints at a time, including all addresses of names.
+size_t max_endpoints(const Upstream& upstream) {
   size_t count = 0;
   for (const Endpoint& endpoint : upstream.endpoints)
     count += endpoint.is_resolved() ? upstream.resolve.max_addresses : 1;
@@ -65,12 +65,12 @@ void check_balancing(const Upstream& upstream, const std::string& path, Report& 
   if (upstream.hash) check_hash(*upstream.hash, upstream.balance, path + ".hash", report);
   if (upstream.sticky) check_sticky(*upstream.sticky, path + ".sticky", report);
   const size_t most = upstream.balance == Balance::kMaglev ? MaglevTable::kMaxMembers : HashRing::kMaxPoints;
-  const size_t count = most_endpoints(upstream);
+  const size_t count = max_endpoints(upstream);
   if (is_hashed(upstream.balance) && count > most) {
     report.error(
         path + ".endpoints",
         absl::StrCat("`balance: ", Scalar<Balance>::print(upstream.balance), "` takes up to ", most, " endpoints, got ",
-                     count, count == upstream.endpoints.size() ? "" : ", with what names may stand for"));
+                     count, count == upstream.endpoints.size() ? "" : ", counting all addresses that names may have"));
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace sluice::config {
 
-/// What must hold for how an upstream's endpoints are chosen. `path` is where the upstream stands.
+/// Checks an upstream's balancing: the policy, the hash key, the cookie and the endpoints. `path` is the upstream's
+/// path.
 void check_balancing(const Upstream& upstream, const std::string& path, Report& report);
 
 }  // namespace sluice::config

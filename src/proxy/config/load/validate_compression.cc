@@ -21,7 +21,7 @@ void check_compression(const Compression& compression, const std::string& path, 
   for (auto at = begin; at != end; ++at) {
     if (std::find(begin, at, *at) == at) continue;
     report.error(absl::StrCat(path, ".codings[", at - begin, "]"),
-                 absl::StrCat(in_quotes(Scalar<Coding>::print(*at)), " is there already"));
+                 absl::StrCat(in_quotes(Scalar<Coding>::print(*at)), " is a duplicate"));
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace sluice::config {
 
-/// What of `compression` cannot be meant so. `path`: where it stands.
+/// Reports values of `compression` that cannot be intended. `path` is the path of `compression`.
 void check_compression(const Compression& compression, const std::string& path, Report& report);
 
 }  // namespace sluice::config

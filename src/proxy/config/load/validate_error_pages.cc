@@ -26,7 +26,8 @@ void check_access_log(const std::string& file, const std::string& path, Report& 
 void check_request_id(const Http& http, const std::string& path, Report& report) {
   check_field_name(http.request_id->header, path + ".header", report);
   if (http.request_id->accept == Believe::kTrusted && http.trusted_hops == 0 && http.trusted_proxies.empty()) {
-    report.error(path + ".accept", "`trusted` needs `trusted_proxies` or `trusted_hops`: else nobody is");
+    report.error(path + ".accept",
+                 "`trusted` needs `trusted_proxies` or `trusted_hops`: otherwise no proxy is trusted");
   }
 }
 
@@ -38,7 +39,7 @@ void check_error_body(const ErrorBody& error, const std::string& path, Report& r
   check_content_type(error.content_type, path + ".content_type", report);
 }
 
-// Two routes of one name could not be told apart in the log.
+// Route names must be unique, because the log identifies a route by its name.
 void check_route_names(const std::vector<HttpRoute>& routes, const std::string& path, Report& report) {
   std::map<std::string_view, size_t> seen;
   for (size_t i = 0; i < routes.size(); ++i) {
@@ -58,7 +59,7 @@ void check_route_names(const std::vector<HttpRoute>& routes, const std::string& 
 
 }  // namespace
 
-void check_answers(const Http& http, const std::string& path, Report& report) {
+void check_error_pages(const Http& http, const std::string& path, Report& report) {
   if (http.access_log) check_access_log(http.access_log->file, path + ".access_log", report);
   if (http.request_id) check_request_id(http, path + ".request_id", report);
   for (size_t i = 0; i < http.errors.size(); ++i) check_error_body(http.errors[i], item(path + ".errors", i), report);

@@ -7,8 +7,7 @@
 
 namespace sluice::config {
 
-/// Checks what concerns the identity of requests, the access log, and what clients are told of failures. `path` is that
-/// of the listener's `http`.
-void check_answers(const Http& http, const std::string& path, Report& report);
+/// Checks the request id, the access log and the error bodies. `path` is the path of the listener's `http`.
+void check_error_pages(const Http& http, const std::string& path, Report& report);
 
 }  // namespace sluice::config

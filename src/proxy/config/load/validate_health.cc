@@ -10,7 +10,7 @@
 namespace sluice::config {
 namespace {
 
-// Of what a check sends or looks for: a head, and what is found in an answer, are far larger.
+// Bound on the texts that a check sends or searches for. It is far below the size of a head and of the searched body.
 constexpr size_t kMaxTextBytes = 1024;
 
 void check_size(const std::string& text, const std::string& path, Report& report) {
@@ -40,7 +40,7 @@ void check_checks(const HealthCheck& check, const Upstream& upstream, const std:
   if (check.http) check_http(*check.http, path + ".http", report);
   if (check.grpc) check_size(check.grpc->service, path + ".grpc.service", report);
   if (check.grpc && upstream.protocol != Protocol::kHttp2) {
-    report.error(path + ".grpc", "needs `protocol: http2` of the upstream, which gRPC is spoken over");
+    report.error(path + ".grpc", "needs `protocol: http2` on the upstream: gRPC runs over HTTP/2");
   }
   const bool have_ports = std::any_of(upstream.endpoints.begin(), upstream.endpoints.end(), [](const Endpoint& each) {
     return !each.address.address().is_set() || each.address.address().kind() != Address::Kind::kUnix;

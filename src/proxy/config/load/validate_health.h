@@ -7,7 +7,7 @@
 
 namespace sluice::config {
 
-/// What must hold for an upstream's checks and ejection. `path` is where the upstream stands.
+/// Checks an upstream's health checks and ejection. `path` is the upstream's path.
 void check_health(const Upstream& upstream, const std::string& path, Report& report);
 
 }  // namespace sluice::config

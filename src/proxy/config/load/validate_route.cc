@@ -15,19 +15,19 @@
 namespace sluice::config {
 namespace {
 
-// Those of a connection (RFC 9110 section 7.6.1), those that say how long a message is, and of a websocket's handshake
-// those that each connection has for itself.
-constexpr std::string_view kOwnFields[] = {"connection",
-                                           "content-length",
-                                           "http2-settings",
-                                           "keep-alive",
-                                           "proxy-connection",
-                                           "sec-websocket-accept",
-                                           "sec-websocket-key",
-                                           "te",
-                                           "trailer",
-                                           "transfer-encoding",
-                                           "upgrade"};
+// Header fields that cannot be changed: connection-specific fields (RFC 9110 section 7.6.1), fields that determine the
+// length of a message, and the fields of a websocket handshake that differ per connection.
+constexpr std::string_view kReservedFields[] = {"connection",
+                                                "content-length",
+                                                "http2-settings",
+                                                "keep-alive",
+                                                "proxy-connection",
+                                                "sec-websocket-accept",
+                                                "sec-websocket-key",
+                                                "te",
+                                                "trailer",
+                                                "transfer-encoding",
+                                                "upgrade"};
 
 std::string item(const std::string& list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
@@ -36,7 +36,7 @@ bool is_host(std::string_view host) {
   return !host.starts_with('*') && HostPattern::parse(host).ok();
 }
 
-// A host, perhaps with a port.
+// A host with an optional port.
 bool is_authority(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || text.ends_with(']')) return is_host(text);
@@ -142,8 +142,8 @@ class RouteChecker {
     }
     check_path_change(redirect, path);
     if (redirect.scheme.empty() && redirect.host.empty() && redirect.port == 0 && redirect.leaves_path()) {
-      report_.error(
-          path, "expected `scheme`, `host`, `port`, `path`, `prefix` or `regex`: it leads back to where it came from");
+      report_.error(path,
+                    "expected `scheme`, `host`, `port`, `path`, `prefix` or `regex`: it redirects to the same URL");
     }
   }
 
@@ -160,7 +160,7 @@ class RouteChecker {
   void check_split(const std::string& path) {
     uint64_t weights = 0;
     for (const SplitTarget& part : route_.split) weights += part.weight;
-    if (!route_.split.empty() && weights == 0) report_.error(path, "all weights are 0: nobody gets the requests");
+    if (!route_.split.empty() && weights == 0) report_.error(path, "all weights are 0: no upstream gets the requests");
   }
 
   void check_buffer(const Buffering& buffer, const std::string& path) {
@@ -194,7 +194,7 @@ class RouteChecker {
 
   void check_forwards(const std::string& path) {
     if (route_.forward.empty() && route_.split.empty())
-      report_.error(path, "needs `forward`: else there is no request to be changed");
+      report_.error(path, "needs `forward`: otherwise no request is forwarded");
   }
 
   void check_path_change(const PathChange& change, const std::string& path) {
@@ -205,14 +205,14 @@ class RouteChecker {
     if (change.prefix.empty()) return;
     check_path(change.prefix, path + ".prefix");
     if (!route_.match || !route_.match->path || route_.match->path->prefix.empty()) {
-      report_.error(path + ".prefix", "needs `match: { path: { prefix: PATH } }`, in whose place it is put");
+      report_.error(path + ".prefix", "needs `match: { path: { prefix: PATH } }`, which it replaces");
     }
   }
 
   void check_substitution(const PathChange& change, const std::string& path) {
     const std::string& text = change.substitution;
     if (change.regex.is_set() == text.empty()) {
-      return report_.error(path, text.empty() ? "`regex` needs `substitution`, the path that it is to become"
+      return report_.error(path, text.empty() ? "`regex` needs `substitution`, the new path"
                                               : "`substitution` needs `regex`, whose groups it may use");
     }
     if (text.empty()) return;
@@ -246,7 +246,7 @@ void check_content_type(const std::string& type, const std::string& path, Report
 void check_field_name(const FieldName& field, const std::string& path, Report& report) {
   const std::string& name = field.text();
   if (name == "host") return report.error(path, "Host is no field here: write `rewrite: { host: NAME }`");
-  if (std::find(std::begin(kOwnFields), std::end(kOwnFields), name) == std::end(kOwnFields)) return;
+  if (std::find(std::begin(kReservedFields), std::end(kReservedFields), name) == std::end(kReservedFields)) return;
   report.error(path, absl::StrCat(in_quotes(name),
                                   " is the proxy's own affair: it belongs to one connection, or says how long a "
                                   "message is"));

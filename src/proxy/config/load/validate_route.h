@@ -8,11 +8,12 @@
 
 namespace sluice::config {
 
-/// What must hold for the values of one route of HTTP, whatever else there is: its conditions, and what it does.
-/// `path` is where it stands.
+/// Checks the values of one HTTP route, independently of other routes: its conditions and its actions. `path` is the
+/// route's path.
 void check_route_values(const HttpRoute& route, const Paths& paths, const std::string& path, Report& report);
 
-/// A field that is added or changed must not belong to one connection, or say how long a message is.
+/// Checks the name of a field to be added or changed: it must be neither connection-specific nor a field that
+/// determines the length of a message.
 void check_field_name(const FieldName& name, const std::string& path, Report& report);
 void check_content_type(const std::string& type, const std::string& path, Report& report);
 

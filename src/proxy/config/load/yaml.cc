@@ -16,7 +16,7 @@
 namespace sluice::config {
 namespace {
 
-// Thrown through the parser, which has no other way to stop; never leaves this file.
+// Thrown through the parser, which cannot be stopped otherwise; never leaves this file.
 struct Refused {
   Mark mark;
   std::string message;
@@ -27,7 +27,7 @@ Mark mark_of(const YAML::Mark& mark) {
   return Mark{static_cast<uint32_t>(mark.line) + 1, static_cast<uint32_t>(mark.column) + 1};
 }
 
-// Builds the tree. Containers that are still open stand on a stack and move into their parent when they close.
+// Builds the tree. Open containers are on a stack, and move into their parent when they close.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(Node& root, Report& report) : root_(root), report_(report) {}
@@ -67,7 +67,7 @@ class TreeBuilder : public YAML::EventHandler {
 
  private:
   static void check_tag(const YAML::Mark& mark, const std::string& tag) {
-    // The parser says "?" for plain values and "!" for quoted ones.
+    // The parser's tag is "?" for plain values and "!" for quoted ones.
     if (tag.empty() || tag == "?" || tag == "!") return;
     throw Refused{mark_of(mark), absl::StrCat("tags are not supported: remove ", in_quotes(tag))};
   }
@@ -104,7 +104,7 @@ class TreeBuilder : public YAML::EventHandler {
       parent.keys.push_back(std::move(node));
       return;
     }
-    // The parser puts an absent value where the next token stands; to a reader it is missing at its key.
+    // The parser positions an absent value at the next token, but a reader expects the position of its key.
     if (parent.kind == Node::Kind::kMap && node.kind == Node::Kind::kNull) node.mark = parent.keys.back().mark;
     parent.items.push_back(std::move(node));
   }
@@ -130,12 +130,12 @@ class TreeBuilder : public YAML::EventHandler {
 class ViewBuffer : public std::streambuf {
  public:
   explicit ViewBuffer(std::string_view text) {
-    char* begin = const_cast<char*>(text.data());  // streambuf has no const form; nothing writes
+    char* begin = const_cast<char*>(text.data());  // streambuf takes no const pointer; nothing writes to it
     setg(begin, begin, begin + text.size());
   }
 };
 
-// The parser takes 0x04 for the end of the file and guesses UTF-16 from NULs. YAML allows neither, nor their kin.
+// The parser treats 0x04 as the end of the file and guesses UTF-16 from NULs. YAML allows no such control characters.
 bool refuse_control_characters(std::string_view text, Report& report) {
   Mark mark{1, 1};
   for (const char c : text) {
@@ -149,14 +149,14 @@ bool refuse_control_characters(std::string_view text, Report& report) {
   return false;
 }
 
-// What the parser's own words do not say, for the mistakes that YAML's syntax invites.
+// A hint for common mistakes in YAML, which the parser's own message does not explain.
 std::string_view hint_for(std::string_view message, std::string_view line) {
   if (absl::StrContains(message, "anchor") || absl::StrContains(message, "alias")) {
     return "; a value that begins with * or & needs quotes, as in \"*.example.com\"";
   }
   if (absl::StrContains(line, "::")) return "; an IPv6 address needs quotes, as in \"[::1]:8080\"";
   if (absl::StrContains(line, '\t')) return "; indent with spaces, YAML takes no tabs";
-  // The parser has met something else where the next item or key would have to begin.
+  // The parser found something else where the next item or key has to begin.
   if (message == YAML::ErrorMsg::END_OF_SEQ || message == YAML::ErrorMsg::END_OF_MAP) {
     return "; this line is indented differently from those that it belongs to: keys of one map, and items of one list, "
            "begin in the same column";

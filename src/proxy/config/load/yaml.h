@@ -1,7 +1,7 @@
-// YAML text as a tree whose every value and key knows its line and column.
+// YAML text as a tree in which every value and key has its line and column.
 //
-// The tree is built from the parser's events instead of its own node type, which drops duplicate keys silently and
-// shares nodes between aliases (so that a few lines can stand for billions of values).
+// The tree is built from the parser's events. The parser's own node type silently drops duplicate keys, and shares
+// nodes between aliases, so that a few lines can expand to billions of values.
 #pragma once
 
 #include <string>
@@ -22,20 +22,20 @@ struct Node {
   std::vector<Node> items;  ///< kList: the items; kMap: the values.
   std::vector<Node> keys;   ///< kMap: one key (kScalar) for each value.
 
-  /// The value under `key`, or nullptr; the first, should it be there twice (which the parser has reported).
+  /// The value of `key`, or nullptr. If the key is duplicated (which parse_yaml() reports), the first value.
   const Node* find(std::string_view key) const;
 };
 
-/// `a map`, `a list`, `"text"` or `nothing`, for messages.
+/// Describes a node for messages: `a map`, `a list`, `"text"` or `nothing`.
 std::string describe_kind(const Node& node);
 
-/// Bounds: deeper or larger than any configuration needs, and harmless to hold.
+/// Bounds on a document: more than any configuration needs, and small enough to hold in memory.
 inline constexpr size_t kMaxYamlBytes = size_t{4} << 20;
 inline constexpr size_t kMaxYamlDepth = 16;
 inline constexpr size_t kMaxYamlNodes = size_t{1} << 19;
 
-/// Parses `text`, one YAML document. Findings (syntax, duplicate keys, aliases, tags, bounds) go to `report`; false
-/// means that there is no tree to go on with. Aliases and tags are refused: no key needs them.
+/// Parses `text`, one YAML document, into `root`. Findings (syntax, duplicate keys, aliases, tags, bounds) go to
+/// `report`. Returns false if `root` is not usable. Aliases and tags are refused, because no key needs them.
 bool parse_yaml(std::string_view text, Node& root, Report& report);
 
 }  // namespace sluice::config

@@ -1,4 +1,4 @@
-// Who may ask, and what browsers may do with the answer.
+// Which clients may send requests, and which pages may read the responses.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@ struct BasicAuth {
   bool operator==(const BasicAuth&) const = default;
 };
 
-/// A claim of a token that upstreams are told.
+/// A token claim that is forwarded to upstreams in a header field.
 struct ClaimHeader {
   std::string claim;
-  FieldName header;  ///< Taken away from what the client sends.
+  FieldName header;  ///< Removed from the client's request first.
 
   bool operator==(const ClaimHeader&) const = default;
 };
@@ -31,31 +31,31 @@ struct ClaimHeader {
 struct JwtAuth {
   std::string jwks_file;                       ///< The keys (RFC 7517).
   std::string issuer;                          ///< Empty: any.
-  std::vector<std::string> audience;           ///< One of which the token must be for. Empty: any.
-  Duration leeway = std::chrono::seconds(60);  ///< Between the clocks.
+  std::vector<std::string> audience;           ///< The token must be for one of these. Empty: any.
+  Duration leeway = std::chrono::seconds(60);  ///< Tolerated clock difference.
   FieldName header = FieldName::parse("authorization").value();
-  std::string scheme = "Bearer";  ///< What is before the token in it (RFC 6750 section 2.1); empty: nothing.
-  std::string cookie;             ///< Where it is looked for behind that; empty: nowhere.
+  std::string scheme = "Bearer";  ///< The scheme before the token in that field (RFC 6750 section 2.1); may be empty.
+  std::string cookie;             ///< Cookie to read the token from if the field is absent; empty: none.
   std::vector<ClaimHeader> claims;
 
   bool operator==(const JwtAuth&) const = default;
 };
 
-/// Who a client must have proven to be: one of the two.
+/// Client authentication: one of `basic` and `jwt` is set.
 struct Auth {
   std::optional<BasicAuth> basic;
   std::optional<JwtAuth> jwt;
-  bool forward = false;  ///< Whether upstreams get the field with the proof.
+  bool forward = false;  ///< Whether upstreams get the field with the password or token.
 
   bool operator==(const Auth&) const = default;
 };
 
-/// Which pages of others may use the answers (the Fetch standard's CORS protocol).
+/// Which pages from other origins may use the responses (the Fetch standard's CORS protocol).
 struct Cors {
   std::vector<std::string> origins;  ///< `https://a.example`, `https://*.example.com` (one label), or `*`.
-  std::vector<std::string> methods;  ///< Empty: GET, HEAD and POST, which need no leave.
-  std::vector<FieldName> headers;    ///< That requests may have.
-  std::vector<FieldName> expose;     ///< Of answers, that pages may read.
+  std::vector<std::string> methods;  ///< Empty: GET, HEAD and POST, which need no permission.
+  std::vector<FieldName> headers;    ///< Header fields allowed in requests.
+  std::vector<FieldName> expose;     ///< Response header fields that pages may read.
   bool credentials = false;
   Duration max_age = std::chrono::minutes(10);
 

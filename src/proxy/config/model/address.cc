@@ -40,15 +40,15 @@ std::optional<Integer> parse_digits(std::string_view text) {
   return value;
 }
 
-// What is probably wrong with a text that has no usable host:port in it.
+// The probable mistake in a text without a usable host:port, as a suffix for the message.
 std::string_view hint_for_host(std::string_view host) {
   if (host.empty() || host == "*") return "; for every interface write 0.0.0.0:PORT or \"[::]:PORT\"";
   if (absl::StrContains(host, "://") || absl::StrContains(host, "/")) return "; leave out the scheme and the path";
   if (absl::StrContains(host, ':'))
     return "; an IPv6 address needs brackets, and YAML then needs quotes: \"[::1]:PORT\"";
   const bool digits_and_dots = host.find_first_not_of("0123456789.") == std::string_view::npos;
-  if (digits_and_dots) return "; that is no IPv4 address";
-  return "; a host name will not do here, use an IP address";
+  if (digits_and_dots) return "; that is not an IPv4 address";
+  return "; a host name is not allowed here; use an IP address";
 }
 
 struct Ip {
@@ -93,7 +93,7 @@ absl::StatusOr<Address> Address::parse_ip(std::string_view host, uint16_t port, 
   const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
   const std::optional<Ip> ip = parse_ip_literal(bracketed ? host.substr(1, host.size() - 2) : host);
   if (bracketed && (!ip || ip->family != AF_INET6)) {
-    return unexpected(kAddressExpected, text, "; that is no IPv6 address in the brackets");
+    return unexpected(kAddressExpected, text, "; the brackets do not contain an IPv6 address");
   }
   if (!ip || (!bracketed && ip->family == AF_INET6)) return unexpected(kAddressExpected, text, hint_for_host(host));
   Address address;
@@ -119,7 +119,7 @@ absl::StatusOr<Address> Address::parse_unix(std::string_view path) {
   const bool abstract = absl::ConsumePrefix(&path, "@");
   sockaddr_un un{};
   un.sun_family = AF_UNIX;
-  // A path ends with a NUL, an abstract name begins with one: either way one byte is not the user's.
+  // A path ends with a NUL and an abstract name begins with one, so either way one byte is not available.
   constexpr size_t kMaxPath = sizeof(un.sun_path) - 1;
   if (path.empty() || path.size() > kMaxPath) {
     return absl::InvalidArgumentError(absl::StrCat("expected a path (or @ and a name) of 1 to ", kMaxPath,
@@ -144,7 +144,7 @@ Address::Kind Address::kind() const {
 }
 
 uint16_t Address::port() const {
-  // The port is at the same place in both.
+  // The port has the same offset in both structures.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   if (family() != AF_INET && family() != AF_INET6) return 0;
   return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);

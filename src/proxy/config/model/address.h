@@ -21,11 +21,11 @@ class Address {
  public:
   enum class Kind : uint8_t { kIp4, kIp6, kUnix };
 
-  /// No address: is_set() is false, and nothing else may be asked of it but text() (empty) and equality.
+  /// No address: is_set() is false. Only text() (empty) and comparison may be called on it.
   Address() = default;
 
-  /// `1.2.3.4:80`, `[::1]:80`, `unix:/run/app.sock`, `unix:@abstract`, and `localhost:80` for `127.0.0.1:80`. Port 0 is
-  /// taken. Other host names are refused: only endpoints are resolved (EndpointAddress).
+  /// Parses `1.2.3.4:80`, `[::1]:80`, `unix:/run/app.sock`, `unix:@abstract`, or `localhost:80` for `127.0.0.1:80`.
+  /// Port 0 is accepted. Other host names are refused: only endpoints are resolved (EndpointAddress).
   static absl::StatusOr<Address> parse(std::string_view text);
 
   bool is_set() const { return length_ != 0; }
@@ -35,9 +35,9 @@ class Address {
   uint16_t port() const;
   /// Whether it is `0.0.0.0` or `[::]`: all addresses of the machine.
   bool is_wildcard() const;
-  /// The same with another port; as it is, where it has none.
+  /// A copy with another port; a Unix address, which has none, is copied unchanged.
   Address with_port(uint16_t port) const;
-  /// What bind() and connect() take; valid as long as this object.
+  /// The arguments of bind() and connect(). The pointer is valid as long as this object.
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t length() const { return length_; }
   /// In the form that parse() reads.
@@ -65,7 +65,7 @@ class Cidr {
   /// mapped into IPv6 (::ffff:1.2.3.4) counts as IPv4.
   bool contains(const sockaddr* address) const;
   bool contains(const Address& address) const { return address.is_set() && contains(address.data()); }
-  /// The same for the 4 or 16 bytes of an address in network order; false for any other number of them.
+  /// As above, for an address of 4 or 16 bytes in network order; false for any other length.
   bool contains(std::span<const uint8_t> ip) const;
   /// In the form that parse() reads.
   std::string text() const;

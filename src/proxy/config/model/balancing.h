@@ -11,11 +11,11 @@
 
 namespace sluice::config {
 
-/// The policy. All of them honour weights.
+/// The load-balancing policy. All policies honor weights.
 enum class Balance : uint8_t { kRoundRobin, kLeastConnections, kLeastRequest, kRandom, kMaglev, kRingHash };
 
-/// What kMaglev and kRingHash hash: at most one of these. What a request does not have, or a connection of `tcp`, is
-/// the client's address instead.
+/// The hash key for kMaglev and kRingHash: at most one member is set. The client's address is used for a request that
+/// lacks the key, and for `tcp` connections.
 struct HashKey {
   FieldName header;
   std::string cookie;
@@ -26,16 +26,16 @@ struct HashKey {
   bool operator==(const HashKey&) const = default;
 };
 
-/// A cookie that leads a client back to the endpoint that it was given first.
+/// A cookie that keeps a client on its first endpoint.
 struct Sticky {
   static constexpr size_t kMaxCookieBytes = 64;
   static constexpr size_t kMaxPathBytes = 256;
 
   std::string cookie = "sluice";
-  Duration ttl{0};  ///< Max-Age. 0: until the browser ends.
+  Duration ttl{0};  ///< Max-Age. 0: a session cookie.
   std::string path = "/";
-  /// The key of the hash that endpoints' addresses are hidden by. Empty: the upstream's name, which hides them from
-  /// whoever does not try all addresses. Processes that share clients need the same.
+  /// Key of the hash that hides the endpoint's address in the cookie. Empty: the upstream's name, which does not resist
+  /// a client that tries all addresses. Processes that share clients need the same secret.
   std::string secret;
 
   bool operator==(const Sticky&) const = default;

@@ -1,4 +1,4 @@
-// Bodies that wait here for who is slow.
+// Buffering of bodies for slow clients and upstreams.
 #pragma once
 
 #include <string>
@@ -7,18 +7,19 @@
 
 namespace sluice::config {
 
-/// Of one route.
+/// Buffering on one route.
 struct Buffering {
-  /// An upstream is asked when a request is here as a whole, or so much of its body. 0: as soon as its head is here.
+  /// A request is sent to the upstream when it is complete, or when this many bytes of its body have arrived. 0: as
+  /// soon as its head has arrived.
   Size requests{0};
-  /// So much of a response's body may wait here for its client, so that the upstream is done with it. 0: what
-  /// Http::buffer_high says.
+  /// Bytes of a response body that may wait here for the client, so that the upstream can finish early. 0:
+  /// Http::buffer_high applies.
   Size responses{0};
 
   bool operator==(const Buffering&) const = default;
 };
 
-/// The file where waiting bodies lie, beyond what is kept of each in memory.
+/// The file that holds buffered bodies, except for the part of each that stays in memory.
 struct BodyFile {
   /// Not /tmp, which is memory on many systems.
   std::string directory = "/var/tmp";

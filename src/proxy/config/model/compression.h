@@ -1,4 +1,4 @@
-// Which answers are compressed, and how.
+// Which responses are compressed, and how.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace sluice::config {
 
 enum class Coding : uint8_t { kGzip, kBrotli, kZstd };
 
-/// Of responses, for clients that take it.
+/// Compression of responses, for clients that accept it.
 struct Compression {
-  std::vector<Coding> codings;     ///< In the order of preference. Empty: zstd, br, gzip.
+  std::vector<Coding> codings;     ///< In order of preference. Empty: zstd, br, gzip.
   std::vector<std::string> types;  ///< Media types. Empty: text, JSON, JavaScript, XML, SVG, WebAssembly.
-  Size min_size{1 * kKiB};         ///< Of a body whose length is told.
-  /// 1 (fast) to 9 (small), for all codings. 4: in each the last that is fast, or nearly.
+  Size min_size{1 * kKiB};         ///< Shortest body to compress. Applies to bodies of known length only.
+  /// 1 (fast) to 9 (small), for all codings. 4 is about the highest level that is still fast in each coding.
   uint32_t level = 4;
-  /// At once, on one worker; what is more passes as it is. Each that has begun holds 260 KiB (gzip) to 3 MiB (br at
-  /// level 9) until its end, so 128 are some 150 MiB of zstd where all clients are slow.
+  /// Responses compressed concurrently on one worker; any more are sent uncompressed. Each holds 260 KiB (gzip) to 3
+  /// MiB (br at level 9) from its first byte to its end, so 128 take some 150 MiB with zstd if all clients are slow.
   uint32_t max_streams = 128;
 
   bool operator==(const Compression&) const = default;

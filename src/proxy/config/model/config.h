@@ -1,9 +1,9 @@
-// The configuration as typed values: what a YAML file (loader.h) or the command line (from_flags.h) turns into.
+// The configuration as typed values, parsed from a YAML file (loader.h) or the command line (from_flags.h).
 //
-// Plain structs with value semantics. Every default stands here, with its reason; the words a user reads about each key
-// stand in schema.h, from which the loader, `check --print` and docs/configuration.md are derived. A Config that came
-// out of load_text(), load_file() or from_flags() has passed validate(). It is read at start-up only: the data path
-// keeps what it needs in its own tables and never looks at these strings.
+// Plain structs with value semantics. This file defines every default and its reason; schema.h holds the user-facing
+// description of each key, from which the loader, `check --print` and docs/configuration.md are derived. A Config
+// returned by load_text(), load_file() or from_flags() has passed validate(). It is read at start-up only: the data
+// path keeps its own tables and never reads these strings.
 //
 //   absl::StatusOr<config::Config> config = config::load_file("sluice.yaml");
 //   if (!config.ok()) return fail(config.status().message());  // one line for each finding: FILE:LINE:COLUMN: what
@@ -35,7 +35,7 @@
 
 namespace sluice::config {
 
-/// A count that may be left to the program: nullopt is written `auto`.
+/// A count that Sluice may choose itself: nullopt is written `auto`.
 using AutoCount = std::optional<uint32_t>;
 
 /// TCP keep-alive probes of one socket (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT). Not used on Unix sockets.
@@ -43,7 +43,7 @@ struct Keepalive {
   /// Silence before the first probe; 0 turns probes off. Default 3 minutes: under the 4 to 6 minutes after which common
   /// cloud NATs and load balancers forget a silent flow, and rare enough not to wake a phone's radio every minute.
   Duration idle = std::chrono::minutes(3);
-  /// Between two unanswered probes. With `probes`, a peer that vanished is found 1 minute after the first probe.
+  /// Time between two unanswered probes. With `probes`, a vanished peer is detected 1 minute after the first probe.
   Duration interval = std::chrono::seconds(15);
   /// Unanswered probes after which the connection counts as dead.
   uint32_t probes = 4;
@@ -51,9 +51,9 @@ struct Keepalive {
   bool operator==(const Keepalive&) const = default;
 };
 
-/// Whether an accepted connection starts with a PROXY protocol header (v1 or v2, told apart by its first bytes).
+/// Whether an accepted connection starts with a PROXY protocol header (v1 or v2; its first bytes distinguish them).
 enum class ProxyHeaderIn : uint8_t {
-  kOff,       ///< Never: such bytes are payload.
+  kOff,       ///< Never: a header is treated as payload.
   kOptional,  ///< A trusted source may send one.
   kRequired,  ///< A connection without one is closed and counted.
 };
@@ -61,103 +61,106 @@ enum class ProxyHeaderIn : uint8_t {
 /// PROXY protocol on the accepting side.
 struct ProxyProtocol {
   ProxyHeaderIn accept = ProxyHeaderIn::kOff;
-  /// How long the header may take to arrive. It is the sender's first packet, so 5 seconds only cuts off the dead.
+  /// Deadline for the header. It is in the sender's first packet, so 5 seconds cuts off only dead connections.
   Duration timeout = std::chrono::seconds(5);
-  /// Sources whose header is believed. Empty: every source (not allowed with kOptional, where any client could then
-  /// choose its own source address). From other sources kOptional takes the bytes as payload, kRequired closes.
+  /// Sources whose header is trusted. Empty: every source (not allowed with kOptional, where any client could then
+  /// choose its own source address). For other sources, kOptional treats the header as payload and kRequired closes the
+  /// connection.
   std::vector<Cidr> trusted;
 
   bool operator==(const ProxyProtocol&) const = default;
 };
 
-/// What must hold for a route to be taken: each list that is not empty must have an entry that fits.
+/// The conditions of an L4 route. For each non-empty list, at least one entry must match.
 struct TcpMatch {
-  std::vector<HostPattern> sni;   ///< Server names of the ClientHello.
-  std::vector<std::string> alpn;  ///< Protocols, one of which the ClientHello must offer.
-  std::vector<std::string> peer;  ///< Who the client must have proven to be: see Alts::target_identities.
+  std::vector<HostPattern> sni;   ///< Patterns for the server name in the ClientHello.
+  std::vector<std::string> alpn;  ///< The ClientHello must offer one of these protocols.
+  std::vector<std::string> peer;  ///< The client must have authenticated as one of these: see Alts::target_identities.
 
   bool operator==(const TcpMatch&) const = default;
 };
 
-/// One line of the routing table: the first that matches is taken.
+/// One entry of the L4 routing table. The first match wins.
 struct TcpRoute {
-  std::optional<TcpMatch> match;  ///< Absent: takes everything that is left; only the last route may be so.
+  std::optional<TcpMatch> match;  ///< Absent: matches every connection; allowed on the last route only.
   std::string forward;            ///< Name of an upstream.
 
   bool operator==(const TcpRoute&) const = default;
 };
 
-/// L4 forwarding: bytes are passed on as they are.
+/// L4 forwarding: bytes are forwarded unchanged.
 struct Tcp {
   std::string forward;           ///< The upstream of every connection. Either this or `routes`; see routes_of().
-  std::vector<TcpRoute> routes;  ///< No route fits: the connection is closed and counted.
-  /// Nothing moved in either direction for so long: closed. 1 hour is Envoy's edge default.
+  std::vector<TcpRoute> routes;  ///< A connection that matches no route is closed and counted.
+  /// A connection that moves no bytes in either direction for this long is closed. 1 hour is Envoy's edge default.
   Duration idle_timeout = std::chrono::hours(1);
-  /// Age at which a connection is closed, however busy. 0 = unlimited: an L4 proxy cannot know that it is safe to cut.
+  /// Age at which a connection is closed, even if busy. 0 = unlimited: an L4 proxy cannot know when cutting is safe.
   Duration max_duration{0};
-  /// A reader that has taken nothing for so long is reset while the worker's chunk budget is used up and others wait
-  /// for it. 0 = never. 5 seconds: longer than a retransmission after several losses, and short enough for the others.
+  /// A connection whose reader has taken no bytes for this long is reset while the worker's chunk budget is exhausted
+  /// and other connections wait for memory. 0 = never. 5 seconds is longer than a retransmission after several losses,
+  /// and short enough for the waiting connections.
   Duration stuck_timeout = std::chrono::seconds(5);
-  /// How long the ClientHello may take, where routes look at it. 10 seconds: the usual bound on a TLS handshake.
+  /// Deadline for the ClientHello, where routes inspect it. 10 seconds: the usual bound on a TLS handshake.
   Duration inspect_timeout = std::chrono::seconds(10);
-  /// Bytes queued towards one side at which reading from the other stops, per direction. 1 MiB as in Envoy: in bulk it
-  /// is also what one receive may bring, and a quarter of it cost a tenth more CPU per byte. It pins memory only while
-  /// the other side is slow, and is 64 KiB for all once half of memory.worker_budget is in use.
+  /// Queued bytes toward one side at which reading from the other pauses, per direction. 1 MiB, as in Envoy: for bulk
+  /// transfers it also bounds one receive, and 256 KiB cost a tenth more CPU per byte. It pins memory only while the
+  /// other side is slow, and drops to 64 KiB for every connection once half of memory.worker_budget is in use.
   Size buffer_high{1 * kMiB};
-  /// Bytes queued at which reading goes on. Half of `buffer_high` unless given, as Envoy does.
+  /// Queued bytes at which reading resumes. Half of `buffer_high` unless given, as in Envoy.
   Size buffer_low{512 * kKiB};
 
   bool operator==(const Tcp&) const = default;
 };
 
-/// Which paths a route takes: one of the three is given. All are compared with the path in its canonical form, without
+/// The paths that a route matches. Exactly one of the three is given; it is compared with the canonical path, without
 /// the query.
 struct PathMatch {
   std::string exact;
-  /// `/v1` takes `/v1` and what is below it, and not `/v10`; with a slash at its end, what is below only.
+  /// `/v1` matches `/v1` and every path below it, but not `/v10`; `/v1/` matches only the paths below it.
   std::string prefix;
-  Regex regex;  ///< Of the whole path. What has no path (CONNECT) fits none.
+  Regex regex;  ///< Must match the whole path. A request without a path (CONNECT) never matches.
 
   bool operator==(const PathMatch&) const = default;
 };
 
-/// What the value of something must be like: each that is given, or is not empty.
+/// Conditions on a value. Every member that is set must hold.
 struct ValueMatch {
   std::string exact, prefix, suffix, contains;
-  Regex regex;          ///< Of the whole value.
-  bool negate = false;  ///< Nothing of that name may be so.
+  Regex regex;          ///< Must match the whole value.
+  bool negate = false;  ///< Inverts the match: no field or parameter of that name may match.
 
   bool operator==(const ValueMatch&) const = default;
 };
 
-/// A header field, of which one of this name must be so.
+/// A header field condition: at least one field of this name must match.
 struct HeaderMatch : ValueMatch {
   FieldName name;
 
   bool operator==(const HeaderMatch&) const = default;
 };
 
-/// A parameter of the query, the same. Both name and value are compared as they are written, escapes included.
+/// A query parameter condition: at least one parameter of this name must match. Name and value are compared as they are
+/// written in the query, escapes included.
 struct QueryMatch : ValueMatch {
   std::string name;
 
   bool operator==(const QueryMatch&) const = default;
 };
 
-/// What must hold for a route to be taken: each that is given.
+/// The conditions of an HTTP route. Every member that is given must hold.
 struct HttpMatch {
-  std::vector<HostPattern> host;  ///< One of which must fit. The port does not count.
+  std::vector<HostPattern> host;  ///< One must match. The port is ignored.
   std::optional<PathMatch> path;
-  std::vector<std::string> method;   ///< One of these.
-  std::vector<HeaderMatch> headers;  ///< All of these,
-  std::vector<QueryMatch> query;     ///< and these.
-  std::vector<Cidr> source;          ///< One of which holds the client's address.
+  std::vector<std::string> method;   ///< One must match.
+  std::vector<HeaderMatch> headers;  ///< All must match.
+  std::vector<QueryMatch> query;     ///< All must match.
+  std::vector<Cidr> source;          ///< One must contain the client's address.
   std::vector<std::string> peer;     ///< As TcpMatch::peer.
 
   bool operator==(const HttpMatch&) const = default;
 };
 
-/// An answer that needs no upstream.
+/// A fixed response, without an upstream.
 struct Respond {
   uint32_t status = 200;  ///< 200 to 599.
   std::string body;
@@ -166,12 +169,14 @@ struct Respond {
   bool operator==(const Respond&) const = default;
 };
 
-/// Another path in the place of the one that was asked for; the query stays. At most one of the three.
+/// A change of the requested path; the query is kept. At most one of `path`, `prefix` and `regex` is set.
 struct PathChange {
   std::string path;
-  /// In the place of HttpMatch::path's prefix, at segments: `/v1` as `/` makes `/v1/x` to `/x`.
+  /// Replaces the prefix given in HttpMatch::path, at segment boundaries: replacing `/v1` with `/` turns `/v1/x` into
+  /// `/x`.
   std::string prefix;
-  /// Of the whole path, which becomes `substitution`: `\1` is what its first group took. Another path stays as it is.
+  /// A path that this matches as a whole becomes `substitution`, in which `\1` is the text of the first group. Any
+  /// other path is unchanged.
   Regex regex;
   std::string substitution;
 
@@ -179,17 +184,17 @@ struct PathChange {
   bool operator==(const PathChange&) const = default;
 };
 
-/// What an upstream is asked for in the place of what the client asked for.
+/// A change of the request that is forwarded to the upstream.
 struct Rewrite : PathChange {
-  std::string host;  ///< With a port, if need be; empty: as the client said.
+  std::string host;  ///< The host, with an optional port; empty: the client's.
 
   bool operator==(const Rewrite&) const = default;
 };
 
-/// An answer that sends the client elsewhere. What is not given stays; but where scheme or host changes, the port that
-/// the client used goes.
+/// A redirect. Parts of the URL that are not given stay as the client sent them, except that a changed scheme or host
+/// drops the client's port.
 struct Redirect : PathChange {
-  uint32_t status = 301;  ///< 301, 302, 303, 307 or 308. 301 as Envoy has it, and nginx for `permanent`.
+  uint32_t status = 301;  ///< 301, 302, 303, 307 or 308. 301 as in Envoy, and in nginx for `permanent`.
   std::string scheme;     ///< http or https.
   std::string host;
   uint32_t port = 0;  ///< 0: the scheme's own.
@@ -198,73 +203,76 @@ struct Redirect : PathChange {
   bool operator==(const Redirect&) const = default;
 };
 
-/// What is done with the header fields of one name: one of the three. A value that turns out to be empty is none.
+/// A change to the header fields of one name: one of `set`, `add` and `remove`. A template that expands to an empty
+/// value yields no field.
 struct FieldChange {
   FieldName name;
-  TextTemplate set;  ///< In the place of all that there are.
-  TextTemplate add;  ///< Behind them.
+  TextTemplate set;  ///< Replaces all fields of this name.
+  TextTemplate add;  ///< Appended after them.
   bool remove = false;
 
   bool operator==(const FieldChange&) const = default;
 };
 
-/// One line of the routing table: the first that matches is taken.
+/// One entry of the HTTP routing table. The first match wins.
 struct HttpRoute {
-  std::optional<HttpMatch> match;  ///< Absent: takes everything.
-  std::string name;                ///< In logs.
-  std::string forward;             ///< Name of an upstream. Either this, `split`, `respond` or `redirect`.
-  std::vector<SplitTarget> split;  ///< By weight, at random.
+  std::optional<HttpMatch> match;  ///< Absent: matches every request.
+  std::string name;                ///< For the logs.
+  std::string forward;             ///< Name of an upstream. Exactly one of this, `split`, `respond` and `redirect`.
+  std::vector<SplitTarget> split;  ///< Chosen at random, by weight.
   std::optional<Respond> respond;
   std::optional<Redirect> redirect;
-  std::optional<Rewrite> rewrite;  ///< Of what is forwarded.
-  std::vector<Cidr> allow, deny;   ///< As Http's; both hold.
+  std::optional<Rewrite> rewrite;  ///< Of the forwarded request.
+  std::vector<Cidr> allow, deny;   ///< As in Http; both levels apply.
   std::optional<Auth> auth;
   std::optional<Cors> cors;
-  std::optional<Duration> request_timeout, stream_idle_timeout;  ///< In the place of Http's,
-  std::optional<Duration> response_timeout;                      ///< and of Upstream's.
+  std::optional<Duration> request_timeout, stream_idle_timeout;  ///< Override those of Http.
+  std::optional<Duration> response_timeout;                      ///< Overrides that of Upstream.
   std::optional<Retry> retry;
   std::optional<Mirror> mirror;
   std::optional<Buffering> buffer;
-  bool compression = true;                    ///< Where Http has one.
-  std::optional<Size> max_body;               ///< In the place of Http::max_body.
-  std::vector<FieldChange> request_headers;   ///< Of what is forwarded, after those of Http.
-  std::vector<FieldChange> response_headers;  ///< Of every answer, after those of Http.
+  bool compression = true;                    ///< Has no effect unless Http::compression is set.
+  std::optional<Size> max_body;               ///< Overrides Http::max_body.
+  std::vector<FieldChange> request_headers;   ///< Applied to forwarded requests, after those of Http.
+  std::vector<FieldChange> response_headers;  ///< Applied to every response, after those of Http.
 
   bool operator==(const HttpRoute&) const = default;
 };
 
-/// What a percent-encoded slash or backslash in a path is taken for: servers differ, which is how routes are evaded.
+/// How a percent-encoded slash or backslash in a path is interpreted. Servers disagree, which lets clients evade
+/// routes.
 enum class EscapedSlashes : uint8_t {
-  kReject,  ///< 400.
-  kKeep,    ///< It is part of a segment, and passed on as it is; 400 beside a dot segment.
-  kDecode,  ///< It is a slash.
+  kReject,  ///< The request is rejected with 400.
+  kKeep,    ///< Part of a segment, forwarded unchanged; 400 next to a dot segment.
+  kDecode,  ///< A slash.
 };
 
-/// How the paths of requests are brought into the one form that routes, logs and upstreams see.
+/// How request paths are canonicalized for routes, logs and upstreams.
 struct Paths {
   EscapedSlashes escaped_slashes = EscapedSlashes::kReject;
-  /// `//` counts as `/`, as it does to many servers. Off: it is passed on, as it means something else to others.
+  /// Treats `//` as `/`, as many servers do. Off: `//` is forwarded unchanged, because other servers distinguish the
+  /// two.
   bool merge_slashes = false;
-  /// Takes backslashes, which some servers take for slashes; else 400, and always beside a dot segment.
+  /// Accepts backslashes, which some servers treat as slashes; otherwise 400. Next to a dot segment, always 400.
   bool allow_backslashes = false;
-  /// Takes `..;`, `.;` and their like, whose parameters some servers cut off, which leaves a dot segment; else 400.
+  /// Accepts `..;`, `.;` and the like; otherwise 400. Some servers strip the parameters, which leaves a dot segment.
   bool allow_dot_parameters = false;
 
   bool operator==(const Paths&) const = default;
 };
 
-/// What a client of HTTP/1.1 is taken for that has shut down its sending side before its response was complete.
+/// How an HTTP/1.1 client is treated that half-closes before its response is complete.
 enum class HalfClose : uint8_t {
-  kClose,  ///< Gone: after a second of silence its request ends.
-  kAllow,  ///< Waiting for the response.
+  kClose,  ///< As gone: its request ends after a second of silence.
+  kAllow,  ///< As waiting for the response.
 };
 
 /// HTTP/1.1 with clients.
 struct Http1 {
-  uint32_t max_requests = 1000;  ///< On a connection; the last one's response ends it. As in nginx. 0 = any number.
-  /// Takes field names with an underscore, which some servers take for a hyphen; else 400.
+  uint32_t max_requests = 1000;  ///< Per connection, which closes after the last response. As in nginx. 0 = unlimited.
+  /// Accepts field names with an underscore, which some servers treat as a hyphen; otherwise 400.
   bool allow_underscores = false;
-  /// Skips one empty line before a request (RFC 9112 section 2.2); else 400.
+  /// Skips one empty line before a request (RFC 9112 section 2.2); otherwise 400.
   bool allow_empty_line = true;
   HalfClose half_close = HalfClose::kClose;
 
@@ -273,66 +281,70 @@ struct Http1 {
 
 /// HTTP/2 with clients.
 struct Http2 {
-  uint32_t max_streams = 100;        ///< Requests at once on a connection.
-  Size stream_window{64 * kKiB};     ///< Body that a client may send before it must wait, of one request,
-  Size connection_window{1 * kMiB};  ///< and of all on a connection.
-  uint32_t max_requests = 10000;     ///< Then the connection drains. 0 = any number.
-  Duration preface_timeout = std::chrono::seconds(5);  ///< For the client's first words.
+  uint32_t max_streams = 100;                          ///< Concurrent requests per connection.
+  Size stream_window{64 * kKiB};                       ///< Flow-control window of one request's body.
+  Size connection_window{1 * kMiB};                    ///< Flow-control window of all request bodies on a connection.
+  uint32_t max_requests = 10000;                       ///< Per connection, which then drains. 0 = unlimited.
+  Duration preface_timeout = std::chrono::seconds(5);  ///< Deadline for the client's connection preface.
 
   bool operator==(const Http2&) const = default;
 };
 
-/// HTTP on a listener: by ALPN where TLS is terminated, else by the first bytes of a connection.
+/// HTTP/1.1 and HTTP/2 on a listener. The version is selected by ALPN where TLS is terminated, otherwise by the first
+/// bytes of the connection.
 struct Http {
   std::string forward;            ///< The upstream of every request. Either this or `routes`; see routes_of().
-  std::vector<HttpRoute> routes;  ///< No route fits: 404.
+  std::vector<HttpRoute> routes;  ///< A request that matches no route gets 404.
 
-  /// From the first byte of a request to the end of its head. 10 seconds, as Envoy's edge guide has it.
+  /// From the first byte of a request to the end of its head. 10 seconds, as in Envoy's edge guide.
   Duration header_timeout = std::chrono::seconds(10);
-  /// A request's body that is awaited brings nothing for so long: 408. As nginx's client_body_timeout.
+  /// Time without progress on a request body that Sluice is waiting for, after which it sends 408. As nginx's
+  /// client_body_timeout.
   Duration body_timeout = std::chrono::seconds(60);
-  /// A client takes nothing of what waits for it for so long. As nginx's send_timeout.
+  /// Time that a client may take none of the output queued for it. As nginx's send_timeout.
   Duration send_timeout = std::chrono::seconds(30);
-  /// Nothing moves on a request of which something waits, and memory is short. As tcp.stuck_timeout.
+  /// Time without progress on a request with queued bytes, while memory is short. As tcp.stuck_timeout.
   Duration stuck_timeout = std::chrono::seconds(5);
-  /// A connection without a request. As nginx's keepalive_timeout.
+  /// Time that a connection may have no request. As nginx's keepalive_timeout.
   Duration idle_timeout = std::chrono::seconds(75);
-  /// A request on which nothing moves in either direction. As Envoy's stream_idle_timeout.
+  /// Time without progress on a request in either direction. As Envoy's stream_idle_timeout.
   Duration stream_idle_timeout = std::chrono::minutes(5);
-  /// The same for tunnels (websocket, CONNECT), which are often quiet. As is usual for HAProxy's `timeout tunnel`.
+  /// As stream_idle_timeout, for tunnels (websocket, CONNECT), which are often quiet. A usual value for HAProxy's
+  /// `timeout tunnel`.
   Duration tunnel_timeout = std::chrono::hours(1);
-  /// A whole request, from its head to the end of the response; not of tunnels. 0 = unlimited.
+  /// Bound on a whole request, from its head to the end of the response. Does not apply to tunnels. 0 = unlimited.
   Duration request_timeout{0};
-  /// Age from which a connection takes no more requests. 0 = unlimited.
+  /// Age at which a connection stops accepting requests. 0 = unlimited.
   Duration max_connection_age{0};
 
-  Size max_start_line{8 * kKiB};  ///< Method and target. Else 414.
-  Size max_head{32 * kKiB};       ///< Of a request, with its start line. Else 431.
-  uint32_t max_fields = 100;      ///< In it. Else 431.
-  /// Of a request's body; not of tunnels. Else 413. 0 = unlimited, as in HAProxy and Envoy: nothing of a body is kept,
-  /// but what the upstream is slower to take.
+  Size max_start_line{8 * kKiB};  ///< Bound on method and target; beyond it 414.
+  Size max_head{32 * kKiB};       ///< Bound on a request head, start line included; beyond it 431.
+  uint32_t max_fields = 100;      ///< Bound on the fields of a head; beyond it 431.
+  /// Bound on a request body; beyond it 413. Does not apply to tunnels. 0 = unlimited, as in HAProxy and Envoy: a body
+  /// occupies memory only while the upstream is slow to take it.
   Size max_body{0};
-  /// Bytes of a body that wait towards one side at which reading from the other stops, as tcp.buffer_high. Per stream,
-  /// so less than there; and a connection's streams have four times as much together, or 16 KiB each.
+  /// Queued body bytes toward one side at which reading from the other pauses, as tcp.buffer_high. It applies per
+  /// stream, hence the smaller default; the streams of a connection together may queue four times this value, or 16 KiB
+  /// each.
   Size buffer_high{256 * kKiB};
 
-  std::vector<FieldChange> request_headers;   ///< Of all requests that are forwarded,
-  std::vector<FieldChange> response_headers;  ///< and of all answers, our own included.
+  std::vector<FieldChange> request_headers;   ///< Applied to all forwarded requests.
+  std::vector<FieldChange> response_headers;  ///< Applied to all responses, including those that Sluice makes itself.
   ForwardedFor forwarded_for = ForwardedFor::kAppend;
   ForwardedFor forwarded = ForwardedFor::kOff;
-  /// Proxies in front of us whose X-Forwarded-For and X-Forwarded-Proto are believed: so many, or those at these
-  /// addresses, or so many behind one of these.
+  /// Number of proxies in front of Sluice whose X-Forwarded-For and X-Forwarded-Proto are trusted.
   uint32_t trusted_hops = 0;
+  /// Addresses of trusted proxies. With trusted_hops, the proxy that connects to Sluice must have one of these.
   std::vector<Cidr> trusted_proxies;
   std::optional<RequestId> request_id;
   TraceContext trace_context = TraceContext::kOff;
-  std::vector<Cidr> allow;  ///< Clients; empty: all. Others get 403,
-  std::vector<Cidr> deny;   ///< and these, before that is looked at.
+  std::vector<Cidr> allow;  ///< Client addresses that are allowed; others get 403. Empty: all.
+  std::vector<Cidr> deny;   ///< Client addresses that get 403. Checked before `allow`.
   std::optional<Compression> compression;
-  std::vector<ErrorBody> errors;  ///< The first that has the status.
-  std::string via = "sluice";     ///< Our name in Via, both ways. Empty: no Via.
-  bool allow_connect = false;     ///< Takes CONNECT, as a request to the route's upstream; else 501.
-  bool websocket = true;          ///< Takes upgrades to websocket; else 501.
+  std::vector<ErrorBody> errors;  ///< The first entry with the response's status applies.
+  std::string via = "sluice";     ///< Name added to Via in requests and responses. Empty: no Via.
+  bool allow_connect = false;     ///< Forwards CONNECT to the route's upstream; otherwise 501.
+  bool websocket = true;          ///< Accepts upgrades to websocket; otherwise 501.
   Paths paths;
   Http1 http1;
   Http2 http2;
@@ -343,64 +355,63 @@ struct Http {
 
 /// A certificate with its key, in PEM files.
 struct TlsCertificate {
-  std::string chain;  ///< The certificate, then those that lead from it to the root.
+  std::string chain;  ///< The certificate, followed by the intermediates that lead to the root.
   std::string key;
   std::string ocsp;  ///< A stapled OCSP response, in DER; empty: none.
 
   bool operator==(const TlsCertificate&) const = default;
 };
 
-/// The least version of TLS that is spoken.
+/// The minimum version of TLS.
 enum class TlsVersion : uint8_t { k12, k13 };
 
 /// Whether a client must show a certificate.
 enum class ClientCertificate : uint8_t { kOff, kRequest, kRequire };
 
-/// TLS on a listener: connections are decrypted here.
+/// TLS termination on a listener.
 struct ListenerTls {
-  /// Chosen by the server name that the client sends, from the names in the certificates. The first is for all others.
+  /// Chosen by matching the client's server name against the names in the certificates. The first is the default.
   std::vector<TlsCertificate> certificates;
-  /// In the order of preference. Empty: none is agreed on; not with `http`, where it is h2 and http/1.1.
+  /// Protocols in order of preference. Empty: no ALPN, or with `http`, h2 and http/1.1.
   std::vector<std::string> alpn;
-  std::string client_ca;  ///< PEM file of the authorities that client certificates must come from.
+  std::string client_ca;  ///< PEM file of the authorities that must have issued client certificates.
   ClientCertificate client_certificate = ClientCertificate::kOff;
-  uint32_t client_depth = 4;  ///< Authorities between a client certificate and one of client_ca.
+  uint32_t client_depth = 4;  ///< Intermediates allowed between a client certificate and one of client_ca.
   TlsVersion min_version = TlsVersion::k12;
-  /// From the first byte to the last of the handshake, as `inspect_timeout`.
+  /// From the first byte of the handshake to the last. Same default as `inspect_timeout`.
   Duration handshake_timeout = std::chrono::seconds(10);
-  /// Handshakes at once, over all workers; 0 = unlimited. Each takes 9 KiB while it lasts: 2000 are 18 MiB.
-  /// Beyond it connections are refused; above half of it handshakes that take longer than a second are ended.
+  /// Concurrent handshakes over all workers; 0 = unlimited. Each takes 9 KiB while it lasts, so 2000 take 18 MiB.
+  /// Beyond the limit connections are refused; above half of it handshakes that take longer than a second are ended.
   uint32_t max_handshakes = 2000;
-  bool tickets = true;  ///< Whether clients get session tickets, with which they resume.
-  /// Files of 80 bytes with the keys of tickets, as nginx and Envoy have: the first seals, all open. Empty: keys of our
-  /// own, renewed every day, which other processes do not know.
+  bool tickets = true;  ///< Whether clients get session tickets for resumption.
+  /// Ticket key files of 80 bytes, in the format of nginx and Envoy: the first seals, all open. Empty: Sluice generates
+  /// its own keys and renews them every day; other processes do not know them.
   std::vector<std::string> ticket_keys;
 
   bool operator==(const ListenerTls&) const = default;
 };
 
-/// TLS towards an upstream's endpoints.
+/// TLS toward an upstream's endpoints.
 struct UpstreamTls {
-  bool verify = true;                         ///< Whether the certificate must be valid, and for server_name.
-  std::string ca;                             ///< PEM file of the authorities to believe. Empty: the system's.
+  bool verify = true;                         ///< Whether the certificate must be valid and match server_name.
+  std::string ca;                             ///< PEM file of the trusted authorities. Empty: the system's.
   std::string server_name;                    ///< Sent to the endpoint, and expected in its certificate.
-  std::optional<TlsCertificate> certificate;  ///< Shown to endpoints that ask for one.
-  std::vector<std::string> alpn;              ///< Protocols that are offered. With Protocol::kHttp2: h2.
+  std::optional<TlsCertificate> certificate;  ///< Presented to endpoints that request one.
+  std::vector<std::string> alpn;              ///< Offered protocols. With Protocol::kHttp2: h2.
   TlsVersion min_version = TlsVersion::k12;
 
   bool operator==(const UpstreamTls&) const = default;
 };
 
-/// ALTS, Google's Application Layer Transport Security: who the other side is comes from a handshaker service, or from
-/// certificates where there is none. Either `handshaker`, or `certificates` with `peer_ca`.
+/// ALTS, Google's Application Layer Transport Security. A handshaker service authenticates the peer; without one,
+/// certificates do. Set either `handshaker`, or `certificates` with `peer_ca`.
 struct Alts {
-  EndpointAddress handshaker;                ///< The service. In Google's cloud metadata.google.internal.:8080.
-  std::vector<TlsCertificate> certificates;  ///< What we show.
-  std::string peer_ca;                       ///< PEM file of the authorities that the peer's must come from.
-  /// Of which the peer must be one: service accounts, or names in its certificate. Empty: anybody whose proof holds.
+  EndpointAddress handshaker;  ///< The handshaker service; on Google Cloud, metadata.google.internal.:8080.
+  std::vector<TlsCertificate> certificates;  ///< Presented to the peer.
+  std::string peer_ca;  ///< PEM file of the authorities that must have issued the peer's certificate.
+  /// Accepted peer identities: service accounts, or names in the peer's certificate. Empty: any authenticated peer.
   std::vector<std::string> target_identities;
-  /// Bytes of a frame that we offer to read, and would like to send. 64 KiB: enough for the largest that we send
-  /// ourselves.
+  /// Largest frame, in bytes, that Sluice offers to read and prefers to send. 64 KiB is enough for its largest frames.
   Size max_frame_size{64 * kKiB};
 
   bool operator==(const Alts&) const = default;
@@ -414,23 +425,23 @@ struct ListenerAlts : Alts {
   bool operator==(const ListenerAlts&) const = default;
 };
 
-/// One socket address that connections are accepted on, and what is done with them.
+/// A listener: one socket address on which connections are accepted, with what is done with them.
 struct Listener {
-  std::string name;  ///< In logs and counters; unique among listeners.
+  std::string name;  ///< For logs and counters; unique among listeners.
   Address address;   ///< Port 0: the kernel chooses.
-  /// Pending connections the kernel keeps (per worker); it clamps to net.core.somaxconn, whose default is also 4096.
+  /// Accept queue length, per worker. The kernel clamps it to net.core.somaxconn, whose default is also 4096.
   uint32_t backlog = 4096;
-  /// Open connections of this listener, 0 = unlimited. 10,000 is the example of Envoy's edge guide.
+  /// Open connections of this listener; 0 = unlimited. 10,000 is the example in Envoy's edge guide.
   uint32_t max_connections = 10000;
-  /// Open connections from one IPv4 address or IPv6 /64 (what one IPv6 customer has at the least), 0 = unlimited.
-  /// Not applied to Unix sockets. With the PROXY protocol, the address in the header counts. Off: behind a load
-  /// balancer or in front of a large NAT, one source is many clients. An edge that faces clients directly wants 512 or
-  /// so.
+  /// Open connections from one IPv4 address or IPv6 /64 (the least that one IPv6 customer has); 0 = unlimited. Not
+  /// applied to Unix sockets. With the PROXY protocol, the address in the header counts. Off by default: behind a load
+  /// balancer or in front of a large NAT, one source stands for many clients. An edge that faces clients directly
+  /// should use about 512.
   uint32_t max_connections_per_source = 0;
   ProxyProtocol proxy_protocol;
   Keepalive keepalive;
-  bool nodelay = true;  ///< TCP_NODELAY: the sender has already decided what is one write; waiting adds latency only.
-  std::optional<ListenerTls> tls;  ///< Without it and `alts`, bytes are passed on as they are.
+  bool nodelay = true;  ///< TCP_NODELAY: the sender has already chosen its writes; Nagle's delay only adds latency.
+  std::optional<ListenerTls> tls;  ///< Without this and `alts`, nothing is decrypted.
   std::optional<ListenerAlts> alts;
   std::optional<Tcp> tcp;  ///< Either this or `http`.
   std::optional<Http> http;
@@ -438,25 +449,25 @@ struct Listener {
   bool operator==(const Listener&) const = default;
 };
 
-/// What an upstream's endpoints speak.
+/// The protocol of an upstream's endpoints.
 enum class Protocol : uint8_t {
-  kAuto,   ///< What is forwarded to them: bytes from `tcp`, HTTP/1.1 from `http`.
-  kTcp,    ///< Nothing that we know: not for `http`.
-  kHttp1,  ///< HTTP/1.1. From `tcp` they get bytes all the same.
+  kAuto,   ///< Depends on the listener: raw bytes from `tcp`, HTTP/1.1 from `http`.
+  kTcp,    ///< Raw bytes; not allowed with `http`.
+  kHttp1,  ///< HTTP/1.1 from `http`; raw bytes from `tcp`.
   kHttp2,
 };
 
-/// An upstream's connections that HTTP requests share, on one worker.
+/// An upstream's connection pool for HTTP requests, on one worker.
 struct Pool {
-  /// To one endpoint, of HTTP/1.1; what is more is closed. Bounds what a burst leaves behind; idle_timeout does the
-  /// rest.
+  /// Idle HTTP/1.1 connections kept to one endpoint; any more are closed. Bounds the connections left after a burst;
+  /// idle_timeout closes the rest.
   uint32_t max_idle = 512;
-  /// A connection without a request. Below the 60 to 75 seconds that servers are usually set to, so that it is us who
-  /// close it, and no request meets the end.
+  /// Time that a connection may have no request. Below the 60 to 75 seconds usual for servers, so that Sluice closes
+  /// the connection first and no request races with the server's close.
   Duration idle_timeout = std::chrono::seconds(50);
-  uint32_t max_requests = 10000;  ///< On a connection. 0 = any number.
-  uint32_t max_streams = 100;     ///< Requests at once on a connection of HTTP/2, if the endpoint allows them.
-  uint32_t max_pending = 1024;    ///< Requests that wait for a connection. Else 503. As Envoy's circuit breakers.
+  uint32_t max_requests = 10000;  ///< Per connection. 0 = unlimited.
+  uint32_t max_streams = 100;     ///< Concurrent requests per HTTP/2 connection, if the endpoint allows them.
+  uint32_t max_pending = 1024;    ///< Requests waiting for a connection; beyond it 503. As Envoy's circuit breakers.
 
   bool operator==(const Pool&) const = default;
 };
@@ -464,45 +475,46 @@ struct Pool {
 /// Which PROXY protocol header is sent to an endpoint.
 enum class ProxyHeaderOut : uint8_t { kOff, kV1, kV2 };
 
-/// One server of an upstream, or all that a name stands for.
+/// One configured endpoint of an upstream: one server, or all servers behind a name.
 struct Endpoint {
-  EndpointAddress address;  ///< Or a name, for all of its addresses. Port 0 is refused.
-  ServiceName srv;          ///< In its place: the records of this name, with weights and priorities of their own.
-  uint32_t weight = 1;      ///< 1..1000: its share of the connections, relative to the others'. Of each address.
-  uint32_t priority = 0;    ///< The lowest is used as long as enough of its endpoints can be.
+  EndpointAddress address;  ///< An address, or a name that stands for all its addresses. Port 0 is refused.
+  ServiceName srv;          ///< Replaces `address`: SRV records with their own weights and priorities.
+  uint32_t weight = 1;      ///< 1..1000: relative share of the connections. Of a name, the share of each address.
+  uint32_t priority = 0;    ///< The lowest number is used as long as enough of its endpoints are usable.
 
-  /// Whether it stands for what a name server says.
+  /// Whether its addresses come from DNS.
   bool is_resolved() const { return address.is_name() || !srv.empty(); }
-  /// As in logs and counters.
+  /// The form used in logs and counters.
   std::string text() const { return srv.empty() ? address.text() : srv.text(); }
 
   bool operator==(const Endpoint&) const = default;
 };
 
-/// A named set of servers that are interchangeable.
+/// A named set of interchangeable endpoints.
 struct Upstream {
-  std::string name;  ///< What `forward` refers to; unique among upstreams.
+  std::string name;  ///< The name used in `forward`; unique among upstreams.
   Protocol protocol = Protocol::kAuto;
   std::vector<Endpoint> endpoints;  ///< At least one.
   Balance balance = Balance::kRoundRobin;
   std::optional<HashKey> hash;
   std::optional<Sticky> sticky;
   Duration slow_start{0};
-  /// Percent of a priority's endpoints. 71: Envoy's overprovisioning factor of 1.4.
+  /// Percent of a priority's endpoints that must be usable before failover. 71: Envoy's overprovisioning factor of 1.4.
   uint32_t failover_below = 71;
   std::optional<HealthCheck> health_check;
   std::optional<Ejection> ejection;
   Resolve resolve;
   RetryBudget retry_budget;
-  /// For one attempt on one endpoint. 5 seconds: one lost SYN (1 s) and a second (3 s) still succeed.
+  /// Bound on one attempt to connect to one endpoint. 5 seconds tolerates two lost SYNs (retransmitted after 1 s and 3
+  /// s).
   Duration connect_timeout = std::chrono::seconds(5);
-  /// Different endpoints tried for one connection; never more than there are, so one endpoint means one attempt.
+  /// Distinct endpoints tried for one connection. With a single endpoint there is a single attempt.
   uint32_t connect_attempts = 3;
-  /// Failed attempts in a row after which an endpoint is passed over for `fail_timeout` (unless all of them are);
-  /// 0 = never. As nginx's max_fails, whose default is 1 too: the next attempt after the pause is the probe.
+  /// Consecutive failed attempts after which an endpoint is passed over for `fail_timeout`, unless all are; 0 = never.
+  /// As nginx's max_fails, whose default is also 1: the next attempt after the pause is the probe.
   uint32_t max_fails = 1;
   Duration fail_timeout = std::chrono::seconds(10);  ///< nginx's default.
-  /// Open connections to one endpoint, 0 = unlimited: the listeners' limits already bound the sum.
+  /// Open connections to one endpoint; 0 = unlimited, because the listeners' limits already bound the sum.
   uint32_t max_connections_per_endpoint = 0;
   ProxyHeaderOut send_proxy_protocol = ProxyHeaderOut::kOff;
   Keepalive keepalive;
@@ -510,7 +522,7 @@ struct Upstream {
   std::optional<UpstreamTls> tls;
   std::optional<Alts> alts;
   Pool pool;
-  /// From the end of a request to the head of its response. Else 504. As nginx's proxy_read_timeout.
+  /// From the end of a request to the head of its response; beyond it 504. As nginx's proxy_read_timeout.
   Duration response_timeout = std::chrono::seconds(60);
 
   bool operator==(const Upstream&) const = default;
@@ -522,7 +534,7 @@ inline constexpr uint32_t kDefaultMaxConnections = 50000;
 /// Bounds on the whole process.
 struct Limits {
   /// Open accepted connections over all listeners. auto: the lesser of kDefaultMaxConnections and half of the
-  /// file-descriptor limit (each has a second socket, to the endpoint), both from Envoy's edge guide.
+  /// file-descriptor limit (each connection has a second socket, to the endpoint), both from Envoy's edge guide.
   AutoCount max_connections;
 
   bool operator==(const Limits&) const = default;
@@ -530,23 +542,23 @@ struct Limits {
 
 /// Which provided-buffer rings receive data.
 enum class Rings : uint8_t {
-  kAuto,         ///< Incremental where the kernel's pass the start-up test, plain elsewhere.
-  kPlain,        ///< One buffer, one receive.
-  kIncremental,  ///< Several receives share a buffer; starting fails where the kernel cannot.
+  kAuto,         ///< Incremental if the kernel passes the start-up test, otherwise plain.
+  kPlain,        ///< One receive per buffer.
+  kIncremental,  ///< Several receives share a buffer; start-up fails if the kernel does not support it.
 };
 
-/// Chunk memory. All of it is per worker, since workers share nothing.
+/// Chunk memory. All values are per worker, because workers share nothing.
 struct Memory {
-  /// Bytes of chunks one worker may hold. A quarter is a reserve: docs/memory.md. 256 MiB
-  /// is some hundred connections stalled at the high mark, and thousands at the lower ones that hold when little is
-  /// left.
+  /// Bytes of chunks that one worker may hold. A quarter is a reserve: see docs/memory.md. 256 MiB holds some hundred
+  /// connections stalled at the high mark, and thousands at the lower marks that apply when memory is short.
   Size worker_budget{256 * kMiB};
-  /// Buffers posted per ring, a power of two (the kernel's rule): of 64 KiB for bulk streams, and of 16 KiB for the
-  /// others (plain rings: four times as many of 4 KiB). 16 are 1.25 MiB in all, which stay warm in a core's cache.
+  /// Buffers posted per ring, a power of two (the kernel's rule): 64 KiB buffers for bulk streams and 16 KiB buffers
+  /// for the others (plain rings: four times as many 4 KiB buffers). 16 take 1.25 MiB in all, which stays warm in a
+  /// core's cache.
   uint32_t ring_entries = 16;
-  /// Sends of at least this size are left to the network card without a copy (SENDMSG_ZC); 0 = never. Off: it pays only
-  /// on real cards and for large sends, from where on depends on the card. A connection on which the kernel reports
-  /// that it copied all the same goes back to plain sends.
+  /// Minimum size of zero-copy sends (SENDMSG_ZC); 0 = never. Off by default: zero copy pays only on real network cards
+  /// and for large sends, and the threshold depends on the card. A connection on which the kernel reports a copy anyway
+  /// goes back to plain sends.
   Size zero_copy_from{0};
   Rings rings = Rings::kAuto;
 
@@ -555,8 +567,9 @@ struct Memory {
 
 /// The whole configuration.
 struct Config {
-  AutoCount workers;  ///< Threads. auto: what the affinity mask and the cgroup's CPU quota allow.
-  /// How long the first SIGTERM or SIGINT lets open connections end by themselves; 30 seconds is what Kubernetes gives.
+  AutoCount workers;  ///< Threads. auto: as many as the affinity mask and the cgroup's CPU quota allow.
+  /// Time that open connections have to finish after the first SIGTERM or SIGINT; 30 seconds is Kubernetes' grace
+  /// period.
   Duration shutdown_timeout = std::chrono::seconds(30);
   Limits limits;
   Memory memory;
@@ -567,7 +580,7 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-/// The routing table of `tcp`, however it was written: its routes, or one route without conditions for its `forward`.
+/// The routing table: the configured routes, or one unconditional route for `forward`.
 std::vector<TcpRoute> routes_of(const Tcp& tcp);
 std::vector<HttpRoute> routes_of(const Http& http);
 

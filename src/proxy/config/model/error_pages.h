@@ -1,4 +1,4 @@
-// What is logged of requests, and what clients are told of failures.
+// The access log, and the bodies of error responses.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace sluice::config {
 
-/// A line for each request.
+/// An access log: one line for each request.
 struct AccessLog {
-  std::string file;  ///< Or `stdout`, or `stderr`.
+  std::string file;  ///< A path, `stdout` or `stderr`.
   LogFormat format;
 
   bool operator==(const AccessLog&) const = default;
 };
 
-/// Statuses of our own answers that are failures: `404`, or `5xx`.
+/// One error status or a class of them: `404` or `5xx`. Applies to responses that Sluice makes itself.
 class StatusPattern {
  public:
   static absl::StatusOr<StatusPattern> parse(std::string_view text);
@@ -33,11 +33,11 @@ class StatusPattern {
   uint32_t first_ = 0, last_ = 0;
 };
 
-/// The body of our own answers of some statuses.
+/// The body of Sluice's own responses with certain statuses.
 struct ErrorBody {
   std::vector<StatusPattern> status;
-  ErrorText body;    ///< Either this
-  std::string file;  ///< or this, which is read at the start.
+  ErrorText body;    ///< Either this or `file`.
+  std::string file;  ///< Path of a file that is read at start-up.
   std::string content_type = "text/html; charset=utf-8";
 
   bool operator==(const ErrorBody&) const = default;

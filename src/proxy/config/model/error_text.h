@@ -10,25 +10,26 @@
 
 namespace sluice::config {
 
-/// What the body of a failure may say of it: nothing that a client could choose, so that it needs no escaping in HTML
-/// or JSON.
+/// A variable in the body of an error response. A client controls none of them, so they need no escaping in HTML or
+/// JSON.
 enum class ErrorVariable : uint8_t {
-  kNone,       ///< It stands as it is written.
+  kNone,       ///< Literal text.
   kStatus,     ///< `status`: 503
-  kReason,     ///< `reason`: the word of the access log and the counters, such as no_endpoint,
-  kMessage,    ///< `message`: and some more.
-  kRequestId,  ///< `request_id`: empty where there is none.
-  kTraceId,    ///< `trace_id`: the same.
+  kReason,     ///< `reason`: the reason in the access log and the counters, such as no_endpoint.
+  kMessage,    ///< `message`: a longer description of the reason.
+  kRequestId,  ///< `request_id`: empty if there is none.
+  kTraceId,    ///< `trace_id`: empty if there is none.
 };
 
-/// A body with such variables: `%{status}`. Any other percent sign stands for itself, as in style sheets.
+/// The body of an error response, with variables such as `%{status}`. Any other percent sign is literal, as style
+/// sheets need it.
 class ErrorText {
  public:
   static constexpr size_t kMaxBytes = size_t{64} << 10, kMaxVariables = 64;
 
   struct Piece {
     ErrorVariable variable = ErrorVariable::kNone;
-    std::string text;  ///< What stands there.
+    std::string text;  ///< The literal text; empty for a variable.
 
     bool operator==(const Piece&) const = default;
   };

@@ -7,7 +7,7 @@
 
 namespace sluice::config {
 
-/// The name of a header field (RFC 9110 section 5.1), kept in lower case: `X-Env` and `x-env` are one.
+/// The name of a header field (RFC 9110 section 5.1), in lower case: `X-Env` and `x-env` are equal.
 class FieldName {
  public:
   FieldName() = default;

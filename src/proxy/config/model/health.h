@@ -1,4 +1,4 @@
-// How it is found out which endpoints are well.
+// Health checks and ejection of endpoints.
 #pragma once
 
 #include <cstdint>
@@ -10,44 +10,43 @@
 
 namespace sluice::config {
 
-/// A request of HTTP, in the upstream's protocol.
+/// A health check by HTTP request, in the upstream's protocol.
 struct HttpCheck {
   std::string path = "/";
   std::string host;              ///< Empty: the endpoint's address.
-  std::vector<uint32_t> status;  ///< Of which the answer's must be one. Empty: any of 2xx and 3xx, as HAProxy has it.
-  std::string body;              ///< What must be in its first 64 KiB; empty: anything.
+  std::vector<uint32_t> status;  ///< Accepted statuses. Empty: 2xx and 3xx, as in HAProxy.
+  std::string body;              ///< Text that must be in the first 64 KiB of the response body; empty: no check.
 
   bool operator==(const HttpCheck&) const = default;
 };
 
-/// grpc.health.v1.Health/Check.
+/// A health check by grpc.health.v1.Health/Check.
 struct GrpcCheck {
   std::string service;  ///< Empty: the server as a whole.
 
   bool operator==(const GrpcCheck&) const = default;
 };
 
-/// Checks that are made whether there are requests or not. Without `http` and `grpc` it is enough that a connection can
-/// be made.
+/// Active health checks, made independently of requests. Without `http` and `grpc`, a successful connect is enough.
 struct HealthCheck {
-  Duration interval = std::chrono::seconds(5);  ///< From one to the next; up to a tenth more.
-  Duration timeout = std::chrono::seconds(2);   ///< For all of one.
-  uint32_t healthy_after = 2;                   ///< In a row. As Envoy's examples and HAProxy's `rise` have it,
-  uint32_t unhealthy_after = 3;                 ///< and its `fall`.
+  Duration interval = std::chrono::seconds(5);  ///< From one check to the next, plus up to 10% of jitter.
+  Duration timeout = std::chrono::seconds(2);   ///< For one whole check.
+  uint32_t healthy_after = 2;                   ///< Consecutive passes. As in Envoy's examples and HAProxy's `rise`.
+  uint32_t unhealthy_after = 3;                 ///< Consecutive failures. As HAProxy's `fall`.
   uint32_t port = 0;                            ///< 0: the endpoint's.
-  std::optional<HttpCheck> http;                ///< At most one of the two.
+  std::optional<HttpCheck> http;                ///< At most one of `http` and `grpc` is set.
   std::optional<GrpcCheck> grpc;
 
   bool operator==(const HealthCheck&) const = default;
 };
 
-/// Endpoints that fail requests are passed over for a while. The defaults are Envoy's outlier detection's.
+/// Temporary ejection of endpoints that fail requests. The defaults are those of Envoy's outlier detection.
 struct Ejection {
-  uint32_t consecutive_errors = 5;              ///< Answers of 5xx, resets, timeouts and failed connections, in a row.
-  uint32_t gateway_errors = 0;                  ///< The same without answers other than 502, 503 and 504. 0 = never.
-  Duration time = std::chrono::seconds(30);     ///< For the first time; for the nth in a row n times as long,
-  Duration max_time = std::chrono::minutes(5);  ///< but not longer.
-  uint32_t max_share = 50;                      ///< Percent of the endpoints that are out at once; never the last.
+  uint32_t consecutive_errors = 5;              ///< Consecutive 5xx responses, resets, timeouts and failed connections.
+  uint32_t gateway_errors = 0;                  ///< As above, but of responses only 502, 503 and 504 count. 0 = never.
+  Duration time = std::chrono::seconds(30);     ///< For the first ejection; the nth in a row lasts n times as long.
+  Duration max_time = std::chrono::minutes(5);  ///< Longest ejection.
+  uint32_t max_share = 50;                      ///< Percent of endpoints ejected at the same time; never the last one.
 
   bool operator==(const Ejection&) const = default;
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 253;  // RFC 1035 section 2.3.4, without the root
 constexpr size_t kMaxLabelBytes = 63;
 
-// Underscores are not for host names, but they occur in SNI and do no harm.
+// Underscores are not valid in host names, but they occur in SNI and do no harm.
 bool is_label(std::string_view label) {
   const auto fits = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; };
   return !label.empty() && label.size() <= kMaxLabelBytes && std::all_of(label.begin(), label.end(), fits);

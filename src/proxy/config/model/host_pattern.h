@@ -1,4 +1,4 @@
-// Patterns for the server name of a TLS ClientHello.
+// Patterns for host names.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace sluice::config {
 
-/// `a.example.com`, or `*.example.com` as in a certificate: the star stands for exactly one label, so it matches
-/// `a.example.com` and neither `example.com` nor `a.b.example.com` (RFC 9525 section 6.3).
+/// A host name such as `a.example.com`, or a wildcard such as `*.example.com`. As in a certificate, the star stands for
+/// exactly one label, so the pattern matches `a.example.com` but neither `example.com` nor `a.b.example.com` (RFC 9525
+/// section 6.3).
 ///
 ///   absl::StatusOr<HostPattern> pattern = HostPattern::parse("*.Example.com");
 ///   if (pattern.ok()) assert(pattern->text() == "*.example.com");

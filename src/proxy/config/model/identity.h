@@ -1,4 +1,4 @@
-// What tells one request from another, and on whose behalf it comes.
+// Request ids, trace context, and the fields that carry the client's address.
 #pragma once
 
 #include <cstdint>
@@ -7,30 +7,30 @@
 
 namespace sluice::config {
 
-/// What is done with a field that names those on the way, X-Forwarded-For or Forwarded (RFC 7239), of a client.
+/// How a client's X-Forwarded-For or Forwarded (RFC 7239) field is changed before it is forwarded.
 enum class ForwardedFor : uint8_t {
-  kAppend,   ///< Its address is added behind what it says, as nginx, HAProxy and Envoy do.
-  kReplace,  ///< Its address takes the place of what it says.
-  kOff,      ///< What it says is passed on.
+  kAppend,   ///< The client's address is appended, as in nginx, HAProxy and Envoy.
+  kReplace,  ///< The client's address replaces the field's value.
+  kOff,      ///< The field is forwarded unchanged.
 };
 
-/// From whom something is believed.
+/// Which peers are trusted to supply a value.
 enum class Believe : uint8_t { kNever, kTrusted, kAlways };
 
-/// A number for each request, by which it is found in all logs.
+/// A number for each request, which identifies it in all logs.
 struct RequestId {
   FieldName header;                  ///< Empty: none.
-  Believe accept = Believe::kNever;  ///< Whose is passed on, instead of a new one.
-  bool respond = false;              ///< Whether the client is told.
+  Believe accept = Believe::kNever;  ///< Which peers' ids are forwarded instead of a new one.
+  bool respond = false;              ///< Whether the response carries the id too.
 
   bool operator==(const RequestId&) const = default;
 };
 
-/// What is done with traceparent (W3C Trace Context).
+/// How traceparent (W3C Trace Context) is handled.
 enum class TraceContext : uint8_t {
-  kOff,   ///< It is a field as any other.
-  kPass,  ///< A client's is passed on with ourselves as the parent.
-  kMake,  ///< The same, and where there is none one is made.
+  kOff,   ///< As an ordinary field.
+  kPass,  ///< A client's traceparent is forwarded with Sluice as the parent.
+  kMake,  ///< As kPass, and a missing traceparent is generated.
 };
 
 }  // namespace sluice::config

@@ -11,7 +11,7 @@ namespace sluice::config {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kWords = {"default", "json"};  // In the order of LogFormat::Kind.
+constexpr std::array<std::string_view, 2> kWords = {"default", "json"};  // in the order of LogFormat::Kind
 
 bool is_of_response(const TextTemplate::Piece& piece) { return piece.variable == TextVariable::kResponseHeader; }
 

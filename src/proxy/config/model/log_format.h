@@ -10,17 +10,17 @@
 
 namespace sluice::config {
 
-/// What a line of an access log says: `default`, `json`, or a text with variables.
+/// The format of an access log line: `default`, `json`, or a text with variables.
 class LogFormat {
  public:
   enum class Kind : uint8_t { kDefault, kJson, kText };
-  /// Of a text: its bytes, and its variables of the response, whose values are kept until the request has ended.
+  /// Bounds on a text: its bytes, and its response_header variables, whose values are kept until the request has ended.
   static constexpr size_t kMaxBytes = 2048, kMaxResponseFields = 8;
 
   static absl::StatusOr<LogFormat> parse(std::string_view text);
 
   Kind kind() const { return kind_; }
-  /// Of kText.
+  /// The text of a kText format.
   const TextTemplate& line() const { return line_; }
   bool speaks_of_response_fields() const;
   /// In the form that parse() reads.

@@ -8,7 +8,7 @@
 
 namespace sluice::config {
 
-/// What listeners, upstreams and routes may be called: names become labels of counters.
+/// Bounds on the names of listeners, upstreams and routes, which become labels of counters.
 inline constexpr size_t kMaxNameBytes = 64;
 inline constexpr std::string_view kNameRule = "a name of 1 to 64 letters, digits, `_`, `-` and `.`";
 

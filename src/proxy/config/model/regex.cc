@@ -17,7 +17,7 @@ constexpr int kMaxGroups = 10;  // \0 to \9
 
 re2::RE2::Options options() {
   re2::RE2::Options options;
-  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // Bytes: what is not UTF-8 must not slip by.
+  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // matches bytes, so that invalid UTF-8 cannot evade a match
   options.set_dot_nl(true);
   options.set_log_errors(false);
   options.set_max_mem(Regex::kMaxMemoryBytes);

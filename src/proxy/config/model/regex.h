@@ -16,16 +16,16 @@ class RE2;
 
 namespace sluice::config {
 
-/// A regular expression in RE2's syntax, which is compiled once, and takes time that is linear in what it looks at. It
-/// is about bytes: `.` is any one of them. Copies share it, and several threads may use it at once.
+/// A regular expression in RE2's syntax. It is compiled once, and matching takes time linear in the subject. It matches
+/// bytes: `.` is any one byte. Copies share the compiled program, and several threads may use it at once.
 ///
 ///   absl::StatusOr<Regex> regex = Regex::parse("/users/([0-9]+)");
 ///   regex->fits("/users/12");      // true
-///   regex->fits("/users/12/x");    // false: it is about the whole text
+///   regex->fits("/users/12/x");    // false: the whole text must match
 class Regex {
  public:
-  /// Of one, so that those of a configuration are bounded: of the text, and of what it is compiled to, with the states
-  /// that RE2 keeps to be fast.
+  /// Bounds on one expression, so that a configuration's total is bounded: its text, and the memory of the compiled
+  /// program with RE2's cached states.
   static constexpr size_t kMaxTextBytes = 1024;
   static constexpr size_t kMaxMemoryBytes = size_t{1} << 20;
 
@@ -35,15 +35,15 @@ class Regex {
   static absl::StatusOr<Regex> parse(std::string_view text);
 
   bool is_set() const { return compiled_ != nullptr; }
-  /// Whether all of `subject` fits. Precondition: is_set(). It allocates only where RE2 makes itself a state that it
-  /// had not needed before.
+  /// Whether all of `subject` matches. Precondition: is_set(). Allocates only when RE2 builds a state that it has not
+  /// cached yet.
   bool fits(std::string_view subject) const;
-  /// `substitution` with `\1` to `\9` replaced by what the groups of parentheses took, and `\0` by all of it, in
-  /// `room`; `subject` itself where it does not fit. Nothing where the room is too small. Preconditions: is_set(), and
-  /// accepts(substitution). It may allocate, where RE2 cannot tell the groups apart in one pass.
+  /// Writes `substitution` to `room`, with `\1` to `\9` replaced by the text of the capture groups and `\0` by the
+  /// whole match, and returns a view of it. Returns `subject` itself if it does not match, and nullopt if `room` is too
+  /// small. Preconditions: is_set() and accepts(substitution). May allocate, if RE2 cannot find the groups in one pass.
   std::optional<std::string_view> substitute(std::string_view subject, std::string_view substitution,
                                              std::span<char> room) const;
-  /// OK, or what is wrong with a substitution: an escape that is none, a group that there is not.
+  /// OK, or the mistake in a substitution: an invalid escape, or a group that does not exist.
   absl::Status accepts(std::string_view substitution) const;
 
   const std::string& text() const { return text_; }

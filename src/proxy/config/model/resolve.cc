@@ -19,10 +19,10 @@ namespace {
 constexpr size_t kMaxNameBytes = 253;  // RFC 1035 section 2.3.4, without the root's length byte and the first label's.
 constexpr size_t kMaxLabelBytes = 63;
 
-// What is wrong with a name, empty if nothing. RFC 1123 section 2.1, and underscores, which names of services have and
-// those that container runtimes give.
+// The mistake in a name; empty if it is valid. Names follow RFC 1123 section 2.1, plus underscores, which occur in
+// service names and in names given by container runtimes.
 std::string fault_of(std::string_view name) {
-  const std::string_view labels = absl::StripSuffix(name, ".");  // Given to the root: not completed by the system.
+  const std::string_view labels = absl::StripSuffix(name, ".");  // fully qualified: not completed by a search domain
   if (labels.size() > kMaxNameBytes) return absl::StrCat("a name has up to ", kMaxNameBytes, " bytes");
   for (const std::string_view label : absl::StrSplit(labels, '.')) {
     const auto fits = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_'; };
@@ -36,7 +36,7 @@ std::string fault_of(std::string_view name) {
   return "";
 }
 
-// Whether somebody may have meant a name, and not an address.
+// Whether the user probably intended a name rather than an address.
 bool is_meant_as_name(std::string_view host) {
   return !host.empty() && host != "*" && host.find_first_of(":/[]@") == std::string_view::npos &&
          host.find_first_not_of("0123456789.") != std::string_view::npos;

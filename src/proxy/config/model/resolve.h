@@ -12,21 +12,21 @@
 
 namespace sluice::config {
 
-/// Where an endpoint is: an address, or a host name with a port, which is resolved at run time.
+/// The address of an endpoint: a socket address, or a host name with a port, which is resolved at run time.
 class EndpointAddress {
  public:
-  /// Neither: is_set() is false.
+  /// No address: is_set() is false.
   EndpointAddress() = default;
   EndpointAddress(const Address& address) : address_(address) {}
 
-  /// What Address::parse takes, and `app.internal:8080`. Port 0 is taken.
+  /// Parses the forms that Address::parse accepts, and host names as in `app.internal:8080`. Port 0 is accepted.
   static absl::StatusOr<EndpointAddress> parse(std::string_view text);
 
   bool is_set() const { return is_name() || address_.is_set(); }
   bool is_name() const { return !host_.empty(); }
   /// Not set for a name.
   const Address& address() const { return address_; }
-  /// Of a name, without the port.
+  /// The host name, without the port; empty for an address.
   const std::string& host() const { return host_; }
   uint16_t port() const { return is_name() ? port_ : address_.port(); }
   /// In the form that parse() reads.
@@ -57,18 +57,18 @@ class ServiceName {
   std::string name_;
 };
 
-/// Which addresses of a name are asked for.
+/// Which addresses of a name are looked up.
 enum class AddressFamily : uint8_t { kAuto, kIp4, kIp6 };
 
-/// Names are asked for again when what they were is no longer good.
+/// How names are resolved. A name is looked up afresh when its records expire.
 struct Resolve {
-  std::vector<Address> servers;                 ///< Empty: those of /etc/resolv.conf.
+  std::vector<Address> servers;                 ///< Name servers. Empty: those of /etc/resolv.conf.
   AddressFamily family = AddressFamily::kAuto;  ///< kAuto: both.
-  Duration min_ttl = std::chrono::seconds(1);   ///< However short the records say that they are good,
-  Duration max_ttl = std::chrono::seconds(60);  ///< and however long.
-  Duration timeout = std::chrono::seconds(2);   ///< Of one try,
-  uint32_t attempts = 2;                        ///< of which there are so many before it counts as failed.
-  uint32_t max_addresses = 64;                  ///< Of one name; what is more is left out.
+  Duration min_ttl = std::chrono::seconds(1);   ///< Lower bound on the TTL of the records.
+  Duration max_ttl = std::chrono::seconds(60);  ///< Upper bound on the TTL of the records.
+  Duration timeout = std::chrono::seconds(2);   ///< Of one attempt.
+  uint32_t attempts = 2;                        ///< Attempts before a lookup counts as failed.
+  uint32_t max_addresses = 64;                  ///< Addresses used of one name; any more are left out.
 
   bool operator==(const Resolve&) const = default;
 };

@@ -1,4 +1,4 @@
-// When a request is sent again, and where copies and shares of requests go.
+// Retries, hedging, traffic splits and mirrors.
 #pragma once
 
 #include <cstdint>
@@ -9,45 +9,46 @@
 
 namespace sluice::config {
 
-/// What a request is sent again for. Whatever it says, nothing is sent again of which the client has seen something, or
-/// whose body is gone.
+/// A reason to retry a request. A request is never retried once the client has received part of a response, or when its
+/// body is not available anymore.
 enum class RetryOn : uint8_t {
-  kConnectFailure,  ///< No connection could be made.
-  kRefused,  ///< The endpoint says that it has not looked at it (REFUSED_STREAM, GOAWAY; a reused connection ended).
-  kReset,    ///< The connection or stream ended without a response. Idempotent methods only.
-  kTimeout,  ///< Nothing was answered within `try_timeout`. Idempotent methods only.
-  k5xx,      ///< A response of 5xx. Idempotent methods only.
-  kGatewayError,  ///< The same of 502, 503 and 504 only.
-  /// A gRPC call that ended with this status before anything else. Whatever the method, which is always POST.
+  kConnectFailure,  ///< No connection could be established.
+  kRefused,         ///< The endpoint did not process the request (REFUSED_STREAM, GOAWAY; a reused connection ended).
+  kReset,           ///< The connection or stream ended without a response. Idempotent methods only.
+  kTimeout,         ///< No response within `try_timeout`. Idempotent methods only.
+  k5xx,             ///< A 5xx response. Idempotent methods only.
+  kGatewayError,    ///< A 502, 503 or 504 response. Idempotent methods only.
+  /// A gRPC call that ended with status UNAVAILABLE in a trailers-only response. Any method: gRPC always uses POST.
   kGrpcUnavailable,
-  kGrpcResourceExhausted,  ///< The same.
+  kGrpcResourceExhausted,  ///< As kGrpcUnavailable, for status RESOURCE_EXHAUSTED.
 };
 
-/// Sending again.
+/// Retries and hedging.
 struct Retry {
   std::vector<RetryOn> on;  ///< Empty: kConnectFailure and kRefused.
-  uint32_t attempts = 2;    ///< In all, the first among them.
-  Duration try_timeout{
-      0};  ///< From the end of the request to the head of the response, of one attempt. 0: as long as there is.
-  Duration backoff =
-      std::chrono::milliseconds(25);  ///< Before the second attempt at most, at random; doubled with each,
-  Duration max_backoff = std::chrono::milliseconds(250);  ///< up to so much. Both as Envoy has them.
-  /// Without an answer for so long, a second endpoint is asked the same, and who answers first is taken. 0: never.
-  /// Idempotent methods only.
+  uint32_t attempts = 2;    ///< In total, including the first.
+  /// Bound on one attempt, from the end of the request to the head of the response. 0: only response_timeout applies.
+  Duration try_timeout{0};
+  /// Upper bound of the random wait before the second attempt; doubled for each further attempt. As in Envoy.
+  Duration backoff = std::chrono::milliseconds(25);
+  /// Largest value that `backoff` is doubled to. As in Envoy.
+  Duration max_backoff = std::chrono::milliseconds(250);
+  /// If no response arrives within this time, the request is also sent to a second endpoint, and the first response is
+  /// used. 0: never. Idempotent methods only.
   Duration hedge_after{0};
 
   bool operator==(const Retry&) const = default;
 };
 
-/// How many attempts may be repetitions, so that many failures do not become a storm. Of one upstream, on one worker.
+/// Bound on the retries to one upstream, on one worker, so that failures do not cause a retry storm.
 struct RetryBudget {
-  uint32_t percent = 20;  ///< Of the requests under way and of those of the last ten seconds.
-  uint32_t min = 100;     ///< In ten seconds, whatever the percentage comes to.
+  uint32_t percent = 20;  ///< Of the requests in progress and those of the last ten seconds.
+  uint32_t min = 100;     ///< Retries always allowed in ten seconds, even if `percent` yields fewer.
 
   bool operator==(const RetryBudget&) const = default;
 };
 
-/// A share of a route's requests.
+/// An upstream that gets a share of a route's requests.
 struct SplitTarget {
   std::string forward;  ///< Name of an upstream.
   uint32_t weight = 1;
@@ -55,7 +56,7 @@ struct SplitTarget {
   bool operator==(const SplitTarget&) const = default;
 };
 
-/// Copies of a route's requests, whose answers nobody waits for.
+/// An upstream that gets copies of a route's requests. Its responses are dropped.
 struct Mirror {
   std::string to;          ///< Name of an upstream.
   uint32_t percent = 100;  ///< Of the requests.

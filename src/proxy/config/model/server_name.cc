@@ -14,7 +14,7 @@ namespace sluice::config {
 
 namespace {
 
-// No domain at the top is a number: it is an address with a slip in it.
+// No top-level domain is a number, so such a name is a mistyped address.
 bool ends_with_number(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
   return std::all_of(last.begin(), last.end(), absl::ascii_isdigit);

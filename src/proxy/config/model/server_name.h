@@ -11,8 +11,8 @@ namespace sluice::config {
 /// Whether `text` is an IPv4 or IPv6 address, without brackets or a port.
 bool is_ip_address(const std::string& text);
 
-/// Whether a certificate can be expected to be for `text`: a host's name without a star or a dot at its end (RFC 6066
-/// section 3), or an IP address.
+/// OK if a certificate can be issued for `text`: a host name without a star or a trailing dot (RFC 6066 section 3), or
+/// an IP address.
 absl::Status check_server_name(const std::string& text);
 
 }  // namespace sluice::config

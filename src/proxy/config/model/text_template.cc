@@ -16,7 +16,7 @@
 namespace sluice::config {
 namespace {
 
-// In the order of TextVariable, from kClientIp on, and from kTarget on.
+// kRequestNames is in the order of TextVariable from kClientIp on, and kLogNames from kTarget on.
 constexpr std::string_view kRequestNames[] = {
     "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
     "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
@@ -32,7 +32,7 @@ std::optional<TextVariable> find_name(std::string_view name, std::span<const std
   return static_cast<TextVariable>(static_cast<ptrdiff_t>(first) + (found - names.begin()));
 }
 
-// What may stand in a field's value (RFC 9110 section 5.5).
+// Whether a field value may contain `text` (RFC 9110 section 5.5).
 bool is_field_text(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= ' ' && c != '\x7f') || c == '\t' || static_cast<unsigned char>(c) >= 0x80;

@@ -9,53 +9,53 @@
 
 namespace sluice::config {
 
-/// Where a text is used, which says what is known by then.
+/// Where a text is used, which determines the available variables.
 enum class TextScope : uint8_t {
-  kRequest,  ///< While the request is under way.
-  kLog,      ///< When it has ended.
+  kRequest,  ///< While the request is in progress.
+  kLog,      ///< After the request has ended.
 };
 
-/// What a text may say of a request. What the client asked for is meant, before any rewriting.
+/// A variable in a text. Variables describe the client's request before any rewriting.
 enum class TextVariable : uint8_t {
-  kNone,  ///< It stands as it is written.
+  kNone,  ///< Literal text.
 
-  // In every text.
+  // Available in every text.
   kClientIp,       ///< `client_ip`: the client's address; empty for Unix sockets.
   kHost,           ///< `host`: as routes see it, without the port.
-  kAuthority,      ///< `authority`: host and port, as the client wrote them.
+  kAuthority,      ///< `authority`: host and port, as the client sent them.
   kMethod,         ///< `method`
   kPath,           ///< `path`: canonical, without the query.
   kQuery,          ///< `query`: without the question mark.
   kScheme,         ///< `scheme`: http or https.
   kProtocol,       ///< `protocol`: HTTP/1.1 or HTTP/2.
   kListener,       ///< `listener`: its name.
-  kPeer,           ///< `peer`: who the client has proven to be, by a certificate or ALTS; else empty.
+  kPeer,           ///< `peer`: the client's identity, authenticated by a certificate or ALTS; otherwise empty.
   kTlsVersion,     ///< `tls_version`: TLSv1.3 and the like; empty without TLS.
-  kTlsServerName,  ///< `tls_server_name`: that the client sent.
-  kRequestId,      ///< `request_id`: as Http::request_id has it; empty where that is not set.
-  kTraceId,        ///< `trace_id`: the same, of Http::trace_context.
+  kTlsServerName,  ///< `tls_server_name`: the name that the client sent.
+  kRequestId,      ///< `request_id`: see Http::request_id; empty if that is not set.
+  kTraceId,        ///< `trace_id`: see Http::trace_context; empty if that is not set.
   kHeader,         ///< `header:NAME`: the first field of this name.
 
-  // In the access log only.
+  // Available in the access log only.
   kTarget,            ///< `target`: the path with the query.
-  kTime,              ///< `time`: when it began, as 2026-01-02T03:04:05.678Z,
-  kClfTime,           ///< `clf_time`: or as 02/Jan/2026:03:04:05 +0000.
-  kStatus,            ///< `status`: that the client was sent; 0: none.
-  kReason,            ///< `reason`: why it ended.
-  kDuration,          ///< `duration`: microseconds,
-  kUpstreamDuration,  ///< `upstream_duration`: and until the head of the upstream's response.
-  kBytesIn,           ///< `bytes_in`: of the request's body,
-  kBytesOut,          ///< `bytes_out`: and of the response's.
+  kTime,              ///< `time`: start of the request, as 2026-01-02T03:04:05.678Z.
+  kClfTime,           ///< `clf_time`: start of the request, as 02/Jan/2026:03:04:05 +0000.
+  kStatus,            ///< `status`: sent to the client; 0: none.
+  kReason,            ///< `reason`: why the request ended.
+  kDuration,          ///< `duration`: in microseconds.
+  kUpstreamDuration,  ///< `upstream_duration`: microseconds until the head of the upstream's response.
+  kBytesIn,           ///< `bytes_in`: size of the request body.
+  kBytesOut,          ///< `bytes_out`: size of the response body.
   kRoute,             ///< `route`: its name, or its number.
   kUpstream,          ///< `upstream`: its name.
   kEndpoint,          ///< `endpoint`: its address.
-  kAttempts,          ///< `attempts`: on endpoints.
+  kAttempts,          ///< `attempts`: number of attempts on endpoints.
   kTlsCipher,         ///< `tls_cipher`
-  kResponseHeader,    ///< `response_header:NAME`: the first field of this name that the client was sent.
+  kResponseHeader,    ///< `response_header:NAME`: the first field of this name in the response to the client.
 };
 
-/// A text with variables: `%{client_ip}`; a percent sign is written `%%`. It is a field's value: visible characters,
-/// and blanks between them.
+/// A text with variables such as `%{client_ip}`; a percent sign is written `%%`. It must be a valid field value:
+/// visible characters, and blanks between them.
 ///
 ///   absl::StatusOr<TextTemplate> text = TextTemplate::parse("for=%{client_ip}");
 ///   // text->pieces(): { kNone, "for=" }, { kClientIp, "" }
@@ -63,7 +63,7 @@ class TextTemplate {
  public:
   struct Piece {
     TextVariable variable = TextVariable::kNone;
-    std::string text;  ///< What stands there, or the NAME of kHeader and kResponseHeader in lower case.
+    std::string text;  ///< The literal text, or the NAME of kHeader and kResponseHeader in lower case.
 
     bool operator==(const Piece&) const = default;
   };
@@ -73,7 +73,7 @@ class TextTemplate {
   static absl::StatusOr<TextTemplate> parse(std::string_view text, TextScope scope = TextScope::kRequest);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
-  /// Whether it says something of the request.
+  /// Whether it contains variables.
   bool has_variables() const;
   bool empty() const { return pieces_.empty(); }
   /// In the form that parse() reads.

@@ -17,7 +17,7 @@ struct Unit {
   uint64_t factor;
 };
 
-// Largest first: the printers take the first that divides.
+// Largest first: the printers use the first unit that divides the value.
 constexpr Unit kTimeUnits[] = {{"h", 3'600'000}, {"m", 60'000}, {"s", 1000}, {"ms", 1}};
 constexpr Unit kByteUnits[] = {{"GiB", kGiB},         {"MiB", kMiB},     {"KiB", kKiB},
                                {"GB", 1'000'000'000}, {"MB", 1'000'000}, {"KB", 1000}};
@@ -32,7 +32,7 @@ struct Quantity {
   std::string_view unit;
 };
 
-// Splits "64KiB" into 64 and "KiB". nullopt: no digits in front, or more than 64 bits.
+// Splits "64KiB" into 64 and "KiB". Returns nullopt if it does not begin with digits, or the number exceeds 64 bits.
 std::optional<Quantity> split(std::string_view text) {
   Quantity quantity{};
   const char* end = text.data() + text.size();

@@ -1,7 +1,8 @@
 // Durations, sizes and counts as a user writes them: `250ms`, `64KiB`, `512`.
 //
-// Parsers take the whole text (no blanks around it, no sign) and return InvalidArgument with what was expected and,
-// where it can be guessed, what to write instead. Printers give the shortest exact form, which the parser reads back.
+// Parsers consume the whole text (no blanks around it, no sign). On error they return InvalidArgument, which names what
+// was expected and, if it can be guessed, what to write instead. Printers return the shortest exact form, which the
+// parser reads back.
 #pragma once
 
 #include <chrono>
@@ -20,10 +21,10 @@ inline constexpr uint64_t kGiB = uint64_t{1} << 30;
 /// A span of time, never negative, in milliseconds: the resolution of the timers.
 using Duration = std::chrono::milliseconds;
 
-/// As the workers' clocks count: Worker::now_ms.
+/// `duration` as a plain number, in the unit of Worker::now_ms.
 constexpr uint64_t milliseconds(Duration duration) { return static_cast<uint64_t>(duration.count()); }
 
-/// The longest duration a file may ask for. A year is "for ever" for a connection, and far from any overflow.
+/// The longest duration that a file may contain. A year is "forever" for a connection, and far from any overflow.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 365);
 
 /// A number of bytes.

@@ -19,8 +19,8 @@ int hex_digit(uint8_t c) {
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
 
-// Reads `size [;extension] CR LF` at the beginning of `in`. Returns how many bytes that are; 0 if there are too few, or
-// if it is wrong: then `error` is set.
+// Parses `size [;extension] CR LF` at the beginning of `in` and returns its length. Returns 0 if it is incomplete, or
+// if it is malformed: then `error` is set.
 size_t read_chunk_header(const Buffer& in, size_t max_extension_bytes, uint64_t& size, Error& error) {
   enum { kDigits, kExtension, kLineFeed } state = kDigits;
   size_t bytes = 0, digits = 0, extension = 0;
@@ -38,7 +38,7 @@ size_t read_chunk_header(const Buffer& in, size_t max_extension_bytes, uint64_t&
         state = kLineFeed;
       } else if (state == kExtension) {
         if ((c < ' ' && c != '\t') || c == 0x7f) {
-          error = malformed("a chunk extension that is no text");
+          error = malformed("a chunk extension with invalid characters");
           return 0;
         }
         if (++extension > max_extension_bytes) {
@@ -54,7 +54,7 @@ size_t read_chunk_header(const Buffer& in, size_t max_extension_bytes, uint64_t&
       } else if (c == ';' && digits > 0) {
         state = kExtension;
       } else {
-        error = malformed("a chunk size that is no number");
+        error = malformed("a malformed chunk size");
         return 0;
       }
     }

@@ -9,14 +9,14 @@
 
 namespace sluice::http1 {
 
-/// Takes a message's body out of what was received. Bytes are moved, not copied, but for chunks of a few bytes behind
-/// others, where a window each would cost more.
+/// Extracts a message's body from the received bytes. It moves bytes rather than copying them, except for a chunk of a
+/// few bytes that follows other data: there a window of its own would cost more than the copy.
 class BodyReader {
  public:
   enum class Result : uint8_t {
-    kMore,      ///< All that was there is taken, but the beginning of a chunk's header.
+    kMore,      ///< All available input is consumed, except for an incomplete chunk header.
     kEnd,       ///< The body is complete.
-    kTrailers,  ///< The same, and a trailer section follows: at least its empty line.
+    kTrailers,  ///< The body is complete and a trailer section follows, with at least its empty line.
     kFailed,
   };
 
@@ -26,10 +26,10 @@ class BodyReader {
     phase_ = Phase::kSize;
   }
   Framing framing() const { return framing_; }
-  /// Of kLength: how much is still to come.
+  /// With kLength: the number of bytes of the body still to come.
   uint64_t left() const { return left_; }
 
-  /// Moves what `in` has of the body to the end of `body`. `error` is set with kFailed.
+  /// Moves the part of the body that `in` holds to the end of `body`. Sets `error` when it returns kFailed.
   Result read(ChunkPool& pool, Buffer& in, Buffer& body, size_t max_extension_bytes, Error& error);
 
  private:
@@ -37,7 +37,7 @@ class BodyReader {
   Result read_chunks(ChunkPool& pool, Buffer& in, Buffer& body, size_t max_extension_bytes, Error& error);
   void take(ChunkPool& pool, Buffer& in, Buffer& body);
 
-  uint64_t left_ = 0;  // Of the body, or the chunk.
+  uint64_t left_ = 0;  // Bytes left of the body, or of the current chunk.
   Framing framing_ = Framing::kNone;
   Phase phase_ = Phase::kSize;
 };

@@ -6,11 +6,11 @@
 
 namespace sluice::http1 {
 
-/// What is wrong with a message; nothing, if `what` is null.
+/// What is wrong with a message. There is no error if `what` is null.
 struct Error {
-  uint16_t status = 0;  ///< What a server answers.
+  uint16_t status = 0;  ///< The status with which a server responds; 0: no response.
   ResetReason reason = ResetReason::kMalformed;
-  const char* what = nullptr;  ///< A literal.
+  const char* what = nullptr;  ///< A string literal.
 
   explicit operator bool() const { return what != nullptr; }
 };

@@ -17,7 +17,7 @@ namespace {
 
 enum class Kind : uint8_t { kRequest, kResponse, kRequestTrailers, kResponseTrailers };
 
-// What is gathered while llhttp goes through a head.
+// The state collected while llhttp parses a head.
 struct Reading {
   Kind kind;
   const Http1Options& options;
@@ -25,16 +25,16 @@ struct Reading {
   ChunkPool& pool;
   Fields& fields;
   bool version_1_0 = false;
-  bool upgrade_required = false;  // A response with the status 426.
+  bool upgrade_required = false;  // The response's status is 426.
 
-  std::string_view name, value;  // Of the field that is being read.
+  std::string_view name, value;  // The field being read.
   Error error;
 
   std::string_view host, websocket_key, websocket_accept;
   uint32_t hosts = 0, codings = 0, lengths = 0, expectations = 0, websocket_fields = 0;
   bool chunked = false, close = false, keep_alive = false, upgrade = false, websocket = false, te_trailers = false;
   uint64_t length = 0;
-  std::array<std::string_view, 16> named{};  // By Connection.
+  std::array<std::string_view, 16> named{};  // Fields named by Connection.
   size_t named_count = 0;
 
   Error take_field();
@@ -46,7 +46,7 @@ struct Reading {
   }
 };
 
-// A field is complete.
+// Handles a complete field.
 Error Reading::take_field() {
   value = trimmed(value);
   const bool trailers = kind == Kind::kRequestTrailers || kind == Kind::kResponseTrailers;
@@ -74,7 +74,7 @@ Error Reading::take_field() {
       return {};
     case 6:
       if (!request || !same(name, "expect")) break;
-      if (version_1_0) return {};  // To be ignored (RFC 9110 section 10.1.1).
+      if (version_1_0) return {};  // Must be ignored (RFC 9110 section 10.1.1).
       if (!same(value, "100-continue"))
         return {417, ResetReason::kMalformed, "an expectation that is not 100-continue"};
       ++expectations;
@@ -91,7 +91,7 @@ Error Reading::take_field() {
     case 14:
       if (!same(name, "content-length")) break;
       if (++lengths > 1) return malformed("more than one Content-Length");
-      if (!read_length(value, length)) return malformed("a Content-Length that is no number below 2^63");
+      if (!read_length(value, length)) return malformed("a Content-Length that is not a number below 2^63");
       return {};
     case 16:
       if (same(name, "proxy-connection")) return {};
@@ -117,9 +117,9 @@ Error Reading::take_connection() {
   Error problem;
   each_member(value, [&](std::string_view member) {
     if (!is_token(member)) {
-      problem = malformed("a connection option that is no token");
+      problem = malformed("a Connection option that is not a token");
     } else if (is_end_to_end(member)) {
-      problem = malformed("a connection option that names a field which is not for one connection");
+      problem = malformed("a Connection option that names an end-to-end field");
     } else if (same(member, "close")) {
       close = true;
     } else if (same(member, "keep-alive")) {
@@ -153,7 +153,7 @@ Error Reading::take_transfer_coding() {
   return malformed("a Transfer-Encoding that is not chunked");
 }
 
-// All fields are there.
+// Runs after the last field.
 Error Reading::finish() {
   for (size_t i = 0; i < named_count; ++i) {
     for (size_t at = fields.size(); at-- > 0;) {
@@ -203,11 +203,11 @@ constexpr llhttp_settings_t kSettings = {
     .on_header_value_complete = on_value_complete,
 };
 
-// A start line that llhttp knows takes the place of the message's own, which start_line.h has read: llhttp refuses
-// methods and versions that it does not know.
+// A start line for llhttp in place of the message's own, which start_line.h has parsed: llhttp refuses methods and
+// versions that it does not know.
 constexpr std::string_view kRequestLine = "GET / HTTP/1.1\r\n", kStatusLine = "HTTP/1.1 200 OK\r\n";
 
-// Takes the fields of `bytes`, which begin behind the start line.
+// Parses the fields in `bytes`, which begins after the start line.
 Error run_llhttp(llhttp_type_t type, std::string_view bytes, Reading& reading) {
   const std::string_view start_line = type == HTTP_REQUEST ? kRequestLine : kStatusLine;
   llhttp_t parser;
@@ -218,9 +218,9 @@ Error run_llhttp(llhttp_type_t type, std::string_view bytes, Reading& reading) {
   if (reading.error) return reading.error;
   if (result != HPE_PAUSED) {
     const char* const reason = llhttp_get_error_reason(&parser);
-    return malformed(reason && *reason ? reason : "a head that is not complete");
+    return malformed(reason && *reason ? reason : "an incomplete head");
   }
-  // It and the scan for the empty line must mean the same.
+  // llhttp and HeadScan must agree on where the head ends.
   if (llhttp_get_error_pos(&parser) != bytes.data() + bytes.size()) return malformed("a head that ends early");
   return reading.finish();
 }
@@ -230,7 +230,7 @@ void set_persistence(const Reading& reading, MessageInfo& info) {
   info.persistent = !reading.close && (!reading.version_1_0 || reading.keep_alive);
 }
 
-// Without its CR LF; HeadScan has found that.
+// Without its CR LF, which HeadScan has verified.
 std::string_view first_line(std::string_view bytes) { return bytes.substr(0, bytes.find('\n') - 1); }
 std::string_view behind_first_line(std::string_view bytes) { return bytes.substr(bytes.find('\n') + 1); }
 
@@ -275,7 +275,7 @@ Error read_request(std::string_view bytes, size_t fields, const Http1Options& op
   }
   if (reading.hosts > 1) return malformed("more than one Host");
   if (reading.hosts == 0 && !line.version_1_0) return malformed("no Host");
-  if (reading.hosts == 1 && !is_authority(reading.host)) return malformed("a Host that is none");
+  if (reading.hosts == 1 && !is_authority(reading.host)) return malformed("a malformed Host");
   if (const Error error = set_target(line, reading.host, options.secure, pool, head)) return error;
 
   set_persistence(reading, info);
@@ -285,9 +285,9 @@ Error read_request(std::string_view bytes, size_t fields, const Http1Options& op
   info.websocket = reading.websocket && reading.upgrade && !line.version_1_0 && line.method == "GET";
   if (info.connect && body) return malformed("a CONNECT with a body");
   if (info.websocket) {
-    if (body) return malformed("an upgrade to websocket with a body");
+    if (body) return malformed("a websocket upgrade with a body");
     if (reading.websocket_fields != 1 || !is_websocket_key(reading.websocket_key)) {
-      return malformed("an upgrade to websocket without a proper key");
+      return malformed("a websocket upgrade without a valid key");
     }
     info.accept = websocket_accept(reading.websocket_key);
     if (!head.set(pool, Head::Part::kProtocol, "websocket")) return too_large(431, "a head that is too large");
@@ -317,9 +317,9 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
   const bool success = head.status / 100 == 2;
   if (head.status == 101) {
     if (!request.websocket || !reading.upgrade || !reading.websocket)
-      return malformed("an upgrade that nobody asked for");
+      return malformed("an upgrade that was not requested");
     if (reading.websocket_fields != 1 || reading.websocket_accept.size() != info.accept.size()) {
-      return malformed("an upgrade without a proper Sec-WebSocket-Accept");
+      return malformed("an upgrade without a valid Sec-WebSocket-Accept");
     }
     std::copy(reading.websocket_accept.begin(), reading.websocket_accept.end(), info.accept.begin());
     if (info.accept != request.accept) return malformed("a Sec-WebSocket-Accept for another key");
@@ -328,14 +328,14 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
     head.status = 200;
     return {};
   }
-  // A server may ignore the upgrade: then this is the response to an ordinary request (RFC 9110 section 7.8).
+  // A server may ignore the upgrade and respond as to an ordinary request (RFC 9110 section 7.8).
   head.ignores_upgrade = request.websocket && success;
   if (request.connect && success) {
     info.connect = true;
     info.framing = Framing::kUntilEnd;
     return {};
   }
-  if (head.status < 200 || head.status == 204) return {};  // Whatever their Content-Length says, they have no body.
+  if (head.status < 200 || head.status == 204) return {};  // They have no body, whatever their Content-Length.
   if (reading.lengths > 0) {
     if (const Error error = add_length(reading)) return error;
   }

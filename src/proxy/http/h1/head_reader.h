@@ -17,31 +17,32 @@ enum class Framing : uint8_t { kNone, kLength, kChunked, kUntilEnd };
 
 using WebsocketAccept = std::array<char, 28>;
 
-/// What a head says about its message and the connection, beside what becomes a Head.
+/// Facts about a message and its connection that a head carries but that do not become part of a Head.
 struct MessageInfo {
   Framing framing = Framing::kNone;
-  uint64_t length = 0;     ///< With kLength.
-  bool persistent = true;  ///< The connection goes on behind it, for all that the sender knows.
+  uint64_t length = 0;     ///< The length of the body, with kLength.
+  bool persistent = true;  ///< The sender keeps the connection open after this message.
   bool version_1_0 = false;
-  bool head_method = false;  ///< A request with the method HEAD,
-  bool connect = false;      ///< or CONNECT,
-  bool websocket = false;    ///< or an upgrade; or a response that agrees to one, with 101.
-  bool expects = false;      ///< 100-continue.
-  WebsocketAccept accept{};  ///< What belongs to a request's key; or what a response has.
+  bool head_method = false;  ///< The request's method is HEAD.
+  bool connect = false;      ///< The request's method is CONNECT.
+  bool websocket = false;    ///< A request for a websocket upgrade, or a 101 response that accepts one.
+  bool expects = false;      ///< The request has Expect: 100-continue.
+  /// Of a request: the Sec-WebSocket-Accept that its key calls for. Of a response: the received value.
+  WebsocketAccept accept{};
 };
 
-/// Read `bytes`, which are a whole head with its empty line, or a trailer section. Strict: what two readers could take
-/// for different messages is refused. What was read before an error is of no use. `fields` is how many lines of them
-/// there are, or about that.
+/// These functions parse `bytes`, which must hold a complete head with its empty line, or a complete trailer section.
+/// They are strict: they refuse a message that two parsers could read differently. After an error the outputs are
+/// unusable. `fields` is the approximate number of field lines.
 Error read_request(std::string_view bytes, size_t fields, const Http1Options& options, Http1Counters& counters,
                    ChunkPool& pool, Head& head, MessageInfo& info);
-/// `request` is what the response answers.
+/// `request` describes the request that this response belongs to.
 Error read_response(std::string_view bytes, size_t fields, const Http1Options& options, Http1Counters& counters,
                     ChunkPool& pool, const MessageInfo& request, Head& head, MessageInfo& info);
 Error read_trailers(std::string_view bytes, bool of_request, const Http1Options& options, Http1Counters& counters,
                     ChunkPool& pool, Fields& trailers);
 
-/// Whether a field concerns one connection only: never written but by the codec itself.
+/// Whether a field applies to one connection only, so that only the codec itself may write it.
 bool is_hop_by_hop(std::string_view name);
 
 }  // namespace sluice::http1

@@ -30,7 +30,8 @@ HeadScan::Result HeadScan::scan(const Buffer& in, const Limits& limits, Error& e
     skip = 0;
     while (!window.empty()) {
       const char* const from = reinterpret_cast<const char*>(window.data());
-      if (scanned_ == 0 && has_start && !is_token_char(*from)) return failed(malformed("it does not begin like HTTP"));
+      if (scanned_ == 0 && has_start && !is_token_char(*from))
+        return failed(malformed("a message that does not begin like HTTP"));
       const void* const found = std::memchr(from, '\n', window.size());
       if (!found) {
         last_ = from[window.size() - 1];

@@ -8,30 +8,31 @@
 
 namespace sluice::http1 {
 
-/// Looks for the end of a head or of a trailer section as its bytes come in, each of them once, and refuses what is too
-/// large or has lines that do not end as they should before it is complete.
+/// Finds the end of a head or trailer section incrementally, looking at each byte once. It refuses a section that is
+/// too large or has a line with a wrong ending before the section is complete.
 class HeadScan {
  public:
   struct Limits {
-    size_t start_line_bytes;  ///< 0: there is none, as in trailers.
+    size_t start_line_bytes;  ///< 0: no start line, as in trailers.
     size_t bytes;
-    size_t lines;  ///< Without the start line and the last, empty one.
+    size_t lines;  ///< Field lines, without the start line and the final empty line.
   };
   enum class Result : uint8_t { kMore, kComplete, kFailed };
 
-  /// `in` begins with the head; each call is given the bytes of the one before and more. `error` is set with kFailed.
+  /// `in` begins with the head, and holds at least the bytes of the previous call. Sets `error` when it returns
+  /// kFailed.
   Result scan(const Buffer& in, const Limits& limits, Error& error);
-  /// Of the complete head, with its last line.
+  /// The size of the complete head, including its final empty line.
   size_t bytes() const { return scanned_; }
   size_t lines() const { return lines_; }
   void reset() { *this = HeadScan(); }
 
  private:
   uint32_t scanned_ = 0;
-  uint32_t line_ = 0;     // Where the line begins that is not complete yet.
-  uint16_t lines_ = 0;    // As Limits counts them.
-  bool started_ = false;  // The start line was seen.
-  char last_ = '\0';      // The last byte that was scanned.
+  uint32_t line_ = 0;     // Where the current, incomplete line begins.
+  uint16_t lines_ = 0;    // Counted as in Limits.
+  bool started_ = false;  // The start line is complete.
+  char last_ = '\0';      // The last byte scanned.
 };
 
 }  // namespace sluice::http1

@@ -38,14 +38,14 @@ void Http1Client::send_head(const Head& head, bool end) {
   head_method_ = head.method() == "HEAD";
   const std::string_view method = websocket_ ? "GET" : head.method();
   const std::string_view target = connect_ ? head.authority() : head.path();
-  if (websocket_ && head.protocol() != "websocket") return refuse_head();  // HTTP/1.1 knows no other.
+  if (websocket_ && head.protocol() != "websocket") return refuse_head();  // HTTP/1.1 has no other protocol.
   if (!http1::is_token(method) || target.empty() || !http1::is_visible(target) ||
       !http1::is_visible(head.authority()) || !http1::are_safe(head.fields)) {
     return refuse_head();
   }
   if (websocket_ || connect_) {
-    if (end) return refuse_head();  // A tunnel that has ended before it is there.
-    ask({});
+    if (end) return refuse_head();  // The tunnel would end before it is accepted.
+    await_tunnel({});
   }
   if (draining_) close_ = true;
   write_head(head, method, target, end);
@@ -57,14 +57,14 @@ void Http1Client::refuse_head() {
   owed_reason_ = ResetReason::kUnsendable;
   in_ = In::kDone;
   out_ = Out::kDone;
-  asked_.reset();
+  pending_tunnel_.reset();
 }
 
 void Http1Client::write_head(const Head& head, std::string_view method, std::string_view target, bool end) {
   const std::string_view length = head.fields.value("content-length");
   bool has_length = !length.empty();
   if (has_length && !http1::read_length(length, out_left_)) return refuse_head();
-  if (asked_) {
+  if (pending_tunnel_) {
     has_length = false;
     out_framing_ = Framing::kUntilEnd;
   } else if (has_length) {
@@ -84,18 +84,18 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
     writer.field("host", head.authority());
     writer.fields(head.fields, Writer::Of::kRequest);
     if (has_length) {
-      writer.text("content-length: ");  // As a number, for it may have come with zeros in front.
+      writer.text("content-length: ");  // Rewritten as a number, because the original may have leading zeros.
       writer.number(content_bytes);
       writer.text("\r\n");
     } else if (out_framing_ == Framing::kChunked) {
       writer.text("transfer-encoding: chunked\r\n");
-    } else if (!asked_ && (method == "POST" || method == "PUT" || method == "PATCH")) {
+    } else if (!pending_tunnel_ && (method == "POST" || method == "PUT" || method == "PATCH")) {
       writer.text("content-length: 0\r\n");
     }
     if (trailers) writer.text("te: trailers\r\nconnection: te\r\n");
     if (websocket_) {
       const http1::WebsocketKey key = http1::new_websocket_key();
-      asked_->accept = http1::websocket_accept({key.data(), key.size()});
+      pending_tunnel_->accept = http1::websocket_accept({key.data(), key.size()});
       writer.text("connection: upgrade\r\nupgrade: websocket\r\n");
       writer.field("sec-websocket-key", {key.data(), key.size()});
       if (head.fields.find("sec-websocket-version") == Fields::npos) writer.text("sec-websocket-version: 13\r\n");
@@ -113,7 +113,7 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
 
 bool Http1Client::read_head() {
   if (!exchange_ || out_ == Out::kHead || head_unsent_) {
-    if (!input_.empty()) return fail(http1::malformed("bytes that answer nothing"));
+    if (!input_.empty()) return fail(http1::malformed("bytes that belong to no response"));
     if (peer_ended_ && !exchange_) status_ = Status::kEnded;
     if (peer_ended_ && exchange_) return lose("the connection ended before the request");
     return false;
@@ -133,7 +133,7 @@ bool Http1Client::take_response(Head& head, MessageInfo& info) {
   request.head_method = head_method_;
   request.connect = connect_;
   request.websocket = websocket_;
-  if (asked_) request.accept = asked_->accept;
+  if (pending_tunnel_) request.accept = pending_tunnel_->accept;
   if (const Error error = take_head([&](std::string_view bytes, size_t fields) {
         return http1::read_response(bytes, fields, options_, counters_, pool_, request, head, info);
       })) {
@@ -153,8 +153,8 @@ bool Http1Client::take_response(Head& head, MessageInfo& info) {
   if (tunnel) {
     begin_tunnel();
   } else {
-    if (asked_) {  // A refusal: nothing of ours follows.
-      asked_.reset();
+    if (pending_tunnel_) {  // The peer refused the tunnel: we send nothing more.
+      pending_tunnel_.reset();
       out_ = Out::kDone;
     }
     if (!info.persistent) close_ = true;
@@ -167,20 +167,20 @@ bool Http1Client::take_response(Head& head, MessageInfo& info) {
   return true;
 }
 
-// The response is complete, but perhaps not the request; or the stream not released.
+// Runs when the response is complete, while the request may be incomplete or the stream unreleased.
 bool Http1Client::after_message() {
   if (!exchange_) return false;
   if (!input_.empty() && !tunnel_) {
-    if (out_ != Out::kDone) return fail(http1::malformed("bytes behind a response"));
+    if (out_ != Out::kDone) return fail(http1::malformed("bytes after a response"));
     close_ = true;
-    error_ = "bytes behind a response";
+    error_ = "bytes after a response";
     status_ = Status::kFailed;
     ++counters_.malformed;
     return false;
   }
   if (peer_ended_) close_ = true;
   if (!close_ || tunnel_ || out_ == Out::kDone) return false;
-  // The peer takes no more of the request.
+  // The peer reads no more of the request.
   output_.clear();
   out_ = Out::kDone;
   settle_exchange();

@@ -4,34 +4,38 @@
 
 namespace sluice {
 
-/// The side that sends requests and reads responses: one exchange at a time, which open_stream() begins.
+/// The client side of an HTTP/1.1 connection: sends requests and reads responses. It runs one exchange at a time, which
+/// open_stream() begins.
 ///
-/// A response may be complete before its request is. If the connection goes on behind it, the receiver may send the
-/// rest and the connection is used again, or release the stream, which ends the connection. If the connection does not
-/// go on, what is still to be sent is dropped. A response that breaks a rule, or is cut off, ends with on_reset (of
-/// kMalformed, kTooLarge, kConnectionLost) and the status kFailed; so do bytes that nobody asked for.
+/// A response may be complete before its request is. If the connection persists after it, the receiver may send the
+/// rest of the request, after which the connection can be reused, or release the stream, which ends the connection. If
+/// the connection does not persist, the unsent rest of the request is dropped. A response that breaks a rule or is cut
+/// off ends with on_reset (kMalformed, kTooLarge or kConnectionLost) and the status kFailed. So do bytes that belong to
+/// no response.
 ///
-/// Requests get a framing of their own: Content-Length where the head has one, else none if nothing follows the head,
-/// else chunks. What a receiver sends behind a head with kProtocol, or CONNECT, is held until the peer has agreed.
+/// The codec chooses the framing of requests: Content-Length if the head has one, else none if nothing follows the
+/// head, else chunked. Data that a receiver sends after a head with kProtocol or a CONNECT is held until the peer has
+/// accepted the tunnel.
 class Http1Client final : public Http1Codec {
  public:
-  /// `options`, of which only the limits count, `counters` and `pool` outlive it.
+  /// `options`, `counters` and `pool` outlive it. Of the options only the limits apply.
   Http1Client(ChunkPool& pool, const Http1Options& options, Http1Counters& counters)
       : Http1Codec(pool, options, counters, false) {}
 
-  /// Null while an exchange is under way, or when none can follow.
+  /// Returns null while an exchange is in progress, or when no further one is possible.
   HttpStream* open_stream(StreamReceiver& receiver) override;
-  /// A request whose head was not sent yet says Connection: close.
+  /// A request whose head is still unsent goes out with Connection: close.
   void drain() override;
 
  private:
   void send_head(const Head& head, bool end) override;
   bool read_head() override;
   bool after_message() override;
-  void answer(const http1::Error&) override { output_.clear(); }
+  void respond(const http1::Error&) override { output_.clear(); }
 
   bool take_response(Head& head, http1::MessageInfo& info);
-  /// The head cannot be written. Nothing of it was, so only the exchange ends: the connection may be used again.
+  /// Refuses a head that cannot be written. None of it was sent, so only the exchange ends and the connection can be
+  /// reused.
   void refuse_head();
   void write_head(const Head& head, std::string_view method, std::string_view target, bool end);
 };

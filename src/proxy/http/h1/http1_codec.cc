@@ -16,13 +16,12 @@ using http1::Writer;
 
 namespace {
 
-// So many windows may a head that is not complete lie in, before its bytes are moved together: each may keep a chunk
-// from other use.
+// The most windows of an incomplete head before it is compacted, because each window may pin a chunk.
 constexpr size_t kMaxHeadWindows = 8;
 
-// So much of a request's body is read and dropped behind its response, so that the connection can go on: what was under
-// way when the client was told no. More is not worth its path. (nginx drops without a bound.) Of a chunked body all
-// bytes count, not only its data.
+// The most bytes of a request's body that are read and dropped after its response so that the connection can persist:
+// about what was in flight when the client got the refusal. Reading more is not worth the bandwidth. (nginx drops
+// without a bound.) Of a chunked body all bytes count, not only its data.
 constexpr uint32_t kDroppedBytes = uint32_t{64} * 1024;
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -31,7 +30,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Http1Codec::~Http1Codec() { asked_.reset(); }
+Http1Codec::~Http1Codec() { pending_tunnel_.reset(); }
 
 // ---- Reading ----
 
@@ -48,7 +47,7 @@ HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
 HttpCodec::Status Http1Codec::receive_end(End how) {
   peer_ended_ = true;
   cut_ = how != End::kSaid;
-  lost_ = how == End::kLost;  // Then what has arrived is given at once, as the receiver is about to be told the loss.
+  lost_ = how == End::kLost;  // Then delivers what has arrived at once: the receiver is about to learn of the loss.
   run();
   if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");
   return status_;
@@ -71,7 +70,7 @@ void Http1Codec::run() {
   note_fullness();
 }
 
-// False when there is nothing to do before more comes, or the receiver wants more.
+// Returns false when there is nothing to do until more input arrives or the receiver resumes reading.
 bool Http1Codec::step() {
   switch (in_) {
     case In::kHead:
@@ -108,7 +107,7 @@ Http1Codec::Scan Http1Codec::scan_head(const HeadScan::Limits& limits) {
   return Scan::kMore;
 }
 
-// Where they lie in several windows, they are copied to `whole`.
+// Returns the first `bytes` of the input. If they span several windows, it copies them to `whole`.
 std::string_view Http1Codec::contiguous_input(size_t bytes, Lease& whole) {
   const std::span<const std::byte> first = input_.window(0);
   if (first.size() >= bytes) return text_of(first.first(bytes));
@@ -123,7 +122,7 @@ bool Http1Codec::read_body() {
   const size_t bytes_before = input_.size();
   switch (body_.read(pool_, input_, body, options_.limits.chunk_extension_bytes, error)) {
     case BodyReader::Result::kFailed:
-      // What was good is given first, so that it does not depend on how the bytes came.
+      // Delivers the valid part first, so that the result does not depend on how the bytes were split.
       if (!body.empty() && receiver_) receiver_->on_body(*this, std::move(body), false);
       return status_ == Status::kOpen && fail(error);
     case BodyReader::Result::kEnd:
@@ -148,8 +147,8 @@ bool Http1Codec::read_body() {
     dropping_ = in_ != In::kDone;
     const size_t bytes = bytes_before - input_.size();
     if (bytes > drop_left_) {
-      reset(
-          ResetReason::kCancelled);  // It turns out to be much. The response is out, so this only ends the connection.
+      // The rest turns out to be large. The response is out, so this only ends the connection.
+      reset(ResetReason::kCancelled);
     } else {
       drop_left_ -= static_cast<uint32_t>(bytes);
     }
@@ -180,8 +179,8 @@ bool Http1Codec::read_trailers() {
   return true;
 }
 
-// A response is complete without its trailers, and who receives them may discard them (RFC 9110 section 6.5.1). Those
-// of a request are refused, as its head would be.
+// A response is complete without its trailers, and a recipient may discard them (RFC 9110 section 6.5.1). Oversized
+// trailers of a request are refused, as its head would be.
 bool Http1Codec::drops_trailers(const Error& error) const {
   return in_ == In::kTrailers && !server_ && error.reason == ResetReason::kTooLarge;
 }
@@ -189,7 +188,7 @@ bool Http1Codec::drops_trailers(const Error& error) const {
 bool Http1Codec::drop_trailers() {
   ++counters_.trailers_dropped;
   close_ = true;
-  skipping_ = true;  // The rest of them may still come.
+  skipping_ = true;  // The rest of the trailers may still arrive.
   input_.clear();
   scan_.reset();
   end_message({});
@@ -199,7 +198,7 @@ bool Http1Codec::drop_trailers() {
 void Http1Codec::end_message(Fields&& trailers) {
   in_ = In::kDone;
   if (dropping_) {
-    dropping_ = false;  // Nobody is left who wants to know.
+    dropping_ = false;  // The receiver has released the stream.
   } else if (trailers.empty()) {
     receiver_->on_body(*this, Buffer(), true);
   } else {
@@ -240,19 +239,19 @@ void Http1Codec::park() {
 void Http1Codec::flush(Buffer& out) {
   out.append(std::move(output_));
   head_unsent_ = false;
-  const bool holds = asked_ && !asked_->held.empty();  // Until the tunnel is agreed on.
+  const bool holds = pending_tunnel_ && !pending_tunnel_->held.empty();  // Body is held until the tunnel is accepted.
   const bool drained = body_queued_ && !holds && receiver_ && out_ == Out::kBody;
   body_queued_ = holds;
   if (drained) receiver_->on_drained(*this);
 }
 
 void Http1Codec::send_body(Buffer&& body, bool end) {
-  Buffer bytes = std::move(body);  // Taken, whatever becomes of it.
+  Buffer bytes = std::move(body);  // Consumes it in any case.
   if (status_ != Status::kOpen || out_ != Out::kBody) return;
   body_queued_ = body_queued_ || !bytes.empty();
-  if (asked_ && !tunnel_) {  // Not agreed on yet. Its end would be a refusal by ourselves.
-    asked_->held.append(std::move(bytes));
-    if (end) fail_sending("a tunnel that ended before it was there");
+  if (pending_tunnel_ && !tunnel_) {  // Not accepted yet. Its end here would be our own refusal.
+    pending_tunnel_->held.append(std::move(bytes));
+    if (end) fail_sending("a tunnel that ended before it was accepted");
     return;
   }
   switch (out_framing_) {
@@ -260,9 +259,9 @@ void Http1Codec::send_body(Buffer&& body, bool end) {
       if (!bytes.empty()) ++counters_.bodies_dropped;
       break;
     case Framing::kLength:
-      if (bytes.size() > out_left_) return fail_sending("more body than Content-Length says");
+      if (bytes.size() > out_left_) return fail_sending("more body than its Content-Length");
       out_left_ -= bytes.size();
-      if (end && out_left_ > 0) return fail_sending("less body than Content-Length says");
+      if (end && out_left_ > 0) return fail_sending("less body than its Content-Length");
       output_.append(std::move(bytes));
       break;
     case Framing::kChunked:
@@ -292,8 +291,8 @@ void Http1Codec::write_chunk(Buffer&& body, bool end) {
 
 void Http1Codec::send_trailers(const Fields& trailers) {
   if (status_ != Status::kOpen || out_ != Out::kBody) return;
-  if (out_framing_ != Framing::kChunked) return send_body(Buffer(), true);  // There is no place for them.
-  if (!http1::are_safe(trailers)) return fail_sending("a trailer that is no field");
+  if (out_framing_ != Framing::kChunked) return send_body(Buffer(), true);  // This framing has no trailers.
+  if (!http1::are_safe(trailers)) return fail_sending("a trailer field that cannot be written");
   {
     Writer writer(output_, pool_, http1::written_bytes(trailers) + 8);
     writer.text("0\r\n");
@@ -344,7 +343,7 @@ void Http1Codec::settle_exchange() {
   exchange_ = false;
   head_kib_ = 0;
   in_ = In::kHead;
-  asked_.reset();
+  pending_tunnel_.reset();
   if (status_ != Status::kOpen) return;
   end_exchange();
   if (close_ || (draining_ && input_.empty())) status_ = Status::kEnded;
@@ -353,7 +352,7 @@ void Http1Codec::settle_exchange() {
 void Http1Codec::release() {
   if (!exchange_) return;
   reset_owed_ = false;
-  // How much is left of a chunked body shows only as it comes.
+  // How much is left of a chunked body becomes known only as it arrives.
   const bool perhaps_small = rest_is_small() || (in_ == In::kBody && body_.framing() == Framing::kChunked);
   dropping_ = server_ && status_ == Status::kOpen && out_ == Out::kDone && !close_ && !peer_ended_ && perhaps_small;
   drop_left_ = kDroppedBytes;
@@ -363,18 +362,18 @@ void Http1Codec::release() {
   settle_exchange();
 }
 
-// A message that is not complete cannot be left but with its connection, or by reading what little is left of it.
+// HTTP/1.1 can abandon an incomplete message only by ending the connection, or by reading a small remainder of it.
 void Http1Codec::reset(ResetReason) {
   if (!exchange_ || ended()) return;
   output_cut_ = out_ == Out::kBody;
   if (status_ == Status::kOpen) {
-    // What is behind a request that was answered is nobody's; half an answer must not look like a whole one.
+    // Input after a complete response is ignored, but a partial response must not look complete.
     status_ = out_ == Out::kDone ? Status::kEnded : Status::kFailed;
     if (status_ == Status::kFailed) error_ = "the stream was reset";
   }
   in_ = In::kDone;
   out_ = Out::kDone;
-  asked_.reset();
+  pending_tunnel_.reset();
 }
 
 bool Http1Codec::fail(const Error& error) {
@@ -385,7 +384,7 @@ bool Http1Codec::fail(const Error& error) {
     case ResetReason::kTooLarge:
       ++counters_.too_large;
       break;
-    case ResetReason::kOverload:  // Counted where it was found.
+    case ResetReason::kOverload:  // Counted where it was detected.
       break;
     default:
       ++(error.status == 417 || error.status == 501 || error.status == 505 ? counters_.unsupported
@@ -393,13 +392,13 @@ bool Http1Codec::fail(const Error& error) {
   }
   status_ = Status::kFailed;
   error_ = error.what;
-  answer(error);
+  respond(error);
   output_cut_ = exchange_ && out_ == Out::kBody;
-  const bool told = exchange_ && !ended();
+  const bool notify = exchange_ && !ended();
   in_ = In::kDone;
   out_ = Out::kDone;
-  asked_.reset();
-  if (told && receiver_) receiver_->on_reset(*this, error.reason);
+  pending_tunnel_.reset();
+  if (notify && receiver_) receiver_->on_reset(*this, error.reason);
   return false;
 }
 
@@ -420,8 +419,8 @@ void Http1Codec::fail_sending(const char* what) {
 
 // ---- Tunnels ----
 
-void Http1Codec::ask(const http1::WebsocketAccept& accept) {
-  asked_ = make_in_chunk<Asked>(pool_, Asked{.accept = accept, .held = {}});
+void Http1Codec::await_tunnel(const http1::WebsocketAccept& accept) {
+  pending_tunnel_ = make_in_chunk<PendingTunnel>(pool_, PendingTunnel{.accept = accept, .held = {}});
 }
 
 void Http1Codec::begin_tunnel() {
@@ -430,8 +429,8 @@ void Http1Codec::begin_tunnel() {
   in_ = In::kBody;
   body_.begin(Framing::kUntilEnd, 0);
   out_framing_ = Framing::kUntilEnd;
-  output_.append(std::move(asked_->held));
-  asked_.reset();
+  output_.append(std::move(pending_tunnel_->held));
+  pending_tunnel_.reset();
 }
 
 }  // namespace sluice

@@ -15,12 +15,12 @@
 
 namespace sluice {
 
-/// What both sides of a connection of HTTP/1.1 have in common (RFC 9112). There is one exchange at a time, so the
-/// connection is its own stream: what belongs to the next one waits, unread, until both directions have ended and the
+/// The common part of both sides of an HTTP/1.1 connection (RFC 9112). There is one exchange at a time, so the
+/// connection is its own stream: bytes of the next exchange wait, unread, until both directions have ended and the
 /// receiver has released the stream.
 ///
-/// queued() counts all that flush() has not taken. Who wants to see a slow peer there does not flush while the socket
-/// has enough.
+/// queued() counts all bytes that flush() has not taken. An owner that wants queued() to reflect a slow peer does not
+/// flush while its socket has enough queued.
 class Http1Codec : public HttpCodec, protected HttpStream {
  public:
   ~Http1Codec() override;
@@ -39,12 +39,12 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   void park() final;
 
   Status status() const final { return status_; }
-  /// Not while the receiver does not read, or too many requests wait.
+  /// False while the receiver has paused reading, or too many pipelined requests wait.
   bool wants_bytes() const final;
-  /// Whether nothing is under way: no exchange, and no part of a head. It tells which of the owner's timers runs.
+  /// Whether no exchange and no partial head is in progress. The owner uses it to choose which of its timers runs.
   bool idle() const { return !exchange_ && input_.empty(); }
   uint32_t requests() const { return requests_; }
-  /// Whether a tunnel has taken the place of messages.
+  /// Whether the connection has become a tunnel and carries no more messages.
   bool in_tunnel() const { return tunnel_; }
   bool output_cut() const final { return output_cut_; }
   bool cut_shows() const final {
@@ -53,19 +53,19 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   bool output_ended() const final { return tunnel_ && out_ == Out::kDone && status_ == Status::kOpen; }
 
  protected:
-  // What is read of the peer's message, and what was sent of ours.
+  // The state of the message being received, and of the message being sent.
   enum class In : uint8_t {
     kHead,  ///< Also between messages.
     kBody,
     kTrailers,
-    kHeld,  ///< What follows is a tunnel's or nobody's: nothing is read until it is agreed on.
+    kHeld,  ///< The peer awaits the decision on a tunnel; nothing is read until then.
     kDone,
   };
   enum class Out : uint8_t { kHead, kBody, kDone };
-  /// What waits for the answer to an upgrade or a CONNECT, in a chunk of its own.
-  struct Asked {
+  /// State of a pending upgrade or CONNECT, in a chunk of its own.
+  struct PendingTunnel {
     http1::WebsocketAccept accept{};
-    Buffer held;  ///< A client's: it goes when the tunnel is there.
+    Buffer held;  ///< Of a client: output held until the tunnel is accepted.
   };
 
   Http1Codec(ChunkPool& pool, const Http1Options& options, Http1Counters& counters, bool server)
@@ -76,30 +76,30 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   void send_trailers(const Fields& trailers) final;
   void reset(ResetReason reason) final;
   bool sent_all() const final { return out_ == Out::kDone; }
-  size_t queued() const final { return output_.size() + (asked_ ? asked_->held.size() : 0); }
+  size_t queued() const final { return output_.size() + (pending_tunnel_ ? pending_tunnel_->held.size() : 0); }
   void set_reading(bool reading) final { reading_ = reading; }
   void hand_over(StreamReceiver& receiver) final { receiver_ = &receiver; }
   void release() final;
 
-  /// Whether so much of our output waits for the peer that the next message is not read before some of it has gone: who
-  /// pipelines requests and takes no responses would have us queue them without a bound.
+  /// Whether so much output waits for the peer that the next message is not read until some of it has gone out.
+  /// Otherwise a client that pipelines requests and reads no responses would make us queue responses without bound.
   bool output_full() const { return output_.size() >= options_.limits.pipelined_output_bytes; }
-  /// Takes a head from the input. False when there is nothing to do before more comes.
+  /// Reads a head from the input. Returns false when there is nothing to do until more input arrives.
   virtual bool read_head() = 0;
-  /// The peer's message is complete. False as above.
+  /// Called when the peer's message is complete. Returns false when there is nothing to do until more input arrives.
   virtual bool after_message() = 0;
-  /// An error was met, or the peer has gone; a server may still answer.
-  virtual void answer(const http1::Error& error) = 0;
+  /// Called after an error, or when the peer has gone. A server may still respond.
+  virtual void respond(const http1::Error& error) = 0;
 
   enum class Scan : uint8_t {
     kMore,
     kComplete,
-    kTooLarge,  ///< Trailers that are dropped.
+    kTooLarge,  ///< A trailer section over a limit, which is dropped.
     kFailed,
   };
-  /// Looks for the end of a head; deals with errors, and with the end of what the peer sends.
+  /// Looks for the end of a head. Handles errors, and the end of the peer's output.
   Scan scan_head(const http1::HeadScan::Limits& limits);
-  /// Calls `read(std::string_view head, size_t fields)` with the head that was found, and takes it out of the input.
+  /// Calls `read(std::string_view head, size_t fields)` with the complete head, and removes it from the input.
   template <typename Read>
   http1::Error take_head(Read&& read) {
     const size_t bytes = scan_.bytes(), fields = scan_.lines();
@@ -110,68 +110,69 @@ class Http1Codec : public HttpCodec, protected HttpStream {
     return error;
   }
   void begin_exchange(StreamReceiver& receiver);
-  /// Both directions are over: after this nothing is told any more.
+  /// Whether both directions are over. The receiver gets no further calls then.
   bool ended() const { return in_ == In::kDone && out_ == Out::kDone; }
-  /// Call it after anything that may have ended a direction. Ends the exchange, and the connection with its last one.
+  /// Ends the exchange once both directions are over, and with the last exchange the connection. Must be called after
+  /// anything that may have ended a direction.
   void settle_exchange();
   virtual void end_exchange() {}
   void end_output();
-  /// Whether so little is left of the message that is read that it can be read and dropped.
+  /// Whether the unread rest of the received message is small enough to read and drop.
   bool rest_is_small() const;
-  /// Whether all that is left of a chunked body has come already, and is as little.
+  /// Whether the whole rest of a chunked body has already arrived and is small enough to drop.
   bool rest_is_here();
   bool fail(const http1::Error& error);
-  /// The same out of a call to the stream: the receiver hears of it later.
+  /// Like fail(), for errors in a call to the stream: the receiver learns of it later.
   void fail_sending(const char* what);
   bool lose(const char* what) { return fail({0, ResetReason::kConnectionLost, what}); }
-  void ask(const http1::WebsocketAccept& accept);
+  void await_tunnel(const http1::WebsocketAccept& accept);
   void begin_tunnel();
 
   ChunkPool& pool_;
   const Http1Options& options_;
   Http1Counters& counters_;
   StreamReceiver* receiver_ = nullptr;
-  ChunkPointer<Asked> asked_;
+  ChunkPointer<PendingTunnel> pending_tunnel_;
   const char* error_ = nullptr;
-  Buffer input_;           // Not looked at yet, or part of what is not complete.
-  Buffer output_;          // For flush().
-  uint64_t out_left_ = 0;  // With Framing::kLength.
+  Buffer input_;           // Unread bytes, or part of an incomplete message.
+  Buffer output_;          // Waits for flush().
+  uint64_t out_left_ = 0;  // Body bytes left to send, with Framing::kLength.
   http1::BodyReader body_;
   http1::HeadScan scan_;
   uint32_t requests_ = 0;
-  uint32_t drop_left_ = 0;  // So much may still be dropped, while dropping_.
+  uint32_t drop_left_ = 0;  // Bytes that may still be dropped while dropping_.
   Status status_ = Status::kOpen;
   In in_ = In::kHead;
   Out out_ = Out::kHead;
   http1::Framing out_framing_ = http1::Framing::kNone;
   ResetReason owed_reason_ = ResetReason::kInternal;
-  uint8_t head_kib_ = 0;     // What the request of this exchange holds: a chunk, at most.
-  uint16_t own_status_ = 0;  // Of what a server answered by itself.
+  uint8_t head_kib_ = 0;     // Memory that this exchange's request holds: one chunk at most.
+  uint16_t own_status_ = 0;  // The status of a server's own response.
   uint8_t informational_ = 0;
   const bool server_ : 1;
   bool exchange_ : 1 = false;
   bool reading_ : 1 = true;
   bool running_ : 1 = false;     // Receivers are being called.
-  bool peer_ended_ : 1 = false;  // It sends nothing more,
-  bool cut_ : 1 = false;         // and has perhaps not said so,
-  bool lost_ : 1 = false;        // or the connection has failed.
+  bool peer_ended_ : 1 = false;  // The peer sends nothing more.
+  bool cut_ : 1 = false;         // Its end was not signaled.
+  bool lost_ : 1 = false;        // The connection has failed.
   bool draining_ : 1 = false;
-  bool dropping_ : 1 = false;  // What is left of a request that was answered, and let go.
+  bool dropping_ : 1 = false;  // Drops the rest of a request whose stream was released after the response.
   bool close_ : 1 = false;     // The connection ends with this exchange.
   bool tunnel_ : 1 = false;
   bool output_cut_ : 1 = false;
   bool reset_owed_ : 1 = false;
-  bool body_queued_ : 1 = false;  // Since the last flush.
-  bool full_ : 1 = false;         // Reading pauses because of what waits.
-  bool skipping_ : 1 = false;     // What comes is nobody's: the connection ends with this exchange.
-  // Of the request of this exchange.
-  bool head_unsent_ : 1 = false;  // Of a client, since the last flush: nothing can answer it yet.
+  bool body_queued_ : 1 = false;  // Body was queued since the last flush.
+  bool full_ : 1 = false;         // Reading is paused because too many pipelined bytes wait.
+  bool skipping_ : 1 = false;     // Ignores all further input: the connection ends with this exchange.
+  // The request of this exchange.
+  bool head_unsent_ : 1 = false;  // Of a client: not flushed yet, so no response is possible yet.
   bool head_method_ : 1 = false;
   bool websocket_ : 1 = false;
   bool connect_ : 1 = false;
-  bool expects_ : 1 = false;  // 100 Continue, which was not sent yet.
+  bool expects_ : 1 = false;  // A 100 Continue is expected and was not sent yet.
   bool version_1_0_ : 1 = false;
-  bool line_skipped_ : 1 = false;  // An empty one before the request.
+  bool line_skipped_ : 1 = false;  // An empty line before the request was skipped.
 
  private:
   void run();

@@ -17,7 +17,7 @@ using http1::Writer;
 
 // ---- Requests ----
 
-// False when more must come before that can be said.
+// Skips an empty line before a request. Returns false if it needs more input to decide.
 bool Http1Server::skip_empty_line() {
   if (line_skipped_ || !options_.allow_empty_line || scan_.bytes() > 0) return true;
   Cursor cursor(input_);
@@ -63,11 +63,11 @@ bool Http1Server::read_head() {
   version_1_0_ = info.version_1_0;
   close_ = !info.persistent || draining_ || requests_ >= limits.requests;
   body_.begin(info.framing, info.length);
-  if (websocket_ || connect_) ask(info.accept);
+  if (websocket_ || connect_) await_tunnel(info.accept);
 
   begin_exchange(acceptor_.on_stream(*this));
-  const bool end = info.framing == Framing::kNone && !asked_;
-  in_ = end ? In::kDone : asked_ ? In::kHeld : In::kBody;
+  const bool end = info.framing == Framing::kNone && !pending_tunnel_;
+  in_ = end ? In::kDone : pending_tunnel_ ? In::kHeld : In::kBody;
   receiver_->on_head(*this, std::move(head), end);
   settle_exchange();
   return true;
@@ -99,7 +99,7 @@ void Http1Server::send_head(const Head& head, bool end) {
   }
   const bool agrees =
       !head.own && ((head.status / 100 == 2 && !head.ignores_upgrade) || (websocket_ && head.status == 101));
-  if (asked_ && agrees) {
+  if (pending_tunnel_ && agrees) {
     accept_tunnel(head);
     if (end) end_output();
   } else if (head.status < 200) {
@@ -110,8 +110,8 @@ void Http1Server::send_head(const Head& head, bool end) {
 }
 
 void Http1Server::write_interim(const Head& head) {
-  if (version_1_0_) return;  // Which does not know them.
-  if (head.status == 101) return fail_sending("an upgrade that nobody asked for");
+  if (version_1_0_) return;  // HTTP/1.0 has no 1xx responses.
+  if (head.status == 101) return fail_sending("an upgrade that was not requested");
   if (head.status == 100) expects_ = false;
   write_unframed(head);
 }
@@ -125,7 +125,7 @@ void Http1Server::write_unframed(const Head& head) {
 
 void Http1Server::accept_tunnel(const Head& head) {
   if (websocket_) {
-    const http1::WebsocketAccept& accept = asked_->accept;
+    const http1::WebsocketAccept& accept = pending_tunnel_->accept;
     {
       Writer writer(output_, pool_, http1::written_bytes(head.fields) + 160);
       writer.text("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n");
@@ -141,27 +141,28 @@ void Http1Server::accept_tunnel(const Head& head) {
 }
 
 void Http1Server::write_final(const Head& head, bool end) {
-  if (asked_) {  // A refusal. What is behind the request is of no known kind.
-    asked_.reset();
+  if (pending_tunnel_) {  // The tunnel is refused. The bytes after the request are of unknown kind.
+    pending_tunnel_.reset();
     in_ = In::kDone;
     close_ = true;
   }
-  // Where it is known that the rest of the request would be too much to drop, the response says that it is the last
-  // (RFC 9112 section 9.6).
+  // If the rest of the request is known to be too large to drop, the response announces that it is the last one (RFC
+  // 9112 section 9.6).
   if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small() && !rest_is_here()))) close_ = true;
   if ((head.own || end) && in_ == In::kBody && body_.framing() == Framing::kLength && !rest_is_small()) close_ = true;
   if (draining_) close_ = true;
 
   const std::string_view length = head.fields.value("content-length");
   const bool has_length = !length.empty();
-  if (has_length && !http1::read_length(length, out_left_)) return fail_sending("a Content-Length that is no number");
+  if (has_length && !http1::read_length(length, out_left_))
+    return fail_sending("a Content-Length that is not a number");
   const uint64_t length_bytes = out_left_;
   std::string_view framing;
   out_framing_ = Framing::kNone;
   if (head_method_ || head.status == 304) {
     if (has_length) framing = "content-length: ";
   } else if (has_length && head.status != 204) {
-    if (end && out_left_ > 0) return fail_sending("less body than Content-Length says");
+    if (end && out_left_ > 0) return fail_sending("less body than its Content-Length");
     framing = "content-length: ";
     out_framing_ = Framing::kLength;
   } else if (head.status == 204) {
@@ -179,7 +180,7 @@ void Http1Server::write_final(const Head& head, bool end) {
   {
     Writer writer(output_, pool_, http1::written_bytes(head.fields) + 128);
     write_status_line(writer, head.status);
-    // Upgrade concerns one connection, but a 426 says nothing without it (RFC 9110 section 15.5.22).
+    // Upgrade applies to one connection only, but a 426 is meaningless without it (RFC 9110 section 15.5.22).
     writer.fields(head.fields, head.status == 426 ? Writer::Of::kUpgradeRequired : Writer::Of::kOther);
     writer.text(framing);
     if (framing.ends_with(' ')) {
@@ -198,8 +199,8 @@ void Http1Server::write_final(const Head& head, bool end) {
   if (end) end_output();
 }
 
-void Http1Server::answer(const Error& error) {
-  // Not to one that is gone, nor behind the beginning of a response.
+void Http1Server::respond(const Error& error) {
+  // No response to a peer that is gone, nor after the beginning of another response.
   if (error.status == 0 || (exchange_ && out_ != Out::kHead)) return;
   own_status_ = static_cast<uint16_t>(error.status);
   const std::string_view what = error.what;

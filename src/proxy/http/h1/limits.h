@@ -5,22 +5,23 @@
 
 namespace sluice {
 
-/// What one connection may ask of us. A head of more than 64 KiB is never read.
+/// Limits on what a peer may use of one connection. A head of more than 64 KiB is never read.
 struct Http1Limits {
-  size_t start_line_bytes = size_t{8} * 1024;  ///< Else 414.
-  size_t head_bytes = size_t{32} * 1024;       ///< Else 431, as are the fields. Trailers have the same two limits.
+  size_t start_line_bytes = size_t{8} * 1024;  ///< A longer one gets a 414.
+  /// A larger head gets a 431, as do too many fields. Both limits also apply to trailers.
+  size_t head_bytes = size_t{32} * 1024;
   size_t fields = 100;
-  size_t connection_options = 16;  ///< Fields that Connection names in one message; no more than 16.
+  size_t connection_options = 16;  ///< Fields that Connection names in one message; at most 16.
   size_t chunk_extension_bytes = 256;
-  /// Of requests that wait for the response to an earlier one. They are looked at one by one, so that however many
-  /// there are, only bytes wait.
+  /// Bytes of pipelined requests that wait for an earlier response. They are parsed one request at a time, so however
+  /// many requests wait, only bytes are kept.
   size_t pipelined_bytes = size_t{16} * 1024;
-  /// Of responses that wait for a peer that pipelines: from there on no further request is read.
+  /// Bytes of responses that wait for a pipelining peer. Above this no further request is read.
   size_t pipelined_output_bytes = size_t{64} * 1024;
-  uint32_t requests = 1000;    ///< On a connection; the last one's response ends it.
-  uint8_t informational = 16;  ///< Responses with a status of 1xx before the final one.
+  uint32_t requests = 1000;    ///< Requests on one connection; the response to the last one ends it.
+  uint8_t informational = 16;  ///< 1xx responses before the final one.
 
-  /// What a client bears.
+  /// The limits that a client applies to responses.
   static constexpr Http1Limits of_responses() {
     Http1Limits limits;
     limits.head_bytes = size_t{64} * 1024;
@@ -29,38 +30,39 @@ struct Http1Limits {
   }
 };
 
-/// How a connection behaves. The bools that begin with `allow` are off where a rule that keeps requests apart
-/// (smuggling) would be relaxed.
+/// The behavior of a connection. The options that begin with `allow` are off by default if they relax a rule that
+/// prevents request smuggling.
 struct Http1Options {
   Http1Limits limits;
-  bool secure = false;  ///< Requests came through TLS: the scheme is https, whatever they say.
-  /// Takes CONNECT for a method; else 501.
+  bool secure = false;  ///< Requests arrive over TLS: the scheme is https, whatever the request target contains.
+  /// Accepts the method CONNECT; otherwise it gets a 501.
   bool allow_connect = false;
-  /// Takes requests' field names with an underscore, which some take for a hyphen; else 400. Responses may have them.
+  /// Accepts request field names with an underscore, which some software treats as a hyphen; otherwise they get a 400.
+  /// Response field names may always have them.
   bool allow_underscores = false;
-  /// Skips one empty line before a request (RFC 9112 section 2.2), as it stands behind the body of old clients.
+  /// Skips one empty line before a request (RFC 9112 section 2.2): some old clients send one after a body.
   bool allow_empty_line = true;
 };
 
-/// Counts, of all connections that share it. One thread writes.
+/// Counters of all connections that share this object. One thread writes them.
 struct Http1Counters {
-  uint64_t messages = 0;       ///< Heads that were read, 1xx apart.
-  uint64_t informational = 0;  ///< ... and those.
-  uint64_t malformed = 0;      ///< Messages that broke a rule,
-  uint64_t too_large = 0;      ///< or a limit,
-  uint64_t unsupported = 0;    ///< or asked for what there is not: 417, 501, 505.
+  uint64_t messages = 0;       ///< Heads read, without 1xx.
+  uint64_t informational = 0;  ///< Heads of 1xx responses read.
+  uint64_t malformed = 0;      ///< Messages that broke a rule.
+  uint64_t too_large = 0;      ///< Messages over a limit.
+  uint64_t unsupported = 0;    ///< Messages that need an unsupported feature: 417, 501, 505.
   uint64_t lost = 0;           ///< Connections that ended within a message.
-  uint64_t over_memory = 0;    ///< Requests refused, since the connection held more than its share of memory.
-  // What options allowed.
+  uint64_t over_memory = 0;    ///< Requests refused because the connection held more than its share of memory.
+  // Messages that an option permitted.
   uint64_t connects = 0;
   uint64_t underscores = 0;
   uint64_t empty_lines = 0;
-  // Limits that are no errors.
+  // Limits that cause no error.
   uint64_t requests_met = 0;            ///< Connections that reached their last request.
-  uint64_t pipelines_full = 0;          ///< Times that reading paused because of requests that wait.
-  uint64_t trailer_fields_dropped = 0;  ///< Such as no trailer may have (RFC 9110 section 6.5.1).
-  uint64_t trailers_dropped = 0;        ///< Trailer sections of responses, over a limit.
-  uint64_t bodies_dropped = 0;          ///< Sent to us where none may be: for HEAD, 204, 304.
+  uint64_t pipelines_full = 0;          ///< Times that reading paused because of pipelined requests.
+  uint64_t trailer_fields_dropped = 0;  ///< Fields that may not be in trailers (RFC 9110 section 6.5.1).
+  uint64_t trailers_dropped = 0;        ///< Trailer sections of responses over a limit.
+  uint64_t bodies_dropped = 0;          ///< Bodies dropped where a response may have none: HEAD, 204, 304.
 };
 
 }  // namespace sluice

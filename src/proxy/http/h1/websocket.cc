@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-// Writes base64 without the NUL that BoringSSL puts behind it.
+// Encodes base64 without the NUL that BoringSSL appends.
 template <size_t kFrom, size_t kTo>
 std::array<char, kTo> base64(const std::array<uint8_t, kFrom>& bytes) {
   static_assert(kTo == (kFrom + 2) / 3 * 4);
@@ -36,7 +36,8 @@ WebsocketKey new_websocket_key() {
 }
 
 bool is_websocket_key(std::string_view text) {
-  // 16 bytes are 21 characters, one of which only 4 are left for, and two of filling.
+  // 16 bytes encode to 22 characters and two of padding. The last of the 22 holds two bits, so it has four possible
+  // values.
   return text.size() == 24 && text.ends_with("==") &&
          std::string_view("AQgw").find(text[21]) != std::string_view::npos &&
          std::all_of(text.begin(), text.end() - 2,

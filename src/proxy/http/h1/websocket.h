@@ -1,4 +1,5 @@
-// The handshake of RFC 6455 section 4: a key, and what shows that it was understood.
+// The opening handshake of RFC 6455 section 4: the client's key, and the accept value that proves the server understood
+// it.
 #pragma once
 
 #include <array>
@@ -8,12 +9,12 @@
 
 namespace sluice::http1 {
 
-/// 16 bytes in base64.
+/// 16 random bytes in base64.
 using WebsocketKey = std::array<char, 24>;
 
 WebsocketKey new_websocket_key();
 bool is_websocket_key(std::string_view text);
-/// Precondition: is_websocket_key(key).
+/// The Sec-WebSocket-Accept value for a key. Precondition: is_websocket_key(key).
 WebsocketAccept websocket_accept(std::string_view key);
 
 }  // namespace sluice::http1

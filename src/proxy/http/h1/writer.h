@@ -13,11 +13,12 @@
 
 namespace sluice::http1 {
 
-/// Writes text to the end of a buffer, which has it after the writer's end: behind what its last chunk has where there
-/// is room, else in chunks of its own, beyond the budget if need be. It is not counted as copied: it is no payload.
+/// Writes text to the end of a buffer, which receives it at the latest when the writer is destroyed. It fills the last
+/// chunk of the buffer first if there is room, then chunks of its own, beyond the pool's budget if need be. The text
+/// does not count as copied, because it is not payload.
 class Writer {
  public:
-  /// `bytes` is about how much will be written.
+  /// `bytes` is the approximate amount of text to come.
   Writer(Buffer& out, ChunkPool& pool, size_t bytes) : out_(out), pool_(pool) { take_room(bytes); }
   ~Writer() { commit(); }
   Writer(const Writer&) = delete;
@@ -41,7 +42,8 @@ class Writer {
     text("\r\n");
   }
   enum class Of : uint8_t { kOther, kRequest, kUpgradeRequired };
-  /// Of `fields`, those that a codec does not write itself: of a request not Host, of a 426 also Upgrade.
+  /// Writes those of `fields` that the codec does not write itself: without Host in a request, and with Upgrade in a
+  /// 426.
   void fields(const Fields& fields, Of of = Of::kOther);
 
  private:
@@ -61,11 +63,11 @@ class Writer {
   size_t used_ = 0;
 };
 
-/// About what `fields` take when they are written.
+/// The approximate size of `fields` when written.
 inline size_t written_bytes(const Fields& fields) { return fields.text_bytes() + 4 * fields.size(); }
 
-/// Whether nothing in them could be taken for the end of a line, or for a field's name: they may come from elsewhere
-/// than from a reader of ours.
+/// Whether no field could be mistaken for a line ending or for another field's name. Needed because fields may come
+/// from sources other than our own parsers.
 bool are_safe(const Fields& fields);
 
 }  // namespace sluice::http1

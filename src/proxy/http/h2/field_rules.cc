@@ -35,13 +35,13 @@ bool all(std::string_view text, uint8_t wanted) {
                              [wanted](char c) { return (kClasses[static_cast<unsigned char>(c)] & wanted) != 0; });
 }
 
-// Eight characters at once: the high bit of each byte says something about it. Sums do not carry from byte to byte as
-// long as they are of bytes below 0x80.
+// Tests eight characters at once: the high bit of each byte holds the result. Sums do not carry into the next byte,
+// because their operands are below 0x80.
 constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
 constexpr uint64_t at_least(uint64_t ascii, unsigned char c) { return ascii + (0x80u - c) * kOnes; }
 constexpr uint64_t equal(uint64_t ascii, unsigned char c) { return ~((ascii ^ c * kOnes) + 0x7f * kOnes); }
 
-// Whether each is one of those that nearly all values, names, paths are made of.
+// Whether each of the eight characters is among those that make up nearly all values, names, or paths.
 constexpr bool plain_value(uint64_t word) {
   const uint64_t ascii = word & ~kHighs;
   return ((word | (at_least(ascii, ' ') & ~equal(ascii, 0x7f))) & kHighs) == kHighs;
@@ -62,7 +62,7 @@ static_assert(plain_name(0x617a2d6d6e6f7071) && !plain_name(0x6161616161616160) 
 static_assert(plain_path(0x2f7e21242f617a41) && !plain_path(0x2020202020202023) && !plain_path(0x7f2f2f2f2f2f2f2f) &&
               !plain_path(0x2f2f2f202f2f2f2f) && !plain_path(0x2f2fff2f2f2f2f2f));
 
-// As all(), sooner done where `plain` holds for each eight characters.
+// Like all(), but faster if `plain` holds for each group of eight characters.
 template <bool (*plain)(uint64_t)>
 bool all(std::string_view text, uint8_t wanted) {
   constexpr size_t kStep = sizeof(uint64_t);

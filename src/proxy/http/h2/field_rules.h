@@ -4,17 +4,17 @@
 
 namespace sluice::http2 {
 
-// What names and values may be made of: RFC 9110 section 5, RFC 9113 section 8.2, RFC 3986.
+// The character rules for field names and values: RFC 9110 section 5, RFC 9113 section 8.2, RFC 3986.
 
 bool is_token(std::string_view text);
-/// A token without capital letters.
+/// A token without upper-case letters.
 bool is_field_name(std::string_view text);
-/// No control character but the tab, and no white space at either end.
+/// Contains no control character except the tab, and neither begins nor ends with white space.
 bool is_field_value(std::string_view text);
 bool is_scheme(std::string_view text);
-/// Visible ASCII that is no fragment's beginning. Not empty.
+/// Non-empty visible ASCII without `#`, which would begin a fragment.
 bool is_path(std::string_view text);
-/// Fields that concern one connection of HTTP/1.1 (RFC 9113 section 8.2.2).
+/// Whether a field applies to one HTTP/1.1 connection only (RFC 9113 section 8.2.2).
 constexpr bool is_connection_specific(std::string_view name) {
   switch (name.size()) {
     case 7:

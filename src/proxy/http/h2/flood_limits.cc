@@ -28,7 +28,7 @@ const char* Http2Abuse::settings(const Http2Limits& limits, Http2Counters& count
 
 const char* Http2Abuse::reply(const Http2Limits& limits, Http2Counters& counters) {
   if (replies_.take(now_ms_, limits.replies_burst, limits.replies_per_10s)) return nullptr;
-  return over(counters.over_replies, "too many frames that want an answer (replies_burst, replies_per_10s)");
+  return over(counters.over_replies, "too many frames that require a reply (replies_burst, replies_per_10s)");
 }
 
 const char* Http2Abuse::glitch(const Http2Limits& limits, Http2Counters& counters) {
@@ -51,7 +51,7 @@ const char* Http2Abuse::unused_frame(Http2Counters& counters) {
 const char* Http2Abuse::frame_on_closed(Http2Counters& counters) {
   ++counters.frames_on_closed;
   if (spend(on_closed_left_)) return nullptr;
-  return over(counters.over_frames_on_closed, "too many frames of closed streams (frames_on_closed)");
+  return over(counters.over_frames_on_closed, "too many frames on closed streams (frames_on_closed)");
 }
 
 const char* Http2Abuse::window_update(Http2Counters& counters) {

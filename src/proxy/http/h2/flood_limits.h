@@ -7,10 +7,11 @@
 
 namespace sluice {
 
-/// Events at a sustained rate with bursts, in 8 bytes: the time at which all that happened would be paid for.
+/// A rate limit with bursts, in 8 bytes: it stores the time at which all past events will have been paid for.
 class Http2Rate {
  public:
-  /// One more at `now_ms`; false if that is over `burst` at once and `per_10s` in the long run.
+  /// Counts one more event at `now_ms`. Returns false if that exceeds `burst` events at once and `per_10s` in the long
+  /// run.
   bool take(uint64_t now_ms, uint32_t burst, uint32_t per_10s) {
     const uint64_t now_us = now_ms * 1000;
     const uint64_t each_us = 10'000'000 / std::max(per_10s, uint32_t{1});
@@ -22,12 +23,13 @@ class Http2Rate {
   uint64_t paid_us_ = 0;
 };
 
-/// Judges what costs a peer little and us much. Each function is told of one event, and answers with the error, a text
-/// that names the limit, where the connection is to end with ENHANCE_YOUR_CALM; null where it is borne.
+/// Limits actions that cost a peer little and us much. Each function records one event. It returns null if the event is
+/// tolerated, or else an error text that names the limit: the connection must then end with ENHANCE_YOUR_CALM.
 ///
-/// Rapid reset (CVE-2023-44487) and resets that a peer makes us send (CVE-2025-8671): reset(), and streams keep their
-/// place until their receiver has released them. Floods of SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty and tiny
-/// frames (CVE-2019-9511 to -9518): a function each. CONTINUATION and header bombs are judged where blocks are read.
+/// reset() covers rapid reset (CVE-2023-44487) and resets that a peer provokes (CVE-2025-8671); streams also keep their
+/// slots until their receivers have released them. Floods of SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty and tiny
+/// frames (CVE-2019-9511 to -9518) have a function each. CONTINUATION and header bombs are limited where header blocks
+/// are read.
 class Http2Abuse {
  public:
   explicit Http2Abuse(const Http2Limits& limits)
@@ -38,7 +40,8 @@ class Http2Abuse {
 
   void set_now(uint64_t now_ms) { now_ms_ = now_ms; }
 
-  /// Whether one has been earned by data in either direction: gRPC's peers measure with them how much is under way.
+  /// Consumes a PING earned by data in either direction, and returns whether there was one. gRPC peers send such PINGs
+  /// to measure the bandwidth-delay product.
   bool earned_ping() {
     if (pings_earned_ == 0) return false;
     --pings_earned_;
@@ -52,10 +55,10 @@ class Http2Abuse {
   const char* unused_frame(Http2Counters& counters);
   const char* frame_on_closed(Http2Counters& counters);
   const char* window_update(Http2Counters& counters);
-  /// A DATA frame that carries `bytes`.
+  /// A DATA frame with `bytes` of data.
   const char* data(uint32_t bytes, bool end, const Http2Limits& limits, Http2Counters& counters);
 
-  // What earns a peer more.
+  // Events that earn a peer more allowance.
   void stream_opened(const Http2Limits& limits) {
     earn(unused_left_, limits.frames_unused_per_stream);
     earn(window_updates_left_, 2);
@@ -70,7 +73,7 @@ class Http2Abuse {
   }
 
  private:
-  // A peer that was good for long has still only so much to spend.
+  // The most allowance that even a long well-behaved peer can accumulate.
   static constexpr uint32_t kMostEarned = 100'000;
   static void earn(uint32_t& left, uint32_t more) { left = std::max(left, std::min(left + more, kMostEarned)); }
 
@@ -85,9 +88,9 @@ class Http2Abuse {
   uint32_t on_closed_left_;
   uint32_t unused_left_;
   uint32_t pings_earned_ = 0;
-  uint32_t data_bytes_ = 0;  // Of the last
+  uint32_t data_bytes_ = 0;  // Since data_frames_ was last reset.
   uint16_t data_frames_ = 0;
-  uint16_t empty_data_ = 0;  // In a row.
+  uint16_t empty_data_ = 0;  // Consecutive frames.
 };
 
 }  // namespace sluice

@@ -97,7 +97,7 @@ Http2Error http2_error(ResetReason reason, bool tunnel) {
     case ResetReason::kOverload:
       return Http2Error::kEnhanceYourCalm;
     case ResetReason::kConnectionLost:
-      // A response that breaks off must not look like one that nobody wanted.
+      // A truncated response must not look like a canceled one.
       return tunnel ? Http2Error::kCancel : Http2Error::kInternalError;
     case ResetReason::kInternal:
     case ResetReason::kUnsendable:
@@ -113,7 +113,7 @@ Http2Error http2_error(ResetReason reason, bool tunnel) {
 
 ResetReason reset_reason(uint32_t http2_error) {
   switch (static_cast<Http2Error>(http2_error)) {
-    case Http2Error::kNoError:  // The response is complete, and the rest of the request not wanted.
+    case Http2Error::kNoError:  // The response is complete, and the rest of the request is not needed.
     case Http2Error::kCancel:
       return ResetReason::kCancelled;
     case Http2Error::kRefusedStream:

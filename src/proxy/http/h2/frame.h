@@ -45,7 +45,7 @@ enum class Http2Error : uint32_t {
   kHttp11Required = 13,
 };
 
-/// As RFC 9113 section 7 calls it; empty for one that it does not know.
+/// The name in RFC 9113 section 7; empty for an unknown error code.
 std::string_view http2_error_name(Http2Error error);
 
 enum class Http2Setting : uint16_t {
@@ -60,7 +60,7 @@ enum class Http2Setting : uint16_t {
 };
 
 inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What a payload may have unless SETTINGS say more. We ask for no more, and send no more.
+/// The largest payload unless SETTINGS allow more. We neither advertise nor send more.
 inline constexpr uint32_t kHttp2FrameBytes = 16 * 1024;
 inline constexpr uint32_t kHttp2FirstWindow = 65535;
 inline constexpr int64_t kHttp2MaxWindow = 0x7fffffff;
@@ -74,7 +74,7 @@ struct Http2FrameHeader {
   static constexpr uint8_t kPadded = 8;
   static constexpr uint8_t kPriority = 0x20;
 
-  uint32_t length = 0;  ///< Of the payload; 24 bits.
+  uint32_t length = 0;  ///< Bytes of payload; 24 bits.
   Http2FrameType type = Http2FrameType::kData;
   uint8_t flags = 0;
   uint32_t stream = 0;  ///< 31 bits.
@@ -88,12 +88,13 @@ struct Http2FrameHeader {
 uint32_t read_frame_u32(std::span<const std::byte> bytes, size_t at);
 void write_frame_u32(std::byte* to, uint32_t value);
 
-/// Exclusive room of `bytes` that continues `buffer` where it can, beyond the pool's budget if need be: write,
-/// truncate, append. `chunk_bytes`: of a new chunk, if that is more. Precondition: bytes <= kMaxChunkBytes.
+/// Returns a lease of exactly `bytes` that continues `buffer` if possible, beyond the pool's budget if need be. The
+/// caller writes to it, truncates it, and appends it to `buffer`. A new chunk has at least `chunk_bytes`. Precondition:
+/// bytes <= kMaxChunkBytes.
 Lease frame_room(ChunkPool& pool, Buffer& buffer, size_t bytes, size_t chunk_bytes = 256);
 /// Appends a frame with a small payload.
 void append_frame(ChunkPool& pool, Buffer& to, Http2FrameHeader header, std::span<const std::byte> payload);
-/// Appends a frame whose payload is one number: RST_STREAM, WINDOW_UPDATE.
+/// Appends a frame whose payload is a single number: RST_STREAM or WINDOW_UPDATE.
 void append_frame(ChunkPool& pool, Buffer& to, Http2FrameType type, uint32_t stream, uint32_t value);
 
 /// The payload of SETTINGS.
@@ -107,8 +108,8 @@ class Http2SettingsList {
   size_t size_ = 0;
 };
 
-/// What an RST_STREAM says of its sender's reason, and the other way round. `tunnel`: of an extended CONNECT, where
-/// CANCEL stands for a reset of TCP (RFC 8441 section 5).
+/// Convert between our reset reasons and the error codes of RST_STREAM. `tunnel` marks an extended CONNECT, where
+/// CANCEL stands for a TCP reset (RFC 8441 section 5).
 Http2Error http2_error(ResetReason reason, bool tunnel);
 ResetReason reset_reason(uint32_t http2_error);
 

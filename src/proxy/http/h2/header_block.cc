@@ -12,18 +12,18 @@ namespace sluice {
 namespace {
 
 constexpr size_t kFieldOverhead = 32;  // RFC 9113 section 6.5.2.
-constexpr uint8_t kPseudoFields = 5;   // That a request may have.
+constexpr uint8_t kPseudoFields = 5;   // The most in a request.
 
 }  // namespace
 
 void Http2HeaderBlock::expect(ChunkPool& pool, size_t encoded_bytes) {
-  constexpr size_t kLeastBytes = 256;  // Blocks of a few bytes name what is in the table.
+  constexpr size_t kLeastBytes = 256;  // Short blocks refer to entries of the table.
   if (kind_ != Kind::kIgnored) head_.fields.reserve(pool, 0, std::max(kLeastBytes, 2 * encoded_bytes));
 }
 
-// Turns "there was no room" into the verdict.
+// Records a lack of room in the verdict.
 bool Http2HeaderBlock::kept(bool kept) {
-  if (!kept) verdict_ = AuthResult::kTooLarge;
+  if (!kept) verdict_ = Verdict::kTooLarge;
   return true;
 }
 
@@ -31,16 +31,16 @@ bool Http2HeaderBlock::add(ChunkPool& pool, const Http2Limits& limits, std::stri
                            bool sensitive) {
   bytes_ += static_cast<uint32_t>(name.size() + value.size() + kFieldOverhead);
   const bool pseudo = name.starts_with(':');
-  if (!pseudo || fields_begun_ || pseudo_fields_++ >= kPseudoFields) ++fields_;  // Those are HTTP/1.1's start line.
+  if (!pseudo || fields_begun_ || pseudo_fields_++ >= kPseudoFields) ++fields_;  // The first are HTTP/1.1's start line.
   has_pseudo_ = has_pseudo_ || pseudo;
   if (bytes_ > 2 * limits.header_list_bytes || fields_ > limits.header_fields_hard) return false;
-  if (kind_ == Kind::kIgnored || verdict_ != AuthResult::kGood) return true;
+  if (kind_ == Kind::kIgnored || verdict_ != Verdict::kGood) return true;
   if (bytes_ > limits.header_list_bytes || fields_ > limits.header_fields) {
-    verdict_ = AuthResult::kTooLarge;
+    verdict_ = Verdict::kTooLarge;
     return true;
   }
   const bool good = pseudo ? add_pseudo(pool, name, value) : add_field(pool, name, value, sensitive);
-  if (!good) verdict_ = AuthResult::kMalformed;
+  if (!good) verdict_ = Verdict::kMalformed;
   return true;
 }
 
@@ -53,7 +53,7 @@ bool Http2HeaderBlock::add_pseudo(ChunkPool& pool, std::string_view name, std::s
       if (digit < '0' || digit > '9') return false;
       status = status * 10 + static_cast<unsigned>(digit - '0');
     }
-    if (status < 100 || status > 599 || status == 101) return false;  // There is no 101: RFC 9113 section 8.6.
+    if (status < 100 || status > 599 || status == 101) return false;  // HTTP/2 has no 101: RFC 9113 section 8.6.
     head_.status = static_cast<uint16_t>(status);
     return true;
   }
@@ -84,7 +84,8 @@ bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::st
   if (!http2::is_field_name(name) || !http2::is_field_value(value)) return false;
   if (http2::is_connection_specific(name)) return false;
   if (kind_ == Kind::kTrailers) {
-    // Left out rather than malformed: RFC 9110 section 6.5.1 lets a recipient drop what does not belong here.
+    // Dropped rather than malformed: RFC 9110 section 6.5.1 lets a recipient drop fields that do not belong in
+    // trailers.
     if (name == "content-length") return false;
     return !may_be_in_trailers(name) || kept(head_.fields.add(pool, name, value, sensitive));
   }
@@ -103,7 +104,7 @@ bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::st
       break;
     case 14:
       if (name == "content-length" && !add_content_length(value)) return false;
-      // An HTTP/1.1 server may take zeros in front of a number for something else, such as octal digits.
+      // An HTTP/1.1 server may misread leading zeros, for example as octal.
       if (name == "content-length") value.remove_prefix(std::min(value.find_first_not_of('0'), value.size() - 1));
       break;
     default:
@@ -112,7 +113,7 @@ bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::st
   return kept(head_.fields.add(pool, name, value, sensitive));
 }
 
-// One field of what HTTP/2 may have cut into several: RFC 9113 section 8.2.3.
+// Joins cookie crumbs, into which HTTP/2 may split one Cookie field: RFC 9113 section 8.2.3.
 bool Http2HeaderBlock::add_crumb(ChunkPool& pool, std::string_view value, bool sensitive) {
   cookie_sensitive_ = cookie_sensitive_ || sensitive;
   const std::string_view glue = cookie_ ? "; " : "";
@@ -147,7 +148,7 @@ bool Http2HeaderBlock::add_host(ChunkPool& pool, std::string_view value) {
   if (std::exchange(has_host_, true) || !is_authority(value)) return false;
   value = without_empty_port(value);
   if (!has(Head::Part::kAuthority)) return add_part(pool, Head::Part::kAuthority, value);
-  // Two names for one request are two requests to somebody.
+  // Different names in :authority and Host could be read as two different requests.
   return std::ranges::equal(head_.authority(), value,
                             [](char a, char b) { return http2::lower(a) == http2::lower(b); });
 }
@@ -169,14 +170,14 @@ bool Http2HeaderBlock::finish_request() const {
 }
 
 void Http2HeaderBlock::finish(ChunkPool& pool) {
-  if (verdict_ == AuthResult::kGood && cookie_) {
+  if (verdict_ == Verdict::kGood && cookie_) {
     const std::string_view joined(reinterpret_cast<const char*>(cookie_.data()), cookie_.size());
     kept(head_.fields.add(pool, "cookie", joined, cookie_sensitive_));
   }
   cookie_ = Lease();
-  if (verdict_ != AuthResult::kGood) return;
+  if (verdict_ != Verdict::kGood) return;
   const bool complete = kind_ == Kind::kRequest ? finish_request() : kind_ != Kind::kResponse || head_.status != 0;
-  if (!complete) verdict_ = AuthResult::kMalformed;
+  if (!complete) verdict_ = Verdict::kMalformed;
 }
 
 }  // namespace sluice

@@ -11,37 +11,38 @@
 
 namespace sluice {
 
-/// Builds a head or a trailer section from the fields of a header block in their order, and judges it: RFC 9113 section
-/// 8, RFC 8441. Strict: what a request could be smuggled with when it goes on as HTTP/1.1 makes it malformed.
+/// Builds a head or a trailer section from the fields of a header block, in order, and validates it: RFC 9113 section
+/// 8, RFC 8441. It is strict: anything that could smuggle a request when it is forwarded as HTTP/1.1 makes the block
+/// malformed.
 class Http2HeaderBlock {
  public:
   enum class Kind : uint8_t { kRequest, kResponse, kTrailers, kIgnored };
-  enum class AuthResult : uint8_t { kGood, kMalformed, kTooLarge };
+  enum class Verdict : uint8_t { kGood, kMalformed, kTooLarge };
   static constexpr uint64_t kNoLength = ~uint64_t{0};
 
   Http2HeaderBlock() = default;
-  /// `extended_connect`: whether a request may have :protocol.
+  /// `extended_connect` permits :protocol in a request.
   explicit Http2HeaderBlock(Kind kind, bool extended_connect = false)
       : kind_(kind), extended_connect_(extended_connect) {}
 
   Kind kind() const { return kind_; }
-  AuthResult verdict() const { return verdict_; }
-  /// Makes room for what a block of so many bytes may hold, and for what a proxy adds to it. A hint.
+  Verdict verdict() const { return verdict_; }
+  /// Reserves room for a block of `encoded_bytes` and for the fields that a proxy adds. A hint.
   void expect(ChunkPool& pool, size_t encoded_bytes);
-  /// Takes the next field. False when even fields that are not kept have become too many or too large: the connection
-  /// ends.
+  /// Adds the next field. Returns false if the fields, including those not kept, have become too many or too large even
+  /// for the hard limits: the connection must end.
   [[nodiscard]] bool add(ChunkPool& pool, const Http2Limits& limits, std::string_view name, std::string_view value,
                          bool sensitive);
-  /// The block is complete, and so is its verdict(); its head, if that is kGood.
+  /// Completes the block. Afterwards verdict() is final, and head() is complete if the verdict is kGood.
   void finish(ChunkPool& pool);
 
   Head& head() { return head_; }
-  /// Of all fields that came, kept or not, as SETTINGS_MAX_HEADER_LIST_SIZE counts.
+  /// The size of all fields received, kept or not, counted as for SETTINGS_MAX_HEADER_LIST_SIZE.
   uint32_t list_bytes() const { return bytes_; }
   uint64_t content_length() const { return content_length_; }
   Http2Priority priority() const { return priority_; }
   bool has_pseudo() const { return has_pseudo_; }
-  bool connect() const { return connect_; }  ///< A request of that method, extended or not.
+  bool connect() const { return connect_; }  ///< The method is CONNECT, extended or not.
 
  private:
   bool add_pseudo(ChunkPool& pool, std::string_view name, std::string_view value);
@@ -55,12 +56,12 @@ class Http2HeaderBlock {
   bool has(Head::Part part) const { return (parts_ & 1u << static_cast<unsigned>(part)) != 0; }
 
   Head head_;
-  Lease cookie_;  // Crumbs, joined.
+  Lease cookie_;  // Cookie crumbs joined so far.
   uint64_t content_length_ = kNoLength;
-  uint32_t bytes_ = 0;  // As SETTINGS_MAX_HEADER_LIST_SIZE counts.
+  uint32_t bytes_ = 0;  // Counted as for SETTINGS_MAX_HEADER_LIST_SIZE.
   uint16_t fields_ = 0;
   Kind kind_ = Kind::kIgnored;
-  AuthResult verdict_ = AuthResult::kGood;
+  Verdict verdict_ = Verdict::kGood;
   Http2Priority priority_;
   uint8_t parts_ = 0;
   uint8_t pseudo_fields_ = 0;

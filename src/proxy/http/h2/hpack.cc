@@ -41,7 +41,7 @@ std::byte* put_string(std::byte* to, std::string_view text) {
   return to + text.size();
 }
 
-// RFC 7541 section 5.1. Nothing where it is cut off, or beyond any limit.
+// RFC 7541 section 5.1. Returns nothing if the integer is truncated or exceeds any limit.
 std::optional<uint64_t> take_integer(std::span<const uint8_t>& from, unsigned prefix_bits) {
   if (from.empty()) return std::nullopt;
   const uint64_t most = (uint64_t{1} << prefix_bits) - 1;
@@ -57,8 +57,9 @@ std::optional<uint64_t> take_integer(std::span<const uint8_t>& from, unsigned pr
   return std::nullopt;
 }
 
-// Whether a field that begins here has a string that is longer than nghttp2 takes. To it that is an error like any
-// other; but to a peer whose field is no more than too large, COMPRESSION_ERROR would say that its encoder is broken.
+// Whether the field that begins here has a longer string than nghttp2 accepts. nghttp2 reports that like any other
+// error. But a peer whose field is merely too large should not get COMPRESSION_ERROR, which means that its encoder is
+// broken.
 bool has_huge_string(std::span<const uint8_t> from) {
   constexpr uint64_t kMostBytes = 65536;  // NGHTTP2_HD_MAX_NAME and _VALUE.
   if (from.empty() || from[0] >= 0x80 || (from[0] & 0xe0) == 0x20) return false;
@@ -72,7 +73,7 @@ bool has_huge_string(std::span<const uint8_t> from) {
   return false;
 }
 
-// Feeds a whole block whose fields nobody wants.
+// Decodes a whole block and discards its fields, to rebuild the table.
 void replay(nghttp2_hd_inflater* inflater, std::span<const std::byte> block) {
   const auto* at = reinterpret_cast<const uint8_t*>(block.data());
   const uint8_t* end = at + block.size();
@@ -103,10 +104,10 @@ HpackDecoder::Status HpackDecoder::decode(ChunkPool& pool, const Http2Limits& li
   if (!inflater_) wake();
   size_t windows_left = fragment.window_count();
   auto window = fragment.windows().begin();
-  do {  // Also once for a fragment without bytes.
+  do {  // Runs once even for an empty fragment.
     const std::span<const std::byte> bytes = windows_left > 0 ? *window : std::span<const std::byte>();
     if (windows_left > 0) --windows_left, ++window;
-    static constexpr uint8_t kNothing = 0;  // It adds to the pointer, which may not be null.
+    static constexpr uint8_t kNothing = 0;  // nghttp2 adds to the pointer, which must not be null.
     const auto* at = bytes.empty() ? &kNothing : reinterpret_cast<const uint8_t*>(bytes.data());
     size_t left = bytes.size();
     const bool final = last && windows_left == 0;
@@ -145,8 +146,8 @@ void HpackDecoder::park(ChunkPool& pool) {
     bytes += 1 + 2 * kIntegerBytes + entry(i)->namelen + entry(i)->valuelen;
   }
   if (entries > kStaticEntries || table_bytes != kHpackTableBytes) {
-    // Literals with indexing and a new name, from the oldest on; below kHpackTableBytes, as each entry counts 32 bytes
-    // there, and some more of a table that was made smaller.
+    // Literals with indexing and new names, oldest first. They take less than kHpackTableBytes, where each entry counts
+    // 32 bytes of overhead; a table of another size adds a size update.
     Lease block(ChunkRef::take(pool.get_metadata(bytes)), 0, 0);
     std::byte* to = block.data();
     std::byte* begin = to;
@@ -157,7 +158,7 @@ void HpackDecoder::park(ChunkPool& pool) {
       to = put_string(to, text_of(entry(i)->value, entry(i)->valuelen));
     }
     block.grow_back(static_cast<size_t>(to - begin));
-    // Into the smallest tier: the sum above was an upper bound.
+    // Copies to the smallest tier, because the sum above was an upper bound.
     parked_ = Lease(ChunkRef::take(pool.get_metadata(block.size())), 0, 0);
     parked_.grow_back(block.size());
     std::memcpy(parked_.data(), block.data(), block.size());
@@ -179,7 +180,8 @@ void HpackEncoder::forget() {
 void HpackEncoder::set_table_bytes(uint32_t smallest, uint32_t bytes) {
   table_bytes_ = std::min(bytes, kHpackTableBytes);
   if (!deflater_) {
-    // It begins with whatever holds then; a size between must be told too, which going by way of 0 does.
+    // The next deflater begins with the size at that time. A smaller size in between must be signaled too, which a
+    // change to 0 and back does.
     used_ = used_ || smallest < table_bytes_;
     return;
   }
@@ -187,7 +189,7 @@ void HpackEncoder::set_table_bytes(uint32_t smallest, uint32_t bytes) {
   nghttp2_hd_deflate_change_table_size(deflater_, table_bytes_);
 }
 
-// One header block on its way into frames.
+// A header block that is being encoded into frames.
 class HpackEncoder::Block {
  public:
   Block(nghttp2_hd_deflater* deflater, ChunkPool& pool, Buffer& to) : deflater_(deflater), pool_(pool), to_(to) {}
@@ -211,7 +213,7 @@ class HpackEncoder::Block {
   void finish(uint32_t stream, bool end) {
     encode();
     const uint8_t end_flag = end ? Http2FrameHeader::kEndStream : uint8_t{0};
-    if (!block_) {  // Nearly always: all lies behind the room for its header.
+    if (!block_) {  // The usual case: the whole block follows the room for its frame header.
       const size_t size = first_.size() - Http2FrameHeader::kBytes;
       if (size <= kHttp2FrameBytes) {
         Http2FrameHeader{.length = static_cast<uint32_t>(size),
@@ -245,18 +247,18 @@ class HpackEncoder::Block {
       case 2:
         return field.name != "te" || (of != Of::kTrailers && field.value == "trailers");
       case 4:
-        return field.name != "host" || of == Of::kResponse;  // In a response it is a field as any other.
+        return field.name != "host" || of == Of::kResponse;  // In a response it is an ordinary field.
       default:
         return !http2::is_connection_specific(field.name);
     }
   }
-  // Nobody's credentials are in a table from which they could be guessed (RFC 7541 section 7.1).
+  // Credentials never enter a table, from which they could be guessed (RFC 7541 section 7.1).
   static bool is_secret(std::string_view name) {
     return (name.size() == 13 && name == "authorization") || (name.size() == 19 && name == "proxy-authorization");
   }
 
   static constexpr size_t kBatchBytes = 32 * 1024;
-  static constexpr size_t kChunkBytes = 1024;  // Several heads share one where they follow each other.
+  static constexpr size_t kChunkBytes = 1024;  // Consecutive heads share a chunk of this size.
 
   void encode() {
     if (count_ == 0 && first_) return;
@@ -283,7 +285,7 @@ class HpackEncoder::Block {
       rest_.append(std::move(room));
     }
   }
-  // Where little of the chunk was needed it moves together with its neighbours.
+  // A block that needs little of its chunk is copied next to its neighbors.
   void append_first() {
     if (first_.size() > kChunkBytes && first_.size() * 2 > first_.size() + first_.tailroom()) {
       return to_.append(std::move(first_));
@@ -301,8 +303,8 @@ class HpackEncoder::Block {
   nghttp2_hd_deflater* deflater_;
   ChunkPool& pool_;
   Buffer& to_;
-  Lease first_;  // Room for the frame's header, and what was encoded first.
-  Buffer rest_;  // All of the block, once that is more,
+  Lease first_;  // Room for the frame header, and the first part of the block.
+  Buffer rest_;  // The whole block, if it takes more than first_.
   bool block_ = false;
   size_t count_ = 0;
   size_t text_bytes_ = 0;
@@ -317,7 +319,7 @@ void HpackEncoder::encode_head(ChunkPool& pool, const Head& head, uint32_t strea
     std::to_chars(status.data(), status.data() + status.size(), head.status);
     block.add(":status", {status.data(), status.size()});
   } else {
-    // An Upgrade of HTTP/1.1 comes with its GET.
+    // An HTTP/1.1 Upgrade has the method GET.
     const bool extended = !head.protocol().empty();
     const std::string_view method = extended ? "CONNECT" : head.method();
     block.add(":method", method);

@@ -14,10 +14,9 @@ struct nghttp2_hd_inflater;
 
 namespace sluice {
 
-// HPACK (RFC 7541), by libnghttp2's coder. Its tables lie in chunks of the current pool, and are made when they are
-// first needed.
+// HPACK (RFC 7541), with libnghttp2's coder. The tables lie in chunks of the current pool and are created on first use.
 
-/// What both sides' dynamic tables hold at most: the protocol's default, which no SETTINGS of ours changes.
+/// The maximum size of both sides' dynamic tables: the protocol's default, which our SETTINGS keep.
 inline constexpr uint32_t kHpackTableBytes = 4096;
 
 class HpackDecoder {
@@ -25,7 +24,7 @@ class HpackDecoder {
   enum class Status : uint8_t {
     kGood,
     kBroken,    ///< COMPRESSION_ERROR.
-    kTooLarge,  ///< Http2HeaderBlock::add was.
+    kTooLarge,  ///< Http2HeaderBlock::add() returned false, or a string is too long.
   };
 
   HpackDecoder() = default;
@@ -33,12 +32,12 @@ class HpackDecoder {
   HpackDecoder(const HpackDecoder&) = delete;
   HpackDecoder& operator=(const HpackDecoder&) = delete;
 
-  /// Reads the next fragment of a header block, `last` the one that ends it.
+  /// Decodes the next fragment of a header block; `last` marks the final one.
   Status decode(ChunkPool& pool, const Http2Limits& limits, const Buffer& fragment, bool last, Http2HeaderBlock& block);
-  /// Packs the table into as few bytes as hold it. Precondition: not within a block.
+  /// Packs the table into the smallest sufficient chunk. Precondition: not within a block.
   void park(ChunkPool& pool);
   size_t parked_bytes() const { return parked_.size(); }
-  /// Whether there are tables, rather than what they can be made from.
+  /// Whether the tables exist, rather than a packed form or nothing.
   bool live() const { return inflater_ != nullptr; }
 
  private:
@@ -46,7 +45,7 @@ class HpackDecoder {
   void forget();
 
   nghttp2_hd_inflater* inflater_ = nullptr;
-  Lease parked_;  // A header block that makes the table again.
+  Lease parked_;  // A header block that rebuilds the table.
 };
 
 class HpackEncoder {
@@ -56,16 +55,16 @@ class HpackEncoder {
   HpackEncoder(const HpackEncoder&) = delete;
   HpackEncoder& operator=(const HpackEncoder&) = delete;
 
-  /// What the peer's table may hold (SETTINGS_HEADER_TABLE_SIZE); we use kHpackTableBytes of it at most. `smallest`: of
-  /// all values since the last block.
+  /// Sets the size of the peer's table (SETTINGS_HEADER_TABLE_SIZE), of which we use at most kHpackTableBytes.
+  /// `smallest` is the smallest value since the last block.
   void set_table_bytes(uint32_t smallest, uint32_t bytes);
 
-  /// Appends a request's, a response's or a trailer section's header block in frames: HEADERS, and CONTINUATION where
-  /// it takes several. Of the fields those are left out that HTTP/2 does not have.
+  /// Appends the header block of a request, a response or a trailer section as frames: HEADERS, plus CONTINUATION if
+  /// one is not enough. Fields that do not exist in HTTP/2 are left out.
   void encode_head(ChunkPool& pool, const Head& head, uint32_t stream, bool end, Buffer& to);
   void encode_trailers(ChunkPool& pool, const Fields& trailers, uint32_t stream, Buffer& to);
 
-  /// Gives back the table; the next block begins with an empty one, as it tells the peer.
+  /// Frees the table. The next block begins with an empty one and signals that to the peer.
   void park() { forget(); }
   bool live() const { return deflater_ != nullptr; }
 
@@ -76,7 +75,7 @@ class HpackEncoder {
 
   nghttp2_hd_deflater* deflater_ = nullptr;
   uint32_t table_bytes_ = kHpackTableBytes;
-  bool used_ = false;  // The peer's table may hold something.
+  bool used_ = false;  // The peer's table may have entries.
 };
 
 }  // namespace sluice

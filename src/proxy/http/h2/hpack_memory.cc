@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// In front of what is given out.
+// Precedes each allocation.
 struct alignas(16) Block {
   Chunk* chunk;
   std::byte* memory() { return reinterpret_cast<std::byte*>(this) + sizeof(Block); }

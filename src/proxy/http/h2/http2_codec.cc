@@ -9,8 +9,8 @@ namespace sluice {
 
 namespace {
 
-// Of heads, as they unfold, in one receive(): a few bytes of HPACK stand for much, and the loop's other connections
-// wait meanwhile. Some hundred heads of the usual size.
+// The most bytes of decoded heads per receive(), some hundred heads of the usual size: a few bytes of HPACK can expand
+// to many, and other connections of the loop wait meanwhile.
 constexpr uint32_t kTurnHeadBytes = 64 * 1024;
 
 }  // namespace
@@ -24,8 +24,8 @@ Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor)
 
 Http2Codec::~Http2Codec() {
   SLUICE_CHECK(busy_ == 0);
-  while (first_told_) {  // Those that are retired are in no other list.
-    Http2Stream* stream = std::exchange(first_told_, first_told_->next_told_);
+  while (first_pending_) {  // Retired streams with pending notifications are in no other list.
+    Http2Stream* stream = std::exchange(first_pending_, first_pending_->next_pending_);
     if (stream->retired_) free_stream(*stream);
   }
   table_.for_each([this](Http2Stream& stream) { free_stream(stream); });
@@ -57,7 +57,7 @@ void Http2Codec::greet() {
 
 HttpCodec::Status Http2Codec::status() const {
   if (failed()) return Status::kFailed;
-  const bool none_follows = peer_ended_ || drain_ == Drain::kFinal || peer_goes_ || next_id_ > kHttp2MaxStream;
+  const bool none_follows = peer_ended_ || drain_ == Drain::kFinal || peer_draining_ || next_id_ > kHttp2MaxStream;
   return none_follows && streams_ == 0 ? Status::kEnded : Status::kOpen;
 }
 
@@ -76,11 +76,11 @@ HttpCodec::Status Http2Codec::receive(Buffer&& bytes) {
       }
       deliver_gathered();
     }
-    tell();
+    notify_receivers();
   }
   input_waits_ = !failed() && heads_taken_bytes_ >= kTurnHeadBytes && !partial_.empty();
   if (failed()) partial_.clear();
-  // What trickles in pins no chunk per byte.
+  // Bytes that trickle in must not pin a chunk each.
   constexpr size_t kWindows = 16;
   if (partial_.window_count() > kWindows) partial_.compact(shared_.pool);
   return status();
@@ -92,7 +92,7 @@ HttpCodec::Status Http2Codec::receive_end(End) {
   partial_.clear();
   Busy busy(*this);
   end_all(ResetReason::kConnectionLost);
-  tell();
+  notify_receivers();
   return status();
 }
 
@@ -117,7 +117,7 @@ bool Http2Codec::take_preface() {
   return preface_left_ == 0;
 }
 
-// Takes the next frame, of DATA only what comes before the data. False while it is not there.
+// Parses the next frame; of DATA only the part before the data. Returns false if the frame is incomplete.
 bool Http2Codec::take_frame() {
   if (partial_.size() < Http2FrameHeader::kBytes) return false;
   std::array<std::byte, Http2FrameHeader::kBytes> scratch;
@@ -153,7 +153,7 @@ void Http2Codec::take_whole_frame(const Http2FrameHeader& header, Buffer&& paylo
     case Http2FrameType::kHeaders:
       return take_headers(header, std::move(payload));
     case Http2FrameType::kContinuation:
-      if (block_stream_ == 0) return fail(Http2Error::kProtocolError, "CONTINUATION of no header block");
+      if (block_stream_ == 0) return fail(Http2Error::kProtocolError, "CONTINUATION without a header block");
       if (++continuations_ > limits().continuations || payload.empty()) {
         ++counters().over_continuations;
         return fail_calm("too many or empty CONTINUATION frames (continuations)");
@@ -173,27 +173,27 @@ void Http2Codec::take_whole_frame(const Http2FrameHeader& header, Buffer&& paylo
     case Http2FrameType::kPriorityUpdate:
       return take_priority_update(header, payload);
     case Http2FrameType::kPushPromise:
-      return fail(Http2Error::kProtocolError, "PUSH_PROMISE, which we do not take");
+      return fail(Http2Error::kProtocolError, "PUSH_PROMISE, which is not supported");
     case Http2FrameType::kData:
       break;
   }
-  fail_calm(abuse_.unused_frame(counters()));  // Unknown: RFC 9113 section 4.1.
+  fail_calm(abuse_.unused_frame(counters()));  // An unknown type: RFC 9113 section 4.1.
 }
 
 // PRIORITY and RST_STREAM.
 void Http2Codec::take_stream_frame(const Http2FrameHeader& header, const Buffer& payload) {
-  if (header.stream == 0) return fail(Http2Error::kProtocolError, "a frame of a stream has none");
+  if (header.stream == 0) return fail(Http2Error::kProtocolError, "a stream frame on stream 0");
   Http2Stream* stream = table_.find(header.stream);
   const bool idle = !stream && closed_state(header.stream) == Closed::kIdle;
   if (header.type == Http2FrameType::kPriority) {
-    // What it says is not looked at, a dependency on itself included (CVE-2025-8671).
+    // Its content is ignored, even a dependency on itself (CVE-2025-8671).
     if (const char* error = abuse_.unused_frame(counters())) return fail_calm(error);
     if (header.length == 5) return;
-    if (!stream || stream->closed()) return fail(Http2Error::kFrameSizeError, "PRIORITY of a wrong length");
+    if (!stream || stream->closed()) return fail(Http2Error::kFrameSizeError, "PRIORITY with a wrong length");
     return stream_error(*stream, Http2Error::kFrameSizeError, ResetReason::kMalformed);
   }
-  if (header.length != 4) return fail(Http2Error::kFrameSizeError, "RST_STREAM of a wrong length");
-  if (idle) return fail(Http2Error::kProtocolError, "RST_STREAM of an idle stream");
+  if (header.length != 4) return fail(Http2Error::kFrameSizeError, "RST_STREAM with a wrong length");
+  if (idle) return fail(Http2Error::kProtocolError, "RST_STREAM on an idle stream");
   if (!stream || stream->closed()) return frame_on_closed();
   std::array<std::byte, 4> scratch;
   take_reset(*stream, read_frame_u32(payload.fetch(4, scratch), 0));
@@ -215,23 +215,23 @@ void Http2Codec::give_up(const char* error) {
   partial_.clear();
   block_stream_ = 0;
   block_ = Http2HeaderBlock();
-  tell();
+  notify_receivers();
 }
 
 void Http2Codec::fail_calm(const char* error) {
   if (error) fail(Http2Error::kEnhanceYourCalm, error);
 }
 
-// Receivers are told behind this, as they may change everything.
+// Receivers are notified later, because their calls may change anything.
 void Http2Codec::end_all(ResetReason reason) {
   table_.for_each([this, reason](Http2Stream& stream) {
     if (stream.closed()) return;
     stream.reset_ = true;
     stream.reset_by_peer_ = true;
     close(stream);
-    stream.tell_reset_ = true;
-    stream.told_reason_ = reason;
-    tell_later(stream);
+    stream.notify_reset_ = true;
+    stream.pending_reason_ = reason;
+    notify_later(stream);
   });
 }
 

@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-/// Either side of a connection of HTTP/2 (RFC 9113, 8441, 9218). Server push and the h2c upgrade are not there.
+/// Either side of an HTTP/2 connection (RFC 9113, 8441, 9218). Server push and the h2c upgrade are not supported.
 ///
 ///     const Http2Codec::Shared shared{pool, limits, counters};
 ///     Http2Codec connection(shared, &acceptor);   // A server; without an acceptor it is a client.
@@ -28,21 +28,22 @@ namespace sluice {
 ///     connection.receive(std::move(received));
 ///     while (socket.queued() < kMark && connection.has_output()) { Buffer out; connection.flush(out); ... }
 ///
-/// One flush() gives out what must go, and DATA up to Http2Limits::flush_bytes: there may be more output behind it.
-/// Receivers are called out of receive(), receive_end() and flush(), and may use any stream then, but not these three,
-/// park() or the destructor.
+/// One flush() emits all pending control frames, and DATA up to Http2Limits::flush_bytes; more output may remain.
+/// Receivers are called from receive(), receive_end() and flush(). Within such a call they may use any stream, but may
+/// not call these three functions, park() or the destructor.
 ///
-/// drain() of a server goes in two steps: a GOAWAY that still lets in all that is under way, and the one that names the
-/// last stream when the PING behind the first was answered, or drain() is called again, or more requests follow than
-/// can have been under way (Http2Limits::streams). A client's is one GOAWAY.
+/// A server drains in two steps. drain() sends a GOAWAY that still admits all requests in flight, and a PING. A second
+/// GOAWAY names the last stream when that PING is acknowledged, when drain() is called again, or when more requests
+/// follow than can have been in flight (Http2Limits::streams). A client sends one GOAWAY.
 class Http2Codec final : public HttpCodec {
  public:
-  /// Is told the peer's errors as the peer tells them. To be kept only: the connection is at work.
+  /// Receives the errors that the peer reports, as the peer words them. It may only record them, because the codec is
+  /// in the middle of its work.
   class ErrorReader {
    public:
-    /// `text`: for people; any bytes, no more than kMaxGoawayText of them.
+    /// `text` is for people: any bytes, at most kMaxGoawayText of them.
     virtual void on_goaway(Http2Error error, std::string_view text) = 0;
-    /// Of the stream whose receiver hears on_reset() next.
+    /// Called for a stream just before on_reset() of its receiver.
     virtual void on_stream_reset(Http2Error error) = 0;
 
    protected:
@@ -50,16 +51,16 @@ class Http2Codec final : public HttpCodec {
   };
   static constexpr size_t kMaxGoawayText = 128;
 
-  /// What the connections of one thread and one configuration share. All of it outlives them.
+  /// Shared by the connections of one thread and one configuration. All members outlive the connections.
   struct Shared {
     ChunkPool& pool;
     const Http2Limits& limits;
     Http2Counters& counters;
-    ErrorReader* error_reader = nullptr;  ///< Null: nobody wants to know.
+    ErrorReader* error_reader = nullptr;  ///< Null: errors are not recorded.
   };
 
   explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
-  /// Frees its streams, whoever has not released them, without a word.
+  /// Frees all streams, released or not, without notifying their receivers.
   ~Http2Codec();
   Http2Codec(const Http2Codec&) = delete;
   Http2Codec& operator=(const Http2Codec&) = delete;
@@ -69,13 +70,13 @@ class Http2Codec final : public HttpCodec {
   Status status() const override;
   bool mid_head() const override { return block_stream_ != 0 || (!in_data_ && !partial_.empty() && !input_waits_); }
   bool has_output() const override {
-    return !control_.empty() || first_told_ || (send_window_ > 0 && !schedule_.empty());
+    return !control_.empty() || first_pending_ || (send_window_ > 0 && !schedule_.empty());
   }
   bool wants_bytes() const override { return !input_waits_; }
   bool input_waits() const override { return input_waits_; }
   size_t held_bytes() const override {
-    const int64_t untaken = int64_t{limits().connection_window_bytes} - receive_window_ - credit_;
-    return head_bytes_ + partial_.size() + control_.size() + static_cast<size_t>(std::max<int64_t>(untaken, 0));
+    const int64_t unconsumed = int64_t{limits().connection_window_bytes} - receive_window_ - credit_;
+    return head_bytes_ + partial_.size() + control_.size() + static_cast<size_t>(std::max<int64_t>(unconsumed, 0));
   }
   void shed(const char* why) override { fail_calm(why); }
   void flush(Buffer& out) override;
@@ -85,34 +86,35 @@ class Http2Codec final : public HttpCodec {
   std::string_view error() const override { return error_ ? error_ : ""; }
   void park() override;
 
-  /// Where it is never set, there is only what a burst may be.
+  /// If never called, each rate limit allows one burst only.
   void set_now(uint64_t now_ms) override { abuse_.set_now(now_ms); }
 
-  /// Ends it with GOAWAY (ENHANCE_YOUR_CALM), for a reason that its owner has found: the text is a literal.
+  /// Ends the connection with GOAWAY (ENHANCE_YOUR_CALM) for a reason that its owner has found. `error` is a string
+  /// literal.
   void give_up(const char* error);
 
-  /// Whether the peer's preface and SETTINGS have come, for which it should have only so much time.
+  /// Whether the peer's preface and SETTINGS have arrived. The owner limits the time until then.
   bool greeted() const { return greeted_; }
-  /// Whether the peer has agreed to our SETTINGS.
+  /// Whether the peer has acknowledged our SETTINGS.
   bool settings_acknowledged() const { return acknowledged_; }
-  /// Whether body waits, and only for the peer's windows: a peer may let us wait only so long.
+  /// Whether queued body waits only for the peer's windows. The owner limits the time that a peer may block us.
   bool waits_for_window() const;
-  /// Of a client: whether the peer takes a CONNECT with :protocol (RFC 8441). Precondition of sending one; where it is
-  /// not met the stream is refused.
+  /// Of a client: whether the peer accepts CONNECT with :protocol (RFC 8441). A stream that sends one without this is
+  /// refused.
   bool takes_protocols() const { return peer_takes_protocols_; }
-  /// Bytes of bodies that were sent, modulo 2^32.
+  /// Bytes of body sent, modulo 2^32.
   uint32_t body_bytes_sent() const { return body_bytes_sent_; }
-  /// How many streams at once the peer takes.
+  /// The peer's limit on concurrent streams.
   uint32_t peer_streams() const { return peer_streams_; }
-  /// Whether we (drain()) or the peer (GOAWAY) want no more streams here.
-  bool draining() const { return drain_ != Drain::kNo || peer_goes_; }
+  /// Whether we (drain()) or the peer (GOAWAY) accept no more streams on this connection.
+  bool draining() const { return drain_ != Drain::kNo || peer_draining_; }
 
  private:
   friend class Http2Stream;
   enum class Drain : uint8_t { kNo, kAnnounced, kFinal };
-  // What a number without a stream stands for, and so what is done with a frame for it.
+  // The state of a stream id that has no stream, which determines how a frame for it is handled.
   enum class Closed : uint8_t { kIdle, kLetPass, kError };
-  // Calls of receivers are under way: streams are freed behind them.
+  // Marks that receivers are being called: released streams are freed only afterwards.
   class Busy {
    public:
     explicit Busy(Http2Codec& connection) : connection_(connection) { ++connection_.busy_; }
@@ -126,14 +128,14 @@ class Http2Codec final : public HttpCodec {
     Http2Codec& connection_;
   };
 
-  // http2_connection.cc: what arrives is taken apart.
+  // http2_codec.cc: parsing of input.
   void greet();
   bool take_preface();
   bool take_frame();
   void take_whole_frame(const Http2FrameHeader& header, Buffer&& payload);
   void take_stream_frame(const Http2FrameHeader& header, const Buffer& payload);
   void fail(Http2Error code, const char* error);
-  void fail_calm(const char* error);  // Null: nothing.
+  void fail_calm(const char* error);  // Null: does nothing.
   void end_all(ResetReason reason);
   const Http2Limits& limits() const { return shared_.limits; }
   Http2Counters& counters() const { return shared_.counters; }
@@ -176,7 +178,7 @@ class Http2Codec final : public HttpCodec {
   void take_connection_credit(uint32_t bytes);
   void take_reset(Http2Stream& stream, uint32_t error);
 
-  // http2_streams.cc: what becomes of streams.
+  // http2_streams.cc: the life cycle of streams.
   Http2Stream& make_stream(StreamReceiver* receiver);
   Closed closed_state(uint32_t id) const;
   void stream_error(Http2Stream& stream, Http2Error code, ResetReason reason);
@@ -186,9 +188,9 @@ class Http2Codec final : public HttpCodec {
   void close(Http2Stream& stream);
   void free_stream(Http2Stream& stream);
   void free_dead();
-  void tell_later(Http2Stream& stream);
-  void tell();
-  void tell_reset(Http2Stream& stream, ResetReason reason);
+  void notify_later(Http2Stream& stream);
+  void notify_receivers();
+  void notify_reset(Http2Stream& stream, ResetReason reason);
   void reset(Http2Stream& stream, ResetReason reason);
   void release(Http2Stream& stream);
   void set_reading(Http2Stream& stream, bool reading);
@@ -205,12 +207,12 @@ class Http2Codec final : public HttpCodec {
 
   const Shared& shared_;
   Acceptor* acceptor_;
-  Buffer partial_;  // Received, and not complete.
-  Buffer control_;  // Whole frames to be sent before any DATA: all header blocks, in the order of their encoding.
+  Buffer partial_;  // Received but incomplete input.
+  Buffer control_;  // Whole frames that precede any DATA, with all header blocks in encoding order.
   Http2StreamTable table_;
   Http2Schedule schedule_;
-  Http2Stream* first_told_ = nullptr;  // Receivers to be told something.
-  Http2Stream* dead_ = nullptr;        // To be freed.
+  Http2Stream* first_pending_ = nullptr;  // Streams with pending notifications.
+  Http2Stream* dead_ = nullptr;           // Streams to be freed.
   HpackDecoder decoder_;
   HpackEncoder encoder_;
   Http2HeaderBlock block_;  // While CONTINUATIONs are expected.
@@ -219,40 +221,40 @@ class Http2Codec final : public HttpCodec {
 
   int64_t send_window_ = kHttp2FirstWindow;
   int64_t receive_window_ = kHttp2FirstWindow;
-  uint32_t credit_ = 0;  // As a stream has it.
+  uint32_t credit_ = 0;  // Bytes consumed but not yet credited to the peer.
   uint32_t peer_stream_window_ = kHttp2FirstWindow;
   uint32_t peer_streams_ = UINT32_MAX;
   uint32_t peer_header_list_ = UINT32_MAX;
-  uint32_t streams_ = 0;       // That have not ended,
-  uint32_t held_streams_ = 0;  // and those that have, but are not released.
-  uint32_t next_id_ = 1;       // Of a client.
+  uint32_t streams_ = 0;       // Streams that have not ended.
+  uint32_t held_streams_ = 0;  // Streams that have ended but are not released.
+  uint32_t next_id_ = 1;       // Of a client: the id of the next stream.
   uint32_t last_peer_id_ = 0;
-  uint32_t last_accepted_id_ = kHttp2MaxStream;  // As our GOAWAY says.
-  uint32_t peer_last_id_ = kHttp2MaxStream;      // As the peer's does.
+  uint32_t last_accepted_id_ = kHttp2MaxStream;  // From our GOAWAY.
+  uint32_t peer_last_id_ = kHttp2MaxStream;      // From the peer's GOAWAY.
   uint32_t requests_ = 0;
   uint32_t body_bytes_sent_ = 0;
   uint32_t control_frames_ = 0;     // In control_.
-  size_t head_bytes_ = 0;           // That requests hold.
-  uint32_t heads_taken_bytes_ = 0;  // By this receive().
+  size_t head_bytes_ = 0;           // Held by the requests of open streams.
+  uint32_t heads_taken_bytes_ = 0;  // Decoded in this receive().
 
-  // The header block that is being read.
+  // The header block being read.
   uint32_t block_stream_ = 0;  // 0: none.
   uint8_t continuations_ = 0;
   bool block_end_ = false;
   bool block_refused_ = false;
 
-  // The DATA frame that is being read.
+  // The DATA frame being read.
   uint32_t data_stream_ = 0;
-  uint32_t data_left_ = 0;     // Of its data, and
-  uint16_t padding_left_ = 0;  // of its padding.
+  uint32_t data_left_ = 0;     // Bytes of data to come.
+  uint16_t padding_left_ = 0;  // Bytes of padding to come.
   bool data_end_ = false;
   bool in_data_ = false;
 
-  // Tiny pieces of body that go on together.
+  // Tiny pieces of body that are delivered together.
   uint32_t gathered_stream_ = 0;  // 0: none.
   Buffer gathered_;
 
-  // The last streams that ended as they should, or by the peer's reset: what comes for them is an error.
+  // The most recent streams that ended normally or by the peer's reset: a frame for one of them is an error.
   std::array<uint32_t, 8> ended_{};
   uint8_t next_ended_ = 0;
 
@@ -262,7 +264,7 @@ class Http2Codec final : public HttpCodec {
   Drain drain_ = Drain::kNo;
   bool greeted_ : 1 = false;
   bool acknowledged_ : 1 = false;
-  bool peer_goes_ : 1 = false;
+  bool peer_draining_ : 1 = false;
   bool peer_ended_ : 1 = false;
   bool peer_takes_protocols_ : 1 = false;
   bool input_waits_ : 1 = false;

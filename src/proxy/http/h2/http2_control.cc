@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// The PING whose answer shows that the peer knows that we drain.
+// The PING whose acknowledgment shows that the peer has read the GOAWAY before it.
 constexpr std::array<std::byte, 8> kDrainPing{std::byte{'d'}, std::byte{'r'}, std::byte{'a'}, std::byte{'i'},
                                               std::byte{'n'}, std::byte{'i'}, std::byte{'n'}, std::byte{'g'}};
 
@@ -31,19 +31,19 @@ void Http2Codec::queued_frame() {
   if (failed()) return;
   if (++control_frames_ <= limits().queued_control_frames && control_.size() <= limits().queued_control_bytes) return;
   ++counters().over_queued_control;
-  control_.clear();  // The peer need not take what it made us queue.
-  fail_calm("too much waits to be sent (queued_control_frames, queued_control_bytes)");
+  control_.clear();  // Drops the frames that the peer made us queue.
+  fail_calm("too much queued output (queued_control_frames, queued_control_bytes)");
 }
 
 void Http2Codec::reply() { fail_calm(abuse_.reply(limits(), counters())); }
 
 void Http2Codec::take_settings(const Http2FrameHeader& header, const Buffer& payload) {
-  if (header.stream != 0) return fail(Http2Error::kProtocolError, "SETTINGS of a stream");
+  if (header.stream != 0) return fail(Http2Error::kProtocolError, "SETTINGS on a stream");
   if (header.has(Http2FrameHeader::kAck)) {
-    if (header.length != 0) return fail(Http2Error::kFrameSizeError, "an acknowledgement of SETTINGS has a payload");
+    if (header.length != 0) return fail(Http2Error::kFrameSizeError, "a SETTINGS acknowledgment has a payload");
     if (acknowledged_) return glitch();
     acknowledged_ = true;
-    // Until now the peer may have gone by the window that each connection begins with.
+    // Until now the peer may have used the protocol's initial window.
     if (limits().stream_window_bytes < kHttp2FirstWindow) {
       const auto less = static_cast<int32_t>(kHttp2FirstWindow - limits().stream_window_bytes);
       table_.for_each([less](Http2Stream& stream) { stream.receive_window_ -= less; });
@@ -51,14 +51,14 @@ void Http2Codec::take_settings(const Http2FrameHeader& header, const Buffer& pay
     return;
   }
   constexpr uint32_t kEntryBytes = 6;
-  if (header.length % kEntryBytes != 0) return fail(Http2Error::kFrameSizeError, "SETTINGS of a wrong length");
+  if (header.length % kEntryBytes != 0) return fail(Http2Error::kFrameSizeError, "SETTINGS with a wrong length");
   if (const char* error = abuse_.settings(limits(), counters())) return fail_calm(error);
   if (header.length / kEntryBytes > limits().settings_entries) {
     ++counters().over_settings;
     return fail_calm("too many SETTINGS in a frame (settings_entries)");
   }
-  // Of several of a kind only the last counts, and the smallest table: each change of a window costs as much as there
-  // are streams.
+  // Of repeated settings only the last value counts, plus the smallest table size: each window change takes time
+  // proportional to the number of streams.
   std::optional<uint32_t> window, table;
   uint32_t smallest_table = kHpackTableBytes;
   for (uint32_t at = 0; at < header.length; at += kEntryBytes) {
@@ -71,7 +71,7 @@ void Http2Codec::take_settings(const Http2FrameHeader& header, const Buffer& pay
         smallest_table = std::min(smallest_table, value);
         break;
       case Http2Setting::kEnablePush:
-        if (value > (is_server() ? 1u : 0u)) return fail(Http2Error::kProtocolError, "SETTINGS_ENABLE_PUSH is wrong");
+        if (value > (is_server() ? 1u : 0u)) return fail(Http2Error::kProtocolError, "SETTINGS_ENABLE_PUSH is invalid");
         break;
       case Http2Setting::kMaxConcurrentStreams:
         peer_streams_ = value;
@@ -83,19 +83,19 @@ void Http2Codec::take_settings(const Http2FrameHeader& header, const Buffer& pay
         window = value;
         break;
       case Http2Setting::kMaxFrameSize:
-        // More than kHttp2FrameBytes is nothing to us.
+        // We never send more than kHttp2FrameBytes.
         if (value < kHttp2FrameBytes || value >= uint32_t{1} << 24) {
-          return fail(Http2Error::kProtocolError, "SETTINGS_MAX_FRAME_SIZE is wrong");
+          return fail(Http2Error::kProtocolError, "SETTINGS_MAX_FRAME_SIZE is invalid");
         }
         break;
       case Http2Setting::kEnableConnectProtocol:
         if (value > 1 || (value == 0 && peer_takes_protocols_)) {
-          return fail(Http2Error::kProtocolError, "SETTINGS_ENABLE_CONNECT_PROTOCOL is wrong");
+          return fail(Http2Error::kProtocolError, "SETTINGS_ENABLE_CONNECT_PROTOCOL is invalid");
         }
         peer_takes_protocols_ = value == 1;
         break;
       case Http2Setting::kNoRfc7540Priorities:
-        if (value > 1) return fail(Http2Error::kProtocolError, "SETTINGS_NO_RFC7540_PRIORITIES is wrong");
+        if (value > 1) return fail(Http2Error::kProtocolError, "SETTINGS_NO_RFC7540_PRIORITIES is invalid");
         break;
       case Http2Setting::kMaxHeaderListSize:
         peer_header_list_ = value;
@@ -130,8 +130,8 @@ void Http2Codec::change_send_windows(int64_t change) {
 }
 
 void Http2Codec::take_ping(const Http2FrameHeader& header, const Buffer& payload) {
-  if (header.stream != 0) return fail(Http2Error::kProtocolError, "PING of a stream");
-  if (header.length != 8) return fail(Http2Error::kFrameSizeError, "PING of a wrong length");
+  if (header.stream != 0) return fail(Http2Error::kProtocolError, "PING on a stream");
+  if (header.length != 8) return fail(Http2Error::kFrameSizeError, "PING with a wrong length");
   std::array<std::byte, 8> scratch;
   const std::span<const std::byte> bytes = payload.fetch(8, scratch);
   if (header.has(Http2FrameHeader::kAck)) {
@@ -146,8 +146,8 @@ void Http2Codec::take_ping(const Http2FrameHeader& header, const Buffer& payload
 }
 
 void Http2Codec::take_goaway(const Http2FrameHeader& header, const Buffer& payload) {
-  if (header.stream != 0) return fail(Http2Error::kProtocolError, "GOAWAY of a stream");
-  if (header.length < 8) return fail(Http2Error::kFrameSizeError, "GOAWAY of a wrong length");
+  if (header.stream != 0) return fail(Http2Error::kProtocolError, "GOAWAY on a stream");
+  if (header.length < 8) return fail(Http2Error::kFrameSizeError, "GOAWAY with a wrong length");
   std::array<std::byte, 8 + kMaxGoawayText> scratch;
   const std::span<const std::byte> bytes = payload.fetch(std::min<size_t>(header.length, scratch.size()), scratch);
   const uint32_t last = read_frame_u32(bytes, 0) & kHttp2MaxStream;
@@ -156,28 +156,28 @@ void Http2Codec::take_goaway(const Http2FrameHeader& header, const Buffer& paylo
     shared_.error_reader->on_goaway(static_cast<Http2Error>(read_frame_u32(bytes, 4)),
                                     {reinterpret_cast<const char*>(bytes.data()) + 8, bytes.size() - 8});
   }
-  if (peer_goes_) glitch();  // The second of two steps is none, but those after it are.
-  if (failed() || (peer_goes_ && last >= peer_last_id_)) return;
-  peer_goes_ = true;
+  if (peer_draining_) glitch();  // Includes the second step of a drain, which is legitimate: one glitch does no harm.
+  if (failed() || (peer_draining_ && last >= peer_last_id_)) return;
+  peer_draining_ = true;
   peer_last_id_ = last;
   if (is_server()) return;
   table_.for_each([this](Http2Stream& stream) {
     if (stream.closed() || (stream.id_ != 0 && stream.id_ <= peer_last_id_)) return;
-    stream.reset_ = true;  // Nothing is sent for it: the peer does not look at it.
+    stream.reset_ = true;  // No RST_STREAM: the peer ignores the stream.
     close(stream);
-    stream.tell_reset_ = true;
-    stream.told_reason_ = ResetReason::kRefused;
-    tell_later(stream);
+    stream.notify_reset_ = true;
+    stream.pending_reason_ = ResetReason::kRefused;
+    notify_later(stream);
   });
 }
 
 void Http2Codec::take_window_update(const Http2FrameHeader& header, const Buffer& payload) {
-  if (header.length != 4) return fail(Http2Error::kFrameSizeError, "WINDOW_UPDATE of a wrong length");
+  if (header.length != 4) return fail(Http2Error::kFrameSizeError, "WINDOW_UPDATE with a wrong length");
   if (const char* error = abuse_.window_update(counters())) return fail_calm(error);
   std::array<std::byte, 4> scratch;
   const uint32_t more = read_frame_u32(payload.fetch(4, scratch), 0) & kHttp2MaxStream;
   if (header.stream == 0) {
-    if (more == 0) return fail(Http2Error::kProtocolError, "WINDOW_UPDATE by nothing");
+    if (more == 0) return fail(Http2Error::kProtocolError, "WINDOW_UPDATE with an increment of 0");
     if (send_window_ + more > kHttp2MaxWindow) {
       return fail(Http2Error::kFlowControlError, "WINDOW_UPDATE makes the connection's window too large");
     }
@@ -187,7 +187,7 @@ void Http2Codec::take_window_update(const Http2FrameHeader& header, const Buffer
   Http2Stream* stream = table_.find(header.stream);
   if (!stream) {
     if (closed_state(header.stream) == Closed::kIdle) {
-      fail(Http2Error::kProtocolError, "WINDOW_UPDATE of an idle stream");
+      fail(Http2Error::kProtocolError, "WINDOW_UPDATE on an idle stream");
     }
     return;
   }
@@ -203,15 +203,15 @@ void Http2Codec::take_priority_update(const Http2FrameHeader& header, const Buff
   if (!is_server() || header.stream != 0) {
     return fail(Http2Error::kProtocolError, "PRIORITY_UPDATE where it does not belong");
   }
-  if (header.length < 4) return fail(Http2Error::kFrameSizeError, "PRIORITY_UPDATE of a wrong length");
+  if (header.length < 4) return fail(Http2Error::kFrameSizeError, "PRIORITY_UPDATE with a wrong length");
   if (const char* error = abuse_.unused_frame(counters())) return fail_calm(error);
   constexpr size_t kValueBytes = 256;
   std::array<std::byte, 4 + kValueBytes> scratch;
   const size_t size = std::min<size_t>(header.length, scratch.size());
   const std::span<const std::byte> bytes = payload.fetch(size, scratch);
   const uint32_t id = read_frame_u32(bytes, 0) & kHttp2MaxStream;
-  if (id == 0 || id % 2 == 0) return fail(Http2Error::kProtocolError, "PRIORITY_UPDATE of no request");
-  // One that comes before its stream is as if it had not come (RFC 9218 section 7.1 lets us).
+  if (id == 0 || id % 2 == 0) return fail(Http2Error::kProtocolError, "PRIORITY_UPDATE for no request");
+  // An update that precedes its stream is ignored, as RFC 9218 section 7.1 permits.
   Http2Stream* stream = table_.find(id);
   if (!stream || stream->closed()) return;
   Http2Priority priority = stream->priority_;

@@ -1,4 +1,4 @@
-// What arrives on streams: heads, bodies, trailers.
+// Input of streams: heads, bodies, trailers.
 
 #include <algorithm>
 #include <array>
@@ -11,13 +11,14 @@ namespace sluice {
 
 namespace {
 
-// A piece of body that takes no more than the window that would describe it, and what the other side adds.
+// The largest piece of body to gather: no larger than the window that would describe it plus the framing that the other
+// side adds.
 constexpr size_t kTinyBytes = 64;
 
 }  // namespace
 
 void Http2Codec::take_headers(const Http2FrameHeader& header, Buffer&& payload) {
-  if (header.stream == 0) return fail(Http2Error::kProtocolError, "HEADERS of no stream");
+  if (header.stream == 0) return fail(Http2Error::kProtocolError, "HEADERS on stream 0");
   size_t padding = 0;
   if (header.has(Http2FrameHeader::kPadded)) {
     if (payload.empty()) return fail(Http2Error::kFrameSizeError, "HEADERS without their padding's length");
@@ -26,7 +27,7 @@ void Http2Codec::take_headers(const Http2FrameHeader& header, Buffer&& payload) 
     payload.trim_front(1);
   }
   if (header.has(Http2FrameHeader::kPriority)) {
-    constexpr size_t kPriorityBytes = 5;  // Not looked at.
+    constexpr size_t kPriorityBytes = 5;  // Ignored.
     if (payload.size() < kPriorityBytes) return fail(Http2Error::kFrameSizeError, "HEADERS without their priority");
     payload.trim_front(kPriorityBytes);
   }
@@ -44,8 +45,7 @@ void Http2Codec::take_headers(const Http2FrameHeader& header, Buffer&& payload) 
   take_fragment(header, payload);
 }
 
-// What the block of a HEADERS frame is. Whatever is wrong with it, the block must be decoded, for the sake of the
-// table.
+// Determines what the block of a HEADERS frame is. Even a wrong block must be decoded, to keep the table in sync.
 Http2HeaderBlock::Kind Http2Codec::block_kind(const Http2FrameHeader& header) {
   using Kind = Http2HeaderBlock::Kind;
   const uint32_t id = header.stream;
@@ -54,7 +54,7 @@ Http2HeaderBlock::Kind Http2Codec::block_kind(const Http2FrameHeader& header) {
       if (stream->reset_ && !stream->reset_by_peer_) {
         frame_on_closed();
       } else {
-        fail(Http2Error::kStreamClosed, "HEADERS of a closed stream");
+        fail(Http2Error::kStreamClosed, "HEADERS on a closed stream");
       }
       return Kind::kIgnored;
     }
@@ -69,7 +69,7 @@ Http2HeaderBlock::Kind Http2Codec::block_kind(const Http2FrameHeader& header) {
   }
   switch (closed_state(id)) {
     case Closed::kError:
-      fail(Http2Error::kStreamClosed, "HEADERS of a closed stream");
+      fail(Http2Error::kStreamClosed, "HEADERS on a closed stream");
       return Kind::kIgnored;
     case Closed::kLetPass:
       frame_on_closed();
@@ -78,15 +78,15 @@ Http2HeaderBlock::Kind Http2Codec::block_kind(const Http2FrameHeader& header) {
       break;
   }
   if (!is_server() || id % 2 == 0) {
-    fail(Http2Error::kProtocolError, "HEADERS of a stream that the peer may not open");
+    fail(Http2Error::kProtocolError, "HEADERS on a stream that the peer may not open");
     return Kind::kIgnored;
   }
   last_peer_id_ = id;
-  if (id > last_accepted_id_) {  // It crossed with our GOAWAY, or its sender does not care.
+  if (id > last_accepted_id_) {  // It crossed with our GOAWAY, or the peer ignores that.
     glitch();
     return Kind::kIgnored;
   }
-  // Streams that have ended for the peer, but not yet for whoever works on them, keep their places (CVE-2023-44487).
+  // Streams that have ended for the peer but are not released yet still count (CVE-2023-44487).
   block_refused_ = streams_ >= limits().streams || streams_ + held_streams_ >= 2 * limits().streams;
   return block_refused_ ? Kind::kIgnored : Kind::kRequest;
 }
@@ -117,9 +117,9 @@ void Http2Codec::take_block() {
         ++counters().refused_streams;
         return refuse(id, Http2Error::kRefusedStream);
       }
-      // Trailers may follow a reset of ours; a request on a number that is past may not.
+      // Trailers may follow our reset, but a request may not reuse an old stream id.
       if (!stream && is_server() && id <= last_accepted_id_ && block.has_pseudo()) {
-        fail(Http2Error::kProtocolError, "a stream's number is not above those before");
+        fail(Http2Error::kProtocolError, "a stream id is not above the earlier ones");
       }
       return;
     case Http2HeaderBlock::Kind::kRequest:
@@ -135,8 +135,8 @@ void Http2Codec::take_block() {
 
 void Http2Codec::take_request(uint32_t id, Http2HeaderBlock& block, bool end) {
   const bool no_content = end && block.content_length() != 0 && block.content_length() != Http2HeaderBlock::kNoLength;
-  if (block.verdict() == Http2HeaderBlock::AuthResult::kTooLarge) return refuse_large_request(id, end);
-  if (block.verdict() == Http2HeaderBlock::AuthResult::kMalformed || no_content) {
+  if (block.verdict() == Http2HeaderBlock::Verdict::kTooLarge) return refuse_large_request(id, end);
+  if (block.verdict() == Http2HeaderBlock::Verdict::kMalformed || no_content) {
     ++counters().malformed;
     return refuse(id, Http2Error::kProtocolError);
   }
@@ -160,12 +160,12 @@ void Http2Codec::take_request(uint32_t id, Http2HeaderBlock& block, bool end) {
   count_request();
 
   StreamReceiver& receiver = acceptor_->on_stream(stream);
-  if (stream.closed()) return;  // Reset or released already.
+  if (stream.closed()) return;  // The acceptor reset or released it.
   stream.receiver_ = &receiver;
   receiver.on_head(stream, std::move(block.head()), end);
 }
 
-// A client may ignore the first GOAWAY and its PING. No more than `streams` requests were under way when it went out.
+// A client may ignore the first GOAWAY and its PING. At most `streams` requests were in flight when it was sent.
 void Http2Codec::count_request() {
   ++requests_;
   const uint32_t limit = limits().requests;
@@ -174,7 +174,7 @@ void Http2Codec::count_request() {
   if (requests_ - limit >= limits().streams) send_last_goaway();
 }
 
-// 431, and no more of it.
+// Responds with 431 and discards the rest of the request.
 void Http2Codec::refuse_large_request(uint32_t id, bool end) {
   ++counters().too_large;
   Head head;
@@ -187,13 +187,13 @@ void Http2Codec::refuse_large_request(uint32_t id, bool end) {
 }
 
 void Http2Codec::take_response(Http2Stream& stream, Http2HeaderBlock& block, bool end) {
-  if (block.verdict() == Http2HeaderBlock::AuthResult::kTooLarge) {
+  if (block.verdict() == Http2HeaderBlock::Verdict::kTooLarge) {
     ++counters().too_large;
     return stream_error(stream, Http2Error::kCancel, ResetReason::kTooLarge);
   }
   const uint16_t status = block.head().status;
   const bool informational = status < 200;
-  bool malformed = block.verdict() != Http2HeaderBlock::AuthResult::kGood || (informational && end);
+  bool malformed = block.verdict() != Http2HeaderBlock::Verdict::kGood || (informational && end);
   if (informational && ++stream.informational_ > limits().informational_heads) malformed = true;
   if (!malformed && !informational) {
     stream.no_content_ = stream.head_request_ || status == 204 || status == 304;
@@ -209,18 +209,18 @@ void Http2Codec::take_response(Http2Stream& stream, Http2HeaderBlock& block, boo
 }
 
 void Http2Codec::take_trailers(Http2Stream& stream, Http2HeaderBlock& block) {
-  const bool too_large = block.verdict() == Http2HeaderBlock::AuthResult::kTooLarge;
+  const bool too_large = block.verdict() == Http2HeaderBlock::Verdict::kTooLarge;
   if (too_large && is_server()) {
     ++counters().too_large;
     return stream_error(stream, Http2Error::kCancel, ResetReason::kTooLarge);
   }
   const bool short_content = stream.content_left_ != 0 && stream.content_left_ != Http2HeaderBlock::kNoLength;
-  if (block.verdict() == Http2HeaderBlock::AuthResult::kMalformed || short_content) {
+  if (block.verdict() == Http2HeaderBlock::Verdict::kMalformed || short_content) {
     return stream_error(stream, Http2Error::kProtocolError, ResetReason::kMalformed);
   }
   stream.received_end_ = true;
   if (too_large) {
-    // A response is complete without its trailers, and who receives them may discard them (RFC 9110 section 6.5.1).
+    // A response is complete without its trailers, and a recipient may discard them (RFC 9110 section 6.5.1).
     ++counters().trailers_dropped;
     stream.receiver_->on_body(stream, Buffer(), true);
   } else {
@@ -229,10 +229,10 @@ void Http2Codec::take_trailers(Http2Stream& stream, Http2HeaderBlock& block) {
   close_if_ended(stream);
 }
 
-// Judges a DATA frame by its header, before any of it is passed on. Its payload lies behind in partial_, the first byte
-// at least where that is the length of its padding.
+// Validates a DATA frame by its header, before any of it is delivered. The payload follows in partial_; of a padded
+// frame at least the first byte, the padding length, is there.
 void Http2Codec::begin_data(const Http2FrameHeader& header) {
-  if (header.stream == 0) return fail(Http2Error::kProtocolError, "DATA of no stream");
+  if (header.stream == 0) return fail(Http2Error::kProtocolError, "DATA on stream 0");
   receive_window_ -= header.length;
   if (receive_window_ < 0) return fail(Http2Error::kFlowControlError, "DATA beyond the connection's window");
   data_left_ = header.length;
@@ -256,9 +256,9 @@ void Http2Codec::begin_data(const Http2FrameHeader& header) {
   if (!stream) {
     switch (closed_state(header.stream)) {
       case Closed::kIdle:
-        return fail(Http2Error::kProtocolError, "DATA of an idle stream");
+        return fail(Http2Error::kProtocolError, "DATA on an idle stream");
       case Closed::kError:
-        return fail(Http2Error::kStreamClosed, "DATA of a closed stream");
+        return fail(Http2Error::kStreamClosed, "DATA on a closed stream");
       case Closed::kLetPass:
         frame_on_closed();
         return take_connection_credit(overhead);
@@ -266,7 +266,7 @@ void Http2Codec::begin_data(const Http2FrameHeader& header) {
   }
   if (!expect_data(*stream, header.length)) return take_connection_credit(overhead);
   data_stream_ = header.stream;
-  // Nobody takes the padding, so it is credited at once.
+  // Padding is never delivered, so it is credited at once.
   if (overhead > 0) take_credit(*stream, overhead);
   if (data_left_ == 0 && data_end_) {
     deliver_gathered();
@@ -274,13 +274,13 @@ void Http2Codec::begin_data(const Http2FrameHeader& header) {
   }
 }
 
-// Whether the stream takes the DATA frame that has begun. If not, it was reset, or the connection failed.
+// Whether the stream accepts the DATA frame that has begun. If not, the stream was reset, or the connection failed.
 bool Http2Codec::expect_data(Http2Stream& stream, uint32_t flow_bytes) {
   if (stream.closed()) {
     if (stream.reset_ && !stream.reset_by_peer_) {
       frame_on_closed();
     } else {
-      fail(Http2Error::kStreamClosed, "DATA of a closed stream");
+      fail(Http2Error::kStreamClosed, "DATA on a closed stream");
     }
     return false;
   }
@@ -301,7 +301,7 @@ bool Http2Codec::expect_data(Http2Stream& stream, uint32_t flow_bytes) {
   return true;
 }
 
-// Passes on what there is of the frame. False while there is nothing.
+// Delivers the available part of the DATA frame. Returns false when it needs more input.
 bool Http2Codec::take_data() {
   if (data_left_ > 0) {
     if (partial_.empty()) return false;
@@ -333,7 +333,8 @@ bool Http2Codec::take_data() {
   return !in_data_;
 }
 
-// A body of pieces that are smaller than what describes them: what one receive() brought of them goes on as one.
+// Gathers pieces of body that are smaller than the window that describes them. Those of one receive() are delivered as
+// one.
 void Http2Codec::gather(Http2Stream& stream, Buffer&& body) {
   if (gathered_stream_ != stream.id_) deliver_gathered();
   if (stream.closed()) return take_connection_credit(static_cast<uint32_t>(body.size()));
@@ -357,7 +358,7 @@ void Http2Codec::deliver(Http2Stream& stream, Buffer&& body, bool end) {
   stream.received_end_ = end;
   stream.withheld_ += size;
   stream.receiver_->on_body(stream, std::move(body), end);
-  if (stream.reset_) return;  // Meanwhile; what it held is credited.
+  if (stream.reset_) return;  // The call reset the stream, and its credit is settled.
   if (stream.reading_) take_credit(stream, std::exchange(stream.withheld_, 0));
   close_if_ended(stream);
 }
@@ -365,7 +366,7 @@ void Http2Codec::deliver(Http2Stream& stream, Buffer&& body, bool end) {
 void Http2Codec::take_credit(Http2Stream& stream, uint32_t bytes) {
   take_connection_credit(bytes);
   stream.credit_ += bytes;
-  // Half a window at a time, so that there is one WINDOW_UPDATE for many frames, and the peer never waits for it.
+  // Half a window at a time: one WINDOW_UPDATE covers many frames, and the peer never waits for it.
   if (stream.received_end_ || stream.closed() || stream.credit_ == 0 ||
       stream.credit_ < limits().stream_window_bytes / 2) {
     return;
@@ -387,7 +388,7 @@ void Http2Codec::take_reset(Http2Stream& stream, uint32_t error) {
   stream.reset_by_peer_ = true;
   close(stream);
   if (shared_.error_reader) shared_.error_reader->on_stream_reset(static_cast<Http2Error>(error));
-  tell_reset(stream, reset_reason(error));
+  notify_reset(stream, reset_reason(error));
   if (is_server()) fail_calm(abuse_.reset(counters()));
 }
 

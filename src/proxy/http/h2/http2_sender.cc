@@ -1,4 +1,4 @@
-// What goes out on streams: heads at once, bodies as windows and priorities let them.
+// Output of streams: heads go out at once, bodies as windows and priorities permit.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// Room for the headers of DATA frames: pieces of a chunk that lies between the windows of payload.
+// Room for the headers of DATA frames: slices of one chunk, interleaved with the windows of payload.
 class FrameHeaders {
  public:
   explicit FrameHeaders(ChunkPool& pool) : pool_(pool) {}
@@ -31,10 +31,10 @@ class FrameHeaders {
   static constexpr size_t kMoreBytes = 256;
   ChunkPool& pool_;
   Lease room_;
-  size_t next_bytes_ = 64;  // Often there are few.
+  size_t next_bytes_ = 64;  // Usually there are few.
 };
 
-// As RFC 9113 section 6.5.2 counts.
+// Counted as in RFC 9113 section 6.5.2.
 uint64_t list_bytes(const Head& head) {
   constexpr uint64_t kOverhead = 32;
   uint64_t bytes = 0;
@@ -59,7 +59,7 @@ void Http2Codec::send_head(Http2Stream& stream, const Head& head, bool end) {
     stream.sent_head_ = !informational;
     if (!informational) {
       Http2Priority priority = stream.priority_;
-      priority.parse(head.fields.value("priority"));  // A server knows its responses: RFC 9218 section 8.
+      priority.parse(head.fields.value("priority"));  // A server knows its responses best: RFC 9218 section 8.
       schedule_.change(stream, priority);
     }
   } else {
@@ -67,7 +67,7 @@ void Http2Codec::send_head(Http2Stream& stream, const Head& head, bool end) {
     if (draining() || next_id_ > kHttp2MaxStream || (tunnel && !peer_takes_protocols_)) {
       return refuse_head(stream, ResetReason::kRefused);
     }
-    // Some peers end the connection for it, and with it the streams of others.
+    // Some peers end the whole connection for it, and with it other streams.
     if (peer_header_list_ != UINT32_MAX && list_bytes(head) > peer_header_list_) {
       return refuse_head(stream, ResetReason::kUnsendable);
     }
@@ -88,13 +88,13 @@ void Http2Codec::send_head(Http2Stream& stream, const Head& head, bool end) {
   sent_end(stream);
 }
 
-// Of a client: the peer hears nothing of the stream.
+// Refuses a head on a client. The peer never learns of the stream.
 void Http2Codec::refuse_head(Http2Stream& stream, ResetReason reason) {
   stream.reset_ = true;
   close(stream);
-  stream.tell_reset_ = true;
-  stream.told_reason_ = reason;
-  tell_later(stream);
+  stream.notify_reset_ = true;
+  stream.pending_reason_ = reason;
+  notify_later(stream);
 }
 
 void Http2Codec::send_body(Http2Stream& stream, Buffer&& body, bool end) {
@@ -120,7 +120,7 @@ void Http2Codec::send_trailers(Http2Stream& stream, const Fields& trailers) {
   stream.queued_trailers_ = !trailers.empty();
   for (const Fields::Field field : trailers) {
     const bool added = stream.trailers_.add(shared_.pool, field.name, field.value, field.sensitive);
-    SLUICE_CHECK(added);  // There was room for them elsewhere.
+    SLUICE_CHECK(added);  // They already fit into one Fields object.
   }
 }
 
@@ -148,10 +148,10 @@ void Http2Codec::flush(Buffer& out) {
   out.append(std::move(control_));
   control_frames_ = 0;
   flush_data(out);
-  tell();
+  notify_receivers();
 }
 
-// Precondition: control_ is empty, and nothing is encoded into it meanwhile: trailers go straight to `out`.
+// Precondition: control_ is empty. It stays empty, because trailers are encoded directly into `out`.
 void Http2Codec::flush_data(Buffer& out) {
   FrameHeaders headers(shared_.pool);
   size_t left = limits().flush_bytes;
@@ -170,8 +170,8 @@ void Http2Codec::flush_data(Buffer& out) {
     body_bytes_sent_ += static_cast<uint32_t>(size);
     left -= size;
     abuse_.data_sent(limits());
-    stream.tell_drained_ = true;
-    tell_later(stream);
+    stream.notify_drained_ = true;
+    notify_later(stream);
     if (!last) {
       schedule_.pass_turn(stream);
       schedule(stream);

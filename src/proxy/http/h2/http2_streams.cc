@@ -1,4 +1,4 @@
-// The lives of streams: RFC 9113 section 5.1.
+// The life cycle of streams: RFC 9113 section 5.1.
 
 #include <algorithm>
 #include <new>
@@ -33,16 +33,16 @@ HttpStream* Http2Codec::open_stream(StreamReceiver& receiver) {
   SLUICE_CHECK(!is_server());
   if (failed() || draining() || peer_ended_ || next_id_ > kHttp2MaxStream) return nullptr;
   if (streams_ >= std::min(peer_streams_, limits().streams)) return nullptr;
-  // Requests that come and go would fill it, and end the streams of others.
+  // Short-lived requests would otherwise overflow the control queue, which would end all other streams.
   if (control_frames_ > limits().queued_control_frames / 2 || control_.size() > limits().queued_control_bytes / 2) {
     return nullptr;
   }
   Http2Stream& stream = make_stream(&receiver);
-  table_.insert(shared_.pool, stream);  // As number 0, until it sends its head.
+  table_.insert(shared_.pool, stream);  // Under id 0 until it sends its head.
   return &stream;
 }
 
-// Of a stream that is not in the table.
+// The state of a stream id that is not in the table.
 Http2Codec::Closed Http2Codec::closed_state(uint32_t id) const {
   const bool ours = (id % 2 == 1) != is_server();
   const bool idle = ours ? is_server() || id >= next_id_ : is_server() ? id > last_peer_id_ : true;
@@ -50,17 +50,17 @@ Http2Codec::Closed Http2Codec::closed_state(uint32_t id) const {
   return std::ranges::find(ended_, id) != ended_.end() ? Closed::kError : Closed::kLetPass;
 }
 
-// An error of the peer that ends one stream.
+// Handles a peer's error that ends one stream.
 void Http2Codec::stream_error(Http2Stream& stream, Http2Error code, ResetReason reason) {
   if (code != Http2Error::kCancel) ++counters().malformed;
   reset_stream(stream, code);
-  tell_reset(stream, reason);
+  notify_reset(stream, reason);
   if (!is_server()) return;
   reply();
   fail_calm(abuse_.reset(counters()));  // CVE-2025-8671.
 }
 
-// Resets a stream that is none for us.
+// Resets a peer's stream for which we have no Http2Stream.
 void Http2Codec::refuse(uint32_t id, Http2Error code) {
   ++counters().resets_sent;
   queue(Http2FrameType::kRstStream, id, static_cast<uint32_t>(code));
@@ -73,25 +73,25 @@ void Http2Codec::reset_stream(Http2Stream& stream, Http2Error code) {
     ++counters().resets_sent;
     queue(Http2FrameType::kRstStream, stream.id_, static_cast<uint32_t>(code));
   }
-  if (stream.closed()) return;  // The queue was too long, and the connection has failed.
+  if (stream.closed()) return;  // The control queue overflowed, and the connection has failed.
   stream.reset_ = true;
   close(stream);
 }
 
 void Http2Codec::reset(Http2Stream& stream, ResetReason reason) {
-  stream.tell_reset_ = stream.tell_drained_ = false;
+  stream.notify_reset_ = stream.notify_drained_ = false;
   if (stream.closed()) return;
   // A complete response ends the request without an error: RFC 9113 section 8.1.
   const bool done = is_server() && stream.sent_end_;
   reset_stream(stream, done ? Http2Error::kNoError : http2_error(reason, stream.tunnel_));
-  stream.tell_reset_ = false;
+  stream.notify_reset_ = false;
 }
 
 void Http2Codec::close_if_ended(Http2Stream& stream) {
   if (stream.counted_ && stream.closed()) close(stream);
 }
 
-// Precondition: closed(), for the first time.
+// Precondition: the stream has just become closed().
 void Http2Codec::close(Http2Stream& stream) {
   SLUICE_DCHECK(stream.counted_ && (stream.closed()));
   stream.counted_ = false;
@@ -113,16 +113,16 @@ void Http2Codec::close(Http2Stream& stream) {
 
 void Http2Codec::release(Http2Stream& stream) {
   SLUICE_CHECK(!stream.retired_);
-  close_if_ended(stream);  // It may be told of its end just now.
+  close_if_ended(stream);  // The receiver may release it from within the call that delivers the end.
   reset(stream, ResetReason::kCancelled);
   stream.receiver_ = nullptr;
-  stream.tell_drained_ = false;
+  stream.notify_drained_ = false;
   stream.retired_ = true;
   --held_streams_;
   table_.erase(stream);
-  if (stream.to_tell_) return;  // tell() comes by.
+  if (stream.in_pending_list_) return;  // notify_receivers() retires it.
   if (busy_ == 0) return free_stream(stream);
-  stream.next_told_ = std::exchange(dead_, &stream);
+  stream.next_pending_ = std::exchange(dead_, &stream);
 }
 
 void Http2Codec::free_stream(Http2Stream& stream) {
@@ -132,7 +132,7 @@ void Http2Codec::free_stream(Http2Stream& stream) {
 }
 
 void Http2Codec::free_dead() {
-  while (dead_) free_stream(*std::exchange(dead_, dead_->next_told_));
+  while (dead_) free_stream(*std::exchange(dead_, dead_->next_pending_));
 }
 
 void Http2Codec::set_reading(Http2Stream& stream, bool reading) {
@@ -140,30 +140,30 @@ void Http2Codec::set_reading(Http2Stream& stream, bool reading) {
   if (reading && !stream.closed()) take_credit(stream, std::exchange(stream.withheld_, 0));
 }
 
-void Http2Codec::tell_reset(Http2Stream& stream, ResetReason reason) {
-  stream.tell_drained_ = false;
+void Http2Codec::notify_reset(Http2Stream& stream, ResetReason reason) {
+  stream.notify_drained_ = false;
   if (stream.receiver_) stream.receiver_->on_reset(stream, reason);
 }
 
-void Http2Codec::tell_later(Http2Stream& stream) {
-  if (stream.to_tell_) return;
-  stream.to_tell_ = true;
-  stream.next_told_ = std::exchange(first_told_, &stream);
+void Http2Codec::notify_later(Http2Stream& stream) {
+  if (stream.in_pending_list_) return;
+  stream.in_pending_list_ = true;
+  stream.next_pending_ = std::exchange(first_pending_, &stream);
 }
 
-// Those that are added meanwhile wait for the next time.
-void Http2Codec::tell() {
-  Http2Stream* next = std::exchange(first_told_, nullptr);
+// Streams that are added meanwhile wait for the next call.
+void Http2Codec::notify_receivers() {
+  Http2Stream* next = std::exchange(first_pending_, nullptr);
   while (next) {
-    Http2Stream& stream = *std::exchange(next, next->next_told_);
-    stream.to_tell_ = false;
-    const bool drained = stream.tell_drained_;
-    const bool was_reset = stream.tell_reset_;
-    stream.tell_drained_ = stream.tell_reset_ = false;
+    Http2Stream& stream = *std::exchange(next, next->next_pending_);
+    stream.in_pending_list_ = false;
+    const bool drained = stream.notify_drained_;
+    const bool was_reset = stream.notify_reset_;
+    stream.notify_drained_ = stream.notify_reset_ = false;
     if (stream.retired_) {
-      stream.next_told_ = std::exchange(dead_, &stream);
+      stream.next_pending_ = std::exchange(dead_, &stream);
     } else if (was_reset) {
-      stream.receiver_->on_reset(stream, stream.told_reason_);
+      stream.receiver_->on_reset(stream, stream.pending_reason_);
     } else if (drained) {
       stream.receiver_->on_drained(stream);
     }

@@ -13,8 +13,8 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-// A dictionary of structured fields (RFC 8941), of which only the members `u` and `i` are looked at. A string with a
-// comma in it, which no known member has, is read as two members that nobody knows.
+// Parses a dictionary of structured fields (RFC 8941) but only looks at the members `u` and `i`. A string that contains
+// a comma, which no known member has, is read as two unknown members.
 void Http2Priority::parse(std::string_view value) {
   if (trimmed(value).empty()) return;
   Http2Priority read{.urgency = 3, .incremental = false, .told = true};
@@ -22,7 +22,7 @@ void Http2Priority::parse(std::string_view value) {
     const size_t comma = value.find(',');
     std::string_view member = trimmed(value.substr(0, comma));
     value = comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
-    member = trimmed(member.substr(0, member.find(';')));  // Parameters mean nothing.
+    member = trimmed(member.substr(0, member.find(';')));  // Parameters have no meaning.
     if (member.size() == 3 && member.starts_with("u=") && member[2] >= '0' && member[2] <= '7') {
       read.urgency = static_cast<uint8_t>(member[2] - '0') & 0xf;
     } else if (member == "i" || member == "i=?1") {

@@ -10,8 +10,9 @@
 
 namespace sluice {
 
-/// Streams that have body to send and a window for it, in the order of RFC 9218: the most urgent first; of the same
-/// urgency the incremental ones in turns, the others one after the other as they became ready.
+/// Streams that have body to send and a window for it, in the order of RFC 9218: the most urgent first. Among equally
+/// urgent streams, incremental ones take turns, and others are served one after the other in the order in which they
+/// became ready.
 class Http2Schedule {
  public:
   bool empty() const { return levels_ == 0; }
@@ -44,9 +45,9 @@ class Http2Schedule {
     stream.previous_ready_->next_ready_ = stream.next_ready_;
     if (first == &stream) first = stream.next_ready_;
   }
-  /// The stream whose turn it is. Precondition: not empty.
+  /// The stream to serve next. Precondition: not empty.
   Http2Stream& front() const { return *first_[static_cast<size_t>(std::countr_zero(levels_))]; }
-  /// The front has sent a frame: it is another's turn where turns are taken.
+  /// Notes that the front stream has sent a frame. An incremental stream then passes its turn to the next one.
   void pass_turn(Http2Stream& front) {
     SLUICE_DCHECK(front.ready_);
     if (front.priority_.incremental) first_[front.priority_.urgency] = front.next_ready_;
@@ -60,7 +61,7 @@ class Http2Schedule {
 
  private:
   std::array<Http2Stream*, Http2Priority::kLevels> first_{};
-  uint8_t levels_ = 0;  // Those that are not empty.
+  uint8_t levels_ = 0;  // Bit set of the levels that have streams.
 };
 
 }  // namespace sluice

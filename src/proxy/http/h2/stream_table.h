@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-/// The streams of a connection by their numbers. Holds no memory while there is none.
+/// A hash table of a connection's streams by id. It holds no memory while it is empty.
 class Http2StreamTable {
  public:
   size_t size() const { return size_; }
@@ -34,7 +34,7 @@ class Http2StreamTable {
       count_ = 0;
     }
   }
-  /// Calls `visit(Http2Stream&)` for each, in no order. It may not insert or erase.
+  /// Calls `visit(Http2Stream&)` for each stream, in no particular order. `visit` must not insert or erase.
   template <typename Visit>
   void for_each(Visit&& visit) const {
     for (size_t i = 0; i < count_; ++i) {
@@ -47,10 +47,10 @@ class Http2StreamTable {
   }
 
  private:
-  static constexpr size_t kMaxBuckets = kMaxChunkBytes / sizeof(Http2Stream*);  // Beyond, the lists become longer.
+  static constexpr size_t kMaxBuckets = kMaxChunkBytes / sizeof(Http2Stream*);  // Beyond, the bucket lists grow.
 
   Http2Stream** buckets() const { return reinterpret_cast<Http2Stream**>(const_cast<std::byte*>(chunk_.data())); }
-  // Of one side's streams every second number is one.
+  // One side's stream ids are every second number.
   size_t bucket(uint32_t id) const { return id / 2 & (count_ - 1); }
   void put(Http2Stream& stream) {
     Http2Stream*& first = buckets()[bucket(stream.id_)];
@@ -75,7 +75,7 @@ class Http2StreamTable {
   }
 
   Lease chunk_;
-  size_t count_ = 0;  // Of buckets: a power of two.
+  size_t count_ = 0;  // The number of buckets: a power of two.
   size_t size_ = 0;
 };
 

@@ -37,14 +37,14 @@ std::optional<uint16_t> parse_weight(std::string_view text) {
   return weight <= 1000 ? std::optional(weight) : std::nullopt;
 }
 
-// Cuts off what stands before the next `separator`, which is cut off too.
+// Removes the text before the next `separator`, and the separator. Returns the trimmed text.
 std::string_view take_until(char separator, std::string_view& text) {
   const std::string_view part = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(part.size() + 1, text.size()));
   return http1::trimmed(part);
 }
 
-// Of a range's parameters: 1000 where there is none.
+// The weight in a range's parameters; 1000 if there is none.
 std::optional<uint16_t> weight_of(std::string_view parameters) {
   while (!parameters.empty()) {
     std::string_view parameter = take_until(';', parameters);
@@ -58,7 +58,7 @@ struct Choice {
   uint16_t weight = 0;
   uint16_t precision = 0;
 
-  // The first one stays.
+  // Among equals the first one stays.
   void consider(std::string_view element) {
     const std::string_view name = take_until(';', element);
     const auto* const range = std::find_if(std::begin(kRanges), std::end(kRanges),

@@ -13,7 +13,8 @@
 
 namespace sluice {
 
-/// A client's IP address, as short as can be kept for each connection; IPv4 mapped into IPv6 is IPv4.
+/// A client's IP address, stored compactly because each connection keeps one. An IPv4-mapped IPv6 address is stored as
+/// IPv4.
 class ClientIp {
  public:
   static constexpr size_t kTextBytes = INET6_ADDRSTRLEN;
@@ -27,12 +28,12 @@ class ClientIp {
     std::memcpy(bytes_.data(), bytes.data(), bytes.size());
   }
 
-  /// In `room`; empty where there is none, as for Unix sockets.
+  /// The address as text, written to `room`. Empty if there is no IP address, as for Unix sockets.
   std::string_view text(std::span<char, kTextBytes> room) const {
     if (size_ == 0) return {};
     if (size_ == 16) return inet_ntop(AF_INET6, bytes_.data(), room.data(), room.size());
     char* to = room.data();
-    for (size_t i = 0; i < 4; ++i) {  // Once for each request: inet_ntop would go by way of printf.
+    for (size_t i = 0; i < 4; ++i) {  // Runs once per request; inet_ntop would go through printf.
       const unsigned part = bytes_[i];
       if (i > 0) *to++ = '.';
       if (part >= 100) *to++ = static_cast<char>('0' + part / 100);
@@ -42,7 +43,7 @@ class ClientIp {
     return {room.data(), static_cast<size_t>(to - room.data())};
   }
 
-  /// 4 or 16, in network order; none as above.
+  /// 4 or 16 bytes in network order. Empty if there is no IP address.
   std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
 
  private:

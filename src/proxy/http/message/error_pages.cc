@@ -15,14 +15,14 @@ namespace sluice {
 
 namespace {
 
-// A variable's value at most: a request's id is the longest.
+// The maximum length of a variable's value: request ids are the longest.
 constexpr size_t kMaxValue = kMaxRequestIdBytes;
 constexpr size_t kMaxBody = config::ErrorText::kMaxBytes + config::ErrorText::kMaxVariables * kMaxValue;
 
-// The body that is put together.
+// Assembles a response body.
 class Body {
  public:
-  // The thread's, empty.
+  // The thread's shared instance, cleared.
   static Body& scratch() {
     static thread_local Body body;
     body.size_ = 0;
@@ -37,7 +37,7 @@ class Body {
     const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), number);
     return add({digits.data(), static_cast<size_t>(written.ptr - digits.data())});
   }
-  // A member of a JSON object that is not its first; nothing where it is empty. None of them needs escaping.
+  // Adds a member that is not the first of its JSON object; does nothing if `value` is empty. No value needs escaping.
   Body& member(std::string_view name, std::string_view value) {
     return value.empty() ? *this : add(",\"").add(name).add("\":\"").add(value).add("\"");
   }
@@ -87,7 +87,7 @@ std::string_view json(const OwnError& error) {
       .text();
 }
 
-// RFC 9457: of the type about:blank, whose title is the status's phrase.
+// RFC 9457: a problem of type about:blank, whose title is the reason phrase of the status.
 std::string_view problem(const OwnError& error) {
   return Body::scratch()
       .add("{\"status\":")

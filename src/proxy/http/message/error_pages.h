@@ -1,4 +1,4 @@
-// What a client reads when this proxy itself has to tell it of a failure.
+// Bodies of the error responses that the proxy itself sends to clients.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,31 @@
 
 namespace sluice {
 
-/// A failure that a client is told of. Views.
+/// A failure to report to a client. It refers to the strings, which must outlive it.
 struct OwnError {
   uint16_t status;
-  std::string_view reason;   ///< Its fixed word: http_end_name().
-  std::string_view message;  ///< A few more, for people; no quotes, no backslashes.
+  std::string_view reason;   ///< A fixed word: http_end_name().
+  std::string_view message;  ///< A few more words for people; no quotes, no backslashes.
   std::string_view request_id = {}, trace_id = {};
 };
 
-/// A body with its type. Good until the thread asks for the next one.
+/// A body with its type. Valid until the next call on this thread.
 struct OwnBody {
   std::string_view content_type, text;
 };
 
-/// The bodies of a listener's own answers: as they are configured, else a line of text, or JSON. All workers share it.
+/// The bodies of a listener's own error responses: the configured ones, else a line of text, or JSON. All workers share
+/// it.
 class ErrorPages {
  public:
   ErrorPages() = default;
   explicit ErrorPages(const config::Http& http) : errors_(http.errors) {}
 
-  /// Reads the files that are named. Call before it is used. The error is for the user.
+  /// Reads the configured files. Call it before first use. The error message is for the user.
   absl::Status read_files();
 
-  /// In the form that the client likes best: a page of the first entry for the status, among those that are JSON or
-  /// those that are not.
+  /// The body of an error response in the given form. It comes from the first configured entry that has the status and
+  /// is JSON for a JSON form, or is not JSON for plain text; else from the built-in form.
   OwnBody body(const OwnError& error, ErrorForm form) const;
 
  private:

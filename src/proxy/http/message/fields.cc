@@ -8,12 +8,12 @@
 
 namespace sluice {
 
-// Entries lie at the end of a chunk, whose capacity is a multiple of their alignment.
+// Entries end where a chunk ends, and its capacity is a multiple of their alignment.
 static_assert(kMinChunkBytes % alignof(uint16_t) == 0);
 
 namespace {
 
-// Of eight characters at once, A to Z are made lower case.
+// Converts A to Z to lower case in eight characters at once.
 constexpr uint64_t lowered(uint64_t word) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
   const uint64_t ascii = word & ~kHighs;
@@ -25,7 +25,7 @@ static_assert(lowered(0x415a405bc1616139) == 0x617a405bc1616139);
 }  // namespace
 
 bool Fields::add(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive) {
-  ChunkRef old;  // The texts may lie in it.
+  ChunkRef old;  // Keeps the old chunk alive, because the arguments may point into it.
   if (!make_room(pool, name.size() + value.size(), 1, old)) return false;
   const Text name_text = write(name), value_text = write(value);
   new (entries_end() - 1 - count_) Entry{name_text, value_text, sensitive};
@@ -94,7 +94,7 @@ void Fields::clear() { *this = Fields(); }
 
 bool Fields::make_room(ChunkPool& pool, size_t text_bytes, size_t entries, ChunkRef& old) {
   const size_t texts = text_bytes_ + text_bytes;
-  if (chunk_ && texts + (count_ + entries) * sizeof(Entry) < chunk_.capacity()) return true;  // Nearly always.
+  if (chunk_ && texts + (count_ + entries) * sizeof(Entry) < chunk_.capacity()) return true;  // The usual case.
   // Offsets and sizes have 16 bits.
   if (texts > UINT16_MAX) return false;
   const size_t bytes = texts + (count_ + entries) * sizeof(Entry);
@@ -103,9 +103,9 @@ bool Fields::make_room(ChunkPool& pool, size_t text_bytes, size_t entries, Chunk
   return true;
 }
 
-// Moves to a chunk that holds `bytes`, and returns the one that was used before.
+// Moves to a chunk that holds `bytes`, and returns the previous one.
 ChunkRef Fields::take_chunk(ChunkPool& pool, size_t bytes) {
-  // A whole tier's size, also where it comes from the heap.
+  // Takes a whole tier's size, even from the heap.
   ChunkRef larger = ChunkRef::take(pool.get_metadata(tier_bytes(tier_for(bytes))));
   if (chunk_) {
     std::memcpy(larger.data(), chunk_.data(), text_bytes_);
@@ -116,7 +116,7 @@ ChunkRef Fields::take_chunk(ChunkPool& pool, size_t bytes) {
   return std::exchange(chunk_, std::move(larger));
 }
 
-// Precondition: make_room was asked for it.
+// Precondition: make_room() has succeeded for it.
 Text Fields::write(std::string_view text) {
   const Text written{text_bytes_, static_cast<uint16_t>(text.size())};
   if (!text.empty()) std::memcpy(chunk_.data() + text_bytes_, text.data(), text.size());

@@ -10,21 +10,21 @@
 
 namespace sluice {
 
-/// A place in the chunk of a Fields: what a string_view would be, but good also after the chunk has grown.
+/// A position in the chunk of a Fields object. Like a string_view, but it stays valid when the chunk grows.
 struct Text {
   uint16_t offset = 0;
   uint16_t size = 0;
 };
 
-/// Fields of a header or trailer section, in their order, and other short texts that belong to the same message: all in
-/// one chunk of the pool, texts from its front, entries from its back. Names are lower case, as HTTP/2 wants them;
-/// they are not looked at here.
+/// The fields of a header or trailer section, in order, together with other short texts of the same message. All of it
+/// lies in one chunk of the pool: texts from its front, entries from its back. Names must be lower case, as HTTP/2
+/// requires; this class does not check that.
 ///
 ///     Fields fields;
 ///     if (!fields.add(pool, "content-type", "text/html")) return too_large();
 ///     for (const Fields::Field field : fields) write(field.name, field.value);
 ///
-/// Views stay good until the next call that is not const, and while the object is moved. Move-only.
+/// Views stay valid until the next call of a non-const function; moving the object keeps them valid. Move-only.
 class Fields {
  public:
   Fields() = default;
@@ -39,27 +39,27 @@ class Fields {
     return *this;
   }
 
-  /// Texts and entries together: one chunk of the largest tier.
+  /// The limit for texts and entries together: one chunk of the largest tier.
   static constexpr size_t kMaxBytes = size_t{64} * 1024;
 
   struct Field {
     std::string_view name, value;
-    bool sensitive;  ///< Never to be put into a compression table (RFC 7541 section 7.1.3).
+    bool sensitive;  ///< Must never enter a compression table (RFC 7541 section 7.1.3).
   };
 
-  /// Adds a field behind the others. False, and nothing added, when kMaxBytes would be passed. Beyond the pool's budget
-  /// if need be: what a peer may send is bounded elsewhere. The texts may be its own.
+  /// Appends a field. Returns false and adds nothing if that would exceed kMaxBytes. Goes beyond the pool's budget if
+  /// need be: what a peer may send is bounded elsewhere. The arguments may be views into this object.
   [[nodiscard]] bool add(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive = false);
-  /// The same, with A to Z in the name made lower case.
+  /// Like add(), but converts A to Z in the name to lower case.
   [[nodiscard]] bool add_lowered(ChunkPool& pool, std::string_view name, std::string_view value);
-  /// Keeps a text that is no field; the second one, if there is one, right behind the first. False as above.
+  /// Stores a text that is not a field. `second`, if given, directly follows `first`. Returns false as add() does.
   [[nodiscard]] bool keep(ChunkPool& pool, std::string_view text, Text& kept) { return keep(pool, text, {}, kept); }
   [[nodiscard]] bool keep(ChunkPool& pool, std::string_view first, std::string_view second, Text& kept);
   std::string_view text(Text kept) const {
     return kept.size == 0 ? std::string_view() : std::string_view(chars() + kept.offset, kept.size);
   }
-  /// Takes a chunk that will hold `count` fields, and texts of `text_bytes` with their names and values, at once. A
-  /// hint: nothing happens where it is too much, or a chunk is there already.
+  /// Takes a chunk with room for `count` fields whose names and values total `text_bytes`. A hint: it does nothing if
+  /// that is too much or a chunk already exists.
   void reserve(ChunkPool& pool, size_t count, size_t text_bytes);
 
   size_t size() const { return count_; }
@@ -69,20 +69,21 @@ class Fields {
     const Entry& e = entry(index);
     return {text(e.name), text(e.value), e.sensitive};
   }
-  /// What it holds of the pool's memory.
+  /// Memory that it holds in the pool.
   size_t held_bytes() const { return chunk_ ? chunk_.capacity() : 0; }
-  /// Bytes of all texts: no less than those of all names and values.
+  /// Bytes of all texts: at least those of all names and values.
   size_t text_bytes() const { return text_bytes_; }
 
   static constexpr size_t npos = static_cast<size_t>(-1);
-  /// The index of the first field of this name at or behind `from`; npos if there is none.
+  /// The index of the first field of this name at or after `from`; npos if there is none.
   size_t find(std::string_view name, size_t from = 0) const;
   /// The value of the first field of this name; empty if there is none.
   std::string_view value(std::string_view name) const;
-  /// Takes out one field / all fields of this name; the others keep their order. Their texts stay until clear().
+  /// Removes one field, or all fields of this name and returns their number. The others keep their order. The removed
+  /// texts occupy the chunk until clear().
   void remove(size_t index);
   size_t remove(std::string_view name);
-  /// Gives back the chunk.
+  /// Removes everything and frees the chunk.
   void clear();
 
   class Iterator;
@@ -96,7 +97,7 @@ class Fields {
   };
   const char* chars() const { return reinterpret_cast<const char*>(chunk_.data()); }
   Entry* entries_end() const { return reinterpret_cast<Entry*>(chunk_.data() + chunk_.capacity()); }
-  // The first entry is the last one in the chunk.
+  // Entries are stored in reverse: the first one is the last in the chunk.
   Entry& entry(size_t index) const { return *(entries_end() - 1 - index); }
   bool make_room(ChunkPool& pool, size_t text_bytes, size_t entries, ChunkRef& old);
   ChunkRef take_chunk(ChunkPool& pool, size_t bytes);

@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-/// The value of Date for now (RFC 9110 section 6.6.1). Good until the next call on this thread.
+/// The value of a Date field for the current time (RFC 9110 section 6.6.1). Valid until the next call on this thread.
 std::string_view http_date();
 
 }  // namespace sluice

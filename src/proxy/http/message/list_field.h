@@ -9,11 +9,11 @@
 
 namespace sluice {
 
-/// The elements of a field whose value is a list (RFC 9110 section 5.6.1), from the last one to the first, over all
-/// fields of that name; blanks around them, and empty ones, are left out. For lists without quoted texts.
+/// Iterates over the elements of a list-valued field (RFC 9110 section 5.6.1) from last to first, across all fields of
+/// that name. It strips blanks around elements and skips empty ones. Not for lists with quoted strings.
 class ListFromTheRight {
  public:
-  /// `name`: in lower case. Both must outlive this.
+  /// `fields` and `name` must outlive this object. `name` is in lower case.
   ListFromTheRight(const Fields& fields, std::string_view name) : fields_(fields), name_(name), index_(fields.size()) {}
 
   std::optional<std::string_view> next() {

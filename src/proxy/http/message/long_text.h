@@ -8,11 +8,11 @@
 
 namespace sluice {
 
-/// A text that is put together of others, on the way into a head. Cut off at its room, which is more than a head may
-/// have.
+/// A buffer in which to assemble a text for a head from several others. It truncates at its capacity, which exceeds
+/// what a head may hold.
 class LongText {
  public:
-  /// The thread's, empty: for one text at a time.
+  /// The thread's shared instance, cleared: for one text at a time.
   static LongText& scratch() {
     static thread_local LongText text;
     text.size_ = 0;

@@ -1,4 +1,4 @@
-// Rules of messages that do not depend on the version of HTTP that carries them.
+// Rules for messages that do not depend on the HTTP version.
 #pragma once
 
 #include <string_view>
@@ -8,26 +8,28 @@ namespace sluice {
 /// host [":" port], where the host is a name, an IPv4 address, or an IPv6 address in brackets, and the port may be
 /// empty (RFC 3986 section 3.2.3). No user, no percent-encoded octets, no IPvFuture.
 bool is_authority(std::string_view text);
-/// Without the colon in front of an empty port: RFC 3986 section 6.2.3 makes both the same. Precondition:
+/// Removes the colon before an empty port: by RFC 3986 section 6.2.3 both forms are equivalent. Precondition:
 /// is_authority().
 constexpr std::string_view without_empty_port(std::string_view authority) {
   if (authority.ends_with(':')) authority.remove_suffix(1);
   return authority;
 }
 
-/// Of methods that are tokens: those without small letters, and not PRI (RFC 9113 section 11.6). The case counts, and
-/// all that are registered are capitals. A server that ignores it would see `get` where routes did not, and with `head`
-/// and `connect` another end of the response; and what is left of some body in front of a method (`xGET`) is none.
+/// Whether a method, which must be a token, is forwarded: it has no lower-case letters and is not PRI (RFC 9113 section
+/// 11.6). Methods are case-sensitive, and all registered ones are upper case. A server that ignores case would see a
+/// `get` that the routes did not see, and after `head` or `connect` would expect another end of the response. The rule
+/// also refuses a method that follows leftover bytes of a body (`xGET`).
 bool is_method_to_forward(std::string_view method);
 
-/// Fields that are for the message's last reader, or say who sent it: no Connection option takes them away.
+/// Whether a field is for the final recipient of the message, or identifies its sender. A Connection option must not
+/// remove it.
 bool is_end_to_end(std::string_view name);
 
-/// Not so are fields that say how to read, route or judge the message: too late behind its body (RFC 9110 section
-/// 6.5.1).
+/// Whether a field may be in trailers. Fields that control how to parse, route or evaluate a message may not: after the
+/// body they come too late (RFC 9110 section 6.5.1).
 bool may_be_in_trailers(std::string_view name);
 
-/// A method that may be sent twice, as it has the same effect as once (RFC 9110 section 9.2.2).
+/// Whether a method is idempotent: sending it twice has the same effect as sending it once (RFC 9110 section 9.2.2).
 bool is_idempotent(std::string_view method);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Lists of names with values that a request carries: the parameters of its query, and its cookies.
+// Lists of name-value pairs in a request: query parameters and cookies.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct NamedValue {
   std::string_view name, value;
 };
 
-/// The next one of `list`, which loses it, where `separator` stands between them: as it is written, escapes included.
+/// Removes the next pair from `list`, whose pairs are separated by `separator`, and returns it verbatim, with escapes.
 inline NamedValue take_named_value(std::string_view& list, char separator) {
   const std::string_view whole = list.substr(0, list.find(separator));
   list.remove_prefix(std::min(whole.size() + 1, list.size()));
@@ -20,7 +20,7 @@ inline NamedValue take_named_value(std::string_view& list, char separator) {
   return {whole.substr(0, equals), whole.substr(std::min(equals + 1, whole.size()))};
 }
 
-/// The next parameter of a query.
+/// Removes the next parameter from a query and returns it.
 inline NamedValue take_parameter(std::string_view& query) { return take_named_value(query, '&'); }
 
 /// The value of the first parameter of this name; empty if there is none.

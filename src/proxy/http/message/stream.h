@@ -9,66 +9,67 @@
 
 namespace sluice {
 
-/// Why a stream ends before its time.
+/// Why a stream ended early.
 enum class ResetReason : uint8_t {
-  kCancelled,       ///< Nobody wants the answer any more.
-  kRefused,         ///< The peer has not looked at it: it may be sent again.
+  kCancelled,       ///< The response is not needed any more.
+  kRefused,         ///< The peer has not processed the request, so it is safe to retry.
   kMalformed,       ///< The message breaks a rule of HTTP.
-  kTooLarge,        ///< A head, or a body where it is bounded.
-  kTimeout,         ///< Not what a codec finds out by itself.
+  kTooLarge,        ///< A head is too large, or a body that has a limit.
+  kTimeout,         ///< Set by the caller; a codec never detects it.
   kOverload,        ///< HTTP/2's ENHANCE_YOUR_CALM.
-  kInternal,        ///< Any other that the peer told.
-  kConnectionLost,  ///< With the connection.
-  kRejected,        ///< The peer says that what it received breaks a rule: HTTP/2's PROTOCOL_ERROR, HTTP_1_1_REQUIRED.
-  kUnsendable,      ///< What the caller wanted to send cannot be written, or is more or less than it announced.
+  kInternal,        ///< Any other reason that the peer gave.
+  kConnectionLost,  ///< The connection was lost.
+  kRejected,        ///< The peer found a rule violation in our message: HTTP/2's PROTOCOL_ERROR, HTTP_1_1_REQUIRED.
+  kUnsendable,      ///< The caller's message cannot be written, or is longer or shorter than it announced.
 };
 inline constexpr int kResetReasonCount = 10;
 
 class HttpStream;
 
-/// What comes in on a stream is told here; the same for a request that a server reads, and for a response that a client
-/// reads. The order: on_head (a client: perhaps several with a status of 1xx first), on_body any number of times,
-/// perhaps on_trailers. `end` says that nothing follows. Instead of what is missing on_reset may come at any time,
-/// once, and then nothing more; behind the end too, as long as the other direction is open.
+/// Receives the events of a stream: of a request that a server reads, or of a response that a client reads. The order
+/// is on_head (on a client perhaps after several 1xx heads), on_body any number of times, and perhaps on_trailers.
+/// `end` means that nothing follows. on_reset may come at any time in place of the remaining events, once, and nothing
+/// follows it. While the other direction is open, it may also come after the end.
 class StreamReceiver {
  public:
   virtual void on_head(HttpStream& stream, Head&& head, bool end) = 0;
-  /// `body` may be empty where `end` is set.
+  /// `body` may be empty if `end` is set.
   virtual void on_body(HttpStream& stream, Buffer&& body, bool end) = 0;
   virtual void on_trailers(HttpStream& stream, Fields&& trailers) = 0;
   virtual void on_reset(HttpStream& stream, ResetReason reason) = 0;
-  /// queued() has fallen.
+  /// queued() has decreased.
   virtual void on_drained(HttpStream& stream) = 0;
 
  protected:
   ~StreamReceiver() = default;
 };
 
-/// One exchange on a connection: a request one way, its response the other way. Belongs to its connection, which gives
-/// it back to its free list when both directions have ended and the receiver has released it.
+/// One exchange on a connection: a request in one direction and its response in the other. The connection owns it, and
+/// returns it to its free list once both directions have ended and the receiver has released it.
 class HttpStream {
  public:
-  /// Sends; what cannot go at once (flow control, or an earlier response of HTTP/1.1) waits in the stream. `end`:
-  /// nothing follows. A server may send heads with a status of 1xx before the last one. Preconditions: in this order,
-  /// and nothing after `end`, send_trailers or a reset.
+  /// These functions send a head, a body and trailers. Data that cannot go out at once (flow control, or an earlier
+  /// response in HTTP/1.1) is queued in the stream. `end` means that nothing follows. A server may send 1xx heads
+  /// before the final one. Preconditions: calls in this order, and none after `end`, send_trailers or a reset.
   virtual void send_head(const Head& head, bool end) = 0;
   virtual void send_body(Buffer&& body, bool end) = 0;
   virtual void send_trailers(const Fields& trailers) = 0;
-  /// Ends both directions at once. on_reset is not called for it.
+  /// Ends both directions at once, without a call to on_reset.
   virtual void reset(ResetReason reason) = 0;
 
-  /// Whether the end of what is sent has left the stream, so that release() loses nothing.
+  /// Whether the end of our message has left the stream, so that release() loses nothing.
   virtual bool sent_all() const = 0;
-  /// Bytes of body that wait here.
+  /// Bytes of body queued in the stream.
   virtual size_t queued() const = 0;
-  /// Whether it is the peer that gives this stream no leave to send, whatever others of the connection may.
+  /// Whether the peer's flow control blocks this stream in particular, whatever other streams of the connection may
+  /// send.
   virtual bool blocked() const { return false; }
-  /// Whether the receiver can take more body now: while not, the peer is given no credit beyond what it has. At the
-  /// start it can.
+  /// Sets whether the receiver can take more body; initially it can. While it cannot, the peer gets no credit beyond
+  /// what it already has.
   virtual void set_reading(bool reading) = 0;
-  /// From now on `receiver` is told instead. Good within a call to the old one, too.
+  /// Directs all later events to `receiver`. May be called within a call to the old receiver.
   virtual void hand_over(StreamReceiver& receiver) = 0;
-  /// The receiver lets go: nothing is told to it any more, and the stream is reset if it has not ended.
+  /// Detaches the receiver: it gets no further calls. Resets the stream if it has not ended.
   virtual void release() = 0;
 
  protected:

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// One piece on its way to the file.
+// One piece that is being written to the file.
 class BodyBuffer::Write final : public HelperThreads::Job {
  public:
   Write(BodyBuffer& owner, Buffer&& piece) : bytes(std::move(piece)), owner_(&owner), file_(owner.file_) {}
@@ -72,7 +72,7 @@ void BodyBuffer::take_back(Write& write) {
 }
 
 void BodyBuffer::written(Write& write) {
-  if (write.done) copied_bytes += writing_bytes_;  // Another thread's spill counted them there.
+  if (write.done) copied_bytes += writing_bytes_;  // The spill counted them on the other thread.
   take_back(write);
   moved_(context_);
 }

@@ -12,23 +12,25 @@
 
 namespace sluice {
 
-/// A body that waits for who is slow to take it, first in first out: a little of it in memory, the rest in the body
-/// file, which other threads write. Of one worker.
+/// A body that waits for a slow receiver, first in, first out: a small part of it in memory, the rest in the body file,
+/// which other threads write. Belongs to one worker.
 class BodyBuffer {
  public:
-  /// How much one body may have in memory at one place now. Where there are few, nothing needs to be written for who is
-  /// only a little slower. The more memory the worker uses, for whatever it is, the less it is.
+  /// How much memory one body may use at one place now. With few bodies, nothing needs to be written for a receiver
+  /// that is only slightly slow. The more memory the worker uses, for any purpose, the smaller the share.
   static size_t share(Worker& worker);
-  /// As much is used that nothing should be in memory which could be in the file.
+  /// Whether so much memory is in use that everything that can be in the file should be there.
   static bool is_pressed(Worker& worker) { return share(worker) == kMinShare; }
   static constexpr size_t kWorkerBytes = size_t{8} << 20;
   static constexpr size_t kMinShare = size_t{16} * 1024;
   static constexpr size_t kMaxShare = size_t{256} * 1024;
 
-  /// Some of it is where it should be, or could not be brought there: take() and full() may say something else.
+  /// Called after a write to the file has ended, successfully or not: the results of take() and full() may have
+  /// changed.
   using Moved = void (*)(void* context);
 
-  /// At most `max_bytes`, as far as who brings it stops when it is full().
+  /// Holds at most `max_bytes`, provided that the sender stops when it is full(). The worker, the file and the counters
+  /// outlive it.
   BodyBuffer(Worker& worker, BodyFile& file, uint64_t max_bytes, BodyFileCounters& counters, Moved moved,
              void* context);
   ~BodyBuffer();
@@ -36,24 +38,26 @@ class BodyBuffer {
   BodyBuffer& operator=(const BodyBuffer&) = delete;
 
   void add(Buffer&& bytes) { back_.append(std::move(bytes)); }
-  /// From the front, `bytes` at most: nothing where there is nothing, or where it is just being written.
+  /// Takes up to `bytes` from the front. Returns nothing if the buffer is empty, or while the front is being written.
   Buffer take(size_t bytes);
-  /// The same of what lies in the file: who is slow should not get what would keep memory for as long.
+  /// Like take(), but leaves bytes that are still to be written to the file: a slow receiver must not hold memory for
+  /// as long as it is slow.
   Buffer take_stored(size_t bytes) { return front_.empty() ? Buffer() : take(bytes); }
-  /// In front of all, what was taken.
+  /// Puts bytes that were taken back at the front.
   void put_back(Buffer&& bytes);
-  /// Has what is in memory brought to the file, if it is much, or `all` is to be: nobody takes it now.
+  /// Starts to write the bytes in memory to the file if there are many of them, or any of them if `all`. Call it when
+  /// nothing takes them now.
   void store(bool all = false);
 
   size_t size() const { return front_.size() + writing_bytes_ + back_.size(); }
   bool empty() const { return size() == 0; }
-  /// What is behind it, kept as it is.
+  /// Keeps the trailers that follow the body.
   void put_trailers(Fields&& trailers) { trailers_ = std::move(trailers); }
   Fields take_trailers() { return std::exchange(trailers_, {}); }
 
-  /// Who brings it should stop.
+  /// Whether the sender should stop.
   bool full() const { return memory_bytes() >= (is_pressed(worker_) ? 1 : 2 * share(worker_)) || size() >= max_bytes_; }
-  /// It is full(), and nothing changes that but who takes it: the file takes no more, or this is all that may wait.
+  /// Whether it is full() and stays so until bytes are taken: the file takes no more, or `max_bytes` is reached.
   bool stays_full() const { return full() && !writing_; }
 
  private:
@@ -71,8 +75,8 @@ class BodyBuffer {
   BodyFileCounters& counters_;
   const Moved moved_;
   void* const context_;
-  Buffer front_;             // In the file, but for what it did not take,
-  size_t front_memory_ = 0;  // which is so much.
+  Buffer front_;             // In the file, except for the bytes that it refused.
+  size_t front_memory_ = 0;  // How many bytes of front_ are in memory.
   Write* writing_ = nullptr;
   size_t writing_bytes_ = 0;
   Buffer back_;

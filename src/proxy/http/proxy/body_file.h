@@ -8,18 +8,18 @@
 
 namespace sluice {
 
-/// Whether bodies of some route wait.
+/// Whether some route buffers bodies.
 inline bool keeps_bodies(const config::Http& http) {
   return std::any_of(http.routes.begin(), http.routes.end(),
                      [](const auto& route) { return route.buffer.has_value(); });
 }
 
-/// Where bodies wait that nobody takes yet, of all workers: the file, and the threads that write to it.
+/// The buffered bodies of all workers: the file, and the threads that write to it.
 struct BodyFile {
   explicit BodyFile(const config::BodyFile& rules)
       : pool({.directory = rules.directory, .limit_bytes = rules.limit.bytes}) {}
 
-  FilePool pool;  ///< Outlives what waits in it.
+  FilePool pool;  ///< Outlives the bodies in it.
   HelperThreads writers{2};
 };
 

@@ -20,12 +20,12 @@ namespace sluice {
 
 namespace {
 
-// Of a response's body that is looked at.
+// How much of a response body is inspected.
 constexpr size_t kMaxBodyBytes = size_t{64} * 1024;
 
 constexpr size_t kSendMark = size_t{64} * 1024;
 
-// Beyond the budget if need be: an endpoint must not be taken for dead because memory is short here.
+// Beyond the budget if necessary: a shortage of memory here must not make an endpoint look dead.
 Buffer small_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
   Buffer copy;
   copy.append_copy_beyond_budget(pool, bytes);
@@ -34,11 +34,11 @@ Buffer small_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-CheckConnection::Shared::Shared(HttpWorker& on, UpstreamState& of, Owner& told)
+CheckConnection::Shared::Shared(HttpWorker& on, UpstreamState& of, Owner& check_owner)
     : worker(on),
       upstream(of),
       config(*of.config().health_check),
-      owner(told),
+      owner(check_owner),
       sessions(of.size()),
       http2_shared{on.worker().pool(), http2, http2_counters} {
   http1.limits = Http1Limits::of_responses();
@@ -54,7 +54,7 @@ void CheckConnection::begin() {
   if (shared_.config.port != 0) address_ = address_.with_port(static_cast<uint16_t>(shared_.config.port));
   const int fd = open_upstream_socket(upstream(), address_.family());
   if (fd < 0) {
-    finish(Outcome::kNotMade, absl::StrCat("no socket: ", std::strerror(errno)));
+    finish(Outcome::kNotMade, absl::StrCat("cannot open a socket: ", std::strerror(errno)));
     return on_gone();
   }
   arm_timer(worker_.worker().now_ms() + config::milliseconds(shared_.config.timeout));
@@ -76,7 +76,8 @@ void CheckConnection::on_connected(Transport&, int error) {
   transport_.begin_handshake();
 }
 
-// Who expects one takes a connection without for an attack. It says that it is the proxy's own.
+// An endpoint that expects a PROXY header takes a connection without one for an attack. This header says that the
+// connection is the proxy's own.
 void CheckConnection::send_proxy_header() {
   const config::ProxyHeaderOut version = upstream().send_proxy_protocol;
   if (version == config::ProxyHeaderOut::kOff || shared_.config.port != 0) return;
@@ -89,9 +90,9 @@ void CheckConnection::send_proxy_header() {
 
 void CheckConnection::on_secured(Transport&, const Agreement& agreement) {
   if (finished_) return;
-  // Where clients' bytes are passed on as they are, protocols may be offered that the checks do not speak.
-  if (asks() && !speaks_http2() && agreement.alpn == "h2") {
-    fail("it wants to speak h2, and the check speaks HTTP/1.1");
+  // The ALPN list of an upstream that serves L4 listeners may offer protocols that the checks do not speak.
+  if (sends_request() && !speaks_http2() && agreement.alpn == "h2") {
+    fail("it negotiated h2, but the check speaks HTTP/1.1");
     return leave();
   }
   speak_http();
@@ -100,7 +101,7 @@ void CheckConnection::on_secured(Transport&, const Agreement& agreement) {
 
 void CheckConnection::on_insecure(Transport&, std::string_view error) {
   fail(absl::StrCat(upstream().alts ? "ALTS" : "TLS",
-                    " failed: ", error.empty() ? "it closed in the middle of the handshake" : error));
+                    " failed: ", error.empty() ? "it closed during the handshake" : error));
   leave();
 }
 
@@ -111,18 +112,19 @@ void CheckConnection::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> sessio
 // ---- The request ----
 
 void CheckConnection::speak_http() {
-  if (!asks()) {
+  if (!sends_request()) {
     pass();
     return leave();
   }
-  if (speaks_http2()) return speak(make_codec<Http2Codec>(shared_.http2_shared));  // It asks when it is greeted.
+  // In HTTP/2 the request follows when the SETTINGS of the endpoint are here.
+  if (speaks_http2()) return speak(make_codec<Http2Codec>(shared_.http2_shared));
   speak(make_codec<Http1Client>(worker_.worker().pool(), shared_.http1, shared_.http1_counters));
-  ask();
+  send_request();
 }
 
-void CheckConnection::ask() {
+void CheckConnection::send_request() {
   stream_ = codec_->open_stream(*this);
-  if (!stream_) return fail("it takes no request");
+  if (!stream_) return fail("it accepts no request");
   if (!speaks_http2()) codec_->drain();  // Connection: close.
   Head head;
   if (!make_request(head)) return finish(Outcome::kNotMade, "its request is longer than a head can be");
@@ -156,15 +158,15 @@ bool CheckConnection::make_request(Head& head) const {
 
 void CheckConnection::on_head(HttpStream&, Head&& head, bool end) {
   if (head.status < 200 || finished_) return;
-  answered_ = true;
+  responded_ = true;
   if (const auto& http = shared_.config.http) {
-    if (!is_expected(head.status)) return fail(absl::StrCat("it answered ", head.status));
+    if (!is_expected(head.status)) return fail(absl::StrCat("it responded with ", head.status));
     if (http->body.empty()) return pass();
-    if (end) look_at_body();
+    if (end) check_body();
     return;
   }
-  if (head.status != 200) return fail(absl::StrCat("it answered ", head.status, ", which no gRPC server does"));
-  if (end) look_at_call(head.fields.value("grpc-status"));
+  if (head.status != 200) return fail(absl::StrCat("it responded with ", head.status, ", but gRPC requires 200"));
+  if (end) check_call(head.fields.value("grpc-status"));
 }
 
 bool CheckConnection::is_expected(uint16_t status) const {
@@ -179,39 +181,39 @@ void CheckConnection::on_body(HttpStream&, Buffer&& body, bool end) {
   if (body_.size() > kMaxBodyBytes) body_.truncate(kMaxBodyBytes);
   const bool full = body_.size() == kMaxBodyBytes;
   if (shared_.config.http) {
-    if (end || full || body_.find(shared_.config.http->body) != Buffer::npos) look_at_body();
+    if (end || full || body_.find(shared_.config.http->body) != Buffer::npos) check_body();
   } else if (end || full) {
-    fail("its answer is not that of gRPC's health service");
+    fail("its response is not a grpc.health.v1.HealthCheckResponse");
   }
 }
 
 void CheckConnection::on_trailers(HttpStream&, Fields&& trailers) {
   if (finished_) return;
-  shared_.config.http ? look_at_body() : look_at_call(trailers.value("grpc-status"));
+  shared_.config.http ? check_body() : check_call(trailers.value("grpc-status"));
 }
 
-void CheckConnection::look_at_body() {
+void CheckConnection::check_body() {
   const std::string& expected = shared_.config.http->body;
   if (body_.find(expected) != Buffer::npos) return pass();
-  fail(absl::StrCat("its answer does not contain \"", expected, "\""));
+  fail(absl::StrCat("its response does not contain \"", expected, "\""));
 }
 
-void CheckConnection::look_at_call(std::string_view status) {
+void CheckConnection::check_call(std::string_view status) {
   if (status != "0") {
     constexpr std::string_view kUnimplemented = "12", kNotFound = "5";
-    return fail(absl::StrCat("grpc-status ", status.empty() ? "is not there" : status,
+    return fail(absl::StrCat("grpc-status ", status.empty() ? "is missing" : status,
                              status == kUnimplemented ? ": it has no grpc.health.v1.Health"
                              : status == kNotFound    ? ": its health service does not know that name"
                                                       : ""));
   }
   const std::optional<ServingStatus> serving = read_grpc_health_response(body_);
-  if (!serving) return fail("its answer is not that of gRPC's health service");
+  if (!serving) return fail("its response is not a grpc.health.v1.HealthCheckResponse");
   if (*serving == ServingStatus::kServing) return pass();
-  fail(absl::StrCat("it says ", serving_status_name(*serving)));
+  fail(absl::StrCat("its health service reports ", serving_status_name(*serving)));
 }
 
 void CheckConnection::on_reset(HttpStream&, ResetReason) {
-  fail(answered_ ? "it broke off its answer" : "it broke off before it answered");
+  fail(responded_ ? "it ended the stream during its response" : "it ended the stream before it responded");
 }
 
 // ---- The end ----
@@ -221,16 +223,17 @@ void CheckConnection::finish(Outcome outcome, std::string_view why) {
   passed_ = outcome == Outcome::kPassed;
   body_.clear();
   if (stream_) std::exchange(stream_, nullptr)->release();
-  if (codec_) wake();  // It leaves when the codec is done with what it does just now.
+  if (codec_) wake();  // leave() follows when the codec has finished its current call.
   shared_.owner.on_checked(*this, outcome, why);
 }
 
-// Not out of the codec's calls.
+// Closes the connection. Must not be called from within the codec.
 void CheckConnection::leave() {
   if (ending()) return;
   if (!codec_ && !transport_.secured() && transport_.queued() == 0) return close();
-  const bool heard = passed_ || answered_;
-  heard || transport_.queued() > 0 ? linger(/*cut=*/!heard) : reset();  // It hears in TLS what was wrong with it.
+  const bool heard = passed_ || responded_;
+  // A queued TLS alert shows the endpoint what was wrong.
+  heard || transport_.queued() > 0 ? linger(/*cut=*/!heard) : reset();
 }
 
 void CheckConnection::cancel() {
@@ -241,7 +244,7 @@ void CheckConnection::cancel() {
 
 void CheckConnection::on_pumped() {
   if (finished_) return leave();
-  if (!stream_ && speaks_http2() && static_cast<Http2Codec&>(*codec_).greeted()) ask();
+  if (!stream_ && speaks_http2() && static_cast<Http2Codec&>(*codec_).greeted()) send_request();
 }
 
 void CheckConnection::on_codec_done() {
@@ -268,12 +271,12 @@ void CheckConnection::on_timer() {
   leave();
 }
 
-// What the endpoint was to do when its time was over.
+// What the endpoint should have done when the check timed out.
 const char* CheckConnection::stage() const {
   if (transport_.in_handshake()) return "finish the handshake";
-  if (!codec_) return "take the connection";
-  if (!stream_) return "greet";
-  return answered_ ? "finish its answer" : "answer";
+  if (!codec_) return "accept the connection";
+  if (!stream_) return "send its SETTINGS";
+  return responded_ ? "finish its response" : "respond";
 }
 
 void CheckConnection::on_gone() {

@@ -15,29 +15,29 @@
 
 namespace sluice {
 
-/// One check of one endpoint, on a connection of its own: that it can be made, with its handshake if there is to be
-/// one, and that a request is answered as is expected. It destroys itself when it has closed; until then its owner
-/// holds the endpoint (EndpointView).
+/// One health check of one endpoint, on a connection of its own. It checks that the connection can be made, with its
+/// handshake if there is one, and that a request receives the expected response. It destroys itself after it has
+/// closed; until then its owner holds the endpoint (EndpointView).
 class CheckConnection final : public HttpConnection, private StreamReceiver {
  public:
   enum class Outcome : uint8_t {
     kPassed,
     kFailed,
-    kNotMade,  ///< For want of something of ours: it says nothing about the endpoint.
+    kNotMade,  ///< A resource was missing on our side. The outcome says nothing about the endpoint.
   };
   class Owner {
    public:
-    /// Once. `why`: it has not passed.
+    /// Called once. `why`: the reason if the check did not pass.
     virtual void on_checked(CheckConnection& check, Outcome outcome, std::string_view why) = 0;
-    /// It will be destroyed.
+    /// The check is about to be destroyed.
     virtual void on_check_gone(CheckConnection& check) = 0;
 
    protected:
     ~Owner() = default;
   };
-  /// What all checks of an upstream share, which outlives them.
+  /// State that all checks of an upstream share. It outlives them.
   struct Shared {
-    Shared(HttpWorker& on, UpstreamState& of, Owner& told);
+    Shared(HttpWorker& on, UpstreamState& of, Owner& check_owner);
 
     HttpWorker& worker;
     UpstreamState& upstream;
@@ -54,9 +54,9 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
   CheckConnection(Shared& shared, uint32_t endpoint);
 
   uint32_t endpoint() const { return endpoint_; }
-  /// Owner::on_checked follows, perhaps at once.
+  /// Starts the check. Owner::on_checked follows, perhaps before this returns.
   void begin();
-  /// Ends it now, without an outcome.
+  /// Ends the check now, without an outcome.
   void cancel();
 
  private:
@@ -83,15 +83,15 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
 
   const config::Upstream& upstream() const { return shared_.upstream.config(); }
   bool speaks_http2() const { return upstream().protocol == config::Protocol::kHttp2; }
-  /// Else it is enough that there is a connection.
-  bool asks() const { return shared_.config.http || shared_.config.grpc; }
+  /// Whether a request is sent. If not, a connection is enough to pass.
+  bool sends_request() const { return shared_.config.http || shared_.config.grpc; }
   void send_proxy_header();
   void speak_http();
-  void ask();
+  void send_request();
   bool make_request(Head& head) const;
   bool is_expected(uint16_t status) const;
-  void look_at_body();
-  void look_at_call(std::string_view status);
+  void check_body();
+  void check_call(std::string_view status);
   void pass() { finish(Outcome::kPassed, {}); }
   void fail(std::string_view why) { finish(Outcome::kFailed, why); }
   void finish(Outcome outcome, std::string_view why);
@@ -99,12 +99,12 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
   const char* stage() const;
 
   Shared& shared_;
-  config::Address address_;  // Which a connect() that is under way looks at.
+  config::Address address_;  // A connect() in progress refers to it.
   uint32_t endpoint_;
-  uint16_t generation_ = 0;       // Of the TLS context.
-  HttpStream* stream_ = nullptr;  // While the request is under way.
+  uint16_t generation_ = 0;       // Generation of the TLS context.
+  HttpStream* stream_ = nullptr;  // Set while the request is in progress.
   Buffer body_;
-  bool answered_ = false;  // The head has come.
+  bool responded_ = false;  // The response head has arrived.
   bool finished_ = false;
   bool passed_ = false;
 };

@@ -22,7 +22,7 @@ bool is_port(std::string_view text) {
 std::optional<ClientIp> parse_forwarded_address(std::string_view text) {
   const size_t colon = text.rfind(':');
   const bool bracketed = text.starts_with('[');
-  // A colon is before a port where there is but one, or behind the bracket.
+  // A colon precedes a port if it is the only one, or if it follows the bracket.
   if (colon != std::string_view::npos && (bracketed ? text[colon - 1] == ']' : text.find(':') == colon)) {
     if (!is_port(text.substr(colon + 1))) return std::nullopt;
     text = text.substr(0, colon);
@@ -56,7 +56,7 @@ std::optional<ClientIp> TrustedProxies::client(const Fields& request) const {
     if (!client) return std::nullopt;
     if (hops_ > 0 ? hops == hops_ : !holds(*client)) return client;
   }
-  // All of them are proxies: the first one is whom they work for.
+  // All entries are proxies, so the leftmost one is the client.
   return hops_ > 0 ? std::nullopt : client;
 }
 

@@ -1,4 +1,4 @@
-// Who the client is, where proxies stand between it and this one.
+// The client's address when proxies stand between the client and this one.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,24 @@
 
 namespace sluice {
 
-/// More entries of X-Forwarded-For than this are not looked at.
+/// At most this many entries of X-Forwarded-For are read. A client behind more of them is not believed.
 inline constexpr uint32_t kMaxForwardedHops = 32;
 
-/// Whose word counts about the client. `trusted_hops` as Envoy's xff_num_trusted_hops, `trusted_proxies` as nginx's
-/// set_real_ip_from with real_ip_recursive; both: that many hops, behind one of those proxies. A view of config::Http.
+/// The peers that are trusted to report the client's address. `trusted_hops` works as Envoy's xff_num_trusted_hops,
+/// `trusted_proxies` as nginx's set_real_ip_from with real_ip_recursive. Both together mean that many hops, behind one
+/// of those proxies. A view of config::Http, which outlives it.
 class TrustedProxies {
  public:
   explicit TrustedProxies(const config::Http& http) : hops_(http.trusted_hops), ranges_(http.trusted_proxies) {}
 
-  /// Whether anybody is trusted.
+  /// Whether any peer is trusted.
   bool any() const { return hops_ > 0 || !ranges_.empty(); }
-  /// Whether a peer is one of them. By trusted_hops alone, every peer is.
+  /// Whether this peer is trusted. With trusted_hops alone, every peer is.
   bool trusts(const ClientIp& peer) const { return any() && (ranges_.empty() || holds(peer)); }
 
-  /// The client that X-Forwarded-For of a trusted peer tells: its entries are looked at from the right, as each proxy
-  /// adds the one that it was asked by behind the others, so that none is believed which the client can have written.
-  /// Nothing where an entry on the way is no address, or there are too few of them.
+  /// Returns the client according to the X-Forwarded-For of a trusted peer. Entries are read from the right, because
+  /// each proxy appends the address of its own peer, so that no entry is believed that the client could have written.
+  /// Returns nothing if an entry on the way is not an address, or if there are too few.
   std::optional<ClientIp> client(const Fields& request) const;
 
  private:
@@ -39,7 +40,8 @@ class TrustedProxies {
   std::span<const config::Cidr> ranges_;
 };
 
-/// An entry of X-Forwarded-For: an address of IPv4 or IPv6, the latter perhaps in brackets, either perhaps with a port.
+/// Parses an entry of X-Forwarded-For: an IPv4 address, or an IPv6 address with or without brackets, each with or
+/// without a port.
 std::optional<ClientIp> parse_forwarded_address(std::string_view text);
 
 }  // namespace sluice

@@ -31,10 +31,10 @@ namespace sluice {
 
 namespace {
 
-// What each stream of a connection may queue however many there are, as long as memory is not short.
+// What each stream may queue even if its connection has very many streams, as long as memory is not short.
 constexpr size_t kStreamMarkMin = size_t{16} * 1024;
 
-// So many times config::Http::buffer_high is what the streams of a connection may queue together.
+// All streams of a connection together may queue this multiple of config::Http::buffer_high.
 constexpr size_t kConnectionMarks = 4;
 
 }  // namespace
@@ -72,9 +72,9 @@ size_t Exchange::high_mark() const {
   return worker_.worker().share(std::min<size_t>(config().buffer_high.bytes, std::max(of_connection, kStreamMarkMin)));
 }
 
-// ---- What streams tell ----
+// ---- Stream events ----
 
-// Each of these may end with the exchange destroyed.
+// Each of these may destroy the exchange.
 
 void Exchange::on_head(HttpStream& stream, Head&& head, bool end) {
   note_activity();
@@ -103,11 +103,11 @@ void Exchange::on_drained(HttpStream& stream) {
   if (&stream == client_) {
     last_response_ms_ = last_active_ms_;
     session_->note_progress();
-    go_on_compressing();
+    continue_compressing();
     resume_response();
   } else {
     last_passed_ms_ = last_active_ms_;
-    if (waiting_request_) return go_on_with_request();
+    if (waiting_request_) return continue_request();
     if (request_paused_ && client_ && upstream_->queued() <= high_mark() / 2) {
       last_request_ms_ = last_active_ms_;
       resume_request();
@@ -126,21 +126,21 @@ void Exchange::take_request(bool end) {
   const bool connect = request_.method() == "CONNECT" && request_.protocol().empty();
   tunnel_ = connect || !request_.protocol().empty();
   if (connect ? !config().allow_connect : tunnel_ && !takes_protocol()) return fail(HttpEnd::kNotAllowed);
-  if (tunnel_ && end) return fail(HttpEnd::kBadRequest);  // It is over before it has begun.
+  if (tunnel_ && end) return fail(HttpEnd::kBadRequest);  // A tunnel that has ended before it began.
   hostless_ = request_.authority().empty();
-  if (hostless_ && session_->http2()) return fail(HttpEnd::kBadRequest);  // Only HTTP/1.0 may leave it out.
-  // How it came is what counts, not what the client says of that.
+  if (hostless_ && session_->http2()) return fail(HttpEnd::kBadRequest);  // Only HTTP/1.0 may omit it.
+  // The scheme of the connection counts, not the one that the client sent.
   if (request_.scheme() != scheme() && !connect &&
       !request_.set(worker_.worker().pool(), Head::Part::kScheme, scheme())) {
     return fail(HttpEnd::kBadRequest);
   }
   if (session_->http2()) {
-    // What the other codec has looked at already.
+    // The HTTP/1.1 codec has checked these already.
     if (!is_method_to_forward(request_.method())) return fail(HttpEnd::kNotAllowed);
     if (!listener_.http1.allow_underscores && has_underscore(request_.fields)) return fail(HttpEnd::kBadRequest);
     if (!take_expectations()) {
       end_ = HttpEnd::kBadRequest;
-      return respond_error(417, "an expectation that nobody can meet");
+      return respond_error(417, "the expectation is not supported");
     }
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
@@ -152,29 +152,29 @@ void Exchange::take_request(bool end) {
   serve();
 }
 
-// As the route says.
+// Does what the route specifies.
 void Exchange::serve() {
   if (route_->redirect) return redirect(*route_->redirect);
-  if (const auto& answer = route_->respond) {
-    const auto status = static_cast<uint16_t>(answer->status);
+  if (const auto& fixed = route_->respond) {
+    const auto status = static_cast<uint16_t>(fixed->status);
     if (would_agree_to_tunnel(status)) return fail(HttpEnd::kNotAllowed);
-    return respond(status, answer->content_type, answer->body);
+    return respond(status, fixed->content_type, fixed->body);
   }
   if (!count_hop()) return;
   to_ = &worker_.upstream(target_->choose(worker_.random()));
-  uint64_t told_bytes = 0;  // Where it is told: the codecs have seen that it is a number.
-  if (!absl::SimpleAtoi(request_.fields.value("content-length"), &told_bytes)) told_bytes = 0;
-  if (is_too_much_body(std::max(told_bytes, request_bytes_))) return fail(HttpEnd::kBodyTooLarge);
+  uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
+  if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
+  if (is_too_much_body(std::max(declared_bytes, request_bytes_))) return fail(HttpEnd::kBodyTooLarge);
   find_deadline();
   choose_coding();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
-  watch();  // There is more to watch now.
+  watch();  // The upstream adds timeouts.
   if (target_->mirror != HttpTarget::kNone) begin_mirror();
   to_->retry_budget().note_request(now_ms());
-  collect_request() ? go_on_with_request() : send_request();
+  collect_request() ? continue_request() : send_request();
 }
 
-// Of an extended CONNECT (RFC 8441), which an upgrade of HTTP/1.1 is here too.
+// Whether an extended CONNECT (RFC 8441) is accepted. An HTTP/1.1 upgrade is represented as one here.
 bool Exchange::takes_protocol() const { return config().websocket && request_.protocol() == "websocket"; }
 
 void Exchange::begin_mirror() {
@@ -185,7 +185,7 @@ void Exchange::begin_mirror() {
   if (mirror_ && !held_trailers_.empty()) mirror_->send_trailers(held_trailers_);
 }
 
-// Routes, logs and upstreams see one form of a path.
+// Gives the path its canonical form, which routes, logs and upstreams see. Returns false if it has none.
 bool Exchange::make_canonical() {
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
   const CanonicalTarget canonical = canonical_target(request_.path(), config().paths, scratch);
@@ -206,16 +206,16 @@ bool Exchange::make_canonical() {
   return false;
 }
 
-std::string_view Exchange::asked_path() const {
-  return asked_path_.size > 0 ? request_.fields.text(asked_path_) : request_.path();
+std::string_view Exchange::original_path() const {
+  return original_path_.size > 0 ? request_.fields.text(original_path_) : request_.path();
 }
-std::string_view Exchange::asked_authority() const {
-  return asked_authority_.size > 0 || hostless_ ? request_.fields.text(asked_authority_) : request_.authority();
+std::string_view Exchange::original_authority() const {
+  return original_authority_.size > 0 || hostless_ ? request_.fields.text(original_authority_) : request_.authority();
 }
 
 RequestAttributes Exchange::facts() const {
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::string_view target = asked_path(), authority = asked_authority();
+  const std::string_view target = original_path(), authority = original_authority();
   const size_t path_bytes = std::min(target.find('?'), target.size());
   return {.host = canonical_host(authority, scratch),
           .path = target.substr(0, path_bytes),
@@ -237,12 +237,12 @@ bool Exchange::is_too_much_body(uint64_t bytes) const {
   return limit > 0 && bytes > limit && !tunnel_;
 }
 
-// What the upstream is asked for, and told. False when it is more than a head can hold.
+// Changes the request as the upstream is to see it. Returns false if the head has no room.
 bool Exchange::change_request() {
   ChunkPool& pool = worker_.worker().pool();
   if (route_->rewrite && !rewrite(*route_->rewrite)) return false;
-  if (!tell_origin()) return false;
-  // A server has to be asked for some host: as with nginx, it is the upstream's name.
+  if (!add_origin_fields()) return false;
+  // A server needs a host. A request without one gets the upstream's name, as with nginx.
   if (request_.authority().empty() && !request_.set(pool, Head::Part::kAuthority, to_->config().name)) return false;
   const auto facts_of = [this] { return facts(); };
   return change_fields(pool, config().request_headers, facts_of, request_.fields) &&
@@ -251,20 +251,20 @@ bool Exchange::change_request() {
 
 bool Exchange::rewrite(const config::Rewrite& rewrite) {
   ChunkPool& pool = worker_.worker().pool();
-  if (!rewrite.host.empty() && !(request_.fields.keep(pool, request_.authority(), asked_authority_) &&
+  if (!rewrite.host.empty() && !(request_.fields.keep(pool, request_.authority(), original_authority_) &&
                                  request_.set(pool, Head::Part::kAuthority, rewrite.host))) {
     return false;
   }
   if (request_.path().empty() || rewrite.leaves_path()) return true;
-  if (!request_.fields.keep(pool, request_.path(), asked_path_)) return false;
+  if (!request_.fields.keep(pool, request_.path(), original_path_)) return false;
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const RequestAttributes asked = facts();
-  const std::optional<std::string_view> path = changed_path(rewrite, route_->match, asked, config().paths, scratch);
-  return path && request_.set(pool, Head::Part::kPath, *path, request_.path().substr(asked.path.size()));
+  const RequestAttributes original = facts();
+  const std::optional<std::string_view> path = changed_path(rewrite, route_->match, original, config().paths, scratch);
+  return path && request_.set(pool, Head::Part::kPath, *path, request_.path().substr(original.path.size()));
 }
 
 void Exchange::send_request() {
-  asked_ms_ = now_ms();
+  waiting_since_ms_ = now_ms();
   call();
 }
 
@@ -273,11 +273,11 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   ++sent_;
   used_connection_ = connection.used();
   if (!request_.protocol().empty() && !connection.takes_protocols()) return fail(HttpEnd::kUpstreamRefused);
-  asked_ms_ = last_passed_ms_ = now_ms();
-  if (!tell_length()) return fail(HttpEnd::kBadRequest);
+  waiting_since_ms_ = last_passed_ms_ = now_ms();
+  if (!add_content_length()) return fail(HttpEnd::kBadRequest);
   if (waiting_request_) {
     upstream_->send_head(request_, false);
-    return go_on_with_request();
+    return continue_request();
   }
   const bool whole = request_ended_ && !tunnel_;
   const bool end = whole && held_.empty() && held_trailers_.empty();
@@ -293,7 +293,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
 
 void Exchange::on_no_upstream(HttpEnd why) {
   waiting_ = false;
-  hedge_ ? go_on_with_hedge() : fail(why);
+  hedge_ ? switch_to_hedge() : fail(why);
 }
 
 void Exchange::request_body(Buffer&& body, bool end) {
@@ -307,10 +307,10 @@ void Exchange::request_body(Buffer&& body, bool end) {
   if (mirror_) mirror_->send_body(body.clone(), end);
   if (waiting_request_) {
     waiting_request_->add(std::move(body));
-    return go_on_with_request();
+    return continue_request();
   }
   if (upstream_) {
-    asked_ms_ = last_active_ms_;
+    waiting_since_ms_ = last_active_ms_;
     if (upstream_->queued() == 0) last_passed_ms_ = last_active_ms_;
     pass_body(std::move(body), end);
     connection_->wake();
@@ -319,7 +319,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
     held_.append(std::move(body));
     if (!end && held_.size() >= high_mark()) pause_request();
   } else {
-    body.clear();  // It was answered already.
+    body.clear();  // The response was sent already.
   }
   settle();
 }
@@ -346,10 +346,10 @@ void Exchange::request_trailers(Fields&& trailers) {
   if (mirror_) mirror_->send_trailers(trailers);
   if (waiting_request_) {
     held_trailers_ = std::move(trailers);
-    return go_on_with_request();
+    return continue_request();
   }
   if (upstream_) {
-    asked_ms_ = last_active_ms_;
+    waiting_since_ms_ = last_active_ms_;
     pass_trailers(std::move(trailers));
     connection_->wake();
   } else if (awaits_upstream() || password_check_) {
@@ -375,16 +375,16 @@ void Exchange::take_response(Head&& head, bool end) {
   status_ = head.status;
   if (listener_.log) response_head_us_ = std::max<uint64_t>(log_time_us() - started_us_, 1);
   if (tunnel_) {
-    // HTTP/2 takes any 2xx for a yes, so this response cannot be told to its client.
+    // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
     if (head.ignores_upgrade && session_->http2()) {
       response_begun_ = false;
       return fail(HttpEnd::kUpstreamRefused);
     }
     tunnel_agreed_ = head.status / 100 == 2 && !head.ignores_upgrade;
     if (tunnel_agreed_) {
-      if (!session_->http2() && !request_.protocol().empty()) status_ = 101;  // What the client sees.
+      if (!session_->http2() && !request_.protocol().empty()) status_ = 101;  // The status that the client receives.
       listener_.counters.tunnels.add();
-      watch();  // Its time is another.
+      watch();  // A tunnel has its own idle timeout.
     }
     request_ended_ = request_ended_ || !tunnel_agreed_;
   }
@@ -417,7 +417,7 @@ void Exchange::response_trailers(Fields&& trailers) {
   response_ended_ = true;
   if (waiting_response_) {
     waiting_response_->put_trailers(std::move(trailers));
-    go_on_with_response();
+    continue_response();
   } else {
     pass_response_trailers(std::move(trailers));
   }
@@ -441,7 +441,7 @@ void Exchange::pass_response_trailers(Fields&& trailers) {
   session_->wake();
 }
 
-// What waits towards the client, compressed or not.
+// Bytes that wait for the client, compressed or not.
 size_t Exchange::response_queued() const {
   return client_->queued() + (compression_ ? compression_->waiting.size() : 0);
 }
@@ -453,7 +453,7 @@ void Exchange::pause_response() {
 }
 
 void Exchange::resume_response() {
-  if (waiting_response_) return go_on_with_response();
+  if (waiting_response_) return continue_response();
   if (!response_paused_ || !upstream_ || response_queued() > high_mark() / 2) return;
   response_paused_ = false;
   upstream_->set_reading(true);
@@ -480,13 +480,13 @@ void Exchange::release_client() {
   std::exchange(session_, nullptr)->wake();
 }
 
-// Leaves what has ended, and ends itself with the last of it.
+// Releases the streams that have ended, and destroys the exchange with the last of them.
 void Exchange::settle() {
   const bool tunnel = tunnel_agreed_;
   if (upstream_ && response_ended_ && (!tunnel || (request_ended_ && upstream_->sent_all()))) leave_upstream();
   if (client_ && response_cut_) {
     if (holds_response()) return;
-    client_->reset(upstream_reason_);  // It must not look whole.
+    client_->reset(upstream_reason_);  // The truncated response must not look complete.
     release_client();
   } else if (client_ && response_ended_ && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
     release_client();

@@ -31,30 +31,30 @@ class HttpWorker;
 struct ResponseCompression;
 class PasswordCheck;
 
-/// One request of a client and its response: a stream of the client's connection, the stream of an endpoint's
-/// connection that it is forwarded on, and the bytes between them. What one stream receives goes straight to the other;
-/// a side that takes nothing has the other stop reading.
+/// One request and its response: a stream of the client's connection, a stream of an endpoint's connection, and the
+/// bytes between them. Data from one stream goes straight to the other. A side that takes no more data makes the other
+/// side stop reading.
 ///
-/// It lies in memory of the HttpWorker, and gives it back when both streams are released.
+/// It lies in memory of the HttpWorker, and returns that memory when both streams are released.
 class Exchange final : public UpstreamRequest {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
-  /// Ends it now: the time to drain is over.
+  /// Fails the request now: the time to drain is over.
   void shut_down() { fail(HttpEnd::kShutdown); }
-  /// Of what the client asked for, whatever has become of it. Good until the request changes.
+  /// The attributes of the request as the client sent it, before any rewrite. Valid until the request changes.
   RequestAttributes facts() const override;
   bool may_repeat() const override;
 
-  // For its hedge, which may be destroyed by the last two.
-  /// Sends the whole request on a stream of the hedge's. Returns the time.
+  // Called by its hedge. The last two calls may destroy the hedge.
+  /// Sends the whole request on the hedge's stream. Returns the time in milliseconds.
   uint64_t send_hedge(HttpStream& stream);
-  /// With a final response; the stream is the exchange's from then on, or released.
-  void hedge_answered(Head&& head, bool end);
+  /// Takes the head of the hedge's final response. From then on the stream belongs to the exchange, or is released.
+  void on_hedge_response(Head&& head, bool end);
   void end_hedge();
 
  private:
-  /// Of a body, so much is kept until the response begins, for the request may have to be sent again. As Envoy's
-  /// per_request_buffer_limit is mostly set.
+  /// How much of a body is kept until the response begins, in case the request has to be retried. The usual setting of
+  /// Envoy's per_request_buffer_limit.
   static constexpr size_t kMaxKeptBytes = size_t{64} * 1024;
 
   Exchange(HttpSession& session, HttpStream& client);
@@ -75,16 +75,16 @@ class Exchange final : public UpstreamRequest {
   void take_request(bool end);
   [[nodiscard]] bool find_identity();
   const ClientIp& client_ip() const;
-  /// By which the client asked, if a trusted proxy tells; else by which it came here.
+  /// The scheme that a trusted proxy reports for the client; otherwise the scheme of the connection to this proxy.
   std::string_view scheme() const;
-  [[nodiscard]] bool tell_origin();
+  [[nodiscard]] bool add_origin_fields();
   bool make_canonical();
   [[nodiscard]] bool admit();
   void on_password_checked(bool fits);
   void serve();
   bool takes_protocol() const;
-  std::string_view asked_path() const;
-  std::string_view asked_authority() const;
+  std::string_view original_path() const;
+  std::string_view original_authority() const;
   bool is_too_much_body(uint64_t bytes) const;
   [[nodiscard]] bool change_request();
   [[nodiscard]] bool rewrite(const config::Rewrite& rewrite);
@@ -94,7 +94,7 @@ class Exchange final : public UpstreamRequest {
   void pause_request();
   void resume_request();
   void request_trailers(Fields&& trailers);
-  // What HTTP asks of whoever passes a request on.
+  // HTTP's rules for an intermediary.
   static bool has_underscore(const Fields& fields);
   [[nodiscard]] bool take_expectations();
   bool would_agree_to_tunnel(uint16_t status) const;
@@ -104,25 +104,25 @@ class Exchange final : public UpstreamRequest {
   void begin_mirror();
   void pass_body(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
-  bool awaits_upstream() const { return waiting_ || again_at_ms_ != 0; }
+  bool awaits_upstream() const { return waiting_ || retry_at_ms_ != 0; }
 
-  // Bodies that wait.
-  ChunkPointer<BodyBuffer> make_waiting(uint64_t max_bytes, void (*moved)(void* self));
+  // Buffered bodies.
+  ChunkPointer<BodyBuffer> make_body_buffer(uint64_t max_bytes, void (*moved)(void* self));
   size_t waiting_share() const;
   bool collect_request();
-  void go_on_with_request();
+  void continue_request();
   void pass_waiting_request();
-  [[nodiscard]] bool tell_length();
+  [[nodiscard]] bool add_content_length();
   bool keeps_response() const;
   bool must_wait(const Buffer& body) const;
   void keep_for_client(Buffer&& body);
-  void go_on_with_response();
+  void continue_response();
 
-  // Again.
-  bool is_asked_for(config::RetryOn why) const;
+  // Retries.
+  bool is_retried_on(config::RetryOn why) const;
   bool take_retry(config::RetryOn why);
   bool note_budget(bool within);
-  // How often it was sent, but for those that perhaps nobody saw.
+  // How often the request was sent, without the attempts that perhaps no endpoint saw.
   uint32_t tries() const { return sent_ - lost_unseen_; }
   bool is_lost_unseen(ResetReason reason) const;
   std::optional<config::RetryOn> retry_reason(const Head& head, bool end) const;
@@ -130,13 +130,13 @@ class Exchange final : public UpstreamRequest {
   void response_timed_out();
   void retry();
   void take_body_back();
-  void send_again();
+  void resend();
 
-  // At once.
+  // Hedging.
   config::Duration hedge_after() const;
   bool awaits_hedge() const;
   void hedge();
-  void go_on_with_hedge();
+  void switch_to_hedge();
 
   // The response.
   void take_response(Head&& head, bool end);
@@ -151,23 +151,24 @@ class Exchange final : public UpstreamRequest {
   void pause_response();
   void resume_response();
   [[nodiscard]] bool change_response(Head& head);
-  [[nodiscard]] bool tell_request_id(Head& head);
+  [[nodiscard]] bool return_request_id(Head& head);
   [[nodiscard]] bool add_access_fields(Head& head);
   void upstream_reset(ResetReason reason);
   Fault fault_of_reset(ResetReason reason) const;
   void cut_response(HttpEnd why);
   bool holds_response() const;
 
-  // Its compression.
+  // Compression of the response.
   void choose_coding();
   [[nodiscard]] bool begin_compression(Head& head, bool end);
   void compress(Buffer&& body, bool end);
-  void go_on_compressing();
+  void continue_compressing();
   void compress_piece();
   void pass_compressed(Buffer&& out, bool end);
   void end_compression(Buffer&& out);
 
-  /// Ends it without a response of the upstream's: with one of our own, or by resetting what has begun.
+  /// Ends the exchange without a response from the upstream: sends a response of our own, or resets a response that has
+  /// begun.
   void fail(HttpEnd why);
   void respond_grpc(HttpEnd why);
 
@@ -198,60 +199,60 @@ class Exchange final : public UpstreamRequest {
 
   HttpWorker& worker_;
   HttpListener& listener_;
-  HttpSession* session_;                           // As long as client_ is not null.
+  HttpSession* session_;                           // Valid while client_ is not null.
   HttpStream* client_;                             // Null once released.
-  const config::HttpRoute* route_ = nullptr;       // Once it is chosen.
-  const HttpTarget* target_ = nullptr;             // Likewise.
-  PasswordCheck* password_check_ = nullptr;        // That it waits for.
-  Head request_;                                   // Until nothing needs it any more.
-  Text asked_path_, asked_authority_;              // That it came with, where they were rewritten.
-  Text origin_;                                    // Of the page that asks, where the route has CORS.
-  Text response_fields_;                           // KeptValues, for the log.
-  RequestIdentity identity_;                       // Where the listener asks for it.
-  Buffer held_;                                    // Body that has come before there is a connection,
-  Fields held_trailers_;                           // and what is behind it.
-  MirroredRequest* mirror_ = nullptr;              // That gets all that comes of the request.
-  ChunkPointer<HedgedRequest> hedge_;              // The same with another endpoint, while neither has answered.
-  Buffer kept_;                                    // What was sent of it, for it may be sent again.
-  ChunkPointer<BodyBuffer> waiting_request_;       // Where it is collected: all of it passes through this.
-  ChunkPointer<BodyBuffer> waiting_response_;      // From when the client was slow, the rest of it does.
-  ChunkPointer<ResponseCompression> compression_;  // While the response is compressed.
+  const config::HttpRoute* route_ = nullptr;       // Null until it is chosen.
+  const HttpTarget* target_ = nullptr;             // Null until it is chosen.
+  PasswordCheck* password_check_ = nullptr;        // The pending check of the client's password, or null.
+  Head request_;                                   // Cleared when nothing needs it.
+  Text original_path_, original_authority_;        // As received, if they were rewritten.
+  Text origin_;                                    // The value of Origin, if the route has CORS.
+  Text response_fields_;                           // KeptValues for the log.
+  RequestIdentity identity_;                       // If the listener identifies requests.
+  Buffer held_;                                    // Body received before there is a connection.
+  Fields held_trailers_;                           // Trailers to send after the body.
+  MirroredRequest* mirror_ = nullptr;              // Receives a copy of all request data.
+  ChunkPointer<HedgedRequest> hedge_;              // The hedge, until it or the first endpoint has responded.
+  Buffer kept_;                                    // Body that was sent and may have to be resent.
+  ChunkPointer<BodyBuffer> waiting_request_;       // If the request is buffered: the whole body passes through it.
+  ChunkPointer<BodyBuffer> waiting_response_;      // If the client is slow: the rest of the body passes through it.
+  ChunkPointer<ResponseCompression> compression_;  // Set while the response is compressed.
   Timer timer_;
   uint64_t started_ms_;
-  uint64_t deadline_ms_ = UINT64_MAX;  // For all of it.
+  uint64_t deadline_ms_ = UINT64_MAX;  // For the whole exchange.
   uint64_t last_active_ms_;
-  uint64_t last_request_ms_;       // Something of the request came.
-  uint64_t last_response_ms_;      // The client took something of the response,
-  uint64_t last_passed_ms_ = 0;    // or the upstream of the request.
-  uint64_t asked_ms_ = 0;          // The request was complete with the upstream, or began to wait for a connection.
-  uint64_t started_us_ = 0;        // Where there is a log,
-  uint64_t response_head_us_ = 0;  // and when the response came, after that.
+  uint64_t last_request_ms_;       // Request data last arrived, or reading resumed.
+  uint64_t last_response_ms_;      // The client last took response data.
+  uint64_t last_passed_ms_ = 0;    // The upstream last took request data.
+  uint64_t waiting_since_ms_ = 0;  // The request was complete at the upstream, or began to wait for a connection.
+  uint64_t started_us_ = 0;        // Start of the request, if there is a log.
+  uint64_t response_head_us_ = 0;  // Time from started_us_ to the response head; 0: none yet.
   uint64_t request_bytes_ = 0;
   uint64_t response_bytes_ = 0;
-  uint64_t again_at_ms_ = 0;  // When the request is sent again; 0: not now.
-  uint32_t sent_ = 0;         // How often;
-  uint32_t lost_unseen_ = 0;  // of these, perhaps seen by nobody.
-  uint16_t status_ = 0;       // That the client was told.
+  uint64_t retry_at_ms_ = 0;  // When the request is resent; 0: no retry is scheduled.
+  uint32_t sent_ = 0;         // How often the request was sent.
+  uint32_t lost_unseen_ = 0;  // How many of these attempts perhaps no endpoint saw.
+  uint16_t status_ = 0;       // Of the response to the client.
   HttpEnd end_ = HttpEnd::kOk;
   ResetReason upstream_reason_ = ResetReason::kInternal;
-  bool hostless_ = false;        // It came without a host, as HTTP/1.0 may.
-  bool request_ended_ = false;   // All of it has come.
-  bool body_passed_ = false;     // Some of it is with an upstream, and gone from here.
-  bool collecting_ = false;      // It is sent when it is here as a whole.
-  bool request_passed_ = false;  // All of waiting_request_ is with the upstream.
+  bool hostless_ = false;        // The request has no host, as HTTP/1.0 allows.
+  bool request_ended_ = false;   // The whole request has arrived.
+  bool body_passed_ = false;     // An upstream has part of the body, and no copy was kept.
+  bool collecting_ = false;      // The request is sent once all of it is buffered.
+  bool request_passed_ = false;  // All of waiting_request_ was passed to the upstream.
   bool request_paused_ = false;
   bool response_begun_ = false;
   bool response_ended_ = false;
-  bool response_cut_ = false;  // It ends early: once what came of it is with the client.
+  bool response_cut_ = false;  // The response ends early: as soon as the client has the part that arrived.
   bool response_paused_ = false;
-  bool tunnel_ = false;           // Asked for,
-  bool tunnel_agreed_ = false;    // and there.
-  bool used_connection_ = false;  // By others before.
-  bool hedged_ = false;           // There was a hedge, or none to be had, since it was last sent.
-  bool by_hedge_ = false;         // It goes on with what was one.
+  bool tunnel_ = false;           // The client requested a tunnel.
+  bool tunnel_agreed_ = false;    // The upstream accepted the tunnel.
+  bool used_connection_ = false;  // Other requests used the connection before.
+  bool hedged_ = false;           // Since the request was last sent, a hedge was made or none was possible.
+  bool by_hedge_ = false;         // The exchange has switched to its hedge.
   bool grpc_ = false;
   bool deadline_is_grpc_ = false;
-  bool negotiates_coding_ = false;  // The response depends on what the client takes:
+  bool negotiates_coding_ = false;  // The response depends on Accept-Encoding.
   ContentCoding coding_ = ContentCoding::kIdentity;
 };
 

@@ -1,4 +1,4 @@
-// Who may ask: what an exchange does before its route is taken.
+// Access control: what an exchange checks before it acts on its route.
 #include <utility>
 
 #include "net/worker.h"
@@ -12,24 +12,26 @@
 
 namespace sluice {
 
-// Whether the request goes on. Else it is answered, and perhaps destroyed; or it will be when its password is checked.
-// Preflights come first: browsers send them without any proof.
+// Whether the request may continue. If not, either a response was sent, and the exchange may be destroyed, or a
+// password check is pending. Preflights are handled first, because browsers send them without credentials.
 bool Exchange::admit() {
   ListenerAccess* const access = listener_.access.get();
   if (!access) return true;
-  const auto no = [this](HttpEnd why) {
+  const auto reject = [this](HttpEnd why) {
     fail(why);
     return false;
   };
   ChunkPool& pool = worker_.worker().pool();
   const CorsPolicy* const cors = target_ ? access->cors(target_->index) : nullptr;
-  if (cors && !request_.fields.keep(pool, request_.fields.value("origin"), origin_)) return no(HttpEnd::kBadRequest);
+  if (cors && !request_.fields.keep(pool, request_.fields.value("origin"), origin_)) {
+    return reject(HttpEnd::kBadRequest);
+  }
   if (cors && CorsPolicy::is_preflight(request_)) {
-    if (!cors->allows(request_.fields.text(origin_))) return no(HttpEnd::kForbidden);
+    if (!cors->allows(request_.fields.text(origin_))) return reject(HttpEnd::kForbidden);
     respond(204, {}, {});
     return false;
   }
-  if (!access->admits(route_, *facts().client)) return no(HttpEnd::kForbidden);
+  if (!access->admits(route_, *facts().client)) return reject(HttpEnd::kForbidden);
   if (!target_) return true;
   const ListenerAccess::Proof proof = access->check(target_->index, pool, request_);
   switch (proof.verdict) {
@@ -37,25 +39,25 @@ bool Exchange::admit() {
       access->hide_proof(target_->index, request_);
       return true;
     case AuthResult::kRefused:
-      return no(HttpEnd::kUnauthorized);
+      return reject(HttpEnd::kUnauthorized);
     case AuthResult::kTooLarge:
-      return no(HttpEnd::kBadRequest);
+      return reject(HttpEnd::kBadRequest);
     case AuthResult::kBusy:
-      return no(HttpEnd::kAuthBusy);
+      return reject(HttpEnd::kAuthBusy);
     case AuthResult::kLater:
       break;
   }
   password_check_ = proof.check;
   password_check_->tell([](void* self, bool fits) { static_cast<Exchange*>(self)->on_password_checked(fits); }, this);
-  asked_ms_ = now_ms();  // Body that comes waits since then.
+  waiting_since_ms_ = now_ms();  // Body that arrives from now on waits.
   return false;
 }
 
 void Exchange::on_password_checked(bool fits) {
   password_check_ = nullptr;
   note_activity();
-  if (!client_ || response_begun_) return;             // It took too long.
-  if (!fits || route_->respond || route_->redirect) {  // Nobody wants the body.
+  if (!client_ || response_begun_) return;             // The exchange has timed out in the meantime.
+  if (!fits || route_->respond || route_->redirect) {  // The body is dropped.
     held_.clear();
     if (std::exchange(request_paused_, false)) client_->set_reading(true);
   }
@@ -64,7 +66,7 @@ void Exchange::on_password_checked(bool fits) {
   serve();
 }
 
-// What a client that was refused, or a page of another origin, is told beside the answer.
+// Adds the response fields for an unauthenticated client (WWW-Authenticate) or a page of another origin (CORS).
 bool Exchange::add_access_fields(Head& head) {
   const ListenerAccess* const access = listener_.access.get();
   if (!access || !target_) return true;

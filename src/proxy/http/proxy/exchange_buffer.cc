@@ -1,4 +1,4 @@
-// Bodies that wait here for who is slow: a request until it is here as a whole, a response until its client takes it.
+// Buffering: a request waits until all of it is here, a response until its client takes it.
 
 #include <algorithm>
 #include <array>
@@ -15,35 +15,36 @@
 
 namespace sluice {
 
-ChunkPointer<BodyBuffer> Exchange::make_waiting(uint64_t max_bytes, void (*moved)(void* self)) {
+ChunkPointer<BodyBuffer> Exchange::make_body_buffer(uint64_t max_bytes, void (*moved)(void* self)) {
   Worker& worker = worker_.worker();
   return make_in_chunk<BodyBuffer>(worker.pool(), worker, worker_.body_file(), max_bytes, listener_.counters.body_file,
                                    moved, static_cast<void*>(this));
 }
 
-// What may be with a stream, which has it in memory.
+// How many bytes a stream, which keeps them in memory, may queue.
 size_t Exchange::waiting_share() const { return BodyBuffer::share(worker_.worker()); }
 
 // ---- The request ----
 
-// Whether it is sent later, when it is here. A gRPC call may be a conversation, which would never be.
+// Whether the request is sent only when all of it is buffered. A gRPC call is never buffered: it may be a conversation,
+// which would not end.
 bool Exchange::collect_request() {
   if (!route_->buffer || route_->buffer->requests.bytes == 0 || request_ended_ || tunnel_ || grpc_) return false;
-  waiting_request_ = make_waiting(route_->buffer->requests.bytes,
-                                  [](void* self) { static_cast<Exchange*>(self)->go_on_with_request(); });
+  waiting_request_ = make_body_buffer(route_->buffer->requests.bytes,
+                                      [](void* self) { static_cast<Exchange*>(self)->continue_request(); });
   collecting_ = true;
   waiting_request_->add(std::move(held_));
   if (request_.fields.remove("expect") == 0) return true;
-  // The upstream is not there to say it.
-  Head go_on;
-  go_on.status = 100;
-  client_->send_head(go_on, false);
+  // No upstream can send the 100 (Continue) yet.
+  Head interim;
+  interim.status = 100;
+  client_->send_head(interim, false);
   session_->wake();
   return true;
 }
 
-void Exchange::go_on_with_request() {
-  if (response_begun_ && !upstream_) {  // Answered already.
+void Exchange::continue_request() {
+  if (response_begun_ && !upstream_) {  // The response was sent already.
     collecting_ = false;
     waiting_request_.reset();
     return settle();
@@ -65,15 +66,15 @@ void Exchange::pass_waiting_request() {
     Buffer piece = waiting_request_->take(most);
     request_passed_ = request_ended_ && waiting_request_->empty();
     if (piece.empty() && !request_passed_) return;
-    asked_ms_ = last_passed_ms_ = now_ms();
+    waiting_since_ms_ = last_passed_ms_ = now_ms();
     pass_body(std::move(piece), request_passed_ && held_trailers_.empty());
     if (request_passed_ && !held_trailers_.empty()) pass_trailers(std::exchange(held_trailers_, {}));
     connection_->wake();
   }
 }
 
-// Its length is known now; without it some upstreams take no body.
-bool Exchange::tell_length() {
+// Adds the Content-Length, which is known now. Some upstreams accept no body without it.
+bool Exchange::add_content_length() {
   constexpr std::string_view kLength = "content-length";
   if (!waiting_request_ || !request_ended_ || !held_trailers_.empty()) return true;
   if (request_.fields.find(kLength) != Fields::npos) return true;
@@ -84,7 +85,7 @@ bool Exchange::tell_length() {
 
 // ---- The response ----
 
-// Then it is not the client who makes the upstream wait.
+// Whether the response is buffered, so that a slow client does not hold up the upstream.
 bool Exchange::keeps_response() const { return route_->buffer && route_->buffer->responses.bytes > 0 && !tunnel_; }
 
 bool Exchange::must_wait(const Buffer& body) const {
@@ -93,23 +94,23 @@ bool Exchange::must_wait(const Buffer& body) const {
 
 void Exchange::keep_for_client(Buffer&& body) {
   if (!waiting_response_) {
-    waiting_response_ = make_waiting(route_->buffer->responses.bytes, [](void* self) {
+    waiting_response_ = make_body_buffer(route_->buffer->responses.bytes, [](void* self) {
       auto& exchange = *static_cast<Exchange*>(self);
-      exchange.go_on_with_response();
+      exchange.continue_response();
       exchange.settle();
     });
   }
   waiting_response_->add(std::move(body));
-  go_on_with_response();
+  continue_response();
 }
 
-void Exchange::go_on_with_response() {
+void Exchange::continue_response() {
   Worker& worker = worker_.worker();
   const size_t share = waiting_share();
   while (waiting_response_ && response_queued() < share) {
     const bool keeps_up = response_queued() == 0 && !session_->has_queued();
     Buffer piece = keeps_up ? waiting_response_->take(share) : waiting_response_->take_stored(share);
-    // The client may become slow with just this, whose chunk has room for more.
+    // The client may become slow with this very piece, whose chunk has unused room.
     if (keeps_up && BodyBuffer::is_pressed(worker)) (void)piece.compact(worker.pool());
     const bool last = response_ended_ && waiting_response_->empty();
     if (piece.empty() && !last) break;
@@ -119,7 +120,7 @@ void Exchange::go_on_with_response() {
     if (!trailers.empty()) pass_response_trailers(std::move(trailers));
   }
   if (!waiting_response_) return;
-  // With nothing queued nobody would tell that there is room.
+  // With nothing queued, no event would report that there is room.
   waiting_response_->store(/*all=*/response_queued() == 0);
   if (upstream_ && !response_ended_ && waiting_response_->full() != response_paused_) {
     response_paused_ = !response_paused_;

@@ -1,4 +1,4 @@
-// A response that is compressed on its way: what comes in waits for its turn, and what comes out goes on as any body.
+// Compression of responses: body that arrives waits for its turn, and compressed output is sent like any body.
 
 #include <algorithm>
 #include <utility>
@@ -13,14 +13,15 @@
 
 namespace sluice {
 
-// Before the route changes the request: this is between the client and us, whatever the upstream is told.
+// Called before the route changes the request: the coding is negotiated with the client, whatever the upstream
+// receives.
 void Exchange::choose_coding() {
   if (!listener_.compression || !route_->compression || tunnel_ || grpc_) return;
   if (request_.method() != "HEAD") coding_ = listener_.compression->choose(request_.fields);
   negotiates_coding_ = true;
 }
 
-// False when there is no room in the head.
+// Returns false if the head has no room.
 bool Exchange::begin_compression(Head& head, bool end) {
   ChunkPool& pool = worker_.worker().pool();
   if (!listener_.compression->takes(head)) return true;
@@ -44,15 +45,15 @@ void Exchange::compress(Buffer&& body, bool end) {
   worker_.worker().yielding_tasks().push(state.work);
 }
 
-void Exchange::go_on_compressing() {
+void Exchange::continue_compressing() {
   if (compression_) worker_.worker().yielding_tasks().push(compression_->work);
 }
 
-// One piece of what waits. Where a turn has brought nothing more, what the compressor holds back goes out: nobody knows
-// how long the upstream will be silent.
+// Compresses one piece. If a turn has brought nothing more, the compressor is flushed, because the upstream may stay
+// silent for any length of time.
 void Exchange::compress_piece() {
   ResponseCompression& state = *compression_;
-  if (client_->queued() >= high_mark()) return;  // on_drained() goes on.
+  if (client_->queued() >= high_mark()) return;  // on_drained() continues.
   Buffer piece = state.waiting.split_front(std::min(state.waiting.size(), ResponseCompression::kPieceBytes));
   const bool last = state.ended && state.waiting.empty();
   const bool flush = !last && piece.empty();

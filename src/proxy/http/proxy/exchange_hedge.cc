@@ -1,4 +1,4 @@
-// Asking a second endpoint while the first is slow, and going on with whoever answers first.
+// Hedging: sends a slow request to a second endpoint too, and uses the response that arrives first.
 
 #include <cstdint>
 #include <optional>
@@ -14,18 +14,18 @@
 
 namespace sluice {
 
-// How long it may be unanswered before a second endpoint is asked; 0: there will be no second one.
+// How long to wait for a response before the request is hedged; 0: it is not hedged.
 config::Duration Exchange::hedge_after() const {
   if (!route_->retry || route_->retry->hedge_after.count() == 0) return {};
-  if (waiting_request_ && !request_passed_) return {};  // Not all of it was kept.
+  if (waiting_request_ && !request_passed_) return {};  // Not all of the body was kept.
   if (hedged_ || response_begun_ || tunnel_ || body_passed_ || !is_idempotent(request_.method())) return {};
   return route_->retry->hedge_after;
 }
 
-// All of it is here, and somebody is asked, or waits to be.
+// Whether a hedge may be due: the whole request is here, and it was sent or waits for a connection.
 bool Exchange::awaits_hedge() const { return request_ended_ && (upstream_ || waiting_); }
 
-// Once for each attempt, even if there is nobody else just now.
+// Called once for each attempt, even if there is no other endpoint at the moment.
 void Exchange::hedge() {
   hedged_ = true;
   const uint32_t sent = tries() + (waiting_ ? 1 : 0);
@@ -33,12 +33,12 @@ void Exchange::hedge() {
   if (!to_->retry_budget().has_room(now_ms())) return to_->counters().retries_over_budget.add();
   hedge_ = make_in_chunk<HedgedRequest>(worker_.worker().pool(), *this, *to_);
   hedge_->begin();
-  if (!hedge_) return;  // There is nobody.
+  if (!hedge_) return;  // No endpoint was found.
   tried_.add(hedge_->endpoint());
   (void)to_->retry_budget().take(now_ms());
 }
 
-// What went to the first endpoint, or waits to. Returns the time.
+// Sends the hedge everything that was, or will be, sent to the first endpoint.
 uint64_t Exchange::send_hedge(HttpStream& stream) {
   ++sent_;
   to_->counters().hedges.add();
@@ -51,13 +51,13 @@ uint64_t Exchange::send_hedge(HttpStream& stream) {
   return now_ms();
 }
 
-// It wins, unless it is what would be asked for again, while the first endpoint may still do better.
-void Exchange::hedge_answered(Head&& head, bool end) {
+// The hedge wins, unless its response would be retried. The first endpoint may still do better then.
+void Exchange::on_hedge_response(Head&& head, bool end) {
   if (retry_reason(head, end)) {
     to_->state().report_answer(hedge_->endpoint(), head.status, now_ms());
     return end_hedge();
   }
-  go_on_with_hedge();
+  switch_to_hedge();
   on_head(*upstream_, std::move(head), end);
 }
 
@@ -67,8 +67,8 @@ void Exchange::end_hedge() {
   hedge_.reset();
 }
 
-// As if there had never been another one.
-void Exchange::go_on_with_hedge() {
+// Continues as if the first endpoint had never been used.
+void Exchange::switch_to_hedge() {
   stop_waiting();
   leave_upstream();
   const ChunkPointer<HedgedRequest> hedge = std::move(hedge_);
@@ -78,7 +78,7 @@ void Exchange::go_on_with_hedge() {
     take_body_back();
   } else {
     kept_.append(std::move(held_));
-    asked_ms_ = last_passed_ms_ = hedge->sent_ms();
+    waiting_since_ms_ = last_passed_ms_ = hedge->sent_ms();
     used_connection_ = connection_->used();
   }
   watch();

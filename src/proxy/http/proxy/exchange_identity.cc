@@ -1,4 +1,4 @@
-// On whose behalf a request comes: what is believed of that, and who is told.
+// The identity of a request: which claims about it are believed, and where it is passed on.
 
 #include "net/worker.h"
 #include "proxy/http/proxy/exchange.h"
@@ -28,14 +28,14 @@ std::string_view Exchange::scheme() const {
   return listener_.http1.secure ? "https" : "http";
 }
 
-bool Exchange::tell_origin() {
-  const Origin origin{session_->client_ip(), client_ip(), scheme(), asked_authority(), listener_.listener.name};
+bool Exchange::add_origin_fields() {
+  const Origin origin{session_->client_ip(), client_ip(), scheme(), original_authority(), listener_.listener.name};
   return add_origin(worker_.worker().pool(), config(), origin,
                     session_->http2() ? listener_.via_http2 : listener_.via_http1, listener_.counters.claims_refused,
                     request_);
 }
 
-bool Exchange::tell_request_id(Head& head) {
+bool Exchange::return_request_id(Head& head) {
   const std::optional<config::RequestId>& rule = config().request_id;
   if (!rule || !rule->respond) return true;
   head.fields.remove(rule->header.text());

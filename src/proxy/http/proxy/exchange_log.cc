@@ -1,4 +1,4 @@
-// What the access log is told of a request.
+// The access log record of a request.
 
 #include <time.h>
 
@@ -24,7 +24,7 @@ uint64_t Exchange::log_time_us() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
-// They are gone with the head when the line is written.
+// Keeps the response fields for the log. The response head is gone when the line is written.
 void Exchange::keep_response_fields(const Head& head) {
   const config::LogFormat& format = listener_.log_format;
   if (!listener_.log || !format.speaks_of_response_fields()) return;
@@ -34,7 +34,7 @@ void Exchange::keep_response_fields(const Head& head) {
     if (piece.variable != config::TextVariable::kResponseHeader) continue;
     size += KeptValues::put(head.fields.value(piece.text), values.data() + size);
   }
-  // Where there is no room the line does without.
+  // Without room in the head, the line lacks these fields.
   (void)request_.fields.keep(worker_.worker().pool(), {values.data(), size}, response_fields_);
 }
 
@@ -56,8 +56,8 @@ void Exchange::log() {
     record.cipher = agreed->cipher;
   }
   record.method = request_.method();
-  record.authority = asked_authority();
-  record.path = asked_path();
+  record.authority = original_authority();
+  record.path = original_path();
   record.status = status_;
   record.reason = http_end_name(end_);
   record.request_bytes = request_bytes_;
@@ -72,13 +72,13 @@ void Exchange::log() {
   record.request_id = request_.fields.text(identity_.request_id);
   record.trace_id = request_.fields.text(identity_.trace_id);
   const bool own_text = listener_.log_format.kind() == config::LogFormat::Kind::kText;
-  const RequestAttributes asked = own_text ? facts() : RequestAttributes();
-  record.facts = &asked;
+  const RequestAttributes attributes = own_text ? facts() : RequestAttributes();
+  record.facts = &attributes;
   record.response_fields = KeptValues(request_.fields.text(response_fields_));
   listener_.log->commit(format_access_line(listener_.log_format, record, room));
 }
 
-// Its number, counted from 0 as in messages about the configuration, where it has no name.
+// The route's name or, if it has none, its number, counted from 0 as in messages about the configuration.
 std::string_view Exchange::route_name(std::span<char, 8> room) const {
   if (!route_->name.empty()) return route_->name;
   const auto written = std::to_chars(room.data(), room.data() + room.size(), listener_.router.index_of(*route_));

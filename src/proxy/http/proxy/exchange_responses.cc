@@ -1,4 +1,4 @@
-// What a client is told by the proxy itself, and what is added to all that it is told.
+// Responses of the proxy itself, and the fields that it adds to every response.
 
 #include <algorithm>
 #include <array>
@@ -23,13 +23,13 @@ namespace sluice {
 
 namespace {
 
-struct OwnAnswer {
+struct OwnResponse {
   uint16_t status;
   uint8_t grpc_status;  // As the gRPC documentation's statuscodes.md numbers them.
   std::string_view text;
 };
 
-OwnAnswer answer_of(HttpEnd end) {
+OwnResponse own_response(HttpEnd end) {
   constexpr uint8_t kDeadlineExceeded = 4, kPermissionDenied = 7, kResourceExhausted = 8, kUnimplemented = 12,
                     kInternal = 13, kUnavailable = 14, kUnauthenticated = 16;
   switch (end) {
@@ -40,36 +40,36 @@ OwnAnswer answer_of(HttpEnd end) {
     case HttpEnd::kNoRoute:
       return {404, kUnimplemented, "no route"};
     case HttpEnd::kNotAllowed:
-      return {501, kUnimplemented, "not allowed here"};
+      return {501, kUnimplemented, "this request is not allowed here"};
     case HttpEnd::kForbidden:
       return {403, kPermissionDenied, "forbidden"};
     case HttpEnd::kUnauthorized:
-      return {401, kUnauthenticated, "who asks is not known"};
+      return {401, kUnauthenticated, "the client is not authenticated"};
     case HttpEnd::kAuthBusy:
       return {503, kUnavailable, "too many passwords wait to be checked"};
     case HttpEnd::kNoEndpoint:
       return {503, kUnavailable, "no endpoint can be reached"};
     case HttpEnd::kNotResolved:
-      return {503, kUnavailable, "the upstream's name stands for no address"};
+      return {503, kUnavailable, "the upstream's name does not resolve"};
     case HttpEnd::kTooManyPending:
       return {503, kUnavailable, "too many requests wait for a connection"};
     case HttpEnd::kUpstreamMalformed:
       return {502, kInternal, "the upstream's response is malformed"};
     case HttpEnd::kUpstreamRefused:
-      return {502, kUnimplemented, "the upstream does not take such a request"};
+      return {502, kUnimplemented, "the upstream does not support this request"};
     case HttpEnd::kResponseTimeout:
-      return {504, kDeadlineExceeded, "the upstream did not answer in time"};
+      return {504, kDeadlineExceeded, "the upstream did not respond in time"};
     case HttpEnd::kRequestTimeout:
     case HttpEnd::kDeadline:
-      return {504, kDeadlineExceeded, "the time for the request is over"};
+      return {504, kDeadlineExceeded, "the request timed out"};
     case HttpEnd::kIdleTimeout:
-      return {504, kDeadlineExceeded, "nothing has moved for too long"};
+      return {504, kDeadlineExceeded, "the request was idle for too long"};
     case HttpEnd::kBodyTimeout:
-      return {408, kDeadlineExceeded, "the request's body did not come in time"};
+      return {408, kDeadlineExceeded, "the request body did not arrive in time"};
     case HttpEnd::kBodyTooLarge:
       return {413, kResourceExhausted, "the request's body is too large"};
     case HttpEnd::kStuck:
-      return {503, kUnavailable, "nothing takes what waits, and memory is short"};
+      return {503, kUnavailable, "queued data made no progress while memory was short"};
     case HttpEnd::kShutdown:
       return {503, kUnavailable, "shutting down"};
     case HttpEnd::kOk:
@@ -78,7 +78,7 @@ OwnAnswer answer_of(HttpEnd end) {
     case HttpEnd::kUpstreamReset:
       break;
   }
-  return {502, kUnavailable, "the upstream broke off"};
+  return {502, kUnavailable, "the upstream failed before it responded"};
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ OwnAnswer answer_of(HttpEnd end) {
 void Exchange::fail(HttpEnd why) {
   stop_waiting();
   end_hedge();
-  again_at_ms_ = 0;
+  retry_at_ms_ = 0;
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();
@@ -94,10 +94,10 @@ void Exchange::fail(HttpEnd why) {
   end_ = why;
   if (!response_begun_) {
     if (grpc_) return respond_grpc(why);
-    const OwnAnswer answer = answer_of(why);
-    return respond_error(answer.status, answer.text);
+    const OwnResponse response = own_response(why);
+    return respond_error(response.status, response.text);
   }
-  // What has begun must not look whole.
+  // A truncated response must not look complete.
   const bool takes_nothing = why == HttpEnd::kSendTimeout || why == HttpEnd::kStuck;
   if (takes_nothing && !session_->http2()) session_->abandon();
   client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
@@ -111,7 +111,7 @@ void Exchange::respond_error(uint16_t status, std::string_view message) {
                        .message = message,
                        .request_id = request_.fields.text(identity_.request_id),
                        .trace_id = request_.fields.text(identity_.trace_id)};
-  // A page may wait for a client that reads nothing: while memory is short, it is a line.
+  // An error page may wait for a client that reads nothing, so while memory is short it is a single line.
   static const ErrorPages lines;
   const ErrorPages& pages = worker_.worker().in_reserve() ? lines : listener_.error_pages;
   const OwnBody body = pages.body(error, preferred_form(request_.fields));
@@ -140,11 +140,11 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
     room = room && (content_type.empty() || head.fields.add(pool, "content-type", content_type)) &&
            head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
   }
-  // Which form a failure is told in was chosen by that.
+  // The Accept field determined the form of the error page.
   room = room && (end_ == HttpEnd::kOk || head.fields.add(pool, "vary", "accept"));
   SLUICE_CHECK(room);
   if (!location.empty() && !head.fields.add(pool, "location", location)) return fail(HttpEnd::kBadRequest);
-  (void)change_response(head);  // Better without than no answer.
+  (void)change_response(head);  // A response without these changes is better than none.
   response_begun_ = response_ended_ = true;
   status_ = status;
   const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
@@ -159,11 +159,11 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   settle();
 }
 
-// A response that consists of trailers only, as gRPC's clients expect errors.
+// Sends a trailers-only response, which is how gRPC clients expect errors.
 void Exchange::respond_grpc(HttpEnd why) {
   ChunkPool& pool = worker_.worker().pool();
-  const OwnAnswer answer = answer_of(why);
-  uint8_t status = answer.grpc_status;
+  const OwnResponse response = own_response(why);
+  uint8_t status = response.grpc_status;
   if (why == HttpEnd::kUpstreamReset) {
     if (upstream_reason_ == ResetReason::kCancelled) status = 1;  // CANCELLED
     if (upstream_reason_ == ResetReason::kOverload) status = 8;   // RESOURCE_EXHAUSTED
@@ -176,7 +176,7 @@ void Exchange::respond_grpc(HttpEnd why) {
   const bool room =
       head.fields.add(pool, "date", http_date()) && head.fields.add(pool, "content-type", "application/grpc") &&
       head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
-      head.fields.add(pool, "grpc-message", answer.text);
+      head.fields.add(pool, "grpc-message", response.text);
   SLUICE_CHECK(room);
   (void)change_response(head);
   response_begun_ = response_ended_ = true;
@@ -189,7 +189,7 @@ void Exchange::respond_grpc(HttpEnd why) {
 bool Exchange::change_response(Head& head) {
   ChunkPool& pool = worker_.worker().pool();
   const auto facts_of = [this] { return facts(); };
-  const bool changed = tell_request_id(head) && add_access_fields(head) &&
+  const bool changed = return_request_id(head) && add_access_fields(head) &&
                        change_fields(pool, config().response_headers, facts_of, head.fields) &&
                        (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
   keep_response_fields(head);

@@ -1,4 +1,4 @@
-// Sending a request again: when, how often, and what of its body is kept for that.
+// Retries: when and how often a request is resent, and how much of its body is kept for that.
 
 #include <algorithm>
 #include <optional>
@@ -23,12 +23,12 @@ namespace {
 
 using config::RetryOn;
 
-// Without a policy of the route's.
+// The conditions for a retry if the route has no policy.
 constexpr RetryOn kUnseen[] = {RetryOn::kConnectFailure, RetryOn::kRefused};
 
-// Whether the endpoint has perhaps begun to do what was asked. In gRPC it is the service that says whether a call may
-// be made again, and whoever names a status in `on` speaks for it.
-bool is_perhaps_done(RetryOn why) {
+// Whether the endpoint may have begun to process the request. For gRPC, the service says whether a call may be retried,
+// and an operator who names a status in `on` speaks for it.
+bool may_be_processed(RetryOn why) {
   return why == RetryOn::kReset || why == RetryOn::kTimeout || why == RetryOn::k5xx || why == RetryOn::kGatewayError;
 }
 
@@ -37,17 +37,17 @@ constexpr std::string_view kGrpcResourceExhausted = "8", kGrpcUnavailable = "14"
 
 }  // namespace
 
-bool Exchange::is_asked_for(RetryOn why) const {
+bool Exchange::is_retried_on(RetryOn why) const {
   const std::optional<config::Retry>& policy = route_->retry;
   if (!policy || policy->on.empty()) return std::find(std::begin(kUnseen), std::end(kUnseen), why) != std::end(kUnseen);
   return std::find(policy->on.begin(), policy->on.end(), why) != policy->on.end();
 }
 
-// Whether it is sent once more; then that counts.
+// Whether the request is retried. If so, this counts as a retry.
 bool Exchange::take_retry(RetryOn why) {
-  if (response_begun_ || body_passed_ || tunnel_agreed_ || !is_asked_for(why)) return false;
+  if (response_begun_ || body_passed_ || tunnel_agreed_ || !is_retried_on(why)) return false;
   if (route_->retry ? tries() >= route_->retry->attempts : !attempts_left()) return false;
-  if (is_perhaps_done(why) && !is_idempotent(request_.method())) return false;
+  if (may_be_processed(why) && !is_idempotent(request_.method())) return false;
   return note_budget(to_->retry_budget().take(now_ms()));
 }
 
@@ -60,14 +60,14 @@ bool Exchange::may_repeat() const {
   return is_idempotent(request_.method()) || !request_.protocol().empty();  // An upgrade is a GET.
 }
 
-// The endpoint closed a connection that had waited, and perhaps has never seen the request. Such a try does not count.
+// Whether the endpoint closed an idle connection and perhaps never saw the request. Such an attempt does not count.
 bool Exchange::is_lost_unseen(ResetReason reason) const {
   return reason == ResetReason::kConnectionLost && used_connection_ && !response_begun_ && !body_passed_ &&
          attempts_left() && may_repeat();
 }
 
-// Who owns that the endpoint's stream has ended so. While the client owes some of the request, the endpoint may have
-// lost its patience with the client: then nobody knows.
+// The side at fault for a reset of the endpoint's stream. While the client still owes a part of the request, the
+// endpoint may have given up on the client, so the fault cannot be known.
 Fault Exchange::fault_of_reset(ResetReason reason) const {
   if (response_ended_ || tunnel_agreed_ || is_lost_unseen(reason)) return Fault::kNone;
   const ResetRule rule = reset_rule(Side::kUpstream, reason);
@@ -78,103 +78,103 @@ void Exchange::upstream_reset(ResetReason reason) {
   const bool unseen = is_lost_unseen(reason);
   const Fault fault = fault_of_reset(reason);
   const RetryOn why = reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset;
-  const bool may_again = !hedge_ && fault != Fault::kClient && (!response_ended_ || tunnel_agreed_);
-  const bool again = may_again && (unseen ? note_budget(to_->retry_budget().take_unseen(now_ms())) : take_retry(why));
+  const bool may_retry = !hedge_ && fault != Fault::kClient && (!response_ended_ || tunnel_agreed_);
+  const bool retries = may_retry && (unseen ? note_budget(to_->retry_budget().take_unseen(now_ms())) : take_retry(why));
   if (fault == Fault::kEndpoint) to_->state().report_error(endpoint_, now_ms());
   leave_upstream();
   if (response_ended_ && !tunnel_agreed_) return settle();
-  if (hedge_) return go_on_with_hedge();
-  if (again && unseen) {
+  if (hedge_) return switch_to_hedge();
+  if (retries && unseen) {
     ++lost_unseen_;
     wants_fresh_ = true;
     tried_ = TriedEndpoints();
-    return send_again();
+    return resend();
   }
-  if (again) return retry();
+  if (retries) return retry();
   upstream_reason_ = reason;
   const HttpEnd end = reset_rule(Side::kUpstream, reason).end;
   response_begun_&& client_ ? cut_response(end) : fail(end);
 }
 
-// The response will not be complete. What has come of it goes to the client first (RFC 9112 section 8): send_timeout
-// is the bound.
+// Ends a response that will not be complete. The part that arrived goes to the client first (RFC 9112 section 8), for
+// at most send_timeout.
 void Exchange::cut_response(HttpEnd why) {
   end_ = why;
-  response_cut_ = request_ended_ = true;  // Of the request nobody wants more.
+  response_cut_ = request_ended_ = true;  // The rest of the request is dropped.
   leave_endpoint();
-  if (waiting_response_) go_on_with_response();
-  go_on_compressing();
+  if (waiting_response_) continue_response();
+  continue_compressing();
   watch();
   session_->wake();
   settle();
 }
 
-// Whether something of a response is not where a reset of the client's stream leaves it alone. A connection of HTTP/1.1
-// sends all that it has.
+// Whether a part of the response would be lost by a reset of the client's stream now. An HTTP/1.1 connection sends all
+// output that it has.
 bool Exchange::holds_response() const {
   return (waiting_response_ && !waiting_response_->empty()) ||
          (compression_ && (!compression_->waiting.empty() || compression_->unflushed)) ||
          (session_->http2() && client_->queued() > 0);
 }
 
-// What the policy has against a response.
+// The reason to retry instead of passing this response on, if any.
 std::optional<RetryOn> Exchange::retry_reason(const Head& head, bool end) const {
   if (!route_->retry) return std::nullopt;
   std::optional<RetryOn> why;
   if (head.status >= 500) {
     const bool is_gateway = head.status >= 502 && head.status <= 504;
-    why = is_asked_for(RetryOn::k5xx) || !is_gateway ? RetryOn::k5xx : RetryOn::kGatewayError;
+    why = is_retried_on(RetryOn::k5xx) || !is_gateway ? RetryOn::k5xx : RetryOn::kGatewayError;
   } else if (grpc_ && end) {
     const std::string_view status = head.fields.value("grpc-status");
     if (status == kGrpcUnavailable) why = RetryOn::kGrpcUnavailable;
     if (status == kGrpcResourceExhausted) why = RetryOn::kGrpcResourceExhausted;
   }
-  return why && is_asked_for(*why) ? why : std::nullopt;
+  return why && is_retried_on(*why) ? why : std::nullopt;
 }
 
-// Whether a response is not what the client is to see, and the request is on its way again, or still is.
+// Whether the client is not to see this response, because the request was resent or its hedge is still pending.
 bool Exchange::retry_instead_of(const Head& head, bool end) {
   const std::optional<RetryOn> why = retry_reason(head, end);
   if (!why || (!hedge_ && !take_retry(*why))) return false;
   if (!end) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
-  hedge_ ? go_on_with_hedge() : retry();
+  hedge_ ? switch_to_hedge() : retry();
   return true;
 }
 
-// No response within its time.
+// The response timeout has expired.
 void Exchange::response_timed_out() {
-  connection_->suspect(asked_ms_);
+  connection_->suspect(waiting_since_ms_);
   to_->state().report_error(endpoint_, now_ms());
   if (!hedge_ && !take_retry(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
   upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
-  hedge_ ? go_on_with_hedge() : retry();
+  hedge_ ? switch_to_hedge() : retry();
 }
 
 void Exchange::on_connect_failed() {
-  if (hedge_) return go_on_with_hedge();
-  if (!is_asked_for(RetryOn::kConnectFailure)) return fail(HttpEnd::kNoEndpoint);
+  if (hedge_) return switch_to_hedge();
+  if (!is_retried_on(RetryOn::kConnectFailure)) return fail(HttpEnd::kNoEndpoint);
   listener_.counters.retries.add();
   send_request();
 }
 
-// As its policy has it: after a while, and rather to another endpoint.
+// Retries as the policy specifies: after a backoff, and preferably to another endpoint.
 void Exchange::retry() {
   wants_fresh_ = false;
   if (tried_.count() >= to_->present()) tried_ = TriedEndpoints();
-  if (!route_->retry) return send_again();
+  if (!route_->retry) return resend();
   connects_ = 0;
   const config::Retry& policy = *route_->retry;
   const auto doubled = config::milliseconds(policy.backoff) << std::min<uint32_t>(tries() - 1, 20);
   const uint64_t most_ms = std::min<uint64_t>(doubled, config::milliseconds(policy.max_backoff));
   const uint64_t wait_ms = worker_.random().below(most_ms + 1);
-  if (wait_ms == 0) return send_again();
-  again_at_ms_ = now_ms() + wait_ms;
+  if (wait_ms == 0) return resend();
+  retry_at_ms_ = now_ms() + wait_ms;
   watch();
 }
 
-// All of it is to be sent from here again.
+// Makes the whole body ready to be resent.
 void Exchange::take_body_back() {
   kept_.append(std::move(held_));
   if (waiting_request_) {
@@ -185,8 +185,8 @@ void Exchange::take_body_back() {
   }
 }
 
-void Exchange::send_again() {
-  again_at_ms_ = 0;
+void Exchange::resend() {
+  retry_at_ms_ = 0;
   hedged_ = by_hedge_ = false;
   listener_.counters.retries.add();
   to_->counters().retries.add();
@@ -195,8 +195,8 @@ void Exchange::send_again() {
   send_request();
 }
 
-// What an upstream gets of the body is kept as long as it is little, or was collected, where it may have to be sent
-// again; while memory is short, nothing is.
+// Passes a piece of the body to the upstream. The pieces are kept for a retry as long as they are small or the request
+// was buffered. While memory is short, none are kept.
 void Exchange::pass_body(Buffer&& body, bool end) {
   const uint64_t most = waiting_request_ ? route_->buffer->requests.bytes : kMaxKeptBytes;
   const uint64_t room = worker_.worker().in_reserve() ? 0 : most;

@@ -1,4 +1,4 @@
-// What HTTP asks of whoever passes a message on, whichever versions it comes and goes by.
+// HTTP's rules for an intermediary, for all combinations of versions on the two sides.
 
 #include <algorithm>
 #include <array>
@@ -18,15 +18,15 @@
 
 namespace sluice {
 
-// Some servers take it for a hyphen, and so a field for another one.
+// Some servers treat an underscore as a hyphen, and so take the field for another one.
 bool Exchange::has_underscore(const Fields& fields) {
   return std::any_of(fields.begin(), fields.end(),
                      [](const Fields::Field& field) { return field.name.find('_') != std::string_view::npos; });
 }
 
-// Makes one `expect: 100-continue` of all that the client expects, as the codec of HTTP/1.1 does: an HTTP/1.1 server
-// may read several fields, or another spelling, in its own way. False if there is another expectation (RFC 9110 section
-// 10.1.1), or no room.
+// Replaces all expectations of the client by one `expect: 100-continue`, as the HTTP/1.1 codec does: an HTTP/1.1 server
+// might interpret several fields, or another spelling, in its own way. Returns false if there is another expectation
+// (RFC 9110 section 10.1.1), or if the head has no room.
 bool Exchange::take_expectations() {
   constexpr std::string_view kName = "expect", kContinue = "100-continue";
   size_t index = request_.fields.find(kName);
@@ -39,15 +39,15 @@ bool Exchange::take_expectations() {
   return !has_body || request_.fields.add(worker_.worker().pool(), kName, kContinue);
 }
 
-// Whether the client would take a response with this status for a tunnel. To an Upgrade of HTTP/1.1 only 101 is that: a
-// server may ignore it and respond as to any GET (RFC 9110 section 7.8). To CONNECT every 2xx is (RFC 9110 section
-// 9.3.6), and so it is to the extended CONNECT of HTTP/2 (RFC 8441 section 4).
+// Whether the client would take a response with this status as an accepted tunnel. For an HTTP/1.1 Upgrade only 101
+// accepts; a server may ignore the Upgrade and respond as to any GET (RFC 9110 section 7.8). For CONNECT every 2xx
+// accepts (RFC 9110 section 9.3.6), and so it does for the extended CONNECT of HTTP/2 (RFC 8441 section 4).
 bool Exchange::would_agree_to_tunnel(uint16_t status) const {
   return tunnel_ && status / 100 == 2 && request_.method() == "CONNECT";
 }
 
-// An OPTIONS or TRACE goes on as often as its client wants, and no further (RFC 9110 section 7.6.2). False if it goes
-// no further: it was responded to.
+// Applies Max-Forwards, which limits how far an OPTIONS or TRACE is forwarded (RFC 9110 section 7.6.2). Returns false
+// if the request goes no further because a response was sent.
 bool Exchange::count_hop() {
   constexpr std::string_view kName = "max-forwards";
   const bool trace = request_.method() == "TRACE";
@@ -65,9 +65,9 @@ bool Exchange::count_hop() {
       respond(200, {}, {});
       return false;
     }
-    // The request line alone: fields may hold what scripts of a page must not see.
+    // Only the request line: header fields may hold values that scripts of a page must not see.
     LongText& line = LongText::scratch();
-    for (const std::string_view part : {request_.method(), std::string_view(" "), asked_path()}) line.add(part);
+    for (const std::string_view part : {request_.method(), std::string_view(" "), original_path()}) line.add(part);
     line.add(" HTTP/1.1\r\n\r\n");
     respond(200, "message/http", line.text());
     return false;
@@ -83,15 +83,15 @@ bool Exchange::count_hop() {
   return false;
 }
 
-// A server that merges trailers into the header section (RFC 9110 section 6.5.2 lets it) would take them for what this
-// proxy says there.
+// Drops trailer fields that only this proxy may set. A server that merges trailers into the header section, as RFC 9110
+// section 6.5.2 permits, would take them for values from this proxy.
 void Exchange::drop_reserved(Fields& trailers) {
   for (const std::string& name : listener_.reserved_trailers) {
     listener_.counters.trailer_fields_dropped.add(trailers.remove(name));
   }
 }
 
-// Who receives a response without a Date says when that was (RFC 9110 section 6.6.1): caches behind count from then.
+// A recipient adds a Date to a response without one (RFC 9110 section 6.6.1): caches behind this proxy count from it.
 bool Exchange::add_date(Head& head) {
   return tunnel_agreed_ || head.fields.find("date") != Fields::npos ||
          head.fields.add(worker_.worker().pool(), "date", http_date());

@@ -1,4 +1,4 @@
-// How long what may take in an exchange: one timer, which looks at all that is awaited.
+// The timeouts of an exchange. One timer covers everything that it waits for.
 
 #include <algorithm>
 #include <optional>
@@ -15,7 +15,7 @@ namespace sluice {
 
 namespace {
 
-// How often an exchange that is stuck asks whether it should give way, while memory is short and while it is not.
+// How often a stuck exchange checks whether it should be shed: while memory is short, and otherwise.
 constexpr uint64_t kShedLoadRetryMs = 100;
 constexpr uint64_t kStuckRetryMs = 1000;
 
@@ -44,7 +44,7 @@ config::Duration Exchange::response_timeout() const {
   return std::min(whole, route_->retry->try_timeout);
 }
 
-// Activity only notes the time; the timer looks at it when it fires, and sleeps on if there was some.
+// Activity only records the time. The timer compares it when it fires, and is armed again if there was some.
 void Exchange::on_timer() {
   const uint64_t now = now_ms();
   if (now >= deadline_ms_) return fail(deadline_is_grpc_ ? HttpEnd::kDeadline : HttpEnd::kRequestTimeout);
@@ -52,7 +52,7 @@ void Exchange::on_timer() {
   if (idle_ms > 0 && now >= last_active_ms_ + idle_ms) return fail(HttpEnd::kIdleTimeout);
   if (awaits_response()) {
     const uint64_t response_ms = milliseconds(response_timeout());
-    if (response_ms > 0 && now >= asked_ms_ + response_ms) return response_timed_out();
+    if (response_ms > 0 && now >= waiting_since_ms_ + response_ms) return response_timed_out();
   }
   if (awaits_body()) {
     const uint64_t body_ms = milliseconds(config().body_timeout);
@@ -62,7 +62,7 @@ void Exchange::on_timer() {
   if (stuck_ms > 0 && session_ && now >= stuck_since_ms() + stuck_ms && session_->should_shed_load()) {
     return fail(HttpEnd::kStuck);
   }
-  // While the socket is full, it is the session that watches.
+  // While the socket is full, the session watches for progress.
   if (awaits_client()) {
     const uint64_t send_ms = milliseconds(config().send_timeout);
     const uint64_t since = client_progress_ms();
@@ -70,10 +70,10 @@ void Exchange::on_timer() {
   }
   if (awaits_hedge()) {
     const uint64_t hedge_ms = milliseconds(hedge_after());
-    if (hedge_ms > 0 && now >= asked_ms_ + hedge_ms) hedge();
+    if (hedge_ms > 0 && now >= waiting_since_ms_ + hedge_ms) hedge();
   }
   watch();
-  if (again_at_ms_ != 0 && now >= again_at_ms_) send_again();
+  if (retry_at_ms_ != 0 && now >= retry_at_ms_) resend();
 }
 
 bool Exchange::awaits_response() const { return upstream_ && request_ended_ && !response_begun_; }
@@ -82,33 +82,33 @@ bool Exchange::awaits_body() const {
 }
 bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }
 
-// What the client takes of others does not count where it is this response that it gives no window.
+// Progress of other streams does not count if the client withholds the window of this stream.
 uint64_t Exchange::client_progress_ms() const {
   return client_->blocked() ? last_response_ms_ : std::max(last_response_ms_, session_->last_progress_ms());
 }
 
-// Since when bytes wait here of which nobody takes any; now, where there are none. That more of them come does not
-// count; nor what the client takes of others, where it is this one that it does not want.
+// The time since which bytes have waited here without progress; the current time if none wait. The arrival of more
+// bytes is no progress, nor is progress of other streams if the client withholds the window of this one.
 uint64_t Exchange::stuck_since_ms() const {
   uint64_t since = now_ms();
   if (client_ && client_->queued() > 0) {
     since = client_progress_ms();
   }
-  if (!held_.empty()) since = std::min(since, asked_ms_);
+  if (!held_.empty()) since = std::min(since, waiting_since_ms_);
   if (upstream_ && upstream_->queued() > 0) since = std::min(since, last_passed_ms_);
   return since;
 }
 
-// Due when the first of what is watched could be.
+// Arms the timer for the earliest timeout that may expire.
 void Exchange::watch() {
   const uint64_t now = now_ms();
-  uint64_t due = again_at_ms_ != 0 ? std::min(deadline_ms_, again_at_ms_) : deadline_ms_;
+  uint64_t due = retry_at_ms_ != 0 ? std::min(deadline_ms_, retry_at_ms_) : deadline_ms_;
   const auto consider = [&](uint64_t since, config::Duration limit) {
     if (limit.count() > 0) due = std::min(due, std::max(since + milliseconds(limit), now + 1));
   };
   consider(last_active_ms_, idle_timeout());
-  if (to_ && !response_begun_) consider(awaits_response() ? asked_ms_ : now, response_timeout());
-  if (to_) consider(awaits_hedge() ? asked_ms_ : now, hedge_after());
+  if (to_ && !response_begun_) consider(awaits_response() ? waiting_since_ms_ : now, response_timeout());
+  if (to_) consider(awaits_hedge() ? waiting_since_ms_ : now, hedge_after());
   if (!request_ended_ && !tunnel_) consider(awaits_body() ? last_request_ms_ : now, config().body_timeout);
   if (!tunnel_agreed_ || awaits_client()) {
     consider(awaits_client() ? client_progress_ms() : now, config().send_timeout);

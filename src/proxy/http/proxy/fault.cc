@@ -19,17 +19,17 @@ const char* fault_name(Fault fault) {
   return "";
 }
 
-// No default in these: the compiler then reports a value without an owner.
+// These switches have no default, so that the compiler reports a value without an entry.
 
 namespace {
 
-// The client may send any reset that it likes, so nothing that it says speaks against anybody else.
+// The client may send any reset, so a reset from it is never the fault of another side.
 ResetRule client_rule(ResetReason reason) {
   switch (reason) {
     case ResetReason::kMalformed:
     case ResetReason::kTooLarge:
       return {Fault::kClient, HttpEnd::kBadRequest};
-    case ResetReason::kUnsendable:  // The response that we were to forward.
+    case ResetReason::kUnsendable:  // The response that was to be forwarded.
       return {Fault::kEndpoint, HttpEnd::kUpstreamMalformed};
     case ResetReason::kCancelled:
     case ResetReason::kRefused:
@@ -46,10 +46,10 @@ ResetRule client_rule(ResetReason reason) {
 
 ResetRule upstream_rule(ResetReason reason) {
   switch (reason) {
-    case ResetReason::kCancelled:  // An endpoint may refuse a stream, or take it back, and be well.
+    case ResetReason::kCancelled:  // A healthy endpoint may refuse or cancel a stream.
     case ResetReason::kRefused:
       return {Fault::kNone, HttpEnd::kUpstreamReset};
-    case ResetReason::kRejected:  // The endpoint says that the request breaks a rule. The client wrote it.
+    case ResetReason::kRejected:  // The endpoint reports that the request breaks a rule. The client wrote it.
       return {Fault::kClient, HttpEnd::kUpstreamRefused};
     case ResetReason::kUnsendable:
       return {Fault::kClient, HttpEnd::kBadRequest};
@@ -75,9 +75,9 @@ ResetRule reset_rule(Side side, ResetReason reason) {
 Fault fault_of(HttpEnd end) {
   switch (end) {
     case HttpEnd::kOk:
-    case HttpEnd::kUpstreamRefused:  // The request asks for what this endpoint does not do.
-    case HttpEnd::kIdleTimeout:      // Neither side has moved anything.
-    case HttpEnd::kRequestTimeout:   // The time of all attempts and of the client's own pauses.
+    case HttpEnd::kUpstreamRefused:  // The endpoint does not support what the request needs.
+    case HttpEnd::kIdleTimeout:      // Neither side made progress.
+    case HttpEnd::kRequestTimeout:   // It covers all attempts and the client's own pauses.
       return Fault::kNone;
     case HttpEnd::kClientReset:
     case HttpEnd::kBadRequest:
@@ -89,7 +89,7 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kBodyTimeout:
     case HttpEnd::kBodyTooLarge:
     case HttpEnd::kSendTimeout:
-    case HttpEnd::kDeadline:  // The client chose it.
+    case HttpEnd::kDeadline:  // The client set the deadline.
       return Fault::kClient;
     case HttpEnd::kNoEndpoint:
     case HttpEnd::kUpstreamReset:

@@ -1,4 +1,4 @@
-// Who is to blame for the end of a stream or of a request. docs/health.md has the same tables for users.
+// Which side is at fault when a stream or a request ends. docs/health.md has the same tables for users.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace sluice {
 
-/// The owner of an error. It is decided where the error is detected, and nobody else pays for it: only what kEndpoint
-/// owns counts against an endpoint (ejection) and may be retried as a failure of that endpoint.
+/// The side at fault for an error. It is decided where the error is detected, and no other side is charged: only
+/// kEndpoint counts against an endpoint (ejection) and may be retried as a failure of that endpoint.
 enum class Fault : uint8_t {
-  kNone,      ///< Nobody's, or it cannot be known.
-  kClient,    ///< The client chose it.
-  kEndpoint,  ///< The endpoint broke a rule, or did not do what it has to.
-  kSluice,    ///< A limit or a state of our own.
+  kNone,      ///< No side is at fault, or it cannot be known.
+  kClient,    ///< The client caused it.
+  kEndpoint,  ///< The endpoint broke a rule, or failed to do its part.
+  kSluice,    ///< A limit or a state of this proxy.
 };
 const char* fault_name(Fault fault);
 
@@ -28,8 +28,8 @@ struct ResetRule {
 };
 ResetRule reset_rule(Side side, ResetReason reason);
 
-/// Who owns the end of a request. It is a statistic: what counts against an endpoint was decided at the reset, at the
-/// timeout or at the connection attempt that led to this end.
+/// The side at fault for the end of a request. This is only a statistic: what counts against an endpoint was decided at
+/// the reset, the timeout, or the connection attempt that led to this end.
 Fault fault_of(HttpEnd end);
 
 }  // namespace sluice

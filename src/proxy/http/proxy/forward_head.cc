@@ -17,7 +17,7 @@ bool add_client(ChunkPool& pool, std::string_view client, Head& request) {
   if (client.empty()) return true;
   size_t index = request.fields.find(kName);
   if (index == Fields::npos) return request.fields.add(pool, kName, client);
-  // One field: some servers read only the first, others the last.
+  // All values go into one field: some servers read only the first field, others only the last.
   LongText& list = LongText::scratch();
   for (; index != Fields::npos; index = request.fields.find(kName, index + 1)) {
     list.add(request.fields[index].value);
@@ -53,7 +53,7 @@ bool add_origin(ChunkPool& pool, const config::Http& config, const Origin& origi
   const bool replace = config.forwarded == config::ForwardedFor::kReplace;
   const ForwardedElement element{replace ? origin.client : origin.peer, origin.scheme, origin.authority,
                                  origin.listener};
-  // Before anything is added: the authority is a view into the request.
+  // This comes before anything else is added, because the authority is a view into the request.
   return add_forwarded_element(pool, config.forwarded, element, refused[static_cast<size_t>(Claim::kForwarded)],
                                request) &&
          add_forwarded_for(pool, config.forwarded_for, origin, request) && add_via(pool, via, request);

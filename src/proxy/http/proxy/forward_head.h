@@ -1,4 +1,4 @@
-// What a head says behind this proxy that it did not say before it.
+// The header fields that this proxy adds to a forwarded message.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@
 
 namespace sluice {
 
-/// By whom a request came, and how.
+/// Where a request came from, and how.
 struct Origin {
-  const ClientIp& peer;        ///< Who sent it to us,
-  const ClientIp& client;      ///< and for whom: the same, unless trusted proxies tell of another.
+  const ClientIp& peer;        ///< The peer that sent it to this proxy.
+  const ClientIp& client;      ///< The original client: the peer, unless a trusted proxy reports another address.
   std::string_view scheme;     ///< http or https.
-  std::string_view authority;  ///< As the client wrote it.
-  std::string_view listener;   ///< Its name.
+  std::string_view authority;  ///< As the client sent it.
+  std::string_view listener;   ///< The listener's name.
 };
 
-/// Adds X-Forwarded-For and -Proto, Forwarded, and Via (RFC 9110 section 7.6.3), to a request, as it is configured.
-/// What is added to tells of the peer, as those before us have told of theirs; what is replaced, of the client. `via`:
-/// as via_of() made it; `refused`: counts what was malformed. False when there is no room.
+/// Adds X-Forwarded-For, X-Forwarded-Proto, Forwarded, and Via (RFC 9110 section 7.6.3) to a request, as configured. A
+/// list that is extended gets the peer, as earlier proxies have added theirs; a list that is replaced gets the client.
+/// `via`: from via_of(); `refused`: counts malformed values. Returns false if the head has no room.
 [[nodiscard]] bool add_origin(ChunkPool& pool, const config::Http& config, const Origin& origin, std::string_view via,
                               ClaimCounters& refused, Head& request);
 
-/// What Via says of a message that was received in HTTP/2, or in HTTP/1.1; empty where nothing is to be said.
+/// The value of Via for a message that was received over HTTP/2, or over HTTP/1.1. Empty if no Via is configured.
 std::string via_of(const config::Http& config, bool http2);
 [[nodiscard]] bool add_via(ChunkPool& pool, std::string_view via, Head& head);
 
-/// The milliseconds of a grpc-timeout: at most eight digits and a unit (the gRPC protocol over HTTP/2). Nothing if it
-/// is malformed.
+/// Parses a grpc-timeout, at most eight digits and a unit (the gRPC protocol over HTTP/2), into milliseconds. Returns
+/// nothing if it is malformed.
 std::optional<uint64_t> parse_grpc_timeout(std::string_view value);
 
-/// Whether a request is gRPC's, by its Content-Type. A call of gRPC is a POST: anything else with that type is an HTTP
-/// request as any other, and its client, or a cache, would take the status 200 of a failed call for success.
+/// Whether a request is a gRPC call, judged by its Content-Type. A gRPC call is a POST. Anything else with that type is
+/// an ordinary HTTP request, whose client, or a cache, would take the status 200 of a failed call for success.
 bool is_grpc(const Head& request);
 
 }  // namespace sluice

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kName = "forwarded";
 
-// Takes what stands at the beginning of `text`; false where it is something else.
+// Removes `c` from the beginning of `text`. Returns false if it is not there.
 bool take(char c, std::string_view& text) {
   if (!text.starts_with(c)) return false;
   text.remove_prefix(1);
@@ -45,7 +45,7 @@ void skip_blanks(std::string_view& text) {
   while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
 }
 
-// `host` may hold a port, or brackets, which are not for a token.
+// `host` may hold a port or brackets, which a token may not contain.
 void add_quoted(std::string_view text, LongText& to) {
   if (http1::is_token(text)) return to.add(text);
   to.add("\"");
@@ -61,7 +61,7 @@ void add_quoted(std::string_view text, LongText& to) {
   to.add("\"");
 }
 
-// Section 6: an address of IPv6 stands in brackets, and so in quotes.
+// Section 6: an IPv6 address is in brackets, and therefore in quotes.
 void add_node(const ClientIp& client, LongText& to) {
   std::array<char, ClientIp::kTextBytes> room;
   const std::string_view address = client.text(room);

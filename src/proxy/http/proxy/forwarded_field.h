@@ -1,4 +1,4 @@
-// Forwarded (RFC 7239): by whom a request has come, one element for each proxy.
+// Forwarded (RFC 7239): the path of a request, one element for each proxy.
 #pragma once
 
 #include <string_view>
@@ -11,17 +11,17 @@
 
 namespace sluice {
 
-/// What this proxy has to say.
+/// The element that this proxy adds.
 struct ForwardedElement {
-  const ClientIp& client;      ///< `for`; `unknown` where it has no address.
+  const ClientIp& client;      ///< `for`; `unknown` if it has no address.
   std::string_view scheme;     ///< `proto`: http or https.
-  std::string_view authority;  ///< `host`: as the client wrote it.
-  std::string_view listener;   ///< `by`: its name, as an obfuscated one (section 6.3), which tells nobody an address.
+  std::string_view authority;  ///< `host`: as the client sent it.
+  std::string_view listener;   ///< `by`: its name as an obfuscated identifier (section 6.3), which reveals no address.
 };
 
-/// Adds the element behind what the request says, in one field; or in its place, if it is so configured, or if what it
-/// says is malformed, which is counted: in a quoted text without an end the next element would be lost. Nothing where
-/// it is off. False when there is no room.
+/// Appends the element to the existing value of Forwarded, in one field. Replaces the value if so configured, and drops
+/// a field that is malformed, which is counted: an unterminated quoted string would swallow the next element. Does
+/// nothing if Forwarded is off. Returns false if the head has no room.
 [[nodiscard]] bool add_forwarded_element(ChunkPool& pool, config::ForwardedFor forwarded,
                                          const ForwardedElement& element, Counter& malformed, Head& request);
 

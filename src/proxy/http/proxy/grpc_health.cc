@@ -6,10 +6,10 @@ namespace sluice {
 
 namespace {
 
-// The wire types of protobuf.
+// The protobuf wire types.
 enum : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// Both fields that we know, HealthCheckRequest.service and HealthCheckResponse.status, have this number.
+// Both fields in use, HealthCheckRequest.service and HealthCheckResponse.status, have this number.
 constexpr uint64_t kField = 1;
 
 void append_varint(std::string& to, uint64_t value) {
@@ -17,7 +17,7 @@ void append_varint(std::string& to, uint64_t value) {
   to.push_back(static_cast<char>(value));
 }
 
-// Ten bytes at the most; more is not one, which leaves the cursor not ok.
+// Reads at most ten bytes. A longer value is malformed, which leaves the cursor not ok.
 uint64_t read_varint(Cursor& cursor) {
   uint64_t value = 0;
   for (int shift = 0; shift < 70; shift += 7) {
@@ -61,7 +61,7 @@ std::string_view serving_status_name(ServingStatus status) {
     case ServingStatus::kServiceUnknown:
       return "SERVICE_UNKNOWN";
   }
-  return "a status that is not known";
+  return "an unknown status";
 }
 
 std::string grpc_health_request(std::string_view service) {
@@ -81,7 +81,7 @@ std::optional<ServingStatus> read_grpc_health_response(const Buffer& body) {
   const bool compressed = cursor.u8() != 0;
   const uint32_t length = cursor.u32be();
   if (!cursor.ok() || compressed || cursor.remaining() != length) return std::nullopt;
-  uint64_t status = 0;  // Which is what a field that is left out stands for; the last one counts.
+  uint64_t status = 0;  // An omitted field means 0. The last one counts.
   while (cursor.ok() && cursor.remaining() > 0) {
     const uint64_t tag = read_varint(cursor);
     if (tag == (kField << 3 | kVarint)) {

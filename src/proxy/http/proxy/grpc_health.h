@@ -1,4 +1,5 @@
-// The health protocol of gRPC (grpc/health/v1/health.proto), as far as a check needs it: one request, one response.
+// The gRPC health checking protocol (grpc/health/v1/health.proto), as far as a check needs it: one request and one
+// response.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,17 @@ namespace sluice {
 
 inline constexpr std::string_view kGrpcHealthPath = "/grpc.health.v1.Health/Check";
 
-/// HealthCheckResponse.ServingStatus. A status that a later version may add is none of these.
+/// HealthCheckResponse.ServingStatus. Later versions may add values that are none of these.
 enum class ServingStatus : uint8_t { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
-/// As health.proto calls it.
+/// The name in health.proto.
 std::string_view serving_status_name(ServingStatus status);
 
-/// The body of a call: a HealthCheckRequest for `service`, with its gRPC prefix. Empty: the server as a whole.
+/// The body of a call: a HealthCheckRequest for `service`, with its gRPC prefix. An empty `service` means the whole
+/// server.
 std::string grpc_health_request(std::string_view service);
 
-/// What the body of a response says: one message with its prefix, a HealthCheckResponse. Nothing where it is not whole,
-/// or not one, or compressed.
+/// Parses the body of a response: one HealthCheckResponse with its gRPC prefix. Returns nothing if it is incomplete,
+/// malformed, or compressed.
 std::optional<ServingStatus> read_grpc_health_response(const Buffer& body);
 
 }  // namespace sluice

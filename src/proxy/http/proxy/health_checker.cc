@@ -39,26 +39,26 @@ void HealthChecker::close() {
 }
 
 void HealthChecker::check(Endpoint& endpoint) {
-  if (!balancer_.view().is_present(endpoint.index)) return;  // It is gone, and follow_endpoints() is about to see it.
+  if (!balancer_.view().is_present(endpoint.index)) return;  // Removed; follow_endpoints() is about to notice.
   const uint32_t incarnation = health_of(endpoint).incarnation.load(std::memory_order_relaxed);
   if (std::exchange(endpoint.incarnation, incarnation) != incarnation) {
     endpoint.thresholds = CheckThresholds(shared_.config.healthy_after, shared_.config.unhealthy_after);
   }
-  // Up to a tenth more, so that checks that began together do not go on so.
+  // Up to a tenth more, so that checks that began together drift apart.
   const auto interval_ms = config::milliseconds(shared_.config.interval);
   endpoint.next_ms = now_ms() + interval_ms + shared_.worker.random().below(interval_ms / 10 + 1);
   endpoint.checking = true;
   balancer_.view().hold(endpoint.index);
   auto connection = std::make_unique<CheckConnection>(shared_, endpoint.index);
   connections_.push_back(connection.get());
-  connection.release()->begin();  // Its own from here on.
+  connection.release()->begin();  // It owns itself from now on.
 }
 
 void HealthChecker::on_checked(CheckConnection& check, CheckConnection::Outcome outcome, std::string_view why) {
   Endpoint& endpoint = *endpoints_[check.endpoint()];
   endpoint.checking = false;
   if (closed_) return;
-  // Though it may be gone: the timer will show.
+  // The endpoint may have been removed. The timer checks that.
   shared_.worker.worker().timers().arm(endpoint.timer, std::max(endpoint.next_ms, now_ms() + 1));
   if (outcome == CheckConnection::Outcome::kNotMade) {
     return health_of(endpoint).checks_not_made.add();
@@ -68,7 +68,7 @@ void HealthChecker::on_checked(CheckConnection& check, CheckConnection::Outcome 
 
 void HealthChecker::take_result(Endpoint& endpoint, bool passed, std::string_view why) {
   EndpointHealth& health = health_of(endpoint);
-  if (health.incarnation.load(std::memory_order_relaxed) != endpoint.incarnation) return;  // It was another one's.
+  if (health.incarnation.load(std::memory_order_relaxed) != endpoint.incarnation) return;  // Of an earlier endpoint.
   health.checks.add();
   if (!passed) health.failed_checks.add();
   if (!endpoint.thresholds.take(passed)) return;

@@ -12,26 +12,27 @@
 
 namespace sluice {
 
-/// Checks the endpoints of one upstream, on the one worker that does so: each every `interval`, the first time at once,
-/// and never twice at the same time. What they make of an endpoint all workers see (EndpointHealth). Those that come
-/// later are checked as soon as the worker follows them, and those that are gone no more.
+/// Checks the endpoints of one upstream, on one worker: each endpoint at once and then every `interval`, never twice at
+/// the same time. All workers see the results (EndpointHealth). New endpoints are checked as soon as the worker follows
+/// them; removed endpoints are no longer checked.
 class HealthChecker final : private CheckConnection::Owner {
  public:
-  /// The balancer is the worker's for the upstream. Precondition: the upstream's configuration has a `health_check`.
+  /// `balancer`: the worker's balancer for the upstream. It and the worker outlive the checker. Precondition: the
+  /// upstream's configuration has a `health_check`.
   HealthChecker(HttpWorker& worker, Balancer& balancer);
   ~HealthChecker();
   HealthChecker(const HealthChecker&) = delete;
   HealthChecker& operator=(const HealthChecker&) = delete;
 
   void start() { follow_endpoints(); }
-  /// Names may stand for other endpoints than before.
+  /// Call it when the upstream's names may have resolved to other endpoints.
   void follow_endpoints();
-  /// No check follows, and those under way end without an outcome.
+  /// Starts no further check, and ends those in progress without an outcome.
   void close();
   bool idle() const { return connections_.empty(); }
 
  private:
-  /// What is in one slot.
+  /// The state of one slot.
   struct Endpoint {
     Endpoint(HealthChecker& checker, uint32_t number, const config::HealthCheck& config)
         : owner(checker),
@@ -42,7 +43,7 @@ class HealthChecker final : private CheckConnection::Owner {
     uint32_t index;
     Timer timer;
     CheckThresholds thresholds;
-    uint32_t incarnation = 0;  // Of the endpoint that was checked last.
+    uint32_t incarnation = 0;  // Of the endpoint of the last check.
     uint64_t next_ms = 0;
     bool checking = false;
   };

@@ -26,14 +26,15 @@ void HedgedRequest::on_upstream(UpstreamConnection& connection, HttpStream& stre
   sent_ms_ = exchange_.send_hedge(stream);
 }
 
-// Each of these may end with it destroyed.
+// Each of these may destroy the hedge.
 
 void HedgedRequest::on_head(HttpStream&, Head&& head, bool end) {
-  if (head.status >= 200) exchange_.hedge_answered(std::move(head), end);
+  if (head.status >= 200) exchange_.on_hedge_response(std::move(head), end);
 }
 
 void HedgedRequest::on_reset(HttpStream&, ResetReason reason) {
-  const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();  // Perhaps.
+  // The endpoint may not have seen the request.
+  const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();
   const Fault fault = reset_rule(Side::kUpstream, reason).fault;
   if (fault == Fault::kEndpoint && !unseen) to_->state().report_error(endpoint_, to_->worker().worker().now_ms());
   exchange_.end_hedge();

@@ -9,21 +9,21 @@ namespace sluice {
 
 class Exchange;
 
-/// The request of an exchange with another endpoint of its upstream, while the first has not answered. The exchange
-/// owns it, hears what becomes of it, and takes its stream over if that is the one to go on with. It leaves its
-/// endpoint when it is destroyed.
+/// A second copy of an exchange's request, to another endpoint of its upstream, sent while the first endpoint has not
+/// responded. The exchange owns it, is notified of the result, and takes over its stream if the hedge wins. It leaves
+/// its endpoint when it is destroyed.
 class HedgedRequest final : public UpstreamRequest {
  public:
   HedgedRequest(Exchange& exchange, HttpUpstream& to);
   ~HedgedRequest();
 
-  /// Looks for an endpoint. It may fail at once, and be destroyed then.
+  /// Looks for an endpoint. If this fails at once, the exchange destroys the hedge before begin() returns.
   void begin() { call(); }
   /// When it was sent; 0: it has no connection yet.
   uint64_t sent_ms() const { return sent_ms_; }
 
  private:
-  // StreamReceiver. Its stream has another receiver as soon as the head of the response is here.
+  // StreamReceiver. Once the head of the final response arrives, the stream has another receiver.
   void on_head(HttpStream&, Head&& head, bool end) override;
   void on_body(HttpStream&, Buffer&&, bool) override {}
   void on_trailers(HttpStream&, Fields&&) override {}

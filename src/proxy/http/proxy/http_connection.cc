@@ -13,23 +13,23 @@ namespace sluice {
 
 namespace {
 
-// How long a peer that is silent may take to close, once it was told that nothing follows; and one that goes on to send
-// what nobody reads. As nginx's lingering_timeout and lingering_time, but shorter.
+// How long a silent peer may take to close after our end of stream, and how long a peer may keep sending data that is
+// dropped. Like nginx's lingering_timeout and lingering_time, but shorter.
 constexpr uint64_t kLingerMs = 2000;
 constexpr uint64_t kLingerTotalMs = 20'000;
 
-// How long a peer may take nothing of what is left for it: what config::Http::send_timeout is by default.
+// How long a peer may take nothing of the remaining output. The default of config::Http::send_timeout.
 constexpr uint64_t kStuckMs = 30'000;
 
-// How often it is looked whether the peer has acknowledged all that was sent.
-constexpr uint64_t kCutOffLookMs = 20;
+// How often to check whether the peer has acknowledged everything.
+constexpr uint64_t kCutOffPollMs = 20;
 
 bool all_acknowledged(int fd) {
   int bytes = 0;
   return ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes == 0;
 }
 
-// What a receive may bring beyond what the codec wants just now.
+// How much a receive may bring beyond what the codec needs at the moment.
 constexpr size_t kCreditBytes = size_t{64} * 1024;
 
 }  // namespace
@@ -60,15 +60,15 @@ void HttpConnection::pump() {
   if (!codec_ || !transport_.open()) return;
   if (!lingering_) {
     const size_t mark = send_mark();
-    bool goes_on = std::exchange(resumed_, false) || !codec_->input_waits();
+    bool may_parse = std::exchange(resumed_, false) || !codec_->input_waits();
     for (;;) {
-      if (goes_on) codec_->receive(Buffer());
-      goes_on = !codec_->input_waits();
+      if (may_parse) codec_->receive(Buffer());
+      may_parse = !codec_->input_waits();
       if (!codec_->has_output() || transport_.queued() >= mark) break;
       if (transport_.queued() == 0) last_sent_ms_ = worker_.worker().now_ms();
       Buffer out;
       codec_->flush(out);
-      if (out.empty()) continue;  // It only had something to tell.
+      if (out.empty()) continue;  // The flush only notified streams.
       on_flushed(out.size());
       transport_.send(std::move(out));
     }
@@ -76,7 +76,7 @@ void HttpConnection::pump() {
     codec_->wants_bytes() && may_read() ? transport_.start_reading() : transport_.stop_reading();
     if (!codec_->has_output()) {
       if (codec_->output_ended() && !transport_.write_shut()) transport_.shutdown_write();
-      if (codec_->status() != HttpCodec::Status::kOpen && !std::exchange(told_done_, true)) on_codec_done();
+      if (codec_->status() != HttpCodec::Status::kOpen && !std::exchange(done_reported_, true)) on_codec_done();
     }
   }
   if (transport_.open()) on_pumped();
@@ -98,7 +98,7 @@ void HttpConnection::on_end(Transport&, bool truncated) {
     if (transport_.queued() == 0) finish_linger();
     return;
   }
-  if (!codec_) return linger(/*cut=*/truncated);  // TLS: the peer's close_notify has one in return.
+  if (!codec_) return linger(/*cut=*/truncated);  // In TLS, the peer's close_notify calls for ours.
   codec_->receive_end(truncated ? HttpCodec::End::kCut : HttpCodec::End::kSaid);
   wake();
 }
@@ -119,21 +119,21 @@ void HttpConnection::on_record_error(Transport&, std::string_view) {
   linger(/*cut=*/true);
 }
 
-// Streams are told at once: nothing more can come of them.
+// Notifies the streams at once: they will receive nothing more.
 void HttpConnection::lose() {
   if (ending() || !codec_) return;
-  told_done_ = true;
+  done_reported_ = true;
   codec_->receive_end(HttpCodec::End::kLost);
 }
 
-// How much a bulk receive may bring: the codec keeps what its streams cannot take.
+// Limits a bulk receive: the codec keeps what its streams cannot take.
 size_t HttpConnection::receive_credit(Transport&) { return kCreditBytes; }
 
 // ---- The end ----
 
 void HttpConnection::linger(bool cut) {
   if (ending()) return;
-  if (codec_ && codec_->streams() > 0) lose();  // Nothing more will come of them.
+  if (codec_ && codec_->streams() > 0) lose();  // They will receive nothing more.
   lingering_ = true;
   linger_until_ms_ = worker_.worker().now_ms() + kLingerTotalMs;
   transport_.shutdown_write(cut);
@@ -149,29 +149,29 @@ void HttpConnection::cut_off() {
   linger_until_ms_ = worker_.worker().now_ms() + kLingerTotalMs;
   if (transport_.queued() == 0 && all_acknowledged(transport_.socket().fd())) return reset();
   transport_.start_reading();
-  arm_timer(worker_.worker().now_ms() + kCutOffLookMs);
+  arm_timer(worker_.worker().now_ms() + kCutOffPollMs);
 }
 
-// Not while the peer takes what is for it, or has not seen yet that it is to stop.
+// Closes, unless the peer still takes output, or has not yet seen that it should stop sending.
 void HttpConnection::linger_timeout() {
   const uint64_t now = worker_.worker().now_ms();
   if (transport_.queued() > 0) {
-    look_for_progress();
+    check_progress();
     if (now >= last_sent_ms_ + kStuckMs) return reset();
     linger_until_ms_ = now + kLingerTotalMs;
-    return arm_timer(now + (cuts_off_ ? kCutOffLookMs : kLingerMs));
+    return arm_timer(now + (cuts_off_ ? kCutOffPollMs : kLingerMs));
   }
   if (cuts_off_) {
-    look_for_progress();
+    check_progress();
     const bool over = now >= last_sent_ms_ + kStuckMs || all_acknowledged(transport_.socket().fd());
-    return over ? reset() : arm_timer(now + kCutOffLookMs);
+    return over ? reset() : arm_timer(now + kCutOffPollMs);
   }
   if (now < last_active_ms_ + kLingerMs && now < linger_until_ms_) return arm_timer(last_active_ms_ + kLingerMs);
   close();
 }
 
-// A send that is under way shows its progress only here.
-void HttpConnection::look_for_progress() {
+// The progress of a pending send is visible only here.
+void HttpConnection::check_progress() {
   const uint64_t acknowledged = transport_.socket().acknowledged();
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_sent_ms_ = worker_.worker().now_ms();
 }

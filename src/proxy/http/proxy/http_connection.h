@@ -16,9 +16,9 @@ namespace sluice {
 
 class HttpWorker;
 
-/// Frees a codec, in whatever memory it is.
+/// Frees a codec in a chunk or on the heap.
 struct CodecDeleter {
-  Chunk* chunk = nullptr;  ///< That it lies in; else it lies on the heap.
+  Chunk* chunk = nullptr;  ///< The chunk that the codec lies in; null: the heap.
   void operator()(HttpCodec* codec) const {
     if (!chunk) {
       delete codec;
@@ -35,24 +35,24 @@ CodecPointer make_codec(Args&&... args) {
   return CodecPointer(new Codec(std::forward<Args>(args)...));
 }
 
-/// For those that come and go: on the heap they would leave holes between what stays.
+/// For codecs that come and go: on the heap they would leave holes between longer-lived objects.
 template <class Codec, class... Args>
 CodecPointer make_codec_in_chunk(ChunkPool& pool, Args&&... args) {
   Chunk* const chunk = pool.get_metadata(sizeof(Codec));
   return CodecPointer(new (chunk->data) Codec(std::forward<Args>(args)...), CodecDeleter{chunk});
 }
 
-/// A connection that speaks HTTP: a codec on its transport, with either role. What the codec has to send is put
-/// together once, at the end of the loop's batch, from all that the batch brought.
+/// A connection that speaks HTTP: a codec on its transport, as client or as server. Output of the codec is flushed once
+/// at the end of the loop's batch, for everything that the batch brought.
 ///
-/// It ends in order: what is queued goes out, then the end of what we send, and then for a moment what still comes is
-/// read and dropped, since to close before would have the peer lose what it has not read (RFC 9112 section 9.6).
+/// It ends in order: it sends the queued output, then the end of stream, and then reads and drops input for a moment,
+/// because closing earlier could make the peer lose what it has not read (RFC 9112 section 9.6).
 class HttpConnection : protected Transport::Owner {
  public:
   HttpCodec& codec() { return *codec_; }
   bool has_codec() const { return codec_ != nullptr; }
-  /// After calls to one of its streams that did not come out of this link's own codec: what they lead to is done at the
-  /// end of the batch.
+  /// Schedules the connection for the end of the batch. Required after a call to one of its streams from outside this
+  /// connection's own codec.
   void wake();
 
   HttpWorker& worker() { return worker_; }
@@ -64,38 +64,38 @@ class HttpConnection : protected Transport::Owner {
         timer_([](void* self) { static_cast<HttpConnection*>(self)->on_timer(); }, this) {}
   virtual ~HttpConnection();
 
-  /// From here on bytes are the codec's.
+  /// Passes all further bytes to the codec.
   void speak(CodecPointer codec);
-  /// The codec's status is no longer kOpen, and all it had to send is with the transport.
+  /// The codec has left kOpen, and all its output has been passed to the transport.
   virtual void on_codec_done() = 0;
-  /// The end of a batch in which something happened.
+  /// The end of a batch in which the connection was awake.
   virtual void on_pumped() {}
-  /// So many bytes go out.
+  /// This many bytes are about to be sent.
   virtual void on_flushed(size_t bytes) = 0;
   virtual void on_timer() = 0;
-  /// Both the codec's streams and the transport have ended: the link may go, at the end of the batch.
+  /// The transport has closed and all streams have ended. The connection may be destroyed at the end of the batch.
   virtual void on_gone() = 0;
-  /// Whether it may read more now, as far as memory goes.
+  /// Whether memory limits let it read more now.
   virtual bool may_read() { return true; }
-  /// Bytes queued in the transport from which on the codec keeps what it has.
+  /// The number of bytes queued in the transport from which on the codec keeps its output.
   virtual size_t send_mark() const = 0;
 
   void arm_timer(uint64_t due_ms);
-  /// The end of a connection that has nothing more to send. `cut`: what was sent is not all.
+  /// Ends a connection that has nothing more to send. `cut`: the output is not complete.
   void linger(bool cut);
-  /// The end of one whose end would make what was sent look whole: a reset. As that overtakes what the peer has not
-  /// received, it waits for the peer's acknowledgement.
+  /// Ends a connection with a reset, if an orderly end would make truncated output look complete. As a reset overtakes
+  /// data that the peer has not received, it waits for the peer's acknowledgment.
   void cut_off();
   bool lingering() const { return lingering_; }
   void reset();
   void close();
   bool ending() const { return lingering_ || closing_; }
-  /// Whether something was read or sent since; for timers.
+  /// The time of the last read or completed send; for timers.
   uint64_t last_active_ms() const { return last_active_ms_; }
   uint64_t last_sent_ms() const { return last_sent_ms_; }
-  /// Whether the peer has taken something since it was looked at last: last_sent_ms() says so.
-  void look_for_progress();
-  /// The timer of one that lingers.
+  /// Checks whether the peer has acknowledged data since the last check, and updates last_sent_ms() if so.
+  void check_progress();
+  /// The timer of a lingering connection.
   void linger_timeout();
 
   // Transport::Owner
@@ -114,7 +114,7 @@ class HttpConnection : protected Transport::Owner {
  private:
   friend class HttpWorker;
   static Worker& worker_of(HttpWorker& worker);
-  /// What wake() has promised.
+  /// Does what wake() scheduled.
   void pump();
   void lose();
   void finish_linger() { cuts_off_ ? reset() : close(); }
@@ -124,13 +124,13 @@ class HttpConnection : protected Transport::Owner {
   uint64_t last_active_ms_ = 0;
   uint64_t last_sent_ms_ = 0;
   uint64_t linger_until_ms_ = 0;
-  uint64_t acknowledged_ = 0;  // By the peer, when that was looked at last.
+  uint64_t acknowledged_ = 0;  // Bytes that the peer had acknowledged at the last check.
   bool awake_ = false;
-  bool resumed_ = false;  // Input that waited for this turn is read now.
+  bool resumed_ = false;  // Input that the codec held back for this turn is parsed now.
   bool lingering_ = false;
-  bool cuts_off_ = false;  // Lingers, and ends by a reset.
+  bool cuts_off_ = false;  // Ends with a reset after lingering.
   bool closing_ = false;
-  bool told_done_ = false;
+  bool done_reported_ = false;
 };
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ namespace sluice {
 
 class AccessLogWriter;
 
-/// What the sessions of one HTTP listener share, on one worker.
+/// State that the sessions of one HTTP listener share, on one worker. All references outlive it.
 struct HttpListener {
   HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, const ErrorPages& errors,
                SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log);
@@ -31,25 +31,25 @@ struct HttpListener {
   const config::Http& config;
   const HttpRouter& router;
   const ErrorPages& error_pages;
-  SharedBodies bodies;  ///< Of our own responses.
+  SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;
-  AccessLogWriter* log;  ///< Null: none.
+  AccessLogWriter* log;  ///< Null if there is no access log.
   config::LogFormat log_format;
-  std::unique_ptr<ListenerAccess> access;      ///< Null: everybody may ask.
-  std::vector<std::string> reserved_headers;   ///< That no client may say,
-  std::vector<std::string> reserved_trailers;  ///< and those that no client may put behind a body.
-  bool identifies;                             ///< Requests have a RequestIdentity.
-  std::string via_http1, via_http2;            ///< As via_of() made them.
+  std::unique_ptr<ListenerAccess> access;      ///< Null if every client is admitted.
+  std::vector<std::string> reserved_headers;   ///< Header fields that no client may set.
+  std::vector<std::string> reserved_trailers;  ///< Trailer fields that no client may set.
+  bool identifies;                             ///< Whether requests have a RequestIdentity.
+  std::string via_http1, via_http2;            ///< From via_of().
   std::optional<CompressionPolicy> compression;
-  bool keeps_bodies;     ///< Of some route, rather than leave them to connections.
-  bool keeps_agreement;  ///< What was agreed on in TLS is asked for with each request.
+  bool keeps_bodies;     ///< Whether some route buffers bodies, rather than leave them to connections.
+  bool keeps_agreement;  ///< Whether requests need the result of the TLS handshake.
   Http1Options http1;
   Http2Limits http2;
   Http1Counters http1_counters;
   Http2Counters http2_counters;
   Http2Codec::Shared http2_shared;
 
-  /// Copies what the codecs have counted.
+  /// Copies the counts of the codecs into `counters`.
   void update_counters() {
     counters.codecs.set(http1_counters);
     counters.codecs.set(http2_counters);

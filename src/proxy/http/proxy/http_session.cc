@@ -27,22 +27,22 @@ namespace sluice {
 
 namespace {
 
-// A connection is looked after once when nothing has happened for so long; while something does, that often.
+// A connection is checked once after this long without activity, and at this interval while there is activity.
 constexpr uint64_t kQuietMs = 1000;
 
-// So long behind the first exchange of a connection that gives way, its others may.
+// For this long after a connection's first exchange was shed, its other exchanges may be shed too.
 constexpr uint32_t kShedLoadTogetherMs = 200;
 
-// What a connection may hold (HttpCodec::held_bytes) however much memory is left: more than all that its windows
-// and its largest heads let in by default; and what it may hold as long as nobody has to give back memory.
+// What a connection may hold (HttpCodec::held_bytes) at most, however much memory is left: more than its windows and
+// its largest heads allow in by default. And what it may hold at least while it need not give memory back.
 constexpr size_t kMaxHeldBytes = size_t{16} << 20;
 constexpr size_t kMinHeldBytes = size_t{256} << 10;
 
-// While the reserve is in use, the connections of a source which together hold this part of the budget give back first.
-// The others do once half of the reserve is used, too.
+// While the reserve is in use, connections give memory back first if their source holds at least 1/kSourcePart of the
+// budget in total. All others give memory back too when half of the reserve is used.
 constexpr size_t kSourcePart = 16;
 
-// Of the bodies on a connection of HTTP/2 so many bytes go out before its streams that wait for it have moved.
+// How many body bytes an HTTP/2 connection must send to count as progress for all of its streams that wait for it.
 constexpr uint32_t kProgressBytes = 4096;
 
 using config::milliseconds;
@@ -90,7 +90,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
   } else {
     beginning_->first = std::move(first);
     arm_timer(waits_since_ms_ + kQuietMs);
-    look_at_first_bytes();
+    inspect_first_bytes();
   }
   transport_.release_arrived();
 }
@@ -115,8 +115,8 @@ void HttpSession::on_client_failed(SessionEnd end) {
   }
 }
 
-// HTTP/2 with prior knowledge begins with its preface (RFC 9113 section 3.3), which is no request of HTTP/1.1.
-void HttpSession::look_at_first_bytes() {
+// HTTP/2 with prior knowledge begins with the preface (RFC 9113 section 3.3), which is not a valid HTTP/1.1 request.
+void HttpSession::inspect_first_bytes() {
   Buffer& first = beginning_->first;
   if (first.empty()) return;
   std::array<std::byte, kHttp2Preface.size()> scratch;
@@ -156,11 +156,11 @@ void HttpSession::make_http1() {
 // ---- Requests ----
 
 StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
-  busy_ = true;  // Also if its response is done before this batch is.
+  busy_ = true;  // Even if the response is finished before this batch.
   return Exchange::begin(*this, stream);
 }
 
-// On a connection that many share, a byte now and then is no progress of all.
+// On a shared connection, a byte now and then is not progress for all streams.
 bool HttpSession::is_trickle() {
   if (!http2() || streams() == 1) return false;
   const uint32_t sent = static_cast<Http2Codec&>(*codec_).body_bytes_sent();
@@ -172,13 +172,13 @@ bool HttpSession::is_trickle() {
 void HttpSession::note_progress() {
   if (is_trickle()) return;
   last_body_ms_ = worker_.worker().now_ms();
-  body_under_way_ = true;
+  body_in_flight_ = true;
 }
 
 void HttpSession::on_sent(Transport& transport) {
-  if (body_under_way_) {
+  if (body_in_flight_) {
     last_body_ms_ = worker_.worker().now_ms();
-    body_under_way_ = has_queued();
+    body_in_flight_ = has_queued();
   }
   HttpConnection::on_sent(transport);
 }
@@ -189,14 +189,14 @@ void HttpSession::on_data(Transport& transport, Buffer&& data) {
     if (beginning_) {
       if (beginning_->first.empty()) waits_since_ms_ = worker_.worker().now_ms();
       beginning_->first.append(std::move(data));
-      return look_at_first_bytes();
+      return inspect_first_bytes();
     }
     make_http1();
   }
   HttpConnection::on_data(transport, std::move(data));
 }
 
-// Else it would keep the chunk that the part of a record lies in.
+// Arms the timer again, so that the connection is parked and frees the chunk of a partial record.
 void HttpSession::on_part(Transport&) {
   if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
 }
@@ -227,7 +227,7 @@ void HttpSession::on_codec_done() {
     log_client(worker_.worker(), acceptor_.listener().config, client_ip_.text(room),
                absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " is malformed: ", codec_->error()));
   }
-  if (version_ == Version::kHttp1) note_own_answer(static_cast<const Http1Server&>(*codec_).own_status());
+  if (version_ == Version::kHttp1) note_own_response(static_cast<const Http1Server&>(*codec_).own_status());
   if (abandoned_) return reset();
   if (!codec_->output_cut()) return linger(/*cut=*/false);
   codec_->cut_shows() ? linger(/*cut=*/true) : cut_off();
@@ -241,7 +241,7 @@ void HttpSession::on_pumped() {
     acceptor_.review_memory();
   const bool mid_head = codec_->mid_head();
   const bool busy = codec_->streams() > 0;
-  // The time of a head runs on beside open streams; that of a connection without any from the end of the last one.
+  // The time of a head also runs while streams are open. The idle time begins at the end of the last stream.
   if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = worker_.worker().now_ms();
   mid_head_ = mid_head;
   busy_ = busy;
@@ -263,10 +263,10 @@ size_t HttpSession::receive_credit(Transport&) { return send_mark(); }
 size_t HttpSession::held_limit() const {
   const Worker& worker = acceptor_.worker();
   const size_t share = worker.share(kMaxHeldBytes);
-  return worker.in_reserve() && gives_back() ? share : std::max(share, kMinHeldBytes);
+  return worker.in_reserve() && must_give_back() ? share : std::max(share, kMinHeldBytes);
 }
 
-bool HttpSession::gives_back() const {
+bool HttpSession::must_give_back() const {
   const ChunkPool& pool = acceptor_.worker().pool();
   if (pool.reserved_headroom_bytes() < pool.reserve_bytes() / 2) return true;
   Source source;
@@ -277,7 +277,7 @@ bool HttpSession::gives_back() const {
 
 bool HttpSession::admits(size_t held_bytes, size_t bytes) { return held_bytes + bytes <= held_limit(); }
 
-// What it holds pauses it alone; what comes for it meanwhile waits in the kernel.
+// A connection that holds too much pauses only itself. Further input waits in the kernel.
 bool HttpSession::may_read() {
   if (codec_->held_bytes() <= held_limit()) {
     paused_ms_ = 0;
@@ -302,7 +302,7 @@ bool HttpSession::review_memory() {
     return false;
   }
   transport_.stop_reading();
-  // Nobody reads, so nobody would hear of the end.
+  // While reading is paused, no completion would report that the client has gone.
   if (transport_.socket().peer_gone()) {
     count_end(SessionEnd::kClientError);
     reset();
@@ -335,13 +335,13 @@ void HttpSession::on_timer() {
     count_end(SessionEnd::kIdleTimeout);
     return reset();
   }
-  // What this batch has brought is in the codec already, but not yet in mid_head_.
+  // The codec may have received the rest of the head in this batch, before mid_head_ was updated.
   if (mid_head_ && codec_ && codec_->mid_head() && now >= waits_since_ms_ + milliseconds(config.header_timeout)) {
     return head_timed_out();
   }
   const bool queued = transport_.queued() > 0 || (codec_ && codec_->has_output());
   if (queued) {
-    look_for_progress();
+    check_progress();
     const auto stuck_for = [&](config::Duration limit) {
       return limit.count() > 0 && now >= last_sent_ms() + milliseconds(limit);
     };
@@ -351,7 +351,7 @@ void HttpSession::on_timer() {
     }
     return arm_timer(now + kQuietMs);
   }
-  if (draining_ && codec_) codec_->drain();  // The second step, of HTTP/2.
+  if (draining_ && codec_) codec_->drain();  // The second step of an HTTP/2 drain.
   const uint64_t age = milliseconds(config.max_connection_age);
   if (age > 0 && !draining_ && now >= started_ms_ + age) drain();
   if (has_codec() && codec_->has_output()) {
@@ -360,7 +360,7 @@ void HttpSession::on_timer() {
   }
   const bool without_request = (!codec_ || codec_->streams() == 0) && config.idle_timeout.count() > 0;
   const uint64_t idle_due = waits_since_ms_ + milliseconds(config.idle_timeout);
-  // Checked before the activity: frames without a request, such as PING, do not put off the end of idle_timeout.
+  // Checked before activity: frames without a request, such as PING, do not postpone idle_timeout.
   const bool idle_over = without_request && !mid_head_ && !(codec_ && codec_->mid_head()) && now >= idle_due;
   if (!idle_over && now < last_active_ms() + kQuietMs) return arm_timer(last_active_ms() + kQuietMs);
   if (!std::exchange(quiet_, true)) {
@@ -398,14 +398,14 @@ bool HttpSession::should_shed_load() {
   return true;
 }
 
-// One that has said its end may still wait for its answer; but nearly always it is gone, as other proxies take it to be
+// A client that has half-closed may still wait for its response, but nearly always it is gone. Other proxies assume so
 // at once.
 bool HttpSession::client_has_left() const {
   return listener_.config.http1.half_close == config::HalfClose::kClose && transport_.ended() && codec_ &&
          codec_->streams() > 0 && version_ == Version::kHttp1 && !static_cast<const Http1Server&>(*codec_).in_tunnel();
 }
 
-// One of HTTP/1.1 that waits for a request is nothing but a count of those before.
+// Parks the codec. An idle HTTP/1.1 codec is freed: its only state is the count of earlier requests.
 void HttpSession::park_codec() {
   if (version_ == Version::kHttp1) {
     const auto& http1 = static_cast<const Http1Server&>(*codec_);
@@ -417,8 +417,8 @@ void HttpSession::park_codec() {
   codec_->park();
 }
 
-// To a request that never became an exchange: nobody knows its method or path.
-void HttpSession::note_own_answer(uint16_t status) {
+// Counts and logs a response to a request that never became an exchange. Its method and path are unknown.
+void HttpSession::note_own_response(uint16_t status) {
   if (status == 0) return;
   listener_.counters.statuses[status / 100].add();
   if (!listener_.log) return;
@@ -447,12 +447,13 @@ void HttpSession::head_timed_out() {
   listener_.counters.header_timeouts.add();
   count_end(SessionEnd::kIdleTimeout);
   if (version_ == Version::kHttp2) {
-    if (codec_->status() == HttpCodec::Status::kFailed) return reset();  // It does not take even the GOAWAY.
-    static_cast<Http2Codec&>(*codec_).give_up("a header block did not come in time (header_timeout)");
+    if (codec_->status() == HttpCodec::Status::kFailed) return reset();  // The client did not take the GOAWAY either.
+    static_cast<Http2Codec&>(*codec_).give_up("a header block was not complete within header_timeout");
     arm_timer(worker_.worker().now_ms() + kQuietMs);
     return wake();
   }
-  if (codec_->streams() > 0) return linger(/*cut=*/false);  // It was answered; only its body's end did not come.
+  // The response was sent. Only the end of the request body is missing.
+  if (codec_->streams() > 0) return linger(/*cut=*/false);
   Buffer response;
   {
     http1::Writer writer(response, worker_.worker().pool(), 160);
@@ -461,7 +462,7 @@ void HttpSession::head_timed_out() {
     writer.text("content-length: 0\r\n\r\n");
   }
   transport_.send(std::move(response));
-  note_own_answer(408);
+  note_own_response(408);
   linger(/*cut=*/false);
 }
 
@@ -469,7 +470,7 @@ void HttpSession::head_timed_out() {
 
 void HttpSession::drain() {
   if (std::exchange(draining_, true) || ending()) return;
-  if (beginning_ && beginning_->setup) return;  // A request that is under way is to be answered.
+  if (beginning_ && beginning_->setup) return;  // The first request still gets its response.
   if (!has_codec()) {
     if (beginning_ && !beginning_->first.empty()) return;
     count_end(SessionEnd::kFinished);

@@ -18,16 +18,16 @@ namespace sluice {
 class ClientAcceptor;
 struct HttpListener;
 
-/// A client's connection to an HTTP listener. Its requests are exchanges, each on its own.
+/// A client's connection to an HTTP listener. Each of its requests is an exchange of its own.
 ///
-/// accepted -> ConnectionSetup -> [which version: by ALPN, or by the first bytes] -> requests -> closing. It destroys
-/// itself when it has closed.
+/// States: accepted -> ConnectionSetup -> [HTTP version, by ALPN or by the first bytes] -> requests -> closing. It
+/// destroys itself when it has closed.
 class HttpSession final : public Session,
                           public HttpConnection,
                           public HttpCodec::Acceptor,
                           public ConnectionSetup::Owner {
  public:
-  /// Takes the descriptor of an accepted connection, which its limits have admitted.
+  /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
   static void start(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd);
 
   void shut_down() override;
@@ -39,25 +39,26 @@ class HttpSession final : public Session,
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }
   bool shutting_down() const { return shutting_down_; }
-  /// That are open; at least 1.
+  /// The number of open streams, at least 1.
   uint32_t streams() const { return codec_ && codec_->streams() > 0 ? codec_->streams() : 1; }
   bool has_queued() const { return transport_.queued() > 0; }
-  /// When the client last took something of a response, or made room for it. Answers to its PINGs are none.
+  /// When the client last took response data or made room for it. Replies to its PINGs do not count.
   uint64_t last_progress_ms() const { return has_queued() ? last_sent_ms() : last_body_ms_; }
-  /// Something of a response's body goes out.
+  /// An exchange reports that response body is being sent.
   void note_progress();
-  /// What waits for the client is not worth waiting for.
+  /// Gives up output that is not sent yet: when the codec is done, the connection is reset.
   void abandon() { abandoned_ = true; }
-  /// As Worker::should_shed_load, for one of its exchanges: where one has just given way, the others may too.
+  /// Like Worker::should_shed_load, for one of its exchanges. Shortly after one exchange was shed, the others may be
+  /// shed too.
   bool should_shed_load();
 
  private:
   enum class Version : uint8_t { kUnknown, kHttp1, kHttp2 };
 
-  /// What is needed only until it is known which version is spoken.
+  /// State that is needed only until the HTTP version is known.
   struct Beginning {
-    ChunkPointer<ConnectionSetup> setup;  // Null once it is over.
-    Buffer first;                         // What the client has sent since.
+    ChunkPointer<ConnectionSetup> setup;  // Null once setup is done.
+    Buffer first;                         // Bytes received after setup.
   };
 
   HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd);
@@ -90,42 +91,42 @@ class HttpSession final : public Session,
   void on_record_error(Transport& transport, std::string_view error) override;
   size_t receive_credit(Transport& transport) override;
 
-  void look_at_first_bytes();
+  void inspect_first_bytes();
   void begin(Version version, Buffer&& first);
   void make_http1();
   bool client_has_left() const;
   bool is_trickle();
   void park_codec();
-  // What it may hold (HttpCodec::held_bytes) right now.
+  // How many bytes it may hold now (HttpCodec::held_bytes).
   size_t held_limit() const;
-  // Whether it is to give back memory, which is short, down to its share.
-  bool gives_back() const;
+  // While memory is short: whether it must give memory back, down to its share.
+  bool must_give_back() const;
   void count_end(SessionEnd end);
-  void note_own_answer(uint16_t status);
+  void note_own_response(uint16_t status);
   void head_timed_out();
 
   ClientAcceptor& acceptor_;
   HttpListener& listener_;
   ChunkPointer<Beginning> beginning_;
-  std::unique_ptr<Agreement> agreed_;  // Where routes ask for it.
-  SourceLimit::Place source_place_;    // Where sources are limited.
-  ClientIp client_ip_;                 // Has no alignment: what is small follows.
+  std::unique_ptr<Agreement> agreed_;  // If requests need it.
+  SourceLimit::Place source_place_;    // Set if the listener limits connections per source.
+  ClientIp client_ip_;                 // Has no alignment, so small members follow it.
   Version version_ = Version::kUnknown;
   bool draining_ = false;
   bool quiet_ = false;
   bool end_counted_ = false;
   bool mid_head_ : 1 = false;
-  bool busy_ : 1 = false;            // There were streams.
-  bool body_under_way_ : 1 = false;  // Something of a body is with the transport.
+  bool busy_ : 1 = false;            // Streams were open at the last check.
+  bool body_in_flight_ : 1 = false;  // The transport holds response body.
   bool shutting_down_ : 1 = false;
   bool abandoned_ : 1 = false;
-  uint32_t requests_ = 0;  // Of a codec of HTTP/1.1 that was given back.
+  uint32_t requests_ = 0;  // Requests of an HTTP/1.1 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;
-  uint32_t paused_ms_ = 0;          // Since when it holds more than its share of memory; 0: it does not.
-  uint32_t progress_at_bytes_ = 0;  // Of bodies in HTTP/2, that had been sent at last_body_ms_.
+  uint32_t paused_ms_ = 0;          // When it began to hold more than its share of memory; 0: it does not.
+  uint32_t progress_at_bytes_ = 0;  // HTTP/2 body bytes that had been sent at last_body_ms_.
   uint64_t started_ms_;
-  uint64_t waits_since_ms_;  // For a request, a head's end, or the client to take what is sent.
-  uint64_t last_body_ms_;    // Something of a response's body went out, or the last of it was taken.
+  uint64_t waits_since_ms_;  // Start of the wait for a request, the end of a head, or the client to take output.
+  uint64_t last_body_ms_;    // When response body was last sent, or the last of it was taken.
 };
 
 }  // namespace sluice

@@ -10,7 +10,7 @@ namespace sluice {
 /// Makes HttpSessions. `context` and `http` outlive it.
 class HttpSessionFactory final : public SessionFactory {
  public:
-  /// `access_log`: null where the listener has none.
+  /// `access_log`: null if the listener has none.
   HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogWriter* access_log)
       : http_(http),
         listener_(context.worker, context.listener.config, context.listener.http_router, context.listener.error_pages,

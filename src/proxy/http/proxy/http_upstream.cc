@@ -28,19 +28,19 @@ HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache&
   const config::Pool& pool = config().pool;
   http1_.limits.requests = pool.max_requests == 0 ? UINT32_MAX : pool.max_requests;
   http2_.streams = pool.max_streams;
-  // What slow clients leave unread must not use up what all streams share.
+  // Data that slow clients leave unread must not use up the window that all streams share.
   http2_.connection_window_bytes = static_cast<uint32_t>(
       std::clamp<uint64_t>(uint64_t{pool.max_streams} * http2_.stream_window_bytes, 1024 * 1024, INT32_MAX));
   http2_.header_list_bytes = 64 * 1024;
   http2_.header_fields = 200;
   http2_.header_fields_hard = 256;
   http2_.requests = pool.max_requests;
-  // Endpoints are the operator's own: what would be a flood from anybody else may be their way.
+  // Endpoints belong to the operator: what would be a flood from any other peer may be normal for them.
   http2_.pings_burst = http2_.pings_per_10s = 10'000;
   http2_.settings_burst = http2_.settings_per_10s = 1000;
   http2_.replies_burst = http2_.replies_per_10s = 20'000;
   http2_.resets = http2_.resets_saved = 100'000;
-  // What clients do not wait for any more still comes, up to a window of each stream, in frames of any size.
+  // Data of canceled streams still arrives, up to one window for each stream, in frames of any size.
   http2_.frames_on_closed = http2_.frames_on_closed_per_stream = http2_.stream_window_bytes;
   http2_.queued_control_frames = std::max(http2_.queued_control_frames, 8 * pool.max_streams);
 }
@@ -88,7 +88,7 @@ void HttpUpstream::request(UpstreamRequest& caller) {
   connection->add_waiting(caller);
 }
 
-// What a request says is looked at only where it counts.
+// The request's attributes are computed only if they matter.
 std::optional<uint32_t> HttpUpstream::choose_endpoint(const UpstreamRequest& caller) {
   Choice choice{.tried = caller.tried(), .now_ms = worker_.worker().now_ms(), .beside = caller.beside()};
   const auto& sticky = config().sticky;
@@ -106,7 +106,7 @@ bool HttpUpstream::keep_client(const RequestAttributes& request, uint32_t endpoi
                     response);
 }
 
-// Connections to endpoints that became unhealthy end as soon as nothing is under way on them.
+// Connections to endpoints that became unhealthy end as soon as they have no request in progress.
 void HttpUpstream::leave_unhealthy() {
   seen_generation_ = state().health_generation();
   const std::vector<UpstreamConnection*> all = all_;
@@ -131,7 +131,7 @@ UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
   counters_.connections_opened.add();
   all_.push_back(connection.get());
   endpoints_[endpoint].connecting.push_back(connection.get());
-  return connection.release();  // Its own from here on.
+  return connection.release();  // It owns itself from now on.
 }
 
 void HttpUpstream::close() {

@@ -22,18 +22,18 @@ class HttpWorker;
 class UpstreamRequest;
 class UpstreamConnection;
 
-/// One worker's connections to an upstream's endpoints, which requests share: in HTTP/1.1 one after the other, in
-/// HTTP/2 many at once.
+/// One worker's connections to the endpoints of an upstream. Requests share them: one after the other in HTTP/1.1, many
+/// at once in HTTP/2.
 class HttpUpstream {
  public:
   HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache& sessions,
                std::vector<EndpointCounters>& endpoint_counters, UpstreamHttpCounters& counters);
   ~HttpUpstream();
 
-  /// Finds a connection for the caller: see UpstreamRequest.
+  /// Finds a connection for the caller, which is notified of the result: see UpstreamRequest.
   void request(UpstreamRequest& caller);
-  /// Adds a cookie to a response of this endpoint, if there are to be some and the client has none of it. False when
-  /// there is no room.
+  /// Adds the sticky cookie for this endpoint to a response, if stickiness is configured and the client does not have
+  /// that cookie. Returns false if the head has no room.
   [[nodiscard]] bool keep_client(const RequestAttributes& request, uint32_t endpoint, Fields& response);
 
   const config::Upstream& config() const { return balancer_.upstream().config(); }
@@ -43,36 +43,38 @@ class HttpUpstream {
   }
   UpstreamHttpCounters& counters() { return counters_; }
   RetryBudgetMeter& retry_budget() { return retry_budget_; }
-  /// Its address, as in logs.
+  /// The endpoint's address, as in logs.
   std::string_view endpoint_name(uint32_t endpoint) const { return balancer_.upstream().slots().text(endpoint); }
-  /// So many there are now.
+  /// The number of endpoints that are present now.
   size_t present() const { return balancer_.view().present().size(); }
-  /// It is used, and so stays what it is, until it is let go as often. For callers and connections.
+  /// Keeps the slot of an endpoint that is in use from being reused until let_go() was called as often. For callers and
+  /// connections.
   void hold(uint32_t endpoint) { balancer_.view().hold(endpoint); }
   void let_go(uint32_t endpoint) { balancer_.view().let_go(endpoint); }
-  /// Names may stand for other endpoints than before: connections to those that are gone end as they become free.
+  /// Call it when the upstream's names may have resolved to other endpoints: connections to removed endpoints end as
+  /// they become free.
   void follow_endpoints();
   HttpWorker& worker() { return worker_; }
   SessionCache& sessions() { return sessions_; }
 
-  /// Ends connections as they become free.
+  /// Ends each connection as it becomes free.
   void close();
-  /// Ends them now.
+  /// Ends all connections now.
   void shut_down();
   bool idle() const { return all_.empty(); }
-  /// The number of the connection that was made last.
+  /// The number of the newest connection.
   uint64_t newest() const { return newest_; }
   void update_counters();
 
  private:
   friend class UpstreamConnection;
-  /// Connections to one endpoint. Those of HTTP/1.1 are in `idle` while they have no request, the last one used at its
-  /// end; those of HTTP/2 are in `shared` while they take more.
+  /// The connections to one endpoint. An HTTP/1.1 connection is in `idle` while it has no request, the most recently
+  /// used one last. An HTTP/2 connection is in `shared` while it accepts more requests.
   struct Endpoint {
     std::vector<UpstreamConnection*> idle;
     std::vector<UpstreamConnection*> shared;
     std::vector<UpstreamConnection*> connecting;
-    uint32_t streams = UINT32_MAX;  // That the last connection of HTTP/2 was allowed to have.
+    uint32_t streams = UINT32_MAX;  // The stream limit that the last HTTP/2 connection reported.
   };
   std::optional<uint32_t> choose_endpoint(const UpstreamRequest& caller);
   bool is_present(uint32_t endpoint) const { return balancer_.view().is_present(endpoint); }
@@ -94,9 +96,9 @@ class HttpUpstream {
   std::vector<Endpoint> endpoints_;
   std::vector<UpstreamConnection*> all_;
   uint64_t newest_ = 0;
-  uint64_t followed_;             // Generation of the endpoints,
-  uint64_t seen_generation_ = 0;  // and of their health.
-  uint32_t pending_ = 0;          // Callers that wait for a connection.
+  uint64_t followed_;             // Generation of the endpoints that was followed last.
+  uint64_t seen_generation_ = 0;  // Generation of the endpoints' health that was seen last.
+  uint32_t pending_ = 0;          // Callers waiting for a connection.
   bool closed_ = false;
 };
 

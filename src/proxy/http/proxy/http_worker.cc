@@ -12,7 +12,7 @@ namespace sluice {
 
 namespace {
 
-// So many are kept for later; a burst's memory goes back.
+// How many free exchanges are kept. The memory of a burst beyond that is freed.
 constexpr size_t kFreeExchanges = 1024;
 
 }  // namespace
@@ -33,56 +33,56 @@ HttpWorker::~HttpWorker() {
   for (void* memory : free_exchanges_) ::operator delete(memory);
 }
 
-void HttpWorker::LinkList::push(HttpConnection& link) {
-  link.next_awake_ = nullptr;
-  (last ? last->next_awake_ : first) = &link;
-  last = &link;
+void HttpWorker::ConnectionList::push(HttpConnection& connection) {
+  connection.next_awake_ = nullptr;
+  (last ? last->next_awake_ : first) = &connection;
+  last = &connection;
 }
 
-HttpConnection* HttpWorker::LinkList::pop() {
-  HttpConnection* const link = first;
-  if (link) first = link->next_awake_;
+HttpConnection* HttpWorker::ConnectionList::pop() {
+  HttpConnection* const connection = first;
+  if (connection) first = connection->next_awake_;
   if (!first) last = nullptr;
-  return link;
+  return connection;
 }
 
-bool HttpWorker::LinkList::remove(HttpConnection& link) {
+bool HttpWorker::ConnectionList::remove(HttpConnection& connection) {
   HttpConnection* previous = nullptr;
   for (HttpConnection* at = first; at != nullptr; previous = std::exchange(at, at->next_awake_)) {
-    if (at != &link) continue;
-    (previous ? previous->next_awake_ : first) = link.next_awake_;
-    if (last == &link) last = previous;
+    if (at != &connection) continue;
+    (previous ? previous->next_awake_ : first) = connection.next_awake_;
+    if (last == &connection) last = previous;
     return true;
   }
   return false;
 }
 
-void HttpWorker::wake(HttpConnection& link) {
-  awake_.push(link);
+void HttpWorker::wake(HttpConnection& connection) {
+  awake_.push(connection);
   if (std::exchange(pumping_due_, true)) return;
   worker().before_sends([](void* self) { static_cast<HttpWorker*>(self)->pump_all(); }, this);
 }
 
-// One may wake another, or itself again.
+// A connection may wake another, or itself once more.
 void HttpWorker::pump_all() {
-  while (HttpConnection* const link = awake_.pop()) link->pump();
+  while (HttpConnection* const connection = awake_.pop()) connection->pump();
   pumping_due_ = false;
 }
 
-void HttpWorker::pump_later(HttpConnection& link) {
-  if (std::exchange(link.awake_, true)) return;
-  later_.push(link);
+void HttpWorker::pump_later(HttpConnection& connection) {
+  if (std::exchange(connection.awake_, true)) return;
+  later_.push(connection);
   if (!later_timer_.armed()) worker().timers().arm(later_timer_, worker().now_ms());
 }
 
 void HttpWorker::resume_all() {
-  while (HttpConnection* const link = later_.pop()) {
-    link->resumed_ = true;
-    wake(*link);
+  while (HttpConnection* const connection = later_.pop()) {
+    connection->resumed_ = true;
+    wake(*connection);
   }
 }
 
-void HttpWorker::forget(HttpConnection& link) { awake_.remove(link) || later_.remove(link); }
+void HttpWorker::forget(HttpConnection& connection) { awake_.remove(connection) || later_.remove(connection); }
 
 void* HttpWorker::take_exchange_memory() {
   if (free_exchanges_.empty()) return ::operator new(sizeof(Exchange));

@@ -20,17 +20,17 @@ struct BodyFile;
 class Exchange;
 class HttpUpstream;
 
-/// What one worker has for HTTP, beside the connections of clients: the upstreams' connections that its requests share,
-/// the links that have something to do at the end of the batch, and memory for exchanges.
+/// The HTTP state of one worker, apart from client connections: the upstream connections that its requests share, the
+/// list of connections with work at the end of the batch, and memory for exchanges.
 class HttpWorker {
  public:
   struct Context {
     Worker& worker;
-    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's, by upstream.
-    std::vector<SessionCache>& tls_sessions;            ///< Likewise.
+    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's balancers, by upstream.
+    std::vector<SessionCache>& tls_sessions;            ///< The worker's TLS sessions, by upstream.
     HandshakerServices& handshakers;
     WorkerCounters& counters;
-    BodyFile* body_file = nullptr;  ///< Where a route has `buffer`.
+    BodyFile* body_file = nullptr;  ///< Set if a route has `buffer`.
   };
   explicit HttpWorker(const Context& context);
   ~HttpWorker();
@@ -46,34 +46,34 @@ class HttpWorker {
   /// Precondition: a route has `buffer`.
   BodyFile& body_file() { return *context_.body_file; }
 
-  /// Memory for one exchange; the last that were given back are used again.
+  /// Returns memory for one exchange. The memory that was given back last is reused first.
   void* take_exchange_memory();
   void give_exchange_memory(void* memory);
 
-  /// Names may stand for other endpoints than before.
+  /// Call it when the names of upstreams may have resolved to other endpoints.
   void follow_endpoints();
-  /// The links' clients have gone: upstreams' connections close as they become free,
+  /// Ends upstream connections as they become free. Call it when no client connections are left.
   void close();
-  /// or now.
+  /// Ends upstream connections now.
   void shut_down();
   bool idle() const;
-  /// Copies what codecs have counted into the worker's counters.
+  /// Copies the counts of the codecs into the worker's counters.
   void update_counters();
 
  private:
   friend class HttpConnection;
-  struct LinkList {
-    void push(HttpConnection& link);
+  struct ConnectionList {
+    void push(HttpConnection& connection);
     HttpConnection* pop();
-    bool remove(HttpConnection& link);
+    bool remove(HttpConnection& connection);
     HttpConnection* first = nullptr;
     HttpConnection* last = nullptr;
   };
-  void wake(HttpConnection& link);
-  /// In the next turn of the loop.
-  void pump_later(HttpConnection& link);
+  void wake(HttpConnection& connection);
+  /// Wakes the connection in the next turn of the loop.
+  void pump_later(HttpConnection& connection);
   void resume_all();
-  void forget(HttpConnection& link);
+  void forget(HttpConnection& connection);
   void pump_all();
 
   Context context_;
@@ -81,8 +81,8 @@ class HttpWorker {
   RandomIds ids_;
   std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
   CompressorPool compressors_;
-  LinkList awake_;
-  LinkList later_;
+  ConnectionList awake_;
+  ConnectionList later_;
   Timer later_timer_;
   bool pumping_due_ = false;
   std::vector<void*> free_exchanges_;

@@ -18,7 +18,8 @@ std::string_view text_of(const std::array<char, N>& chars) {
   return {chars.data(), chars.size()};
 }
 
-// The index of the only field of a name; npos where there is none, or several, of which nobody knows which one counts.
+// The index of the only field with this name; npos if there is none, or if there are several and it is unclear which
+// one counts.
 size_t find_only(const Fields& fields, std::string_view name) {
   const size_t index = fields.find(name);
   if (index == Fields::npos || fields.find(name, index + 1) != Fields::npos) return Fields::npos;
@@ -93,13 +94,13 @@ class Identification {
     std::optional<TraceParent> parent;
     if (index != Fields::npos) parent = TraceParent::parse(request_.fields[index].value);
     if (!parent) {
-      // Without its parent a state means nothing.
+      // A tracestate is meaningless without its traceparent.
       if (request_.fields.remove(kParent) > 0) refuse(Claim::kTraceParent);
       request_.fields.remove(kState);
       if (http_.trace_context == config::TraceContext::kPass) return true;
       parent.emplace();
       ids_.fill(parent->trace_id);
-      parent->sampled = true;  // Else nobody behind would record it.
+      parent->sampled = true;  // Otherwise no later service would record it.
     }
     ids_.fill(parent->parent_id);
     request_.fields.remove(kParent);

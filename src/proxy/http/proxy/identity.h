@@ -1,4 +1,4 @@
-// On whose behalf a request comes, and what tells it from others.
+// The identity of a request: its client, its scheme, and its request and trace IDs.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace sluice {
 
-/// By what a request came to the first trusted proxy, as that one tells.
+/// The scheme by which a request reached the first trusted proxy, as reported by that proxy.
 enum class ToldScheme : uint8_t { kNone, kHttp, kHttps };
 
-/// What is known of a request. Texts lie in its head.
+/// The identity of a request. The texts lie in the request's head.
 struct RequestIdentity {
-  ClientIp client;  ///< The peer, or the one whom a trusted proxy tells.
+  ClientIp client;  ///< The peer, or the client that a trusted proxy reports.
   ToldScheme scheme = ToldScheme::kNone;
-  Text request_id, trace_id;  ///< Empty: there is none.
+  Text request_id, trace_id;  ///< Empty if there is none.
 };
 
-/// Whether a configuration asks for any of it. Else a request's identity is its peer's address.
+/// Whether the configuration needs any of it. If not, a request's identity is its peer's address.
 bool identifies(const config::Http& http);
 
-/// Finds it out, and leaves in the head what may be believed: a request id and a traceparent of our own are put there,
-/// or those of the client stay, as it is configured. What was not believed is counted. False when there is no room in
-/// the head; the client is known all the same. `identity`: a new one.
+/// Fills in `identity`, which must be new, and leaves only trustworthy values in the head: as configured, it keeps the
+/// client's request ID and traceparent or replaces them with new ones. Values that were not believed are counted in
+/// `refused`. Returns false if the head has no room; the client is known even then.
 [[nodiscard]] bool identify(ChunkPool& pool, const config::Http& http, const ClientIp& peer, RandomIds& ids,
                             ClaimCounters& refused, Head& request, RequestIdentity& identity);
 

@@ -13,7 +13,7 @@ namespace sluice {
 
 namespace {
 
-// What a copy may keep waiting of a body, before it is given up.
+// How much body may wait in a copy before it is given up.
 constexpr size_t kMaxWaitingBytes = size_t{256} * 1024;
 
 bool copy_fields(ChunkPool& pool, const Fields& from, Fields& to) {
@@ -48,7 +48,7 @@ MirroredRequest::MirroredRequest(HttpWorker& worker, HttpUpstream& to, MirroredR
       place_(&place),
       timer_([](void* self) { static_cast<MirroredRequest*>(self)->give_up(); }, this) {
   to_ = &to;
-  // It needs none of the client's patience: what takes longer than a response may is of no use.
+  // The copy has a timeout of its own: past the upstream's response_timeout it is of no use.
   const auto time_ms = config::milliseconds(to.config().response_timeout);
   worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + time_ms);
 }

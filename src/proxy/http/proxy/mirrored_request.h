@@ -11,19 +11,20 @@ namespace sluice {
 
 class HttpWorker;
 
-/// A copy of a request for another upstream, whose response nobody waits for. Its body is what the exchange passes on,
-/// shared with it. An upstream that does not take it as fast loses the copy, and not the client its pace.
+/// A copy of a request to another upstream, whose response is dropped. It shares the body with the exchange that passes
+/// it on. If the upstream does not keep up, the copy is given up; the client is never slowed down.
 ///
-/// It lies in memory of the HttpWorker, and gives it back when it is over: `place` is null then.
+/// It lies in memory of the HttpWorker, and returns that memory when it is done; `place` is null then.
 class MirroredRequest final : public UpstreamRequest {
  public:
-  /// Makes `place` point to the copy; null where there can be none. `to` is as long as the worker.
+  /// Starts a copy and makes `place` point to it, or sets it to null if no copy can be made. `to` lives as long as the
+  /// worker.
   static void begin(HttpWorker& worker, HttpUpstream& to, const Head& request, bool end, MirroredRequest*& place);
 
-  /// More of the body. Behind its end, or the trailers, `place` is null: the copy goes its own way.
+  /// Sends more of the body. After its end, or after the trailers, `place` is null and the copy continues on its own.
   void send_body(Buffer&& body, bool end);
   void send_trailers(const Fields& trailers);
-  /// The request ends before it is complete.
+  /// Gives the copy up because the request ends before it is complete.
   void cut() { give_up(); }
 
  private:
@@ -48,7 +49,7 @@ class MirroredRequest final : public UpstreamRequest {
   HttpWorker& worker_;
   MirroredRequest** place_;  // Null once the request is complete.
   Head request_;
-  Buffer held_;  // Body that has come before there is a connection,
+  Buffer held_;  // Body received before there is a connection.
   Fields held_trailers_;
   bool request_ended_ = false;
   Timer timer_;

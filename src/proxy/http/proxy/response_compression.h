@@ -14,8 +14,8 @@
 
 namespace sluice {
 
-/// What an exchange has while its response is compressed. Each piece is work that waits for its turn among what is
-/// slow: one piece a turn of the worker's loop, so that others never wait for more.
+/// The state of an exchange whose response is compressed. Each piece is a yielding task: one piece per turn of the
+/// worker's loop, so that other work never waits longer than for one piece.
 struct ResponseCompression {
   static constexpr size_t kPieceBytes = size_t{16} * 1024;
 
@@ -28,7 +28,8 @@ struct ResponseCompression {
   ResponseCompression(const ResponseCompression&) = delete;
   ResponseCompression& operator=(const ResponseCompression&) = delete;
 
-  /// As Compressor::compress; the first takes a compressor. That there is no memory is as fatal as anywhere else.
+  /// Like Compressor::compress. The first call takes a compressor from the pool. As everywhere else, running out of
+  /// memory is fatal.
   void compress(ChunkPool& chunks, Buffer&& piece, Compressor::Then then, uint32_t level, Buffer& out) {
     if (!compressor) {
       compressor = pool.take(coding);
@@ -40,10 +41,10 @@ struct ResponseCompression {
   CompressorPool& pool;
   ContentCoding coding;
   bool ended = false;      ///< Nothing follows `waiting` but the trailers.
-  bool unflushed = false;  ///< The compressor holds something back.
+  bool unflushed = false;  ///< The compressor holds output back.
   YieldingTask work;
-  std::unique_ptr<Compressor> compressor;  ///< From the first piece on.
-  Buffer waiting;                          ///< Body that is yet to be compressed.
+  std::unique_ptr<Compressor> compressor;  ///< Set from the first piece on.
+  Buffer waiting;                          ///< Body that is not compressed yet.
   Fields trailers;
 };
 

@@ -18,7 +18,7 @@ bool equal(const Buffer& bytes, std::string_view text) {
 
 }  // namespace
 
-// Our own responses do not wait for memory.
+// Beyond the budget: our own responses do not wait for memory.
 Buffer SharedBodies::copy_of(ChunkPool& pool, std::string_view text) {
   Buffer bytes;
   bytes.append_copy_beyond_budget(pool, text);

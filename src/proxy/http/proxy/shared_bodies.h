@@ -11,15 +11,16 @@
 
 namespace sluice {
 
-/// Bodies of our own responses, in chunks of one worker's pool: a response refers to them, so that however many wait
-/// for clients that read nothing, each body is in memory once. One thread.
+/// The bodies of our own responses, in chunks of one worker's pool. Responses share them, so that each body is in
+/// memory only once, however many responses wait for clients that read nothing. Used by one thread.
 class SharedBodies {
  public:
-  /// A body that is part of the configuration: the same address, the same text, and as long as this object.
+  /// Returns a body that is part of the configuration: the same address always has the same text, and outlives this
+  /// object.
   Buffer of_config(ChunkPool& pool, std::string_view text);
-  /// A body that was made for this response. The last few are kept.
+  /// Returns a body that was made for one response. The last few are kept.
   Buffer of_page(ChunkPool& pool, std::string_view text);
-  /// From here on nothing is kept: the worker ends.
+  /// Frees all bodies and keeps none from now on: the worker ends.
   void drop();
 
  private:

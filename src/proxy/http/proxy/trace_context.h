@@ -1,4 +1,4 @@
-// Where a request belongs among others that it was caused by: W3C Trace Context, Level 1.
+// The position of a request in a distributed trace: W3C Trace Context, Level 1.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ struct TraceParent {
   static constexpr size_t kBytes = 3 + kTraceIdDigits + 1 + kParentIdDigits + 1 + kFlagDigits;
   using Text = std::array<char, kBytes>;
 
-  /// Nothing where it breaks a rule: an id of zeros, capitals, version ff. One of a later version is taken for what
-  /// this one knows of it (section 3.2.4).
+  /// Returns nothing if the value breaks a rule: an ID of zeros, uppercase digits, version ff. A later version is read
+  /// as far as this version defines it (section 3.2.4).
   static std::optional<TraceParent> parse(std::string_view text);
   /// In version 00.
   Text text() const;

@@ -23,13 +23,14 @@ namespace sluice {
 
 namespace {
 
-// A connection is looked after once when nothing has happened for so long.
+// A connection is checked once after this long without activity.
 constexpr uint64_t kQuietMs = 1000;
 
-// How long an endpoint may take nothing of what is left for it.
+// How long an endpoint may take nothing of the remaining output.
 constexpr uint64_t kStuckMs = 30'000;
 
-// What may wait in the socket before the codec keeps what it has: a stream's own mark is the bound that counts.
+// How much may be queued in the transport before the codec keeps its output. The effective limit is the mark of each
+// stream.
 constexpr size_t kSendMark = size_t{256} * 1024;
 
 using config::milliseconds;
@@ -77,7 +78,7 @@ void UpstreamConnection::on_secured(Transport&, const Agreement& agreement) {
 
 void UpstreamConnection::on_insecure(Transport&, std::string_view error) {
   if (state_ != State::kConnecting) return;
-  log_failure(security(), error.empty() ? "it closed in the middle of it" : error);
+  log_failure(security(), error.empty() ? "it closed during the handshake" : error);
   connect_failed(ConnectError::kTls);
 }
 
@@ -94,10 +95,11 @@ void UpstreamConnection::log_failure(std::string_view what, std::string_view err
                                             upstream_.state().describe(endpoint_), " failed: ", error));
 }
 
-// The socket is ready, and secured where it is to be.
+// Starts HTTP. The socket is connected, and the handshake, if there is one, is done.
 void UpstreamConnection::begin() {
   if (upstream_.speaks_http2()) {
-    // Ready when its SETTINGS are here: until then nobody knows whether it speaks HTTP/2, and how much it takes.
+    // It is ready when the peer's SETTINGS arrive. Until then it is unknown whether the endpoint speaks HTTP/2, and how
+    // many streams it accepts.
     speak(make_codec<Http2Codec>(upstream_.http2_shared_));
     return;
   }
@@ -114,7 +116,7 @@ void UpstreamConnection::become_ready() {
   if (upstream_.speaks_http2()) {
     upstream_.endpoints_[endpoint_].streams = static_cast<Http2Codec&>(*codec_).peer_streams();
   }
-  // Those for whom there is no room look for another connection.
+  // Callers for which there is no room look for another connection.
   while (UpstreamRequest* const caller = first_waiting_) {
     remove_waiting(*caller);
     if (attach(*caller)) continue;
@@ -130,7 +132,7 @@ void UpstreamConnection::connect_failed(ConnectError error) {
     upstream_.state().report_failure(endpoint_, worker_.worker().now_ms(), connect_error_name(error));
   }
   leave_lists();
-  // An endpoint hears in TLS what was wrong with it.
+  // In TLS, the queued alert shows the endpoint what was wrong.
   error == ConnectError::kTls ? linger(/*cut=*/true) : close();
   while (UpstreamRequest* const caller = first_waiting_) {
     remove_waiting(*caller);
@@ -177,7 +179,7 @@ bool UpstreamConnection::takes_protocols() const {
 
 bool UpstreamConnection::looks_alive() const {
   pollfd seen{transport_.socket().fd(), POLLRDHUP, 0};
-  // Behind TLS there may be a session ticket to read.
+  // With TLS, the unread data may be a session ticket.
   if (!transport_.secured()) seen.events |= POLLIN;
   return ::poll(&seen, 1, 0) == 0;
 }
@@ -204,14 +206,14 @@ bool UpstreamConnection::attach(UpstreamRequest& caller) {
 
 void UpstreamConnection::detach() {
   if (--users_ == 0) idle_since_ms_ = worker_.worker().now_ms();
-  wake();  // It may be free then.
+  wake();  // The connection may be free now.
 }
 
-// Puts it where requests find it, if it takes more.
+// Lists the connection where requests find it, if it accepts more.
 void UpstreamConnection::become_idle() {
   if (state_ != State::kReady || ending() || upstream_.closed_) return;
   if (codec_->status() != HttpCodec::Status::kOpen) {
-    arm_timer(worker_.worker().now_ms() + kQuietMs);  // What it has to say may find no room.
+    arm_timer(worker_.worker().now_ms() + kQuietMs);  // Its remaining output may find no room in the socket.
     return leave_lists();
   }
   HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
@@ -229,7 +231,7 @@ void UpstreamConnection::become_idle() {
       codec_->drain();
       return wake();
     }
-    // Frames without a request, such as PING, do not put off the end of idle_timeout.
+    // Frames without a request, such as PING, do not postpone idle_timeout.
     const uint64_t idle_ms = milliseconds(upstream_.config().pool.idle_timeout);
     arm_timer(idle_ms > 0 ? std::min(now + kQuietMs, idle_since_ms_ + idle_ms) : now + kQuietMs);
   }
@@ -244,7 +246,8 @@ void UpstreamConnection::become_idle() {
   }
 }
 
-// Of a request that was answered before the endpoint has read it: the next one would wait behind it.
+// Whether output is left, for example of a request whose response arrived before the endpoint read all of it. The next
+// request would wait behind it.
 bool UpstreamConnection::has_unsent() const { return codec_->has_output() || transport_.queued() > 0; }
 
 void UpstreamConnection::leave_lists() {
@@ -268,19 +271,19 @@ void UpstreamConnection::drain() {
   wake();
 }
 
-// While it is being made, or used, it is become_idle() that will find its endpoint gone.
+// A connection that is connecting or in use is drained later, when become_idle() sees that its endpoint is gone.
 void UpstreamConnection::retire() {
   if (state_ == State::kReady && users_ == 0) return drain();
   if (state_ == State::kReady) leave_lists();
 }
 
-void UpstreamConnection::suspect(uint64_t asked_ms) {
-  if (!upstream_.speaks_http2() || last_received_ms_ > asked_ms) return;
+void UpstreamConnection::suspect(uint64_t sent_ms) {
+  if (!upstream_.speaks_http2() || last_received_ms_ > sent_ms) return;
   leave_lists();
   draining_ = true;
 }
 
-// ---- The link ----
+// ---- The connection ----
 
 void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
   upstream_.endpoint_counters(endpoint_).bytes_in.add(data.size());
@@ -293,7 +296,7 @@ void UpstreamConnection::on_sent(Transport& transport) {
   if (state_ == State::kReady && users_ == 0 && !listed_ && !ending() && transport_.queued() == 0) wake();
 }
 
-// Else it would keep the chunk that the part of a record lies in.
+// Arms the timer again, so that the connection is parked and frees the chunk of a partial record.
 void UpstreamConnection::on_part(Transport&) {
   if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
 }
@@ -301,7 +304,7 @@ void UpstreamConnection::on_part(Transport&) {
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {
   if (state_ == State::kConnecting && !ending()) {
     if (upstream_.speaks_http2() && !transport_.in_handshake()) {
-      log_failure("HTTP/2", "it closed before it sent its settings: does it speak HTTP/2 here? (`protocol: http2`)");
+      log_failure("HTTP/2", "it closed before it sent its SETTINGS: does it speak HTTP/2 here? (`protocol: http2`)");
     }
     return connect_failed(ConnectError::kReset);
   }
@@ -317,6 +320,9 @@ void UpstreamConnection::on_record_error(Transport& transport, std::string_view 
 
 void UpstreamConnection::on_error(Transport& transport, int error) {
   if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
+  // A send failed. The endpoint may have responded before it reset the connection: the receive delivers what arrived,
+  // then fails itself.
+  if (!ending() && !transport.input_over() && codec_->streams() > 0) return transport.start_reading();
   HttpConnection::on_error(transport, error);
 }
 
@@ -349,14 +355,14 @@ void UpstreamConnection::on_timer() {
   const uint64_t now = worker_.worker().now_ms();
   if (state_ == State::kConnecting) {
     if (transport_.in_handshake()) {
-      log_failure(security(),
-                  absl::StrCat("it was not done after ", config::print_duration(upstream_.config().connect_timeout),
-                               ", waiting for ", transport_.awaited()));
+      log_failure(security(), absl::StrCat("the handshake was not complete after ",
+                                           config::print_duration(upstream_.config().connect_timeout), ", waiting for ",
+                                           transport_.awaited()));
     }
     return connect_failed(ConnectError::kTimeout);
   }
   if ((draining_ || users_ == 0 || codec_->status() != HttpCodec::Status::kOpen) && has_unsent()) {
-    look_for_progress();
+    check_progress();
     return now >= last_sent_ms() + kStuckMs ? reset() : arm_timer(now + kQuietMs);
   }
   if (users_ > 0) return;
@@ -372,7 +378,7 @@ void UpstreamConnection::on_timer() {
 
 void UpstreamConnection::on_gone() {
   leave_lists();
-  while (first_waiting_) remove_waiting(*first_waiting_);  // Nobody hears of it: the worker shuts down.
+  while (first_waiting_) remove_waiting(*first_waiting_);  // Callers are not notified: the worker is shutting down.
   state_ = State::kGone;
   std::erase(upstream_.all_, this);
   worker_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);

@@ -10,46 +10,48 @@ namespace sluice {
 class HttpUpstream;
 class UpstreamRequest;
 
-/// A connection to an endpoint, as a client of HTTP. It destroys itself when it has closed.
+/// A connection to an endpoint, on which the proxy is the HTTP client. It destroys itself when it has closed.
 class UpstreamConnection final : public HttpConnection {
  public:
-  /// The upstream numbers its connections as it makes them.
+  /// `number`: the upstream numbers its connections in the order of their creation. The upstream outlives the
+  /// connection.
   UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number);
   ~UpstreamConnection() override;
 
-  /// False when no socket is to be had.
+  /// Starts to connect. Returns false if no socket can be opened.
   bool connect();
   bool ready() const { return state_ == State::kReady; }
   uint32_t endpoint() const { return endpoint_; }
   uint64_t number() const { return number_; }
-  /// Whether a caller has used it before.
+  /// Whether an earlier caller has used it.
   bool used() const { return requests_ > 1; }
   bool takes_protocols() const;
 
-  /// Whether nothing has come of the endpoint that its completion has not told yet: of an idle connection that is its
-  /// end. A system call.
+  /// Whether the socket has no unreported event. On an idle connection, such an event is the endpoint's end of stream.
+  /// Makes a system call.
   bool looks_alive() const;
-  /// Begins the caller's stream here. False if there is no room for it, or the connection is about to end.
+  /// Opens the caller's stream on this connection. Returns false if there is no room for it, or if the connection is
+  /// about to end.
   bool attach(UpstreamRequest& caller);
   /// The caller has released its stream.
   void detach();
 
-  /// Callers that wait until it is ready.
+  /// Callers that wait until the connection is ready.
   void add_waiting(UpstreamRequest& caller);
   void remove_waiting(UpstreamRequest& caller);
-  /// `by` waits in its place.
+  /// `by` takes the place of `caller` in the queue.
   void replace_waiting(UpstreamRequest& caller, UpstreamRequest& by);
   uint32_t waiting() const { return waiting_count_; }
 
-  /// Ends it as soon as nothing is under way;
+  /// Ends the connection as soon as it has no request in progress.
   void drain();
-  /// the same, but what waits for it is served first: its endpoint is gone.
+  /// Like drain(), but serves the waiting callers first. Called when the endpoint is gone.
   void retire();
-  /// Ends it now.
+  /// Ends the connection now.
   void shut_down() { reset(); }
-  /// A request that was sent at this time was not answered. Where many share the connection, and nothing else has come
-  /// since, it is perhaps the connection: it gets no more.
-  void suspect(uint64_t asked_ms);
+  /// Reports that a request sent at this time received no response. If the connection is shared (HTTP/2) and nothing
+  /// has arrived since then, the connection itself may be broken, so it gets no more requests.
+  void suspect(uint64_t sent_ms);
 
  private:
   enum class State : uint8_t { kConnecting, kReady, kGone };
@@ -88,7 +90,7 @@ class UpstreamConnection final : public HttpConnection {
   uint64_t idle_since_ms_ = 0;
   uint64_t last_received_ms_ = 0;
   uint32_t endpoint_;
-  uint16_t generation_ = 0;  // Of the TLS context.
+  uint16_t generation_ = 0;  // Generation of the TLS context.
   uint32_t users_ = 0;
   uint32_t requests_ = 0;
   uint32_t waiting_count_ = 0;

@@ -62,7 +62,7 @@ void UpstreamRequest::adopt(UpstreamRequest& other) {
   let_endpoint_go();
   endpoint_ = other.endpoint_;
   endpoint_counted_ = std::exchange(other.endpoint_counted_, false);
-  attempts_ += std::exchange(other.attempts_, 0);  // With its hold on the endpoint.
+  attempts_ += std::exchange(other.attempts_, 0);  // This includes the hold on the endpoint.
   tried_.add(other.tried_);
   newest_ = other.newest_;
   waiting_ = std::exchange(other.waiting_, false);

@@ -121,15 +121,15 @@ TEST_F(WebsocketTest, UpgradesThatAreNone) {
     server.receive(test::heap_buffer_of(test::wire(raw)));
     return origin.text + (server.status() == Status::kFailed ? "!" + std::string(server.error()) : "");
   };
-  const std::string no_key = "!an upgrade to websocket without a proper key";
+  const std::string no_key = "!a websocket upgrade without a valid key";
   EXPECT_EQ(outcome(upgrade("")), no_key);
   EXPECT_EQ(outcome(upgrade("Sec-WebSocket-Key: x\n")), no_key);
   EXPECT_EQ(
       outcome(upgrade("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n")),
       no_key);
   const std::string key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n";
-  EXPECT_EQ(outcome(upgrade(key + "Content-Length: 1\n")), "!an upgrade to websocket with a body");
-  EXPECT_EQ(outcome(upgrade(key + "Transfer-Encoding: chunked\n")), "!an upgrade to websocket with a body");
+  EXPECT_EQ(outcome(upgrade(key + "Content-Length: 1\n")), "!a websocket upgrade with a body");
+  EXPECT_EQ(outcome(upgrade(key + "Transfer-Encoding: chunked\n")), "!a websocket upgrade with a body");
   EXPECT_EQ(outcome(upgrade(key + "Content-Length: 0\n")),
             "GET http a /chat >websocket {sec-websocket-version: 13; sec-websocket-protocol: chat}");
   // Not for us, and so ignored.

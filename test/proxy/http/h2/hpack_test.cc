@@ -32,7 +32,7 @@ class HpackTest : public PoolTest {
   FieldList decoded(HpackDecoder& decoder, std::string_view bytes, size_t cut = 0) {
     Http2HeaderBlock block(Http2HeaderBlock::Kind::kResponse);
     EXPECT_EQ(decode(decoder, bytes, block, cut), HpackDecoder::Status::kGood);
-    EXPECT_EQ(block.verdict(), Http2HeaderBlock::AuthResult::kGood);
+    EXPECT_EQ(block.verdict(), Http2HeaderBlock::Verdict::kGood);
     FieldList fields = {{":status", std::to_string(block.head().status)}};
     for (const Fields::Field f : block.head().fields) fields.emplace_back(f.name, f.value);
     return fields;
@@ -176,27 +176,27 @@ TEST_F(HpackTest, BlocksAreBounded) {
     EXPECT_EQ(decode(decoder, block(fields), b), expected);
     return b.verdict();
   };
-  using AuthResult = Http2HeaderBlock::AuthResult;
+  using Verdict = Http2HeaderBlock::Verdict;
   using Status = HpackDecoder::Status;
   FieldList fields = {{":status", "200"}};
   // :status does not count.
   while (fields.size() < 101) fields.emplace_back("x", "a");
-  EXPECT_EQ(verdict_of(fields, Status::kGood), AuthResult::kGood);
+  EXPECT_EQ(verdict_of(fields, Status::kGood), Verdict::kGood);
   fields.emplace_back("x", "a");
-  EXPECT_EQ(verdict_of(fields, Status::kGood), AuthResult::kTooLarge);
+  EXPECT_EQ(verdict_of(fields, Status::kGood), Verdict::kTooLarge);
   while (fields.size() < 129) fields.emplace_back("x", "a");
-  EXPECT_EQ(verdict_of(fields, Status::kGood), AuthResult::kTooLarge);
+  EXPECT_EQ(verdict_of(fields, Status::kGood), Verdict::kTooLarge);
   fields.emplace_back("x", "a");
-  EXPECT_EQ(verdict_of(fields, Status::kTooLarge), AuthResult::kTooLarge);
+  EXPECT_EQ(verdict_of(fields, Status::kTooLarge), Verdict::kTooLarge);
 
   // :status counts 42, the other field 33 and its value.
   EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 33, 'a')}}, Status::kGood),
-            AuthResult::kGood);
+            Verdict::kGood);
   EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 32, 'a')}}, Status::kGood),
-            AuthResult::kTooLarge);
+            Verdict::kTooLarge);
   const std::string half(32000, 'a');
   EXPECT_EQ(verdict_of({{":status", "200"}, {"x", half}, {"x", half}, {"x", half}}, Status::kTooLarge),
-            AuthResult::kTooLarge);
+            Verdict::kTooLarge);
 }
 
 }  // namespace

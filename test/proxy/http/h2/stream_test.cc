@@ -410,7 +410,7 @@ TEST_F(Http2StreamTest, WebSocketsGoOutAsExtendedConnect) {  // RFC 8441.
   Http2HeaderBlock block(Http2HeaderBlock::Kind::kRequest, true);
   ASSERT_EQ(decoder.decode(pool_, peer.limits, heap_buffer_of(sent.payload), true, block), HpackDecoder::Status::kGood);
   block.finish(pool_);
-  EXPECT_EQ(block.verdict(), Http2HeaderBlock::AuthResult::kGood);
+  EXPECT_EQ(block.verdict(), Http2HeaderBlock::Verdict::kGood);
   EXPECT_EQ(block.head().method(), "CONNECT");
   EXPECT_EQ(block.head().protocol(), "websocket");
   EXPECT_EQ(block.head().path(), "/");

@@ -213,8 +213,9 @@ TEST_P(HttpAccess, Tokens) {
     EXPECT_EQ(got.head.fields.find("x-user", got.head.fields.find("x-user") + 1), Fields::npos);
     EXPECT_EQ(got.field("authorization"), "");
   }
-  EXPECT_EQ(refused({{"authorization", token(maker, "web")}}, 401, "/api").field("www-authenticate"),
-            "Bearer realm=\"sluice\", error=\"invalid_token\", error_description=\"the token is for others\"");
+  EXPECT_EQ(
+      refused({{"authorization", token(maker, "web")}}, 401, "/api").field("www-authenticate"),
+      "Bearer realm=\"sluice\", error=\"invalid_token\", error_description=\"the token is for another audience\"");
   refused({{"authorization", token(maker, "api", 1'000'000'000)}}, 401, "/api");
   refused({{"authorization", token(other, "api")}}, 401, "/api");
   // Where nothing is asked for, a client cannot say who it is either; its own Authorization is its own affair.

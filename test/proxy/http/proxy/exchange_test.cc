@@ -261,7 +261,7 @@ TEST_P(HttpExchangeTest, OriginBreaksOff) {
       rig.until([&] { return talk.over(); });
       if (phase < 2) {
         EXPECT_EQ(talk.head.status, 502);
-        EXPECT_EQ(talk.body, "the upstream broke off\n");
+        EXPECT_EQ(talk.body, "the upstream failed before it responded\n");
       } else {
         EXPECT_EQ(talk.head.status, 200);
         EXPECT_TRUE(talk.reset) << "half a response looks whole";
@@ -302,7 +302,7 @@ TEST_P(HttpExchangeTest, ResponseTimeout) {
   rig.pass(60s);  // It runs from the request's end on.
   EXPECT_FALSE(talk.over());
   rig.pass(60s);
-  rig.expect_response(talk, 504, "the upstream did not answer in time\n");
+  rig.expect_response(talk, 504, "the upstream did not respond in time\n");
   rig.expect_ended(HttpEnd::kResponseTimeout);
   rig.wait_cancelled(request);
 }
@@ -322,7 +322,7 @@ TEST_P(HttpExchangeTest, BodyTimeout) {
   rig.pass(60s);
   rig.until([&] { return talk.over(); });
   EXPECT_EQ(talk.head.status, 408);
-  EXPECT_EQ(talk.body, "the request's body did not come in time\n");
+  EXPECT_EQ(talk.body, "the request body did not arrive in time\n");
   rig.expect_ended(HttpEnd::kBodyTimeout);
   rig.wait_cancelled(request);
   EXPECT_FALSE(request.ended);
@@ -367,7 +367,7 @@ TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.until([&] { return begun.reset; });
   EXPECT_FALSE(silent.over());
   rig.pass(60s);
-  rig.expect_response(silent, 504, "the time for the request is over\n");
+  rig.expect_response(silent, 504, "the request timed out\n");
   rig.expect_ended(HttpEnd::kRequestTimeout, 2);
   rig.wait_cancelled(request);
   rig.wait_cancelled(other);

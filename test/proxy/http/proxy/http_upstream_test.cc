@@ -288,7 +288,7 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   Talk& hopeless = rig.connect().ask("GET", "/hopeless");
   next_request(origin).connection->break_off();
   next_request(origin).connection->break_off();
-  rig.expect_response(hopeless, 502, "the upstream broke off\n");
+  rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
   EXPECT_EQ(rig.http().retries.value(), 2u);
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
@@ -355,18 +355,18 @@ TEST_P(HttpUpstreamTest, WhatIsNotSentAgain) {
   rig.start();
   Talk& first = rig.connect().ask("GET", "/fresh");  // On a connection that never waited.
   next_request(origin).connection->break_off();
-  rig.expect_response(first, 502, "the upstream broke off\n");
+  rig.expect_response(first, 502, "the upstream failed before it responded\n");
   serve(origin);
   Talk& post = rig.connect().ask("POST");  // Not to be done twice.
   next_request(origin).connection->break_off();
-  rig.expect_response(post, 502, "the upstream broke off\n");
+  rig.expect_response(post, 502, "the upstream failed before it responded\n");
   serve(origin);
   Talk& put = rig.connect().ask("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
   put.send("body", /*end=*/true);
   Talk& request = next_request(origin);
   rig.wait_over(request);
   request.connection->break_off();
-  rig.expect_response(put, 502, "the upstream broke off\n");
+  rig.expect_response(put, 502, "the upstream failed before it responded\n");
   serve(origin);
   Talk& begun = rig.connect().ask();
   Talk& responding = next_request(origin);
@@ -394,7 +394,7 @@ TEST(HttpUpstreamStreams, RefusedStreams) {
 
     Talk& hopeless = rig.connect().ask();
     for (size_t i = 3; i < 6; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
-    rig.expect_response(hopeless, 502, "the upstream broke off\n");
+    rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
     EXPECT_EQ(rig.http().retries.value(), 4u);
 
     Talk& passed = rig.connect().post("body", /*end=*/false);
