@@ -56,9 +56,9 @@ class Probe {
     return await(completion);
   }
   /// Whether an armed multishot ends when it is canceled.
-  bool cancels() {
+  bool cancels(bool keyed) {
     ring_.recv_multishot(nullptr, fds_[0], group_->group());
-    ring_.cancel_receives(nullptr, fds_[0]);
+    keyed ? ring_.cancel_op(nullptr, Op::kRecv) : ring_.cancel_receives(nullptr, fds_[0]);
     bool found = false, ended = false;
     for (int turn = 0; turn < 4 && !(found && ended); ++turn) {
       ring_.wait(kProbeTimeoutNs);
@@ -124,10 +124,10 @@ bool probe_plain(Ring& ring, ChunkPool& pool) {
   return holds(probe.receive(completion), "plain");
 }
 
-// A cancel by descriptor and opcode must find a waiting multishot and end it.
-bool probe_cancel(Ring& ring, ChunkPool& pool) {
+// A cancel by user_data, or else by descriptor and opcode, must find a waiting multishot and end it.
+bool probe_cancel(Ring& ring, ChunkPool& pool, bool keyed) {
   Probe probe(ring, pool, {.group = 0, .entries = 2, .chunk_bytes = kProbeChunkBytes});
-  return probe.ready() && probe.cancels();
+  return probe.ready() && probe.cancels(keyed);
 }
 
 // Two messages must land consecutively in the same buffer, which must stay posted.
@@ -189,7 +189,8 @@ const char* yes_no(bool value) { return value ? "yes" : "no"; }
 
 std::string Features::to_string() const {
   return absl::StrCat("incremental=", yes_no(incremental), " min_left=", yes_no(min_left), " bundles=", yes_no(bundles),
-                      " zero_copy=", yes_no(zero_copy), " in_order=", yes_no(in_order));
+                      " zero_copy=", yes_no(zero_copy), " in_order=", yes_no(in_order),
+                      " keyed_cancel=", yes_no(keyed_cancel));
 }
 
 absl::StatusOr<Features> probe_features(RingsMode mode) {
@@ -201,13 +202,14 @@ absl::StatusOr<Features> probe_features(RingsMode mode) {
     return absl::UnavailableError(
         "this kernel's io_uring cannot receive into provided-buffer rings; Sluice needs Linux 6.6 or newer");
   }
-  if (!probe_cancel(**ring, pool)) {
+  if (!probe_cancel(**ring, pool, /*keyed=*/false)) {
     return absl::UnavailableError(
         "this kernel's io_uring cannot cancel the receives of a descriptor; Sluice needs Linux 6.6 or newer");
   }
   Features features;
   features.bundles = mode != RingsMode::kPlain && probe_bundles(**ring, pool);
   features.zero_copy = probe_zero_copy(**ring);
+  features.keyed_cancel = probe_cancel(**ring, pool, /*keyed=*/true);
   if (mode != RingsMode::kPlain) {
     const bool incremental = probe_incremental(**ring, pool, 0);
     features.in_order = incremental && probe_order(**ring, pool);

@@ -20,6 +20,7 @@ struct Features {
   bool in_order = false;     ///< Completions arrive in the order in which an incremental buffer was filled, with single
                              ///< receives and multishots mixed. Without this, bytes would reach the wrong connection.
   bool min_left = false;     ///< IOU_PBUF_RING_INC retires a buffer with few bytes left.
+  bool keyed_cancel = false;  ///< A waiting multishot is canceled by its user_data (missed on some 6.11).
   bool bundles = false;      ///< A receive fills several buffers in order (6.10, misordered in 6.13.11 to 6.14.8) and
                              ///< honors a bound per completion and in total (6.17).
   bool zero_copy = false;    ///< SENDMSG_ZC (6.1).

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
   io_uring_params params{};
   // SUBMIT_ALL: one bad submission must not hold back the ones after it.
   params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
-                 IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+                 IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_TASKRUN_FLAG;
   params.cq_entries = options.completion_entries;
   const int result = io_uring_queue_init_params(options.submission_entries, &ring->ring_, &params);
   if (result < 0) {
@@ -214,6 +214,13 @@ void Ring::connect(void* target, int fd, const sockaddr* address, socklen_t leng
   finish(sqe, Op::kConnect, target);
 }
 
+void Ring::cancel_op(void* target, Op op) {
+  io_uring_sqe* sqe = next_sqe();
+  const uint64_t user_data = reinterpret_cast<uintptr_t>(target) | static_cast<uint64_t>(op);
+  io_uring_prep_cancel64(sqe, user_data, IORING_ASYNC_CANCEL_ALL);
+  finish(sqe, Op::kCancel, target);
+}
+
 void Ring::cancel_fd(void* target, int fd) {
   io_uring_sqe* sqe = next_sqe();
   io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL);
@@ -222,7 +229,7 @@ void Ring::cancel_fd(void* target, int fd) {
 
 void Ring::cancel_receives(void* target, int fd) {
   io_uring_sqe* sqe = next_sqe();
-  // By descriptor and opcode (6.6): canceling by user_data missed multishots on 6.11.
+  // By descriptor and opcode: Linux 6.6.
   io_uring_prep_cancel_fd(sqe, fd, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_OP);
   sqe->len = IORING_OP_RECV;
   finish(sqe, Op::kCancel, target);
@@ -265,6 +272,18 @@ void Ring::submit() {
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
 }
 
+// Since Linux 6.14 one call posts about 20 completions and leaves the others for later. Under load they would wait behind
+// all that the loop submits in the meantime, for many turns.
+void Ring::run_pending_work() {
+  const unsigned room = ring_.cq.ring_entries / 2;
+  while ((IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_TASKRUN) && io_uring_cq_ready(&ring_) < room) {
+    const unsigned before = io_uring_cq_ready(&ring_);
+    if (io_uring_get_events(&ring_) < 0) return;
+    ++enters_;
+    if (io_uring_cq_ready(&ring_) == before) return;
+  }
+}
+
 void Ring::wait(int64_t timeout_ns) {
   if (io_uring_cq_has_overflow(&ring_)) [[unlikely]]
     ++overflows_;
@@ -278,6 +297,7 @@ void Ring::wait(int64_t timeout_ns) {
   }
   ++enters_;
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
+  run_pending_work();
   // -ETIME: the timeout expired. -EINTR: a signal. -EAGAIN, -EBUSY: completions must be reaped first.
   SLUICE_CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN || result == -EBUSY);
 }

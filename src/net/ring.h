@@ -81,7 +81,10 @@ class Ring {
   void send_zero_copy(void* target, int fd, std::span<const iovec> windows);
   /// `address` must stay valid until the completion.
   void connect(void* target, int fd, const sockaddr* address, socklen_t length);
-  /// Cancels all submissions of `fd`, or only its receives.
+  /// Cancels the pending operation `op` of `target` itself. The kernel finds it by a hash of user_data, so the time does
+  /// not depend on the number of pending operations.
+  void cancel_op(void* target, Op op);
+  /// Cancels all submissions of `fd`, or only its receives. The kernel visits all pending operations of the ring.
   void cancel_fd(void* target, int fd);
   void cancel_receives(void* target, int fd);
   void close(int fd);
@@ -107,8 +110,9 @@ class Ring {
     // submits with a full queue cannot meet its own completions.
     io_uring_cqe* portion[64];
     for (;;) {
+      // Not by a peek at an empty queue, which would enter the kernel for more.
+      if (io_uring_cq_ready(&ring_) == 0) return count;
       const unsigned n = io_uring_peek_batch_cqe(&ring_, portion, 64);
-      if (n == 0) return count;
       Delivery deliveries[64];
       for (unsigned i = 0; i < n; ++i) deliveries[i] = {portion[i]->user_data, {portion[i]->res, portion[i]->flags}};
       io_uring_cq_advance(&ring_, n);
@@ -149,6 +153,7 @@ class Ring {
 
   Ring() = default;
   io_uring_sqe* next_sqe();
+  void run_pending_work();
   void finish(io_uring_sqe* sqe, Op op, void* target);
   void maybe_inject(io_uring_sqe* sqe, Op op);
   void rewrite(Delivery& delivery);

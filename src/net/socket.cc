@@ -35,7 +35,11 @@ constexpr size_t kSendWindows = 32;
 constexpr size_t kOwnBytes = size_t{32} * 1024;
 
 // Number of attempts when a cancel finds nothing while a submission is in flight.
-constexpr uint8_t kCancelTries = 3;
+constexpr uint8_t kCancelTries = 4;
+
+// After so many misses, the submissions of a closing socket are searched by descriptor. The first miss may only mean
+// that the completion has not been posted yet.
+constexpr uint8_t kKeyedCancelMisses = 2;
 
 // While a send is in flight, pieces up to this size are copied together instead of each pinning its chunk. This is half
 // of a small chunk: larger pieces pin at most twice their size.
@@ -102,13 +106,34 @@ void Socket::cancel_receive() {
   receive_ = Receive::kCancelling;
   ++in_flight_;
   ++cancels_;
-  worker_.ring().cancel_receives(this, fd_);
+  if (cancels_by_key(1)) {
+    worker_.ring().cancel_op(this, Op::kRecv);
+  } else {
+    worker_.ring().cancel_receives(this, fd_);
+  }
+}
+
+// A search by descriptor visits the pending operations of all sockets: with 10,000 idle connections, each close would
+// take as long as hundreds of requests.
+bool Socket::cancels_by_key(uint8_t misses) const {
+  return cancel_misses_ < misses && worker_.options().features.keyed_cancel;
 }
 
 void Socket::cancel_all() {
-  ++in_flight_;
-  ++cancels_;
-  worker_.ring().cancel_fd(this, fd_);
+  const bool receiving = receive_ == Receive::kArmed || receive_ == Receive::kCancelling;
+  const bool send_has_key = !sending_ || worker_.zero_copy_bytes() == SIZE_MAX;
+  const bool all_known = in_flight_ == receiving + sending_ + cancels_ + pending_notifications();
+  const auto cancel = [this](auto submit) {
+    ++in_flight_;
+    ++cancels_;
+    submit(worker_.ring());
+  };
+  if (!cancels_by_key(kKeyedCancelMisses) || !send_has_key || !all_known) {
+    return cancel([this](Ring& ring) { ring.cancel_fd(this, fd_); });
+  }
+  const bool waits_readable = worker_.options().read_mode == ReadMode::kReady;
+  if (receiving) cancel([&](Ring& ring) { ring.cancel_op(this, waits_readable ? Op::kReadable : Op::kRecv); });
+  if (sending_) cancel([this](Ring& ring) { ring.cancel_op(this, Op::kSend); });
 }
 
 void Socket::send(Buffer&& data) {

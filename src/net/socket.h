@@ -144,6 +144,7 @@ class alignas(kTargetAlignment) Socket {
   void note_received(Completion completion);
   void cancel_receive();
   void cancel_all();
+  bool cancels_by_key(uint8_t misses) const;
   void cancel_ended(Completion completion);
   void retry_cancel();
   /// Completions that cannot be canceled: notifications of zero-copy sends whose memory the kernel still reads.

@@ -43,7 +43,7 @@ TEST(FeaturesTest, IncrementalIsRefusedWhereItDoesNotWork) {
 
 TEST(FeaturesTest, OneLine) {
   EXPECT_EQ((Features{.incremental = true, .zero_copy = true}).to_string(),
-            "incremental=yes min_left=no bundles=no zero_copy=yes in_order=no");
+            "incremental=yes min_left=no bundles=no zero_copy=yes in_order=no keyed_cancel=no");
 }
 
 }  // namespace
