@@ -21,9 +21,9 @@ struct Features {
                              ///< receives and multishots mixed. Without this, bytes would reach the wrong connection.
   bool min_left = false;     ///< IOU_PBUF_RING_INC retires a buffer with few bytes left.
   bool keyed_cancel = false;  ///< A waiting multishot is canceled by its user_data (missed on some 6.11).
-  bool bundles = false;      ///< A receive fills several buffers in order (6.10, misordered in 6.13.11 to 6.14.8) and
-                             ///< honors a bound per completion and in total (6.17).
-  bool zero_copy = false;    ///< SENDMSG_ZC (6.1).
+  bool bundles = false;       ///< A receive fills several buffers in order (6.10, misordered in 6.13.11 to 6.14.8) and
+                              ///< honors a bound per completion and in total (6.17).
+  bool zero_copy = false;     ///< SENDMSG_ZC (6.1).
 
   /// One line for the log: "incremental=yes min_left=yes ...".
   std::string to_string() const;

@@ -272,8 +272,8 @@ void Ring::submit() {
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
 }
 
-// Since Linux 6.14 one call posts about 20 completions and leaves the others for later. Under load they would wait behind
-// all that the loop submits in the meantime, for many turns.
+// Since Linux 6.14 one call posts about 20 completions and leaves the others for later. Under load they would wait
+// behind all that the loop submits in the meantime, for many turns.
 void Ring::run_pending_work() {
   const unsigned room = ring_.cq.ring_entries / 2;
   while ((IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_TASKRUN) && io_uring_cq_ready(&ring_) < room) {

@@ -81,8 +81,8 @@ class Ring {
   void send_zero_copy(void* target, int fd, std::span<const iovec> windows);
   /// `address` must stay valid until the completion.
   void connect(void* target, int fd, const sockaddr* address, socklen_t length);
-  /// Cancels the pending operation `op` of `target` itself. The kernel finds it by a hash of user_data, so the time does
-  /// not depend on the number of pending operations.
+  /// Cancels the pending operation `op` of `target` itself. The kernel finds it by a hash of user_data, so the time
+  /// does not depend on the number of pending operations.
   void cancel_op(void* target, Op op);
   /// Cancels all submissions of `fd`, or only its receives. The kernel visits all pending operations of the ring.
   void cancel_fd(void* target, int fd);

@@ -23,6 +23,9 @@ constexpr size_t kCrowd = 1024;
 constexpr int kReviewedSessions = 1000;
 constexpr uint64_t kReviewPauseMs = 20;
 
+// The most sessions that one step ends. Each may have a hundred requests, which end with it.
+constexpr int kShedSessions = 16;
+
 }  // namespace
 
 ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared)
@@ -135,6 +138,7 @@ void ClientAcceptor::review_some() {
     source_memory_->begin_round();
     next_reviewed_ = sessions_;
   }
+  sheds_left_ = kShedSessions;
   for (int i = 0; i < kReviewedSessions && next_reviewed_; ++i) {
     Session& session = *std::exchange(next_reviewed_, next_reviewed_->next);
     needs_another_round_ |= session.review_memory();

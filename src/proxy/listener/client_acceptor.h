@@ -80,6 +80,9 @@ class ClientAcceptor final : public Listener::Owner {
   SourceMemory* source_memory() { return source_memory_.get(); }
 
   // Called by sessions.
+  /// Whether a session that is being reviewed may end itself now: a bounded number may in each step.
+  bool may_shed() { return sheds_left_ > 0 && sheds_left_-- > 0; }
+
   void joined(Session& session);
   void left(Session& session);
 
@@ -98,6 +101,7 @@ class ClientAcceptor final : public Listener::Owner {
   Session* next_reviewed_ = nullptr;
   bool needs_another_round_ = false;  // A session asked for another review during this round.
   Timer review_timer_;
+  int sheds_left_ = 0;
   std::unique_ptr<SourceMemory> source_memory_;  // Set during reviews only.
   bool no_room_ = false;
   size_t session_count_ = 0;

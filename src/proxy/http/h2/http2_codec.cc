@@ -67,23 +67,35 @@ HttpCodec::Status Http2Codec::receive(Buffer&& bytes) {
     bytes.clear();
     return status();
   }
+  const size_t head_limit = head_limit_bytes(/*resumed=*/bytes.empty());
   partial_.append(std::move(bytes));
   heads_taken_bytes_ = 0;
   {
     Busy busy(*this);
     if (preface_left_ == 0 || take_preface()) {
-      while (!failed() && heads_taken_bytes_ < kTurnHeadBytes && (in_data_ ? take_data() : take_frame())) {
+      while (!failed() && heads_taken_bytes_ < head_limit && (in_data_ ? take_data() : take_frame())) {
       }
       deliver_gathered();
     }
     notify_receivers();
   }
-  input_waits_ = !failed() && heads_taken_bytes_ >= kTurnHeadBytes && !partial_.empty();
+  input_waits_ = !failed() && heads_taken_bytes_ >= head_limit && !partial_.empty();
+  if (shared_.head_budget) {
+    shared_.head_budget->left_bytes -= std::min<size_t>(heads_taken_bytes_, shared_.head_budget->left_bytes);
+  }
   if (failed()) partial_.clear();
   // Bytes that trickle in must not pin a chunk each.
   constexpr size_t kWindows = 16;
   if (partial_.window_count() > kWindows) partial_.compact(shared_.pool);
   return status();
+}
+
+// Once the connections together have used up the turn's budget, new connections and those with held-back input wait
+// until they are resumed. The others still get one head each: they do not wait behind a crowd.
+size_t Http2Codec::head_limit_bytes(bool resumed) const {
+  if (!shared_.head_budget) return kTurnHeadBytes;
+  const size_t at_least = resumed || (requests_ > 0 && !input_waits_) ? 1 : 0;
+  return std::max(at_least, std::min<size_t>(kTurnHeadBytes, shared_.head_budget->left_bytes));
 }
 
 HttpCodec::Status Http2Codec::receive_end(End) {

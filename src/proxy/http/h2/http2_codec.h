@@ -51,12 +51,20 @@ class Http2Codec final : public HttpCodec {
   };
   static constexpr size_t kMaxGoawayText = 128;
 
+  /// Bounds the heads that the connections of one worker decode together in one turn of its loop: a few bytes of HPACK
+  /// can expand to many, and the other connections of the loop wait meanwhile.
+  struct HeadBudget {
+    static constexpr size_t kTurnBytes = size_t{1} << 20;  ///< 2 ms of decoding and routing.
+    size_t left_bytes = kTurnBytes;                        ///< The worker sets it to kTurnBytes in each turn.
+  };
+
   /// Shared by the connections of one thread and one configuration. All members outlive the connections.
   struct Shared {
     ChunkPool& pool;
     const Http2Limits& limits;
     Http2Counters& counters;
     ErrorReader* error_reader = nullptr;  ///< Null: errors are not recorded.
+    HeadBudget* head_budget = nullptr;    ///< Null: only the bound per connection holds.
   };
 
   explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
@@ -130,6 +138,7 @@ class Http2Codec final : public HttpCodec {
 
   // http2_codec.cc: parsing of input.
   void greet();
+  size_t head_limit_bytes(bool resumed) const;
   bool take_preface();
   bool take_frame();
   void take_whole_frame(const Http2FrameHeader& header, Buffer&& payload);

@@ -310,7 +310,7 @@ bool HttpSession::review_memory() {
   }
   const uint64_t limit_ms = milliseconds(listener_.config.stuck_timeout);
   const auto now = static_cast<uint32_t>(acceptor_.worker().now_ms());
-  if (limit_ms > 0 && now - paused_ms_ >= limit_ms && acceptor_.worker().in_reserve()) {
+  if (limit_ms > 0 && now - paused_ms_ >= limit_ms && acceptor_.worker().in_reserve() && acceptor_.may_shed()) {
     count_end(SessionEnd::kMemory);
     codec_->shed("the connection holds more than its share of memory, which is short");
     wake();

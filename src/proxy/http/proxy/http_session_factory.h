@@ -14,7 +14,9 @@ class HttpSessionFactory final : public SessionFactory {
   HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogWriter* access_log)
       : http_(http),
         listener_(context.worker, context.listener.config, context.listener.http_router, context.listener.error_pages,
-                  context.listener.auth, context.counters.http_listeners[context.listener_index], access_log) {}
+                  context.listener.auth, context.counters.http_listeners[context.listener_index], access_log) {
+    listener_.http2_shared.head_budget = &http.head_budget();
+  }
 
   void start(ClientAcceptor& acceptor, int fd) override { HttpSession::start(acceptor, listener_, http_, fd); }
   void stop() override { listener_.bodies.drop(); }

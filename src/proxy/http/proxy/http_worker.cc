@@ -20,7 +20,7 @@ constexpr size_t kFreeExchanges = 1024;
 HttpWorker::HttpWorker(const Context& context)
     : context_(context),
       random_(reinterpret_cast<uintptr_t>(this)),
-      later_timer_([](void* self) { static_cast<HttpWorker*>(self)->resume_all(); }, this) {
+      later_timer_([](void* self) { static_cast<HttpWorker*>(self)->schedule_pumping(); }, this) {
   for (size_t i = 0; i < context.balancers.size(); ++i) {
     upstreams_.push_back(std::make_unique<HttpUpstream>(*this, *context.balancers[i], context.tls_sessions[i],
                                                         context.counters.upstreams[i],
@@ -59,27 +59,34 @@ bool HttpWorker::ConnectionList::remove(HttpConnection& connection) {
 
 void HttpWorker::wake(HttpConnection& connection) {
   awake_.push(connection);
+  schedule_pumping();
+}
+
+void HttpWorker::schedule_pumping() {
   if (std::exchange(pumping_due_, true)) return;
   worker().before_sends([](void* self) { static_cast<HttpWorker*>(self)->pump_all(); }, this);
 }
 
-// A connection may wake another, or itself once more.
+// A connection may wake another one, or itself. Those whose heads were held back go on first in, first out, as long as
+// the turn's budget lasts, and at least one of them in each turn.
 void HttpWorker::pump_all() {
-  while (HttpConnection* const connection = awake_.pop()) connection->pump();
+  bool first = true;
+  do {
+    while (HttpConnection* const connection = awake_.pop()) connection->pump();
+    HttpConnection* const resumed = first || head_budget_.left_bytes > 0 ? later_.pop() : nullptr;
+    if (!resumed) break;
+    first = false;
+    resumed->resumed_ = true;
+    resumed->pump();
+  } while (true);
   pumping_due_ = false;
+  head_budget_ = {};
+  if (later_.first && !later_timer_.armed()) worker().timers().arm(later_timer_, worker().now_ms());
 }
 
 void HttpWorker::pump_later(HttpConnection& connection) {
   if (std::exchange(connection.awake_, true)) return;
   later_.push(connection);
-  if (!later_timer_.armed()) worker().timers().arm(later_timer_, worker().now_ms());
-}
-
-void HttpWorker::resume_all() {
-  while (HttpConnection* const connection = later_.pop()) {
-    connection->resumed_ = true;
-    wake(*connection);
-  }
 }
 
 void HttpWorker::forget(HttpConnection& connection) { awake_.remove(connection) || later_.remove(connection); }

@@ -9,6 +9,7 @@
 #include "proxy/common/random.h"
 #include "proxy/common/random_ids.h"
 #include "proxy/compression/compressor_pool.h"
+#include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/tls/session_cache.h"
@@ -60,6 +61,9 @@ class HttpWorker {
   /// Copies the counts of the codecs into the worker's counters.
   void update_counters();
 
+  /// For the connections of clients.
+  Http2Codec::HeadBudget& head_budget() { return head_budget_; }
+
  private:
   friend class HttpConnection;
   struct ConnectionList {
@@ -70,11 +74,11 @@ class HttpWorker {
     HttpConnection* last = nullptr;
   };
   void wake(HttpConnection& connection);
-  /// Wakes the connection in the next turn of the loop.
+  /// Pumps the connection again once the head budget allows it, in this turn of the loop or a later one.
   void pump_later(HttpConnection& connection);
-  void resume_all();
   void forget(HttpConnection& connection);
   void pump_all();
+  void schedule_pumping();
 
   Context context_;
   Random random_;
@@ -84,6 +88,7 @@ class HttpWorker {
   ConnectionList awake_;
   ConnectionList later_;
   Timer later_timer_;
+  Http2Codec::HeadBudget head_budget_;
   bool pumping_due_ = false;
   std::vector<void*> free_exchanges_;
 };

@@ -190,8 +190,7 @@ TEST_F(HpackTest, BlocksAreBounded) {
   EXPECT_EQ(verdict_of(fields, Status::kTooLarge), Verdict::kTooLarge);
 
   // :status counts 42, the other field 33 and its value.
-  EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 33, 'a')}}, Status::kGood),
-            Verdict::kGood);
+  EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 33, 'a')}}, Status::kGood), Verdict::kGood);
   EXPECT_EQ(verdict_of({{":status", "200"}, {"x", std::string(32768 - 42 - 32, 'a')}}, Status::kGood),
             Verdict::kTooLarge);
   const std::string half(32000, 'a');
