@@ -13,6 +13,9 @@ namespace {
 // to many, and other connections of the loop wait meanwhile.
 constexpr uint32_t kTurnHeadBytes = 64 * 1024;
 
+// Some heads of the usual size.
+constexpr size_t kLeastHeadBytes = size_t{4} * 1024;
+
 }  // namespace
 
 Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor)
@@ -91,10 +94,10 @@ HttpCodec::Status Http2Codec::receive(Buffer&& bytes) {
 }
 
 // Once the connections together have used up the turn's budget, new connections and those with held-back input wait
-// until they are resumed. The others still get one head each: they do not wait behind a crowd.
+// until they are resumed. The others still get some: they do not wait behind a crowd.
 size_t Http2Codec::head_limit_bytes(bool resumed) const {
   if (!shared_.head_budget) return kTurnHeadBytes;
-  const size_t at_least = resumed || (requests_ > 0 && !input_waits_) ? 1 : 0;
+  const size_t at_least = resumed || (requests_ > 0 && !input_waits_) ? kLeastHeadBytes : 0;
   return std::max(at_least, std::min<size_t>(kTurnHeadBytes, shared_.head_budget->left_bytes));
 }
 

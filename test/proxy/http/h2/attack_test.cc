@@ -291,6 +291,43 @@ TEST_F(Http2Attack, HeadsTakeTurns) {
   EXPECT_TRUE(peer.connection->wants_bytes());
 }
 
+// Defect: each of a thousand connections had its turn's heads at once, so that a turn of the loop took half a second.
+TEST_F(Http2Attack, ConnectionsShareTheHeadsOfATurn) {
+  Http2Codec::HeadBudget budget;
+  const auto make = [&] {
+    auto peer = std::make_unique<ScriptedPeer>(pool_, true);
+    peer->shared.head_budget = &budget;
+    peer->greet();
+    return peer;
+  };
+  const auto large = [](uint32_t id) { return get(id, {{"x", std::string(9000, 'x')}}); };
+  const auto receive = [&](ScriptedPeer& peer, const std::string& frames) {
+    peer.connection->receive(sluice::test::buffer_of(pool_, frames));
+    return peer.requests.size();
+  };
+  const auto known = make(), greedy = make(), fresh = make();
+  EXPECT_EQ(receive(*known, get(1)), 1u);
+  budget.left_bytes = 20'000;
+  EXPECT_EQ(receive(*greedy, large(1) + large(3) + large(5) + large(7)), 3u);
+  EXPECT_EQ(budget.left_bytes, 0u);
+  EXPECT_TRUE(greedy->connection->input_waits());
+  EXPECT_EQ(receive(*greedy, large(9)), 3u) << "it waits for the next turn";
+  EXPECT_EQ(receive(*fresh, get(1)), 0u) << "it waits behind the others";
+  EXPECT_TRUE(fresh->connection->input_waits());
+  // One that sends little is served at once.
+  EXPECT_EQ(receive(*known, get(3) + get(5)), 3u);
+  EXPECT_FALSE(known->connection->input_waits());
+  // Each one that is resumed goes on, whatever is left.
+  fresh->connection->receive(Buffer());
+  EXPECT_EQ(fresh->requests.size(), 1u);
+  greedy->connection->receive(Buffer());
+  EXPECT_EQ(greedy->requests.size(), 4u);
+  budget = {};
+  greedy->connection->receive(Buffer());
+  EXPECT_EQ(greedy->requests.size(), 5u);
+  EXPECT_FALSE(greedy->connection->input_waits());
+}
+
 TEST_F(Http2Attack, BodiesThatNobodyTakesAreHeld) {
   ScriptedPeer peer(pool_, true);
   peer.greet();

@@ -1,10 +1,11 @@
+#include "net/yielding_task.h"
+
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "net/yielding_task.h"
 #include "test/net/loop.h"
 
 namespace sluice {
