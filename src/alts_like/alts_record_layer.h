@@ -73,7 +73,7 @@ class AltsRecordLayer final : public RecordLayer {
   bool has_output() const override { return false; }
   void flush(ChunkPool&, Buffer&) override {}
   void seal_end(ChunkPool& pool, Buffer& wire) override;
-  bool tells_end() const override { return flags_.authenticated_end; }
+  bool has_authenticated_end() const override { return flags_.authenticated_end; }
   bool in_record() const override { return !partial_.empty(); }
   bool write_state(SecretBytes& out) override;
   std::string_view error() const override { return error_; }

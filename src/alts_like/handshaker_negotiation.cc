@@ -101,7 +101,7 @@ AltsNegotiation::AltsNegotiation(AltsOptions options) : options_(std::move(optio
 }
 
 void AltsNegotiation::receive(ChunkPool& pool, Buffer&& bytes) {
-  if (status_ != Status::kUnderWay) return;
+  if (status_ != Status::kInProgress) return;
   pending_.append(std::move(bytes));
   pending_.compact(pool);
   if (pending_.size() > kMaxPendingBytes) {
@@ -112,7 +112,7 @@ void AltsNegotiation::receive(ChunkPool& pool, Buffer&& bytes) {
 std::optional<std::string> AltsNegotiation::request(uint32_t latency_ms) {
   const bool first = requests_ == 0;
   const bool due = (first && options_.is_client) || pending_.size() > seen_;
-  if (status_ != Status::kUnderWay || waiting_ || !due) return std::nullopt;
+  if (status_ != Status::kInProgress || waiting_ || !due) return std::nullopt;
   if (requests_ == kMaxRequests) {
     fail("the peer's handshake came in more than " + std::to_string(kMaxRequests) + " pieces");
     return std::nullopt;
@@ -140,7 +140,7 @@ std::optional<std::string> AltsNegotiation::request(uint32_t latency_ms) {
 }
 
 AltsNegotiation::Status AltsNegotiation::digest(std::string_view response, std::string& out_frames) {
-  if (status_ != Status::kUnderWay) return status_;
+  if (status_ != Status::kInProgress) return status_;
   if (!waiting_) return fail("the handshaker service sent a response without a request");
   waiting_ = false;
   grpc::gcp::HandshakerResp message;

@@ -63,7 +63,7 @@ struct AltsResult {
 /// service does no harm.
 class AltsNegotiation {
  public:
-  enum class Status : uint8_t { kUnderWay, kDone, kFailed };
+  enum class Status : uint8_t { kInProgress, kDone, kFailed };
 
   explicit AltsNegotiation(AltsOptions options);
 
@@ -110,7 +110,7 @@ class AltsNegotiation {
   size_t out_bytes_ = 0;
   uint32_t requests_ = 0;
   bool waiting_ = false;
-  Status status_ = Status::kUnderWay;
+  Status status_ = Status::kInProgress;
   std::string error_;
   AltsResult result_;
 };

@@ -21,7 +21,7 @@ class PlainRecordLayer final : public RecordLayer {
   void flush(ChunkPool&, Buffer&) override {}
   void seal_end(ChunkPool&, Buffer&) override {}
   /// The end of the stream is the only end.
-  bool tells_end() const override { return false; }
+  bool has_authenticated_end() const override { return false; }
   bool write_state(SecretBytes& out) override { return StateWriter(out, RecordProtocol::kPlain).done(); }
   std::string_view error() const override { return {}; }
   void park(ChunkPool&) override {}

@@ -45,10 +45,10 @@ class RecordLayer {
 
   /// Whether the protocol has an authenticated end. If not, seal_end appends nothing, and an attacker on the network
   /// can end the stream unnoticed.
-  virtual bool tells_end() const { return true; }
+  virtual bool has_authenticated_end() const { return true; }
 
   /// Whether a record has arrived only in part, so that an end of the stream now would truncate it. Layers with
-  /// tells_end() need not know.
+  /// has_authenticated_end() need not know.
   virtual bool in_record() const { return false; }
 
   /// Session tickets that have arrived since the last call: whole NewSessionTicket messages of TLS 1.3, one after the

@@ -161,7 +161,7 @@ bool Tls13RecordLayer::take_handshake(Buffer&& content) {
       received.trim_front(kHandshakeHeaderBytes + length);
       if (!take_key_update(request)) return false;
     } else if (type == kNewSessionTicket && flags_.is_client) {
-      if (length > kMostTicketBytes) return fail(TlsAlert::kDecodeError, "a session ticket that is too long");
+      if (length > kMaxTicketMessageBytes) return fail(TlsAlert::kDecodeError, "a session ticket that is too long");
       if (length <= kMaxTicketBytes && received.size() < kHandshakeHeaderBytes + length) return true;
       if (!take_ticket(kHandshakeHeaderBytes + length)) return false;
     } else {
@@ -194,7 +194,7 @@ bool Tls13RecordLayer::take_key_update(uint8_t request) {
   if (++flags_.updates_in_a_row > kMaxUpdatesInARow) return fail(TlsAlert::kUnexpectedMessage, "too many KeyUpdates");
   read_.update();
   // One KeyUpdate of ours serves all requests until it is sent (RFC 8446 section 4.6.3).
-  if (request == 1) flags_.update_owed = true;
+  if (request == 1) flags_.update_pending = true;
   return true;
 }
 
@@ -203,7 +203,7 @@ bool Tls13RecordLayer::fail(TlsAlert alert, std::string_view error) {
   error_ = error;
   alert_ = alert;
   alert_owed_ = true;
-  flags_.update_owed = false;
+  flags_.update_pending = false;
   return false;
 }
 
@@ -211,7 +211,7 @@ bool Tls13RecordLayer::failed_by_peer(uint8_t alert) {
   status_ = Status::kFailed;
   error_ = tls_alert_name(alert);
   failed_by_peer_ = true;
-  flags_.update_owed = false;
+  flags_.update_pending = false;
   return false;
 }
 
@@ -219,7 +219,7 @@ bool Tls13RecordLayer::failed_by_peer(uint8_t alert) {
 
 void Tls13RecordLayer::flush(ChunkPool& pool, Buffer& wire) {
   if (messages_) wire.append(std::move(messages_->first));
-  if (flags_.update_owed) update_keys(pool, false, wire);
+  if (flags_.update_pending) update_keys(pool, false, wire);
   if (std::exchange(alert_owed_, false)) {
     seal_small(pool, kAlertRecord, std::array<uint8_t, 2>{2, static_cast<uint8_t>(alert_)}, wire);
   }
@@ -232,7 +232,7 @@ void Tls13RecordLayer::seal_end(ChunkPool& pool, Buffer& wire) {
 
 void Tls13RecordLayer::update_keys(ChunkPool& pool, bool request_update, Buffer& wire) {
   if (messages_) wire.append(std::move(messages_->first));
-  flags_.update_owed = false;
+  flags_.update_pending = false;
   seal_small(pool, kHandshakeRecord, std::array<uint8_t, 5>{kKeyUpdate, 0, 0, 1, static_cast<uint8_t>(request_update)},
              wire);
   write_.update();
@@ -306,7 +306,7 @@ bool Tls13RecordLayer::write_state(SecretBytes& bytes) {
   write_secret(out, read_.secret());
   write_secret(out, write_.secret());
   out.u8(static_cast<uint8_t>((flags_.is_client ? kIsClient : 0) | (flags_.ended ? kEnded : 0) |
-                              (flags_.update_owed ? kUpdateOwed : 0)));
+                              (flags_.update_pending ? kUpdateOwed : 0)));
   out.u8(flags_.updates_in_a_row);
   out.u8(flags_.empty_in_a_row);
   out.u8(flags_.warnings);
@@ -329,7 +329,7 @@ std::unique_ptr<RecordLayer> Tls13RecordLayer::read_state(ChunkPool& pool, State
   Tls13State state{.read = *read, .write = *write, .flags = {}};
   state.flags.is_client = flags & kIsClient;
   state.flags.ended = flags & kEnded;
-  state.flags.update_owed = flags & kUpdateOwed;
+  state.flags.update_pending = flags & kUpdateOwed;
   state.flags.updates_in_a_row = in.u8();
   state.flags.empty_in_a_row = in.u8();
   state.flags.warnings = in.u8();
@@ -339,7 +339,7 @@ std::unique_ptr<RecordLayer> Tls13RecordLayer::read_state(ChunkPool& pool, State
   messages.unfinished = in.buffer(pool);
   messages.tickets = in.buffer(pool);
   messages.first = in.buffer(pool);
-  if (!in.done() || (flags & ~kAllFlags) != 0 || messages.to_skip > kMostTicketBytes ||
+  if (!in.done() || (flags & ~kAllFlags) != 0 || messages.to_skip > kMaxTicketMessageBytes ||
       messages.tickets.size() > kMaxTicketsHeld ||
       messages.unfinished.size() > kHandshakeHeaderBytes + kMaxTicketBytes) {
     return nullptr;

@@ -23,7 +23,7 @@ struct Tls13State {
   struct Flags {
     bool is_client = false;
     bool ended = false;            ///< The peer has sent its close_notify.
-    bool update_owed = false;      ///< The peer requested a KeyUpdate that we have not sent yet.
+    bool update_pending = false;   ///< The peer requested a KeyUpdate that we have not sent yet.
     uint8_t updates_in_a_row = 0;  ///< KeyUpdates since the last application data; bounded.
     uint8_t empty_in_a_row = 0;    ///< Empty records since the last application data; bounded.
     uint8_t warnings = 0;          ///< Warning alerts since the last application data; bounded.

@@ -118,14 +118,14 @@ void Worker::turn(int64_t timeout_ms) {
   ChunkPool::Use use(&pool_);
   Worker* const previous = std::exchange(current_, this);
   if (counters_.parked > 0) {
-    pool_.wake_on_return(true);
+    pool_.wake_on_remote_free(true);
     pool_.take_remote_frees();
     resume_parked();
   }
   set_ring_timer();
   if (!yielding_tasks_.empty()) timeout_ms = 0;
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
-  pool_.wake_on_return(false);
+  pool_.wake_on_remote_free(false);
   timers_.set_now(options_.clock_ms());
   ++batch_;
   ++counters_.batches;

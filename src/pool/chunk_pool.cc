@@ -241,8 +241,8 @@ void ChunkPool::push_remote_free(Chunk* chunk) {
   do {
     chunk->next = head;
     // Release: the home thread must see the last holder's writes before it reuses the bytes. Sequential consistency
-    // pairs with wake_on_return: either this thread sees the flag, or the home thread's next check of remote_frees_
-    // sees this chunk.
+    // pairs with wake_on_remote_free: either this thread sees the flag, or the home thread's next check of
+    // remote_frees_ sees this chunk.
   } while (!remote_frees_.compare_exchange_weak(head, chunk, std::memory_order_seq_cst, std::memory_order_relaxed));
   if (head == nullptr && wake_wanted_.load(std::memory_order_seq_cst) && wake_) wake_(wake_context_);
 }

@@ -106,8 +106,8 @@ class ChunkPool {
 
   /// Moves chunks that other threads released onto the free lists. Home thread only.
   void take_remote_frees() {
-    // Sequential consistency: after wake_on_return(true) this load must not happen before other threads can see the
-    // flag (push_remote_free).
+    // Sequential consistency: after wake_on_remote_free(true) this load must not happen before other threads can see
+    // the flag (push_remote_free).
     if (remote_frees_.load(std::memory_order_seq_cst) != nullptr) [[unlikely]]
       take_remote_frees_slow();
   }
@@ -148,10 +148,10 @@ class ChunkPool {
   void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
 
   /// Callback that runs on the releasing thread when the list of remote frees becomes non-empty while
-  /// `wake_on_return(true)` is set. It wakes a sleeping worker that has parked connections.
+  /// `wake_on_remote_free(true)` is set. It wakes a sleeping worker that has parked connections.
   using WakeFunction = void (*)(void* context);
   void set_wake(WakeFunction wake, void* context) { wake_ = wake, wake_context_ = context; }
-  void wake_on_return(bool on) { wake_wanted_.store(on, std::memory_order_seq_cst); }
+  void wake_on_remote_free(bool on) { wake_wanted_.store(on, std::memory_order_seq_cst); }
 
   /// The current pool of this thread, or null.
   static ChunkPool* current() { return current_; }

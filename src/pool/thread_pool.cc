@@ -60,7 +60,7 @@ void collect_remote_frees(ThreadPool& waiting) {
   waiting.pool.trim_all();
   waiting.out_at_trim = out;
   if (out > 0) return;
-  waiting.pool.wake_on_return(false);
+  waiting.pool.wake_on_remote_free(false);
   waiting.state = State::kIdle;
 }
 
@@ -82,7 +82,7 @@ void park(void* parked) {
   pool.state = State::kWaiting;
   pool.out_at_trim = SIZE_MAX;
   // The order matters: either collect_remote_frees sees a released chunk, or the releasing thread sees the flag.
-  pool.pool.wake_on_return(true);
+  pool.pool.wake_on_remote_free(true);
   collect_remote_frees(pool);
 }
 

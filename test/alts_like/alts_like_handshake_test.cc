@@ -111,7 +111,7 @@ TEST_F(AltsLikeHandshakeTest, BothSidesComeToTheSameKeys) {
     // Unlike in ALTS, the end is told.
     Buffer wire, plain;
     at_client->seal_end(pool_, wire);
-    EXPECT_TRUE(at_server->tells_end());
+    EXPECT_TRUE(at_server->has_authenticated_end());
     EXPECT_EQ(at_server->open(pool_, std::move(wire), plain), RecordLayer::Status::kEnded);
   }
 }

@@ -531,7 +531,7 @@ TEST_P(AltsProtocolTest, NoCounterIsLeftForTheEnd) {
 
 TEST_F(AltsTest, WithoutAnEnd) {
   AltsRecordLayer layer(client_state());
-  EXPECT_FALSE(layer.tells_end());
+  EXPECT_FALSE(layer.has_authenticated_end());
   EXPECT_EQ(sealed_end(layer), "");
   EXPECT_EQ(layer.state().write, client_state().write);
 }
@@ -540,7 +540,7 @@ TEST_P(AltsProtocolTest, WithAnEnd) {
   AltsState of_client = client_state(GetParam()), of_server = server_state(GetParam());
   of_client.flags.authenticated_end = of_server.flags.authenticated_end = true;
   AltsRecordLayer client(of_client), server(of_server);
-  EXPECT_TRUE(client.tells_end());
+  EXPECT_TRUE(client.has_authenticated_end());
   const std::string last = sealed(client, "last");
   const std::string end = sealed_end(client);
   EXPECT_EQ(end.size(), 24u);

@@ -129,13 +129,13 @@ TEST_F(HandshakerNegotiationTest, WhatIsNotConsumedIsOfferedAgainWithMore) {
   receive(server, "abc");
   WireMessage request = WireMessage::of(server.request().value());
   EXPECT_EQ(request.message(2).text(3), "abc");
-  EXPECT_EQ(server.digest(FakeResponse{.bytes_consumed = 1}.bytes(), frames), Status::kUnderWay);
+  EXPECT_EQ(server.digest(FakeResponse{.bytes_consumed = 1}.bytes(), frames), Status::kInProgress);
   EXPECT_EQ(server.request(), std::nullopt);  // Nothing new.
   receive(server, "de");
   request = WireMessage::of(server.request().value());
   EXPECT_EQ(request.message(3).text(1), "bcde");
   receive(server, "f");
-  EXPECT_EQ(server.digest(FakeResponse{.bytes_consumed = 4}.bytes(), frames), Status::kUnderWay);
+  EXPECT_EQ(server.digest(FakeResponse{.bytes_consumed = 4}.bytes(), frames), Status::kInProgress);
   request = WireMessage::of(server.request().value());
   EXPECT_EQ(request.message(3).text(1), "f");
 }
@@ -347,7 +347,7 @@ TEST_F(HandshakerNegotiationTest, ThePeerMustWaitForTheService) {
   AltsNegotiation server(options(false));
   const std::string piece(65536, 'x');
   for (size_t i = 0; i < AltsNegotiation::kMaxPendingBytes / piece.size(); ++i) receive(server, piece);
-  EXPECT_EQ(server.status(), Status::kUnderWay);
+  EXPECT_EQ(server.status(), Status::kInProgress);
   EXPECT_EQ(WireMessage::of(server.request().value()).message(2).text(3).size(), AltsNegotiation::kMaxInBytes);
   receive(server, "x");
   EXPECT_EQ(server.status(), Status::kFailed);
@@ -368,7 +368,7 @@ TEST_F(HandshakerNegotiationTest, AHandshakeThatDripsForEverEnds) {
   AltsNegotiation server(options(false));
   std::string frames;
   uint32_t requests = 0;
-  for (; server.status() == Status::kUnderWay && requests < 1000; ++requests) {
+  for (; server.status() == Status::kInProgress && requests < 1000; ++requests) {
     receive(server, "x");
     if (server.request()) server.digest(FakeResponse{.bytes_consumed = 1}.bytes(), frames);
   }
@@ -380,7 +380,7 @@ TEST_F(HandshakerNegotiationTest, OutFramesAreBoundedInAll) {
   AltsNegotiation server(options(false));
   std::string frames;
   int responses = 0;
-  for (; server.status() == Status::kUnderWay && responses < 1000; ++responses) {
+  for (; server.status() == Status::kInProgress && responses < 1000; ++responses) {
     receive(server, "x");
     SLUICE_CHECK(server.request());
     server.digest(FakeResponse{.out_frames = std::string(65536, 'x'), .bytes_consumed = 1}.bytes(), frames);

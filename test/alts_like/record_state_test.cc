@@ -99,14 +99,16 @@ TEST_P(LayerTest, CarriesBothWays) {
     EXPECT_FALSE(ends_.server->has_output());
     EXPECT_EQ(ends_.server->error(), "");
   }
-  EXPECT_EQ(pool_.out_bytes() > 0, ends_.client->tells_end()) << "Contexts of the client's that was not parked";
+  EXPECT_EQ(pool_.out_bytes() > 0, ends_.client->has_authenticated_end())
+      << "Contexts of the client's that was not parked";
 }
 
 TEST_P(LayerTest, EndsAsItSays) {
   Buffer wire;
   ends_.client->seal_end(pool_, wire);
-  EXPECT_EQ(!wire.empty(), ends_.client->tells_end());
-  EXPECT_EQ(open(*ends_.server, wire.to_string()), ends_.server->tells_end() ? Status::kEnded : Status::kOpen);
+  EXPECT_EQ(!wire.empty(), ends_.client->has_authenticated_end());
+  EXPECT_EQ(open(*ends_.server, wire.to_string()),
+            ends_.server->has_authenticated_end() ? Status::kEnded : Status::kOpen);
 }
 
 // Half a record is pending, after many, at each place.
@@ -133,7 +135,7 @@ TEST_P(LayerTest, MovesHalfClosed) {
   ends_.client->seal_end(pool_, end);
   open(*ends_.server, end.to_string());
   ends_.server = moved(std::move(ends_.server));
-  if (ends_.server->tells_end()) {
+  if (ends_.server->has_authenticated_end()) {
     EXPECT_EQ(open(*ends_.server, "rubbish"), Status::kEnded);
     EXPECT_EQ(opened_, "");
   }
@@ -208,7 +210,7 @@ TEST_F(Tls13StateTest, MovesWithAnAnswerOwed) {
     pair_.client.write("x");
     EXPECT_EQ(open(*layer, pair_.client.take_output()), Status::kOpen);
     move(layer);
-    EXPECT_TRUE(static_cast<Tls13RecordLayer&>(*layer).state().flags.update_owed);
+    EXPECT_TRUE(static_cast<Tls13RecordLayer&>(*layer).state().flags.update_pending);
     pair_.client.give_input(sealed(*layer, "answer"));
     EXPECT_EQ(pair_.client.read(), "answer");
   }

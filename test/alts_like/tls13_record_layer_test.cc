@@ -376,7 +376,7 @@ TEST_F(TicketTest, ExtensionTwice) {
   expect_failure(ticket_of(5, std::string("\x12\x34\0\0\x12\x34\0\0", 8)), TlsAlert::kIllegalParameter);
 }
 TEST_F(TicketTest, LongerThanAnyCanBe) {
-  const size_t length = kMostTicketBytes + 1;
+  const size_t length = kMaxTicketMessageBytes + 1;
   expect_failure(
       std::string{4, static_cast<char>(length >> 16), static_cast<char>(length >> 8), static_cast<char>(length)},
       TlsAlert::kDecodeError);

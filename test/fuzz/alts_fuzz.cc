@@ -50,7 +50,7 @@ class Fuzz : test::FuzzInput {
       Buffer wire, plain;
       const bool failed = status_ == RecordLayer::Status::kFailed;
       layer_->seal_end(pool_, wire);
-      SLUICE_CHECK(wire.empty() || (!failed && layer_->tells_end()));
+      SLUICE_CHECK(wire.empty() || (!failed && layer_->has_authenticated_end()));
       const bool ends = !wire.empty();
       const RecordLayer::Status status = reader.open(pool_, std::move(wire), plain);
       if (ends) SLUICE_CHECK(status == RecordLayer::Status::kEnded);

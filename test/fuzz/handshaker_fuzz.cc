@@ -188,7 +188,7 @@ class Fuzz : test::FuzzInput {
     if (flags & 4) options.target_service_accounts = {"peer@example.com"};
     AltsNegotiation negotiation(options);
     std::string frames;
-    for (int i = 0; i < 1000 && !used_up() && negotiation.status() == AltsNegotiation::Status::kUnderWay; ++i) {
+    for (int i = 0; i < 1000 && !used_up() && negotiation.status() == AltsNegotiation::Status::kInProgress; ++i) {
       if (byte() % 2 == 0) {  // The peer.
         const std::string bytes(take(byte()));
         negotiation.receive(pool_, buffer_of(bytes));

@@ -149,7 +149,7 @@ class HttpFeatures {
     response = {{.name = field("server"), .set = text("fuzz")}, {.name = field("etag"), .remove = true}};
   }
   static void add_identity(config::Http& http) {
-    http.request_id = {field("x-request-id"), config::Believe::kAlways, true};
+    http.request_id = {field("x-request-id"), config::TrustFrom::kAlways, true};
     http.trace_context = config::TraceContext::kMake;
     http.forwarded = config::ForwardedFor::kAppend;
     http.trusted_proxies = {config::Cidr::parse("127.0.0.0/8").value()};

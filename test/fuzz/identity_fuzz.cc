@@ -31,7 +31,7 @@ config::Http config_of(uint8_t bits) {
   if (bits & 4) config.trusted_proxies = {config::Cidr::parse("10.0.0.0/8").value()};
   if (bits & 8) {
     config.request_id.emplace().header = config::FieldName::parse("x-request-id").value();
-    config.request_id->accept = bits & 16 ? config::Believe::kAlways : config::Believe::kTrusted;
+    config.request_id->accept = bits & 16 ? config::TrustFrom::kAlways : config::TrustFrom::kTrusted;
   }
   config.trace_context = static_cast<config::TraceContext>((bits >> 5 & 3) % 3);
   config.forwarded = bits & 128 ? config::ForwardedFor::kAppend : config::ForwardedFor::kReplace;
@@ -84,7 +84,7 @@ void check(uint8_t bits, std::string_view lines) {
   if (!identify(pool, config, peer, ids, refused, head, identity)) return;
   const TrustedProxies proxies(config);
   if (!proxies.trusts(peer)) {
-    SLUICE_CHECK(text_of(identity.client) == text_of(peer) && identity.scheme == ToldScheme::kNone);
+    SLUICE_CHECK(text_of(identity.client) == text_of(peer) && identity.scheme == ForwardedScheme::kNone);
   }
   SLUICE_CHECK(parse_forwarded_address(text_of(identity.client)));
   check_ids(config, head, identity);

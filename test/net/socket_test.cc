@@ -292,7 +292,7 @@ TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
 TEST_P(SocketTest, QueueStaysNearTheHighMark) {
   constexpr size_t kHigh = 256 << 10, kLow = 128 << 10;
   // A bulk receive may be under way when the mark is met, and what is in a small group's chunks.
-  constexpr size_t kUnderWay = (256 << 10) + (1 << 20);
+  constexpr size_t kInProgress = (256 << 10) + (1 << 20);
   const Pair from = pair(), to = pair();
   Peer source(from.theirs), sink(to.theirs);
   Client in(*loop, from.ours), out(*loop, to.ours);
@@ -317,7 +317,7 @@ TEST_P(SocketTest, QueueStaysNearTheHighMark) {
     loop->settle(2);
   }
   EXPECT_GE(most, kHigh);
-  EXPECT_LE(most, kHigh + kUnderWay);
+  EXPECT_LE(most, kHigh + kInProgress);
   EXPECT_FALSE(in.socket.reading());
   uint64_t got = 0;
   loop->until([&] {

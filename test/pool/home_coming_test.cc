@@ -191,7 +191,7 @@ TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
   EXPECT_EQ(woken.times, 0) << "nobody asked for it";
   pool.take_remote_frees();
 
-  pool.wake_on_return(true);
+  pool.wake_on_remote_free(true);
   std::vector<ChunkRef> chunks(3);
   for (ChunkRef& chunk : chunks) chunk = ChunkRef::take(pool.get(64));
   chunks.pop_back();
@@ -205,12 +205,12 @@ TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
   EXPECT_EQ(woken.on, other);
 
   pool.take_remote_frees();
-  pool.wake_on_return(false);
+  pool.wake_on_remote_free(false);
   chunks.clear();
   EXPECT_EQ(woken.times, 2);
 
   // A flag that is set while the remote_frees is occupied promises nothing until it is taken.
-  pool.wake_on_return(true);
+  pool.wake_on_remote_free(true);
   release_elsewhere();
   EXPECT_EQ(woken.times, 2);
   pool.take_remote_frees();
@@ -221,14 +221,14 @@ TEST(HomeComing, DoesNotWakeForWhatIsReleasedAtHome) {
   ChunkPool::Use use(&pool);
   Woken woken;
   pool.set_wake(&Woken::wake, &woken);
-  pool.wake_on_return(true);
+  pool.wake_on_remote_free(true);
   chunk_unref(pool.get(64));
   EXPECT_EQ(woken.times, 0);
 }
 
 TEST(HomeComing, WithoutAWakeFunctionNobodyIsCalled) {
   ChunkPool pool({.budget_bytes = 1 << 20});
-  pool.wake_on_return(true);
+  pool.wake_on_remote_free(true);
   chunk_unref(pool.get(64));
   pool.take_remote_frees();
   EXPECT_EQ(pool.leaked(), 0u);
@@ -252,13 +252,13 @@ TEST(HomeComing, NoWakeIsLost) {
     ASSERT_NE(chunk, nullptr);
     queue.put(ChunkRef::take(chunk));
     while (pool.out_bytes() > 0) {
-      pool.wake_on_return(true);
+      pool.wake_on_remote_free(true);
       pool.take_remote_frees();
       if (pool.out_bytes() > 0 && !wakes.try_acquire_for(std::chrono::seconds(20))) {
         lost = true;
         break;
       }
-      pool.wake_on_return(false);
+      pool.wake_on_remote_free(false);
       pool.take_remote_frees();
     }
   }

@@ -29,7 +29,7 @@ Handshake::Status AltsHandshake::advance(ChunkPool& pool, Buffer&& received, Buf
     case AltsNegotiation::Status::kDone:
       call_.finish();
       return Status::kDone;
-    case AltsNegotiation::Status::kUnderWay:
+    case AltsNegotiation::Status::kInProgress:
       break;
   }
   if (!call_.error().empty()) return fail(call_.error());

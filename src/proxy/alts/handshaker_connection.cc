@@ -36,7 +36,7 @@ int HandshakerConnection::connect(const config::Address& address) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kSilentMs, sizeof kSilentMs);
   }
-  worker_.timers().arm(deadline_, worker_.now_ms() + kAnswerMs);
+  worker_.timers().arm(deadline_, worker_.now_ms() + kSettingsTimeoutMs);
   socket_.connect(fd, address_.data(), address_.length());
   return 0;
 }

@@ -46,7 +46,7 @@ class HandshakerConnection final : private Socket::Owner {
   std::string text(std::string_view what) const;
 
   /// Timeout from connecting to the service's HTTP/2 settings.
-  static constexpr uint64_t kAnswerMs = 5'000;
+  static constexpr uint64_t kSettingsTimeoutMs = 5'000;
   /// Timeout for the TCP acknowledgment of sent bytes (TCP_USER_TIMEOUT). The connection then fails.
   static constexpr unsigned kSilentMs = 10'000;
   /// Bound on the bytes queued in the socket. The rest stays in the channel, where flow control bounds it.

@@ -52,7 +52,7 @@ class HandshakerLookup::Job final : public HelperThreads::Job {
 
 void HandshakerLookup::Job::run() {
   using Clock = std::chrono::steady_clock;
-  auto end = Clock::now() + std::chrono::milliseconds(kPatienceMs);
+  auto end = Clock::now() + std::chrono::milliseconds(kTimeoutMs);
   Lookup lookup(endpoint_, settings_);
   std::vector<pollfd> polled;
   for (bool found = false; !lookup.done() && Clock::now() < end;) {
@@ -73,7 +73,7 @@ void HandshakerLookup::Job::run() {
   for (const ResolvedEndpoint& found : result.endpoints) result_.addresses.push_back(found.address);
   if (!result_.addresses.empty()) return;
   if (!done) {
-    result_.error = "no answer from the name servers within " + std::to_string(kPatienceMs / 1000) + " seconds";
+    result_.error = "no answer from the name servers within " + std::to_string(kTimeoutMs / 1000) + " seconds";
   } else {
     result_.error = result.error.empty() ? "the name has no address" : result.error;
   }

@@ -38,7 +38,7 @@ class HandshakerLookup {
   void cancel();
 
   /// Timeout of a lookup.
-  static constexpr int kPatienceMs = 5'000;
+  static constexpr int kTimeoutMs = 5'000;
 
  private:
   class Job;

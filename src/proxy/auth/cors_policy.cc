@@ -75,7 +75,7 @@ bool CorsPolicy::add_to_preflight(ChunkPool& pool, std::string_view origin, Fiel
          add("access-control-allow-headers", headers_) && add("access-control-max-age", max_age_);
 }
 
-bool CorsPolicy::add_to_answer(ChunkPool& pool, std::string_view origin, Fields& fields) const {
+bool CorsPolicy::add_to_response(ChunkPool& pool, std::string_view origin, Fields& fields) const {
   for (const std::string_view name : {kAllowOrigin, kAllowCredentials, kExposeHeaders}) fields.remove(name);
   return add_origin(pool, origin, fields) &&
          (expose_.empty() || !allows(origin) || fields.add(pool, kExposeHeaders, expose_));

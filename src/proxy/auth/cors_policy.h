@@ -27,7 +27,7 @@ class CorsPolicy {
   [[nodiscard]] bool add_to_preflight(ChunkPool& pool, std::string_view origin, Fields& fields) const;
   /// Adds the fields of any other response, after removing those that an upstream has set. `origin` is empty if the
   /// request has none. Returns false if there is no room.
-  [[nodiscard]] bool add_to_answer(ChunkPool& pool, std::string_view origin, Fields& fields) const;
+  [[nodiscard]] bool add_to_response(ChunkPool& pool, std::string_view origin, Fields& fields) const;
 
  private:
   [[nodiscard]] bool add_origin(ChunkPool& pool, std::string_view origin, Fields& fields) const;

@@ -93,7 +93,7 @@ std::string_view ListenerAccess::challenge(uint32_t route) const {
   return gate.jwt ? gate.jwt->challenge() : gate.basic->challenge();
 }
 
-void ListenerAccess::hide_proof(uint32_t route, Head& request) const {
+void ListenerAccess::remove_credentials(uint32_t route, Head& request) const {
   const Gate* const gate = this->gate(route);
   if (!gate || gate->config.forward) return;
   request.fields.remove(gate->jwt ? std::string_view(gate->config.jwt->header.text()) : "authorization");

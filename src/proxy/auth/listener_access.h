@@ -50,7 +50,7 @@ class ListenerAccess {
   std::string_view challenge(uint32_t route) const;
   /// Removes the credentials from the request unless they are to be forwarded. For use after kAdmitted or a successful
   /// password check.
-  void hide_proof(uint32_t route, Head& request) const;
+  void remove_credentials(uint32_t route, Head& request) const;
 
  private:
   // The authenticator that routes with equal `auth` share.

@@ -36,23 +36,23 @@ std::string one_of(const List& list, Text&& text_of) {
       list, ", ", [&](std::string* out, const auto& each) { absl::StrAppend(out, std::string_view(text_of(each))); });
 }
 
-std::string in_words(const config::HttpMatch& match, const RequestAttributes& facts, const Misfit& misfit) {
+std::string in_words(const config::HttpMatch& match, const RequestAttributes& facts, const Mismatch& misfit) {
   std::array<char, ClientIp::kTextBytes> ip;
   switch (misfit.kind) {
-    case Misfit::Kind::kPeer:
+    case Mismatch::Kind::kPeer:
       return absl::StrCat("the client has not proven to be ", absl::StrJoin(match.peer, ", "));
-    case Misfit::Kind::kSource:
+    case Mismatch::Kind::kSource:
       return absl::StrCat(facts.client ? facts.client->text(ip) : "", " is not in ",
                           one_of(match.source, [](const config::Cidr& range) { return range.text(); }));
-    case Misfit::Kind::kMethod:
+    case Mismatch::Kind::kMethod:
       return absl::StrCat("the method is not ", absl::StrJoin(match.method, ", "));
-    case Misfit::Kind::kPathRegex:
+    case Mismatch::Kind::kPathRegex:
       return absl::StrCat("the path does not fit ", match.path->regex.text());
-    case Misfit::Kind::kHeader: {
+    case Mismatch::Kind::kHeader: {
       const config::HeaderMatch& header = match.headers[misfit.index];
       return absl::StrCat("the field ", header.name.text(), " ", in_words(header));
     }
-    case Misfit::Kind::kQuery: {
+    case Mismatch::Kind::kQuery: {
       const config::QueryMatch& parameter = match.query[misfit.index];
       return absl::StrCat("the parameter ", parameter.name, " ", in_words(parameter));
     }
@@ -71,7 +71,7 @@ std::string why_not(const config::HttpMatch& match, const RequestAttributes& fac
     const bool exact = !match.path->exact.empty();
     return absl::StrCat("the path is not ", exact ? match.path->exact : absl::StrCat("below ", match.path->prefix));
   }
-  const std::optional<Misfit> misfit = find_misfit(match, facts);
+  const std::optional<Mismatch> misfit = find_mismatch(match, facts);
   return misfit ? in_words(match, facts, *misfit) : "";
 }
 

@@ -185,7 +185,8 @@ class Explainer {
   }
 
   std::string_view scheme() const {
-    const bool secure = identity_.scheme == ToldScheme::kNone ? url_.secure : identity_.scheme == ToldScheme::kHttps;
+    const bool secure =
+        identity_.scheme == ForwardedScheme::kNone ? url_.secure : identity_.scheme == ForwardedScheme::kHttps;
     return secure ? "https" : "http";
   }
 
@@ -253,12 +254,12 @@ class Explainer {
     for (const auto& [word, text] : access.lines) lines_.add(word, text);
     if (!access.response.empty()) return lines_.add("answers", access.response);
     if (!target) return lines_.add("answers", "404, no route");
-    hide_proof(*target->route);
+    remove_credentials(*target->route);
     add_response(*target->route);
   }
 
   // Changes the fields as ListenerAccess does.
-  void hide_proof(const config::HttpRoute& route) {
+  void remove_credentials(const config::HttpRoute& route) {
     if (!route.auth) return;
     const auto& jwt = route.auth->jwt;
     if (!route.auth->forward) head_.fields.remove(jwt ? std::string_view(jwt->header.text()) : "authorization");
@@ -278,14 +279,14 @@ class Explainer {
       const auto location = redirect_location(*route.redirect, route.match, facts(), http_.paths, scratch);
       return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
     }
-    if (is_too_much_body(route)) return;
+    if (is_body_too_large(route)) return;
     add_forward_words(config_, http_, route, facts(), lines_);
     if (http_.compression) lines_.add("compresses", compression_for(*http_.compression, route, head_));
     add_forwarded_request(route, *upstreams_of(config_, route).front());
   }
 
   // Checks the body only if the request declares its length.
-  bool is_too_much_body(const config::HttpRoute& route) {
+  bool is_body_too_large(const config::HttpRoute& route) {
     const uint64_t most = max_body_bytes(http_, route);
     uint64_t bytes = 0;
     if (most == 0 || !absl::SimpleAtoi(head_.fields.value("content-length"), &bytes) || bytes <= most) return false;

@@ -116,7 +116,7 @@ bool change_fields(ChunkPool& pool, const std::vector<config::FieldChange>& chan
   return true;
 }
 
-bool speak_of_tls(const std::vector<config::FieldChange>& changes) {
+bool use_tls_variables(const std::vector<config::FieldChange>& changes) {
   const auto uses_tls = [](const config::TextTemplate::Piece& piece) {
     return piece.variable == TextVariable::kTlsVersion || piece.variable == TextVariable::kTlsServerName;
   };

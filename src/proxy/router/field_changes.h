@@ -17,6 +17,6 @@ namespace sluice {
                                  absl::FunctionRef<RequestAttributes()> facts_of, Fields& fields);
 
 /// Whether one of the changes has a variable for the TLS version or server name.
-bool speak_of_tls(const std::vector<config::FieldChange>& changes);
+bool use_tls_variables(const std::vector<config::FieldChange>& changes);
 
 }  // namespace sluice

@@ -87,7 +87,7 @@ const HttpTarget* HttpRouter::route(const RequestAttributes& facts) const {
     for (const uint32_t index : indices) {
       if (index >= best) return;
       const std::optional<config::HttpMatch>& match = routes_[index].match;
-      if (!match || !find_misfit(*match, facts)) {
+      if (!match || !find_mismatch(*match, facts)) {
         best = index;
         return;
       }

@@ -34,26 +34,26 @@ bool fits_parameter(const config::QueryMatch& match, std::string_view query) {
 
 }  // namespace
 
-std::optional<Misfit> find_misfit(const config::HttpMatch& match, const RequestAttributes& facts) {
-  using Kind = Misfit::Kind;
-  if (!match.peer.empty() && !(facts.agreed && facts.agreed->peer_is_one_of(match.peer))) return Misfit{Kind::kPeer};
+std::optional<Mismatch> find_mismatch(const config::HttpMatch& match, const RequestAttributes& facts) {
+  using Kind = Mismatch::Kind;
+  if (!match.peer.empty() && !(facts.agreed && facts.agreed->peer_is_one_of(match.peer))) return Mismatch{Kind::kPeer};
   if (!match.source.empty()) {
     const auto holds = [&](const config::Cidr& range) { return range.contains(facts.client->bytes()); };
-    if (!facts.client || std::none_of(match.source.begin(), match.source.end(), holds)) return Misfit{Kind::kSource};
+    if (!facts.client || std::none_of(match.source.begin(), match.source.end(), holds)) return Mismatch{Kind::kSource};
   }
   const bool known = !facts.method.empty() && facts.fields;
   const auto is_method = [&](std::string_view method) { return method == facts.method; };
   if (!match.method.empty() && (!known || std::none_of(match.method.begin(), match.method.end(), is_method))) {
-    return Misfit{Kind::kMethod};
+    return Mismatch{Kind::kMethod};
   }
   for (size_t i = 0; i < match.headers.size(); ++i) {
-    if (!known || !fits_header(match.headers[i], *facts.fields)) return Misfit{Kind::kHeader, i};
+    if (!known || !fits_header(match.headers[i], *facts.fields)) return Mismatch{Kind::kHeader, i};
   }
   for (size_t i = 0; i < match.query.size(); ++i) {
-    if (!known || !fits_parameter(match.query[i], facts.query)) return Misfit{Kind::kQuery, i};
+    if (!known || !fits_parameter(match.query[i], facts.query)) return Mismatch{Kind::kQuery, i};
   }
   if (match.path && match.path->regex.is_set() && !(known && fits_path(*match.path, facts.path))) {
-    return Misfit{Kind::kPathRegex};
+    return Mismatch{Kind::kPathRegex};
   }
   return std::nullopt;
 }

@@ -152,7 +152,7 @@ void Transport::on_end(Socket&) {
     return;
   }
   // Without close_notify it is unknown whether the peer meant to end here. Many peers do end without it.
-  report_end(secured() && (secure_->records->tells_end() || secure_->records->in_record()));
+  report_end(secured() && (secure_->records->has_authenticated_end() || secure_->records->in_record()));
 }
 
 void Transport::report_end(bool truncated) {

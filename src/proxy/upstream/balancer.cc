@@ -52,7 +52,7 @@ bool Balancer::has_room(uint32_t index, const Choice& choice) const {
 }
 
 std::optional<uint32_t> Balancer::pick(const Choice& choice) {
-  upstream_.bring_back(choice.now_ms);
+  upstream_.end_expired_ejections(choice.now_ms);
   follow_endpoints();
   const auto can_take = [&](uint32_t i) { return has_room(i, choice); };
   const auto usable = [&](uint32_t i) { return can_take(i) && upstream_.endpoint(i).up(choice.now_ms); };

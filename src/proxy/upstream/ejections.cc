@@ -19,7 +19,7 @@ void clear(std::atomic<uint32_t>& count) {
 
 }  // namespace
 
-void Ejections::on_answer(size_t endpoint, uint32_t status, uint64_t now_ms) {
+void Ejections::on_response(size_t endpoint, uint32_t status, uint64_t now_ms) {
   if (!is_endpoint_error(status)) return on_success(endpoint);
   EndpointHealth& health = upstream_.endpoint(endpoint).health;
   const bool gateway = status == 502 || status == 503 || status == 504;
@@ -96,7 +96,7 @@ uint64_t Ejections::next_time_ms(size_t endpoint, uint64_t now_ms) const {
   return std::min(times * base_ms, config::milliseconds(config_.max_time));
 }
 
-// A writer lowers next_return_ms_ after storing its ejected_until_ms; bring_back_due() scans those after raising
+// A writer lowers next_return_ms_ after storing its ejected_until_ms; end_due_ejections() scans those after raising
 // next_return_ms_. So no expiry is missed.
 void Ejections::return_at(uint64_t due_ms) {
   uint64_t next = next_return_ms_.load();
@@ -104,7 +104,7 @@ void Ejections::return_at(uint64_t due_ms) {
   }
 }
 
-void Ejections::bring_back_due(uint64_t now_ms) {
+void Ejections::end_due_ejections(uint64_t now_ms) {
   uint64_t due_ms = next_return_ms_.load();
   if (now_ms < due_ms || !next_return_ms_.compare_exchange_strong(due_ms, UINT64_MAX))
     return;  // Another worker does it.

@@ -28,22 +28,22 @@ class Ejections {
   Ejections(UpstreamState& upstream, const config::Ejection& config) : upstream_(upstream), config_(config) {}
 
   /// The endpoint sent a response with this status.
-  void on_answer(size_t endpoint, uint32_t status, uint64_t now_ms);
+  void on_response(size_t endpoint, uint32_t status, uint64_t now_ms);
   /// For protocols without responses: a connection was made.
   void on_success(size_t endpoint);
   /// The endpoint sent no response or an incomplete one, or could not be connected to.
   void on_error(size_t endpoint, uint64_t now_ms);
 
   /// Ends expired ejections. Called before each choice, and by users of a view of the endpoints. Usually one load.
-  void bring_back(uint64_t now_ms) {
-    if (now_ms >= next_return_ms_.load(std::memory_order_relaxed)) bring_back_due(now_ms);
+  void end_expired_ejections(uint64_t now_ms) {
+    if (now_ms >= next_return_ms_.load(std::memory_order_relaxed)) end_due_ejections(now_ms);
   }
   /// The number of ejections that were refused because too many endpoints were ejected already, or it was the last
   /// usable one.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  void bring_back_due(uint64_t now_ms);
+  void end_due_ejections(uint64_t now_ms);
   void count(std::atomic<uint32_t>& in_a_row, uint32_t limit, size_t endpoint, const char* what, uint64_t now_ms);
   void eject(size_t endpoint, uint32_t errors, const char* what, uint64_t now_ms);
   bool may_eject(size_t endpoint, uint64_t now_ms) const;

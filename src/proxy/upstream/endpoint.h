@@ -54,8 +54,8 @@ class UpstreamState {
   const ResolveCounters& resolving(size_t configured) const { return resolving_[configured]; }
 
   // Report the outcome of a request to Ejections, if configured.
-  void report_answer(size_t index, uint32_t status, uint64_t now_ms) {
-    if (ejections_) ejections_->on_answer(index, status, now_ms);
+  void report_response(size_t index, uint32_t status, uint64_t now_ms) {
+    if (ejections_) ejections_->on_response(index, status, now_ms);
   }
   /// For protocols without responses: a connection was made.
   void report_connection(size_t index) {
@@ -65,8 +65,8 @@ class UpstreamState {
     if (ejections_) ejections_->on_error(index, now_ms);
   }
   /// Ends expired ejections. Called before each choice.
-  void bring_back(uint64_t now_ms) {
-    if (ejections_) ejections_->bring_back(now_ms);
+  void end_expired_ejections(uint64_t now_ms) {
+    if (ejections_) ejections_->end_expired_ejections(now_ms);
   }
   /// Null if `ejection` is not configured.
   const Ejections* ejections() const { return ejections_.get(); }

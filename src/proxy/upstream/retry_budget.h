@@ -22,7 +22,7 @@ class RetryBudgetMeter {
     ++requests_;
   }
   /// Counts a response without a 5xx status.
-  void note_answer(uint64_t now_ms) {
+  void note_response(uint64_t now_ms) {
     turn(now_ms);
     ++slots_[second_ % kSeconds].responses;
     ++responses_;

@@ -87,7 +87,7 @@ TEST_F(HandshakerFailureTest, NoDescriptorIsLeft) {
 
 TEST_F(HandshakerFailureTest, ItAcceptsAndSaysNothing) {
   fake.speaks_http = false;
-  EXPECT_EQ(error_of_client(), name() + "did not respond in time");  // After kAnswerMs.
+  EXPECT_EQ(error_of_client(), name() + "did not respond in time");  // After kSettingsTimeoutMs.
 }
 
 TEST_F(HandshakerFailureTest, ItClosesAtOnce) {

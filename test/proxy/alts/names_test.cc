@@ -101,7 +101,7 @@ TEST_F(HandshakerNamesTest, OneFamilyIsEnough) {
   const uint64_t began_ms = worker().now_ms();
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.sent == "ClientInit"; }));
-  EXPECT_LT(worker().now_ms() - began_ms, static_cast<uint64_t>(HandshakerLookup::kPatienceMs));
+  EXPECT_LT(worker().now_ms() - began_ms, static_cast<uint64_t>(HandshakerLookup::kTimeoutMs));
 }
 
 TEST_F(HandshakerNamesTest, ThereIsNoSuchName) {

@@ -28,7 +28,7 @@ class CorsPolicyTest : public testing::Test {
     // What the upstream says of it does not count.
     EXPECT_TRUE(fields.add(pool_, "access-control-allow-origin", "https://upstream.example"));
     EXPECT_TRUE(fields.add(pool_, "access-control-allow-credentials", "true"));
-    EXPECT_TRUE(CorsPolicy(config_).add_to_answer(pool_, origin, fields));
+    EXPECT_TRUE(CorsPolicy(config_).add_to_response(pool_, origin, fields));
     return listed(fields);
   }
   static config::FieldName name(std::string_view text) { return config::FieldName::parse(text).value(); }

@@ -434,7 +434,7 @@ upstreams:
   EXPECT_EQ(http.forwarded, ForwardedFor::kAppend);
   EXPECT_EQ(http.trusted_hops, 2);
   EXPECT_EQ(http.trusted_proxies, std::vector<Cidr>{Cidr::parse("10.0.0.0/8").value()});
-  EXPECT_EQ(http.request_id, (RequestId{.header = field("x-id"), .accept = Believe::kTrusted, .respond = true}));
+  EXPECT_EQ(http.request_id, (RequestId{.header = field("x-id"), .accept = TrustFrom::kTrusted, .respond = true}));
   EXPECT_EQ(http.trace_context, TraceContext::kMake);
   const auto status = [](std::string_view value) { return StatusPattern::parse(value).value(); };
   EXPECT_EQ(http.errors, (std::vector<ErrorBody>{{.status = {status("404"), status("5xx")},

@@ -22,8 +22,8 @@ TEST(LogFormat, Kinds) {
   EXPECT_EQ(text.kind(), LogFormat::Kind::kText);
   EXPECT_EQ(text.text(), "[%{status}] %{host}");
   EXPECT_EQ(text.line().pieces().size(), 4u);
-  EXPECT_FALSE(text.speaks_of_response_fields());
-  EXPECT_TRUE(LogFormat::parse("%{response_header:etag}")->speaks_of_response_fields());
+  EXPECT_FALSE(text.uses_response_fields());
+  EXPECT_TRUE(LogFormat::parse("%{response_header:etag}")->uses_response_fields());
 }
 
 TEST(LogFormat, Errors) {

@@ -42,7 +42,7 @@ ClientIp client(const char* text) {
 
 class RequestMatch : public ::testing::Test {
  protected:
-  bool fits(const config::HttpMatch& match) const { return !find_misfit(match, facts); }
+  bool fits(const config::HttpMatch& match) const { return !find_mismatch(match, facts); }
   bool fits_header(std::string_view name, config::ValueMatch match) const {
     return fits({.headers = {{std::move(match), config::FieldName::parse(name).value()}}});
   }
@@ -161,16 +161,16 @@ TEST_F(RequestMatch, TellsWhichConditionItIs) {
   const config::HeaderMatch missing{value(""), config::FieldName::parse("x-b").value()};
   add("x-a", "one");
   const auto misfit = [&](const config::HttpMatch& match) {
-    const std::optional<Misfit> found = find_misfit(match, facts);
+    const std::optional<Mismatch> found = find_mismatch(match, facts);
     return found ? std::pair(static_cast<int>(found->kind), found->index) : std::pair(-1, size_t{0});
   };
-  const auto of = [](Misfit::Kind kind, size_t index = 0) { return std::pair(static_cast<int>(kind), index); };
+  const auto of = [](Mismatch::Kind kind, size_t index = 0) { return std::pair(static_cast<int>(kind), index); };
   EXPECT_EQ(misfit({.headers = {there}}), std::pair(-1, size_t{0}));
-  EXPECT_EQ(misfit({.headers = {there, missing}}), of(Misfit::Kind::kHeader, 1));
-  EXPECT_EQ(misfit({.method = {"PUT"}, .headers = {missing}}), of(Misfit::Kind::kMethod));
-  EXPECT_EQ(misfit({.query = {{value(""), "q"}}}), of(Misfit::Kind::kQuery));
-  EXPECT_EQ(misfit({.peer = {"somebody"}}), of(Misfit::Kind::kPeer));
-  EXPECT_EQ(misfit({.source = {config::Cidr::parse("::/0").value()}}), of(Misfit::Kind::kSource));
+  EXPECT_EQ(misfit({.headers = {there, missing}}), of(Mismatch::Kind::kHeader, 1));
+  EXPECT_EQ(misfit({.method = {"PUT"}, .headers = {missing}}), of(Mismatch::Kind::kMethod));
+  EXPECT_EQ(misfit({.query = {{value(""), "q"}}}), of(Mismatch::Kind::kQuery));
+  EXPECT_EQ(misfit({.peer = {"somebody"}}), of(Mismatch::Kind::kPeer));
+  EXPECT_EQ(misfit({.source = {config::Cidr::parse("::/0").value()}}), of(Mismatch::Kind::kSource));
 }
 
 // As the check for routes that are never taken asks: of what is not known nothing fits, however it is turned.

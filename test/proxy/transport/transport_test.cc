@@ -177,7 +177,7 @@ TEST_F(SigningTest, AnEndMeanwhileWaitsForTheSignature) {
 /// A layer that does as it is told.
 struct Told {
   RecordLayer::Status status = RecordLayer::Status::kOpen;
-  bool owes_alert = false, tells_end = true, in_record = false;
+  bool owes_alert = false, has_authenticated_end = true, in_record = false;
   int seals_after_failure = 0, tickets_taken = 0;
 };
 class ToldLayer final : public RecordLayer {
@@ -201,7 +201,7 @@ class ToldLayer final : public RecordLayer {
     return {};
   }
   std::string_view error() const override { return "told so"; }
-  bool tells_end() const override { return told_.tells_end; }
+  bool has_authenticated_end() const override { return told_.has_authenticated_end; }
   bool in_record() const override { return told_.in_record; }
   bool write_state(SecretBytes&) override { return false; }
   void park(ChunkPool&) override {}
@@ -265,7 +265,7 @@ TEST_F(RecordsTest, TicketsNeverPileUp) {
 // Defect: a protocol that has no end of its own (ALTS with the service) was cut in the middle of a frame, and the
 // stream looked whole.
 TEST_F(RecordsTest, AnEndWithinARecordIsACut) {
-  told_.tells_end = false;
+  told_.has_authenticated_end = false;
   told_.in_record = true;
   peer_.shutdown_write();
   loop_.until([this] { return owner_.ends == 1; });
@@ -273,7 +273,7 @@ TEST_F(RecordsTest, AnEndWithinARecordIsACut) {
 }
 
 TEST_F(RecordsTest, AnEndBetweenRecordsIsNoneWhereNobodyTellsIt) {
-  told_.tells_end = false;
+  told_.has_authenticated_end = false;
   peer_.shutdown_write();
   loop_.until([this] { return owner_.ends == 1; });
   EXPECT_FALSE(owner_.truncated);

@@ -28,7 +28,7 @@ struct Fixture {
     return *made;
   }
   void answer(size_t index, uint32_t status, int times = 1) {
-    for (int i = 0; i < times; ++i) state().report_answer(index, status, now_ms);
+    for (int i = 0; i < times; ++i) state().report_response(index, status, now_ms);
   }
   void error(size_t index, int times = 1) {
     for (int i = 0; i < times; ++i) state().report_error(index, now_ms);
@@ -40,7 +40,7 @@ struct Fixture {
     return count;
   }
   bool out(size_t index) {
-    state().bring_back(now_ms);
+    state().end_expired_ejections(now_ms);
     EXPECT_EQ(state().endpoint(index).up(now_ms), state().endpoint(index).health.in());
     return !state().endpoint(index).up(now_ms);
   }
@@ -268,7 +268,7 @@ TEST(EjectionsTest, ManyWorkers) {
   for (uint64_t w = 0; w < 4; ++w) {
     workers.emplace_back([&] {
       for (uint64_t now = 1; now < 5000; ++now) {
-        f.state().bring_back(now);
+        f.state().end_expired_ejections(now);
         f.state().report_error(now % kEndpoints, now);
         f.state().report_error(now % 3, now);
         if (now % 4 == 0) rest.arrive_and_wait();
@@ -276,7 +276,7 @@ TEST(EjectionsTest, ManyWorkers) {
     });
   }
   for (std::thread& worker : workers) worker.join();
-  f.state().bring_back(1'000'000);
+  f.state().end_expired_ejections(1'000'000);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(f.count_out(), 0u);
   uint64_t ejections = 0;

@@ -68,7 +68,7 @@ struct EnumWords<AddressFamily> {
   static constexpr std::string_view kWords[] = {"auto", "ip4", "ip6"};
 };
 template <>
-struct EnumWords<Believe> {
+struct EnumWords<TrustFrom> {
   static constexpr std::string_view kWords[] = {"never", "trusted", "always"};
 };
 template <>

@@ -25,7 +25,7 @@ void check_access_log(const std::string& file, const std::string& path, Report& 
 
 void check_request_id(const Http& http, const std::string& path, Report& report) {
   check_field_name(http.request_id->header, path + ".header", report);
-  if (http.request_id->accept == Believe::kTrusted && http.trusted_hops == 0 && http.trusted_proxies.empty()) {
+  if (http.request_id->accept == TrustFrom::kTrusted && http.trusted_hops == 0 && http.trusted_proxies.empty()) {
     report.error(path + ".accept",
                  "`trusted` needs `trusted_proxies` or `trusted_hops`: otherwise no proxy is trusted");
   }

@@ -15,13 +15,13 @@ enum class ForwardedFor : uint8_t {
 };
 
 /// Which peers are trusted to supply a value.
-enum class Believe : uint8_t { kNever, kTrusted, kAlways };
+enum class TrustFrom : uint8_t { kNever, kTrusted, kAlways };
 
 /// A number for each request, which identifies it in all logs.
 struct RequestId {
-  FieldName header;                  ///< Empty: none.
-  Believe accept = Believe::kNever;  ///< Which peers' ids are forwarded instead of a new one.
-  bool respond = false;              ///< Whether the response carries the id too.
+  FieldName header;                      ///< Empty: none.
+  TrustFrom accept = TrustFrom::kNever;  ///< Which peers' ids are forwarded instead of a new one.
+  bool respond = false;                  ///< Whether the response carries the id too.
 
   bool operator==(const RequestId&) const = default;
 };

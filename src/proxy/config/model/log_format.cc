@@ -44,7 +44,7 @@ absl::StatusOr<LogFormat> LogFormat::parse(std::string_view text) {
   return format;
 }
 
-bool LogFormat::speaks_of_response_fields() const {
+bool LogFormat::uses_response_fields() const {
   return std::any_of(line_.pieces().begin(), line_.pieces().end(), is_of_response);
 }
 

@@ -22,7 +22,7 @@ class LogFormat {
   Kind kind() const { return kind_; }
   /// The text of a kText format.
   const TextTemplate& line() const { return line_; }
-  bool speaks_of_response_fields() const;
+  bool uses_response_fields() const;
   /// In the form that parse() reads.
   std::string_view text() const;
 

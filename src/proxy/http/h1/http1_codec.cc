@@ -46,7 +46,7 @@ HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
 
 HttpCodec::Status Http1Codec::receive_end(End how) {
   peer_ended_ = true;
-  cut_ = how != End::kSaid;
+  cut_ = how != End::kOrderly;
   lost_ = how == End::kLost;  // Then delivers what has arrived at once: the receiver is about to learn of the loss.
   run();
   if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");

@@ -28,7 +28,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   Http1Codec& operator=(const Http1Codec&) = delete;
 
   Status receive(Buffer&& bytes) final;
-  Status receive_end(End how = End::kSaid) final;
+  Status receive_end(End how = End::kOrderly) final;
   bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty() && !output_full(); }
   size_t held_bytes() const final { return input_.size() + size_t{head_kib_} * 1024; }
   void shed(const char* why) final;

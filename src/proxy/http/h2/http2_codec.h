@@ -74,7 +74,7 @@ class Http2Codec final : public HttpCodec {
   Http2Codec& operator=(const Http2Codec&) = delete;
 
   Status receive(Buffer&& bytes) override;
-  Status receive_end(End how = End::kSaid) override;
+  Status receive_end(End how = End::kOrderly) override;
   Status status() const override;
   bool mid_head() const override { return block_stream_ != 0 || (!in_data_ && !partial_.empty() && !input_waits_); }
   bool has_output() const override {
@@ -109,7 +109,7 @@ class Http2Codec final : public HttpCodec {
   bool waits_for_window() const;
   /// Of a client: whether the peer accepts CONNECT with :protocol (RFC 8441). A stream that sends one without this is
   /// refused.
-  bool takes_protocols() const { return peer_takes_protocols_; }
+  bool accepts_protocols() const { return peer_takes_protocols_; }
   /// Bytes of body sent, modulo 2^32.
   uint32_t body_bytes_sent() const { return body_bytes_sent_; }
   /// The peer's limit on concurrent streams.

@@ -49,12 +49,12 @@ class HttpCodec {
   virtual Status receive(Buffer&& bytes) = 0;
   /// How the end of the peer's output became known.
   enum class End : uint8_t {
-    kSaid,  ///< The peer signaled it.
-    kCut,   ///< TLS ended without a close signal. A message that ends only with the connection is incomplete.
-    kLost,  ///< The connection has failed: nothing can be sent either.
+    kOrderly,  ///< The peer signaled it.
+    kCut,      ///< TLS ended without a close signal. A message that ends only with the connection is incomplete.
+    kLost,     ///< The connection has failed: nothing can be sent either.
   };
   /// The peer sends nothing more.
-  virtual Status receive_end(End how = End::kSaid) = 0;
+  virtual Status receive_end(End how = End::kOrderly) = 0;
   /// Sets the current time for rate limits, in milliseconds from any fixed point.
   virtual void set_now(uint64_t) {}
   /// The same value that receive() returns. It may also change in flush() and in calls to a stream.

@@ -164,7 +164,7 @@ void Exchange::serve() {
   to_ = &worker_.upstream(target_->choose(worker_.random()));
   uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
   if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
-  if (is_too_much_body(std::max(declared_bytes, request_bytes_))) return fail(HttpEnd::kBodyTooLarge);
+  if (is_body_too_large(std::max(declared_bytes, request_bytes_))) return fail(HttpEnd::kBodyTooLarge);
   find_deadline();
   choose_coding();
   if (!change_request()) return fail(HttpEnd::kBadRequest);
@@ -232,7 +232,7 @@ RequestAttributes Exchange::facts() const {
           .http2 = session_->http2()};
 }
 
-bool Exchange::is_too_much_body(uint64_t bytes) const {
+bool Exchange::is_body_too_large(uint64_t bytes) const {
   const uint64_t limit = route_->max_body.value_or(config().max_body).bytes;
   return limit > 0 && bytes > limit && !tunnel_;
 }
@@ -272,7 +272,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   take_upstream(connection, stream);
   ++sent_;
   used_connection_ = connection.used();
-  if (!request_.protocol().empty() && !connection.takes_protocols()) return fail(HttpEnd::kUpstreamRefused);
+  if (!request_.protocol().empty() && !connection.accepts_protocols()) return fail(HttpEnd::kUpstreamRefused);
   waiting_since_ms_ = last_passed_ms_ = now_ms();
   if (!add_content_length()) return fail(HttpEnd::kBadRequest);
   if (waiting_request_) {
@@ -300,7 +300,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
   request_bytes_ += body.size();
   last_request_ms_ = last_active_ms_;
   request_ended_ = request_ended_ || end;
-  if (to_ && !response_begun_ && is_too_much_body(request_bytes_)) {
+  if (to_ && !response_begun_ && is_body_too_large(request_bytes_)) {
     body.clear();
     return fail(HttpEnd::kBodyTooLarge);
   }
@@ -365,8 +365,8 @@ void Exchange::take_response(Head&& head, bool end) {
     client_->send_head(head, false);
     return session_->wake();
   }
-  to_->state().report_answer(endpoint_, head.status, now_ms());
-  if (head.status < 500) to_->retry_budget().note_answer(now_ms());
+  to_->state().report_response(endpoint_, head.status, now_ms());
+  if (head.status < 500) to_->retry_budget().note_response(now_ms());
   if (retry_instead_of(head, end)) return;
   end_hedge();
   if (by_hedge_) to_->counters().hedges_won.add();

@@ -85,7 +85,7 @@ class Exchange final : public UpstreamRequest {
   bool takes_protocol() const;
   std::string_view original_path() const;
   std::string_view original_authority() const;
-  bool is_too_much_body(uint64_t bytes) const;
+  bool is_body_too_large(uint64_t bytes) const;
   [[nodiscard]] bool change_request();
   [[nodiscard]] bool rewrite(const config::Rewrite& rewrite);
   void find_deadline();

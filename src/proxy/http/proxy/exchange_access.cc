@@ -36,7 +36,7 @@ bool Exchange::admit() {
   const ListenerAccess::Proof proof = access->check(target_->index, pool, request_);
   switch (proof.verdict) {
     case AuthResult::kAdmitted:
-      access->hide_proof(target_->index, request_);
+      access->remove_credentials(target_->index, request_);
       return true;
     case AuthResult::kRefused:
       return reject(HttpEnd::kUnauthorized);
@@ -62,7 +62,7 @@ void Exchange::on_password_checked(bool fits) {
     if (std::exchange(request_paused_, false)) client_->set_reading(true);
   }
   if (!fits) return fail(HttpEnd::kUnauthorized);
-  listener_.access->hide_proof(target_->index, request_);
+  listener_.access->remove_credentials(target_->index, request_);
   serve();
 }
 
@@ -78,7 +78,7 @@ bool Exchange::add_access_fields(Head& head) {
   if (!cors) return true;
   const std::string_view origin = request_.fields.text(origin_);
   return CorsPolicy::is_preflight(request_) ? cors->add_to_preflight(pool, origin, head.fields)
-                                            : cors->add_to_answer(pool, origin, head.fields);
+                                            : cors->add_to_response(pool, origin, head.fields);
 }
 
 }  // namespace sluice

@@ -54,7 +54,7 @@ uint64_t Exchange::send_hedge(HttpStream& stream) {
 // The hedge wins, unless its response would be retried. The first endpoint may still do better then.
 void Exchange::on_hedge_response(Head&& head, bool end) {
   if (retry_reason(head, end)) {
-    to_->state().report_answer(hedge_->endpoint(), head.status, now_ms());
+    to_->state().report_response(hedge_->endpoint(), head.status, now_ms());
     return end_hedge();
   }
   switch_to_hedge();

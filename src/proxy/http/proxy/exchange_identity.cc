@@ -18,11 +18,11 @@ const ClientIp& Exchange::client_ip() const { return listener_.identifies ? iden
 
 std::string_view Exchange::scheme() const {
   switch (identity_.scheme) {
-    case ToldScheme::kHttp:
+    case ForwardedScheme::kHttp:
       return "http";
-    case ToldScheme::kHttps:
+    case ForwardedScheme::kHttps:
       return "https";
-    case ToldScheme::kNone:
+    case ForwardedScheme::kNone:
       break;
   }
   return listener_.http1.secure ? "https" : "http";

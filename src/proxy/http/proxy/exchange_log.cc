@@ -27,7 +27,7 @@ uint64_t Exchange::log_time_us() {
 // Keeps the response fields for the log. The response head is gone when the line is written.
 void Exchange::keep_response_fields(const Head& head) {
   const config::LogFormat& format = listener_.log_format;
-  if (!listener_.log || !format.speaks_of_response_fields()) return;
+  if (!listener_.log || !format.uses_response_fields()) return;
   std::array<char, config::LogFormat::kMaxResponseFields * KeptValues::kMaxValue> values;
   size_t size = 0;
   for (const config::TextTemplate::Piece& piece : format.line().pieces()) {

@@ -58,6 +58,7 @@ void HttpConnection::wake() {
 void HttpConnection::pump() {
   awake_ = false;
   if (!codec_ || !transport_.open()) return;
+  if (deferred_end_ != PeerEnd::kNone) return handle_deferred_end();
   if (!lingering_) {
     const size_t mark = send_mark();
     bool may_parse = std::exchange(resumed_, false) || !codec_->input_waits();
@@ -99,8 +100,24 @@ void HttpConnection::on_end(Transport&, bool truncated) {
     return;
   }
   if (!codec_) return linger(/*cut=*/truncated);  // In TLS, the peer's close_notify calls for ours.
-  codec_->receive_end(truncated ? HttpCodec::End::kCut : HttpCodec::End::kSaid);
+  codec_->receive_end(truncated ? HttpCodec::End::kCut : HttpCodec::End::kOrderly);
   wake();
+}
+
+bool HttpConnection::defer_end(PeerEnd how) {
+  if (ending() || !codec_ || worker_.may_end(codec_->streams())) return false;
+  deferred_end_ = how;
+  worker_.pump_later(*this);
+  return true;
+}
+
+void HttpConnection::handle_deferred_end() {
+  if (!std::exchange(resumed_, false)) return worker_.pump_later(*this);
+  (void)worker_.may_end(codec_->streams());  // It is accounted for all the same.
+  const PeerEnd how = std::exchange(deferred_end_, PeerEnd::kNone);
+  if (ending()) return;
+  if (how == PeerEnd::kError) return reset();
+  HttpConnection::on_end(transport_, how == PeerEnd::kTruncated);
 }
 
 void HttpConnection::on_sent(Transport&) {

@@ -98,6 +98,12 @@ class HttpConnection : protected Transport::Owner {
   /// The timer of a lingering connection.
   void linger_timeout();
 
+  /// How the peer's direction ended.
+  enum class PeerEnd : uint8_t { kNone, kOrderly, kTruncated, kError };
+  /// Puts off the end of a connection with many streams to a turn of the loop that has time for it, so that a crowd
+  /// that leaves at once does not hold up the others. False if it can be handled now.
+  bool defer_end(PeerEnd how);
+
   // Transport::Owner
   void on_data(Transport& transport, Buffer&& data) override;
   void on_end(Transport& transport, bool truncated) override;
@@ -117,6 +123,7 @@ class HttpConnection : protected Transport::Owner {
   /// Does what wake() scheduled.
   void pump();
   void lose();
+  void handle_deferred_end();
   void finish_linger() { cuts_off_ ? reset() : close(); }
 
   HttpConnection* next_awake_ = nullptr;
@@ -128,6 +135,7 @@ class HttpConnection : protected Transport::Owner {
   bool awake_ = false;
   bool resumed_ = false;  // Input that the codec held back for this turn is parsed now.
   bool lingering_ = false;
+  PeerEnd deferred_end_ = PeerEnd::kNone;
   bool cuts_off_ = false;  // Ends with a reset after lingering.
   bool closing_ = false;
   bool done_reported_ = false;

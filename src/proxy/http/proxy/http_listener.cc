@@ -14,9 +14,9 @@ namespace sluice {
 namespace {
 
 bool changes_speak_of_tls(const config::Http& http) {
-  return speak_of_tls(http.request_headers) || speak_of_tls(http.response_headers) ||
+  return use_tls_variables(http.request_headers) || use_tls_variables(http.response_headers) ||
          std::any_of(http.routes.begin(), http.routes.end(), [](const config::HttpRoute& route) {
-           return speak_of_tls(route.request_headers) || speak_of_tls(route.response_headers);
+           return use_tls_variables(route.request_headers) || use_tls_variables(route.response_headers);
          });
 }
 

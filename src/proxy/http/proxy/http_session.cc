@@ -204,12 +204,12 @@ void HttpSession::on_part(Transport&) {
 void HttpSession::on_end(Transport& transport, bool truncated) {
   if (truncated) acceptor_.counters().tls_truncated.add();
   if (!has_codec()) count_end(SessionEnd::kFinished);
-  HttpConnection::on_end(transport, truncated);
+  if (!defer_end(truncated ? PeerEnd::kTruncated : PeerEnd::kOrderly)) HttpConnection::on_end(transport, truncated);
 }
 
 void HttpSession::on_error(Transport& transport, int error) {
   count_end(SessionEnd::kClientError);
-  HttpConnection::on_error(transport, error);
+  if (!defer_end(PeerEnd::kError)) HttpConnection::on_error(transport, error);
 }
 
 void HttpSession::on_record_error(Transport& transport, std::string_view error) {

@@ -89,6 +89,16 @@ void HttpWorker::pump_later(HttpConnection& connection) {
   later_.push(connection);
 }
 
+// Ending a stream resets its upstream connection, which takes about as long as decoding 8 KiB of heads.
+bool HttpWorker::may_end(uint32_t streams) {
+  constexpr uint32_t kFewStreams = 4;
+  constexpr size_t kStreamBytes = size_t{8} * 1024;
+  if (streams <= kFewStreams) return true;
+  const bool may = head_budget_.left_bytes > 0;
+  head_budget_.left_bytes -= std::min(streams * kStreamBytes, head_budget_.left_bytes);
+  return may;
+}
+
 void HttpWorker::forget(HttpConnection& connection) { awake_.remove(connection) || later_.remove(connection); }
 
 void* HttpWorker::take_exchange_memory() {

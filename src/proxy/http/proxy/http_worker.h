@@ -77,6 +77,8 @@ class HttpWorker {
   /// Pumps the connection again once the head budget allows it, in this turn of the loop or a later one.
   void pump_later(HttpConnection& connection);
   void forget(HttpConnection& connection);
+  /// Whether a connection with so many streams may end in this turn; takes its share of the turn.
+  bool may_end(uint32_t streams);
   void pump_all();
   void schedule_pumping();
 

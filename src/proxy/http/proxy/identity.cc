@@ -60,9 +60,9 @@ class Identification {
     const size_t index = find_only(request_.fields, kName);
     const std::string_view scheme = index == Fields::npos ? std::string_view() : request_.fields[index].value;
     if (http1::same(scheme, "https")) {
-      identity_.scheme = ToldScheme::kHttps;
+      identity_.scheme = ForwardedScheme::kHttps;
     } else if (http1::same(scheme, "http")) {
-      identity_.scheme = ToldScheme::kHttp;
+      identity_.scheme = ForwardedScheme::kHttp;
     } else {
       refuse(Claim::kForwardedProto);
     }
@@ -72,7 +72,7 @@ class Identification {
     if (!http_.request_id) return true;
     const config::RequestId& rule = *http_.request_id;
     const std::string& name = rule.header.text();
-    if (rule.accept == config::Believe::kAlways || (rule.accept == config::Believe::kTrusted && trusted)) {
+    if (rule.accept == config::TrustFrom::kAlways || (rule.accept == config::TrustFrom::kTrusted && trusted)) {
       const size_t index = find_only(request_.fields, name);
       if (index != Fields::npos && is_request_id(request_.fields[index].value)) {
         return request_.fields.keep(pool_, request_.fields[index].value, identity_.request_id);

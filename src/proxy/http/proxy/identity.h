@@ -14,12 +14,12 @@
 namespace sluice {
 
 /// The scheme by which a request reached the first trusted proxy, as reported by that proxy.
-enum class ToldScheme : uint8_t { kNone, kHttp, kHttps };
+enum class ForwardedScheme : uint8_t { kNone, kHttp, kHttps };
 
 /// The identity of a request. The texts lie in the request's head.
 struct RequestIdentity {
   ClientIp client;  ///< The peer, or the client that a trusted proxy reports.
-  ToldScheme scheme = ToldScheme::kNone;
+  ForwardedScheme scheme = ForwardedScheme::kNone;
   Text request_id, trace_id;  ///< Empty if there is none.
 };
 

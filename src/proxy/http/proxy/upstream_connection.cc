@@ -172,9 +172,9 @@ void UpstreamConnection::replace_waiting(UpstreamRequest& caller, UpstreamReques
 
 // ---- Requests ----
 
-bool UpstreamConnection::takes_protocols() const {
+bool UpstreamConnection::accepts_protocols() const {
   if (!upstream_.speaks_http2()) return true;
-  return static_cast<const Http2Codec&>(*codec_).takes_protocols();
+  return static_cast<const Http2Codec&>(*codec_).accepts_protocols();
 }
 
 bool UpstreamConnection::looks_alive() const {

@@ -25,7 +25,7 @@ class UpstreamConnection final : public HttpConnection {
   uint64_t number() const { return number_; }
   /// Whether an earlier caller has used it.
   bool used() const { return requests_ > 1; }
-  bool takes_protocols() const;
+  bool accepts_protocols() const;
 
   /// Whether the socket has no unreported event. On an idle connection, such an event is the endpoint's end of stream.
   /// Makes a system call.

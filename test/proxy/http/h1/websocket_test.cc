@@ -238,14 +238,14 @@ TEST_F(WebsocketTest, AcrossAHop) {
 // Defect: a tunnel whose connection had failed ended as one that was over, for whoever was behind it; and so did one
 // that was cut, in TLS without close_notify (RFC 8446 section 6.1), which anybody on the path can do.
 TEST_F(WebsocketTest, ATunnelThatIsLostIsReset) {
-  for (const auto how : {HttpCodec::End::kSaid, HttpCodec::End::kCut, HttpCodec::End::kLost}) {
+  for (const auto how : {HttpCodec::End::kOrderly, HttpCodec::End::kCut, HttpCodec::End::kLost}) {
     Http1Client client(pool_, client_options_, counters_);
     test::Http1Recorder recorder;
     HttpStream& stream = *client.open_stream(recorder);
     stream.send_head(websocket_head(), false);
     client.receive(test::heap_buffer_of(test::wire(agreement(test::flushed(client)) + "hello")));
     client.receive_end(how);
-    EXPECT_TRUE(recorder.text.ends_with(how == HttpCodec::End::kSaid ? "'hello'." : "'hello' reset: lost"))
+    EXPECT_TRUE(recorder.text.ends_with(how == HttpCodec::End::kOrderly ? "'hello'." : "'hello' reset: lost"))
         << recorder.text;
     stream.release();
   }

@@ -250,7 +250,7 @@ TEST_F(Http2WithNghttp2, WeAsk) {
   Http2Codec client(shared_);
   Nghttp2 server(true, 3'000);
   exchange(client, server);
-  EXPECT_TRUE(client.takes_protocols());
+  EXPECT_TRUE(client.accepts_protocols());
   const size_t count = 60;
   std::vector<std::unique_ptr<Exchange>> exchanges;
   for (uint32_t i = 0; i < count; ++i) {

@@ -399,7 +399,7 @@ TEST_F(Http2StreamTest, ClientKeepsThePeersLimit) {
 TEST_F(Http2StreamTest, WebSocketsGoOutAsExtendedConnect) {  // RFC 8441.
   ScriptedPeer peer(pool_, false);
   peer.greet(setting(8, 1));
-  EXPECT_TRUE(peer.connection->takes_protocols());
+  EXPECT_TRUE(peer.connection->accepts_protocols());
   Exchange exchange;
   exchange.stream = peer.connection->open_stream(exchange);
   Head head = request(pool_, "GET", {{"sec-websocket-version", "13"}});

@@ -192,7 +192,7 @@ class HttpPeer final : public HttpCodec::Acceptor {
       if (!socket.received.empty()) codec->receive(heap_buffer_of(std::exchange(socket.received, {})));
       if (socket.ended || socket.error != 0) {
         gone_ = true;
-        codec->receive_end(socket.error != 0 ? HttpCodec::End::kLost : HttpCodec::End::kSaid);
+        codec->receive_end(socket.error != 0 ? HttpCodec::End::kLost : HttpCodec::End::kOrderly);
       }
     }
     codec->receive(Buffer());

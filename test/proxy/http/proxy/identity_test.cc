@@ -54,7 +54,7 @@ class IdentityTest : public testing::Test {
   std::string trace_id() const { return std::string(head_.fields.text(identity_.trace_id)); }
   uint64_t refused(Claim claim) const { return refused_[static_cast<size_t>(claim)].value(); }
   void trust(std::string_view range) { config_.trusted_proxies = {config::Cidr::parse(range).value()}; }
-  void make_ids(config::Believe accept) {
+  void make_ids(config::TrustFrom accept) {
     config_.request_id.emplace().header = config::FieldName::parse("x-request-id").value();
     config_.request_id->accept = accept;
   }
@@ -75,7 +75,7 @@ TEST_F(IdentityTest, ByDefaultThePeer) {
         {"traceparent", kParent},
         {"x-request-id", "a"}});
   EXPECT_EQ(client(), "10.0.0.1");
-  EXPECT_EQ(identity_.scheme, ToldScheme::kNone);
+  EXPECT_EQ(identity_.scheme, ForwardedScheme::kNone);
   EXPECT_EQ(request_id() + trace_id(), "");
   EXPECT_EQ(field("traceparent"), kParent);
   EXPECT_EQ(field("x-request-id"), "a");
@@ -86,9 +86,9 @@ TEST_F(IdentityTest, ClientAndSchemeOfATrustedPeer) {
   EXPECT_TRUE(identifies(config_));
   come({{"x-forwarded-for", "6.6.6.6, 1.1.1.1, 10.0.0.2"}, {"x-forwarded-proto", "HTTPS"}});
   EXPECT_EQ(client(), "1.1.1.1");
-  EXPECT_EQ(identity_.scheme, ToldScheme::kHttps);
+  EXPECT_EQ(identity_.scheme, ForwardedScheme::kHttps);
   come({{"x-forwarded-for", "1.1.1.1"}, {"x-forwarded-proto", "http"}});
-  EXPECT_EQ(identity_.scheme, ToldScheme::kHttp);
+  EXPECT_EQ(identity_.scheme, ForwardedScheme::kHttp);
   come({});
   EXPECT_EQ(client(), "10.0.0.1");
   EXPECT_EQ(refused(Claim::kForwardedFor) + refused(Claim::kForwardedProto), 0u) << "nothing was said";
@@ -98,7 +98,7 @@ TEST_F(IdentityTest, NothingOfOthersIsBelieved) {
   trust("10.0.0.0/8");
   come({{"x-forwarded-for", "1.1.1.1"}, {"x-forwarded-proto", "https"}}, "11.0.0.1");
   EXPECT_EQ(client(), "11.0.0.1");
-  EXPECT_EQ(identity_.scheme, ToldScheme::kNone);
+  EXPECT_EQ(identity_.scheme, ForwardedScheme::kNone);
   EXPECT_EQ(refused(Claim::kForwardedFor), 0u);
 }
 
@@ -106,16 +106,16 @@ TEST_F(IdentityTest, WhatIsMalformedIsCounted) {
   trust("10.0.0.0/8");
   come({{"x-forwarded-for", "1.1.1.1, unknown"}, {"x-forwarded-proto", "gopher"}});
   EXPECT_EQ(client(), "10.0.0.1");
-  EXPECT_EQ(identity_.scheme, ToldScheme::kNone);
+  EXPECT_EQ(identity_.scheme, ForwardedScheme::kNone);
   EXPECT_EQ(refused(Claim::kForwardedFor), 1u);
   EXPECT_EQ(refused(Claim::kForwardedProto), 1u);
   come({{"x-forwarded-proto", "https"}, {"x-forwarded-proto", "http"}});
-  EXPECT_EQ(identity_.scheme, ToldScheme::kNone);
+  EXPECT_EQ(identity_.scheme, ForwardedScheme::kNone);
   EXPECT_EQ(refused(Claim::kForwardedProto), 2u);
 }
 
 TEST_F(IdentityTest, IdsAreMade) {
-  make_ids(config::Believe::kNever);
+  make_ids(config::TrustFrom::kNever);
   std::set<std::string> ids;
   for (int i = 0; i < 1000; ++i) {
     come({{"x-request-id", "theirs"}, {"x-request-id", "too"}, {"x", "y"}});
@@ -128,7 +128,7 @@ TEST_F(IdentityTest, IdsAreMade) {
 }
 
 TEST_F(IdentityTest, IdsThatAreBelieved) {
-  make_ids(config::Believe::kTrusted);
+  make_ids(config::TrustFrom::kTrusted);
   trust("10.0.0.0/8");
   const std::string uuid = "4bf92f35-77b3-4da6-a3ce-929d0e0e4736";
   come({{"x-request-id", uuid}});
@@ -136,7 +136,7 @@ TEST_F(IdentityTest, IdsThatAreBelieved) {
   EXPECT_EQ(field("x-request-id"), uuid);
   come({{"x-request-id", uuid}}, "11.0.0.1");
   EXPECT_NE(request_id(), uuid) << "of somebody else";
-  make_ids(config::Believe::kAlways);
+  make_ids(config::TrustFrom::kAlways);
   come({{"x-request-id", uuid}}, "11.0.0.1");
   EXPECT_EQ(request_id(), uuid);
   for (const std::string_view malformed : {"", "a b", "a\"b", "a,b", "a<b", "\xc3\xa9"}) {
@@ -197,7 +197,7 @@ TEST_F(IdentityTest, TraceThatIsMalformed) {
 
 // It fits, or it is refused: never a head with half of it.
 TEST_F(IdentityTest, NoRoom) {
-  make_ids(config::Believe::kNever);
+  make_ids(config::TrustFrom::kNever);
   config_.trace_context = config::TraceContext::kMake;
   int refusals = 0;
   for (size_t size = 65'000; size < 65'500; size += 4) {
@@ -216,7 +216,7 @@ TEST_F(IdentityTest, NoRoom) {
 
 // With all that may be configured, and what is logged and answered of it.
 TEST_F(IdentityTest, AllocatesNothing) {
-  make_ids(config::Believe::kTrusted);
+  make_ids(config::TrustFrom::kTrusted);
   trust("10.0.0.0/8");
   config_.trace_context = config::TraceContext::kMake;
   config_.forwarded = config::ForwardedFor::kAppend;

@@ -471,16 +471,16 @@ TEST(RetryBudget, AnswersPayForWhatKeptConnectionsLost) {
   const config::RetryBudget budget{.percent = 0, .min = 2};
   RetryBudgetMeter meter(budget);
   uint64_t now_ms = 1'000'000;
-  for (int i = 0; i < 5; ++i) meter.note_answer(now_ms);
+  for (int i = 0; i < 5; ++i) meter.note_response(now_ms);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;  // As all others.
   EXPECT_FALSE(meter.take_unseen(now_ms));
   EXPECT_FALSE(meter.take(now_ms));
-  meter.note_answer(now_ms);
+  meter.note_response(now_ms);
   EXPECT_FALSE(meter.take(now_ms));
   EXPECT_TRUE(meter.take_unseen(now_ms));
   now_ms += 10'000;
-  meter.note_answer(now_ms);
+  meter.note_response(now_ms);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;
   EXPECT_FALSE(meter.take_unseen(now_ms));
 }
