@@ -467,6 +467,29 @@ TEST_P(HttpSessionLifeTest, ShutDown) {
   rig.wait_cancelled(accepted);
 }
 
+// Defect: when many connections with many requests ended together, that was one turn of the loop, and the others waited for
+// half a second. Their ends are spread over turns, and each still has its own.
+TEST_P(HttpSessionLifeTest, CrowdThatLeaves) {
+  if (!client_http2()) GTEST_SKIP() << "one request at a time";
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  origin.silent = true;
+  constexpr size_t kClients = 12, kRequests = 20;
+  std::vector<HttpPeer*> clients;
+  std::vector<Talk*> talks;
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(&rig.connect());
+    for (size_t j = 0; j < kRequests; ++j) talks.push_back(&clients.back()->ask());
+  }
+  rig.until([&] { return rig.http().requests.value() == kClients * kRequests; });
+  for (HttpPeer* const client : clients) client->close();
+  rig.expect_ended(HttpEnd::kClientReset, kClients * kRequests);
+  rig.until([&] { return rig.sum_of_session_ends() == kClients; });
+  for (Talk* const talk : talks) {
+    if (talk->stream) talk->release();
+  }
+}
+
 SLUICE_EACH_VERSION(HttpSessionLifeTest);
 
 }  // namespace
