@@ -128,7 +128,7 @@ TEST_F(HandshakerNamesTest, ClosingWhileItIsLookedUp) {
   ASSERT_TRUE(wait([&] { return names_.asked > 0; }));
   by_name_->close();
   ASSERT_TRUE(wait([&] { return client.over(); }));
-  EXPECT_THAT(client.handshake->error(), HasSubstr("the proxy ends"));
+  EXPECT_THAT(client.handshake->error(), HasSubstr("the proxy is shutting down"));
 }
 
 TEST_F(HandshakerNamesTest, WhoGivesUpWhileItIsLookedUpIsNotMissed) {

@@ -114,16 +114,20 @@ TEST_F(HandshakerRolesTest, ACrowdOfServersKeepsNoClientOut) {
 
 TEST_F(HandshakerRolesTest, WhereTheServiceBearsFewTheyTakeTurns) {
   fake.max_streams = 1;
-  std::vector<bool> order;  // Whose they were: clients'?
+  std::vector<bool> order;  // Of the calls: whether a client's.
+  FakeService::Call* held = nullptr;
+  bool all_wait = false;
   fake.on_request = [&](FakeService::Call& call, const std::string& request) {
     order.push_back(test::WireMessage::of(request).has(1));
-    FakeService::end(call, "14", "no more");
+    all_wait ? FakeService::end(call, "14", "no more") : void(held = &call);
     return true;
   };
   Sides clients = begin(3, true);
-  ASSERT_TRUE(until([&] { return service->waiting_calls(Role::kClient) == 3; }));
+  ASSERT_TRUE(until([&] { return held && service->waiting_calls(Role::kClient) == 2; }));
   Sides servers = begin(2, false);
   ASSERT_TRUE(until([&] { return service->waiting_calls(Role::kServer) == 2; }));
+  all_wait = true;
+  FakeService::end(*held, "14", "no more");
   ASSERT_TRUE(until([&] {
     return all(clients, [](const Side& side) { return side.over(); }) &&
            all(servers, [](const Side& side) { return side.over(); });

@@ -263,12 +263,12 @@ TEST_F(HandshakerServiceTest, ClosingEndsAllCalls) {
   ASSERT_TRUE(until([&] { return service->idle() && open.over() && waiting.over(); }));
   for (const Side* side : {&open, &waiting}) {
     EXPECT_EQ(side->status, Status::kFailed);
-    EXPECT_THAT(side->handshake->error(), HasSubstr("the proxy ends"));
+    EXPECT_THAT(side->handshake->error(), HasSubstr("the proxy is shutting down"));
   }
   Side late(*this, true);
   late.start();
   ASSERT_TRUE(until([&] { return late.over(); }));
-  EXPECT_THAT(late.handshake->error(), HasSubstr("the proxy ends"));
+  EXPECT_THAT(late.handshake->error(), HasSubstr("the proxy is shutting down"));
   ASSERT_TRUE(until([&] { return fake.connections.empty(); }));
 }
 
