@@ -231,7 +231,7 @@ upstreams:
                    "14:50: listeners[0].http.routes[0].auth.basic.users_file: ",
                    "17:61: listeners[0].http.routes[1].auth.jwt.jwks_file: ",
                    "19:61: listeners[0].http.routes[2].auth.jwt.jwks_file: cannot read ",
-                   f"27:16: upstreams[0].tls.ca: {folder}/no-ca.pem: expected certificates")
+                   f"27:16: upstreams[0].tls.ca: {folder}/no-ca.pem: expected CA certificates")
 
     def test_addresses_that_include_one_another(self):
         """Defect: `check` said ok, and `run` that another process had the address."""

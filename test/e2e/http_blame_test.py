@@ -79,34 +79,6 @@ class Truncated(HttpTest):
             self.assertTrue(received.endswith(b"\r\n\r\na part"), received)
 
 
-    # Defect: a send of the request that failed dropped the response that had arrived before it.
-    def test_response_before_a_failed_send(self):
-        body = BODY[:800_000]
-
-        def refuse(sock):
-            sock.recv(1000)
-            sock.sendall(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 800000\r\n\r\n" + body)
-            time.sleep(0.5 * harness.SLOWNESS)             # Until it has arrived.
-            sock.close()                                   # With most of the request unread: a reset.
-        origin = self.keep(Origin(refuse))
-        proxy = self.http(origin.address, http={"buffer_high": "64KiB", "buffer_low": "32KiB"})
-        with connect(proxy.address(), receive_buffer=16384) as sock:
-            sock.sendall(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 100000000\r\n\r\n" + bytes(20_000))
-            time.sleep(1.0 * harness.SLOWNESS)
-            sock.sendall(bytes(20_000))                    # The proxy's send meets the reset.
-            time.sleep(0.3 * harness.SLOWNESS)
-            received = b""
-            try:
-                while part := sock.recv(1 << 20):
-                    received += part
-            except ConnectionResetError:
-                pass
-        head, _, arrived = received.partition(b"\r\n\r\n")
-        self.assertTrue(head.startswith(b"HTTP/1.1 413 "), head)
-        self.assertEqual(len(arrived), len(body))
-        self.assertEqual(arrived, body)
-
-
 class HalfClosed(HttpTest):
 
     def ask(self, http):

@@ -46,7 +46,7 @@ class KernelTest(harness.SluiceTest):
         # Defect: it said that the sysctl is 0, and to set it to 0.
         with open("/proc/sys/kernel/io_uring_disabled", encoding="ascii") as file:
             if file.read().strip() == "0":
-                self.assertIn("though kernel.io_uring_disabled is 0: a seccomp profile, as Docker's", result.stderr)
+                self.assertIn("though kernel.io_uring_disabled is 0: a seccomp profile such as Docker's", result.stderr)
                 self.assertNotIn("set it to 0", result.stderr)
 
     def test_too_old(self):

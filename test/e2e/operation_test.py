@@ -191,7 +191,7 @@ class Secrets(TlsTest):
         proxy = self.start({"listeners": [listener("main", http=RESPOND,
                                                    tls={"certificates": [self.server, self.rsa]})]})
         proxy.signal(signal.SIGHUP)
-        self.assertTrue(proxy.said("reload: read again"), proxy.stderr())
+        self.assertTrue(proxy.said("reload: read"), proxy.stderr())
         memory = writable_memory(proxy.pid)
         self.assertTrue(self.server["chain"].encode() in memory, "it is other memory")
         for files in (self.server, self.rsa):

@@ -113,6 +113,24 @@ TEST(Truncation, OldClients) {
   EXPECT_TRUE(client.received.ends_with(body)) << client.received.size();
 }
 
+// Defect: a send of the request that met a reset dropped the response that had arrived before it.
+TEST(Truncation, ResponseBeforeAFailedSend) {
+  test::HttpRig rig({.client_http2 = false, .upstream_http2 = false});
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  Talk& talk = rig.connect().post("part", /*end=*/false);
+  Talk& request = rig.request_at(origin);
+  rig.until([&] { return request.body == "part"; });
+  rig.loop().ring().inject(Op::kSend, -ECONNRESET);
+  talk.send("more");
+  rig.settle(1);  // The send is submitted in the next turn, together with the receive of the response.
+  request.respond(200, "early");
+  rig.settle(4);
+  EXPECT_EQ(talk.head.status, 200);
+  EXPECT_EQ(talk.body, "early");
+  EXPECT_EQ(request.body, "part") << "the send was not the one that failed";
+}
+
 // Bodies that wait, in memory and in the file, go out before the cut.
 TEST_P(TruncationTest, BodiesThatWait) {
   route.buffer.emplace().responses = {64 * kMiB};
