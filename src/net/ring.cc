@@ -272,15 +272,18 @@ void Ring::submit() {
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;
 }
 
-// Since Linux 6.14 one call posts about 20 completions and leaves the others for later. Under load they would wait
-// behind all that the loop submits in the meantime, for many turns.
+// Since Linux 6.14 one call posts the completions of 20 pending operations and leaves the others for later. Under load
+// they would wait behind all that the loop submits in the meantime, for many turns. After a smaller portion nothing was
+// left behind, and what has arrived since is cheaper to take together in the next turn.
 void Ring::run_pending_work() {
+  constexpr unsigned kFullPortion = 16;
   const unsigned room = ring_.cq.ring_entries / 2;
-  while ((IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_TASKRUN) && io_uring_cq_ready(&ring_) < room) {
-    const unsigned before = io_uring_cq_ready(&ring_);
+  unsigned ready = io_uring_cq_ready(&ring_), added = ready;
+  while (added >= kFullPortion && ready < room && (IO_URING_READ_ONCE(*ring_.sq.kflags) & IORING_SQ_TASKRUN)) {
     if (io_uring_get_events(&ring_) < 0) return;
     ++enters_;
-    if (io_uring_cq_ready(&ring_) == before) return;
+    added = io_uring_cq_ready(&ring_) - ready;
+    ready += added;
   }
 }
 
