@@ -71,9 +71,8 @@ TEST(Cancel, OneThatFoundAllIsNotRepeated) {
   EXPECT_EQ(loop->counters().completions - before, 2u);  // The cancel and what it ended.
 }
 
-// Defect: each cancel searched all pending operations of the ring by descriptor. With 5,000 connections, ending a
-// hundred of them took a quarter of the worker's time. A keyed cancel misses where the kernel has no such key; then the
-// search goes on by descriptor.
+// Both kinds of cancel end a receive and a send: by key, and by descriptor where the kernel has no such key. (The time
+// that a search by descriptor takes is in docs/decisions/fair-turns.md.)
 TEST(Cancel, WithAndWithoutKeys) {
   for (const bool keyed : {true, false}) {
     SCOPED_TRACE(keyed);
