@@ -115,7 +115,8 @@ class Victim(threading.Thread):
         if not response or not response.complete or response.status != 200 or response.body != wanted:
             raise AssertionError(f"{path}: {response!r} {client.how} {getattr(client.reader, 'goaway', None)}")
         self.served += 1
-        return response.persistent and not self._fresh
+        drains = getattr(client.reader, "goaway", None)  # As after http2.max_requests.
+        return response.persistent and not drains and not self._fresh
 
     def stop(self):
         self._over.set()

@@ -220,8 +220,9 @@ class Buffering(harness.SluiceTest):
         proxy.wait_for(lambda s: s.total("body_file_bytes") > 3 * MIB, 10, "the file to be used")
         for client in clients:
             client.close()
-        stats = proxy.wait_for(lambda s: s.total("http_requests_active") == 0, 10, "the requests to end")
-        self.assertEqual(stats.total("body_file_bytes"), 0)
+        proxy.wait_for(lambda s: s.total("http_requests_active") == 0, 10, "the requests to end")
+        # A helper thread may still write a piece; its space is returned when the write ends.
+        proxy.wait_for(lambda s: s.total("body_file_bytes") == 0, 10, "the space in the file to be returned")
 
     def test_what_is_taken_at_once_does_not_wait(self):
         """A piece reaches the client while the upstream holds the next one back."""
