@@ -36,6 +36,9 @@ Http1Codec::~Http1Codec() { pending_tunnel_.reset(); }
 
 HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
   if (status_ == Status::kOpen && !skipping_) {
+    const bool resumed = bytes.empty() && input_waits_;
+    const bool pipelined = exchange_ || !input_.empty();
+    if (resumed || (!bytes.empty() && !pipelined)) head_allowed_ = true;
     input_.append(std::move(bytes));
   } else {
     bytes.clear();
@@ -65,6 +68,7 @@ void Http1Codec::run() {
   if (status_ != Status::kOpen) {
     input_.clear();
     scan_.reset();
+    input_waits_ = false;
   }
   running_ = false;
   note_fullness();
@@ -214,7 +218,7 @@ bool Http1Codec::wants_bytes() const {
     case In::kTrailers:
       return reading_;
     case In::kHead:
-      if (!output_full()) return true;
+      if (!output_full() && !input_waits_) return true;
       break;
     case In::kHeld:
     case In::kDone:
