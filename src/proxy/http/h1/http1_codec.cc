@@ -36,10 +36,12 @@ Http1Codec::~Http1Codec() { pending_tunnel_.reset(); }
 
 HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
   if (status_ == Status::kOpen && !skipping_) {
-    const bool resumed = bytes.empty() && input_waits_;
-    const bool pipelined = exchange_ || !input_.empty();
-    if (resumed || (!bytes.empty() && !pipelined)) head_allowed_ = true;
-    input_.append(std::move(bytes));
+    if (bytes.empty()) {
+      head_allowed_ = head_allowed_ || input_waits_;
+    } else {
+      head_allowed_ = head_allowed_ || (!exchange_ && input_.empty());
+      input_.append(std::move(bytes));
+    }
   } else {
     bytes.clear();
   }
