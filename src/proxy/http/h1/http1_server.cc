@@ -58,7 +58,7 @@ bool Http1Server::read_head() {
   const size_t head_bytes = head.fields.held_bytes() + kStreamBytes;
   if (!acceptor_.admits(held_bytes(), head_bytes)) {
     ++counters_.over_memory;
-    return fail({503, ResetReason::kOverload, "the connection holds more than its share of memory, which is short"});
+    return fail({503, ResetReason::kOverload, kOverMemory});
   }
   head_kib_ = static_cast<uint8_t>((head_bytes + 1023) / 1024);
   ++counters_.messages;
