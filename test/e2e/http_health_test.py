@@ -345,8 +345,8 @@ class Ejection(HealthTest):
 class Documents(HealthTest):
 
     def test_configurations_are_right(self):
-        """Those of docs/health.md."""
-        with open(harness.ROOT / "docs/health.md", encoding="utf-8") as file:
+        """Those of docs/operating/health.md."""
+        with open(harness.ROOT / "docs/operating/health.md", encoding="utf-8") as file:
             blocks = re.findall(r"```yaml\n(.*?)```", file.read(), re.DOTALL)
         self.assertGreaterEqual(len(blocks), 3)
         for block in blocks:

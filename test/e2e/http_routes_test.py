@@ -136,7 +136,7 @@ class Routes(HttpTest):
         self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", told.decode())
 
     def test_explain_as_documented(self):
-        with open(harness.ROOT / "docs/http.md", encoding="utf-8") as file:
+        with open(harness.ROOT / "docs/guides/http.md", encoding="utf-8") as file:
             document = file.read()
         command, told = re.search(r"^\$ sluice (explain .*)\n((?s:.*?))```", document, re.MULTILINE).groups()
         example = next(block for block in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL) if "rewrite:" in block)

@@ -1,4 +1,4 @@
-"""docs/counters.md and the code speak of the same counters, and of the same reasons, in both directions."""
+"""docs/reference/counters.md and the code speak of the same counters, and of the same reasons, in both directions."""
 
 import pathlib
 import re
@@ -48,7 +48,7 @@ def reasons_of_code():
 
 class Document:
     def __init__(self):
-        self.text = source("docs/counters.md")
+        self.text = source("docs/reference/counters.md")
 
     def rows(self):
         """The cells of all tables, line by line."""
