@@ -93,6 +93,7 @@ class Documents(TlsTest):
 
     def test_transcripts(self):
         need("curl")
+        self.assertTrue(os.access(ORIGIN, os.X_OK), f"{ORIGIN} is not there: tools/build release --target origin")
         found = 0
         for page in documents.pages():
             blocks = documents.blocks(page)

@@ -15,13 +15,15 @@ UPSTREAM = "  - {{ name: {}, endpoints: [ 127.0.0.1:9000 ] }}\n"
 
 # Programs of others that the documents call, and ours.
 FOREIGN = set("""apt-get bazel cat cd curl docker echo export g++ grep grpcurl gzip htpasswd journalctl kill mkdir mv openssl psql
-                 python3 rm sleep ss sudo systemctl tail /tmp/envoy/bin/pip""".split())
+                 python3 rm sed sleep ss systemctl tail useradd /tmp/envoy/bin/pip""".split())
 OURS = re.compile(r"sluice$|(tools|bench|test|build)/\S+$|(cmake|ctest)$")
-VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
+# What may stand before the program.
+PREFIX = re.compile(r"(sudo|setsid)$|[A-Z][A-Z0-9_]*=")
 
 
 def pages():
-    return [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+    """But for the changelog, which speaks of what is gone, too."""
+    return [*sorted(set(ROOT.glob("*.md")) - {ROOT / "CHANGELOG.md"}), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def blocks(path):
@@ -59,7 +61,7 @@ def configurations():
 
 
 def simple_commands(line):
-    """The words of each command of a line of shell, without `sudo` and the variables before it. What is substituted, $(...),
+    """The words of each command of a line of shell, without what may stand before it. What is substituted, $(...),
     is one word."""
     lexer = shlex.shlex(re.sub(r"\$\([^()]*\)", "SUBSTITUTED", line), posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
@@ -68,7 +70,7 @@ def simple_commands(line):
         if not re.fullmatch("[|&;]+", word):
             command.append(word)
             continue
-        while command and (command[0] == "sudo" or VARIABLE.match(command[0])):
+        while command and PREFIX.match(command[0]):
             command.pop(0)
         if command:
             yield command
@@ -89,7 +91,7 @@ def command_lines(path):
             shell = line.strip()
         elif fence == "console" and line.startswith("$ "):
             shell = line[2:]
-        elif fence is None and re.match(r"    \S", line):
+        elif fence is None and re.match(r" {4,}\S", line):
             shell = line.strip()
         elif fence is None:
             for span in re.findall(r"`([^`]+)`", line):
@@ -106,7 +108,7 @@ def command_lines(path):
 
 def is_command(line):
     """Whether it begins with a program: diagrams and formulas are indented too."""
-    program = next((word for word in line.split() if not VARIABLE.match(word)), "")
+    program = next((word for word in line.split() if not PREFIX.match(word)), "")
     return program in FOREIGN or bool(OURS.match(program))
 
 
