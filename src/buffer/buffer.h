@@ -116,7 +116,7 @@ class Buffer {
   /// Packs each of `other`'s windows in this way; `other` is empty afterwards. Precondition: `other` is not this
   /// buffer.
   void append_packed(ChunkPool& pool, Buffer&& other);
-  static constexpr size_t kPackBytes = 512;  // Measured in docs/decisions/packing.md.
+  static constexpr size_t kPackBytes = 512;  // Measured in docs/internals/decisions/packing.md.
   static constexpr size_t kPackChunkBytes = 4096;
   /// Appends `count` bytes of the value `fill`. Writes into fresh memory or unshared tailroom, never into a shared
   /// chunk.

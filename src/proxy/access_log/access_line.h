@@ -1,4 +1,4 @@
-// Formats a request's line in the access log. docs/access-log.md describes its fields.
+// Formats a request's line in the access log. docs/guides/access-log.md describes its fields.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Formats a line of the access log as a JSON object (RFC 8259). docs/access-log.md describes its members.
+// Formats a line of the access log as a JSON object (RFC 8259). docs/guides/access-log.md describes its members.
 
 #include <optional>
 

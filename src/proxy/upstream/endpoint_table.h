@@ -77,8 +77,8 @@ class EndpointTable {
     bool any() const { return added + removed + adjusted > 0; }
   };
   /// Replaces the endpoints of configured endpoint `configured`, which is a name, by `now`. Must be called on one
-  /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/balancing.md). New endpoints
-  /// start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
+  /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/guides/balancing.md). New
+  /// endpoints start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
   Change replace(uint32_t configured, std::span<const ResolvedEndpoint> now, uint64_t now_ms = 0);
   /// The present endpoints of a configured endpoint. On the thread of replace().
   std::vector<ResolvedEndpoint> present_of(uint32_t configured) const;

@@ -31,7 +31,7 @@ std::string told(std::string_view user_agent) {
   return line.substr(0, line.size() - kAfter.size());
 }
 
-// The example of docs/access-log.md.
+// The example of docs/guides/access-log.md.
 TEST(JsonLine, HoldsWhatItWasGiven) {
   const std::string line = line_of({.time_ms = 1'785'499'932'418,
                                     .client = "203.0.113.7",
@@ -63,7 +63,7 @@ TEST(JsonLine, HoldsWhatItWasGiven) {
       "\"bytes_in\":7,\"bytes_out\":5120,\"duration_us\":1834,\"upstream_us\":1702,\"route\":\"items\",\"upstream\":\"api\","
       "\"endpoint\":\"10.0.0.4:9000\",\"attempts\":2,\"request_id\":\"abc\","
       "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"user_agent\":\"curl/8.9.1\"}\n");
-  std::ifstream file(SLUICE_SOURCE_DIR "/docs/access-log.md");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
   std::stringstream document;
   document << file.rdbuf();
   EXPECT_THAT(document.str(), HasSubstr("    " + line));

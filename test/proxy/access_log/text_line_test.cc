@@ -57,7 +57,7 @@ TEST_F(TextLineTest, Combined) {
   constexpr std::string_view kCombined =
       "%{client_ip} - - [%{clf_time}] \"%{method} %{target} %{protocol}\" %{status} %{bytes_out} "
       "\"%{header:referer}\" \"%{header:user-agent}\"";
-  std::ifstream file(SLUICE_SOURCE_DIR "/docs/access-log.md");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
   std::stringstream document;
   document << file.rdbuf();
   EXPECT_THAT(document.str(), HasSubstr("format: '" + std::string(kCombined) + "'\n"));
