@@ -3,12 +3,12 @@
 #include <llhttp.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "pool/check.h"
 #include "proxy/common/token.h"
 #include "proxy/http/h1/start_line.h"
-#include "proxy/http/h1/websocket.h"
 #include "proxy/http/message/message_rules.h"
 
 namespace sluice::http1 {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -8,6 +7,7 @@
 #include "pool/chunk_pool.h"
 #include "proxy/http/h1/error.h"
 #include "proxy/http/h1/limits.h"
+#include "proxy/http/h1/websocket.h"
 #include "proxy/http/message/head.h"
 
 namespace sluice::http1 {
@@ -22,8 +22,6 @@ RequestKind kind_of(std::string_view method);
 constexpr bool asks_for_tunnel(RequestKind kind) {
   return kind == RequestKind::kConnect || kind == RequestKind::kWebsocket;
 }
-
-using WebsocketAccept = std::array<char, 28>;
 
 /// Facts about a message and its connection that a head carries but that do not become part of a Head.
 struct MessageInfo {
