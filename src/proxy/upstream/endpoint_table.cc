@@ -52,8 +52,13 @@ std::shared_ptr<const EndpointSet> EndpointTable::endpoint_set() const {
 }
 
 void EndpointTable::renew_set() {
+  std::vector<EndpointSet::Endpoint> present;
+  for (uint32_t i = 0; i < size_; ++i) {
+    if (!state(i).present.load(std::memory_order_relaxed)) continue;
+    present.push_back({.slot = i, .address = text(i), .weight = weight(i), .priority = priority(i)});
+  }
   const uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  auto set = std::make_shared<const EndpointSet>(*this, generation);
+  auto set = std::make_shared<const EndpointSet>(config_, size_, present, generation);
   {
     const std::lock_guard lock(mutex_);
     set_.swap(set);
