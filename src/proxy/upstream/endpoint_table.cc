@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "pool/check.h"
+#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -44,6 +46,12 @@ EndpointTable::~EndpointTable() { SLUICE_CHECK(views_.empty()); }
 
 bool EndpointTable::is_of(const Slot& slot, uint32_t configured) const {
   return slot.configured == configured && slot.state.present.load(std::memory_order_relaxed);
+}
+
+std::string EndpointTable::describe(size_t slot) const {
+  const config::Endpoint& endpoint = config_.endpoints[configured(slot)];
+  if (!endpoint.is_resolved()) return text(slot);
+  return absl::StrCat(endpoint.text(), " (", text(slot), ")");
 }
 
 std::shared_ptr<const EndpointSet> EndpointTable::endpoint_set() const {
@@ -154,6 +162,11 @@ void EndpointTable::occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_
   }
   adjust(slot, by);
   slot.state.present.store(true, std::memory_order_release);
+}
+
+void log_endpoint(const EndpointTable& slots, size_t slot, std::string_view what) {
+  log_line(LogLevel::kWarning,
+           absl::StrCat("upstream \"", slots.config().name, "\": endpoint ", slots.describe(slot), " ", what));
 }
 
 EndpointView::EndpointView(EndpointTable& slots) : slots_(slots), uses_(slots.size()) {
