@@ -19,6 +19,8 @@
 
 namespace sluice {
 
+class ChunkCounter;
+
 /// A byte sequence held as a chain of windows onto chunks. Passing a buffer on moves windows, never bytes.
 ///
 /// The 64-byte object holds three windows; more go to blocks that are chunks themselves. An empty buffer holds no
@@ -285,6 +287,8 @@ class Buffer {
 
  private:
   friend class PinnedBytes;
+  /// The memory that counted windows pin, and as many bytes of window blocks.
+  static Pinned pinned_by(const ChunkCounter& chunks, size_t block_bytes);
   void pack(ChunkPool& pool, Window window);
   void append_window(Window window) {
     if (window.size == 0) {
