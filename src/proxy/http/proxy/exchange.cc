@@ -59,9 +59,7 @@ Exchange::Exchange(HttpSession& session, HttpStream& client)
   if (listener_.log) started_us_ = log_time_us();
 }
 
-Exchange::~Exchange() {
-  if (password_check_) password_check_->forget();
-}
+Exchange::~Exchange() { SLUICE_CHECK(over_); }
 
 const config::Http& Exchange::config() const { return listener_.config; }
 uint64_t Exchange::now_ms() const { return worker_.worker().now_ms(); }
@@ -73,8 +71,6 @@ size_t Exchange::high_mark() const {
 }
 
 // ---- Stream events ----
-
-// Each of these may destroy the exchange.
 
 void Exchange::on_head(HttpStream& stream, Head&& head, bool end) {
   note_activity();
@@ -471,7 +467,7 @@ void Exchange::client_reset(ResetReason reason) {
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   release_client();
-  destroy();
+  retire();
 }
 
 void Exchange::release_client() {
@@ -480,7 +476,7 @@ void Exchange::release_client() {
   std::exchange(session_, nullptr)->wake();
 }
 
-// Releases the streams that have ended, and destroys the exchange with the last of them.
+// Releases the streams that have ended, and retires the exchange with the last of them.
 void Exchange::settle() {
   const bool tunnel = tunnel_agreed_;
   if (upstream_ && response_ended_ && (!tunnel || (request_ended_ && upstream_->sent_all()))) leave_upstream();
@@ -491,13 +487,28 @@ void Exchange::settle() {
   } else if (client_ && response_ended_ && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
     release_client();
   }
-  if (!client_ && !upstream_) destroy();
+  if (!client_ && !upstream_) retire();
 }
 
-void Exchange::destroy() {
-  HttpWorker& worker = worker_;
-  this->~Exchange();
-  worker.give_exchange_memory(this);
+// The end: nothing calls the exchange from now on. Those who called it may still be at work, so it is destroyed at the
+// end of the turn.
+void Exchange::retire() {
+  if (std::exchange(over_, true)) return;
+  SLUICE_CHECK(!client_ && !upstream_ && !waiting_ && !hedge_ && !mirror_);
+  timer_.cancel();
+  if (password_check_) std::exchange(password_check_, nullptr)->forget();
+  if (compression_) compression_->work.cancel();
+  request_.clear();
+  held_.clear();
+  kept_.clear();
+  worker_.worker().defer(
+      [](void* self) {
+        auto* const exchange = static_cast<Exchange*>(self);
+        HttpWorker& worker = exchange->worker_;
+        exchange->~Exchange();
+        worker.give_exchange_memory(exchange);
+      },
+      this);
 }
 
 void Exchange::finish() {

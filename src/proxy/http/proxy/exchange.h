@@ -35,7 +35,8 @@ class PasswordCheck;
 /// bytes between them. Data from one stream goes straight to the other. A side that takes no more data makes the other
 /// side stop reading.
 ///
-/// It lies in memory of the HttpWorker, and returns that memory when both streams are released.
+/// It lies in memory of the HttpWorker. When both streams are released, it is over, and its memory returns at the end of
+/// the turn. So its functions may be called, and its members used, until the turn ends, whatever was called before.
 class Exchange final : public UpstreamRequest {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
@@ -45,7 +46,7 @@ class Exchange final : public UpstreamRequest {
   RequestAttributes facts() const override;
   bool may_repeat() const override;
 
-  // Called by its hedge. The last two calls may destroy the hedge.
+  // Called by its hedge.
   /// Sends the whole request on the hedge's stream. Returns the time in milliseconds.
   uint64_t send_hedge(HttpStream& stream);
   /// Takes the head of the hedge's final response. From then on the stream belongs to the exchange, or is released.
@@ -176,7 +177,8 @@ class Exchange final : public UpstreamRequest {
   void client_reset(ResetReason reason);
   void release_client();
   void settle();
-  void destroy();
+  void retire();
+  void retire(ChunkPointer<HedgedRequest>&& hedge);
   void finish();
   void keep_response_fields(const Head& head);
   void log();
@@ -252,6 +254,7 @@ class Exchange final : public UpstreamRequest {
   bool by_hedge_ = false;         // The exchange has switched to its hedge.
   bool grpc_ = false;
   bool deadline_is_grpc_ = false;
+  bool over_ = false;  // Both streams are released.
   bool negotiates_coding_ = false;  // The response depends on Accept-Encoding.
   ContentCoding coding_ = ContentCoding::kIdentity;
 };

@@ -12,8 +12,7 @@
 
 namespace sluice {
 
-// Whether the request may continue. If not, either a response was sent, and the exchange may be destroyed, or a
-// password check is pending. Preflights are handled first, because browsers send them without credentials.
+// Whether the request may continue. If not, either a response was sent, or a password check is pending. Preflights are handled first, because browsers send them without credentials.
 bool Exchange::admit() {
   ListenerAccess* const access = listener_.access.get();
   if (!access) return true;

@@ -31,7 +31,10 @@ size_t Exchange::waiting_share() const { return BodyBuffer::share(worker_.worker
 bool Exchange::collect_request() {
   if (!route_->buffer || route_->buffer->requests.bytes == 0 || request_ended_ || tunnel_ || grpc_) return false;
   waiting_request_ = make_body_buffer(route_->buffer->requests.bytes,
-                                      [](void* self) { static_cast<Exchange*>(self)->continue_request(); });
+                                      [](void* self) {
+                                        auto& exchange = *static_cast<Exchange*>(self);
+                                        if (!exchange.over_) exchange.continue_request();
+                                      });
   collecting_ = true;
   waiting_request_->add(std::move(held_));
   if (request_.fields.remove("expect") == 0) return true;
@@ -96,6 +99,7 @@ void Exchange::keep_for_client(Buffer&& body) {
   if (!waiting_response_) {
     waiting_response_ = make_body_buffer(route_->buffer->responses.bytes, [](void* self) {
       auto& exchange = *static_cast<Exchange*>(self);
+      if (exchange.over_) return;
       exchange.continue_response();
       exchange.settle();
     });

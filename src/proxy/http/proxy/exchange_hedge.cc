@@ -64,15 +64,23 @@ void Exchange::on_hedge_response(Head&& head, bool end) {
 void Exchange::end_hedge() {
   if (!hedge_) return;
   attempts_ += hedge_->attempts();
-  hedge_.reset();
+  hedge_->end();
+  retire(std::move(hedge_));
+}
+
+// It may be at work, so it is destroyed at the end of the turn.
+void Exchange::retire(ChunkPointer<HedgedRequest>&& hedge) {
+  worker_.worker().defer([](void* ended) { ChunkPointer<HedgedRequest>(static_cast<HedgedRequest*>(ended)).reset(); },
+                         hedge.release());
 }
 
 // Continues as if the first endpoint had never been used.
 void Exchange::switch_to_hedge() {
   stop_waiting();
   leave_upstream();
-  const ChunkPointer<HedgedRequest> hedge = std::move(hedge_);
+  HedgedRequest* const hedge = hedge_.get();
   adopt(*hedge);
+  retire(std::move(hedge_));
   by_hedge_ = true;
   if (!upstream_) {
     take_body_back();

@@ -90,7 +90,7 @@ void Exchange::fail(HttpEnd why) {
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();
-  if (!client_) return destroy();
+  if (!client_) return retire();
   end_ = why;
   if (!response_begun_) {
     if (grpc_) return respond_grpc(why);
@@ -102,7 +102,7 @@ void Exchange::fail(HttpEnd why) {
   if (takes_nothing && !session_->http2()) session_->abandon();
   client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
   release_client();
-  destroy();
+  retire();
 }
 
 void Exchange::respond_error(uint16_t status, std::string_view message) {

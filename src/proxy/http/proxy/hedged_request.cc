@@ -13,9 +13,10 @@ namespace sluice {
 
 HedgedRequest::HedgedRequest(Exchange& exchange, HttpUpstream& to) : exchange_(exchange) { to_ = &to; }
 
-HedgedRequest::~HedgedRequest() {
+void HedgedRequest::end() {
   stop_waiting();
   leave_upstream();
+  leave_endpoint();
 }
 
 RequestAttributes HedgedRequest::facts() const { return exchange_.facts(); }
@@ -25,8 +26,6 @@ void HedgedRequest::on_upstream(UpstreamConnection& connection, HttpStream& stre
   take_upstream(connection, stream);
   sent_ms_ = exchange_.send_hedge(stream);
 }
-
-// Each of these may destroy the hedge.
 
 void HedgedRequest::on_head(HttpStream&, Head&& head, bool end) {
   if (head.status >= 200) exchange_.on_hedge_response(std::move(head), end);

@@ -10,15 +10,15 @@ namespace sluice {
 class Exchange;
 
 /// A second copy of an exchange's request, to another endpoint of its upstream, sent while the first endpoint has not
-/// responded. The exchange owns it, is notified of the result, and takes over its stream if the hedge wins. It leaves
-/// its endpoint when it is destroyed.
+/// responded. The exchange owns it, is notified of the result, and takes over its stream if the hedge wins.
 class HedgedRequest final : public UpstreamRequest {
  public:
   HedgedRequest(Exchange& exchange, HttpUpstream& to);
-  ~HedgedRequest();
 
-  /// Looks for an endpoint. If this fails at once, the exchange destroys the hedge before begin() returns.
+  /// Looks for an endpoint. If this fails at once, the exchange has ended the hedge before begin() returns.
   void begin() { call(); }
+  /// Leaves its endpoint: nothing calls the hedge from now on.
+  void end();
   /// When it was sent; 0: it has no connection yet.
   uint64_t sent_ms() const { return sent_ms_; }
 

@@ -112,9 +112,17 @@ void MirroredRequest::give_up() {
 void MirroredRequest::finish() {
   leave_upstream();
   if (place_) *place_ = nullptr;
-  HttpWorker& worker = worker_;
-  this->~MirroredRequest();
-  worker.give_exchange_memory(this);
+  place_ = nullptr;
+  timer_.cancel();
+  // Its caller may still be at work, so it is destroyed at the end of the turn.
+  worker_.worker().defer(
+      [](void* self) {
+        auto* const copy = static_cast<MirroredRequest*>(self);
+        HttpWorker& worker = copy->worker_;
+        copy->~MirroredRequest();
+        worker.give_exchange_memory(copy);
+      },
+      this);
 }
 
 }  // namespace sluice
