@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "net/worker.h"
 #include "pool/check.h"
-#include "proxy/auth/basic_authenticator.h"
 #include "proxy/http/message/message_rules.h"
 #include "proxy/http/proxy/body_buffer.h"
 #include "proxy/http/proxy/forward_head.h"
@@ -22,10 +21,7 @@
 #include "proxy/http/proxy/mirrored_request.h"
 #include "proxy/http/proxy/response_compression.h"
 #include "proxy/http/proxy/upstream_connection.h"
-#include "proxy/router/canonical_path.h"
-#include "proxy/router/field_changes.h"
 #include "proxy/router/http_router.h"
-#include "proxy/router/rewrite.h"
 
 namespace sluice {
 
@@ -46,9 +42,7 @@ Exchange& Exchange::begin(HttpSession& session, HttpStream& client) {
 }
 
 Exchange::Exchange(HttpSession& session, HttpStream& client)
-    : worker_(session.worker()),
-      listener_(session.listener()),
-      session_(&session),
+    : RequestContext(session),
       client_(&client),
       timer_([](void* self) { static_cast<Exchange*>(self)->on_timer(); }, this),
       started_ms_(now_ms()),
@@ -61,8 +55,6 @@ Exchange::Exchange(HttpSession& session, HttpStream& client)
 
 Exchange::~Exchange() { SLUICE_CHECK(over_); }
 
-const config::Http& Exchange::config() const { return listener_.config; }
-uint64_t Exchange::now_ms() const { return worker_.worker().now_ms(); }
 void Exchange::note_activity() { last_active_ms_ = now_ms(); }
 
 size_t Exchange::high_mark() const {
@@ -119,15 +111,14 @@ void Exchange::take_request(bool end) {
   grpc_ = is_grpc(request_);
   watch();
   if (listener_.identifies && !find_identity()) return fail(HttpEnd::kBadRequest);
-  const bool connect = request_.method() == "CONNECT" && request_.protocol().empty();
+  const bool connect = connects();
   tunnel_ = connect || !request_.protocol().empty();
   if (connect ? !config().allow_connect : tunnel_ && !takes_protocol()) return fail(HttpEnd::kNotAllowed);
   if (tunnel_ && end) return fail(HttpEnd::kBadRequest);  // A tunnel that has ended before it began.
   hostless_ = request_.authority().empty();
   if (hostless_ && session_->http2()) return fail(HttpEnd::kBadRequest);  // Only HTTP/1.0 may omit it.
   // The scheme of the connection counts, not the one that the client sent.
-  if (request_.scheme() != scheme() && !connect &&
-      !request_.set(worker_.worker().pool(), Head::Part::kScheme, scheme())) {
+  if (request_.scheme() != scheme() && !connect && !request_.set(pool(), Head::Part::kScheme, scheme())) {
     return fail(HttpEnd::kBadRequest);
   }
   if (session_->http2()) {
@@ -140,123 +131,101 @@ void Exchange::take_request(bool end) {
     }
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
-  for (const std::string& name : listener_.reserved_headers) request_.fields.remove(name);
-  target_ = listener_.router.route(facts());
-  if (target_) route_ = target_->route;
-  if (!admit()) return;
-  if (!target_) return fail(HttpEnd::kNoRoute);
-  serve();
+  find_route();
+  advance();
 }
 
-// Does what the route specifies.
-void Exchange::serve() {
-  if (route_->redirect) return redirect(*route_->redirect);
-  if (const auto& fixed = route_->respond) {
-    const auto status = static_cast<uint16_t>(fixed->status);
-    if (would_agree_to_tunnel(status)) return fail(HttpEnd::kNotAllowed);
-    return respond(status, fixed->content_type, fixed->body);
+// Takes the request through its steps, until it has ended or has to wait.
+void Exchange::advance() {
+  if (step_ == PhaseStep::kAdmit) {
+    if (!run_phases()) return;
+    if (!target_) return fail(HttpEnd::kNoRoute);
+    step_ = PhaseStep::kAct;
   }
-  if (!count_hop()) return;
-  to_ = &worker_.upstream(target_->choose(worker_.random()));
-  uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
-  if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
-  if (is_body_too_large(std::max(declared_bytes, request_bytes_))) return fail(HttpEnd::kBodyTooLarge);
-  find_deadline();
-  choose_coding();
-  if (!change_request()) return fail(HttpEnd::kBadRequest);
-  watch();  // The upstream adds timeouts.
-  if (target_->mirror != HttpTarget::kNone) begin_mirror();
-  to_->retry_budget().note_request(now_ms());
-  collect_request() ? continue_request() : send_request();
+  if (step_ == PhaseStep::kAct) {
+    if (!run_phases() || !begin_forwarding()) return;
+    step_ = PhaseStep::kForward;
+  }
+  if (step_ == PhaseStep::kForward) {
+    if (!run_phases()) return;
+    // A server needs a host. A request without one gets the upstream's name, as with nginx.
+    if (request_.authority().empty() && !request_.set(pool(), Head::Part::kAuthority, to_->config().name)) {
+      return fail(HttpEnd::kBadRequest);
+    }
+    watch();  // The upstream adds timeouts.
+    to_->retry_budget().note_request(now_ms());
+    step_ = PhaseStep::kSend;
+  }
+  if (run_phases()) return send_request();
+  if (collecting_) continue_request();
 }
 
-// Whether an extended CONNECT (RFC 8441) is accepted. An HTTP/1.1 upgrade is represented as one here.
-bool Exchange::takes_protocol() const { return config().websocket && request_.protocol() == "websocket"; }
-
-void Exchange::begin_mirror() {
-  if (tunnel_ || worker_.random().below(100) >= route_->mirror->percent) return;
-  const bool body_ends = request_ended_ && held_trailers_.empty();
-  MirroredRequest::begin(worker_, worker_.upstream(target_->mirror), request_, body_ends && held_.empty(), mirror_);
-  if (mirror_ && !held_.empty()) mirror_->send_body(held_.clone(), body_ends);
-  if (mirror_ && !held_trailers_.empty()) mirror_->send_trailers(held_trailers_);
+// Runs the phases of the current step that have not run. Returns whether the request goes on.
+bool Exchange::run_phases() {
+  if (!phases_) return true;
+  const std::vector<Phase*>& phases = phases_->at(step_);
+  while (next_phase_ < phases.size()) {
+    if (!obey(phases[next_phase_++]->on_request(*this))) return false;
+  }
+  next_phase_ = 0;
+  return true;
 }
 
-// Gives the path its canonical form, which routes, logs and upstreams see. Returns false if it has none.
-bool Exchange::make_canonical() {
-  static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const CanonicalTarget canonical = canonical_target(request_.path(), config().paths, scratch);
-  HttpCounters& counters = listener_.counters;
-  if (canonical.relaxed.merged_slashes) counters.slashes_merged.add();
-  if (canonical.relaxed.escaped_slashes) counters.slashes_escaped.add();
-  if (canonical.relaxed.backslashes) counters.backslashes.add();
-  if (canonical.relaxed.dot_parameters) counters.dot_parameters.add();
-  switch (canonical.status) {
-    case PathStatus::kSame:
+// Returns whether the request goes on.
+bool Exchange::obey(const PhaseResult& result) {
+  switch (result.kind) {
+    case PhaseResult::Kind::kContinue:
       return true;
-    case PathStatus::kChanged:
-      counters.paths_changed.add();
-      return request_.set(worker_.worker().pool(), Head::Part::kPath, canonical.target);
-    case PathStatus::kInvalid:
+    case PhaseResult::Kind::kWait:
+      phase_waits_ = true;
+      waiting_since_ms_ = now_ms();  // Body that arrives from now on waits.
+      break;
+    case PhaseResult::Kind::kFail:
+      fail(result.end);
+      break;
+    case PhaseResult::Kind::kRespond:
+      respond(result.status, result.content_type, result.body, result.location);
       break;
   }
   return false;
 }
 
-std::string_view Exchange::original_path() const {
-  return original_path_.size > 0 ? request_.fields.text(original_path_) : request_.path();
-}
-std::string_view Exchange::original_authority() const {
-  return original_authority_.size > 0 || hostless_ ? request_.fields.text(original_authority_) : request_.authority();
+void Exchange::resume(const PhaseResult& result) {
+  if (!std::exchange(phase_waits_, false)) return;
+  note_activity();
+  if (result.kind != PhaseResult::Kind::kContinue || !target_->forwards()) {  // The body is dropped.
+    held_.clear();
+    if (std::exchange(request_paused_, false)) client_->set_reading(true);
+  }
+  if (obey(result)) advance();
 }
 
-RequestAttributes Exchange::facts() const {
-  static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::string_view target = original_path(), authority = original_authority();
-  const size_t path_bytes = std::min(target.find('?'), target.size());
-  return {.host = canonical_host(authority, scratch),
-          .path = target.substr(0, path_bytes),
-          .query = target.substr(std::min(path_bytes + 1, target.size())),
-          .authority = authority,
-          .method = request_.method(),
-          .scheme = request_.scheme(),
-          .fields = &request_.fields,
-          .client = &client_ip(),
-          .agreed = session_->agreed(),
-          .listener = listener_.listener.name,
-          .request_id = request_.fields.text(identity_.request_id),
-          .trace_id = request_.fields.text(identity_.trace_id),
-          .http2 = session_->http2()};
+// Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.
+bool Exchange::begin_forwarding() {
+  if (!count_hop()) return false;
+  to_ = &worker_.upstream(target_->choose(worker_.random()));
+  uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
+  if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
+  if (is_body_too_large(std::max(declared_bytes, request_bytes_))) {
+    fail(HttpEnd::kBodyTooLarge);
+    return false;
+  }
+  find_deadline();
+  if (add_origin_fields()) return true;
+  fail(HttpEnd::kBadRequest);
+  return false;
+}
+
+void Exchange::mirror(uint32_t upstream) {
+  const bool body_ends = request_ended_ && held_trailers_.empty();
+  MirroredRequest::begin(worker_, worker_.upstream(upstream), request_, body_ends && held_.empty(), mirror_);
+  if (mirror_ && !held_.empty()) mirror_->send_body(held_.clone(), body_ends);
+  if (mirror_ && !held_trailers_.empty()) mirror_->send_trailers(held_trailers_);
 }
 
 bool Exchange::is_body_too_large(uint64_t bytes) const {
   const uint64_t limit = route_->max_body.value_or(config().max_body).bytes;
   return limit > 0 && bytes > limit && !tunnel_;
-}
-
-// Changes the request as the upstream is to see it. Returns false if the head has no room.
-bool Exchange::change_request() {
-  ChunkPool& pool = worker_.worker().pool();
-  if (route_->rewrite && !rewrite(*route_->rewrite)) return false;
-  if (!add_origin_fields()) return false;
-  // A server needs a host. A request without one gets the upstream's name, as with nginx.
-  if (request_.authority().empty() && !request_.set(pool, Head::Part::kAuthority, to_->config().name)) return false;
-  const auto facts_of = [this] { return facts(); };
-  return change_fields(pool, config().request_headers, facts_of, request_.fields) &&
-         change_fields(pool, route_->request_headers, facts_of, request_.fields);
-}
-
-bool Exchange::rewrite(const config::Rewrite& rewrite) {
-  ChunkPool& pool = worker_.worker().pool();
-  if (!rewrite.host.empty() && !(request_.fields.keep(pool, request_.authority(), original_authority_) &&
-                                 request_.set(pool, Head::Part::kAuthority, rewrite.host))) {
-    return false;
-  }
-  if (request_.path().empty() || rewrite.leaves_path()) return true;
-  if (!request_.fields.keep(pool, request_.path(), original_path_)) return false;
-  static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const RequestAttributes original = facts();
-  const std::optional<std::string_view> path = changed_path(rewrite, route_->match, original, config().paths, scratch);
-  return path && request_.set(pool, Head::Part::kPath, *path, request_.path().substr(original.path.size()));
 }
 
 void Exchange::send_request() {
@@ -311,7 +280,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
     pass_body(std::move(body), end);
     connection_->wake();
     if (!end && upstream_->queued() >= high_mark()) pause_request();
-  } else if (awaits_upstream() || password_check_) {
+  } else if (holds_request()) {
     held_.append(std::move(body));
     if (!end && held_.size() >= high_mark()) pause_request();
   } else {
@@ -348,7 +317,7 @@ void Exchange::request_trailers(Fields&& trailers) {
     waiting_since_ms_ = last_active_ms_;
     pass_trailers(std::move(trailers));
     connection_->wake();
-  } else if (awaits_upstream() || password_check_) {
+  } else if (holds_request()) {
     held_trailers_ = std::move(trailers);
   }
   settle();
@@ -387,9 +356,9 @@ void Exchange::take_response(Head&& head, bool end) {
   last_response_ms_ = last_active_ms_;
   response_ended_ = end;
   const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
-  if (!add_date(head) || !add_via(worker_.worker().pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
-      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head) ||
-      (negotiates_coding_ && !begin_compression(head, end))) {
+  if (!add_date(head) || !add_via(pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
+      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head, end) ||
+      !run_response_phases(PhaseStep::kResponseBody, head, end)) {
     return fail(HttpEnd::kUpstreamMalformed);
   }
   if (!listener_.log) request_.clear();
@@ -496,7 +465,7 @@ void Exchange::retire() {
   if (std::exchange(over_, true)) return;
   SLUICE_CHECK(!client_ && !upstream_ && !waiting_ && !hedge_ && !mirror_);
   timer_.cancel();
-  if (password_check_) std::exchange(password_check_, nullptr)->forget();
+  phase_waits_ = false;
   if (compression_) compression_->work.cancel();
   request_.clear();
   held_.clear();

@@ -9,41 +9,36 @@
 #include "buffer/buffer.h"
 #include "net/timer_wheel.h"
 #include "pool/chunk_pointer.h"
-#include "proxy/compression/content_coding.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/fault.h"
-#include "proxy/http/proxy/identity.h"
+#include "proxy/http/proxy/phases/phases.h"
+#include "proxy/http/proxy/request_context.h"
 #include "proxy/http/proxy/upstream_request.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/request_attributes.h"
 
 namespace sluice {
 
-struct HttpListener;
-struct HttpTarget;
 class HttpSession;
 class HedgedRequest;
 class MirroredRequest;
 class BodyBuffer;
-class HttpWorker;
 struct ResponseCompression;
-class PasswordCheck;
 
 /// One request and its response: a stream of the client's connection, a stream of an endpoint's connection, and the
 /// bytes between them. Data from one stream goes straight to the other. A side that takes no more data makes the other
 /// side stop reading.
 ///
-/// It lies in memory of the HttpWorker. When both streams are released, it is over, and its memory returns at the end of
-/// the turn. So its functions may be called, and its members used, until the turn ends, whatever was called before.
-class Exchange final : public UpstreamRequest {
+/// It lies in memory of the HttpWorker. When both streams are released, it is over, and its memory returns at the end
+/// of the turn. So its functions may be called, and its members used, until the turn ends, whatever was called before.
+class Exchange final : public UpstreamRequest, public RequestContext {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
   /// Fails the request now: the time to drain is over.
   void shut_down() { fail(HttpEnd::kShutdown); }
-  /// The attributes of the request as the client sent it, before any rewrite. Valid until the request changes.
-  RequestAttributes facts() const override;
+  RequestAttributes facts() const override { return attributes(); }
   bool may_repeat() const override;
 
   // Called by its hedge.
@@ -71,24 +66,19 @@ class Exchange final : public UpstreamRequest {
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd why) override;
   void on_connect_failed() override;
+  // PhaseContext
+  void resume(const PhaseResult& result) override;
+  void mirror(uint32_t upstream) override;
+  PhaseResult collect(uint64_t most_bytes) override;
+  void compress_response(ContentCoding coding) override;
 
   // The request.
   void take_request(bool end);
-  [[nodiscard]] bool find_identity();
-  const ClientIp& client_ip() const;
-  /// The scheme that a trusted proxy reports for the client; otherwise the scheme of the connection to this proxy.
-  std::string_view scheme() const;
-  [[nodiscard]] bool add_origin_fields();
-  bool make_canonical();
-  [[nodiscard]] bool admit();
-  void on_password_checked(bool fits);
-  void serve();
-  bool takes_protocol() const;
-  std::string_view original_path() const;
-  std::string_view original_authority() const;
+  void advance();
+  [[nodiscard]] bool run_phases();
+  [[nodiscard]] bool obey(const PhaseResult& result);
+  [[nodiscard]] bool begin_forwarding();
   bool is_body_too_large(uint64_t bytes) const;
-  [[nodiscard]] bool change_request();
-  [[nodiscard]] bool rewrite(const config::Rewrite& rewrite);
   void find_deadline();
   void send_request();
   void request_body(Buffer&& body, bool end);
@@ -98,19 +88,17 @@ class Exchange final : public UpstreamRequest {
   // HTTP's rules for an intermediary.
   static bool has_underscore(const Fields& fields);
   [[nodiscard]] bool take_expectations();
-  bool would_agree_to_tunnel(uint16_t status) const;
   [[nodiscard]] bool count_hop();
   void drop_reserved(Fields& trailers);
   [[nodiscard]] bool add_date(Head& head);
-  void begin_mirror();
   void pass_body(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
-  bool awaits_upstream() const { return waiting_ || retry_at_ms_ != 0; }
+  /// Whether body that arrives has to wait: for an upstream, or for a phase.
+  bool holds_request() const { return waiting_ || retry_at_ms_ != 0 || phase_waits_; }
 
   // Buffered bodies.
   ChunkPointer<BodyBuffer> make_body_buffer(uint64_t max_bytes, void (*moved)(void* self));
   size_t waiting_share() const;
-  bool collect_request();
   void continue_request();
   void pass_waiting_request();
   [[nodiscard]] bool add_content_length();
@@ -146,22 +134,18 @@ class Exchange final : public UpstreamRequest {
   void pass_response(Buffer&& body, bool end);
   void pass_response_trailers(Fields&& trailers);
   void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
-  void redirect(const config::Redirect& redirect);
   void respond_error(uint16_t status, std::string_view message);
   size_t response_queued() const;
   void pause_response();
   void resume_response();
-  [[nodiscard]] bool change_response(Head& head);
-  [[nodiscard]] bool return_request_id(Head& head);
-  [[nodiscard]] bool add_access_fields(Head& head);
+  [[nodiscard]] bool run_response_phases(PhaseStep step, Head& head, bool end);
+  [[nodiscard]] bool change_response(Head& head, bool end);
   void upstream_reset(ResetReason reason);
   Fault fault_of_reset(ResetReason reason) const;
   void cut_response(HttpEnd why);
   bool holds_response() const;
 
   // Compression of the response.
-  void choose_coding();
-  [[nodiscard]] bool begin_compression(Head& head, bool end);
   void compress(Buffer&& body, bool end);
   void continue_compressing();
   void compress_piece();
@@ -196,21 +180,9 @@ class Exchange final : public UpstreamRequest {
   uint64_t stuck_since_ms() const;
   void note_activity();
   size_t high_mark() const;
-  const config::Http& config() const;
-  uint64_t now_ms() const;
 
-  HttpWorker& worker_;
-  HttpListener& listener_;
-  HttpSession* session_;                           // Valid while client_ is not null.
   HttpStream* client_;                             // Null once released.
-  const config::HttpRoute* route_ = nullptr;       // Null until it is chosen.
-  const HttpTarget* target_ = nullptr;             // Null until it is chosen.
-  PasswordCheck* password_check_ = nullptr;        // The pending check of the client's password, or null.
-  Head request_;                                   // Cleared when nothing needs it.
-  Text original_path_, original_authority_;        // As received, if they were rewritten.
-  Text origin_;                                    // The value of Origin, if the route has CORS.
   Text response_fields_;                           // KeptValues for the log.
-  RequestIdentity identity_;                       // If the listener identifies requests.
   Buffer held_;                                    // Body received before there is a connection.
   Fields held_trailers_;                           // Trailers to send after the body.
   MirroredRequest* mirror_ = nullptr;              // Receives a copy of all request data.
@@ -235,28 +207,24 @@ class Exchange final : public UpstreamRequest {
   uint32_t sent_ = 0;         // How often the request was sent.
   uint32_t lost_unseen_ = 0;  // How many of these attempts perhaps no endpoint saw.
   uint16_t status_ = 0;       // Of the response to the client.
-  HttpEnd end_ = HttpEnd::kOk;
   ResetReason upstream_reason_ = ResetReason::kInternal;
-  bool hostless_ = false;        // The request has no host, as HTTP/1.0 allows.
-  bool request_ended_ = false;   // The whole request has arrived.
-  bool body_passed_ = false;     // An upstream has part of the body, and no copy was kept.
-  bool collecting_ = false;      // The request is sent once all of it is buffered.
-  bool request_passed_ = false;  // All of waiting_request_ was passed to the upstream.
+  PhaseStep step_ = PhaseStep::kAdmit;  // The step of the request.
+  uint8_t next_phase_ = 0;              // The next of its phases.
+  bool phase_waits_ = false;            // A phase will resume the request.
+  bool body_passed_ = false;            // An upstream has part of the body, and no copy was kept.
+  bool collecting_ = false;             // The request is sent once all of it is buffered.
+  bool request_passed_ = false;         // All of waiting_request_ was passed to the upstream.
   bool request_paused_ = false;
   bool response_begun_ = false;
   bool response_ended_ = false;
   bool response_cut_ = false;  // The response ends early: as soon as the client has the part that arrived.
   bool response_paused_ = false;
-  bool tunnel_ = false;           // The client requested a tunnel.
   bool tunnel_agreed_ = false;    // The upstream accepted the tunnel.
   bool used_connection_ = false;  // Other requests used the connection before.
   bool hedged_ = false;           // Since the request was last sent, a hedge was made or none was possible.
   bool by_hedge_ = false;         // The exchange has switched to its hedge.
-  bool grpc_ = false;
   bool deadline_is_grpc_ = false;
   bool over_ = false;  // Both streams are released.
-  bool negotiates_coding_ = false;  // The response depends on Accept-Encoding.
-  ContentCoding coding_ = ContentCoding::kIdentity;
 };
 
 }  // namespace sluice

@@ -26,24 +26,20 @@ size_t Exchange::waiting_share() const { return BodyBuffer::share(worker_.worker
 
 // ---- The request ----
 
-// Whether the request is sent only when all of it is buffered. A gRPC call is never buffered: it may be a conversation,
-// which would not end.
-bool Exchange::collect_request() {
-  if (!route_->buffer || route_->buffer->requests.bytes == 0 || request_ended_ || tunnel_ || grpc_) return false;
-  waiting_request_ = make_body_buffer(route_->buffer->requests.bytes,
-                                      [](void* self) {
-                                        auto& exchange = *static_cast<Exchange*>(self);
-                                        if (!exchange.over_) exchange.continue_request();
-                                      });
+PhaseResult Exchange::collect(uint64_t most_bytes) {
+  waiting_request_ = make_body_buffer(most_bytes, [](void* self) {
+    auto& exchange = *static_cast<Exchange*>(self);
+    if (!exchange.over_) exchange.continue_request();
+  });
   collecting_ = true;
   waiting_request_->add(std::move(held_));
-  if (request_.fields.remove("expect") == 0) return true;
+  if (request_.fields.remove("expect") == 0) return PhaseResult::wait();
   // No upstream can send the 100 (Continue) yet.
   Head interim;
   interim.status = 100;
   client_->send_head(interim, false);
   session_->wake();
-  return true;
+  return PhaseResult::wait();
 }
 
 void Exchange::continue_request() {
@@ -55,8 +51,8 @@ void Exchange::continue_request() {
   if (upstream_) pass_waiting_request();
   waiting_request_->store();
   if (collecting_ && (request_ended_ || waiting_request_->stays_full())) {
-    collecting_ = false;
-    return send_request();
+    collecting_ = phase_waits_ = false;
+    return advance();
   }
   if (!request_ended_ && waiting_request_->full() != request_paused_) {
     request_paused_ ? resume_request() : pause_request();
@@ -83,7 +79,7 @@ bool Exchange::add_content_length() {
   if (request_.fields.find(kLength) != Fields::npos) return true;
   std::array<char, 24> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), request_bytes_).ptr;
-  return request_.fields.add(worker_.worker().pool(), kLength, {digits.data(), end});
+  return request_.fields.add(pool(), kLength, {digits.data(), end});
 }
 
 // ---- The response ----

@@ -13,28 +13,9 @@
 
 namespace sluice {
 
-// Called before the route changes the request: the coding is negotiated with the client, whatever the upstream
-// receives.
-void Exchange::choose_coding() {
-  if (!listener_.compression || !route_->compression || tunnel_ || grpc_) return;
-  if (request_.method() != "HEAD") coding_ = listener_.compression->choose(request_.fields);
-  negotiates_coding_ = true;
-}
-
-// Returns false if the head has no room.
-bool Exchange::begin_compression(Head& head, bool end) {
-  ChunkPool& pool = worker_.worker().pool();
-  if (!listener_.compression->takes(head)) return true;
-  if (!add_vary(pool, head)) return false;
-  if (coding_ == ContentCoding::kIdentity || end) return true;
-  if (!worker_.compressors().reserve(listener_.compression->max_streams())) {
-    listener_.counters.compression_refused.add();
-    return true;
-  }
+void Exchange::compress_response(ContentCoding coding) {
   compression_ = make_in_chunk<ResponseCompression>(
-      pool, worker_.compressors(), coding_, [](void* self) { static_cast<Exchange*>(self)->compress_piece(); }, this);
-  listener_.counters.compressed[static_cast<size_t>(coding_)].add();
-  return mark_encoded(pool, coding_, head);
+      pool(), worker_.compressors(), coding, [](void* self) { static_cast<Exchange*>(self)->compress_piece(); }, this);
 }
 
 void Exchange::compress(Buffer&& body, bool end) {
@@ -61,7 +42,7 @@ void Exchange::compress_piece() {
   state.unflushed = !flush;
   Buffer out;
   const auto then = last ? Compressor::Then::kEnd : flush ? Compressor::Then::kFlush : Compressor::Then::kMore;
-  state.compress(worker_.worker().pool(), std::move(piece), then, listener_.compression->level(), out);
+  state.compress(pool(), std::move(piece), then, listener_.compression->level(), out);
   last ? end_compression(std::move(out)) : pass_compressed(std::move(out), false);
   if (!last && !flush) worker_.worker().yielding_tasks().push(state.work);
   resume_response();

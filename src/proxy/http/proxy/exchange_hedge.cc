@@ -31,7 +31,7 @@ void Exchange::hedge() {
   const uint32_t sent = tries() + (waiting_ ? 1 : 0);
   if (sent >= route_->retry->attempts || kept_.size() + held_.size() > kMaxKeptBytes) return;
   if (!to_->retry_budget().has_room(now_ms())) return to_->counters().retries_over_budget.add();
-  hedge_ = make_in_chunk<HedgedRequest>(worker_.worker().pool(), *this, *to_);
+  hedge_ = make_in_chunk<HedgedRequest>(pool(), *this, *to_);
   hedge_->begin();
   if (!hedge_) return;  // No endpoint was found.
   tried_.add(hedge_->endpoint());

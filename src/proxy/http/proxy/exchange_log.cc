@@ -35,7 +35,7 @@ void Exchange::keep_response_fields(const Head& head) {
     size += KeptValues::put(head.fields.value(piece.text), values.data() + size);
   }
   // Without room in the head, the line lacks these fields.
-  (void)request_.fields.keep(worker_.worker().pool(), {values.data(), size}, response_fields_);
+  (void)request_.fields.keep(pool(), {values.data(), size}, response_fields_);
 }
 
 void Exchange::log() {

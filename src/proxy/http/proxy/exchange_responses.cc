@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 #include <utility>
 
 #include "net/worker.h"
@@ -16,8 +15,6 @@
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
-#include "proxy/router/field_changes.h"
-#include "proxy/router/rewrite.h"
 
 namespace sluice {
 
@@ -47,6 +44,8 @@ OwnResponse own_response(HttpEnd end) {
       return {401, kUnauthenticated, "the client is not authenticated"};
     case HttpEnd::kAuthBusy:
       return {503, kUnavailable, "too many passwords wait to be checked"};
+    case HttpEnd::kMaintenance:
+      return {503, kUnavailable, "down for maintenance"};
     case HttpEnd::kNoEndpoint:
       return {503, kUnavailable, "no endpoint can be reached"};
     case HttpEnd::kNotResolved:
@@ -87,6 +86,7 @@ void Exchange::fail(HttpEnd why) {
   stop_waiting();
   end_hedge();
   retry_at_ms_ = 0;
+  phase_waits_ = false;
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();
@@ -118,33 +118,25 @@ void Exchange::respond_error(uint16_t status, std::string_view message) {
   respond(status, body.content_type, body.text);
 }
 
-void Exchange::redirect(const config::Redirect& redirect) {
-  static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::optional<std::string_view> location =
-      redirect_location(redirect, route_->match, facts(), config().paths, scratch);
-  if (!location) return fail(HttpEnd::kBadRequest);
-  respond(static_cast<uint16_t>(redirect.status), {}, {}, *location);
-}
-
 void Exchange::respond(uint16_t status, std::string_view content_type, std::string_view body,
                        std::string_view location) {
-  ChunkPool& pool = worker_.worker().pool();
+  ChunkPool& chunks = pool();
   Head head;
   head.status = status;
   head.own = true;
   std::array<char, 24> length;
   const auto written = std::to_chars(length.data(), length.data() + length.size(), body.size());
   const bool may_have_body = status != 204 && status != 304;
-  bool room = head.fields.add(pool, "date", http_date());
+  bool room = head.fields.add(chunks, "date", http_date());
   if (may_have_body) {
-    room = room && (content_type.empty() || head.fields.add(pool, "content-type", content_type)) &&
-           head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
+    room = room && (content_type.empty() || head.fields.add(chunks, "content-type", content_type)) &&
+           head.fields.add(chunks, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
   }
   // The Accept field determined the form of the error page.
-  room = room && (end_ == HttpEnd::kOk || head.fields.add(pool, "vary", "accept"));
+  room = room && (end_ == HttpEnd::kOk || head.fields.add(chunks, "vary", "accept"));
   SLUICE_CHECK(room);
-  if (!location.empty() && !head.fields.add(pool, "location", location)) return fail(HttpEnd::kBadRequest);
-  (void)change_response(head);  // A response without these changes is better than none.
+  if (!location.empty() && !head.fields.add(chunks, "location", location)) return fail(HttpEnd::kBadRequest);
+  (void)change_response(head, true);  // A response without these changes is better than none.
   response_begun_ = response_ended_ = true;
   status_ = status;
   const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
@@ -152,7 +144,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   if (!end) {
     response_bytes_ = body.size();
     const bool configured = route_ && route_->respond && body.data() == route_->respond->body.data();
-    client_->send_body(configured ? listener_.bodies.of_config(pool, body) : listener_.bodies.of_page(pool, body),
+    client_->send_body(configured ? listener_.bodies.of_config(chunks, body) : listener_.bodies.of_page(chunks, body),
                        true);
   }
   session_->wake();
@@ -161,7 +153,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
 
 // Sends a trailers-only response, which is how gRPC clients expect errors.
 void Exchange::respond_grpc(HttpEnd why) {
-  ChunkPool& pool = worker_.worker().pool();
+  ChunkPool& chunks = pool();
   const OwnResponse response = own_response(why);
   uint8_t status = response.grpc_status;
   if (why == HttpEnd::kUpstreamReset) {
@@ -174,11 +166,11 @@ void Exchange::respond_grpc(HttpEnd why) {
   std::array<char, 4> number;
   const auto written = std::to_chars(number.data(), number.data() + number.size(), status);
   const bool room =
-      head.fields.add(pool, "date", http_date()) && head.fields.add(pool, "content-type", "application/grpc") &&
-      head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
-      head.fields.add(pool, "grpc-message", response.text);
+      head.fields.add(chunks, "date", http_date()) && head.fields.add(chunks, "content-type", "application/grpc") &&
+      head.fields.add(chunks, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
+      head.fields.add(chunks, "grpc-message", response.text);
   SLUICE_CHECK(room);
-  (void)change_response(head);
+  (void)change_response(head, true);
   response_begun_ = response_ended_ = true;
   status_ = 200;
   client_->send_head(head, true);
@@ -186,12 +178,15 @@ void Exchange::respond_grpc(HttpEnd why) {
   settle();
 }
 
-bool Exchange::change_response(Head& head) {
-  ChunkPool& pool = worker_.worker().pool();
-  const auto facts_of = [this] { return facts(); };
-  const bool changed = return_request_id(head) && add_access_fields(head) &&
-                       change_fields(pool, config().response_headers, facts_of, head.fields) &&
-                       (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
+bool Exchange::run_response_phases(PhaseStep step, Head& head, bool end) {
+  if (!phases_) return true;
+  const std::vector<Phase*>& phases = phases_->at(step);
+  return std::all_of(phases.begin(), phases.end(), [&](Phase* phase) { return phase->on_response(*this, head, end); });
+}
+
+bool Exchange::change_response(Head& head, bool end) {
+  const bool changed = run_response_phases(PhaseStep::kResponseFields, head, end) &&
+                       run_response_phases(PhaseStep::kResponseRules, head, end);
   keep_response_fields(head);
   return changed;
 }

@@ -36,14 +36,7 @@ bool Exchange::take_expectations() {
   }
   request_.fields.remove(kName);
   const bool has_body = !request_ended_ && !tunnel_;
-  return !has_body || request_.fields.add(worker_.worker().pool(), kName, kContinue);
-}
-
-// Whether the client would take a response with this status as an accepted tunnel. For an HTTP/1.1 Upgrade only 101
-// accepts; a server may ignore the Upgrade and respond as to any GET (RFC 9110 section 7.8). For CONNECT every 2xx
-// accepts (RFC 9110 section 9.3.6), and so it does for the extended CONNECT of HTTP/2 (RFC 8441 section 4).
-bool Exchange::would_agree_to_tunnel(uint16_t status) const {
-  return tunnel_ && status / 100 == 2 && request_.method() == "CONNECT";
+  return !has_body || request_.fields.add(pool(), kName, kContinue);
 }
 
 // Applies Max-Forwards, which limits how far an OPTIONS or TRACE is forwarded (RFC 9110 section 7.6.2). Returns false
@@ -75,8 +68,7 @@ bool Exchange::count_hop() {
   std::array<char, 24> digits;
   const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), left - 1);
   request_.fields.remove(kName);
-  if (request_.fields.add(worker_.worker().pool(), kName,
-                          {digits.data(), static_cast<size_t>(written.ptr - digits.data())})) {
+  if (request_.fields.add(pool(), kName, {digits.data(), static_cast<size_t>(written.ptr - digits.data())})) {
     return true;
   }
   fail(HttpEnd::kBadRequest);
@@ -93,8 +85,7 @@ void Exchange::drop_reserved(Fields& trailers) {
 
 // A recipient adds a Date to a response without one (RFC 9110 section 6.6.1): caches behind this proxy count from it.
 bool Exchange::add_date(Head& head) {
-  return tunnel_agreed_ || head.fields.find("date") != Fields::npos ||
-         head.fields.add(worker_.worker().pool(), "date", http_date());
+  return tunnel_agreed_ || head.fields.find("date") != Fields::npos || head.fields.add(pool(), "date", http_date());
 }
 
 }  // namespace sluice

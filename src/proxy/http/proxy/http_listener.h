@@ -12,6 +12,7 @@
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/error_pages.h"
+#include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/shared_bodies.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
@@ -41,8 +42,9 @@ struct HttpListener {
   bool identifies;                             ///< Whether requests have a RequestIdentity.
   std::string via_http1, via_http2;            ///< From via_of().
   std::optional<CompressionPolicy> compression;
-  bool keeps_bodies;     ///< Whether some route buffers bodies, rather than leave them to connections.
-  bool keeps_agreement;  ///< Whether requests need the result of the TLS handshake.
+  ListenerPhases phases;  ///< Empty until they are made.
+  bool keeps_bodies;      ///< Whether some route buffers bodies, rather than leave them to connections.
+  bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
   Http1Options http1;
   Http2Limits http2;
   Http1Counters http1_counters;

@@ -16,6 +16,14 @@ class HttpSessionFactory final : public SessionFactory {
         listener_(context.worker, context.listener.config, context.listener.http_router, context.listener.error_pages,
                   context.listener.auth, context.counters.http_listeners[context.listener_index], access_log) {
     listener_.http2_shared.head_budget = &http.head_budget();
+    listener_.phases.make({.http = listener_.config,
+                           .target = nullptr,
+                           .access = listener_.access.get(),
+                           .compression = listener_.compression ? &*listener_.compression : nullptr,
+                           .counters = listener_.counters,
+                           .compressors = http.compressors(),
+                           .random = http.random()},
+                          listener_.router.targets());
   }
 
   void start(ClientAcceptor& acceptor, int fd) override { HttpSession::start(acceptor, listener_, http_, fd); }

@@ -62,6 +62,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kForbidden, kClient},
     {HttpEnd::kUnauthorized, kClient},
     {HttpEnd::kAuthBusy, kSluice},
+    {HttpEnd::kMaintenance, kSluice},
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},
     {HttpEnd::kTooManyPending, kSluice},
