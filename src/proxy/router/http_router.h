@@ -56,8 +56,6 @@ class HttpRouter {
   const HttpTarget* route(const RequestAttributes& facts) const;
   /// The targets of all routes, in configuration order. Valid as long as the router.
   const std::vector<HttpTarget>& targets() const { return targets_; }
-  /// The index of a route that route() returned.
-  size_t index_of(const config::HttpRoute& route) const { return static_cast<size_t>(&route - routes_.data()); }
 
  private:
   // Indices of routes, ascending.

@@ -1,39 +1,26 @@
 #include "proxy/http/proxy/exchange.h"
 
 #include <algorithm>
-#include <array>
 #include <new>
-#include <optional>
-#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "net/worker.h"
 #include "pool/check.h"
+#include "proxy/http/message/http_date.h"
 #include "proxy/http/message/message_rules.h"
-#include "proxy/http/proxy/body_buffer.h"
 #include "proxy/http/proxy/forward_head.h"
-#include "proxy/http/proxy/hedged_request.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
-#include "proxy/http/proxy/mirrored_request.h"
-#include "proxy/http/proxy/response_compression.h"
+#include "proxy/http/proxy/request_rules.h"
 #include "proxy/http/proxy/upstream_connection.h"
 #include "proxy/router/http_router.h"
 
 namespace sluice {
-
-namespace {
-
-// What each stream may queue even if its connection has very many streams, as long as memory is not short.
-constexpr size_t kStreamMarkMin = size_t{16} * 1024;
-
-// All streams of a connection together may queue this multiple of config::Http::buffer_high.
-constexpr size_t kConnectionMarks = 4;
-
-}  // namespace
 
 // ---- The beginning ----
 
@@ -42,25 +29,15 @@ Exchange& Exchange::begin(HttpSession& session, HttpStream& client) {
 }
 
 Exchange::Exchange(HttpSession& session, HttpStream& client)
-    : RequestContext(session),
-      client_(&client),
-      timer_([](void* self) { static_cast<Exchange*>(self)->on_timer(); }, this),
-      started_ms_(now_ms()),
-      last_active_ms_(started_ms_),
-      last_request_ms_(started_ms_),
-      last_response_ms_(started_ms_) {
+    : RequestContext(session, client,
+                     [](void* self) { static_cast<Exchange*>(static_cast<RequestContext*>(self))->on_timer(); }),
+      body_(*this),
+      response_(*this),
+      log_(*this) {
   listener_.counters.requests.add();
-  if (listener_.log) started_us_ = log_time_us();
 }
 
 Exchange::~Exchange() { SLUICE_CHECK(over_); }
-
-void Exchange::note_activity() { last_active_ms_ = now_ms(); }
-
-size_t Exchange::high_mark() const {
-  const size_t of_connection = config().buffer_high.bytes * kConnectionMarks / (session_ ? session_->streams() : 1);
-  return worker_.worker().share(std::min<size_t>(config().buffer_high.bytes, std::max(of_connection, kStreamMarkMin)));
-}
 
 // ---- Stream events ----
 
@@ -89,18 +66,27 @@ void Exchange::on_reset(HttpStream& stream, ResetReason reason) {
 void Exchange::on_drained(HttpStream& stream) {
   note_activity();
   if (&stream == client_) {
-    last_response_ms_ = last_active_ms_;
+    deadlines_.response_ms = deadlines_.active_ms;
     session_->note_progress();
-    continue_compressing();
-    resume_response();
+    response_.resume();
+    regulate_response();
   } else {
-    last_passed_ms_ = last_active_ms_;
-    if (waiting_request_) return continue_request();
-    if (request_paused_ && client_ && upstream_->queued() <= high_mark() / 2) {
-      last_request_ms_ = last_active_ms_;
-      resume_request();
+    deadlines_.passed_ms = deadlines_.active_ms;
+    if (body_.buffered()) return continue_request();
+    if (body_.paused() && client_ && upstream_->queued() <= high_mark() / 2) {
+      deadlines_.request_ms = deadlines_.active_ms;
+      body_.pause(false);
     }
   }
+  settle();
+}
+
+void Exchange::on_request_moved() {
+  if (!over_) continue_request();
+}
+
+void Exchange::on_response_moved() {
+  regulate_response();
   settle();
 }
 
@@ -125,7 +111,7 @@ void Exchange::take_request(bool end) {
     // The HTTP/1.1 codec has checked these already.
     if (!is_method_to_forward(request_.method())) return fail(HttpEnd::kNotAllowed);
     if (!listener_.http1.allow_underscores && has_underscore(request_.fields)) return fail(HttpEnd::kBadRequest);
-    if (!take_expectations()) {
+    if (!take_expectations(pool(), request_, /*has_body=*/!request_ended_ && !tunnel_)) {
       end_ = HttpEnd::kBadRequest;
       return respond_error(417, "the expectation is not supported");
     }
@@ -157,7 +143,7 @@ void Exchange::advance() {
     step_ = PhaseStep::kSend;
   }
   if (run_phases()) return send_request();
-  if (collecting_) continue_request();
+  if (body_.collecting()) continue_request();
 }
 
 // Runs the phases of the current step that have not run. Returns whether the request goes on.
@@ -178,7 +164,7 @@ bool Exchange::obey(const PhaseResult& result) {
       return true;
     case PhaseResult::Kind::kWait:
       phase_waits_ = true;
-      waiting_since_ms_ = now_ms();  // Body that arrives from now on waits.
+      deadlines_.waiting_since_ms = now_ms();  // Body that arrives from now on waits.
       break;
     case PhaseResult::Kind::kFail:
       fail(result.end);
@@ -193,20 +179,17 @@ bool Exchange::obey(const PhaseResult& result) {
 void Exchange::resume(const PhaseResult& result) {
   if (!std::exchange(phase_waits_, false)) return;
   note_activity();
-  if (result.kind != PhaseResult::Kind::kContinue || !target_->forwards()) {  // The body is dropped.
-    held_.clear();
-    if (std::exchange(request_paused_, false)) client_->set_reading(true);
-  }
+  if (result.kind != PhaseResult::Kind::kContinue || !target_->forwards()) body_.drop_held();
   if (obey(result)) advance();
 }
 
 // Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.
 bool Exchange::begin_forwarding() {
-  if (!count_hop()) return false;
-  to_ = &worker_.upstream(target_->choose(worker_.random()));
+  if (!obey(count_hop(pool(), request_, original_path()))) return false;
+  to_ = &http_worker().upstream(target_->choose(http_worker().random()));
   uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
   if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
-  if (is_body_too_large(std::max(declared_bytes, request_bytes_))) {
+  if (is_body_too_large(std::max(declared_bytes, body_.bytes()))) {
     fail(HttpEnd::kBodyTooLarge);
     return false;
   }
@@ -216,110 +199,120 @@ bool Exchange::begin_forwarding() {
   return false;
 }
 
-void Exchange::mirror(uint32_t upstream) {
-  const bool body_ends = request_ended_ && held_trailers_.empty();
-  MirroredRequest::begin(worker_, worker_.upstream(upstream), request_, body_ends && held_.empty(), mirror_);
-  if (mirror_ && !held_.empty()) mirror_->send_body(held_.clone(), body_ends);
-  if (mirror_ && !held_trailers_.empty()) mirror_->send_trailers(held_trailers_);
-}
-
 bool Exchange::is_body_too_large(uint64_t bytes) const {
-  const uint64_t limit = route_->max_body.value_or(config().max_body).bytes;
+  const uint64_t limit = target_->route->max_body.value_or(config().max_body).bytes;
   return limit > 0 && bytes > limit && !tunnel_;
 }
 
+void Exchange::mirror(uint32_t upstream) { body_.begin_mirror(http_worker().upstream(upstream)); }
+
+PhaseResult Exchange::collect(uint64_t most_bytes) {
+  body_.begin_buffering(most_bytes);
+  if (request_.fields.remove("expect") == 0) return PhaseResult::wait();
+  // No upstream can send the 100 (Continue) yet.
+  Head interim;
+  interim.status = 100;
+  client_->send_head(interim, false);
+  session_->wake();
+  return PhaseResult::wait();
+}
+
 void Exchange::send_request() {
-  waiting_since_ms_ = now_ms();
+  deadlines_.waiting_since_ms = now_ms();
   call();
 }
 
 void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
-  take_upstream(connection, stream);
-  ++sent_;
-  used_connection_ = connection.used();
+  begin_attempt(connection, stream);
   if (!request_.protocol().empty() && !connection.accepts_protocols()) return fail(HttpEnd::kUpstreamRefused);
-  waiting_since_ms_ = last_passed_ms_ = now_ms();
-  if (!add_content_length()) return fail(HttpEnd::kBadRequest);
-  if (waiting_request_) {
+  deadlines_.waiting_since_ms = deadlines_.passed_ms = now_ms();
+  if (!body_.add_content_length()) return fail(HttpEnd::kBadRequest);
+  if (body_.buffered()) {
     upstream_->send_head(request_, false);
     return continue_request();
   }
-  const bool whole = request_ended_ && !tunnel_;
-  const bool end = whole && held_.empty() && held_trailers_.empty();
+  const bool end = request_ended_ && !tunnel_ && body_.empty();
   upstream_->send_head(request_, end);
   if (end) return;
-  const bool body_ends = request_ended_ && held_trailers_.empty();
-  if (!held_.empty() || body_ends) {
-    pass_body(std::move(held_), body_ends);
-  }
-  if (!held_trailers_.empty()) pass_trailers(std::exchange(held_trailers_, {}));
-  if (request_paused_) resume_request();
-}
-
-void Exchange::on_no_upstream(HttpEnd why) {
-  waiting_ = false;
-  hedge_ ? switch_to_hedge() : fail(why);
+  body_.send_held(*upstream_);
+  if (body_.paused()) body_.pause(false);
 }
 
 void Exchange::request_body(Buffer&& body, bool end) {
-  request_bytes_ += body.size();
-  last_request_ms_ = last_active_ms_;
+  body_.count(body.size());
+  deadlines_.request_ms = deadlines_.active_ms;
   request_ended_ = request_ended_ || end;
-  if (to_ && !response_begun_ && is_body_too_large(request_bytes_)) {
+  if (to_ && !response_.begun() && is_body_too_large(body_.bytes())) {
     body.clear();
     return fail(HttpEnd::kBodyTooLarge);
   }
-  if (mirror_) mirror_->send_body(body.clone(), end);
-  if (waiting_request_) {
-    waiting_request_->add(std::move(body));
+  body_.mirror(body, end);
+  if (body_.buffered()) {
+    body_.add_to_buffer(std::move(body));
     return continue_request();
   }
   if (upstream_) {
-    waiting_since_ms_ = last_active_ms_;
-    if (upstream_->queued() == 0) last_passed_ms_ = last_active_ms_;
-    pass_body(std::move(body), end);
+    deadlines_.waiting_since_ms = deadlines_.active_ms;
+    if (upstream_->queued() == 0) deadlines_.passed_ms = deadlines_.active_ms;
+    body_.pass(*upstream_, std::move(body), end);
     connection_->wake();
-    if (!end && upstream_->queued() >= high_mark()) pause_request();
+    if (!end && upstream_->queued() >= high_mark()) body_.pause(true);
   } else if (holds_request()) {
-    held_.append(std::move(body));
-    if (!end && held_.size() >= high_mark()) pause_request();
+    body_.hold(std::move(body));
+    if (!end && body_.held() >= high_mark()) body_.pause(true);
   } else {
     body.clear();  // The response was sent already.
   }
   settle();
 }
 
-void Exchange::pause_request() {
-  request_paused_ = true;
-  client_->set_reading(false);
-}
-
-void Exchange::resume_request() {
-  request_paused_ = false;
-  client_->set_reading(true);
-  session_->wake();
-}
-
 void Exchange::request_trailers(Fields&& trailers) {
-  if (!listener_.http1.allow_underscores && !response_ended_ && has_underscore(trailers)) {
+  if (!listener_.http1.allow_underscores && !response_.ended() && has_underscore(trailers)) {
     request_ended_ = true;
     return fail(HttpEnd::kBadRequest);
   }
-  drop_reserved(trailers);
+  // A server that merges trailers into the header section, as RFC 9110 section 6.5.2 permits, would take fields that
+  // only this proxy may set for values from it.
+  for (const std::string& name : listener_.reserved_trailers) {
+    listener_.counters.trailer_fields_dropped.add(trailers.remove(name));
+  }
   if (trailers.empty()) return request_body(Buffer(), true);
   request_ended_ = true;
-  if (mirror_) mirror_->send_trailers(trailers);
-  if (waiting_request_) {
-    held_trailers_ = std::move(trailers);
+  body_.mirror(trailers);
+  if (body_.buffered()) {
+    body_.hold_trailers(std::move(trailers));
     return continue_request();
   }
   if (upstream_) {
-    waiting_since_ms_ = last_active_ms_;
-    pass_trailers(std::move(trailers));
+    deadlines_.waiting_since_ms = deadlines_.active_ms;
+    body_.pass_trailers(*upstream_, std::move(trailers));
     connection_->wake();
   } else if (holds_request()) {
-    held_trailers_ = std::move(trailers);
+    body_.hold_trailers(std::move(trailers));
   }
+  settle();
+}
+
+bool Exchange::holds_request() const {
+  return waiting_ || phase_waits_ || deadlines_.retry_ms != RequestDeadlines::kNever;
+}
+
+// Moves a buffered body on.
+void Exchange::continue_request() {
+  if (response_.begun() && !upstream_) {  // The response was sent already.
+    body_.end_buffering();
+    return settle();
+  }
+  if (upstream_ && body_.pass_buffered(*upstream_)) {
+    deadlines_.waiting_since_ms = deadlines_.passed_ms = now_ms();
+    connection_->wake();
+  }
+  body_.store();
+  if (body_.take_collected()) {
+    phase_waits_ = false;
+    return advance();
+  }
+  body_.follow_buffer();
   settle();
 }
 
@@ -334,17 +327,14 @@ void Exchange::take_response(Head&& head, bool end) {
   if (head.status < 500) to_->retry_budget().note_response(now_ms());
   if (retry_instead_of(head, end)) return;
   end_hedge();
-  if (by_hedge_) to_->counters().hedges_won.add();
-  response_begun_ = true;
-  kept_.clear();
+  if (by_hedge()) to_->counters().hedges_won.add();
+  body_.forget_kept();
+  log_.note_response();
+  // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
+  if (tunnel_ && head.ignores_upgrade && session_->http2()) return fail(HttpEnd::kUpstreamRefused);
+  response_.begin();
   status_ = head.status;
-  if (listener_.log) response_head_us_ = std::max<uint64_t>(log_time_us() - started_us_, 1);
   if (tunnel_) {
-    // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
-    if (head.ignores_upgrade && session_->http2()) {
-      response_begun_ = false;
-      return fail(HttpEnd::kUpstreamRefused);
-    }
     tunnel_agreed_ = head.status / 100 == 2 && !head.ignores_upgrade;
     if (tunnel_agreed_) {
       if (!session_->http2() && !request_.protocol().empty()) status_ = 101;  // The status that the client receives.
@@ -353,10 +343,13 @@ void Exchange::take_response(Head&& head, bool end) {
     }
     request_ended_ = request_ended_ || !tunnel_agreed_;
   }
-  last_response_ms_ = last_active_ms_;
-  response_ended_ = end;
+  deadlines_.response_ms = deadlines_.active_ms;
+  if (end) response_.end();
+  // A recipient adds a Date to a response without one (RFC 9110 section 6.6.1): caches behind this proxy count from it.
+  const bool dated =
+      tunnel_agreed_ || head.fields.find("date") != Fields::npos || head.fields.add(pool(), "date", http_date());
   const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
-  if (!add_date(head) || !add_via(pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
+  if (!dated || !add_via(pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
       (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head, end) ||
       !run_response_phases(PhaseStep::kResponseBody, head, end)) {
     return fail(HttpEnd::kUpstreamMalformed);
@@ -368,68 +361,43 @@ void Exchange::take_response(Head&& head, bool end) {
 }
 
 void Exchange::response_body(Buffer&& body, bool end) {
-  response_ended_ = end;
-  if (must_wait(body)) {
-    keep_for_client(std::move(body));
-  } else {
-    pass_response(std::move(body), end);
-    if (!end) pause_response();
-  }
+  response_.send(std::move(body), end);
+  regulate_response();
   settle();
 }
 
 void Exchange::response_trailers(Fields&& trailers) {
-  response_ended_ = true;
-  if (waiting_response_) {
-    waiting_response_->put_trailers(std::move(trailers));
-    continue_response();
-  } else {
-    pass_response_trailers(std::move(trailers));
-  }
+  response_.send_trailers(std::move(trailers));
   settle();
 }
 
-void Exchange::pass_response(Buffer&& body, bool end) {
-  if (compression_) return compress(std::move(body), end);
-  response_bytes_ += body.size();
-  if (client_->queued() == 0) last_response_ms_ = now_ms();
-  client_->send_body(std::move(body), end);
-  session_->wake();
+// Pauses the upstream while the client does not keep up.
+void Exchange::regulate_response() {
+  if (!upstream_ || response_.ended()) return;
+  const bool paused = response_.paused();
+  if (response_.must_pause() == paused) return;
+  upstream_->set_reading(paused);
+  if (paused) connection_->wake();
 }
 
-void Exchange::pass_response_trailers(Fields&& trailers) {
-  if (compression_) {
-    compression_->trailers = std::move(trailers);
-    return compress(Buffer(), true);
-  }
-  client_->send_trailers(trailers);
-  session_->wake();
+bool Exchange::run_response_phases(PhaseStep step, Head& head, bool end) {
+  if (!phases_) return true;
+  const std::vector<Phase*>& phases = phases_->at(step);
+  return std::all_of(phases.begin(), phases.end(), [&](Phase* phase) { return phase->on_response(*this, head, end); });
 }
 
-// Bytes that wait for the client, compressed or not.
-size_t Exchange::response_queued() const {
-  return client_->queued() + (compression_ ? compression_->waiting.size() : 0);
-}
-
-void Exchange::pause_response() {
-  if (keeps_response() || response_queued() < high_mark()) return;
-  response_paused_ = true;
-  upstream_->set_reading(false);
-}
-
-void Exchange::resume_response() {
-  if (waiting_response_) return continue_response();
-  if (!response_paused_ || !upstream_ || response_queued() > high_mark() / 2) return;
-  response_paused_ = false;
-  upstream_->set_reading(true);
-  connection_->wake();
+bool Exchange::change_response(Head& head, bool end) {
+  const bool changed = run_response_phases(PhaseStep::kResponseFields, head, end) &&
+                       run_response_phases(PhaseStep::kResponseRules, head, end);
+  log_.keep_fields(*this, head);
+  return changed;
 }
 
 // ---- The end ----
 
 void Exchange::client_reset(ResetReason reason) {
-  if (!response_ended_ || !client_->sent_all()) {
-    if (!response_cut_) end_ = session_->shutting_down() ? HttpEnd::kShutdown : reset_rule(Side::kClient, reason).end;
+  if ((!response_.ended() || !client_->sent_all()) && !response_.cut()) {
+    end_ = session_->shutting_down() ? HttpEnd::kShutdown : reset_rule(Side::kClient, reason).end;
   }
   stop_waiting();
   end_hedge();
@@ -445,15 +413,31 @@ void Exchange::release_client() {
   std::exchange(session_, nullptr)->wake();
 }
 
+// Ends a response that will not be complete. The part that arrived goes to the client first (RFC 9112 section 8), for
+// at most send_timeout.
+void Exchange::cut_response(HttpEnd why) {
+  end_ = why;
+  request_ended_ = true;  // The rest of the request is dropped.
+  leave_endpoint();
+  response_.cut_off();
+  watch();
+  session_->wake();
+  settle();
+}
+
+// Whether a part of the response would be lost by a reset of the client's stream now. An HTTP/1.1 connection sends all
+// output that it has.
+bool Exchange::holds_response() const { return response_.holds_data() || (session_->http2() && client_->queued() > 0); }
+
 // Releases the streams that have ended, and retires the exchange with the last of them.
 void Exchange::settle() {
   const bool tunnel = tunnel_agreed_;
-  if (upstream_ && response_ended_ && (!tunnel || (request_ended_ && upstream_->sent_all()))) leave_upstream();
-  if (client_ && response_cut_) {
+  if (upstream_ && response_.ended() && (!tunnel || (request_ended_ && upstream_->sent_all()))) leave_upstream();
+  if (client_ && response_.cut()) {
     if (holds_response()) return;
     client_->reset(upstream_reason_);  // The truncated response must not look complete.
     release_client();
-  } else if (client_ && response_ended_ && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
+  } else if (client_ && response_.ended() && client_->sent_all() && (!tunnel || (request_ended_ && !upstream_))) {
     release_client();
   }
   if (!client_ && !upstream_) retire();
@@ -463,17 +447,16 @@ void Exchange::settle() {
 // end of the turn.
 void Exchange::retire() {
   if (std::exchange(over_, true)) return;
-  SLUICE_CHECK(!client_ && !upstream_ && !waiting_ && !hedge_ && !mirror_);
-  timer_.cancel();
+  SLUICE_CHECK(!client_ && !upstream_ && !waiting_ && !hedge_);
+  deadlines_.timer.cancel();
   phase_waits_ = false;
-  if (compression_) compression_->work.cancel();
+  response_.stop();
   request_.clear();
-  held_.clear();
-  kept_.clear();
-  worker_.worker().defer(
+  body_.clear();
+  loop_.defer(
       [](void* self) {
         auto* const exchange = static_cast<Exchange*>(self);
-        HttpWorker& worker = exchange->worker_;
+        HttpWorker& worker = exchange->http_worker();
         exchange->~Exchange();
         worker.give_exchange_memory(exchange);
       },
@@ -481,13 +464,18 @@ void Exchange::retire() {
 }
 
 void Exchange::finish() {
-  if (mirror_) mirror_->cut();
+  body_.cut_mirror();
   HttpCounters& counters = listener_.counters;
   counters.ended[static_cast<size_t>(end_)].add();
   if (status_ >= 100) counters.statuses[status_ / 100].add();
-  counters.request_bytes.add(request_bytes_);
-  counters.response_bytes.add(response_bytes_);
-  if (listener_.log) log();
+  counters.request_bytes.add(body_.bytes());
+  counters.response_bytes.add(response_.bytes());
+  if (!listener_.log) return;
+  RequestOutcome outcome{.status = status_, .request_bytes = body_.bytes(), .response_bytes = response_.bytes()};
+  if (to_) outcome.upstream = to_->config().name;
+  if (attempts_ > 0) outcome.endpoint = to_->endpoint_name(endpoint_);
+  outcome.attempts = attempts_;
+  log_.write(*this, outcome);
 }
 
 }  // namespace sluice

@@ -85,14 +85,14 @@ OwnResponse own_response(HttpEnd end) {
 void Exchange::fail(HttpEnd why) {
   stop_waiting();
   end_hedge();
-  retry_at_ms_ = 0;
+  deadlines_.retry_ms = RequestDeadlines::kNever;
   phase_waits_ = false;
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();
   if (!client_) return retire();
   end_ = why;
-  if (!response_begun_) {
+  if (!response_.begun()) {
     if (grpc_) return respond_grpc(why);
     const OwnResponse response = own_response(why);
     return respond_error(response.status, response.text);
@@ -113,7 +113,7 @@ void Exchange::respond_error(uint16_t status, std::string_view message) {
                        .trace_id = request_.fields.text(identity_.trace_id)};
   // An error page may wait for a client that reads nothing, so while memory is short it is a single line.
   static const ErrorPages lines;
-  const ErrorPages& pages = worker_.worker().in_reserve() ? lines : listener_.error_pages;
+  const ErrorPages& pages = loop_.in_reserve() ? lines : listener_.error_pages;
   const OwnBody body = pages.body(error, preferred_form(request_.fields));
   respond(status, body.content_type, body.text);
 }
@@ -137,13 +137,14 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   SLUICE_CHECK(room);
   if (!location.empty() && !head.fields.add(chunks, "location", location)) return fail(HttpEnd::kBadRequest);
   (void)change_response(head, true);  // A response without these changes is better than none.
-  response_begun_ = response_ended_ = true;
+  response_.begin();
+  response_.end();
   status_ = status;
   const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
   client_->send_head(head, end);
   if (!end) {
-    response_bytes_ = body.size();
-    const bool configured = route_ && route_->respond && body.data() == route_->respond->body.data();
+    response_.count(body.size());
+    const bool configured = target_ && target_->route->respond && body.data() == target_->route->respond->body.data();
     client_->send_body(configured ? listener_.bodies.of_config(chunks, body) : listener_.bodies.of_page(chunks, body),
                        true);
   }
@@ -171,24 +172,12 @@ void Exchange::respond_grpc(HttpEnd why) {
       head.fields.add(chunks, "grpc-message", response.text);
   SLUICE_CHECK(room);
   (void)change_response(head, true);
-  response_begun_ = response_ended_ = true;
+  response_.begin();
+  response_.end();
   status_ = 200;
   client_->send_head(head, true);
   session_->wake();
   settle();
-}
-
-bool Exchange::run_response_phases(PhaseStep step, Head& head, bool end) {
-  if (!phases_) return true;
-  const std::vector<Phase*>& phases = phases_->at(step);
-  return std::all_of(phases.begin(), phases.end(), [&](Phase* phase) { return phase->on_response(*this, head, end); });
-}
-
-bool Exchange::change_response(Head& head, bool end) {
-  const bool changed = run_response_phases(PhaseStep::kResponseFields, head, end) &&
-                       run_response_phases(PhaseStep::kResponseRules, head, end);
-  keep_response_fields(head);
-  return changed;
 }
 
 }  // namespace sluice

@@ -20,14 +20,16 @@
 namespace sluice {
 
 class AccessLogWriter;
+class HttpWorker;
 
 /// State that the sessions of one HTTP listener share, on one worker. All references outlive it.
 struct HttpListener {
-  HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, const ErrorPages& errors,
-               SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log);
+  HttpListener(HttpWorker& http_worker, const config::Listener& listener, const HttpRouter& routes,
+               const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
+  HttpWorker& http;  ///< The HTTP state of the worker.
   const config::Listener& listener;
   const config::Http& config;
   const HttpRouter& router;

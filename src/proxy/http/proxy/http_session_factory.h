@@ -13,7 +13,7 @@ class HttpSessionFactory final : public SessionFactory {
   /// `access_log`: null if the listener has none.
   HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogWriter* access_log)
       : http_(http),
-        listener_(context.worker, context.listener.config, context.listener.http_router, context.listener.error_pages,
+        listener_(http, context.listener.config, context.listener.http_router, context.listener.error_pages,
                   context.listener.auth, context.counters.http_listeners[context.listener_index], access_log) {
     listener_.http2_shared.head_budget = &http.head_budget();
     listener_.phases.make({.http = listener_.config,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "net/worker.h"
+#include "proxy/http/proxy/body_buffer.h"
 #include "proxy/http/proxy/forward_head.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
@@ -15,13 +16,36 @@
 
 namespace sluice {
 
-RequestContext::RequestContext(HttpSession& session)
-    : PhaseContext(session.worker().worker(), session.listener().phases.of(nullptr)),
-      worker_(session.worker()),
-      listener_(session.listener()),
-      session_(&session) {}
+namespace {
 
+// What each stream may queue even if its connection has very many streams, as long as memory is not short.
+constexpr size_t kStreamMarkMin = size_t{16} * 1024;
+
+// All streams of a connection together may queue this multiple of config::Http::buffer_high.
+constexpr size_t kConnectionMarks = 4;
+
+}  // namespace
+
+RequestContext::RequestContext(HttpSession& session, HttpStream& client, void (*look)(void* context))
+    : PhaseContext(session.worker().worker(), session.listener().phases.of(nullptr)),
+      listener_(session.listener()),
+      session_(&session),
+      client_(&client),
+      deadlines_(loop_, look, this) {}
+
+HttpWorker& RequestContext::http_worker() const { return listener_.http; }
 const config::Http& RequestContext::config() const { return listener_.config; }
+
+size_t RequestContext::high_mark() const {
+  const size_t of_connection = config().buffer_high.bytes * kConnectionMarks / (session_ ? session_->streams() : 1);
+  return loop_.share(std::min<size_t>(config().buffer_high.bytes, std::max(of_connection, kStreamMarkMin)));
+}
+
+ChunkPointer<BodyBuffer> RequestContext::make_body_buffer(uint64_t most_bytes, void (*moved)(void* context),
+                                                          void* context) {
+  return make_in_chunk<BodyBuffer>(pool(), loop_, http_worker().body_file(), most_bytes, listener_.counters.body_file,
+                                   moved, context);
+}
 
 RequestAttributes RequestContext::attributes() const {
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
@@ -67,8 +91,8 @@ std::string_view RequestContext::original_authority() const {
 }
 
 bool RequestContext::find_identity() {
-  return identify(pool(), config(), session_->client_ip(), worker_.ids(), listener_.counters.claims_refused, request_,
-                  identity_);
+  return identify(pool(), config(), session_->client_ip(), http_worker().ids(), listener_.counters.claims_refused,
+                  request_, identity_);
 }
 
 bool RequestContext::make_canonical() {
@@ -95,7 +119,6 @@ bool RequestContext::make_canonical() {
 void RequestContext::find_route() {
   for (const std::string& name : listener_.reserved_headers) request_.fields.remove(name);
   target_ = listener_.router.route(attributes());
-  if (target_) route_ = target_->route;
   phases_ = listener_.phases.of(target_);
 }
 

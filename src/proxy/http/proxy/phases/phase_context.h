@@ -28,7 +28,7 @@ class PhaseContext {
   virtual RequestAttributes attributes() const = 0;
   /// The route of the request and where it leads; null if no route matches.
   const HttpTarget* target() const { return target_; }
-  const config::HttpRoute* route() const { return route_; }
+  const config::HttpRoute* route() const { return target_ ? target_->route : nullptr; }
   bool tunnel() const { return tunnel_; }
   bool grpc() const { return grpc_; }
   /// Whether the whole request has arrived.
@@ -74,12 +74,11 @@ class PhaseContext {
   ~PhaseContext() = default;
 
   Worker& loop_;
-  const RoutePhases* phases_;                 // Null if no phase is used.
-  const HttpTarget* target_ = nullptr;        // Null until it is chosen.
-  const config::HttpRoute* route_ = nullptr;  // That of target_.
-  ChunkPointer<PhaseState> states_;           // The newest first.
-  Head request_;                              // Cleared when nothing needs it.
-  Text original_path_, original_authority_;   // As received, if they were rewritten.
+  const RoutePhases* phases_;                // Null if no phase is used.
+  const HttpTarget* target_ = nullptr;       // Null until it is chosen.
+  ChunkPointer<PhaseState> states_;          // The newest first.
+  Head request_;                             // Cleared when nothing needs it.
+  Text original_path_, original_authority_;  // As received, if they were rewritten.
   HttpEnd end_ = HttpEnd::kOk;
   bool request_ended_ = false;
   bool tunnel_ = false;  // The client requested a tunnel.
