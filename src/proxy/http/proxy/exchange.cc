@@ -25,7 +25,8 @@ namespace sluice {
 // ---- The beginning ----
 
 Exchange& Exchange::begin(HttpSession& session, HttpStream& client) {
-  return *new (session.worker().take_exchange_memory()) Exchange(session, client);
+  static_assert(sizeof(Exchange) <= ExchangeMemory::kBlockBytes);
+  return *new (session.worker().exchange_memory().take()) Exchange(session, client);
 }
 
 Exchange::Exchange(HttpSession& session, HttpStream& client)
@@ -458,7 +459,7 @@ void Exchange::retire() {
         auto* const exchange = static_cast<Exchange*>(self);
         HttpWorker& worker = exchange->http_worker();
         exchange->~Exchange();
-        worker.give_exchange_memory(exchange);
+        worker.exchange_memory().give(exchange);
       },
       this);
 }

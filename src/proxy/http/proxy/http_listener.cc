@@ -25,13 +25,14 @@ bool changes_speak_of_tls(const config::Http& http) {
 
 HttpListener::HttpListener(HttpWorker& http_worker, const config::Listener& listener_config, const HttpRouter& routes,
                            const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts,
-                           AccessLogWriter* access_log)
+                           AccessLogWriter* access_log, BeginExchange begin)
     : http(http_worker),
       listener(listener_config),
       config(*listener_config.http),
       router(routes),
       error_pages(errors),
       counters(counts),
+      begin_exchange(begin),
       log(access_log),
       log_format(config.access_log ? config.access_log->format : config::LogFormat()),
       access(ListenerAccess::make(config, auth)),

@@ -12,6 +12,7 @@
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/error_pages.h"
+#include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/shared_bodies.h"
 #include "proxy/metrics/http_counters.h"
@@ -20,12 +21,17 @@
 namespace sluice {
 
 class AccessLogWriter;
+class HttpSession;
 class HttpWorker;
+
+/// Begins the exchange of a new stream.
+using BeginExchange = StreamReceiver& (*)(HttpSession& session, HttpStream& stream);
 
 /// State that the sessions of one HTTP listener share, on one worker. All references outlive it.
 struct HttpListener {
   HttpListener(HttpWorker& http_worker, const config::Listener& listener, const HttpRouter& routes,
-               const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log);
+               const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log,
+               BeginExchange begin);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
@@ -36,6 +42,7 @@ struct HttpListener {
   const ErrorPages& error_pages;
   SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;
+  const BeginExchange begin_exchange;
   AccessLogWriter* log;  ///< Null if there is no access log.
   config::LogFormat log_format;
   std::unique_ptr<ListenerAccess> access;      ///< Null if every client is admitted.

@@ -17,7 +17,6 @@
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/http_date.h"
 #include "proxy/http/proxy/body_buffer.h"
-#include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/listener/client_acceptor.h"
@@ -157,7 +156,7 @@ void HttpSession::make_http1() {
 
 StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
   busy_ = true;  // Even if the response is finished before this batch.
-  return Exchange::begin(*this, stream);
+  return listener_.begin_exchange(*this, stream);
 }
 
 // On a shared connection, a byte now and then is not progress for all streams.

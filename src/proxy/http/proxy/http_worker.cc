@@ -1,21 +1,12 @@
 #include "proxy/http/proxy/http_worker.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "pool/check.h"
-#include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_upstream.h"
 
 namespace sluice {
-
-namespace {
-
-// How many free exchanges are kept. The memory of a burst beyond that is freed.
-constexpr size_t kFreeExchanges = 1024;
-
-}  // namespace
 
 HttpWorker::HttpWorker(const Context& context)
     : context_(context),
@@ -28,10 +19,7 @@ HttpWorker::HttpWorker(const Context& context)
   }
 }
 
-HttpWorker::~HttpWorker() {
-  SLUICE_CHECK(awake_.first == nullptr && later_.first == nullptr);
-  for (void* memory : free_exchanges_) ::operator delete(memory);
-}
+HttpWorker::~HttpWorker() { SLUICE_CHECK(awake_.first == nullptr && later_.first == nullptr); }
 
 void HttpWorker::ConnectionList::push(HttpConnection& connection) {
   connection.next_awake_ = nullptr;
@@ -100,18 +88,6 @@ bool HttpWorker::may_end(uint32_t streams) {
 }
 
 void HttpWorker::forget(HttpConnection& connection) { awake_.remove(connection) || later_.remove(connection); }
-
-void* HttpWorker::take_exchange_memory() {
-  if (free_exchanges_.empty()) return ::operator new(sizeof(Exchange));
-  void* const memory = free_exchanges_.back();
-  free_exchanges_.pop_back();
-  return memory;
-}
-
-void HttpWorker::give_exchange_memory(void* memory) {
-  if (free_exchanges_.size() >= kFreeExchanges) return ::operator delete(memory);
-  free_exchanges_.push_back(memory);
-}
 
 void HttpWorker::follow_endpoints() {
   for (auto& upstream : upstreams_) upstream->follow_endpoints();

@@ -10,6 +10,7 @@
 #include "proxy/common/random_ids.h"
 #include "proxy/compression/compressor_pool.h"
 #include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/proxy/exchange_memory.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/tls/session_cache.h"
@@ -18,7 +19,6 @@
 namespace sluice {
 
 struct BodyFile;
-class Exchange;
 class HttpUpstream;
 
 /// The HTTP state of one worker, apart from client connections: the upstream connections that its requests share, the
@@ -47,9 +47,7 @@ class HttpWorker {
   /// Precondition: a route has `buffer`.
   BodyFile& body_file() { return *context_.body_file; }
 
-  /// Returns memory for one exchange. The memory that was given back last is reused first.
-  void* take_exchange_memory();
-  void give_exchange_memory(void* memory);
+  ExchangeMemory& exchange_memory() { return exchange_memory_; }
 
   /// Call it when the names of upstreams may have resolved to other endpoints.
   void follow_endpoints();
@@ -92,7 +90,7 @@ class HttpWorker {
   Timer later_timer_;
   Http2Codec::HeadBudget head_budget_;
   bool pumping_due_ = false;
-  std::vector<void*> free_exchanges_;
+  ExchangeMemory exchange_memory_;
 };
 
 }  // namespace sluice

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/upstream_connection.h"
@@ -34,8 +33,8 @@ bool copy_head(ChunkPool& pool, const Head& from, Head& to) {
 
 void MirroredRequest::begin(HttpWorker& worker, HttpUpstream& to, const Head& request, bool end,
                             MirroredRequest*& place) {
-  static_assert(sizeof(MirroredRequest) <= sizeof(Exchange), "they share their memory's free list");
-  place = new (worker.take_exchange_memory()) MirroredRequest(worker, to, place);
+  static_assert(sizeof(MirroredRequest) <= ExchangeMemory::kBlockBytes);
+  place = new (worker.exchange_memory().take()) MirroredRequest(worker, to, place);
   MirroredRequest& copy = *place;
   to.counters().mirrored.add();
   if (!copy_head(worker.worker().pool(), request, copy.request_)) return copy.give_up();
@@ -120,7 +119,7 @@ void MirroredRequest::finish() {
         auto* const copy = static_cast<MirroredRequest*>(self);
         HttpWorker& worker = copy->worker_;
         copy->~MirroredRequest();
-        worker.give_exchange_memory(copy);
+        worker.exchange_memory().give(copy);
       },
       this);
 }
