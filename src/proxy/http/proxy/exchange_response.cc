@@ -1,9 +1,10 @@
-// Responses of the proxy itself, and the fields that it adds to every response.
+// The way of a response through an exchange, and the responses of the proxy itself.
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 #include "net/worker.h"
 #include "pool/check.h"
@@ -11,10 +12,12 @@
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/message/http_date.h"
 #include "proxy/http/proxy/exchange.h"
+#include "proxy/http/proxy/forward_head.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/upstream_connection.h"
 
 namespace sluice {
 
@@ -81,6 +84,83 @@ OwnResponse own_response(HttpEnd end) {
 }
 
 }  // namespace
+
+void Exchange::take_response(Head&& head, bool end) {
+  if (head.status < 200 && head.status != 101) {
+    client_->send_head(head, false);
+    return session_->wake();
+  }
+  to_->state().report_response(endpoint_, head.status, now_ms());
+  if (head.status < 500) to_->retry_budget().note_response(now_ms());
+  if (retry_instead_of(head, end)) return;
+  end_hedge();
+  if (by_hedge()) to_->counters().hedges_won.add();
+  body_.forget_kept();
+  log_.note_response();
+  // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
+  if (tunnel_ && head.ignores_upgrade && session_->http2()) return fail(HttpEnd::kUpstreamRefused);
+  response_.begin();
+  status_ = head.status;
+  if (tunnel_) {
+    tunnel_agreed_ = head.status / 100 == 2 && !head.ignores_upgrade;
+    if (tunnel_agreed_) {
+      if (!session_->http2() && !request_.protocol().empty()) status_ = 101;  // The status that the client receives.
+      listener_.counters.tunnels.add();
+      watch();  // A tunnel has its own idle timeout.
+    }
+    request_ended_ = request_ended_ || !tunnel_agreed_;
+  }
+  deadlines_.response_ms = deadlines_.active_ms;
+  if (end) response_.end();
+  // A recipient adds a Date to a response without one (RFC 9110 section 6.6.1): caches behind this proxy count from it.
+  const bool dated =
+      tunnel_agreed_ || head.fields.find("date") != Fields::npos || head.fields.add(pool(), "date", http_date());
+  const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
+  if (!dated || !add_via(pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
+      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head, end) ||
+      !run_response_phases(PhaseStep::kResponseBody, head, end)) {
+    return fail(HttpEnd::kUpstreamMalformed);
+  }
+  if (!listener_.log) request_.clear();
+  client_->send_head(head, end);
+  session_->wake();
+  settle();
+}
+
+void Exchange::response_body(Buffer&& body, bool end) {
+  response_.send(std::move(body), end);
+  regulate_response();
+  settle();
+}
+
+void Exchange::response_trailers(Fields&& trailers) {
+  response_.send_trailers(std::move(trailers));
+  settle();
+}
+
+// Pauses the upstream while the client does not keep up.
+void Exchange::regulate_response() {
+  if (!upstream_ || response_.ended()) return;
+  const bool paused = response_.paused();
+  if (response_.must_pause() == paused) return;
+  upstream_->set_reading(paused);
+  if (paused) connection_->wake();
+}
+
+bool Exchange::run_response_phases(PhaseStep step, Head& head, bool end) {
+  if (!phases_) return true;
+  const std::vector<Phase*>& phases = phases_->at(step);
+  return std::all_of(phases.begin(), phases.end(), [&](Phase* phase) { return phase->on_response(*this, head, end); });
+}
+
+bool Exchange::change_response(Head& head, bool end) {
+  const bool changed = run_response_phases(PhaseStep::kResponseFields, head, end) &&
+                       run_response_phases(PhaseStep::kResponseRules, head, end);
+  log_.keep_fields(*this, head);
+  return changed;
+}
+
+// ---- Our own responses ----
 
 void Exchange::fail(HttpEnd why) {
   stop_waiting();
