@@ -63,7 +63,6 @@ TEST_P(HttpMaintenance, LastsAsLongAsTheFile) {
   rig.start();
   served("/app");
   begin();
-  served("/app");  // The worker has just looked.
   wait_for_look();
   Talk& talk = down("/app/x");
   EXPECT_EQ(talk.field("retry-after"), "300");
