@@ -21,7 +21,10 @@ using test::Talk;
 class HttpMaintenance : public test::HttpRigTest {
  protected:
   HttpMaintenance() : origin(rig.add_origin()) { rig.config().forward.clear(); }
-  ~HttpMaintenance() override { std::remove(file.c_str()); }
+  ~HttpMaintenance() override {
+    std::remove(file.c_str());
+    std::remove(users.c_str());
+  }
 
   config::HttpRoute& route(std::string prefix) {
     config::HttpRoute& made = rig.config().routes.emplace_back();
@@ -52,6 +55,7 @@ class HttpMaintenance : public test::HttpRigTest {
 
   HttpOrigin& origin;
   const std::string file = absl::StrCat(testing::TempDir(), "maintenance_", getpid());
+  const std::string users = file + "_users";
 
  private:
   size_t requests_ = 0;
@@ -80,7 +84,8 @@ TEST_P(HttpMaintenance, BetweenAddressesAndPasswords) {
   maintained("/denied").deny = {config::Cidr::parse("127.0.0.0/8").value()};
   config::HttpRoute& both = maintained("/");
   both.cors.emplace().origins = {"https://page.example"};
-  both.auth.emplace().basic.emplace().users_file = "/dev/null";
+  both.auth.emplace().basic.emplace().users_file = users;
+  std::ofstream(users) << "bob:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=\n";
   begin();
   rig.start();
   EXPECT_EQ(down("/denied", {}, 403).field("retry-after"), "");
