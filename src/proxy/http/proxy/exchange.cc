@@ -16,7 +16,7 @@ namespace sluice {
 
 Exchange& Exchange::begin(HttpSession& session, HttpStream& client) {
   static_assert(sizeof(Exchange) <= ExchangeMemory::kBlockBytes);
-  return *new (session.worker().exchange_memory().take()) Exchange(session, client);
+  return *new (session.listener().http.exchange_memory().take()) Exchange(session, client);
 }
 
 Exchange::Exchange(HttpSession& session, HttpStream& client)

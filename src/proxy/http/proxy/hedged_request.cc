@@ -5,7 +5,7 @@
 #include "net/worker.h"
 #include "proxy/http/proxy/fault.h"
 #include "proxy/http/proxy/http_upstream.h"
-#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/upstream_attempts.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
@@ -35,7 +35,7 @@ void HedgedRequest::on_reset(HttpStream&, ResetReason reason) {
   // The endpoint may not have seen the request.
   const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();
   const Fault fault = reset_rule(Side::kUpstream, reason).fault;
-  if (fault == Fault::kEndpoint && !unseen) to_->state().report_error(endpoint_, to_->worker().worker().now_ms());
+  if (fault == Fault::kEndpoint && !unseen) to_->state().report_error(endpoint_, to_->services().worker().now_ms());
   owner_.end_hedge();
 }
 

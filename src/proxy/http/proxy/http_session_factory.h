@@ -19,7 +19,7 @@ class HttpSessionFactory final : public SessionFactory {
                   [](HttpSession& session, HttpStream& stream) -> StreamReceiver& {
                     return Exchange::begin(session, stream);
                   }) {
-    listener_.http2_shared.head_budget = &http.head_budget();
+    listener_.http2_shared.head_budget = &http.pump().head_budget();
     listener_.phases.make({.http = listener_.config,
                            .target = nullptr,
                            .access = listener_.access.get(),

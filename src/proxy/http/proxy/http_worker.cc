@@ -1,17 +1,16 @@
 #include "proxy/http/proxy/http_worker.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "pool/check.h"
+#include "proxy/http/proxy/http_connection.h"
 #include "proxy/http/proxy/http_upstream.h"
 
 namespace sluice {
 
 HttpWorker::HttpWorker(const Context& context)
-    : context_(context),
-      random_(reinterpret_cast<uintptr_t>(this)),
-      later_timer_([](void* self) { static_cast<HttpWorker*>(self)->schedule_pumping(); }, this) {
+    : HttpServices(context.worker, context.handshakers, HttpConnection::pump),
+      context_(context),
+      random_(reinterpret_cast<uintptr_t>(this)) {
   for (size_t i = 0; i < context.balancers.size(); ++i) {
     upstreams_.push_back(std::make_unique<HttpUpstream>(*this, *context.balancers[i], context.tls_sessions[i],
                                                         context.counters.upstreams[i],
@@ -19,75 +18,7 @@ HttpWorker::HttpWorker(const Context& context)
   }
 }
 
-HttpWorker::~HttpWorker() { SLUICE_CHECK(awake_.first == nullptr && later_.first == nullptr); }
-
-void HttpWorker::ConnectionList::push(HttpConnection& connection) {
-  connection.next_awake_ = nullptr;
-  (last ? last->next_awake_ : first) = &connection;
-  last = &connection;
-}
-
-HttpConnection* HttpWorker::ConnectionList::pop() {
-  HttpConnection* const connection = first;
-  if (connection) first = connection->next_awake_;
-  if (!first) last = nullptr;
-  return connection;
-}
-
-bool HttpWorker::ConnectionList::remove(HttpConnection& connection) {
-  HttpConnection* previous = nullptr;
-  for (HttpConnection* at = first; at != nullptr; previous = std::exchange(at, at->next_awake_)) {
-    if (at != &connection) continue;
-    (previous ? previous->next_awake_ : first) = connection.next_awake_;
-    if (last == &connection) last = previous;
-    return true;
-  }
-  return false;
-}
-
-void HttpWorker::wake(HttpConnection& connection) {
-  awake_.push(connection);
-  schedule_pumping();
-}
-
-void HttpWorker::schedule_pumping() {
-  if (std::exchange(pumping_due_, true)) return;
-  worker().before_sends([](void* self) { static_cast<HttpWorker*>(self)->pump_all(); }, this);
-}
-
-// A connection may wake another one, or itself. Those whose heads were held back go on first in, first out, as long as
-// the turn's budget lasts, and at least one of them in each turn.
-void HttpWorker::pump_all() {
-  bool first = true;
-  do {
-    while (HttpConnection* const connection = awake_.pop()) connection->pump();
-    HttpConnection* const resumed = first || head_budget_.left_bytes > 0 ? later_.pop() : nullptr;
-    if (!resumed) break;
-    first = false;
-    resumed->resumed_ = true;
-    resumed->pump();
-  } while (true);
-  pumping_due_ = false;
-  head_budget_ = {};
-  if (later_.first && !later_timer_.armed()) worker().timers().arm(later_timer_, worker().now_ms());
-}
-
-void HttpWorker::pump_later(HttpConnection& connection) {
-  if (std::exchange(connection.awake_, true)) return;
-  later_.push(connection);
-}
-
-// Ending a stream resets its upstream connection, which takes about as long as decoding 8 KiB of heads.
-bool HttpWorker::may_end(uint32_t streams) {
-  constexpr uint32_t kFewStreams = 4;
-  constexpr size_t kStreamBytes = size_t{8} * 1024;
-  if (streams <= kFewStreams) return true;
-  const bool may = head_budget_.left_bytes > 0;
-  head_budget_.left_bytes -= std::min(streams * kStreamBytes, head_budget_.left_bytes);
-  return may;
-}
-
-void HttpWorker::forget(HttpConnection& connection) { awake_.remove(connection) || later_.remove(connection); }
+HttpWorker::~HttpWorker() = default;
 
 void HttpWorker::follow_endpoints() {
   for (auto& upstream : upstreams_) upstream->follow_endpoints();

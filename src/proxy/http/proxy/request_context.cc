@@ -27,7 +27,7 @@ constexpr size_t kConnectionMarks = 4;
 }  // namespace
 
 RequestContext::RequestContext(HttpSession& session, HttpStream& client, void (*look)(void* context))
-    : PhaseContext(session.worker().worker(), session.listener().phases.of(nullptr)),
+    : PhaseContext(session.services().worker(), session.listener().phases.of(nullptr)),
       listener_(session.listener()),
       session_(&session),
       client_(&client),

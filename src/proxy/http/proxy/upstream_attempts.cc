@@ -8,7 +8,7 @@
 #include "net/worker.h"
 #include "proxy/http/proxy/hedged_request.h"
 #include "proxy/http/proxy/http_upstream.h"
-#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
 namespace sluice {
@@ -135,7 +135,7 @@ uint64_t UpstreamAttempts::switch_to_hedge() {
 }
 
 void UpstreamAttempts::retire_hedge() {
-  to_->worker().worker().defer(
+  to_->services().worker().defer(
       [](void* ended) { ChunkPointer<HedgedRequest>(static_cast<HedgedRequest*>(ended)).reset(); }, hedge_.release());
 }
 
