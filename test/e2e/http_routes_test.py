@@ -109,7 +109,7 @@ class Routes(HttpTest):
                 wait_until(lambda: status("/app", client) == 200, what="the route to be up")
                 self.write("down", b"")
                 wait_until(lambda: status("/app", client) == 503, what="the route to be down")
-                answer = self.curl(proxy, client, "/app", "-d", "body")
+                answer = self.curl(proxy, client, "/app/x")
                 self.assertEqual((answer.status, answer.fields["retry-after"], answer.body),
                                  (503, "120", b"down for maintenance\n"))
                 self.assertEqual(status("/", client), 200)
