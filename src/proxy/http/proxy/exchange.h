@@ -116,8 +116,9 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   void finish();
 
   // Time.
-  RequestDeadlines::Table deadlines() const;
-  void watch() { deadlines_.watch(loop_, deadlines()); }
+  template <class Visit>
+  bool visit_deadlines(const Visit& visit) const;
+  void watch();
   void on_timer();
   [[nodiscard]] bool expire(RequestDeadlines::Kind kind);
   config::Duration idle_timeout() const;

@@ -16,6 +16,7 @@ namespace {
 
 using config::milliseconds;
 using Kind = RequestDeadlines::Kind;
+constexpr uint64_t kNever = RequestDeadlines::kNever;
 
 // How often a stuck exchange checks whether it should be shed: while memory is short, and otherwise.
 constexpr uint64_t kShedLoadRetryMs = 100;
@@ -33,50 +34,56 @@ void Exchange::find_deadline() {
   deadline_is_grpc_ = true;
 }
 
-// All deadlines, in the order in which they count if several expire at once.
-RequestDeadlines::Table Exchange::deadlines() const {
+// Calls `visit` with each deadline, in the order in which they count if several expire at once, until it returns false.
+template <class Visit>
+bool Exchange::visit_deadlines(const Visit& visit) const {
   const uint64_t now = now_ms();
-  // `waits`: it is waited for; else that may begin at any time, without notice.
-  const auto after = [now](Kind kind, bool waits, uint64_t since, config::Duration limit) {
-    Deadline made{kind};
-    if (limit.count() == 0) return made;
-    if (waits) made.due = since + milliseconds(limit);
-    made.look = std::max((waits ? since : now) + milliseconds(limit), now + 1);
-    return made;
-  };
-  const auto at = [](Kind kind, uint64_t due) { return Deadline{kind, due, due}; };
   const RequestDeadlines& times = deadlines_;
-  RequestDeadlines::Table table{Deadline{Kind::kWhole}, Deadline{Kind::kIdle},  Deadline{Kind::kResponse},
-                                Deadline{Kind::kBody},  Deadline{Kind::kStuck}, Deadline{Kind::kSend},
-                                Deadline{Kind::kHedge}, Deadline{Kind::kRetry}};
-  const auto put = [&table](const Deadline& each) { table[static_cast<size_t>(each.kind)] = each; };
-
-  put(at(Kind::kWhole, times.whole_due_ms));
-  put(after(Kind::kIdle, true, times.active_ms, idle_timeout()));
-  if (to_ && !response_.begun()) {
-    put(after(Kind::kResponse, awaits_response(), times.waiting_since_ms, response_timeout()));
-  }
-  if (!request_ended_ && !tunnel_) put(after(Kind::kBody, awaits_body(), times.request_ms, config().body_timeout));
-  if (const uint64_t stuck_ms = milliseconds(config().stuck_timeout); stuck_ms > 0) {
+  const auto at = [&](Kind kind, uint64_t due) { return visit(Deadline{kind, due, due}); };
+  // `waits`: it is waited for; else that may begin at any time, without notice.
+  const auto after = [&](Kind kind, bool waits, uint64_t since, config::Duration limit) {
+    if (limit.count() == 0) return true;
+    const uint64_t due = (waits ? since : now) + milliseconds(limit);
+    return visit(Deadline{kind, waits ? due : kNever, std::max(due, now + 1)});
+  };
+  const auto response = [&] {
+    return !to_ || response_.begun() ||
+           after(Kind::kResponse, awaits_response(), times.waiting_since_ms, response_timeout());
+  };
+  const auto body = [&] {
+    return request_ended_ || tunnel_ || after(Kind::kBody, awaits_body(), times.request_ms, config().body_timeout);
+  };
+  const auto stuck = [&] {
+    const uint64_t stuck_ms = milliseconds(config().stuck_timeout);
+    if (stuck_ms == 0) return true;
     const uint64_t due = stuck_since_ms() + stuck_ms;
     const uint64_t retry_ms = loop_.short_of_memory() ? kShedLoadRetryMs : kStuckRetryMs;
-    put({Kind::kStuck, session_ ? due : RequestDeadlines::kNever, std::max(due, now + retry_ms)});
-  }
+    return visit(Deadline{Kind::kStuck, session_ ? due : kNever, std::max(due, now + retry_ms)});
+  };
   // While the socket is full, the session watches for progress.
-  if (const bool waits = awaits_client(); waits || !tunnel_agreed_) {
-    put(after(Kind::kSend, waits, waits ? client_progress_ms() : now, config().send_timeout));
-  }
-  if (to_) put(after(Kind::kHedge, awaits_hedge(), times.waiting_since_ms, hedge_after()));
-  put(at(Kind::kRetry, times.retry_ms));
-  return table;
+  const auto send = [&] {
+    const bool waits = awaits_client();
+    return (!waits && tunnel_agreed_) ||
+           after(Kind::kSend, waits, waits ? client_progress_ms() : now, config().send_timeout);
+  };
+  const auto hedge = [&] { return !to_ || after(Kind::kHedge, awaits_hedge(), times.waiting_since_ms, hedge_after()); };
+  return at(Kind::kWhole, times.whole_due_ms) && after(Kind::kIdle, true, times.active_ms, idle_timeout()) &&
+         response() && body() && stuck() && send() && hedge() && at(Kind::kRetry, times.retry_ms);
+}
+
+// Arms the timer for the earliest deadline that may expire.
+void Exchange::watch() {
+  uint64_t earliest = kNever;
+  visit_deadlines([&](const Deadline& each) {
+    earliest = std::min(earliest, each.look);
+    return true;
+  });
+  if (earliest != kNever) loop_.timers().arm(deadlines_.timer, earliest);
 }
 
 void Exchange::on_timer() {
   const uint64_t now = now_ms();
-  for (const Deadline& each : deadlines()) {
-    if (now >= each.due && !expire(each.kind)) return;
-  }
-  watch();
+  if (visit_deadlines([&](const Deadline& each) { return now < each.due || expire(each.kind); })) watch();
 }
 
 // A deadline has expired. Returns whether the exchange waits on.

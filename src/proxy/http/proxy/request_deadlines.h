@@ -1,8 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "net/timer_wheel.h"
@@ -16,25 +13,16 @@ struct RequestDeadlines {
   static constexpr uint64_t kNever = UINT64_MAX;
 
   enum class Kind : uint8_t { kWhole, kIdle, kResponse, kBody, kStuck, kSend, kHedge, kRetry };
-  static constexpr size_t kKinds = 8;
 
   struct Deadline {
     Kind kind;
     uint64_t due = kNever;   ///< When it expires if nothing changes; kNever: nothing is waited for at the moment.
     uint64_t look = kNever;  ///< When to look again at the latest: the wait may begin without notice.
   };
-  using Table = std::array<Deadline, kKinds>;
 
   /// `look` is called when a deadline may have expired.
   RequestDeadlines(Worker& loop, void (*look)(void* context), void* context)
       : timer(look, context), started_ms(loop.now_ms()) {}
-
-  /// Arms the timer for the earliest deadline.
-  void watch(Worker& loop, const Table& table) {
-    uint64_t earliest = kNever;
-    for (const Deadline& each : table) earliest = std::min(earliest, each.look);
-    if (earliest != kNever) loop.timers().arm(timer, earliest);
-  }
 
   Timer timer;
   uint64_t started_ms;
