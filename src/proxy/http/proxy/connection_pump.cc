@@ -1,5 +1,6 @@
 #include "proxy/http/proxy/connection_pump.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "pool/check.h"
@@ -75,9 +76,7 @@ bool ConnectionPump::may_end(uint32_t streams) {
   constexpr uint32_t kFewStreams = 4;
   constexpr size_t kStreamBytes = size_t{8} * 1024;
   if (streams <= kFewStreams) return true;
-  const bool may = head_budget_.left_bytes > 0;
-  head_budget_.left_bytes -= std::min(streams * kStreamBytes, head_budget_.left_bytes);
-  return may;
+  return head_budget_.take(streams * kStreamBytes);
 }
 
 void ConnectionPump::forget(PumpedConnection& connection) {

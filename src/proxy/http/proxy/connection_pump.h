@@ -1,12 +1,10 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "net/timer_wheel.h"
 #include "net/worker.h"
-#include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/message/codec.h"
 
 namespace sluice {
 
@@ -47,7 +45,7 @@ class ConnectionPump {
   /// Whether a connection with so many streams may end in this turn; takes its share of the turn.
   bool may_end(uint32_t streams);
   /// For the connections of clients.
-  Http2Codec::HeadBudget& head_budget() { return head_budget_; }
+  HttpCodec::HeadBudget& head_budget() { return head_budget_; }
 
  private:
   struct List {
@@ -65,7 +63,7 @@ class ConnectionPump {
   List awake_;
   List later_;
   Timer later_timer_;
-  Http2Codec::HeadBudget head_budget_;
+  HttpCodec::HeadBudget head_budget_;
   bool due_ = false;
 };
 
