@@ -49,12 +49,14 @@ CodecPointer make_codec_in_chunk(ChunkPool& pool, Args&&... args) {
 /// It ends in order: it sends the queued output, then the end of stream, and then reads and drops input for a moment,
 /// because closing earlier could make the peer lose what it has not read (RFC 9112 section 9.6).
 class HttpConnection : protected Transport::Owner, private PumpedConnection {
+ protected:
   /// How the peer's direction ended.
-  enum class End : uint8_t { kNone, kOrderly, kTruncated, kError };
+  enum class PeerEnd : uint8_t { kNone, kOrderly, kTruncated, kError };
 
+ private:
   // First, as there is room behind the base class.
   bool lingering_ = false;
-  End deferred_end_ = End::kNone;
+  PeerEnd deferred_end_ = PeerEnd::kNone;
   bool cuts_off_ = false;  // Ends with a reset after lingering.
   bool closing_ = false;
   bool done_reported_ = false;
@@ -111,7 +113,6 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   /// The timer of a lingering connection.
   void linger_timeout();
 
-  using PeerEnd = End;
   /// Puts off the end of a connection with many streams to a turn of the loop that has time for it, so that a crowd
   /// that leaves at once does not hold up the others. False if it can be handled now.
   bool defer_end(PeerEnd how);
