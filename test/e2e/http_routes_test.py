@@ -1,9 +1,11 @@
 """What routes do beyond choosing an upstream, in front of nginx, with curl; and beside nginx as the proxy."""
 
 import json
+import os
 import re
 
 import harness
+from harness import wait_until
 from http_peers_support import KINDS, HttpTest, words
 from origins import free_port
 from programs import Nginx
@@ -90,6 +92,28 @@ class Routes(HttpTest):
                 self.assertIn("client=mine path= ", other.body.decode().replace("\n", "") + " ")
                 self.assertEqual(other.fields["x-powered-by"], "nginx")
                 self.assertNotIn("x-route", other.fields)
+
+    def test_maintenance(self):
+        """While a file exists, for half of the paths."""
+        file = f"{self.files}/down"
+        proxy = self.routes({"match": {"path": {"prefix": "/app"}}, "forward": "main",
+                             "maintenance": {"file": file, "retry_after": "2m"}},
+                            {"forward": "main"})
+
+        def status(path, client):
+            return self.curl(proxy, client, path).status
+
+        for client in KINDS:
+            with self.subTest(words(client)):
+                wait_until(lambda: status("/app", client) == 200, what="the route to be up")
+                self.write("down", b"")
+                wait_until(lambda: status("/app", client) == 503, what="the route to be down")
+                answer = self.curl(proxy, client, "/app/x")
+                self.assertEqual((answer.status, answer.fields["retry-after"], answer.body),
+                                 (503, "120", b"down for maintenance\n"))
+                self.assertEqual(status("/", client), 200)
+                os.remove(file)
+        self.assertGreaterEqual(proxy.stats().total("http_requests_ended_total", reason="maintenance"), 2 * len(KINDS))
 
     def test_conditions(self):
         proxy = self.routes(

@@ -395,5 +395,25 @@ answers     403, forbidden
   EXPECT_EQ(sent.find("authorization"), std::string::npos) << sent;
 }
 
+TEST(Explain, Maintenance) {
+  const auto last_lines = [](std::string_view file) {
+    const std::string text = explained({.url = "http://a.test/"}, absl::StrCat(R"(
+listeners:
+  - name: plain
+    address: 0.0.0.0:80
+    http:
+      routes:
+        - forward: api
+          maintenance: { file: )",
+                                                                               file, R"( }
+          auth: { basic: { users_file: users } }
+upstreams: [ { name: api, endpoints: [ 10.0.0.1:1 ] } ]
+)"));
+    return text.substr(text.find("maintenance"));
+  };
+  EXPECT_EQ(last_lines("/dev/null"), "maintenance /dev/null exists\nanswers     503, down for maintenance\n");
+  EXPECT_TRUE(last_lines("/nowhere/down").starts_with("maintenance /nowhere/down does not exist\naccess "));
+}
+
 }  // namespace
 }  // namespace sluice

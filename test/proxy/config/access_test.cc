@@ -74,6 +74,15 @@ TEST(LoaderAccess, RoutesThatAreNeverTaken) {
   EXPECT_NE(behind("match: { host: a.test }", R"x(match: { host: a.test, path: { regex: "/b" } }, forward: web)x"), "");
 }
 
+TEST(LoaderAccess, Maintenance) {
+  const auto maintenance = [](std::string_view keys) { return route_errors(absl::StrCat("maintenance: ", keys)); };
+  EXPECT_EQ(maintenance("{ file: /run/down }"), "");
+  EXPECT_EQ(maintenance("{ file: /run/down, retry_after: 0 }"), "");
+  EXPECT_NE(maintenance("{ file: '' }").find("maintenance.file: expected the name of a file"), std::string::npos);
+  EXPECT_NE(maintenance("{ retry_after: 5s }").find("missing key \"file\""), std::string::npos);
+  EXPECT_NE(maintenance("{ file: /run/down, retry_after: 500ms }"), "");
+}
+
 TEST(LoaderAccess, Auth) {
   const auto auth = [](std::string_view keys) { return route_errors(absl::StrCat("auth: { ", keys, " }")); };
   const std::string at = "f:1:72: listeners[0].http.routes[0].auth";

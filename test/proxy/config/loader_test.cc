@@ -141,6 +141,7 @@ listeners:
           compression: false
           allow: [ 10.0.0.0/8 ]
           deny: [ 10.1.0.0/16 ]
+          maintenance: { file: /run/down, retry_after: 41s }
           auth: { basic: { users_file: users, realm: shed }, forward: true }
           cors:
             origins: [ "https://a.example" ]
@@ -378,6 +379,7 @@ upstreams:
   EXPECT_EQ(http.routes[3].response_headers, (Changes{{.name = field("x-d"), .add = text("e")}}));
   EXPECT_EQ(http.routes[3].allow, std::vector{Cidr::parse("10.0.0.0/8").value()});
   EXPECT_EQ(http.routes[3].deny, std::vector{Cidr::parse("10.1.0.0/16").value()});
+  EXPECT_EQ(http.routes[3].maintenance, (Maintenance{.file = "/run/down", .retry_after = std::chrono::seconds(41)}));
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
   EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
                                        .methods = {"PUT"},
