@@ -225,7 +225,7 @@ void HttpSession::on_codec_done() {
   if (!codec_->error().empty()) {
     std::array<char, ClientIp::kTextBytes> room;
     log_client(worker_.worker(), acceptor_.listener().config, client_ip_.text(room),
-               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " is malformed: ", codec_->error()));
+               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " with it failed: ", codec_->error()));
   }
   if (version_ == Version::kHttp1) note_own_response(static_cast<const Http1Server&>(*codec_).own_status());
   if (abandoned_) return reset();
