@@ -18,7 +18,10 @@ absl::StatusOr<std::unique_ptr<BufferRing>> BufferRing::open(Ring& ring, ChunkPo
   std::unique_ptr<BufferRing> group(new BufferRing(ring, pool, options));
   group->shared_bytes_ = options.entries * sizeof(io_uring_buf);
   void* memory = mmap(nullptr, group->shared_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return absl::ResourceExhaustedError("no memory for a provided-buffer ring");
+  if (memory == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        "no memory for a provided-buffer ring; raise the memory limit, or lower memory.ring_entries");
+  }
   group->shared_ = static_cast<io_uring_buf_ring*>(memory);
   io_uring_buf_ring_init(group->shared_);
 

@@ -219,9 +219,7 @@ absl::StatusOr<Features> probe_features(RingsMode mode) {
   if (mode == RingsMode::kIncremental && !features.incremental) {
     return absl::UnavailableError(
         "--rings=incremental: incremental buffer rings do not work on this kernel (they need Linux 6.12, and "
-        "completions "
-        "in the order in which buffers are filled); "
-        "use --rings=auto or --rings=plain");
+        "completions in the order in which buffers are filled); use --rings=auto or --rings=plain");
   }
   return features;
 }

@@ -47,7 +47,7 @@ absl::Status setup_error(int error) {
       return absl::ResourceExhaustedError(
           "no memory for the io_uring queues; raise `ulimit -l` or lower limits.max_connections");
     default:
-      return absl::InternalError(absl::StrCat("io_uring_setup: ", std::strerror(error)));
+      return absl::InternalError(absl::StrCat("cannot set up io_uring: ", std::strerror(error)));
   }
 }
 

@@ -177,7 +177,7 @@ class Attacks(AttackTest):
         results = self.under({name: lambda until, blob=repeated(piece): flood(self.main, opening, blob, until)
                               for name, piece in pieces.items()}, memory_mib=8)
         for name, endings in results.items():
-            self.check_calmed(name, endings, "window_updates" if name == "WINDOW_UPDATE" else "frames_on_closed")
+            self.check_calmed(name, endings, "WINDOW_UPDATE" if name == "WINDOW_UPDATE" else "closed streams")
 
     # ---- Clients that are slow
 

@@ -272,12 +272,12 @@ class Failures(IdentityTest):
         for client in KINDS:
             with self.subTest(words(client)):
                 for accept, kind, body in (
-                        ("*/*", "text/plain; charset=utf-8", "no route\n"),
-                        ("text/html, */*;q=0.8", "text/plain; charset=utf-8", "no route\n"),
+                        ("*/*", "text/plain; charset=utf-8", "no route matches the request\n"),
+                        ("text/html, */*;q=0.8", "text/plain; charset=utf-8", "no route matches the request\n"),
                         ("application/json", "application/json",
-                         {"status": 404, "reason": "no_route", "message": "no route"}),
+                         {"status": 404, "reason": "no_route", "message": "no route matches the request"}),
                         ("application/problem+json, application/json;q=0.5", "application/problem+json",
-                         {"status": 404, "title": "Not Found", "detail": "no route", "reason": "no_route"})):
+                         {"status": 404, "title": "Not Found", "detail": "no route matches the request", "reason": "no_route"})):
                     answer = self.curl(proxy, client, "/", "-H", f"Accept: {accept}")
                     self.assertEqual((answer.status, answer.fields["content-type"], answer.fields["vary"]),
                                      (404, kind, "accept"))

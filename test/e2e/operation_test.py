@@ -174,7 +174,7 @@ class Log(TlsTest):
     def test_malformed_request(self):
         proxy = self.start({"listeners": [listener("main", http=RESPOND)]})
         self.assertIn(b" 400 ", response(proxy.address(), b"GET / HTTP/1.1\r\nHost: a\r\nX_foo: 1\r\n\r\n"))
-        self.assertTrue(proxy.said("client 127.0.0.1: HTTP/1.1 is malformed: "), proxy.stderr())
+        self.assertTrue(proxy.said("client 127.0.0.1: HTTP/1.1 with it failed: "), proxy.stderr())
 
     def test_plain_http_to_tls(self):
         """Defect: the connection was closed without a response."""

@@ -210,7 +210,7 @@ absl::StatusOr<std::unique_ptr<AccessLogs>> AccessLogs::open(const std::vector<s
   std::unique_ptr<AccessLogs> all(new AccessLogs);
   if (targets.empty()) return all;
   all->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (all->bell_ < 0) return absl::ErrnoToStatus(errno, "access log: eventfd");
+  if (all->bell_ < 0) return absl::ErrnoToStatus(errno, "cannot write access logs: cannot make an eventfd");
   for (const std::string& target : targets) {
     const auto same = std::find_if(all->logs_.begin(), all->logs_.end(),
                                    [&](const auto& log) { return log->file->target() == target; });

@@ -78,7 +78,7 @@ Resolver::~Resolver() {
 
 absl::Status Resolver::start() {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd_ < 0) return absl::ErrnoToStatus(errno, "cannot resolve names: eventfd");
+  if (wake_fd_ < 0) return absl::ErrnoToStatus(errno, "cannot resolve names: cannot make an eventfd");
   thread_ = std::thread([this] { main(); });
   return absl::OkStatus();
 }

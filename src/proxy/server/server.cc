@@ -360,7 +360,7 @@ void Server::serve() {
         RunLog::process().stop();
         std::_Exit(1);
       }
-      warn("drain time is over; ending the remaining sessions");
+      warn("shutdown_timeout is over: ending the remaining sessions");
       phase = Phase::kShuttingDown;
       deadline = now + kShutDownTimeout;
       for (auto& worker : workers_) worker->shut_down();
@@ -448,7 +448,8 @@ std::vector<AccessLogWriter*> Server::log_writers(unsigned worker) {
 void Server::reopen_access_logs() {
   const absl::Status opened = access_logs_->reopen();
   if (opened.ok()) return log("access logs reopened");
-  log_lines(LogLevel::kError, absl::StrCat("access logs: ", opened.message()));
+  log_lines(LogLevel::kError,
+            absl::StrCat("access logs: ", opened.message(), "; such a log goes on in the file that is open"));
 }
 
 void Server::reload() {

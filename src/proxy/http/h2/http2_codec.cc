@@ -169,7 +169,7 @@ void Http2Codec::take_whole_frame(const Http2FrameHeader& header, Buffer&& paylo
       if (block_stream_ == 0) return fail(Http2Error::kProtocolError, "CONTINUATION without a header block");
       if (++continuations_ > limits().continuations || payload.empty()) {
         ++counters().over_continuations;
-        return fail_calm("too many or empty CONTINUATION frames (continuations)");
+        return fail_calm("too many or empty CONTINUATION frames");
       }
       return take_fragment(header, payload);
     case Http2FrameType::kPriority:

@@ -32,7 +32,7 @@ void Http2Codec::queued_frame() {
   if (++control_frames_ <= limits().queued_control_frames && control_.size() <= limits().queued_control_bytes) return;
   ++counters().over_queued_control;
   control_.clear();  // Drops the frames that the peer made us queue.
-  fail_calm("too much queued output (queued_control_frames, queued_control_bytes)");
+  fail_calm("too much queued output");
 }
 
 void Http2Codec::reply() { fail_calm(abuse_.reply(limits(), counters())); }
@@ -55,7 +55,7 @@ void Http2Codec::take_settings(const Http2FrameHeader& header, const Buffer& pay
   if (const char* error = abuse_.settings(limits(), counters())) return fail_calm(error);
   if (header.length / kEntryBytes > limits().settings_entries) {
     ++counters().over_settings;
-    return fail_calm("too many SETTINGS in a frame (settings_entries)");
+    return fail_calm("too many SETTINGS in a frame");
   }
   // Of repeated settings only the last value counts, plus the smallest table size: each window change takes time
   // proportional to the number of streams.

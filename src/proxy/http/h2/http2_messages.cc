@@ -98,7 +98,7 @@ void Http2Codec::take_fragment(const Http2FrameHeader& header, const Buffer& fra
       return fail(Http2Error::kCompressionError, "a header block cannot be decoded");
     case HpackDecoder::Status::kTooLarge:
       ++counters().over_header_block;
-      return fail_calm("a header block is far too large (header_list_bytes, header_fields_hard)");
+      return fail_calm("a header block is far too large");
     case HpackDecoder::Status::kGood:
       break;
   }

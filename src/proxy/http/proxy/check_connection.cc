@@ -124,7 +124,7 @@ void CheckConnection::speak_http() {
 
 void CheckConnection::send_request() {
   stream_ = codec_->open_stream(*this);
-  if (!stream_) return fail("it accepts no request");
+  if (!stream_) return fail("it closed before the request was sent");
   if (!speaks_http2()) codec_->drain();  // Connection: close.
   Head head;
   if (!make_request(head)) return finish(Outcome::kNotMade, "its request is longer than a head can be");

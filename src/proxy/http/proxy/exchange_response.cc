@@ -38,11 +38,11 @@ OwnResponse own_response(HttpEnd end) {
     case HttpEnd::kBadPath:
       return {400, kInternal, "the path is not allowed"};
     case HttpEnd::kNoRoute:
-      return {404, kUnimplemented, "no route"};
+      return {404, kUnimplemented, "no route matches the request"};
     case HttpEnd::kNotAllowed:
-      return {501, kUnimplemented, "this request is not allowed here"};
+      return {501, kUnimplemented, "this method or upgrade is not allowed here"};
     case HttpEnd::kForbidden:
-      return {403, kPermissionDenied, "forbidden"};
+      return {403, kPermissionDenied, "this client or origin is not allowed here"};
     case HttpEnd::kUnauthorized:
       return {401, kUnauthenticated, "the client is not authenticated"};
     case HttpEnd::kAuthBusy:
@@ -73,7 +73,7 @@ OwnResponse own_response(HttpEnd end) {
     case HttpEnd::kStuck:
       return {503, kUnavailable, "queued data made no progress while memory was short"};
     case HttpEnd::kShutdown:
-      return {503, kUnavailable, "shutting down"};
+      return {503, kUnavailable, "the proxy is shutting down"};
     case HttpEnd::kOk:
     case HttpEnd::kClientReset:
     case HttpEnd::kSendTimeout:

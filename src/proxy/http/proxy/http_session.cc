@@ -224,7 +224,7 @@ void HttpSession::on_codec_done() {
   if (!codec_->error().empty()) {
     std::array<char, ClientIp::kTextBytes> room;
     log_client(services_.worker(), acceptor_.listener().config, client_ip_.text(room),
-               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " is malformed: ", codec_->error()));
+               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " with it failed: ", codec_->error()));
   }
   if (version_ == Version::kHttp1) {
     const uint16_t status = static_cast<const Http1Server&>(*codec_).own_status();

@@ -89,7 +89,7 @@ TEST_P(HttpAccess, ByAddress) {
   both.deny = {range("127.0.0.1")};
   forward("/").allow = {range("10.0.0.0/8"), range("127.0.0.1")};
   rig.start();
-  EXPECT_EQ(refused({}, 403, "/denied").body, "forbidden\n");
+  EXPECT_EQ(refused({}, 403, "/denied").body, "this client or origin is not allowed here\n");
   refused({}, 403, "/other");
   refused({}, 403, "/both");
   served({});
