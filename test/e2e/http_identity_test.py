@@ -1,5 +1,5 @@
-"""On whose behalf requests come, what tells them apart, what is logged of them, and how failures are told: in front of
-nginx, with curl; and beside nginx as the proxy."""
+"""The identity of clients and requests: client addresses, request ids, access logs and error responses, with curl in
+front of nginx; compared with nginx as the proxy."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class IdentityTest(HttpTest):
         return self.through(f"127.0.0.1:{self.port}", kind=("http1", False), http=http, listener=listener, top=top)
 
     def seen(self, proxy, client, *fields, path="/"):
-        """What nginx was told."""
+        """The fields that nginx received."""
         arguments = [argument for field in fields for argument in ("-H", field)]
         answer = self.curl(proxy, client, path, *arguments)
         self.assertEqual(answer.status, 200, answer.body)
@@ -54,7 +54,7 @@ class IdentityTest(HttpTest):
 
 
 class Clients(IdentityTest):
-    """The client's address, scheme, and the fields that tell of them."""
+    """The client's address and scheme, and the fields that carry them."""
 
     FIELDS = ("X-Forwarded-For: 6.6.6.6, 203.0.113.7", "X-Forwarded-Proto: https")
     TELL = [{"name": "x-client", "set": "%{client_ip}"}, {"name": "x-scheme", "set": "%{scheme}"}]
@@ -70,8 +70,8 @@ class Clients(IdentityTest):
                 self.assertEqual(seen["forwarded"],
                                  f'for=6.6.6.6, for=127.0.0.1;proto=https;host="{host}";by=_plain')
 
-    def test_by_ranges(self):
-        """nginx with real_ip_recursive takes the same address for the client."""
+    def test_trusted_ranges(self):
+        """nginx with real_ip_recursive finds the same client address."""
         port = free_port()
         self.keep(Nginx([("127.0.0.1", port)], f"""
             server {{ listen 127.0.0.1:{port}; set_real_ip_from 127.0.0.0/8; set_real_ip_from 10.0.0.0/8;
@@ -84,12 +84,12 @@ class Clients(IdentityTest):
                 field = f"X-Forwarded-For: {told}"
                 theirs = self.call("curl", "-sS", "-H", field, f"http://127.0.0.1:{port}/").stdout.decode()
                 self.assertEqual(self.seen(proxy, HTTP1, field)["client"], theirs)
-        # Where it is malformed, nginx takes the last that is not; here it is the peer.
+        # If the field is malformed, nginx takes the last well-formed address; Sluice takes the peer's.
         self.assertEqual(self.seen(proxy, HTTP1, "X-Forwarded-For: 203.0.113.7, unknown")["client"], "127.0.0.1")
         stats = proxy.wait_for(lambda stats: stats.total("http_claims_refused_total", field="x-forwarded-for"))
         self.assertEqual(stats.total("http_claims_refused_total"), 1)
 
-    def test_others_are_not_believed(self):
+    def test_untrusted_peers_are_ignored(self):
         proxy = self.sluice(trusted_proxies=["10.0.0.0/8"], request_headers=self.TELL,
                             request_id={"header": "x-request-id", "accept": "trusted"})
         for client in KINDS:
@@ -100,7 +100,7 @@ class Clients(IdentityTest):
                 self.assertEqual(seen["xff"], "6.6.6.6, 203.0.113.7, 127.0.0.1")
                 self.assertRegex(seen["id"], f"^{ID}$")
 
-    def test_replaced(self):
+    def test_fields_are_replaced(self):
         proxy = self.sluice(trusted_hops=1, forwarded="replace", forwarded_for="replace")
         seen = self.seen(proxy, HTTP1, "X-Forwarded-For: 2001:db8::7", "Forwarded: for=6.6.6.6")
         self.assertEqual(seen["xff"], "2001:db8::7")
@@ -115,7 +115,7 @@ class Clients(IdentityTest):
         self.assertEqual([line.split()[10] for line in self.log_lines(log, 2)], [b"203.0.113.7", b"1.2.3.4"])
 
     def test_peer_identity(self):
-        """Who has proven nothing cannot claim to be somebody, whatever fields it sends."""
+        """A client without a verified certificate cannot claim an identity, whatever fields it sends."""
         tls = {"certificates": [self.server], "client_ca": self.ca, "client_certificate": "request"}
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={
             "request_headers": [{"name": "x-client-identity", "set": "%{peer}"}]})
@@ -133,8 +133,8 @@ class Clients(IdentityTest):
 
 class Ids(IdentityTest):
 
-    def test_the_same_everywhere(self):
-        """One id in what the upstream gets, in the answer, in the log, and in the body of a failure."""
+    def test_same_id_everywhere(self):
+        """The upstream, the response, the log, and the body of an error have the same id."""
         log = os.path.join(self.files, "access.log")
         routes = [{"match": {"path": {"exact": "/none"}}, "forward": "gone"}, {"name": "all", "forward": "main"}]
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={
@@ -163,14 +163,14 @@ class Ids(IdentityTest):
         for each in told:
             self.assertRegex(each, f"^{ID}$")
 
-    def test_believed(self):
+    def test_id_of_trusted_peer(self):
         proxy = self.sluice(request_id={"header": "X-Request-Id", "accept": "always"})
         for client in PLAIN:
             self.assertEqual(self.seen(proxy, client, "X-Request-Id: 4bf92f35-77b3-4da6")["id"], "4bf92f35-77b3-4da6")
             self.assertRegex(self.seen(proxy, client, "X-Request-Id: a b")["id"], f"^{ID}$")
             self.assertRegex(self.seen(proxy, client, "X-Request-Id: " + "a" * 129)["id"], f"^{ID}$")
 
-    def test_trace_passed_on(self):
+    def test_trace_context_is_forwarded(self):
         proxy = self.sluice(trace_context="pass")
         for client in PLAIN:
             seen = self.seen(proxy, client, f"traceparent: {PARENT}", "tracestate: a=b")
@@ -216,7 +216,7 @@ class Logs(IdentityTest):
         self.assertEqual((lines[5]["status"], lines[5]["reason"], lines[5]["method"]), (400, "malformed", None))
         self.assertEqual({tuple(line) for line in lines}, {tuple(posted)}, "the same keys in the same order")
 
-    def test_combined_as_nginx_writes_it(self):
+    def test_combined_like_nginx(self):
         log = os.path.join(self.files, "access.log")
         proxy = self.sluice(access_log={"file": log, "format": COMBINED})
         for arguments in (("-A", "an agent \"quoted\" \\"), ("-e", "http://refer.test/a b"), ("-A", "caf\u00e9"),
@@ -254,7 +254,7 @@ class Logs(IdentityTest):
 
 
 class Failures(IdentityTest):
-    """How a client is told of a failure."""
+    """Error responses to clients."""
 
     def failing(self, **http):
         return self.sluice(routes=[{"match": {"path": {"prefix": "/there"}}, "forward": "main"}], **http)
@@ -308,10 +308,10 @@ class Failures(IdentityTest):
                 answer = self.curl(proxy, client, "/", "-H", "Accept: application/json").json()
                 self.assertEqual(answer["code"], 404)
                 self.assertRegex(answer["id"], f"^{ID}$")
-                # What an upstream answers is not touched.
+                # Responses of an upstream are not changed.
                 self.assertIn(b"xff=", self.curl(proxy, client, "/there").body)
 
-    def test_pages_that_are_refused(self):
+    def test_invalid_pages(self):
         for data, said in ((b"x" * 65537, "expected a body of at most 64KiB, got 65537 bytes"),
                            (b"%{path}", 'there is no variable "path" of errors')):
             path = self.write("page.html", data)
@@ -324,7 +324,7 @@ class Failures(IdentityTest):
                 self.assertIn(f"{path}: {said}", told.stderr.decode())
 
 
-class Explained(IdentityTest):
+class Explain(IdentityTest):
 
     def test_identity(self):
         config = self.configuration(self.upstream("127.0.0.1:1", kind=HTTP1), http={

@@ -1,4 +1,4 @@
-"""A small name server (RFC 1035, over UDP) whose zone a test changes as it goes."""
+"""A small name server (RFC 1035, over UDP) whose zone a test changes while it runs."""
 
 import contextlib
 import ipaddress
@@ -20,7 +20,7 @@ def _address(text):
 
 
 class NameServer:
-    """Answers from what `set`, `set_services` and `fail` have said last; what nobody has spoken of is NXDOMAIN."""
+    """Responds as `set`, `set_services` and `fail` have configured; other names are NXDOMAIN."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class NameServer:
         self._thread.start()
 
     def set(self, name, *addresses, ttl=1):
-        """From now on these are the name's addresses, of either family."""
+        """Sets the addresses of the name, of either family."""
         records = {A: [_address(a) for a in addresses if ":" not in a],
                    AAAA: [_address(a) for a in addresses if ":" in a]}
         self._put(name, (ttl, records))
@@ -47,7 +47,7 @@ class NameServer:
         self._put(name, (ttl, {CNAME: [encoded_name(of)]}))
 
     def fail(self, name, code=SERVFAIL, kinds=(A, AAAA, SRV)):
-        """From now on there is no answer about it but this code; `None`: none at all. Of these types of records only."""
+        """Makes queries for these types of records fail with `code`, or get no response if it is None."""
         with self._lock:
             before = self._names.get(name)
             ttl, records = before if isinstance(before, tuple) else (1, {})
@@ -81,7 +81,7 @@ class NameServer:
                     self._socket.sendto(answer, client)
 
     def _records(self, name, kind):
-        """The code, and (name, type, TTL, data) of each record, aliases followed; a code of None is silence."""
+        """The code, and (name, type, TTL, data) of each record, with aliases resolved; a code of None is silence."""
         known = self._names.get(name)
         if known is None:
             return NXDOMAIN, []

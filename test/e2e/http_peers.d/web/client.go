@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// What came back.
+// The response.
 type answer struct {
 	Status    int
 	Proto     string
 	Header    http.Header
 	Trailer   http.Header
 	Body      string
-	Early     []early // Responses before the last.
+	Early     []early // The interim responses.
 	Millis    int64
 	BodyError string
 }
@@ -37,7 +37,7 @@ func transport() *http.Transport {
 	return transport
 }
 
-// A body whose length is not told in advance.
+// A body of unknown length.
 type unmeasured struct{ io.Reader }
 
 func request() (*http.Request, *[]early) {
