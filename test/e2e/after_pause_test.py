@@ -11,7 +11,7 @@ import unittest
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, ask, connect, echo, receive_exactly
+from origins import Origin, ping, connect, echo, receive_exactly
 from tls_support import TlsTest, exchange
 
 # Longer than the timeouts below and the default connect_timeout of 5 s, and shorter than the interval at which a worker
@@ -89,7 +89,7 @@ class AfterPause(TlsTest):
 
     def test_connection_to_endpoint(self):
         with connect(self.tcp.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
     def test_tls_handshake_with_client(self):
         self.assertEqual(exchange(self.secure(self.tls.address()), b"hello"), b"hello")
@@ -97,13 +97,13 @@ class AfterPause(TlsTest):
     def test_tls_handshake_with_endpoint(self):
         """In that case the client saw a clean end and no bytes."""
         with connect(self.tls_upstream.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
     def test_proxy_header(self):
         with connect(self.header.address()) as client:
             time.sleep(0.2)
             client.sendall(b"PROXY TCP4 192.0.2.77 198.51.100.2 56324 443\r\n")
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
     def test_kept_connection_after_pool_was_emptied(self):
         self.assertEqual(get(self.kept[self.emptied_pool]), b"HTTP/1.1 200 OK")

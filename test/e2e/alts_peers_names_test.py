@@ -34,14 +34,14 @@ class EndpointNames(AltsTest):
         names.set("app.test", "127.0.0.1")
         service = self.keep(Handshaker())
         server = self.keep(GrpcServer(self.keep(Handshaker())))
-        for endpoint, told in (("app.test:%d" % server.address[1], "app.test:%d" % server.address[1]),
+        for endpoint, name in (("app.test:%d" % server.address[1], "app.test:%d" % server.address[1]),
                                (server.text, "")):
             with self.subTest(endpoint):
                 proxy = self.speaking(endpoint, service, target_identities=[SERVER],
                                       upstream={"resolve": {"servers": [names.address]}})
                 self.keep(GrpcClient(proxy.address())).result()
                 self.assertEqual(proxy.stats().total(ENDPOINT_HANDSHAKES), 1)
-                self.assertEqual(service.report()["TargetName"], told)
+                self.assertEqual(service.report()["TargetName"], name)
 
 
 if __name__ == "__main__":

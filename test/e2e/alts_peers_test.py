@@ -10,7 +10,7 @@ from harness import MIB, SLOWNESS
 from alts_support import (CLIENT, CLIENT_INIT, ENDPOINT_HANDSHAKES, HANDSHAKES, HELLO_FROM_CLIENT, HELLO_FROM_SERVER,
                           MAX_FRAME, RECORD_END, REFUSAL, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker,
                           HeldClient, Origin, RawAltsPeer, failed_connects, failed_handshakes, frame_head, raw_server)
-from origins import BlackHole, ask, connect, discard, echo, free_port, last_outcome, outcome_of_connecting, receive_all
+from origins import BlackHole, ping, connect, discard, echo, free_port, last_outcome, outcome_of_connecting, receive_all
 from workers import OriginProcess
 
 FOREGROUND = "unary,streaming,large"
@@ -274,7 +274,7 @@ class BrokenService(AltsTest):
                 while True:
                     said, took = attempt_once()
                     time.sleep(0.1)
-                    if service.asked():
+                    if service.was_called():
                         break
                     self.assertLess(time.monotonic(), deadline, "the service is not asked any more")
                 if kind == "silent":
@@ -376,7 +376,7 @@ class Identities(AltsTest):
             endpoint = "%s:%d" % behind.address()
             return behind, endpoint, self.proxy(endpoint, upstream={"alts": {
                 "certificates": [certificate], "peer_ca": authority, "target_identities": [identity]}})
-        self.assertTrue(ask(self.keep(connect(two(near, ca, "far")[2].address()))))
+        self.assertTrue(ping(self.keep(connect(two(near, ca, "far")[2].address()))))
         for authority, identity in ((ca, "other"), (others.path("ca.pem"), "far")):
             with self.subTest("a wrong endpoint", identity=identity):
                 _, endpoint, proxy = two(near, authority, identity)
@@ -463,7 +463,7 @@ class RawFrames(AltsTest):
             self.assertEqual(sock.recv(1000), HELLO_FROM_CLIENT)
         proxy = self.speaking(self.keep(Origin(raw_server(talk))).address, service)
         client = self.keep(connect(proxy.address()))
-        self.assertTrue(ask(client, b"hello"))
+        self.assertTrue(ping(client, b"hello"))
         self.assertEqual(last_outcome(client), "end")
 
     def test_invalid_frames(self):

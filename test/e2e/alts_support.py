@@ -158,7 +158,7 @@ class Handshaker(_GoServer):
         self._results.update(report["Result"] for report in self.reports())
         return self._results
 
-    def asked(self):
+    def was_called(self):
         return self._child.poll() is not None or bool(self.results())
 
 
@@ -223,7 +223,7 @@ def _security(service):
 class Origin(origins.Origin):
     """An origin in the place of a service."""
 
-    def asked(self):
+    def was_called(self):
         return self.count > 0
 
 

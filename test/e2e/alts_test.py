@@ -248,8 +248,8 @@ class Http(AltsTest, HttpTest):
             outer = self.outer_http(inner, protocol)
             for kind in (("http1", False), ("http2", False)):
                 with self.subTest(f"{kind[0]}, {protocol} over ALTS"):
-                    answer = self.curl(outer, kind, "/", "--data-binary", "@" + body)
-                    self.assertEqual((answer.status, answer.body == data), (200, True))
+                    response = self.curl(outer, kind, "/", "--data-binary", "@" + body)
+                    self.assertEqual((response.status, response.body == data), (200, True))
             time.sleep(1.2)
             self.assertEqual(self.curl(outer, ("http1", False), "/").status, 200)
             self.assertEqual(outer.stats().total("endpoint_tls_handshakes_total"), 1)
@@ -270,8 +270,8 @@ class Http(AltsTest, HttpTest):
             with self.subTest(name):
                 outer = self.outer_http(inner, certificates=certificate)
                 self.assertEqual(self.curl(outer, ("http1", False), "/").status, status)
-                answer = self.curl(outer, ("http1", False), "/all", "-H", "x-who: admin")
-                self.assertEqual((answer.status, answer.fields["x-told"]), (200, name))
+                response = self.curl(outer, ("http1", False), "/all", "-H", "x-who: admin")
+                self.assertEqual((response.status, response.fields["x-told"]), (200, name))
         def lines():
             with open(log, "rb") as file:
                 return file.read().splitlines()

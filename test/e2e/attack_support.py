@@ -43,7 +43,7 @@ FORK = multiprocessing.get_context("fork")
 
 # ---- The upstreams
 
-def answer(request, connection):
+def respond(request, connection):
     """Responds to /size/N with N bytes, and to other requests with their body."""
     words = request.path.split("/")
     body = pattern(int(words[2])) if words[1] == "size" else f"echo {request.path} {len(request.body)}\n".encode()
@@ -99,12 +99,12 @@ class Victim(threading.Thread):
         try:
             while not self._over.is_set():
                 with self._kind(self._address) as client:
-                    while not self._over.is_set() and self._ask(client):
+                    while not self._over.is_set() and self._send_request(client):
                         time.sleep(0.002)
         except Exception as error:  # Whatever it is, the test reports it.
             self.problem = repr(error)
 
-    def _ask(self, client):
+    def _send_request(self, client):
         """Returns false when a new connection is needed."""
         size = (0, 100, 5000, 70000)[self.served % 4]
         path = f"/size/{size}" if size else f"/victim/{self.served}"
@@ -256,7 +256,7 @@ class AttackTest(harness.SluiceTest):
     LEAST_SERVED = 2
 
     def setUp(self):
-        self.upstream = self.keep(wire.Server(answer))
+        self.upstream = self.keep(wire.Server(respond))
         with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
             holding = FORK.Process(target=hold, args=(listener,), daemon=True)
             holding.start()
@@ -358,8 +358,8 @@ class AttackTest(harness.SluiceTest):
     def check_ended_with_goaway(self, name, endings, word, goaway=CALM):
         """The connections were ended, with a GOAWAY that names the limit. The last one may have had no time to receive
         it."""
-        told = [ending for ending in endings if ending.goaway == goaway and word in ending.text]
-        self.assertTrue(told, f"{name}: {endings[:3]}")
+        matching = [ending for ending in endings if ending.goaway == goaway and word in ending.text]
+        self.assertTrue(matching, f"{name}: {endings[:3]}")
         for ending in endings[:-1]:
             self.assertIn(ending.how, ("end", "reset"), f"{name}: {endings[:3]}")
 

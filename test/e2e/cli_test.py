@@ -8,7 +8,7 @@ import subprocess
 
 import harness
 from harness import SLUICE
-from origins import Origin, ask, connect, echo
+from origins import Origin, ping, connect, echo
 
 GOOD = """\
 listeners:
@@ -58,7 +58,7 @@ class Counters(harness.SluiceTest):
         proxy = self.proxy(self.keep(Origin(echo)).address, workers=2)
         self.assertEqual(proxy.stats().total("accepted_total"), 0)
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             self.assertEqual(proxy.stats().total("accepted_total"), 1)
         dump_count = proxy.dump_count()
         self.assertEqual(dump_count, 2, "one for each signal")
@@ -68,7 +68,7 @@ class Counters(harness.SluiceTest):
     def test_printed_on_signal_while_draining(self):
         proxy = self.proxy(self.keep(Origin(echo)).address)
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             proxy.signal(signal.SIGTERM)
             self.assertTrue(proxy.wait_for_output("draining"))
             self.assertEqual(proxy.stats().total("sessions_active"), 1)

@@ -48,11 +48,11 @@ class Program(programs._Server):
 
 def app(name):
     """A server whose response has the request and the server's name."""
-    def answer(request, connection):
-        told = "".join(f" {field}={request.value(field)}" for field in
-                       ("x-forwarded-for", "x-forwarded-proto", "x-client-name"))
-        connection.reply(request, body=f"{name}: {request.method} {request.path} {request.authority}{told}".encode())
-    return Server(answer)
+    def respond(request, connection):
+        fields = "".join(f" {field}={request.value(field)}" for field in
+                         ("x-forwarded-for", "x-forwarded-proto", "x-client-name"))
+        connection.reply(request, body=f"{name}: {request.method} {request.path} {request.authority}{fields}".encode())
+    return Server(respond)
 
 
 def call(request, connection):
@@ -158,13 +158,13 @@ class Examples(TlsTest):
 
     def test_03_hosts_and_paths(self):
         def claims(ports, program):
-            for host, path, told in (
+            for host, path, expected in (
                     ("www.example.com", "/api/v1/users", "api: GET /v1/users "), ("www.example.com", "/api", "api: GET / "),
                     ("www.example.com", "/apis", "web: GET /apis "), ("example.com", "/", "web: GET / "),
                     ("a.files.example.com", "/f", "files: GET /f "), ("other.example.com", "/", "nothing here")):
                 head, body = self.curl(*self.at(ports, 80, host, path=path))
-                self.assertIn(told, body, f"{host}{path}")
-                self.assertIn(" 404" if told == "nothing here" else " 200", head)
+                self.assertIn(expected, body, f"{host}{path}")
+                self.assertIn(" 404" if expected == "nothing here" else " 200", head)
         self.each_program("03-hosts-and-paths", {
             "10.0.0.11:8080": self.app("api"), "10.0.0.12:8080": self.app("api"), "10.0.0.21:8080": self.app("web"),
             "10.0.0.31:8080": self.app("files")}, claims)
@@ -198,16 +198,16 @@ class Examples(TlsTest):
                              ((b"one", servers[0]), (b"two", servers[1])))
             self.addCleanup(second.close)
 
-            def ask():
+            def send_request():
                 with connect(("127.0.0.1", ports[5432])) as client:
-                    answer = b""
-                    while not answer.endswith(b"\r\n"):
-                        answer += receive_exactly(client, 1)
-                    self.assertRegex(answer, rb"^(one|two) PROXY TCP4 127\.0\.0\.1 127\.0\.0\.1 \d+ \d+\r\n$")
-                    return answer[:3]
-            self.assertEqual({ask() for _ in range(12)}, {b"one", b"two"})
+                    response = b""
+                    while not response.endswith(b"\r\n"):
+                        response += receive_exactly(client, 1)
+                    self.assertRegex(response, rb"^(one|two) PROXY TCP4 127\.0\.0\.1 127\.0\.0\.1 \d+ \d+\r\n$")
+                    return response[:3]
+            self.assertEqual({send_request() for _ in range(12)}, {b"one", b"two"})
             first.close()
-            self.assertEqual({ask() for _ in range(6)}, {b"two"})
+            self.assertEqual({send_request() for _ in range(6)}, {b"two"})
             second.close()
         servers = free_port(), free_port()
         self.each_program("05-database-failover", {f"10.0.0.1{i + 1}:5432": f"127.0.0.1:{port}"
@@ -254,9 +254,9 @@ class Examples(TlsTest):
     def test_08_canary(self):
         def claims(ports, program):
             def who(client, header=""):
-                answer = client.get("/", fields=f"X-Canary: {header}\r\n" if header else "")
-                self.assertEqual(answer.status, 200)
-                return bytes(answer.body).partition(b":")[0]
+                response = client.get("/", fields=f"X-Canary: {header}\r\n" if header else "")
+                self.assertEqual(response.status, 200)
+                return bytes(response.body).partition(b":")[0]
             with Http1Client(("127.0.0.1", ports[80])) as client:
                 self.assertEqual({who(client, "always") for _ in range(5)}, {b"canary"})
                 self.assertEqual({who(client, "never") for _ in range(20)}, {b"stable"})
@@ -327,13 +327,13 @@ class Examples(TlsTest):
             with Http1Client(where) as client:
                 self.assertEqual(client.get("/", "POST", body=b"x" * 1_000_000).status, 200)
             with Http1Client(where) as client:
-                client.ask(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 1048577\r\n\r\n" + b"x" * 1_048_577,
-                           ["POST"])
+                client.send_request(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 1048577\r\n\r\n" + b"x" * 1_048_577,
+                                    ["POST"])
                 self.assertEqual(client.response().status, 413)
             with Http1Client(where) as client:
-                answer = client.get("/", fields=f"x-large: {'x' * 20_000}\r\n")
+                response = client.get("/", fields=f"x-large: {'x' * 20_000}\r\n")
                 # nginx responds with 400, and HAProxy accepts as much as one of its buffers holds.
-                self.assertIn(answer.status, (400, 431))
+                self.assertIn(response.status, (400, 431))
             if program in ("nginx", "envoy"):  # They count requests, or the connections of all clients.
                 return
             clients = wait_until(lambda: self.connections(where, 20), what="20 connections")

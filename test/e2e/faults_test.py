@@ -10,8 +10,8 @@ import time
 
 import harness
 from harness import MIB, wait_until
-from origins import (BlackHole, Origin, ask, connect, echo, free_port, last_outcome, outcome, outcome_of_connecting, receive_all,
-                     receive_exactly, refused_address, reset, say_name)
+from origins import (BlackHole, Origin, ping, connect, echo, free_port, last_outcome, outcome, outcome_of_connecting,
+                     receive_all, receive_exactly, refused_address, reset, say_name)
 from workers import OriginProcess
 
 # More than all socket buffers on the way can hold.
@@ -265,10 +265,10 @@ class HalfClose(harness.SluiceTest):
         client.shutdown(socket.SHUT_WR)
         self.assertEqual(receive_all(server), b"question")
         time.sleep(0.3)
-        answer = os.urandom(3 * MIB)
-        sender = threading.Thread(target=lambda: (server.sendall(answer), server.close()), daemon=True)
+        response = os.urandom(3 * MIB)
+        sender = threading.Thread(target=lambda: (server.sendall(response), server.close()), daemon=True)
         sender.start()
-        self.assertEqual(receive_all(client), answer)
+        self.assertEqual(receive_all(client), response)
         sender.join(10)
         self.sluice.wait_for(lambda s: s.ended("finished") == 1)
 
@@ -349,7 +349,7 @@ class Endpoints(harness.SluiceTest):
         proxy = self.proxy(dead, origin.address, upstream={"max_fails": 0})
         for _ in range(10):
             with connect(proxy.address()) as client:
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
         stats = self.stop(proxy)
         self.assertEqual(stats.ended("finished"), 10)
         # Every other connection tried this endpoint first.
@@ -378,7 +378,7 @@ class Endpoints(harness.SluiceTest):
         for _ in range(2):
             start = time.monotonic()
             with connect(proxy.address()) as client:
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
             times.append(time.monotonic() - start)
         self.assertGreaterEqual(max(times), 0.39)
         self.assertLess(max(times), 3 * harness.SLOWNESS)
@@ -431,7 +431,7 @@ class Endpoints(harness.SluiceTest):
         self.assertEqual(outcome_of_connecting(proxy.address()), "reset")
         self.keep(Origin(echo, ("127.0.0.1", port)))
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
     def test_weights_and_least_connections(self):
         origins = [self.keep(Origin(say_name(name))) for name in (b"a", b"b")]
@@ -467,7 +467,7 @@ class Timeouts(harness.SluiceTest):
         proxy = self.proxy(origin.address, tcp={"idle_timeout": "600ms"})
         with connect(proxy.address()) as client:
             for _ in range(10):
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
                 time.sleep(0.15)
 
     def test_idle_timeout_spares_slow_reader(self):
@@ -508,9 +508,9 @@ class Timeouts(harness.SluiceTest):
         proxy = self.proxy(origin.address, tcp={"idle_timeout": 0, "max_duration": 0},
                            upstream={"connect_timeout": "100ms"})
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             time.sleep(0.6)
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
 
 class Starvation(harness.SluiceTest):

@@ -91,8 +91,8 @@ class Access(HttpTest):
                         self.assertEqual((refused.status, refused.fields["www-authenticate"]),
                                          (401, 'Basic realm="shed", charset="UTF-8"'))
                         for _ in range(2):
-                            answer = self.curl(proxy, client, "/a", "-u", "bob:hunter2")
-                            self.assertEqual((answer.status, answer.body), (200, b"/a auth= user= roles="))
+                            response = self.curl(proxy, client, "/a", "-u", "bob:hunter2")
+                            self.assertEqual((response.status, response.body), (200, b"/a auth= user= roles="))
                         self.assertEqual(self.curl(proxy, client, "/", "-u", "bob:hunter3").status, 401)
                         self.assertEqual(self.curl(proxy, client, "/", "-u", "eve:hunter2").status, 401)
                 stats = proxy.stats()
@@ -131,8 +131,8 @@ class Access(HttpTest):
                 for signer in signers:
                     good = signer.token(roles=["a", "b"])
                     for way in (bearer(good), ("-H", f"Cookie: session={good}")):
-                        answer = self.curl(proxy, client, "/api/x", *way, "-H", "X-User: root")
-                        self.assertEqual((answer.status, answer.body), (200, b"/api/x auth= user=me roles=a,b"))
+                        response = self.curl(proxy, client, "/api/x", *way, "-H", "X-User: root")
+                        self.assertEqual((response.status, response.body), (200, b"/api/x auth= user=me roles=a,b"))
                 missing = self.curl(proxy, client, "/api/x")
                 self.assertEqual((missing.status, missing.fields["www-authenticate"]), (401, 'Bearer realm="sluice"'))
                 self.assertEqual(self.curl(proxy, client, "/", "-H", "X-User: root").body, b"/ auth= user= roles=")
@@ -152,9 +152,9 @@ class Access(HttpTest):
                                        text.split(".")[2])), "signature is invalid"),
                 ("no token", "x", "is malformed")):
             with self.subTest(name):
-                answer = self.curl(proxy, HTTP1, "/api/x", *bearer(token))
-                self.assertEqual(answer.status, 401)
-                self.assertIn(said, answer.fields["www-authenticate"])
+                response = self.curl(proxy, HTTP1, "/api/x", *bearer(token))
+                self.assertEqual(response.status, 401)
+                self.assertIn(said, response.fields["www-authenticate"])
         # The key set is replaced while serving; one that cannot be read leaves the previous one in use.
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(rsa.token())).status, 200)
         self.write("keys.json", json.dumps({"keys": [stranger.jwk()]}).encode())
@@ -221,9 +221,9 @@ class Access(HttpTest):
         proxy = self.start(config)
         for target in ("/denied/x", "/users", "/x", "/x1"):
             with self.subTest(target):
-                told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain",
-                                 f"http://a.test{target}").stdout.decode()
-                self.assertEqual(int(re.search(r"^answers +(\d+)", told, re.MULTILINE)[1]),
+                output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain",
+                                   f"http://a.test{target}").stdout.decode()
+                self.assertEqual(int(re.search(r"^answers +(\d+)", output, re.MULTILINE)[1]),
                                  self.curl(proxy, HTTP1, target).status)
 
 

@@ -66,7 +66,7 @@ class Attacks(AttackTest):
         """100 streams at once, each reset after its response, for a long time, are not an attack."""
         with wire.Http2Client(self.main) as client:
             for _ in range(10):
-                streams = [client.ask("/size/10") for _ in range(100)]
+                streams = [client.send_request("/size/10") for _ in range(100)]
                 for stream in streams:
                     response = client.response(stream)
                     self.assertTrue(response and response.complete, client.reader.goaway)
@@ -220,12 +220,12 @@ class Attacks(AttackTest):
     def test_slow_readers(self):
         """Large responses that the client does not read, or that the window of the streams or of the connection holds
         back."""
-        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        requests = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
         results = self.under({
             "HTTP/1.1": lambda until: many(self.short, 8, b"GET /size/16000000 HTTP/1.1\r\nhost: a\r\n\r\n", until,
                                            receive_buffer=4096),
-            "stream windows": lambda until: flood(self.short, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)]),
-            "connection window": lambda until: flood(self.short, asks, b"", until,
+            "stream windows": lambda until: flood(self.short, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)]),
+            "connection window": lambda until: flood(self.short, requests, b"", until,
                                                      settings=[(wire.INITIAL_WINDOW, 1 << 30)]),
         }, memory_mib=96, seconds=SECONDS + 1 + 2 * SHORT_SECONDS * SLOWNESS)
         endings = sum(results["HTTP/1.1"], [])
@@ -239,8 +239,8 @@ class Attacks(AttackTest):
         worker's memory to serve the others, long before send_timeout (here 30 s) ends them, and their end is noticed
         once they close. (Defect: each stream had buffer_high for itself, and no client was served until
         send_timeout.)"""
-        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
-        self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
+        requests = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        self.under({f"{number}": lambda until: flood(self.main, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
                     for number in range(10)}, memory_mib=256 + 16, together=True)
         self.proxy.wait_for(lambda s: s.total("http_requests_active", listener="main") == 0, 5)
 
@@ -287,8 +287,8 @@ class AttacksInLittleMemory(AttackTest):
         them. They are ended, and clients that read are served. (Defects: no client was served until send_timeout;
         RST_STREAM for one stream counted as progress of all streams of its connection; returned memory went to a few of
         the waiting connections, and to future stuck ones before clients that read.)"""
-        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
-        self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
+        requests = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        self.under({f"{number}": lambda until: flood(self.main, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
                     for number in range(10)}, memory_mib=32, seconds=SECONDS + 14 * self.STUCK_MS / 1000, together=True)
         self.assertGreater(ended_requests(self.proxy.stats(), "stuck", "main"), 0)
 

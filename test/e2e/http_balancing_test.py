@@ -180,10 +180,10 @@ class Balancing(HttpTest):
         for _ in range(3):
             self.assertEqual(self.names_of_servers(proxy, [once, once]), [first, first])
         # No new cookie as long as it is valid; a new one when it is not.
-        answer = self.curl(proxy, HTTP1, "/", "-b", f"SRV={cookie}")
-        self.assertNotIn("set-cookie", answer.fields)
-        answer = self.curl(proxy, HTTP1, "/", "-b", "SRV=0123456789abcdef")
-        self.assertRegex(answer.fields["set-cookie"], r"^SRV=[0-9a-f]{16}; Path=/; Max-Age=3600; HttpOnly$")
+        response = self.curl(proxy, HTTP1, "/", "-b", f"SRV={cookie}")
+        self.assertNotIn("set-cookie", response.fields)
+        response = self.curl(proxy, HTTP1, "/", "-b", "SRV=0123456789abcdef")
+        self.assertRegex(response.fields["set-cookie"], r"^SRV=[0-9a-f]{16}; Path=/; Max-Age=3600; HttpOnly$")
         if first == "python":  # The Python server cannot be stopped.
             first = "nginx1"
             while self.names_of_servers(proxy, [("/", "-c", jar)]) != [first]:
@@ -200,12 +200,12 @@ class Balancing(HttpTest):
 
     def test_sticky_over_tls_and_http2(self):
         proxy = self.through(*self.servers().values(), sticky={})
-        answer = self.curl(proxy, ("http2", True), "/")
-        self.assertRegex(answer.fields["set-cookie"], r"^sluice=[0-9a-f]{16}; Path=/; HttpOnly; Secure$")
-        cookie = answer.fields["set-cookie"].split(";")[0]
+        response = self.curl(proxy, ("http2", True), "/")
+        self.assertRegex(response.fields["set-cookie"], r"^sluice=[0-9a-f]{16}; Path=/; HttpOnly; Secure$")
+        cookie = response.fields["set-cookie"].split(";")[0]
         for _ in range(3):
             again = self.curl(proxy, ("http2", True), "/", "-b", f"a=1; {cookie}; b=2")
-            self.assertEqual(again.body, answer.body)
+            self.assertEqual(again.body, response.body)
             self.assertNotIn("set-cookie", again.fields)
 
     # ---- Priorities
@@ -270,10 +270,10 @@ class Balancing(HttpTest):
             return by_address[re.search(r"^endpoint +([0-9.:]+), ", text, re.MULTILINE)[1]]
 
         for i in range(6):
-            answer = self.curl(proxy, HTTP1, "/", "-H", f"X-User: u{i}")
-            self.assertEqual(explained_endpoint(f"X-User: u{i}"), answer.body.decode())
-            cookie = answer.fields["set-cookie"].split(";")[0]
-            self.assertEqual(explained_endpoint("X-User: other", f"Cookie: {cookie}"), answer.body.decode())
+            response = self.curl(proxy, HTTP1, "/", "-H", f"X-User: u{i}")
+            self.assertEqual(explained_endpoint(f"X-User: u{i}"), response.body.decode())
+            cookie = response.fields["set-cookie"].split(";")[0]
+            self.assertEqual(explained_endpoint("X-User: other", f"Cookie: {cookie}"), response.body.decode())
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ class Truncated(HttpTest):
 
 class HalfClosed(HttpTest):
 
-    def ask(self, http):
+    def send_request(self, http):
         def serve(sock):
             read_head(sock)
             time.sleep(2.5)
@@ -98,17 +98,17 @@ class HalfClosed(HttpTest):
                 return b""
 
     def test_half_close(self):
-        answers = {}
+        responses = {}
 
         def run(word):
-            answers[word] = self.ask({"http1": {"half_close": word}})
+            responses[word] = self.send_request({"http1": {"half_close": word}})
         threads = [threading.Thread(target=run, args=(word,)) for word in ("close", "allow")]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(answers["close"], b"")
-        self.assertTrue(answers["allow"].endswith(b"\r\n\r\nlate"), answers["allow"])
+        self.assertEqual(responses["close"], b"")
+        self.assertTrue(responses["allow"].endswith(b"\r\n\r\nlate"), responses["allow"])
 
 
 if __name__ == "__main__":

@@ -155,8 +155,8 @@ class Buffering(harness.SluiceTest):
         began = time.monotonic()
         stats = proxy.wait_for(is_done, 60, "the upstream to be done")
         waiting = stats.total("body_file_bytes")
-        print_note(f"{CLIENTS} slow clients: the upstream was done after {time.monotonic() - began:.1f} s; {waiting / MIB:.0f} MiB"
-                   f" in the file, {stats.total('pool_bytes') / MIB:.1f} MiB of chunks, memory grew by"
+        print_note(f"{CLIENTS} slow clients: the upstream was done after {time.monotonic() - began:.1f} s; "
+                   f"{waiting / MIB:.0f} MiB in the file, {stats.total('pool_bytes') / MIB:.1f} MiB of chunks, memory grew by"
                    f" {(peak[0] - before) / MIB:.1f} MiB at most")
         self.assertEqual(stats.total("http_requests_active"), CLIENTS)
         self.assertGreater(waiting, CLIENTS * BODY / 4)
@@ -276,9 +276,9 @@ class Buffering(harness.SluiceTest):
             proxy.wait_for(lambda s: s.total("body_file_bytes") > MIB, 10, "the body to be there")
             self.assertEqual(origin.connections, 0)
             client.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body) - half, body[half:]))
-            answer = b""
-            while b"ok" not in answer:
-                answer += client.recv(4096)
+            response = b""
+            while b"ok" not in response:
+                response += client.recv(4096)
         (method, fields, received), = origin.requests
         self.assertEqual((method, received), ("POST", body))
         self.assertEqual(fields.get("content-length"), str(len(body)))
@@ -293,9 +293,9 @@ class Buffering(harness.SluiceTest):
             client.sendall(b"PUT / HTTP/1.1\r\nhost: a.test\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n")
             self.assertIn(b"100 Continue", client.recv(4096))
             client.sendall(b"hello")
-            answer = b""
-            while b"ok" not in answer:
-                answer += client.recv(4096)
+            response = b""
+            while b"ok" not in response:
+                response += client.recv(4096)
         (_, fields, received), = origin.requests
         self.assertEqual(received, b"hello")
         self.assertNotIn("expect", fields)

@@ -287,25 +287,25 @@ class Chaos:
             for _ in range(chooser.randrange(1, 20)):
                 if self._stop.is_set():
                     return
-                asked = {}
+                pending = {}
                 for _ in range(chooser.randrange(1, 9)):
                     path = self._plan(chooser)
                     method, body, fields = self._upload(chooser, path)
                     # Bodies within the first window: this client does not follow the proxy's windows.
                     body = body[:6000] if method == "POST" else None
                     fields = [("x-size", str(len(body)))] if method == "POST" else []
-                    asked[client.ask(path, method, fields, body)] = path
+                    pending[client.send_request(path, method, fields, body)] = path
                 start = time.monotonic()
                 given_up = {}
                 if chooser.random() < 0.1 and not self._calm:
-                    stream, path = chooser.choice(list(asked.items()))
+                    stream, path = chooser.choice(list(pending.items()))
                     client.send(wire.rst_frame(stream))
-                    given_up[stream] = asked.pop(stream)
+                    given_up[stream] = pending.pop(stream)
                 streams = client.reader.streams
                 client.wait(lambda: all(stream in streams and (streams[stream].complete or streams[stream].failure)
-                                        for stream in asked), _PATIENCE_SECONDS)
+                                        for stream in pending), _PATIENCE_SECONDS)
                 late = time.monotonic() - start > _PATIENCE_SECONDS - 0.5
-                for stream, path in asked.items():
+                for stream, path in pending.items():
                     message = streams.get(stream)
                     if message is None or not message.status and not message.failure:
                         if late:
@@ -337,7 +337,7 @@ class Chaos:
                 else:
                     client.send(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")
             else:
-                client.ask(path)
+                client.send_request(path)
                 if act < 0.2:
                     client.send(wire.request_frame(3, "POST", self._plan(chooser), [("x-size", "9")], end=False))
                 elif act < 0.3:
@@ -496,8 +496,8 @@ class Chaos:
         allowed = base * 1.15 + 3 * MIB
         after = self._settled(allowed)
         moods = sum((server.counts for server in self.servers), collections.Counter())
-        harness.print_note(f"{seconds:.0f} s, {self._number} requests; clients: {chaos}; upstreams: {dict(moods)}; {explained}; "
-                           f"PSS {base / KIB:.0f} KiB before, {after / KIB:.0f} KiB after")
+        harness.print_note(f"{seconds:.0f} s, {self._number} requests; clients: {chaos}; upstreams: {dict(moods)}; "
+                           f"{explained}; PSS {base / KIB:.0f} KiB before, {after / KIB:.0f} KiB after")
         if self.errors:
             raise AssertionError(f"seed {self.seed}: {len(self.errors)} findings:\n" + "\n".join(self.errors[:12]))
         if chaos.get("whole", 0) < 20 * seconds / SLOWNESS or sum(chaos.values()) == chaos["whole"]:

@@ -43,14 +43,14 @@ class Compression(HttpTest):
         for client in KINDS:
             for coding in ("gzip", "br", "zstd"):
                 with self.subTest(f"{coding} to {words(client)}"):
-                    answer = self.curl(proxy, client, "/text.txt", "-H", f"Accept-Encoding: {coding}")
-                    self.assertEqual(answer.fields["content-encoding"], coding)
-                    self.assertEqual(decoded(coding, answer.body), TEXT.encode())
-                    self.assertLess(len(answer.body), len(TEXT) / 3)
-                    self.assertNotIn("content-length", answer.fields)
-                    self.assertNotIn("accept-ranges", answer.fields)
-                    self.assertEqual(answer.fields["vary"], "accept-encoding")
-                    self.assertTrue(answer.fields["etag"].startswith('W/"'), answer.fields)
+                    response = self.curl(proxy, client, "/text.txt", "-H", f"Accept-Encoding: {coding}")
+                    self.assertEqual(response.fields["content-encoding"], coding)
+                    self.assertEqual(decoded(coding, response.body), TEXT.encode())
+                    self.assertLess(len(response.body), len(TEXT) / 3)
+                    self.assertNotIn("content-length", response.fields)
+                    self.assertNotIn("accept-ranges", response.fields)
+                    self.assertEqual(response.fields["vary"], "accept-encoding")
+                    self.assertTrue(response.fields["etag"].startswith('W/"'), response.fields)
             plain = self.curl(proxy, client, "/text.txt")
             self.assertEqual(plain.body, TEXT.encode())
             self.assertNotIn("content-encoding", plain.fields)
@@ -74,9 +74,9 @@ class Compression(HttpTest):
         gzipped = ("-H", "Accept-Encoding: gzip")
         for path, *more in (["/small.txt"], ["/image.png"], ["/raw/text.txt"], ["/text.txt", "-r", "0-4999"],
                             ["/text.txt", "-H", "Cache-Control: no-transform"]):
-            answer = self.curl(proxy, HTTP1, path, *gzipped, *more)
-            self.assertNotIn("content-encoding", answer.fields, path)
-            self.assertIn("content-length", answer.fields, path)
+            response = self.curl(proxy, HTTP1, path, *gzipped, *more)
+            self.assertNotIn("content-encoding", response.fields, path)
+            self.assertIn("content-length", response.fields, path)
         own = self.curl(proxy, HTTP1, "/own/text.txt", *gzipped)
         self.assertEqual(decoded("gzip", own.body), TEXT.encode())
         head = self.curl(proxy, HTTP1, "/text.txt", *gzipped, "-I")
@@ -102,7 +102,7 @@ class Compression(HttpTest):
                     return
         proxy = self.through(self.keep(Origin(stream)).address, kind=("http1", False), http={"compression": {}})
         with Http1Client(proxy.address("plain")) as client:
-            client.ask(b"GET / HTTP/1.1\r\nhost: a.test\r\naccept-encoding: gzip\r\n\r\n")
+            client.send_request(b"GET / HTTP/1.1\r\nhost: a.test\r\naccept-encoding: gzip\r\n\r\n")
             client.wait(lambda: client.reader.messages)
             message = client.reader.messages[0]
             self.assertEqual(message.value("content-encoding"), "gzip")
@@ -119,11 +119,11 @@ class Compression(HttpTest):
         proxy = self.serve(max_streams=2)
         clients = [self.keep(Http1Client(proxy.address("plain"), receive_buffer=4096)) for _ in range(6)]
         for client in clients:
-            client.ask(b"GET /text.txt HTTP/1.1\r\nhost: a.test\r\naccept-encoding: zstd\r\n\r\n")
+            client.send_request(b"GET /text.txt HTTP/1.1\r\nhost: a.test\r\naccept-encoding: zstd\r\n\r\n")
         for client in clients:
-            answer = client.response()
-            body = bytes(answer.body)
-            coding = answer.value("content-encoding")
+            response = client.response()
+            body = bytes(response.body)
+            coding = response.value("content-encoding")
             self.assertEqual(decoded(coding, body) if coding else body, TEXT.encode())
         stats = proxy.stats()
         self.assertEqual(stats.total("http_compressed_total") + stats.total("http_compression_refused_total"), 6)

@@ -129,10 +129,10 @@ class Ends(GrpcTest):
             headers.append(f"Grpc-Timeout: {timeout}")
         return self.go_client(proxy, client, path, headers, method="POST", **options)
 
-    def grpc_status(self, answer):
-        self.assertEqual((answer["Status"], answer["Header"].get("Content-Type", ["none"])[0][:16]),
+    def grpc_status(self, response):
+        self.assertEqual((response["Status"], response["Header"].get("Content-Type", ["none"])[0][:16]),
                          (200, "application/grpc"))
-        return {**answer["Header"], **(answer["Trailer"] or {})}.get("Grpc-Status", ["none"])[0]
+        return {**response["Header"], **(response["Trailer"] or {})}.get("Grpc-Status", ["none"])[0]
 
     def test_no_route(self):
         routes = [{"match": {"path": {"prefix": "/grpc.testing.TestService/"}}, "forward": "main"}]
@@ -168,19 +168,19 @@ class Ends(GrpcTest):
                 for timeout, millis in (("300m", 300), ("700000u", 700), ("1S", 1000)):
                     with self.subTest(f"{timeout}: {words(client)} -> {words(server)}"):
                         path = f"/sleep?ms=20000&{client[1]}-{timeout}"
-                        answer = self.raw(proxy, client, path, timeout)
-                        self.assertEqual(self.grpc_status(answer), DEADLINE_EXCEEDED)
-                        self.assertGreaterEqual(answer["Millis"], millis - 20)
-                        self.assertLess(answer["Millis"], millis + 1500 * SLOWNESS)
+                        response = self.raw(proxy, client, path, timeout)
+                        self.assertEqual(self.grpc_status(response), DEADLINE_EXCEEDED)
+                        self.assertGreaterEqual(response["Millis"], millis - 20)
+                        self.assertLess(response["Millis"], millis + 1500 * SLOWNESS)
                         self.assertEqual(origin.report(), {"GaveUp": path})
 
     def test_distant_deadline(self):
         """A call that ends before its deadline is not affected."""
         proxy = self.through(self.web_server(PLAIN))
         for timeout in ("20S", "1H", "99999999H", "99999999n"):
-            answer = self.raw(proxy, PLAIN, "/sleep?ms=50", timeout) if timeout[-1] != "n" else self.raw(
+            response = self.raw(proxy, PLAIN, "/sleep?ms=50", timeout) if timeout[-1] != "n" else self.raw(
                 proxy, PLAIN, "/sleep?ms=20", timeout)
-            self.assertEqual((answer["Status"], answer["Body"]), (200, "slept"), timeout)
+            self.assertEqual((response["Status"], response["Body"]), (200, "slept"), timeout)
 
     def test_server_dies(self):
         for client, server in PAIRS:

@@ -23,7 +23,7 @@ class Clients:
     """Sends requests all the time, each client on its own connections, and records which server responded."""
 
     def __init__(self, address, count=4):
-        self.answers, self.failures = [], []
+        self.responses, self.failures = [], []
         self._ending = False
         self._threads = [threading.Thread(target=self._run, args=(address,), daemon=True) for _ in range(count)]
         for thread in self._threads:
@@ -32,17 +32,17 @@ class Clients:
     def _run(self, address):
         with Http1Client(address) as client:
             while not self._ending:
-                answer = client.get("/")
-                if answer is None or not answer.complete or answer.status != 200:
-                    return self.failures.append(answer)
-                self.answers.append(bytes(answer.body).strip())
+                response = client.get("/")
+                if response is None or not response.complete or response.status != 200:
+                    return self.failures.append(response)
+                self.responses.append(bytes(response.body).strip())
                 time.sleep(0.002)
 
     def next(self, count=40):
         """The servers that respond to the requests sent from now on."""
-        before = len(self.answers) + len(self._threads)  # That many may be in flight.
-        wait_until(lambda: self.failures or len(self.answers) >= before + count, 10, "answers")
-        return set(self.answers[before:])
+        before = len(self.responses) + len(self._threads)  # That many may be in flight.
+        wait_until(lambda: self.failures or len(self.responses) >= before + count, 10, "responses")
+        return set(self.responses[before:])
 
     def close(self):
         self._ending = True
@@ -58,11 +58,11 @@ class Scripted:
         self.check = self.status = 200
         self.checks = []  # Statuses that were sent.
         self.requests = 0
-        self._server = wire.Server(self._answer)
+        self._server = wire.Server(self._respond)
         self.address = self._server.address
         self.close = self._server.close
 
-    def _answer(self, request, connection):
+    def _respond(self, request, connection):
         if request.path == "/check":
             status = self.check(len(self.checks)) if callable(self.check) else self.check
             self.checks.append(status)
@@ -267,7 +267,7 @@ class Checks(HealthTest):
 
 class Ejection(HealthTest):
 
-    def ask(self, proxy, times):
+    def send_request(self, proxy, times):
         """The statuses of requests sent one after the other."""
         with Http1Client(proxy.address("plain")) as client:
             return [client.get("/").status for _ in range(times)]
@@ -276,8 +276,8 @@ class Ejection(HealthTest):
         good, bad = self.scripted("good", "bad")
         bad.status = 500
         proxy = self.proxy_to(good, bad, ejection={"consecutive_errors": 3, "time": "700ms"})
-        answers = self.ask(proxy, 20)
-        self.assertEqual((answers.count(500), bad.requests), (3, 3))
+        responses = self.send_request(proxy, 20)
+        self.assertEqual((responses.count(500), bad.requests), (3, 3))
         self.wait_for_output(proxy, bad, "is ejected for 700ms, after 3 errors in a row")
         self.assertEqual(proxy.stats().total("endpoint_ejected", endpoint=bad.address), 1)
         bad.status = 200
@@ -294,7 +294,7 @@ class Ejection(HealthTest):
         bad.status = 503
         proxy = self.proxy_to(good, bad, ejection={
             "consecutive_errors": 0, "gateway_errors": 1, "time": "100ms", "max_time": "300ms"})
-        wait_until(lambda: self.ask(proxy, 4) and len(re.findall(r"is ejected for", proxy.stderr())) >= 4)
+        wait_until(lambda: self.send_request(proxy, 4) and len(re.findall(r"is ejected for", proxy.stderr())) >= 4)
         times = re.findall(r"is ejected for (\w+), after 1 gateway error", proxy.stderr())
         self.assertEqual(times[:4], ["100ms", "200ms", "300ms", "300ms"])
 
@@ -304,21 +304,21 @@ class Ejection(HealthTest):
             server.status = 500
         proxy = self.proxy_to(*servers, workers=2, ejection={"consecutive_errors": 2, "max_share": 50})
         for _ in range(10):
-            self.assertEqual(self.ask(proxy, 8), [500] * 8)
+            self.assertEqual(self.send_request(proxy, 8), [500] * 8)
         stats = proxy.stats()
         self.assertEqual(stats.total("endpoint_ejected"), 2)
         self.assertEqual(stats.total("endpoint_ejections_total"), 2)
         self.assertGreater(stats.total("upstream_ejections_refused_total"), 0)
         # The two endpoints that are not ejected keep getting requests, and the ejected ones get none.
         counts = sorted(server.requests for server in servers)
-        self.assertEqual(self.ask(proxy, 8), [500] * 8)
+        self.assertEqual(self.send_request(proxy, 8), [500] * 8)
         self.assertEqual(sorted(server.requests for server in servers)[:2], counts[:2])
 
     def test_last_endpoint_is_never_ejected(self):
         [only] = self.scripted("only")
         only.status = 500
         proxy = self.proxy_to(only, ejection={"consecutive_errors": 1, "max_share": 100})
-        self.assertEqual(self.ask(proxy, 10), [500] * 10)
+        self.assertEqual(self.send_request(proxy, 10), [500] * 10)
         self.assertEqual(only.requests, 10)
         self.assertEqual(proxy.stats().total("endpoint_ejections_total"), 0)
 
@@ -327,8 +327,8 @@ class Ejection(HealthTest):
         hanging = self.keep(Origin(discard))
         proxy = self.proxy_to(good, hanging, response_timeout=f"{200 * SLOWNESS}ms",
                               ejection={"consecutive_errors": 2})
-        answers = self.ask(proxy, 12)
-        self.assertEqual((answers.count(504), answers.count(200)), (2, 10))
+        responses = self.send_request(proxy, 12)
+        self.assertEqual((responses.count(504), responses.count(200)), (2, 10))
         self.wait_for_output(proxy, hanging, "is ejected for 30s, after 2 errors in a row")
 
     def test_tcp_connections(self):

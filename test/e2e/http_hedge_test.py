@@ -30,7 +30,7 @@ class Hedges(HttpTest):
         self.assertEqual(proxy.stats().total("upstream_hedges_total"), 0)
         return servers, proxy
 
-    def ask(self, proxy, kind):
+    def send_request(self, proxy, kind):
         """A request in progress."""
         child = harness.spawn(["curl", *self.curl_options(kind), "-o", "/dev/null", "-w", "%{http_code}",
                                self.url(proxy, kind, "/small")], stdout=subprocess.PIPE, text=True)
@@ -95,7 +95,7 @@ class Hedges(HttpTest):
         """A request that both servers have, and to which neither responds."""
         for server in servers:
             server.signal(signal.SIGSTOP)
-        request = self.ask(proxy, kind)
+        request = self.send_request(proxy, kind)
         proxy.wait_for(lambda stats: stats.total("upstream_hedges_total") == 1)
         return request
 
@@ -109,10 +109,10 @@ class Hedges(HttpTest):
                                                                                  "/sleep?ms=60")],
                                stdout=subprocess.DEVNULL, check=True)
                 stats = self.stop(proxy, cut_allowed=True)
-                asked, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
-                self.assertGreater(asked, 100)
-                self.assertLessEqual(sent, asked * 1.2 + 3)
-                self.assertGreater(stats.total("upstream_hedges_total"), asked * 0.1)
+                requested, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
+                self.assertGreater(requested, 100)
+                self.assertLessEqual(sent, requested * 1.2 + 3)
+                self.assertGreater(stats.total("upstream_hedges_total"), requested * 0.1)
                 self.assertGreater(stats.total("upstream_retries_over_budget_total"), 0)
 
 

@@ -47,12 +47,12 @@ def scenario2(expected, name=None, **options):
     return note
 
 
-def respond_with(expected, name, answer, **options):
-    """A scenario that sends `answer(stream)` for each request, and continues to read."""
+def respond_with(expected, name, response, **options):
+    """A scenario that sends `response(stream)` for each request, and continues to read."""
     @scenario2(expected, name, **options)
     def _(peer):
         while (request := peer.head(10 * SLOWNESS)):
-            send_all(peer, answer(request.stream))
+            send_all(peer, response(request.stream))
             peer.pump(0)
 
 
@@ -469,7 +469,7 @@ class HostileUpstream(harness.SluiceTest):
             "listeners": [{"name": "main", "address": "127.0.0.1:0",
                            "http": {"stream_idle_timeout": TIMEOUT, "routes": routes}}]}, cut_allowed=True)
 
-    def ask(self, client_version, path, method="GET", body=None):
+    def send_request(self, client_version, path, method="GET", body=None):
         """Returns (outcome, seconds)."""
         began = time.monotonic()
         kind = wire.Http1Client if client_version == 1 else wire.Http2Client
@@ -490,12 +490,12 @@ class HostileUpstream(harness.SluiceTest):
 
         def run(client, path):
             try:
-                results[path] = self.ask(client, path, method, body)
+                results[path] = self.send_request(client, path, method, body)
             except (wire.WireError, OSError) as error:
                 results[path] = (f"garbled: {error!r}", 0)
 
         def run_mixed():
-            words = [self.ask(2 - number % 2, f"/mixed{version}/{number}", method, body)[0] for number in range(4)]
+            words = [self.send_request(2 - number % 2, f"/mixed{version}/{number}", method, body)[0] for number in range(4)]
             if not all(word in (OK, *expected) for word in words):
                 problems.append(f"mixed: {words}")
             if any(OK not in pair for pair in zip(words, words[1:])):
@@ -643,7 +643,7 @@ class HostileUpstream(harness.SluiceTest):
                     function(peer)
                 self.hostile[2].behave(scenario)
                 with wire.Http2Client(self.proxy.address()) as client:
-                    paths = {client.ask(f"/many2/{number}"): f"/many2/{number}" for number in range(count)}
+                    paths = {client.send_request(f"/many2/{number}"): f"/many2/{number}" for number in range(count)}
                     words = [outcome(client.response(stream, PATIENCE_SECONDS), path, client.how)
                              for stream, path in paths.items()]
                 self.assertLessEqual(set(words), expected, words)

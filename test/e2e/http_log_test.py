@@ -40,7 +40,7 @@ class Logs(harness.SluiceTest):
         self.addCleanup(harness.end, child)
         return child
 
-    def answered(self, load):
+    def request_count(self, load):
         """The number of requests, if all responses were good."""
         text, _ = load.communicate(timeout=60)
         self.assertNotIn("Socket errors", text)
@@ -77,7 +77,7 @@ class Logs(harness.SluiceTest):
             self.assertFalse(log.exists())
             proxy.signal(signal.SIGUSR1)
         harness.wait_until(log.exists, what="a new file")
-        self.answered(load)
+        self.request_count(load)
         stats = self.requests_of(proxy)
         # With one, the writing thread cannot keep up with every load; it counts what it drops.
         if not harness.SANITIZER:
@@ -97,7 +97,7 @@ class Logs(harness.SluiceTest):
         proxy.wait_for(lambda stats: stats.total("access_log_dropped_total") > LEAST_DROPPED, what="lines that are lost")
         before = proxy.stats().total("http_requests_total")
         proxy.wait_for(lambda stats: stats.total("http_requests_total") > before, what="requests that go on")
-        self.answered(load)
+        self.request_count(load)
 
         def read_until_all_is_there():
             stats = proxy.stats()
@@ -119,7 +119,7 @@ class Logs(harness.SluiceTest):
         load = self.load(proxy, 2)
         proxy.wait_for(lambda stats: stats.total("access_log_dropped_total") > LEAST_DROPPED and
                        stats.total("access_log_errors_total") > 0, what="lines that are lost")
-        self.answered(load)
+        self.request_count(load)
         self.assertEqual(proxy.stats().total("access_log_lines_total"), 0)
         self.assertTrue(proxy.wait_for_output("/dev/full"), proxy.stderr())
         self.assertIn("No space left on device", proxy.stderr())

@@ -67,8 +67,8 @@ class MemoryAttacks(AttackTest):
         stats = self.proxy.stats()
         harness.print_note(f"{connections} connections: {stats.total('http_memory_pauses_total')} pauses, "
                            f"{stats.total('http1_over_memory_total') + stats.total('http2_over_memory_total')} requests refused, "
-                           f"{ended} connections ended, {stats.ended('memory')} for memory; ends seen after {seen - began:.2f} s, memory back after "
-                           f"{time.monotonic() - began:.2f} s")
+                           f"{ended} connections ended, {stats.ended('memory')} for memory; ends seen after {seen - began:.2f} s, "
+                           f"memory back after {time.monotonic() - began:.2f} s")
 
     def mapped(self):
         return self.proxy.stats().total("pool_mapped_bytes")

@@ -76,20 +76,20 @@ class Options(harness.SluiceTest):
             "upstreams": [{"name": "main", "endpoints": list(endpoints), **upstream}],
         })
 
-    def ask(self, proxy, path="/", method="GET", fields=None, body=None, source=None):
+    def send_request(self, proxy, path="/", method="GET", fields=None, body=None, source=None):
         """Returns (status, fields, body)."""
         client = http.client.HTTPConnection(*proxy.address(), timeout=20, source_address=source and (source, 0))
         try:
             client.request(method, path, body, fields or {})
-            answer = client.getresponse()
-            return answer.status, answer.headers, answer.read().decode("latin-1")
+            response = client.getresponse()
+            return response.status, response.headers, response.read().decode("latin-1")
         finally:
             client.close()
 
-    def at_once(self, count, ask):
+    def at_once(self, count, send_request):
         """The results of `count` threads."""
         results = []
-        threads = [threading.Thread(target=lambda: results.append(ask())) for _ in range(count)]
+        threads = [threading.Thread(target=lambda: results.append(send_request())) for _ in range(count)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -104,7 +104,7 @@ class Options(harness.SluiceTest):
         proxy = self.through([*routes, FORWARD], [self.nginx().address])
         for number, (route, path, fields, taken) in enumerate(MATCHES):
             with self.subTest(match=route["match"], path=path, fields=fields):
-                status, _, body = self.ask(proxy, f"/{number}{path}", fields=fields)
+                status, _, body = self.send_request(proxy, f"/{number}{path}", fields=fields)
                 self.assertEqual(status, 200)
                 self.assertEqual(body == "taken", taken, body)
 
@@ -121,26 +121,26 @@ class Options(harness.SluiceTest):
             {"match": {"path": {"prefix": "/moved"}}, "redirect": {"path": "/here", "drop_query": True}},
             {"match": {"path": {"prefix": "/kept"}}, "redirect": {"path": "/here"}},
         ], [self.nginx().address], http={"compression": {}})
-        self.assertEqual(self.ask(proxy, "/allowed")[0], 403)
-        self.assertEqual(self.ask(proxy, "/allowed", source="127.0.0.2")[0], 200)
-        _, fields, body = self.ask(proxy, "/added")
+        self.assertEqual(self.send_request(proxy, "/allowed")[0], 403)
+        self.assertEqual(self.send_request(proxy, "/allowed", source="127.0.0.2")[0], 200)
+        _, fields, body = self.send_request(proxy, "/added")
         self.assertIn("/added by GET", body)
         self.assertEqual(fields.get_all("x-more"), ["one", "two"])
-        self.assertEqual(self.ask(proxy, "/small", "POST", body=b"b" * 10)[0], 200)
-        self.assertEqual(self.ask(proxy, "/small", "POST", body=b"b" * 11)[0], 413)
-        self.assertEqual(self.ask(proxy, "/other", "POST", body=b"b" * 11)[0], 404)
+        self.assertEqual(self.send_request(proxy, "/small", "POST", body=b"b" * 10)[0], 200)
+        self.assertEqual(self.send_request(proxy, "/small", "POST", body=b"b" * 11)[0], 413)
+        self.assertEqual(self.send_request(proxy, "/other", "POST", body=b"b" * 11)[0], 404)
         gzip = {"accept-encoding": "gzip"}
-        self.assertEqual(self.ask(proxy, "/text.txt", fields=gzip)[1]["content-encoding"], "gzip")
-        status, fields, body = self.ask(proxy, "/plain", fields=gzip)
+        self.assertEqual(self.send_request(proxy, "/text.txt", fields=gzip)[1]["content-encoding"], "gzip")
+        status, fields, body = self.send_request(proxy, "/plain", fields=gzip)
         self.assertEqual((status, fields["content-encoding"], len(body)), (200, None, 10_000))
-        self.assertTrue(self.ask(proxy, "/moved?a=b")[1]["location"].endswith("/here"))
-        self.assertTrue(self.ask(proxy, "/kept?a=b")[1]["location"].endswith("/here?a=b"))
+        self.assertTrue(self.send_request(proxy, "/moved?a=b")[1]["location"].endswith("/here"))
+        self.assertTrue(self.send_request(proxy, "/kept?a=b")[1]["location"].endswith("/here?a=b"))
         stats = proxy.wait_for(lambda s: s.total("http_requests_ended_total", reason="body_too_large") == 1)
         self.assertEqual(stats.total("http_requests_ended_total", reason="forbidden"), 1)
 
     def shares(self, proxy, count, path="/"):
         """How many requests each endpoint served, sent one after the other."""
-        names = [self.ask(proxy, path)[2].split(" ")[0] for _ in range(count)]
+        names = [self.send_request(proxy, path)[2].split(" ")[0] for _ in range(count)]
         return {name: names.count(name) for name in set(names)}
 
     def test_weight(self):
@@ -174,9 +174,9 @@ class Options(harness.SluiceTest):
         fast, slow = self.nginx("fast"), self.nginx("slow", rate="8k")
         proxy = self.through([FORWARD], [fast.address, slow.address], balance="least_request")
 
-        def ask_often():
-            return [self.ask(proxy, "/text.txt")[0] for _ in range(12)]
-        for statuses in self.at_once(8, ask_often):
+        def send_requests():
+            return [self.send_request(proxy, "/text.txt")[0] for _ in range(12)]
+        for statuses in self.at_once(8, send_requests):
             self.assertEqual(set(statuses), {200})
         stats = proxy.wait_for(lambda s: s.total("upstream_requests_total") == 96)
         received = {server: stats.total("endpoint_received_bytes_total", endpoint=server.address)
@@ -188,18 +188,18 @@ class Options(harness.SluiceTest):
         """The pool keeps as many idle connections as configured, for as long as configured."""
         server = self.nginx(rate="8k")
         proxy = self.through([FORWARD], [server.address], pool={"max_idle": 1, "idle_timeout": "300ms"})
-        self.at_once(4, lambda: self.ask(proxy, "/text.txt"))
+        self.at_once(4, lambda: self.send_request(proxy, "/text.txt"))
         self.assertEqual(proxy.stats().total("upstream_connections_opened_total"), 4)
         harness.wait_until(lambda: server_connections(server) <= 1, what="all but one to be closed")
-        connections = [self.ask(proxy)[2].split(" ")[-1] for _ in range(2)]
+        connections = [self.send_request(proxy)[2].split(" ")[-1] for _ in range(2)]
         self.assertEqual(connections[0], connections[1])
         harness.wait_until(lambda: server_connections(server) == 0, what="the idle one to be closed")
-        self.assertNotEqual(self.ask(proxy)[2].split(" ")[-1], connections[1])
+        self.assertNotEqual(self.send_request(proxy)[2].split(" ")[-1], connections[1])
 
     def test_full_endpoints(self):
         """Requests beyond `max_connections_per_endpoint` fail at once; they are not queued."""
         proxy = self.through([FORWARD], [self.nginx(rate="8k").address], max_connections_per_endpoint=2)
-        statuses = sorted(status for status, _, _ in self.at_once(4, lambda: self.ask(proxy, "/text.txt")))
+        statuses = sorted(status for status, _, _ in self.at_once(4, lambda: self.send_request(proxy, "/text.txt")))
         self.assertEqual(statuses, [200, 200, 503, 503])
         proxy.wait_for(lambda s: s.total("http_requests_ended_total", reason="no_endpoint") == 2)
 
@@ -213,8 +213,8 @@ class Options(harness.SluiceTest):
                 each.connect_ex(server.getsockname())
             proxy = self.through([FORWARD], [f"127.0.0.1:{server.getsockname()[1]}"], pool={"max_pending": 2},
                                  connect_timeout="1s")
-            answers = self.at_once(5, lambda: self.ask(proxy))
-            self.assertEqual({status for status, _, _ in answers}, {503})
+            responses = self.at_once(5, lambda: self.send_request(proxy))
+            self.assertEqual({status for status, _, _ in responses}, {503})
             stats = proxy.wait_for(lambda s: s.total("http_requests_active") == 0)
             self.assertEqual(stats.total("http_requests_ended_total", reason="too_many_pending"), 3)
             self.assertEqual(stats.total("http_requests_ended_total", reason="no_endpoint"), 2)

@@ -21,9 +21,9 @@ class PeersTest(HttpTest):
     """Checks for one pair of client and server."""
 
     def check_get(self, proxy, client):
-        answer = self.curl(proxy, client, "/echo?a=b")
-        self.assertEqual((answer.status, answer.version), (200, VERSIONS[client[0]]))
-        seen = answer.json()
+        response = self.curl(proxy, client, "/echo?a=b")
+        self.assertEqual((response.status, response.version), (200, VERSIONS[client[0]]))
+        seen = response.json()
         self.assertEqual((seen["Method"], seen["Target"], seen["Bytes"]), ("GET", "/echo?a=b", 0))
         return seen
 
@@ -34,45 +34,45 @@ class PeersTest(HttpTest):
         for length_told in (True, False):
             arguments = ("-X", "POST", "-T", path) if length_told else (
                 "-X", "POST", "-T", "-", *(("-H", "Transfer-Encoding: chunked") if client[0] == "http1" else ()))
-            answer = self.curl(proxy, client, "/echo", *arguments, *((), ("-H", "Expect:"))[size % 2],
-                               **({} if length_told else {"input": data}))
-            seen = answer.json()
-            self.assertEqual((answer.status, seen["Method"], seen["Bytes"], seen["Hash"]), (200, "POST", size, digest))
+            response = self.curl(proxy, client, "/echo", *arguments, *((), ("-H", "Expect:"))[size % 2],
+                                 **({} if length_told else {"input": data}))
+            seen = response.json()
+            self.assertEqual((response.status, seen["Method"], seen["Bytes"], seen["Hash"]), (200, "POST", size, digest))
             self.assertEqual(seen["Header"].get("Content-Length", [str(size)]), [str(size)])
             if "ContentLength" in seen:
                 self.assertEqual(seen["ContentLength"], size if length_told else -1)
 
     def check_trailers(self, proxy, client):
-        answer = self.go_client(proxy, client, "/trailers", ["Te: trailers"], ["X-Last: 1", "X-Sum: abc"],
-                                method="POST", body="x" * 5000)
-        self.assertEqual((answer["Status"], answer["Body"]), (200, "5000 bytes"))
-        self.assertEqual(answer["Trailer"], {"X-Announced": ["yes"], "Back-X-Last": ["1"], "Back-X-Sum": ["abc"]})
+        response = self.go_client(proxy, client, "/trailers", ["Te: trailers"], ["X-Last: 1", "X-Sum: abc"],
+                                  method="POST", body="x" * 5000)
+        self.assertEqual((response["Status"], response["Body"]), (200, "5000 bytes"))
+        self.assertEqual(response["Trailer"], {"X-Announced": ["yes"], "Back-X-Last": ["1"], "Back-X-Sum": ["abc"]})
         if client[0] == "http1":  # curl does not print all trailers of HTTP/2.
-            answer = self.curl(proxy, client, "/trailers", "-H", "TE: trailers")
-            self.assertEqual((answer.body, answer.trailers), (b"0 bytes", {"x-announced": "yes"}))
+            response = self.curl(proxy, client, "/trailers", "-H", "TE: trailers")
+            self.assertEqual((response.body, response.trailers), (b"0 bytes", {"x-announced": "yes"}))
 
     def check_early_hints(self, proxy, client):
-        answer = self.curl(proxy, client, "/hints")
-        self.assertEqual([(status, fields.get("link")) for status, fields in answer.early],
+        response = self.curl(proxy, client, "/hints")
+        self.assertEqual([(status, fields.get("link")) for status, fields in response.early],
                          [(103, "</0.css>; rel=preload"), (103, "</1.css>; rel=preload")])
-        self.assertEqual((answer.status, answer.body), (200, b"hinted"))
-        self.assertNotIn("link", answer.fields)
+        self.assertEqual((response.status, response.body), (200, b"hinted"))
+        self.assertNotIn("link", response.fields)
 
     def check_continue(self, proxy, client):
         data = b"d" * 100_000
         path = self.write("upload", data)
-        answer = self.curl(proxy, client, "/echo", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
-                           "--expect100-timeout", str(20 * SLOWNESS))
-        self.assertEqual(([status for status, _ in answer.early], answer.json()["Bytes"]), ([100], len(data)))
-        self.assertLess(answer.facts["time_total"], 10 * SLOWNESS)
+        response = self.curl(proxy, client, "/echo", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
+                             "--expect100-timeout", str(20 * SLOWNESS))
+        self.assertEqual(([status for status, _ in response.early], response.json()["Bytes"]), ([100], len(data)))
+        self.assertLess(response.facts["time_total"], 10 * SLOWNESS)
 
     def check_refused_continue(self, proxy, client):
         """The body is not sent when the server refuses it, and the next request is served."""
         path = self.write("upload", b"d" * MIB)
         if client[0] == "http1":
-            answer = self.curl(proxy, client, "/refuse", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
-                               "--expect100-timeout", str(20 * SLOWNESS))
-            self.assertEqual((answer.status, answer.facts["size_upload"]), (417, 0))
+            response = self.curl(proxy, client, "/refuse", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
+                                 "--expect100-timeout", str(20 * SLOWNESS))
+            self.assertEqual((response.status, response.facts["size_upload"]), (417, 0))
         else:  # curl reports an error when the stream is reset after the response.
             said = self.call(need("nghttp"), "-v", "-y", "--expect-continue", "-d", path, self.url(
                 proxy, client, "/refuse")).stdout.decode()
@@ -95,14 +95,14 @@ class PeersTest(HttpTest):
 
     def check_without_bodies(self, proxy, client):
         for code in (204, 304):
-            answer = self.curl(proxy, client, f"/status?code={code}")
-            self.assertEqual((answer.status, answer.body), (code, b""))
-            self.assertNotIn("transfer-encoding", answer.fields)
-            self.assertNotEqual(answer.fields.get("content-length"), "0" if code == 204 else "none")
+            response = self.curl(proxy, client, f"/status?code={code}")
+            self.assertEqual((response.status, response.body), (code, b""))
+            self.assertNotIn("transfer-encoding", response.fields)
+            self.assertNotEqual(response.fields.get("content-length"), "0" if code == 204 else "none")
 
     def check_many_fields(self, proxy, client):
-        answer = self.curl(proxy, client, "/many?count=80&bytes=300")
-        self.assertEqual([answer.fields.get(f"x-many-{i}") for i in range(80)], ["v" * 300] * 80)
+        response = self.curl(proxy, client, "/many?count=80&bytes=300")
+        self.assertEqual([response.fields.get(f"x-many-{i}") for i in range(80)], ["v" * 300] * 80)
         lines = [f"X-Many-{i}: {'v' * 300}" for i in range(80)]
         seen = self.curl(proxy, client, "/echo", *(part for line in lines for part in ("-H", line))).json()
         self.assertEqual([seen["Header"].get(f"X-Many-{i}") for i in range(80)], [["v" * 300]] * 80)
@@ -126,9 +126,9 @@ class PeersTest(HttpTest):
         if client[0] != "http1":
             return
         for path, body in (("/trailers", b"0 bytes"), ("/small", b"x" * 100), ("/drip?pieces=3&ms=1", None)):
-            answer = self.curl(proxy, client, path, "--http1.0", "--no-alpn")
-            self.assertEqual((answer.status, answer.body), (200, body or b"piece 0\npiece 1\npiece 2\n"))
-            self.assertNotIn("transfer-encoding", answer.fields)
+            response = self.curl(proxy, client, path, "--http1.0", "--no-alpn")
+            self.assertEqual((response.status, response.body), (200, body or b"piece 0\npiece 1\npiece 2\n"))
+            self.assertNotIn("transfer-encoding", response.fields)
 
 
 class PeersAlone(PeersTest):
@@ -234,12 +234,12 @@ class Fields(PeersTest):
 
     def test_added_fields(self):
         def check(proxy, client):
-            answer = self.curl(proxy, client, "/echo", "-H", "X-Forwarded-Proto: gopher")
-            header = answer.json()["Header"]
+            response = self.curl(proxy, client, "/echo", "-H", "X-Forwarded-Proto: gopher")
+            header = response.json()["Header"]
             self.assertEqual(header["X-Forwarded-For"], ["127.0.0.1"])
             self.assertEqual(header["X-Forwarded-Proto"], ["https" if client[1] else "http"])
             self.assertRegex(", ".join(header["Via"]), rf"^{VERSIONS[client[0]]}(\.0)? sluice$")
-            self.assertRegex(answer.fields["via"], r"^(1\.1|2|2\.0) sluice$")
+            self.assertRegex(response.fields["via"], r"^(1\.1|2|2\.0) sluice$")
             header = self.curl(proxy, client, "/echo", "-H", "X-Forwarded-For: 192.0.2.7", "-H",
                                "Via: 1.1 other").json()["Header"]
             self.assertEqual(", ".join(header["X-Forwarded-For"]), "192.0.2.7, 127.0.0.1")
@@ -278,10 +278,10 @@ class Fields(PeersTest):
             proxy = self.through(self.web_server(server, node=True))
             for client in KINDS:
                 with self.subTest(f"{words(client)} -> {words(server)}"):
-                    answer = self.curl(proxy, client, "/hops")
-                    self.assertEqual((answer.status, answer.body, answer.fields["x-kept"]), (200, b"hops", "1"))
+                    response = self.curl(proxy, client, "/hops")
+                    self.assertEqual((response.status, response.body, response.fields["x-kept"]), (200, b"hops", "1"))
                     for name in ("x-hop", "keep-alive", "proxy-connection", "connection"):
-                        self.assertNotIn(name, answer.fields)
+                        self.assertNotIn(name, response.fields)
 
 
 class Nginx1(PeersTest):
@@ -306,8 +306,8 @@ class Nginx1(PeersTest):
                 self.assertTrue(self.curl(proxy, client, "/large").body == data)
                 for number, source in enumerate((os.path.join(self.files, "large"), "-")):
                     name = f"/put/{client[0]}-{client[1]}-{number}"
-                    answer = self.curl(proxy, client, name, "-T", source, **({"input": data} if source == "-" else {}))
-                    self.assertEqual(answer.status, 201)
+                    response = self.curl(proxy, client, name, "-T", source, **({"input": data} if source == "-" else {}))
+                    self.assertEqual(response.status, 201)
                     with open(self.files + name, "rb") as file:
                         self.assertTrue(file.read() == data)
                     self.assertEqual(self.curl(proxy, client, name, "-X", "DELETE").status, 204)

@@ -33,19 +33,19 @@ def http_origin(name, gate=None):
     return handler
 
 
-def ask(proxy, path="/", sock=None):
+def send_request(proxy, path="/", sock=None):
     """The status and the body of one request, on `sock` or on a connection of its own."""
     with contextlib.ExitStack() as stack:
         if sock is None:
             sock = stack.enter_context(connect(("127.0.0.1", proxy.port())))
         sock.sendall(b"GET %s HTTP/1.1\r\nhost: a.test\r\n\r\n" % path.encode())
-        answer = b""
-        while b"\r\n\r\n" not in answer:
+        response = b""
+        while b"\r\n\r\n" not in response:
             more = sock.recv(1 << 16)
             if not more:
                 return 0, "the connection ended"
-            answer += more
-        head, _, body = answer.partition(b"\r\n\r\n")
+            response += more
+        head, _, body = response.partition(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         return int(head.split()[1]), (body + receive_exactly(sock, length - len(body))).decode()
 
@@ -74,7 +74,7 @@ class Resolve(SluiceTest):
         return self.start(config)
 
     def responding_servers(self, proxy, count=8):
-        return {ask(proxy)[1] for _ in range(count)}
+        return {send_request(proxy)[1] for _ in range(count)}
 
     def counted(self, proxy, what, **labels):
         return proxy.stats().total(what, upstream="main", **labels)
@@ -84,7 +84,7 @@ class Resolve(SluiceTest):
         self.names.set("real.test", self.origin("127.0.0.2"))
         self.names.set_alias(NAME, "real.test")
         proxy = self.resolving(f"APP.test:{self.port}")
-        self.assertEqual(ask(proxy), (200, "127.0.0.2"))
+        self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
         self.assertTrue(proxy.wait_for_output(f'upstream "main": {NAME}:{self.port} resolves to 127.0.0.2:{self.port}'))
         self.assertEqual(self.counted(proxy, "resolve_addresses", endpoint=f"{NAME}:{self.port}"), 1)
 
@@ -96,20 +96,20 @@ class Resolve(SluiceTest):
         self.origin("127.0.0.3")
         proxy = self.resolving(resolve={"max_ttl": "60s"})
         slow = {}
-        thread = threading.Thread(target=lambda: slow.update(answer=ask(proxy, "/slow")))
+        thread = threading.Thread(target=lambda: slow.update(response=send_request(proxy, "/slow")))
         thread.start()
-        self.assertEqual(ask(proxy), (200, "127.0.0.2"))
+        self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
         # The slow request has arrived there.
         proxy.wait_for(lambda stats: stats.total("endpoint_connections_active") == 1)
         self.names.set(NAME, "127.0.0.3")
         deadline = time.monotonic() + 10
-        while (answer := ask(proxy)) == (200, "127.0.0.2") and time.monotonic() < deadline:
+        while (response := send_request(proxy)) == (200, "127.0.0.2") and time.monotonic() < deadline:
             time.sleep(0.01)
-        self.assertEqual(answer, (200, "127.0.0.3"))
+        self.assertEqual(response, (200, "127.0.0.3"))
         self.assertEqual(self.responding_servers(proxy), {"127.0.0.3"})
         gate.set()
         thread.join()
-        self.assertEqual(slow["answer"], (200, "127.0.0.2"))
+        self.assertEqual(slow["response"], (200, "127.0.0.2"))
         stats = proxy.stats()
         self.assertEqual(stats.total("http_responses_total", **{"class": "5xx"}), 0)
         self.assertEqual([dict(labels)["address"] for (name, labels) in stats if name == "endpoint_address_connections_active"],
@@ -128,7 +128,7 @@ class Resolve(SluiceTest):
         self.keep(Origin(handler, ("127.0.0.2", self.port)))
         self.names.set(NAME, "127.0.0.2")
         proxy = self.resolving()
-        self.assertEqual(ask(proxy), (200, "old"))
+        self.assertEqual(send_request(proxy), (200, "old"))
         self.assertFalse(ended.is_set())
         self.names.set(NAME, "127.0.0.3")
         self.assertTrue(ended.wait(10 * harness.SLOWNESS))
@@ -145,7 +145,7 @@ class Resolve(SluiceTest):
         descriptors = proxy.open_descriptors()
         self.assertEqual(self.counted(proxy, "upstream_connections_opened_total"), 1)
         self.names.set(NAME, "127.0.0.3")
-        wait_until(lambda: ask(proxy) == (200, "127.0.0.3"), what="the new address")
+        wait_until(lambda: send_request(proxy) == (200, "127.0.0.3"), what="the new address")
         self.assertEqual(self.responding_servers(proxy), {"127.0.0.3"})
         self.assertEqual(self.counted(proxy, "upstream_connections_opened_total"), 2)
         # A lookup in progress has some too.
@@ -163,7 +163,7 @@ class Resolve(SluiceTest):
         several = [self.origin(f"127.0.0.{i}") for i in (2, 3, 4)]
         self.names.set(NAME, *several)
         proxy = self.resolving()
-        self.assertEqual(sorted(ask(proxy)[1] for _ in range(9)), sorted(several * 3))
+        self.assertEqual(sorted(send_request(proxy)[1] for _ in range(9)), sorted(several * 3))
 
     def test_both_families(self):
         """A failed lookup for one family leaves its known addresses as they are: a name server that fails for AAAA has
@@ -195,13 +195,13 @@ class Resolve(SluiceTest):
         self.names.set("b.test", "127.0.0.3")
         self.names.set_services("_http._tcp.test", (10, 30, self.port, "a.test"), (10, 10, self.port, "b.test"))
         proxy = self.resolving({"srv": "_http._tcp.test"})
-        got = [ask(proxy)[1] for _ in range(40)]
+        got = [send_request(proxy)[1] for _ in range(40)]
         self.assertEqual((got.count("127.0.0.2"), got.count("127.0.0.3")), (30, 10))
         # Only the weights change.
         opened = self.counted(proxy, "endpoint_connections_total")
         self.names.set_services("_http._tcp.test", (10, 10, self.port, "a.test"), (10, 30, self.port, "b.test"))
         proxy.wait_for(lambda stats: stats.total("resolve_changes_total") == 2)
-        got = [ask(proxy)[1] for _ in range(40)]
+        got = [send_request(proxy)[1] for _ in range(40)]
         self.assertEqual((got.count("127.0.0.2"), got.count("127.0.0.3")), (10, 30))
         self.assertEqual(self.counted(proxy, "endpoint_connections_total"), opened)
         both = self.resolving({"srv": "_http._tcp.test"}, f"127.0.0.1:{other}")
@@ -215,10 +215,10 @@ class Resolve(SluiceTest):
                 self.names.fail(NAME, how)
                 before = self.counted(proxy, "resolve_failures_total")
                 proxy.wait_for(lambda stats: stats.total("resolve_failures_total") >= before + 2)
-                self.assertEqual(ask(proxy), (200, "127.0.0.2"))
+                self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
                 self.assertTrue(proxy.wait_for_output(f"keeping the known addresses: 127.0.0.2:{self.port}"))
         self.names.set(NAME, self.origin("127.0.0.3"))
-        wait_until(lambda: ask(proxy) == (200, "127.0.0.3"), what="the name to be resolved again")
+        wait_until(lambda: send_request(proxy) == (200, "127.0.0.3"), what="the name to be resolved again")
         self.assertTrue(proxy.wait_for_output(f"{NAME}:{self.port} is resolved again"))
 
     def test_timeout_of_one_try(self):
@@ -249,22 +249,22 @@ class Resolve(SluiceTest):
         """Names without an address: the log of a 503 has the reason, and the name is used as soon as it has an address.
         When the address is removed again, so are its endpoints."""
         proxy = self.resolving()
-        self.assertEqual(ask(proxy), (503, "the upstream's name does not resolve\n"))
+        self.assertEqual(send_request(proxy), (503, "the upstream's name does not resolve\n"))
         self.assertEqual(proxy.stats().total("http_requests_ended_total", reason="not_resolved"), 1)
         self.assertIn("resolves to no address yet", proxy.stderr())
         self.names.set(NAME, self.origin("127.0.0.2"))
-        wait_until(lambda: ask(proxy)[0] == 200, what="the name to appear")
+        wait_until(lambda: send_request(proxy)[0] == 200, what="the name to appear")
         self.names.forget(NAME)
-        wait_until(lambda: ask(proxy)[0] == 503, what="the name to be gone")
+        wait_until(lambda: send_request(proxy)[0] == 503, what="the name to be gone")
         self.assertGreater(self.counted(proxy, "resolve_empty_total"), 0)
 
     def test_no_name_server_at_first(self):
         """Listening begins after one try, and no later."""
         self.names.fail(NAME, None)
         proxy = self.resolving(resolve={"timeout": "200ms"})
-        self.assertEqual(ask(proxy)[0], 503)
+        self.assertEqual(send_request(proxy)[0], 503)
         self.names.set(NAME, self.origin("127.0.0.2"))
-        wait_until(lambda: ask(proxy)[0] == 200, what="the name server to be there")
+        wait_until(lambda: send_request(proxy)[0] == 200, what="the name server to be there")
 
     def test_tcp_connections(self):
         """An open connection stays with its endpoint; the next goes to the new one. Without any endpoint, it is
@@ -306,7 +306,7 @@ class Resolve(SluiceTest):
         self.origin("127.0.0.1")
         proxy = self.resolving(f"{name}:{self.port}" if name != "localhost" else f"localhost.:{self.port}",
                                resolve={"family": "ip4"})
-        self.assertEqual(ask(proxy), (200, "127.0.0.1"))
+        self.assertEqual(send_request(proxy), (200, "127.0.0.1"))
 
     def test_changes_under_load(self):
         """Four clients without a pause, while the name changes between two sets: nothing fails."""
@@ -318,7 +318,7 @@ class Resolve(SluiceTest):
         def client():
             with connect(("127.0.0.1", proxy.port())) as sock:
                 while not over.is_set():
-                    status, body = ask(proxy, sock=sock)
+                    status, body = send_request(proxy, sock=sock)
                     if status != 200:
                         return problems.append((status, body))
                     seen.add(body)

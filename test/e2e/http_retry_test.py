@@ -14,9 +14,9 @@ from programs import Nginx
 
 
 class Origin:
-    """Responds to its n-th request with what `answer(n, handler)` returns: (status, body)."""
+    """Responds to its n-th request with what `response(n, handler)` returns: (status, body)."""
 
-    def __init__(self, answer):
+    def __init__(self, response):
         seen, lock = [], threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -28,7 +28,7 @@ class Origin:
                 with lock:
                     seen.append((self.command, self.path, body))
                     number = len(seen)
-                status, text = answer(number, self)
+                status, text = response(number, self)
                 if status == 0:  # No response.
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
@@ -61,8 +61,8 @@ class Retries(harness.SluiceTest):
         super().setUp()
         harness.need("curl", "wrk", "nginx")
 
-    def origin(self, answer):
-        return self.keep(Origin(answer))
+    def origin(self, response):
+        return self.keep(Origin(response))
 
     def through(self, route, upstreams, **http):
         """A proxy with this route; upstreams are addresses by name, or maps with options."""
@@ -87,7 +87,7 @@ class Retries(harness.SluiceTest):
         enough = threading.Event()
         self.addCleanup(enough.set)
 
-        def answer(number, handler):
+        def response(number, handler):
             if handler.path == "/slow" and number == 1:
                 enough.wait(2)
             if handler.path == "/cut" and number == 1:
@@ -97,13 +97,13 @@ class Retries(harness.SluiceTest):
         for path in ("/", "/cut", "/slow"):
             for method, data in (("GET", None), ("PUT", "x" * 3000)):
                 with self.subTest(path=path, method=method):
-                    origin = self.origin(answer)
+                    origin = self.origin(response)
                     proxy = self.through({"forward": "main", "retry": retry}, {"main": origin.address})
                     arguments = ["-X", method] + (["--data-binary", data] if data else [])
                     self.assertEqual(self.curl(proxy, *arguments, path=path), (200, "again"))
                     self.assertEqual([request[2] for request in origin.seen], [(data or "").encode()] * 2)
                     self.assertEqual(self.stop(proxy).total("upstream_retries_total"), 1)
-        origin = self.origin(answer)
+        origin = self.origin(response)
         proxy = self.through({"forward": "main", "retry": retry}, {"main": origin.address})
         self.assertEqual(self.curl(proxy, "-d", "once"), (503, "no"))
         self.assertEqual(len(origin.seen), 1)
@@ -127,10 +127,10 @@ class Retries(harness.SluiceTest):
         subprocess.run(["wrk", "-t", "1", "-c", "16", "-d", "2s", f"http://127.0.0.1:{proxy.port()}/"],
                        stdout=subprocess.DEVNULL, check=True)
         stats = self.stop(proxy, cut_allowed=True)
-        asked, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
-        self.assertGreater(asked, 100)
-        self.assertLessEqual(sent, asked * 1.2 + 3)
-        self.assertGreater(sent, asked * 1.1)
+        requested, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
+        self.assertGreater(requested, 100)
+        self.assertLessEqual(sent, requested * 1.2 + 3)
+        self.assertGreater(sent, requested * 1.1)
         self.assertGreater(stats.total("upstream_retries_over_budget_total"), 0)
 
     def test_split(self):
@@ -164,18 +164,18 @@ class Retries(harness.SluiceTest):
         self.assertEqual(self.curl(gone), (200, "main"))
         gone.wait_for(lambda stats: stats.total("upstream_mirrors_given_up_total") == 1)
 
-    def nginx(self, answer):
+    def nginx(self, response):
         """nginx on a port of its own, which becomes free when it is closed."""
         port = free_port()
         return f"127.0.0.1:{port}", lambda: Nginx([("127.0.0.1", port)], f"""
-            server {{ listen 127.0.0.1:{port}; location / {{ return {answer}; }} }}""")
+            server {{ listen 127.0.0.1:{port}; location / {{ return {response}; }} }}""")
 
     def test_endpoints_that_fail_in_different_ways(self):
         """nginx that responds with 503, an endpoint that ends connections without a response, an address without a
         server, and an endpoint that works."""
         addresses = []
-        for answer in ('503 "busy"', "444", '200 "served"'):
-            address, start = self.nginx(answer)
+        for response in ('503 "busy"', "444", '200 "served"'):
+            address, start = self.nginx(response)
             self.keep(start())
             addresses.append(address)
         retry = {"on": ["connect_failure", "refused", "reset", "5xx"], "attempts": 4, "backoff": 0, "max_backoff": 0}

@@ -27,8 +27,8 @@ class Routes(HttpTest):
         return self.through(f"127.0.0.1:{self.port}", kind=("http1", False), http={"routes": list(routes), **http})
 
     def response_text(self, proxy, path, *arguments, client=HTTP1):
-        answer = self.curl(proxy, client, path, "-A", "test", *arguments)
-        return answer.status, answer.body.decode().replace("\n", "")
+        response = self.curl(proxy, client, path, "-A", "test", *arguments)
+        return response.status, response.body.decode().replace("\n", "")
 
     def test_redirect_to_https(self):
         """curl follows from the plain listener to the one with TLS, and gets to the upstream."""
@@ -40,12 +40,12 @@ class Routes(HttpTest):
         proxy = self.start(config)
         for client in (HTTP1, HTTP2):
             with self.subTest(words(client)):
-                answer = self.curl(proxy, client, "/a/../b?c=d", "-L")
-                self.assertEqual([(status, fields["location"]) for status, fields in answer.early],
+                response = self.curl(proxy, client, "/a/../b?c=d", "-L")
+                self.assertEqual([(status, fields["location"]) for status, fields in response.early],
                                  [(301, f"https://localhost:{port}/b?c=d")])
-                self.assertEqual(answer.status, 200)
-                self.assertIn(b"GET /b?c=d", answer.body)
-                self.assertIn(b"proto=https", answer.body)
+                self.assertEqual(response.status, 200)
+                self.assertIn(b"GET /b?c=d", response.body)
+                self.assertIn(b"proto=https", response.body)
 
     def test_redirects_that_keep_the_method(self):
         proxy = self.routes({"match": {"path": {"prefix": "/see"}}, "redirect": {"status": 303, "path": "/there"}},
@@ -82,13 +82,13 @@ class Routes(HttpTest):
             response_headers=[{"name": "strict-transport-security", "set": "max-age=63072000"}])
         for client in KINDS:
             with self.subTest(words(client)):
-                answer = self.curl(proxy, client, "/a/b", "-H", "X-Client: spoofed", "-H", "X-Env: spoofed")
+                response = self.curl(proxy, client, "/a/b", "-H", "X-Client: spoofed", "-H", "X-Env: spoofed")
                 listener = "secure/TLSv1.3" if client[1] else "plain/"
-                self.assertIn(f"env={listener} client=127.0.0.1 path=/a/b", answer.body.decode().replace("\n", ""))
-                self.assertIn("agent= ", answer.body.decode())
-                self.assertEqual((answer.fields["x-route"], answer.fields["strict-transport-security"]),
+                self.assertIn(f"env={listener} client=127.0.0.1 path=/a/b", response.body.decode().replace("\n", ""))
+                self.assertIn("agent= ", response.body.decode())
+                self.assertEqual((response.fields["x-route"], response.fields["strict-transport-security"]),
                                  ("a", "max-age=63072000"))
-                self.assertNotIn("x-powered-by", answer.fields)
+                self.assertNotIn("x-powered-by", response.fields)
                 other = self.curl(proxy, client, "/b", "-H", "X-Client: mine")
                 self.assertIn("client=mine path= ", other.body.decode().replace("\n", "") + " ")
                 self.assertEqual(other.fields["x-powered-by"], "nginx")
@@ -123,28 +123,28 @@ class Routes(HttpTest):
                                         ("GET", "/x", "X-Canary: 1"), ("GET", "/x")):
             with self.subTest(f"{method} {target}"):
                 said = [argument for field in fields for argument in ("-H", field)]
-                told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", method,
-                                 f"http://a.test{target}", *said).stdout.decode()
-                answer = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *said)
-                if answer.status == 200:
-                    told_fields = dict(re.findall(r"^ {12}([a-z-]+): (.*)$", told, re.MULTILINE))
-                    line = re.search(r"^sends +(\S+ \S+) HTTP", told, re.MULTILINE)[1]
-                    self.assertIn(f"{line} host={told_fields['host']} env={told_fields.get('x-env', '')} client= "
-                                  f"path={told_fields.get('x-path', '')}", answer.body.decode().replace("\n", ""))
+                output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", method,
+                                   f"http://a.test{target}", *said).stdout.decode()
+                response = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *said)
+                if response.status == 200:
+                    printed_fields = dict(re.findall(r"^ {12}([a-z-]+): (.*)$", output, re.MULTILINE))
+                    line = re.search(r"^sends +(\S+ \S+) HTTP", output, re.MULTILINE)[1]
+                    self.assertIn(f"{line} host={printed_fields['host']} env={printed_fields.get('x-env', '')} client= "
+                                  f"path={printed_fields.get('x-path', '')}", response.body.decode().replace("\n", ""))
                 else:
-                    self.assertIn(f"answers     {answer.status}, {'Location: ' if 300 <= answer.status < 400 else ''}"
-                                  f"{answer.fields.get('location', '')}", told)
-        told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
-        self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", told.decode())
+                    self.assertIn(f"answers     {response.status}, {'Location: ' if 300 <= response.status < 400 else ''}"
+                                  f"{response.fields.get('location', '')}", output)
+        output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
+        self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", output.decode())
 
     def test_explain_as_documented(self):
         with open(harness.ROOT / "docs/http.md", encoding="utf-8") as file:
             document = file.read()
-        command, told = re.search(r"^\$ sluice (explain .*)\n((?s:.*?))```", document, re.MULTILINE).groups()
+        command, output = re.search(r"^\$ sluice (explain .*)\n((?s:.*?))```", document, re.MULTILINE).groups()
         example = next(block for block in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL) if "rewrite:" in block)
         arguments = [self.write("sluice.yaml", example.encode()) if word == "sluice.yaml" else word
                      for word in shlex.split(command)]
-        self.assertEqual(self.call(harness.SLUICE, *arguments).stdout.decode(), told)
+        self.assertEqual(self.call(harness.SLUICE, *arguments).stdout.decode(), output)
 
     def test_compared_with_nginx(self):
         """The same configuration for both: the responses to curl and the requests to the upstream are the same."""

@@ -38,9 +38,9 @@ class HttpTest(harness.SluiceTest):
     def http(self, *endpoints, cut_allowed=False, **config):
         return self.start(http_configuration(endpoints, **config), cut_allowed=cut_allowed)
 
-    def server(self, answer=None, **options):
-        """A server that echoes the request, unless `answer` is given."""
-        return self.keep(wire.Server(answer or self.echo, **options))
+    def server(self, respond=None, **options):
+        """A server that echoes the request, unless `respond` is given."""
+        return self.keep(wire.Server(respond or self.echo, **options))
 
     @staticmethod
     def echo(request, connection):
@@ -72,7 +72,7 @@ class Timeouts(HttpTest):
         proxy = self.http(server.address, http={"body_timeout": "300ms"})
         client = self.client(proxy, Http1Client)
         start = time.monotonic()
-        client.ask(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf")
+        client.send_request(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf")
         self.assertEqual(client.response().status, 408)
         self.between(0.3, start)
         self.assertEqual(client.ending(), "end")
@@ -157,25 +157,25 @@ class Upstreams(HttpTest):
         server.close()
         harness.wait_until(lambda: client.get("/").status == 503, 5, "503")
         port = int(address.rsplit(":", 1)[1])
-        again = self.keep(Origin(self.answer_ok, address=("127.0.0.1", port)))
+        again = self.keep(Origin(self.respond_ok, address=("127.0.0.1", port)))
         harness.wait_until(lambda: client.get("/").status == 200, 5, "200")
         self.assertGreater(again.count, 0)
 
     @staticmethod
-    def answer_ok(sock):
+    def respond_ok(sock):
         while sock.recv(65536):
             sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
 
     @both
     def test_endpoint_closes_during_response(self, kind):
-        def answer(request, connection):
+        def respond(request, connection):
             if request.path == "/before":
                 return connection.reset()
             if request.path == "/garbage":
                 return connection.send(b"\0\1\2\3 nonsense\r\n\r\n")
             connection.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")
             return connection.after(0.05, connection.reset)
-        proxy = self.http(self.server(answer).address)
+        proxy = self.http(self.server(respond).address)
         client = self.client(proxy, kind)
         self.assertEqual(client.get("/before", method="POST").status, 502)
         self.assertEqual(client.get("/garbage").status, 502)
@@ -219,7 +219,7 @@ class Routes(HttpTest):
         one, two = self.client(proxy, Http1Client), self.client(proxy, Http2Client)
         for host, path, status, body in cases:
             with self.subTest(f"{host} {path}"):
-                one.ask(f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+                one.send_request(f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
                 for response in (one.response(), two.get(path, authority=host)):
                     self.assertEqual(response.status, status)
                     if body is not None:
@@ -288,7 +288,7 @@ class Tunnels(HttpTest):
     def test_connect_is_off_by_default(self):
         proxy = self.http(self.server().address)
         client = self.client(proxy, Http1Client)
-        client.ask("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
+        client.send_request("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
         self.assertEqual(client.response().status, 501)
         client = self.client(proxy, Http2Client)
         client.send(wire.headers_frame(1, [(":method", "CONNECT"), (":authority", "a.test:443")]))
@@ -310,7 +310,7 @@ class Tunnels(HttpTest):
         origin = self.keep(Origin(tunnel))
         proxy = self.http(origin.address, http={"allow_connect": True})
         client = self.client(proxy, Http1Client)
-        client.ask("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
+        client.send_request("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
         self.assertEqual(client.response().status, 200)
         client.send("hello")
         client.wait(lambda: client.reader.tunnel == b"HELLO")
@@ -337,8 +337,8 @@ class Ends(HttpTest):
         proxy = self.http(server.address, shutdown_timeout="20s")
         idle, one, two = (self.client(proxy, kind) for kind in (Http1Client, Http1Client, Http2Client))
         idle_two = self.client(proxy, Http2Client)
-        one.ask(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
-        stream = two.ask("/two")
+        one.send_request(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
+        stream = two.send_request("/two")
         harness.wait_until(lambda: len(held) == 2, what="both requests")
         self.draining(proxy)
         self.assertEqual(idle.ending(), "end")
@@ -370,8 +370,8 @@ class Ends(HttpTest):
         server = self.server(lambda request, connection: None)
         proxy = self.http(server.address, cut_allowed=True, shutdown_timeout="500ms")
         one, two = self.client(proxy, Http1Client), self.client(proxy, Http2Client)
-        one.ask(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
-        two.ask("/two")
+        one.send_request(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
+        two.send_request("/two")
         harness.wait_until(lambda: sum(len(connection.messages()) for connection in server.connections) == 2)
         self.draining(proxy)
         # A response to data that was sent meanwhile may meet the reset.

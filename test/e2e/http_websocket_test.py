@@ -120,7 +120,7 @@ class Ends(WebsocketTest):
         """How a client of HTTP/1.1 and one of HTTP/2 see the end of a server that dies during a tunnel."""
         proxy = self.through(server)
         with Http1Client(proxy.address("plain")) as one, Http2Client(proxy.address("plain")) as two:
-            one.ask(upgrade_of("/destroy"))
+            one.send_request(upgrade_of("/destroy"))
             two.send(wire.headers_frame(1, connect_fields("/destroy")))
             self.assertEqual(one.response().status, 101)
             self.assertTrue(two.wait(lambda: 1 in two.reader.streams))
@@ -294,11 +294,11 @@ class Handshakes(WebsocketTest):
         origin = self.keep(Origin({"http1": http1, "http2": http2}[protocol]))
         return self.through(origin.address, kind=(protocol, False)), seen
 
-    def ask(self, proxy, protocol):
+    def send_request(self, proxy, protocol):
         """The fields of the response to OFFER, after bytes went in both directions."""
         if protocol == "http1":
             client = self.keep(Http1Client(proxy.address("plain")))
-            client.ask(upgrade_of("/chat?x", OFFER))
+            client.send_request(upgrade_of("/chat?x", OFFER))
             response = client.response()
             self.assertEqual((response.status, response.value("upgrade")), (101, "websocket"))
             self.assertEqual(response.value("connection").lower(), "upgrade")
@@ -325,8 +325,8 @@ class Handshakes(WebsocketTest):
             proxy, seen = self.origin(server)
             for client in ("http1", "http2"):
                 with self.subTest(f"{client} -> {server}"):
-                    answer = self.ask(proxy, client)
-                    self.assertLessEqual(set(CHOICE), set(answer))
+                    response = self.send_request(proxy, client)
+                    self.assertLessEqual(set(CHOICE), set(response))
                     request = seen[-1]
                     self.assertLessEqual(set(OFFER), set(request.fields))
                     self.assertEqual((request.path, request.authority, request.protocol),
@@ -345,7 +345,7 @@ class Handshakes(WebsocketTest):
     def refused(self, proxy):
         """The responses that each kind of client gets instead of a websocket."""
         one, two = (self.keep(kind(proxy.address("plain"))) for kind in (Http1Client, Http2Client))
-        one.ask(upgrade_of("/"))
+        one.send_request(upgrade_of("/"))
         two.send(wire.headers_frame(1, connect_fields("/")))
         return [(response.status, bytes(response.body)) for response in (one.response(), two.response(1))]
 

@@ -67,11 +67,11 @@ _HEX = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class Http1Reader:
-    """Reads requests, or responses to the requests whose methods are in `asked`."""
+    """Reads requests, or responses to the requests whose methods are in `methods`."""
 
     def __init__(self, requests):
         self.requests = requests
-        self.asked = collections.deque()
+        self.methods = collections.deque()
         self.messages = []   # The last one may be incomplete.
         self.tunnel = None   # A bytearray of the bytes after HTTP is over: after an upgrade or a CONNECT.
         self.ended = False
@@ -163,15 +163,15 @@ class Http1Reader:
         else:
             message.status = int(match[2])
             message.persistent = match[1] == b"1" and "close" not in options
-            method = self.asked[0] if self.asked else "GET"
+            method = self.methods[0] if self.methods else "GET"
             tunnel = message.status == 101 or (method == "CONNECT" and message.status // 100 == 2)
         message.fields = [(name, value) for name, value in fields if name != "host" or not self.requests]
         if not self.requests and message.status < 200 and not tunnel:
             message.complete = True
             self._interim.append(message)
             return True
-        if not self.requests and self.asked:
-            self.asked.popleft()
+        if not self.requests and self.methods:
+            self.methods.popleft()
         message.interim, self._interim = self._interim, []
         self.messages.append(message)
         bodiless = not self.requests and (method == "HEAD" or message.status in (204, 304))
@@ -621,10 +621,10 @@ class Peer:
             self.reader.end(self.how)
             return True
         self.reader.feed(data)
-        self.answer()
+        self.send_responses()
         return True
 
-    def answer(self):
+    def send_responses(self):
         out = getattr(self.reader, "out", None)
         if out:
             self.send(bytes(out))
@@ -664,9 +664,9 @@ class Http1Client(Peer):
     def __init__(self, address, **options):
         super().__init__(connect(address, **options), Http1Reader(requests=False))
 
-    def ask(self, data, methods=("GET",)):
+    def send_request(self, data, methods=("GET",)):
         """Sends raw bytes, which are requests with these methods."""
-        self.reader.asked.extend(methods)
+        self.reader.methods.extend(methods)
         return self.send(data)
 
     def response(self, seconds=PATIENCE_SECONDS):
@@ -681,7 +681,7 @@ class Http1Client(Peer):
     def get(self, path, method="GET", fields="", body=b"", seconds=PATIENCE_SECONDS):
         length = f"content-length: {len(body)}\r\n" if body else ""
         head = f"{method} {path} HTTP/1.1\r\nhost: a.test\r\n{fields}{length}\r\n"
-        self.ask(head.encode("latin-1") + body, [method])
+        self.send_request(head.encode("latin-1") + body, [method])
         return self.response(seconds)
 
 
@@ -694,7 +694,7 @@ class Http2Client(Peer):
         if greet:
             self.send(PREFACE + settings_frame(*settings))
 
-    def ask(self, path="/", method="GET", fields=(), body=None, authority="a.test"):
+    def send_request(self, path="/", method="GET", fields=(), body=None, authority="a.test"):
         """Sends a request. Returns the number of its stream."""
         stream, self._next = self._next, self._next + 2
         self.send(request_frame(stream, method, path, fields, body is None, authority))
@@ -707,8 +707,8 @@ class Http2Client(Peer):
         reader = self.reader
         self.wait(lambda: reader.settings)
         window = reader.settings.get(INITIAL_WINDOW, FIRST_WINDOW)
-        answered = lambda: reader.streams.get(stream) or reader.goaway or self.how
-        while not answered():
+        is_answered = lambda: reader.streams.get(stream) or reader.goaway or self.how
+        while not is_answered():
             window += reader.windows.pop(stream, 0)
             self._window += reader.windows.pop(0, 0)
             size = min(window, self._window, 16384, len(body))
@@ -719,7 +719,7 @@ class Http2Client(Peer):
                 self.send(data_frame(stream, piece, not body))
                 if not body:
                     return
-            elif not self.wait(lambda: reader.windows[stream] or window and reader.windows[0] or answered()):
+            elif not self.wait(lambda: reader.windows[stream] or window and reader.windows[0] or is_answered()):
                 return
 
     def response(self, stream, seconds=PATIENCE_SECONDS):
@@ -731,7 +731,7 @@ class Http2Client(Peer):
         return None
 
     def get(self, path, seconds=PATIENCE_SECONDS, **options):
-        return self.response(self.ask(path, **options), seconds)
+        return self.response(self.send_request(path, **options), seconds)
 
 
 class Http2Server(Peer):
@@ -857,7 +857,7 @@ class Connection:
             if message.failure:
                 self._waiting.pop(message.stream, None)
         for message in ready:
-            self.server.answer(message, self)
+            self.server.respond(message, self)
 
     def flush(self):
         if self.closed:
@@ -903,11 +903,11 @@ class Connection:
 
 
 class Server:
-    """Serves HTTP/1.1 and HTTP/2, as the client chooses, on one thread. Calls `answer(request, connection)` on it for
+    """Serves HTTP/1.1 and HTTP/2, as the client chooses, on one thread. Calls `respond(request, connection)` on it for
     each complete request; for one with `early(request)`, when its head has arrived."""
 
-    def __init__(self, answer, early=lambda request: False, backlog=1024):
-        self.answer = answer
+    def __init__(self, respond, early=lambda request: False, backlog=1024):
+        self.respond = respond
         self.early = early
         self.connections = []
         self.count = 0         # Of all connections that were accepted.

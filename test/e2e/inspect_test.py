@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, ask, connect, echo, last_outcome, outcome_of_connecting, receive_exactly, say_name
+from origins import Origin, ping, connect, echo, last_outcome, outcome_of_connecting, receive_exactly, say_name
 
 GONE = ("end", "reset")
 V2_SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -70,7 +70,7 @@ class ProxyHeader(Inspected):
                        proxy_v2(tlvs=b"\x04\x00\x40" + bytes(64)), proxy_v2(b"", command=0x20, family=0)):
             with self.subTest(header), connect(proxy.address()) as client:
                 self.drip(client, header)
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
 
     def test_payload_after_header(self):
         proxy = self.start_proxy()
@@ -117,7 +117,7 @@ class ProxyHeader(Inspected):
         proxy = self.start_proxy(listener={"trusted": ["127.0.0.2", "10.0.0.0/8"]})
         with connect(proxy.address(), "127.0.0.2") as client:
             client.sendall(proxy_v2())
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
         self.assertEqual(outcome_of_connecting(proxy.address(), "127.0.0.3"), "reset")
         proxy.wait_for(lambda s: s.ended("proxy_header") == 1)
 
@@ -127,9 +127,9 @@ class ProxyHeader(Inspected):
             client.sendall(proxy_v2() + b"x")
             self.assertEqual(receive_exactly(client, 1), b"x")
         with connect(proxy.address(), "127.0.0.2") as client:
-            self.assertTrue(ask(client, b"no header at all"))
+            self.assertTrue(ping(client, b"no header at all"))
         with connect(proxy.address(), "127.0.0.3") as client:
-            self.assertTrue(ask(client, b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\n"))
+            self.assertTrue(ping(client, b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\n"))
 
 
 class Hello(Inspected):

@@ -5,7 +5,7 @@ import time
 
 import harness
 from harness import wait_until
-from origins import Origin, ask, connect, echo, last_outcome, outcome, outcome_of_connecting, receive_exactly, say_name
+from origins import Origin, ping, connect, echo, last_outcome, outcome, outcome_of_connecting, receive_exactly, say_name
 
 GONE = ("end", "reset")
 
@@ -25,7 +25,7 @@ class Limits(harness.SluiceTest):
         let_in = []
         for _ in range(bound):
             client = self.keep(connect(proxy.address(), source))
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             let_in.append(client)
         active = proxy.stats().total("sessions_active")
         for _ in range(bound, count):
@@ -34,9 +34,9 @@ class Limits(harness.SluiceTest):
         let_in[0].close()
         proxy.wait_for(lambda s: s.total("sessions_active") == active - 1)
         client = self.keep(connect(proxy.address(), source))
-        self.assertTrue(ask(client))
+        self.assertTrue(ping(client))
         for sock in [client, *let_in[1:]]:
-            self.assertTrue(ask(sock))
+            self.assertTrue(ping(sock))
             sock.close()
 
     def test_whole_process(self):
@@ -52,7 +52,7 @@ class Limits(harness.SluiceTest):
         proxy = self.echo_proxy(listener={"max_connections_per_source": 3}, workers=2)
         with connect(proxy.address(), "127.0.0.3") as other:
             self.check_bound(proxy, "source", 3, 8, "127.0.0.2")
-            self.assertTrue(ask(other))
+            self.assertTrue(ping(other))
 
     def test_source_of_the_proxy_header(self):
         """The address in the header of a trusted proxy counts, not the proxy's own."""
@@ -75,14 +75,14 @@ class Limits(harness.SluiceTest):
     def test_ipv6_source_is_a_64(self):
         proxy = self.echo_proxy(listener={"max_connections_per_source": 1, "proxy_protocol": {"accept": "required"}})
 
-        def answer(source):
+        def outcome_from(source):
             client = self.keep(connect(proxy.address()))
             client.sendall(f"PROXY TCP6 {source} 2001:db8::1 1000 443\r\nping".encode())
             return outcome(client)
 
-        self.assertEqual(answer("2001:db8:0:1::1"), b"ping")
-        self.assertIn(answer("2001:db8:0:1:ffff::2"), GONE)
-        self.assertEqual(answer("2001:db8:0:2::1"), b"ping")
+        self.assertEqual(outcome_from("2001:db8:0:1::1"), b"ping")
+        self.assertIn(outcome_from("2001:db8:0:1:ffff::2"), GONE)
+        self.assertEqual(outcome_from("2001:db8:0:2::1"), b"ping")
 
     def test_endpoint(self):
         """A full endpoint is passed over; when all are full the connection is closed."""
@@ -125,7 +125,7 @@ class Descriptors(harness.SluiceTest):
                 # Open connections are still served; waiting clients are served when others close.
                 for client in served:
                     client.settimeout(5)
-                    self.assertTrue(ask(client))
+                    self.assertTrue(ping(client))
                     client.close()
                 waiting = [client for client in clients if client not in served]
                 for client in waiting:
@@ -138,15 +138,15 @@ class Descriptors(harness.SluiceTest):
     def test_existing_connections_continue(self):
         proxy = self.start_short(40)
         early = self.keep(connect(proxy.address()))
-        self.assertTrue(ask(early))
+        self.assertTrue(ping(early))
         crowd = [self.keep(connect(proxy.address())) for _ in range(60)]
         time.sleep(0.5)
-        self.assertTrue(ask(early))
+        self.assertTrue(ping(early))
         for client in crowd:
             client.close()
         wait_until(lambda: proxy.open_descriptors() < 12, 10, "descriptors to come free")
         with connect(proxy.address()) as late:
-            self.assertTrue(ask(late))
+            self.assertTrue(ping(late))
 
     def test_stop_without_a_free_descriptor(self):
         """Defect: SIGTERM, like the first dump of counters, aborted the process when no descriptor was left: the

@@ -25,7 +25,7 @@ class NameServer:
     def __init__(self):
         self._lock = threading.Lock()
         self._names = {}  # Name -> (TTL, {type: [record data]}), or a code, or None for silence.
-        self.asked = 0
+        self.query_count = 0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self._socket.getsockname()[1]
@@ -75,10 +75,10 @@ class NameServer:
                 return
             if not question:  # Shut down.
                 return
-            answer = self._answer(question)
+            response = self._response(question)
             with contextlib.suppress(OSError):
-                if answer:
-                    self._socket.sendto(answer, client)
+                if response:
+                    self._socket.sendto(response, client)
 
     def _records(self, name, kind):
         """The code, and (name, type, TTL, data) of each record, with aliases resolved; a code of None is silence."""
@@ -91,7 +91,7 @@ class NameServer:
         found = records.get(kind, [])
         return (OK, [(name, kind, ttl, data) for data in found]) if isinstance(found, list) else (found, [])
 
-    def _answer(self, question):
+    def _response(self, question):
         labels, at = [], 12
         while question[at]:
             labels.append(question[at + 1:at + 1 + question[at]].decode())
@@ -99,7 +99,7 @@ class NameServer:
         kind = struct.unpack_from("!H", question, at + 1)[0]
         name = ".".join(labels).lower()
         with self._lock:
-            self.asked += 1
+            self.query_count += 1
             code, records = self._records(name, kind)
             for _ in range(8):
                 if not records or records[-1][1] != CNAME or kind == CNAME:

@@ -121,8 +121,8 @@ class Log(TlsTest):
         proxy = self.proxy(f"127.0.0.1:{port}", upstream={"fail_timeout": "100ms"})
         for _ in range(3):
             self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
-        self.assertTrue(proxy.wait_for_output(f'warning sluice: upstream "main": endpoint 127.0.0.1:{port} cannot be connected to '
-                                              "(refused); it is passed over for 100ms at a time"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output(f'warning sluice: upstream "main": endpoint 127.0.0.1:{port} cannot be connected '
+                                              "to (refused); it is passed over for 100ms at a time"), proxy.stderr())
         self.assertTrue(proxy.wait_for_output('closed: upstream "main" has no endpoint left after 1 attempt'), proxy.stderr())
         self.keep(Origin(echo, address=("127.0.0.1", port)))
         with connect(proxy.address()) as sock:
@@ -168,8 +168,9 @@ class Log(TlsTest):
             first.sendall(b"x")
             self.assertEqual(first.recv(1), b"x")
             self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
-        self.assertTrue(proxy.wait_for_output("refused: its address has as many connections as `max_connections_per_source` allows"),
-                        proxy.stderr())
+        self.assertTrue(
+            proxy.wait_for_output("refused: its address has as many connections as `max_connections_per_source` allows"),
+            proxy.stderr())
 
     def test_malformed_request(self):
         proxy = self.start({"listeners": [listener("main", http=RESPOND)]})

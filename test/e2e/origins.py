@@ -115,11 +115,11 @@ def outcome_of_connecting(address, source=None):
         return "reset"
 
 
-def ask(sock, question=b"ping", answer=None):
+def ping(sock, question=b"ping", response=None):
     """Sends data and waits for a response; True when the expected one (by default the echo) arrived."""
-    answer = question if answer is None else answer
+    response = question if response is None else response
     sock.sendall(question)
-    return receive_exactly(sock, len(answer)) == answer
+    return receive_exactly(sock, len(response)) == response
 
 
 # ---- Handlers of connections

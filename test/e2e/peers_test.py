@@ -178,10 +178,10 @@ class Tls(PeersTest):
             {"match": {"sni": ["beta.test", "*.beta.test"]}, "forward": "beta.test"},
             {"forward": "other.test"},
         ])
-        for asked, answered in (("alpha.test", "alpha.test"), ("beta.test", "beta.test"), ("x.beta.test", "beta.test"),
-                                ("x.y.beta.test", "other.test"), ("gamma.test", "other.test"), (None, "other.test")):
+        for name, expected in (("alpha.test", "alpha.test"), ("beta.test", "beta.test"), ("x.beta.test", "beta.test"),
+                               ("x.y.beta.test", "other.test"), ("gamma.test", "other.test"), (None, "other.test")):
             for options in (("-tls1_3",), ("-tls1_2",)):
-                self.assertEqual(self.certificate_name(proxy, asked, *options), answered, (asked, options))
+                self.assertEqual(self.certificate_name(proxy, name, *options), expected, (name, options))
 
     def test_no_route(self):
         proxy = self.start_proxy([{"match": {"sni": ["alpha.test"]}, "forward": "alpha.test"}])
@@ -230,9 +230,9 @@ class ProxyProtocol(PeersTest):
 
     def nginx_receiver(self, listen=None, address=None):
         port = free_port()
-        answer = "$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr $proxy_protocol_server_port"
+        response = "$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr $proxy_protocol_server_port"
         self.keep(Nginx([address or ("127.0.0.1", port)], f"""
-            server {{ listen {listen or f'127.0.0.1:{port}'} proxy_protocol; return 200 "{answer}"; }}"""))
+            server {{ listen {listen or f'127.0.0.1:{port}'} proxy_protocol; return 200 "{response}"; }}"""))
         return f"127.0.0.1:{port}"
 
     def haproxy_receiver(self):

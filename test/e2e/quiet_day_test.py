@@ -103,7 +103,7 @@ class Http2Responder:
         reader = self.peer.reader
         served = 0
         self.peer.send(wire.settings_frame((wire.MAX_STREAMS, 1000)))
-        self.peer.answer()
+        self.peer.send_responses()
         while self.peer.wait(lambda: len(reader.done) > served, FOREVER):
             request = reader.done[served]
             served += 1
@@ -333,7 +333,7 @@ class Http1Kind(PeerClient):
         head += f"content-length: {len(body)}\r\n\r\n" if body else "\r\n"
         data = head.encode() + body
         cut = self.chooser.randrange(1, len(data))
-        self.peer.ask(data[:cut], ["POST" if body else "GET"])
+        self.peer.send_request(data[:cut], ["POST" if body else "GET"])
         self.maybe_wait()
         self.peer.send(data[cut:])
         self.check_response(self.peer.response(), response_of(number, size) + body)
@@ -349,8 +349,8 @@ class WebsocketKind(PeerClient):
         Peer.__init__(peer, sock, Http1Reader(requests=False))
         key = "dGhlIHNhbXBsZSBub25jZQ=="
         self.day.count("tunnels")
-        peer.ask(f"GET {self.path(0, 0)} HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
-                 f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n")
+        peer.send_request(f"GET {self.path(0, 0)} HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+                          f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n")
         response = peer.response()
         if not response or response.status != 101 or response.value("sec-websocket-accept") != accept_of(key):
             raise AssertionError(f"response: {response}")
@@ -394,9 +394,9 @@ class Http2Kind(PeerClient):
         size, body = self.size(), self.body(number)
         path = self.path(number, size)
         if body:
-            stream = self.peer.ask(path, "POST", body=body)
+            stream = self.peer.send_request(path, "POST", body=body)
         else:
-            stream = self.peer.ask(path)
+            stream = self.peer.send_request(path)
         self.check_response(self.peer.response(stream), response_of(number, size) + body)
 
 
@@ -406,7 +406,7 @@ class GrpcKind(Http2Kind):
     def request(self, number):
         size, message = self.size(), self.body(number)
         body = b"\0" + struct.pack(">I", len(message)) + message
-        stream = self.peer.ask(
+        stream = self.peer.send_request(
             "/grpc" + self.path(number, size), "POST", body=body,
             fields=[("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", f"{8 * SLOWNESS}S")])
         expected = response_of(number, size) + message

@@ -9,7 +9,7 @@ import time
 
 import harness
 from harness import MIB, SLOWNESS
-from origins import Origin, ask, connect, echo, last_outcome, outcome, receive_exactly
+from origins import Origin, ping, connect, echo, last_outcome, outcome, receive_exactly
 from transfers import TransferRun
 
 
@@ -19,7 +19,7 @@ class Shutdown(harness.SluiceTest):
         self.origin = self.keep(Origin(echo))
         proxy = self.proxy(self.origin.address, cut_allowed=True, **config)
         client = self.keep(connect(proxy.address()))
-        self.assertTrue(ask(client))
+        self.assertTrue(ping(client))
         return proxy, client
 
     def refused(self, proxy):
@@ -78,7 +78,7 @@ class Shutdown(harness.SluiceTest):
                 proxy, client = self.proxy_with_client(shutdown_timeout="1h")
                 proxy.signal(first)
                 self.assertTrue(proxy.wait_for_output("draining"))
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
                 start = time.monotonic()
                 proxy.signal(second)
                 self.assertEqual(outcome(client), "reset")

@@ -9,7 +9,7 @@ import harness
 import http_wire as wire
 from harness import SLOWNESS
 from http_wire import Http2Client, Http2Reader, Peer
-from origins import PATIENCE_SECONDS, Origin, ask, connect, echo, last_outcome
+from origins import PATIENCE_SECONDS, Origin, ping, connect, echo, last_outcome
 from tls_support import TlsTest
 
 # The timeout that a test is about. What is in time takes 3/4 of it, and so does what precedes it: together more than
@@ -81,7 +81,7 @@ class Timeouts(TlsTest):
         client.sendall(HEADER)
         time.sleep(PART)
         secure = self.keep(self.context().wrap_socket(client, server_hostname="localhost"))
-        self.assertTrue(ask(secure))
+        self.assertTrue(ping(secure))
 
     def test_hello_after_proxy_header(self):
         routes = [{"match": {"sni": ["localhost"]}, "forward": "main"}]
@@ -92,7 +92,7 @@ class Timeouts(TlsTest):
         time.sleep(PART)
         client.sendall(HEADER)
         time.sleep(PART)
-        self.assertTrue(ask(client, self.client_hello()))
+        self.assertTrue(ping(client, self.client_hello()))
 
     def test_slow_handshake(self):
         proxy = self.through({"tls": {**self.certificates, "handshake_timeout": TEXT}})
@@ -116,7 +116,7 @@ class Timeouts(TlsTest):
         start = time.monotonic()
         time.sleep(PART)
         client.sendall(HEADER)
-        self.assertTrue(ask(client))
+        self.assertTrue(ping(client))
         self.assertEqual(last_outcome(client), "reset")
         self.assertLess(time.monotonic() - start, TIME + PART)
         proxy.wait_for(lambda s: s.ended("max_duration") == 1)

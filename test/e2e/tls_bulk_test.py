@@ -143,10 +143,10 @@ class RecordSizes(BulkTest):
                 # s_client responds line by line.
                 for line in lines.splitlines()[:50]:
                     sock.sendall(line + b"\n")
-                    answer = b""
-                    while not answer.endswith(b"\n"):
-                        answer += sock.recv(65536)
-                    self.assertEqual(answer, line[::-1] + b"\n")
+                    response = b""
+                    while not response.endswith(b"\n"):
+                        response += sock.recv(65536)
+                    self.assertEqual(response, line[::-1] + b"\n")
 
 
 class KeyUpdates(BulkTest):

@@ -192,12 +192,12 @@ class OpensslClient(PeersTest):
         for cipher in CIPHERS_13:
             client = self.s_client(proxy, "-tls1_3", "-ciphersuites", cipher)
             client.wait_for(b"Verify return code: 0 (ok)")
-            asked = 0
+            updates = 0
             for i in range(60):
                 for command in (b"K\n", b"k\n")[:1 + i % 2]:
                     client.write(command)
-                    asked += 1
-                    harness.wait_until(lambda: client.output.count(b"KEYUPDATE") == asked, what="the key update")
+                    updates += 1
+                    harness.wait_until(lambda: client.output.count(b"KEYUPDATE") == updates, what="the key update")
                 client.write(b"line %d\n" % i)
                 client.wait_for(b"line %d\n" % i)
 
@@ -444,13 +444,13 @@ class GnuTls(PeersTest):
 
     def test_small_record_size(self):
         """It requests small records (RFC 8449), which BoringSSL does not support; then it accepts large ones."""
-        answer = b"x" * 300_000 + b"end\n"
-        proxy = self.terminating(self.keep(Origin(lambda sock: (sock.recv(100), sock.sendall(answer)))).address)
+        response = b"x" * 300_000 + b"end\n"
+        proxy = self.terminating(self.keep(Origin(lambda sock: (sock.recv(100), sock.sendall(response)))).address)
         for priority in self.PRIORITIES:
             client = self.gnutls_cli(proxy, "--priority", priority, "--recordsize", "512")
             client.wait_for(b"Handshake was completed")
             client.write(b"hello\n")
-            client.wait_for(answer[-1000:])
+            client.wait_for(response[-1000:])
 
     def test_server(self):
         for priority in self.PRIORITIES:

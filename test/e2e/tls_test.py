@@ -146,11 +146,11 @@ class Termination(TlsTest):
 
     def test_curl(self):
         harness.need("curl", "nginx")
-        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+        response = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 
         def serve(sock):
             sock.recv(65536)
-            sock.sendall(answer)
+            sock.sendall(response)
         origin = self.keep(Origin(serve))
         proxy = self.terminating(origin.address)
         host, port = proxy.address()

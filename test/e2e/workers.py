@@ -42,9 +42,9 @@ class ClientProcess(_Process):
     def do(self, order, count=0):
         self._process.stdin.write(f"{order} {count}\n")
         self._process.stdin.flush()
-        answer = self._process.stdout.readline().strip()
-        if answer != "ok":
-            raise AssertionError(f"clients could not {order}: {answer}")
+        response = self._process.stdout.readline().strip()
+        if response != "ok":
+            raise AssertionError(f"clients could not {order}: {response}")
 
 
 def _origin(kind):
@@ -86,7 +86,7 @@ def _origin(kind):
 def _clients(host, port):
     sockets = []
 
-    def ask():
+    def send_requests():
         # All requests at once, then all responses.
         for number, sock in enumerate(sockets):
             sock.sendall(b"%08d" % number)
@@ -101,7 +101,7 @@ def _clients(host, port):
                 for _ in range(int(count)):
                     sockets.append(connect((host, int(port)), timeout=30 * SLOWNESS))
             elif order == "ask":
-                ask()
+                send_requests()
             elif order == "close":
                 while sockets:
                     sockets.pop().close()

@@ -28,7 +28,7 @@ class Upstream:
 
     def __init__(self):
         self.scripts = {}  # By the name in the path: (case, via, pieces(items) -> items)
-        self.server = wire.Server(self._answer, early=lambda request: request.path.endswith("?early"))
+        self.server = wire.Server(self._respond, early=lambda request: request.path.endswith("?early"))
         self.address = self.server.address
         self._taken = {}
         self._playing = {}  # Connections whose scripts are not over, and the requests that wait for their ends.
@@ -36,7 +36,7 @@ class Upstream:
     def close(self):
         self.server.close()
 
-    def _answer(self, request, connection):
+    def _respond(self, request, connection):
         if connection.http2 and connection in self._playing:  # Nothing may come between the pieces of its frames.
             return self._playing[connection].append(request)
         script = request.path.partition("?")[0][len(SCRIPTED):]
@@ -71,7 +71,7 @@ class Upstream:
                 connection.send(item)
         for request in self._playing.pop(connection, ()):
             if not connection.closed:
-                self._answer(request, connection)
+                self._respond(request, connection)
         return None
 
     def new_messages(self):
@@ -133,7 +133,7 @@ class Run:
         else:
             # The framing of the first response depends on the request's method.
             method = sent.split(b" ", 1)[0].decode("latin-1")
-            self.reader.asked.append(method if method in ("HEAD", "CONNECT") else "GET")
+            self.reader.methods.append(method if method in ("HEAD", "CONNECT") else "GET")
 
     @staticmethod
     def _streams_in(data):
@@ -265,7 +265,7 @@ class Run:
             self._probe_stream = max(self.streams, default=-1) + 2
             self.send(wire.request_frame(self._probe_stream, path=PROBE))
         else:
-            self.reader.asked.append("GET")
+            self.reader.methods.append("GET")
             self.send(b"GET " + PROBE.encode() + b" HTTP/1.1\r\nHost: a.test\r\n\r\n")
 
     def start_waiting(self):
