@@ -66,9 +66,9 @@ class MemoryAttacks(AttackTest):
         self.proxy.wait_for(lambda s: s.total("pool_mapped_bytes") <= base + 32 * MIB, 20, "memory to return")
         stats = self.proxy.stats()
         harness.print_note(f"{connections} connections: {stats.total('http_memory_pauses_total')} pauses, "
-                           f"{stats.total('http1_over_memory_total') + stats.total('http2_over_memory_total')} requests refused, "
-                           f"{ended} connections ended, {stats.ended('memory')} for memory; ends seen after {seen - began:.2f} s, "
-                           f"memory back after {time.monotonic() - began:.2f} s")
+                           f"{stats.total('http1_over_memory_total') + stats.total('http2_over_memory_total')} requests "
+                           f"refused, {ended} connections ended, {stats.ended('memory')} for memory; ends seen after "
+                           f"{seen - began:.2f} s, memory back after {time.monotonic() - began:.2f} s")
 
     def mapped(self):
         return self.proxy.stats().total("pool_mapped_bytes")
