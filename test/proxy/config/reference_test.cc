@@ -45,7 +45,7 @@ TEST(Reference, HasEachKeyOnceAndHelpForIt) {
   }
 }
 
-TEST(Reference, TheDocumentIsInStep) {
+TEST(Reference, DocumentIsCurrent) {
   std::string document = read_document();
   const size_t begin = document.find(kBegin);
   const size_t end = document.find(kEnd);
@@ -60,7 +60,7 @@ TEST(Reference, TheDocumentIsInStep) {
   EXPECT_EQ(document.substr(table, end - table), expected) << "run this test with SLUICE_UPDATE_DOCS=1";
 }
 
-TEST(Reference, TheDocumentsExamplesLoad) {
+TEST(Reference, DocumentExamplesLoad) {
   size_t examples = 0;
   for (const std::filesystem::path& path :
        {kDocument, kDocuments / "http.md", kDocuments / "balancing.md", kDocuments / "access-log.md",
@@ -78,7 +78,7 @@ TEST(Reference, TheDocumentsExamplesLoad) {
 }
 
 // The table of canonical paths in http.md: `path`, `path` | `canonical`, 400, or the same |
-TEST(Reference, TheDocumentsPathsAreCanonicalAsItSays) {
+TEST(Reference, DocumentedCanonicalPaths) {
   const std::string document = read_document(kDocuments / "http.md");
   const size_t begin = document.find("| path | becomes |");
   ASSERT_NE(begin, std::string::npos);

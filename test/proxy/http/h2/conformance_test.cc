@@ -1,4 +1,4 @@
-// What h2spec's sections check (generic, http2, hpack), and more of RFC 9113, as tables by section.
+// The cases of h2spec's sections (generic, http2, hpack), and more of RFC 9113, as tables by section.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ using Type = Http2FrameType;
 
 struct Case {
   const char* section;
-  std::string sent;      // Behind the preface and both SETTINGS.
-  std::string expected;  // What comes back, SETTINGS and WINDOW_UPDATEs apart.
+  std::string sent;      // Sent after the preface and both SETTINGS.
+  std::string expected;  // The frames that come back, except SETTINGS and WINDOW_UPDATEs.
 };
 
 std::string pri(uint32_t stream, std::string_view payload) { return frame(Type::kPriority, 0, stream, payload); }
@@ -36,7 +36,8 @@ FieldList without(std::string_view name) {
 const std::string kBlock = block(get_fields());
 const std::string kPostBlock = block(get_fields({}, "POST"));
 
-// The server answers nothing by itself, so a good request gives silence; a PING behind it shows that all is well.
+// The server sends no responses by itself, so a good request causes silence; a PING after it shows that the connection
+// works.
 const std::string kFine = "PING ack";
 
 std::vector<Case> server_cases() {
@@ -316,7 +317,7 @@ TEST_F(Http2Conformance, ServerClosedStream) {  // Section 5.1: closed, both by 
 }
 
 std::vector<Case> client_cases() {
-  // One request is under way on stream 1.
+  // One request is in progress on stream 1.
   const auto answer = [](std::string_view status, FieldList more = {}, uint8_t flags = kEnd) {
     FieldList fields = {{":status", std::string(status)}};
     fields.insert(fields.end(), more.begin(), more.end());
@@ -382,7 +383,7 @@ TEST_F(Http2Conformance, ClientPreface) {
   EXPECT_EQ(peer.connection->error(), "the first frame is not SETTINGS");
 }
 
-TEST_F(Http2Conformance, SettingsAreTold) {
+TEST_F(Http2Conformance, SettingsAreSent) {
   ScriptedPeer server(pool_, true);
   std::vector<Frame> frames = server.take();
   EXPECT_EQ(frames[0].payload,

@@ -1,4 +1,4 @@
-// Streams of either side: what is sent, in which order, and what their windows let through.
+// Streams of either side: what is sent, in which order, and what their windows allow.
 
 #include <gtest/gtest.h>
 
@@ -37,11 +37,11 @@ TEST_F(Http2StreamTest, ServerReadsARequest) {
   EXPECT_EQ(exchange.head.fields.value("te"), "trailers");
   EXPECT_EQ(sluice::test::text_of(exchange.body), "hello world");
   EXPECT_EQ(exchange.trailers.value("x-sum"), "5");
-  EXPECT_EQ(exchange.trailers.size(), 1u);  // What routes requests has no place there.
+  EXPECT_EQ(exchange.trailers.size(), 1u);  // Pseudo-header fields and the like are not allowed in trailers.
 }
 
-// Defects: a Content-Length went on as it came, with zeros in front, and an empty port with its colon.
-TEST_F(Http2StreamTest, WhatHasSeveralSpellingsGetsOne) {
+// Defects: a Content-Length with leading zeros was forwarded unchanged, and an empty port with its colon.
+TEST_F(Http2StreamTest, ValuesAreNormalized) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   const std::pair<std::string, std::string> lengths[] = {{"0010", "10"}, {"10", "10"}, {"0", "0"}, {"000", "0"}};
@@ -60,8 +60,8 @@ TEST_F(Http2StreamTest, WhatHasSeveralSpellingsGetsOne) {
   }
 }
 
-// Defect: a connection whose header block did not come in time was reset without a GOAWAY (RFC 9113 section 5.4.1).
-TEST_F(Http2StreamTest, AnOwnerGivesUp) {
+// Defect: a connection whose header block did not arrive in time was reset without a GOAWAY (RFC 9113 section 5.4.1).
+TEST_F(Http2StreamTest, OwnerGivesUp) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1) + frame(Http2FrameType::kHeaders, kEnd, 3, "half").substr(0, 11));
@@ -73,7 +73,7 @@ TEST_F(Http2StreamTest, AnOwnerGivesUp) {
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kFailed);
 }
 
-TEST_F(Http2StreamTest, ServerAnswers) {
+TEST_F(Http2StreamTest, ServerResponds) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(get(1));
@@ -120,7 +120,7 @@ TEST_F(Http2StreamTest, BodyWaitsForWindows) {
   EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 10");
   peer.give(window_update(1, 5));
   EXPECT_EQ(peer.said(), "DATA 1 5");
-  peer.give(settings(setting(4, 2)));  // Eight less than it was, of which none is left.
+  peer.give(settings(setting(4, 2)));  // Eight less than before, when none of it is left.
   peer.give(window_update(1, 9));
   EXPECT_EQ(peer.said(), "SETTINGS ack; DATA 1 1");
   EXPECT_EQ(stream.queued(), 84u);
@@ -143,7 +143,7 @@ TEST_F(Http2StreamTest, ConnectionWindow) {
   EXPECT_FALSE(peer.connection->waits_for_window());
 }
 
-TEST_F(Http2StreamTest, AFlushIsBounded) {
+TEST_F(Http2StreamTest, FlushIsBounded) {
   ScriptedPeer peer(pool_, true);
   peer.greet(setting(4, 1 << 20));
   peer.give(window_update(0, 1 << 20));
@@ -182,7 +182,7 @@ TEST_F(Http2StreamTest, PrioritiesAreKept) {
             "DATA 7 16384; DATA 9 16384; DATA 7 616 end; DATA 9 616 end; DATA 1 16384; DATA 1 616 end");
 }
 
-TEST_F(Http2StreamTest, AResponseSaysItsPriority) {
+TEST_F(Http2StreamTest, ResponseSetsItsPriority) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   begin(peer, 1).send_body(bytes(10), true);
@@ -204,12 +204,12 @@ TEST_F(Http2StreamTest, CreditFollowsTheReader) {
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
   EXPECT_EQ(peer.said(true), "");
-  EXPECT_EQ(peer.requests[0].received, 32768u + 65536u);  // What it had credit for is its own.
+  EXPECT_EQ(peer.requests[0].received, 32768u + 65536u);  // The credit that the peer already has is its own.
   peer.give(data(1, "x"));
   EXPECT_EQ(peer.said(true), "RST 1 FLOW_CONTROL_ERROR");
 }
 
-TEST_F(Http2StreamTest, ReadingAgainGivesCredit) {
+TEST_F(Http2StreamTest, ResumedReadingGivesCredit) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1));
@@ -220,7 +220,7 @@ TEST_F(Http2StreamTest, ReadingAgainGivesCredit) {
   EXPECT_EQ(peer.said(true), "WINDOW_UPDATE 1 65536");
 }
 
-TEST_F(Http2StreamTest, AStalledStreamCostsOthersItsWindowOnly) {
+TEST_F(Http2StreamTest, StalledStreamCostsOthersOnlyItsWindow) {
   Http2Limits limits;
   limits.connection_window_bytes = 65536 * 2;
   ScriptedPeer peer(pool_, true, limits);
@@ -228,7 +228,7 @@ TEST_F(Http2StreamTest, AStalledStreamCostsOthersItsWindowOnly) {
   peer.give(post(1) + post(3));
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
-  // The other goes on for as long as it likes, by the rest of the connection's window.
+  // The other stream continues for as long as it likes, with the rest of the connection's window.
   std::string credit;
   for (int i = 0; i < 40; ++i) {
     ASSERT_EQ(peer.give(data(3, std::string(16384, 'x'))), HttpCodec::Status::kOpen) << i;
@@ -236,7 +236,7 @@ TEST_F(Http2StreamTest, AStalledStreamCostsOthersItsWindowOnly) {
   }
   EXPECT_EQ(peer.requests[1].received, 40u * 16384);
   EXPECT_NE(credit.find("WINDOW_UPDATE 0 65536"), std::string::npos);
-  // Released, it gives back what it held.
+  // When it is released, its credit returns.
   peer.requests[0].release();
   EXPECT_NE(peer.said(true).find("WINDOW_UPDATE 0"), std::string::npos);
 }
@@ -271,7 +271,7 @@ TEST_F(Http2StreamTest, PaddingIsCreditedAtOnce) {
   EXPECT_EQ(credit, "WINDOW_UPDATE 1 32768");  // 128 x 256.
 }
 
-TEST_F(Http2StreamTest, ASmallWindowBeforeAcknowledgement) {  // Until then the peer may go by 65,535.
+TEST_F(Http2StreamTest, SmallWindowBeforeAcknowledgement) {  // Until then the peer may use 65,535.
   Http2Limits limits;
   limits.stream_window_bytes = 1000;
   ScriptedPeer peer(pool_, true, limits);
@@ -306,7 +306,7 @@ TEST_F(Http2StreamTest, ResetsGoBothWays) {
   EXPECT_EQ(peer.requests[1].stream->queued(), 0u);
 }
 
-TEST_F(Http2StreamTest, ReleaseBehindAnEarlyResponse) {  // RFC 9113 section 8.1.
+TEST_F(Http2StreamTest, ReleaseAfterAnEarlyResponse) {  // RFC 9113 section 8.1.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1));
@@ -354,7 +354,7 @@ TEST_F(Http2StreamTest, ClientSendsAndReads) {
   EXPECT_EQ(peer.connection->streams(), 0u);
 }
 
-TEST_F(Http2StreamTest, NumbersGoByTheHeads) {
+TEST_F(Http2StreamTest, StreamIdsFollowTheOrderOfHeads) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange a, b, c;
@@ -422,7 +422,7 @@ TEST_F(Http2StreamTest, WebSocketsGoOutAsExtendedConnect) {  // RFC 8441.
   EXPECT_EQ(peer.said(), "RST 1 CANCEL");
 }
 
-TEST_F(Http2StreamTest, NoExtendedConnectWhereThePeerDoesNotTakeIt) {
+TEST_F(Http2StreamTest, NoExtendedConnectWithoutThePeersSetting) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange exchange;
@@ -455,7 +455,7 @@ TEST_F(Http2StreamTest, ServerDrainsInTwoSteps) {
   EXPECT_EQ(peer.said(), "HEADERS 1 end; HEADERS 3 end");
 }
 
-TEST_F(Http2StreamTest, AConnectionHasSoManyRequests) {
+TEST_F(Http2StreamTest, RequestsOfAConnectionAreBounded) {
   Http2Limits limits;
   limits.requests = 2;
   ScriptedPeer peer(pool_, true, limits);
@@ -466,8 +466,8 @@ TEST_F(Http2StreamTest, AConnectionHasSoManyRequests) {
   EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING");
 }
 
-// Defect: only one who answered the PING behind the first GOAWAY was held to it.
-TEST_F(Http2StreamTest, AConnectionHasSoManyRequestsWhateverThePeerAnswers) {
+// Defect: the limit applied only to a client that acknowledged the PING after the first GOAWAY.
+TEST_F(Http2StreamTest, RequestsOfAConnectionAreBoundedWithoutPingAck) {
   Http2Limits limits;
   limits.requests = 2;
   limits.streams = 5;
@@ -488,8 +488,8 @@ TEST_F(Http2StreamTest, AConnectionHasSoManyRequestsWhateverThePeerAnswers) {
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kEnded);
 }
 
-// Defect: SETTINGS_MAX_HEADER_LIST_SIZE was not looked at. The request ends, and nothing else.
-TEST_F(Http2StreamTest, HeadsThatThePeerDoesNotTake) {
+// Defect: SETTINGS_MAX_HEADER_LIST_SIZE was ignored. Now the request ends, and nothing else.
+TEST_F(Http2StreamTest, HeadsLargerThanThePeerAccepts) {
   ScriptedPeer peer(pool_, false);
   peer.greet(setting(6, 300));
   Exchange large, small;
@@ -503,9 +503,9 @@ TEST_F(Http2StreamTest, HeadsThatThePeerDoesNotTake) {
   EXPECT_EQ(peer.said(), "HEADERS 1 end");
 }
 
-// Defect: requests that came and went within a turn filled what may wait to be sent, which ended the connection and the
-// streams of all others.
-TEST_F(Http2StreamTest, RequestsThatComeAndGoEndNoOthers) {
+// Defect: requests that were opened and closed within a turn filled the output queue, which ended the connection and
+// the streams of all others.
+TEST_F(Http2StreamTest, ShortRequestsDoNotEndOthers) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange other;
@@ -530,7 +530,7 @@ TEST_F(Http2StreamTest, RequestsThatComeAndGoEndNoOthers) {
   EXPECT_NE(next.stream, nullptr);
 }
 
-TEST_F(Http2StreamTest, ClientIsToldToGo) {
+TEST_F(Http2StreamTest, ClientReceivesGoaway) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange a, b, c;
@@ -550,7 +550,7 @@ TEST_F(Http2StreamTest, ClientIsToldToGo) {
   EXPECT_TRUE(a.ended);
 }
 
-TEST_F(Http2StreamTest, AnErrorReaderHearsWhatThePeerSays) {
+TEST_F(Http2StreamTest, ErrorReaderGetsThePeersErrors) {
   struct Reader final : Http2Codec::ErrorReader {
     void on_goaway(Http2Error error, std::string_view text) override {
       heard += "goaway " + std::string(http2_error_name(error)) + ' ' + std::string(text) + '\n';
@@ -601,9 +601,9 @@ TEST_F(Http2StreamTest, TheEndOfTheConnectionEndsStreams) {
   }
 }
 
-TEST_F(Http2StreamTest, ReleaseWhereTheEndIsTold) {  // The place is free at once.
-  struct Asks final : StreamReceiver {
-    explicit Asks(Http2Codec& of) : connection(of) {}
+TEST_F(Http2StreamTest, ReleaseDuringTheEndCallback) {  // The slot is free at once.
+  struct SendsNextRequest final : StreamReceiver {
+    explicit SendsNextRequest(Http2Codec& of) : connection(of) {}
     void on_head(HttpStream& stream, Head&&, bool end) override {
       if (end) release(stream);
     }
@@ -626,7 +626,7 @@ TEST_F(Http2StreamTest, ReleaseWhereTheEndIsTold) {  // The place is free at onc
   };
   ScriptedPeer peer(pool_, false);
   peer.greet(setting(3, 1));
-  Asks asks(*peer.connection);
+  SendsNextRequest asks(*peer.connection);
   for (uint32_t id = 1; id < 7; id += 2) {
     peer.connection->open_stream(asks)->send_head(request(pool_), true);
     peer.said();
@@ -640,16 +640,16 @@ TEST_F(Http2StreamTest, ReleaseWhereTheEndIsTold) {  // The place is free at onc
   EXPECT_EQ(peer.counters.completed, 3u);
 }
 
-TEST_F(Http2StreamTest, ConnectionGoesWithStreamsThatNobodyReleased) {
+TEST_F(Http2StreamTest, ConnectionEndsWithUnreleasedStreams) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1) + get(3));
   peer.requests[0].stream->send_head(response(pool_, 200), false);
   peer.requests[0].stream->send_body(bytes(100), true);
-  for (auto& exchange : peer.requests.exchanges) exchange->released = true;  // They will not.
+  for (auto& exchange : peer.requests.exchanges) exchange->released = true;  // They will not be released.
 }
 
-TEST_F(Http2StreamTest, ReleaseOfTheOneThatIsBeingTold) {
+TEST_F(Http2StreamTest, ReleaseDuringItsOwnCallback) {
   struct Impatient final : StreamReceiver {
     void on_head(HttpStream&, Head&&, bool) override {}
     void on_body(HttpStream& stream, Buffer&&, bool) override { stream.release(); }

@@ -1,4 +1,4 @@
-// Responses that are compressed on their way, between any two versions of HTTP.
+// Compressed responses, between any two versions of HTTP.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -80,7 +80,7 @@ TEST_P(HttpCompression, EachCoding) {
   EXPECT_LT(rig.http().response_bytes.value(), 3 * text.size() / 2);
 }
 
-TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
+TEST_P(HttpCompression, UncompressedResponses) {
   config::HttpRoute& off = rig.config().routes.emplace_back();
   off.match.emplace().path.emplace().prefix = "/off";
   off.forward = "origin";
@@ -90,7 +90,7 @@ TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
   HttpPeer& client = rig.connect();
   const std::string text = lines(5000);
   const auto expect_as_it_is = [&](std::string_view path, FieldList asked, FieldList answered, bool varies) {
-    Talk& talk = client.ask("POST", path, asked);  // As all calls of gRPC are.
+    Talk& talk = client.ask("POST", path, asked);  // Like all calls of gRPC.
     Talk& got = next_request();
     got.respond(200, answered, false);
     got.send(text, true);
@@ -114,8 +114,8 @@ TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
   EXPECT_EQ(compressed(ContentCoding::kGzip), 0u);
 }
 
-// Its fields are those of the body as it is: nobody asked for one.
-TEST_P(HttpCompression, HeadAndWhatHasNoBody) {
+// Its fields are those of the uncompressed body: there is none to compress.
+TEST_P(HttpCompression, HeadAndResponsesWithoutBodies) {
   rig.start();
   HttpPeer& client = rig.connect();
   Talk& head = ask(client, "gzip", "HEAD");
@@ -133,8 +133,8 @@ TEST_P(HttpCompression, HeadAndWhatHasNoBody) {
   }
 }
 
-// What the route does to the request is between us and the upstream.
-TEST_P(HttpCompression, TheUpstreamNeedNotKnow) {
+// The route's own request changes stay between the proxy and the upstream.
+TEST_P(HttpCompression, UpstreamNeedNotSupportIt) {
   rig.config().request_headers = {{.name = config::FieldName::parse("accept-encoding").value(), .remove = true}};
   rig.start();
   Talk& talk = ask(rig.connect());
@@ -146,8 +146,8 @@ TEST_P(HttpCompression, TheUpstreamNeedNotKnow) {
   expect_decoded(talk, ContentCoding::kGzip, text);
 }
 
-// Each event is there as soon as the upstream is silent.
-TEST_P(HttpCompression, WhatComesBitByBitIsNotHeldBack) {
+// Each event arrives as soon as the upstream is silent.
+TEST_P(HttpCompression, EventsAreNotDelayed) {
   rig.start();
   for (const ContentCoding coding : {ContentCoding::kGzip, ContentCoding::kBrotli, ContentCoding::kZstd}) {
     Talk& talk = ask(rig.connect(), content_coding_name(coding));
@@ -165,7 +165,7 @@ TEST_P(HttpCompression, WhatComesBitByBitIsNotHeldBack) {
   }
 }
 
-TEST_P(HttpCompression, TrailersComeBehindTheLastOfTheBody) {
+TEST_P(HttpCompression, TrailersFollowTheBody) {
   rig.start();
   Talk& talk = ask(rig.connect(), "br");
   Talk& got = next_request();
@@ -177,7 +177,7 @@ TEST_P(HttpCompression, TrailersComeBehindTheLastOfTheBody) {
   EXPECT_EQ(talk.trailers.value("x-sum"), "1");
 }
 
-TEST_P(HttpCompression, AnEmptyBody) {
+TEST_P(HttpCompression, EmptyBody) {
   rig.start();
   Talk& talk = ask(rig.connect());
   Talk& got = next_request();
@@ -186,8 +186,8 @@ TEST_P(HttpCompression, AnEmptyBody) {
   expect_decoded(talk, ContentCoding::kGzip, "");
 }
 
-// No more at once than are allowed; what is beyond passes as it is, and is counted.
-TEST_P(HttpCompression, NoMoreAtOnceThanAllowed) {
+// No more at once than are allowed; further responses pass uncompressed, and are counted.
+TEST_P(HttpCompression, SimultaneousCompressionsAreBounded) {
   rig.config().compression->max_streams = 1;
   rig.start();
   const std::string text = lines(3000);
@@ -233,8 +233,8 @@ TEST_P(HttpCompression, BackPressure) {
   expect_decoded(talk, ContentCoding::kZstd, noise);
 }
 
-// What has begun must not look whole.
-TEST_P(HttpCompression, AnUpstreamThatBreaksOff) {
+// A response that has begun must not look complete.
+TEST_P(HttpCompression, UpstreamBreaksOff) {
   rig.start();
   Talk& talk = ask(rig.connect());
   Talk& got = next_request();
@@ -247,7 +247,7 @@ TEST_P(HttpCompression, AnUpstreamThatBreaksOff) {
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
-TEST_P(HttpCompression, AClientThatLeaves) {
+TEST_P(HttpCompression, ClientLeaves) {
   rig.start();
   HttpPeer& client = rig.connect();
   Talk& talk = ask(client);

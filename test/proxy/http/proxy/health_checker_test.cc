@@ -1,4 +1,4 @@
-// Checks of endpoints, against servers that speak by the proxy's own codecs; time is the test's.
+// Checks of endpoints, against servers that use the proxy's own codecs. The test sets the time.
 
 #include "proxy/http/proxy/health_checker.h"
 
@@ -33,9 +33,9 @@ class HealthCheckerTest : public testing::TestWithParam<bool> {
     return check ? *check : check.emplace();
   }
   bool http2() const { return GetParam(); }
-  // The check that comes next, once its head is there.
+  // The next check, once its head has arrived.
   Talk& next(HttpOrigin& origin) { return rig.request_at(origin, answered_++); }
-  // Answers the check that comes next, once it is due.
+  // Responds to the next check, once it is due.
   void answer(HttpOrigin& origin, uint16_t status, std::string_view body = "well") {
     const uint64_t before = rig.health().checks.value();
     if (before > 0) rig.pass(11s);
@@ -56,7 +56,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   Talk& first = next(origin);
-  EXPECT_TRUE(healthy());  // Until the first outcome.
+  EXPECT_TRUE(healthy());  // Until the first result.
   EXPECT_EQ(first.head.method(), "GET");
   EXPECT_EQ(first.head.path(), "/healthz?x=y");
   EXPECT_EQ(first.head.authority(), "inner.test");
@@ -75,7 +75,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   EXPECT_TRUE(healthy());
 }
 
-TEST_P(HealthCheckerTest, HostIsTheAddressWhereNoneIsGiven) {
+TEST_P(HealthCheckerTest, HostIsTheAddressByDefault) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   EXPECT_EQ(next(origin).head.authority(), "127.0.0.1:" + std::to_string(origin.port()));
@@ -85,7 +85,7 @@ TEST_P(HealthCheckerTest, Thresholds) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   answer(origin, 503);
-  EXPECT_FALSE(healthy());  // The first one is enough.
+  EXPECT_FALSE(healthy());  // The first result is enough.
   answer(origin, 200);
   answer(origin, 503);
   answer(origin, 200);
@@ -128,9 +128,9 @@ TEST_P(HealthCheckerTest, ExpectedBody) {
   EXPECT_FALSE(healthy());
   answer(origin, 200, std::string(60'000, 'x') + "all good" + std::string(1'000'000, 'x'));
   EXPECT_TRUE(healthy());
-  answer(origin, 200, std::string(65'536, 'x') + "all good");  // Beyond what is looked at.
+  answer(origin, 200, std::string(65'536, 'x') + "all good");  // Beyond the part that is searched.
   EXPECT_FALSE(healthy());
-  // It is found before the end, across the border of two pieces.
+  // It is found before the end, across the boundary of two pieces.
   rig.pass(11s);
   Talk& slow = next(origin);
   slow.respond(200, {}, false);
@@ -146,7 +146,7 @@ TEST_P(HealthCheckerTest, ExpectedBody) {
   EXPECT_FALSE(healthy());
 }
 
-// One that takes connections and says nothing, or does not get to its end.
+// An endpoint that accepts connections and sends nothing, or not all of its response.
 TEST_P(HealthCheckerTest, TimesOut) {
   HttpOrigin& origin = rig.add_origin();
   origin.silent = true;
@@ -158,7 +158,7 @@ TEST_P(HealthCheckerTest, TimesOut) {
   EXPECT_FALSE(healthy());
 }
 
-TEST_P(HealthCheckerTest, TimesOutWithinAnAnswer) {
+TEST_P(HealthCheckerTest, TimesOutDuringAResponse) {
   check().http->body = "all good";
   HttpOrigin& origin = rig.add_origin();
   rig.start();
@@ -172,7 +172,7 @@ TEST_P(HealthCheckerTest, TimesOutWithinAnAnswer) {
   EXPECT_FALSE(healthy());
 }
 
-TEST_P(HealthCheckerTest, ConnectionsThatFail) {
+TEST_P(HealthCheckerTest, FailedConnections) {
   check().unhealthy_after = 1;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
@@ -199,7 +199,7 @@ TEST_P(HealthCheckerTest, BrokenOff) {
   rig.until([&] { return failed() == 2; });
 }
 
-TEST_P(HealthCheckerTest, OnlyAConnection) {
+TEST_P(HealthCheckerTest, ConnectionOnly) {
   check().http.reset();
   check().unhealthy_after = 1;
   HttpOrigin& origin = rig.add_origin();
@@ -232,8 +232,8 @@ TEST_P(HealthCheckerTest, AnotherPort) {
   EXPECT_EQ(origin.connections.size(), 0u);
 }
 
-// Each endpoint by itself; and when it all ends within a check, nothing is left (which the rig sees).
-TEST_P(HealthCheckerTest, EndsWithinChecks) {
+// Each endpoint has its own checks. When everything ends during a check, nothing is left, which the rig verifies.
+TEST_P(HealthCheckerTest, EndsDuringChecks) {
   rig.add_origin();
   HttpOrigin& silent = rig.add_origin();
   silent.silent = true;
@@ -243,8 +243,7 @@ TEST_P(HealthCheckerTest, EndsWithinChecks) {
   EXPECT_EQ(checks(1), 0u);
 }
 
-// Of an endpoint that has become another one nothing is known, and what is still found out about the old one is not
-// its.
+// Nothing is known about an endpoint that replaced another, and late results about the old one do not count for it.
 TEST_P(HealthCheckerTest, AnotherEndpoint) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
@@ -264,8 +263,8 @@ TEST_P(HealthCheckerTest, AnotherEndpoint) {
   EXPECT_FALSE(healthy());
 }
 
-// What a name stands for from now on is checked at once, and no more when it has gone; another address in its place is
-// another endpoint.
+// A new address of a name is checked at once, and no more when it is gone; another address in its place is another
+// endpoint.
 TEST_P(HealthCheckerTest, FollowsNames) {
   HttpOrigin& origin = rig.add_origin();
   HttpOrigin& other = rig.add_origin();
@@ -290,9 +289,9 @@ TEST_P(HealthCheckerTest, FollowsNames) {
   EXPECT_EQ(origin.requests.size(), 2u);
 }
 
-// ---- What requests see of it ----
+// ---- Effects on requests ----
 
-TEST_P(HealthCheckerTest, RequestsPassOverOneThatIsUnhealthy) {
+TEST_P(HealthCheckerTest, RequestsPassOverUnhealthyEndpoints) {
   HttpOrigin& origin = rig.add_origin();
   HttpOrigin& other = rig.add_origin();
   rig.start();
@@ -322,7 +321,7 @@ TEST_P(HealthCheckerTest, RequestsPassOverOneThatIsUnhealthy) {
     rig.expect_response(talk, 200, "fine");
   }
   EXPECT_EQ(origin.requests.size(), 5u);
-  rig.until([&] { return origin.connections[1]->gone(); });  // The one that was kept.
+  rig.until([&] { return origin.connections[1]->gone(); });  // The kept connection.
   EXPECT_FALSE(origin.connections[1]->was_reset());
 }
 
@@ -374,7 +373,7 @@ class GrpcCheckTest : public testing::Test {
   size_t n_ = 0;
 };
 
-TEST_F(GrpcCheckTest, AsksAndReads) {
+TEST_F(GrpcCheckTest, SendsAndReads) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   Talk& first = next(origin);
@@ -387,9 +386,9 @@ TEST_F(GrpcCheckTest, AsksAndReads) {
   EXPECT_TRUE(after(first, "\0\0\0\0\x02\x08\x01"s, "0"));
   EXPECT_FALSE(after(next(origin), "\0\0\0\0\x02\x08\x02"s, "0"));  // NOT_SERVING
   EXPECT_TRUE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "0"));
-  EXPECT_FALSE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "14"));  // An error, whatever it said before.
+  EXPECT_FALSE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "14"));  // An error, whatever it sent before.
   EXPECT_TRUE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "0"));
-  EXPECT_FALSE(after(next(origin), "\0\0\0\0"s, "0"));  // Not whole.
+  EXPECT_FALSE(after(next(origin), "\0\0\0\0"s, "0"));  // Incomplete.
 }
 
 TEST_F(GrpcCheckTest, NoSuchService) {
@@ -401,7 +400,7 @@ TEST_F(GrpcCheckTest, NoSuchService) {
   EXPECT_FALSE(rig.health().healthy.load());
 }
 
-TEST_F(GrpcCheckTest, NoGrpcAtAll) {
+TEST_F(GrpcCheckTest, NotGrpc) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   next(origin).respond(404, "no such page");
@@ -414,7 +413,7 @@ TEST_F(GrpcCheckTest, NoGrpcAtAll) {
   EXPECT_FALSE(rig.health().healthy.load());
 }
 
-// ---- Answers to requests ----
+// ---- Responses to requests ----
 
 class EjectedRequestsTest : public test::HttpRigTest {
  protected:
@@ -423,7 +422,7 @@ class EjectedRequestsTest : public test::HttpRigTest {
     rig.upstream().pool.idle_timeout = 100h;
     rig.upstream().ejection.emplace().consecutive_errors = 3;
   }
-  // One request, which `origin` must get; `answer` does something with it there.
+  // One request, which `origin` must get; `answer` responds to it there.
   template <typename Answer>
   Talk& serve(HttpOrigin& origin, Answer answer) {
     Talk& talk = rig.connect().ask();
@@ -434,7 +433,7 @@ class EjectedRequestsTest : public test::HttpRigTest {
   bool out(size_t index = 0) { return rig.health(index).ejected_until_ms.load() != 0; }
 };
 
-TEST_P(EjectedRequestsTest, AnswersOf5xx) {
+TEST_P(EjectedRequestsTest, ResponsesWith5xx) {
   HttpOrigin& first = rig.add_origin();
   HttpOrigin& second = rig.add_origin();
   rig.start();
@@ -450,7 +449,7 @@ TEST_P(EjectedRequestsTest, AnswersOf5xx) {
       rig.wait_over(talk);
     }
   };
-  serve_some(12, 500);  // In turn, until one is out; from then on all go to the other.
+  serve_some(12, 500);  // In turn, until one is ejected; from then on all go to the other.
   EXPECT_TRUE(out(0));
   EXPECT_EQ(first.requests.size(), 3u);
   EXPECT_EQ(second.requests.size(), 9u);
@@ -461,10 +460,10 @@ TEST_P(EjectedRequestsTest, AnswersOf5xx) {
   EXPECT_EQ(rig.health(0).ejections.load(), 1u);
 }
 
-TEST_P(EjectedRequestsTest, RequestsThatGetNoAnswer) {
+TEST_P(EjectedRequestsTest, RequestsWithoutAResponse) {
   rig.upstream().response_timeout = 5s;
   HttpOrigin& origin = rig.add_origin();
-  rig.add_endpoint(1);  // To fall back on. Nobody comes there, as it is unhealthy when one is chosen.
+  rig.add_endpoint(1);  // An endpoint to fall back on. No request goes there, as it is unhealthy when one is chosen.
   rig.start();
   const auto others = [&](bool healthy) { rig.health(1).healthy.store(healthy); };
   others(false);
@@ -475,7 +474,7 @@ TEST_P(EjectedRequestsTest, RequestsThatGetNoAnswer) {
   EXPECT_EQ(rig.health(0).errors_in_a_row.load(), 0u);
   for (int i = 0; i < 3; ++i) {
     others(false);
-    Talk& talk = rig.connect().post("x");  // Which is not sent again, over whichever connection it went.
+    Talk& talk = rig.connect().post("x");  // It is not retried, whichever connection it used.
     Talk& request = rig.request_at(origin, origin.requests.size());
     others(true);
     request.connection->break_off();
@@ -485,7 +484,7 @@ TEST_P(EjectedRequestsTest, RequestsThatGetNoAnswer) {
 }
 
 // A client that gives up says nothing about the endpoint; nor does an endpoint that refuses a stream.
-TEST_P(EjectedRequestsTest, WhatIsNotTheEndpointsFault) {
+TEST_P(EjectedRequestsTest, ErrorsOfOthersDoNotCount) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (int i = 0; i < 4; ++i) {

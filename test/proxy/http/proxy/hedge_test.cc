@@ -1,5 +1,6 @@
-// Requests that a second endpoint is asked, too, while the first is slow: when, whose answer is taken, and what becomes
-// of the other one. That nothing is left of it (streams, counts of endpoints, chunks) the rig sees at the end of each.
+// Hedged requests, which a second endpoint gets while the first is slow: when they are sent, whose response is used,
+// and what happens to the other one. At the end of each test the rig checks that nothing is left: streams, counts of
+// endpoints, chunks.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ class HttpHedgeTest : public test::HttpRigTest {
     policy.backoff = policy.max_backoff = 0ms;
   }
 
-  /// Whoever is asked first, and is slow.
+  /// The endpoint that gets the request first, and is slow.
   HttpOrigin& first() {
     if (!first_) {
       rig.until([&] { return asked() > 0; });
@@ -42,7 +43,7 @@ class HttpHedgeTest : public test::HttpRigTest {
   }
   HttpOrigin& second() { return &first() == &one ? other : one; }
   size_t asked() const { return one.requests.size() + other.requests.size(); }
-  /// Both requests, when the second is sent.
+  /// Both requests, when the second was sent.
   struct Pair {
     Talk& first;
     Talk& second;
@@ -57,8 +58,8 @@ class HttpHedgeTest : public test::HttpRigTest {
     EXPECT_EQ(asked(), 1u);
     EXPECT_EQ(rig.upstream_counters().hedges.value(), 0u);
   }
-  /// There will be another request.
-  void begin_anew() {
+  /// Prepares for another request.
+  void next_request() {
     one.requests.clear();
     other.requests.clear();
     first_ = nullptr;
@@ -77,7 +78,7 @@ class HttpHedgeTest : public test::HttpRigTest {
   HttpOrigin* first_ = nullptr;
 };
 
-TEST_P(HttpHedgeTest, TheSecondIsFaster) {
+TEST_P(HttpHedgeTest, SecondIsFaster) {
   rig.start();
   Talk& talk = rig.connect().ask("GET", "/x", {{"x-own", "1"}});
   rig.request_at(first());
@@ -95,7 +96,7 @@ TEST_P(HttpHedgeTest, TheSecondIsFaster) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 0u);
 }
 
-TEST_P(HttpHedgeTest, TheFirstIsFasterAfterAll) {
+TEST_P(HttpHedgeTest, FirstIsFasterAfterAll) {
   rig.start();
   Talk& talk = rig.connect().ask();
   const Pair pair = hedged();
@@ -107,8 +108,8 @@ TEST_P(HttpHedgeTest, TheFirstIsFasterAfterAll) {
   expect_hedges(1, 0);
 }
 
-// What is taken over is a stream like any other: it is read as fast as the client reads, and may break off.
-TEST_P(HttpHedgeTest, LongAnswersOfTheSecond) {
+// A stream that was taken over is an ordinary one: it is read as fast as the client reads, and may break off.
+TEST_P(HttpHedgeTest, LongResponseOfTheSecond) {
   rig.start();
   HttpPeer& client = rig.connect();
   Talk& talk = client.ask();
@@ -122,7 +123,7 @@ TEST_P(HttpHedgeTest, LongAnswersOfTheSecond) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpHedgeTest, TheSecondBreaksOffBehindItsHead) {
+TEST_P(HttpHedgeTest, SecondBreaksOffAfterItsHead) {
   rig.start();
   Talk& talk = rig.connect().ask();
   const Pair pair = hedged();
@@ -151,16 +152,16 @@ TEST_P(HttpHedgeTest, BodiesGoToBoth) {
   rig.expect_response(talk, 200, "fine");
 }
 
-// ---- None ----
+// ---- No hedge ----
 
-TEST_P(HttpHedgeTest, NotWhatIsNotIdempotent) {
+TEST_P(HttpHedgeTest, NotForNonIdempotentRequests) {
   rig.start();
   rig.connect().post("once");
   rig.request_at(first());
   expect_no_hedge();
 }
 
-TEST_P(HttpHedgeTest, NotBeforeItIsComplete) {
+TEST_P(HttpHedgeTest, NotBeforeTheRequestIsComplete) {
   rig.start();
   Talk& talk = rig.connect().ask("PUT", "/", {}, false);
   rig.request_at(first());
@@ -170,7 +171,7 @@ TEST_P(HttpHedgeTest, NotBeforeItIsComplete) {
   EXPECT_EQ(hedged().second.head.method(), "PUT");
 }
 
-TEST_P(HttpHedgeTest, NotLongBodies) {
+TEST_P(HttpHedgeTest, NotForLongBodies) {
   rig.start();
   Talk& talk = rig.connect().ask("PUT", "/", {}, false);
   talk.send(std::string(100'000, 'x'), true);
@@ -178,7 +179,7 @@ TEST_P(HttpHedgeTest, NotLongBodies) {
   expect_no_hedge();
 }
 
-TEST_P(HttpHedgeTest, NotAgainstAnEndpointThatIsDown) {
+TEST_P(HttpHedgeTest, NotToAnEndpointThatIsDown) {
   rig.start();
   rig.connect().ask();
   rig.request_at(first());
@@ -195,8 +196,8 @@ TEST_P(HttpHedgeTest, NotOverTheBudget) {
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 1u);
 }
 
-// Who has no place for it costs nothing of the budget: what really fails may still be sent again.
-TEST_P(HttpHedgeTest, NobodyElseCostsNoBudget) {
+// A hedge for which there is no endpoint takes nothing from the budget: real failures may still be retried.
+TEST_P(HttpHedgeTest, NoOtherEndpointCostsNoBudget) {
   rig.upstream().retry_budget = {.percent = 0, .min = 1};
   policy.on = {RetryOn::k5xx};
   rig.start();
@@ -210,7 +211,7 @@ TEST_P(HttpHedgeTest, NobodyElseCostsNoBudget) {
   rig.expect_response(talk, 200, "again");
 }
 
-TEST_P(HttpHedgeTest, ItIsOneOfTheAttempts) {
+TEST_P(HttpHedgeTest, HedgeIsOneOfTheAttempts) {
   policy.on = {RetryOn::k5xx};
   policy.attempts = 2;
   rig.start();
@@ -226,7 +227,7 @@ TEST_P(HttpHedgeTest, ItIsOneOfTheAttempts) {
 
 // ---- One of the two fails ----
 
-TEST_P(HttpHedgeTest, WhatIsToBeAskedAgainDoesNotWin) {
+TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
   policy.on = {RetryOn::k5xx};
   rig.start();
   Talk& bad_second = rig.connect().ask();
@@ -238,7 +239,7 @@ TEST_P(HttpHedgeTest, WhatIsToBeAskedAgainDoesNotWin) {
     pair.first.respond(200, "the first");
     rig.expect_response(bad_second, 200, "the first");
   }
-  begin_anew();
+  next_request();
   Talk& bad_first = rig.connect().ask();
   const Pair pair = hedged();
   pair.first.respond(503, "no");
@@ -250,7 +251,7 @@ TEST_P(HttpHedgeTest, WhatIsToBeAskedAgainDoesNotWin) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 0u);
 }
 
-// Without `5xx` in the policy it is an answer.
+// Without `5xx` in the policy it is the response.
 TEST_P(HttpHedgeTest, OtherErrorsWin) {
   rig.start();
   Talk& talk = rig.connect().ask();
@@ -261,7 +262,7 @@ TEST_P(HttpHedgeTest, OtherErrorsWin) {
 TEST_P(HttpHedgeTest, OneBreaksOff) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 3;
-  rig.upstream().retry_budget = {.percent = 0, .min = 2};  // Of which the other takes nothing.
+  rig.upstream().retry_budget = {.percent = 0, .min = 2};  // The other one takes nothing from it.
   rig.start();
   Talk& without_first = rig.connect().ask();
   {
@@ -271,7 +272,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
     pair.second.respond(200, "the second");
     rig.expect_response(without_first, 200, "the second");
   }
-  begin_anew();
+  next_request();
   Talk& without_second = rig.connect().ask();
   const Pair pair = hedged();
   pair.second.cancel(ResetReason::kInternal);
@@ -295,8 +296,8 @@ TEST_P(HttpHedgeTest, BothBreakOff) {
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
-// As many attempts as the policy has, with a hedge each, for so long as there are endpoints.
-TEST_P(HttpHedgeTest, BothBreakOffAndItIsSentAgain) {
+// As many attempts as the policy has, with a hedge each, as long as there are endpoints.
+TEST_P(HttpHedgeTest, BothBreakOffAndRequestIsRetried) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 4;
   rig.start();
@@ -321,8 +322,8 @@ TEST_P(HttpHedgeTest, BothBreakOffAndItIsSentAgain) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 1u);
 }
 
-// The last attempt has none; nor if it still waits for its connection, as it does in HTTP/2.
-TEST_P(HttpHedgeTest, NoMoreThanTheAttempts) {
+// The last attempt has no hedge, even if it still waits for its connection, as it does in HTTP/2.
+TEST_P(HttpHedgeTest, AttemptsAreBounded) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 3;
   rig.start();
@@ -341,7 +342,7 @@ TEST_P(HttpHedgeTest, NoMoreThanTheAttempts) {
   one.silent = other.silent = false;
 }
 
-TEST_P(HttpHedgeTest, TheSecondCannotBeReached) {
+TEST_P(HttpHedgeTest, SecondCannotBeReached) {
   rig.start();
   Talk& talk = rig.connect().ask();
   Talk& slow = rig.request_at(first());
@@ -356,7 +357,7 @@ TEST_P(HttpHedgeTest, TheSecondCannotBeReached) {
   expect_hedges(0, 0);
 }
 
-TEST_P(HttpHedgeTest, TheFirstTakesTooLong) {
+TEST_P(HttpHedgeTest, FirstTimesOut) {
   policy.on = {RetryOn::kTimeout};
   policy.try_timeout = 1s;
   rig.start();
@@ -367,8 +368,8 @@ TEST_P(HttpHedgeTest, TheFirstTakesTooLong) {
   EXPECT_FALSE(talk.over());
   pair.second.respond(200, "the second");
   rig.expect_response(talk, 200, "the second");
-  // It has the same time.
-  begin_anew();
+  // It has the same timeout.
+  next_request();
   Talk& slow = rig.connect().ask();
   const Pair both = hedged();
   rig.pass(850ms);
@@ -389,7 +390,7 @@ TEST_P(HttpHedgeTest, ClientsThatLeave) {
   rig.expect_ended(HttpEnd::kClientReset);
 }
 
-TEST_P(HttpHedgeTest, TheTimeOfAllIsOver) {
+TEST_P(HttpHedgeTest, RequestTimeout) {
   route.request_timeout = 1s;
   rig.start();
   Talk& talk = rig.connect().ask();
@@ -402,8 +403,8 @@ TEST_P(HttpHedgeTest, TheTimeOfAllIsOver) {
   rig.expect_ended(HttpEnd::kRequestTimeout);
 }
 
-// A response is not there before its last head is.
-TEST_P(HttpHedgeTest, InterimHeadsWinNothing) {
+// A response is complete only with its final head.
+TEST_P(HttpHedgeTest, InterimResponsesDoNotWin) {
   rig.start();
   Talk& talk = rig.connect().ask();
   Talk& slow = rig.request_at(first());
@@ -418,10 +419,10 @@ TEST_P(HttpHedgeTest, InterimHeadsWinNothing) {
   EXPECT_EQ(talk.interim.size(), 1u);
 }
 
-// ---- Connections that are not there yet ----
+// ---- Connections that are not ready yet ----
 
 // HTTP/2 waits for the endpoint's SETTINGS.
-TEST_P(HttpHedgeTest, TheFirstWaitsForItsConnection) {
+TEST_P(HttpHedgeTest, FirstWaitsForItsConnection) {
   one.silent = other.silent = true;
   rig.start();
   Talk& talk = rig.connect().ask("PUT", "/", {}, false);
@@ -479,9 +480,9 @@ TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
   rig.settle();
 }
 
-// ---- Who is spoken of ----
+// ---- Attribution ----
 
-TEST_P(HttpHedgeTest, TheCookieLeadsToTheWinner) {
+TEST_P(HttpHedgeTest, CookieNamesTheWinner) {
   rig.upstream().sticky.emplace();
   rig.start();
   Talk& talk = rig.connect().ask();
@@ -497,7 +498,7 @@ TEST_P(HttpHedgeTest, TheCookieLeadsToTheWinner) {
 }
 
 // The winner's errors are its own, and the other one is not blamed for being slow.
-TEST_P(HttpHedgeTest, ErrorsAreTheWinners) {
+TEST_P(HttpHedgeTest, ErrorsCountForTheWinner) {
   rig.upstream().ejection.emplace().consecutive_errors = 1;
   rig.start();
   Talk& talk = rig.connect().ask();
@@ -510,8 +511,8 @@ TEST_P(HttpHedgeTest, ErrorsAreTheWinners) {
 
 // ---- Storms ----
 
-// Everything is slow, and each request would have its hedge: the upstream gets little more than what is asked.
-TEST_P(HttpHedgeTest, NoStorm) {
+// Everything is slow, and each request would have its hedge: the upstream gets little more than the clients' requests.
+TEST_P(HttpHedgeTest, HedgesAreBounded) {
   rig.upstream().retry_budget = {.percent = 20, .min = 3};
   rig.start();
   constexpr size_t kRequests = 60;
@@ -528,7 +529,7 @@ TEST_P(HttpHedgeTest, NoStorm) {
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, 200);
   }
-  // In ten seconds of it there are 49 requests at most.
+  // In ten seconds of it there are at most 49 requests.
   EXPECT_LE(rig.upstream_counters().requests.value(), kRequests * 120 / 100 + 2 * 3);
   EXPECT_GE(rig.upstream_counters().hedges.value(), kRequests / 10);
   EXPECT_GT(rig.upstream_counters().retries_over_budget.value(), 0u);

@@ -1,4 +1,4 @@
-// What a route does to a request and to its answer, on the way between any two versions of HTTP.
+// What a route does to a request and to its response, between any two versions of HTTP.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -41,8 +41,8 @@ class HttpRouteActions : public test::HttpRigTest {
   size_t requests_ = 0;
 };
 
-// Defect: on a route without the change a client could say who it is in the field in which another route tells that.
-TEST_P(HttpRouteActions, NobodySaysInAFieldOfOursWhoTheyAre) {
+// Defect: on a route without the change, a client could set its own identity in the field that another route sets.
+TEST_P(HttpRouteActions, ClientsCannotSetIdentityFields) {
   forward("/told").request_headers = {set("x-who", "%{peer}")};
   forward("/").request_headers = {set("x-mine", "%{method}")};
   rig.start();
@@ -65,7 +65,7 @@ TEST_P(HttpRouteActions, Redirects) {
   rig.expect_response(talk, 308, "");
   EXPECT_EQ(talk.field("location"), "https://a.test/new/x?y=1");
   EXPECT_EQ(talk.field("content-length"), "0");
-  // With a body that nobody wants, the connection goes on.
+  // After a body that is not used, the connection continues.
   Talk& post = client.ask("POST", "/old", {{"content-length", "5"}}, /*end=*/false);
   post.send("hello", true);
   rig.expect_response(post, 308, "");
@@ -74,7 +74,7 @@ TEST_P(HttpRouteActions, Redirects) {
   EXPECT_EQ(origin.requests.size(), 0u);
 }
 
-// A Location that is longer than a head can be is no answer.
+// A Location that is longer than a head can be cannot be sent.
 TEST_P(HttpRouteActions, RedirectWithoutRoom) {
   rig.config().max_head = rig.config().max_start_line = config::Size{64 * 1024};
   config::Redirect& redirect = route("/").redirect.emplace();
@@ -107,7 +107,7 @@ TEST_P(HttpRouteActions, Rewrites) {
   rig.expect_response(second, 200, "fine");
 }
 
-TEST_P(HttpRouteActions, BodiesThatAreTooLarge) {
+TEST_P(HttpRouteActions, BodiesTooLarge) {
   rig.config().max_body = config::Size{1000};
   forward("/a").max_body = config::Size{2000};
   forward("/b").max_body = config::Size{0};
@@ -132,21 +132,21 @@ TEST_P(HttpRouteActions, BodiesThatAreTooLarge) {
     expect_served(post("/a", 2000, told), 2000);
     expect_served(post("/b", 100'000, told), 100'000);
   }
-  // That it is too large is known before it comes: no upstream hears of it.
+  // The length is known to be too large before the body arrives: the request is not sent upstream.
   const size_t requests = origin.requests.size();
   Talk& told = post("/", 1001, true);
   rig.wait_over(told);
   EXPECT_EQ(told.head.status, 413);
   rig.settle();
   EXPECT_EQ(origin.requests.size(), requests);
-  // Or with its last byte.
+  // Or the limit is exceeded by its last byte.
   Talk& found = post("/a", 2001, false);
   rig.wait_over(found);
   EXPECT_EQ(found.head.status, 413);
   rig.expect_ended(HttpEnd::kBodyTooLarge, 2);
 }
 
-TEST_P(HttpRouteActions, ChangesWhatIsForwarded) {
+TEST_P(HttpRouteActions, ChangesForwardedRequests) {
   rig.config().request_headers = {set("x-listener", "%{listener}"), set("x-both", "listener")};
   config::HttpRoute& changing = forward("/a");
   changing.request_headers = {set("x-both", "route"),
@@ -162,7 +162,7 @@ TEST_P(HttpRouteActions, ChangesWhatIsForwarded) {
   Talk& got = next_request();
   EXPECT_EQ(got.field("x-listener"), "edge");
   EXPECT_EQ(got.field("x-both"), "route");
-  EXPECT_EQ(got.field("x-path"), "/a/b?c");  // What was asked for.
+  EXPECT_EQ(got.field("x-path"), "/a/b?c");  // The path of the client's request.
   EXPECT_EQ(got.field("x-client"), "127.0.0.1");
   EXPECT_EQ(got.field("x-agent"), "test");
   EXPECT_EQ(got.field("user-agent"), "");
@@ -175,7 +175,7 @@ TEST_P(HttpRouteActions, ChangesWhatIsForwarded) {
   rig.expect_ended(HttpEnd::kOk, 2);
 }
 
-TEST_P(HttpRouteActions, ChangesEveryAnswer) {
+TEST_P(HttpRouteActions, ChangesEveryResponse) {
   rig.config().response_headers = {set("x-served", "%{listener} %{method} %{path}"),
                                    {.name = config::FieldName::parse("server").value(), .remove = true}};
   forward("/a").response_headers = {set("x-route", "a")};
@@ -197,15 +197,15 @@ TEST_P(HttpRouteActions, ChangesEveryAnswer) {
   rig.wait_over(none);
   EXPECT_EQ(none.head.status, 404);
   EXPECT_EQ(none.field("x-served"), "edge GET /c");
-  Talk& failed = client.ask("POST", "/a");  // Which is not sent again.
+  Talk& failed = client.ask("POST", "/a");  // It is not retried.
   next_request().cancel();
   rig.wait_over(failed);
   EXPECT_EQ(failed.head.status, 502);
   EXPECT_EQ(failed.field("x-route"), "a");
 }
 
-// An interim response is not the answer.
-TEST_P(HttpRouteActions, LeavesInterimResponsesAlone) {
+// An interim response is not changed.
+TEST_P(HttpRouteActions, DoesNotChangeInterimResponses) {
   forward("/").response_headers = {set("x-route", "a")};
   rig.start();
   Talk& talk = rig.connect().ask();
