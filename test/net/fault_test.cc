@@ -1,5 +1,5 @@
-// Each error a submission may complete with, put there by Ring::inject: what the owner hears, that nothing is lost or
-// left over, and that data goes on where it can.
+// Each error with which a submission may complete, injected by Ring::inject: what the owner is notified of, that
+// nothing is lost or left over, and that data continues where possible.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class FaultTest : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Errors, FaultTest, ::testing::ValuesIn(kErrors),
                          [](const auto& error) { return std::string(strerrorname_np(error.param)); });
 
-/// After an error nothing more is heard, and the socket closes as ever.
+/// After an error no more calls are made, and the socket closes as usual.
 void expect_closes(Client& client) {
   client.close();
   client.wait_closed();
@@ -122,7 +122,7 @@ TEST_P(FaultTest, BulkReceive) {
       return client.heard.received.size() > (2 << 20);
     });
     loop.ring().inject(Op::kRecv, -error());
-    // Enough for any credit to be used up, so that it is armed again.
+    // Enough to use up any credit, so that it is armed again.
     bool seen = false;
     loop.until([&] {
       if (sent < (8 << 20))
@@ -136,7 +136,7 @@ TEST_P(FaultTest, BulkReceive) {
   }
 }
 
-// The owner does not want data any more when the receive ends.
+// The owner wants no more data when the receive ends.
 TEST_P(FaultTest, ReceiveWhileStopped) {
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -157,7 +157,7 @@ TEST_P(FaultTest, ReceiveWhileStopped) {
   expect_closes(client);
 }
 
-TEST(SocketFaultTest, ReceiveThatEndsThoughDataFlows) {
+TEST(SocketFaultTest, ReceiveEndsDuringData) {
   // As when the completion queue overflows: a result, without F_MORE and without a buffer.
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -224,7 +224,7 @@ TEST_P(FaultTest, Send) {
   expect_closes(client);
 }
 
-// The second of two, with a shutdown waiting behind it.
+// The second of two, with a shutdown after it.
 TEST_P(FaultTest, SendBeforeShutdown) {
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -243,7 +243,7 @@ TEST_P(FaultTest, SendBeforeShutdown) {
     EXPECT_EQ(peer.received, "one two");
   } else {
     loop.until([&] { return !client.heard.errors.empty(); });
-    // Not shut: what is queued did not go out.
+    // Not shut down: the queued data was not sent.
     EXPECT_FALSE(client.socket.write_shut());
     peer.read();
     EXPECT_FALSE(peer.ended);
@@ -261,7 +261,7 @@ TEST_P(FaultTest, ZeroCopySend) {
   Client client(loop, p.ours);
   loop.ring().inject(Op::kSendZeroCopy, -error());
   client.send("data");
-  // No memory to pin is no reason to give up: it is sent plainly.
+  // Without memory to pin, the data is sent by copying instead.
   if (is_one_of(error(), {EAGAIN, EINTR, ENOMEM, ENOBUFS})) {
     loop.until([&] { return peer.read() > 0; });
     EXPECT_EQ(peer.received, "data");
@@ -274,7 +274,7 @@ TEST_P(FaultTest, ZeroCopySend) {
   expect_closes(client);
 }
 
-TEST(SocketFaultTest, ShortSendGoesOnWithTheRest) {
+TEST(SocketFaultTest, ShortSendContinuesWithTheRest) {
   // The first bytes count as sent, though the no-op has sent nothing: the peer gets the others.
   for (const Op op : {Op::kSend, Op::kSendZeroCopy}) {
     Worker::Options options = Loop::with_features();
@@ -298,7 +298,7 @@ TEST(SocketFaultTest, ShortSendGoesOnWithTheRest) {
   }
 }
 
-TEST(SocketFaultTest, SendOfNothingIsTriedAgain) {
+TEST(SocketFaultTest, EmptySendIsRetried) {
   Loop loop;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -329,7 +329,7 @@ TEST_P(FaultTest, Connect) {
   ::close(listener);
 }
 
-TEST(SocketFaultTest, ConnectThatOnlySaysSo) {
+TEST(SocketFaultTest, ConnectWithFalseSuccess) {
   Loop loop;
   const sockaddr_in address = test::loopback(1);
   Client client(loop);
@@ -343,15 +343,16 @@ TEST(SocketFaultTest, ConnectThatOnlySaysSo) {
   expect_closes(client);
 }
 
-// ---- Cancelling ----
+// ---- Canceling ----
 
-// Results of a cancellation that did not cancel. 0 is what the kernel says when it found nothing.
+// Results of a cancellation that did not cancel. 0 is the kernel's result when it found nothing.
 class CancelFaultTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Results, CancelFaultTest,
                          ::testing::Values(0, ENOENT, EALREADY, ENOMEM, EINVAL, EINTR, EAGAIN, ECANCELED));
 
-// Bug: one cancellation that missed its receive left the socket half-closed for ever, when the peer sent nothing more.
-TEST_P(CancelFaultTest, CloseEndsAllTheSame) {
+// Defect: one cancellation that missed its receive left the socket half-closed forever, when the peer sent nothing
+// more.
+TEST_P(CancelFaultTest, CloseEndsNevertheless) {
   for (const int misses : {1, 2, 5}) {
     for (const bool sending : {false, true}) {
       for (const bool abort : {false, true}) {
@@ -372,8 +373,8 @@ TEST_P(CancelFaultTest, CloseEndsAllTheSame) {
   }
 }
 
-// Bug: a receive whose cancellation missed it went on delivering, whatever its owner did.
-TEST_P(CancelFaultTest, StopEndsAllTheSame) {
+// Defect: a receive whose cancellation missed it continued to deliver, whatever its owner did.
+TEST_P(CancelFaultTest, StopEndsNevertheless) {
   if (GetParam() == EINVAL) GTEST_SKIP() << "a kernel that cannot cancel so will not learn it";
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -391,8 +392,8 @@ TEST_P(CancelFaultTest, StopEndsAllTheSame) {
   loop.until([&] { return client.heard.received == "while stopped"; });
 }
 
-// Stopped and wanted again before the cancellation turns out to have missed.
-TEST_P(CancelFaultTest, StartBehindAMissedStop) {
+// Stopped and restarted before it is known that the cancellation missed.
+TEST_P(CancelFaultTest, StartAfterAMissedStop) {
   Loop loop;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -402,7 +403,7 @@ TEST_P(CancelFaultTest, StartBehindAMissedStop) {
   loop.ring().inject(Op::kCancel, -GetParam());
   client.socket.stop_reading();
   client.socket.start_reading();
-  std::string sent;  // Different pieces: bytes that come twice or in another order have the right count as well.
+  std::string sent;  // Different pieces: repeated or reordered bytes would have the right count.
   for (int i = 0; i < 10; ++i) {
     const std::string piece = "piece " + std::to_string(i) + ";";
     peer.send(piece);
@@ -415,7 +416,7 @@ TEST_P(CancelFaultTest, StartBehindAMissedStop) {
   loop.until([&] { return client.heard.ends == 1; });
 }
 
-TEST_P(CancelFaultTest, BulkStreamGoesOn) {
+TEST_P(CancelFaultTest, BulkStreamContinues) {
   Loop loop;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -432,7 +433,7 @@ TEST_P(CancelFaultTest, BulkStreamGoesOn) {
 
 // ---- Many at once ----
 
-// Faults of all kinds over several sockets that echo: whoever hears an error closes; the others lose nothing.
+// Faults of all kinds over several sockets that echo: a socket with an error closes; the others lose nothing.
 TEST(SocketFaultTest, RecoverableFaultsUnderLoad) {
   Loop loop;
   struct Echo {

@@ -20,7 +20,7 @@ using test::Peer;
 // The smallest completion queue of a worker has 1,024 entries.
 constexpr size_t kLinks = 1700;
 
-TEST(OverflowTest, RingKeepsWhatDoesNotFit) {
+TEST(OverflowTest, RingKeepsOverflowedCompletions) {
   auto ring = Ring::open({.submission_entries = 64, .completion_entries = 64});
   ASSERT_TRUE(ring.ok());
   struct alignas(kTargetAlignment) Target {
@@ -69,7 +69,7 @@ TEST(OverflowTest, SocketsLoseNothing) {
     }
     loop.settle(3);
     for (int round = 0; round < 3; ++round) {
-      // Data comes in on all of them, and goes out on all of them, in one batch.
+      // Data arrives on all of them, and is sent on all of them, in one batch.
       for (auto& link : links) link->peer.send("in" + std::to_string(round));
       for (auto& link : links) link->client.send("out" + std::to_string(round));
       const size_t in = 3 * static_cast<size_t>(round + 1), out = 4 * static_cast<size_t>(round + 1);

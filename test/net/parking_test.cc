@@ -1,4 +1,4 @@
-// What happens when chunks run out: sockets park, and are resumed first in first out as chunks come home.
+// Running out of chunks: sockets park, and are resumed first in first out as chunks return.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ Links links(Loop& loop, size_t count) {
   return result;
 }
 
-/// One chunk is all there is; each of six sockets gets a message.
+/// There is only one chunk; each of six sockets gets a message.
 class OneChunkTest : public ::testing::Test {
  protected:
   void start(size_t count) {
@@ -101,9 +101,9 @@ TEST_F(OneChunkTest, ResumesFirstInFirstOut) {
   loop_.until([&] { return order_.size() == 12; });
 }
 
-TEST_F(OneChunkTest, LeavesTheLineWhenStopped) {
+TEST_F(OneChunkTest, LeavesTheQueueWhenStopped) {
   start(6);
-  client(1).socket.stop_reading();  // The first of the line,
+  client(1).socket.stop_reading();  // The first of the queue,
   client(3).socket.stop_reading();  // one in its middle,
   client(5).socket.stop_reading();  // and the last.
   EXPECT_EQ(loop_->counters().parked, 2u);
@@ -122,7 +122,7 @@ TEST_F(OneChunkTest, LeavesTheLineWhenStopped) {
   }
 }
 
-TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
+TEST_F(OneChunkTest, LeavesTheQueueWhenClosed) {
   start(6);
   for (size_t i : {3, 1, 5}) client(i).close();
   EXPECT_EQ(loop_->counters().parked, 2u);
@@ -136,7 +136,7 @@ TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
   for (size_t i : {1, 3, 5}) EXPECT_EQ(client(i).heard.closed, 1);
 }
 
-// Defect: who waited for a chunk was not seen to be gone, and kept what the others waited for.
+// Defect: the end of a socket that waited for a chunk was not seen, and it kept chunks for which the others waited.
 TEST_F(OneChunkTest, EndsAndResetsNeedNoChunk) {
   start(1);
   Links more = links(loop_, 3);
@@ -151,14 +151,14 @@ TEST_F(OneChunkTest, EndsAndResetsNeedNoChunk) {
   });
   EXPECT_THAT(more[1]->client.heard.errors, ElementsAre(ECONNRESET));
   EXPECT_EQ(more[1]->client.heard.ends, 0);
-  release(0);  // What came before an end is not lost.
+  release(0);  // Data before an end is not lost.
   loop_.until([&] { return more[2]->client.heard.ends == 1; });
   EXPECT_EQ(more[2]->client.heard.received, "x");
 }
 
-// Regression: all stood in one line. A client whose WINDOW_UPDATE or close would have let chunks go waited behind
+// Defect: all waited in one queue. A client whose WINDOW_UPDATE or close would have released chunks waited behind
 // hundreds of upstreams that would only take more.
-TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {
+TEST(ParkingTest, AcceptedAndConnectedSocketsAlternate) {
   Loop loop(plain_with(kPlainChunk));
   Links accepted = links(loop, 3);
   const int listener = test::tcp_listen();
@@ -192,9 +192,9 @@ TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {
   EXPECT_THAT(order, ::testing::AnyOf("haOaOOO", "hOaOaOO"));
 }
 
-// Regression: the first of the line was armed for as much as there is, and took all that came home; hundreds got
+// Defect: the first of the queue was armed for as much as there is, and took all chunks that returned; hundreds got
 // nothing.
-TEST(ParkingTest, EachTakesOneChunkInItsTurn) {
+TEST(ParkingTest, EachTakesOneChunkAtATime) {
   constexpr size_t kChunks = 4;
   Loop loop(plain_with(kChunks * kPlainChunk, kChunks));
   Links all = links(loop, 1 + 2 * kChunks);
@@ -214,7 +214,7 @@ TEST(ParkingTest, EachTakesOneChunkInItsTurn) {
   EXPECT_THAT(sizes, ElementsAre(kPlainChunk, kPlainChunk, kPlainChunk, kPlainChunk, 0, 0, 0, 0));
 }
 
-// The loop sleeps without a limit; a chunk that comes home from a thread without a worker must wake it.
+// The loop sleeps without a limit; a chunk that returns from a thread without a worker must wake it.
 TEST(ParkingTest, ChunkFromAnotherThreadWakesTheLoop) {
   Worker::Options options = plain_with(kPlainChunk);
   options.decay_ms = 3'600'000;  // Nothing else wakes it.
@@ -244,13 +244,13 @@ TEST(ParkingTest, ChunkFromAnotherThreadWakesTheLoop) {
     elsewhere.join();
     ASSERT_FALSE(waiter.heard.kept.empty());
     ASSERT_LT(std::chrono::steady_clock::now() - start, test::kPatience) << "slept although a chunk came home";
-    // The other one's turn to wait.
+    // Now the other one waits.
     two[static_cast<size_t>(round % 2)]->peer.send("again");
     loop.until([&] { return loop->counters().parked == 1; });
   }
 }
 
-// The same from another worker's loop, whose ring carries the wake.
+// The same from another worker's loop, whose ring carries the wake-up.
 TEST(ParkingTest, ChunkFromAnotherWorkerWakesTheLoop) {
   Worker::Options options = plain_with(kPlainChunk);
   options.decay_ms = 3'600'000;
@@ -270,7 +270,7 @@ TEST(ParkingTest, ChunkFromAnotherWorkerWakesTheLoop) {
     Timer timer{[](void* buffer) { static_cast<Buffer*>(buffer)->clear(); }, &held};
     other->timers().arm(timer, other->now_ms() + 20);
     other.until([&] { return held.empty(); });
-    other.settle();  // The message goes out with the next turn.
+    other.settle();  // The message is sent with the next turn.
   });
   const auto start = std::chrono::steady_clock::now();
   while (two[1]->client.heard.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
@@ -283,7 +283,7 @@ TEST(ParkingTest, ChunkFromAnotherWorkerWakesTheLoop) {
 
 // ---- Two groups, one budget ----
 
-/// Sends `bytes` of a stream through each link, whose socket throws data away at once after checking it.
+/// Sends `bytes` of a stream through each link, whose socket drops data at once after checking it.
 void expect_all_arrive(Loop& loop, Links& all, uint64_t bytes) {
   std::vector<uint64_t> sent(all.size()), got(all.size());
   for (size_t i = 0; i < all.size(); ++i) {
@@ -306,9 +306,9 @@ void expect_all_arrive(Loop& loop, Links& all, uint64_t bytes) {
   for (auto& link : all) link->client.heard.data = nullptr;
 }
 
-// Bug: small chunks were posted up to the budget, none was left for a large one, and a stream that had become bulk
-// waited for ever.
-TEST(ParkingTest, BulkStreamsGoOnWhereNoLargeChunkFits) {
+// Defect: small chunks were posted up to the budget, none was left for a large one, and a stream that had become bulk
+// waited forever.
+TEST(ParkingTest, BulkStreamsContinueWithoutLargeChunks) {
   for (const bool incremental : {false, true}) {
     for (const uint16_t entries : {uint16_t{1}, uint16_t{2}, uint16_t{8}}) {
       Worker::Options options = plain_with(size_t{entries} * kSmallChunk, entries);
@@ -321,9 +321,9 @@ TEST(ParkingTest, BulkStreamsGoOnWhereNoLargeChunkFits) {
   }
 }
 
-// The other way round: a slow consumer holds what the small group had, and the rest of the budget is posted as large
-// chunks. Small messages of others must still get through.
-TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
+// The reverse: a slow consumer holds what the small group had, and the rest of the budget is posted as large chunks.
+// Small messages of others must still get through.
+TEST(ParkingTest, SmallMessagesContinueWithoutSmallChunks) {
   for (const bool incremental : {false, true}) {
     Worker::Options options = plain_with(kSmallChunk + 2 * kLargeChunk, 2);
     if (incremental) options.features = test::kernel_features();
@@ -333,7 +333,7 @@ TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
     Links slow = links(loop, 1), quick = links(loop, 2);
     slow[0]->client.heard.keep = true;
     slow[0]->client.socket.start_reading();
-    // Takes all that the small group has.
+    // Takes everything that the small group has.
     for (int i = 0; i < 20'000 && loop->small_group().filled_slots() > 0; ++i) {
       slow[0]->peer.send_some(std::string(2000, 'x'));
       loop->turn(0);
@@ -350,7 +350,7 @@ TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
   }
 }
 
-// Neither a crowd of bulk streams nor one of small messages keeps the other from going on.
+// Neither many bulk streams nor many small messages may starve the other.
 TEST(ParkingTest, NeitherGroupStarvesTheOther) {
   for (const uint16_t entries : {uint16_t{1}, uint16_t{2}, uint16_t{4}, uint16_t{8}}) {
     for (const size_t budget : {kLargeChunk + kSmallChunk, 3 * kLargeChunk, 12 * kLargeChunk}) {
@@ -404,7 +404,7 @@ TEST(ParkingTest, NeitherGroupStarvesTheOther) {
 
 // ---- Storms ----
 
-/// Many sockets that echo, few chunks: all of it comes back, whatever the rings are.
+/// Many sockets that echo, few chunks: all data returns, whatever the rings are.
 class StormTest : public ::testing::TestWithParam<std::tuple<bool, bool, uint16_t, size_t>> {};
 
 TEST_P(StormTest, EchoLosesNothing) {

@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// The kinds of rings and of sockets that each of these tests runs on.
+/// The kinds of rings and of sockets on which each of these tests runs.
 struct Kind {
   const char* name;
   bool incremental, bundles, tcp;
@@ -75,11 +75,11 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SocketTest,
                                            Kind{"PinnedUnix", false, false, false, ReadMode::kPinned}),
                          [](const auto& kind) { return kind.param.name; });
 
-/// Sends a stream to a peer and reads what comes back, as far as the kernel takes and gives it.
+/// Sends a stream to a peer and reads the echo, as far as the kernel allows.
 class Talk {
  public:
   Talk(Peer& peer, uint64_t stream, uint64_t bytes) : peer_(peer), stream_(stream), bytes_(bytes) {}
-  /// True when all was sent and as much came back.
+  /// True when everything was sent and as much was received.
   bool go_on() {
     while (sent_ < bytes_) {
       const std::string piece = stream_bytes(stream_, sent_, std::min<uint64_t>(bytes_ - sent_, 50'000));
@@ -154,7 +154,7 @@ TEST_P(SocketTest, PlainForwardingCopiesNothing) {
   const uint64_t copied_before = copied_bytes;
   Talk talk(peer, 1, 4 * kMiB);
   loop->until([&] { return talk.go_on(); });
-  // But for small pieces behind a slow peer, which are packed.
+  // Except for small pieces behind a slow peer, which are packed.
   EXPECT_LE(copied_bytes - copied_before, (*loop)->counters().packed * 8192);
 }
 
@@ -172,7 +172,7 @@ TEST_P(SocketTest, IdleSocketHoldsNoBuffer) {
 
 // ---- Reading on and off ----
 
-TEST_P(SocketTest, NothingIsReadBeforeItIsWanted) {
+TEST_P(SocketTest, NothingIsReadBeforeStartReading) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
@@ -185,7 +185,7 @@ TEST_P(SocketTest, NothingIsReadBeforeItIsWanted) {
   loop->until([&] { return client.heard.received == "early"; });
 }
 
-TEST_P(SocketTest, StopsAndGoesOnWithoutLoss) {
+TEST_P(SocketTest, StopsAndResumesWithoutLoss) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
@@ -204,8 +204,8 @@ TEST_P(SocketTest, StopsAndGoesOnWithoutLoss) {
   loop->until([&] { return client.heard.received == "one two three"; });
 }
 
-// Stopped and started again before the cancellation has come back: in the same turn, and one turn later.
-TEST_P(SocketTest, StartsAgainWhileItIsBeingStopped) {
+// Stopped and restarted before the cancellation has completed: in the same turn, and one turn later.
+TEST_P(SocketTest, RestartsDuringAStop) {
   for (const bool turn_between : {false, true}) {
     const Pair p = pair();
     Peer peer(p.theirs);
@@ -254,10 +254,11 @@ TEST_P(SocketTest, RandomStopsLoseNothing) {
 
 // ---- Bulk ----
 
-/// Of which tier's chunks data was.
+/// Which tier the chunks of the data are of.
 bool is_large(const Buffer& data) { return data.pinned_bytes() / data.window_count() > size_t{16} * 1024; }
 
-// Bug: a bounded bulk receive stayed armed when the stream turned quiet, and took a large chunk for each small piece.
+// Defect: a bounded bulk receive stayed armed when the stream became quiet, and took a large chunk for each small
+// piece.
 TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
   if (GetParam().read_mode != ReadMode::kProvided) GTEST_SKIP();
   const Pair p = pair();
@@ -288,10 +289,10 @@ TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
 
 // ---- Marks ----
 
-// What is queued towards a peer that does not read stays near the high mark, and all of it arrives in the end.
+// Data that is queued for a peer that does not read stays near the high mark, and all of it arrives in the end.
 TEST_P(SocketTest, QueueStaysNearTheHighMark) {
   constexpr size_t kHigh = 256 << 10, kLow = 128 << 10;
-  // A bulk receive may be under way when the mark is met, and what is in a small group's chunks.
+  // A bulk receive may be in flight when the mark is reached, and data in a small group's chunks.
   constexpr size_t kInProgress = (256 << 10) + (1 << 20);
   const Pair from = pair(), to = pair();
   Peer source(from.theirs), sink(to.theirs);
@@ -331,9 +332,9 @@ TEST_P(SocketTest, QueueStaysNearTheHighMark) {
 
 // ---- Ends ----
 
-// Bug: on a Unix socket the end was never heard when it had come together with the last data (Linux 6.17 and later: a
-// multishot receive misses it, liburing's issue 1549).
-TEST_P(SocketTest, EndRightBehindTheLastData) {
+// Defect: on a Unix socket the end was never reported when it had arrived together with the last data (Linux 6.17 and
+// later: a multishot receive misses it, liburing's issue 1549).
+TEST_P(SocketTest, EndDirectlyAfterTheLastData) {
   for (const bool reading : {false, true}) {
     for (const bool close : {false, true}) {
       const Pair p = pair();
@@ -352,7 +353,7 @@ TEST_P(SocketTest, EndRightBehindTheLastData) {
 }
 
 // The same at the end of a bulk stream.
-TEST_P(SocketTest, EndRightBehindABulkStream) {
+TEST_P(SocketTest, EndDirectlyAfterABulkStream) {
   for (int round = 0; round < 10; ++round) {
     const Pair p = pair();
     Peer peer(p.theirs);
@@ -393,13 +394,13 @@ TEST_P(SocketTest, PeerEndsFirst) {
     peer.read();
     return peer.ended;
   });
-  client.socket.start_reading();  // Nothing can come any more.
+  client.socket.start_reading();  // Nothing can arrive any more.
   loop->settle();
   EXPECT_EQ(client.heard.ends, 1);
   EXPECT_THAT(client.heard.errors, ElementsAre());
 }
 
-TEST_P(SocketTest, WeEndFirstBehindWhatIsQueued) {
+TEST_P(SocketTest, OurEndFollowsQueuedData) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
@@ -425,7 +426,7 @@ TEST_P(SocketTest, WeEndFirstBehindWhatIsQueued) {
   EXPECT_EQ(client.heard.received, "the other direction");
 }
 
-// The end arrives while nobody reads; it is heard once reading starts.
+// The end arrives while reading is stopped; it is reported once reading starts.
 TEST_P(SocketTest, EndWhileNotReading) {
   const Pair p = pair();
   Peer peer(p.theirs);
@@ -464,7 +465,7 @@ TEST_P(SocketTest, CloseOfAnIdleSocket) {
   EXPECT_EQ(client.heard.closed, 1);
 }
 
-// A receive is armed, data is on its way, a send waits for room, and a second one for it.
+// A receive is armed, data is in flight, a send waits for room, and a second one for it.
 TEST_P(SocketTest, CloseWithEverythingInFlight) {
   for (int turns = 0; turns < 4; ++turns) {
     const Pair p = pair();
@@ -481,7 +482,7 @@ TEST_P(SocketTest, CloseWithEverythingInFlight) {
     const size_t heard = client.heard.received.size();
     client.wait_closed();
     EXPECT_EQ(client.heard.closed, 1);
-    // Nothing is heard of data that came after close, though it came.
+    // Data that arrives after close is not reported.
     EXPECT_EQ(client.heard.received.size(), heard);
     EXPECT_EQ(client.heard.ends, 0);
     EXPECT_THAT(client.heard.errors, ElementsAre());
@@ -493,7 +494,7 @@ TEST_P(SocketTest, CloseWithEverythingInFlight) {
 }
 
 // The receive and its cancellation reach the kernel together, with data there and without.
-TEST_P(SocketTest, CloseRightBehindArming) {
+TEST_P(SocketTest, CloseDirectlyAfterArming) {
   for (const bool data : {false, true}) {
     const Pair p = pair();
     Peer peer(p.theirs);
@@ -600,8 +601,8 @@ TEST_P(SocketTest, ResetByThePeerWhileReading) {
   EXPECT_EQ(client.heard.ends, 0);
 }
 
-// Defect: a reset that a send under way met first was heard as an end in good order, so that the other side of a proxy
-// took what it had got for the whole. Both are there when the loop goes on: room to send, and the reset behind it.
+// Defect: a reset that a pending send met first was reported as an orderly end, so that the other side of a proxy took
+// incomplete data for complete. When the loop continues, there is both room to send and the reset after it.
 TEST_P(SocketTest, ResetThatASendMeetsFirst) {
   const Pair p = pair();
   Peer peer(p.theirs);
@@ -623,7 +624,7 @@ TEST_P(SocketTest, SendToAClosedPeer) {
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   peer.close();
-  // TCP answers the first bytes with a reset.
+  // TCP responds to the first bytes with a reset.
   loop->until([&] {
     if (client.heard.errors.empty()) client.send("anybody?");
     return !client.heard.errors.empty();
@@ -635,7 +636,7 @@ TEST_P(SocketTest, SendToAClosedPeer) {
   EXPECT_EQ(client.heard.closed, 1);
 }
 
-TEST_P(SocketTest, ErrorIsHeardWhileALargeSendWaits) {
+TEST_P(SocketTest, ErrorIsReportedWhileALargeSendWaits) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
@@ -679,7 +680,7 @@ TEST_P(SocketTest, SmallPiecesBehindASlowPeerArePacked) {
 
 // ---- Connecting ----
 
-TEST_P(SocketTest, ConnectsAndTalks) {
+TEST_P(SocketTest, ConnectsAndExchangesData) {
   const int listener = test::tcp_listen();
   const sockaddr_in address = test::loopback(test::port_of(listener));
   Client client(*loop);
@@ -753,7 +754,7 @@ TEST_P(SocketTest, CloseWhileConnecting) {
   }
 }
 
-// A listener of Unix sockets whose queue is full makes connect wait, which io_uring does on a thread of its own.
+// A Unix listener whose queue is full makes connect wait, which io_uring does on a thread of its own.
 TEST_P(SocketTest, CloseWhileConnectingToAFullUnixListener) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   const std::string name = "sluice-socket-test-" + std::to_string(getpid());
@@ -778,8 +779,8 @@ TEST_P(SocketTest, CloseWhileConnectingToAFullUnixListener) {
   ::close(listener);
 }
 
-// As a proxy does that tries the next endpoint: the same object connects again, from inside on_closed.
-TEST_P(SocketTest, IsAsNewAfterOnClosed) {
+// Like a proxy that tries the next endpoint: the same object connects again, from inside on_closed.
+TEST_P(SocketTest, IsLikeNewAfterOnClosed) {
   const test::ClosedPort nobody;
   const int listener = test::tcp_listen();
   const sockaddr_in bad = test::loopback(nobody.port()), good = test::loopback(test::port_of(listener));
@@ -803,8 +804,8 @@ TEST_P(SocketTest, IsAsNewAfterOnClosed) {
   ::close(listener);
 }
 
-// Closed in the middle of everything, in bulk mode, with its writing side shut: nothing of that may remain.
-TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
+// Closed with operations in flight, in bulk mode, with its writing side shut: none of this may remain.
+TEST_P(SocketTest, KeepsNoEarlierState) {
   if (GetParam().read_mode != ReadMode::kProvided) GTEST_SKIP();  // They have no large receives.
   const Pair first = pair();
   std::optional<Peer> peer(std::in_place, first.theirs);
@@ -845,7 +846,7 @@ TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
 
 // ---- Zero copy ----
 
-TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
+TEST_P(SocketTest, ZeroCopySendsAreDisabledIfTheKernelCopies) {
   if (!GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();
   zero_copy.zero_copy_bytes = 16 << 10;
@@ -865,7 +866,7 @@ TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
   });
   EXPECT_EQ(peer.received, bytes);
   EXPECT_GE(zero_copy_loop->counters().zero_copy_sends, 1u);
-  // Loopback always copies, and says so.
+  // Loopback always copies, and reports it.
   EXPECT_GE(zero_copy_loop->counters().zero_copy_copied, 1u);
   zero_copy_loop.settle();
   EXPECT_EQ(client.socket.queued(), 0u);
@@ -879,8 +880,8 @@ TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
   EXPECT_EQ(zero_copy_loop->counters().zero_copy_sends, sends);
 }
 
-// Bug: the descriptor stayed open until the last notice of a zero-copy send, which a peer that does not read holds back
-// for ever: neither close nor abort ever ended.
+// Defect: the descriptor stayed open until the last notification of a zero-copy send, which a peer that does not read
+// delays forever: neither close nor abort ever ended.
 TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
   if (!GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();
@@ -894,7 +895,7 @@ TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
     zero_copy_loop.settle();
     abort ? client.abort() : client.close();
     zero_copy_loop.until([&] {
-      // After a reset the kernel gives the memory back by itself, else when it has sent it.
+      // After a reset the kernel releases the memory by itself, otherwise when it has sent it.
       if (!abort) peer.read();
       return !client.socket.busy();
     });
@@ -907,9 +908,9 @@ TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
   }
 }
 
-// Bug: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending
-// plainly.
-TEST_P(SocketTest, SocketsWithoutZeroCopySendPlainly) {
+// Defect: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending by
+// copy.
+TEST_P(SocketTest, SocketsWithoutZeroCopySendByCopy) {
   if (GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();
   zero_copy.zero_copy_bytes = 1;
@@ -925,7 +926,7 @@ TEST_P(SocketTest, SocketsWithoutZeroCopySendPlainly) {
   });
   EXPECT_THAT(client.heard.errors, ElementsAre());
   EXPECT_EQ(peer.received, bytes);
-  // Others on the same worker may still.
+  // Others on the same worker still may.
 }
 
 }  // namespace
