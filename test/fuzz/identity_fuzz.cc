@@ -1,5 +1,5 @@
-// Any bytes in the fields that tell where a request comes from: X-Forwarded-For, Forwarded, traceparent, a request's
-// id, Accept. What is passed on has the form that it should have, and nobody is believed beyond the trusted proxies.
+// Any bytes in the fields about the origin of a request: X-Forwarded-For, Forwarded, traceparent, a request's id,
+// Accept. Forwarded values are well-formed, and only the trusted proxies are trusted.
 //
 // Input: one byte for the configuration, then lines, each the number of a field and its value.
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Any table of routes and any request: the router and a plain reading of the list take the same route.
+// Any table of routes and any request: the router and a linear search of the list choose the same route.
 //
-// Input: choices, a byte each; zeros behind its end.
+// Input: choices, a byte each; zeros after its end.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ constexpr std::string_view kMethods[] = {"GET", "POST"};
 bool consists_of(std::string_view text, std::string_view characters) {
   return text.find_first_not_of(characters) == std::string_view::npos;
 }
-// A regular expression, and what it means.
+// A regular expression, and its meaning.
 struct Meaning {
   std::string_view regex;
   bool (*fits)(std::string_view text);
@@ -60,7 +60,7 @@ constexpr Meaning kRegexes[] = {
     {"/a{2,3}|/b", [](std::string_view t) { return t == "/aa" || t == "/aaa" || t == "/b"; }},
 };
 
-// The same of a range.
+// The same for a range.
 constexpr Meaning kRanges[] = {
     {"10.0.0.0/8", [](std::string_view ip) { return ip.substr(0, 3) == "10."; }},
     {"10.1.0.0/16", [](std::string_view ip) { return ip.substr(0, 5) == "10.1."; }},
@@ -148,7 +148,7 @@ config::HttpMatch match(Choices& choices) {
   return made;
 }
 
-// ---- A reference that shares nothing with the router but the configuration ----
+// ---- A reference implementation that shares only the configuration with the router ----
 
 using Named = std::pair<std::string, std::string>;
 struct Asked {
@@ -198,7 +198,7 @@ bool named_fits(const config::ValueMatch& match, const std::string& name, const 
   return match.negate ? fitting == 0 : fitting > 0;
 }
 
-// As docs/http.md has it.
+// As documented in docs/http.md.
 bool fits(const config::HttpMatch& match, const Asked& asked) {
   bool host = match.host.empty(), method = match.method.empty(), source = match.source.empty();
   for (const config::HostPattern& pattern : match.host) host |= host_fits(pattern.text(), asked.host);
