@@ -36,7 +36,12 @@ Http1Codec::~Http1Codec() { pending_tunnel_.reset(); }
 
 HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
   if (status_ == Status::kOpen && !skipping_) {
-    input_.append(std::move(bytes));
+    if (bytes.empty()) {
+      head_allowed_ = head_allowed_ || input_waits_;
+    } else {
+      head_allowed_ = head_allowed_ || (!exchange_ && input_.empty());
+      input_.append(std::move(bytes));
+    }
   } else {
     bytes.clear();
   }
@@ -65,6 +70,7 @@ void Http1Codec::run() {
   if (status_ != Status::kOpen) {
     input_.clear();
     scan_.reset();
+    input_waits_ = false;
   }
   running_ = false;
   note_fullness();
@@ -214,7 +220,7 @@ bool Http1Codec::wants_bytes() const {
     case In::kTrailers:
       return reading_;
     case In::kHead:
-      if (!output_full()) return true;
+      if (!output_full() && !input_waits_) return true;
       break;
     case In::kHeld:
     case In::kDone:

@@ -29,7 +29,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
 
   Status receive(Buffer&& bytes) final;
   Status receive_end(End how = End::kOrderly) final;
-  bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty() && !output_full(); }
+  bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty() && !output_full() && !input_waits_; }
   size_t held_bytes() const final { return input_.size() + size_t{head_kib_} * 1024; }
   void shed(const char* why) final;
   bool has_output() const final { return !output_.empty(); }
@@ -41,6 +41,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   Status status() const final { return status_; }
   /// False while the receiver has paused reading, or too many pipelined requests wait.
   bool wants_bytes() const final;
+  bool input_waits() const final { return input_waits_; }
   /// Whether no exchange and no partial head is in progress. The owner uses it to choose which of its timers runs.
   bool idle() const { return !exchange_ && input_.empty(); }
   uint32_t requests() const { return requests_; }
@@ -148,7 +149,8 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   ResetReason owed_reason_ = ResetReason::kInternal;
   uint8_t head_kib_ = 0;     // Memory that this exchange's request holds: one chunk at most.
   uint16_t own_status_ = 0;  // The status of a server's own response.
-  uint8_t informational_ = 0;
+  uint8_t informational_ : 7 = 0;
+  bool head_allowed_ : 1 = false;  // The next request may be read: it is not pipelined, or its wait is over.
   const bool server_ : 1;
   bool exchange_ : 1 = false;
   bool reading_ : 1 = true;
@@ -165,6 +167,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   bool body_queued_ : 1 = false;  // Body was queued since the last flush.
   bool full_ : 1 = false;         // Reading is paused because too many pipelined bytes wait.
   bool skipping_ : 1 = false;     // Ignores all further input: the connection ends with this exchange.
+  bool input_waits_ : 1 = false;  // The next request is pipelined and waits for another turn of the loop.
   // The request of this exchange.
   bool head_unsent_ : 1 = false;  // Of a client: not flushed yet, so no response is possible yet.
   bool head_method_ : 1 = false;

@@ -32,11 +32,17 @@ bool Http1Server::skip_empty_line() {
 }
 
 bool Http1Server::read_head() {
+  input_waits_ = false;
   if (output_full()) return false;
   if (input_.empty() || !skip_empty_line() || input_.empty()) {
     if (peer_ended_) status_ = Status::kEnded;
     return false;
   }
+  if (!head_allowed_ && !acceptor_.may_read_pipelined()) {
+    input_waits_ = true;
+    return false;
+  }
+  head_allowed_ = true;
   const Http1Limits& limits = options_.limits;
   if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
     return false;
@@ -48,6 +54,7 @@ bool Http1Server::read_head() {
       })) {
     return fail(error);
   }
+  head_allowed_ = false;
   const size_t head_bytes = head.fields.held_bytes() + kStreamBytes;
   if (!acceptor_.admits(held_bytes(), head_bytes)) {
     ++counters_.over_memory;

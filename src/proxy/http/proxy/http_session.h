@@ -72,6 +72,7 @@ class HttpSession final : public Session,
   // HttpCodec::Acceptor
   StreamReceiver& on_stream(HttpStream& stream) override;
   bool admits(size_t held_bytes, size_t bytes) override;
+  bool may_read_pipelined() override;
   // HttpConnection
   void on_codec_done() override;
   void on_pumped() override;
