@@ -39,7 +39,7 @@ def content(number, size):
 
 
 class PlannedRequest:
-    """What the server shall do with a request, as its path says: `/one/<number>/<size of the response>`."""
+    """What the server should do with a request, according to its path: `/one/<number>/<size of the response>`."""
 
     def __init__(self, path):
         _, self.upstream, number, size = path.split("/")

@@ -17,7 +17,7 @@ class Load(HttpTest):
     """Programs that send as fast as they can: each request gets its response."""
 
     def h2load(self, proxy, client, path, requests, *arguments):
-        # Over TLS, h2load uses HTTP/2 unless told otherwise.
+        # Over TLS, h2load uses HTTP/2 by default.
         old = ("--h1",) if client[0] == "http1" else ()
         output = self.call(need("h2load"), "-n", str(requests), *old, *arguments, self.url(proxy, client, path).replace(
             "localhost", "127.0.0.1")).stdout.decode()
