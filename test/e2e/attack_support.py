@@ -108,11 +108,11 @@ class Victim(threading.Thread):
         """Returns false when a new connection is needed."""
         size = (0, 100, 5000, 70000)[self.served % 4]
         path = f"/size/{size}" if size else f"/victim/{self.served}"
-        expected_messages = pattern(size) if size else f"echo {path} 0\n".encode()
+        wanted = pattern(size) if size else f"echo {path} 0\n".encode()
         began = time.monotonic()
         response = client.get(path, seconds=10 * SLOWNESS)
         self.slowest = max(self.slowest, time.monotonic() - began)
-        if not response or not response.complete or response.status != 200 or response.body != expected_messages:
+        if not response or not response.complete or response.status != 200 or response.body != wanted:
             raise AssertionError(f"{path}: {response!r} {client.how} {getattr(client.reader, 'goaway', None)}")
         self.served += 1
         drains = getattr(client.reader, "goaway", None)  # For example after http2.max_requests.

@@ -164,8 +164,8 @@ class Stats(dict):
 
     def total(self, name, **labels):
         """The sum over the series of `name` that have these labels. A series that is not printed is 0."""
-        expected_messages = set(labels.items())
-        return sum(value for (series, found), value in self.items() if series == name and expected_messages <= set(found))
+        wanted = set(labels.items())
+        return sum(value for (series, found), value in self.items() if series == name and wanted <= set(found))
 
     def ended(self, reason):
         return self.total("sessions_ended_total", reason=reason)
@@ -289,12 +289,12 @@ class Proxy:
 
     def _next_dump(self):
         with self._news:
-            expected_messages = self._block_count + 1
+            wanted = self._block_count + 1
             if self.process.poll() is None:
                 self.signal(signal.SIGUSR2)
             # They are always printed at exit.
-            self._news.wait_for(lambda: self._block_count >= expected_messages or self._stdout_closed, 15 * SLOWNESS)
-            if self._block_count < expected_messages:
+            self._news.wait_for(lambda: self._block_count >= wanted or self._stdout_closed, 15 * SLOWNESS)
+            if self._block_count < wanted:
                 state = "has ended" if self._stdout_closed else f"did not print its counters for {15 * SLOWNESS} s"
                 raise ProxyError(f"sluice {state}; stderr:\n" + "".join(filter(None, self._stderr)))
             return self._block

@@ -444,8 +444,8 @@ def outcome(response, path, how):
         return CUT if cut else f"{response!r}, {how or 'it waits'}"
     if response.status in (502, 503, 504):
         return ERROR
-    expected_messages = body_of(path)
-    good = response.status == 200 and (response.body == expected_messages or response.body == expected_messages * (2 * MIB // len(expected_messages)))
+    wanted = body_of(path)
+    good = response.status == 200 and (response.body == wanted or response.body == wanted * (2 * MIB // len(wanted)))
     return OK if good else f"wrong: {response!r}"
 
 

@@ -147,8 +147,8 @@ class Ends(TlsTest):
         client = self.keep(connect(proxy.address()))
         client.sendall(b"ping")
         self.assertEqual(client.recv(100), b"ping")
-        expected_messages = len(header[0]) + 4
-        proxy.wait_for(lambda s: s.total("endpoint_sent_bytes_total") == expected_messages, what=f"{expected_messages} bytes out")
+        wanted = len(header[0]) + 4
+        proxy.wait_for(lambda s: s.total("endpoint_sent_bytes_total") == wanted, what=f"{wanted} bytes out")
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ class Soak:
             if not first:
                 break
             request = first + receive_exactly(sock, 23)
-            stream, comes, expected_messages = (int(request[i:i + 8]) for i in (0, 8, 16))
-            sender = threading.Thread(target=self._send, args=(sock, 2 * stream + 1, expected_messages), daemon=True)
+            stream, comes, wanted = (int(request[i:i + 8]) for i in (0, 8, 16))
+            sender = threading.Thread(target=self._send, args=(sock, 2 * stream + 1, wanted), daemon=True)
             sender.start()
             self._check(sock, 2 * stream, comes)
             sender.join()

@@ -136,7 +136,7 @@ class ExpectedMessage:
             pairs.append(("scheme", self.scheme, message.scheme))
         if self.framing and not http2:
             pairs.append(("framing", self.framing, message.framing))
-        return "; ".join(f"{name} {found!r} for {expected_messages!r}" for name, expected_messages, found in pairs if expected_messages != found)
+        return "; ".join(f"{name} {found!r} for {expected!r}" for name, expected, found in pairs if expected != found)
 
 
 class Case:
@@ -213,8 +213,8 @@ class Case:
             return [], False
         if found == [["nothing complete"]]:
             return [], True
-        expected_messages = [ExpectedMessage(lines) for lines in found]
-        return expected_messages, any(want.maybe for want in expected_messages)
+        expected = [ExpectedMessage(lines) for lines in found]
+        return expected, any(message.maybe for message in expected)
 
     def client(self, via):
         found = self.expected_messages("client", via)

@@ -153,17 +153,17 @@ def judge(case, via, target):
     words = " ".join(run.words())
     upstream = case.upstream(via)
     if upstream is None:
-        expected_messages, seen = is_good(case.expect(via)), is_good(words)
+        wanted, seen = is_good(case.expect(via)), is_good(words)
     else:
         seen = any(message.complete for message, *_ in arrived)
-        expected_messages = seen if upstream[0] and all(want.maybe for want in upstream[0]) else bool(upstream[0])
+        wanted = seen if upstream[0] and all(want.maybe for want in upstream[0]) else bool(upstream[0])
     if not case.responds and any("/smuggled" in message.path for message, *_ in arrived):
         words += " (smuggled)"
     problem = run.problem() or problem_of_arrivals
     if not problem:
         return "=", ""
-    if expected_messages == seen:
-        return ("differs", f"{words}: {problem}") if expected_messages else ("refuses too", words)
+    if wanted == seen:
+        return ("differs", f"{words}: {problem}") if wanted else ("refuses too", words)
     return ("laxer" if seen else "stricter"), words
 
 

@@ -277,14 +277,14 @@ class Run:
         if not matches(words, self.expected):
             detail = self.garbled or (self.reader.goaway if self.http2 else "") or ""
             return f"the client saw {' '.join(words)!r} for {self.expected!r} {detail}"
-        expected_messages = self.case.client(self.via)
-        if expected_messages:
+        wanted = self.case.client(self.via)
+        if wanted:
             messages = ([self.reader.streams[stream] for stream in self.streams if stream in self.reader.streams]
                         if self.http2 else [message for message in self.reader.messages
                                             if message is not self._probe_response()])
-            if len(expected_messages) != len(messages):
-                return f"{len(messages)} responses for {len(expected_messages)}"
-            for want, message in zip(expected_messages, messages):
+            if len(wanted) != len(messages):
+                return f"{len(messages)} responses for {len(wanted)}"
+            for want, message in zip(wanted, messages):
                 start = (str(message.status), *(str(interim.status) for interim in message.interim))
                 different = want.differs(start, message, self.http2)
                 if different:
@@ -388,9 +388,9 @@ def arrival_problem(runs, arrived, failures):
         return f"the upstream could not read what came: {failures[0]}"
     left, cut_allowed = collections.defaultdict(list), False
     for run in runs:
-        expected_messages, cut = run.case.upstream(run.via) or ([], False)
+        wanted, cut = run.case.upstream(run.via) or ([], False)
         cut_allowed = cut_allowed or cut
-        for want in expected_messages:
+        for want in wanted:
             left[want.start].append(want)
     for message, connection, behind in arrived:
         if not message.complete and cut_allowed:
