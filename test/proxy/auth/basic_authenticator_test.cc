@@ -46,32 +46,32 @@ TEST_F(BasicAuthenticatorTest, GoodPasswordIsRemembered) {
   BasicAuthenticator gate(rules_, threads);
   gate.use(users_);
   int told = 0, good = 0;
-  const auto ask = [&](std::string_view given) {
+  const auto check_and_wait = [&](std::string_view given) {
     const AuthResult verdict = check(gate, given);
     if (verdict != AuthResult::kLater) return verdict;
-    struct Heard {
+    struct Result {
       int &told, &good;
     } heard{told, good};
     job_->tell(
         [](void* context, bool fits) {
-          ++static_cast<Heard*>(context)->told;
-          static_cast<Heard*>(context)->good += fits;
+          ++static_cast<Result*>(context)->told;
+          static_cast<Result*>(context)->good += fits;
         },
         &heard);
     const int before = told;
     EXPECT_TRUE(loop_.until([&] { return told > before; }));
     return verdict;
   };
-  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kLater);
   EXPECT_EQ(good, 1);
-  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kAdmitted);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(ask("bob:hunter3"), AuthResult::kLater);
-  EXPECT_EQ(ask("eve:hunter2"), AuthResult::kLater);  // It takes as long as for a user that exists.
+  EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kAdmitted);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(check_and_wait("bob:hunter3"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("eve:hunter2"), AuthResult::kLater);  // It takes as long as for a user that exists.
   EXPECT_EQ(good, 1);
   // One name and password only: the colon is where the name ends.
-  EXPECT_EQ(ask("bo:b:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("bo:b:hunter2"), AuthResult::kLater);
   gate.use(users_);
-  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kLater);
   EXPECT_EQ(good, 2);
 }
 

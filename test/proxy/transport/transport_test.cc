@@ -182,98 +182,98 @@ struct ScriptedResult {
 };
 class ScriptedLayer final : public RecordLayer {
  public:
-  explicit ScriptedLayer(ScriptedResult& told) : told_(told) {}
+  explicit ScriptedLayer(ScriptedResult& result) : result_(result) {}
   Status open(ChunkPool&, Buffer&& wire, Buffer& plain) override {
     plain.append(std::move(wire));
-    return told_.status;
+    return result_.status;
   }
   void seal(ChunkPool&, Buffer&& plain, Buffer& wire) override {
-    if (told_.status == Status::kFailed) ++told_.seals_after_failure;
+    if (result_.status == Status::kFailed) ++result_.seals_after_failure;
     wire.append(std::move(plain));
   }
-  bool has_output() const override { return told_.owes_alert; }
+  bool has_output() const override { return result_.owes_alert; }
   void flush(ChunkPool& pool, Buffer& wire) override {
-    if (std::exchange(told_.owes_alert, false)) SLUICE_CHECK(wire.append_copy(pool, "alert"));
+    if (std::exchange(result_.owes_alert, false)) SLUICE_CHECK(wire.append_copy(pool, "alert"));
   }
   void seal_end(ChunkPool& pool, Buffer& wire) override { SLUICE_CHECK(wire.append_copy(pool, "end")); }
   Buffer take_tickets() override {
-    ++told_.tickets_taken;
+    ++result_.tickets_taken;
     return {};
   }
   std::string_view error() const override { return "told so"; }
-  bool has_authenticated_end() const override { return told_.has_authenticated_end; }
-  bool in_record() const override { return told_.in_record; }
+  bool has_authenticated_end() const override { return result_.has_authenticated_end; }
+  bool in_record() const override { return result_.in_record; }
   bool write_state(SecretBytes&) override { return false; }
   void park(ChunkPool&) override {}
 
  private:
-  ScriptedResult& told_;
+  ScriptedResult& result_;
 };
 
 /// Done with the first byte.
 class ShortHandshake final : public Handshake {
  public:
-  explicit ShortHandshake(ScriptedResult& told) : told_(told) {}
+  explicit ShortHandshake(ScriptedResult& result) : result_(result) {}
   Status advance(ChunkPool&, Buffer&& received, Buffer&) override {
     received.clear();
     return Status::kDone;
   }
   const std::string& error() const override { return error_; }
   Agreement agreement() const override { return {}; }
-  std::unique_ptr<RecordLayer> finish() override { return std::make_unique<ScriptedLayer>(told_); }
+  std::unique_ptr<RecordLayer> finish() override { return std::make_unique<ScriptedLayer>(result_); }
 
  private:
-  ScriptedResult& told_;
+  ScriptedResult& result_;
   std::string error_;
 };
 
 class RecordsTest : public TransportTest {
  protected:
   RecordsTest() {
-    transport_.prepare_handshake().handshake = std::make_unique<ShortHandshake>(told_);
+    transport_.prepare_handshake().handshake = std::make_unique<ShortHandshake>(result_);
     transport_.await_handshake(Buffer());
     peer_.send("hello");
     loop_.until([this] { return owner_.secured == 1; });
   }
-  ScriptedResult told_;
+  ScriptedResult result_;
 };
 
 // Defect: data before a broken record in the same bytes was given to the owner while the transport still accepted its
 // response, which was sealed after the alert.
 TEST_F(RecordsTest, NothingIsSealedAfterAnAlert) {
   owner_.answer = "answer";
-  told_.status = RecordLayer::Status::kFailed;
-  told_.owes_alert = true;
+  result_.status = RecordLayer::Status::kFailed;
+  result_.owes_alert = true;
   peer_.send("data");
   loop_.until([this] { return !owner_.record_errors.empty(); });
   EXPECT_EQ(owner_.received, "data");
   transport_.shutdown_write();
   loop_.until([this] { return peer_.read(), peer_.ended; });
   EXPECT_EQ(peer_.received, "alert");
-  EXPECT_EQ(told_.seals_after_failure, 0);
+  EXPECT_EQ(result_.seals_after_failure, 0);
 }
 
 // Defect: tickets were read only until the first had arrived; later ones piled up in the record layer, up to 64 KiB for
 // each connection with an endpoint, until the connection was idle.
 TEST_F(RecordsTest, TicketsNeverPileUp) {
-  const int before = told_.tickets_taken;
+  const int before = result_.tickets_taken;
   peer_.send("data");
   loop_.until([this] { return owner_.received == "data"; });
-  EXPECT_GT(told_.tickets_taken, before);
+  EXPECT_GT(result_.tickets_taken, before);
 }
 
 // Defect: a protocol without a close message of its own (ALTS with the service) was cut in the middle of a frame, and
 // the stream looked complete.
 TEST_F(RecordsTest, EndWithinARecordIsACut) {
-  told_.has_authenticated_end = false;
-  told_.in_record = true;
+  result_.has_authenticated_end = false;
+  result_.in_record = true;
   peer_.shutdown_write();
   loop_.until([this] { return owner_.ends == 1; });
   EXPECT_TRUE(owner_.truncated);
 }
 
 TEST_F(RecordsTest, EndBetweenRecordsWithoutCloseMessages) {
-  told_.has_authenticated_end = false;
+  result_.has_authenticated_end = false;
   peer_.shutdown_write();
   loop_.until([this] { return owner_.ends == 1; });
   EXPECT_FALSE(owner_.truncated);

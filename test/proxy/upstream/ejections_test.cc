@@ -27,7 +27,7 @@ struct Fixture {
     if (!made) made = std::make_unique<UpstreamState>(config);
     return *made;
   }
-  void answer(size_t index, uint32_t status, int times = 1) {
+  void respond(size_t index, uint32_t status, int times = 1) {
     for (int i = 0; i < times; ++i) state().report_response(index, status, now_ms);
   }
   void error(size_t index, int times = 1) {
@@ -59,13 +59,13 @@ struct Fixture {
 
 TEST(EjectionsTest, ErrorsInARow) {
   Fixture f;
-  f.answer(0, 500, 4);
+  f.respond(0, 500, 4);
   EXPECT_FALSE(f.out(0));
-  f.answer(0, 404);  // Not an error of the endpoint; and not in a row.
-  f.answer(0, 503, 4);
+  f.respond(0, 404);  // Not an error of the endpoint; and not in a row.
+  f.respond(0, 503, 4);
   EXPECT_FALSE(f.out(0));
-  f.answer(1, 500, 4);  // Each counts separately.
-  f.answer(0, 599);
+  f.respond(1, 500, 4);  // Each counts separately.
+  f.respond(0, 599);
   EXPECT_TRUE(f.out(0));
   EXPECT_FALSE(f.out(1));
   EXPECT_EQ(f.state().endpoint(0).health.ejections.load(), 1u);
@@ -75,7 +75,7 @@ TEST(EjectionsTest, ErrorsInARow) {
 TEST(EjectionsTest, MissingResponsesAreErrors) {
   Fixture f;
   f.error(0, 2);
-  f.answer(0, 500, 2);
+  f.respond(0, 500, 2);
   EXPECT_FALSE(f.out(0));
   f.error(0);
   EXPECT_TRUE(f.out(0));
@@ -105,7 +105,7 @@ TEST(EjectionsTest, SuccessfulConnections) {
   Fixture f;
   for (int i = 0; i < 5; ++i) {
     f.state().report_success(0, f.now_ms);
-    f.answer(0, 500);
+    f.respond(0, 500);
     f.error(1);
     f.state().report_success(1, f.now_ms);
     f.state().report_connection(1);
@@ -118,12 +118,12 @@ TEST(EjectionsTest, GatewayErrors) {
   Fixture f;
   f.ejection().consecutive_errors = 0;
   f.ejection().gateway_errors = 3;
-  f.answer(0, 500, 100);
+  f.respond(0, 500, 100);
   EXPECT_FALSE(f.out(0));
-  f.answer(0, 502);
-  f.answer(0, 503);
-  f.answer(0, 501);  // Not in a row.
-  f.answer(0, 504, 2);
+  f.respond(0, 502);
+  f.respond(0, 503);
+  f.respond(0, 501);  // Not in a row.
+  f.respond(0, 504, 2);
   EXPECT_FALSE(f.out(0));
   f.error(0);
   EXPECT_TRUE(f.out(0));
@@ -132,37 +132,37 @@ TEST(EjectionsTest, GatewayErrors) {
 TEST(EjectionsTest, ReturnsWhenItsTimeIsOver) {
   Fixture f;
   const uint64_t before = f.state().health_generation();
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.state().health_generation(), before + 1);
   EXPECT_EQ(f.seconds_out(0), 30);
   EXPECT_EQ(f.state().health_generation(), before + 2);
   EXPECT_EQ(f.count_out(), 0u);
   EXPECT_EQ(f.state().endpoint(0).up_since_ms.load(), f.now_ms);
   // Not again at once: counting restarts, and responses to requests from before do not count.
-  f.answer(0, 500, 4);
+  f.respond(0, 500, 4);
   EXPECT_FALSE(f.out(0));
-  f.answer(0, 500);
-  f.answer(0, 500, 100);
+  f.respond(0, 500);
+  f.respond(0, 500, 100);
   f.error(0, 100);
   f.seconds_out(0);
-  f.answer(0, 500, 4);
+  f.respond(0, 500, 4);
   EXPECT_FALSE(f.out(0));
 }
 
 TEST(EjectionsTest, TimeGrowsAndIsForgotten) {
   Fixture f;
   for (const int expected : {30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300}) {
-    f.answer(0, 500, 5);
+    f.respond(0, 500, 5);
     EXPECT_EQ(f.seconds_out(0), expected);
   }
   f.pass(29s);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 300);
   f.pass(60s);  // Two have expired.
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 270);
   f.pass(3600s);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 30);
 }
 
@@ -177,7 +177,7 @@ TEST(EjectionsTest, EjectedShareIsBounded) {
   for (const auto& each : cases) {
     Fixture f(each.endpoints);
     f.ejection().max_share = each.max_share;
-    for (size_t i = 0; i < each.endpoints; ++i) f.answer(i, 500, 5);
+    for (size_t i = 0; i < each.endpoints; ++i) f.respond(i, 500, 5);
     EXPECT_EQ(f.count_out(), each.expected) << each.endpoints << ", " << each.max_share;
     EXPECT_EQ(f.state().ejections()->refused(), each.endpoints - each.expected);
   }
@@ -186,12 +186,12 @@ TEST(EjectionsTest, EjectedShareIsBounded) {
 // When one returns, another may be ejected at its next error.
 TEST(EjectionsTest, SlotIsReturned) {
   Fixture f(2);
-  f.answer(0, 500, 5);
-  f.answer(1, 500, 5);
+  f.respond(0, 500, 5);
+  f.respond(1, 500, 5);
   EXPECT_TRUE(f.out(0) && !f.out(1));
   f.pass(30s);
   EXPECT_FALSE(f.out(0));
-  f.answer(1, 500);
+  f.respond(1, 500);
   EXPECT_TRUE(f.out(1) && !f.out(0));
 }
 
@@ -202,21 +202,21 @@ TEST(EjectionsTest, LastUsableOneStays) {
   f.config.fail_timeout = 10s;
   f.state().set_healthy(0, false, f.now_ms);
   f.state().report_failure(1, f.now_ms);
-  f.answer(2, 500, 5);
+  f.respond(2, 500, 5);
   EXPECT_FALSE(f.out(2));
   f.pass(10s);
-  f.answer(2, 500);
+  f.respond(2, 500);
   EXPECT_TRUE(f.out(2));
 }
 
 TEST(EjectionsTest, SlotOfAnotherEndpoint) {
   Fixture f;
-  f.answer(0, 500, 5);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
+  f.respond(0, 500, 5);
   f.state().endpoint(0).begin_anew(f.now_ms);
   EXPECT_FALSE(f.out(0));
   EXPECT_EQ(f.count_out(), 0u);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 30);  // As for the first time.
 }
 
@@ -229,22 +229,22 @@ TEST(EjectionsTest, OnlyPresentEndpointsCount) {
   const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
   (void)f.state().slots().replace(0, std::vector{at("10.0.0.1:80"), at("10.0.0.2:80"), at("10.0.0.3:80")});
   view.refresh();
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_TRUE(f.out(0));
-  f.answer(1, 500, 5);
+  f.respond(1, 500, 5);
   EXPECT_FALSE(f.out(1));  // 50% of three is one.
   // When the first is gone, it counts neither as ejected nor as one to fall back on.
   (void)f.state().slots().replace(0, std::vector{at("10.0.0.2:80"), at("10.0.0.3:80")});
-  f.answer(1, 500);
+  f.respond(1, 500);
   EXPECT_TRUE(f.out(1));
-  f.answer(2, 500, 5);
+  f.respond(2, 500, 5);
   EXPECT_FALSE(f.out(2));
 }
 
 TEST(EjectionsTest, ChoicesReturnEndpoints) {
   Fixture f(2);
   Balancer balancer(f.state(), 0);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(balancer.pick({.now_ms = f.now_ms}), 1u);
   TriedEndpoints tried;
   tried.add(1);

@@ -23,25 +23,25 @@ class Http2Attack : public PoolTest {
              size_t bound_bytes = 2 << 20) {
     const size_t before = pool_.out_bytes();
     rounds_ = 0;
-    said_.clear();
+    output_.clear();
     while (rounds_ < most) {
       const std::string bytes = next(rounds_);
       const auto status = peer.give(bytes);
       ++rounds_;
       ASSERT_LE(pool_.out_bytes(), before + bound_bytes) << "after " << rounds_;
-      if (reads) said_ = peer.said();
+      if (reads) output_ = peer.output();
       if (status == HttpCodec::Status::kFailed) break;
     }
-    if (!reads) said_ = peer.said();
+    if (!reads) output_ = peer.output();
   }
   void expect_calm(const ScriptedPeer& peer, const char* limit, uint64_t counter) {
-    EXPECT_NE(said_.find("ENHANCE_YOUR_CALM"), std::string::npos) << said_;
+    EXPECT_NE(output_.find("ENHANCE_YOUR_CALM"), std::string::npos) << output_;
     EXPECT_NE(peer.connection->error().find(limit), std::string::npos) << peer.connection->error();
     EXPECT_EQ(counter, 1u);
   }
 
   size_t rounds_ = 0;
-  std::string said_;
+  std::string output_;
 };
 
 TEST_F(Http2Attack, RapidReset) {  // CVE-2023-44487
@@ -108,7 +108,7 @@ TEST_F(Http2Attack, DependencyOnItself) {  // The sixth way: not even a reset.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(frame(Type::kHeaders, 0x25, 1, u32(1) + "\x10" + block(get_fields())));
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
 }
 
 TEST_F(Http2Attack, ContinuationFlood) {  // VU#421644
@@ -126,7 +126,7 @@ TEST_F(Http2Attack, EmptyContinuation) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(frame(Type::kHeaders, kEnd, 1, block(get_fields())) + frame(Type::kContinuation, 0, 1));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "continuations", peer.counters.over_continuations);
 }
 
@@ -135,7 +135,7 @@ TEST_F(Http2Attack, HpackBomb) {  // CVE-2016-6581: one large entry, referenced 
   peer.greet();
   const std::string entry = "\x40" + hpack_text("x") + hpack_text(std::string(4000, 'a'));
   peer.give(frame(Type::kHeaders, kEnd | kEndHeaders, 1, block(get_fields()) + entry + std::string(10000, '\xbe')));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "header_list_bytes", peer.counters.over_header_block);
   EXPECT_LT(pool_.stats().out_bytes_peak, 256u * 1024);
 }
@@ -148,7 +148,7 @@ TEST_F(Http2Attack, FieldFarTooLarge) {
     const std::string huge(65'537, 'a');
     const std::string field = std::string(1, '\0') + (name ? hpack_text(huge) : hpack_text("x") + hpack_text(huge));
     peer.give(frame(Type::kHeaders, kEnd, 1, (block(get_fields()) + field).substr(0, 16384)));
-    said_ = peer.said();
+    output_ = peer.output();
     expect_calm(peer, "header_list_bytes", peer.counters.over_header_block);
   }
 }
@@ -158,7 +158,7 @@ TEST_F(Http2Attack, Http2Bomb) {  // CVE-2026-49975: many small cookie crumbs, b
   peer.greet();
   const std::string entry = "\x40" + hpack_text("cookie") + hpack_text("a");
   peer.give(frame(Type::kHeaders, kEnd | kEndHeaders, 1, block(get_fields()) + entry + std::string(16000, '\xbe')));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "header_fields_hard", peer.counters.over_header_block);
 }
 
@@ -171,10 +171,10 @@ TEST_F(Http2Attack, TooLargeHeads) {  // 431 each, and not forever.
   peer.give(headers(1, kEnd, many));
   EXPECT_EQ(peer.requests.size(), 1u);
   peer.requests[0].release();
-  (void)peer.said();
+  (void)peer.output();
   many.emplace_back("x", "a");
   peer.give(headers(3, 0, many));
-  EXPECT_EQ(peer.said(), "HEADERS 3 end; RST 3 NO_ERROR");
+  EXPECT_EQ(peer.output(), "HEADERS 3 end; RST 3 NO_ERROR");
   flood(peer, 1000, [&](size_t i) { return headers(static_cast<uint32_t>(2 * i + 5), kEnd, many); });
   expect_calm(peer, "resets", peer.counters.over_resets);
   EXPECT_EQ(peer.requests.size(), 1u);
@@ -214,7 +214,7 @@ TEST_F(Http2Attack, OneLongListOfSettings) {
   std::string entries;
   for (uint32_t i = 0; i < 65; ++i) entries += setting(4, i) + (i < 3 ? setting(1, i * 4096) : "");
   peer.give(settings(entries));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "settings_entries", peer.counters.over_settings);
 }
 
@@ -476,7 +476,7 @@ TEST_F(Http2Attack, TinyWindowsHoldWhatTheSenderQueued) {  // CVE-2019-9517: wha
   HttpStream& stream = *peer.requests[0].stream;
   stream.send_head(response(pool_, 200), false);
   stream.send_body(buffer_of(std::string(50000, 'x')), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1");
+  EXPECT_EQ(peer.output(), "HEADERS 1");
   EXPECT_EQ(stream.queued(), 50000u);
   EXPECT_TRUE(peer.connection->waits_for_window());
   EXPECT_FALSE(peer.connection->has_output());
@@ -503,7 +503,7 @@ TEST_F(Http2Attack, StreamsAfterTheLastGoaway) {
   peer.give(get(1));
   peer.connection->drain();
   peer.connection->drain();
-  EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING; GOAWAY 1 NO_ERROR");
+  EXPECT_EQ(peer.output(), "GOAWAY 2147483647 NO_ERROR; PING; GOAWAY 1 NO_ERROR");
   flood(peer, 10000, [](size_t i) { return get(static_cast<uint32_t>(2 * i + 3)); });
   expect_calm(peer, "glitches", peer.counters.over_glitches);
   EXPECT_EQ(peer.requests.size(), 1u);
@@ -518,7 +518,7 @@ TEST_F(Http2Attack, InformationalResponsesWithoutEnd) {
   flood(peer, 8, [](size_t) { return headers(1, 0, {{":status", "103"}}); });
   EXPECT_EQ(exchange.informational.size(), 8u);
   peer.give(headers(1, 0, {{":status", "103"}}));
-  EXPECT_EQ(peer.said(), "RST 1 PROTOCOL_ERROR");
+  EXPECT_EQ(peer.output(), "RST 1 PROTOCOL_ERROR");
 }
 
 TEST_F(Http2Attack, MoreStreamsThanAllowed) {
@@ -530,7 +530,7 @@ TEST_F(Http2Attack, MoreStreamsThanAllowed) {
   EXPECT_EQ(peer.requests.size(), 100u);
   EXPECT_EQ(peer.connection->streams(), 100u);
   EXPECT_EQ(peer.counters.refused_streams, 50u);
-  EXPECT_TRUE(peer.said().starts_with("RST 201 REFUSED_STREAM"));
+  EXPECT_TRUE(peer.output().starts_with("RST 201 REFUSED_STREAM"));
 }
 
 }  // namespace

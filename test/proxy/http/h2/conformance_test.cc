@@ -257,7 +257,7 @@ TEST_F(Http2Conformance, Server) {
       ScriptedPeer peer(pool_, true);
       peer.greet();
       const HttpCodec::Status status = peer.give(c.sent + ping(), cut);
-      EXPECT_EQ(peer.said(), c.expected);
+      EXPECT_EQ(peer.output(), c.expected);
       const bool failed = c.expected.find("GOAWAY") != std::string::npos;
       EXPECT_EQ(status == HttpCodec::Status::kFailed, failed);
       EXPECT_EQ(peer.connection->error().empty(), !failed);
@@ -285,7 +285,7 @@ TEST_F(Http2Conformance, ServerPreface) {  // Section 3.4.
       ScriptedPeer peer(pool_, true);
       EXPECT_EQ(peer.take()[0].text(), "SETTINGS");
       peer.give(c.sent, cut);
-      EXPECT_EQ(peer.said(), c.expected) << c.sent;
+      EXPECT_EQ(peer.output(), c.expected) << c.sent;
     }
   }
 }
@@ -307,10 +307,10 @@ TEST_F(Http2Conformance, ServerClosedStream) {  // Section 5.1: closed, both by 
       peer.greet();
       peer.give(get(1));
       peer.requests[0].stream->send_head(response(pool_, 204), true);
-      EXPECT_EQ(peer.said(), "HEADERS 1 end");
+      EXPECT_EQ(peer.output(), "HEADERS 1 end");
       if (released) peer.requests[0].release();
       peer.give(c.sent + ping());
-      EXPECT_EQ(peer.said(), c.expected);
+      EXPECT_EQ(peer.output(), c.expected);
       EXPECT_FALSE(peer.requests[0].reset);
     }
   }
@@ -364,9 +364,9 @@ TEST_F(Http2Conformance, Client) {
       Exchange exchange;
       exchange.stream = peer.connection->open_stream(exchange);
       exchange.stream->send_head(request(pool_), true);
-      EXPECT_EQ(peer.said(), "HEADERS 1 end");
+      EXPECT_EQ(peer.output(), "HEADERS 1 end");
       peer.give(c.sent + ping(), cut);
-      EXPECT_EQ(peer.said(), c.expected);
+      EXPECT_EQ(peer.output(), c.expected);
       const bool complete = c.expected == kFine || c.expected == "GOAWAY 0 STREAM_CLOSED";
       EXPECT_EQ(exchange.ended, complete);
       EXPECT_EQ(exchange.reset, !complete);

@@ -109,7 +109,7 @@ TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
   Http2Codec server(shared_, &acceptor), client(shared_);
   Client asker;
   Buffer body = sluice::test::buffer_of(pool_, std::string(40'000, 'x'), splits_every(16384, 40'000));
-  const auto ask = [&](size_t count) {
+  const auto send_request = [&](size_t count) {
     for (size_t i = 0; i < count; ++i) {
       HttpStream* stream = client.open_stream(asker);
       stream->send_head(head_, i % 2 == 0);
@@ -117,10 +117,10 @@ TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
       converse(client, server);
     }
   };
-  ask(2000);
+  send_request(2000);
   const uint64_t before = allocations;
   const uint64_t copied_before = copied();
-  ask(1000);
+  send_request(1000);
   EXPECT_EQ(allocations - before, 0u);
   EXPECT_EQ(copied() - copied_before, 0u);
   EXPECT_EQ(asker.ended, 3000u);

@@ -262,7 +262,7 @@ class ScriptedPeer {
     return frames_of(sent_);
   }
   /// The same as text, one line each; without window updates and our SETTINGS unless `all`.
-  std::string said(bool all = false) {
+  std::string output(bool all = false) {
     std::string text;
     for (const Frame& frame : take()) {
       if (!all && (frame.text().starts_with("WINDOW_UPDATE") || frame.text() == "SETTINGS")) continue;

@@ -46,13 +46,13 @@ TEST_F(Http2StreamTest, ValuesAreNormalized) {
   peer.greet();
   const std::pair<std::string, std::string> lengths[] = {{"0010", "10"}, {"10", "10"}, {"0", "0"}, {"000", "0"}};
   uint32_t id = 1;
-  for (const auto& [said, kept] : lengths) {
+  for (const auto& [output, kept] : lengths) {
     peer.give(headers(id, 0,
                       {{":method", "POST"},
                        {":scheme", "https"},
                        {":authority", "a.example:"},
                        {":path", "/"},
-                       {"content-length", said}}));
+                       {"content-length", output}}));
     Exchange& exchange = peer.requests[peer.requests.size() - 1];
     EXPECT_EQ(exchange.head.fields.value("content-length"), kept);
     EXPECT_EQ(exchange.head.authority(), "a.example");
@@ -66,9 +66,9 @@ TEST_F(Http2StreamTest, OwnerGivesUp) {
   peer.greet();
   peer.give(post(1) + frame(Http2FrameType::kHeaders, kEnd, 3, "half").substr(0, 11));
   EXPECT_TRUE(peer.connection->mid_head());
-  (void)peer.said();
+  (void)peer.output();
   peer.connection->give_up("too slow");
-  EXPECT_EQ(peer.said(), "GOAWAY 1 ENHANCE_YOUR_CALM");
+  EXPECT_EQ(peer.output(), "GOAWAY 1 ENHANCE_YOUR_CALM");
   EXPECT_FALSE(peer.connection->mid_head());
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kFailed);
 }
@@ -86,7 +86,7 @@ TEST_F(Http2StreamTest, ServerResponds) {
   stream.send_trailers(trailers);
   EXPECT_EQ(stream.queued(), 20000u);
   EXPECT_EQ(peer.connection->streams(), 1u);
-  EXPECT_EQ(peer.said(), "HEADERS 1; HEADERS 1; DATA 1 16384; DATA 1 3616; HEADERS 1 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1; HEADERS 1; DATA 1 16384; DATA 1 3616; HEADERS 1 end");
   EXPECT_EQ(stream.queued(), 0u);
   EXPECT_EQ(peer.requests[0].drained, 1u);
   EXPECT_EQ(peer.connection->streams(), 0u);
@@ -106,7 +106,7 @@ TEST_F(Http2StreamTest, EndsOfAllKinds) {
   HttpStream& d = begin(peer, 7);
   d.send_body(bytes(3), false);
   d.send_trailers(none);
-  EXPECT_EQ(peer.said(),
+  EXPECT_EQ(peer.output(),
             "HEADERS 1; DATA 1 0 end; HEADERS 3; DATA 3 0 end; HEADERS 5; HEADERS 7; DATA 5 3 end; "
             "DATA 7 3 end");
   EXPECT_EQ(peer.connection->streams(), 0u);
@@ -117,15 +117,15 @@ TEST_F(Http2StreamTest, BodyWaitsForWindows) {
   peer.greet(setting(4, 10));
   HttpStream& stream = begin(peer, 1);
   stream.send_body(bytes(100), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 10");
+  EXPECT_EQ(peer.output(), "HEADERS 1; DATA 1 10");
   peer.give(window_update(1, 5));
-  EXPECT_EQ(peer.said(), "DATA 1 5");
+  EXPECT_EQ(peer.output(), "DATA 1 5");
   peer.give(settings(setting(4, 2)));  // Eight less than before, when none of it is left.
   peer.give(window_update(1, 9));
-  EXPECT_EQ(peer.said(), "SETTINGS ack; DATA 1 1");
+  EXPECT_EQ(peer.output(), "SETTINGS ack; DATA 1 1");
   EXPECT_EQ(stream.queued(), 84u);
   peer.give(settings(setting(4, 1000)));
-  EXPECT_EQ(peer.said(), "SETTINGS ack; DATA 1 84 end");
+  EXPECT_EQ(peer.output(), "SETTINGS ack; DATA 1 84 end");
 }
 
 TEST_F(Http2StreamTest, ConnectionWindow) {
@@ -133,13 +133,13 @@ TEST_F(Http2StreamTest, ConnectionWindow) {
   peer.greet(setting(4, 1 << 20));
   HttpStream& stream = begin(peer, 1);
   stream.send_body(bytes(100'000), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 16384; DATA 1 16384; DATA 1 16384; DATA 1 16383");
+  EXPECT_EQ(peer.output(), "HEADERS 1; DATA 1 16384; DATA 1 16384; DATA 1 16384; DATA 1 16383");
   EXPECT_TRUE(peer.connection->waits_for_window());
   EXPECT_FALSE(peer.connection->has_output());
   peer.give(window_update(0, 1));
-  EXPECT_EQ(peer.said(), "DATA 1 1");
+  EXPECT_EQ(peer.output(), "DATA 1 1");
   peer.give(window_update(0, 100'000));
-  EXPECT_EQ(peer.said(), "DATA 1 16384; DATA 1 16384; DATA 1 1696 end");
+  EXPECT_EQ(peer.output(), "DATA 1 16384; DATA 1 16384; DATA 1 1696 end");
   EXPECT_FALSE(peer.connection->waits_for_window());
 }
 
@@ -160,7 +160,7 @@ TEST_F(Http2StreamTest, StreamsTakeTurns) {
   peer.greet();
   for (const uint32_t id : {1u, 3u, 5u}) begin(peer, id).send_body(bytes(20000), true);
   peer.give(window_update(0, 100000));
-  EXPECT_EQ(peer.said(),
+  EXPECT_EQ(peer.output(),
             "HEADERS 1; HEADERS 3; HEADERS 5; DATA 1 16384; DATA 3 16384; DATA 5 16384; DATA 1 3616 end; "
             "DATA 3 3616 end; DATA 5 3616 end");
 }
@@ -176,7 +176,7 @@ TEST_F(Http2StreamTest, PrioritiesAreKept) {
   begin(peer, 9, {{"priority", "u=2, i"}}).send_body(bytes(17000), true);
   begin(peer, 11, {{"priority", "u=7"}}).send_body(bytes(100), true);
   peer.give(frame(Http2FrameType::kPriorityUpdate, 0, 0, u32(11) + "u=0"));
-  EXPECT_EQ(peer.said(),
+  EXPECT_EQ(peer.output(),
             "HEADERS 1; HEADERS 3; HEADERS 5; HEADERS 7; HEADERS 9; HEADERS 11; DATA 11 100 end; "
             "DATA 3 16384; DATA 3 616 end; DATA 5 16384; DATA 5 616 end; "
             "DATA 7 16384; DATA 9 16384; DATA 7 616 end; DATA 9 616 end; DATA 1 16384; DATA 1 616 end");
@@ -189,7 +189,7 @@ TEST_F(Http2StreamTest, ResponseSetsItsPriority) {
   peer.give(get(3));
   peer.requests[1].stream->send_head(response(pool_, 200, {{"priority", "u=0"}}), false);
   peer.requests[1].stream->send_body(bytes(10), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; HEADERS 3; DATA 3 10 end; DATA 1 10 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1; HEADERS 3; DATA 3 10 end; DATA 1 10 end");
 }
 
 TEST_F(Http2StreamTest, CreditFollowsTheReader) {
@@ -198,15 +198,15 @@ TEST_F(Http2StreamTest, CreditFollowsTheReader) {
   ScriptedPeer peer(pool_, true, limits);
   peer.greet();
   peer.give(post(1) + data(1, std::string(16000, 'x')));
-  EXPECT_EQ(peer.said(true), "");
+  EXPECT_EQ(peer.output(true), "");
   peer.give(data(1, std::string(16384, 'x')) + data(1, std::string(384, 'x')));
-  EXPECT_EQ(peer.said(true), "WINDOW_UPDATE 1 32768");
+  EXPECT_EQ(peer.output(true), "WINDOW_UPDATE 1 32768");
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
-  EXPECT_EQ(peer.said(true), "");
+  EXPECT_EQ(peer.output(true), "");
   EXPECT_EQ(peer.requests[0].received, 32768u + 65536u);  // The credit that the peer already has is its own.
   peer.give(data(1, "x"));
-  EXPECT_EQ(peer.said(true), "RST 1 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(true), "RST 1 FLOW_CONTROL_ERROR");
 }
 
 TEST_F(Http2StreamTest, ResumedReadingGivesCredit) {
@@ -215,9 +215,9 @@ TEST_F(Http2StreamTest, ResumedReadingGivesCredit) {
   peer.give(post(1));
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
-  EXPECT_EQ(peer.said(true), "");
+  EXPECT_EQ(peer.output(true), "");
   peer.requests[0].stream->set_reading(true);
-  EXPECT_EQ(peer.said(true), "WINDOW_UPDATE 1 65536");
+  EXPECT_EQ(peer.output(true), "WINDOW_UPDATE 1 65536");
 }
 
 TEST_F(Http2StreamTest, StalledStreamCostsOthersOnlyItsWindow) {
@@ -232,13 +232,13 @@ TEST_F(Http2StreamTest, StalledStreamCostsOthersOnlyItsWindow) {
   std::string credit;
   for (int i = 0; i < 40; ++i) {
     ASSERT_EQ(peer.give(data(3, std::string(16384, 'x'))), HttpCodec::Status::kOpen) << i;
-    credit += peer.said(true);
+    credit += peer.output(true);
   }
   EXPECT_EQ(peer.requests[1].received, 40u * 16384);
   EXPECT_NE(credit.find("WINDOW_UPDATE 0 65536"), std::string::npos);
   // When it is released, its credit returns.
   peer.requests[0].release();
-  EXPECT_NE(peer.said(true).find("WINDOW_UPDATE 0"), std::string::npos);
+  EXPECT_NE(peer.output(true).find("WINDOW_UPDATE 0"), std::string::npos);
 }
 
 TEST_F(Http2StreamTest, ConnectionWindowIsKept) {
@@ -251,7 +251,7 @@ TEST_F(Http2StreamTest, ConnectionWindowIsKept) {
   peer.requests[1].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
   EXPECT_EQ(peer.give(data(3, "x")), HttpCodec::Status::kFailed);
-  EXPECT_EQ(peer.said(), "GOAWAY 3 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(), "GOAWAY 3 FLOW_CONTROL_ERROR");
 }
 
 TEST_F(Http2StreamTest, PaddingIsCreditedAtOnce) {
@@ -266,7 +266,7 @@ TEST_F(Http2StreamTest, PaddingIsCreditedAtOnce) {
   std::string credit;
   for (int i = 0; i < 130; ++i) {
     peer.give(padded);
-    credit += peer.said(true);
+    credit += peer.output(true);
   }
   EXPECT_EQ(credit, "WINDOW_UPDATE 1 32768");  // 128 x 256.
 }
@@ -279,13 +279,13 @@ TEST_F(Http2StreamTest, SmallWindowBeforeAcknowledgement) {  // Until then the p
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16000, 'x')));
   peer.give(settings_ack() + data(1, "x"));
-  EXPECT_EQ(peer.said(), "SETTINGS ack; RST 1 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(), "SETTINGS ack; RST 1 FLOW_CONTROL_ERROR");
   peer.give(post(3));
   peer.requests[1].stream->set_reading(false);
   EXPECT_EQ(peer.give(data(3, std::string(1000, 'x'))), HttpCodec::Status::kOpen);
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   peer.give(data(3, "x"));
-  EXPECT_EQ(peer.said(), "RST 3 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(), "RST 3 FLOW_CONTROL_ERROR");
 }
 
 TEST_F(Http2StreamTest, ResetsGoBothWays) {
@@ -294,11 +294,11 @@ TEST_F(Http2StreamTest, ResetsGoBothWays) {
   HttpStream& stream = begin(peer, 1);
   stream.send_body(bytes(10), false);
   stream.reset(ResetReason::kOverload);
-  EXPECT_EQ(peer.said(), "HEADERS 1; RST 1 ENHANCE_YOUR_CALM");
+  EXPECT_EQ(peer.output(), "HEADERS 1; RST 1 ENHANCE_YOUR_CALM");
   EXPECT_FALSE(peer.requests[0].reset);
   EXPECT_EQ(peer.connection->streams(), 0u);
   stream.send_body(bytes(10), true);  // Does nothing.
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   begin(peer, 3).send_body(bytes(10), false);
   peer.give(rst(3, Http2Error::kRefusedStream));
   EXPECT_TRUE(peer.requests[1].reset);
@@ -312,9 +312,9 @@ TEST_F(Http2StreamTest, ReleaseAfterAnEarlyResponse) {  // RFC 9113 section 8.1.
   peer.give(post(1));
   peer.requests[0].stream->send_head(response(pool_, 413), true);
   peer.requests[0].release();
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; RST 1 NO_ERROR");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; RST 1 NO_ERROR");
   peer.give(data(1, "x") + data(1, "y", true) + ping());
-  EXPECT_EQ(peer.said(), "PING ack");
+  EXPECT_EQ(peer.output(), "PING ack");
 }
 
 TEST_F(Http2StreamTest, AcceptorReleasesAtOnce) {
@@ -345,7 +345,7 @@ TEST_F(Http2StreamTest, ClientSendsAndReads) {
   exchange.stream = peer.connection->open_stream(exchange);
   exchange.stream->send_head(request(pool_, "POST"), false);
   exchange.stream->send_body(bytes(5), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 5 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1; DATA 1 5 end");
   peer.greet();
   peer.give(headers(1, 0, {{":status", "200"}, {"x", "1"}}) + data(1, "abc", true), 1);
   EXPECT_EQ(exchange.head.status, 200);
@@ -365,7 +365,7 @@ TEST_F(Http2StreamTest, StreamIdsFollowTheOrderOfHeads) {
   b.stream->send_head(request(pool_), true);
   c.release();
   a.stream->send_head(request(pool_), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; HEADERS 3 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; HEADERS 3 end");
   peer.give(headers(3, kEnd, {{":status", "200"}}));
   EXPECT_TRUE(a.ended && !b.ended);
 }
@@ -378,11 +378,11 @@ TEST_F(Http2StreamTest, HeadHasNoContent) {
   a.stream->send_head(request(pool_, "HEAD"), true);
   b.stream = peer.connection->open_stream(b);
   b.stream->send_head(request(pool_, "HEAD"), true);
-  peer.said();
+  peer.output();
   peer.give(headers(1, kEnd, {{":status", "200"}, {"content-length", "9"}}) +
             headers(3, 0, {{":status", "200"}, {"content-length", "1"}}) + data(3, "x", true));
   EXPECT_TRUE(a.ended);
-  EXPECT_EQ(peer.said(), "RST 3 PROTOCOL_ERROR");
+  EXPECT_EQ(peer.output(), "RST 3 PROTOCOL_ERROR");
 }
 
 TEST_F(Http2StreamTest, ClientKeepsThePeersLimit) {
@@ -416,10 +416,10 @@ TEST_F(Http2StreamTest, WebSocketsGoOutAsExtendedConnect) {  // RFC 8441.
   EXPECT_EQ(block.head().path(), "/");
   peer.give(headers(1, 0, {{":status", "200"}}) + data(1, "frames"));
   exchange.stream->send_body(bytes(7), false);
-  EXPECT_EQ(peer.said(), "DATA 1 7");
+  EXPECT_EQ(peer.output(), "DATA 1 7");
   EXPECT_EQ(sluice::test::text_of(exchange.body), "frames");
   exchange.stream->reset(ResetReason::kConnectionLost);
-  EXPECT_EQ(peer.said(), "RST 1 CANCEL");
+  EXPECT_EQ(peer.output(), "RST 1 CANCEL");
 }
 
 TEST_F(Http2StreamTest, NoExtendedConnectWithoutThePeersSetting) {
@@ -430,7 +430,7 @@ TEST_F(Http2StreamTest, NoExtendedConnectWithoutThePeersSetting) {
   Head head = request(pool_);
   ASSERT_TRUE(head.set(pool_, Head::Part::kProtocol, "websocket"));
   exchange.stream->send_head(head, false);
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   EXPECT_TRUE(exchange.reset);
   EXPECT_EQ(exchange.reason, ResetReason::kRefused);
 }
@@ -440,19 +440,19 @@ TEST_F(Http2StreamTest, ServerDrainsInTwoSteps) {
   peer.greet();
   peer.give(get(1));
   peer.connection->drain();
-  EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING");
+  EXPECT_EQ(peer.output(), "GOAWAY 2147483647 NO_ERROR; PING");
   EXPECT_EQ(peer.give(get(3)), HttpCodec::Status::kOpen);  // It crossed with the GOAWAY.
   EXPECT_EQ(peer.requests.size(), 2u);
   peer.give(ping(Http2FrameHeader::kAck, "draining"));
-  EXPECT_EQ(peer.said(), "GOAWAY 3 NO_ERROR");
+  EXPECT_EQ(peer.output(), "GOAWAY 3 NO_ERROR");
   peer.give(post(5) + data(5, "x") + ping());
-  EXPECT_EQ(peer.said(), "PING ack");
+  EXPECT_EQ(peer.output(), "PING ack");
   EXPECT_EQ(peer.requests.size(), 2u);
   peer.requests[0].stream->send_head(response(pool_, 204), true);
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kOpen);
   peer.requests[1].stream->send_head(response(pool_, 204), true);
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kEnded);
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; HEADERS 3 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; HEADERS 3 end");
 }
 
 TEST_F(Http2StreamTest, RequestsOfAConnectionAreBounded) {
@@ -461,9 +461,9 @@ TEST_F(Http2StreamTest, RequestsOfAConnectionAreBounded) {
   ScriptedPeer peer(pool_, true, limits);
   peer.greet();
   peer.give(get(1));
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   peer.give(get(3));
-  EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING");
+  EXPECT_EQ(peer.output(), "GOAWAY 2147483647 NO_ERROR; PING");
 }
 
 // Defect: the limit applied only to a client that acknowledged the PING after the first GOAWAY.
@@ -484,7 +484,7 @@ TEST_F(Http2StreamTest, RequestsOfAConnectionAreBoundedWithoutPingAck) {
   };
   for (int i = 0; i < 20; ++i) serve_one();
   EXPECT_EQ(peer.requests.size(), 2u + limits.streams);
-  EXPECT_NE(peer.said().find("GOAWAY 13 NO_ERROR"), std::string::npos);
+  EXPECT_NE(peer.output().find("GOAWAY 13 NO_ERROR"), std::string::npos);
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kEnded);
 }
 
@@ -500,7 +500,7 @@ TEST_F(Http2StreamTest, HeadsLargerThanThePeerAccepts) {
   EXPECT_EQ(large.reason, ResetReason::kUnsendable);
   small.stream = peer.connection->open_stream(small);
   small.stream->send_head(request(pool_), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end");
 }
 
 // Defect: requests that were opened and closed within a turn filled the output queue, which ended the connection and
@@ -584,7 +584,7 @@ TEST_F(Http2StreamTest, ClientDrains) {
   a.stream = peer.connection->open_stream(a);
   a.stream->send_head(request(pool_), true);
   peer.connection->drain();
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; GOAWAY 0 NO_ERROR");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; GOAWAY 0 NO_ERROR");
   Exchange b;
   EXPECT_EQ(peer.connection->open_stream(b), nullptr);
   EXPECT_EQ(peer.give(headers(1, kEnd, {{":status", "200"}})), HttpCodec::Status::kEnded);
@@ -629,14 +629,14 @@ TEST_F(Http2StreamTest, ReleaseDuringTheEndCallback) {  // The slot is free at o
   SendsNextRequest asks(*peer.connection);
   for (uint32_t id = 1; id < 7; id += 2) {
     peer.connection->open_stream(asks)->send_head(request(pool_), true);
-    peer.said();
+    peer.output();
     const FieldList ok = {{":status", "200"}};
     peer.give(id == 1   ? headers(id, kEnd, ok)
               : id == 3 ? headers(id, 0, ok) + data(id, "x", true)
                         : headers(id, 0, ok) + headers(id, kEnd, {{"x", "1"}}));
   }
   EXPECT_EQ(asks.released, 3);
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   EXPECT_EQ(peer.counters.completed, 3u);
 }
 

@@ -57,23 +57,23 @@ class HttpAccess : public test::HttpRigTest {
 
   /// Sends a request, and expects this response of the proxy's own.
   Talk& refused(FieldList fields, uint16_t status, std::string_view path = "/", std::string_view method = "GET") {
-    Talk& talk = rig.connect().ask(method, path, fields);
+    Talk& talk = rig.connect().send_request(method, path, fields);
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, status);
     return talk;
   }
   /// Sends a request, and expects it to reach the origin.
   Talk& served(FieldList fields, std::string_view path = "/", std::string_view method = "GET") {
-    Talk& talk = rig.connect().ask(method, path, fields);
+    Talk& talk = rig.connect().send_request(method, path, fields);
     Talk& got = rig.request_at(origin, requests_++);
     got.respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
-    answer = &talk;
+    response = &talk;
     return got;
   }
 
   HttpOrigin& origin;
-  Talk* answer = nullptr;
+  Talk* response = nullptr;
 
  private:
   size_t requests_ = 0;
@@ -139,7 +139,7 @@ TEST_P(HttpAccess, SlowPasswords) {
   rig.start();
   rig.add_desk();
   const std::string good = basic("bob:hunter2");
-  Talk& talk = rig.connect().ask("POST", "/", {{"authorization", good}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"authorization", good}}, /*end=*/false);
   talk.send("some ");
   talk.send("data", true);
   Talk& got = rig.request_at(origin, 0);
@@ -149,7 +149,7 @@ TEST_P(HttpAccess, SlowPasswords) {
   rig.expect_response(talk, 200, "fine");
   refused({{"authorization", basic("bob:hunter3")}}, 401);
   refused({{"authorization", basic("eve:hunter2")}}, 401);
-  Talk& again = rig.connect().ask("GET", "/", {{"authorization", good}});
+  Talk& again = rig.connect().send_request("GET", "/", {{"authorization", good}});
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(again, 200, "fine");
   rig.expect_ended(HttpEnd::kUnauthorized, 2);
@@ -164,7 +164,7 @@ TEST_P(HttpAccess, BodiesAreCollectedAfterPasswords) {
   rig.start();
   rig.add_desk();
   const std::string body = test::stream_bytes(1, 0, 500'000);
-  Talk& talk = rig.connect().ask("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
   talk.send(body, true);
   Talk& got = rig.request_at(origin, 0);
   rig.wait_over(got);
@@ -180,7 +180,7 @@ TEST_P(HttpAccess, ClientMayLeaveDuringPasswordCheck) {
   rig.start();
   rig.add_desk();
   for (int i = 0; i < 10; ++i) {
-    Talk& talk = rig.connect().ask("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
+    Talk& talk = rig.connect().send_request("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
     if (i % 2 == 0) rig.settle(3);
     talk.cancel();
   }
@@ -263,12 +263,12 @@ TEST_P(HttpAccess, Cors) {
             "https://page.example");
   const std::string good = basic("bob:hunter2");
   served({{"origin", "https://page.example"}, {"authorization", good}});
-  EXPECT_EQ(answer->field("access-control-allow-origin"), "https://page.example");
-  EXPECT_EQ(answer->field("access-control-expose-headers"), "x-b");
-  EXPECT_EQ(answer->field("vary"), "Origin");
+  EXPECT_EQ(response->field("access-control-allow-origin"), "https://page.example");
+  EXPECT_EQ(response->field("access-control-expose-headers"), "x-b");
+  EXPECT_EQ(response->field("vary"), "Origin");
   served({{"origin", "https://evil.example"}, {"authorization", good}});
-  EXPECT_EQ(answer->field("access-control-allow-origin"), "");
-  EXPECT_EQ(answer->field("vary"), "Origin");
+  EXPECT_EQ(response->field("access-control-allow-origin"), "");
+  EXPECT_EQ(response->field("vary"), "Origin");
   // An OPTIONS request that is not a preflight is an ordinary request.
   served({{"origin", "https://page.example"}, {"authorization", good}}, "/", "OPTIONS");
 }
@@ -280,7 +280,7 @@ TEST_P(HttpAccess, CorsWithoutOriginForUpstream) {
   route.request_headers = {{.name = name("origin"), .remove = true}};
   rig.start();
   EXPECT_EQ(served({{"origin", "https://page.example"}}).field("origin"), "");
-  EXPECT_EQ(answer->field("access-control-allow-origin"), "https://page.example");
+  EXPECT_EQ(response->field("access-control-allow-origin"), "https://page.example");
 }
 
 SLUICE_EACH_VERSION(HttpAccess);

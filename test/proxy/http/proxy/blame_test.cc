@@ -161,7 +161,7 @@ TEST_P(BlameTest, EndpointsMayTimeOutSlowClients) {
 // An endpoint that breaks off a complete request is ejected.
 TEST_P(BlameTest, EndpointsThatBreakOffAreEjected) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin);
   origin.connections.back()->break_off();
   rig.wait_over(talk);
@@ -178,7 +178,7 @@ TEST_P(BlameTest, EndpointsMayRejectMalformedRequests) {
   rig.config().forward.clear();
   rig.config().routes = {route};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin).cancel(ResetReason::kMalformed);
   rig.wait_over(talk);
   EXPECT_EQ(talk.head.status, 502);
@@ -190,7 +190,7 @@ TEST_P(BlameTest, EndpointsMayRejectMalformedRequests) {
 // 501 and 505 concern the method and the version that the client chose.
 TEST_P(BlameTest, MethodsUnknownToEndpoints) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin).respond(501, "no such method");
   rig.expect_response(talk, 501, "no such method");
   expect_nobody_ejected();
@@ -202,14 +202,14 @@ TEST_P(BlameTest, HeadsLargerThanTheEndpointAccepts) {
   if (!upstream_http2()) return;
   origin.options.header_list = 4096;
   rig.start();
-  Talk& other = rig.connect().ask();
+  Talk& other = rig.connect().send_request();
   Talk& request = rig.request_at(origin);
   HttpPeer& client = rig.connect();
-  Talk& turn_of_second = client.ask();
+  Talk& turn_of_second = client.send_request();
   rig.request_at(second).respond(200, "fine");
   rig.expect_response(turn_of_second, 200, "fine");
   const std::string big(10'000, 'x');
-  Talk& large = client.ask("GET", "/", {{"x-big", big}});
+  Talk& large = client.send_request("GET", "/", {{"x-big", big}});
   rig.wait_over(large);
   EXPECT_EQ(large.head.status, 400);
   request.respond(200, "fine");

@@ -40,7 +40,7 @@ class BufferingTest : public test::HttpRigTest {
   }
   // In two pieces.
   Talk& put(const std::string& bytes) {
-    Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+    Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
     talk.send(bytes.substr(0, bytes.size() / 2));
     rig.settle();
     talk.send(bytes.substr(bytes.size() / 2), true);
@@ -58,7 +58,7 @@ TEST_P(BufferingTest, UpstreamIsFreeBeforeTheClientHasRead) {
   start();
   const std::string body = test::stream_bytes(1, 0, 12 * kMiB);  // More than sockets hold.
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
@@ -80,7 +80,7 @@ TEST_P(BufferingTest, ClientDisconnectsDuringAWrite) {
   route.buffer.emplace().responses = {64 * kMiB};
   start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, std::string(12 * kMiB, 'x'));
@@ -157,7 +157,7 @@ TEST_P(BufferingTest, CollectedRequestIsResentWhole) {
   retry.backoff = retry.max_backoff = 0ms;
   start();
   const std::string body = test::stream_bytes(1, 0, 3 * kMiB);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(body, true);
   Talk& first = rig.request_at(origin);
   rig.wait_over(first);

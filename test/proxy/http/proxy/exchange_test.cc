@@ -41,7 +41,7 @@ class HttpExchangeTest : public test::HttpRigTest {
   Talk& next_request() { return rig.request_at(origin, requests_++); }
   // The client's connection, or a new one, works as before.
   void expect_works() {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     next_request().respond(200, "works");
     rig.expect_response(talk, 200, "works");
   }
@@ -57,7 +57,7 @@ class HttpExchangeTest : public test::HttpRigTest {
 TEST_P(HttpExchangeTest, Messages) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& get = client.ask("GET", "/a/../b?c", {{"x-own", "1"}, {"x-own", "2"}});
+  Talk& get = client.send_request("GET", "/a/../b?c", {{"x-own", "1"}, {"x-own", "2"}});
   Talk& got = next_request();
   EXPECT_EQ(got.head.method(), "GET");
   EXPECT_EQ(got.head.path(), "/b?c");
@@ -80,7 +80,7 @@ TEST_P(HttpExchangeTest, Messages) {
   posted.respond(201, body);
   rig.expect_response(post, 201, body);
 
-  Talk& put = client.ask("PUT", "/", {{"content-length", "7"}}, /*end=*/false);
+  Talk& put = client.send_request("PUT", "/", {{"content-length", "7"}}, /*end=*/false);
   put.send("written", /*end=*/true);
   Talk& written = next_request();
   rig.wait_over(written);
@@ -89,7 +89,7 @@ TEST_P(HttpExchangeTest, Messages) {
   written.respond(204, {}, /*end=*/true);
   rig.expect_response(put, 204, "");
 
-  Talk& head = client.ask("HEAD");
+  Talk& head = client.send_request("HEAD");
   next_request().respond(200, {{"content-length", "1000"}}, /*end=*/true);
   rig.expect_response(head, 200, "");
   EXPECT_EQ(head.field("content-length"), "1000");
@@ -103,7 +103,7 @@ TEST_P(HttpExchangeTest, Messages) {
 
 TEST_P(HttpExchangeTest, InterimResponses) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"expect", "100-continue"}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}}, /*end=*/false);
   Talk& request = next_request();
   request.respond(100, {}, false);
   rig.until([&] { return !talk.interim.empty(); });
@@ -119,7 +119,7 @@ TEST_P(HttpExchangeTest, InterimResponses) {
 
 TEST_P(HttpExchangeTest, Trailers) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"te", "trailers"}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"te", "trailers"}}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x-sum", "4"}});
   Talk& request = next_request();
@@ -179,7 +179,7 @@ TEST_P(HttpExchangeTest, SlowClientStopsTheOrigin) {
   rig.config().buffer_high = {128 * config::kKiB};
   rig.start();
   const std::string body = pattern(24 * kMiB);
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   talk.stream->set_reading(false);
   next_request().respond(200, body);
   for (uint64_t came = 1; came != rig.endpoint().bytes_in.value();) {
@@ -209,7 +209,7 @@ TEST_P(HttpExchangeTest, ClientBreaksOff) {
     const uint64_t before = rig.sum_of_ends();
     origin.silent = true;
     HttpPeer& early = rig.connect();
-    Talk& never = early.ask();
+    Talk& never = early.send_request();
     rig.until([&] { return rig.http().requests.value() == before + 1; });
     break_off(early, never);
     rig.until([&] { return rig.sum_of_ends() == before + 1; });
@@ -217,7 +217,7 @@ TEST_P(HttpExchangeTest, ClientBreaksOff) {
     for (int phase = 0; phase < 3; ++phase) {
       const std::string path = "/" + std::to_string(phase) + (politely ? "p" : "");
       HttpPeer& client = rig.connect();
-      Talk& talk = client.ask("POST", path, {}, /*end=*/phase > 0);
+      Talk& talk = client.send_request("POST", path, {}, /*end=*/phase > 0);
       Talk* request = nullptr;
       rig.until([&] {
         for (Talk* const came : origin.requests) {
@@ -249,7 +249,7 @@ TEST_P(HttpExchangeTest, OriginBreaksOff) {
   for (int phase = 0; phase < 3; ++phase) {
     for (const bool lost : {false, true}) {  // Only the stream, or the whole connection.
       HttpPeer& client = rig.connect();
-      Talk& talk = phase == 1 ? client.post("a part", /*end=*/false) : client.ask("POST");
+      Talk& talk = phase == 1 ? client.post("a part", /*end=*/false) : client.send_request("POST");
       Talk& request = next_request();
       if (phase == 1) rig.until([&] { return request.body == "a part"; });
       if (phase == 2) {
@@ -277,7 +277,7 @@ TEST_P(HttpExchangeTest, OriginBreaksOff) {
 // A response that HTTP does not allow is not forwarded.
 TEST_P(HttpExchangeTest, MalformedResponse) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = next_request();
   for (auto& connection : origin.connections) {
     EXPECT_GT(connection->socket.send_some(upstream_http2() ? std::string("\0\0\0\0\0\0\0\0\1", 9)  // DATA, no head.
@@ -333,7 +333,7 @@ TEST_P(HttpExchangeTest, BodyTimeout) {
 TEST_P(HttpExchangeTest, StreamIdleTimeout) {
   rig.config().stream_idle_timeout = 100s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = next_request();
   request.respond(200, {}, false);
   for (size_t i = 1; i <= 3; ++i) {
@@ -354,12 +354,12 @@ TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.config().request_timeout = 100s;
   rig.start();
   HttpPeer &one = rig.connect(), &two = rig.connect();
-  Talk& begun = one.ask();
+  Talk& begun = one.send_request();
   Talk& request = next_request();
   request.respond(200, {}, false);
   rig.pass(60s);
   request.send("busy");
-  Talk& silent = two.ask();
+  Talk& silent = two.send_request();
   Talk& other = next_request();
   rig.until([&] { return begun.body == "busy"; });
   EXPECT_EQ(rig.sum_of_ends(), 0u);

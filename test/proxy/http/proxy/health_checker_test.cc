@@ -36,7 +36,7 @@ class HealthCheckerTest : public testing::TestWithParam<bool> {
   // The next check, once its head has arrived.
   Talk& next(HttpOrigin& origin) { return rig.request_at(origin, answered_++); }
   // Responds to the next check, once it is due.
-  void answer(HttpOrigin& origin, uint16_t status, std::string_view body = "well") {
+  void respond(HttpOrigin& origin, uint16_t status, std::string_view body = "well") {
     const uint64_t before = rig.health().checks.value();
     if (before > 0) rig.pass(11s);
     next(origin).respond(status, body);
@@ -67,7 +67,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   EXPECT_FALSE(origin.connections[0]->was_reset());
   rig.pass(9900ms);
   EXPECT_EQ(origin.requests.size(), 1u);
-  for (int i = 0; i < 5; ++i) answer(origin, 200);
+  for (int i = 0; i < 5; ++i) respond(origin, 200);
   rig.until([&] { return origin.connections.back()->gone(); });
   EXPECT_EQ(checks(), 6u);
   EXPECT_EQ(failed(), 0u);
@@ -84,19 +84,19 @@ TEST_P(HealthCheckerTest, HostIsTheAddressByDefault) {
 TEST_P(HealthCheckerTest, Thresholds) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 503);
+  respond(origin, 503);
   EXPECT_FALSE(healthy());  // The first result is enough.
-  answer(origin, 200);
-  answer(origin, 503);
-  answer(origin, 200);
+  respond(origin, 200);
+  respond(origin, 503);
+  respond(origin, 200);
   EXPECT_FALSE(healthy());
-  answer(origin, 200);
+  respond(origin, 200);
   EXPECT_TRUE(healthy());
   EXPECT_GT(rig.upstream_state().endpoint(0).up_since_ms.load(), 0u);
-  answer(origin, 500);
-  answer(origin, 500);
+  respond(origin, 500);
+  respond(origin, 500);
   EXPECT_TRUE(healthy());
-  answer(origin, 500);
+  respond(origin, 500);
   EXPECT_FALSE(healthy());
   EXPECT_EQ(checks(), 8u);
   EXPECT_EQ(failed(), 5u);
@@ -107,12 +107,12 @@ TEST_P(HealthCheckerTest, ExpectedStatuses) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (const auto& [status, expected] : {std::pair{302, true}, {400, false}, {200, true}, {404, false}, {399, true}}) {
-    answer(origin, static_cast<uint16_t>(status));
+    respond(origin, static_cast<uint16_t>(status));
     EXPECT_EQ(healthy(), expected) << status;
   }
   check().http->status = {404, 401};
   for (const auto& [status, expected] : {std::pair{200, false}, {404, true}, {403, false}, {401, true}}) {
-    answer(origin, static_cast<uint16_t>(status));
+    respond(origin, static_cast<uint16_t>(status));
     EXPECT_EQ(healthy(), expected) << status;
   }
 }
@@ -122,13 +122,13 @@ TEST_P(HealthCheckerTest, ExpectedBody) {
   check().http->body = "all good";
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 200, "is all good?");
+  respond(origin, 200, "is all good?");
   EXPECT_TRUE(healthy());
-  answer(origin, 200, "all go");
+  respond(origin, 200, "all go");
   EXPECT_FALSE(healthy());
-  answer(origin, 200, std::string(60'000, 'x') + "all good" + std::string(1'000'000, 'x'));
+  respond(origin, 200, std::string(60'000, 'x') + "all good" + std::string(1'000'000, 'x'));
   EXPECT_TRUE(healthy());
-  answer(origin, 200, std::string(65'536, 'x') + "all good");  // Beyond the part that is searched.
+  respond(origin, 200, std::string(65'536, 'x') + "all good");  // Beyond the part that is searched.
   EXPECT_FALSE(healthy());
   // It is found before the end, across the boundary of two pieces.
   rig.pass(11s);
@@ -176,7 +176,7 @@ TEST_P(HealthCheckerTest, FailedConnections) {
   check().unhealthy_after = 1;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 200);
+  respond(origin, 200);
   origin.stop();
   rig.pass(11s);
   rig.until([&] { return failed() == 1; });
@@ -191,7 +191,7 @@ TEST_P(HealthCheckerTest, BrokenOff) {
   next(origin).cancel(ResetReason::kInternal);
   rig.until([&] { return failed() == 1; });
   EXPECT_FALSE(healthy());
-  answer(origin, 200);
+  respond(origin, 200);
   EXPECT_TRUE(healthy());
   rig.pass(11s);
   next(origin);
@@ -223,7 +223,7 @@ TEST_P(HealthCheckerTest, AnotherPort) {
   rig.start();
   rig.until([&] {
     of_checks.turn();
-    if (of_checks.requests.size() == 1 && of_checks.requests[0]->has_head && !of_checks.requests[0]->said_end) {
+    if (of_checks.requests.size() == 1 && of_checks.requests[0]->has_head && !of_checks.requests[0]->sent_end) {
       of_checks.requests[0]->respond(200, "well");
     }
     return checks() == 1;
@@ -247,11 +247,11 @@ TEST_P(HealthCheckerTest, EndsDuringChecks) {
 TEST_P(HealthCheckerTest, AnotherEndpoint) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 503);
+  respond(origin, 503);
   EXPECT_FALSE(healthy());
   rig.upstream_state().endpoint(0).begin_anew(0);
   EXPECT_TRUE(healthy());
-  answer(origin, 200);
+  respond(origin, 200);
   EXPECT_TRUE(healthy());
   rig.pass(11s);
   Talk& old = next(origin);
@@ -259,7 +259,7 @@ TEST_P(HealthCheckerTest, AnotherEndpoint) {
   old.respond(503, "ill");
   rig.settle();
   EXPECT_EQ(checks(), 2u);
-  answer(origin, 503);  // Its first one.
+  respond(origin, 503);  // Its first one.
   EXPECT_FALSE(healthy());
 }
 
@@ -273,7 +273,7 @@ TEST_P(HealthCheckerTest, FollowsNames) {
   rig.start();
   rig.pass(11s);
   rig.resolve(0, {origin.port()});
-  answer(origin, 503);
+  respond(origin, 503);
   EXPECT_FALSE(healthy());
   rig.pass(11s);
   Talk& late = next(origin);
@@ -300,10 +300,10 @@ TEST_P(HealthCheckerTest, RequestsPassOverUnhealthyEndpoints) {
   rig.until([&] { return checks(0) == 1 && checks(1) == 1; });
   // A connection to each is kept for later.
   for (int i = 0; i < 2; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.until([&] { return origin.requests.size() + other.requests.size() == static_cast<size_t>(3 + i); });
     for (HttpOrigin* const each : {&origin, &other}) {
-      if (!each->requests.back()->said_end) each->requests.back()->respond(200, "fine");
+      if (!each->requests.back()->sent_end) each->requests.back()->respond(200, "fine");
     }
     rig.expect_response(talk, 200, "fine");
   }
@@ -316,7 +316,7 @@ TEST_P(HealthCheckerTest, RequestsPassOverUnhealthyEndpoints) {
   }
   EXPECT_FALSE(healthy(0));
   for (size_t i = 0; i < 10; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.request_at(other, 5 + i).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
@@ -333,10 +333,10 @@ TEST_P(HealthCheckerTest, AllAreTriedWhenNoneIsHealthy) {
   rig.request_at(other).respond(500, "ill");
   rig.until([&] { return !healthy(0) && !healthy(1); });
   for (int i = 0; i < 4; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.until([&] { return origin.requests.size() + other.requests.size() == static_cast<size_t>(3 + i); });
     for (HttpOrigin* const each : {&origin, &other}) {
-      if (!each->requests.back()->said_end) each->requests.back()->respond(200, "fine");
+      if (!each->requests.back()->sent_end) each->requests.back()->respond(200, "fine");
     }
     rig.expect_response(talk, 200, "fine");
   }
@@ -422,11 +422,11 @@ class EjectedRequestsTest : public test::HttpRigTest {
     rig.upstream().pool.idle_timeout = 100h;
     rig.upstream().ejection.emplace().consecutive_errors = 3;
   }
-  // One request, which `origin` must get; `answer` responds to it there.
-  template <typename Answer>
-  Talk& serve(HttpOrigin& origin, Answer answer) {
-    Talk& talk = rig.connect().ask();
-    answer(rig.request_at(origin, origin.requests.size()));
+  // One request, which `origin` must get; `respond` responds to it there.
+  template <typename Respond>
+  Talk& serve(HttpOrigin& origin, Respond respond) {
+    Talk& talk = rig.connect().send_request();
+    respond(rig.request_at(origin, origin.requests.size()));
     rig.wait_over(talk);
     return talk;
   }
@@ -440,10 +440,10 @@ TEST_P(EjectedRequestsTest, ResponsesWith5xx) {
   const auto serve_some = [&](int count, uint16_t status_of_first) {
     for (int i = 0; i < count; ++i) {
       const size_t before = first.requests.size() + second.requests.size();
-      Talk& talk = rig.connect().ask();
+      Talk& talk = rig.connect().send_request();
       rig.until([&] { return first.requests.size() + second.requests.size() == before + 1; });
       for (HttpOrigin* const each : {&first, &second}) {
-        if (each->requests.empty() || each->requests.back()->said_end) continue;
+        if (each->requests.empty() || each->requests.back()->sent_end) continue;
         each->requests.back()->respond(each == &first ? status_of_first : 200, "x");
       }
       rig.wait_over(talk);
@@ -488,7 +488,7 @@ TEST_P(EjectedRequestsTest, ErrorsOfOthersDoNotCount) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (int i = 0; i < 4; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     Talk& request = rig.request_at(origin, origin.requests.size());
     client_http2() ? talk.cancel() : talk.connection->break_off();
     rig.wait_cancelled(request);

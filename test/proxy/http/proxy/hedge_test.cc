@@ -80,7 +80,7 @@ class HttpHedgeTest : public test::HttpRigTest {
 
 TEST_P(HttpHedgeTest, SecondIsFaster) {
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/x", {{"x-own", "1"}});
+  Talk& talk = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
   rig.request_at(first());
   rig.pass(100ms);
   EXPECT_EQ(asked(), 1u) << "not yet";
@@ -98,7 +98,7 @@ TEST_P(HttpHedgeTest, SecondIsFaster) {
 
 TEST_P(HttpHedgeTest, FirstIsFasterAfterAll) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.respond(200, {}, false);
   rig.wait_cancelled(pair.second);  // At once.
@@ -112,7 +112,7 @@ TEST_P(HttpHedgeTest, FirstIsFasterAfterAll) {
 TEST_P(HttpHedgeTest, LongResponseOfTheSecond) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   const Pair pair = hedged();
   client.reads = false;
   const std::string body = test::stream_bytes(1, 0, 4'000'000);
@@ -125,7 +125,7 @@ TEST_P(HttpHedgeTest, LongResponseOfTheSecond) {
 
 TEST_P(HttpHedgeTest, SecondBreaksOffAfterItsHead) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.respond(200, {}, false);
   rig.until([&] { return talk.has_head; });
@@ -138,7 +138,7 @@ TEST_P(HttpHedgeTest, SecondBreaksOffAfterItsHead) {
 TEST_P(HttpHedgeTest, BodiesGoToBoth) {
   rig.start();
   const std::string body = test::stream_bytes(3, 0, 50'000);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(body);
   rig.settle();
   talk.send_trailers({{"x-sum", "7"}});
@@ -163,7 +163,7 @@ TEST_P(HttpHedgeTest, NotForNonIdempotentRequests) {
 
 TEST_P(HttpHedgeTest, NotBeforeTheRequestIsComplete) {
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   rig.request_at(first());
   expect_no_hedge();
   talk.send("all", true);
@@ -173,7 +173,7 @@ TEST_P(HttpHedgeTest, NotBeforeTheRequestIsComplete) {
 
 TEST_P(HttpHedgeTest, NotForLongBodies) {
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(std::string(100'000, 'x'), true);
   rig.wait_over(rig.request_at(first()));
   expect_no_hedge();
@@ -181,7 +181,7 @@ TEST_P(HttpHedgeTest, NotForLongBodies) {
 
 TEST_P(HttpHedgeTest, NotToAnEndpointThatIsDown) {
   rig.start();
-  rig.connect().ask();
+  rig.connect().send_request();
   rig.request_at(first());
   rig.health(&second() == &other ? 1 : 0).healthy = false;
   expect_no_hedge();
@@ -190,7 +190,7 @@ TEST_P(HttpHedgeTest, NotToAnEndpointThatIsDown) {
 TEST_P(HttpHedgeTest, NotOverTheBudget) {
   rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
-  rig.connect().ask();
+  rig.connect().send_request();
   rig.request_at(first());
   expect_no_hedge();
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 1u);
@@ -201,7 +201,7 @@ TEST_P(HttpHedgeTest, NoOtherEndpointCostsNoBudget) {
   rig.upstream().retry_budget = {.percent = 0, .min = 1};
   policy.on = {RetryOn::k5xx};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& slow = rig.request_at(first());
   rig.health(&second() == &other ? 1 : 0).healthy = false;
   expect_no_hedge();
@@ -215,7 +215,7 @@ TEST_P(HttpHedgeTest, HedgeIsOneOfTheAttempts) {
   policy.on = {RetryOn::k5xx};
   policy.attempts = 2;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.respond(503, "second");
   rig.wait_over(rig.request_at(second()));
@@ -230,7 +230,7 @@ TEST_P(HttpHedgeTest, HedgeIsOneOfTheAttempts) {
 TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
   policy.on = {RetryOn::k5xx};
   rig.start();
-  Talk& bad_second = rig.connect().ask();
+  Talk& bad_second = rig.connect().send_request();
   {
     const Pair pair = hedged();
     pair.second.respond(503, "no");
@@ -240,7 +240,7 @@ TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
     rig.expect_response(bad_second, 200, "the first");
   }
   next_request();
-  Talk& bad_first = rig.connect().ask();
+  Talk& bad_first = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.respond(503, "no");
   rig.settle();
@@ -254,7 +254,7 @@ TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
 // Without `5xx` in the policy it is the response.
 TEST_P(HttpHedgeTest, OtherErrorsWin) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   hedged().second.respond(503, "an answer");
   rig.expect_response(talk, 503, "an answer");
 }
@@ -264,7 +264,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
   policy.attempts = 3;
   rig.upstream().retry_budget = {.percent = 0, .min = 2};  // The other one takes nothing from it.
   rig.start();
-  Talk& without_first = rig.connect().ask();
+  Talk& without_first = rig.connect().send_request();
   {
     const Pair pair = hedged();
     pair.first.cancel(ResetReason::kInternal);
@@ -273,7 +273,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
     rig.expect_response(without_first, 200, "the second");
   }
   next_request();
-  Talk& without_second = rig.connect().ask();
+  Talk& without_second = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.cancel(ResetReason::kInternal);
   rig.settle();
@@ -285,7 +285,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
 TEST_P(HttpHedgeTest, BothBreakOff) {
   policy.on = {RetryOn::kConnectFailure};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.cancel();
   rig.settle();
@@ -301,7 +301,7 @@ TEST_P(HttpHedgeTest, BothBreakOffAndRequestIsRetried) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 4;
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send("body", true);
   {
     const Pair pair = hedged();
@@ -328,7 +328,7 @@ TEST_P(HttpHedgeTest, AttemptsAreBounded) {
   policy.attempts = 3;
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   const Pair pair = hedged();
   one.silent = other.silent = true;
   pair.first.connection->break_off();
@@ -344,7 +344,7 @@ TEST_P(HttpHedgeTest, AttemptsAreBounded) {
 
 TEST_P(HttpHedgeTest, SecondCannotBeReached) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& slow = rig.request_at(first());
   second().stop();
   rig.pass(250ms);
@@ -361,7 +361,7 @@ TEST_P(HttpHedgeTest, FirstTimesOut) {
   policy.on = {RetryOn::kTimeout};
   policy.try_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   rig.pass(850ms);
   rig.wait_cancelled(pair.first);
@@ -370,7 +370,7 @@ TEST_P(HttpHedgeTest, FirstTimesOut) {
   rig.expect_response(talk, 200, "the second");
   // It has the same timeout.
   next_request();
-  Talk& slow = rig.connect().ask();
+  Talk& slow = rig.connect().send_request();
   const Pair both = hedged();
   rig.pass(850ms);
   rig.wait_cancelled(both.first);
@@ -382,7 +382,7 @@ TEST_P(HttpHedgeTest, FirstTimesOut) {
 
 TEST_P(HttpHedgeTest, ClientsThatLeave) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   talk.cancel();
   rig.wait_cancelled(pair.first);
@@ -393,7 +393,7 @@ TEST_P(HttpHedgeTest, ClientsThatLeave) {
 TEST_P(HttpHedgeTest, RequestTimeout) {
   route.request_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   rig.pass(1s);
   rig.wait_over(talk);
@@ -406,7 +406,7 @@ TEST_P(HttpHedgeTest, RequestTimeout) {
 // A response is complete only with its final head.
 TEST_P(HttpHedgeTest, InterimResponsesDoNotWin) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& slow = rig.request_at(first());
   slow.respond(103, {}, false);
   rig.until([&] { return talk.interim.size() == 1; });
@@ -425,7 +425,7 @@ TEST_P(HttpHedgeTest, InterimResponsesDoNotWin) {
 TEST_P(HttpHedgeTest, FirstWaitsForItsConnection) {
   one.silent = other.silent = true;
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send("body", true);
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
@@ -446,7 +446,7 @@ TEST_P(HttpHedgeTest, BothWaitAndTheFirstFails) {
   one.silent = other.silent = true;
   policy.on = {RetryOn::kRefused};
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send("body", true);
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
@@ -469,7 +469,7 @@ TEST_P(HttpHedgeTest, BothWaitAndTheFirstFails) {
 TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
   one.silent = other.silent = true;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
   rig.pass(250ms);
@@ -485,13 +485,13 @@ TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
 TEST_P(HttpHedgeTest, CookieNamesTheWinner) {
   rig.upstream().sticky.emplace();
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   hedged().second.respond(200, "the second");
   HttpOrigin& winner = second();
   rig.expect_response(talk, 200, "the second");
   const std::string cookie = talk.field("set-cookie");
   const size_t before = winner.requests.size();
-  Talk& again = rig.connect().ask("GET", "/", {{"cookie", cookie.substr(0, cookie.find(';'))}});
+  Talk& again = rig.connect().send_request("GET", "/", {{"cookie", cookie.substr(0, cookie.find(';'))}});
   rig.request_at(winner, before).respond(200, "kept");
   rig.expect_response(again, 200, "kept");
   EXPECT_EQ(again.field("set-cookie"), "");
@@ -501,7 +501,7 @@ TEST_P(HttpHedgeTest, CookieNamesTheWinner) {
 TEST_P(HttpHedgeTest, ErrorsCountForTheWinner) {
   rig.upstream().ejection.emplace().consecutive_errors = 1;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   hedged().second.respond(500, "an error");
   rig.expect_response(talk, 500, "an error");
   const size_t loser = &first() == &other ? 1 : 0;
@@ -520,7 +520,7 @@ TEST_P(HttpHedgeTest, HedgesAreBounded) {
   for (size_t i = 0; i < kRequests; ++i) {
     const size_t before = asked();
     const size_t first_of_other = other.requests.size();
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     rig.until([&] { return asked() > before; });
     Talk& slow = other.requests.size() > first_of_other ? *other.requests.back() : *one.requests.back();
     rig.until([&] { return slow.has_head; });

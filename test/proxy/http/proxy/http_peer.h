@@ -32,32 +32,32 @@ class Talk final : public StreamReceiver {
 
   // Sending, in the order of HttpStream. Does nothing once the stream is over.
   void request(std::string_view method, std::string_view path, FieldList fields, std::string_view protocol, bool end) {
-    Head said;
-    set(said, Head::Part::kMethod, method);
-    set(said, Head::Part::kScheme, "http");
-    set(said, Head::Part::kAuthority, "a.test");
-    if (!path.empty()) set(said, Head::Part::kPath, path);
-    if (!protocol.empty()) set(said, Head::Part::kProtocol, protocol);
-    say(std::move(said), fields, end);
+    Head message;
+    set(message, Head::Part::kMethod, method);
+    set(message, Head::Part::kScheme, "http");
+    set(message, Head::Part::kAuthority, "a.test");
+    if (!path.empty()) set(message, Head::Part::kPath, path);
+    if (!protocol.empty()) set(message, Head::Part::kProtocol, protocol);
+    send_message(std::move(message), fields, end);
   }
   void respond(uint16_t status, FieldList fields, bool end) {
-    Head said;
-    said.status = status;
-    say(std::move(said), fields, end);
+    Head message;
+    message.status = status;
+    send_message(std::move(message), fields, end);
   }
   void respond(uint16_t status, std::string_view bytes) {
     respond(status, {}, false);
     send(bytes, true);
   }
   void send(std::string_view bytes, bool end = false) {
-    said_end = said_end || end;
+    sent_end = sent_end || end;
     stream->send_body(buffer_of(pool_, bytes), end);
   }
   void send_trailers(FieldList fields) {
-    Fields said;
-    for (const auto& [name, value] : fields) EXPECT_TRUE(said.add(pool_, name, value));
-    said_end = true;
-    stream->send_trailers(said);
+    Fields message;
+    for (const auto& [name, value] : fields) EXPECT_TRUE(message.add(pool_, name, value));
+    sent_end = true;
+    stream->send_trailers(message);
   }
   /// Breaks it off: an HTTP/2 stream, or the whole HTTP/1.1 connection.
   void cancel(ResetReason why = ResetReason::kCancelled) {
@@ -69,7 +69,7 @@ class Talk final : public StreamReceiver {
   }
   /// Releases a stream that is over.
   void settle() {
-    if (stream && (reset || (ended && said_end && stream->sent_all()))) release();
+    if (stream && (reset || (ended && sent_end && stream->sent_all()))) release();
   }
 
   std::string field(std::string_view name) const { return std::string(head.fields.value(name)); }
@@ -111,14 +111,14 @@ class Talk final : public StreamReceiver {
   Fields trailers;
   ResetReason reason = ResetReason::kCancelled;
   bool has_head = false, ended = false, reset = false;
-  bool said_end = false;
+  bool sent_end = false;
 
  private:
-  void set(Head& said, Head::Part part, std::string_view value) { EXPECT_TRUE(said.set(pool_, part, value)); }
-  void say(Head&& said, FieldList fields, bool end) {
-    for (const auto& [name, value] : fields) EXPECT_TRUE(said.fields.add(pool_, name, value));
-    said_end = end;
-    stream->send_head(said, end);
+  void set(Head& message, Head::Part part, std::string_view value) { EXPECT_TRUE(message.set(pool_, part, value)); }
+  void send_message(Head&& message, FieldList fields, bool end) {
+    for (const auto& [name, value] : fields) EXPECT_TRUE(message.fields.add(pool_, name, value));
+    sent_end = end;
+    stream->send_head(message, end);
   }
 
   ChunkPool& pool_;
@@ -168,13 +168,14 @@ class HttpPeer final : public HttpCodec::Acceptor {
     if (stream) stream->release();
     return stream != nullptr;
   }
-  Talk& ask(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {}, bool end = true) {
+  Talk& send_request(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {},
+                     bool end = true) {
     Talk& talk = open();
     talk.request(method, path, fields, "", end);
     return talk;
   }
   Talk& post(std::string_view body, bool end = true) {
-    Talk& talk = ask("POST", "/", {}, false);
+    Talk& talk = send_request("POST", "/", {}, false);
     talk.send(body, end);
     return talk;
   }
@@ -206,8 +207,8 @@ class HttpPeer final : public HttpCodec::Acceptor {
       sent_ += socket.send_some(std::string_view(unsent_).substr(sent_));
     } while (unsent_.size() == sent_ && codec->has_output() && socket.error == 0);
     for (auto& talk : talks) talk->settle();
-    const bool said_all = unsent_.size() == sent_ && !codec->has_output();
-    if (said_all && (codec->status() != HttpCodec::Status::kOpen || codec->output_ended())) socket.shutdown_write();
+    const bool all_sent = unsent_.size() == sent_ && !codec->has_output();
+    if (all_sent && (codec->status() != HttpCodec::Status::kOpen || codec->output_ended())) socket.shutdown_write();
   }
   /// Whether sent data has not reached the socket.
   bool has_unsent() const { return sent_ < unsent_.size() || codec->has_output(); }

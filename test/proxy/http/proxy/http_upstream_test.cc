@@ -31,7 +31,7 @@ class HttpUpstreamTest : public test::HttpRigTest {
   }
   // A request by a client of its own, and its response.
   void serve(HttpOrigin& origin) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.request_at(origin, origin.requests.size()).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
@@ -70,7 +70,7 @@ TEST_P(HttpUpstreamTest, ManyAtOnceAndMaxIdle) {
   rig.start();
   constexpr size_t kCount = 6;
   std::vector<Talk*> talks;
-  for (size_t i = 0; i < kCount; ++i) talks.push_back(&rig.connect().ask());
+  for (size_t i = 0; i < kCount; ++i) talks.push_back(&rig.connect().send_request());
   expect_requests(origin, kCount);
   EXPECT_EQ(opened(), upstream_http2() ? 1u : kCount);
   for (Talk* const request : origin.requests) request->respond(200, "fine");
@@ -119,7 +119,7 @@ TEST(HttpUpstreamStreams, PingsDoNotDelayThePoolIdleTimeout) {
     rig.upstream().pool.idle_timeout = 10s;
     HttpOrigin& origin = rig.add_origin();
     rig.start();
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.request_at(origin).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
     HttpPeer& connection = *origin.connections[0];
@@ -143,7 +143,7 @@ TEST(HttpUpstreamStreams, MaxStreams) {
     origin.options.streams = ours ? 100 : 2;
     rig.start();
     std::vector<Talk*> talks;
-    for (int i = 0; i < 5; ++i) talks.push_back(&rig.connect().ask());
+    for (int i = 0; i < 5; ++i) talks.push_back(&rig.connect().send_request());
     rig.until([&] { return origin.requests.size() == 5; });
     EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 3u);
     for (auto& connection : origin.connections) EXPECT_LE(connection->talks.size(), 2u);
@@ -158,7 +158,7 @@ TEST_P(HttpUpstreamTest, EndpointDrains) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   serve(origin);
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = next_request(origin);
   origin.connections[0]->codec->drain();
   origin.connections[0]->codec->drain();
@@ -180,9 +180,9 @@ TEST_P(HttpUpstreamTest, MaxConnectionsPerEndpoint) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   std::vector<Talk*> talks;
-  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().ask());
+  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().send_request());
   expect_requests(origin, 2);
-  rig.expect_response(rig.connect().ask(), 503, "no endpoint can be reached\n");
+  rig.expect_response(rig.connect().send_request(), 503, "no endpoint can be reached\n");
   for (size_t i = 0; i < 2; ++i) origin.requests[i]->respond(200, "fine");
   for (Talk* const talk : talks) rig.expect_response(*talk, 200, "fine");
   rig.expect_ended(HttpEnd::kNoEndpoint);
@@ -219,9 +219,9 @@ TEST_P(HttpUpstreamTest, MaxPending) {
   rig.add_endpoint(full.port());
   rig.start();
   std::vector<Talk*> talks;
-  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().ask());
+  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().send_request());
   rig.until([&] { return rig.http().requests.value() == 2; });
-  rig.expect_response(rig.connect().ask(), 503, "too many requests wait for a connection\n");
+  rig.expect_response(rig.connect().send_request(), 503, "too many requests wait for a connection\n");
   EXPECT_EQ(rig.upstream_counters().pending_refused.value(), 1u);
   rig.until([&] { return rig.ended(HttpEnd::kTooManyPending) == 1; });
   // Waiting requests fail when it does not connect.
@@ -264,7 +264,7 @@ TEST_P(HttpUpstreamTest, AttemptsAreUsedUp) {
   const ClosedPort closed[4];
   for (const ClosedPort& port : closed) rig.add_endpoint(port.port());
   rig.start();
-  rig.expect_response(rig.connect().ask(), 503, "no endpoint can be reached\n");
+  rig.expect_response(rig.connect().send_request(), 503, "no endpoint can be reached\n");
   rig.expect_ended(HttpEnd::kNoEndpoint);
   uint64_t errors = 0;
   for (size_t i = 0; i < 4; ++i) errors += rig.connect_errors(ConnectError::kRefused, i);
@@ -277,7 +277,7 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   serve(origin);
-  Talk& talk = rig.connect().ask("GET", "/again");
+  Talk& talk = rig.connect().send_request("GET", "/again");
   next_request(origin).connection->break_off();
   Talk& again = next_request(origin);
   EXPECT_EQ(again.head.path(), "/again");
@@ -286,7 +286,7 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   EXPECT_EQ(rig.http().retries.value(), 1u);
   EXPECT_EQ(opened(), 2u);
   // A second loss is not a coincidence: the new connection was not used before.
-  Talk& hopeless = rig.connect().ask("GET", "/hopeless");
+  Talk& hopeless = rig.connect().send_request("GET", "/hopeless");
   next_request(origin).connection->break_off();
   next_request(origin).connection->break_off();
   rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
@@ -301,12 +301,12 @@ TEST_P(HttpUpstreamTest, EndedConnectionsAreDetectedBeforeAPost) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& first = client.ask();
+  Talk& first = client.send_request();
   next_request(origin).respond(200, "fine");
   rig.expect_response(first, 200, "fine");
   rig.settle();
   // The end arrives after the client's request in the same batch, and so is unknown when the request is to be sent.
-  Talk& talk = client.ask("POST");
+  Talk& talk = client.send_request("POST");
   client.turn();
   origin.connections[0]->close();
   Talk& request = next_request(origin);
@@ -324,7 +324,7 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotReused) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = client.send_request("POST", "/", {}, /*end=*/false);
   Talk& request = next_request(origin);
   origin.connections[0]->reads = false;
   // Until the socket takes no more, and then the end: the proxy has all of it.
@@ -342,7 +342,7 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotReused) {
   rig.until([&] { return talk.has_head; });
   EXPECT_FALSE(request.ended);
   rig.settle(20);
-  Talk& other = rig.connect().ask("GET", "/other");
+  Talk& other = rig.connect().send_request("GET", "/other");
   Talk& forwarded = next_request(origin);
   EXPECT_EQ(forwarded.head.path(), "/other");
   EXPECT_NE(forwarded.connection, request.connection);
@@ -354,22 +354,22 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotReused) {
 TEST_P(HttpUpstreamTest, RequestsThatAreNotRetried) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& first = rig.connect().ask("GET", "/fresh");  // On a connection that was never idle.
+  Talk& first = rig.connect().send_request("GET", "/fresh");  // On a connection that was never idle.
   next_request(origin).connection->break_off();
   rig.expect_response(first, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& post = rig.connect().ask("POST");  // It must not be done twice.
+  Talk& post = rig.connect().send_request("POST");  // It must not be done twice.
   next_request(origin).connection->break_off();
   rig.expect_response(post, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& put = rig.connect().ask("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
+  Talk& put = rig.connect().send_request("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
   put.send("body", /*end=*/true);
   Talk& request = next_request(origin);
   rig.wait_over(request);
   request.connection->break_off();
   rig.expect_response(put, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& begun = rig.connect().ask();
+  Talk& begun = rig.connect().send_request();
   Talk& responding = next_request(origin);
   responding.respond(200, {}, false);
   rig.until([&] { return begun.has_head; });
@@ -387,13 +387,13 @@ TEST(HttpUpstreamStreams, RefusedStreams) {
     rig.upstream().connect_attempts = 3;
     HttpOrigin& origin = rig.add_origin();
     rig.start();
-    Talk& talk = rig.connect().ask("POST");
+    Talk& talk = rig.connect().send_request("POST");
     for (size_t i = 0; i < 2; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
     rig.request_at(origin, 2).respond(200, "at last");
     rig.expect_response(talk, 200, "at last");
     EXPECT_EQ(rig.http().retries.value(), 2u);
 
-    Talk& hopeless = rig.connect().ask();
+    Talk& hopeless = rig.connect().send_request();
     for (size_t i = 3; i < 6; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
     rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
     EXPECT_EQ(rig.http().retries.value(), 4u);
@@ -416,7 +416,7 @@ TEST_P(HttpUpstreamTest, ConnectTimeout) {
   HttpOrigin& origin = rig.add_origin();
   origin.silent = true;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.until([&] { return rig.http().requests.value() == 1; });
   rig.pass(60s);
   EXPECT_FALSE(talk.over());
@@ -441,7 +441,7 @@ TEST(HttpUpstreamStreams, ConnectTimeoutBeginsWithTheAttempt) {
   rig.start();
   HttpPeer& client = rig.connect();
   rig.pass(110s);
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   rig.until([&] { return rig.http().requests.value() == 1; });
   for (uint64_t failed = 0; failed < 2; ++failed) {
     rig.pass(90s);

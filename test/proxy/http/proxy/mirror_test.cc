@@ -57,7 +57,7 @@ class HttpMirrorTest : public test::HttpRigTest {
 
 TEST_P(HttpMirrorTest, CopiesAreComplete) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
+  Talk& talk = rig.connect().send_request("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
   Talk& copy = rig.request_at(trial);
   talk.send("one ");
   rig.until([&] { return copy.body == "one "; });  // As it arrives.
@@ -79,7 +79,7 @@ TEST_P(HttpMirrorTest, CopiesAreComplete) {
 TEST_P(HttpMirrorTest, ResponsesToCopiesAreDropped) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& copy = rig.request_at(trial);
   copy.respond(500, std::string(2'000'000, 'n'));
   rig.until([&] { return copy.stream == nullptr; });  // All of it was read.
@@ -95,9 +95,9 @@ TEST_P(HttpMirrorTest, Percent) {
   HttpPeer& client = rig.connect();
   constexpr size_t kRequests = 200;
   for (size_t i = 0; i < kRequests; ++i) {
-    expect_served(client.ask(), i);
+    expect_served(client.send_request(), i);
     for (Talk* copy : trial.requests) {
-      if (copy->stream && copy->ended && !copy->said_end) copy->respond(200, "");
+      if (copy->stream && copy->ended && !copy->sent_end) copy->respond(200, "");
     }
   }
   const uint64_t made = rig.upstream_counters(1).mirrored.value();
@@ -109,7 +109,7 @@ TEST_P(HttpMirrorTest, ZeroPercent) {
   route.mirror->percent = 0;
   rig.start();
   HttpPeer& client = rig.connect();
-  for (size_t i = 0; i < 20; ++i) expect_served(client.ask(), i);
+  for (size_t i = 0; i < 20; ++i) expect_served(client.send_request(), i);
   expect_copies(0, 0);
 }
 
@@ -127,7 +127,7 @@ TEST_P(HttpMirrorTest, TunnelsAreNotCopied) {
 // After 256 KiB are waiting, the copy is abandoned, and the client is not slowed down.
 TEST_P(HttpMirrorTest, SlowMirrorLosesTheCopy) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
   rig.request_at(trial);
   trial.silent = true;
   uint64_t sent = 0;
@@ -148,10 +148,10 @@ TEST_P(HttpMirrorTest, CopiesWithoutAConnection) {
   copies().max_connections_per_endpoint = 1;
   copies().pool.max_streams = 1;
   rig.start();
-  Talk& first = rig.connect().ask();
+  Talk& first = rig.connect().send_request();
   rig.request_at(trial);  // It gets no response.
   expect_served(first);
-  Talk& second = rig.connect().ask("POST", "/", {}, false);
+  Talk& second = rig.connect().send_request("POST", "/", {}, false);
   rig.request_at(origin, 1);
   const std::string body(300'000, 'b');
   second.send(body, true);
@@ -164,7 +164,7 @@ TEST_P(HttpMirrorTest, CopiesWithoutAConnection) {
 // A body that arrives with the head has to wait until there is a connection.
 TEST_P(HttpMirrorTest, BodiesThatArriveWithTheHead) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"trailer", "x-sum"}}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"trailer", "x-sum"}}, false);
   talk.send("body");
   talk.send_trailers({{"x-sum", "7"}});
   expect_served(talk);
@@ -179,7 +179,7 @@ TEST_P(HttpMirrorTest, BodiesThatArriveWithTheHead) {
 TEST_P(HttpMirrorTest, CopiesHaveTheTimeoutOfTheirUpstream) {
   copies().response_timeout = 2s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& copy = rig.request_at(trial);
   rig.pass(1s);
   EXPECT_FALSE(copy.reset || copy.connection->gone());
@@ -193,7 +193,7 @@ TEST_P(HttpMirrorTest, CopiesHaveTheTimeoutOfTheirUpstream) {
 TEST_P(HttpMirrorTest, DisconnectCutsTheCopyOfAnIncompleteRequest) {
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask("POST", "/", {}, false).send("a part");
+  client.send_request("POST", "/", {}, false).send("a part");
   Talk& copy = rig.request_at(trial);
   rig.until([&] { return copy.body == "a part"; });
   client.break_off();
@@ -206,7 +206,7 @@ TEST_P(HttpMirrorTest, DisconnectCutsTheCopyOfAnIncompleteRequest) {
 TEST_P(HttpMirrorTest, CompleteCopiesContinueWithoutTheClient) {
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   Talk& copy = rig.request_at(trial);
   rig.request_at(origin);
   client.break_off();
@@ -222,7 +222,7 @@ TEST_P(HttpMirrorTest, CompleteCopiesContinueWithoutTheClient) {
 TEST_P(HttpMirrorTest, WithBuffer) {
   route.buffer.emplace().requests.bytes = size_t{8} << 20;
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
   Talk& copy = rig.request_at(trial);
   std::string body;
   for (int i = 0; i < 20; ++i) {
@@ -246,7 +246,7 @@ TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
   policy.on = {config::RetryOn::k5xx};
   policy.backoff = policy.max_backoff = 0ms;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin).respond(503, "busy");
   expect_served(talk, 1);
   rig.request_at(trial).respond(200, "");
@@ -257,7 +257,7 @@ TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
 // Defect: a copy whose connection or stream was reset was counted as delivered.
 TEST_P(HttpMirrorTest, BrokenCopiesAreCounted) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(trial).cancel();
   if (!upstream_http2()) trial.connections[0]->break_off();
   expect_copies(1, 1);
@@ -268,7 +268,7 @@ TEST_P(HttpMirrorTest, BrokenCopiesAreCounted) {
 TEST_P(HttpMirrorTest, RefusingUpstreamLosesItsCopies) {
   trial.stop();
   rig.start();
-  expect_served(rig.connect().ask());
+  expect_served(rig.connect().send_request());
   expect_copies(1, 1);
   rig.expect_ended(HttpEnd::kOk);
 }

@@ -57,7 +57,7 @@ class HttpRetryTest : public test::HttpRigTest {
     HttpPeer& client = rig.connect();
     size_t seen = 0;
     for (size_t i = 0; i < kRequests; ++i) {
-      Talk& talk = client.ask();
+      Talk& talk = client.send_request();
       rig.until([&] {
         for (; seen < origin.requests.size(); ++seen) fail(*origin.requests[seen]);
         return talk.over();
@@ -70,7 +70,7 @@ class HttpRetryTest : public test::HttpRigTest {
   }
   void expect_ends_after_a_second(HttpEnd end) {
     rig.start();
-    Talk& slow = rig.connect().ask();
+    Talk& slow = rig.connect().send_request();
     next_request();
     rig.pass(1100ms);
     rig.wait_over(slow);
@@ -87,7 +87,7 @@ class HttpRetryTest : public test::HttpRigTest {
 TEST_P(HttpRetryTest, EachKindOfFailure) {
   retry({RetryOn::k5xx}).attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/x", {{"x-own", "1"}});
+  Talk& talk = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
   next_request().respond(500, "first");
   next_request().respond(503, {}, true);
   Talk& last = next_request();
@@ -104,7 +104,7 @@ TEST_P(HttpRetryTest, EachKindOfFailure) {
 TEST_P(HttpRetryTest, AttemptsAreBounded) {
   retry({RetryOn::kGatewayError}).attempts = 2;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   next_request().respond(502, "first");
   next_request().respond(503, "second");
   rig.expect_response(talk, 503, "second");
@@ -115,10 +115,10 @@ TEST_P(HttpRetryTest, AttemptsAreBounded) {
 TEST_P(HttpRetryTest, OnlyForConfiguredFailures) {
   retry({RetryOn::kGatewayError});
   rig.start();
-  Talk& other = rig.connect().ask();
+  Talk& other = rig.connect().send_request();
   next_request().respond(500, "not of a gateway");
   rig.expect_response(other, 500, "not of a gateway");
-  Talk& fine = rig.connect().ask();
+  Talk& fine = rig.connect().send_request();
   next_request().respond(404, "no failure");
   rig.expect_response(fine, 404, "no failure");
   expect_no_more();
@@ -128,13 +128,13 @@ TEST_P(HttpRetryTest, OnlyForConfiguredFailures) {
 TEST_P(HttpRetryTest, NotForNonIdempotentRequests) {
   retry({RetryOn::k5xx, RetryOn::kReset, RetryOn::kTimeout});
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
   talk.send("body", true);
   Talk& first = next_request();
   rig.wait_over(first);
   first.respond(503, "once");
   rig.expect_response(talk, 503, "once");
-  Talk& cut = rig.connect().ask("POST");
+  Talk& cut = rig.connect().send_request("POST");
   next_request().cancel();
   rig.wait_over(cut);
   EXPECT_EQ(cut.head.status, 502);
@@ -145,7 +145,7 @@ TEST_P(HttpRetryTest, BodiesAreResent) {
   retry({RetryOn::k5xx}).attempts = 3;
   rig.start();
   const std::string half = test::stream_bytes(3, 0, 20'000);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(half);
   Talk& first = next_request();
   rig.until([&] { return first.body.size() == half.size(); });
@@ -166,7 +166,7 @@ TEST_P(HttpRetryTest, BodiesAreResent) {
 TEST_P(HttpRetryTest, LongBodiesAreNotResent) {
   retry({RetryOn::k5xx});
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(std::string(100'000, 'x'), true);
   Talk& first = next_request();
   rig.wait_over(first);
@@ -179,7 +179,7 @@ TEST_P(HttpRetryTest, ResetsAndAnotherEndpoint) {
   HttpOrigin& other = rig.add_origin();
   retry({RetryOn::kReset});
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.until([&] { return origin.requests.size() + other.requests.size() == 1; });
   HttpOrigin& first = origin.requests.empty() ? other : origin;
   HttpOrigin& second = origin.requests.empty() ? origin : other;
@@ -193,14 +193,14 @@ TEST_P(HttpRetryTest, AttemptsThatTimeOut) {
   config::Retry& policy = retry({RetryOn::kTimeout});
   policy.try_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& first = next_request();
   rig.pass(1100ms);
   rig.wait_cancelled(first);
   next_request().respond(200, "in time");
   rig.expect_response(talk, 200, "in time");
   // The last one has no more time than the others.
-  Talk& slow = rig.connect().ask();
+  Talk& slow = rig.connect().send_request();
   next_request();
   rig.pass(1100ms);
   next_request();
@@ -216,7 +216,7 @@ TEST_P(HttpRetryTest, EachAttemptHasItsOwnTimeout) {
   policy.try_timeout = 10s;
   policy.attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   next_request();
   rig.pass(9s);
   talk.send("body", true);
@@ -242,7 +242,7 @@ TEST_P(HttpRetryTest, WaitsBeforeARetry) {
   // The delay is random, so even the first is unlikely to be sent at once.
   std::vector<Talk*> talks;
   for (int i = 0; i < 3; ++i) {
-    talks.push_back(&rig.connect().ask("PUT", "/", {}, false));
+    talks.push_back(&rig.connect().send_request("PUT", "/", {}, false));
     next_request().respond(503, {}, true);
   }
   expect_no_more();
@@ -265,7 +265,7 @@ TEST_P(HttpRetryTest, ClientLeavesDuringTheWait) {
   policy.backoff = policy.max_backoff = 10h;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   next_request().respond(503, {}, true);
   rig.settle();
   talk.cancel();
@@ -281,7 +281,7 @@ const test::FieldList kCall = {{"content-type", "application/grpc"}, {"te", "tra
 TEST_P(HttpRetryTest, GrpcStatuses) {
   retry({RetryOn::kGrpcUnavailable, RetryOn::kGrpcResourceExhausted}).attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/service/Call", kCall, false);
+  Talk& talk = rig.connect().send_request("POST", "/service/Call", kCall, false);
   talk.send("a message", true);
   for (const std::string_view status : {"14", "8"}) {
     Talk& request = next_request();
@@ -305,7 +305,7 @@ TEST_P(HttpRetryTest, OnlyConfiguredGrpcStatuses) {
   retry({RetryOn::kGrpcUnavailable});
   rig.start();
   const auto expect_status = [&](test::FieldList fields, std::string_view status) {
-    Talk& talk = rig.connect().ask("POST", "/service/Call", fields);
+    Talk& talk = rig.connect().send_request("POST", "/service/Call", fields);
     next_request().respond(200, {{"grpc-status", status}}, true);
     rig.wait_over(talk);
     EXPECT_EQ(talk.field("grpc-status"), status);
@@ -314,7 +314,7 @@ TEST_P(HttpRetryTest, OnlyConfiguredGrpcStatuses) {
   expect_status(kCall, "0");
   expect_status({}, "14");
   if (client_http2() && upstream_http2()) {
-    Talk& begun = rig.connect().ask("POST", "/service/Call", kCall);
+    Talk& begun = rig.connect().send_request("POST", "/service/Call", kCall);
     Talk& request = next_request();
     request.respond(200, {}, false);
     request.send_trailers({{"grpc-status", "14"}});
@@ -328,7 +328,7 @@ TEST_P(HttpRetryTest, GrpcStatusesHaveTheSameBudget) {
   retry({RetryOn::kGrpcUnavailable});
   rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/service/Call", kCall);
+  Talk& talk = rig.connect().send_request("POST", "/service/Call", kCall);
   next_request().respond(200, {{"grpc-status", "14"}}, true);
   rig.wait_over(talk);
   EXPECT_EQ(talk.field("grpc-status"), "14");
@@ -357,10 +357,10 @@ TEST_P(HttpRetryTest, LostUnseenIsBeyondTheBudgetWhileTheUpstreamResponds) {
   rig.start();
   HttpPeer& client = rig.connect();
   for (int i = 0; i < 20; ++i) {
-    Talk& before = client.ask();
+    Talk& before = client.send_request();
     next_request().respond(200, {}, true);
     rig.wait_over(before);
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     next_request().connection->break_off();
     next_request().respond(200, "again");
     rig.expect_response(talk, 200, "again");
@@ -376,7 +376,8 @@ TEST_P(HttpRetryTest, LostUnseenUsesANewerConnection) {
   HttpPeer& client = rig.connect();
   std::set<HttpPeer*> used;
   for (int round = 0; round < 2; ++round) {
-    Talk *talks[2] = {&client.ask(), &rig.connect().ask()}, *requests[2] = {&next_request(), &next_request()};
+    Talk *talks[2] = {&client.send_request(), &rig.connect().send_request()},
+         *requests[2] = {&next_request(), &next_request()};
     for (Talk* const request : requests) {
       used.insert(request->connection);
       request->respond(200, {}, true);
@@ -384,7 +385,7 @@ TEST_P(HttpRetryTest, LostUnseenUsesANewerConnection) {
     for (Talk* const talk : talks) rig.wait_over(*talk);
   }
   ASSERT_EQ(used.size(), 2u);
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   next_request().connection->break_off();
   Talk& again = next_request();
   EXPECT_FALSE(used.contains(again.connection));
@@ -398,10 +399,10 @@ TEST_P(HttpRetryTest, LostUnseenMayBeLostAgain) {
   if (!upstream_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& before = client.ask();
+  Talk& before = client.send_request();
   next_request().respond(200, {}, true);
   rig.wait_over(before);
-  Talk* talks[2] = {&client.ask(), &rig.connect().ask()};
+  Talk* talks[2] = {&client.send_request(), &rig.connect().send_request()};
   Talk* requests[2] = {&next_request(), &next_request()};
   ASSERT_EQ(requests[0]->connection, requests[1]->connection);
   requests[0]->connection->break_off();
@@ -419,10 +420,10 @@ TEST_P(HttpRetryTest, LostUnseenIsNoAttempt) {
   retry({RetryOn::k5xx}).attempts = 2;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& before = client.ask();
+  Talk& before = client.send_request();
   next_request().respond(200, {}, true);
   rig.wait_over(before);
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   next_request().connection->break_off();
   next_request().respond(503, {}, true);
   next_request().respond(200, "third");

@@ -36,9 +36,9 @@ class HttpRules : public test::HttpRigTest {
     return made;
   }
   void respond(std::string prefix, uint16_t status, std::string_view body) {
-    auto& answer = route(std::move(prefix)).respond.emplace();
-    answer.status = status;
-    answer.body = body;
+    auto& response = route(std::move(prefix)).respond.emplace();
+    response.status = status;
+    response.body = body;
   }
   Talk& next_request() { return rig.request_at(origin, requests_++); }
   /// Sends these bytes on a connection of their own. Returns what comes back once it contains `text`.
@@ -72,7 +72,7 @@ TEST_P(HttpRules, TrailersHaveNoReservedFields) {
   rig.start();
   uint64_t dropped = 0;
   for (const char* const path : {"/told", "/else"}) {
-    Talk& talk = rig.connect().ask("POST", path, {}, /*end=*/false);
+    Talk& talk = rig.connect().send_request("POST", path, {}, /*end=*/false);
     talk.send("body");
     talk.send_trailers({{"x-client-identity", "admin"},
                         {"x-set", "there"},
@@ -94,7 +94,7 @@ TEST_P(HttpRules, TrailersHaveNoReservedFields) {
     EXPECT_EQ(rig.http().trailer_fields_dropped.value(), dropped);
   }
   // If no trailers are left, the body ends without trailers.
-  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x-client-identity", "admin"}});
   Talk& got = next_request();
@@ -109,7 +109,7 @@ TEST_P(HttpRules, TrailersHaveNoReservedFields) {
 TEST_P(HttpRules, TrailersHaveNoUnderscores) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x_client_identity", "admin"}});
   rig.wait_over(talk);
@@ -123,7 +123,7 @@ TEST_P(HttpRules, TrailersHaveUnderscoresIfAllowed) {
   rig.config().http1.allow_underscores = true;
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x_sum", "4"}});
   Talk& got = next_request();
@@ -138,14 +138,14 @@ TEST_P(HttpRules, ManyResponseTrailers) {
   forward("/");
   rig.start();
   for (const size_t count : {20u, 250u}) {
-    Talk& talk = rig.connect().ask("GET", "/", {{"te", "trailers"}});
+    Talk& talk = rig.connect().send_request("GET", "/", {{"te", "trailers"}});
     Talk& got = next_request();
     got.respond(200, {}, false);
     got.send("body");
     Fields trailers;
     ChunkPool& pool = *ChunkPool::current();
     for (size_t i = 0; i < count; ++i) EXPECT_TRUE(trailers.add(pool, "x-sum", std::to_string(i)));
-    got.said_end = true;
+    got.sent_end = true;
     got.stream->send_trailers(trailers);
     rig.expect_response(talk, 200, "body");
     // The client of the test accepts at most 200 in HTTP/1.1 and 100 in HTTP/2, like the proxy.
@@ -165,7 +165,8 @@ TEST_P(HttpRules, ManyResponseTrailers) {
 TEST_P(HttpRules, ExpectationsAreMerged) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"expect", "100-Continue"}, {"expect", "100-continue"}}, /*end=*/false);
+  Talk& talk =
+      rig.connect().send_request("POST", "/", {{"expect", "100-Continue"}, {"expect", "100-continue"}}, /*end=*/false);
   Talk& got = next_request();
   EXPECT_EQ(got.head.fields.find("expect", got.head.fields.find("expect") + 1), Fields::npos);
   EXPECT_EQ(got.field("expect"), "100-continue");
@@ -174,13 +175,13 @@ TEST_P(HttpRules, ExpectationsAreMerged) {
   got.respond(200, "fine");
   rig.expect_response(talk, 200, "fine");
 
-  Talk& get = rig.connect().ask("GET", "/", {{"expect", "100-continue"}});
+  Talk& get = rig.connect().send_request("GET", "/", {{"expect", "100-continue"}});
   Talk& without = next_request();
   EXPECT_EQ(without.field("expect"), "") << "there is nothing to expect";
   without.respond(200, "fine");
   rig.expect_response(get, 200, "fine");
 
-  Talk& other = rig.connect().ask("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
+  Talk& other = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
   rig.until([&] { return other.has_head; });
   EXPECT_EQ(other.head.status, 417);
 }
@@ -190,14 +191,14 @@ TEST_P(HttpRules, Methods) {
   forward("/");
   rig.start();
   for (const char* const method : {"LABEL", "BAN", "X-1"}) {
-    Talk& talk = rig.connect().ask(method);
+    Talk& talk = rig.connect().send_request(method);
     Talk& got = next_request();
     EXPECT_EQ(got.head.method(), method);
     got.respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
   for (const char* const method : {"get", "xGET", "Head", "connect", "PRI"}) {
-    Talk& talk = rig.connect().ask(method);
+    Talk& talk = rig.connect().send_request(method);
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, 501) << method;
   }
@@ -210,22 +211,22 @@ TEST_P(HttpRules, MaxForwards) {
   rig.start();
   HttpPeer& client = rig.connect();
   for (const char* const method : {"OPTIONS", "TRACE"}) {
-    Talk& last = client.ask(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
+    Talk& last = client.send_request(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
     rig.expect_response(last, 200, method[0] == 'T' ? "TRACE /a?b HTTP/1.1\r\n\r\n" : "");
     EXPECT_EQ(last.field("content-type"), method[0] == 'T' ? "message/http" : "");
-    Talk& on = client.ask(method, "/", {{"max-forwards", "10"}});
+    Talk& on = client.send_request(method, "/", {{"max-forwards", "10"}});
     Talk& got = next_request();
     EXPECT_EQ(got.field("max-forwards"), "9");
     got.respond(200, "fine");
     rig.expect_response(on, 200, "fine");
   }
-  Talk& get = client.ask("GET", "/", {{"max-forwards", "0"}});
+  Talk& get = client.send_request("GET", "/", {{"max-forwards", "0"}});
   Talk& got = next_request();
   EXPECT_EQ(got.field("max-forwards"), "0") << "of other methods it says nothing";
   got.respond(200, "fine");
   rig.expect_response(get, 200, "fine");
   EXPECT_EQ(origin.requests.size(), 3u);
-  Talk& bad = rig.connect().ask("OPTIONS", "/", {{"max-forwards", "+1"}});
+  Talk& bad = rig.connect().send_request("OPTIONS", "/", {{"max-forwards", "+1"}});
   rig.wait_over(bad);
   EXPECT_EQ(bad.head.status, 400);
 }
@@ -263,11 +264,11 @@ TEST_P(HttpRules, ResponsesHaveADate) {
   forward("/");
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& without = client.ask();
+  Talk& without = client.send_request();
   next_request().respond(200, "fine");
   rig.expect_response(without, 200, "fine");
   EXPECT_EQ(without.field("date").size(), 29u);
-  Talk& with = client.ask();
+  Talk& with = client.send_request();
   next_request().respond(200, {{"date", "Sun, 06 Nov 1994 08:49:37 GMT"}}, true);
   rig.expect_response(with, 200, "");
   EXPECT_EQ(with.field("date"), "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -281,7 +282,7 @@ TEST_P(HttpRules, ResponsesHaveADate) {
 TEST_P(HttpRules, HostInAResponse) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   next_request().respond(200, {{"host", "b"}}, true);
   rig.expect_response(talk, 200, "");
   EXPECT_EQ(talk.field("host"), "b");
@@ -329,7 +330,7 @@ TEST_P(HttpRules, ChunkedRequestsToRoutesThatRespond) {
 TEST_P(HttpRules, GetIsNoGrpcCall) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
+  Talk& talk = rig.connect().send_request("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
   next_request().respond(200, "the file");
   rig.expect_response(talk, 200, "the file");
 }

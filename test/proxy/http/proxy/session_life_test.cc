@@ -33,7 +33,7 @@ class HttpSessionLifeTest : public test::HttpRigTest {
   }
   // A request and its response, on a connection that continues.
   void serve(HttpPeer& client, HttpOrigin& origin) {
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     rig.request_at(origin, served_++).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
@@ -179,7 +179,7 @@ TEST_P(HttpSessionLifeTest, IdleTimeoutRunsFromTheResponseOn) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin, served_++);
   rig.pass(200s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
@@ -255,7 +255,7 @@ TEST_P(HttpSessionLifeTest, MaxConnectionAge) {
   HttpPeer& idle = rig.connect();
   serve(idle, origin);
   HttpPeer& busy = rig.connect();
-  Talk& talk = busy.ask();
+  Talk& talk = busy.send_request();
   Talk& request = rig.request_at(origin, served_++);
   rig.pass(60s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
@@ -287,7 +287,7 @@ TEST_P(HttpSessionLifeTest, SendTimeoutOfAConnection) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
@@ -315,7 +315,7 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   talk.stream->set_reading(false);
   rig.request_at(origin).respond(200, std::string(kMiB, 'x'));
   rig.until([&] { return talk.body.size() >= 60'000; });
@@ -324,7 +324,7 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   rig.pass(60s);
   rig.expect_ended(HttpEnd::kSendTimeout);
   rig.until([&] { return talk.reset; });
-  Talk& next = client.ask();
+  Talk& next = client.send_request();
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(next, 200, "fine");
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
@@ -442,7 +442,7 @@ TEST_P(HttpSessionLifeTest, ShutDown) {
   std::vector<HttpPeer*> clients;
   for (int i = 0; i < 5; ++i) clients.push_back(&rig.connect());
   serve(*clients[0], origin);
-  Talk& responding = clients[1]->ask();
+  Talk& responding = clients[1]->send_request();
   rig.request_at(origin, served_++).respond(200, {}, false);
   Talk& uploading = clients[2]->post("part", /*end=*/false);
   Talk& uploaded = rig.request_at(origin, served_++);
@@ -451,7 +451,7 @@ TEST_P(HttpSessionLifeTest, ShutDown) {
   accepted.respond(200, {}, false);
   rig.until([&] { return responding.has_head && tunnel.has_head && uploaded.body == "part"; });
   origin.silent = true;
-  Talk& waiting = clients[4]->ask();
+  Talk& waiting = clients[4]->send_request();
   rig.until([&] { return rig.http().requests.value() == 5; });
   rig.shut_down();
   rig.until([&] { return rig.acceptor().idle(); });
@@ -478,7 +478,7 @@ TEST_P(HttpSessionLifeTest, CrowdThatLeaves) {
   std::vector<Talk*> talks;
   for (size_t i = 0; i < kClients; ++i) {
     clients.push_back(&rig.connect());
-    for (size_t j = 0; j < kRequests; ++j) talks.push_back(&clients.back()->ask());
+    for (size_t j = 0; j < kRequests; ++j) talks.push_back(&clients.back()->send_request());
   }
   rig.until([&] { return rig.http().requests.value() == kClients * kRequests; });
   for (HttpPeer* const client : clients) client->close();

@@ -56,7 +56,7 @@ TEST_P(TruncationTest, SlowClientsGetAllThatArrived) {
     config.stuck_timeout = 100h;
     each.start();
     HttpPeer& client = each.connect();
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     Talk& request = each.request_at(from);
     client.reads = !slow;
     const std::string body = test::stream_bytes(1, 0, kMiB);
@@ -81,7 +81,7 @@ TEST_P(TruncationTest, SlowClientsGetAllThatArrived) {
 TEST_P(TruncationTest, SmallResponses) {
   start();
   const std::string body = "a part of it";
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = rig.request_at(origin);
   request.respond(200, {{"content-length", "100"}}, false);
   request.send(body);
@@ -137,7 +137,7 @@ TEST_P(TruncationTest, BufferedBodies) {
   start();
   const std::string body = test::stream_bytes(1, 0, 12 * kMiB);
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
@@ -156,7 +156,7 @@ TEST_P(TruncationTest, AsLongAsTheClientReads) {
   rig.config().send_timeout = 10s;
   start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin);
   if (client_http2()) talk.stream->set_reading(false);
   request.respond(200, {}, false);
