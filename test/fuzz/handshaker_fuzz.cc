@@ -32,14 +32,14 @@ namespace {
 class Caller final : public HandshakerChannel::Caller {
  public:
   void on_response(std::string&& response) override {
-    SLUICE_CHECK(asked && !over && response.size() <= HandshakerChannel::kMaxMessageBytes);
-    asked = false;
+    SLUICE_CHECK(pending && !over && response.size() <= HandshakerChannel::kMaxMessageBytes);
+    pending = false;
   }
   void on_end(std::string error, bool) override {
     SLUICE_CHECK(!over && is_printable(error) && error.starts_with("the handshaker service ") && error.size() < 1000);
     over = true;
   }
-  bool asked = true;
+  bool pending = true;
   bool over = false;
 };
 
@@ -94,8 +94,8 @@ class Fuzz : test::FuzzInput {
         channel.open(*caller, take(byte()));
         break;
       case 4:
-        if (open && !caller->asked) {
-          caller->asked = true;
+        if (open && !caller->pending) {
+          caller->pending = true;
           channel.send(*caller, take(byte()));
         }
         break;

@@ -84,7 +84,7 @@ class Machine {
   int http2() const { return http2_; }
   int second_http1() const { return second_http1_; }  ///< A second endpoint of the same upstream, for hedges.
   int second_http2() const { return second_http2_; }
-  int nobody() const { return nobody_; }  ///< Only bound.
+  int closed_port() const { return closed_port_; }  ///< Only bound.
   AccessLogWriter& log() { return logs_->writer(0, 0); }
   const Credentials& credentials() const { return credentials_; }
   BodyFile& body_file() { return body_file_; }
@@ -94,7 +94,7 @@ class Machine {
 
  private:
   std::unique_ptr<Worker> worker_;
-  const int edge_ = bound_socket(), http1_ = bound_socket(), http2_ = bound_socket(), nobody_ = bound_socket();
+  const int edge_ = bound_socket(), http1_ = bound_socket(), http2_ = bound_socket(), closed_port_ = bound_socket();
   const int second_http1_ = bound_socket(), second_http2_ = bound_socket();
   std::unique_ptr<AccessLogs> logs_;
   const Credentials credentials_;
@@ -226,10 +226,10 @@ class Edge {
       upstreams_[0].endpoints.push_back({.address = address_of(machine_.second_http1())});
       upstreams_[1].endpoints.push_back({.address = address_of(machine_.second_http2())});
     }
-    add_upstream("closed", config::Protocol::kHttp1, {machine_.nobody()});
+    add_upstream("closed", config::Protocol::kHttp1, {machine_.closed_port()});
     // The second attempt succeeds, or the first.
-    add_upstream("retry1", config::Protocol::kHttp1, {machine_.nobody(), machine_.http1()});
-    add_upstream("retry2", config::Protocol::kHttp2, {machine_.nobody(), machine_.http2()});
+    add_upstream("retry1", config::Protocol::kHttp1, {machine_.closed_port(), machine_.http1()});
+    add_upstream("retry2", config::Protocol::kHttp2, {machine_.closed_port(), machine_.http2()});
     config::Http& http = listener_.http.emplace();
     http.routes.push_back(forward("/1", "http1"));
     http.routes.push_back(forward("/2", "http2"));

@@ -211,12 +211,12 @@ class Fuzz final : test::FuzzInput {
   }
   void answer(Peer& peer) {
     if (peer.http2_receiver) {
-      for (const uint32_t stream : std::exchange(peer.http2_receiver->asked, {})) {
+      for (const uint32_t stream : std::exchange(peer.http2_receiver->pending, {})) {
         say(peer, frame(Type::kHeaders, 4, stream, literal(":status", "200")) + frame(Type::kData, 1, stream, "ok"));
       }
     }
     if (!peer.http1_receiver) return;
-    for (; peer.http1_receiver->asked > 0; --peer.http1_receiver->asked) {
+    for (; peer.http1_receiver->pending > 0; --peer.http1_receiver->pending) {
       say(peer, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     }
   }
@@ -514,9 +514,9 @@ class Fuzz final : test::FuzzInput {
     SLUICE_CHECK(edge_->requests_ended() == edge_->requests());
     SLUICE_CHECK(edge_->sessions_ended() == edge_->accepted());
     SLUICE_CHECK(edge_->active() == 0);
-    uint64_t heard = 0;
-    for (const auto& peer : endpoints_) heard += peer->http1_receiver ? peer->http1_receiver->requests : 0;
-    SLUICE_CHECK(heard <= edge_->requests_passed_on());
+    uint64_t received_requests = 0;
+    for (const auto& peer : endpoints_) received_requests += peer->http1_receiver ? peer->http1_receiver->requests : 0;
+    SLUICE_CHECK(received_requests <= edge_->requests_passed_on());
     if (logged_) count_lines();
     clients_.clear();
     endpoints_.clear();

@@ -55,7 +55,7 @@ class Http2Receiver {
   /// The stream that was opened last to a server.
   uint32_t last() const { return last_; }
 
-  std::vector<uint32_t> asked;  ///< Streams that were opened to a server, until they are taken.
+  std::vector<uint32_t> pending;  ///< Streams that were opened to a server, until they are taken.
 
  private:
   void take(const Http2FrameHeader& header) {
@@ -70,7 +70,7 @@ class Http2Receiver {
     switch (header.type) {
       case Type::kHeaders:
         SLUICE_CHECK(id % 2 == 1 && !ended_[id]);
-        if (server_ && id > last_) asked.push_back(last_ = id);
+        if (server_ && id > last_) pending.push_back(last_ = id);
         if (!header.has(Http2FrameHeader::kEndHeaders)) block_of_ = id;
         ended_[id] = header.has(Http2FrameHeader::kEndStream);
         return;
@@ -135,7 +135,7 @@ class Http1Receiver final : HttpCodec::Acceptor, StreamReceiver {
   }
 
   uint64_t requests = 0;
-  uint32_t asked = 0;         ///< The number of these, until they are taken.
+  uint32_t pending = 0;       ///< The number of these, until they are taken.
   std::string websocket_key;  ///< The last one received.
 
  private:
@@ -160,7 +160,7 @@ class Http1Receiver final : HttpCodec::Acceptor, StreamReceiver {
   }
   void on_head(HttpStream&, Head&& head, bool end) override {
     ++requests;
-    ++asked;
+    ++pending;
     tunnel_ = head.method() == "CONNECT" || !head.protocol().empty();
     answer_ = end && !tunnel_;
   }

@@ -89,22 +89,22 @@ class Server final : test::FuzzInput {
     size_t end = kHeaderBytes;  // The end of the question.
     while (end < query.size() && query[end] != 0) end += static_cast<uint8_t>(query[end]) + size_t{1};
     const std::string_view question = query.substr(kHeaderBytes, end + 5 - kHeaderBytes);
-    const char asked = query[end + 2];
+    const char query_type = query[end + 2];
     const size_t count = byte() % 20;
     const uint8_t code = how < 64 ? 0 : how % 8;
     std::string said(query.substr(0, 2));
     said.append("\x81").append(1, static_cast<char>(0x80 | code)).append(u16(1)).append(u16(count)).append(4, '\0');
     said.append(question);
-    for (size_t i = 0; i < count; ++i) said.append(record(asked));
+    for (size_t i = 0; i < count; ++i) said.append(record(query_type));
     return said;
   }
   // A byte: its name, its type, and whether its size is right.
-  std::string record(char asked) {
+  std::string record(char query_type) {
     static constexpr std::array<char, 8> kTypes{0, 0, 0, 1, 28, 5, 33, 16};
     static constexpr std::string_view kNames[] = {"\xc0\x0c", {"\1b\4test\0", 8}, {"\0", 1}, {"\1a\4test\0", 8}};
     const uint8_t how = byte();
     char type = kTypes[how % 8];
-    if (type == 0) type = asked;
+    if (type == 0) type = query_type;
     std::string data;
     switch (type) {
       case 1:

@@ -43,23 +43,23 @@ INSTANTIATE_TEST_SUITE_P(Errors, FaultTest, ::testing::ValuesIn(kErrors),
 void expect_closes(Client& client) {
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 // ---- Receiving ----
 
 void expect_received_after(int error, Client& client, Loop& loop, size_t bytes) {
   if (is_one_of(error, {ENOBUFS, EAGAIN, EINTR, ECANCELED})) {
-    loop.until([&] { return client.heard.received.size() == bytes || !client.heard.errors.empty(); });
-    EXPECT_EQ(client.heard.received.size(), bytes);
-    EXPECT_THAT(client.heard.errors, IsEmpty());
+    loop.until([&] { return client.recorder.received.size() == bytes || !client.recorder.errors.empty(); });
+    EXPECT_EQ(client.recorder.received.size(), bytes);
+    EXPECT_THAT(client.recorder.errors, IsEmpty());
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    EXPECT_THAT(client.heard.errors, ElementsAre(error));
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error));
     loop.settle();
-    EXPECT_THAT(client.heard.errors, ElementsAre(error));
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error));
   }
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 TEST_P(FaultTest, MultishotReceiveWhenItIsArmed) {
@@ -83,7 +83,7 @@ TEST_P(FaultTest, MultishotReceiveLater) {
   Client client(loop, p.ours);
   client.socket.start_reading();
   peer.send("one ");
-  loop.until([&] { return client.heard.received == "one "; });
+  loop.until([&] { return client.recorder.received == "one "; });
   client.socket.stop_reading();
   loop.settle();
   loop.ring().inject(Op::kRecv, -error());
@@ -101,7 +101,7 @@ TEST_P(FaultTest, SingleReceive) {
   loop.ring().inject(Op::kRecv, -error(), 0, /*skip=*/1);
   client.socket.start_reading();
   peer.send("one ");
-  loop.until([&] { return client.heard.received == "one "; });
+  loop.until([&] { return client.recorder.received == "one "; });
   peer.send("two");
   expect_received_after(error(), client, loop, 7);
   expect_closes(client);
@@ -119,7 +119,7 @@ TEST_P(FaultTest, BulkReceive) {
     uint64_t sent = 0;
     loop.until([&] {
       sent += peer.send_some(stream_bytes(0, sent, 200'000));
-      return client.heard.received.size() > (2 << 20);
+      return client.recorder.received.size() > (2 << 20);
     });
     loop.ring().inject(Op::kRecv, -error());
     // Enough to use up any credit, so that it is armed again.
@@ -127,11 +127,11 @@ TEST_P(FaultTest, BulkReceive) {
     loop.until([&] {
       if (sent < (8 << 20))
         sent += peer.send_some(stream_bytes(0, sent, std::min<uint64_t>((8 << 20) - sent, 200'000)));
-      seen = client.heard.received.size() == (8 << 20) || !client.heard.errors.empty();
+      seen = client.recorder.received.size() == (8 << 20) || !client.recorder.errors.empty();
       return seen;
     });
     expect_received_after(error(), client, loop, 8 << 20);
-    EXPECT_TRUE(is_stream(0, 0, client.heard.received));
+    EXPECT_TRUE(is_stream(0, 0, client.recorder.received));
     expect_closes(client);
   }
 }
@@ -147,13 +147,13 @@ TEST_P(FaultTest, ReceiveWhileStopped) {
   loop->turn(0);  // Prepared, not yet submitted.
   client.socket.stop_reading();
   loop.settle();
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.received, "");
   client.socket.start_reading();
   peer.send("data");
-  if (client.heard.errors.empty()) {
-    loop.until([&] { return client.heard.received == "data"; });
+  if (client.recorder.errors.empty()) {
+    loop.until([&] { return client.recorder.received == "data"; });
   }
-  EXPECT_EQ(client.heard.errors.empty(), is_one_of(error(), {ENOBUFS, EAGAIN, EINTR, ECANCELED}));
+  EXPECT_EQ(client.recorder.errors.empty(), is_one_of(error(), {ENOBUFS, EAGAIN, EINTR, ECANCELED}));
   expect_closes(client);
 }
 
@@ -166,9 +166,9 @@ TEST(SocketFaultTest, ReceiveEndsDuringData) {
   client.socket.start_reading();
   for (int i = 0; i < 5; ++i) loop.ring().inject(Op::kRecv, 100);
   peer.send("still there");
-  loop.until([&] { return client.heard.received == "still there"; });
-  EXPECT_THAT(client.heard.errors, IsEmpty());
-  EXPECT_EQ(client.heard.ends, 0);
+  loop.until([&] { return client.recorder.received == "still there"; });
+  EXPECT_THAT(client.recorder.errors, IsEmpty());
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 TEST(SocketFaultTest, ReceiveOfNothingIsTheEnd) {
@@ -178,13 +178,13 @@ TEST(SocketFaultTest, ReceiveOfNothingIsTheEnd) {
   Client client(loop, p.ours);
   loop.ring().inject(Op::kRecv, 0);
   client.socket.start_reading();
-  loop.until([&] { return client.heard.ends == 1; });
+  loop.until([&] { return client.recorder.ends == 1; });
   peer.send("after the end");
   client.socket.stop_reading();
   client.socket.start_reading();
   loop.settle();
-  EXPECT_EQ(client.heard.ends, 1);
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.ends, 1);
+  EXPECT_EQ(client.recorder.received, "");
   expect_closes(client);
 }
 
@@ -198,7 +198,7 @@ TEST(SocketFaultTest, StormOfReceiveFaults) {
     for (const int e : {ENOBUFS, EAGAIN, EINTR, ECANCELED}) loop.ring().inject(Op::kRecv, -e);
   }
   peer.send("through the storm");
-  loop.until([&] { return client.heard.received == "through the storm"; });
+  loop.until([&] { return client.recorder.received == "through the storm"; });
   EXPECT_EQ(loop->counters().parked, 0u);
 }
 
@@ -217,8 +217,8 @@ TEST_P(FaultTest, Send) {
     EXPECT_EQ(peer.received, "data");
     loop.until([&] { return client.socket.queued() == 0; });
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    EXPECT_THAT(client.heard.errors, ElementsAre(error()));
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error()));
     EXPECT_EQ(client.socket.queued(), 4u);
   }
   expect_closes(client);
@@ -242,7 +242,7 @@ TEST_P(FaultTest, SendBeforeShutdown) {
     });
     EXPECT_EQ(peer.received, "one two");
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
+    loop.until([&] { return !client.recorder.errors.empty(); });
     // Not shut down: the queued data was not sent.
     EXPECT_FALSE(client.socket.write_shut());
     peer.read();
@@ -265,10 +265,10 @@ TEST_P(FaultTest, ZeroCopySend) {
   if (is_one_of(error(), {EAGAIN, EINTR, ENOMEM, ENOBUFS})) {
     loop.until([&] { return peer.read() > 0; });
     EXPECT_EQ(peer.received, "data");
-    EXPECT_THAT(client.heard.errors, IsEmpty());
+    EXPECT_THAT(client.recorder.errors, IsEmpty());
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    EXPECT_THAT(client.heard.errors, ElementsAre(error()));
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error()));
   }
   loop.settle();
   expect_closes(client);
@@ -284,7 +284,7 @@ TEST(SocketFaultTest, ShortSendContinuesWithTheRest) {
     const Pair p = test::tcp_pair();
     Peer peer(p.theirs);
     Client client(loop, p.ours);
-    client.heard.after_sent = [](Socket& socket) { EXPECT_LT(socket.queued(), 10u); };
+    client.recorder.after_sent = [](Socket& socket) { EXPECT_LT(socket.queued(), 10u); };
     loop.ring().inject(op, 3);
     loop.ring().inject(op, 1);
     client.send("0123456789");
@@ -294,7 +294,7 @@ TEST(SocketFaultTest, ShortSendContinuesWithTheRest) {
       return peer.received.size() >= 6;
     });
     EXPECT_EQ(peer.received, "456789");
-    EXPECT_GE(client.heard.sent, 3);
+    EXPECT_GE(client.recorder.sent, 3);
   }
 }
 
@@ -318,14 +318,14 @@ TEST_P(FaultTest, Connect) {
   Client client(loop);
   loop.ring().inject(Op::kConnect, -error());
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop.until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(error()));
+  loop.until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(error()));
   expect_closes(client);
   // The same object, the next time.
-  client.heard.closed = 0;
+  client.recorder.closed = 0;
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop.until([&] { return client.heard.connects.size() == 2; });
-  EXPECT_THAT(client.heard.connects, ElementsAre(error(), 0));
+  loop.until([&] { return client.recorder.connects.size() == 2; });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(error(), 0));
   ::close(listener);
 }
 
@@ -335,11 +335,11 @@ TEST(SocketFaultTest, ConnectWithFalseSuccess) {
   Client client(loop);
   loop.ring().inject(Op::kConnect, 0);
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop.until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(0));
+  loop.until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(0));
   client.socket.start_reading();
-  loop.until([&] { return !client.heard.errors.empty(); });
-  EXPECT_THAT(client.heard.errors, ElementsAre(ENOTCONN));
+  loop.until([&] { return !client.recorder.errors.empty(); });
+  EXPECT_THAT(client.recorder.errors, ElementsAre(ENOTCONN));
   expect_closes(client);
 }
 
@@ -366,7 +366,7 @@ TEST_P(CancelFaultTest, CloseEndsNevertheless) {
         for (int i = 0; i < misses; ++i) loop.ring().inject(Op::kCancel, -GetParam());
         abort ? client.abort() : client.close();
         client.wait_closed();
-        EXPECT_EQ(client.heard.closed, 1);
+        EXPECT_EQ(client.recorder.closed, 1);
         EXPECT_EQ(loop.chunks_out(), 0u);
       }
     }
@@ -387,9 +387,9 @@ TEST_P(CancelFaultTest, StopEndsNevertheless) {
   loop.settle();
   peer.send("while stopped");
   loop.settle();
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.received, "");
   client.socket.start_reading();
-  loop.until([&] { return client.heard.received == "while stopped"; });
+  loop.until([&] { return client.recorder.received == "while stopped"; });
 }
 
 // Stopped and restarted before it is known that the cancellation missed.
@@ -410,10 +410,10 @@ TEST_P(CancelFaultTest, StartAfterAMissedStop) {
     sent += piece;
     loop.settle(2);
   }
-  loop.until([&] { return client.heard.received.size() >= sent.size(); });
-  EXPECT_EQ(client.heard.received, sent);
+  loop.until([&] { return client.recorder.received.size() >= sent.size(); });
+  EXPECT_EQ(client.recorder.received, sent);
   peer.shutdown_write();
-  loop.until([&] { return client.heard.ends == 1; });
+  loop.until([&] { return client.recorder.ends == 1; });
 }
 
 TEST_P(CancelFaultTest, BulkStreamContinues) {
@@ -426,9 +426,9 @@ TEST_P(CancelFaultTest, BulkStreamContinues) {
   uint64_t sent = 0;
   loop.until([&] {
     sent += peer.send_some(stream_bytes(2, sent, std::min<uint64_t>((4 << 20) - sent, 200'000)));
-    return client.heard.received.size() == (4 << 20);
+    return client.recorder.received.size() == (4 << 20);
   });
-  EXPECT_TRUE(is_stream(2, 0, client.heard.received));
+  EXPECT_TRUE(is_stream(2, 0, client.recorder.received));
 }
 
 // ---- Many at once ----
@@ -439,7 +439,7 @@ TEST(SocketFaultTest, RecoverableFaultsUnderLoad) {
   struct Echo {
     explicit Echo(Loop& l) : Echo(l, test::tcp_pair()) {}
     Echo(Loop& l, Pair p) : peer(p.theirs), client(l, p.ours) {
-      client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+      client.recorder.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
       client.socket.start_reading();
     }
     Peer peer;

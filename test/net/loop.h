@@ -228,7 +228,7 @@ class Recorder final : public Socket::Owner {
   std::function<void(Socket&)> end, after_sent, error, after_closed;
   std::function<void(Socket&, int)> connected;
   /// For when the objects to which the functions refer are destroyed.
-  void forget_calls() {
+  void clear_functions() {
     data = nullptr;
     end = after_sent = error = after_closed = nullptr;
     connected = nullptr;
@@ -332,30 +332,30 @@ class Loop {
 /// A socket with its recorder, closed at the latest with the object.
 class Client {
  public:
-  explicit Client(Loop& loop) : socket(loop.worker(), heard), loop_(loop) {}
+  explicit Client(Loop& loop) : socket(loop.worker(), recorder), loop_(loop) {}
   Client(Loop& loop, int fd) : Client(loop) { socket.adopt(fd); }
   ~Client() {
-    heard.forget_calls();
+    recorder.clear_functions();
     close();
-    heard.kept.clear();
+    recorder.kept.clear();
     wait_closed();
   }
   void close() {
-    heard.inside = true;
+    recorder.inside = true;
     socket.close();
-    heard.inside = false;
+    recorder.inside = false;
   }
   void abort() {
-    heard.inside = true;
+    recorder.inside = true;
     socket.abort();
-    heard.inside = false;
+    recorder.inside = false;
   }
   bool wait_closed() {
     return loop_.until([this] { return !socket.busy(); });
   }
   void send(std::string_view bytes) { socket.send(buffer_of(loop_->pool(), bytes)); }
 
-  Recorder heard;
+  Recorder recorder;
   Socket socket;
 
  private:

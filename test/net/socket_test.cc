@@ -76,11 +76,11 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SocketTest,
                          [](const auto& kind) { return kind.param.name; });
 
 /// Sends a stream to a peer and reads the echo, as far as the kernel allows.
-class Talk {
+class EchoStream {
  public:
-  Talk(Peer& peer, uint64_t stream, uint64_t bytes) : peer_(peer), stream_(stream), bytes_(bytes) {}
+  EchoStream(Peer& peer, uint64_t stream, uint64_t bytes) : peer_(peer), stream_(stream), bytes_(bytes) {}
   /// True when everything was sent and as much was received.
-  bool go_on() {
+  bool advance() {
     while (sent_ < bytes_) {
       const std::string piece = stream_bytes(stream_, sent_, std::min<uint64_t>(bytes_ - sent_, 50'000));
       const size_t taken = peer_.send_some(piece);
@@ -88,20 +88,20 @@ class Talk {
       if (taken < piece.size()) break;
     }
     peer_.read();
-    EXPECT_TRUE(is_stream(stream_, came_back_, peer_.received)) << "after " << came_back_ << " bytes";
-    came_back_ += peer_.received.size();
+    EXPECT_TRUE(is_stream(stream_, received_, peer_.received)) << "after " << received_ << " bytes";
+    received_ += peer_.received.size();
     peer_.received.clear();
-    return came_back_ == bytes_;
+    return received_ == bytes_;
   }
   uint64_t sent() const { return sent_; }
 
  private:
   Peer& peer_;
-  uint64_t stream_, bytes_, sent_ = 0, came_back_ = 0;
+  uint64_t stream_, bytes_, sent_ = 0, received_ = 0;
 };
 
 void echo(Client& client) {
-  client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+  client.recorder.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
 }
 
 // ---- Data ----
@@ -122,14 +122,14 @@ TEST_P(SocketTest, EchoesSmallMessages) {
     }));
     ASSERT_EQ(peer.received, message);
   }
-  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_THAT(client.recorder.errors, ElementsAre());
 }
 
 TEST_P(SocketTest, EchoesStreamsOfManySockets) {
   constexpr size_t kStreams = 12;
   std::vector<Peer> peers;
   std::vector<std::unique_ptr<Client>> clients;
-  std::vector<Talk> talks;
+  std::vector<EchoStream> echo_streams;
   for (size_t i = 0; i < kStreams; ++i) {
     const Pair p = pair();
     peers.emplace_back(p.theirs);
@@ -137,10 +137,10 @@ TEST_P(SocketTest, EchoesStreamsOfManySockets) {
     echo(*clients.back());
     clients.back()->socket.start_reading();
   }
-  for (size_t i = 0; i < kStreams; ++i) talks.emplace_back(peers[i], i, i % 3 == 0 ? 3 * kMiB : 10'000 * i + 1);
+  for (size_t i = 0; i < kStreams; ++i) echo_streams.emplace_back(peers[i], i, i % 3 == 0 ? 3 * kMiB : 10'000 * i + 1);
   loop->until([&] {
     bool all = true;
-    for (Talk& talk : talks) all &= talk.go_on();
+    for (EchoStream& echo_stream : echo_streams) all &= echo_stream.advance();
     return all || HasFailure();
   });
 }
@@ -152,8 +152,8 @@ TEST_P(SocketTest, PlainForwardingCopiesNothing) {
   echo(client);
   client.socket.start_reading();
   const uint64_t copied_before = copied_bytes;
-  Talk talk(peer, 1, 4 * kMiB);
-  loop->until([&] { return talk.go_on(); });
+  EchoStream echo_stream(peer, 1, 4 * kMiB);
+  loop->until([&] { return echo_stream.advance(); });
   // Except for small pieces behind a slow peer, which are packed.
   EXPECT_LE(copied_bytes - copied_before, (*loop)->counters().packed * 8192);
 }
@@ -178,11 +178,11 @@ TEST_P(SocketTest, NothingIsReadBeforeStartReading) {
   Client client(*loop, p.ours);
   peer.send("early");
   loop->settle();
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.received, "");
   EXPECT_FALSE(client.socket.reading());
   client.socket.start_reading();
   EXPECT_TRUE(client.socket.reading());
-  loop->until([&] { return client.heard.received == "early"; });
+  loop->until([&] { return client.recorder.received == "early"; });
 }
 
 TEST_P(SocketTest, StopsAndResumesWithoutLoss) {
@@ -191,17 +191,17 @@ TEST_P(SocketTest, StopsAndResumesWithoutLoss) {
   Client client(*loop, p.ours);
   client.socket.start_reading();
   peer.send("one ");
-  loop->until([&] { return client.heard.received == "one "; });
+  loop->until([&] { return client.recorder.received == "one "; });
   client.socket.stop_reading();
   loop->settle();
   peer.send("two ");
   loop->settle();
-  EXPECT_EQ(client.heard.received, "one ");
+  EXPECT_EQ(client.recorder.received, "one ");
   client.socket.start_reading();
   client.socket.start_reading();
-  loop->until([&] { return client.heard.received == "one two "; });
+  loop->until([&] { return client.recorder.received == "one two "; });
   peer.send("three");
-  loop->until([&] { return client.heard.received == "one two three"; });
+  loop->until([&] { return client.recorder.received == "one two three"; });
 }
 
 // Stopped and restarted before the cancellation has completed: in the same turn, and one turn later.
@@ -218,12 +218,12 @@ TEST_P(SocketTest, RestartsDuringAStop) {
       client.socket.start_reading();
     }
     peer.send("still here");
-    loop->until([&] { return client.heard.received == "still here"; });
+    loop->until([&] { return client.recorder.received == "still here"; });
     client.socket.stop_reading();
     loop->settle();
     peer.send("not now");
     loop->settle();
-    EXPECT_EQ(client.heard.received, "still here");
+    EXPECT_EQ(client.recorder.received, "still here");
   }
 }
 
@@ -233,7 +233,7 @@ TEST_P(SocketTest, RandomStopsLoseNothing) {
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   uint64_t got = 0;
-  client.heard.data = [&](Socket& socket, Buffer& data) {
+  client.recorder.data = [&](Socket& socket, Buffer& data) {
     EXPECT_TRUE(is_stream(9, got, test::text_of(data)));
     got += data.size();
     data.clear();
@@ -265,7 +265,7 @@ TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   bool large_seen = false, last_large = false;
-  client.heard.data = [&](Socket&, Buffer& data) {
+  client.recorder.data = [&](Socket&, Buffer& data) {
     last_large = is_large(data);
     large_seen |= last_large;
   };
@@ -275,14 +275,14 @@ TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
     sent += peer.send_some(stream_bytes(3, sent, 200'000));
     return large_seen;
   });
-  loop->until([&] { return client.heard.received.size() == sent; });
-  EXPECT_TRUE(is_stream(3, 0, client.heard.received));
+  loop->until([&] { return client.recorder.received.size() == sent; });
+  EXPECT_TRUE(is_stream(3, 0, client.recorder.received));
   // Quiet again.
   for (int i = 0; i < 200 && (last_large || i < 3); ++i) {
-    const size_t before = client.heard.received.size();
+    const size_t before = client.recorder.received.size();
     peer.send("ping");
-    ASSERT_TRUE(loop->until([&] { return client.heard.received.size() == before + 4; }));
-    EXPECT_EQ(client.heard.received.substr(before), "ping");
+    ASSERT_TRUE(loop->until([&] { return client.recorder.received.size() == before + 4; }));
+    EXPECT_EQ(client.recorder.received.substr(before), "ping");
   }
   EXPECT_FALSE(last_large);
 }
@@ -298,12 +298,12 @@ TEST_P(SocketTest, QueueStaysNearTheHighMark) {
   Peer source(from.theirs), sink(to.theirs);
   Client in(*loop, from.ours), out(*loop, to.ours);
   size_t most = 0;
-  in.heard.data = [&](Socket& socket, Buffer& data) {
+  in.recorder.data = [&](Socket& socket, Buffer& data) {
     out.socket.send(std::move(data));
     most = std::max(most, out.socket.queued());
     if (out.socket.queued() >= kHigh) socket.stop_reading();
   };
-  out.heard.after_sent = [&](Socket& socket) {
+  out.recorder.after_sent = [&](Socket& socket) {
     if (socket.queued() <= kLow) in.socket.start_reading();
   };
   in.socket.start_reading();
@@ -345,9 +345,9 @@ TEST_P(SocketTest, EndDirectlyAfterTheLastData) {
       peer.send("last words");
       close ? peer.close() : peer.shutdown_write();
       client.socket.start_reading();
-      loop->until([&] { return client.heard.ends == 1; });
-      EXPECT_EQ(client.heard.received, "last words");
-      EXPECT_THAT(client.heard.errors, ElementsAre());
+      loop->until([&] { return client.recorder.ends == 1; });
+      EXPECT_EQ(client.recorder.received, "last words");
+      EXPECT_THAT(client.recorder.errors, ElementsAre());
     }
   }
 }
@@ -367,9 +367,9 @@ TEST_P(SocketTest, EndDirectlyAfterABulkStream) {
       return sent == bytes;
     });
     peer.close();
-    loop->until([&] { return client.heard.ends == 1; });
-    EXPECT_EQ(client.heard.received.size(), bytes);
-    EXPECT_TRUE(is_stream(1, 0, client.heard.received));
+    loop->until([&] { return client.recorder.ends == 1; });
+    EXPECT_EQ(client.recorder.received.size(), bytes);
+    EXPECT_TRUE(is_stream(1, 0, client.recorder.received));
   }
 }
 
@@ -380,8 +380,8 @@ TEST_P(SocketTest, PeerEndsFirst) {
   client.socket.start_reading();
   peer.send("last words");
   peer.shutdown_write();
-  loop->until([&] { return client.heard.ends == 1; });
-  EXPECT_EQ(client.heard.received, "last words");
+  loop->until([&] { return client.recorder.ends == 1; });
+  EXPECT_EQ(client.recorder.received, "last words");
   client.send("an answer to a half-closed peer");
   loop->until([&] {
     peer.read();
@@ -396,8 +396,8 @@ TEST_P(SocketTest, PeerEndsFirst) {
   });
   client.socket.start_reading();  // Nothing can arrive any more.
   loop->settle();
-  EXPECT_EQ(client.heard.ends, 1);
-  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_EQ(client.recorder.ends, 1);
+  EXPECT_THAT(client.recorder.errors, ElementsAre());
 }
 
 TEST_P(SocketTest, OurEndFollowsQueuedData) {
@@ -422,8 +422,8 @@ TEST_P(SocketTest, OurEndFollowsQueuedData) {
   EXPECT_EQ(client.socket.queued(), 0u);
   peer.send("the other direction");
   peer.shutdown_write();
-  loop->until([&] { return client.heard.ends == 1; });
-  EXPECT_EQ(client.heard.received, "the other direction");
+  loop->until([&] { return client.recorder.ends == 1; });
+  EXPECT_EQ(client.recorder.received, "the other direction");
 }
 
 // The end arrives while reading is stopped; it is reported once reading starts.
@@ -438,10 +438,10 @@ TEST_P(SocketTest, EndWhileNotReading) {
   peer.send("x");
   peer.close();
   loop->settle();
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_EQ(client.recorder.ends, 0);
   client.socket.start_reading();
-  loop->until([&] { return client.heard.ends == 1; });
-  EXPECT_EQ(client.heard.received, "x");
+  loop->until([&] { return client.recorder.ends == 1; });
+  EXPECT_EQ(client.recorder.received, "x");
 }
 
 // ---- Closing ----
@@ -453,16 +453,16 @@ TEST_P(SocketTest, CloseOfAnIdleSocket) {
   client.close();
   EXPECT_FALSE(client.socket.open());
   EXPECT_TRUE(client.socket.busy());
-  EXPECT_EQ(client.heard.closed, 0);
+  EXPECT_EQ(client.recorder.closed, 0);
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
   loop->settle();
   peer.read();
   EXPECT_TRUE(peer.ended);
   client.close();
   loop->settle();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 // A receive is armed, data is in flight, a send waits for room, and a second one for it.
@@ -479,13 +479,13 @@ TEST_P(SocketTest, CloseWithEverythingInFlight) {
     peer.send_some(stream_bytes(2, 0, 150'000));
     for (int i = 0; i < turns; ++i) (*loop)->turn(0);
     client.close();
-    const size_t heard = client.heard.received.size();
+    const size_t recorder = client.recorder.received.size();
     client.wait_closed();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     // Data that arrives after close is not reported.
-    EXPECT_EQ(client.heard.received.size(), heard);
-    EXPECT_EQ(client.heard.ends, 0);
-    EXPECT_THAT(client.heard.errors, ElementsAre());
+    EXPECT_EQ(client.recorder.received.size(), recorder);
+    EXPECT_EQ(client.recorder.ends, 0);
+    EXPECT_THAT(client.recorder.errors, ElementsAre());
     loop->settle();
     EXPECT_EQ(loop->chunks_out(), 0u);
     peer.read();
@@ -504,7 +504,7 @@ TEST_P(SocketTest, CloseDirectlyAfterArming) {
     (*loop)->turn(0);
     client.close();
     client.wait_closed();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
   }
 }
 
@@ -515,23 +515,23 @@ TEST_P(SocketTest, CloseFromInsideEachCall) {
     Peer peer(p.theirs);
     Client client(*loop, p.ours);
     const auto close = [&](Socket& socket) {
-      client.heard.inside = true;
+      client.recorder.inside = true;
       socket.close();
-      client.heard.inside = false;
+      client.recorder.inside = false;
     };
-    if (from == From::kData) client.heard.data = [&](Socket& socket, Buffer&) { close(socket); };
-    if (from == From::kEnd) client.heard.end = close;
-    if (from == From::kSent) client.heard.after_sent = close;
-    if (from == From::kError) client.heard.error = close;
+    if (from == From::kData) client.recorder.data = [&](Socket& socket, Buffer&) { close(socket); };
+    if (from == From::kEnd) client.recorder.end = close;
+    if (from == From::kSent) client.recorder.after_sent = close;
+    if (from == From::kError) client.recorder.error = close;
     client.socket.start_reading();
     if (from == From::kData) peer.send("hello");
     if (from == From::kEnd) peer.shutdown_write();
     if (from == From::kSent) client.send("hello");
     const Op receive = GetParam().read_mode == ReadMode::kReady ? Op::kReadable : Op::kRecv;
     if (from == From::kError) loop->ring().inject(receive, -ETIMEDOUT);
-    loop->until([&] { return client.heard.closed == 1; });
+    loop->until([&] { return client.recorder.closed == 1; });
     loop->settle();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     EXPECT_EQ(loop->chunks_out(), 0u);
   }
 }
@@ -560,7 +560,7 @@ TEST_P(SocketTest, AbortResetsThePeer) {
     loop->settle();
     client.abort();
     client.wait_closed();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     loop->until([&] {
       peer.read();
       return peer.error != 0 || peer.ended;
@@ -582,7 +582,7 @@ TEST_P(SocketTest, CallsAfterCloseDoNothing) {
   EXPECT_EQ(client.socket.queued(), 0u);
   EXPECT_FALSE(client.socket.reading());
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 // ---- Errors ----
@@ -595,10 +595,10 @@ TEST_P(SocketTest, ResetByThePeerWhileReading) {
   client.socket.start_reading();
   loop->settle();
   peer.reset();
-  loop->until([&] { return !client.heard.errors.empty(); });
+  loop->until([&] { return !client.recorder.errors.empty(); });
   loop->settle();
-  EXPECT_THAT(client.heard.errors, ElementsAre(ECONNRESET));
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_THAT(client.recorder.errors, ElementsAre(ECONNRESET));
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 // Defect: a reset that a pending send met first was reported as an orderly end, so that the other side of a proxy took
@@ -613,10 +613,10 @@ TEST_P(SocketTest, ResetThatASendMeetsFirst) {
   ASSERT_GT(client.socket.queued(), 0u);
   peer.read();
   GetParam().tcp ? peer.reset() : peer.close();
-  loop->until([&] { return !client.heard.errors.empty(); });
+  loop->until([&] { return !client.recorder.errors.empty(); });
   loop->settle();
-  EXPECT_THAT(client.heard.errors, testing::Contains(AnyOf(EPIPE, ECONNRESET)));
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_THAT(client.recorder.errors, testing::Contains(AnyOf(EPIPE, ECONNRESET)));
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 TEST_P(SocketTest, SendToAClosedPeer) {
@@ -626,14 +626,14 @@ TEST_P(SocketTest, SendToAClosedPeer) {
   peer.close();
   // TCP responds to the first bytes with a reset.
   loop->until([&] {
-    if (client.heard.errors.empty()) client.send("anybody?");
-    return !client.heard.errors.empty();
+    if (client.recorder.errors.empty()) client.send("anybody?");
+    return !client.recorder.errors.empty();
   });
-  ASSERT_EQ(client.heard.errors.size(), 1u);
-  EXPECT_THAT(client.heard.errors[0], AnyOf(EPIPE, ECONNRESET));
+  ASSERT_EQ(client.recorder.errors.size(), 1u);
+  EXPECT_THAT(client.recorder.errors[0], AnyOf(EPIPE, ECONNRESET));
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 TEST_P(SocketTest, ErrorIsReportedWhileALargeSendWaits) {
@@ -644,8 +644,8 @@ TEST_P(SocketTest, ErrorIsReportedWhileALargeSendWaits) {
   loop->settle();
   ASSERT_GT(client.socket.queued(), 0u);
   GetParam().tcp ? peer.reset() : peer.close();
-  loop->until([&] { return !client.heard.errors.empty(); });
-  EXPECT_THAT(client.heard.errors, ElementsAre(AnyOf(EPIPE, ECONNRESET)));
+  loop->until([&] { return !client.recorder.errors.empty(); });
+  EXPECT_THAT(client.recorder.errors, ElementsAre(AnyOf(EPIPE, ECONNRESET)));
 }
 
 // ---- Packing ----
@@ -685,8 +685,8 @@ TEST_P(SocketTest, ConnectsAndExchangesData) {
   const sockaddr_in address = test::loopback(test::port_of(listener));
   Client client(*loop);
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop->until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(0));
+  loop->until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(0));
   Peer peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   client.send("hello");
   loop->until([&] {
@@ -697,15 +697,15 @@ TEST_P(SocketTest, ConnectsAndExchangesData) {
 }
 
 TEST_P(SocketTest, ConnectIsRefused) {
-  const test::ClosedPort nobody;
-  const sockaddr_in address = test::loopback(nobody.port());
+  const test::ClosedPort closed_port;
+  const sockaddr_in address = test::loopback(closed_port.port());
   Client client(*loop);
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop->until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(ECONNREFUSED));
+  loop->until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(ECONNREFUSED));
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 TEST_P(SocketTest, ConnectToAMissingUnixSocket) {
@@ -713,8 +713,8 @@ TEST_P(SocketTest, ConnectToAMissingUnixSocket) {
   Client client(*loop);
   client.socket.connect(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<sockaddr*>(&address),
                         sizeof address);
-  loop->until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(ENOENT));
+  loop->until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(ENOENT));
 }
 
 /// An address that neither accepts nor refuses: a listener whose queue is full.
@@ -746,11 +746,11 @@ TEST_P(SocketTest, CloseWhileConnecting) {
     Client client(*loop);
     client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
     loop->settle(turns);
-    EXPECT_THAT(client.heard.connects, ElementsAre());
+    EXPECT_THAT(client.recorder.connects, ElementsAre());
     client.close();
     client.wait_closed();
-    EXPECT_THAT(client.heard.connects, ElementsAre());
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_THAT(client.recorder.connects, ElementsAre());
+    EXPECT_EQ(client.recorder.closed, 1);
   }
 }
 
@@ -772,35 +772,35 @@ TEST_P(SocketTest, CloseWhileConnectingToAFullUnixListener) {
   client.socket.connect(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<sockaddr*>(&address),
                         length);
   loop->settle();
-  EXPECT_THAT(client.heard.connects, ElementsAre());
+  EXPECT_THAT(client.recorder.connects, ElementsAre());
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
   ::close(listener);
 }
 
 // Like a proxy that tries the next endpoint: the same object connects again, from inside on_closed.
 TEST_P(SocketTest, IsLikeNewAfterOnClosed) {
-  const test::ClosedPort nobody;
+  const test::ClosedPort closed_port;
   const int listener = test::tcp_listen();
-  const sockaddr_in bad = test::loopback(nobody.port()), good = test::loopback(test::port_of(listener));
+  const sockaddr_in bad = test::loopback(closed_port.port()), good = test::loopback(test::port_of(listener));
   Client client(*loop);
-  client.heard.connected = [](Socket& socket, int error) {
+  client.recorder.connected = [](Socket& socket, int error) {
     if (error) socket.close();
   };
-  client.heard.after_closed = [&](Socket& socket) {
-    client.heard.closed = 0;
+  client.recorder.after_closed = [&](Socket& socket) {
+    client.recorder.closed = 0;
     socket.connect(test::tcp_socket(), test::generic(good), sizeof good);
   };
   client.socket.connect(test::tcp_socket(), test::generic(bad), sizeof bad);
-  loop->until([&] { return client.heard.connects.size() == 2; });
-  EXPECT_THAT(client.heard.connects, ElementsAre(ECONNREFUSED, 0));
-  client.heard.after_closed = nullptr;
+  loop->until([&] { return client.recorder.connects.size() == 2; });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(ECONNREFUSED, 0));
+  client.recorder.after_closed = nullptr;
   Peer peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   echo(client);
   client.socket.start_reading();
-  Talk talk(peer, 2, 2 * kMiB);
-  loop->until([&] { return talk.go_on(); });
+  EchoStream echo_stream(peer, 2, 2 * kMiB);
+  loop->until([&] { return echo_stream.advance(); });
   ::close(listener);
 }
 
@@ -814,15 +814,15 @@ TEST_P(SocketTest, KeepsNoEarlierState) {
   uint64_t sent = 0;
   loop->until([&] {
     sent += peer->send_some(stream_bytes(0, sent, 300'000));
-    return client.heard.received.size() > 2 * kMiB;
+    return client.recorder.received.size() > 2 * kMiB;
   });
   client.socket.shutdown_write();
   client.close();
   client.wait_closed();
   peer.reset();
 
-  client.heard.closed = 0;
-  client.heard.received.clear();
+  client.recorder.closed = 0;
+  client.recorder.received.clear();
   const Pair second = pair();
   peer.emplace(second.theirs);
   client.socket.adopt(second.ours);
@@ -831,7 +831,7 @@ TEST_P(SocketTest, KeepsNoEarlierState) {
   EXPECT_FALSE(client.socket.write_shut());
   EXPECT_EQ(client.socket.queued(), 0u);
   bool large = false;
-  client.heard.data = [&](Socket& socket, Buffer& data) {
+  client.recorder.data = [&](Socket& socket, Buffer& data) {
     large |= is_large(data);
     socket.send(std::move(data));
   };
@@ -899,7 +899,7 @@ TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
       if (!abort) peer.read();
       return !client.socket.busy();
     });
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     EXPECT_EQ(zero_copy_loop.chunks_out(), 0u);
     zero_copy_loop.until([&] {
       peer.read();
@@ -922,9 +922,9 @@ TEST_P(SocketTest, SocketsWithoutZeroCopySendByCopy) {
   client.send(bytes);
   zero_copy_loop.until([&] {
     peer.read();
-    return peer.received.size() == bytes.size() || !client.heard.errors.empty();
+    return peer.received.size() == bytes.size() || !client.recorder.errors.empty();
   });
-  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_THAT(client.recorder.errors, ElementsAre());
   EXPECT_EQ(peer.received, bytes);
   // Others on the same worker still may.
 }

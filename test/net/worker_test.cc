@@ -209,7 +209,7 @@ TEST(WorkerTest, TimersOfAHandlerCountFromTheEventAfterALongSleep) {
   } alarm;
   const uint64_t before_ms = loop->now_ms();
   uint64_t event_ms = 0;
-  client.heard.data = [&](Socket&, Buffer&) {
+  client.recorder.data = [&](Socket&, Buffer&) {
     event_ms = loop->now_ms();
     loop->timers().arm(alarm.timer, event_ms + 3000);
   };
@@ -332,7 +332,7 @@ TEST(WorkerTest, SignalStorm) {
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
   Client client(loop, p.ours);
-  client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+  client.recorder.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
   client.socket.start_reading();
   std::atomic<bool> over{false};
   std::atomic<int> signals{0};

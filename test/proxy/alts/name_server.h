@@ -37,9 +37,9 @@ class NameServer {
   /// Keys are names on the wire, such as "\3app\4test". Other names do not exist.
   std::map<std::string, std::vector<std::string>> addresses;
   bool answers = true;
-  bool answers_ip6 = true;  ///< Responds that a name has no IPv6 addresses.
-  bool fails = false;       ///< Responds with SERVFAIL.
-  int asked = 0;            ///< The number of queries for IPv4 addresses.
+  bool responds_ip6 = true;  ///< Responds that a name has no IPv6 addresses.
+  bool fails = false;        ///< Responds with SERVFAIL.
+  int query_count = 0;       ///< The number of queries for IPv4 addresses.
 
   /// Responds to all queries.
   void turn() {
@@ -60,8 +60,8 @@ class NameServer {
     const size_t name_end = query.find('\0', 12);
     const std::string name = query.substr(12, name_end - 12), question = query.substr(12, name_end + 5 - 12);
     const bool ip4 = question[question.size() - 3] == 1;
-    if (ip4) ++asked;
-    if (!ip4 && !answers_ip6) return "";
+    if (ip4) ++query_count;
+    if (!ip4 && !responds_ip6) return "";
     const auto known = addresses.find(name);
     std::string records;
     char count = 0;

@@ -66,7 +66,7 @@ TEST_F(HandshakerNamesTest, NameIsResolved) {
   client.give("ServerInitServerFinished");
   ASSERT_TRUE(wait([&] { return client.over(); }));
   EXPECT_EQ(client.status, Status::kDone) << client.handshake->error();
-  EXPECT_EQ(names_.asked, 1);
+  EXPECT_EQ(names_.query_count, 1);
 }
 
 TEST_F(HandshakerNamesTest, NameIsResolvedForEachConnection) {
@@ -75,12 +75,12 @@ TEST_F(HandshakerNamesTest, NameIsResolvedForEachConnection) {
   ASSERT_TRUE(wait([&] { return first.sent == "ClientInit"; }));
   Side second(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return second.sent == "ClientInit"; }));
-  EXPECT_EQ(names_.asked, 1);
+  EXPECT_EQ(names_.query_count, 1);
   fake.connections.front()->peer.reset();
   ASSERT_TRUE(wait([&] { return first.over() && second.over(); }));
   Side third(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return third.sent == "ClientInit"; }));
-  EXPECT_EQ(names_.asked, 2);
+  EXPECT_EQ(names_.query_count, 2);
   EXPECT_EQ(fake.accepted, 2);
 }
 
@@ -97,7 +97,7 @@ TEST_F(HandshakerNamesTest, NextAddressIsTried) {
 
 TEST_F(HandshakerNamesTest, OneFamilyIsEnough) {
   names_.addresses[wire_name()] = {"127.0.0.1"};
-  names_.answers_ip6 = false;
+  names_.responds_ip6 = false;
   const uint64_t began_ms = worker().now_ms();
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.sent == "ClientInit"; }));
@@ -125,7 +125,7 @@ TEST_F(HandshakerNamesTest, NameServerIsSilent) {
 TEST_F(HandshakerNamesTest, CloseDuringLookup) {
   names_.answers = false;
   Side client(*this, true, by_name_.get());
-  ASSERT_TRUE(wait([&] { return names_.asked > 0; }));
+  ASSERT_TRUE(wait([&] { return names_.query_count > 0; }));
   by_name_->close();
   ASSERT_TRUE(wait([&] { return client.over(); }));
   EXPECT_THAT(client.handshake->error(), HasSubstr("the proxy is shutting down"));
@@ -134,7 +134,7 @@ TEST_F(HandshakerNamesTest, CloseDuringLookup) {
 TEST_F(HandshakerNamesTest, HandshakeAbandonedDuringLookup) {
   names_.answers = false;
   auto client = std::make_unique<Side>(*this, true, by_name_.get());
-  ASSERT_TRUE(wait([&] { return names_.asked > 0; }));
+  ASSERT_TRUE(wait([&] { return names_.query_count > 0; }));
   client.reset();
   names_.answers = true;
   names_.addresses[wire_name()] = {"127.0.0.1"};

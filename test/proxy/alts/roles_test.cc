@@ -69,8 +69,8 @@ TEST_F(HandshakerRolesTest, EachRoleHasItsOwnLimit) {
   EXPECT_EQ(fake.most_calls, 200u);
 
   release_held();
-  std::vector<bool> told(clients.size()), told_servers(servers.size());
-  const auto go_on = [&](const Sides& sides, std::vector<bool>& already, const std::string& flight) {
+  std::vector<bool> served_clients(clients.size()), served_servers(servers.size());
+  const auto advance = [&](const Sides& sides, std::vector<bool>& already, const std::string& flight) {
     for (size_t i = 0; i < sides.size(); ++i) {
       if (sides[i]->sent.empty() || already[i] || !sides[i]->handshake->wants_bytes()) continue;
       already[i] = true;
@@ -79,8 +79,8 @@ TEST_F(HandshakerRolesTest, EachRoleHasItsOwnLimit) {
     return all(sides, [](const Side& side) { return side.over(); });
   };
   ASSERT_TRUE(until([&] {
-    const bool clients_over = go_on(clients, told, "ServerInitServerFinished");
-    return go_on(servers, told_servers, "ClientFinished") && clients_over;
+    const bool clients_over = advance(clients, served_clients, "ServerInitServerFinished");
+    return advance(servers, served_servers, "ClientFinished") && clients_over;
   }));
   for (const Sides* sides : {&clients, &servers}) {
     for (const auto& side : *sides) EXPECT_EQ(side->status, Status::kDone) << side->handshake->error();
@@ -149,9 +149,9 @@ TEST_F(HandshakerRolesTest, IdleClientGivesWayToServer) {
 // ---- What the service receives
 
 TEST_F(HandshakerRolesTest, ClientSendsServerNameAndDuration) {
-  std::vector<test::WireMessage> said;
+  std::vector<test::WireMessage> requests;
   fake.on_request = [&](FakeService::Call&, const std::string& request) {
-    said.push_back(test::WireMessage::of(request));
+    requests.push_back(test::WireMessage::of(request));
     return false;
   };
   AltsOptions options;
@@ -162,10 +162,10 @@ TEST_F(HandshakerRolesTest, ClientSendsServerNameAndDuration) {
   ASSERT_TRUE(until([&] { return worker().now_ms() >= sent_ms + 30; }));
   client.give("ServerInitServerFinished");
   ASSERT_TRUE(until([&] { return client.over(); }));
-  ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[0].message(1).text(8), "app.internal:8443");
-  EXPECT_GE(said[1].message(3).number(2), 30u);
-  EXPECT_LE(said[1].message(3).number(2), worker().now_ms() - sent_ms + 1);
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[0].message(1).text(8), "app.internal:8443");
+  EXPECT_GE(requests[1].message(3).number(2), 30u);
+  EXPECT_LE(requests[1].message(3).number(2), worker().now_ms() - sent_ms + 1);
 }
 
 }  // namespace

@@ -285,7 +285,7 @@ class Chaos {
     rig_.upstreams[0].fail_timeout = milliseconds(20);
     if (random_() % 2) rig_.upstreams[0].send_proxy_protocol = config::ProxyHeaderOut::kV2;
     for (int i = 0; i < 2; ++i) origins_.push_back(&rig_.add_origin());
-    if (random_() % 2) rig_.add_endpoint(nobody_.port());
+    if (random_() % 2) rig_.add_endpoint(closed_port_.port());
   }
 
   void run(int turns) {
@@ -323,7 +323,7 @@ class Chaos {
 
   std::mt19937_64 random_;
   const bool faults_;
-  const test::ClosedPort nobody_;
+  const test::ClosedPort closed_port_;
   SessionRig rig_;
   std::vector<Origin*> origins_;
   std::vector<Peer> clients_;

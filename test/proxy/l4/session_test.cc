@@ -465,8 +465,8 @@ TEST_F(SessionTest, WaitsForDescriptors) {
 // ---- Endpoints ----
 
 TEST_F(SessionTest, NextEndpointWhenOneRefuses) {
-  const test::ClosedPort nobody;
-  rig.add_endpoint(nobody.port());
+  const test::ClosedPort closed_port;
+  rig.add_endpoint(closed_port.port());
   Origin& origin = rig.add_origin();
   rig.upstreams[0].max_fails = 0;  // Each connection tries again.
   rig.start();
@@ -484,8 +484,8 @@ TEST_F(SessionTest, NextEndpointWhenOneRefuses) {
 }
 
 TEST_F(SessionTest, FailingEndpointIsPassedOver) {
-  const test::ClosedPort nobody;
-  rig.add_endpoint(nobody.port());
+  const test::ClosedPort closed_port;
+  rig.add_endpoint(closed_port.port());
   Origin& origin = rig.add_origin();
   rig.upstreams[0].max_fails = 1;
   rig.upstreams[0].fail_timeout = std::chrono::hours(1);

@@ -31,7 +31,7 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
     config_.upstreams[0].max_fails = 1;
     config_.upstreams[0].fail_timeout = std::chrono::milliseconds(5);
     config_.upstreams[0].balance = config::Balance::kLeastConnections;
-    config_.upstreams[0].endpoints = {{.address = test::loopback_address(nobody_.port())},
+    config_.upstreams[0].endpoints = {{.address = test::loopback_address(closed_port_.port())},
                                       {.address = test::loopback_address(origin_.port())}};
     config::Listener listener{.name = "edge"};
     listener.address = unix_listener()
@@ -112,7 +112,7 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(upstreams_[0]->endpoint(i).active.load(), 0u);
   }
 
-  const test::ClosedPort nobody_;
+  const test::ClosedPort closed_port_;
   Origin origin_;
   config::Config config_;
   ConnectionLimit global_{100};
