@@ -152,7 +152,7 @@ class FakeService {
   static void reset(Call& call, uint32_t code) {
     nghttp2_submit_rst_stream(call.connection.session, NGHTTP2_FLAG_NONE, call.id, code);
   }
-  void answer_as_usual(Call& call, const std::string& request) {
+  void respond_as_usual(Call& call, const std::string& request) {
     const FakeResponse response = call.handshake.respond(request);
     answer(call, response);
     // As the fake of gRPC core does.
@@ -239,7 +239,7 @@ class FakeService {
       const std::string request = call.in.substr(5, size);
       call.in.erase(0, 5 + size);
       ++call.requests;
-      if (!on_request || !on_request(call, request)) answer_as_usual(call, request);
+      if (!on_request || !on_request(call, request)) respond_as_usual(call, request);
     }
   }
 

@@ -43,7 +43,7 @@ class HandshakerRolesTest : public test::HandshakerFixture {
   /// Releases the held responses, and responds to all later requests.
   void release_held() {
     fake.on_request = nullptr;
-    for (size_t i = 0; i < held_.size(); ++i) fake.answer_as_usual(*held_[i], requests_[i]);
+    for (size_t i = 0; i < held_.size(); ++i) fake.respond_as_usual(*held_[i], requests_[i]);
     held_.clear();
     requests_.clear();
   }

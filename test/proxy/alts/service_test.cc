@@ -165,7 +165,7 @@ TEST_F(HandshakerServiceTest, AtMostAHundredAtATime) {
   EXPECT_EQ(service->waiting_calls(Role::kClient), 150u);
   // First in, first out: the first hundred have their calls.
   fake.on_request = nullptr;
-  for (size_t i = 0; i < held.size(); ++i) fake.answer_as_usual(*held[i], requests_[i]);
+  for (size_t i = 0; i < held.size(); ++i) fake.respond_as_usual(*held[i], requests_[i]);
   ASSERT_TRUE(until([&] {
     return std::all_of(sides.begin(), sides.begin() + 100, [](const auto& s) { return s->sent == "ClientInit"; });
   }));
