@@ -689,7 +689,7 @@ TEST_F(AltsTest, ManyHalfFramesPinLittle) {
 }
 
 // Also of a frame that is larger than any chunk.
-TEST_F(AltsTest, HalfAMebibyteIsPacked) {
+TEST_F(AltsTest, HalfAMebibyteIsCompacted) {
   const std::string half = Peer(client_state()).frame(random_text(kMiB, 1).substr(0, kMostBytes)).substr(0, kMiB / 2);
   AltsRecordLayer layer(server_state());
   for (size_t at = 0; at < half.size(); at += 8192) {

@@ -199,26 +199,26 @@ TEST(TimerWheelTest, CallbackMayRearmForNow) {
 
 TEST(TimerWheelTest, CallbackMayArmAndCancelOthers) {
   TimerWheel wheel(0);
-  Alarm neighbour, neighbour_moved, later, fresh;
+  Alarm neighbor, neighbor_moved, later, fresh;
   Alarm first([&] {
-    neighbour.timer.cancel();
-    wheel.arm(neighbour_moved.timer, wheel.now_ms() + 500);
+    neighbor.timer.cancel();
+    wheel.arm(neighbor_moved.timer, wheel.now_ms() + 500);
     later.timer.cancel();
     wheel.arm(fresh.timer, wheel.now_ms() + 4);
   });
   wheel.arm(first.timer, 100);
-  wheel.arm(neighbour.timer, 100);
-  wheel.arm(neighbour_moved.timer, 100);
+  wheel.arm(neighbor.timer, 100);
+  wheel.arm(neighbor_moved.timer, 100);
   wheel.arm(later.timer, 200);
   wheel.advance(100);
   EXPECT_EQ(first.fired, 1);
   wheel.advance(300);
-  EXPECT_EQ(neighbour.fired, 0);
-  EXPECT_EQ(neighbour_moved.fired, 0);
+  EXPECT_EQ(neighbor.fired, 0);
+  EXPECT_EQ(neighbor_moved.fired, 0);
   EXPECT_EQ(later.fired, 0);
   EXPECT_EQ(fresh.fired, 1);
   wheel.advance(700);
-  EXPECT_EQ(neighbour_moved.fired, 1);
+  EXPECT_EQ(neighbor_moved.fired, 1);
 }
 
 TEST(TimerWheelTest, CallbackMayDestroyItsOwnerAndOthers) {
@@ -246,7 +246,7 @@ TEST(TimerWheelTest, CallbackMayDestroyItsOwnerAndOthers) {
 }
 
 // next_ms may be early once after a cancellation, but the loop must not turn for nothing repeatedly.
-TEST(TimerWheelTest, CancelledTimersCostFewTurns) {
+TEST(TimerWheelTest, CanceledTimersCostFewTurns) {
   TimerWheel wheel(0);
   std::vector<std::unique_ptr<Alarm>> alarms;
   for (int i = 0; i < 500; ++i) {

@@ -640,7 +640,7 @@ TEST_F(ServerTest, IdleMeansNothingHasBegun) {
   EXPECT_TRUE(server_.idle());
 }
 
-TEST_F(ServerTest, PartialHeadIsPacked) {
+TEST_F(ServerTest, PartialHeadIsCompacted) {
   Lease lease = test::filled(Lease::allocate(pool_, 16384), "GET / HT");
   Buffer part;
   part.append(std::move(lease));

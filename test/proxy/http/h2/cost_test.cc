@@ -195,7 +195,7 @@ TEST_F(Http2Cost, MemoryOfAFullTable) {
   EXPECT_LE(parked, 4096u + 256);
 }
 
-TEST_F(Http2Cost, WaitingFrameIsPacked) {
+TEST_F(Http2Cost, WaitingFrameIsCompacted) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   const size_t before = pool_.out_bytes();
