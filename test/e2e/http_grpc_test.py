@@ -58,7 +58,7 @@ class GrpcTest(HttpTest):
 
 class Cases(GrpcTest):
 
-    def test_without_the_proxy(self):
+    def test_peers_alone(self):
         for kind in (PLAIN, TLS):
             self.run_cases(self.grpc_server(kind), kind, *PUBLISHED, "huge", "streams", "crowd", "status", count=200)
 

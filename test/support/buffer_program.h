@@ -333,7 +333,7 @@ class BufferProgram {
   }
   // The tail or head of a view's chunk is written when it is not shared, so the bytes added there are then a view's;
   // read-only memory is never grown.
-  static char exclusive_beside(char neighbour) { return neighbour == '-' ? '-' : 'x'; }
+  static char exclusive_beside(char neighbor) { return neighbor == '-' ? '-' : 'x'; }
   char exclusive_behind(const ModelledBuffer& to) const {
     return exclusive_beside(to.exclusive.empty() ? 'x' : to.exclusive.back());
   }
