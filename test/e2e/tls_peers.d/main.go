@@ -103,7 +103,7 @@ func serve(conn halfCloser, config *tls.Config) (done report) {
 	if *plain {
 		err = stream(conn, &done)
 	} else if *do != "stream" {
-		err = byHand(conn, config, &done)
+		err = runRaw(conn, config, &done)
 	} else {
 		secured := tls.Server(conn, config)
 		if *listenAt == "" {

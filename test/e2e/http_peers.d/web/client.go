@@ -32,7 +32,7 @@ type early struct {
 func transport() *http.Transport {
 	transport := &http.Transport{Protocols: protocols(*authorities != ""), DisableCompression: true}
 	if *authorities != "" {
-		transport.TLSClientConfig = believe(*authorities)
+		transport.TLSClientConfig = trust(*authorities)
 	}
 	return transport
 }
