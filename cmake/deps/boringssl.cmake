@@ -1,8 +1,6 @@
 # Gives the targets ssl and crypto. Never the system's: BoringSSL promises no stable interface, and the record layer uses
 # its AEAD calls on scattered memory, which other libraries of that name do not have.
-sluice_source(boringssl 0.20260526.0
-  https://github.com/google/boringssl/releases/download/0.20260526.0/boringssl-0.20260526.0.tar.gz
-  6c94f115372978f4505df8280522111c03f2ec4efbdf2dcc713cb8cf1fa9aaab)
+sluice_source(boringssl)
 
 set(tests ${BUILD_TESTING})
 set(shared ${BUILD_SHARED_LIBS})
