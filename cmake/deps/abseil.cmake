@@ -30,6 +30,11 @@ list(FILTER sources EXCLUDE REGEX "/(clock_interface|cordz_sample_token|examine_
 periodic_sampler|poison|pow10_helper|print_hash_of|profile_builder|scoped_set_env|simulated_clock|stack_consumption|\
 status_builder|status_matchers)\\.cc$")
 add_library(abseil STATIC EXCLUDE_FROM_ALL ${sources})
+set_target_properties(abseil PROPERTIES UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+# These do not go together with others: they define what others define too.
+set(sources strings/internal/charconv_parse.cc time/internal/cctz/src/time_zone_posix.cc time/time.cc)
+list(TRANSFORM sources PREPEND "${abseil_SOURCE_DIR}/absl/")
+set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 target_compile_options(abseil PRIVATE -w)
 target_include_directories(abseil SYSTEM PUBLIC "${abseil_SOURCE_DIR}")
 find_package(Threads REQUIRED)

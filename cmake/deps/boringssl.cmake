@@ -11,4 +11,13 @@ set(BUILD_TESTING ${tests})
 set(BUILD_SHARED_LIBS ${shared})
 foreach(library crypto ssl)
   target_compile_options(${library} PRIVATE -w -g0)
+  set_target_properties(${library} PROPERTIES UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endforeach()
+# These do not go together with others: they define what others define too, or macros that change a header.
+set(sources "")
+foreach(file crypto/dsa/dsa crypto/dsa/dsa_asn1 crypto/ecdsa/ecdsa_asn1 crypto/err/err crypto/evp/p_mlkem crypto/hrss/hrss
+    crypto/kyber/kyber crypto/pkcs8/pkcs8_x509 crypto/thread_pthread crypto/thread_win crypto/trust_token/voprf
+    ssl/handshake_server ssl/ssl_session ssl/tls13_server)
+  list(APPEND sources "${boringssl_SOURCE_DIR}/${file}.cc")
+endforeach()
+set_source_files_properties(${sources} TARGET_DIRECTORY crypto ssl PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
