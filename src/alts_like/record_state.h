@@ -7,8 +7,8 @@
 
 #include "alts_like/record_layer.h"
 #include "alts_like/secret_bytes.h"
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -1,15 +1,15 @@
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "buffer/chunk_counter.h"
-#include "buffer/copied.h"
-#include "buffer/pinned_bytes.h"
-#include "pool/check.h"
+#include "sluice/copied.h"
+#include "sluice/internal/check.h"
+#include "sluice/internal/chunk_counter.h"
+#include "sluice/pinned_bytes.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 std::span<const std::byte> Buffer::window(size_t index) const {
   SLUICE_CHECK(index < window_count());
@@ -517,4 +517,4 @@ bool Buffer::compact(ChunkPool& pool) {
   return true;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,10 +1,10 @@
-#include "buffer/pinned_bytes.h"
+#include "sluice/pinned_bytes.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 void PinnedBytes::add(const Buffer& buffer) {
   block_bytes_ += buffer.windows_.block_bytes();
@@ -25,4 +25,4 @@ Buffer::Pinned PinnedBytes::total() const {
   return pinned;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

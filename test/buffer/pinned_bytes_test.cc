@@ -1,6 +1,6 @@
 // What several buffers of one holder pin together.
 
-#include "buffer/pinned_bytes.h"
+#include "sluice/pinned_bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Chunks in a file: what they are, what they take on disk, when that is given back, and the limit.
 
-#include "pool/file_pool.h"
+#include "sluice/file_pool.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

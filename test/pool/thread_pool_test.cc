@@ -1,6 +1,6 @@
 // Pools of threads that are no workers, and what becomes of them and their chunks. Run under ThreadSanitizer too.
 
-#include "pool/thread_pool.h"
+#include "sluice/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

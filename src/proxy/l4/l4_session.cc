@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "alts_like/client_hello.h"
-#include "buffer/copied.h"
 #include "net/worker.h"
 #include "proxy/config/model/units.h"
 #include "proxy/listener/client_acceptor.h"
@@ -18,6 +17,7 @@
 #include "proxy/transport/handshakes.h"
 #include "proxy/transport/proxy_protocol.h"
 #include "proxy/transport/upstream_socket.h"
+#include "sluice/copied.h"
 
 namespace sluice {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "pool/check.h"
 #include "proxy/common/token.h"
 #include "proxy/http/h1/start_line.h"
 #include "proxy/http/h1/websocket.h"
 #include "proxy/http/message/message_rules.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::http1 {
 

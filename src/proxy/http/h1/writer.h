@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/fields.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice::http1 {
 

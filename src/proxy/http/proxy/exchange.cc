@@ -9,7 +9,6 @@
 
 #include "absl/strings/numbers.h"
 #include "net/worker.h"
-#include "pool/check.h"
 #include "proxy/auth/basic_authenticator.h"
 #include "proxy/http/message/message_rules.h"
 #include "proxy/http/proxy/body_buffer.h"
@@ -26,6 +25,7 @@
 #include "proxy/router/field_changes.h"
 #include "proxy/router/http_router.h"
 #include "proxy/router/rewrite.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -6,9 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "buffer/buffer.h"
 #include "net/timer_wheel.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/compression/content_coding.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/head.h"
@@ -18,6 +16,8 @@
 #include "proxy/http/proxy/upstream_request.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/request_attributes.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

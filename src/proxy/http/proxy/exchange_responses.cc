@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "pool/check.h"
 #include "proxy/http/message/accept.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/message/http_date.h"
@@ -18,6 +17,7 @@
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/router/field_changes.h"
 #include "proxy/router/rewrite.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

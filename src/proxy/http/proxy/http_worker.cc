@@ -4,9 +4,9 @@
 #include <new>
 #include <utility>
 
-#include "pool/check.h"
 #include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_upstream.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 
