@@ -1,4 +1,4 @@
-// From which size on a window of its own is cheaper than a copy: what docs/decisions/packing.md goes by.
+// From which size on a window of its own is cheaper than a copy: what docs/internals/decisions/packing.md goes by.
 //
 //   build/release/bench/iobuf_bench --benchmark_filter=packing
 //

@@ -14,7 +14,7 @@ namespace sluice {
 
 /// Agrees on the keys of an ALTS connection without Google's handshaker service. Both sides present certificates in a
 /// TLS 1.3 handshake, whose exported keying material (RFC 8446 section 7.5) provides the keys of the ALTS record
-/// protocol. Unlike in ALTS, each direction has an authenticated end. docs/alts.md explains why this is safe.
+/// protocol. Unlike in ALTS, each direction has an authenticated end. docs/guides/alts.md explains why this is safe.
 class AltsLikeHandshake final : public Handshake {
  public:
   /// The ALPN protocol that both sides must agree on. It keeps out peers that speak ordinary TLS or another version of

@@ -1,33 +1,8 @@
 #include "alts_like/record_state.h"
 
 #include <algorithm>
-#include <cstring>
-#include <utility>
-
-#include "alts_like/aead_pieces.h"
-#include "alts_like/alts_record_layer.h"
-#include "alts_like/plain_record_layer.h"
-#include "alts_like/tls12_record_layer.h"
-#include "alts_like/tls13_record_layer.h"
 
 namespace sluice {
-
-std::unique_ptr<RecordLayer> read_record_layer(ChunkPool& pool, std::span<const uint8_t> bytes) {
-  if (bytes.size() > kMaxRecordStateBytes) return nullptr;
-  StateReader in(bytes);
-  if (in.u8() != kRecordStateVersion) return nullptr;
-  switch (RecordProtocol{in.u8()}) {
-    case RecordProtocol::kPlain:
-      return in.done() ? std::make_unique<PlainRecordLayer>() : nullptr;
-    case RecordProtocol::kTls13:
-      return Tls13RecordLayer::read_state(pool, in);
-    case RecordProtocol::kTls12:
-      return Tls12RecordLayer::read_state(pool, in);
-    case RecordProtocol::kAlts:
-      return AltsRecordLayer::read_state(pool, in);
-  }
-  return nullptr;
-}
 
 // ---- Writing ----
 
@@ -72,14 +47,8 @@ uint64_t StateReader::number(size_t count) {
 }
 
 Buffer StateReader::buffer(ChunkPool& pool) {
-  std::span<const uint8_t> left = bytes(u32());
   Buffer read;
-  while (!left.empty()) {
-    Lease lease = lease_of(pool, std::min(left.size(), kMaxChunkBytes));
-    std::memcpy(lease.data(), left.data(), lease.size());
-    left = left.subspan(lease.size());
-    read.append(std::move(lease));
-  }
+  read.append_copy_beyond_budget(pool, std::as_bytes(bytes(u32())));
   return read;
 }
 

@@ -2,10 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
-#include "alts_like/record_layer.h"
 #include "alts_like/secret_bytes.h"
 #include "buffer/buffer.h"
 #include "pool/chunk_pool.h"
@@ -19,16 +17,13 @@ namespace sluice {
 //     SecretBytes bytes;
 //     if (layer->write_state(bytes)) hand_over(bytes);           // the layer must not be used afterwards
 //     ...
-//     std::unique_ptr<RecordLayer> layer = read_record_layer(pool, bytes);   // null: not a valid state
+//     std::unique_ptr<RecordLayer> layer = read_record_layer(pool, bytes);   // read_record_layer.h
 
 inline constexpr uint8_t kRecordStateVersion = 1;
 /// Bound on a serialized state. A record of any protocol, the bytes that follow a handshake, and tickets fit well.
 inline constexpr size_t kMaxRecordStateBytes = size_t{2} << 20;
 
 enum class RecordProtocol : uint8_t { kPlain = 0, kTls13 = 1, kAlts = 2, kTls12 = 3 };
-
-/// Restores the layer that wrote `bytes`. Null if they have another version, or are not what a layer writes.
-std::unique_ptr<RecordLayer> read_record_layer(ChunkPool& pool, std::span<const uint8_t> bytes);
 
 /// Appends the serialized state of a record layer to `out`, which must outlive it.
 class StateWriter {

@@ -6,7 +6,6 @@
 
 #include "buffer/chunk_counter.h"
 #include "buffer/copied.h"
-#include "buffer/pinned_bytes.h"
 #include "pool/check.h"
 
 namespace sluice {
@@ -487,9 +486,23 @@ size_t Buffer::fill_in_place(size_t offset, size_t count, std::span<InOut> to) {
 // ---- Memory cost ----
 
 Buffer::Pinned Buffer::pinned() const {
-  PinnedBytes sum;
-  sum.add(*this);
-  return sum.total();
+  ChunkCounter chunks;
+  for (const Window& window : windows_) chunks.add(window);
+  return pinned_by(chunks, windows_.block_bytes());
+}
+
+Buffer::Pinned Buffer::pinned_by(const ChunkCounter& chunks, size_t block_bytes) {
+  Pinned pinned{block_bytes, block_bytes};
+  chunks.for_each([&](const ChunkCounter::Entry& entry) {
+    const uint64_t capacity = chunk_capacity(*entry.chunk);
+    // Other threads may be dropping references, and one holder's windows may overlap.
+    const uint64_t holders = std::max(entry.chunk->refs.load(std::memory_order_relaxed), entry.windows);
+    const uint64_t share = capacity * entry.windows / holders;
+    const uint64_t reached = std::min(entry.bytes, capacity);
+    pinned.bytes += std::max(reached, share);
+    pinned.wasted += share > reached ? share - reached : 0;
+  });
+  return pinned;
 }
 
 namespace {

@@ -19,6 +19,8 @@
 
 namespace sluice {
 
+class ChunkCounter;
+
 /// A byte sequence held as a chain of windows onto chunks. Passing a buffer on moves windows, never bytes.
 ///
 /// The 64-byte object holds three windows; more go to blocks that are chunks themselves. An empty buffer holds no
@@ -116,7 +118,7 @@ class Buffer {
   /// Packs each of `other`'s windows in this way; `other` is empty afterwards. Precondition: `other` is not this
   /// buffer.
   void append_packed(ChunkPool& pool, Buffer&& other);
-  static constexpr size_t kPackBytes = 512;  // Measured in docs/decisions/packing.md.
+  static constexpr size_t kPackBytes = 512;  // Measured in docs/internals/decisions/packing.md.
   static constexpr size_t kPackChunkBytes = 4096;
   /// Appends `count` bytes of the value `fill`. Writes into fresh memory or unshared tailroom, never into a shared
   /// chunk.
@@ -285,6 +287,8 @@ class Buffer {
 
  private:
   friend class PinnedBytes;
+  /// The memory that counted windows pin, and as many bytes of window blocks.
+  static Pinned pinned_by(const ChunkCounter& chunks, size_t block_bytes);
   void pack(ChunkPool& pool, Window window);
   void append_window(Window window) {
     if (window.size == 0) {

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "net/worker.h"
 
 namespace sluice {
 
@@ -57,8 +56,9 @@ absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, con
   return fd;
 }
 
-Listener::Listener(Worker& worker, Owner& owner, int fd, bool shared)
-    : worker_(worker),
+Listener::Listener(Ring& ring, TimerWheel& timers, Owner& owner, int fd, bool shared)
+    : ring_(ring),
+      timers_(timers),
       owner_(owner),
       fd_(fd),
       shared_(shared),
@@ -79,9 +79,9 @@ void Listener::arm() {
   // Accepted descriptors stay blocking: on a non-blocking one, io_uring fails a send that must wait with EAGAIN.
   single_shot_ = shared_ || accepting == Accepting::kOne;
   if (single_shot_) {
-    worker_.ring().accept_once(this, fd_, SOCK_CLOEXEC);
+    ring_.accept_once(this, fd_, SOCK_CLOEXEC);
   } else {
-    worker_.ring().accept_multishot(this, fd_, SOCK_CLOEXEC);
+    ring_.accept_multishot(this, fd_, SOCK_CLOEXEC);
   }
 }
 
@@ -89,20 +89,20 @@ void Listener::stop() {
   if (stopped_) return;
   stopped_ = true;
   retry_.cancel();
-  if (armed_) worker_.ring().cancel_fd(nullptr, fd_);
-  worker_.ring().close(fd_);
+  if (armed_) ring_.cancel_fd(nullptr, fd_);
+  ring_.close(fd_);
   fd_ = -1;
 }
 
 void Listener::review() {
   if (!armed_ || single_shot_ || stopped_ || owner_.accepting() == Accepting::kMany) return;
-  worker_.ring().cancel_fd(nullptr, fd_);  // Its completion arms again with the current mode.
+  ring_.cancel_fd(nullptr, fd_);  // Its completion arms again with the current mode.
   reviewed_ = true;
 }
 
 void Listener::pause() {
   paused_ = true;
-  worker_.timers().arm(retry_, worker_.now_ms() + kRetryMs);
+  timers_.arm(retry_, timers_.now_ms() + kRetryMs);
 }
 
 void Listener::resume() {

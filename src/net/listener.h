@@ -10,8 +10,6 @@
 
 namespace sluice {
 
-class Worker;
-
 /// Options of a listening socket. TCP listeners use SO_REUSEPORT with one socket per worker: on a shared socket, a
 /// multishot accept gives all connections to one worker. Accepted sockets inherit `nodelay` and the keep-alive options.
 struct ListenOptions {
@@ -25,7 +23,7 @@ struct ListenOptions {
 };
 absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, const ListenOptions& options);
 
-/// Accepts connections from one listening descriptor on one worker. The worker and the owner outlive it.
+/// Accepts connections from one listening descriptor on one worker, whose ring and timers, like the owner, outlive it.
 class alignas(kTargetAlignment) Listener {
  public:
   enum class Accepting : uint8_t { kMany, kOne, kNone };
@@ -49,7 +47,7 @@ class alignas(kTargetAlignment) Listener {
 
   /// `shared`: other workers accept from the same descriptor (a Unix socket cannot use SO_REUSEPORT), so it accepts one
   /// connection at a time.
-  Listener(Worker& worker, Owner& owner, int fd, bool shared);
+  Listener(Ring& ring, TimerWheel& timers, Owner& owner, int fd, bool shared);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -70,7 +68,8 @@ class alignas(kTargetAlignment) Listener {
   void arm();
   void pause();
 
-  Worker& worker_;
+  Ring& ring_;
+  TimerWheel& timers_;
   Owner& owner_;
   int fd_;
   bool shared_;

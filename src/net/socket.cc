@@ -63,8 +63,14 @@ int events_of(int fd, short wanted = 0) {
 
 Socket::~Socket() { SLUICE_CHECK(!busy()); }
 
-void Socket::adopt(int fd, int family) {
+void Socket::open_with(int fd) {
+  SLUICE_DCHECK(state_ == State::kNone && fd >= 0);
+  state_ = State::kOpen;
   fd_ = fd;
+}
+
+void Socket::adopt(int fd, int family) {
+  open_with(fd);
   outgoing_ = false;
   socklen_t length = sizeof family;
   if (family == AF_UNSPEC) getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length);
@@ -72,7 +78,7 @@ void Socket::adopt(int fd, int family) {
 }
 
 void Socket::connect(int fd, const sockaddr* address, socklen_t length) {
-  fd_ = fd;
+  open_with(fd);
   outgoing_ = true;
   single_ = address->sa_family == AF_UNIX;
   ++in_flight_;
@@ -80,8 +86,8 @@ void Socket::connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 void Socket::request_service() {
-  if (queued_for_service_) return;
-  queued_for_service_ = true;
+  if (service_ != Service::kNone) return;
+  service_ = Service::kQueued;
   worker_.request_service(*this);
 }
 
@@ -96,13 +102,49 @@ void Socket::stop_reading() {
   want_data_ = false;
   // A single receive delivers at most once more; a multishot would continue.
   if (receive_ == Receive::kArmed && !receiving_large_) cancel_receive();
-  if (receive_ == Receive::kParked) {
-    worker_.unpark(*this);
-    receive_ = Receive::kOff;
-  }
+  if (receive_ == Receive::kParked) unpark();
+}
+
+// ---- The states of receiving ----
+
+void Socket::arm_receive(bool large) {
+  SLUICE_DCHECK(state_ == State::kOpen && receive_ == Receive::kOff);
+  receive_ = Receive::kArmed;
+  receiving_large_ = large;
+  ++in_flight_;
+}
+
+void Socket::receive_completed() {
+  SLUICE_DCHECK(receive_ == Receive::kArmed || receive_ == Receive::kCancelling);
+  receive_ = Receive::kOff;
+  --in_flight_;
+}
+
+void Socket::park() {
+  SLUICE_DCHECK(state_ == State::kOpen && receive_ == Receive::kOff);
+  receive_ = Receive::kParked;
+  worker_.park(*this);
+}
+
+void Socket::unpark() {
+  SLUICE_DCHECK(receive_ == Receive::kParked);
+  worker_.unpark(*this);
+  receive_ = Receive::kOff;
+}
+
+void Socket::resume_parked(bool bulk) {
+  unpark();
+  bulk_ = bulk;
+  submit_receive();
+}
+
+void Socket::end_input() {
+  SLUICE_DCHECK(state_ == State::kOpen && receive_ == Receive::kOff);
+  receive_ = Receive::kEnded;
 }
 
 void Socket::cancel_receive() {
+  SLUICE_DCHECK(state_ == State::kOpen && (receive_ == Receive::kArmed || receive_ == Receive::kCancelling));
   receive_ = Receive::kCancelling;
   ++in_flight_;
   ++cancels_;
@@ -137,7 +179,7 @@ void Socket::cancel_all() {
 }
 
 void Socket::send(Buffer&& data) {
-  if (!open() || write_shut_ || send_failed_ || data.empty()) return;
+  if (!may_send() || data.empty()) return;
   // Copy per window: a TLS record has three windows (header, body, tag) even if it carries one byte.
   if (sending_ && data.size() <= kPackBytes) {
     size_t copied = 0;
@@ -185,16 +227,25 @@ uint64_t Socket::unacknowledged() const {
 }
 
 void Socket::shutdown_write() {
-  if (write_shut_ || !open()) return;
-  shutdown_wanted_ = true;
-  if (!out_.empty()) return;
-  write_shut_ = true;
+  if (!may_send()) return;
+  output_ = Output::kEnding;
+  if (out_.empty()) shut_output();
+}
+
+void Socket::shut_output() {
+  SLUICE_DCHECK(state_ == State::kOpen && output_ == Output::kEnding && out_.empty() && !sending_);
+  output_ = Output::kShut;
   // A direct call: io_uring would hand a shutdown to its worker threads.
   ::shutdown(fd_, SHUT_WR);
 }
 
+void Socket::fail_output() {
+  SLUICE_DCHECK(may_send() && !out_.empty() && !sending_);
+  output_ = Output::kFailed;
+}
+
 void Socket::submit_send() {
-  if (closing_ || sending_ || send_failed_ || out_.empty()) return;
+  if (!may_send() || sending_ || out_.empty()) return;
   std::array<iovec, kSendWindows> windows;
   const size_t count = out_.fill_iovecs(windows);
   sending_ = true;
@@ -209,11 +260,9 @@ void Socket::submit_send() {
 }
 
 void Socket::submit_receive() {
-  if (closing_ || !want_data_ || receive_ != Receive::kOff) return;
+  if (!want_data_ || receive_ != Receive::kOff) return;
   if (worker_.options().read_mode != ReadMode::kProvided) return submit_own_receive();
-  receive_ = Receive::kArmed;
-  receiving_large_ = bulk_;
-  ++in_flight_;
+  arm_receive(/*large=*/bulk_);
   // While memory is short, each socket takes one chunk in turn: a multishot would take all available chunks.
   if (single_ || worker_.short_of_memory()) {
     const BufferRing& group = bulk_ ? worker_.large_group() : worker_.small_group();
@@ -234,9 +283,7 @@ void Socket::submit_receive() {
 void Socket::submit_own_receive() {
   const bool pinned = worker_.options().read_mode == ReadMode::kPinned;
   if (pinned && !take_own_chunk()) return receive_ended({-ENOBUFS, 0});
-  receive_ = Receive::kArmed;
-  receiving_large_ = !pinned;  // Waiting without a buffer needs no cancel: unwanted data is not read.
-  ++in_flight_;
+  arm_receive(/*large=*/!pinned);  // Waiting without a buffer needs no cancel: unwanted data is not read.
   if (pinned) {
     worker_.ring().recv_into(this, fd_, own_chunk().data(), kOwnBytes);
   } else {
@@ -261,10 +308,9 @@ Buffer Socket::received_in_own_chunk(size_t bytes) {
 }
 
 void Socket::complete_readable(Completion completion) {
-  --in_flight_;
-  receive_ = Receive::kOff;
+  receive_completed();
   if (completion.res < 0) return receive_ended(completion);
-  if (closing_ || !want_data_) return;
+  if (!want_data_) return;
   if (!take_own_chunk()) return receive_ended({-ENOBUFS, 0});
   ++worker_.counters().receives;
   const ssize_t bytes = ::recv(fd_, own_chunk().data(), kOwnBytes, MSG_DONTWAIT);
@@ -294,7 +340,7 @@ void Socket::complete(Op op, Completion completion) {
       break;
     case Op::kConnect:
       --in_flight_;
-      if (!closing_) owner_.on_connected(*this, -completion.res);
+      if (open()) owner_.on_connected(*this, -completion.res);
       break;
     case Op::kCancel:
       --in_flight_;
@@ -303,7 +349,7 @@ void Socket::complete(Op op, Completion completion) {
     default:
       SLUICE_CHECK(false);
   }
-  maybe_closed();
+  if (closing()) maybe_closed();
 }
 
 // A cancel may miss a submission that is changing hands inside the kernel, whether it finds nothing or finds another
@@ -312,14 +358,15 @@ void Socket::complete(Op op, Completion completion) {
 // missed.
 void Socket::cancel_ended(Completion completion) {
   --cancels_;
-  if (completion.res > 0 && !closing_) cancel_misses_ = 0;
+  if (completion.res > 0 && !closing()) cancel_misses_ = 0;
   if (cancels_ > 0) return;
   if (completion.res > 0) {
-    if (!closing_) return;
-    retry_cancel_ = true;
-    return request_service();
+    if (!closing()) return;
+    request_service();
+    service_ = Service::kQueuedToCancel;
+    return;
   }
-  if (closing_) {
+  if (closing()) {
     retry_cancel();
   } else if (receive_ == Receive::kCancelling && ++cancel_misses_ < kCancelTries) {
     cancel_receive();
@@ -342,11 +389,8 @@ void Socket::complete_receive(Completion completion) {
   } else if (completion.res > 0 && worker_.options().read_mode == ReadMode::kPinned) {
     data = received_in_own_chunk(static_cast<size_t>(completion.res));
   }
-  if (!completion.more()) {
-    --in_flight_;
-    if (receive_ != Receive::kEnded) receive_ = Receive::kOff;
-  }
-  if (closing_) return;
+  if (!completion.more()) receive_completed();
+  if (closing()) return;
   if (!data.empty()) {
     if (completion.has_buffer()) note_received(completion);
     owner_.on_data(*this, std::move(data));
@@ -386,31 +430,28 @@ bool Socket::input_is_over() const {
 // sockets whose peer is gone may hold the memory that others wait for.
 void Socket::receive_end() {
   static std::byte nothing;
-  receive_ = Receive::kArmed;
-  receiving_large_ = false;
-  ++in_flight_;
+  arm_receive(/*large=*/false);
   worker_.ring().recv_into(this, fd_, &nothing, sizeof nothing);
 }
 
 // Handles the end of a receive submission: arms it again, parks it, or ends reading.
 void Socket::receive_ended(Completion completion) {
-  if (closing_ || receive_ == Receive::kEnded) return;
+  if (closing()) return;
   if (completion.res == -ENOBUFS) {
     // Not an error: every posted chunk was taken. Wait until one is released.
     ++worker_.counters().no_buffers;
     if (!want_data_) return;
     if (input_is_over()) return receive_end();
-    receive_ = Receive::kParked;
-    worker_.park(*this);
+    park();
   } else if (completion.res == 0) {
-    receive_ = Receive::kEnded;
+    end_input();
     // A send that was partly done when a reset arrived reports only the part (MSG_WAITALL) and consumes the error. What
     // remains visible is POLLHUP, although this side has not shut its direction down.
     if (!out_.empty() && (events_of(fd_) & POLLHUP)) return owner_.on_error(*this, ECONNRESET);
     owner_.on_end(*this);
   } else if (completion.res < 0 && completion.res != -ECANCELED && completion.res != -EINTR &&
              completion.res != -EAGAIN) {
-    receive_ = Receive::kEnded;
+    end_input();
     owner_.on_error(*this, -completion.res);
   } else if (want_data_) {
     // Canceled by this socket, out of buffers in the middle of a bundle, or a queue overflow: continue.
@@ -420,17 +461,17 @@ void Socket::receive_ended(Completion completion) {
 
 void Socket::complete_send(Completion completion) {
   sending_ = false;
-  if (closing_) return;
+  if (closing()) return;
   if (completion.res < 0 && completion.res != -EINTR && completion.res != -EAGAIN) {
-    send_failed_ = true;
+    fail_output();
     owner_.on_error(*this, -completion.res);
     return;
   }
   if (completion.res > 0) out_.trim_front(static_cast<size_t>(completion.res));
   if (!out_.empty()) {
     request_service();
-  } else if (shutdown_wanted_) {
-    shutdown_write();
+  } else if (output_ == Output::kEnding) {
+    shut_output();
   }
   owner_.on_sent(*this);
 }
@@ -487,10 +528,10 @@ void Socket::take_back_one(bool copied) {
 }
 
 void Socket::close() {
-  if (closing_ || fd_ < 0) return;
-  closing_ = true;
+  if (!open()) return;
+  state_ = State::kClosing;
   want_data_ = false;
-  if (receive_ == Receive::kParked) worker_.unpark(*this);
+  if (receive_ == Receive::kParked) unpark();
   if (in_flight_ > 0) {
     // Closing the descriptor cancels nothing, and the kernel holds the file until the last submission completes.
     cancel_all();
@@ -500,36 +541,39 @@ void Socket::close() {
 }
 
 void Socket::abort() {
-  if (closing_ || fd_ < 0) return;
+  if (!open()) return;
   const linger reset{1, 0};
   setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   close();
 }
 
+// Precondition: closing().
 void Socket::maybe_closed() {
-  if (!closing_ || queued_for_service_) return;
+  if (service_ != Service::kNone) return;
   // Notifications of zero-copy sends cannot be canceled: they arrive when the kernel drops its queue, which may require
   // that the descriptor is closed first, or take longer.
-  if (fd_ >= 0 && in_flight_ == pending_notifications()) {
+  if (state_ == State::kClosing && in_flight_ == pending_notifications()) {
+    state_ = State::kReleasing;
     if (worker_.options().read_mode != ReadMode::kProvided) own_chunk() = {};
     worker_.ring().close(std::exchange(fd_, -1));
     out_.clear();
   }
   if (in_flight_ > 0) return;
   // Reset the state: the owner may connect again with the same object.
+  SLUICE_DCHECK(state_ == State::kReleasing && !sending_);
+  state_ = State::kNone;
+  output_ = Output::kOpen;
   receive_ = Receive::kOff;
   cancel_misses_ = 0;
-  sending_ = send_failed_ = shutdown_wanted_ = write_shut_ = closing_ = bulk_ = no_zero_copy_ = false;
+  bulk_ = no_zero_copy_ = false;
   owner_.on_closed(*this);
 }
 
 void Socket::end_service() {
-  queued_for_service_ = false;
-  if (retry_cancel_) {
-    retry_cancel_ = false;
-    if (cancels_ == 0) retry_cancel();
-  }
-  maybe_closed();
+  const bool to_cancel = service_ == Service::kQueuedToCancel;
+  service_ = Service::kNone;
+  if (to_cancel && cancels_ == 0) retry_cancel();
+  if (closing()) maybe_closed();
 }
 
 }  // namespace sluice

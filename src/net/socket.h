@@ -62,9 +62,9 @@ class alignas(kTargetAlignment) Socket {
   /// Takes over `fd` and connects it. `address` must stay valid until on_connected.
   void connect(int fd, const sockaddr* address, socklen_t length);
 
-  bool open() const { return fd_ >= 0 && !closing_; }
+  bool open() const { return state_ == State::kOpen; }
   /// False after on_closed, or if no descriptor was ever adopted: the object may then be destroyed.
-  bool busy() const { return fd_ >= 0 || in_flight_ > 0 || queued_for_service_; }
+  bool busy() const { return state_ != State::kNone; }
   int fd() const { return fd_; }
   Worker& worker() const { return worker_; }
 
@@ -100,7 +100,7 @@ class alignas(kTargetAlignment) Socket {
   uint64_t acknowledged() const;
   /// Sends FIN once the queued output is empty.
   void shutdown_write();
-  bool write_shut() const { return write_shut_; }
+  bool write_shut() const { return output_ == Output::kShut; }
 
   /// Closes the connection and drops queued output. `abort` makes the peer see a reset.
   void close();
@@ -125,7 +125,48 @@ class alignas(kTargetAlignment) Socket {
     /// Set once a copied send was notified at once: notifications then arrive out of order.
     bool unordered = false;
   };
-  enum class Receive : uint8_t { kOff, kArmed, kCancelling, kParked, kEnded };
+  // The states of a socket. Each transition is a function that asserts where it comes from.
+  //
+  //   State       comes from      fd_   in flight
+  //   kNone       kReleasing      none  nothing
+  //   kOpen       kNone           open  anything
+  //   kClosing    kOpen           open  anything; only cancels are submitted
+  //   kReleasing  kClosing        none  notifications of zero-copy sends
+  //
+  //   Output      comes from      out_
+  //   kOpen       (State::kNone)  anything
+  //   kEnding     kOpen           not empty
+  //   kShut       kEnding         empty
+  //   kFailed     kOpen, kEnding  not empty
+  //
+  //   Receive     comes from      in flight
+  //   kOff        any             no receive
+  //   kArmed      kOff            a receive
+  //   kCancelling kArmed          a receive and its cancel, which may be repeated
+  //   kParked     kOff            no receive
+  //   kEnded      kOff            no receive
+  //
+  // Output and Receive matter in kOpen only; on the way to kNone, a receive in flight stays kArmed or kCancelling.
+  enum class State : uint8_t { kNone, kOpen, kClosing, kReleasing };
+  enum class Output : uint8_t {
+    kOpen,
+    kEnding,  // shutdown_write() was called: FIN follows the queued output.
+    kShut,    // FIN was sent.
+    kFailed,  // The queued output is not retried, and FIN not sent; reading may continue.
+  };
+  enum class Receive : uint8_t {
+    kOff,
+    kArmed,
+    kCancelling,
+    kParked,  // Found no buffer: in the worker's list.
+    kEnded,   // End of stream, or an error.
+  };
+  // Whether the socket is in the worker's list of sockets to serve at the end of the batch.
+  enum class Service : uint8_t {
+    kNone,
+    kQueued,
+    kQueuedToCancel,  // A cancel is retried then: one that found a submission may have missed another.
+  };
 
   void complete_receive(Completion completion);
   void complete_send(Completion completion);
@@ -149,8 +190,22 @@ class alignas(kTargetAlignment) Socket {
   void retry_cancel();
   /// Completions that cannot be canceled: notifications of zero-copy sends whose memory the kernel still reads.
   uint32_t pending_notifications() const { return lent_ ? lent_->sends : 0; }
+  bool closing() const { return state_ >= State::kClosing; }
+  bool may_send() const { return state_ == State::kOpen && output_ < Output::kShut; }
   void request_service();
   void maybe_closed();
+
+  // Transitions, next to close, shutdown_write and cancel_receive.
+  void open_with(int fd);
+  void shut_output();
+  void fail_output();
+  void arm_receive(bool large);
+  void receive_completed();
+  void park();
+  void unpark();
+  /// Called by the worker when the large or the small group has a buffer again.
+  void resume_parked(bool bulk);
+  void end_input();
 
   Worker& worker_;
   Owner& owner_;
@@ -164,23 +219,21 @@ class alignas(kTargetAlignment) Socket {
   uint8_t cancels_ = 0;
   uint8_t cancel_misses_ = 0;  // Cancels that left submissions in flight.
   Receive receive_ = Receive::kOff;
-  bool want_data_ : 1 = false;
-  bool bulk_ : 1 = false;  // Large single receives instead of the multishot.
-  bool sending_ : 1 = false;
-  bool shutdown_wanted_ : 1 = false;
-  bool write_shut_ : 1 = false;
-  bool closing_ : 1 = false;
-  bool queued_for_service_ : 1 = false;
+  State state_ : 2 = State::kNone;
+  Output output_ : 2 = Output::kOpen;
+  Service service_ : 2 = Service::kNone;
+  // Facts beside the states, in any combination.
+  bool want_data_ : 1 = false;        // Not after close().
+  bool sending_ : 1 = false;          // A send is in flight. `out_` is not empty then.
+  bool bulk_ : 1 = false;             // Large single receives instead of the multishot.
   bool receiving_large_ : 1 = false;  // The armed receive uses the large group.
   bool no_zero_copy_ : 1 = false;     // Zero-copy does not pay or does not work on this socket.
   // No multishots: on a Unix socket they miss an end of stream that arrived with the last data (Linux 6.17 and later,
   // liburing issue 1549).
   bool single_ : 1 = false;
-  bool outgoing_ : 1 = false;      // Opened by connect().
-  bool retry_cancel_ : 1 = false;  // A cancel that found a submission may have missed another.
-  bool send_failed_ : 1 = false;   // Queued output is not retried; reading may continue.
-  uint8_t quiet_receives_ = 0;     // Consecutive small receives in bulk mode.
-  uint32_t batch_bytes_ = 0;       // Received in batch `batch_` of the loop.
+  bool outgoing_ : 1 = false;   // Opened by connect().
+  uint8_t quiet_receives_ = 0;  // Consecutive small receives in bulk mode.
+  uint32_t batch_bytes_ = 0;    // Received in batch `batch_` of the loop.
   uint32_t batch_ = 0;
 };
 

@@ -254,10 +254,7 @@ void Worker::resume_parked() {
       if (!next) break;
       Socket& socket = *next;
       outgoing_next_ = !socket.outgoing_;
-      unpark(socket);
-      socket.bulk_ = from;
-      socket.receive_ = Socket::Receive::kOff;
-      socket.submit_receive();
+      socket.resume_parked(from);
     }
   }
 }

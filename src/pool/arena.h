@@ -16,7 +16,7 @@ class Arena {
 
   struct Options {
     size_t reserve_bytes;     ///< Upper bound on the bytes handed out, rounded up to whole slabs; at most 65,534 slabs.
-    bool huge_pages = false;  ///< MADV_HUGEPAGE. Off: on a cycled 32 MiB arena it cost 20x in p99 (docs/decisions).
+    bool huge_pages = false;  ///< MADV_HUGEPAGE. Off: on a cycled 32 MiB arena it cost 20x in p99 (docs/internals).
   };
 
   /// Reserves addresses. If that fails (for example under `ulimit -v`), the arena has no slabs and errno holds the

@@ -18,6 +18,7 @@
 #include "alts_like/aead_context.h"
 #include "alts_like/alts_record_layer.h"
 #include "alts_like/plain_record_layer.h"
+#include "alts_like/read_record_layer.h"
 #include "alts_like/tls12_record_layer.h"
 #include "pool/poison.h"
 #include "test/alts_like/handmade_records.h"

@@ -1,4 +1,4 @@
-// The examples of docs/iobuf.md, which are checked to be the same as here, at work.
+// The examples of docs/iobuf/guide.md, which are checked to be the same as here, at work.
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -231,7 +231,7 @@ std::string lines_of(std::string_view text) {
 }
 
 TEST(GuideText, ItsExamplesAreThese) {
-  const std::string guide = contents(SLUICE_SOURCE_DIR "/docs/iobuf.md");
+  const std::string guide = contents(SLUICE_SOURCE_DIR "/docs/iobuf/guide.md");
   const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc"));
   const std::string_view begin = "```cpp\n", end = "```";
   size_t examples = 0;

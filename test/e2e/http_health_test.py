@@ -342,16 +342,5 @@ class Ejection(HealthTest):
         self.assertEqual(proxy.stats().connect_errors("refused"), 3)
 
 
-class Documents(HealthTest):
-
-    def test_configurations_are_right(self):
-        """Those of docs/health.md."""
-        with open(harness.ROOT / "docs/health.md", encoding="utf-8") as file:
-            blocks = re.findall(r"```yaml\n(.*?)```", file.read(), re.DOTALL)
-        self.assertGreaterEqual(len(blocks), 3)
-        for block in blocks:
-            self.call(harness.SLUICE, "check", "--config", self.write("sluice.yaml", block.encode()))
-
-
 if __name__ == "__main__":
     harness.main()

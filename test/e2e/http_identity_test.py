@@ -7,6 +7,7 @@ import re
 import socket
 
 import harness
+import http_wire as wire
 from http_peers_support import KINDS, HttpTest, words
 from origins import free_port
 from programs import Nginx
@@ -200,7 +201,10 @@ class Logs(IdentityTest):
             self.raw(proxy, agent)
         self.curl(proxy, HTTP1_TLS, "/x?y=z", "-d", "12345")
         self.raw(proxy, b"x", target=b"/\x01")
-        lines = [json.loads(line.decode()) for line in self.log_lines(log, len(self.AGENTS) + 2)]
+        self.raw(proxy, b"x\r\nX_Y: z")
+        with wire.Http2Client(proxy.address("plain")) as client:
+            self.assertEqual(client.response(client.ask(fields=[("host", "b.test")])).failure, "PROTOCOL_ERROR")
+        lines = [json.loads(line.decode()) for line in self.log_lines(log, len(self.AGENTS) + 4)]
         self.assertEqual([line["user_agent"] for line in lines[:4]],
                          [agent.decode(errors="replace") for agent in self.AGENTS])
         posted = lines[4]
@@ -213,7 +217,11 @@ class Logs(IdentityTest):
                 "client": "127.0.0.1"})
         self.assertTrue(posted["tls_cipher"].startswith("TLS_"), posted["tls_cipher"])
         self.assertGreaterEqual(posted["duration_us"], posted["upstream_us"])
-        self.assertEqual((lines[5]["status"], lines[5]["reason"], lines[5]["method"]), (400, "malformed", None))
+        malformed = [(line["protocol"], line["status"], line["reason"], line["method"], line["detail"]) for line in lines[5:]]
+        self.assertEqual(malformed, [
+            ("HTTP/1.1", 400, "malformed", None, "a malformed request target"),
+            ("HTTP/1.1", 400, "malformed", None, "a field name with an underscore"),
+            ("HTTP/2", 0, "malformed", None, "a Host that differs from :authority")])
         self.assertEqual({tuple(line) for line in lines}, {tuple(posted)}, "the same keys in the same order")
 
     def test_combined_as_nginx_writes_it(self):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 
 import harness
 from http_peers_support import KINDS, HttpTest, words
@@ -134,15 +133,6 @@ class Routes(HttpTest):
                                   f"{answer.fields.get('location', '')}", told)
         told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
         self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", told.decode())
-
-    def test_explain_as_documented(self):
-        with open(harness.ROOT / "docs/http.md", encoding="utf-8") as file:
-            document = file.read()
-        command, told = re.search(r"^\$ sluice (explain .*)\n((?s:.*?))```", document, re.MULTILINE).groups()
-        example = next(block for block in re.findall(r"```yaml\n(.*?)```", document, re.DOTALL) if "rewrite:" in block)
-        arguments = [self.write("sluice.yaml", example.encode()) if word == "sluice.yaml" else word
-                     for word in shlex.split(command)]
-        self.assertEqual(self.call(harness.SLUICE, *arguments).stdout.decode(), told)
 
     def test_beside_nginx(self):
         """The same configuration twice: what curl gets, and the upstream sees, is the same."""

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 
+import documents
 import harness
 from harness import ROOT, SLUICE
 
@@ -83,16 +84,13 @@ class Schema(harness.SluiceTest):
 
     def test_takes_all_examples(self):
         found = 0
-        for path in sorted(ROOT.glob("docs/**/*.md")) + [ROOT / "README.md"]:
-            for block in re.findall(r"^```yaml\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M):
-                if not re.search("^listeners:", block, re.M) or "..." in block:
-                    continue  # A part of one.
-                found += 1
-                self.assertEqual(self.errors(block), [], f"{path}:\n{block}")
+        for place, block in documents.configurations():
+            found += 1
+            self.assertEqual(self.errors(block), [], f"{place}:\n{block}")
         for path in sorted(ROOT.glob("docs/examples/*/sluice.yaml")):
             found += 1
             self.assertEqual(self.errors(path.read_text(encoding="utf-8")), [], path)
-        self.assertGreater(found, 10)
+        self.assertGreater(found, 40)
 
     def test_takes_what_is_printed(self):
         """`check --print` writes every key with its value."""

@@ -1,5 +1,5 @@
 """From which event timeouts count, where only real handshakes can show it: the beginning of a connection. The others are in
-unit tests; docs/timeouts.md names the test of each."""
+unit tests; docs/operating/timeouts.md names the test of each."""
 
 import socket
 import ssl

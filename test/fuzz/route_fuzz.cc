@@ -198,7 +198,7 @@ bool named_fits(const config::ValueMatch& match, const std::string& name, const 
   return match.negate ? fitting == 0 : fitting > 0;
 }
 
-// As docs/http.md has it.
+// As docs/guides/http.md has it.
 bool fits(const config::HttpMatch& match, const Asked& asked) {
   bool host = match.host.empty(), method = match.method.empty(), source = match.source.empty();
   for (const config::HostPattern& pattern : match.host) host |= host_fits(pattern.text(), asked.host);

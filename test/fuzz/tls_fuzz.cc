@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "alts_like/read_record_layer.h"
 #include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
 #include "pool/check.h"

@@ -72,7 +72,7 @@ TEST(Cancel, OneThatFoundAllIsNotRepeated) {
 }
 
 // Both kinds of cancel end a receive and a send: by key, and by descriptor where the kernel has no such key. (The time
-// that a search by descriptor takes is in docs/decisions/fair-turns.md.)
+// that a search by descriptor takes is in docs/internals/decisions/fair-turns.md.)
 TEST(Cancel, WithAndWithoutKeys) {
   for (const bool keyed : {true, false}) {
     SCOPED_TRACE(keyed);

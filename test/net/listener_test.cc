@@ -99,7 +99,7 @@ TEST(OpenListenerTest, AcceptedSocketsInheritOptions) {
   Acceptor owner;
   const int fd =
       open_tcp(0, {.nodelay = true, .keepalive_idle_s = 77, .keepalive_interval_s = 5, .keepalive_probes = 3});
-  Listener listener(loop, owner, fd, false);
+  Listener listener(loop->ring(), loop->timers(), owner, fd, false);
   listener.start();
   const Peer peer(test::tcp_connect(test::port_of(fd)));
   loop.until([&] { return owner.accepted.size() == 1; });
@@ -118,7 +118,7 @@ TEST(OpenListenerTest, OptionsCanBeOff) {
   Loop loop;
   Acceptor owner;
   const int fd = open_tcp(0, {.nodelay = false});
-  Listener listener(loop, owner, fd, false);
+  Listener listener(loop->ring(), loop->timers(), owner, fd, false);
   listener.start();
   const Peer peer(test::tcp_connect(test::port_of(fd)));
   loop.until([&] { return owner.accepted.size() == 1; });
@@ -147,7 +147,7 @@ TEST(ListenerTest, MultishotAcceptsAll) {
   Loop loop;
   Acceptor owner;
   const int fd = open_tcp();
-  Listener listener(loop, owner, fd, false);
+  Listener listener(loop->ring(), loop->timers(), owner, fd, false);
   listener.start();
   std::vector<Peer> peers;
   for (int i = 0; i < 200; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
@@ -170,7 +170,8 @@ TEST(ListenerTest, WorkersShareAPort) {
     Loop two;
     Acceptor first, second;
     const int fd = open_tcp();
-    Listener a(one, first, fd, false), b(two, second, open_tcp(test::port_of(fd)), false);
+    Listener a(one->ring(), one->timers(), first, fd, false),
+        b(two->ring(), two->timers(), second, open_tcp(test::port_of(fd)), false);
     a.start();
     b.start();
     std::vector<Peer> peers;
@@ -194,7 +195,7 @@ TEST(ListenerTest, WorkersShareAUnixListener) {
     const UnixAddress address;
     const absl::StatusOr<int> fd = open_listener(address.data(), address.length, {});
     ASSERT_TRUE(fd.ok()) << fd.status();
-    Listener a(one, first, *fd, true), b(two, second, ::dup(*fd), true);
+    Listener a(one->ring(), one->timers(), first, *fd, true), b(two->ring(), two->timers(), second, ::dup(*fd), true);
     a.start();
     b.start();
     std::vector<Peer> peers;
@@ -221,7 +222,7 @@ TEST(ListenerTest, StopWhileArmed) {
     Acceptor owner;
     const int fd = open_tcp();
     const uint16_t port = test::port_of(fd);
-    Listener listener(loop, owner, fd, false);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, false);
     listener.start();
     loop.settle();
     EXPECT_FALSE(listener.stopped());
@@ -249,8 +250,8 @@ TEST(ListenerTest, StopBeforeStart) {
   {
     Loop loop;
     Acceptor owner;
-    Listener never(loop, owner, open_tcp(), false);
-    Listener listener(loop, owner, open_tcp(), false);
+    Listener never(loop->ring(), loop->timers(), owner, open_tcp(), false);
+    Listener listener(loop->ring(), loop->timers(), owner, open_tcp(), false);
     listener.stop();
     EXPECT_TRUE(listener.stopped());
     loop.settle();
@@ -266,7 +267,7 @@ TEST(ListenerTest, AcceptedBehindTheStopIsClosed) {
       Loop loop;
       Acceptor owner;
       const int fd = open_tcp();
-      Listener listener(loop, owner, fd, shared);
+      Listener listener(loop->ring(), loop->timers(), owner, fd, shared);
       listener.start();
       loop.settle();
       Peer peer(test::tcp_connect(test::port_of(fd)));
@@ -288,7 +289,7 @@ TEST(ListenerTest, StopFromInsideOnAccepted) {
     Loop loop;
     Acceptor owner;
     const int fd = open_tcp();
-    Listener listener(loop, owner, fd, shared);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, shared);
     owner.after_accept = [](Listener& l) { l.stop(); };
     listener.start();
     std::vector<Peer> peers;
@@ -308,7 +309,7 @@ TEST(ListenerTest, RetriesAfterAPause) {
     Loop loop;
     Acceptor owner;
     const int fd = open_tcp();
-    Listener listener(loop, owner, fd, false);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, false);
     loop.ring().inject(Op::kAccept, -error);
     listener.start();
     loop.until([&] { return owner.pauses.size() == 1; });
@@ -324,7 +325,7 @@ TEST(ListenerTest, ResumesAtOnce) {
   Loop loop;
   Acceptor owner;
   const int fd = open_tcp();
-  Listener listener(loop, owner, fd, false);
+  Listener listener(loop->ring(), loop->timers(), owner, fd, false);
   for (int i = 0; i < 3; ++i) loop.ring().inject(Op::kAccept, -EMFILE);
   // From inside on_accept_paused too: descriptors may have been freed there.
   owner.after_pause = [](Listener& l) { l.resume(); };
@@ -340,7 +341,7 @@ TEST(ListenerTest, ResumesAtOnce) {
 TEST(ListenerTest, StopsWhilePaused) {
   Loop loop;
   Acceptor owner;
-  Listener listener(loop, owner, open_tcp(), false);
+  Listener listener(loop->ring(), loop->timers(), owner, open_tcp(), false);
   loop.ring().inject(Op::kAccept, -EMFILE);
   listener.start();
   loop.until([&] { return owner.pauses.size() == 1; });
@@ -357,7 +358,7 @@ TEST(ListenerTest, OtherErrorsAreTheConnectionsOwn) {
     Loop loop;
     Acceptor owner;
     const int fd = open_tcp();
-    Listener listener(loop, owner, fd, shared);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, shared);
     const int errors[] = {ECONNABORTED, EINTR,    EAGAIN, ECANCELED, EPROTO,     EPERM,
                           EINVAL,       ENETDOWN, EPIPE,  ETIMEDOUT, ECONNRESET, EHOSTUNREACH};
     for (const int error : errors) loop.ring().inject(Op::kAccept, -error);
@@ -379,7 +380,7 @@ TEST(ListenerTest, AcceptsNoMoreThanTheOwnerSays) {
     const auto room = [&] { return 3 + left - owner.accepted.size(); };
     owner.how_many = [&] { return room() > 0 ? Listener::Accepting::kOne : Listener::Accepting::kNone; };
     const int fd = open_tcp();
-    Listener listener(loop, owner, fd, shared);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, shared);
     listener.start();
     std::vector<Peer> peers;
     for (int i = 0; i < 8; ++i) peers.emplace_back(test::tcp_connect(test::port_of(fd)));
@@ -406,7 +407,7 @@ TEST(ListenerTest, ReviewEndsAMultishot) {
   auto how_many = Listener::Accepting::kMany;
   owner.how_many = [&] { return how_many; };
   const int fd = open_tcp();
-  Listener listener(loop, owner, fd, false);
+  Listener listener(loop->ring(), loop->timers(), owner, fd, false);
   listener.start();
   loop.settle();
   listener.review();  // Nothing changed.
@@ -439,7 +440,7 @@ TEST(ListenerTest, OutOfDescriptors) {
     Loop loop;
     Acceptor owner;
     const int fd = open_tcp();
-    Listener listener(loop, owner, fd, false);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, false);
     std::vector<Peer> peers;
     for (int i = 0; i < 6; ++i) peers.emplace_back(test::tcp_socket());
     {
@@ -466,7 +467,7 @@ TEST(ListenerTest, ErrorsThatStayPauseAccepting) {
   Loop loop;
   Acceptor owner;
   const int fd = open_tcp();
-  Listener listener(loop, owner, fd, false);
+  Listener listener(loop->ring(), loop->timers(), owner, fd, false);
   ::shutdown(fd, SHUT_RD);
   listener.start();
   loop.until([&] { return !owner.pauses.empty(); });

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "alts_like/record_state.h"
+#include "alts_like/read_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
 #include "alts_like/tls_handshake.h"
 #include "buffer/buffer.h"

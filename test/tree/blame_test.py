@@ -1,4 +1,4 @@
-"""docs/health.md names the owner of each reset reason and of each end of a request that the code knows, and no other."""
+"""docs/operating/health.md names the owner of each reset reason and of each end of a request that the code knows, and no other."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ def words_of(header, name):
 
 class BlameTest(unittest.TestCase):
     def setUp(self):
-        text = source("docs/health.md")
+        text = source("docs/operating/health.md")
         section = text[text.index("## Who is to blame"):]
         self.section = section[:section.index("\n## ", 1)]
 

@@ -1,4 +1,4 @@
-"""docs/counters.md and the code speak of the same counters, and of the same reasons, in both directions."""
+"""docs/reference/counters.md and the code speak of the same counters, and of the same reasons, in both directions."""
 
 import pathlib
 import re
@@ -48,7 +48,7 @@ def reasons_of_code():
 
 class Document:
     def __init__(self):
-        self.text = source("docs/counters.md")
+        self.text = source("docs/reference/counters.md")
 
     def rows(self):
         """The cells of all tables, line by line."""
@@ -93,6 +93,14 @@ class CountersTest(unittest.TestCase):
 
     def test_counters(self):
         self.assertEqual(counters_of_code() ^ self.document.counters(), set())
+
+    def test_other_documents(self):
+        """They name no counter that there is not. A name that ends with * stands for all that begin so."""
+        known = {f"sluice_{name}" for name in counters_of_code()}
+        for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+            for name in re.findall(r"`(sluice_[a-z0-9_]+\*?)", page.read_text(encoding="utf-8")):
+                with self.subTest(f"{page.relative_to(ROOT)}: {name}"):
+                    self.assertTrue(name in known or name.endswith("*") and any(each.startswith(name[:-1]) for each in known))
 
     def test_why_requests_and_sessions_end(self):
         self.assertEqual(self.document.reasons_under("### Why requests end"), self.reasons["requests"])

@@ -1,6 +1,6 @@
 """Checks the source tree: includes point downwards, headers are guarded, and no file grows too long.
 
-The floors, and which of them each may include, stand in the table of docs/architecture.md.
+The floors, and which of them each may include, stand in the table of docs/internals/architecture.md.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ def floors(table):
     return rows
 
 
-FLOORS = floors((ROOT / "docs/architecture.md").read_text(encoding="utf-8"))
+FLOORS = floors((ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8"))
 
 # Floor -> headers that it must do without, by how their names begin, and why.
 FORBIDDEN = {
@@ -57,7 +57,7 @@ def problems(src):
         name = path.relative_to(src)
         floor = name.parent.as_posix()
         if floor not in FLOORS:
-            found.append(f"{name}: the folder is no floor of docs/architecture.md")
+            found.append(f"{name}: the folder is no floor of docs/internals/architecture.md")
             continue
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""docs/timeouts.md has a row for each duration of the configuration, in docs/configuration.md's words, and for no other key;
+"""docs/operating/timeouts.md has a row for each duration of the configuration, in docs/reference/configuration.md's words, and for no other key;
 the tests that it names exist."""
 
 import pathlib
@@ -21,8 +21,8 @@ def rows(text):
 
 
 def durations():
-    """Keys and defaults. docs/configuration.md is printed by the program: another test compares the two."""
-    found = {row[0].strip("`"): row[2].strip("`") for row in rows(source("docs/configuration.md"))
+    """Keys and defaults. docs/reference/configuration.md is printed by the program: another test compares the two."""
+    found = {row[0].strip("`"): row[2].strip("`") for row in rows(source("docs/reference/configuration.md"))
              if len(row) == 4 and row[1].startswith("duration")}
     assert len(found) > 40, found
     return found
@@ -31,7 +31,7 @@ def durations():
 def documented():
     """Keys, with the cell of their defaults."""
     found = {}
-    for row in rows(source("docs/timeouts.md")):
+    for row in rows(source("docs/operating/timeouts.md")):
         for key in re.findall(r"`([^`]+)`", row[0]):
             assert key not in found, f"{key} is there twice"
             found[key] = row[1]
@@ -52,7 +52,7 @@ class TimeoutsTest(unittest.TestCase):
                 self.assertIn(default, re.split(r"[ ,:;]+", words) if default else words)
 
     def test_named_tests_exist(self):
-        text = source("docs/timeouts.md")
+        text = source("docs/operating/timeouts.md")
         named = re.findall(r"`([\w/]+_test\.(?:py|cc))`((?:: `\w+`(?:, `\w+`)*)?)", text)
         self.assertGreater(len(named), 20)
         for file, tests in named:

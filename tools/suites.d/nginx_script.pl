@@ -1,6 +1,6 @@
 # Runs one script of nginx-tests, whose name it is given, in the folder where they are.
 #
-# The scripts end lines of HTTP/1.1 with LF alone, which Sluice refuses (docs/smuggling.md), and compare names of fields by case,
+# The scripts end lines of HTTP/1.1 with LF alone, which Sluice refuses (docs/internals/smuggling.md), and compare names of fields by case,
 # which RFC 9110 section 5.1 gives no meaning: what they send gets CR LF, and names that they read their spelling. Their HTTP/2 clients send no SETTINGS behind the preface,
 # which RFC 9113 section 3.4 wants: they get an empty one. It wants that of servers as the first thing, too.
 # And they pad what they code by Huffman with up to eight bits, where RFC 7541 section 5.2 allows seven.

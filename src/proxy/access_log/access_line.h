@@ -1,4 +1,4 @@
-// Formats a request's line in the access log. docs/access-log.md describes its fields.
+// Formats a request's line in the access log. docs/guides/access-log.md describes its fields.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,7 @@ struct AccessRecord {
   std::string_view path;        ///< The canonical form, with the query.
   uint16_t status = 0;          ///< 0: no response was sent.
   std::string_view reason;      ///< Why the request ended: `ok`, `no_route`, ...
+  std::string_view detail;      ///< The rule that a malformed request breaks.
   uint64_t request_bytes = 0;   ///< Body bytes received from the client.
   uint64_t response_bytes = 0;  ///< Body bytes sent to the client.
   uint64_t duration_us = 0;

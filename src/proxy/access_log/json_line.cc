@@ -1,4 +1,4 @@
-// Formats a line of the access log as a JSON object (RFC 8259). docs/access-log.md describes its members.
+// Formats a line of the access log as a JSON object (RFC 8259). docs/guides/access-log.md describes its members.
 
 #include <optional>
 
@@ -12,7 +12,7 @@ namespace {
 // An upper bound for all keys, quotes, colons and commas.
 constexpr size_t kFrame = 512;
 static_assert(kFrame + LineLimits::kTime + LineLimits::kPath + LineLimits::kUserAgent + LineLimits::kAuthority +
-                  8 * LineLimits::kName + 5 * LineLimits::kWord + 7 * LineLimits::kNumber <=
+                  9 * LineLimits::kName + 5 * LineLimits::kWord + 7 * LineLimits::kNumber <=
               kMaxLogLineBytes);
 
 class JsonObject {
@@ -62,6 +62,7 @@ size_t format_json_line(const AccessRecord& record, std::span<char> out) {
   object.text("path", record.path, LineLimits::kPath);
   object.number("status", record.status);
   object.text("reason", record.reason, LineLimits::kWord);
+  object.text("detail", record.detail, LineLimits::kName);
   object.number("bytes_in", record.request_bytes);
   object.number("bytes_out", record.response_bytes);
   object.number("duration_us", record.duration_us);

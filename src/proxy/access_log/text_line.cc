@@ -97,6 +97,8 @@ class TextLine {
         return record_.path;
       case TextVariable::kReason:
         return record_.reason;
+      case TextVariable::kDetail:
+        return record_.detail;
       case TextVariable::kRoute:
         return record_.route;
       case TextVariable::kUpstream:

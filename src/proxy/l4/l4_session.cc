@@ -5,13 +5,14 @@
 #include <cctype>
 #include <cerrno>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "alts_like/client_hello.h"
-#include "buffer/copied.h"
 #include "net/worker.h"
+#include "pool/check.h"
 #include "proxy/config/model/units.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/router/request_key.h"
@@ -97,6 +98,7 @@ void L4Session::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(tim
 // ---- The client ----
 
 void L4Session::client_ready(Buffer&& first) {
+  SLUICE_DCHECK(state_ == State::kSetup);
   client_.set_owner(*this);
   setup_->held = std::move(first);
   source_place_ = setup_->client.take_source_place();
@@ -113,6 +115,7 @@ void L4Session::client_ready(Buffer&& first) {
 }
 
 void L4Session::client_refused(Refusal reason) {
+  SLUICE_DCHECK(state_ == State::kSetup);
   client_.set_owner(*this);
   counters().refused[static_cast<size_t>(reason)].add();
   state_ = State::kClosing;
@@ -153,13 +156,14 @@ void L4Session::route(const ClientHello* hello) {
     return finish(SessionEnd::kNoRoute);
   }
   upstream_index_ = *upstream;
-  state_ = State::kConnecting;
   connect_next();
 }
 
 // ---- The endpoint ----
 
 void L4Session::connect_next() {
+  SLUICE_DCHECK(state_ == State::kSetup || state_ == State::kHello || state_ == State::kRetrying);
+  state_ = State::kConnecting;
   Balancer& balancer = acceptor_.balancer(upstream_index_);
   while (setup_->attempts < upstream_state().config().connect_attempts) {
     Choice choice{.tried = setup_->tried, .now_ms = acceptor_.worker().now_ms()};
@@ -243,12 +247,13 @@ void L4Session::connected() {
 
 // The transport closes first. The next attempt starts when it has closed (on_closed).
 void L4Session::connect_failed(ConnectError error) {
+  SLUICE_DCHECK(state_ == State::kConnecting);
   endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
   if (error != ConnectError::kLocal) {
     upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms(), connect_error_name(error));
   }
   leave_endpoint();
-  retry_ = true;
+  state_ = State::kRetrying;
   // The queued alert shows the endpoint what was wrong with its handshake.
   if (error != ConnectError::kTls || upstream_.queued() == 0) return upstream_.close();
   upstream_.shutdown_write();
@@ -273,15 +278,13 @@ void L4Session::queue_proxy_header(Buffer& to) {
     }
   }
   // Beyond the budget if necessary: it is only a few bytes, and it cannot wait for the posted chunks to leave room.
-  Lease lease(ChunkRef::take(acceptor_.worker().pool().get_metadata(bytes)), 0, 0);
-  lease.grow_back(bytes);
-  counted_copy(lease.data(), header.data(), bytes);
-  to.append(std::move(lease));
+  to.append_copy_beyond_budget(acceptor_.worker().pool(), std::span(header).first(bytes));
 }
 
 // ---- The bytes ----
 
 void L4Session::forward() {
+  SLUICE_DCHECK(state_ == State::kConnecting && endpoint_counted_);
   Buffer header, held = std::move(setup_->held);
   if (!upstream_.secured()) queue_proxy_header(header);  // Otherwise it was sent before the handshake.
   const ClientEnd client_end = setup_->client_end;
@@ -309,6 +312,7 @@ void L4Session::on_data(Transport& from, Buffer&& data) {
       setup_->held.append(std::move(data));
       return read_hello();
     case State::kConnecting:
+    case State::kRetrying:
       // While there is little data, reading on costs less than stopping and starting.
       setup_->held.append(std::move(data));
       if (setup_->held.size() >= high_mark()) client_.stop_reading();
@@ -365,7 +369,7 @@ void L4Session::on_sent(Transport& to) {
     last_active_ms_ = acceptor_.worker().now_ms();
     return continue_draining();
   }
-  if (state_ == State::kConnecting && retry_ && upstream_.write_shut()) return upstream_.close();
+  if (state_ == State::kRetrying && upstream_.write_shut()) return upstream_.close();
   if (state_ != State::kForwarding) return;
   note_activity();
   if (to.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) other(to).start_reading();
@@ -375,6 +379,7 @@ void L4Session::on_sent(Transport& to) {
 void L4Session::on_end(Transport& from, bool truncated) {
   switch (state_) {
     case State::kConnecting:
+    case State::kRetrying:
       // The client may have sent all its data and its end of stream. An end from the endpoint means that it refused us
       // during the handshake.
       if (!is_client(from)) return upstream_.close();
@@ -412,8 +417,9 @@ void L4Session::maybe_finished() {
 void L4Session::on_error(Transport& transport, int error) {
   if (state_ == State::kClosing) return;
   if (state_ == State::kDraining) return failed_while_draining(transport);
-  if (!is_client(transport) && state_ == State::kConnecting) {
-    return retry_ ? upstream_.close() : connect_failed(connect_error_of(error));
+  if (!is_client(transport)) {
+    if (state_ == State::kRetrying) return upstream_.close();
+    if (state_ == State::kConnecting) return connect_failed(connect_error_of(error));
   }
   const SessionEnd end = is_client(transport) ? SessionEnd::kClientError : SessionEnd::kUpstreamError;
   state_ == State::kForwarding ? begin_draining(transport, end, Drain::kRest) : finish(end);
@@ -421,7 +427,7 @@ void L4Session::on_error(Transport& transport, int error) {
 
 void L4Session::on_record_error(Transport& from, std::string_view error) {
   // The data before the bad record belongs to the endpoint; forward() reaches the record again.
-  if (state_ == State::kConnecting) return from.stop_reading();
+  if (state_ == State::kConnecting || state_ == State::kRetrying) return from.stop_reading();
   if (state_ == State::kDraining && drain_ == Drain::kRest) return failed_while_draining(from);
   if (state_ != State::kForwarding) return;
   log_failure(from, error);
@@ -445,8 +451,9 @@ void L4Session::on_timer() {
       return finish(SessionEnd::kHelloTimeout);
     case State::kDraining:
       return on_drain_timer();
+    case State::kRetrying:
+      return upstream_.close();
     case State::kConnecting:
-      if (retry_) return upstream_.close();
       if (upstream_.in_handshake()) {
         log_failure(upstream_, absl::StrCat("the handshake was not complete after ",
                                             config::print_duration(upstream_state().config().connect_timeout),
@@ -527,6 +534,7 @@ void L4Session::finish(SessionEnd end) {
 // before the failure. For example, an origin that refuses early sends its response, and then resets because of the part
 // of the request that it did not read.
 void L4Session::begin_draining(Transport& failed, SessionEnd end, Drain how) {
+  SLUICE_DCHECK(state_ == State::kForwarding || (state_ == State::kSetup && how == Drain::kAlert));
   state_ = State::kDraining;
   drain_ = how;
   client_failed_ = is_client(failed);
@@ -550,7 +558,7 @@ void L4Session::continue_draining() {
       // cause a reset.
       if (!failed.input_over() || !failed.write_shut()) return;
       failed.close();
-      drain_ = Drain::kRest;
+      drain_rest();
       break;
     case Drain::kQueue:
       break;
@@ -569,10 +577,15 @@ void L4Session::continue_draining() {
   arm_timer(now + std::max((now - last_active_ms_) / kDrainPollShare, kDrainPollMs));
 }
 
+void L4Session::drain_rest() {
+  SLUICE_DCHECK(state_ == State::kDraining && drain_ != Drain::kRest);
+  drain_ = Drain::kRest;
+}
+
 void L4Session::failed_while_draining(Transport& transport) {
   if (&transport != &failed_side()) return finish(end_);  // The side that should receive the rest has failed too.
   if (drain_ != Drain::kRest) {
-    drain_ = Drain::kRest;
+    drain_rest();
     transport.abort();
   }
   continue_draining();
@@ -582,7 +595,7 @@ void L4Session::on_drain_timer() {
   const uint64_t now = acceptor_.worker().now_ms();
   if (drain_ == Drain::kAlert) {
     failed_side().close();
-    drain_ = Drain::kRest;
+    drain_rest();
   }
   // An armed receive may never report the end of stream (Socket::failed). All completions of this turn have been
   // handled.
@@ -597,10 +610,7 @@ void L4Session::on_drain_timer() {
 }
 
 void L4Session::on_closed(Transport& transport) {
-  if (!is_client(transport) && state_ == State::kConnecting && retry_) {
-    retry_ = false;
-    return connect_next();
-  }
+  if (!is_client(transport) && state_ == State::kRetrying) return connect_next();
   if (state_ != State::kClosing || client_.busy() || upstream_.busy()) return;
   acceptor_.worker().defer([](void* self) { delete static_cast<L4Session*>(self); }, this);
 }

@@ -37,16 +37,25 @@ class L4Session final : public Session, private Transport::Owner {
   void shut_down() override;
 
  private:
+  //   State        comes from                      what it has
+  //   kSetup       the start                       setup_
+  //   kHello       kSetup                          setup_
+  //   kConnecting  kSetup, kHello, kRetrying       setup_, and the endpoint of an attempt
+  //   kRetrying    kConnecting                     setup_
+  //   kForwarding  kConnecting                     an endpoint
+  //   kDraining    kForwarding, or kSetup (alert)  drain_, client_failed_, end_
+  //   kClosing     any
   enum class State : uint8_t {
     kSetup,
     kHello,
     kConnecting,
+    kRetrying,  ///< The upstream transport is closing so that the next endpoint can be tried.
     kForwarding,
     kDraining,  ///< One side has failed. Queued output is still sent, then both sides are closed.
     kClosing,
   };
-  /// What remains to be done for the failed side. The other side always receives the data that arrived before the
-  /// failure, then a reset.
+  /// What remains to be done for the failed side while draining. The other side always receives the data that arrived
+  /// before the failure, then a reset. kQueue and kAlert become kRest once the failed side is gone.
   enum class Drain : uint8_t {
     kRest,   ///< The connection is gone. Data that it had sent is still read.
     kQueue,  ///< Its input may be truncated. It sends nothing more, and receives the output queued for it.
@@ -111,6 +120,7 @@ class L4Session final : public Session, private Transport::Owner {
   void log_failure(const Transport& with, std::string_view error) const;
   void finish(SessionEnd end);
   void begin_draining(Transport& failed, SessionEnd end, Drain how);
+  void drain_rest();
   void continue_draining();
   void failed_while_draining(Transport& transport);
   void on_drain_timer();
@@ -144,7 +154,6 @@ class L4Session final : public Session, private Transport::Owner {
   bool client_failed_ : 1 = false;  // While draining: whether the client failed rather than the upstream.
   State state_ : 3 = State::kSetup;
   bool endpoint_counted_ : 1 = false;
-  bool retry_ : 1 = false;  // The upstream transport is closing so that the next endpoint can be tried.
   bool quiet_ : 1 = false;  // check_quiet() has run since the last activity.
 };
 // A proxy with very many connections consists mostly of these objects.

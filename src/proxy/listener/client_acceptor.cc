@@ -30,7 +30,7 @@ constexpr int kShedSessions = 16;
 
 ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared)
     : context_(context),
-      listener_(context.worker, *this, listen_fd, shared),
+      listener_(context.worker.ring(), context.worker.timers(), *this, listen_fd, shared),
       factory_(std::move(factory)),
       review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {}
 

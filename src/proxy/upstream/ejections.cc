@@ -4,7 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "proxy/upstream/endpoint.h"
+#include "proxy/config/model/units.h"
 
 namespace sluice {
 
@@ -21,7 +21,7 @@ void clear(std::atomic<uint32_t>& count) {
 
 void Ejections::on_response(size_t endpoint, uint32_t status, uint64_t now_ms) {
   if (!is_endpoint_error(status)) return on_success(endpoint);
-  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  EndpointHealth& health = slots_.state(endpoint).health;
   const bool gateway = status == 502 || status == 503 || status == 504;
   if (gateway) {
     count(health.gateway_errors_in_a_row, config_.gateway_errors, endpoint, "gateway error", now_ms);
@@ -32,13 +32,13 @@ void Ejections::on_response(size_t endpoint, uint32_t status, uint64_t now_ms) {
 }
 
 void Ejections::on_success(size_t endpoint) {
-  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  EndpointHealth& health = slots_.state(endpoint).health;
   clear(health.errors_in_a_row);
   clear(health.gateway_errors_in_a_row);
 }
 
 void Ejections::on_error(size_t endpoint, uint64_t now_ms) {
-  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  EndpointHealth& health = slots_.state(endpoint).health;
   count(health.gateway_errors_in_a_row, config_.gateway_errors, endpoint, "gateway error", now_ms);
   count(health.errors_in_a_row, config_.consecutive_errors, endpoint, "error", now_ms);
 }
@@ -47,7 +47,7 @@ void Ejections::count(std::atomic<uint32_t>& in_a_row, uint32_t limit, size_t en
                       uint64_t now_ms) {
   if (limit == 0) return;
   // Ignores errors of an ejected endpoint: from earlier requests, or because all endpoints are out.
-  if (upstream_.endpoint(endpoint).health.ejected_until_ms.load(kRelaxed) != 0) return;
+  if (slots_.state(endpoint).health.ejected_until_ms.load(kRelaxed) != 0) return;
   const uint32_t errors = in_a_row.fetch_add(1, kRelaxed) + 1;
   if (errors >= limit) eject(endpoint, errors, what, now_ms);
 }
@@ -57,7 +57,7 @@ void Ejections::count(std::atomic<uint32_t>& in_a_row, uint32_t limit, size_t en
 void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64_t now_ms) {
   if (ejecting_.test_and_set(std::memory_order_acquire)) return;
   const absl::Cleanup done = [this] { ejecting_.clear(std::memory_order_release); };
-  EndpointHealth& health = upstream_.endpoint(endpoint).health;
+  EndpointHealth& health = slots_.state(endpoint).health;
   if (health.ejected_until_ms.load(kRelaxed) != 0) return;  // Another worker ejected it first.
   if (!may_eject(endpoint, now_ms)) {
     refused_.fetch_add(1, kRelaxed);
@@ -69,16 +69,16 @@ void Ejections::eject(size_t endpoint, uint32_t errors, const char* what, uint64
   on_success(endpoint);  // Errors after the ejection count from 0.
   health.ejected_until_ms.store(now_ms + time_ms);
   return_at(now_ms + time_ms);
-  upstream_.note_change();
-  log_endpoint(upstream_, endpoint,
+  slots_.note_health_change();
+  log_endpoint(slots_, endpoint,
                absl::StrCat("is ejected for ", config::print_duration(config::Duration(time_ms)), ", after ", errors,
                             " ", what, errors == 1 ? "" : "s in a row"));
 }
 
 bool Ejections::may_eject(size_t endpoint, uint64_t now_ms) const {
   size_t count = 0, out = 0, others = 0;
-  for (size_t i = 0; i < upstream_.size(); ++i) {
-    const EndpointState& state = upstream_.endpoint(i);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const EndpointState& state = slots_.state(i);
     if (!state.present.load(kRelaxed)) continue;
     ++count;
     if (state.health.ejected_until_ms.load(kRelaxed) != 0) ++out;
@@ -88,7 +88,7 @@ bool Ejections::may_eject(size_t endpoint, uint64_t now_ms) const {
 }
 
 uint64_t Ejections::next_time_ms(size_t endpoint, uint64_t now_ms) const {
-  const EndpointState& state = upstream_.endpoint(endpoint);
+  const EndpointState& state = slots_.state(endpoint);
   const auto base_ms = config::milliseconds(config_.time);
   const uint64_t before = state.health.ejections_in_a_row.load(kRelaxed);
   const uint64_t served_ms = now_ms - std::min(now_ms, state.up_since_ms.load(kRelaxed));
@@ -108,8 +108,8 @@ void Ejections::end_due_ejections(uint64_t now_ms) {
   uint64_t due_ms = next_return_ms_.load();
   if (now_ms < due_ms || !next_return_ms_.compare_exchange_strong(due_ms, UINT64_MAX))
     return;  // Another worker does it.
-  for (size_t i = 0; i < upstream_.size(); ++i) {
-    EndpointState& state = upstream_.endpoint(i);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    EndpointState& state = slots_.state(i);
     EndpointHealth& health = state.health;
     uint64_t until_ms = health.ejected_until_ms.load();
     if (until_ms == 0) continue;
@@ -119,9 +119,9 @@ void Ejections::end_due_ejections(uint64_t now_ms) {
     }
     state.up_since_ms.store(now_ms, kRelaxed);
     if (!health.ejected_until_ms.compare_exchange_strong(until_ms, 0)) continue;
-    upstream_.note_change();
+    slots_.note_health_change();
     // The name of an endpoint that was removed must not be read.
-    if (state.present.load(std::memory_order_acquire)) log_endpoint(upstream_, i, "is no longer ejected");
+    if (state.present.load(std::memory_order_acquire)) log_endpoint(slots_, i, "is no longer ejected");
   }
 }
 

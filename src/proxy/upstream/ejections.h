@@ -5,10 +5,9 @@
 #include <cstdint>
 
 #include "proxy/config/model/config.h"
+#include "proxy/upstream/endpoint_table.h"
 
 namespace sluice {
-
-class UpstreamState;
 
 /// Whether a status is an error of the endpoint. 501 and 505 are not: they reject the client's choice of method or
 /// version (RFC 9110 sections 15.6.2 and 15.6.6).
@@ -25,7 +24,7 @@ constexpr bool is_endpoint_error(uint32_t status) { return status >= 500 && stat
 class Ejections {
  public:
   /// Both references outlive it.
-  Ejections(UpstreamState& upstream, const config::Ejection& config) : upstream_(upstream), config_(config) {}
+  Ejections(EndpointTable& slots, const config::Ejection& config) : slots_(slots), config_(config) {}
 
   /// The endpoint sent a response with this status.
   void on_response(size_t endpoint, uint32_t status, uint64_t now_ms);
@@ -50,7 +49,7 @@ class Ejections {
   uint64_t next_time_ms(size_t endpoint, uint64_t now_ms) const;
   void return_at(uint64_t due_ms);
 
-  UpstreamState& upstream_;
+  EndpointTable& slots_;
   const config::Ejection& config_;
   std::atomic<uint64_t> next_return_ms_{UINT64_MAX};
   std::atomic_flag ejecting_;  // Set while a worker ejects an endpoint.

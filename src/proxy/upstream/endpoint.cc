@@ -65,20 +65,14 @@ ConnectError connect_error_of(int error) {
 
 UpstreamState::UpstreamState(const config::Upstream& upstream)
     : config_(upstream), slots_(upstream), resolving_(upstream.endpoints.size()) {
-  if (upstream.ejection) ejections_ = std::make_unique<Ejections>(*this, *upstream.ejection);
-}
-
-std::string UpstreamState::describe(size_t slot) const {
-  const config::Endpoint& configured = config_.endpoints[slots_.configured(slot)];
-  if (!configured.is_resolved()) return slots_.text(slot);
-  return absl::StrCat(configured.text(), " (", slots_.text(slot), ")");
+  if (upstream.ejection) ejections_ = std::make_unique<Ejections>(slots_, *upstream.ejection);
 }
 
 void UpstreamState::set_healthy(size_t index, bool healthy, uint64_t now_ms) {
   EndpointState& e = slots_.state(index);
   if (healthy) e.up_since_ms.store(now_ms, std::memory_order_relaxed);
   e.health.healthy.store(healthy, std::memory_order_relaxed);
-  note_change();
+  slots_.note_health_change();
 }
 
 void UpstreamState::report_success(size_t index, uint64_t now_ms) {
@@ -120,12 +114,7 @@ uint64_t UpstreamState::growing_share(size_t index, uint64_t now_ms) const {
 
 void UpstreamState::log_change(size_t index, uint64_t now_ms, std::string_view what) const {
   static thread_local LogLimit limit;
-  if (log_admits(limit, now_ms)) log_endpoint(*this, index, what);
-}
-
-void log_endpoint(const UpstreamState& upstream, size_t index, std::string_view what) {
-  log_line(LogLevel::kWarning,
-           absl::StrCat("upstream \"", upstream.config().name, "\": endpoint ", upstream.describe(index), " ", what));
+  if (log_admits(limit, now_ms)) log_endpoint(slots_, index, what);
 }
 
 }  // namespace sluice

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,8 +45,7 @@ class UpstreamState {
   EndpointState& endpoint(size_t slot) { return slots_.state(slot); }
   const EndpointState& endpoint(size_t slot) const { return slots_.state(slot); }
   const config::Address& address(size_t slot) const { return slots_.address(slot); }
-  /// Describes an endpoint for messages: its address, and the name that resolved to it.
-  std::string describe(size_t slot) const;
+  std::string describe(size_t slot) const { return slots_.describe(slot); }
 
   /// The counters of a configured endpoint that is a name; written by the resolver.
   ResolveCounters& resolving(size_t configured) { return resolving_[configured]; }
@@ -73,9 +71,7 @@ class UpstreamState {
 
   /// Sets the state that an endpoint's health checks found. Called by one worker.
   void set_healthy(size_t index, bool healthy, uint64_t now_ms);
-  /// Changes with each change of EndpointHealth::in() of any endpoint.
-  uint64_t health_generation() const { return health_generation_.load(std::memory_order_relaxed); }
-  void note_change() { health_generation_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t health_generation() const { return slots_.health_generation(); }
 
   /// Report that a connection was made or failed. After `max_fails` failures in a row the endpoint is passed over for
   /// `fail_timeout`; the first connection after that is the probe. Each change is logged.
@@ -97,10 +93,6 @@ class UpstreamState {
   EndpointTable slots_;
   std::vector<ResolveCounters> resolving_;
   std::unique_ptr<Ejections> ejections_;
-  std::atomic<uint64_t> health_generation_{0};
 };
-
-/// Logs a line about an endpoint for the operator: `what` follows the endpoint's name.
-void log_endpoint(const UpstreamState& upstream, size_t index, std::string_view what);
 
 }  // namespace sluice

@@ -6,20 +6,17 @@
 #include <string>
 #include <string_view>
 
-#include "proxy/upstream/endpoint_table.h"
 #include "proxy/upstream/stable_hash.h"
 
 namespace sluice {
 
 namespace {
 
-void make_tables(const EndpointTable& slots, EndpointSet::Level& level) {
-  const config::Balance balance = slots.config().balance;
+void make_tables(config::Balance balance, EndpointSet::Level& level) {
   if (balance != config::Balance::kMaglev && balance != config::Balance::kRingHash) return;
   std::vector<HashMember> members;
   for (size_t i = 0; i < level.members.size(); ++i) {
-    const uint32_t slot = level.members[i];
-    members.push_back({.id = level.ids[i], .weight = slots.weight(slot), .index = slot});
+    members.push_back({.id = level.ids[i], .weight = level.weight_of(i), .index = level.members[i]});
   }
   if (balance == config::Balance::kMaglev) {
     level.maglev = MaglevTable(std::move(members));
@@ -29,7 +26,7 @@ void make_tables(const EndpointTable& slots, EndpointSet::Level& level) {
 }
 
 // An id that does not reveal the address, and is the same after a restart and in other processes.
-uint64_t make_cookie_id(const config::Upstream& upstream, const std::string& address) {
+uint64_t make_cookie_id(const config::Upstream& upstream, std::string_view address) {
   const std::string& secret = upstream.sticky->secret;
   const std::string_view keyed_by = secret.empty() ? std::string_view(upstream.name) : secret;
   const uint64_t key[2] = {stable_hash(keyed_by, 1), stable_hash(keyed_by, 2)};
@@ -48,26 +45,26 @@ uint64_t EndpointSet::Level::id_of(uint32_t slot) const {
   return ids[static_cast<size_t>(found - members.begin())];
 }
 
-EndpointSet::EndpointSet(const EndpointTable& slots, uint64_t generation)
-    : generation_(generation), cookie_id_of_(slots.size()) {
+EndpointSet::EndpointSet(const config::Upstream& config, size_t slot_count, std::span<const Endpoint> endpoints,
+                         uint64_t generation)
+    : generation_(generation), cookie_id_of_(slot_count) {
   std::map<uint32_t, Level> by_priority;
   std::set<uint64_t> ids;
-  for (uint32_t i = 0; i < slots.size(); ++i) {
-    if (!slots.state(i).present.load(std::memory_order_relaxed)) continue;
-    members_.push_back(i);
-    const std::string& address = slots.text(i);
-    uint64_t id = stable_hash(address);
+  for (const Endpoint& endpoint : endpoints) {
+    members_.push_back(endpoint.slot);
+    uint64_t id = stable_hash(endpoint.address);
     while (!ids.insert(id).second) id = mixed(id + 1);
-    Level& level = by_priority[slots.priority(i)];
-    level.members.push_back(i);
+    Level& level = by_priority[endpoint.priority];
+    level.members.push_back(endpoint.slot);
     level.ids.push_back(id);
-    level.weight_to.push_back((level.weight_to.empty() ? 0 : level.weight()) + slots.weight(i));
-    if (!slots.config().sticky) continue;
-    cookie_id_of_[i] = make_cookie_id(slots.config(), address);
-    cookie_ids_.emplace_back(cookie_id_of_[i], i);
+    level.weight_to.push_back((level.weight_to.empty() ? 0 : level.weight()) + endpoint.weight);
+    if (!config.sticky) continue;
+    const uint64_t cookie_id = make_cookie_id(config, endpoint.address);
+    cookie_id_of_[endpoint.slot] = cookie_id;
+    cookie_ids_.emplace_back(cookie_id, endpoint.slot);
   }
   for (auto& [priority, level] : by_priority) {
-    make_tables(slots, level);
+    make_tables(config.balance, level);
     levels_.push_back(std::move(level));
   }
   std::sort(cookie_ids_.begin(), cookie_ids_.end());

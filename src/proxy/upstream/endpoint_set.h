@@ -1,17 +1,18 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "proxy/config/model/config.h"
 #include "proxy/upstream/hash_ring.h"
 #include "proxy/upstream/maglev_table.h"
 
 namespace sluice {
-
-class EndpointTable;
 
 /// The endpoints of an upstream at one point in time, in a form for lookups by balancers. Immutable, and shared by the
 /// workers; EndpointTable makes a new one when the endpoints change. It does not contain whether they are up: lookups
@@ -27,14 +28,26 @@ class EndpointSet {
     HashRing ring;                    ///< With Balance::kRingHash, else empty.
 
     uint64_t weight() const { return weight_to.back(); }
+    /// The weight of the member at a position of `members`.
+    uint32_t weight_of(size_t position) const {
+      return static_cast<uint32_t>(weight_to[position] - (position > 0 ? weight_to[position - 1] : 0));
+    }
     /// The member that owns unit `weight` of the sum of weights. Precondition: weight < weight().
     uint32_t member_at(uint64_t weight) const;
     /// The id of a member.
     uint64_t id_of(uint32_t slot) const;
   };
 
-  /// Makes a set of the endpoints that are present.
-  EndpointSet(const EndpointTable& slots, uint64_t generation);
+  /// An endpoint to put into a set.
+  struct Endpoint {
+    uint32_t slot;
+    std::string_view address;
+    uint32_t weight;
+    uint32_t priority;
+  };
+  /// `endpoints` are in the order of their slots, which are below `slot_count`.
+  EndpointSet(const config::Upstream& config, size_t slot_count, std::span<const Endpoint> endpoints,
+              uint64_t generation);
 
   /// The generation of EndpointTable; greater than that of any earlier set.
   uint64_t generation() const { return generation_; }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "pool/check.h"
+#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -46,14 +48,25 @@ bool EndpointTable::is_of(const Slot& slot, uint32_t configured) const {
   return slot.configured == configured && slot.state.present.load(std::memory_order_relaxed);
 }
 
+std::string EndpointTable::describe(size_t slot) const {
+  const config::Endpoint& endpoint = config_.endpoints[configured(slot)];
+  if (!endpoint.is_resolved()) return text(slot);
+  return absl::StrCat(endpoint.text(), " (", text(slot), ")");
+}
+
 std::shared_ptr<const EndpointSet> EndpointTable::endpoint_set() const {
   const std::lock_guard lock(mutex_);
   return set_;
 }
 
 void EndpointTable::renew_set() {
+  std::vector<EndpointSet::Endpoint> present;
+  for (uint32_t i = 0; i < size_; ++i) {
+    if (!state(i).present.load(std::memory_order_relaxed)) continue;
+    present.push_back({.slot = i, .address = text(i), .weight = weight(i), .priority = priority(i)});
+  }
   const uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  auto set = std::make_shared<const EndpointSet>(*this, generation);
+  auto set = std::make_shared<const EndpointSet>(config_, size_, present, generation);
   {
     const std::lock_guard lock(mutex_);
     set_.swap(set);
@@ -149,6 +162,11 @@ void EndpointTable::occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_
   }
   adjust(slot, by);
   slot.state.present.store(true, std::memory_order_release);
+}
+
+void log_endpoint(const EndpointTable& slots, size_t slot, std::string_view what) {
+  log_line(LogLevel::kWarning,
+           absl::StrCat("upstream \"", slots.config().name, "\": endpoint ", slots.describe(slot), " ", what));
 }
 
 EndpointView::EndpointView(EndpointTable& slots) : slots_(slots), uses_(slots.size()) {

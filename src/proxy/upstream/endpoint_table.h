@@ -57,6 +57,8 @@ class EndpointTable {
   const config::Address& address(size_t slot) const { return slots_[slot].address; }
   /// The address as text.
   const std::string& text(size_t slot) const { return slots_[slot].text; }
+  /// Describes an endpoint for messages: its address, and the name that resolved to it.
+  std::string describe(size_t slot) const;
 
   // Valid for any slot.
 
@@ -66,6 +68,10 @@ class EndpointTable {
   uint32_t configured(size_t slot) const { return slots_[slot].configured; }
   EndpointState& state(size_t slot) { return slots_[slot].state; }
   const EndpointState& state(size_t slot) const { return slots_[slot].state; }
+
+  /// Changes with each change of EndpointHealth::in() of any endpoint.
+  uint64_t health_generation() const { return health_generation_.load(std::memory_order_relaxed); }
+  void note_health_change() { health_generation_.fetch_add(1, std::memory_order_relaxed); }
 
   struct Change {
     uint32_t added = 0;
@@ -77,8 +83,8 @@ class EndpointTable {
     bool any() const { return added + removed + adjusted > 0; }
   };
   /// Replaces the endpoints of configured endpoint `configured`, which is a name, by `now`. Must be called on one
-  /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/balancing.md). New endpoints
-  /// start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
+  /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/guides/balancing.md). New
+  /// endpoints start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
   Change replace(uint32_t configured, std::span<const ResolvedEndpoint> now, uint64_t now_ms = 0);
   /// The present endpoints of a configured endpoint. On the thread of replace().
   std::vector<ResolvedEndpoint> present_of(uint32_t configured) const;
@@ -112,7 +118,11 @@ class EndpointTable {
   std::shared_ptr<const EndpointSet> set_;
   std::atomic<uint64_t> generation_{0};  // The generation of set_; stored after set_.
   std::vector<EndpointView*> views_;
+  std::atomic<uint64_t> health_generation_{0};
 };
+
+/// Logs a line about an endpoint for the operator: `what` follows the endpoint's name.
+void log_endpoint(const EndpointTable& slots, size_t slot, std::string_view what);
 
 /// One thread's view of an upstream's endpoints: which are present, and which it still uses.
 ///

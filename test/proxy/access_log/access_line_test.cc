@@ -27,7 +27,7 @@ std::string line_of(const AccessRecord& record) {
   return out;
 }
 
-// The example of docs/access-log.md.
+// The example of docs/guides/access-log.md.
 const AccessRecord kExample = {.time_ms = 1'785'499'932'418,
                                .client = "203.0.113.7:51544",
                                .listener = "edge",
@@ -300,7 +300,7 @@ TEST(AccessLine, TimesAgreeWithTheLibrary) {
 }
 
 std::string document() {
-  std::ifstream file(SLUICE_SOURCE_DIR "/docs/access-log.md");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -57,7 +57,7 @@ TEST_F(TextLineTest, Combined) {
   constexpr std::string_view kCombined =
       "%{client_ip} - - [%{clf_time}] \"%{method} %{target} %{protocol}\" %{status} %{bytes_out} "
       "\"%{header:referer}\" \"%{header:user-agent}\"";
-  std::ifstream file(SLUICE_SOURCE_DIR "/docs/access-log.md");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
   std::stringstream document;
   document << file.rdbuf();
   EXPECT_THAT(document.str(), HasSubstr("format: '" + std::string(kCombined) + "'\n"));
@@ -72,6 +72,7 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
              .path = "/p?q",
              .status = 503,
              .reason = "no_endpoint",
+             .detail = "d",
              .request_bytes = 1,
              .response_bytes = 2,
              .duration_us = 3,
@@ -81,9 +82,9 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
              .endpoint = "e",
              .attempts = 5,
              .facts = &facts_};
-  EXPECT_EQ(line("%{time} %{target} %{status} %{reason} %{duration} %{upstream_duration} %{bytes_in} %{bytes_out} "
+  EXPECT_EQ(line("%{time} %{target} %{status} %{reason} %{detail} %{duration} %{upstream_duration} %{bytes_in} %{bytes_out} "
                  "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} 100%%"),
-            "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint 3 4 1 2 r u e 5 C 100%");
+            "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C 100%");
   facts_.request_id = "i";
   facts_.trace_id = "t";
   facts_.host = "h";

@@ -1,5 +1,5 @@
-// docs/sluice.schema.json must agree with the code. After a change of schema.h or of a default, write it anew with
-// SLUICE_UPDATE_DOCS=1 in the environment of this test. What it takes and refuses: test/e2e/schema_test.py.
+// docs/reference/sluice.schema.json must agree with the code. After a change of schema.h or of a default, write it anew
+// with SLUICE_UPDATE_DOCS=1 in the environment of this test. What it takes and refuses: test/e2e/schema_test.py.
 #include "proxy/config/load/json_schema.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace sluice::config {
 namespace {
 
 const std::filesystem::path kDocument =
-    std::filesystem::path(__FILE__).parent_path() / "../../../docs/sluice.schema.json";
+    std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/sluice.schema.json";
 
 // Where there are several ways to write a value, the one that is `type`.
 YAML::Node of_type(const YAML::Node& schema, std::string_view type) {

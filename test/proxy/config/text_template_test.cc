@@ -53,7 +53,7 @@ TEST(TextTemplate, EachVariable) {
 
 TEST(TextTemplate, EachVariableOfTheLog) {
   constexpr std::string_view kNames[] = {
-      "target",   "time",      "clf_time", "status",   "reason",   "duration", "upstream_duration",
+      "target",   "time",      "clf_time", "status",   "reason",   "detail",   "duration", "upstream_duration",
       "bytes_in", "bytes_out", "route",    "upstream", "endpoint", "attempts", "tls_cipher"};
   auto expected = static_cast<uint8_t>(TextVariable::kTarget);
   for (const std::string_view name : kNames) {

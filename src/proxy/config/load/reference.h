@@ -19,7 +19,7 @@ struct KeyInfo {
 /// All keys, in the order of `check --print`.
 std::vector<KeyInfo> list_keys();
 
-/// The keys as a Markdown table, which docs/configuration.md contains between its two `keys` markers.
+/// The keys as a Markdown table, which docs/reference/configuration.md contains between its two `keys` markers.
 std::string key_reference_markdown();
 
 }  // namespace sluice::config

@@ -118,7 +118,7 @@ inline FieldName& shorthand(RequestId& r) { return r.header; }
 template <class V>
 void describe(V& v, AccessLog& a) {
   v.field("file", a.file, "Its path, `stdout` or `stderr`.", {.required = true});
-  v.field("format", a.format, "Format of a line: see docs/access-log.md.");
+  v.field("format", a.format, "Format of a line: see docs/guides/access-log.md.");
 }
 
 /// An access log may be written as its file alone.

@@ -1,9 +1,9 @@
 // The configuration as typed values, parsed from a YAML file (loader.h) or the command line (from_flags.h).
 //
 // Plain structs with value semantics. This file defines every default and its reason; schema.h holds the user-facing
-// description of each key, from which the loader, `check --print` and docs/configuration.md are derived. A Config
-// returned by load_text(), load_file() or from_flags() has passed validate(). It is read at start-up only: the data
-// path keeps its own tables and never reads these strings.
+// description of each key, from which the loader, `check --print` and docs/reference/configuration.md are derived. A
+// Config returned by load_text(), load_file() or from_flags() has passed validate(). It is read at start-up only: the
+// data path keeps its own tables and never reads these strings.
 //
 //   absl::StatusOr<config::Config> config = config::load_file("sluice.yaml");
 //   if (!config.ok()) return fail(config.status().message());  // one line for each finding: FILE:LINE:COLUMN: what
@@ -549,8 +549,8 @@ enum class Rings : uint8_t {
 
 /// Chunk memory. All values are per worker, because workers share nothing.
 struct Memory {
-  /// Bytes of chunks that one worker may hold. A quarter is a reserve: see docs/memory.md. 256 MiB holds some hundred
-  /// connections stalled at the high mark, and thousands at the lower marks that apply when memory is short.
+  /// Bytes of chunks that one worker may hold. A quarter is a reserve: see docs/operating/memory.md. 256 MiB holds some
+  /// hundred connections stalled at the high mark, and thousands at the lower marks that apply when memory is short.
   Size worker_budget{256 * kMiB};
   /// Buffers posted per ring, a power of two (the kernel's rule): 64 KiB buffers for bulk streams and 16 KiB buffers
   /// for the others (plain rings: four times as many 4 KiB buffers). 16 take 1.25 MiB in all, which stays warm in a

@@ -21,7 +21,7 @@ constexpr std::string_view kRequestNames[] = {
     "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
     "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
 constexpr std::string_view kLogNames[] = {
-    "target",   "time",      "clf_time", "status",   "reason",   "duration", "upstream_duration",
+    "target",   "time",      "clf_time", "status",   "reason",   "detail",   "duration",  "upstream_duration",
     "bytes_in", "bytes_out", "route",    "upstream", "endpoint", "attempts", "tls_cipher"};
 constexpr std::string_view kHeaderPrefix = "header:", kResponseHeaderPrefix = "response_header:";
 

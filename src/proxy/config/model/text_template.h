@@ -42,6 +42,7 @@ enum class TextVariable : uint8_t {
   kClfTime,           ///< `clf_time`: start of the request, as 02/Jan/2026:03:04:05 +0000.
   kStatus,            ///< `status`: sent to the client; 0: none.
   kReason,            ///< `reason`: why the request ended.
+  kDetail,            ///< `detail`: the rule that a malformed request breaks.
   kDuration,          ///< `duration`: in microseconds.
   kUpstreamDuration,  ///< `upstream_duration`: microseconds until the head of the upstream's response.
   kBytesIn,           ///< `bytes_in`: size of the request body.

@@ -3,12 +3,12 @@
 #include <llhttp.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "pool/check.h"
 #include "proxy/common/token.h"
 #include "proxy/http/h1/start_line.h"
-#include "proxy/http/h1/websocket.h"
 #include "proxy/http/message/message_rules.h"
 
 namespace sluice::http1 {
@@ -253,6 +253,11 @@ bool is_hop_by_hop(std::string_view name) {
   }
 }
 
+RequestKind kind_of(std::string_view method) {
+  if (method == "HEAD") return RequestKind::kHead;
+  return method == "CONNECT" ? RequestKind::kConnect : RequestKind::kOther;
+}
+
 Error read_request(std::string_view bytes, size_t fields, const Http1Options& options, Http1Counters& counters,
                    ChunkPool& pool, Head& head, MessageInfo& info) {
   const std::string_view line_text = first_line(bytes);
@@ -267,9 +272,9 @@ Error read_request(std::string_view bytes, size_t fields, const Http1Options& op
                   .version_1_0 = line.version_1_0};
   if (const Error error = run_llhttp(HTTP_REQUEST, behind_first_line(bytes), reading)) return error;
 
-  info.connect = line.method == "CONNECT";
-  info.head_method = line.method == "HEAD";
-  if (info.connect) {
+  info.kind = kind_of(line.method);
+  const bool connect = info.kind == RequestKind::kConnect;
+  if (connect) {
     if (!options.allow_connect) return {501, ResetReason::kMalformed, "the method CONNECT is not allowed"};
     ++counters.connects;
   }
@@ -282,16 +287,16 @@ Error read_request(std::string_view bytes, size_t fields, const Http1Options& op
   info.framing = reading.chunked ? Framing::kChunked : reading.length > 0 ? Framing::kLength : Framing::kNone;
   info.length = reading.length;
   const bool body = info.framing != Framing::kNone;
-  info.websocket = reading.websocket && reading.upgrade && !line.version_1_0 && line.method == "GET";
-  if (info.connect && body) return malformed("a CONNECT with a body");
-  if (info.websocket) {
+  if (connect && body) return malformed("a CONNECT with a body");
+  if (reading.websocket && reading.upgrade && !line.version_1_0 && line.method == "GET") {
+    info.kind = RequestKind::kWebsocket;
     if (body) return malformed("a websocket upgrade with a body");
     if (reading.websocket_fields != 1 || !is_websocket_key(reading.websocket_key)) {
       return malformed("a websocket upgrade without a valid key");
     }
     info.accept = websocket_accept(reading.websocket_key);
     if (!head.set(pool, Head::Part::kProtocol, "websocket")) return too_large(431, "a head that is too large");
-  } else if (reading.lengths > 0 && !info.connect) {
+  } else if (reading.lengths > 0 && !connect) {
     if (const Error error = add_length(reading)) return error;
   }
   info.expects = reading.expectations > 0 && body;
@@ -315,23 +320,23 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
 
   set_persistence(reading, info);
   const bool success = head.status / 100 == 2;
+  const bool websocket = request.kind == RequestKind::kWebsocket;
   if (head.status == 101) {
-    if (!request.websocket || !reading.upgrade || !reading.websocket)
-      return malformed("an upgrade that was not requested");
+    if (!websocket || !reading.upgrade || !reading.websocket) return malformed("an upgrade that was not requested");
     if (reading.websocket_fields != 1 || reading.websocket_accept.size() != info.accept.size()) {
       return malformed("an upgrade without a valid Sec-WebSocket-Accept");
     }
     std::copy(reading.websocket_accept.begin(), reading.websocket_accept.end(), info.accept.begin());
     if (info.accept != request.accept) return malformed("a Sec-WebSocket-Accept for another key");
-    info.websocket = true;
+    info.tunnel = true;
     info.framing = Framing::kUntilEnd;
     head.status = 200;
     return {};
   }
   // A server may ignore the upgrade and respond as to an ordinary request (RFC 9110 section 7.8).
-  head.ignores_upgrade = request.websocket && success;
-  if (request.connect && success) {
-    info.connect = true;
+  head.ignores_upgrade = websocket && success;
+  if (request.kind == RequestKind::kConnect && success) {
+    info.tunnel = true;
     info.framing = Framing::kUntilEnd;
     return {};
   }
@@ -339,7 +344,7 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
   if (reading.lengths > 0) {
     if (const Error error = add_length(reading)) return error;
   }
-  if (request.head_method || head.status == 304) return {};
+  if (request.kind == RequestKind::kHead || head.status == 304) return {};
   if (reading.chunked) {
     info.framing = Framing::kChunked;
   } else if (reading.lengths > 0) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -8,6 +7,7 @@
 #include "pool/chunk_pool.h"
 #include "proxy/http/h1/error.h"
 #include "proxy/http/h1/limits.h"
+#include "proxy/http/h1/websocket.h"
 #include "proxy/http/message/head.h"
 
 namespace sluice::http1 {
@@ -15,7 +15,13 @@ namespace sluice::http1 {
 /// How a message is delimited (RFC 9112 section 6.3).
 enum class Framing : uint8_t { kNone, kLength, kChunked, kUntilEnd };
 
-using WebsocketAccept = std::array<char, 28>;
+/// The kind of a request, as far as it determines the form of its response.
+enum class RequestKind : uint8_t { kOther, kHead, kConnect, kWebsocket };
+/// The kind of a request with this method that asks for no websocket.
+RequestKind kind_of(std::string_view method);
+constexpr bool asks_for_tunnel(RequestKind kind) {
+  return kind == RequestKind::kConnect || kind == RequestKind::kWebsocket;
+}
 
 /// Facts about a message and its connection that a head carries but that do not become part of a Head.
 struct MessageInfo {
@@ -23,10 +29,9 @@ struct MessageInfo {
   uint64_t length = 0;     ///< The length of the body, with kLength.
   bool persistent = true;  ///< The sender keeps the connection open after this message.
   bool version_1_0 = false;
-  bool head_method = false;  ///< The request's method is HEAD.
-  bool connect = false;      ///< The request's method is CONNECT.
-  bool websocket = false;    ///< A request for a websocket upgrade, or a 101 response that accepts one.
-  bool expects = false;      ///< The request has Expect: 100-continue.
+  RequestKind kind = RequestKind::kOther;
+  bool expects = false;  ///< The request has Expect: 100-continue.
+  bool tunnel = false;   ///< The response accepts the tunnel that the request asks for.
   /// Of a request: the Sec-WebSocket-Accept that its key calls for. Of a response: the received value.
   WebsocketAccept accept{};
 };

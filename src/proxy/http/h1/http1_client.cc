@@ -12,42 +12,40 @@ namespace sluice {
 using http1::Error;
 using http1::Framing;
 using http1::MessageInfo;
+using http1::RequestKind;
 using http1::Writer;
 
 HttpStream* Http1Client::open_stream(StreamReceiver& receiver) {
-  if (status_ != Status::kOpen || exchange_ || draining_ || peer_ended_ || !input_.empty()) return nullptr;
-  begin_exchange(receiver);
-  in_ = In::kHead;
-  head_method_ = websocket_ = connect_ = false;
-  close_ = false;
+  if (status_ != Status::kOpen || in_exchange() || draining_ || peer_ended() || !input_.empty()) return nullptr;
+  begin_exchange(receiver, Persistence::kPersists);
+  kind_ = RequestKind::kOther;
   ++requests_;
   return this;
 }
 
 void Http1Client::drain() {
   draining_ = true;
-  if (status_ == Status::kOpen && !exchange_) status_ = Status::kEnded;
+  if (status_ == Status::kOpen && !in_exchange()) end_connection();
 }
 
 // ---- Requests ----
 
 void Http1Client::send_head(const Head& head, bool end) {
   if (status_ != Status::kOpen || out_ != Out::kHead) return;
-  websocket_ = !head.protocol().empty();
-  connect_ = !websocket_ && head.method() == "CONNECT";
-  head_method_ = head.method() == "HEAD";
-  const std::string_view method = websocket_ ? "GET" : head.method();
-  const std::string_view target = connect_ ? head.authority() : head.path();
-  if (websocket_ && head.protocol() != "websocket") return refuse_head();  // HTTP/1.1 has no other protocol.
+  const bool websocket = !head.protocol().empty();
+  const std::string_view method = websocket ? "GET" : head.method();
+  kind_ = websocket ? RequestKind::kWebsocket : http1::kind_of(method);
+  const std::string_view target = kind_ == RequestKind::kConnect ? head.authority() : head.path();
+  if (websocket && head.protocol() != "websocket") return refuse_head();  // HTTP/1.1 has no other protocol.
   if (!http1::is_token(method) || target.empty() || !http1::is_visible(target) ||
       !http1::is_visible(head.authority()) || !http1::are_safe(head.fields)) {
     return refuse_head();
   }
-  if (websocket_ || connect_) {
+  if (asks_for_tunnel(kind_)) {
     if (end) return refuse_head();  // The tunnel would end before it is accepted.
     await_tunnel({});
   }
-  if (draining_) close_ = true;
+  if (draining_) end_after_exchange();
   write_head(head, method, target, end);
 }
 
@@ -55,9 +53,7 @@ void Http1Client::refuse_head() {
   ++counters_.malformed;
   reset_owed_ = true;
   owed_reason_ = ResetReason::kUnsendable;
-  in_ = In::kDone;
-  out_ = Out::kDone;
-  pending_tunnel_.reset();
+  abandon();
 }
 
 void Http1Client::write_head(const Head& head, std::string_view method, std::string_view target, bool end) {
@@ -93,18 +89,18 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
       writer.text("content-length: 0\r\n");
     }
     if (trailers) writer.text("te: trailers\r\nconnection: te\r\n");
-    if (websocket_) {
+    if (kind_ == RequestKind::kWebsocket) {
       const http1::WebsocketKey key = http1::new_websocket_key();
       pending_tunnel_->accept = http1::websocket_accept({key.data(), key.size()});
       writer.text("connection: upgrade\r\nupgrade: websocket\r\n");
       writer.field("sec-websocket-key", {key.data(), key.size()});
       if (head.fields.find("sec-websocket-version") == Fields::npos) writer.text("sec-websocket-version: 13\r\n");
-    } else if (close_) {
+    } else if (!persists()) {
       writer.text("connection: close\r\n");
     }
     writer.text("\r\n");
   }
-  out_ = Out::kBody;
+  begin_output_body();
   head_unsent_ = true;
   if (end) end_output();
 }
@@ -112,13 +108,14 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
 // ---- Responses ----
 
 bool Http1Client::read_head() {
-  if (!exchange_ || out_ == Out::kHead || head_unsent_) {
+  if (!in_exchange() || out_ == Out::kHead || head_unsent_) {
     if (!input_.empty()) return fail(http1::malformed("bytes that belong to no response"));
-    if (peer_ended_ && !exchange_) status_ = Status::kEnded;
-    if (peer_ended_ && exchange_) return lose("the connection ended before the request");
+    if (!peer_ended()) return false;
+    if (in_exchange()) return lose("the connection ended before the request");
+    end_connection();
     return false;
   }
-  if (input_.empty()) return peer_ended_ && lose("the connection ended before the response");
+  if (input_.empty()) return peer_ended() && lose("the connection ended before the response");
   const Http1Limits& limits = options_.limits;
   if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
     return false;
@@ -130,17 +127,14 @@ bool Http1Client::read_head() {
 
 bool Http1Client::take_response(Head& head, MessageInfo& info) {
   MessageInfo request;
-  request.head_method = head_method_;
-  request.connect = connect_;
-  request.websocket = websocket_;
+  request.kind = kind_;
   if (pending_tunnel_) request.accept = pending_tunnel_->accept;
   if (const Error error = take_head([&](std::string_view bytes, size_t fields) {
         return http1::read_response(bytes, fields, options_, counters_, pool_, request, head, info);
       })) {
     return fail(error);
   }
-  const bool tunnel = info.websocket || info.connect;
-  if (head.status < 200 && !tunnel) {
+  if (head.status < 200 && !info.tunnel) {
     ++counters_.informational;
     if (++informational_ > options_.limits.informational) {
       return fail(http1::too_large(0, "too many responses before the final one"));
@@ -150,16 +144,16 @@ bool Http1Client::take_response(Head& head, MessageInfo& info) {
   }
   ++counters_.messages;
   bool end = false;
-  if (tunnel) {
+  if (info.tunnel) {
     begin_tunnel();
   } else {
     if (pending_tunnel_) {  // The peer refused the tunnel: we send nothing more.
       pending_tunnel_.reset();
-      out_ = Out::kDone;
+      end_output();
     }
-    if (!info.persistent) close_ = true;
+    if (!info.persistent) end_after_exchange();
     end = info.framing == Framing::kNone;
-    in_ = end ? In::kDone : In::kBody;
+    begin_input(end ? In::kDone : In::kBody);
     body_.begin(info.framing, info.length);
   }
   receiver_->on_head(*this, std::move(head), end);
@@ -169,21 +163,18 @@ bool Http1Client::take_response(Head& head, MessageInfo& info) {
 
 // Runs when the response is complete, while the request may be incomplete or the stream unreleased.
 bool Http1Client::after_message() {
-  if (!exchange_) return false;
-  if (!input_.empty() && !tunnel_) {
-    if (out_ != Out::kDone) return fail(http1::malformed("bytes after a response"));
-    close_ = true;
-    error_ = "bytes after a response";
-    status_ = Status::kFailed;
+  if (!in_exchange()) return false;
+  if (!input_.empty() && !in_tunnel()) {
+    if (!out_over()) return fail(http1::malformed("bytes after a response"));
+    fail_connection("bytes after a response");
     ++counters_.malformed;
     return false;
   }
-  if (peer_ended_) close_ = true;
-  if (!close_ || tunnel_ || out_ == Out::kDone) return false;
+  if (peer_ended()) end_after_exchange();
+  if (persists() || in_tunnel() || out_over()) return false;
   // The peer reads no more of the request.
   output_.clear();
-  out_ = Out::kDone;
-  settle_exchange();
+  end_output();
   return false;
 }
 

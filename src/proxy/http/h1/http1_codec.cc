@@ -35,8 +35,13 @@ Http1Codec::~Http1Codec() { pending_tunnel_.reset(); }
 // ---- Reading ----
 
 HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
-  if (status_ == Status::kOpen && !skipping_) {
-    input_.append(std::move(bytes));
+  if (status_ == Status::kOpen && persistence_ != Persistence::kEndsUnread) {
+    if (bytes.empty()) {
+      head_allowed_ = head_allowed_ || input_waits_;
+    } else {
+      head_allowed_ = head_allowed_ || (!in_exchange() && input_.empty());
+      input_.append(std::move(bytes));
+    }
   } else {
     bytes.clear();
   }
@@ -45,9 +50,9 @@ HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
 }
 
 HttpCodec::Status Http1Codec::receive_end(End how) {
-  peer_ended_ = true;
-  cut_ = how != End::kOrderly;
-  lost_ = how == End::kLost;  // Then delivers what has arrived at once: the receiver is about to learn of the loss.
+  const Peer to = how == End::kOrderly ? Peer::kEnded : how == End::kCut ? Peer::kCut : Peer::kLost;
+  SLUICE_DCHECK(to >= peer_);
+  peer_ = to;
   run();
   if (how == End::kLost && status_ == Status::kOpen) lose("the connection was lost");
   return status_;
@@ -65,20 +70,22 @@ void Http1Codec::run() {
   if (status_ != Status::kOpen) {
     input_.clear();
     scan_.reset();
+    input_waits_ = false;
   }
   running_ = false;
   note_fullness();
 }
 
-// Returns false when there is nothing to do until more input arrives or the receiver resumes reading.
+// Returns false when there is nothing to do until more input arrives or the receiver resumes reading. After a loss,
+// what has arrived is delivered at once: the receiver is about to learn of it.
 bool Http1Codec::step() {
   switch (in_) {
     case In::kHead:
       return read_head();
     case In::kBody:
-      return (reading_ || lost_) && read_body();
+      return (reading_ || peer_ == Peer::kLost) && read_body();
     case In::kTrailers:
-      return (reading_ || lost_) && read_trailers();
+      return (reading_ || peer_ == Peer::kLost) && read_trailers();
     case In::kHeld:
       return false;
     case In::kDone:
@@ -99,7 +106,7 @@ Http1Codec::Scan Http1Codec::scan_head(const HeadScan::Limits& limits) {
     case HeadScan::Result::kMore:
       break;
   }
-  if (peer_ended_) {
+  if (peer_ended()) {
     lose("the connection ended within a head");
     return Scan::kFailed;
   }
@@ -119,6 +126,7 @@ std::string_view Http1Codec::contiguous_input(size_t bytes, Lease& whole) {
 bool Http1Codec::read_body() {
   Buffer body;
   Error error;
+  const bool dropping = exchange_ == Exchange::kReleased;
   const size_t bytes_before = input_.size();
   switch (body_.read(pool_, input_, body, options_.limits.chunk_extension_bytes, error)) {
     case BodyReader::Result::kFailed:
@@ -126,25 +134,24 @@ bool Http1Codec::read_body() {
       if (!body.empty() && receiver_) receiver_->on_body(*this, std::move(body), false);
       return status_ == Status::kOpen && fail(error);
     case BodyReader::Result::kEnd:
-      in_ = In::kDone;
+      end_input();
       break;
     case BodyReader::Result::kTrailers:
       in_ = In::kTrailers;
-      if (body.empty() && !dropping_) return true;
+      if (body.empty() && !dropping) return true;
       break;
     case BodyReader::Result::kMore:
-      if (!peer_ended_) {
-        if (body.empty() && !(dropping_ && input_.size() < bytes_before)) return false;
-      } else if (body_.framing() == Framing::kUntilEnd && !cut_) {
-        in_ = In::kDone;
+      if (!peer_ended()) {
+        if (body.empty() && !(dropping && input_.size() < bytes_before)) return false;
+      } else if (body_.framing() == Framing::kUntilEnd && peer_ == Peer::kEnded) {
+        end_input();
       } else if (body.empty()) {
         return lose("the connection ended within a body");
       }
       break;
   }
-  if (dropping_) {
+  if (dropping) {
     body.clear();
-    dropping_ = in_ != In::kDone;
     const size_t bytes = bytes_before - input_.size();
     if (bytes > drop_left_) {
       // The rest turns out to be large. The response is out, so this only ends the connection.
@@ -187,8 +194,8 @@ bool Http1Codec::drops_trailers(const Error& error) const {
 
 bool Http1Codec::drop_trailers() {
   ++counters_.trailers_dropped;
-  close_ = true;
-  skipping_ = true;  // The rest of the trailers may still arrive.
+  SLUICE_DCHECK(persistence_ < Persistence::kEndsUnread);
+  persistence_ = Persistence::kEndsUnread;  // The rest of the trailers may still arrive.
   input_.clear();
   scan_.reset();
   end_message({});
@@ -196,25 +203,25 @@ bool Http1Codec::drop_trailers() {
 }
 
 void Http1Codec::end_message(Fields&& trailers) {
-  in_ = In::kDone;
-  if (dropping_) {
-    dropping_ = false;  // The receiver has released the stream.
-  } else if (trailers.empty()) {
-    receiver_->on_body(*this, Buffer(), true);
-  } else {
-    receiver_->on_trailers(*this, std::move(trailers));
+  end_input();
+  if (exchange_ == Exchange::kOpen) {
+    if (trailers.empty()) {
+      receiver_->on_body(*this, Buffer(), true);
+    } else {
+      receiver_->on_trailers(*this, std::move(trailers));
+    }
   }
   settle_exchange();
 }
 
 bool Http1Codec::wants_bytes() const {
-  if (status_ != Status::kOpen || peer_ended_) return false;
+  if (status_ != Status::kOpen || peer_ended()) return false;
   switch (in_) {
     case In::kBody:
     case In::kTrailers:
       return reading_;
     case In::kHead:
-      if (!output_full()) return true;
+      if (!output_full() && !input_waits_) return true;
       break;
     case In::kHeld:
     case In::kDone:
@@ -249,7 +256,7 @@ void Http1Codec::send_body(Buffer&& body, bool end) {
   Buffer bytes = std::move(body);  // Consumes it in any case.
   if (status_ != Status::kOpen || out_ != Out::kBody) return;
   body_queued_ = body_queued_ || !bytes.empty();
-  if (pending_tunnel_ && !tunnel_) {  // Not accepted yet. Its end here would be our own refusal.
+  if (pending_tunnel_) {  // Not accepted yet. Its end here would be our own refusal.
     pending_tunnel_->held.append(std::move(bytes));
     if (end) fail_sending("a tunnel that ended before it was accepted");
     return;
@@ -303,6 +310,7 @@ void Http1Codec::send_trailers(const Fields& trailers) {
 }
 
 void Http1Codec::end_output() {
+  SLUICE_DCHECK(out_ == Out::kBody);
   out_ = Out::kDone;
   settle_exchange();
 }
@@ -327,11 +335,12 @@ bool Http1Codec::rest_is_here() {
   return scan.scan(rest, {0, options_.limits.head_bytes, options_.limits.fields}, error) == HeadScan::Result::kComplete;
 }
 
-void Http1Codec::begin_exchange(StreamReceiver& receiver) {
+void Http1Codec::begin_exchange(StreamReceiver& receiver, Persistence persistence) {
+  SLUICE_DCHECK(status_ == Status::kOpen && !in_exchange() && persists() && in_ == In::kHead);
   receiver_ = &receiver;
-  exchange_ = true;
+  exchange_ = Exchange::kOpen;
+  persistence_ = persistence;
   reading_ = true;
-  tunnel_ = false;
   line_skipped_ = false;
   informational_ = 0;
   out_ = Out::kHead;
@@ -339,40 +348,48 @@ void Http1Codec::begin_exchange(StreamReceiver& receiver) {
 }
 
 void Http1Codec::settle_exchange() {
-  if (!exchange_ || !ended() || receiver_) return;
-  exchange_ = false;
+  if (!in_exchange() || !ended() || receiver_) return;
+  exchange_ = Exchange::kNone;
   head_kib_ = 0;
   in_ = In::kHead;
   pending_tunnel_.reset();
-  if (status_ != Status::kOpen) return;
-  end_exchange();
-  if (close_ || (draining_ && input_.empty())) status_ = Status::kEnded;
+  if (status_ == Status::kOpen && (!persists() || (draining_ && input_.empty()))) end_connection();
 }
 
 void Http1Codec::release() {
-  if (!exchange_) return;
+  if (!in_exchange()) return;
+  SLUICE_DCHECK(exchange_ == Exchange::kOpen);
   reset_owed_ = false;
   // How much is left of a chunked body becomes known only as it arrives.
   const bool perhaps_small = rest_is_small() || (in_ == In::kBody && body_.framing() == Framing::kChunked);
-  dropping_ = server_ && status_ == Status::kOpen && out_ == Out::kDone && !close_ && !peer_ended_ && perhaps_small;
-  drop_left_ = kDroppedBytes;
-  reading_ = reading_ || dropping_;
-  if (!ended() && !dropping_) reset(ResetReason::kCancelled);
+  if (server_ && status_ == Status::kOpen && out_ == Out::kDone && persists() && !peer_ended() && perhaps_small) {
+    exchange_ = Exchange::kReleased;
+    drop_left_ = kDroppedBytes;
+    reading_ = true;
+  } else {
+    reset(ResetReason::kCancelled);
+  }
   receiver_ = nullptr;
   settle_exchange();
 }
 
 // HTTP/1.1 can abandon an incomplete message only by ending the connection, or by reading a small remainder of it.
 void Http1Codec::reset(ResetReason) {
-  if (!exchange_ || ended()) return;
-  output_cut_ = out_ == Out::kBody;
-  if (status_ == Status::kOpen) {
-    // Input after a complete response is ignored, but a partial response must not look complete.
-    status_ = out_ == Out::kDone ? Status::kEnded : Status::kFailed;
-    if (status_ == Status::kFailed) error_ = "the stream was reset";
+  if (!in_exchange() || ended()) return;
+  SLUICE_DCHECK(status_ == Status::kOpen);
+  // Input after a complete response is ignored, but a partial response must not look complete.
+  if (out_over()) {
+    status_ = Status::kEnded;
+  } else {
+    fail_connection("the stream was reset");
   }
+  abandon();
+}
+
+void Http1Codec::abandon() {
+  SLUICE_DCHECK(in_exchange() || out_ != Out::kBody);
   in_ = In::kDone;
-  out_ = Out::kDone;
+  if (!out_over()) out_ = out_ == Out::kBody ? Out::kCut : Out::kDone;
   pending_tunnel_.reset();
 }
 
@@ -390,14 +407,10 @@ bool Http1Codec::fail(const Error& error) {
       ++(error.status == 417 || error.status == 501 || error.status == 505 ? counters_.unsupported
                                                                            : counters_.malformed);
   }
-  status_ = Status::kFailed;
-  error_ = error.what;
+  fail_connection(error.what);
   respond(error);
-  output_cut_ = exchange_ && out_ == Out::kBody;
-  const bool notify = exchange_ && !ended();
-  in_ = In::kDone;
-  out_ = Out::kDone;
-  pending_tunnel_.reset();
+  const bool notify = in_exchange() && !ended();
+  abandon();
   if (notify && receiver_) receiver_->on_reset(*this, error.reason);
   return false;
 }
@@ -408,13 +421,10 @@ void Http1Codec::shed(const char* why) {
 
 void Http1Codec::fail_sending(const char* what) {
   ++counters_.malformed;
-  status_ = Status::kFailed;
-  error_ = what;
-  output_cut_ = out_ == Out::kBody;
+  fail_connection(what);
   reset_owed_ = !ended();
   owed_reason_ = ResetReason::kUnsendable;
-  in_ = In::kDone;
-  out_ = Out::kDone;
+  abandon();
 }
 
 // ---- Tunnels ----
@@ -424,8 +434,8 @@ void Http1Codec::await_tunnel(const http1::WebsocketAccept& accept) {
 }
 
 void Http1Codec::begin_tunnel() {
-  tunnel_ = true;
-  close_ = true;
+  SLUICE_DCHECK(pending_tunnel_ && (in_ == In::kHead || in_ == In::kHeld) && out_ == Out::kBody);
+  persistence_ = Persistence::kTunnel;
   in_ = In::kBody;
   body_.begin(Framing::kUntilEnd, 0);
   out_framing_ = Framing::kUntilEnd;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "buffer/buffer.h"
+#include "pool/check.h"
 #include "pool/chunk_pointer.h"
 #include "proxy/http/h1/body_reader.h"
 #include "proxy/http/h1/error.h"
@@ -29,31 +30,59 @@ class Http1Codec : public HttpCodec, protected HttpStream {
 
   Status receive(Buffer&& bytes) final;
   Status receive_end(End how = End::kOrderly) final;
-  bool mid_head() const final { return exchange_ ? dropping_ : !input_.empty() && !output_full(); }
+  bool mid_head() const final {
+    if (exchange_ != Exchange::kNone) return exchange_ == Exchange::kReleased;
+    return !input_.empty() && !output_full() && !input_waits_;
+  }
   size_t held_bytes() const final { return input_.size() + size_t{head_kib_} * 1024; }
   void shed(const char* why) final;
   bool has_output() const final { return !output_.empty(); }
   void flush(Buffer& out) final;
-  uint32_t streams() const final { return exchange_ && !ended() ? 1 : 0; }
+  uint32_t streams() const final { return in_exchange() && !ended() ? 1 : 0; }
   std::string_view error() const final { return error_ ? error_ : std::string_view(); }
   void park() final;
 
   Status status() const final { return status_; }
   /// False while the receiver has paused reading, or too many pipelined requests wait.
   bool wants_bytes() const final;
+  bool input_waits() const final { return input_waits_; }
   /// Whether no exchange and no partial head is in progress. The owner uses it to choose which of its timers runs.
-  bool idle() const { return !exchange_ && input_.empty(); }
+  bool idle() const { return !in_exchange() && input_.empty(); }
   uint32_t requests() const { return requests_; }
   /// Whether the connection has become a tunnel and carries no more messages.
-  bool in_tunnel() const { return tunnel_; }
-  bool output_cut() const final { return output_cut_; }
+  bool in_tunnel() const { return persistence_ == Persistence::kTunnel; }
+  bool output_cut() const final { return out_ == Out::kCut; }
   bool cut_shows() const final {
     return out_framing_ == http1::Framing::kLength || out_framing_ == http1::Framing::kChunked;
   }
-  bool output_ended() const final { return tunnel_ && out_ == Out::kDone && status_ == Status::kOpen; }
+  bool output_ended() const final { return in_tunnel() && out_ == Out::kDone && status_ == Status::kOpen; }
 
  protected:
-  // The state of the message being received, and of the message being sent.
+  // The states of a connection. Each transition is in one place and asserts where it comes from.
+  //
+  //   Exchange   comes from    In                 Out            receiver
+  //   kNone      the others    kHead              kHead or over  none
+  //   kOpen      kNone         any (*)            any            calls follow until both directions are over
+  //   kReleased  kOpen         kBody, kTrailers   kDone          none
+  //   (*) kHead only of a client: a server begins the exchange with the request's head.
+  //
+  //   In         comes from                  Out    comes from
+  //   kHead      kDone, with the exchange    kHead  the others, with the next exchange
+  //   kHeld      kHead                       kBody  kHead
+  //   kBody      kHead, kHeld                kDone  kBody
+  //   kTrailers  kBody                       kCut   kBody
+  //   kDone      any
+  //
+  // A reset or a failure ends both directions from wherever they are (abandon). Without an exchange, it leaves In at
+  // kDone, and the connection is over.
+
+  /// The one exchange that the connection may be in.
+  enum class Exchange : uint8_t {
+    kNone,
+    kOpen,      ///< Has a receiver.
+    kReleased,  ///< The receiver has released the stream after its response. The rest of the request is dropped.
+  };
+  /// The message being received.
   enum class In : uint8_t {
     kHead,  ///< Also between messages.
     kBody,
@@ -61,7 +90,27 @@ class Http1Codec : public HttpCodec, protected HttpStream {
     kHeld,  ///< The peer awaits the decision on a tunnel; nothing is read until then.
     kDone,
   };
-  enum class Out : uint8_t { kHead, kBody, kDone };
+  /// The message being sent. The last two are over: nothing more is sent in this exchange.
+  enum class Out : uint8_t {
+    kHead,
+    kBody,
+    kDone,  ///< Sent whole, or never begun.
+    kCut,   ///< Ended within its body. The connection has failed then.
+  };
+  /// What becomes of the connection after this exchange. Once it is not kPersists, no exchange follows.
+  enum class Persistence : uint8_t {
+    kPersists,
+    kEnds,        ///< Ends with this exchange.
+    kEndsUnread,  ///< The same, and all further input is ignored.
+    kTunnel,      ///< The exchange has become a tunnel, and the connection ends with it.
+  };
+  /// Whether the peer may still send. It only moves down.
+  enum class Peer : uint8_t {
+    kSends,
+    kEnded,
+    kCut,   ///< Its end was not signaled.
+    kLost,  ///< The connection has failed.
+  };
   /// State of a pending upgrade or CONNECT, in a chunk of its own.
   struct PendingTunnel {
     http1::WebsocketAccept accept{};
@@ -75,7 +124,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   void send_body(Buffer&& body, bool end) final;
   void send_trailers(const Fields& trailers) final;
   void reset(ResetReason reason) final;
-  bool sent_all() const final { return out_ == Out::kDone; }
+  bool sent_all() const final { return out_over(); }
   size_t queued() const final { return output_.size() + (pending_tunnel_ ? pending_tunnel_->held.size() : 0); }
   void set_reading(bool reading) final { reading_ = reading; }
   void hand_over(StreamReceiver& receiver) final { receiver_ = &receiver; }
@@ -109,14 +158,48 @@ class Http1Codec : public HttpCodec, protected HttpStream {
     input_.trim_front(bytes);
     return error;
   }
-  void begin_exchange(StreamReceiver& receiver);
+  void begin_exchange(StreamReceiver& receiver, Persistence persistence);
+  bool in_exchange() const { return exchange_ != Exchange::kNone; }
+  bool out_over() const { return out_ >= Out::kDone; }
   /// Whether both directions are over. The receiver gets no further calls then.
-  bool ended() const { return in_ == In::kDone && out_ == Out::kDone; }
+  bool ended() const { return in_ == In::kDone && out_over(); }
+  bool peer_ended() const { return peer_ != Peer::kSends; }
+  bool persists() const { return persistence_ == Persistence::kPersists; }
+
+  // The transitions of the message being received.
+  void begin_input(In to) {
+    SLUICE_DCHECK(in_ == In::kHead && in_exchange() && to != In::kHead);
+    in_ = to;
+  }
+  void end_input() {
+    SLUICE_DCHECK(in_ == In::kBody || in_ == In::kTrailers || in_ == In::kHeld);
+    in_ = In::kDone;
+  }
+  // The transitions of the message being sent.
+  void begin_output_body() {
+    SLUICE_DCHECK(out_ == Out::kHead && in_exchange());
+    out_ = Out::kBody;
+  }
+  void end_output();
+  /// Ends both directions of the exchange, if there is one, wherever they are.
+  void abandon();
+  // The transitions of the connection.
+  void end_connection() {
+    SLUICE_DCHECK(status_ == Status::kOpen && !in_exchange());
+    status_ = Status::kEnded;
+  }
+  void fail_connection(const char* what) {
+    SLUICE_DCHECK(status_ == Status::kOpen);
+    status_ = Status::kFailed;
+    error_ = what;
+  }
+  /// Lets the connection end with this exchange.
+  void end_after_exchange() {
+    if (persists()) persistence_ = Persistence::kEnds;
+  }
   /// Ends the exchange once both directions are over, and with the last exchange the connection. Must be called after
   /// anything that may have ended a direction.
   void settle_exchange();
-  virtual void end_exchange() {}
-  void end_output();
   /// Whether the unread rest of the received message is small enough to read and drop.
   bool rest_is_small() const;
   /// Whether the whole rest of a chunked body has already arrived and is small enough to drop.
@@ -140,7 +223,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   http1::BodyReader body_;
   http1::HeadScan scan_;
   uint32_t requests_ = 0;
-  uint32_t drop_left_ = 0;  // Bytes that may still be dropped while dropping_.
+  uint32_t drop_left_ = 0;  // Bytes that may still be dropped in Exchange::kReleased.
   Status status_ = Status::kOpen;
   In in_ = In::kHead;
   Out out_ = Out::kHead;
@@ -148,30 +231,25 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   ResetReason owed_reason_ = ResetReason::kInternal;
   uint8_t head_kib_ = 0;     // Memory that this exchange's request holds: one chunk at most.
   uint16_t own_status_ = 0;  // The status of a server's own response.
-  uint8_t informational_ = 0;
+  uint8_t informational_ : 7 = 0;
+  bool head_allowed_ : 1 = false;  // The next request may be read: it is not pipelined, or its wait is over.
   const bool server_ : 1;
-  bool exchange_ : 1 = false;
-  bool reading_ : 1 = true;
-  bool running_ : 1 = false;     // Receivers are being called.
-  bool peer_ended_ : 1 = false;  // The peer sends nothing more.
-  bool cut_ : 1 = false;         // Its end was not signaled.
-  bool lost_ : 1 = false;        // The connection has failed.
-  bool draining_ : 1 = false;
-  bool dropping_ : 1 = false;  // Drops the rest of a request whose stream was released after the response.
-  bool close_ : 1 = false;     // The connection ends with this exchange.
-  bool tunnel_ : 1 = false;
-  bool output_cut_ : 1 = false;
-  bool reset_owed_ : 1 = false;
-  bool body_queued_ : 1 = false;  // Body was queued since the last flush.
-  bool full_ : 1 = false;         // Reading is paused because too many pipelined bytes wait.
-  bool skipping_ : 1 = false;     // Ignores all further input: the connection ends with this exchange.
+  Exchange exchange_ : 2 = Exchange::kNone;
+  Persistence persistence_ : 2 = Persistence::kPersists;
+  Peer peer_ : 2 = Peer::kSends;
   // The request of this exchange.
-  bool head_unsent_ : 1 = false;  // Of a client: not flushed yet, so no response is possible yet.
-  bool head_method_ : 1 = false;
-  bool websocket_ : 1 = false;
-  bool connect_ : 1 = false;
-  bool expects_ : 1 = false;  // A 100 Continue is expected and was not sent yet.
+  http1::RequestKind kind_ : 2 = http1::RequestKind::kOther;
   bool version_1_0_ : 1 = false;
+  bool expects_ : 1 = false;      // A 100 Continue is expected and was not sent yet.
+  bool head_unsent_ : 1 = false;  // Of a client: not flushed yet, so no response is possible yet.
+  // Facts beside the states, in any combination.
+  bool reading_ : 1 = true;
+  bool draining_ : 1 = false;
+  bool running_ : 1 = false;       // Receivers are being called.
+  bool reset_owed_ : 1 = false;    // The receiver is still to learn of owed_reason_. Both directions are over.
+  bool body_queued_ : 1 = false;   // Body was queued since the last flush.
+  bool full_ : 1 = false;          // Reading is paused because too many pipelined bytes wait.
+  bool input_waits_ : 1 = false;   // The next request is pipelined and waits for another turn of the loop.
   bool line_skipped_ : 1 = false;  // An empty line before the request was skipped.
 
  private:

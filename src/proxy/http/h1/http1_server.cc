@@ -13,6 +13,7 @@ namespace sluice {
 using http1::Error;
 using http1::Framing;
 using http1::MessageInfo;
+using http1::RequestKind;
 using http1::Writer;
 
 // ---- Requests ----
@@ -32,11 +33,17 @@ bool Http1Server::skip_empty_line() {
 }
 
 bool Http1Server::read_head() {
+  input_waits_ = false;
   if (output_full()) return false;
   if (input_.empty() || !skip_empty_line() || input_.empty()) {
-    if (peer_ended_) status_ = Status::kEnded;
+    if (peer_ended()) end_connection();
     return false;
   }
+  if (!head_allowed_ && !acceptor_.may_read_pipelined()) {
+    input_waits_ = true;
+    return false;
+  }
+  head_allowed_ = true;
   const Http1Limits& limits = options_.limits;
   if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
     return false;
@@ -48,26 +55,25 @@ bool Http1Server::read_head() {
       })) {
     return fail(error);
   }
+  head_allowed_ = false;
   const size_t head_bytes = head.fields.held_bytes() + kStreamBytes;
   if (!acceptor_.admits(held_bytes(), head_bytes)) {
     ++counters_.over_memory;
-    return fail({503, ResetReason::kOverload, "the connection holds more than its share of memory, which is short"});
+    return fail({503, ResetReason::kOverload, kOverMemory});
   }
   head_kib_ = static_cast<uint8_t>((head_bytes + 1023) / 1024);
   ++counters_.messages;
   if (++requests_ == limits.requests) ++counters_.requests_met;
-  head_method_ = info.head_method;
-  websocket_ = info.websocket;
-  connect_ = info.connect;
+  kind_ = info.kind;
   expects_ = info.expects;
   version_1_0_ = info.version_1_0;
-  close_ = !info.persistent || draining_ || requests_ >= limits.requests;
+  const bool last = !info.persistent || draining_ || requests_ >= limits.requests;
   body_.begin(info.framing, info.length);
-  if (websocket_ || connect_) await_tunnel(info.accept);
+  if (asks_for_tunnel(kind_)) await_tunnel(info.accept);
 
-  begin_exchange(acceptor_.on_stream(*this));
+  begin_exchange(acceptor_.on_stream(*this), last ? Persistence::kEnds : Persistence::kPersists);
   const bool end = info.framing == Framing::kNone && !pending_tunnel_;
-  in_ = end ? In::kDone : pending_tunnel_ ? In::kHeld : In::kBody;
+  begin_input(end ? In::kDone : pending_tunnel_ ? In::kHeld : In::kBody);
   receiver_->on_head(*this, std::move(head), end);
   settle_exchange();
   return true;
@@ -75,7 +81,7 @@ bool Http1Server::read_head() {
 
 void Http1Server::drain() {
   draining_ = true;
-  if (status_ == Status::kOpen && !exchange_ && input_.empty()) status_ = Status::kEnded;
+  if (status_ == Status::kOpen && idle()) end_connection();
 }
 
 // ---- Responses ----
@@ -97,8 +103,8 @@ void Http1Server::send_head(const Head& head, bool end) {
   if (head.status < 100 || head.status > 599 || !http1::are_safe(head.fields)) {
     return fail_sending("a response that cannot be written");
   }
-  const bool agrees =
-      !head.own && ((head.status / 100 == 2 && !head.ignores_upgrade) || (websocket_ && head.status == 101));
+  const bool agrees = !head.own && ((head.status / 100 == 2 && !head.ignores_upgrade) ||
+                                    (kind_ == RequestKind::kWebsocket && head.status == 101));
   if (pending_tunnel_ && agrees) {
     accept_tunnel(head);
     if (end) end_output();
@@ -124,7 +130,7 @@ void Http1Server::write_unframed(const Head& head) {
 }
 
 void Http1Server::accept_tunnel(const Head& head) {
-  if (websocket_) {
+  if (kind_ == RequestKind::kWebsocket) {
     const http1::WebsocketAccept& accept = pending_tunnel_->accept;
     {
       Writer writer(output_, pool_, http1::written_bytes(head.fields) + 160);
@@ -136,21 +142,25 @@ void Http1Server::accept_tunnel(const Head& head) {
   } else {
     write_unframed(head);
   }
-  out_ = Out::kBody;
+  begin_output_body();
   begin_tunnel();
 }
 
 void Http1Server::write_final(const Head& head, bool end) {
   if (pending_tunnel_) {  // The tunnel is refused. The bytes after the request are of unknown kind.
     pending_tunnel_.reset();
-    in_ = In::kDone;
-    close_ = true;
+    end_input();
+    end_after_exchange();
   }
   // If the rest of the request is known to be too large to drop, the response announces that it is the last one (RFC
   // 9112 section 9.6).
-  if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small() && !rest_is_here()))) close_ = true;
-  if ((head.own || end) && in_ == In::kBody && body_.framing() == Framing::kLength && !rest_is_small()) close_ = true;
-  if (draining_) close_ = true;
+  if (in_ != In::kDone && (expects_ || (head.status >= 400 && !rest_is_small() && !rest_is_here()))) {
+    end_after_exchange();
+  }
+  if ((head.own || end) && in_ == In::kBody && body_.framing() == Framing::kLength && !rest_is_small()) {
+    end_after_exchange();
+  }
+  if (draining_) end_after_exchange();
 
   const std::string_view length = head.fields.value("content-length");
   const bool has_length = !length.empty();
@@ -159,7 +169,7 @@ void Http1Server::write_final(const Head& head, bool end) {
   const uint64_t length_bytes = out_left_;
   std::string_view framing;
   out_framing_ = Framing::kNone;
-  if (head_method_ || head.status == 304) {
+  if (kind_ == RequestKind::kHead || head.status == 304) {
     if (has_length) framing = "content-length: ";
   } else if (has_length && head.status != 204) {
     if (end && out_left_ > 0) return fail_sending("less body than its Content-Length");
@@ -174,7 +184,7 @@ void Http1Server::write_final(const Head& head, bool end) {
     out_framing_ = Framing::kChunked;
   } else {
     out_framing_ = Framing::kUntilEnd;
-    close_ = true;
+    end_after_exchange();
   }
 
   {
@@ -188,20 +198,20 @@ void Http1Server::write_final(const Head& head, bool end) {
       writer.text("\r\n");
     }
     if (head.status == 426 && head.fields.find("upgrade") != Fields::npos) writer.text("connection: upgrade\r\n");
-    if (close_) {
+    if (!persists()) {
       writer.text("connection: close\r\n");
     } else if (version_1_0_) {
       writer.text("connection: keep-alive\r\n");
     }
     writer.text("\r\n");
   }
-  out_ = Out::kBody;
+  begin_output_body();
   if (end) end_output();
 }
 
 void Http1Server::respond(const Error& error) {
   // No response to a peer that is gone, nor after the beginning of another response.
-  if (error.status == 0 || (exchange_ && out_ != Out::kHead)) return;
+  if (error.status == 0 || (in_exchange() && out_ != Out::kHead)) return;
   own_status_ = static_cast<uint16_t>(error.status);
   const std::string_view what = error.what;
   Writer writer(output_, pool_, 200 + what.size());

@@ -5,12 +5,12 @@
 #include <array>
 #include <string_view>
 
-#include "proxy/http/h1/head_reader.h"
-
 namespace sluice::http1 {
 
 /// 16 random bytes in base64.
 using WebsocketKey = std::array<char, 24>;
+/// A SHA-1 hash in base64.
+using WebsocketAccept = std::array<char, 28>;
 
 WebsocketKey new_websocket_key();
 bool is_websocket_key(std::string_view text);

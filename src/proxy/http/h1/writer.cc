@@ -16,6 +16,26 @@ void Writer::take_room(size_t bytes) {
   } else {
     room_ = out_.reserve(pool_, bytes);
   }
+  at_ = room_.data();
+  end_ = at_ + room_.size();
+}
+
+void Writer::put_in_pieces(std::string_view text) {
+  while (text.size() > left()) {
+    const size_t piece = left();
+    put(text.substr(0, piece));
+    text.remove_prefix(piece);
+    commit();
+    take_room(text.size());
+  }
+  put(text);
+}
+
+void Writer::put_field_in_pieces(std::string_view name, std::string_view value) {
+  text(name);
+  text(": ");
+  text(value);
+  text("\r\n");
 }
 
 void Writer::number(uint64_t value, int base) {

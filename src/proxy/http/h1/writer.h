@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 #include "buffer/buffer.h"
 #include "pool/chunk_pool.h"
@@ -24,22 +23,15 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  void text(std::string_view text) {
-    while (text.size() > room_.size() - used_) {
-      const size_t piece = room_.size() - used_;
-      put(text.substr(0, piece));
-      text.remove_prefix(piece);
-      commit();
-      take_room(text.size());
-    }
-    put(text);
-  }
+  void text(std::string_view text) { text.size() <= left() ? put(text) : put_in_pieces(text); }
   void number(uint64_t value, int base = 10);
   void field(std::string_view name, std::string_view value) {
-    text(name);
-    text(": ");
-    text(value);
-    text("\r\n");
+    if (name.size() + value.size() + 4 > left()) [[unlikely]]
+      return put_field_in_pieces(name, value);
+    put(name);
+    put(": ");
+    put(value);
+    put("\r\n");
   }
   enum class Of : uint8_t { kOther, kRequest, kUpgradeRequired };
   /// Writes those of `fields` that the codec does not write itself: without Host in a request, and with Upgrade in a
@@ -47,20 +39,25 @@ class Writer {
   void fields(const Fields& fields, Of of = Of::kOther);
 
  private:
+  size_t left() const { return static_cast<size_t>(end_ - at_); }
+  /// Precondition: there is room.
   void put(std::string_view text) {
-    if (!text.empty()) std::memcpy(room_.data() + used_, text.data(), text.size());
-    used_ += text.size();
+    if (!text.empty()) std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
   }
+  void put_in_pieces(std::string_view text);
+  void put_field_in_pieces(std::string_view name, std::string_view value);
   void take_room(size_t bytes);
   void commit() {
-    room_.truncate(std::exchange(used_, 0));
+    room_.truncate(room_.size() - left());
     out_.append(std::move(room_));
   }
 
   Buffer& out_;
   ChunkPool& pool_;
   Lease room_;
-  size_t used_ = 0;
+  std::byte* at_ = nullptr;   // In room_: where the next text goes.
+  std::byte* end_ = nullptr;  // The end of room_.
 };
 
 /// The approximate size of `fields` when written.

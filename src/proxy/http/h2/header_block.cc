@@ -27,6 +27,11 @@ bool Http2HeaderBlock::kept(bool kept) {
   return true;
 }
 
+bool Http2HeaderBlock::breaks(const char* rule) {
+  error_ = rule;
+  return false;
+}
+
 bool Http2HeaderBlock::add(ChunkPool& pool, const Http2Limits& limits, std::string_view name, std::string_view value,
                            bool sensitive) {
   bytes_ += static_cast<uint32_t>(name.size() + value.size() + kFieldOverhead);
@@ -45,53 +50,64 @@ bool Http2HeaderBlock::add(ChunkPool& pool, const Http2Limits& limits, std::stri
 }
 
 bool Http2HeaderBlock::add_pseudo(ChunkPool& pool, std::string_view name, std::string_view value) {
-  if (fields_begun_) return false;
+  if (fields_begun_) return breaks("a pseudo-header field after a header field");
   if (kind_ == Kind::kResponse) {
-    if (name != ":status" || head_.status != 0 || value.size() != 3) return false;
+    if (name != ":status" || head_.status != 0 || value.size() != 3) return breaks("a malformed :status");
     unsigned status = 0;
     for (const char digit : value) {
-      if (digit < '0' || digit > '9') return false;
+      if (digit < '0' || digit > '9') return breaks("a malformed :status");
       status = status * 10 + static_cast<unsigned>(digit - '0');
     }
-    if (status < 100 || status > 599 || status == 101) return false;  // HTTP/2 has no 101: RFC 9113 section 8.6.
+    // HTTP/2 has no 101: RFC 9113 section 8.6.
+    if (status < 100 || status > 599 || status == 101) return breaks("a status that HTTP/2 does not have");
     head_.status = static_cast<uint16_t>(status);
     return true;
   }
-  if (kind_ != Kind::kRequest) return false;
+  if (kind_ != Kind::kRequest) return breaks("a pseudo-header field in trailers");
   if (name == ":method") {
     connect_ = value == "CONNECT";
-    return http2::is_token(value) && add_part(pool, Head::Part::kMethod, value);
+    if (!http2::is_token(value)) return breaks("a malformed :method");
+    return add_part(pool, Head::Part::kMethod, value);
   }
-  if (name == ":scheme") return http2::is_scheme(value) && add_part(pool, Head::Part::kScheme, value);
+  if (name == ":scheme") {
+    if (!http2::is_scheme(value)) return breaks("a malformed :scheme");
+    return add_part(pool, Head::Part::kScheme, value);
+  }
   if (name == ":authority") {
-    return is_authority(value) && add_part(pool, Head::Part::kAuthority, without_empty_port(value));
+    if (!is_authority(value)) return breaks("a malformed :authority");
+    return add_part(pool, Head::Part::kAuthority, without_empty_port(value));
   }
-  if (name == ":path") return http2::is_path(value) && add_part(pool, Head::Part::kPath, value);
+  if (name == ":path") {
+    if (!http2::is_path(value)) return breaks("a malformed :path");
+    return add_part(pool, Head::Part::kPath, value);
+  }
   if (name == ":protocol") {
-    return extended_connect_ && http2::is_token(value) && add_part(pool, Head::Part::kProtocol, value);
+    if (!extended_connect_ || !http2::is_token(value)) return breaks("an unexpected or malformed :protocol");
+    return add_part(pool, Head::Part::kProtocol, value);
   }
-  return false;
+  return breaks("an unknown pseudo-header field");
 }
 
 bool Http2HeaderBlock::add_part(ChunkPool& pool, Head::Part part, std::string_view value) {
-  if (has(part)) return false;
+  if (has(part)) return breaks("a repeated pseudo-header field");
   parts_ = static_cast<uint8_t>(parts_ | 1u << static_cast<unsigned>(part));
   return kept(head_.set(pool, part, value));
 }
 
 bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive) {
   fields_begun_ = true;
-  if (!http2::is_field_name(name) || !http2::is_field_value(value)) return false;
-  if (http2::is_connection_specific(name)) return false;
+  if (!http2::is_field_name(name)) return breaks("a malformed field name");
+  if (!http2::is_field_value(value)) return breaks("a malformed field value");
+  if (http2::is_connection_specific(name)) return breaks("a field of HTTP/1.1 connections");
   if (kind_ == Kind::kTrailers) {
     // Dropped rather than malformed: RFC 9110 section 6.5.1 lets a recipient drop fields that do not belong in
     // trailers.
-    if (name == "content-length") return false;
+    if (name == "content-length") return breaks("a Content-Length in trailers");
     return !may_be_in_trailers(name) || kept(head_.fields.add(pool, name, value, sensitive));
   }
   switch (name.size()) {
     case 2:
-      if (name == "te" && value != "trailers") return false;
+      if (name == "te" && value != "trailers") return breaks("a TE other than trailers");
       break;
     case 4:
       if (name == "host" && kind_ == Kind::kRequest) return add_host(pool, value);
@@ -134,10 +150,11 @@ bool Http2HeaderBlock::add_crumb(ChunkPool& pool, std::string_view value, bool s
 }
 
 bool Http2HeaderBlock::add_content_length(std::string_view value) {
-  if (content_length_ != kNoLength || value.empty() || value.size() > 18) return false;  // Below 2^63.
+  constexpr const char* kRule = "a malformed or repeated Content-Length";
+  if (content_length_ != kNoLength || value.empty() || value.size() > 18) return breaks(kRule);  // Below 2^63.
   uint64_t length = 0;
   for (const char digit : value) {
-    if (digit < '0' || digit > '9') return false;
+    if (digit < '0' || digit > '9') return breaks(kRule);
     length = length * 10 + static_cast<uint64_t>(digit - '0');
   }
   content_length_ = length;
@@ -145,28 +162,33 @@ bool Http2HeaderBlock::add_content_length(std::string_view value) {
 }
 
 bool Http2HeaderBlock::add_host(ChunkPool& pool, std::string_view value) {
-  if (std::exchange(has_host_, true) || !is_authority(value)) return false;
+  if (std::exchange(has_host_, true) || !is_authority(value)) return breaks("a malformed or repeated Host");
   value = without_empty_port(value);
   if (!has(Head::Part::kAuthority)) return add_part(pool, Head::Part::kAuthority, value);
   // Different names in :authority and Host could be read as two different requests.
-  return std::ranges::equal(head_.authority(), value,
-                            [](char a, char b) { return http2::lower(a) == http2::lower(b); });
+  const bool same = std::ranges::equal(head_.authority(), value,
+                                       [](char a, char b) { return http2::lower(a) == http2::lower(b); });
+  return same || breaks("a Host that differs from :authority");
 }
 
-bool Http2HeaderBlock::finish_request() const {
-  if (!has(Head::Part::kMethod)) return false;
+bool Http2HeaderBlock::finish_request() {
+  if (!has(Head::Part::kMethod)) return breaks("no :method");
   const bool extended = has(Head::Part::kProtocol);
-  if (extended && !connect_) return false;
+  if (extended && !connect_) return breaks("a :protocol without CONNECT");
   if (connect_ && !extended) {
     const std::string_view authority = head_.authority();
     const bool has_port = authority.find(':', authority.rfind(']') + 1) != std::string_view::npos;
-    return has_port && !has(Head::Part::kScheme) && !has(Head::Part::kPath);
+    if (!has_port) return breaks("CONNECT without a port in :authority");
+    const bool only_authority = !has(Head::Part::kScheme) && !has(Head::Part::kPath);
+    return only_authority || breaks("CONNECT with :scheme or :path");
   }
-  if (!has(Head::Part::kScheme) || !has(Head::Part::kPath)) return false;
+  if (!has(Head::Part::kScheme)) return breaks("no :scheme");
+  if (!has(Head::Part::kPath)) return breaks("no :path");
   const std::string_view scheme = head_.scheme();
   const bool web = scheme == "http" || scheme == "https";
-  if ((web || extended) && !has(Head::Part::kAuthority)) return false;
-  return !web || head_.path().starts_with('/') || (head_.path() == "*" && head_.method() == "OPTIONS");
+  if ((web || extended) && !has(Head::Part::kAuthority)) return breaks("neither :authority nor Host");
+  const bool has_target = !web || head_.path().starts_with('/') || (head_.path() == "*" && head_.method() == "OPTIONS");
+  return has_target || breaks("a malformed :path");
 }
 
 void Http2HeaderBlock::finish(ChunkPool& pool) {
@@ -176,7 +198,8 @@ void Http2HeaderBlock::finish(ChunkPool& pool) {
   }
   cookie_ = Lease();
   if (verdict_ != Verdict::kGood) return;
-  const bool complete = kind_ == Kind::kRequest ? finish_request() : kind_ != Kind::kResponse || head_.status != 0;
+  const bool complete = kind_ == Kind::kRequest ? finish_request()
+                                                : kind_ != Kind::kResponse || head_.status != 0 || breaks("no :status");
   if (!complete) verdict_ = Verdict::kMalformed;
 }
 

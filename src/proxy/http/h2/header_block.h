@@ -27,6 +27,8 @@ class Http2HeaderBlock {
 
   Kind kind() const { return kind_; }
   Verdict verdict() const { return verdict_; }
+  /// The rule that a malformed block breaks, as a string literal; otherwise null.
+  const char* error() const { return error_; }
   /// Reserves room for a block of `encoded_bytes` and for the fields that a proxy adds. A hint.
   void expect(ChunkPool& pool, size_t encoded_bytes);
   /// Adds the next field. Returns false if the fields, including those not kept, have become too many or too large even
@@ -51,13 +53,16 @@ class Http2HeaderBlock {
   bool add_crumb(ChunkPool& pool, std::string_view value, bool sensitive);
   bool add_content_length(std::string_view value);
   bool add_host(ChunkPool& pool, std::string_view value);
-  bool finish_request() const;
+  bool finish_request();
+  /// Records the rule that the block breaks. Returns false.
+  bool breaks(const char* rule);
   bool kept(bool kept);
   bool has(Head::Part part) const { return (parts_ & 1u << static_cast<unsigned>(part)) != 0; }
 
   Head head_;
   Lease cookie_;  // Cookie crumbs joined so far.
   uint64_t content_length_ = kNoLength;
+  const char* error_ = nullptr;
   uint32_t bytes_ = 0;  // Counted as for SETTINGS_MAX_HEADER_LIST_SIZE.
   uint16_t fields_ = 0;
   Kind kind_ = Kind::kIgnored;

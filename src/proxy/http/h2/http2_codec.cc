@@ -83,9 +83,7 @@ HttpCodec::Status Http2Codec::receive(Buffer&& bytes) {
     notify_receivers();
   }
   input_waits_ = !failed() && heads_taken_bytes_ >= head_limit && !partial_.empty();
-  if (shared_.head_budget) {
-    shared_.head_budget->left_bytes -= std::min<size_t>(heads_taken_bytes_, shared_.head_budget->left_bytes);
-  }
+  if (shared_.head_budget) (void)shared_.head_budget->take(heads_taken_bytes_);
   if (failed()) partial_.clear();
   // Bytes that trickle in must not pin a chunk each.
   constexpr size_t kWindows = 16;

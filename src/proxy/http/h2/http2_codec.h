@@ -51,13 +51,6 @@ class Http2Codec final : public HttpCodec {
   };
   static constexpr size_t kMaxGoawayText = 128;
 
-  /// Bounds the heads that the connections of one worker decode together in one turn of its loop: a few bytes of HPACK
-  /// can expand to many, and the other connections of the loop wait meanwhile.
-  struct HeadBudget {
-    static constexpr size_t kTurnBytes = size_t{1} << 20;  ///< 2 ms of decoding and routing.
-    size_t left_bytes = kTurnBytes;                        ///< The worker sets it to kTurnBytes in each turn.
-  };
-
   /// Shared by the connections of one thread and one configuration. All members outlive the connections.
   struct Shared {
     ChunkPool& pool;

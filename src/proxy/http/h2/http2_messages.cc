@@ -138,11 +138,13 @@ void Http2Codec::take_request(uint32_t id, Http2HeaderBlock& block, bool end) {
   if (block.verdict() == Http2HeaderBlock::Verdict::kTooLarge) return refuse_large_request(id, end);
   if (block.verdict() == Http2HeaderBlock::Verdict::kMalformed || no_content) {
     ++counters().malformed;
+    acceptor_->on_refused(0, block.error() ? block.error() : "a Content-Length without content");
     return refuse(id, Http2Error::kProtocolError);
   }
   const size_t head_bytes = block.head().fields.held_bytes() + kStreamBytes;
   if (!acceptor_->admits(held_bytes(), head_bytes)) {
     ++counters().over_memory;
+    acceptor_->on_refused(0, kOverMemory);
     return refuse(id, Http2Error::kRefusedStream);
   }
   Http2Stream& stream = make_stream(nullptr);
@@ -177,6 +179,7 @@ void Http2Codec::count_request() {
 // Responds with 431 and discards the rest of the request.
 void Http2Codec::refuse_large_request(uint32_t id, bool end) {
   ++counters().too_large;
+  acceptor_->on_refused(431, "the request's fields are too large");
   Head head;
   head.status = 431;
   if (!head.fields.add(shared_.pool, "date", http_date())) head.fields.clear();

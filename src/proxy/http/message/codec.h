@@ -25,6 +25,20 @@ namespace sluice {
 /// notifications that were held back.
 class HttpCodec {
  public:
+  /// Bounds the requests that the connections of one worker read together in one turn of its loop, in bytes of decoded
+  /// heads: the other connections of the loop wait meanwhile.
+  struct HeadBudget {
+    static constexpr size_t kTurnBytes = size_t{1} << 20;  ///< 2 ms of decoding and routing.
+    size_t left_bytes = kTurnBytes;                        ///< The worker sets it to kTurnBytes in each turn.
+
+    /// Whether something is left. If so, takes `bytes`, or what is left of them.
+    bool take(size_t bytes) {
+      const bool any = left_bytes > 0;
+      left_bytes -= bytes < left_bytes ? bytes : left_bytes;
+      return any;
+    }
+  };
+
   enum class Status : uint8_t {
     kOpen,
     kEnded,   ///< No stream is left and none can follow. Send the remaining output, then close.
@@ -39,6 +53,11 @@ class HttpCodec {
     /// Whether a new request that holds `bytes` may be accepted while the connection already holds `held_bytes`. If
     /// not, the codec refuses the request and does not call on_stream.
     virtual bool admits(size_t /*held_bytes*/, size_t /*bytes*/) { return true; }
+    /// The codec has refused a request for which it did not call on_stream, and the HTTP/2 connection stays open. `status`
+    /// is the response's, or 0 if the stream was reset without one. `why` is a string literal.
+    virtual void on_refused(uint16_t /*status*/, const char* /*why*/) {}
+    /// Whether an HTTP/1.1 connection may read another pipelined request in this turn of the loop.
+    virtual bool may_read_pipelined() { return true; }
 
    protected:
     ~Acceptor() = default;
@@ -68,6 +87,8 @@ class HttpCodec {
   /// by a receiver, and frames that wait to be sent. It excludes what streams queue toward the peer: each stream's
   /// receiver bounds that.
   virtual size_t held_bytes() const = 0;
+  /// Why a request is refused that Acceptor::admits does not admit.
+  static constexpr const char* kOverMemory = "the connection holds more than its share of memory, which is short";
   /// The bookkeeping of one stream on both sides of the proxy, as held_bytes() counts it.
   static constexpr size_t kStreamBytes = 1024;
   /// Ends the connection because it holds more memory than its share. `why` is a string literal.

@@ -1,4 +1,4 @@
-// Which side is at fault when a stream or a request ends. docs/health.md has the same tables for users.
+// Which side is at fault when a stream or a request ends. docs/operating/health.md has the same tables for users.
 #pragma once
 
 #include <cstdint>

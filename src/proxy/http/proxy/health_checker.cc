@@ -73,7 +73,7 @@ void HealthChecker::take_result(Endpoint& endpoint, bool passed, std::string_vie
   if (!passed) health.failed_checks.add();
   if (!endpoint.thresholds.take(passed)) return;
   shared_.upstream.set_healthy(endpoint.index, passed, now_ms());
-  log_endpoint(shared_.upstream, endpoint.index,
+  log_endpoint(shared_.upstream.slots(), endpoint.index,
                passed ? std::string("is healthy again") : absl::StrCat("is unhealthy: ", why));
 }
 

@@ -61,10 +61,12 @@ void HttpConnection::pump() {
   if (deferred_end_ != PeerEnd::kNone) return handle_deferred_end();
   if (!lingering_) {
     const size_t mark = send_mark();
-    bool may_parse = std::exchange(resumed_, false) || !codec_->input_waits();
+    bool input_waits = !std::exchange(resumed_, false) && codec_->input_waits();
     for (;;) {
-      if (may_parse) codec_->receive(Buffer());
-      may_parse = !codec_->input_waits();
+      if (!input_waits) {
+        codec_->receive(Buffer());
+        input_waits = codec_->input_waits();
+      }
       if (!codec_->has_output() || transport_.queued() >= mark) break;
       if (transport_.queued() == 0) last_sent_ms_ = worker_.worker().now_ms();
       Buffer out;
@@ -73,7 +75,7 @@ void HttpConnection::pump() {
       on_flushed(out.size());
       transport_.send(std::move(out));
     }
-    if (codec_->input_waits()) worker_.pump_later(*this);
+    if (input_waits) worker_.pump_later(*this);
     codec_->wants_bytes() && may_read() ? transport_.start_reading() : transport_.stop_reading();
     if (!codec_->has_output()) {
       if (codec_->output_ended() && !transport_.write_shut()) transport_.shutdown_write();

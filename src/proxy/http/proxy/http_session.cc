@@ -227,7 +227,10 @@ void HttpSession::on_codec_done() {
     log_client(worker_.worker(), acceptor_.listener().config, client_ip_.text(room),
                absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " with it failed: ", codec_->error()));
   }
-  if (version_ == Version::kHttp1) note_own_response(static_cast<const Http1Server&>(*codec_).own_status());
+  if (version_ == Version::kHttp1) {
+    const uint16_t status = static_cast<const Http1Server&>(*codec_).own_status();
+    if (status != 0) log_refused(status, codec_->error());
+  }
   if (abandoned_) return reset();
   if (!codec_->output_cut()) return linger(/*cut=*/false);
   codec_->cut_shows() ? linger(/*cut=*/true) : cut_off();
@@ -276,6 +279,9 @@ bool HttpSession::must_give_back() const {
 }
 
 bool HttpSession::admits(size_t held_bytes, size_t bytes) { return held_bytes + bytes <= held_limit(); }
+
+// A request takes about as long as decoding 8 KiB of heads, which makes 128 of them in a turn.
+bool HttpSession::may_read_pipelined() { return worker_.head_budget().take(size_t{8} * 1024); }
 
 // A connection that holds too much pauses only itself. Further input waits in the kernel.
 bool HttpSession::may_read() {
@@ -418,9 +424,8 @@ void HttpSession::park_codec() {
 }
 
 // Counts and logs a response to a request that never became an exchange. Its method and path are unknown.
-void HttpSession::note_own_response(uint16_t status) {
-  if (status == 0) return;
-  listener_.counters.statuses[status / 100].add();
+void HttpSession::log_refused(uint16_t status, std::string_view why) {
+  if (status != 0) listener_.counters.statuses[status / 100].add();
   if (!listener_.log) return;
   const std::span<char> room = listener_.log->begin();
   if (room.empty()) return;
@@ -431,13 +436,14 @@ void HttpSession::note_own_response(uint16_t status) {
   std::array<char, ClientIp::kTextBytes> ip;
   record.client = client_ip_.text(ip);
   record.listener = listener_.listener.name;
-  record.protocol = "HTTP/1.1";
+  record.protocol = http2() ? "HTTP/2" : "HTTP/1.1";
   if (agreed_) {
     record.tls = agreed_->version;
     record.cipher = agreed_->cipher;
   }
   record.status = status;
-  record.reason = status == 408 ? "header_timeout" : status == 503 ? "memory" : "malformed";
+  record.reason = status == 408 ? "header_timeout" : why == HttpCodec::kOverMemory ? "memory" : "malformed";
+  record.detail = why;
   const RequestAttributes facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
   record.facts = &facts;
   listener_.log->commit(format_access_line(listener_.log_format, record, room));
@@ -462,7 +468,7 @@ void HttpSession::head_timed_out() {
     writer.text("content-length: 0\r\n\r\n");
   }
   transport_.send(std::move(response));
-  note_own_response(408);
+  log_refused(408, {});
   linger(/*cut=*/false);
 }
 

@@ -72,6 +72,8 @@ class HttpSession final : public Session,
   // HttpCodec::Acceptor
   StreamReceiver& on_stream(HttpStream& stream) override;
   bool admits(size_t held_bytes, size_t bytes) override;
+  bool may_read_pipelined() override;
+  void on_refused(uint16_t status, const char* why) override { log_refused(status, why); }
   // HttpConnection
   void on_codec_done() override;
   void on_pumped() override;
@@ -102,7 +104,8 @@ class HttpSession final : public Session,
   // While memory is short: whether it must give memory back, down to its share.
   bool must_give_back() const;
   void count_end(SessionEnd end);
-  void note_own_response(uint16_t status);
+  /// Counts and logs a request that the codec refused; `status` is 0 if it had no response.
+  void log_refused(uint16_t status, std::string_view why);
   void head_timed_out();
 
   ClientAcceptor& acceptor_;

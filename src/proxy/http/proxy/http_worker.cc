@@ -94,9 +94,7 @@ bool HttpWorker::may_end(uint32_t streams) {
   constexpr uint32_t kFewStreams = 4;
   constexpr size_t kStreamBytes = size_t{8} * 1024;
   if (streams <= kFewStreams) return true;
-  const bool may = head_budget_.left_bytes > 0;
-  head_budget_.left_bytes -= std::min(streams * kStreamBytes, head_budget_.left_bytes);
-  return may;
+  return head_budget_.take(streams * kStreamBytes);
 }
 
 void HttpWorker::forget(HttpConnection& connection) { awake_.remove(connection) || later_.remove(connection); }

@@ -9,7 +9,7 @@
 #include "proxy/common/random.h"
 #include "proxy/common/random_ids.h"
 #include "proxy/compression/compressor_pool.h"
-#include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/message/codec.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/tls/session_cache.h"
@@ -62,7 +62,7 @@ class HttpWorker {
   void update_counters();
 
   /// For the connections of clients.
-  Http2Codec::HeadBudget& head_budget() { return head_budget_; }
+  HttpCodec::HeadBudget& head_budget() { return head_budget_; }
 
  private:
   friend class HttpConnection;
@@ -90,7 +90,7 @@ class HttpWorker {
   ConnectionList awake_;
   ConnectionList later_;
   Timer later_timer_;
-  Http2Codec::HeadBudget head_budget_;
+  HttpCodec::HeadBudget head_budget_;
   bool pumping_due_ = false;
   std::vector<void*> free_exchanges_;
 };

@@ -407,6 +407,49 @@ TEST_F(ServerTest, NoFurtherRequestIsReadWhileResponsesWait) {
   stream().release();
 }
 
+// Defect: a thousand clients that pipeline had a request each in every turn of the loop, and other clients waited for up
+// to 0.9 s.
+TEST_F(ServerTest, PipelinedRequestsTakeTurns) {
+  const auto respond = [this] {
+    stream().send_head(response_head(204), true);
+    stream().release();
+  };
+  origin_.pipelined_left = 1;
+  receive(std::string(kGet) + std::string(kGet) + std::string(kGet) + std::string(kGet));
+  EXPECT_EQ(origin_.heads, 1) << "the first one is not pipelined";
+  EXPECT_EQ(origin_.pipelined_left, 1);
+  respond();
+  proceed();
+  EXPECT_EQ(origin_.heads, 2);
+  EXPECT_FALSE(server_.input_waits());
+  respond();
+  EXPECT_EQ(receive("GET /5 HTTP"), Status::kOpen);
+  EXPECT_EQ(origin_.heads, 2) << "the turn has no room";
+  EXPECT_TRUE(server_.input_waits());
+  EXPECT_FALSE(server_.mid_head()) << "it is not the client that is slow to send";
+  proceed();
+  EXPECT_EQ(origin_.heads, 3) << "it is resumed";
+  EXPECT_FALSE(server_.input_waits());
+  respond();
+  receive("/1.1\nHost: a");
+  EXPECT_TRUE(server_.input_waits());
+  proceed();
+  EXPECT_EQ(origin_.heads, 4);
+  respond();
+  receive("\n");
+  EXPECT_TRUE(server_.input_waits());
+  proceed();
+  EXPECT_FALSE(server_.input_waits()) << "the head is incomplete";
+  EXPECT_TRUE(server_.mid_head());
+  receive("\n");
+  EXPECT_EQ(origin_.heads, 5) << "a head that was begun is not held up";
+  respond();
+  proceed();
+  receive(kGet);
+  EXPECT_EQ(origin_.heads, 6) << "a request on an idle connection is read at once";
+  stream().release();
+}
+
 // Defect: heads that were held for long counted for nobody.
 TEST_F(ServerTest, ARequestThatIsTooMuch) {
   receive(kPost);

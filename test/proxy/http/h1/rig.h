@@ -158,9 +158,11 @@ class Http1Origin : public Http1Recorder, public HttpCodec::Acceptor {
   }
 
   bool admits(size_t held_bytes, size_t bytes) override { return held_bytes + bytes <= most_held_bytes; }
+  bool may_read_pipelined() override { return pipelined_left > 0 && pipelined_left-- > 0; }
 
   bool answers = true;
   size_t most_held_bytes = SIZE_MAX;
+  int pipelined_left = 1'000'000;
   HttpStream* stream = nullptr;
 
  private:

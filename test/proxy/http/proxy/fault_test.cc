@@ -1,4 +1,4 @@
-// Each reset and each end has one owner: the table of docs/health.md, row by row.
+// Each reset and each end has one owner: the table of docs/operating/health.md, row by row.
 
 #include "proxy/http/proxy/fault.h"
 
@@ -29,7 +29,8 @@ constexpr ResetRow kResets[] = {
     {ResetReason::kRejected, {kClient, HttpEnd::kClientReset}, {kClient, HttpEnd::kUpstreamRefused}},
     {ResetReason::kUnsendable, {kEndpoint, HttpEnd::kUpstreamMalformed}, {kClient, HttpEnd::kBadRequest}},
 };
-static_assert(std::size(kResets) == kResetReasonCount, "a new reason needs an owner: here, and in docs/health.md");
+static_assert(std::size(kResets) == kResetReasonCount,
+              "a new reason needs an owner: here, and in docs/operating/health.md");
 
 class FaultOfReset : public testing::TestWithParam<size_t> {};
 
@@ -78,7 +79,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kDeadline, kClient},
     {HttpEnd::kShutdown, kSluice},
 };
-static_assert(std::size(kEnds) == kHttpEndCount, "a new end needs an owner: here, and in docs/health.md");
+static_assert(std::size(kEnds) == kHttpEndCount, "a new end needs an owner: here, and in docs/operating/health.md");
 
 class FaultOfEnd : public testing::TestWithParam<size_t> {};
 
