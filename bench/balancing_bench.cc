@@ -1,5 +1,5 @@
-// What it costs to choose an endpoint, who gets how much, whose keys move when one leaves, and what a slow endpoint
-// does to the latency of all requests. bench/balancing runs it, and makes tables and a plot of it.
+// The cost of choosing an endpoint, the shares of endpoints, the keys that move when one leaves, and the effect of a
+// slow endpoint on the latency of all requests. bench/balancing runs it, and makes tables and a plot of it.
 
 #include <benchmark/benchmark.h>
 
@@ -45,7 +45,7 @@ struct Subject {
 
 // ---- Cost ----
 
-/// With requests open in different numbers, as where loads are compared they would be.
+/// With different numbers of open requests, as they would be where loads are compared.
 void pick_cost(benchmark::State& state, Balance balance) {
   Subject subject(balance, static_cast<size_t>(state.range(0)));
   for (size_t i = 0; i < subject.state.size(); ++i) {
@@ -63,7 +63,7 @@ void pick_cost_half_down(benchmark::State& state, Balance balance) {
   for (auto _ : state) benchmark::DoNotOptimize(subject.pick(++key));
 }
 
-/// What whoever changes the set of endpoints pays for it.
+/// The cost for the thread that changes the set of endpoints.
 void renew_cost(benchmark::State& state, Balance balance) {
   Subject subject(balance, static_cast<size_t>(state.range(0)));
   for (auto _ : state) subject.state.slots().renew_set();
@@ -86,7 +86,7 @@ double moved_percent(const std::vector<uint32_t>& before, const std::vector<uint
 }
 
 /// The least and the most loaded endpoint, in percent of an even share; and how many of the keys move when one leaves:
-/// while it is down (it is passed over), and when it is no longer in the set (the table is another).
+/// while it is down (passed over), and when it is no longer in the set (the table is another).
 void keys(benchmark::State& state, Balance balance) {
   const auto count = static_cast<size_t>(state.range(0));
   Subject subject(balance, count);
@@ -114,8 +114,8 @@ constexpr size_t kEndpoints = 10;
 constexpr double kSlowdown = 3;  // Of endpoint 0.
 constexpr double kLoad = 0.3;    // Of a fast one, if all get the same; the slow one would be busy for 90 % of the time.
 
-/// Requests arrive at random, each endpoint serves one after the other, and each takes exponentially long: 1 on
-/// average, or kSlowdown. In units of that: when requests were done, after they had come.
+/// Requests arrive at random, each endpoint serves one after the other, and each takes an exponentially distributed
+/// time: 1 on average, or kSlowdown. Returns the times from arrival to completion in that unit.
 std::vector<double> latencies(Balance balance, uint64_t requests) {
   Subject subject(balance, kEndpoints);
   std::mt19937_64 random(42);

@@ -1,9 +1,9 @@
-// Bodies that wait in a file: stored, read back and let go, beside one temporary file for each body.
+// Bodies in a file: stored, read back and released, compared with one temporary file for each body.
 //
 //   build/release/bench/file_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 //
-// Each round does both ways that are compared, one after the other; `ratio` is how many times longer the second took,
-// by the medians. Only ratios within one run count. The files are made in $SLUICE_FILE_DIRECTORY, or /var/tmp.
+// Each round does both variants, one after the other; `ratio` is how many times longer the second took, by the medians.
+// Only ratios within one run are meaningful. The files are made in $SLUICE_FILE_DIRECTORY, or /var/tmp.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ class Timer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Where bodies are read back to, 64 KiB at a time.
+// Bodies are read back into it, 64 KiB at a time.
 std::array<std::byte, kMaxChunkBytes> scratch;
 
 void check(bool condition, const char* what) {
@@ -101,7 +101,7 @@ class PoolBody {
   Buffer body_;
 };
 
-// A body is stored; the oldest of those that are held is read back and let go. Returns the seconds that this took.
+// A body is stored; the oldest held one is read back and released. Returns the seconds that this took.
 template <typename Body, typename Store>
 double turn(std::vector<Body>& held, size_t round, Store store) {
   const Timer timer;
@@ -118,7 +118,7 @@ double median_us(std::vector<double>& seconds) {
   return *middle * 1e6;
 }
 
-// Medians: a round may meet the disk's own work.
+// Medians: a round may coincide with the disk's own work.
 void compare(benchmark::State& state, const char* first, std::vector<double>& first_seconds, const char* second,
              std::vector<double>& second_seconds) {
   const double first_us = median_us(first_seconds), second_us = median_us(second_seconds);
@@ -129,7 +129,7 @@ void compare(benchmark::State& state, const char* first, std::vector<double>& fi
 
 FilePool::Options options() { return {.directory = directory(), .limit_bytes = size_t{1} << 30}; }
 
-// Bodies come and go while so many are held.
+// Bodies are added and released while the argument's number is held.
 void BM_Bodies(benchmark::State& state) {
   const size_t bytes = static_cast<size_t>(state.range(0)), held = static_cast<size_t>(state.range(1));
   const std::string path = directory();
@@ -163,7 +163,7 @@ BENCHMARK(BM_Bodies)
     ->UseManualTime()
     ->MinTime(0.2);
 
-// A body stored and let go: its blocks serve the next one, or are given back and reserved anew each time.
+// A body is stored and released: its blocks are reused by the next one, or are returned and reserved again each time.
 void BM_GivenBackAtOnce(benchmark::State& state) {
   ChunkPool pool({.budget_bytes = 64 << 20});
   ChunkPool::Use use(&pool);
@@ -191,7 +191,7 @@ BENCHMARK(BM_GivenBackAtOnce)
     ->UseManualTime()
     ->Iterations(50);
 
-// Fresh blocks filled by a system call, or by stores that fault page after page in.
+// Fresh blocks filled by a system call, or by stores that fault in page after page.
 void BM_FirstStore(benchmark::State& state) {
   const size_t count = static_cast<size_t>(state.range(0)) / kMaxChunkBytes;
   FilePool files(options());
@@ -225,7 +225,7 @@ BENCHMARK(BM_FirstStore)
     ->UseManualTime()
     ->Iterations(50);
 
-// What a chunk costs beside its bytes.
+// The cost of a chunk besides its bytes.
 void BM_ChunkGetPut(benchmark::State& state) {
   FilePool files(options());
   if (!files.ok()) return state.SkipWithError(files.error().message.c_str());

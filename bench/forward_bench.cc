@@ -1,4 +1,4 @@
-// What forwarding costs beside time: heap allocations and copied bytes per 1,000 requests, in the steady state. Both
+// The costs of forwarding besides time: heap allocations and copied bytes per 1,000 requests, in the steady state. Both
 // are 0.
 
 #include <benchmark/benchmark.h>
@@ -24,7 +24,7 @@ constexpr auto kArena = sluice::ChunkPool::Source::kArena, kMalloc = sluice::Chu
 BENCHMARK_CAPTURE(BM_ForwardRequests, auto, sluice::RingsMode::kAuto, kArena) -> Arg(120) -> Arg(16384) -> Arg(262144)
     -> UseRealTime();
 BENCHMARK_CAPTURE(BM_ForwardRequests, plain, sluice::RingsMode::kPlain, kArena)->Arg(120)->UseRealTime();
-// The same without pools: what they are worth.
+// The same without pools, to show their benefit.
 BENCHMARK_CAPTURE(BM_ForwardRequests, malloc, sluice::RingsMode::kAuto, kMalloc)
     ->Arg(120)
     ->Arg(16384)

@@ -1,12 +1,12 @@
 // The benches of grpc-go's record layer (credentials/alts/internal/conn, record_test.go), by their names, for ours:
 //
-//   LargeMessage      20 MiB are written, then read; five times over.
+//   LargeMessage      20 MiB are written, then read; five times.
 //   WriteMemoryUsage  A connection is made and writes 256 bytes to nowhere.
 //   ReadMemoryUsage   Two connections are made; one reads the 257 bytes that the other wrote.
 //
-// Theirs join two connections in memory, and count what is allocated in a connection's life; */grpc_go does what they
-// do. The other rows are what that leaves out: sockets in each read mode, and what a connection holds while it waits.
-// bench/compare-records puts them side by side.
+// Theirs join two connections in memory, and count the allocations of a connection's life; */grpc_go does the same. The
+// other rows are what that leaves out: sockets in each read mode, and the memory of a waiting connection.
+// bench/compare-records compares them.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
@@ -50,21 +50,21 @@ constexpr int kMessages = 5;
 constexpr size_t kWrittenBytes = 256;
 constexpr size_t kReadBytes = 257;
 constexpr size_t kReadRoomBytes = 1024;
-// What a record of grpc-go's carries: 4 KiB less 24 bytes. And what it reads from its connection at once.
+// The content of a record of grpc-go: 4 KiB less 24 bytes. Also the size of its reads.
 constexpr size_t kGrpcRecordBytes = 4072;
 constexpr size_t kGrpcReadBytes = 32 * 1024 + 512;
 
-// A writer seals this much at a time, until so much is queued.
+// A writer seals this much at a time, until this much is queued.
 constexpr size_t kPieceBytes = size_t{64} * 1024;
 constexpr size_t kQueuedBytes = size_t{512} * 1024;
 
 constexpr size_t kConnections = 1000;
 
-// Above what a message takes, plain and sealed, and 32 KiB for each connection.
+// More than a message takes, plain and sealed, and 32 KiB for each connection.
 constexpr size_t kBudgetBytes = size_t{256} << 20;
 constexpr std::chrono::seconds kPatience{60};
 
-/// A protocol: its layer, and what the two ends of a connection start from.
+/// A protocol: its layer, and the initial state of the two ends of a connection.
 template <Tls13Cipher kCipher>
 struct Tls13With {
   static constexpr const char* kName = kCipher == Tls13Cipher::kAes128Gcm   ? "tls13"
@@ -109,7 +109,7 @@ struct Alts {
   }
 };
 
-/// No records: what the interface itself costs.
+/// No records: the cost of the interface itself.
 struct Plain {
   static constexpr const char* kName = "plain";
   using Layer = PlainRecordLayer;
@@ -133,7 +133,7 @@ void report_carried(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * kMessages * static_cast<int64_t>(kMessageBytes));
 }
 
-/// Counts from its making on.
+/// Counts from its construction on.
 class Costs {
  public:
   void report(benchmark::State& state) const {
@@ -153,7 +153,7 @@ enum class Manner : uint8_t {
   kGrpcGo,   ///< The writer keeps its message, records are of 4 KiB, the reader wants one piece of memory and gets
              ///< what was written piece by piece.
   kKept,     ///< The writer keeps its message.
-  kInPlace,  ///< The message is given away, and what was read is the next one: as a proxy passes bytes on.
+  kInPlace,  ///< The message is given away, and the received one is sent next: like in a proxy.
 };
 
 template <typename Layer>
@@ -212,8 +212,7 @@ void large_message(benchmark::State& state, Manner manner) {
   report_carried(state);
 }
 
-// The cipher's part of it: each record sealed and opened where it lies, and nothing else; as one piece, or cut into
-// several.
+// The cipher's part: each record is sealed and opened in place, and nothing else; as one piece, or cut into several.
 void large_message_cipher(benchmark::State& state, const EVP_AEAD* aead, size_t pieces) {
   std::vector<uint8_t> message(kMessageBytes, 'd');
   const std::array<uint8_t, EVP_AEAD_MAX_KEY_LENGTH> key{};
@@ -257,7 +256,7 @@ void large_message_cipher(benchmark::State& state, const EVP_AEAD* aead, size_t 
   report_carried(state);
 }
 
-/// Seconds that pass while it lives are added.
+/// Adds the seconds of its lifetime.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -268,7 +267,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Bytes taken are those of the pool and those of the layers themselves.
+// Bytes taken from the pool and by the layers themselves.
 void report_taken(benchmark::State& state, size_t pool_bytes, size_t heap_bytes) {
   state.counters["pool_bytes/op"] = static_cast<double>(pool_bytes) / static_cast<double>(state.iterations());
   state.counters["heap_bytes/op"] = static_cast<double>(heap_bytes) / static_cast<double>(state.iterations());
@@ -388,13 +387,13 @@ class Home {
   template <typename Done>
   void until(Done done) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    worker_->turn(0);  // What was asked for between turns is submitted at the end of one.
+    worker_->turn(0);  // Submissions made between turns are submitted at the end of a turn.
     while (!done()) {
       SLUICE_CHECK(std::chrono::steady_clock::now() < deadline);
       worker_->turn(1000);
     }
   }
-  /// Lets everything happen that is about to.
+  /// Runs the loop until all pending events are processed.
   void compact() {
     for (int i = 0; i < 8; ++i) worker_->turn(1);
   }
@@ -410,7 +409,7 @@ class Home {
   std::optional<ChunkPool::Use> use_;
 };
 
-/// A socket and its record layer. What it reads is dropped.
+/// A socket and its record layer. Received data is dropped.
 template <typename Protocol>
 class Connection final : public Socket::Owner {
  public:
@@ -432,7 +431,7 @@ class Connection final : public Socket::Owner {
   uint64_t wire_bytes() const { return wire_bytes_; }    ///< Received,
   uint64_t plain_bytes() const { return plain_bytes_; }  ///< and opened.
   void park() { layer_.park(home_.pool()); }
-  /// Hears nothing more.
+  /// Receives nothing more.
   void abort() { socket_.abort(); }
 
   void on_connected(Socket&, int) override {}
@@ -491,14 +490,14 @@ void large_message_by_socket(benchmark::State& state, ReadMode mode) {
   const double mib = static_cast<double>(state.iterations()) * kMessages * (kMessageBytes >> 20);
   state.counters["receives/MiB"] = static_cast<double>(home.worker().counters().receives - before.receives) / mib;
   state.counters["sends/MiB"] = static_cast<double>(home.worker().counters().sends - before.sends) / mib;
-  // Neither hears the other's end.
+  // Neither side sees the other's end.
   reader->abort();
   writer->abort();
 }
 
 enum class Before : uint8_t { kWrite, kRead, kDrip };
 
-/// Allocated by malloc. Some blocks that are free count too: those that glibc keeps at hand, at most seven of a size.
+/// Allocated by malloc. Includes some free blocks: those that glibc caches, at most seven of a size.
 size_t heap_bytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -521,7 +520,7 @@ void send_all(int fd, std::string_view bytes) {
   SLUICE_CHECK(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
 }
 
-/// Another connection's traffic: after it, no chunk is posted any more that was when it began.
+/// Another connection's traffic: after it, every chunk that was posted at its beginning has been replaced.
 template <typename Protocol>
 class Traffic {
  public:
@@ -532,7 +531,7 @@ class Traffic {
   }
 
   void pass() {
-    // Slowly, or it would be received into chunks of a group of its own.
+    // Slowly, or it would be received into chunks of another group.
     for (int i = 0; i < 256; ++i) {
       const std::string record = sealed(writer_, home_.pool(), kGrpcRecordBytes);
       const uint64_t end = reader_.wire_bytes() + record.size();
@@ -552,7 +551,7 @@ class Traffic {
   int fd_;
 };
 
-// What a connection holds that waits for data, after it wrote, read, or got the first byte of a record and no more.
+// The memory of a connection that waits for data, after it wrote, read, or received only the first byte of a record.
 template <typename Protocol>
 void memory_while_waiting(benchmark::State& state, Before before, ReadMode mode) {
   if (!allow_descriptors(2 * kConnections + 100)) return state.SkipWithError("too few descriptors are allowed");
@@ -635,7 +634,7 @@ void add_protocol() {
   };
   add_in_memory<Protocol>();
   for (const auto& [name, mode] : kReadModes) {
-    // The kernel may do part of it on threads of its own, which count as the process's.
+    // The kernel may do part of it on threads of its own, which count for the process.
     add(std::string("LargeMessage/") + name, large_message_by_socket<Protocol>, mode)
         ->Unit(benchmark::kMillisecond)
         ->MeasureProcessCPUTime()

@@ -1,4 +1,4 @@
-// What it costs to find a request's route, and to change its header fields: by how many routes and rules there are.
+// The cost of finding a request's route, and of changing its header fields, by the number of routes and rules.
 // bench/routing runs it, and makes tables of it.
 
 #include <benchmark/benchmark.h>
@@ -22,7 +22,7 @@
 namespace sluice {
 namespace {
 
-/// What one of them has allocated from the heap, on average.
+/// The average number of heap allocations of one operation.
 class AllocationsEach {
  public:
   explicit AllocationsEach(benchmark::State& state) : state_(state), before_(test::allocations) {}
@@ -38,7 +38,7 @@ class AllocationsEach {
 
 // ---- Routes ----
 
-/// A route, and a request that only it takes.
+/// A route, and a request that only it matches.
 struct Case {
   config::HttpMatch match;
   std::string host = "api.example.com", path = "/svc/orders/12345678", value;
@@ -71,7 +71,7 @@ Case by_prefix(size_t i) {
   return made;
 }
 
-/// As an edge with many tenants has it: two paths of each host.
+/// Like an edge with many tenants: two paths of each host.
 Case by_host_and_path(size_t i) {
   Case made = i % 2 ? by_exact_path(i) : by_prefix(i);
   made.host = absl::StrCat("tenant-", i / 2, ".example.com");
@@ -79,7 +79,7 @@ Case by_host_and_path(size_t i) {
   return made;
 }
 
-/// No table has these: they are tried one after the other.
+/// These are in no table: they are tried one after the other.
 Case by_regex(size_t i) {
   Case made{.path = absl::StrCat("/svc/team-", i, "/orders/12345678")};
   const std::string text = absl::StrCat("/svc/team-", i, "/orders/[0-9]+");
@@ -116,7 +116,7 @@ void add_fields(Fields& fields, std::string_view name, std::string_view value) {
   SLUICE_CHECK(fields.add(pool(), name, value));
 }
 
-/// Each route is asked for as often as any other, in an order without a pattern.
+/// Each route is requested as often as any other, in a random order.
 void find_route(benchmark::State& state, MakeCase make) {
   const ChunkPool::Use use(&pool());
   std::vector<Case> cases;
@@ -142,10 +142,10 @@ void find_route(benchmark::State& state, MakeCase make) {
   }
   std::shuffle(requests.begin(), requests.end(), std::mt19937_64(1));
   for (Request& request : requests) request.facts.fields = &request.fields;
-  const auto ask_all = [&] {
+  const auto find_all = [&] {
     for (const Request& request : requests) SLUICE_CHECK(router.route(request.facts)->index == request.route);
   };
-  ask_all();  // A regular expression makes its states when they are needed for the first time.
+  find_all();  // A regular expression builds states when they are needed for the first time.
   const AllocationsEach allocations(state);
   size_t next = 0;
   for (auto _ : state) {
@@ -170,8 +170,8 @@ std::vector<config::FieldChange> rules(size_t count) {
   return made;
 }
 
-/// A head is made, and then half of the rules set a field, half remove one; of those, one is there. Without rules it is
-/// what it costs to make the head.
+/// A head is made, and then half of the rules set a field, half remove one; of those, one is present. Without rules it
+/// is the cost of making the head.
 void change(benchmark::State& state) {
   const ChunkPool::Use use(&pool());
   const std::vector<config::FieldChange> changes = rules(static_cast<size_t>(state.range(0)));

@@ -2,7 +2,7 @@
 #   1. FETCHCONTENT_SOURCE_DIR_<NAME>, as given by the user
 #   2. the folder that tools/deps filled (SLUICE_DEPS_DIR)
 #   3. the system's, where it is new enough (SLUICE_SYSTEM_DEPS)
-#   4. the project's own release, pinned by SHA-256
+#   4. the project's own release, as tools/deps.d/sources names it, checked by SHA-256
 # yaml-cpp, protobuf, RE2, libcrypt and what compresses are always the system's. The buffer library alone needs none of them.
 
 include(FetchContent)
@@ -14,9 +14,19 @@ endif()
 set(SLUICE_DEPS_DIR "${deps_default}" CACHE PATH "The folder that tools/deps fills")
 include("${SLUICE_DEPS_DIR}/deps.cmake" OPTIONAL)
 
-# Sets <name>_SOURCE_DIR to the source of a library, fetched if need be.
-function(sluice_source name version url sha256)
+set(pins "${PROJECT_SOURCE_DIR}/tools/deps.d/sources")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${pins}")
+file(STRINGS "${pins}" SLUICE_RELEASES REGEX "^[a-z0-9]+ +[a-z]+ +[0-9.]+ +release ")
+
+# Sets <name>_SOURCE_DIR to the source of a library, fetched if need be, and <name>_PINNED_VERSION.
+function(sluice_source name)
   string(TOUPPER ${name} upper)
+  set(row ${SLUICE_RELEASES})
+  list(FILTER row INCLUDE REGEX "^${name} ")
+  string(REGEX REPLACE " +" ";" row "${row}")
+  list(GET row 2 version)
+  list(GET row 4 url)
+  list(GET row 5 sha256)
   if(NOT FETCHCONTENT_SOURCE_DIR_${upper} AND SLUICE_DEPS_${upper})
     set(FETCHCONTENT_SOURCE_DIR_${upper} "${SLUICE_DEPS_${upper}}")
   endif()
@@ -42,6 +52,7 @@ function(sluice_source name version url sha256)
                        SOURCE_SUBDIR unpack-only)
   FetchContent_MakeAvailable(${name})
   set(${name}_SOURCE_DIR "${${name}_SOURCE_DIR}" PARENT_SCOPE)
+  set(${name}_PINNED_VERSION "${version}" PARENT_SCOPE)
 endfunction()
 
 # Builds a library as a part of this build: only what is linked, its headers as system headers, its messages unheard.

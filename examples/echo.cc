@@ -1,13 +1,12 @@
 // An echo server on io_uring whose memory is sluice::iobuf's; a start for a server of your own, in one file and on one
 // thread. Needs sluice::iobuf, liburing 2.4 or newer, and Linux 6.1 or newer.
 //
-//     echo [PORT [MIB]]        listens on 127.0.0.1:PORT (0: any) and keeps at most so many MiB of data; default 7000
-//     64
+//     echo [PORT [MIB]]        listens on 127.0.0.1:PORT (0: any) and keeps at most MIB MiB of data; default 7000 64
 //
-// Memory follows the data: chunks of a pool are posted to the kernel, which fills one when bytes arrive, whichever
-// connection they arrive on. *Replace, do not lend*: a filled chunk leaves its slot for good and moves into the
-// connection's Buffer, and another is posted under the same id. Sent, it goes home to the pool. No byte is copied, and
-// a connection that waits holds no chunk. What a real server needs besides: timeouts, and more than one thread.
+// Memory follows the data: chunks of a pool are posted to the kernel, which fills one when bytes arrive, on whichever
+// connection. *Replace, do not lend*: a filled chunk leaves its slot for good and moves into the connection's Buffer,
+// and another is posted under the same id. Once it is sent, it returns to the pool. No byte is copied, and a waiting
+// connection holds no chunk. A real server also needs timeouts, and more than one thread.
 
 #include <arpa/inet.h>
 #include <liburing.h>
@@ -43,7 +42,7 @@ using sluice::Lease;
 constexpr uint16_t kGroup = 0;
 constexpr uint16_t kSlots = 64;  // A power of two.
 constexpr size_t kChunkBytes = 4096;
-// Queued towards one client: at the high mark receiving from it stops, at the low mark it goes on.
+// Queued for one client: at the high mark receiving from it stops, at the low mark it resumes.
 constexpr size_t kHighBytes = 256 * 1024;
 constexpr size_t kLowBytes = 64 * 1024;
 
@@ -53,7 +52,7 @@ constexpr size_t kLowBytes = 64 * 1024;
 }
 
 // A group of provided buffers whose slots are filled with chunks of a pool. Which chunk an id names is kept in a table
-// here and never read back from what is shared with the kernel.
+// here and never read back from memory that is shared with the kernel.
 class PostedChunks {
  public:
   PostedChunks(io_uring& ring, ChunkPool& pool) : ring_(ring), pool_(pool) {
@@ -67,13 +66,13 @@ class PostedChunks {
   PostedChunks(const PostedChunks&) = delete;
   PostedChunks& operator=(const PostedChunks&) = delete;
 
-  // Takes the chunk that a completion names out of its slot, with the bytes that the kernel wrote.
+  // Takes the chunk of a completion's id out of its slot, with the bytes that the kernel wrote.
   Lease take(uint16_t id, size_t bytes) {
     empty_.push_back(id);
     return Lease(std::move(chunks_[id]), 0, bytes);
   }
 
-  // Posts chunks where slots are empty, as far as the pool's budget allows. True when any slot is filled.
+  // Posts chunks to empty slots, as far as the pool's budget allows. Returns whether any slot is filled.
   bool refill() {
     int added = 0;
     while (!empty_.empty()) {
@@ -96,7 +95,7 @@ class PostedChunks {
   std::vector<uint16_t> empty_;          // Ids that name no chunk.
 };
 
-// What a submission is for: the low bits of user_data, beside the address of its connection.
+// The purpose of a submission: the low bits of user_data, next to the address of its connection.
 enum Op : uint64_t { kIgnored, kAccept, kSignal, kReceive, kSend };
 constexpr uint64_t kOpMask = 7;
 
@@ -106,10 +105,10 @@ struct alignas(kOpMask + 1) Connection {
   const int fd;
   Buffer queue;             // Received and not yet sent. The kernel may be sending its beginning.
   bool receiving = false;   // The kernel holds a multishot receive,
-  bool cancelling = false;  // which was told to end.
-  bool parked = false;      // There was no chunk: it receives again when there are some.
+  bool cancelling = false;  // which was canceled.
+  bool parked = false;      // There was no chunk: receiving resumes when there are some.
   bool sending = false;
-  bool ended = false;   // Nothing more will come.
+  bool ended = false;   // Nothing more will arrive.
   bool failed = false;  // Nothing more can be sent.
 };
 
@@ -118,7 +117,7 @@ class EchoServer {
   EchoServer(io_uring& ring, ChunkPool& pool, int listener, int signals)
       : ring_(ring), pool_(pool), posted_(ring, pool), listener_(listener), signals_(signals) {}
 
-  // Serves until a signal comes.
+  // Serves until a signal arrives.
   void run() {
     accept();
     io_uring_sqe* sqe = next_submission();
@@ -132,11 +131,11 @@ class EchoServer {
         io_uring_cqe_seen(&ring_, completion);
         handle(got.user_data, got.res, got.flags);
       }
-      // The turn's sends have brought chunks home.
+      // The sends of this turn have returned chunks.
       if (posted_.refill()) {
         for (Connection* connection : std::exchange(parked_, {})) {
           connection->parked = false;
-          go_on(*connection);
+          advance(*connection);
         }
       }
     }
@@ -146,7 +145,7 @@ class EchoServer {
   }
 
  private:
-  // What the kernel reads of a vectored send when it takes the submission.
+  // The memory that the kernel reads of a vectored send when it takes the submission.
   struct Message {
     msghdr header;
     std::array<iovec, 16> windows;
@@ -179,7 +178,7 @@ class EchoServer {
   void receive(Connection& connection) {
     io_uring_sqe* sqe = next_submission();
     io_uring_prep_recv_multishot(sqe, connection.fd, nullptr, 0, 0);
-    sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;  // A chunk is taken when bytes are there, not before.
+    sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;  // A chunk is taken when bytes have arrived, not before.
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = kGroup;
     io_uring_sqe_set_data64(sqe, user_data(kReceive, connection));
@@ -217,7 +216,7 @@ class EchoServer {
   void accepted(int result, unsigned flags) {
     if (result < 0) std::fprintf(stderr, "echo: cannot accept: %s\n", std::strerror(-result));
     if (!(flags & IORING_CQE_F_MORE)) {
-      // Out of descriptors: to try again at once would fail at once. The next close brings one back.
+      // Out of descriptors: an immediate retry would fail too. The next close frees one.
       accept_later_ = result < 0 && !connections_.empty();
       if (!accept_later_) accept();
     }
@@ -228,7 +227,7 @@ class EchoServer {
     }
     const int on = 1;
     setsockopt(result, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    go_on(*(connections_[result] = std::make_unique<Connection>(result)));
+    advance(*(connections_[result] = std::make_unique<Connection>(result)));
   }
 
   void received(Connection& connection, int result, unsigned flags) {
@@ -239,7 +238,7 @@ class EchoServer {
       if (connection.queue.empty()) {
         connection.queue.append(std::move(piece));
       } else {
-        // Behind others a small piece is packed: with a chunk for each, a client that sends single bytes and reads
+        // Behind other bytes a small piece is packed: with a chunk for each, a client that sends single bytes and reads
         // nothing would pin 4 KiB per byte.
         connection.queue.append_packed(pool_, std::move(piece).freeze());
       }
@@ -253,22 +252,22 @@ class EchoServer {
     } else if (result < 0 && result != -ECANCELED) {
       fail(connection);
     }
-    go_on(connection);
+    advance(connection);
   }
 
   void sent(Connection& connection, int result) {
     connection.sending = false;
     if (result >= 0) {
       echoed_bytes_ += static_cast<size_t>(result);
-      connection.queue.trim_front(static_cast<size_t>(result));  // What was sent whole goes home.
+      connection.queue.trim_front(static_cast<size_t>(result));  // Chunks that were sent completely return to the pool.
     } else {
       fail(connection);
     }
-    go_on(connection);
+    advance(connection);
   }
 
-  // Starts what the state of a connection asks for. It may be gone afterwards.
-  void go_on(Connection& c) {
+  // Submits what the state of a connection requires. The connection may be destroyed afterwards.
+  void advance(Connection& c) {
     if (!c.sending && !c.failed && !c.queue.empty()) send(c);
     const size_t queued = c.queue.size();
     if (c.receiving && !c.cancelling && queued >= kHighBytes) {
@@ -281,7 +280,7 @@ class EchoServer {
     if (c.ended && !c.receiving && !c.sending && (c.failed || c.queue.empty())) end(c);
   }
 
-  // Has everything that is under way for it come to an end.
+  // Ends all operations that are in progress for it.
   void fail(Connection& connection) {
     connection.failed = connection.ended = true;
     shutdown(connection.fd, SHUT_RDWR);
@@ -302,7 +301,7 @@ class EchoServer {
     for (auto& [fd, connection] : connections_) all.push_back(connection.get());
     for (Connection* connection : all) {
       fail(*connection);
-      go_on(*connection);
+      advance(*connection);
     }
   }
 
@@ -363,7 +362,7 @@ int main(int argc, char** argv) {
   const int signals = signalfd(-1, &ends, SFD_CLOEXEC);
   const int listener = open_listener(static_cast<uint16_t>(port));
 
-  // The pool outlives all that holds its chunks; destroyed, it reports any that did not come home.
+  // The pool outlives everything that holds its chunks; its destructor reports any leaked chunk.
   ChunkPool pool({.budget_bytes = budget_mib << 20});
   ChunkPool::Use use(&pool);
   io_uring ring;

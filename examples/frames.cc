@@ -1,7 +1,7 @@
-// Splits a stream into length-prefixed frames (four bytes, big endian, say how many follow) without copying a payload:
-// what a parser on Buffer looks like. Needs sluice::iobuf alone.
+// Splits a stream into length-prefixed frames (four bytes, big endian, for the length of the rest) without copying a
+// payload: an example of a parser on Buffer. Needs sluice::iobuf alone.
 //
-//     frames [FILE]        reads standard input when no file is named
+//     frames [FILE]        reads standard input without FILE
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,7 +25,8 @@ using sluice::Cursor;
 using sluice::Lease;
 
 constexpr size_t kHeaderBytes = 4;
-// A bound on what a sender can make us keep. The pool's budget is the second one: it holds a few such frames.
+// A bound on the memory that a sender can make us keep. The pool's budget is the second one: it holds a few such
+// frames.
 constexpr size_t kMaxFrameBytes = size_t{16} << 20;
 constexpr size_t kBudgetBytes = 4 * kMaxFrameBytes;
 constexpr size_t kReadBytes = 16 * 1024;
@@ -33,7 +34,7 @@ constexpr size_t kSmallestReadBytes = 1024;
 
 enum class Next : uint8_t { kFrame, kNeedMore, kTooLarge };
 
-// Moves the next frame's payload from the front of `input` to `frame`. Nothing is taken off before all of it is there,
+// Moves the next frame's payload from the front of `input` to `frame`. Nothing is removed before all of it has arrived,
 // so a parser needs no state between calls.
 Next next_frame(Buffer& input, Buffer& frame) {
   Cursor cursor(input);
@@ -46,7 +47,7 @@ Next next_frame(Buffer& input, Buffer& frame) {
   return Next::kFrame;
 }
 
-// Reads once to the end of `input`; as read(2), and ENOMEM when the pool's budget is met.
+// Reads once to the end of `input`. Returns like read(2), and ENOMEM when the pool's budget is exhausted.
 ssize_t read_more(int fd, ChunkPool& pool, Buffer& input) {
   const size_t rest_of_chunk = input.tailroom();
   Lease room = input.reserve(pool, rest_of_chunk >= kSmallestReadBytes ? rest_of_chunk : kReadBytes);
@@ -82,7 +83,7 @@ int split(int fd, const char* name) {
                    static_cast<unsigned long long>(frames + 1), kMaxFrameBytes);
       return 1;
     }
-    // Reading may take long. Until then the few bytes of a frame's beginning shall not keep a large chunk.
+    // Reading may take long. Until then the few bytes of a frame's beginning should not keep a large chunk.
     input.compact(pool);
     const ssize_t count = read_more(fd, pool, input);
     if (count < 0 && errno == EINTR) continue;

@@ -1,11 +1,11 @@
-// What the library says about a chunk that never comes home. One request in three forgets its buffer; the report at the
-// end names the place:
+// The library's report about a leaked chunk. One request in three forgets its buffer; the report at the end names the
+// place:
 //
 //   build/release/examples/leak
-//   build/release/examples/leak 100       # of a program that cannot afford a stack per chunk: of every 100th
+//   build/release/examples/leak 100       # in a program that cannot afford a stack per chunk: of every 100th
 //
-// Names of a program's own functions need -rdynamic (ENABLE_EXPORTS in CMake); files and lines need addr2line, which
-// the report spells out, and -g. In other programs SLUICE_LEAK_STACKS=1 in the environment does the same.
+// Names of a program's own functions need -rdynamic (ENABLE_EXPORTS in CMake); files and lines need addr2line, whose
+// command the report contains, and -g. In other programs SLUICE_LEAK_STACKS=1 in the environment does the same.
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,13 +14,13 @@
 #include "buffer/lease.h"
 #include "pool/chunk_pool.h"
 
-// Not in an anonymous namespace, and not inlined: the dynamic symbol table has none of those.
+// Not in an anonymous namespace, and not inlined: otherwise the dynamic symbol table would not contain them.
 namespace example {
 
 [[gnu::noinline]] sluice::Chunk* read_request(sluice::ChunkPool& pool) {
   sluice::ChunkRef chunk = sluice::ChunkRef::take(pool.get(1500));
   std::memset(chunk.data(), 0, chunk.capacity());
-  return chunk.release();  // To the caller, who is to call chunk_unref.
+  return chunk.release();  // The caller must call chunk_unref.
 }
 
 [[gnu::noinline]] void answer_well(sluice::ChunkPool& pool) { sluice::chunk_unref(read_request(pool)); }

@@ -1,5 +1,6 @@
-// A small HTTP/1.1 origin on the net layer: answers each request with a page that tells what it got, keeps connections
-// alive, and serves /bytes/N with N bytes. What tools/demo proxies to, and an example of a server on Worker and Socket.
+// A small HTTP/1.1 origin on the net layer: responds to each request with a page that describes it, keeps connections
+// alive, and serves /bytes/N with N bytes. tools/demo uses it behind the proxy; it is also an example of a server on
+// Worker and Socket.
 //
 //     origin 127.0.0.1:9000
 
@@ -29,7 +30,7 @@ using sluice::Worker;
 
 constexpr size_t kMaxRequestBytes = 16 * 1024;
 constexpr size_t kMaxBodyBytes = size_t{1} << 30;
-// The body goes out in pieces: the next is made when the one before has gone.
+// The body is sent in pieces: the next is made when the previous one was sent.
 constexpr size_t kPieceBytes = 256 * 1024;
 
 class Connection final : public Socket::Owner {
@@ -60,7 +61,7 @@ class Connection final : public Socket::Owner {
 
   void on_data(Socket&, Buffer&& data) override {
     request_.append(std::move(data));
-    // One request at a time; a client that pipelines waits.
+    // One request at a time; a pipelining client waits.
     while (body_left_ == 0 && answer_one()) {
     }
     if (request_.size() > kMaxRequestBytes) socket_.close();

@@ -121,7 +121,7 @@ func addGvisorMoving(gvisor string) {
 			}
 		})
 	}
-	// It has no split: the line is a clone that is cut short.
+	// It has no split: the line is a truncated clone.
 	const lineBytes = 64
 	add("split_front", gvisor, buffer.MaxChunkSize/lineBytes, func(n int) {
 		for range n {
@@ -211,7 +211,7 @@ func addGvisorCopying(gvisor string) {
 			}
 		}
 	})
-	// PullUp would leave it contiguous for the next time.
+	// PullUp would leave it contiguous for the next round.
 	short := newView(64)
 	short.TrimFront(59)
 	cut := buffer.MakeWithView(short)

@@ -1,4 +1,4 @@
-// The rows of bench/iobuf, done by buffer libraries of Go. Prints one line per row and subject: row/subject ns.
+// The rows of bench/iobuf, with buffer libraries of Go. Prints one line per row and subject: row/subject ns.
 //
 //	compare-iobuf -rows '^get_put/' -min-time 100ms
 package main
@@ -16,7 +16,7 @@ import (
 
 const pieceBytes = 4096
 
-// A bench does its work times*n times and returns what that took.
+// A bench does its work times*n times and returns the time that this took.
 type bench struct {
 	row, subject string
 	times        int
@@ -25,8 +25,8 @@ type bench struct {
 
 var benches []bench
 
-// add: `rounds` runs n rounds, each of which does the work `times` times. All of the process's CPU time counts, so that
-// the collector does.
+// add: `rounds` runs n rounds, each of which does the work `times` times. The figure is the CPU time of the whole
+// process, so that it includes the collector.
 func add(row, subject string, times int, rounds func(n int)) {
 	benches = append(benches, bench{row, subject, times, func(n int) time.Duration {
 		start := processCPU()
@@ -65,7 +65,7 @@ func threadCPU() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// Pieces are got on this goroutine's thread and put on `threads` others; see bench/iobuf/returns.cc.
+// Pieces are allocated on this goroutine's thread and released on `threads` others; see bench/iobuf/returns.cc.
 func addReturn[Held any](subject string, get func() Held, put func(Held)) {
 	const pieces = 4096
 	for _, threads := range []int{1, 2, 4} {
@@ -106,8 +106,8 @@ func addReturn[Held any](subject string, get func() Held, put func(Held)) {
 	}
 }
 
-// measure returns ns for the work done once: of a run that took as long as minTime, or ten times as long by the clock,
-// since what is not timed may take far longer.
+// measure returns ns for doing the work once, from a run that took as long as minTime, or ten times as long by the
+// clock, since untimed parts may take far longer.
 func (b bench) measure(minTime time.Duration) float64 {
 	b.rounds(4)
 	for n := 1; ; {

@@ -1,5 +1,5 @@
-// For a copy of grpc-go's package conn, which shows its connections to nobody outside: its BenchmarkLargeMessage over a
-// TCP connection, as record_bench has it.
+// For a copy of grpc-go's package conn, whose connections are private: its BenchmarkLargeMessage over a TCP connection,
+// like record_bench.
 
 package conn
 

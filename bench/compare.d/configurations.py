@@ -1,8 +1,8 @@
-"""How each proxy is configured, as its users would, to do one kind of work with one worker.
+"""The configuration of each proxy for one kind of work with one worker, as its users would write it.
 
 A function per file: (kind, where it listens, the origin's port, how many connections there may be) -> text. All have
-the same limits: no end of a connection by age or count of requests, time enough to be idle, no access log unless it is
-a feature that the row is for.
+the same limits: connections do not end by age or number of requests, they may be idle long enough, and there is no
+access log unless the row has it as a feature.
 """
 import json
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from machine import LOCAL
 from tls import CERTIFICATE
 
 IDLE_S = 600
-REQUESTS = 100_000_000                                 # on a connection, where there must be a number
-UPSTREAM_IDLE = 1024                                   # connections kept to the origin: more than a load has requests
+REQUESTS = 100_000_000                                 # On a connection, where a number is required.
+UPSTREAM_IDLE = 1024                                   # Connections kept to the origin: more than a load has requests.
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a proxy speaks on its port, and with the origin behind it."""
+    """The protocols of a proxy on its port, and with its origin."""
     name: str
-    http: bool = False                                 # else bytes are passed on
-    tls: bool = False                                  # 1.3; with http, HTTP/2 or HTTP/1.1 as ALPN has it
+    http: bool = False                                 # Otherwise bytes are forwarded.
+    tls: bool = False                                  # TLS 1.3; with http, HTTP/2 or HTTP/1.1 by ALPN.
     h2c: bool = False                                  # HTTP/2 without TLS, from the first byte
-    h2_origin: bool = False                            # the origin is spoken to in HTTP/2 without TLS, else HTTP/1.1
-    large_heads: bool = False                          # requests have more fields than some usually take
-    features: Optional[Features] = None                # of the rows that compare with and without them
+    h2_origin: bool = False                            # HTTP/2 without TLS towards the origin, otherwise HTTP/1.1.
+    large_heads: bool = False                          # Requests have more fields than some proxies accept by default.
+    features: Optional[Features] = None                # Of the rows that compare with and without features.
 
     @property
     def group(self): return 'features' if self.features else 'http' if self.http else self.name
@@ -49,7 +49,7 @@ def nginx_head(port, connections, workers=1):
 
 
 def nginx_http(name):
-    """What the origin and nginx as a proxy have in common."""
+    """The common part of the origin and nginx as a proxy."""
     users = ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi')
     folders = ' '.join(f'{user}_temp_path {name}_{user};' for user in users)
     return (f'  access_log off; keepalive_requests {REQUESTS}; keepalive_timeout {IDLE_S}; client_max_body_size 0;\n'

@@ -1,4 +1,4 @@
-"""The load of the rows of features: a request for each route in turn; and that the features do what they are for."""
+"""The load of the feature rows: a request for each route in turn; and a check that the features work."""
 import contextlib, http.client, random
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from loads import per_request, wrk
 from machine import LOCAL, Failure
 from origins import BODY, PROBED
 
-TRIED = 40                                             # of the routes, before the load asks for all of them
+TRIED = 40                                             # Of the routes, before the load uses all of them.
 
 
 def feature_load(case):
@@ -20,7 +20,7 @@ def feature_load(case):
 
 
 def wrk_script():
-    """In an order without a pattern, the first and the last as often as those between."""
+    """In a random order, the first and the last as often as those in between."""
     asked = [(route.host, route.asked) for route in routes()]
     random.Random(1).shuffle(asked)
     both = ' '.join(f'["{name}"]="{value}",' for name, value in SENT_BY_CLIENT.items())
@@ -41,7 +41,7 @@ end
 
 
 def try_features(case):
-    """Returns the size of an answer."""
+    """Returns the size of a response."""
     features, all_routes = case.scenario.kind.features, list(routes())
     with contextlib.closing(http.client.HTTPConnection(LOCAL, case.port, timeout=10)) as client:
         def ask(host, path):
@@ -66,7 +66,7 @@ def expect(found, wanted, what):
 
 
 def expect_lines(case):
-    """That what was answered is in the log. Ends the proxy, which writes what it has kept."""
+    """Checks that finished requests are in the log. Ends the proxy, which writes its buffered lines."""
     if not case.scenario.kind.features.log: return
     case.proxy.stop()
     log = case.proxy.log if case.subject.name == 'haproxy' else Path(case.directory, LOG)

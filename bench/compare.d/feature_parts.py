@@ -1,16 +1,16 @@
-"""How each proxy is told to have the features of features.py: parts of its configuration, for configurations.py."""
+"""How each proxy is configured for the features of features.py: parts of its configuration, for configurations.py."""
 import re
 
 from features import PROBE, RULES_OF, Features, routes
 from machine import LOCAL
 
-LOG = 'access.log'                                     # in the proxy's directory; haproxy's is what it prints
+LOG = 'access.log'                                     # In the proxy's directory; haproxy's is its output.
 JSON_KEYS = ('time', 'client', 'listener', 'protocol', 'method', 'authority', 'path', 'status', 'bytes_in', 'bytes_out',
              'duration', 'upstream_duration', 'upstream', 'endpoint', 'user_agent')
 
 
 def json_line(values):
-    """A template with the keys that all write, of a proxy that has none of its own."""
+    """A template with the keys that all proxies log, for a proxy without a format of its own."""
     return '{' + ','.join(f'"{key}":"{value}"' for key, value in zip(JSON_KEYS, values, strict=True)) + '}'
 
 
@@ -26,7 +26,7 @@ NGINX_JSON = "escape=json '" + json_line((
 
 
 def nginx_servers(features, listen):
-    """What is in its http block behind settings that all rows have. Lines of the log are written many at once."""
+    """The content of its http block after settings that all rows have. Lines of the log are written together."""
     text = ('  proxy_set_header Connection ""; proxy_headers_hash_max_size 4096; server_names_hash_max_size 4096;\n'
             f'  log_format text {NGINX_TEXT};\n  log_format json {NGINX_JSON};\n')
     if features.headers:
@@ -60,7 +60,7 @@ HAPROXY_JSON = json_line((
 
 
 def haproxy(features):
-    """Two parts of the file: of the section that listens; and where another begins, which has the server."""
+    """Two parts of the file: for the section that listens; and for the beginning of the section with the server."""
     lines, section = [], ''
     if features.log: lines += ['log stdout format raw daemon', 'option httplog']
     if features.log == 'json':
@@ -130,7 +130,7 @@ def envoy_log(features):
 # ---- sluice
 
 def sluice_http(features):
-    """Of a listener's `http`; without a log, rules and routes: that everything is forwarded."""
+    """Of a listener's `http`. Without a log, rules and routes, everything is forwarded."""
     http = {}
     if features.log: http['access_log'] = {'file': LOG, 'format': 'json'} if features.log == 'json' else LOG
     if features.headers:

@@ -1,21 +1,21 @@
-"""What the rows of features turn on, the same in every proxy: 1,000 routes, 100 rules for header fields, a log.
+"""The features of the feature rows, the same in every proxy: 1,000 routes, 100 rules for header fields, a log.
 
 All rows of the group have the same requests, one for each route. Half of the routes are exact paths, half are prefixes.
-Where several could be taken, sluice and envoy take the first, nginx an exact path before the longest prefix; so does
-haproxy as it is configured here, with maps. In these tables each request fits one route.
+Where several match, sluice and envoy take the first, nginx an exact path before the longest prefix; so does haproxy as
+it is configured here, with maps. In these tables each request matches one route.
 """
 from dataclasses import dataclass
 
-TENANTS = 500                                          # with two routes each
-RULES = 25                                             # of each kind: set, remove; in requests, in responses
-PRESENT = 5                                            # of the fields to remove, in each message
-PROBE = '/svc/probe'                                   # a route that is not measured: tells what the origin got
+TENANTS = 500                                          # Each has two routes.
+RULES = 25                                             # Of each kind: set, remove; in requests, in responses.
+PRESENT = 5                                            # Of the fields to remove, in each message.
+PROBE = '/svc/probe'                                   # A route that is not measured: returns what the origin received.
 
 
 @dataclass(frozen=True)
 class Features:
     """Without any, everything is forwarded by one rule."""
-    routes: str = ''                                   # by 'hosts': one for each tenant; by 'paths': of any host
+    routes: str = ''                                   # By 'hosts': one for each tenant; by 'paths': for any host.
     headers: bool = False
     log: str = ''                                      # 'text' or 'json'
 
@@ -40,7 +40,7 @@ def routes():
 # ---- Header fields: name -> value
 
 def named(kind):
-    """Names of several lengths, as they are in practice."""
+    """Names of several lengths, as usual in practice."""
     words = ('id', 'zone', 'client', 'deployment', 'cache-key')
     return {f'x-{kind}-{word}-{i}': f'{word}-{i}-of-{kind}' for i in range(RULES // len(words)) for word in words}
 

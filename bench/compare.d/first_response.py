@@ -1,10 +1,11 @@
-"""How long the first response over a new TLS connection takes: from connect() until the whole of its 120 bytes is there."""
+"""The time to the first response over a new TLS connection: from connect() until all of its 120 bytes have arrived."""
 import socket, statistics, time
 
 from machine import LOCAL, Failure
 from tls import client_context
 
-PAUSE_S = 0.002                                        # so that a connection does not find the last one's end at work
+# So that a connection does not coincide with the end of the previous one.
+PAUSE_S = 0.002
 VARIANTS = {'new': (False, True), 'resumed': (True, True), 'new_nagle': (False, False), 'resumed_nagle': (True, False)}
 
 
@@ -14,7 +15,7 @@ def first_response_load(client):
         """Returns the time, and a session to resume."""
         start = time.perf_counter_ns()
         one = client(Connecting(case, session, no_delay))
-        one.settled = True                             # of HTTP/2: the response does not wait for acknowledged settings
+        one.settled = True                             # HTTP/2: the response does not wait for acknowledged settings.
         try:
             one.request()
             taken_us = (time.perf_counter_ns() - start) / 1000

@@ -1,16 +1,17 @@
-"""Connections that wait: what each takes of memory after one request, in the proxy and in the machine."""
+"""Idle connections: the memory of each after one request, in the proxy and in the machine."""
 import socket, struct, time
 
 from machine import LOCAL, Failure, pss_bytes, slab_bytes, time_wait_sockets
 from origins import BODY
 from tls import InMemoryTls
 
-SETTLE_S = 45                                          # some give back what a beginning took, in time
+# Some proxies return the memory of a connection's beginning later.
+SETTLE_S = 45
 OPEN_S_PER_1000, TIME_WAIT_S = 30, 60
-TIME_WAIT_BYTES = 256                                  # of slab, each
+TIME_WAIT_BYTES = 256                                  # Of slab, each.
 
 
-# ---- Clients: a connection, on which request() may be called again and again
+# ---- Clients: a connection on which request() may be called repeatedly
 
 class Http1:
     alpn = 'http/1.1'
@@ -28,23 +29,23 @@ class Http1:
         return more
 
     def request(self):
-        """Returns how many bytes the answer had."""
+        """Returns the number of bytes of the response."""
         self.socket.sendall(self.REQUEST)
-        return self.receive_answer()
+        return self.receive_response()
 
-    def receive_answer(self):
+    def receive_response(self):
         answer = b''
         while not answer.endswith(BODY.encode()): answer += self.receive()
         if not answer.startswith(b'HTTP/1.1 200 '): raise Failure(f'answered {answer[:40]!r}')
         return len(answer)
 
-    def close(self):                                   # with a reset, which leaves no TIME_WAIT at our side
+    def close(self):                                   # With a reset, which leaves no TIME_WAIT at our side.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
         self.socket.close()
 
 
 class HalfRequest(Http1):
-    """Half of its next request has arrived, where TLS is spoken in half a record: nobody can make anything of it yet."""
+    """Half of its next request has arrived, with TLS as half of a record, so that it cannot be processed yet."""
 
     def __init__(self, case):
         self.socket, self.rest = InMemoryTls(case.connect_plain()), b''
@@ -52,7 +53,7 @@ class HalfRequest(Http1):
     def request(self):
         self.socket.send_raw(self.rest)
         if not self.rest: self.socket.sendall(self.REQUEST)
-        size = self.receive_answer()
+        size = self.receive_response()
         record = self.socket.sealed(self.REQUEST)
         self.rest = record[len(record) // 2:]
         self.socket.send_raw(record[:len(record) // 2])
@@ -60,10 +61,10 @@ class HalfRequest(Http1):
 
 
 class Tunnel(Http1):
-    """A websocket, on which messages come back."""
+    """A websocket whose messages are echoed."""
     UPGRADE = (f'GET /tunnel HTTP/1.1\r\nHost: {LOCAL}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
                'Sec-WebSocket-Key: c2x1aWNlIGNvbXBhcmVzIQ==\r\nSec-WebSocket-Version: 13\r\n\r\n').encode()
-    MESSAGE = b'\x81\x85\0\0\0\0hello'                 # a text, masked with zeros
+    MESSAGE = b'\x81\x85\0\0\0\0hello'                 # A text message, masked with zeros.
 
     def __init__(self, case):
         super().__init__(case)
@@ -105,7 +106,7 @@ class Http2(Http1):
     def request(self):
         self.socket.sendall(self.frame(self.HEADERS, self.END_STREAM | self.END_HEADERS, self.stream, self.head))
         body, done = b'', False
-        while not (done and self.settled):             # later nothing more may come: it would be slab
+        while not (done and self.settled):             # Later nothing more may arrive: it would be slab.
             kind, flags, stream, payload = self.next_frame()
             if kind == self.SETTINGS and flags & self.ACK: self.settled = True
             elif kind == self.SETTINGS: self.socket.sendall(self.frame(self.SETTINGS, self.ACK))
@@ -119,7 +120,8 @@ class Http2(Http1):
 # ---- The load
 
 def idle_load(client=Http1):
-    """Memory per connection that waits after one request. Those of 50 before it paid for what is allocated once."""
+    """Memory per idle connection after one request. 50 connections before it make the proxy allocate what is allocated
+    once."""
     def load(case):
         count = case.options.tls_idle_n if case.is_tls else case.options.idle_n
         wait_for_time_wait(20000)
@@ -130,7 +132,7 @@ def idle_load(client=Http1):
         try:
             time.sleep(2 if case.options.smoke else SETTLE_S)
             pss_then, slab_then, waiting_then = memory(case)
-            for each in clients[::max(1, count // 50)]: each.request()     # still alive?
+            for each in clients[::max(1, count // 50)]: each.request()     # Still alive?
         except (OSError, Failure) as error:
             raise Failure(f'an idle connection does not answer any more: {error}') from None
         finally: close_all(clients)
@@ -146,7 +148,7 @@ def memory(case):
 
 
 def wait_for_time_wait(limit):
-    """Closed sockets are slab too and go a minute later: better not while we measure."""
+    """Closed sockets are slab too, for a minute: they should not be released during the measurement."""
     end = time.monotonic() + TIME_WAIT_S + 5
     while time_wait_sockets() > limit and time.monotonic() < end: time.sleep(0.5)
 

@@ -1,6 +1,6 @@
-"""What drives a subject while its CPU time is read: programs that are run to their end, and what they print.
+"""The loads that run while a subject's CPU time is measured: programs that are run to their end, and their output.
 
-Each fails unless every answer was right: its status, and the bytes of its body.
+Each load fails unless every response was right: its status, and the bytes of its body.
 """
 import json, random, re, socket
 
@@ -9,8 +9,9 @@ from machine import LOCAL, Failure
 from origins import BODIES, BODY
 from tls import CIPHER
 
-HANDSHAKES_PER_S = 1000                                # what a client on one CPU can do beside the origin
-REUSE = 3                                              # connections to the origin, at most, a request at once
+HANDSHAKES_PER_S = 1000                                # What a client on one CPU can do beside the origin.
+# Connections to the origin, at most, for each simultaneous request.
+REUSE = 3
 
 
 def parse(pattern, text, program):
@@ -39,7 +40,7 @@ def per_request(requests, cpu_s, seconds):
 # ---- wrk
 
 def wrk(case, connections, path, answer_bytes, *flags):
-    """Returns what it printed, how many requests were answered, the proxy's CPU seconds, and the seconds it took."""
+    """Returns its output, the number of responses, the proxy's CPU seconds, and the duration in seconds."""
     command = ['wrk', '-t1', f'-c{connections}', f'-d{case.options.dur}s', '--latency', '--timeout', '10s', *flags]
     text, cpu_s, seconds = case.cpu_seconds(lambda: case.tool(*command, case.url(path)))
     requests = int(parse(r'(\d+) requests in', text, 'wrk'))
@@ -70,7 +71,8 @@ def upload_load(case):
 
 
 def large_bodies(case, path, answer_bytes, *flags):
-    _, requests, cpu_s, seconds = wrk(case, 4, path, answer_bytes, *flags)   # one would wait between two bodies
+    # A single connection would wait between two bodies.
+    _, requests, cpu_s, seconds = wrk(case, 4, path, answer_bytes, *flags)
     gigabytes = requests * BODIES['/large'] / 1e9
     return {'cpu': cpu_s and cpu_s / gigabytes, 'throughput': gigabytes / seconds}
 
@@ -102,7 +104,7 @@ def handshake_load(case):
 
 
 def h2load(protocol, streams, path, *flags):
-    """32 connections with so many requests at once on each."""
+    """32 connections with `streams` requests at once on each."""
     def load(case):
         connections, before = 32, origin_connections(case)
         command = ['h2load', '-t1', f'-c{connections}', f'-m{streams}', f'-D{case.options.dur}',
@@ -110,15 +112,15 @@ def h2load(protocol, streams, path, *flags):
         text, cpu_s, seconds = case.cpu_seconds(lambda: case.tool(*command))
         if case.is_tls: parse(f'(TLSv1.3)\nCipher: {CIPHER}', text, 'h2load')
         parse(f'Application protocol: ({protocol})\n', text, 'h2load')
-        requests = answers(text, BODIES.get(path, len(BODY)), connections * streams)
+        requests = responses(text, BODIES.get(path, len(BODY)), connections * streams)
         opened = origin_connections(case) - before
         if opened > REUSE * connections * streams: case.notes.append(f'{opened} connections to the origin')
         return per_request(requests, cpu_s, seconds)
     return load
 
 
-def answers(text, size, unfinished):
-    """How many there were, if all were right; `unfinished` were under way when the time was over."""
+def responses(text, size, unfinished):
+    """The number of responses, if all were right; `unfinished` were in progress when the time was over."""
     done, heads = (int(parse(rf'(\d+) {word}', text, 'h2load')) for word in ('succeeded', '2xx'))
     data = int(parse(r'\((\d+)\) data', text, 'h2load'))
     bad = re.search(r'[1-9]\d* (failed|errored|timeout|[345]xx)', text)
@@ -129,7 +131,7 @@ def answers(text, size, unfinished):
 
 
 def origin_connections(case):
-    """That were made so far."""
+    """The number of connections made so far."""
     with socket.socket(socket.AF_UNIX) as status:
         status.connect(f'{case.directory}/origin.sock')
         status.sendall(b'GET /status HTTP/1.0\r\n\r\n')

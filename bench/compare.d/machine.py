@@ -1,4 +1,4 @@
-"""Child processes and ports, and what the kernel says about their CPU time and memory."""
+"""Child processes and ports, and the kernel's figures of their CPU time and memory."""
 import ctypes, os, random, re, shutil, signal, socket, subprocess, time
 from pathlib import Path
 
@@ -9,7 +9,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class Failure(Exception):
-    """Something that was asked for did not happen; the text says what."""
+    """Something that was requested did not happen; the text has the reason."""
 
 
 # ---- Processes. Each child has its own process group and log; none outlives this program.
@@ -33,7 +33,7 @@ class Child:
     def pid(self): return self.process.pid
 
     @property
-    def exit_code(self): return self.process.poll()    # None: still running
+    def exit_code(self): return self.process.poll()    # None: still running.
 
     def text(self): return self.log.read_text(errors='replace')
 
@@ -47,7 +47,7 @@ class Child:
             raise Failure(f'{self.name} was not done after {timeout_s} s\n{self.tail()}') from None
 
     def stop(self, first=signal.SIGTERM):
-        for signo in (first, signal.SIGKILL):          # the second also reaches what the leader left behind
+        for signo in (first, signal.SIGKILL):          # The second also ends what the leader left behind.
             try: os.killpg(self.pid, signo)
             except ProcessLookupError: pass
             try: self.process.wait(STOP_S)
@@ -56,9 +56,9 @@ class Child:
 
 
 def bind_child(cpu):
-    """To one CPU, or to a set of them."""
+    """Binds it to one CPU, or to a set of CPUs."""
     os.sched_setaffinity(0, cpu if isinstance(cpu, set) else {cpu})
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)       # even when this program is killed with -9
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)       # Even when this program is killed with -9.
 
 
 def stop_all():
@@ -79,7 +79,7 @@ def start_server(name, command, cpu, port, directory):
 
 
 def output_of(*command, timeout_s=60):
-    """What a short command prints; empty if it cannot run."""
+    """The output of a short command; empty if it cannot run."""
     try:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, errors='replace',
                               timeout=timeout_s, stdin=subprocess.DEVNULL)
@@ -88,7 +88,7 @@ def output_of(*command, timeout_s=60):
 
 
 def find_program(name, hint):
-    # Daemons live in sbin, which is not on everyone's PATH.
+    # Daemons are in sbin, which is not on everyone's PATH.
     path = shutil.which(name, path=os.environ.get('PATH', os.defpath) + ':/usr/local/sbin:/usr/sbin')
     if not path: raise Failure(f'{name} is not installed ({hint})')
     return path
@@ -98,10 +98,10 @@ def find_program(name, hint):
 
 def process_tree(pid):
     pids = [pid]
-    for parent in pids:                                # grows while we walk it
+    for parent in pids:                                # Grows during the walk.
         for children in Path(f'/proc/{parent}/task').glob('*/children'):
             try: pids += [int(child) for child in children.read_text().split()]
-            except OSError: pass                       # ended meanwhile
+            except OSError: pass                       # It has ended meanwhile.
     return pids
 
 
@@ -119,7 +119,7 @@ def pss_bytes(pid):
     total_kb = 0
     for process in process_tree(pid):
         try: total_kb += int(re.search(r'^Pss:\s+(\d+)', Path(f'/proc/{process}/smaps_rollup').read_text(), re.M)[1])
-        except (OSError, TypeError): pass              # ended meanwhile
+        except (OSError, TypeError): pass              # It has ended meanwhile.
     return total_kb * 1024
 
 
@@ -138,7 +138,7 @@ def is_free(port):
 
 
 def free_ports(count):
-    """Below the range of outgoing connections, so that none of those takes one before its server does."""
+    """Below the range of outgoing connections, so that none of those takes a port before its server does."""
     high = int(Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
     candidates = range(max(1024, high - 12000), max(1024, high))
     found = [port for port in random.sample(candidates, min(200, len(candidates))) if is_free(port)][:count]

@@ -1,4 +1,4 @@
-"""What the proxies forward to, on the load's CPU: (case, port) -> command."""
+"""The servers behind the proxies, on the load's CPU: (case, port) -> command."""
 import sys
 from pathlib import Path
 
@@ -6,10 +6,10 @@ from configurations import UPSTREAM_IDLE, nginx_head, nginx_http
 from features import PROBE, REMOVED_FROM_REQUESTS, SENT_BY_ORIGIN, SET_IN_REQUESTS
 from machine import LOCAL, find_program
 
-BODY = ' '.join(['hello world'] * 10) + '\n'           # of /small: 120 bytes
-BODIES = {'/medium': 65536, '/large': 1 << 20}         # files of zeros
-ARRIVED = r'^(6[5-7]|104[89]|105\d)\d\d\d$'          # bytes of such an upload, with its head
-PROBED = (*list(SET_IN_REQUESTS)[::12], *list(REMOVED_FROM_REQUESTS)[::4])   # fields that it is asked about
+BODY = ' '.join(['hello world'] * 10) + '\n'           # Of /small: 120 bytes.
+BODIES = {'/medium': 65536, '/large': 1 << 20}         # Files of zeros.
+ARRIVED = r'^(6[5-7]|104[89]|105\d)\d\d\d$'          # The bytes of such an upload, with its head.
+PROBED = (*list(SET_IN_REQUESTS)[::12], *list(REMOVED_FROM_REQUESTS)[::4])   # The fields that are checked.
 TUNNEL = Path(__file__).with_name('tunnel_origin.py')
 
 
@@ -17,7 +17,7 @@ def http_origin(case, port):
     gone = ' '.join(f'add_header {name} {value};' for name, value in SENT_BY_ORIGIN.items())
     probed = ','.join('$http_' + name.replace('-', '_') for name in PROBED)
     config, http2 = case.directory / 'origin.conf', ' http2' if case.scenario.kind.h2_origin else ''
-    # Unless it forwards something, here to itself, it would answer an upload before all has arrived.
+    # Unless it forwards, here to itself, it would respond to an upload before all of it has arrived.
     config.write_text(nginx_head(port, case.options.connections) + f'''http {{
 {nginx_http('origin')}
   sendfile on; tcp_nopush on; open_file_cache max=10; client_body_buffer_size {2 * max(BODIES.values())};

@@ -1,7 +1,7 @@
 """The rows of the table: each has an origin, a load that drives one subject, and metrics with their targets.
 
 A new row is a new entry in SCENARIOS. A load gets a Case and returns its figures under the metrics' names (None: does
-not apply, as CPU without a proxy), or raises Failure. A new kind of port is one more in configurations.py.
+not apply, like CPU without a proxy), or raises Failure. A new kind of port is another one in configurations.py.
 """
 import argparse, re, socket, time
 from dataclasses import dataclass, field
@@ -28,10 +28,10 @@ class Case:
     subject: Subject
     options: argparse.Namespace
     directory: Path
-    port: int = 0                                      # where the load connects
-    proxy: Optional[Child] = None                      # None: direct
+    port: int = 0                                      # Where the load connects.
+    proxy: Optional[Child] = None                      # None: direct.
     notes: list = field(default_factory=list)
-    asked: int = 0                                     # requests that were answered, where a check needs it
+    asked: int = 0                                     # Requests with a response, where a check needs the number.
 
     @property
     def is_tls(self): return self.scenario.kind.tls
@@ -40,7 +40,8 @@ class Case:
 
     def connect_plain(self):
         plain = socket.create_connection((LOCAL, self.port), 10)
-        if self.is_tls: plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a request waits for an ACK
+        # Otherwise a request waits for an ACK.
+        if self.is_tls: plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return plain
 
     def connect(self, protocol):
@@ -52,7 +53,7 @@ class Case:
         return secure
 
     def tool(self, *command):
-        """Runs a load generator to its end and returns what it printed."""
+        """Runs a load generator to its end and returns its output."""
         environment = {'OPENSSL_CONF': f'{self.options.directory}/{CLIENT}'} if self.is_tls else {}
         child = Child(command[0], command, self.options.cpus[1], self.directory, environment)
         try: code = child.wait(self.options.dur + GRACE_S)
@@ -70,15 +71,15 @@ class Case:
         return result, sum(ns - before.get(task, 0) for task, ns in after.items()) / 1e9, seconds
 
     def last_counters(self):
-        """Ends sluice, which prints its counters then: a function from a name to the sum of its series, of all or of
-        those whose labels contain a text."""
+        """Ends sluice, which then prints its counters. Returns a function from a name to the sum of its series, of all
+        or of those whose labels contain a text."""
         self.proxy.stop()
         found = re.findall(r'(?m)^sluice_(\w+)(\{.*\})? (\d+)$', self.proxy.text())
         if not found: raise Failure('sluice printed no counters')
         return lambda name, label='': sum(int(n) for series, labels, n in found if series == name and label in labels)
 
 
-# ---- What sluice's last counters tell
+# ---- Checks of sluice's final counters
 
 def copied_share(case):
     if not case.subject.is_sluice: return {'copied': None}
@@ -88,7 +89,7 @@ def copied_share(case):
 
 
 def expect_full_handshakes(case):
-    """The peers have the same clients, so sluice's counters speak for them."""
+    """The peers have the same clients, so sluice's counters apply to them too."""
     counted = case.last_counters() if case.subject.is_sluice else None
     if counted and (counted('tls_resumed_total') or not counted('tls_handshakes_total')):
         raise Failure(f'{counted("tls_resumed_total")} of {counted("tls_handshakes_total")} handshakes were resumed')
@@ -96,8 +97,8 @@ def expect_full_handshakes(case):
 
 
 def spoken(*versions, unrouted=0):
-    """That clients and the origin spoke these versions of HTTP and no other, and that all requests ended well, but for so
-    many without a route; and what was copied."""
+    """Checks that clients and the origin used these versions of HTTP and no other, and that all requests ended well,
+    except for `unrouted` without a route. Returns the share of copied bytes."""
     def check(case):
         if not case.subject.is_sluice: return copied_share(case)
         counted, words = case.last_counters(), {1: 'http1_messages_total', 2: 'http2_streams_total'}
@@ -105,7 +106,7 @@ def spoken(*versions, unrouted=0):
             messages = {each: counted(word, side) for each, word in words.items()}
             if [each for each, count in messages.items() if count] != [version]:
                 raise Failure(f'{side} HTTP/{version} was expected, and messages of each version were {messages}')
-        ended = 'http_requests_ended_total'            # those that the load did not wait for any more are reset
+        ended = 'http_requests_ended_total'            # Requests for which the load no longer waits are reset.
         bad = counted(ended) - counted(ended, 'reason="ok"') - counted(ended, 'reason="client_reset"') - unrouted
         if bad: raise Failure(f'{bad} requests ended badly:\n{case.proxy.tail(80)}')
         return copied_share(case)
@@ -124,14 +125,14 @@ def spoken_and_logged(case):
 class Metric:
     name: str
     unit: str
-    target: Optional[float] = None                     # ratio to the best peer, or to the peer `against`
+    target: Optional[float] = None                     # The ratio to the best peer, or to the peer `against`,
     against: str = ''
-    limit: Optional[float] = None                      # or an absolute figure
+    limit: Optional[float] = None                      # or an absolute figure.
     lower_is_better: bool = True
-    in_table: bool = True                              # else in the progress lines and the JSON only
+    in_table: bool = True                              # Otherwise only in the progress lines and the JSON.
 
     def reference(self, medians, peers):
-        """What sluice is divided by: the best of the peers, not of `direct`."""
+        """The divisor of sluice's figure: that of the best peer, not of `direct`."""
         figures = [medians[peer] for peer in peers if peer in medians and self.against in ('', peer)]
         return (min if self.lower_is_better else max)(figures, default=None)
 
@@ -141,7 +142,7 @@ class Metric:
         return f'{sign} {self.target:.2f} x {self.against or "best"}' if self.target else ''
 
     def verdict(self, value, reference):
-        """PASS, or by how much the target is missed; empty where there is no target, or no peer to compare with."""
+        """PASS, or by how much the target is missed; empty without a target, or without a peer."""
         goal = self.limit if self.limit is not None else (self.target or 0) * (reference or 0)
         if goal <= 0: return ''
         excess = value / goal if self.lower_is_better else goal / max(value, 1e-9)
@@ -152,18 +153,18 @@ class Metric:
 class Scenario:
     name: str
     title: str
-    kind: Kind                                         # of port
+    kind: Kind                                         # Of port.
     origin: Callable
     load: Callable
     metrics: tuple
-    tools: tuple                                       # programs; see PACKAGES
+    tools: tuple                                       # Programs; see PACKAGES.
     can_profile: bool = True
-    most_rounds: int = 99                              # fewer where a turn takes a minute and memory hardly varies
-    at_end: Optional[Callable] = None                  # more figures, which may end the proxy
-    base: str = ''                                     # the row that it adds something to; turns of both alternate
+    most_rounds: int = 99                              # Fewer where a turn takes a minute and memory hardly varies.
+    at_end: Optional[Callable] = None                  # More figures, which may end the proxy.
+    base: str = ''                                     # The row to which it adds something; turns of both alternate.
 
 
-PACKAGES = {'h2load': 'nghttp2-client'}                # of apt, where the name is not the program's
+PACKAGES = {'h2load': 'nghttp2-client'}                # Names of apt packages that differ from the program's.
 
 
 def throughput(unit): return Metric('throughput', unit, lower_is_better=False, in_table=False)
@@ -178,7 +179,7 @@ def idle_metrics(limit=None):
 
 
 # Targets: the design's budget. The rows of idle connections come before those that leave many sockets in TIME_WAIT.
-BUSY = Metric('busy', '% busy', in_table=False)         # the proxy; much below 100 the load was the slower one
+BUSY = Metric('busy', '% busy', in_table=False)         # The proxy; far below 100 the load was the bottleneck.
 COPIED = Metric('copied', 'B copied/B', limit=0.01)
 LATENCY = (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0))
 FIRST = tuple(Metric(name, f'us, {name.replace("_", ", ")}', target=1.10, against='nginx') for name in VARIANTS)

@@ -1,4 +1,4 @@
-"""What is compared: where each proxy is found, and which kinds of port it can serve."""
+"""The compared programs: where each proxy is found, and which kinds of port it can serve."""
 import importlib.util, os, re, shlex, shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,10 @@ ALL = (L4, TLS, *HTTP, H2H2, *FEATURES.values())
 @dataclass(frozen=True)
 class Subject:
     name: str
-    command: tuple = ()                                # {config} stands for the configuration's path
-    configure: Optional[Callable] = None               # a function of configurations.py
-    kinds: tuple = ALL                                 # of ports it can serve
-    files: Callable = lambda _kind: {}                  # beside the configuration: name -> text
+    command: tuple = ()                                # {config} stands for the configuration's path.
+    configure: Optional[Callable] = None               # A function of configurations.py.
+    kinds: tuple = ALL                                 # Of ports it can serve.
+    files: Callable = lambda _kind: {}                  # Besides the configuration: name -> text.
     version_flag: str = '--version'
     is_sluice: bool = False
 
@@ -32,7 +32,7 @@ class Subject:
         return found[1] if found else 'of unknown version'
 
 
-# ---- Finding them: a Subject, or a Failure that says how to get it
+# ---- Finding them: each function returns a Subject, or raises a Failure that says how to get it
 
 def find_nginx(_flags):
     hint = 'apt install nginx libnginx-mod-stream'

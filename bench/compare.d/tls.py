@@ -1,14 +1,14 @@
-"""What the TLS rows share: one certificate for all proxies, and clients that speak TLS 1.3 with AES-128-GCM."""
+"""Support for the TLS rows: one certificate for all proxies, and clients that use TLS 1.3 with AES-128-GCM."""
 import functools, ssl
 from pathlib import Path
 
 from machine import Failure, find_program, output_of
 
-CERTIFICATE = '../server.pem'                          # key and certificate; a proxy runs one directory further down
-CLIENT = 'client.cnf'                                  # OpenSSL's defaults, by way of $OPENSSL_CONF
+CERTIFICATE = '../server.pem'                          # Key and certificate; a proxy runs one directory further down.
+CLIENT = 'client.cnf'                                  # OpenSSL's defaults, set by $OPENSSL_CONF.
 CIPHER = 'TLS_AES_128_GCM_SHA256'
 
-# Proxies that let the client choose would else use another cipher than those that do not.
+# Otherwise, proxies that let the client choose would use another cipher than those that do not.
 CLIENT_DEFAULTS = f'''openssl_conf = top
 [top]
 ssl_conf = ssl
@@ -49,7 +49,7 @@ class InMemoryTls:
         self.complete(self.tls.do_handshake)
 
     def complete(self, step):
-        """What `step` returns once it needs nothing more of the other side."""
+        """The result of `step` once it needs nothing more from the other side."""
         while True:
             try: return step()
             except ssl.SSLWantReadError:
@@ -59,8 +59,8 @@ class InMemoryTls:
                 self.incoming.write(arrived)
 
     def sealed(self, data):
-        """The records that carry it."""
-        before = self.outgoing.read()                  # what is owed, such as the Finished
+        """The records for the data."""
+        before = self.outgoing.read()                  # Pending output, such as the Finished.
         self.tls.write(data)
         return before + self.outgoing.read()
 

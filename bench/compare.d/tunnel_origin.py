@@ -1,4 +1,4 @@
-"""An origin of websockets: takes every upgrade, then sends back what comes. Run as tunnel_origin.py HOST PORT."""
+"""An origin of websockets: accepts every upgrade, then echoes all data. Run as tunnel_origin.py HOST PORT."""
 import asyncio, base64, contextlib, hashlib, re, sys
 
 GUID = b'258EAFA5-E914-47DA-95CA-C5AB0DC85B11'         # RFC 6455 section 1.3

@@ -1,4 +1,4 @@
-// Memory: taken and given back at home.
+// Memory: allocated and released on its home thread.
 
 #include <array>
 #include <cstdlib>
@@ -29,7 +29,7 @@ BENCHMARK(get_put<PoolMemory>)->Name("get_put/sluice")->Apply(each_tier);
 BENCHMARK(get_put<HeapMemory>)->Name("get_put/malloc")->Apply(each_tier);
 BENCHMARK(get_put<CordMemory>)->Name("get_put/cord")->Apply(each_tier);
 
-// Many are out at once, and go home in another order than they came.
+// Many are allocated at once, and released in another order.
 template <typename Memory>
 void burst(benchmark::State& state) {
   constexpr size_t kCount = 64;

@@ -1,4 +1,4 @@
-// Where bytes are copied, and where they are read.
+// Copying and reading bytes.
 
 #include <array>
 #include <cstdlib>
@@ -51,7 +51,7 @@ void append_copy_cord(benchmark::State& state) {
 }
 BENCHMARK(append_copy_cord)->Name("append_copy/cord")->Apply(copy_sizes);
 
-// 64 pieces of some bytes come one after the other, and all is dropped. The time is for one piece.
+// 64 pieces of some bytes are appended one after the other, and everything is dropped. The time is for one piece.
 
 constexpr size_t kSmallPieces = 64;
 
@@ -78,7 +78,7 @@ void append_small_cord(benchmark::State& state) {
 }
 BENCHMARK(append_small_cord)->Name("append_small/cord")->Apply(small_sizes);
 
-// The same with pieces that lie in shared memory already; each is copied where that is said to be the better way.
+// The same with pieces that are in shared memory already; each is copied if its library recommends that.
 
 void append_packed_sluice(benchmark::State& state) {
   Home home;
@@ -102,7 +102,7 @@ void append_packed_cord(benchmark::State& state) {
 }
 BENCHMARK(append_packed_cord)->Name("append_packed/cord")->Apply(small_sizes);
 
-// A header of 9 bytes, as an HTTP/2 frame has it, is put before 4,000 bytes that leave room for it, and taken off
+// A header of 9 bytes, like that of an HTTP/2 frame, is put before 4,000 bytes that leave room for it, and removed
 // again.
 
 constexpr size_t kHeaderBytes = 9;
@@ -169,7 +169,7 @@ void pull_up_cord(benchmark::State& state) {
 }
 BENCHMARK(pull_up_cord)->Name("pull_up/cord");
 
-// A header of 9 bytes is read as one span: where it lies (0), and across two pieces (1).
+// A header of 9 bytes is read as one span: in one piece (0), and across two pieces (1).
 
 void both_places(benchmark::internal::Benchmark* bench) { bench->Arg(0)->Arg(1); }
 
@@ -229,7 +229,7 @@ void cursor_cord(benchmark::State& state) {
 }
 BENCHMARK(cursor_cord)->Name("cursor/cord");
 
-// 100 bytes that are left of a piece of 4 KiB move to a smaller one, and are dropped. Nobody else has it.
+// 100 bytes that are left of a piece of 4 KiB are moved to a smaller one, and dropped. The piece has no other holder.
 void settle_sluice(benchmark::State& state) {
   Home home;
   run(state, [&] {

@@ -1,9 +1,9 @@
 #pragma once
 
-// What the rows of the bench have in common.
+// Support for the rows of the bench.
 //
 // A row is the same work done by several subjects; its benches are named row/subject or row/subject/argument, and
-// bench/compare-iobuf puts them side by side. The subjects here: sluice, malloc, and absl::Cord.
+// bench/compare-iobuf compares them. The subjects here: sluice, malloc, and absl::Cord.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -24,13 +24,13 @@ namespace sluice::bench {
 
 inline constexpr size_t kPieceBytes = 4096;
 
-/// A pool that is current while a bench runs. It must outlive what is taken from it.
+/// A pool that is current while a bench runs. It must outlive everything that is taken from it.
 class Home {
  public:
   Home() : use_(&pool_) {}
 
   ChunkPool& pool() { return pool_; }
-  /// A fresh chunk, of whose bytes `bytes` are used. Nothing is written to it.
+  /// A fresh chunk, `bytes` bytes of which are used. Nothing is written to it.
   Lease lease(size_t bytes = kPieceBytes) {
     Lease lease = Lease::allocate(pool_, bytes);
     lease.grow_back(bytes);
@@ -50,7 +50,7 @@ inline Buffer buffer_of(View& piece, size_t windows) {
   return buffer;
 }
 
-/// Memory of a Cord: up to 13 bytes less than asked for, since its header lies within.
+/// Memory of a Cord: up to 13 bytes less than requested, since it includes the header.
 inline absl::CordBuffer cord_memory(size_t bytes) {
   return bytes <= absl::CordBuffer::kDefaultLimit ? absl::CordBuffer::CreateWithDefaultLimit(bytes)
                                                   : absl::CordBuffer::CreateWithCustomLimit(bytes, bytes);
@@ -85,7 +85,7 @@ void run(benchmark::State& state, Round round) {
   for (auto _ : state) round();
 }
 
-/// Times only `work(i)` for each i below `times`, not `prepare()` before and `clean()` behind. For UseManualTime.
+/// Times only `work(i)` for each i below `times`, not `prepare()` before and `clean()` after it. For UseManualTime.
 template <typename Prepare, typename Work, typename Clean>
 void run_timed(benchmark::State& state, size_t times, Prepare prepare, Work work, Clean clean) {
   const auto round = [&] {
@@ -101,7 +101,7 @@ void run_timed(benchmark::State& state, size_t times, Prepare prepare, Work work
   while (state.KeepRunningBatch(static_cast<int64_t>(times))) state.SetIterationTime(round());
 }
 
-/// What the calling thread has computed so far.
+/// The CPU time of the calling thread so far.
 inline double thread_cpu_s() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

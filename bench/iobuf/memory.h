@@ -1,6 +1,6 @@
 #pragma once
 
-// Where memory comes from, the same words for each subject. None of them writes to it.
+// Sources of memory, with the same interface for each subject. None of them writes to it.
 
 #include <cstdlib>
 #include <utility>
@@ -15,7 +15,7 @@ class PoolMemory {
   using Held = Chunk*;
   Held get(size_t bytes) { return home_.pool().get(bytes); }
   static void put(Held& held) { chunk_unref(held); }
-  /// What the home does to have back what was put elsewhere.
+  /// Takes back what was released elsewhere.
   void come_home() { home_.pool().take_remote_frees(); }
 
  private:

@@ -1,5 +1,5 @@
-// Passing bytes on without a copy. Where nothing else is said the pieces are references to one shared piece of 4 KiB,
-// so that no row measures where memory comes from.
+// Forwarding bytes without a copy. By default, the pieces are references to one shared piece of 4 KiB, so that no row
+// measures the allocation of memory.
 
 #include "bench/iobuf/home.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 void chain_lengths(benchmark::internal::Benchmark* bench) { bench->Arg(1)->Arg(3)->Arg(16)->Arg(1000); }
 
-// A reference to a piece becomes the last (first) of a chain, whose length the argument tells, and is dropped from it.
+// A reference to a piece is appended (prepended) to a chain, whose length is the argument, and dropped from it.
 
 void append_sluice(benchmark::State& state) {
   Home home;
@@ -57,7 +57,7 @@ void prepend_cord(benchmark::State& state) {
 }
 BENCHMARK(prepend_cord)->Name("prepend/cord")->Apply(chain_lengths);
 
-// What a proxy does: a fresh piece of 4 KiB in at the back, the oldest out at the front and given back.
+// What a proxy does: a fresh piece of 4 KiB is appended at the back, the oldest is removed from the front and released.
 
 void queue_sluice(benchmark::State& state) {
   Home home;
@@ -85,7 +85,7 @@ void queue_cord(benchmark::State& state) {
 }
 BENCHMARK(queue_cord)->Name("queue/cord")->Apply(chain_lengths);
 
-// A fresh piece of 64 KiB is cut from the front into pieces of 64 bytes, each dropped at once: what a parser does.
+// A fresh piece of 64 KiB is cut from the front into pieces of 64 bytes, each dropped at once, like in a parser.
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kLines = kMaxChunkBytes / kLineBytes;
@@ -115,7 +115,7 @@ void split_front_cord(benchmark::State& state) {
 }
 BENCHMARK(split_front_cord)->Name("split_front/cord");
 
-// A chain is cut within the piece in its middle and joined again. A Cord keeps its uncut tree beside, since joining
+// A chain is cut within the piece in its middle and joined again. A Cord keeps a copy of its uncut tree, since joining
 // does not undo its cut.
 
 void split_lengths(benchmark::internal::Benchmark* bench) { bench->Arg(2)->Arg(16)->Arg(1000); }
@@ -147,11 +147,11 @@ void split_middle_cord(benchmark::State& state) {
 }
 BENCHMARK(split_middle_cord)->Name("split_middle/cord")->Apply(split_lengths);
 
-// A chain behind another of the same length. Only the joining is timed, of 64 pairs.
+// A chain is appended to another of the same length. Only the joining is timed, of 64 pairs.
 
 constexpr size_t kPairs = 64;
 
-// A number of turns, not a time: what is not timed takes a hundred times as long.
+// A number of rounds, not a time: untimed parts take a hundred times as long.
 void splice_lengths(benchmark::internal::Benchmark* bench) {
   bench->Arg(1)->Arg(2)->Arg(16)->Arg(1000)->Iterations(256 * kPairs)->UseManualTime();
 }

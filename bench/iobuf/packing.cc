@@ -1,9 +1,10 @@
-// From which size on a window of its own is cheaper than a copy: what docs/internals/decisions/packing.md goes by.
+// From which size on a window of its own is cheaper than a copy: the basis of docs/internals/decisions/packing.md.
 //
 //   build/release/bench/iobuf_bench --benchmark_filter=packing
 //
-// The time is for one piece of as many bytes as the argument says: it comes as a view, waits in a buffer with 63
-// others, is described for sendmsg, and dropped. `pinned` is what the buffer keeps from other use meanwhile, per piece.
+// The time is for one piece of as many bytes as the argument says: it arrives as a view, waits in a buffer with 63
+// others, is described for sendmsg, and dropped. `pinned` is the memory that the buffer keeps from other use meanwhile,
+// per piece.
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,9 +23,9 @@ void sizes(benchmark::internal::Benchmark* bench) {
   for (int64_t bytes : {16, 64, 128, 256, 512, 1024, 2048, 4096}) bench->Arg(bytes);
 }
 
-// Where pieces come from, and so what else keeps their chunk.
+// The source of pieces, which determines what else holds their chunk.
 
-// Pieces of one received chunk that stays out for other reasons.
+// Pieces of one received chunk that is held for other reasons.
 class SharedSource {
  public:
   View next(Home& home, size_t bytes) {
@@ -38,7 +39,7 @@ class SharedSource {
   View chunk_;
 };
 
-// Each has a chunk of 4 KiB that nobody else holds.
+// Each has a chunk of 4 KiB without other holders.
 class OwnSource {
  public:
   View next(Home& home, size_t bytes) {
@@ -48,7 +49,7 @@ class OwnSource {
   }
 };
 
-// What becomes of them.
+// What is done with them.
 
 struct AsWindow {
   static void take(Home&, Buffer& buffer, View&& piece) { buffer.append(std::move(piece)); }
@@ -97,7 +98,7 @@ BENCHMARK(packing<OwnSource, AsWindow>)->Name("packing/own/window")->Apply(sizes
 BENCHMARK(packing<OwnSource, ByCopy>)->Name("packing/own/copy")->Apply(sizes);
 BENCHMARK(packing<OwnSource, Packed>)->Name("packing/own/append_packed")->Apply(sizes);
 
-// What the kernel asks for each further piece of a message: 16 KiB to a socket pair, in as many pieces as the argument
+// The kernel's cost of each further piece of a message: 16 KiB to a socket pair, in as many pieces as the argument
 // says. The time is CPU time for the whole message, sending only.
 void send_pieces(benchmark::State& state) {
   constexpr size_t kMessageBytes = 16 * 1024;

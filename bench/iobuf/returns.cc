@@ -1,5 +1,5 @@
-// Memory that is taken at home, released on other threads, and taken home again. The time is CPU time, of all threads
-// together, for one piece; what it costs to hand the pieces over and to wait for each other is left out.
+// Memory that is allocated at home, released on other threads, and taken home again. The time is CPU time, of all
+// threads together, for one piece, without the cost of passing the pieces and of waiting for each other.
 
 #include <atomic>
 #include <latch>
@@ -11,7 +11,7 @@
 namespace sluice::bench {
 namespace {
 
-constexpr size_t kPieces = 4096;  // That go round at once.
+constexpr size_t kPieces = 4096;  // In circulation at once.
 
 // A thread that releases its part of the pieces whenever it is its turn.
 template <typename Memory>

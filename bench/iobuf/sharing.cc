@@ -7,7 +7,7 @@
 namespace sluice::bench {
 namespace {
 
-// Made and dropped: by the only holder.
+// Made and dropped by the only holder.
 void clone_view_sluice(benchmark::State& state) {
   Home home;
   View view = home.view();
@@ -74,7 +74,7 @@ void clone_shared_cord(benchmark::State& state) {
 }
 BENCHMARK(clone_shared_cord)->Name("clone_shared/cord");
 
-// A whole chain: its pieces are counted one by one, where a Cord counts its tree.
+// A whole chain: its pieces are counted one by one, while a Cord counts its tree.
 void chain_lengths(benchmark::internal::Benchmark* bench) { bench->Arg(1)->Arg(3)->Arg(16); }
 
 void clone_buffer_sluice(benchmark::State& state) {

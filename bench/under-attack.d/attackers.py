@@ -1,8 +1,8 @@
 """Connections side by side that send an opening, read nothing, and close all at once. Run as attackers.py JSON.
 
-The argument is an object: `port`, `connections`, `opening` (a file), `begin` and `end` (of CLOCK_MONOTONIC). Prints JSON:
-`connected`, `ended` (by the other side, before the end), `sent` (bytes that its kernel took), `unacknowledged` (of these),
-`readable` (bytes that wait here).
+The argument is an object: `port`, `connections`, `opening` (a file), `begin` and `end` (of CLOCK_MONOTONIC). Prints
+JSON: `connected`, `ended` (by the other side, before the end), `sent` (bytes that the kernel took), `unacknowledged`
+(of these), `readable` (bytes that were received and not read).
 """
 import errno, fcntl, json, select, socket, struct, sys, termios, time
 from pathlib import Path
@@ -20,7 +20,7 @@ class Attacker:
         self.has_ended = code not in (0, errno.EINPROGRESS)
 
     def send(self):
-        """True while there is more to send."""
+        """Returns whether there is more to send."""
         if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR): self.has_ended = True
         try:
             while self.rest and not self.has_ended:

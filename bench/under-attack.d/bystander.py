@@ -1,13 +1,13 @@
-"""A client that behaves: requests at fixed times, whatever became of those before. Run as bystander.py JSON.
+"""A well-behaved client: requests at fixed times, independently of earlier ones. Run as bystander.py JSON.
 
-The argument is an object: `targets` (name -> [port for HTTP/1.1, port for HTTP/2]), `begin` and `end` (of CLOCK_MONOTONIC),
-`interval` and `timeout` in seconds, `path`, `body`. Each target has a request per interval, of each kind in turn: on a kept
-HTTP/1.1 connection, on a new one, on a kept HTTP/2 connection. The targets take turns within the interval. A kept connection
-that is busy is not waited for: another one is opened, as a pool of connections does.
+The argument is an object: `targets` (name -> [port for HTTP/1.1, port for HTTP/2]), `begin` and `end` (of
+CLOCK_MONOTONIC), `interval` and `timeout` in seconds, `path`, `body`. Each target has a request per interval, of each
+kind in turn: on a kept HTTP/1.1 connection, on a new one, on a kept HTTP/2 connection. The targets take turns within
+the interval. If a kept connection is busy, another one is opened, like in a pool of connections.
 
-Latency counts from the time when the request was due, so that a delay of this process is part of it, of all targets alike.
-Prints JSON: `real_time`, `late_ms` (the longest delay of this process itself), `connections` (target -> how many were opened
-to be kept), and `requests`: [due, target, kind, ms, problem or null].
+Latency counts from the time when the request was due, so that it includes delays of this process, equally for all
+targets. Prints JSON: `real_time`, `late_ms` (the longest delay of this process itself), `connections` (target -> how
+many were opened to be kept), and `requests`: [due, target, kind, ms, problem or null].
 """
 import collections, contextlib, errno, gc, json, os, re, select, socket, struct, sys, time
 
@@ -16,12 +16,12 @@ KINDS = ('kept HTTP/1.1', 'new HTTP/1.1', 'kept HTTP/2')
 LENGTH = re.compile(rb'(?i)\r\ncontent-length: *(\d+)\r\n')
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32
-# HPACK (RFC 7541): changes of the table's size may come first, then the status, of the static table.
+# HPACK (RFC 7541): size updates of the table may come first, then the status, from the static table.
 SIZE_UPDATES, STATUS_200 = re.compile(rb'\A(?:[\x20-\x3e]|\x3f[\x80-\xff]*[\0-\x7f])*', re.S), b'\x88'
 
 
 class Problem(Exception):
-    """Why a connection is of no more use."""
+    """Why a connection cannot be used any more."""
 
 
 def frame(kind, flags=0, stream=0, payload=b''):
@@ -50,7 +50,7 @@ class Connection:
 
     def send(self, data):
         self.unsent += data
-        with contextlib.suppress(BlockingIOError):     # its connect may be under way: EAGAIN, too
+        with contextlib.suppress(BlockingIOError):     # Its connect may be in progress: EAGAIN, too.
             self.unsent = self.unsent[self.socket.send(self.unsent):]
         self.client.watch(self)
 
@@ -113,7 +113,7 @@ class Http2(Connection):
         self.next_stream += 2
 
     def expire(self, request):
-        """Others on the connection may be served yet; new requests go elsewhere."""
+        """Other requests on the connection may still be served; new ones use another connection."""
         self.is_retired = True
         stream = next(number for number, (each, _, _) in self.streams.items() if each is request)
         del self.streams[stream]

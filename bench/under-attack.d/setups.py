@@ -1,8 +1,8 @@
-"""What is attacked: how each proxy is configured, and what attackers send.
+"""The attacked proxies: how each is configured, and what attackers send.
 
-A function per proxy: Setup -> text of its file. Each has the same five things to serve, on a port for HTTP/1.1 and on one
-for HTTP/2 without TLS; beyond these all is as by default, but for the number of workers and of connections, and what a
-comment names.
+A function per proxy: Setup -> text of its file. Each serves the same five things, on a port for HTTP/1.1 and on one for
+HTTP/2 without TLS; everything else has its default value, except for the number of workers and of connections, and what
+a comment names.
 """
 import json, struct
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from typing import Callable
 from configurations import nginx_head
 from machine import LOCAL
 
-SMALL = ' '.join(['hello world'] * 10) + '\n'          # of /small, from an origin that is well: 120 bytes
+SMALL = ' '.join(['hello world'] * 10) + '\n'          # Of /small, from a healthy origin: 120 bytes.
 BODY_PIECE, PIECES = 'b' * 1024, 64
-BODY = BODY_PIECE * PIECES                             # of /body, in the configuration
-PAGE = 'p' * 12288                                     # of /page, whose upstream is down
+BODY = BODY_PIECE * PIECES                             # Of /body, in the configuration.
+PAGE = 'p' * 12288                                     # Of /page, whose upstream is down.
 PAGE_FILE, BODY_FILE = 'page.txt', 'body.txt'
-DOWN = 1                                               # nothing listens on this port
+DOWN = 1                                               # Nothing listens on this port.
 SETTINGS, HEADERS, END_HEADERS = 4, 1, 4
-HAPROXY_BUFFER = 2 * len(BODY)                         # else it takes no such body
+HAPROXY_BUFFER = 2 * len(BODY)                         # Otherwise it accepts no such body.
 
 
 @dataclass(frozen=True)
 class Setup:
-    ports: tuple                                       # of the proxy: HTTP/1.1, HTTP/2
-    origin: int                                        # has /small
-    silent: int                                        # takes /hold and never responds
-    connections: int                                   # there may be so many
+    ports: tuple                                       # Of the proxy: HTTP/1.1, HTTP/2.
+    origin: int                                        # Has /small.
+    silent: int                                        # Receives /hold and never responds.
+    connections: int                                   # The limit of connections.
     workers: int
-    has_body: bool                                     # /body is served
+    has_body: bool                                     # /body is served.
 
 
-FILES = {PAGE_FILE: PAGE, BODY_FILE: BODY}             # beside each configuration
+FILES = {PAGE_FILE: PAGE, BODY_FILE: BODY}             # Next to each configuration.
 
 
 def nginx(setup):
-    # A word of its configuration has 4 KiB at most.
+    # A word of its configuration is limited to 4 KiB.
     users = ('client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi')
     folders = ' '.join(f'{user}_temp_path proxy_{user};' for user in users)
     head = nginx_head(setup.ports[0], setup.connections, setup.workers).replace('stderr;', 'stderr crit;')
@@ -58,8 +58,8 @@ def nginx(setup):
 
 
 def haproxy(setup):
-    # Without retries: a connect that is refused is tried again after a second, and pages would be few.
-    # Its timeouts have no defaults.
+    # Without retries: a refused connect is retried after a second, and pages would be few. Its timeouts have no
+    # defaults.
     body = f'  http-request return status 200 content-type text/plain file {BODY_FILE} if {{ path /body }}\n'
     return (f'global\n  nbthread {setup.workers}\n  maxconn {setup.connections // 2 - 50}\n'
             + f'  tune.bufsize {HAPROXY_BUFFER}\n' * setup.has_body +
@@ -136,12 +136,13 @@ def http2_frame(kind, flags=0, stream=0, payload=b''):
 
 
 def amplified_heads(streams=100, value_bytes=4032, uses=7):
-    """Heads of POST, each of which refers so often to one entry of the HPACK table; the bodies never come."""
+    """Heads of POST requests, each of which refers `uses` times to one entry of the HPACK table; the bodies are never
+    sent."""
     authority, path = LOCAL.encode(), b'/hold'
     start = b'\x83\x86\x01' + bytes([len(authority)]) + authority + b'\x04' + bytes([len(path)]) + path
-    rest = value_bytes - 127                           # RFC 7541 section 5.1; two more bytes suffice
+    rest = value_bytes - 127                           # RFC 7541 section 5.1; two more bytes suffice.
     entry = b'\x40\x01x\x7f' + bytes([rest & 127 | 128, rest >> 7]) + b'v' * value_bytes
-    reference = bytes([0x80 | 62])                     # the newest entry
+    reference = bytes([0x80 | 62])                     # The newest entry.
     blocks = [start + (entry + reference * (uses - 1) if number == 0 else reference * uses) for number in range(streams)]
     return b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + http2_frame(SETTINGS) + b''.join(
         http2_frame(HEADERS, END_HEADERS, 2 * number + 1, block) for number, block in enumerate(blocks))
@@ -153,9 +154,9 @@ def pipelined(path, count=1000): return f'GET {path} HTTP/1.1\r\nHost: {LOCAL}\r
 @dataclass(frozen=True)
 class Attack:
     title: str
-    opening: Callable                                  # -> what each connection sends
-    version: int                                       # of HTTP: 1 or 2
-    counter: str                                       # of sluice: its requests, at least one for each connection
+    opening: Callable                                  # -> the data that each connection sends.
+    version: int                                       # Of HTTP: 1 or 2.
+    counter: str                                       # Of sluice: its requests, at least one for each connection.
 
 
 ATTACKS = {

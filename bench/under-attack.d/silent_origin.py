@@ -1,5 +1,5 @@
-"""An origin that accepts and reads, and never responds. Run as silent_origin.py HOST PORT; at its end prints JSON: how many
-`connections` there were, and how many `bytes` arrived."""
+"""An origin that accepts and reads, and never responds. Run as silent_origin.py HOST PORT; at its end prints JSON: the
+number of `connections`, and the number of received `bytes`."""
 import json, select, signal, socket, sys
 
 
@@ -8,7 +8,7 @@ def serve(host, port, counts):
     listener = socket.create_server((host, port), backlog=4096)
     listener.setblocking(False)
     epoll.register(listener, select.EPOLLIN)
-    is_full = False                                    # it has as many files open as it may
+    is_full = False                                    # It has as many open files as allowed.
     while True:
         for number, _ in epoll.poll():
             if number == listener.fileno():

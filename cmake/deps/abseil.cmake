@@ -14,10 +14,31 @@ if(use_system AND NOT SLUICE_SANITIZE) # Its containers have another layout unde
   endif()
 endif()
 
-sluice_source(abseil 20260526.0
-  https://github.com/abseil/abseil-cpp/releases/download/20260526.0/abseil-cpp-20260526.0.tar.gz
-  6e1aee535473414164bf83e4ebc40240dec71a4701f8a642d906e95bea1aea0c)
-set(ABSL_PROPAGATE_CXX_STD ON)
-set(ABSL_ENABLE_INSTALL OFF)
-set(ABSL_BUILD_TESTING OFF)
-sluice_add_dependency(abseil)
+sluice_source(abseil)
+
+# Its CMake build makes a library of every folder and more, and is not part of every archive of it. This is one library, of the
+# folders that what is linked below needs, without tests and what only tests use.
+set(sources "")
+foreach(folder base base/internal container/internal crc crc/internal debugging debugging/internal hash/internal numeric
+    profiling/internal status status/internal strings strings/internal strings/internal/str_format synchronization
+    synchronization/internal time time/internal/cctz/src types)
+  file(GLOB files "${abseil_SOURCE_DIR}/absl/${folder}/*.cc")
+  list(APPEND sources ${files})
+endforeach()
+list(FILTER sources EXCLUDE REGEX "(_test|_benchmark|_testing|test_[a-z_]*|testutil|_win)\\.cc$")
+list(FILTER sources EXCLUDE REGEX "/(clock_interface|cordz_sample_token|examine_stack|failure_signal_handler|generic_printer|\
+periodic_sampler|poison|pow10_helper|print_hash_of|profile_builder|scoped_set_env|simulated_clock|stack_consumption|\
+status_builder|status_matchers)\\.cc$")
+add_library(abseil STATIC EXCLUDE_FROM_ALL ${sources})
+set_target_properties(abseil PROPERTIES UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+# These do not go together with others: they define what others define too.
+set(sources strings/internal/charconv_parse.cc time/internal/cctz/src/time_zone_posix.cc time/time.cc)
+list(TRANSFORM sources PREPEND "${abseil_SOURCE_DIR}/absl/")
+set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+target_compile_options(abseil PRIVATE -w)
+target_include_directories(abseil SYSTEM PUBLIC "${abseil_SOURCE_DIR}")
+find_package(Threads REQUIRED)
+target_link_libraries(abseil PUBLIC Threads::Threads)
+foreach(name cleanup cord flat_hash_map status statusor str_format strings)
+  add_library(absl::${name} ALIAS abseil)
+endforeach()

@@ -10,8 +10,7 @@ if(use_system)
   endif()
 endif()
 
-sluice_source(benchmark 1.9.1 https://github.com/google/benchmark/archive/refs/tags/v1.9.1.tar.gz
-  32131c08ee31eeff2c8968d7e874f3cb648034377dfc32a4c377fa8796d84981)
+sluice_source(benchmark)
 foreach(off TESTING GTEST_TESTS INSTALL WERROR DOXYGEN)
   set(BENCHMARK_ENABLE_${off} OFF)
 endforeach()

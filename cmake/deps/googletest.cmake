@@ -11,7 +11,6 @@ if(use_system AND GMOCK_LIBRARY)
   endif()
 endif()
 
-sluice_source(googletest 1.18.0 https://github.com/google/googletest/archive/refs/tags/v1.18.0.tar.gz
-  6e3191c1455468b3fc35a417fb565c1c5071aee1b7e7f85e30cf48a98d37d8b5)
+sluice_source(googletest)
 set(INSTALL_GTEST OFF)
 sluice_add_dependency(googletest)

@@ -15,8 +15,7 @@ if(use_system)
   endif()
 endif()
 
-sluice_source(liburing 2.15 https://github.com/axboe/liburing/archive/refs/tags/liburing-2.15.tar.gz
-  8d052f2622dcb3678cbaee5ff582a87572672a6c0a56533cdda5b65cb636120a)
+sluice_source(liburing)
 
 # It has no CMake build. Its configure script writes into its own folder, so that runs in a copy, once per source
 # and compiler.

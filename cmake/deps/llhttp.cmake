@@ -16,8 +16,7 @@ if(use_system)
   endif()
 endif()
 
-sluice_source(llhttp 9.4.3 https://github.com/nodejs/llhttp/archive/refs/tags/release/v9.4.3.tar.gz
-  1eb813c7437b31a87496a1cd3ed79f00746720f5e7e29c79b42c02cb69f36c39)
+sluice_source(llhttp)
 
 set(sources api.c http.c llhttp.c)
 list(TRANSFORM sources PREPEND "${llhttp_SOURCE_DIR}/src/")

@@ -17,13 +17,16 @@ if(use_system)
   endif()
 endif()
 
-sluice_source(nghttp2 1.68.1 https://github.com/nghttp2/nghttp2/releases/download/v1.68.1/nghttp2-1.68.1.tar.gz
-  ceb434c1f9dfe2a9d305b6b797786fb9227484dfa88508d14ca1c50263db55d3)
+sluice_source(nghttp2)
 
 # Its CMake build looks for all that its programs could use; the library needs nothing.
 set(build "${PROJECT_BINARY_DIR}/_deps/nghttp2")
-set(PACKAGE_VERSION 1.68.1)
-set(PACKAGE_VERSION_NUM 0x014401)
+set(PACKAGE_VERSION ${nghttp2_PINNED_VERSION})
+string(REPLACE "." ";" numbers "${PACKAGE_VERSION}")
+list(GET numbers 0 major)
+list(GET numbers 1 minor)
+list(GET numbers 2 patch)
+math(EXPR PACKAGE_VERSION_NUM "(${major} << 16) | (${minor} << 8) | ${patch}" OUTPUT_FORMAT HEXADECIMAL)
 configure_file("${nghttp2_SOURCE_DIR}/lib/includes/nghttp2/nghttp2ver.h.in" "${build}/nghttp2/nghttp2ver.h" @ONLY)
 unset(PACKAGE_VERSION)
 unset(PACKAGE_VERSION_NUM)

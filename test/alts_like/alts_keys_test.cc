@@ -33,7 +33,7 @@ constexpr std::string_view kNistBeside = "feedfacedeadbeeffeedfacedeadbeefabadda
 
 constexpr AltsProtocol kRekey = AltsProtocol::kAes128GcmRekey, kPlain = AltsProtocol::kAes128Gcm;
 
-// Those that other implementations of the protocol publish, which derived them from NIST's and IEEE's for AES-GCM.
+// Published by other implementations of the protocol, which derived them from NIST's and IEEE's vectors for AES-GCM.
 constexpr Vector kVectors[] = {
     {kRekey, kZeroKey, "000000000000000000000000", "", "", "85e873e002f6ebdc4060954eb8675508"},
     {kRekey, kZeroKey, "000000000000000000000000", "00000000000000000000000000000000", "",
@@ -46,7 +46,7 @@ constexpr Vector kVectors[] = {
      "1018ed5a1402a86516d6576d70b2ffccca261b94df88b58f53b64dfba435d18b2f6e3b7869f9353d4ac8cf09afb1663daa7b4017e6fc2c177"
      "c"
      "0c087c4764565d077e9124001ddb27fc0848c5"},
-    // Bit 15 of the counter is not what keys are derived from; bits 16 and 63 are; bit 64 is not.
+    // Keys are not derived from bit 15 of the counter; they are from bits 16 and 63, and not from bit 64.
     {kRekey, kNistKey, "ca7ebabefacedbaddecaf888", kNistText, kNistBeside,
      "e650d3c0fb879327f2d03287fa93cd07342b136215adbca00c3bd5099ec41832b1d18e0423ed26bb12c6cd09debb29230a94c0cee15903656"
      "f"
@@ -115,7 +115,7 @@ TEST(AltsKeysTest, PublishedVectors) {
   }
 }
 
-// By another implementation of HKDF, of the key 00 01 ... 2b.
+// By another implementation of HKDF, from the key 00 01 ... 2b.
 TEST(AltsKeysTest, DerivedKeys) {
   AltsKeys::Secret secret;
   std::iota(secret.begin(), secret.end(), uint8_t{0});

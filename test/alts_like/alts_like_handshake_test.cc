@@ -42,7 +42,7 @@ class AltsLikeHandshakeTest : public ::testing::Test {
     EXPECT_EQ(pool_.leaked(), 0u);
   }
 
-  // What both sides' contexts are to be: see AltsLikeHandshake.
+  // A context for either side: see AltsLikeHandshake.
   bssl::UniquePtr<SSL_CTX> context(bool certified = true) {
     static const test::Identity identity;
     bssl::UniquePtr<SSL_CTX> made(SSL_CTX_new(TLS_method()));
@@ -59,7 +59,7 @@ class AltsLikeHandshakeTest : public ::testing::Test {
     return made;
   }
 
-  // Turns both sides until none goes on, with flights cut anywhere.
+  // Runs both sides until neither makes progress, with flights cut anywhere.
   void run(Handshake& server, Handshake& client, uint32_t seed = 1) {
     std::mt19937 random(seed);
     at_client_ = client.advance(pool_, Buffer(), to_server_);
@@ -90,7 +90,7 @@ class AltsLikeHandshakeTest : public ::testing::Test {
   Status at_server_ = Status::kNeedMore, at_client_ = Status::kNeedMore;
 };
 
-TEST_F(AltsLikeHandshakeTest, BothSidesComeToTheSameKeys) {
+TEST_F(AltsLikeHandshakeTest, BothSidesGetTheSameKeys) {
   const auto shared = context();
   for (uint32_t seed = 0; seed < 10; ++seed) {
     AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
@@ -108,7 +108,7 @@ TEST_F(AltsLikeHandshakeTest, BothSidesComeToTheSameKeys) {
     const std::unique_ptr<RecordLayer> at_client = client.finish(), at_server = server.finish();
     EXPECT_EQ(carry(*at_client, *at_server, "hello", std::move(to_server_)), "hello");
     EXPECT_EQ(carry(*at_server, *at_client, "good day", std::move(to_client_)), "good day");
-    // Unlike in ALTS, the end is told.
+    // Unlike in ALTS, there is a close message.
     Buffer wire, plain;
     at_client->seal_end(pool_, wire);
     EXPECT_TRUE(at_server->has_authenticated_end());
@@ -116,8 +116,8 @@ TEST_F(AltsLikeHandshakeTest, BothSidesComeToTheSameKeys) {
   }
 }
 
-// The client is done before the server, and may send at once: what comes with its last flight is not lost.
-TEST_F(AltsLikeHandshakeTest, FirstFramesComeWithTheLastFlight) {
+// The client is done before the server, and may send at once: data after its last flight is not lost.
+TEST_F(AltsLikeHandshakeTest, FirstFramesArriveWithTheLastFlight) {
   const auto shared = context();
   AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
   AltsLikeHandshake client(shared.get(), Side::kClient, {anybody_, 65536});
@@ -133,7 +133,7 @@ TEST_F(AltsLikeHandshakeTest, FirstFramesComeWithTheLastFlight) {
   EXPECT_EQ(plain.to_string(), "early");
 }
 
-TEST_F(AltsLikeHandshakeTest, APeerThatIsNotWanted) {
+TEST_F(AltsLikeHandshakeTest, UnwantedPeer) {
   const auto shared = context();
   for (const bool by_client : {true, false}) {
     AltsLikeHandshake server(shared.get(), Side::kServer, {by_client ? anybody_ : others_, 65536});
@@ -145,8 +145,8 @@ TEST_F(AltsLikeHandshakeTest, APeerThatIsNotWanted) {
   }
 }
 
-// Defect: the name went to the log as it stands in the certificate, with what looks like lines of others.
-TEST_F(AltsLikeHandshakeTest, ANameThatIsNoText) {
+// Defect: the name was logged as it is in the certificate, which may look like other log lines.
+TEST_F(AltsLikeHandshakeTest, NameWithControlCharacters) {
   const auto shared = context();
   const test::Identity hostile(EVP_PKEY_EC, "bad\r\nsluice: all is well\x1b[2J");
   X509_STORE_add_cert(SSL_CTX_get_cert_store(shared.get()), hostile.certificate.get());
@@ -160,7 +160,7 @@ TEST_F(AltsLikeHandshakeTest, ANameThatIsNoText) {
   EXPECT_EQ(server.error(), "the peer is \"bad??sluice: all is well?[2J\", none of target_identities");
 }
 
-TEST_F(AltsLikeHandshakeTest, AClientWithoutACertificate) {
+TEST_F(AltsLikeHandshakeTest, ClientWithoutACertificate) {
   const auto shared = context(), bare = context(false);
   AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
   AltsLikeHandshake client(bare.get(), Side::kClient, {anybody_, 65536});
@@ -169,8 +169,8 @@ TEST_F(AltsLikeHandshakeTest, AClientWithoutACertificate) {
   EXPECT_THAT(server.error(), HasSubstr("PEER_DID_NOT_RETURN_A_CERTIFICATE"));
 }
 
-// The contexts should not let it come so far.
-TEST_F(AltsLikeHandshakeTest, APeerOfAnOlderTls) {
+// The contexts should prevent this case.
+TEST_F(AltsLikeHandshakeTest, PeerWithOlderTls) {
   const auto shared = context(), old = context();
   SSL_CTX_set_min_proto_version(shared.get(), TLS1_2_VERSION);
   SSL_CTX_set_min_proto_version(old.get(), TLS1_2_VERSION);
@@ -182,8 +182,8 @@ TEST_F(AltsLikeHandshakeTest, APeerOfAnOlderTls) {
   EXPECT_EQ(server.error(), "the peer did not present a certificate in TLS 1.3");
 }
 
-// What is derived from the handshake, spelled out: two versions of this program come to the same keys.
-TEST_F(AltsLikeHandshakeTest, TheKeysAreThoseOfTheExporter) {
+// The derivation from the handshake, step by step: two versions of this program get the same keys.
+TEST_F(AltsLikeHandshakeTest, KeysAreThoseOfTheExporter) {
   const auto shared = context();
   AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});
   AltsLikeHandshake client(shared.get(), Side::kClient, {anybody_, 65536});
@@ -204,7 +204,7 @@ TEST_F(AltsLikeHandshakeTest, TheKeysAreThoseOfTheExporter) {
 }
 
 // Each connection has its own keys, and each direction its own counters.
-TEST_F(AltsLikeHandshakeTest, FramesThatDoNotBelongHere) {
+TEST_F(AltsLikeHandshakeTest, FramesOfOtherConnections) {
   const auto shared = context();
   std::vector<std::unique_ptr<RecordLayer>> clients, servers;
   for (int i = 0; i < 2; ++i) {
@@ -225,8 +225,8 @@ TEST_F(AltsLikeHandshakeTest, FramesThatDoNotBelongHere) {
   EXPECT_EQ(plain.to_string(), "hello");
 }
 
-// Its key is fine and its certificate is known, but TLS is what it means.
-TEST_F(AltsLikeHandshakeTest, APeerThatSpeaksTls) {
+// Its key and its certificate are accepted, but its ALPN is that of TLS.
+TEST_F(AltsLikeHandshakeTest, PeerThatSpeaksTls) {
   const auto shared = context();
   for (const std::string& offered : {std::string(), on_the_wire("h2")}) {
     AltsLikeHandshake server(shared.get(), Side::kServer, {anybody_, 65536});

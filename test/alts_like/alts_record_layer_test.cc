@@ -23,7 +23,7 @@ using test::from_hex;
 
 constexpr AltsProtocol kProtocols[] = {AltsProtocol::kAes128GcmRekey, AltsProtocol::kAes128Gcm};
 constexpr size_t kMiB = size_t{1} << 20;
-// What the longest frame that is taken carries.
+// The content of the longest frame that is accepted.
 constexpr size_t kMostBytes = AltsRecordLayer::kMaxLength - AltsRecordLayer::kMinLength;
 
 std::string random_text(size_t size, uint32_t seed) {
@@ -59,7 +59,7 @@ std::string header_of(uint32_t length, uint32_t type) {
   return header;
 }
 
-/// An end that may seal anything, in one piece and by itself.
+/// An end that may seal anything, in one piece and independently.
 class Peer {
  public:
   explicit Peer(const AltsState& state) : keys_(state.protocol, state.secret, state.read, state.write) {}
@@ -107,7 +107,7 @@ class AltsTest : public ::testing::Test {
     layer.seal_end(pool_, wire);
     return wire.to_string();
   }
-  // Opens bytes in one go; what they carry is appended to `opened_`.
+  // Opens all bytes at once; their content is appended to `opened_`.
   Status open(AltsRecordLayer& layer, std::string_view wire, std::mt19937* random = nullptr) {
     Buffer plain;
     const Status status = layer.open(pool_, buffer_of(wire, random), plain);
@@ -118,7 +118,7 @@ class AltsTest : public ::testing::Test {
     EXPECT_EQ(open(layer, wire), Status::kFailed);
     EXPECT_EQ(layer.error(), error);
     EXPECT_FALSE(layer.has_output());
-    // Nothing more is opened, nor sealed.
+    // Nothing more is opened or sealed.
     const std::string opened = opened_;
     EXPECT_EQ(open(layer, "whatever"), Status::kFailed);
     EXPECT_EQ(opened_, opened);
@@ -148,7 +148,7 @@ TEST_F(AltsTest, WholeFrames) {
   };
   std::string counting;
   for (char c = 0; c < 44; ++c) counting.push_back(c);
-  // What two implementations' fake handshakers give; longer than what is used.
+  // The key data of two implementations' fake handshakers; longer than what is used.
   const std::string_view fake = "negotiated-key-data-for-altsrp-gcm-aes128-rekey";
   const Frame frames[] = {
       {counting, false, 0, "190000000600000037f9b12df8b25c013d0126f5db8f2b2d727f234851"},
@@ -175,7 +175,7 @@ TEST_F(AltsTest, WholeFrames) {
 }
 
 // The same frames in a row: keys change between them.
-TEST_F(AltsTest, KeysAreDerivedAnewInPassing) {
+TEST_F(AltsTest, KeysAreDerivedAgainBetweenFrames) {
   AltsRecordLayer client(client_state()), server(server_state());
   for (uint64_t number = 0; number < 65'538; ++number) {
     AltsState at = client_state();
@@ -196,7 +196,7 @@ TEST_F(AltsTest, KeysAreDerivedAnewInPassing) {
   for (int i = 0; i < 20; ++i) ASSERT_EQ(open(late, sealed(sender, "x")), Status::kOpen) << i << late.error();
 }
 
-TEST_F(AltsTest, KeyDataMayBeLongerThanIsUsed) {
+TEST_F(AltsTest, KeyDataMayBeLongerThanNecessary) {
   for (const AltsProtocol protocol : kProtocols) {
     const size_t used = AltsKeys::secret_bytes(protocol);
     const std::string data = random_text(128, 1);
@@ -208,9 +208,9 @@ TEST_F(AltsTest, KeyDataMayBeLongerThanIsUsed) {
   }
 }
 
-// ---- Both ways ----
+// ---- Both directions ----
 
-TEST_P(AltsProtocolTest, BothWays) {
+TEST_P(AltsProtocolTest, BothDirections) {
   AltsRecordLayer client(client_state(GetParam())), server(server_state(GetParam()));
   for (uint32_t seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
@@ -246,8 +246,8 @@ TEST_P(AltsProtocolTest, ByteByByte) {
   EXPECT_EQ(opened_, text);
 }
 
-// What came behind the handshake is opened with the first call, also when that brings nothing.
-TEST_F(AltsTest, FramesThatCameEarly) {
+// Data after the handshake is opened with the first call, even if that has no bytes.
+TEST_F(AltsTest, EarlyFrames) {
   const std::string wire = Peer(client_state()).frames({"early", "bird"});
   AltsRecordLayer layer(server_state(), buffer_of(wire.substr(0, wire.size() - 1)));
   EXPECT_EQ(open(layer, ""), Status::kOpen);
@@ -260,7 +260,7 @@ TEST_P(AltsProtocolTest, FramesCutAnywhere) {
   AltsRecordLayer layer(server_state(GetParam()));
   const std::string text = random_text(40'000, 3);
   for (int frames = 0; frames < 3000; ++frames) {
-    // Mostly small ones: what can go wrong is at the borders.
+    // Mostly small ones: errors are likely at the boundaries.
     const size_t size = 1 + random() % (random() % 16 == 0 ? 40'000 : 300);
     std::string wire = peer.frame(std::string_view(text).substr(0, size));
     opened_.clear();
@@ -274,7 +274,7 @@ TEST_P(AltsProtocolTest, FramesCutAnywhere) {
   }
 }
 
-// ---- Where the bytes are ----
+// ---- Location of the bytes ----
 
 TEST_F(AltsTest, NothingIsCopiedInPlace) {
   AltsRecordLayer client(client_state()), server(server_state());
@@ -329,7 +329,7 @@ TEST_F(AltsTest, FramesOfAMebibyte) {
   };
   const Case cases[] = {
       {mebibyte, 65536, 65536, true},  // 16 windows.
-      {most, 65536, 65536, true},      // 17, but the last one's bytes are all of the tag.
+      {most, 65536, 65536, true},      // 17, but the last one has only bytes of the tag.
       {mebibyte, 100, 65536, false},  {most, 1000, 32768, false}, {most, 4000, 4096, false},
       {most, 1, 777, false},          {most, 8, 65536, true},  // The first is the header.
   };
@@ -343,8 +343,9 @@ TEST_F(AltsTest, FramesOfAMebibyte) {
   }
 }
 
-// A frame that comes slowly takes about what it has in it, however small the pieces and however large their chunks.
-TEST_F(AltsTest, ADripKeepsFewChunks) {
+// A frame that arrives slowly takes about as much as its bytes, however small the pieces and however large their
+// chunks.
+TEST_F(AltsTest, SlowFrameKeepsFewChunks) {
   Peer peer(client_state());
   AltsRecordLayer layer(server_state());
   const std::string text = random_text(300'000, 5), wire = peer.frame(text);
@@ -365,7 +366,7 @@ TEST_F(AltsTest, ADripKeepsFewChunks) {
   EXPECT_LT(copied_bytes - copied_before, 200 * text.size());
 }
 
-// ---- What is written ----
+// ---- Output ----
 
 std::vector<size_t> lengths_of(std::string_view wire) {
   std::vector<size_t> lengths;
@@ -386,7 +387,7 @@ TEST_F(AltsTest, FramesAreSmallAtFirstAndAfterAPause) {
   EXPECT_EQ(lengths_of(sealed(layer, std::string(16384, 'x'))).front(), 1350u + 20);
 }
 
-TEST_F(AltsTest, FramesAreNoLongerThanAgreed) {
+TEST_F(AltsTest, FramesHaveTheNegotiatedSize) {
   for (const auto& [agreed, longest] : {std::pair<size_t, size_t>{0, 1024},
                                         {1024, 1024},
                                         {4096, 4096},
@@ -397,7 +398,7 @@ TEST_F(AltsTest, FramesAreNoLongerThanAgreed) {
   }
 }
 
-TEST_F(AltsTest, NothingIsSealedToNothing) {
+TEST_F(AltsTest, EmptyPlaintextSealsNothing) {
   AltsRecordLayer layer(client_state());
   EXPECT_EQ(sealed(layer, ""), "");
   EXPECT_EQ(layer.state().write, client_state().write);
@@ -421,17 +422,17 @@ TEST_P(AltsProtocolTest, Replay) {
   EXPECT_EQ(opened_, "once");
   expect_failure(layer, frame, kNotAuthentic);
 }
-TEST_P(AltsProtocolTest, OneOfOurOwn) {
+TEST_P(AltsProtocolTest, OwnFrame) {
   AltsRecordLayer layer(client_state(GetParam()));
   const std::string own = sealed(layer, "mirror");
   expect_failure(layer, own, kNotAuthentic);
 }
-TEST_P(AltsProtocolTest, OneOfAnotherConnection) {
+TEST_P(AltsProtocolTest, FrameOfAnotherConnection) {
   Peer peer(state_of(random_text(44, 45), true, GetParam()));
   AltsRecordLayer layer(server_state(GetParam()));
   expect_failure(layer, peer.frame("misled"), kNotAuthentic);
 }
-TEST_P(AltsProtocolTest, EachBitCounts) {
+TEST_P(AltsProtocolTest, EachBitIsAuthenticated) {
   const std::string frame = Peer(client_state(GetParam())).frame("first");
   for (size_t bit = 8 * AltsRecordLayer::kHeaderBytes; bit < 8 * frame.size(); ++bit) {
     std::string wrong = frame;
@@ -441,7 +442,7 @@ TEST_P(AltsProtocolTest, EachBitCounts) {
   }
   EXPECT_EQ(opened_, "");
 }
-TEST_F(AltsTest, NothingBehindAFailureIsOpened) {
+TEST_F(AltsTest, NothingIsOpenedAfterAFailure) {
   std::string wire = Peer(client_state()).frames({"first", "second", "third"});
   wire[wire.size() - 24 - 5 - 1] ^= 1;
   AltsRecordLayer layer(server_state());
@@ -454,8 +455,8 @@ TEST_F(AltsTest, OtherTypes) {
     expect_failure(layer, Peer(client_state()).frame("x", type), "a frame of an unknown type");
   }
 }
-// It is not waited for what is not wanted. Defect: a length was taken that said up to 4 bytes more than 1 MiB, which is
-// what a whole frame may have.
+// A frame with an invalid length is refused at once. Defect: lengths of up to 4 bytes more than 1 MiB were accepted,
+// which is the limit of a whole frame.
 TEST_F(AltsTest, OtherLengths) {
   for (const uint32_t length : {0u, 3u, 4u, 19u}) {
     AltsRecordLayer layer(server_state());
@@ -474,16 +475,16 @@ TEST_F(AltsTest, TooManyEmptyFrames) {
   for (int i = 0; i < 32; ++i) ASSERT_EQ(open(layer, peer.frame("")), Status::kOpen);
   ASSERT_EQ(open(layer, peer.frame("x")), Status::kOpen);
   for (int i = 0; i < 32; ++i) ASSERT_EQ(open(layer, peer.frame("")), Status::kOpen);
-  // Another process goes on counting.
+  // Another process continues to count.
   AltsRecordLayer other(layer.state());
   expect_failure(other, peer.frame(""), "too many empty frames");
 }
 
-// ---- The counters' end ----
+// ---- The end of the counters ----
 
-constexpr uint64_t kLastButOne[] = {0xffff'ffff'ffff'fffe, 0xff'ffff'fffe};  // As in kProtocols.
+constexpr uint64_t kLastButOne[] = {0xffff'ffff'ffff'fffe, 0xff'ffff'fffe};  // In the order of kProtocols.
 
-TEST_P(AltsProtocolTest, TwoMoreAreSealed) {
+TEST_P(AltsProtocolTest, LastTwoFramesAreSealed) {
   for (const bool is_client : {true, false}) {
     AltsState state = state_of(kKey, is_client, GetParam()), peer = state_of(kKey, !is_client, GetParam());
     set_frame(state.write, kLastButOne[static_cast<size_t>(GetParam())]);
@@ -494,7 +495,7 @@ TEST_P(AltsProtocolTest, TwoMoreAreSealed) {
     EXPECT_EQ(open(other, sealed(layer, "last")), Status::kOpen);
     EXPECT_EQ(opened_, "last but one,last");
     EXPECT_EQ(open(layer, ""), Status::kOpen);
-    // That they are used up is part of the state.
+    // The exhaustion is part of the state.
     for (AltsRecordLayer* spent : {new AltsRecordLayer(layer.state()), &layer}) {
       EXPECT_EQ(sealed(*spent, "lost"), "");
       EXPECT_EQ(spent->error(), "no frame counters are left");
@@ -502,12 +503,12 @@ TEST_P(AltsProtocolTest, TwoMoreAreSealed) {
       EXPECT_EQ(sealed(*spent, "lost"), "");
       if (spent != &layer) delete spent;
     }
-    // And nothing that comes later is opened.
+    // And nothing that arrives later is opened.
     expect_failure(other, header_of(21, 6) + std::string(17, 'x'), "no frame counters are left to the peer");
   }
 }
-// In the middle of what is sealed with one call.
-TEST_P(AltsProtocolTest, SealingStopsWhereCountersDo) {
+// In the middle of the data of one call.
+TEST_P(AltsProtocolTest, SealingStopsWithTheCounters) {
   AltsState state = client_state(GetParam()), peer = server_state(GetParam());
   set_frame(state.write, kLastButOne[static_cast<size_t>(GetParam())]);
   set_frame(peer.read, kLastButOne[static_cast<size_t>(GetParam())]);
@@ -517,7 +518,7 @@ TEST_P(AltsProtocolTest, SealingStopsWhereCountersDo) {
   Peer back(peer);
   expect_failure(layer, back.frame("answer"), "no frame counters are left");
 }
-TEST_P(AltsProtocolTest, NoCounterIsLeftForTheEnd) {
+TEST_P(AltsProtocolTest, NoCounterLeftForTheEnd) {
   AltsState state = client_state(GetParam());
   state.flags.authenticated_end = true;
   set_frame(state.write, kLastButOne[static_cast<size_t>(GetParam())] + 1);
@@ -527,7 +528,7 @@ TEST_P(AltsProtocolTest, NoCounterIsLeftForTheEnd) {
   EXPECT_EQ(open(layer, ""), Status::kFailed);
 }
 
-// ---- The connection's end ----
+// ---- The end of the connection ----
 
 TEST_F(AltsTest, WithoutAnEnd) {
   AltsRecordLayer layer(client_state());
@@ -549,7 +550,7 @@ TEST_P(AltsProtocolTest, WithAnEnd) {
   EXPECT_EQ(opened_, "last");
   EXPECT_EQ(open(server, "more"), Status::kEnded);
   EXPECT_EQ(opened_, "last");
-  // One direction only, and known to who goes on elsewhere.
+  // One direction only, and known to the layer that continues elsewhere.
   AltsRecordLayer moved(server.state());
   EXPECT_EQ(open(moved, "more"), Status::kEnded);
   EXPECT_EQ(open(client, sealed(moved, "we go on")), Status::kOpen);
@@ -557,22 +558,22 @@ TEST_P(AltsProtocolTest, WithAnEnd) {
   EXPECT_EQ(open(client, sealed_end(moved)), Status::kEnded);
 }
 
-TEST_F(AltsTest, NobodyElseCanTellTheEnd) {
+TEST_F(AltsTest, EndCannotBeForged) {
   AltsState state = server_state();
   state.flags.authenticated_end = true;
   AltsRecordLayer layer(state);
   expect_failure(layer, header_of(20, 6) + std::string(16, '\0'), kNotAuthentic);
 }
 
-// ---- Programs of anything ----
+// ---- Random programs ----
 
-// One end, what it was given to seal, and what of that is on its way.
+// One end, the data it was given to seal, and what of it is in flight.
 struct End {
   std::unique_ptr<AltsRecordLayer> layer;
   std::string sent, on_its_way, received;
 };
 
-TEST_F(AltsTest, AnyProgram) {
+TEST_F(AltsTest, RandomPrograms) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
@@ -627,7 +628,7 @@ TEST_F(AltsTest, AnyProgram) {
   }
 }
 
-// ---- What it costs ----
+// ---- Costs ----
 
 TEST_P(AltsProtocolTest, NothingIsAllocatedPerFrame) {
   if (!test::kAllocationsCounted) GTEST_SKIP() << "a sanitizer's malloc";
@@ -644,7 +645,7 @@ TEST_P(AltsProtocolTest, NothingIsAllocatedPerFrame) {
   for (int i = 0; i < 100; ++i) pass(4096), pass(16);
   const uint64_t before = test::allocations.load();
   size_t bytes = 0;
-  for (int i = 0; i < 70'000; ++i) bytes += pass(i % 64 == 0 ? 4096 : 16);  // Keys change on the way.
+  for (int i = 0; i < 70'000; ++i) bytes += pass(i % 64 == 0 ? 4096 : 16);  // Keys change meanwhile.
   for (int i = 0; i < 100; ++i) {
     client.park(pool_);
     server.park(pool_);
@@ -669,8 +670,8 @@ TEST_F(AltsTest, ParkedConnectionsPinLittle) {
 }
 
 TEST_F(AltsTest, ManyHalfFramesPinLittle) {
-  // Halves of frames of 1,000 bytes, and of those that grpc-go and gRPC's core write: what came is kept, and little
-  // more.
+  // Halves of frames of 1,000 bytes, and of the sizes that grpc-go and gRPC core write: the received bytes are kept,
+  // and little more.
   for (const auto& [frame_bytes, most] :
        {std::pair<size_t, size_t>{1000, 512}, {4096, 2048 + 256}, {16384, 8192 + 1024}}) {
     const std::string half = Peer(client_state()).frame(std::string(frame_bytes - 24, 'x')).substr(0, frame_bytes / 2);
@@ -687,8 +688,8 @@ TEST_F(AltsTest, ManyHalfFramesPinLittle) {
   }
 }
 
-// Also of a frame that no chunk holds.
-TEST_F(AltsTest, HalfAMebibyteIsSettled) {
+// Also of a frame that is larger than any chunk.
+TEST_F(AltsTest, HalfAMebibyteIsCompacted) {
   const std::string half = Peer(client_state()).frame(random_text(kMiB, 1).substr(0, kMostBytes)).substr(0, kMiB / 2);
   AltsRecordLayer layer(server_state());
   for (size_t at = 0; at < half.size(); at += 8192) {

@@ -93,7 +93,7 @@ const char* status_name(HelloStatus status) {
   return "?";
 }
 
-// Everything that a hello says, in one line.
+// The whole content of a hello, in one line.
 std::string describe(const ClientHello& hello) {
   std::string text = "name=" + std::string(hello.server_name()) + " alpn=";
   for (std::string_view protocol : hello.alpn) text += std::string(protocol) + ",";
@@ -122,8 +122,9 @@ std::string expected_of(const HelloCapture& capture, size_t bytes) {
   return text + " version=" + std::to_string(capture.highest_version) + (capture.has_ech ? " ech" : "");
 }
 
-// Feeds byte by byte and calls the parser only as often as it asks for. Returns the calls; `last` is the verdict.
-int calls_when_dripping(const std::string& bytes, HelloResult& last) {
+// Passes the hello byte by byte and calls the parser only as often as it requests. Returns the number of calls; `last`
+// is the verdict.
+int calls_byte_by_byte(const std::string& bytes, HelloResult& last) {
   int calls = 0;
   size_t wanted = 1;
   for (size_t size = 1; size <= bytes.size(); ++size) {
@@ -138,7 +139,7 @@ int calls_when_dripping(const std::string& bytes, HelloResult& last) {
   return calls;
 }
 
-TEST(ClientHelloTest, ReadsWhatRealClientsSend) {
+TEST(ClientHelloTest, ParsesHellosOfRealClients) {
   for (const HelloCapture& capture : hello_captures()) {
     const std::string bytes = from_hex(capture.hex);
     EXPECT_EQ(parse(bytes).text, expected_of(capture, bytes.size())) << capture.name;
@@ -146,7 +147,7 @@ TEST(ClientHelloTest, ReadsWhatRealClientsSend) {
   }
 }
 
-TEST(ClientHelloTest, CapturesCoverWhatTheyAreMeantTo) {
+TEST(ClientHelloTest, CapturesCoverTheirCases) {
   size_t largest = 0, in_several_records = 0;
   for (const HelloCapture& capture : hello_captures()) {
     const std::string bytes = from_hex(capture.hex);
@@ -157,7 +158,7 @@ TEST(ClientHelloTest, CapturesCoverWhatTheyAreMeantTo) {
   EXPECT_EQ(in_several_records, 1u);
 }
 
-TEST(ClientHelloTest, AnySplitOverTwoWindowsIsTheSame) {
+TEST(ClientHelloTest, AnySplitIntoTwoWindowsIsTheSame) {
   for (const HelloCapture& capture : hello_captures()) {
     const std::string bytes = from_hex(capture.hex);
     for (size_t split = 1; split < bytes.size(); ++split) {
@@ -192,7 +193,7 @@ TEST(ClientHelloTest, EachTruncationNeedsMore) {
   }
 }
 
-TEST(ClientHelloTest, RecordBordersDoNotMatter) {
+TEST(ClientHelloTest, RecordBoundariesDoNotMatter) {
   for (const HelloCapture& capture : hello_captures()) {
     const std::string whole = message_of(from_hex(capture.hex));
     for (const size_t record_bytes : {1u, 2u, 3u, 4u, 5u, 6u, 41u, 100u, 512u, 16384u}) {
@@ -203,25 +204,25 @@ TEST(ClientHelloTest, RecordBordersDoNotMatter) {
   }
 }
 
-TEST(ClientHelloTest, DrippingCostsFewCalls) {
+TEST(ClientHelloTest, SlowHelloCostsFewCalls) {
   for (const HelloCapture& capture : hello_captures()) {
     const std::string bytes = from_hex(capture.hex);
     HelloResult last{};
-    EXPECT_LE(calls_when_dripping(bytes, last), 12) << capture.name;
+    EXPECT_LE(calls_byte_by_byte(bytes, last), 12) << capture.name;
     EXPECT_EQ(last.status, HelloStatus::kComplete);
   }
-  // The worst: as long as allowed, one byte of message in each record.
+  // The worst case: as long as allowed, one byte of message in each record.
   Fields fields;
   fields.extensions = vector16(extension(21, std::string(2660, '\0')));
   const std::string bytes = records(message(fields.body()), 1);
   ASSERT_GT(bytes.size(), kMaxClientHelloBytes - 200);
   ASSERT_LE(bytes.size(), kMaxClientHelloBytes);
   HelloResult last{};
-  EXPECT_LE(calls_when_dripping(bytes, last), 64);
+  EXPECT_LE(calls_byte_by_byte(bytes, last), 64);
   EXPECT_EQ(last.status, HelloStatus::kComplete);
 }
 
-TEST(ClientHelloTest, WhatIsNotTlsIsSeenAtOnce) {
+TEST(ClientHelloTest, OtherProtocolsAreDetectedAtOnce) {
   EXPECT_EQ(parse("").text, "need more");
   EXPECT_EQ(parse("").result.bytes, 1u);
   // HTTP, SSH, an alert record, application data, an SSL 2.0 hello (a length with the high bit, then its type).
@@ -290,7 +291,7 @@ TEST(ClientHelloTest, NameLengths) {
   EXPECT_EQ(parse(hello_with(server_name(label + "a.com"))).text, "malformed");
 }
 
-TEST(ClientHelloTest, RefusesWhatIsMalformed) {
+TEST(ClientHelloTest, RefusesMalformedHellos) {
   const std::string good = message(Fields{}.body());
   const std::string name_entry = u8(0) + vector16("a.com");
   const struct {
@@ -363,7 +364,7 @@ TEST(ClientHelloTest, RefusesWhatIsMalformed) {
     EXPECT_EQ(parse(bytes).text, "malformed") << name;
     EXPECT_EQ(parse(bytes, splits_every(1, bytes.size())).text, "malformed") << name << ", byte by byte";
     EXPECT_EQ(parse(bytes).result.bytes, 0u) << name;
-    // No prefix of it says anything else but that it is incomplete.
+    // Every prefix of it is only incomplete.
     for (size_t size = 0; size < bytes.size(); ++size) {
       const std::string text = parse(bytes.substr(0, size)).text;
       EXPECT_TRUE(text == "need more" || text == "malformed") << name << " of " << size << ": " << text;
@@ -371,7 +372,7 @@ TEST(ClientHelloTest, RefusesWhatIsMalformed) {
   }
 }
 
-TEST(ClientHelloTest, BoundsTheWhole) {
+TEST(ClientHelloTest, BoundsTheSize) {
   Fields fields;
   const size_t rest = 5 + 4 + Fields{}.body().size() + 4;  // All but the contents of one extension.
   fields.extensions = vector16(extension(21, std::string(kMaxClientHelloBytes - rest, '\0')));
@@ -399,7 +400,7 @@ TEST(ClientHelloTest, BoundsTheProtocolNames) {
 
 static_assert(std::input_iterator<AlpnList::Iterator>);
 
-TEST(ClientHelloTest, LooksForProtocols) {
+TEST(ClientHelloTest, FindsProtocols) {
   ClientHello hello;
   ASSERT_EQ(parse_client_hello(heap_buffer_of(hello_with(alpn({"h2", "http/1.1"}))), hello).status,
             HelloStatus::kComplete);
@@ -412,7 +413,7 @@ TEST(ClientHelloTest, LooksForProtocols) {
   EXPECT_TRUE(ClientHello().alpn.empty());
 }
 
-TEST(ClientHelloTest, NothingStaysFromAnEarlierParse) {
+TEST(ClientHelloTest, NoStateOfAnEarlierParseIsLeft) {
   ClientHello hello;
   const HelloCapture& chrome = hello_captures().back();
   ASSERT_EQ(parse_client_hello(heap_buffer_of(from_hex(chrome.hex)), hello).status, HelloStatus::kComplete);

@@ -1,4 +1,4 @@
-// Records of TLS as no peer could be told to send them.
+// Raw TLS records, which no library could be told to send.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace sluice::test {
 
-/// One end's writing in TLS 1.3, by one who has its keys and may seal anything.
+/// The sending side of TLS 1.3, by a peer that has the keys and may seal anything.
 class HandmadeRecords {
  public:
   explicit HandmadeRecords(const Tls13Secret& write) : keys_(write) {}
@@ -24,7 +24,7 @@ class HandmadeRecords {
     inner.append(padding, '\0');
     return sealed(std::move(inner));
   }
-  /// With any inside. The length that the header tells of ends at 65,535.
+  /// With any content. The length in the header is at most 65,535.
   std::string sealed(std::string inner) {
     const size_t length = std::min<size_t>(inner.size() + Tls13Keys::kTagBytes, 0xffff);
     std::string record{'\x17', 3, 3, static_cast<char>(length >> 8), static_cast<char>(length)};
@@ -34,7 +34,7 @@ class HandmadeRecords {
     keys_.seal({&piece, 1}, {bytes, 5}, bytes + 5 + inner.size());
     return record;
   }
-  /// The next keys; nobody is told.
+  /// The next keys, without a message.
   void update() { keys_.update(); }
 
  private:
@@ -46,7 +46,7 @@ class HandmadeTls12Records {
  public:
   explicit HandmadeTls12Records(const Tls12Secret& write) : keys_(write) {}
 
-  /// The length that the header tells of ends at 65,535.
+  /// The length in the header is at most 65,535.
   std::string record(uint8_t type, std::string_view content) {
     const size_t front = 5 + keys_.explicit_bytes();
     const size_t length = std::min<size_t>(front - 5 + content.size() + Tls12Keys::kTagBytes, 0xffff);

@@ -1,5 +1,5 @@
-// A fake HandshakerService for one handshake, without gRPC, in the dialects of two that gRPC's own tests have. The
-// numbers of the fields are written here once more, by hand: they check those of handshaker.proto.
+// A fake HandshakerService for one handshake, without gRPC, in the dialects of two fakes in gRPC's own tests. The field
+// numbers are written again here: they check those of handshaker.proto.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace sluice::test {
 
-// ---- Protobuf's wire format, as far as it is needed
+// ---- The part of Protobuf's wire format that is needed
 
 inline std::string varint(uint64_t value) {
   std::string bytes;
@@ -27,7 +27,7 @@ inline std::string bytes_field(uint32_t field, std::string_view value) {
   return varint(field << 3 | 2) + varint(value.size()) + std::string(value);
 }
 
-/// A message's fields: numbers and bytes by field, in their order.
+/// A message's fields: numbers and bytes by field, in order.
 struct WireMessage {
   std::multimap<uint32_t, uint64_t> numbers;
   std::multimap<uint32_t, std::string> bytes;
@@ -70,14 +70,14 @@ struct WireMessage {
   }
 };
 
-// ---- What the service says
+// ---- The service's messages
 
 struct FakeResult {
   std::string application_protocol = "grpc";
   std::string record_protocol = "ALTSRP_GCM_AES128_REKEY";
   std::string key_data = "negotiated-key-data-for-altsrp-gcm-aes128-rekey";
   std::string peer_account = "peer@example.com";
-  std::string peer_hostname;  ///< In its place, if not empty.
+  std::string peer_hostname;  ///< Used instead, if not empty.
   std::string local_account = "local@example.com";
   bool with_versions = true;
   uint32_t max_major = 2, max_minor = 1, min_major = 2, min_minor = 1;
@@ -123,7 +123,7 @@ struct FakeResponse {
 
 enum class FakeDialect : uint8_t { kGo, kCore };
 
-/// Answers as the fakes of grpc-go and of gRPC's core do, but bears messages that are cut.
+/// Responds like the fakes of grpc-go and of gRPC core, but accepts split messages.
 class FakeHandshake {
  public:
   explicit FakeHandshake(FakeDialect dialect, bool consumes_parts = true)
@@ -179,7 +179,7 @@ class FakeHandshake {
   }
 
   bool is_client = false;
-  WireMessage start;  ///< Of the client or of the server.
+  WireMessage start;  ///< The start message of the client or of the server.
 
  private:
   static inline const std::string kClientInit = "ClientInit", kClientFinished = "ClientFinished";

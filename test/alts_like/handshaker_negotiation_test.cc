@@ -48,8 +48,8 @@ class HandshakerNegotiationTest : public ::testing::Test {
 struct Side {
   Side(bool is_client, FakeDialect dialect, bool consumes_parts)
       : negotiation(options(is_client)), service(dialect, consumes_parts) {}
-  /// Lets the service work as long as there is something to ask; returns what goes to the peer.
-  std::string go_on() {
+  /// Lets the service work as long as there are requests. Returns the bytes for the peer.
+  std::string advance() {
     std::string frames;
     while (const std::optional<std::string> request = negotiation.request()) {
       EXPECT_TRUE(negotiation.waiting());
@@ -73,20 +73,20 @@ INSTANTIATE_TEST_SUITE_P(Dialects, HandshakerDialectTest,
                                   (std::get<1>(p.param) ? "ConsumingParts" : "ConsumingWholes");
                          });
 
-TEST_P(HandshakerDialectTest, BothSidesAgreeHoweverTheBytesAreCut) {
+TEST_P(HandshakerDialectTest, BothSidesCompleteWithAnyCuts) {
   const auto [dialect, parts] = GetParam();
   for (size_t piece = 1; piece <= 40; ++piece) {
     SCOPED_TRACE(piece);
     Side client(true, dialect, parts), server(false, dialect, parts);
-    std::string to_server = client.go_on(), to_client;
+    std::string to_server = client.advance(), to_client;
     for (int turn = 0; turn < 200 && (!to_server.empty() || !to_client.empty()); ++turn) {
       const std::string a = to_server.substr(0, piece), b = to_client.substr(0, piece);
       to_server.erase(0, a.size());
       to_client.erase(0, b.size());
       receive(server.negotiation, a);
-      to_client += server.go_on();
+      to_client += server.advance();
       receive(client.negotiation, b);
-      to_server += client.go_on();
+      to_server += client.advance();
       if (client.negotiation.status() == Status::kDone && !b.empty()) to_server += "first records";
     }
     ASSERT_EQ(client.negotiation.status(), Status::kDone) << client.negotiation.error();
@@ -101,18 +101,18 @@ TEST_P(HandshakerDialectTest, BothSidesAgreeHoweverTheBytesAreCut) {
     EXPECT_EQ(at_server.record_protocol, AltsProtocol::kAes128GcmRekey);
     EXPECT_EQ(at_client.max_frame_bytes, 16384u);
     EXPECT_TRUE(at_client.leftover.empty());
-    // What came with the last bytes of the handshake; more has not been received.
+    // The bytes after the end of the handshake; more have not been received.
     EXPECT_TRUE(std::string_view("first records").starts_with(text_of(at_server.leftover)));
   }
 }
 
-TEST_P(HandshakerDialectTest, BytesBehindTheHandshakeAreLeftOver) {
+TEST_P(HandshakerDialectTest, BytesAfterTheHandshakeAreLeftOver) {
   const auto [dialect, parts] = GetParam();
   Side server(false, dialect, parts);
   receive(server.negotiation, "ClientInit");
-  server.go_on();
+  server.advance();
   receive(server.negotiation, "ClientFin");
-  EXPECT_EQ(server.go_on(), "");
+  EXPECT_EQ(server.advance(), "");
   receive(server.negotiation, "ishedfirst");
   const std::optional<std::string> request = server.negotiation.request();
   ASSERT_TRUE(request);
@@ -123,7 +123,7 @@ TEST_P(HandshakerDialectTest, BytesBehindTheHandshakeAreLeftOver) {
   EXPECT_EQ(text_of(server.negotiation.take_result().leftover), "first and second");
 }
 
-TEST_F(HandshakerNegotiationTest, WhatIsNotConsumedIsOfferedAgainWithMore) {
+TEST_F(HandshakerNegotiationTest, UnconsumedBytesAreSentAgainWithMore) {
   AltsNegotiation server(options(false));
   std::string frames;
   receive(server, "abc");
@@ -140,9 +140,9 @@ TEST_F(HandshakerNegotiationTest, WhatIsNotConsumedIsOfferedAgainWithMore) {
   EXPECT_EQ(request.message(3).text(1), "f");
 }
 
-// ---- What is asked
+// ---- Requests
 
-TEST_F(HandshakerNegotiationTest, AClientSaysWhatItWants) {
+TEST_F(HandshakerNegotiationTest, ClientStart) {
   AltsOptions wanted = options(true);
   wanted.application_protocols = {"grpc", "other"};
   wanted.record_protocols = {AltsProtocol::kAes128GcmRekey, AltsProtocol::kAes128Gcm};
@@ -178,10 +178,10 @@ TEST_F(HandshakerNegotiationTest, AClientSaysWhatItWants) {
   EXPECT_FALSE(start.has(12));
 }
 
-TEST_F(HandshakerNegotiationTest, AServerSaysWhatItWants) {
+TEST_F(HandshakerNegotiationTest, ServerStart) {
   AltsOptions wanted = options(false);
   wanted.local = {"192.0.2.1", 443};
-  wanted.max_frame_bytes = 1;  // Brought within its bounds.
+  wanted.max_frame_bytes = 1;  // Clamped to its bounds.
   AltsNegotiation server(wanted);
   EXPECT_EQ(server.request(), std::nullopt);  // The client begins.
   receive(server, "hello");
@@ -197,9 +197,9 @@ TEST_F(HandshakerNegotiationTest, AServerSaysWhatItWants) {
   EXPECT_EQ(start.number(7), 16384u);
 }
 
-// ---- What is answered
+// ---- Responses
 
-/// A client's result out of one response, or why there is none.
+/// A client's result from one response, or the error.
 struct Ending {
   Status status;
   std::string error, frames;
@@ -253,7 +253,7 @@ TEST_F(HandshakerNegotiationTest, VersionsMustOverlap) {
   EXPECT_THAT(with(0, 0, 0, 0), HasSubstr("versions"));
 }
 
-TEST_F(HandshakerNegotiationTest, APeerThatIsNotWantedIsRefusedHereToo) {
+TEST_F(HandshakerNegotiationTest, UnwantedPeerIsRefusedHereToo) {
   AltsOptions wanted = options(true);
   wanted.target_service_accounts = {"a@example.com", "peer@example.com"};
   EXPECT_EQ(error_of([](FakeResult&) {}, wanted), "");
@@ -263,13 +263,13 @@ TEST_F(HandshakerNegotiationTest, APeerThatIsNotWantedIsRefusedHereToo) {
               HasSubstr("none of target_identities"));
 }
 
-TEST_F(HandshakerNegotiationTest, APeerMayBeAHost) {
+TEST_F(HandshakerNegotiationTest, PeerMayBeAHost) {
   FakeResponse response{.result = FakeResult()};
   response.result->peer_hostname = "host.example.com";
   EXPECT_EQ(end_with(options(true), response).result.peer_identity, "host.example.com");
 }
 
-TEST_F(HandshakerNegotiationTest, TheShorterProtocolTakesShorterKeys) {
+TEST_F(HandshakerNegotiationTest, ProtocolWithShorterKeys) {
   AltsOptions wanted = options(true);
   wanted.record_protocols = {AltsProtocol::kAes128GcmRekey, AltsProtocol::kAes128Gcm};
   FakeResponse response{.result = FakeResult()};
@@ -282,7 +282,7 @@ TEST_F(HandshakerNegotiationTest, TheShorterProtocolTakesShorterKeys) {
   EXPECT_THAT(end_with(wanted, response).error, HasSubstr("15 bytes of keys"));
 }
 
-TEST_F(HandshakerNegotiationTest, TheFrameSizeIsTheSmallerOneWithinBounds) {
+TEST_F(HandshakerNegotiationTest, FrameSizeIsTheSmallerOneWithinBounds) {
   const auto agreed = [](size_t ours, uint32_t theirs) {
     AltsOptions wanted = options(true);
     wanted.max_frame_bytes = ours;
@@ -297,7 +297,7 @@ TEST_F(HandshakerNegotiationTest, TheFrameSizeIsTheSmallerOneWithinBounds) {
   EXPECT_EQ(agreed(SIZE_MAX, UINT32_MAX), size_t{1} << 20);
 }
 
-TEST_F(HandshakerNegotiationTest, FramesAreSentAlsoWhenTheServiceRefuses) {
+TEST_F(HandshakerNegotiationTest, FramesAreSentEvenWhenTheServiceRefuses) {
   FakeResponse response{.out_frames = "sorry", .status = {{7, "no\nsuch peer"}}};
   const Ending ending = end_with(options(true), response);
   EXPECT_EQ(ending.status, Status::kFailed);
@@ -308,12 +308,12 @@ TEST_F(HandshakerNegotiationTest, FramesAreSentAlsoWhenTheServiceRefuses) {
   EXPECT_LT(end_with(options(true), response).error.size(), 400u);
 }
 
-TEST_F(HandshakerNegotiationTest, AMissingStatusIsNoFailure) {
+TEST_F(HandshakerNegotiationTest, MissingStatusIsNoFailure) {
   EXPECT_EQ(end_with(options(true), FakeResponse{.result = FakeResult(), .status = std::nullopt}).status,
             Status::kDone);
 }
 
-TEST_F(HandshakerNegotiationTest, LiesAreFound) {
+TEST_F(HandshakerNegotiationTest, FalseResultsAreDetected) {
   std::string frames;
   {
     AltsNegotiation client(options(true));
@@ -343,7 +343,7 @@ TEST_F(HandshakerNegotiationTest, LiesAreFound) {
 
 // ---- Bounds
 
-TEST_F(HandshakerNegotiationTest, ThePeerMustWaitForTheService) {
+TEST_F(HandshakerNegotiationTest, PeerMustWaitForTheService) {
   AltsNegotiation server(options(false));
   const std::string piece(65536, 'x');
   for (size_t i = 0; i < AltsNegotiation::kMaxPendingBytes / piece.size(); ++i) receive(server, piece);
@@ -354,7 +354,7 @@ TEST_F(HandshakerNegotiationTest, ThePeerMustWaitForTheService) {
   EXPECT_THAT(server.error(), HasSubstr("more than 524288 bytes before the handshake was done"));
 }
 
-TEST_F(HandshakerNegotiationTest, AServiceThatConsumesNothingIsLeft) {
+TEST_F(HandshakerNegotiationTest, ServiceThatConsumesNothingFails) {
   AltsNegotiation server(options(false));
   receive(server, std::string(65536, 'x'));
   receive(server, "y");
@@ -364,7 +364,7 @@ TEST_F(HandshakerNegotiationTest, AServiceThatConsumesNothingIsLeft) {
   EXPECT_THAT(server.error(), HasSubstr("consumed none of 65536 bytes"));
 }
 
-TEST_F(HandshakerNegotiationTest, AHandshakeThatDripsForEverEnds) {
+TEST_F(HandshakerNegotiationTest, EndlessSlowHandshakeEnds) {
   AltsNegotiation server(options(false));
   std::string frames;
   uint32_t requests = 0;
@@ -376,7 +376,7 @@ TEST_F(HandshakerNegotiationTest, AHandshakeThatDripsForEverEnds) {
   EXPECT_THAT(server.error(), HasSubstr("more than 256 pieces"));
 }
 
-TEST_F(HandshakerNegotiationTest, OutFramesAreBoundedInAll) {
+TEST_F(HandshakerNegotiationTest, TotalOfOutFramesIsBounded) {
   AltsNegotiation server(options(false));
   std::string frames;
   int responses = 0;

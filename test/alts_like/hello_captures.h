@@ -1,4 +1,4 @@
-// ClientHellos as real clients sent them to a local listener, with what they say.
+// ClientHellos of real clients, captured by a local listener, with their contents.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ bssl::UniquePtr<ASN1_STRING> string_of(int type, std::string_view text) {
   return string;
 }
 
-/// A certificate, as far as it names its owner.
+/// A certificate with names.
 class Named {
  public:
   Named& common(std::string_view name) {
@@ -62,33 +62,34 @@ TEST(PeerCertificateTest, EachKindOfName) {
   EXPECT_THAT(names_of(Named().get()), IsEmpty());
 }
 
-TEST(PeerCertificateTest, UrisStandFirst) {
+TEST(PeerCertificateTest, UrisComeFirst) {
   Named named;
   named.alternatives({{GEN_EMAIL, "m"}, {GEN_DNS, "d1"}, {GEN_URI, "u1"}, {GEN_DNS, "d2"}, {GEN_URI, "u2"}});
   EXPECT_THAT(names_of(named.get()), ElementsAre("u1", "u2", "d1", "d2", "m"));
   EXPECT_THAT(dns_names_of(named.get()), ElementsAre("d1", "d2"));
 }
 
-// Defect: it counted in every certificate, so that who was to be a.example could be whatever its common name said.
-TEST(PeerCertificateTest, TheCommonNameCountsWhereThereIsNoOther) {
+// Defect: the common name was accepted in every certificate, so that a certificate for a.example could have any
+// identity in its common name.
+TEST(PeerCertificateTest, CommonNameCountsIfThereIsNoOther) {
   EXPECT_THAT(names_of(Named().common("admin").get()), ElementsAre("admin"));
   EXPECT_THAT(names_of(Named().common("admin").alternatives({{GEN_DNS, "a.example"}}).get()), ElementsAre("a.example"));
-  // Also where none of the others is one that we know, or none can be read.
+  // Even if none of the others is of a known kind, or none can be read.
   EXPECT_THAT(names_of(Named().common("admin").alternatives({{GEN_IPADD, "\x7f\0\0\1"}}).get()), IsEmpty());
   EXPECT_THAT(names_of(Named().common("admin").alternatives({}).get()), IsEmpty());
   EXPECT_THAT(names_of(Named().common("admin").broken_alternatives().get()), IsEmpty());
   EXPECT_THAT(dns_names_of(Named().common("admin").get()), IsEmpty());
 }
 
-TEST(PeerCertificateTest, TheCommonNameByItself) {
+TEST(PeerCertificateTest, CommonNameAlone) {
   EXPECT_EQ(common_name_of(Named().get()), "");
   EXPECT_EQ(common_name_of(Named().common("admin").alternatives({{GEN_DNS, "a.example"}}).get()), "admin");
   EXPECT_EQ(common_name_of(Named().common("first").common("second").get()), "first");
   EXPECT_EQ(common_name_of(Named().common("Z\xc3\xbcrich").get()), "Z\xc3\xbcrich");
 }
 
-// What looks like a name up to a byte of zero is another name.
-TEST(PeerCertificateTest, NamesAreAllOfTheirBytes) {
+// A name with a zero byte is not the name before the zero byte.
+TEST(PeerCertificateTest, NamesIncludeZeroBytes) {
   using std::string_view_literals::operator""sv;
   const Named named = std::move(Named().alternatives({{GEN_DNS, "a.example\0.evil.example"sv}, {GEN_URI, "u\r\n"}}));
   EXPECT_THAT(names_of(named.get()), ElementsAre("u\r\n", std::string("a.example\0.evil.example"sv)));

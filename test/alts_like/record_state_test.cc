@@ -1,4 +1,4 @@
-// Record layers written out and read back, and where their keys are when they have gone.
+// Record layers that are serialized and restored, and where their keys are after they were destroyed.
 #include "alts_like/record_state.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ Ends plain_ends() { return {std::make_unique<PlainRecordLayer>(), std::make_uniq
 Ends tls13_ends() {
   SslPair pair(Tls13Cipher::kAes256Gcm);
   Tls13State client = pair.client.state();
-  client.read = pair.server.state().write;  // Its tickets are not on their way.
+  client.read = pair.server.state().write;  // Its tickets are not in flight.
   return {std::make_unique<Tls13RecordLayer>(client), std::make_unique<Tls13RecordLayer>(pair.server.state())};
 }
 template <Tls12Cipher kCipher>
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Protocols, LayerTest,
                                            std::pair{"Alts", &alts_ends}),
                          [](const auto& protocol) { return protocol.param.first; });
 
-TEST_P(LayerTest, CarriesBothWays) {
+TEST_P(LayerTest, CarriesBothDirections) {
   std::mt19937 random(1);
   for (uint32_t i = 0; i < 20; ++i) {
     const std::string text = random_text(1 + random() % 50'000, i);
@@ -104,7 +104,7 @@ TEST_P(LayerTest, CarriesBothWays) {
       << "Contexts of the client's that was not parked";
 }
 
-TEST_P(LayerTest, EndsAsItSays) {
+TEST_P(LayerTest, EndsLikeItsProtocol) {
   Buffer wire;
   ends_.client->seal_end(pool_, wire);
   EXPECT_EQ(!wire.empty(), ends_.client->has_authenticated_end());
@@ -112,7 +112,7 @@ TEST_P(LayerTest, EndsAsItSays) {
             ends_.server->has_authenticated_end() ? Status::kEnded : Status::kOpen);
 }
 
-// Half a record is pending, after many, at each place.
+// A partial record is pending, after many, at each position.
 TEST_P(LayerTest, MovesInTheMiddleOfARecord) {
   for (uint32_t i = 0; i < 30; ++i) {
     const std::string text = random_text(3000, i);
@@ -145,8 +145,8 @@ TEST_P(LayerTest, MovesHalfClosed) {
   EXPECT_EQ(opened_, "we go on");
 }
 
-// Bytes that are cut, longer, or flipped give no layer or one that is whole: it takes bytes and seals some.
-TEST_P(LayerTest, ChangedBytesDoNoHarm) {
+// Truncated, extended or modified bytes are refused, or restore a usable layer, which accepts bytes and seals some.
+TEST_P(LayerTest, ModifiedBytesAreHarmless) {
   const std::string wire = sealed(*ends_.client, random_text(2000, 1));
   open(*ends_.server, wire.substr(0, 100));
   SecretBytes bytes;
@@ -202,8 +202,8 @@ class Tls13StateTest : public Tls13Test {
   SslPair pair_{Tls13Cipher::kAes128Gcm};
 };
 
-// The peer has asked for new keys and was not answered yet.
-TEST_F(Tls13StateTest, MovesWithAnAnswerOwed) {
+// The peer has requested new keys and has no response yet.
+TEST_F(Tls13StateTest, MovesWithAPendingKeyUpdate) {
   pair_.client.give_input(pair_.for_client);
   std::unique_ptr<RecordLayer> layer = std::make_unique<Tls13RecordLayer>(pair_.server.state());
   for (int i = 0; i < 5; ++i) {
@@ -218,8 +218,8 @@ TEST_F(Tls13StateTest, MovesWithAnAnswerOwed) {
   EXPECT_EQ(opened_, "xxxxx");
 }
 
-// Part of a ticket, tickets that nobody took, and a large one that is being dropped.
-TEST_F(Tls13StateTest, MovesInsideMessages) {
+// Part of a ticket, tickets that were not taken, and a large one that is being dropped.
+TEST_F(Tls13StateTest, MovesWithinMessages) {
   std::unique_ptr<RecordLayer> layer = std::make_unique<Tls13RecordLayer>(pair_.client.state());
   test::HandmadeRecords server(pair_.client.state().read);
   const auto ticket = [](size_t size) {
@@ -237,7 +237,7 @@ TEST_F(Tls13StateTest, MovesInsideMessages) {
   EXPECT_EQ(layer->take_tickets().to_string(), first + second + last);
 }
 
-// A server's own tickets, sealed with the handshake, go with what is sent next.
+// A server's own tickets, sealed with the handshake, are sent with the next data.
 TEST_F(Tls13StateTest, MovesWithTicketsToSend) {
   Buffer first = buffer_of(pair_.for_client);
   std::unique_ptr<RecordLayer> layer =
@@ -255,15 +255,15 @@ TEST_F(Tls13StateTest, FailedLayersAreNotWritten) {
   EXPECT_EQ(bytes.size(), 3u);
 }
 
-// ---- Where keys have been ----
+// ---- Leftover keys ----
 
 bool holds(std::span<const uint8_t> memory, std::span<const uint8_t> key) {
   return std::search(memory.begin(), memory.end(), key.begin(), key.end()) != memory.end();
 }
 
-/// Memory for one object, which stays when that has gone.
+/// Memory for one object, which remains when the object is destroyed.
 template <typename T>
-struct Grave {
+struct LeftoverMemory {
   alignas(T) std::array<uint8_t, sizeof(T)> memory{};
   template <typename... Arguments>
   T* make(Arguments&&... arguments) {
@@ -271,18 +271,18 @@ struct Grave {
   }
 };
 
-// Defect: copies of secrets were left in memory that had been freed: those that the handshake makes, and states.
-TEST_F(Tls13StateTest, NothingIsLeftOfSecrets) {
+// Defect: copies of secrets were left in freed memory: those that the handshake makes, and states.
+TEST_F(Tls13StateTest, SecretsAreWiped) {
   const Tls13State state = pair_.server.state();
   const auto key = std::span(state.read.bytes).first(state.read.size);
-  Grave<Tls13State> states;
+  LeftoverMemory<Tls13State> states;
   Tls13State* const copy = states.make(state);
   ASSERT_TRUE(holds(states.memory, key));
   copy->~Tls13State();
   EXPECT_FALSE(holds(states.memory, key));
   EXPECT_FALSE(holds(states.memory, std::span(state.write.bytes).first(state.write.size)));
 
-  Grave<Tls13RecordLayer> layers;
+  LeftoverMemory<Tls13RecordLayer> layers;
   Tls13RecordLayer* const layer = layers.make(state);
   sealed(*layer, "x");
   ASSERT_TRUE(holds(layers.memory, key));
@@ -290,13 +290,13 @@ TEST_F(Tls13StateTest, NothingIsLeftOfSecrets) {
   EXPECT_FALSE(holds(layers.memory, key));
 }
 
-// A connection that waits has no cipher's context: its chunk is free, and wiped.
-TEST_F(Tls13StateTest, NothingIsLeftOfAContext) {
+// A waiting connection has no cipher context: its chunk is free, and wiped.
+TEST_F(Tls13StateTest, CipherContextIsWiped) {
   const std::array<uint8_t, 16> key{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   AeadContext context;
   const std::array<uint8_t, 12> iv{21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
   context.make(EVP_aead_aes_128_gcm(), key, iv);
-  // It lies before the IV, in a chunk of the pool, which stays there.
+  // It is before the IV, in a chunk of the pool, which stays there.
   const uint8_t* const end = context.iv().data() + context.iv().size();
   const std::span memory(end - context.iv().size() - sizeof(bssl::ScopedEVP_AEAD_CTX),
                          context.iv().size() + sizeof(bssl::ScopedEVP_AEAD_CTX));

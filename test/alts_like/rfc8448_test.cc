@@ -1,5 +1,5 @@
-// The records of RFC 8448's traces that are sealed under keys of application data: all of section 3, and those of
-// section 4 (the connection that resumes it; its early data are not ours to open).
+// The records of RFC 8448's traces that are sealed with keys of application data: all of section 3, and those of
+// section 4 (the resumed connection; its early data is not ours to open).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -62,7 +62,7 @@ constexpr Trace kSection4 = {
 
 class Rfc8448 : public test::Tls13Test, public ::testing::WithParamInterface<const Trace*> {
  protected:
-  // One end's view: what it opens, and what it must seal in the same bytes.
+  // One end: what it opens, and the same bytes when it seals.
   void expect(Tls13RecordLayer& layer, std::string_view data_in, std::string_view end_in, std::string_view data_out,
               std::string_view end_out) {
     std::string payload;

@@ -1,4 +1,4 @@
-// A TLS connection between two BoringSSL objects in memory, for handing one side over to our record layer.
+// A TLS connection between two BoringSSL objects in memory, one side of which continues with our record layer.
 #pragma once
 
 #include <openssl/bio.h>
@@ -50,7 +50,7 @@ struct Identity {
 /// One end: an SSL object over memory BIOs.
 class SslEnd {
  public:
-  /// Of TLS 1.2, with one cipher suite by its OpenSSL name.
+  /// TLS 1.2 with one cipher suite, by its OpenSSL name.
   SslEnd(bool is_client, const char* cipher) : is_client_(is_client) {
     context_.reset(SSL_CTX_new(TLS_method()));
     SSL_CTX_set_max_proto_version(context_.get(), TLS1_2_VERSION);
@@ -60,8 +60,7 @@ class SslEnd {
   SslEnd(bool is_client, Tls13Cipher cipher) : is_client_(is_client) {
     context_.reset(SSL_CTX_new(TLS_method()));
     SSL_CTX_set_min_proto_version(context_.get(), TLS1_3_VERSION);
-    // The only cipher suite that BoringSSL leaves to choose is by hardware; the first fit is forced by the policy
-    // below.
+    // BoringSSL chooses between these cipher suites by hardware; the first one is forced by the policy below.
     if (cipher == Tls13Cipher::kAes256Gcm)
       SSL_CTX_set_compliance_policy(context_.get(), ssl_compliance_policy_cnsa_202407);
     begin();
@@ -89,7 +88,7 @@ class SslEnd {
   void write(std::string_view text) {
     SLUICE_CHECK(SSL_write(ssl_.get(), text.data(), static_cast<int>(text.size())) == static_cast<int>(text.size()));
   }
-  /// All that can be read now.
+  /// All data that can be read now.
   std::string read() {
     std::string text;
     std::array<char, 16384> block;
@@ -98,7 +97,7 @@ class SslEnd {
     last_error = SSL_get_error(ssl_.get(), -1);
     return text;
   }
-  /// What our record layer goes on with in the place of this end.
+  /// The state with which our record layer continues in the place of this end.
   Tls13State state() {
     bssl::Span<const uint8_t> read, write;
     SLUICE_CHECK(bssl::SSL_get_traffic_secrets(ssl_.get(), &read, &write));
@@ -131,7 +130,7 @@ class SslEnd {
   bssl::UniquePtr<SSL> ssl_;
 };
 
-/// Both ends after their handshake. The server's tickets are on their way to the client: `for_client`.
+/// Both ends after their handshake. The server's tickets are in flight to the client: `for_client`.
 struct SslPair {
   explicit SslPair(Tls13Cipher cipher) : client(true, cipher), server(false, cipher) {
     for (int i = 0; i < 10; ++i) {

@@ -36,7 +36,7 @@ constexpr Tls12Cipher kNames[] = {Tls12Cipher::kAes128Gcm, Tls12Cipher::kAes256G
 
 // ---- Against BoringSSL ----
 
-/// Our end is a handshake that was finished; the other stays an SSL object.
+/// Our end continues after its handshake; the other stays an SSL object.
 class Tls12Test : public Tls13Test, public ::testing::WithParamInterface<size_t> {
  protected:
   Tls12Test() {
@@ -68,8 +68,9 @@ INSTANTIATE_TEST_SUITE_P(Ciphers, Tls12Test, ::testing::Range(size_t{0}, std::si
 
 // In windows that are cut anywhere, with pauses, as server and as client.
 //
-//   SLUICE_RECORDS=1000000 build/release/test/alts_like_test --gtest_filter='*Tls12*CarriesBothWays*'   the long form
-TEST_P(Tls12Test, CarriesBothWays) {
+// The long form:
+//   SLUICE_RECORDS=1000000 build/release/test/alts_like_test --gtest_filter='*Tls12*CarriesBothDirections*'
+TEST_P(Tls12Test, CarriesBothDirections) {
   const char* const records = std::getenv("SLUICE_RECORDS");
   const uint32_t rounds = records ? static_cast<uint32_t>(std::atoi(records)) / 12 : 40;
   for (const Side side : {Side::kServer, Side::kClient}) {
@@ -117,7 +118,7 @@ TEST_P(Tls12Test, NothingIsCopiedInPlace) {
   Buffer arrived = buffer_of(peer_->take_output());
   const uint64_t before = copied_bytes;
   layer->seal(pool_, std::move(plain), wire);
-  if (kNames[GetParam()] != Tls12Cipher::kChaCha20Poly1305) {  // That one wants its records in one piece.
+  if (kNames[GetParam()] != Tls12Cipher::kChaCha20Poly1305) {  // That one needs its records in one piece.
     EXPECT_EQ(copied_bytes, before);
   }
   layer->open(pool_, std::move(arrived), opened);
@@ -149,7 +150,7 @@ TEST_P(Tls12Test, SharedBytesAreNotWrittenTo) {
   EXPECT_EQ(kept.to_string(), sent);
 }
 
-TEST_P(Tls12Test, EndsBothWays) {
+TEST_P(Tls12Test, EndsInBothDirections) {
   const std::unique_ptr<RecordLayer> layer = connect(Side::kServer);
   ASSERT_TRUE(layer);
   Buffer wire;
@@ -177,7 +178,7 @@ class HostileTls12Test : public Tls13Test, public ::testing::WithParamInterface<
     state.read.sequence = state.write.sequence = sequence;
     return state;
   }
-  // With this alert for the peer, and for good.
+  // Fails with this alert for the peer, and permanently.
   void expect_failure(std::string_view wire, TlsAlert alert) {
     EXPECT_EQ(open(layer_, wire), Status::kFailed);
     EXPECT_NE(layer_.error(), "");
@@ -278,11 +279,11 @@ TEST_P(HostileTls12Test, SequenceNumbersEnd) {
   EXPECT_EQ(flushed(writer), "") << "There is none for an alert";
 }
 
-// ---- Waiting ----
+// ---- Waiting connections ----
 
 class WaitingTls12Test : public Tls12Test {
  protected:
-  // What each of many connections holds on the heap and in the pool to which half a record of 16 KiB has come.
+  // The memory of each of many connections on the heap and in the pool after half of a record of 16 KiB has arrived.
   std::pair<size_t, size_t> held(bool half_a_record) {
     constexpr size_t kConnections = 64;
     const auto waiting = [&] {
@@ -296,7 +297,7 @@ class WaitingTls12Test : public Tls12Test {
       peer_.reset();
       return layer;
     };
-    waiting();  // What is made once.
+    waiting();  // Allocates what is allocated once.
     std::vector<std::unique_ptr<RecordLayer>> layers;
     layers.reserve(kConnections);
     const size_t heap = allocated(), pool = pool_.out_bytes();
@@ -310,14 +311,14 @@ class WaitingTls12Test : public Tls12Test {
 };
 INSTANTIATE_TEST_SUITE_P(Ciphers, WaitingTls12Test, ::testing::Values(0), [](const auto&) { return "Aes128"; });
 
-// Defect: one that waited kept its SSL object, 4 KB, and 20 KB where half a record had come. (Under a sanitizer, which
-// has its own malloc, the heap is not counted.)
-TEST_P(WaitingTls12Test, HoldsItsSecrets) {
+// Defect: a waiting connection kept its SSL object, 4 KB, and 20 KB if half a record had arrived. (Under a sanitizer,
+// which has its own malloc, the heap is not counted.)
+TEST_P(WaitingTls12Test, HoldsOnlyItsSecrets) {
   const auto [heap, pool] = held(false);
   EXPECT_LE(heap, 512u);
   EXPECT_EQ(pool, 0u);
 }
-TEST_P(WaitingTls12Test, HoldsWhatHasCome) {
+TEST_P(WaitingTls12Test, HoldsReceivedBytes) {
   const auto [heap, pool] = held(true);
   EXPECT_LE(heap, 512u);
   EXPECT_LE(pool, kMaxTlsPlainBytes);

@@ -1,4 +1,4 @@
-// What tests of the TLS 1.3 record layer share.
+// Support for tests of the TLS 1.3 record layer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Tls13Test : public ::testing::Test {
     layer.seal(pool_, buffer_of(text, random), wire);
     return wire.to_string();
   }
-  // Opens bytes in one go; what they carry is appended to `opened_`.
+  // Opens all bytes at once; their content is appended to `opened_`.
   RecordLayer::Status open(RecordLayer& layer, std::string_view wire, std::mt19937* random = nullptr) {
     Buffer plain;
     const RecordLayer::Status status = layer.open(pool_, buffer_of(wire, random), plain);

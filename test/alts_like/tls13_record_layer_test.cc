@@ -85,7 +85,7 @@ TEST_P(Tls13CipherTest, ByteByByte) {
   EXPECT_EQ(opened_, "helloworld");
 }
 
-// Plaintext that is ours alone is sealed where it is; what others hold too is left as it is.
+// Exclusive plaintext is sealed in place; shared plaintext is not changed.
 TEST_P(Tls13CipherTest, SharedBytesAreNotWrittenTo) {
   SslPair pair(GetParam());
   Tls13RecordLayer layer(pair.server.state());
@@ -99,7 +99,7 @@ TEST_P(Tls13CipherTest, SharedBytesAreNotWrittenTo) {
   pair.client.give_input(wire.to_string());
   EXPECT_EQ(pair.client.read(), text);
 
-  // And records that somebody else still reads are opened elsewhere.
+  // And records that have another reader are opened elsewhere.
   pair.client.write(text);
   const std::string sent = pair.client.take_output();
   Buffer arrived = buffer_of(sent);
@@ -137,7 +137,7 @@ TEST_P(Tls13CipherTest, RecordsCutAnywhere) {
   std::mt19937 random(static_cast<uint32_t>(GetParam()));
   const std::string text = random_text(40'000, 3);
   for (uint64_t records = 0; records < count;) {
-    // Mostly small ones: what can go wrong is at the borders.
+    // Mostly small ones: errors are likely at the boundaries.
     const size_t size = 1 + random() % (random() % 16 == 0 ? 40'000 : 300);
     if (random() % 64 == 0) SSL_key_update(pair.client.ssl(), SSL_KEY_UPDATE_REQUESTED);
     pair.client.write(std::string_view(text).substr(0, size));
@@ -157,7 +157,7 @@ TEST_P(Tls13CipherTest, RecordsCutAnywhere) {
   }
 }
 
-// Every size of record, with every amount of padding, as a peer of ours could never be told to send it.
+// Every size of record, with every amount of padding, which no library could be told to send.
 //
 //   SLUICE_SIZE_STEP=1 build/release/test/alts_like_test --gtest_filter='*EverySizeAndPadding*'   the long form
 TEST_P(Tls13CipherTest, EverySizeAndPadding) {
@@ -184,7 +184,7 @@ class HostileTest : public Tls13Test {
   HostileTest() : pair_(Tls13Cipher::kAes128Gcm), layer_(pair_.server.state()), peer_(pair_.client.state().write) {
     pair_.client.give_input(pair_.for_client);
   }
-  // The layer fails with the alert, and a real client hears it.
+  // The layer fails with the alert, and a real client receives it.
   void expect_failure(std::string_view wire, TlsAlert alert) {
     EXPECT_EQ(open(layer_, wire), Status::kFailed);
     EXPECT_FALSE(layer_.error().empty());
@@ -223,7 +223,7 @@ TEST_F(HostileTest, HeaderIsAuthenticated) {
   expect_failure(record, TlsAlert::kBadRecordMac);
 }
 TEST_F(HostileTest, OnlyPadding) { expect_failure(peer_.sealed(std::string(100, '\0')), TlsAlert::kUnexpectedMessage); }
-TEST_F(HostileTest, NothingInside) { expect_failure(peer_.sealed(""), TlsAlert::kUnexpectedMessage); }
+TEST_F(HostileTest, EmptyContent) { expect_failure(peer_.sealed(""), TlsAlert::kUnexpectedMessage); }
 TEST_F(HostileTest, TooLongOutside) {
   expect_failure(std::string("\x17\x03\x03\x41\x01", 5), TlsAlert::kRecordOverflow);
 }
@@ -238,7 +238,7 @@ TEST_F(HostileTest, PlainAlert) {
   expect_failure(std::string("\x15\x03\x03\x00\x02\x01\x00", 7), TlsAlert::kUnexpectedMessage);
 }
 TEST_F(HostileTest, UnknownType) { expect_failure(peer_.record(24, "x"), TlsAlert::kUnexpectedMessage); }
-// Defect: decode_error was sent, where RFC 8446 section 5.4 wants unexpected_message.
+// Defect: decode_error was sent, where RFC 8446 section 5.4 requires unexpected_message.
 TEST_F(HostileTest, EmptyAlert) { expect_failure(peer_.record(21, ""), TlsAlert::kUnexpectedMessage); }
 TEST_F(HostileTest, EmptyAlertWithPadding) { expect_failure(peer_.record(21, "", 9), TlsAlert::kUnexpectedMessage); }
 TEST_F(HostileTest, ShortAlert) { expect_failure(peer_.record(21, "\x01"), TlsAlert::kDecodeError); }
@@ -249,7 +249,7 @@ TEST_F(HostileTest, TooManyWarnings) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(open(layer_, peer_.record(21, "\x01\x5a")), Status::kOpen);
   expect_failure(peer_.record(21, "\x01\x5a"), TlsAlert::kUnexpectedMessage);
 }
-// Defect: warnings were counted over the whole connection: a long one ended at the fifth, whatever came between.
+// Defect: warnings were counted over the whole connection: a long one ended at the fifth, whatever was in between.
 TEST_F(HostileTest, DataBetweenWarnings) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(open(layer_, peer_.record(21, "\x01\x5a")), Status::kOpen) << layer_.error();
@@ -300,7 +300,7 @@ TEST_F(HostileTest, AlertOfThePeer) {
   EXPECT_FALSE(layer_.has_output());
 }
 
-// RFC 8446 section 5.3 wants an end, and names no alert. Data or an alert, there is no number for it.
+// RFC 8446 section 5.3 requires an end, and names no alert. Neither data nor an alert has a sequence number left.
 TEST_F(HostileTest, SequenceNumbersEnd) {
   for (const uint8_t type : {uint8_t{23}, uint8_t{21}}) {
     Tls13State state = pair_.server.state();
@@ -334,7 +334,7 @@ std::string ticket_of(size_t bytes, std::string_view extensions = {}) {
 class TicketTest : public Tls13Test {
  protected:
   TicketTest() : pair_(Tls13Cipher::kAes128Gcm), layer_(pair_.client.state()), peer_(pair_.server.state().write) {
-    // The server's own tickets are behind it.
+    // The server's own tickets are before it.
     open(layer_, pair_.for_client);
     layer_.take_tickets();
   }
@@ -359,11 +359,11 @@ class TicketTest : public Tls13Test {
   const Tls13State server_state_ = pair_.server.state();
 };
 
-// Defect: malformed tickets were dropped, where RFC 8446 section 6 wants an end with decode_error.
+// Defect: malformed tickets were dropped, where RFC 8446 section 6 requires an end with decode_error.
 TEST_F(TicketTest, WithoutATicket) { expect_failure(ticket_of(0), TlsAlert::kDecodeError); }
 TEST_F(TicketTest, Short) { expect_failure(ticket_message("lllla"), TlsAlert::kDecodeError); }
 TEST_F(TicketTest, Empty) { expect_failure(ticket_message(""), TlsAlert::kDecodeError); }
-TEST_F(TicketTest, BytesBehindIt) {
+TEST_F(TicketTest, BytesAfterIt) {
   expect_failure(ticket_message(ticket_of(5).substr(4) + "x"), TlsAlert::kDecodeError);
 }
 TEST_F(TicketTest, CutExtension) {
@@ -375,7 +375,7 @@ TEST_F(TicketTest, EarlyDataOfAnotherSize) {
 TEST_F(TicketTest, ExtensionTwice) {
   expect_failure(ticket_of(5, std::string("\x12\x34\0\0\x12\x34\0\0", 8)), TlsAlert::kIllegalParameter);
 }
-TEST_F(TicketTest, LongerThanAnyCanBe) {
+TEST_F(TicketTest, TooLong) {
   const size_t length = kMaxTicketMessageBytes + 1;
   expect_failure(
       std::string{4, static_cast<char>(length >> 16), static_cast<char>(length >> 8), static_cast<char>(length)},
@@ -388,8 +388,8 @@ TEST_F(TicketTest, UnknownExtensions) {
   EXPECT_EQ(layer_.take_tickets().to_string(), ticket);
 }
 
-// Defect: a legal ticket of more than 16 KiB ended the connection. It is of no use, and dropped as it comes.
-TEST_F(TicketTest, LargeOnesAreDropped) {
+// Defect: a legal ticket of more than 16 KiB ended the connection. It is useless, and dropped as it arrives.
+TEST_F(TicketTest, LargeTicketsAreDropped) {
   for (const size_t bytes : {16500u, 40'000u, 65'535u}) {
     EXPECT_EQ(give(ticket_of(bytes)), Status::kOpen) << layer_.error();
     layer_.park(pool_);
@@ -403,13 +403,13 @@ TEST_F(TicketTest, LargeOnesAreDropped) {
   EXPECT_EQ(open(layer_, peer_.record(23, "data")), Status::kOpen);
   EXPECT_EQ(opened_, "data");
 }
-TEST_F(TicketTest, DataInsideALargeOne) {
+TEST_F(TicketTest, DataInsideALargeTicket) {
   EXPECT_EQ(give(ticket_of(30'000).substr(0, 20'000)), Status::kOpen);
   EXPECT_EQ(open(layer_, peer_.record(23, "x")), Status::kFailed);
   EXPECT_EQ(layer_.error(), "another record inside a handshake message");
 }
 
-// Any number is borne; what nobody takes is bounded.
+// Any number is accepted; those that are not taken are bounded.
 TEST_F(TicketTest, Many) {
   const std::string ticket = ticket_of(10'000);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(give(ticket), Status::kOpen);
@@ -417,8 +417,8 @@ TEST_F(TicketTest, Many) {
   EXPECT_EQ(held, 6 * ticket.size());
 }
 
-// A ticket that drips pins no chunk for each byte.
-TEST_F(TicketTest, Drips) {
+// A ticket that arrives slowly does not pin a chunk for each byte.
+TEST_F(TicketTest, ByteByByteTicket) {
   const std::string ticket = ticket_of(2000);
   for (const char c : ticket.substr(0, 2000)) ASSERT_EQ(open(layer_, peer_.record(22, {&c, 1})), Status::kOpen);
   EXPECT_LT(pool_.out_bytes(), 16'384u);
@@ -441,7 +441,7 @@ TEST_F(HostileTest, CloseNotifyEndsOneDirection) {
   EXPECT_EQ(SSL_get_shutdown(pair_.client.ssl()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
 }
 
-TEST_P(Tls13CipherTest, KeyUpdatesBothWays) {
+TEST_P(Tls13CipherTest, KeyUpdatesInBothDirections) {
   SslPair pair(GetParam());
   Tls13RecordLayer layer(pair.server.state());
   pair.client.give_input(pair.for_client);
@@ -465,8 +465,8 @@ TEST_P(Tls13CipherTest, KeyUpdatesBothWays) {
   }
 }
 
-// Our keys are renewed by themselves, long before the cipher's limit.
-TEST_F(Tls13Test, KeysAreRenewedAfterManyRecords) {
+// Our keys are updated automatically, long before the cipher's limit.
+TEST_F(Tls13Test, KeysAreUpdatedAfterManyRecords) {
   SslPair pair(Tls13Cipher::kAes128Gcm);
   Tls13State server = pair.server.state(), client = pair.client.state();
   server.write.sequence = client.read.sequence = Tls13RecordLayer::kRecordsPerKey - 2;
@@ -496,7 +496,7 @@ TEST_F(Tls13Test, RecordsAreSmallAtFirstAndAfterAPause) {
   EXPECT_EQ(lengths(16384).front(), 1350u + 17);
 }
 
-// A connection that waits pins nothing but the bytes that have arrived of a record.
+// A waiting connection pins only the received bytes of a record.
 TEST_F(Tls13Test, ParkedConnectionsPinLittle) {
   SslPair pair(Tls13Cipher::kAes128Gcm);
   Tls13RecordLayer layer(pair.server.state());

@@ -51,7 +51,7 @@ class HandshakeTest : public ::testing::TestWithParam<uint16_t> {
 INSTANTIATE_TEST_SUITE_P(Versions, HandshakeTest, ::testing::Values(TLS1_2_VERSION, TLS1_3_VERSION),
                          [](const auto& version) { return version.param == TLS1_2_VERSION ? "Tls12" : "Tls13"; });
 
-// Each flight is cut into pieces; the last one comes with data behind it.
+// Each flight is cut into pieces; the last one comes with data after it.
 TEST_P(HandshakeTest, BothSides) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -95,8 +95,9 @@ TEST_P(HandshakeTest, BothSides) {
   }
 }
 
-// Session tickets cost no send of their own: they go with the first data, or when the owner asks for what is owed.
-TEST_P(HandshakeTest, TicketsGoWithTheFirstData) {
+// Session tickets need no send of their own: they are sent with the first data, or when the owner asks for pending
+// output.
+TEST_P(HandshakeTest, TicketsAreSentWithTheFirstData) {
   if (GetParam() != TLS1_3_VERSION) return;  // There they are part of the handshake.
   for (const bool data_first : {true, false}) {
     TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
@@ -123,7 +124,7 @@ TEST_P(HandshakeTest, TicketsGoWithTheFirstData) {
   }
 }
 
-// Defect: a handshake that waited for a private key's signature said that it wanted bytes, and took any number.
+// Defect: a handshake that waited for a private key's signature reported that it wanted bytes, and accepted any number.
 TEST_P(HandshakeTest, WantsNothingWhileAKeySigns) {
   static constexpr SSL_PRIVATE_KEY_METHOD kNever = {
       [](SSL*, uint8_t*, size_t*, size_t, uint16_t, const uint8_t*, size_t) { return ssl_private_key_retry; },
@@ -146,7 +147,7 @@ TEST_P(HandshakeTest, WantsNothingWhileAKeySigns) {
   EXPECT_EQ(server.error(), "the peer sent too many bytes while our private key was signing");
 }
 
-// Whatever the contexts say: no ticket allows early data, and none are taken.
+// Whatever the contexts say: no ticket allows early data, and none is accepted.
 TEST_P(HandshakeTest, NoEarlyData) {
   SSL_CTX_set_early_data_enabled(server_context_.get(), 1);
   SSL_CTX_set_early_data_enabled(client_context_.get(), 1);
@@ -174,14 +175,14 @@ TEST_P(HandshakeTest, NoEarlyData) {
   }
 }
 
-TEST_P(HandshakeTest, Rubbish) {
+TEST_P(HandshakeTest, Garbage) {
   TlsHandshake server(server_context_.get(), Side::kServer);
   Buffer out;
   EXPECT_EQ(server.advance(pool_, buffer_of("GET / HTTP/1.1\r\n\r\n"), out), Status::kFailed);
   EXPECT_EQ(server.error(), "HTTP_REQUEST");
 }
 
-TEST_P(HandshakeTest, AnAlertIsSent) {
+TEST_P(HandshakeTest, AlertIsSent) {
   SSL_CTX_set_min_proto_version(server_context_.get(), TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(client_context_.get(), TLS1_2_VERSION);
   TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);

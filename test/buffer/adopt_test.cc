@@ -1,4 +1,4 @@
-// Memory of somebody else in leases and views: given back once, when nobody refers to it any more, by whoever is last.
+// External memory in leases and views: released once, when nothing refers to it any more, by the last holder.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using Windows = std::vector<std::string>;
 
 class AdoptTest : public test::PoolTest {
  protected:
-  // Who gave what back.
+  // Which memory was released by whom.
   struct Owner {
     std::string memory;
     std::atomic<int> released = 0;
@@ -42,7 +42,7 @@ class AdoptTest : public test::PoolTest {
   }
 };
 
-TEST_F(AdoptTest, ALeaseIsTheCallersMemory) {
+TEST_F(AdoptTest, LeaseIsTheCallersMemory) {
   Owner owner{"hello world"};
   {
     Lease lease = lease_on(owner);
@@ -58,7 +58,7 @@ TEST_F(AdoptTest, ALeaseIsTheCallersMemory) {
   EXPECT_EQ(pool_.stats().out_bytes_peak, 0u) << "no chunk of the pool";
 }
 
-TEST_F(AdoptTest, AViewIsTheCallersMemory) {
+TEST_F(AdoptTest, ViewIsTheCallersMemory) {
   Owner owner{"hello world"};
   {
     const View view = view_on(owner);
@@ -68,14 +68,14 @@ TEST_F(AdoptTest, AViewIsTheCallersMemory) {
   EXPECT_EQ(owner.released, 1);
 }
 
-TEST_F(AdoptTest, ALiteralNeedsNoRelease) {
+TEST_F(AdoptTest, LiteralNeedsNoRelease) {
   Buffer buffer;
   buffer.append(View::adopt("hello", 5, nullptr));
   buffer.append(View::adopt(" world", 6, nullptr));
   EXPECT_EQ(windows_of(buffer), (Windows{"hello", " world"}));
 }
 
-TEST_F(AdoptTest, OfNothingIsGivenBackTooAndDroppedByABuffer) {
+TEST_F(AdoptTest, EmptyMemoryIsReleasedAndDroppedByABuffer) {
   Owner owner{""}, other{""};
   Buffer buffer;
   buffer.append(view_on(owner));
@@ -85,7 +85,7 @@ TEST_F(AdoptTest, OfNothingIsGivenBackTooAndDroppedByABuffer) {
   EXPECT_EQ(other.released, 1);
 }
 
-TEST_F(AdoptTest, TheLastOfManyWindowsAndClonesGivesBack) {
+TEST_F(AdoptTest, LastOfManyWindowsAndClonesReleases) {
   Owner owner{"hello world"};
   View view = view_on(owner);
   View clone = view.clone();
@@ -105,7 +105,7 @@ TEST_F(AdoptTest, TheLastOfManyWindowsAndClonesGivesBack) {
   EXPECT_EQ(owner.released, 1);
 }
 
-TEST_F(AdoptTest, WhoIsGivenBackMayAddToTheBufferThatIsCleared) {
+TEST_F(AdoptTest, ReleaseMayAppendToTheBufferBeingCleared) {
   for (const size_t windows : {1, 3, 4, 40}) {
     SCOPED_TRACE(windows);
     struct Adding {
@@ -128,7 +128,7 @@ TEST_F(AdoptTest, WhoIsGivenBackMayAddToTheBufferThatIsCleared) {
   }
 }
 
-TEST_F(AdoptTest, SplitLeasesGiveBackOnceToo) {
+TEST_F(AdoptTest, SplitLeasesReleaseOnce) {
   Owner owner{"hello world"};
   Lease front = lease_on(owner);
   {
@@ -143,7 +143,7 @@ TEST_F(AdoptTest, SplitLeasesGiveBackOnceToo) {
   EXPECT_EQ(owner.released, 1);
 }
 
-TEST_F(AdoptTest, OnTheThreadOfTheLastDrop) {
+TEST_F(AdoptTest, ReleasedOnTheThreadOfTheLastHolder) {
   Owner owner{"hello world"};
   View view = view_on(owner);
   std::thread::id other;
@@ -165,7 +165,7 @@ TEST_F(AdoptTest, OnTheThreadOfTheLastDrop) {
   EXPECT_EQ(second.thread, other);
 }
 
-TEST_F(AdoptTest, AnAdoptedViewIsNeverWritable) {
+TEST_F(AdoptTest, AdoptedViewIsNeverWritable) {
   Owner owner{"hello world"};
   Buffer buffer;
   buffer.append(view_on(owner));
@@ -182,7 +182,7 @@ TEST_F(AdoptTest, AnAdoptedViewIsNeverWritable) {
   EXPECT_EQ(owner.memory, "hello world");
 }
 
-TEST_F(AdoptTest, AnAdoptedViewIsNeverGrownInto) {
+TEST_F(AdoptTest, AdoptedViewIsNeverGrown) {
   Owner owner{"hello world"};
   Buffer buffer;
   buffer.append(view_on(owner));
@@ -201,7 +201,7 @@ TEST_F(AdoptTest, AnAdoptedViewIsNeverGrownInto) {
   EXPECT_EQ(owner.memory, "hello world");
 }
 
-TEST_F(AdoptTest, AnAdoptedLeaseIsGrownIntoLikeAnyOther) {
+TEST_F(AdoptTest, AdoptedLeaseIsGrownLikeAnyOther) {
   Owner owner{"hello world"};
   Buffer buffer;
   buffer.append(lease_on(owner));

@@ -26,7 +26,7 @@ namespace {
 
 #else
 
-// glibc's allocator under its other names. Its free, which stays, takes what they give.
+// glibc's allocator under its other names. Its free, which is not replaced, accepts their memory.
 extern "C" {
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 void* __libc_malloc(size_t bytes);

@@ -31,7 +31,7 @@ TEST_F(AppendCopyTest, TakesAFreshChunkOfTheSmallestTier) {
   EXPECT_EQ(pool_.out_bytes(), 128u);
 }
 
-TEST_F(AppendCopyTest, NothingIsAppendedFromNothing) {
+TEST_F(AppendCopyTest, EmptyTextAppendsNothing) {
   Buffer buffer;
   EXPECT_TRUE(append_copy(buffer, ""));
   EXPECT_TRUE(buffer.empty());
@@ -49,7 +49,7 @@ TEST_F(AppendCopyTest, FillsTheTailFirst) {
   EXPECT_EQ(text_of(buffer), "hello" + std::string(50, 'a') + std::string(20, 'b'));
 }
 
-// Each of 64 pieces of 100 bytes had a chunk of 128 bytes and a window of its own.
+// Defect: each of 64 pieces of 100 bytes had a chunk of 128 bytes and a window of its own.
 TEST_F(AppendCopyTest, ManySmallPiecesGetFewChunks) {
   Buffer buffer;
   std::string text;
@@ -65,14 +65,14 @@ TEST_F(AppendCopyTest, ManySmallPiecesGetFewChunks) {
   EXPECT_EQ(copied(), text.size());
 }
 
-TEST_F(AppendCopyTest, BehindALargeChunkAFewBytesTakeAFewBytes) {
+TEST_F(AppendCopyTest, FewBytesAfterALargeChunkTakeASmallChunk) {
   Buffer buffer;
   ASSERT_TRUE(append_copy(buffer, pattern(4096)));
   ASSERT_TRUE(append_copy(buffer, "end"));
   EXPECT_EQ(pool_.out_bytes(), 4096u + 64u);
 }
 
-TEST_F(AppendCopyTest, FillsTheTailThatATruncationLeft) {
+TEST_F(AppendCopyTest, FillsTheTailLeftByATruncation) {
   Buffer buffer = buffer_of("hello world");
   buffer.truncate(6);
   ASSERT_TRUE(append_copy(buffer, "there"));
@@ -80,7 +80,7 @@ TEST_F(AppendCopyTest, FillsTheTailThatATruncationLeft) {
   EXPECT_EQ(text_of(buffer), "hello there");
 }
 
-TEST_F(AppendCopyTest, ALoneViewHasATailToo) {
+TEST_F(AppendCopyTest, ExclusiveViewHasATail) {
   Buffer buffer;
   buffer.append(view_of("hello"));
   ASSERT_TRUE(append_copy(buffer, " world"));
@@ -89,7 +89,7 @@ TEST_F(AppendCopyTest, ALoneViewHasATailToo) {
   EXPECT_TRUE(test::overwrite(buffer, 0, 'x'));
 }
 
-TEST_F(AppendCopyTest, LeavesTheTailOfASharedChunkAlone) {
+TEST_F(AppendCopyTest, DoesNotUseTheTailOfASharedChunk) {
   Lease front = lease_of("hello world");
   const Lease back = front.split_off(5);
   Buffer buffer;
@@ -118,7 +118,7 @@ TEST_F(AppendCopyTest, LargeDataBecomesAChain) {
       << "the last piece is small, and there is a block of windows";
 }
 
-TEST_F(AppendCopyTest, AllOrNothingWhenTheBudgetIsMet) {
+TEST_F(AppendCopyTest, AllOrNothingWhenTheBudgetIsExhausted) {
   constexpr size_t kBudget = 64 + 3 * kMaxChunkBytes;
   ChunkPool small({.budget_bytes = kBudget});
   ChunkPool::Use use(&small);
@@ -142,7 +142,7 @@ TEST_F(AppendCopyTest, AllOrNothingWhenTheBudgetIsMet) {
   EXPECT_TRUE(buffer.append_copy(small, std::span<const std::byte>()));
 }
 
-TEST_F(AppendCopyTest, TheTailNeedsNoBudget) {
+TEST_F(AppendCopyTest, TailNeedsNoBudget) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);
   Buffer buffer;
@@ -155,12 +155,12 @@ TEST_F(AppendCopyTest, TheTailNeedsNoBudget) {
 }
 
 TEST_F(AppendCopyTest, AppendsItsOwnBytes) {
-  // Into the tail of the very window that is read,
+  // Into the tail of the same window that is read,
   Buffer buffer = buffer_of("hello ", 20);
   ASSERT_TRUE(buffer.append_copy(pool_, buffer.window(0)));
   EXPECT_EQ(text_of(buffer), "hello hello ");
   EXPECT_EQ(buffer.window_count(), 1u);
-  // over its end,
+  // beyond its end,
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(buffer.append_copy(pool_, buffer.window(0)));
   std::string expected = "hello hello ";
   expected += expected;
@@ -168,7 +168,7 @@ TEST_F(AppendCopyTest, AppendsItsOwnBytes) {
   expected += expected.substr(0, 48);
   EXPECT_EQ(text_of(buffer), expected);
   EXPECT_EQ(buffer.window_count(), 2u);
-  // and while the windows move to a ring.
+  // and while the windows move to a block.
   for (int i = 0; i < 4; ++i) {
     const std::string first = text_of(buffer.window(0));
     ASSERT_TRUE(buffer.append_copy(pool_, buffer.window(0)));
@@ -177,14 +177,14 @@ TEST_F(AppendCopyTest, AppendsItsOwnBytes) {
   }
 }
 
-TEST_F(AppendCopyTest, CountsWhatItCopies) {
+TEST_F(AppendCopyTest, CountsCopiedBytes) {
   Buffer buffer = buffer_of("hello", 20);
   const uint64_t before = copied_bytes;
   ASSERT_TRUE(append_copy(buffer, pattern(1000)));
   EXPECT_EQ(copied_bytes - before, 1000u);
 }
 
-TEST(AppendCopyBeyondBudgetTest, GoesBeyondTheBudgetInSeveralChunks) {
+TEST(AppendCopyBeyondBudgetTest, ExceedsTheBudgetInSeveralChunks) {
   ChunkPool none({.budget_bytes = 0});
   ChunkPool::Use use(&none);
   std::string text(2 * kMaxChunkBytes + 5, 'x');

@@ -1,4 +1,4 @@
-// Small windows are copied together, larger ones taken as they are.
+// append_packed copies small windows together, and moves larger ones.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using Windows = std::vector<std::string>;
 
 class AppendPackedTest : public test::PoolTest {};
 
-TEST_F(AppendPackedTest, ASmallWindowIsCopiedIntoTheTail) {
+TEST_F(AppendPackedTest, SmallWindowIsCopiedIntoTheTail) {
   Buffer buffer = buffer_of("hello", 20);
   View view = view_of(" world");
   buffer.append_packed(pool_, std::move(view));
@@ -27,7 +27,7 @@ TEST_F(AppendPackedTest, ASmallWindowIsCopiedIntoTheTail) {
   EXPECT_EQ(pool_.leaked(), 1u) << "the view's chunk went home";
 }
 
-TEST_F(AppendPackedTest, TheBorderIsKPackBytes) {
+TEST_F(AppendPackedTest, BoundaryIsPackBytes) {
   for (const bool packed : {true, false}) {
     Buffer buffer = buffer_of("x", 1000);
     const std::string text(Buffer::kPackBytes + (packed ? 0 : 1), 'y');
@@ -70,8 +70,8 @@ TEST_F(AppendPackedTest, EachWindowOfABuffer) {
   EXPECT_EQ(copied(), 3u);
 }
 
-// Defect: a small window that continues the last one was copied although it could become one with it.
-TEST_F(AppendPackedTest, AWindowThatContinuesTheLastIsMergedWithIt) {
+// Defect: a small window that continues the last one was copied although it could be merged with it.
+TEST_F(AppendPackedTest, WindowThatContinuesTheLastIsMerged) {
   View first = view_of("hello world"), second = first.clone();
   const View other = first.clone();
   first.truncate(5);
@@ -92,7 +92,7 @@ TEST_F(AppendPackedTest, AWindowThatContinuesTheLastIsMergedWithIt) {
   EXPECT_EQ(pool_.leaked(), 2u);
 }
 
-TEST_F(AppendPackedTest, WithoutBudgetTheWindowIsTakenAsItIs) {
+TEST_F(AppendPackedTest, WithoutBudgetTheWindowIsMoved) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);
   View view = test::filled(Lease::allocate(small, 64), "hello").freeze();
@@ -104,7 +104,7 @@ TEST_F(AppendPackedTest, WithoutBudgetTheWindowIsTakenAsItIs) {
   EXPECT_EQ(copied(), 0u);
 }
 
-TEST_F(AppendPackedTest, AnEmptyWindowIsDropped) {
+TEST_F(AppendPackedTest, EmptyWindowIsDropped) {
   Buffer buffer;
   View view = lease_of("x").freeze();
   view.truncate(0);
@@ -114,7 +114,7 @@ TEST_F(AppendPackedTest, AnEmptyWindowIsDropped) {
   EXPECT_EQ(pool_.leaked(), 0u);
 }
 
-TEST_F(AppendPackedTest, OtherHoldersKeepTheirs) {
+TEST_F(AppendPackedTest, OtherHoldersKeepTheirBytes) {
   View view = view_of("hello");
   const View other = view.clone();
   Buffer buffer = buffer_of("x", 20);

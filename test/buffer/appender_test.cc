@@ -38,7 +38,7 @@ TEST_F(AppenderTest, WritesBothByteOrders) {
   EXPECT_EQ(copied(), 0u) << "fields are no payload";
 }
 
-TEST_F(AppenderTest, IsReadBackByACursor) {
+TEST_F(AppenderTest, RoundTripWithACursor) {
   for (const size_t chunk_bytes : {8u, 64u, 100u, 1024u}) {
     Buffer buffer;
     {
@@ -64,7 +64,7 @@ TEST_F(AppenderTest, IsReadBackByACursor) {
   }
 }
 
-TEST_F(AppenderTest, GivesWhatWasWrittenAtCommitAndAtItsEnd) {
+TEST_F(AppenderTest, AppendsAtCommitAndAtItsEnd) {
   Buffer buffer = buffer_of("start ", 50);
   {
     Appender out(buffer, pool_);
@@ -78,7 +78,7 @@ TEST_F(AppenderTest, GivesWhatWasWrittenAtCommitAndAtItsEnd) {
   EXPECT_EQ(pool_.leaked(), 1u);
 }
 
-TEST_F(AppenderTest, NothingWrittenNothingTaken) {
+TEST_F(AppenderTest, NothingWrittenNothingAllocated) {
   Buffer buffer;
   {
     Appender out(buffer, pool_);
@@ -91,7 +91,7 @@ TEST_F(AppenderTest, NothingWrittenNothingTaken) {
   EXPECT_EQ(pool_.stats().tiers[tier_for(1024)].out_peak, 0u);
 }
 
-TEST_F(AppenderTest, GoesOnInTheTailThenInFreshChunks) {
+TEST_F(AppenderTest, ContinuesInTheTailThenInFreshChunks) {
   Buffer buffer = buffer_of(std::string(60, 'a'));
   {
     Appender out(buffer, pool_, 64);
@@ -101,7 +101,7 @@ TEST_F(AppenderTest, GoesOnInTheTailThenInFreshChunks) {
   EXPECT_EQ(copied(), 6u);
 }
 
-TEST_F(AppenderTest, AFieldIsNotTornBetweenChunks) {
+TEST_F(AppenderTest, FieldIsNotSplitAcrossChunks) {
   Buffer buffer = buffer_of(std::string(60, 'a'));
   {
     Appender out(buffer, pool_, 64);
@@ -110,7 +110,7 @@ TEST_F(AppenderTest, AFieldIsNotTornBetweenChunks) {
   EXPECT_EQ(windows_of(buffer), (Windows{std::string(60, 'a'), "abcdefgh"}));
 }
 
-TEST_F(AppenderTest, PutsAViewBetween) {
+TEST_F(AppenderTest, InsertsAView) {
   Buffer buffer;
   View body = view_of("body");
   const std::byte* data = body.data();
@@ -125,7 +125,7 @@ TEST_F(AppenderTest, PutsAViewBetween) {
   EXPECT_EQ(copied(), 2u);
 }
 
-TEST_F(AppenderTest, DoesNotWriteBehindASharedView) {
+TEST_F(AppenderTest, DoesNotWriteAfterASharedView) {
   Buffer buffer;
   View body = lease_of("body and more").freeze();
   const View all = body.clone();
@@ -152,7 +152,7 @@ TEST_F(AppenderTest, LargeTextsFillChunks) {
   EXPECT_EQ(buffer.window_count(), 10u) << "chunks of 1,024 bytes";
 }
 
-TEST_F(AppenderTest, IsNeverOkAgainWhenTheBudgetIsMet) {
+TEST_F(AppenderTest, IsNeverOkAgainAfterTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);
   Buffer buffer;

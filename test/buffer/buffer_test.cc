@@ -49,7 +49,7 @@ TEST_F(BufferTest, AppendsAndPrepends) {
   EXPECT_FALSE(buffer.empty());
 }
 
-TEST_F(BufferTest, TakesTheWindowItIsGiven) {
+TEST_F(BufferTest, TakesTheGivenWindow) {
   Lease lease = lease_of("hello");
   const std::byte* data = lease.data();
   Buffer buffer;
@@ -85,7 +85,7 @@ TEST_F(BufferTest, AppendsABuffer) {
   EXPECT_EQ(pool_.leaked(), 5u + 1u);
 }
 
-TEST_F(BufferTest, AppendedToItselfStaysAsItIs) {
+TEST_F(BufferTest, AppendToItselfChangesNothing) {
   Buffer buffer = in_windows({"a", "b"});
   Buffer& same = buffer;
   buffer.append(std::move(same));
@@ -120,7 +120,7 @@ TEST_F(BufferTest, TrimsTheFront) {
   EXPECT_EQ(pool_.leaked(), 0u);
 }
 
-TEST_F(BufferTest, TrimmingLetsGoOfChunks) {
+TEST_F(BufferTest, TrimmingReleasesChunks) {
   Buffer buffer = in_windows({"ab", "cd", "ef"});
   buffer.trim_front(2);
   EXPECT_EQ(pool_.leaked(), 2u);
@@ -152,12 +152,12 @@ TEST_F(BufferTest, SplitsAnywhere) {
   }
 }
 
-TEST_F(BufferTest, SplitAndAppendedAgainIsTheSame) {
+TEST_F(BufferTest, SplitAndAppendIsTheSame) {
   for (size_t count = 0; count <= 10; ++count) {
     Buffer buffer = in_windows({"a", "bcd", "efghi", "j"});
     Buffer front = buffer.split_front(count);
     front.append(std::move(buffer));
-    EXPECT_EQ(windows_of(front), (Windows{"a", "bcd", "efghi", "j"}));  // A window that was cut is whole again.
+    EXPECT_EQ(windows_of(front), (Windows{"a", "bcd", "efghi", "j"}));  // A split window is whole again.
   }
 }
 
@@ -187,7 +187,7 @@ TEST_F(BufferTest, CopiesOut) {
   }
 }
 
-TEST_F(BufferTest, FetchesInPlaceWhereItCan) {
+TEST_F(BufferTest, FetchesInPlaceIfPossible) {
   const Buffer buffer = in_windows({"abc", "de", "f"});
   std::array<std::byte, 6> scratch;
   for (size_t count = 1; count <= 3; ++count) {
@@ -215,7 +215,7 @@ TEST_F(BufferTest, DescribesItsWindowsAsIovecs) {
   }
 }
 
-TEST_F(BufferTest, ClearLetsGoOfEverything) {
+TEST_F(BufferTest, ClearReleasesEverything) {
   Buffer buffer = in_windows({"a", "b", "c", "d", "e"});
   EXPECT_EQ(pool_.leaked(), 6u);
   buffer.clear();

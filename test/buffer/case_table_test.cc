@@ -1,4 +1,4 @@
-// Each verb by name, with the texts before and after; and each case with the bytes laid out in four ways, which must
+// Each operation by name, with the texts before and after; and each case with four layouts of the bytes, which must
 // make no difference.
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using test::text_of;
 
-// Text of which no two parts are alike.
+// Text without equal parts.
 std::string long_text(size_t size) {
   std::string text;
   for (size_t i = 0; text.size() < size; ++i) text += std::to_string(i) + ' ';
@@ -323,7 +323,7 @@ class CaseTableTest : public test::PoolTest {
  protected:
   CaseTableTest() : PoolTest(size_t{32} << 20) {}
 
-  // Chunks that are full but for `headroom` bytes before the first one's.
+  // Chunks that are full except for `headroom` bytes before the first one's data.
   Buffer with_headroom(std::string_view text, size_t headroom) {
     Buffer buffer;
     EXPECT_TRUE(buffer.prepend_copy(pool_, bytes_of(text), headroom));

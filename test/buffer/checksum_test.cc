@@ -1,4 +1,4 @@
-// The Internet checksum (RFC 1071), however the bytes are cut.
+// The Internet checksum (RFC 1071), wherever the windows are cut.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class ChecksumTest : public test::PoolTest {
  protected:
-  // As RFC 1071 section 4.1 has it, byte by byte.
+  // The algorithm of RFC 1071 section 4.1, byte by byte.
   static uint16_t sum_of(std::string_view bytes) {
     uint64_t sum = 0;
     for (size_t i = 0; i < bytes.size(); ++i)
@@ -24,26 +24,26 @@ class ChecksumTest : public test::PoolTest {
 };
 using ChecksumDeathTest = ChecksumTest;
 
-// RFC 1071 section 3: the words 0001 f203 f4f5 f6f7 sum up to ddf2.
-TEST_F(ChecksumTest, TheExampleOfTheRfc) {
+// RFC 1071 section 3: the words 0001 f203 f4f5 f6f7 add up to ddf2.
+TEST_F(ChecksumTest, RfcExample) {
   const std::string bytes = test::from_hex("00 01 f2 03 f4 f5 f6 f7");
   for (size_t piece = 1; piece <= 8; ++piece) {
     EXPECT_EQ(test::buffer_of(pool_, bytes, test::splits_every(piece, 8)).checksum(), 0xddf2u);
   }
 }
 
-// A header whose checksum field is right sums up to ffff.
-TEST_F(ChecksumTest, AnIpHeader) {
+// A header whose checksum field is right adds up to ffff.
+TEST_F(ChecksumTest, IpHeader) {
   const std::string header = test::from_hex("4500 0073 0000 4000 4011 b861 c0a8 0001 c0a8 00c7");
   EXPECT_EQ(buffer_of(header).checksum(), 0xffffu);
 }
 
-TEST_F(ChecksumTest, OfNothingIsZero) {
+TEST_F(ChecksumTest, EmptyIsZero) {
   EXPECT_EQ(Buffer().checksum(), 0u);
   EXPECT_EQ(buffer_of("abc").checksum(3), 0u);
 }
 
-TEST_F(ChecksumTest, AnOddByteIsPaddedBehind) {
+TEST_F(ChecksumTest, OddByteIsPaddedAfter) {
   EXPECT_EQ(buffer_of("\x12").checksum(), 0x1200u);
   EXPECT_EQ(buffer_of("\x12\x34\x56").checksum(), 0x1234u + 0x5600u);
 }

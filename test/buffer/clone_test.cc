@@ -1,4 +1,4 @@
-// Clones of parts, which share, and deep clones, which do not.
+// Clones of parts, which share chunks, and deep clones, which do not.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using Windows = std::vector<std::string>;
 class CloneTest : public test::PoolTest {};
 using CloneDeathTest = CloneTest;
 
-TEST_F(CloneTest, OfAnyPart) {
+TEST_F(CloneTest, AnyPart) {
   const std::string all = "abcdefghij";
   Buffer buffer = in_windows({"a", "bcd", "efghi", "j"});
   for (size_t offset = 0; offset <= 10; ++offset) {
@@ -32,7 +32,7 @@ TEST_F(CloneTest, OfAnyPart) {
   EXPECT_EQ(pool_.leaked(), 5u) << "four windows and their block";
 }
 
-TEST_F(CloneTest, OfAChainOfAnyLengthHasItsShape) {
+TEST_F(CloneTest, ChainOfAnyLengthKeepsItsShape) {
   std::vector<std::string> texts;
   for (char letter = 'a'; letter <= 'z'; ++letter) {
     texts.push_back(std::string(3, letter));
@@ -49,7 +49,7 @@ TEST_F(CloneTest, OfAChainOfAnyLengthHasItsShape) {
         EXPECT_FALSE(overwrite(clone, i, '-'));
         EXPECT_FALSE(overwrite(buffer, i, '-'));
       }
-      // Both change on their own.
+      // Both change independently.
       clone.append(lease_of("end"));
       clone.prepend(lease_of("begin"));
       EXPECT_EQ(text_of(clone), "begin" + text + "end");
@@ -62,7 +62,7 @@ TEST_F(CloneTest, OfAChainOfAnyLengthHasItsShape) {
   }
 }
 
-TEST_F(CloneTest, OnlyWindowsThatItTouchesBecomeReadOnly) {
+TEST_F(CloneTest, OnlyTouchedWindowsBecomeReadOnly) {
   Buffer buffer = in_windows({"abc", "def", "ghi"});
   const Buffer part = buffer.clone(3, 1);
   EXPECT_EQ(text_of(part), "d");
@@ -72,14 +72,14 @@ TEST_F(CloneTest, OnlyWindowsThatItTouchesBecomeReadOnly) {
   EXPECT_EQ(text_of(part), "d");
 }
 
-TEST_F(CloneTest, OfNothingSharesNothing) {
+TEST_F(CloneTest, EmptySharesNothing) {
   Buffer buffer = in_windows({"abc", "def"});
   for (size_t offset = 0; offset <= 6; ++offset) EXPECT_TRUE(buffer.clone(offset, 0).empty());
   EXPECT_TRUE(overwrite(buffer, 0, '0'));
   EXPECT_TRUE(overwrite(buffer, 1, '1'));
 }
 
-TEST_F(CloneTest, APartKeepsOnlyItsChunks) {
+TEST_F(CloneTest, PartKeepsOnlyItsChunks) {
   Buffer buffer = in_windows({"abc", "def", "ghi"});
   const Buffer part = buffer.clone(4, 3);
   buffer.clear();
@@ -87,7 +87,7 @@ TEST_F(CloneTest, APartKeepsOnlyItsChunks) {
   EXPECT_EQ(text_of(part), "efg");
 }
 
-TEST_F(CloneTest, APartOfAClone) {
+TEST_F(CloneTest, PartOfAClone) {
   Buffer buffer = buffer_of("hello world");
   Buffer world = buffer.clone(6, 5);
   const Buffer or_ = world.clone(1, 2);
@@ -97,7 +97,7 @@ TEST_F(CloneTest, APartOfAClone) {
   EXPECT_EQ(pool_.leaked(), 1u);
 }
 
-TEST_F(CloneTest, OfManyWindows) {
+TEST_F(CloneTest, ManyWindows) {
   Buffer buffer;
   std::string all;
   for (size_t i = 0; i < 100; ++i) {
@@ -122,7 +122,7 @@ TEST_F(CloneTest, DeepSharesNothing) {
   EXPECT_EQ(text_of(*copy), "xxxxxxxxxx");
 }
 
-TEST_F(CloneTest, DeepOfNothing) {
+TEST_F(CloneTest, DeepOfEmpty) {
   const std::optional<Buffer> copy = Buffer().deep_clone(pool_);
   ASSERT_TRUE(copy);
   EXPECT_TRUE(copy->empty());
@@ -143,7 +143,7 @@ TEST_F(CloneTest, DeepOfMoreThanTheLargestTier) {
   EXPECT_EQ(copy->window_count(), (all.size() + kMaxChunkBytes - 1) / kMaxChunkBytes);
 }
 
-TEST_F(CloneTest, DeepIsNothingWhenTheBudgetIsMet) {
+TEST_F(CloneTest, DeepFailsWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 2 * kMaxChunkBytes});
   ChunkPool::Use use(&small);
   Buffer buffer = test::heap_buffer_of(std::string(2 * kMaxChunkBytes + 1, 'x'));

@@ -1,4 +1,4 @@
-// Windows that continue each other in the same chunk become one.
+// Windows that continue each other in the same chunk are merged.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using test::text_of;
 
 class CoalescingTest : public test::PoolTest {};
 
-// What an incremental ring does: slice after slice of one chunk.
+// Like an incremental ring: slice after slice of one chunk.
 TEST_F(CoalescingTest, AppendedSlicesOfOneChunkBecomeOneWindow) {
   Lease rest = lease_of("abcdefghij");
   Buffer buffer;
@@ -39,7 +39,7 @@ TEST_F(CoalescingTest, PrependedSlicesOfOneChunkBecomeOneWindow) {
   EXPECT_EQ(buffer.writable_window(0).size(), 10u);
 }
 
-TEST_F(CoalescingTest, ViewsTooWithViews) {
+TEST_F(CoalescingTest, ViewsMergeWithViews) {
   View view = view_of("abcdef");
   Buffer buffer;
   for (size_t i = 0; i < 3; ++i) {
@@ -53,7 +53,7 @@ TEST_F(CoalescingTest, ViewsTooWithViews) {
   EXPECT_TRUE(buffer.writable_window(0).empty());
 }
 
-TEST_F(CoalescingTest, AViewDoesNotMergeWithALease) {
+TEST_F(CoalescingTest, ViewDoesNotMergeWithALease) {
   for (const bool at_front : {false, true}) {
     Lease front = lease_of("abcdef");
     Lease back = front.split_off(3);
@@ -72,7 +72,7 @@ TEST_F(CoalescingTest, AViewDoesNotMergeWithALease) {
   }
 }
 
-TEST_F(CoalescingTest, OnlyWhatContinuesMerges) {
+TEST_F(CoalescingTest, OnlyContinuationsMerge) {
   Lease a = lease_of("abcdef");
   Lease c = a.split_off(4);
   Lease b = a.split_off(2);
@@ -85,8 +85,8 @@ TEST_F(CoalescingTest, OnlyWhatContinuesMerges) {
   EXPECT_EQ(text_of(buffer), "cdabef");
 }
 
-TEST_F(CoalescingTest, NeighboursInDifferentChunksDoNotMerge) {
-  // Two chunks that lie side by side in memory.
+TEST_F(CoalescingTest, NeighborsInDifferentChunksDoNotMerge) {
+  // Two chunks that are adjacent in memory.
   Lease a = Lease::allocate(pool_, 64), b = Lease::allocate(pool_, 64);
   ASSERT_EQ(a.data() + 64, b.data());
   a.grow_back(64);

@@ -1,4 +1,4 @@
-// What a buffer pins, and how it gives most of that back before a connection waits.
+// The memory that a buffer pins, and how it releases most of it before a connection waits.
 
 #include <gtest/gtest.h>
 
@@ -14,16 +14,16 @@ namespace {
 
 using test::text_of;
 
-class SettleTest : public test::PoolTest {};
+class CompactTest : public test::PoolTest {};
 
-TEST_F(SettleTest, AWindowPinsItsWholeChunk) {
+TEST_F(CompactTest, WindowPinsItsWholeChunk) {
   Buffer buffer = buffer_of("a", 4000);
   EXPECT_EQ(buffer.pinned_bytes(), 4096u);
   buffer.append(lease_of("b"));
   EXPECT_EQ(buffer.pinned_bytes(), 4096u + 64u);
 }
 
-TEST_F(SettleTest, HoldersShareWhatTheyPin) {
+TEST_F(CompactTest, HoldersShareWhatTheyPin) {
   Buffer buffer = buffer_of(std::string(4000, 'x'));
   Buffer front = buffer.split_front(1);
   EXPECT_EQ(front.pinned_bytes(), 2048u);
@@ -36,7 +36,7 @@ TEST_F(SettleTest, HoldersShareWhatTheyPin) {
   EXPECT_EQ(front.pinned_bytes(), 4096u);
 }
 
-TEST_F(SettleTest, SaysHowMuchOfThatIsWasted) {
+TEST_F(CompactTest, ReportsWastedBytes) {
   Buffer buffer;
   EXPECT_EQ(buffer.pinned().bytes, 0u);
   EXPECT_EQ(buffer.pinned().wasted, 0u);
@@ -56,7 +56,7 @@ TEST_F(SettleTest, SaysHowMuchOfThatIsWasted) {
   EXPECT_EQ(buffer.pinned().bytes, buffer.pinned_bytes());
 }
 
-TEST_F(SettleTest, MovesLeftoversToTheSmallestTier) {
+TEST_F(CompactTest, MovesLeftoversToTheSmallestTier) {
   Buffer buffer = buffer_of(std::string(16384, 'x'));
   buffer.trim_front(16384 - 100);
   EXPECT_EQ(buffer.pinned_bytes(), 16384u);
@@ -70,9 +70,10 @@ TEST_F(SettleTest, MovesLeftoversToTheSmallestTier) {
   EXPECT_FALSE(buffer.compact(pool_)) << "there is no better place";
 }
 
-// Defect: what to move was judged by the share that a buffer had of its chunks at that moment. A thousand connections
-// that each had a byte of one chunk moved nothing; when all but one had gone, that one pinned the whole chunk.
-TEST_F(SettleTest, ManyHoldersOfOneChunkLeaveIt) {
+// Defect: the decision to move bytes was based on the share that a buffer had of its chunks at that moment. A thousand
+// connections that each had a byte of one chunk moved nothing; when all but one had closed, that one pinned the whole
+// chunk.
+TEST_F(CompactTest, ManyHoldersOfOneChunkMoveTheirBytes) {
   Buffer rest = buffer_of(std::string(16384, 'x'));
   std::vector<Buffer> buffers;
   for (int i = 0; i < 1000; ++i) buffers.push_back(rest.split_front(1));
@@ -83,7 +84,7 @@ TEST_F(SettleTest, ManyHoldersOfOneChunkLeaveIt) {
   EXPECT_EQ(text_of(buffers[0]), "x");
 }
 
-TEST_F(SettleTest, JoinsWindowsAndDropsTheRing) {
+TEST_F(CompactTest, JoinsWindowsAndDropsTheBlocks) {
   Buffer buffer;
   for (int i = 0; i < 10; ++i) buffer.append(lease_of(std::string(10, static_cast<char>('0' + i)), 1000));
   EXPECT_EQ(buffer.pinned_bytes(), 10 * 1024u + 256u);
@@ -96,7 +97,7 @@ TEST_F(SettleTest, JoinsWindowsAndDropsTheRing) {
 
 // Defect: a chunk was counted once for each window onto it, so that bytes with a gap were copied to a chunk of the same
 // size.
-TEST_F(SettleTest, AChunkWithAGapCountsOnce) {
+TEST_F(CompactTest, ChunkWithAGapCountsOnce) {
   Buffer buffer = buffer_of(std::string(60'000, 'x'));
   Buffer front = buffer.split_front(30'000);
   buffer.trim_front(100);
@@ -109,7 +110,7 @@ TEST_F(SettleTest, AChunkWithAGapCountsOnce) {
   EXPECT_EQ(copied_bytes, before);
 }
 
-TEST_F(SettleTest, AChunkThatComesAgainCountsOnce) {
+TEST_F(CompactTest, RepeatedChunkCountsOnce) {
   // a b a b ..., each with a gap, and many windows.
   for (const size_t pieces : {2u, 5u, 50u, 500u}) {
     Buffer a = buffer_of(std::string(16'000, 'a')), b = buffer_of(std::string(16'000, 'b'));
@@ -131,7 +132,7 @@ TEST_F(SettleTest, AChunkThatComesAgainCountsOnce) {
   }
 }
 
-TEST_F(SettleTest, OnlyWhenItFreesHalf) {
+TEST_F(CompactTest, OnlyWhenItFreesHalf) {
   const struct {
     size_t chunk, used;
     bool settles;
@@ -147,14 +148,14 @@ TEST_F(SettleTest, OnlyWhenItFreesHalf) {
   }
 }
 
-TEST_F(SettleTest, FullChunksStay) {
+TEST_F(CompactTest, FullChunksStay) {
   Buffer buffer;
   for (int i = 0; i < 3; ++i) buffer.append(lease_of(std::string(4096, 'x')));
   EXPECT_FALSE(buffer.compact(pool_));
   EXPECT_EQ(buffer.window_count(), 3u);
 }
 
-TEST_F(SettleTest, MoreThanTheLargestTierStays) {
+TEST_F(CompactTest, MoreThanTheLargestTierStays) {
   Buffer buffer;
   for (int i = 0; i < 5; ++i) buffer.append(lease_of(std::string(14000, 'x'), 50000));
   EXPECT_GT(buffer.pinned_bytes(), 4 * kMaxChunkBytes);
@@ -165,7 +166,7 @@ TEST_F(SettleTest, MoreThanTheLargestTierStays) {
   EXPECT_EQ(buffer.pinned_bytes(), kMaxChunkBytes);
 }
 
-TEST_F(SettleTest, AMetBudgetLeavesEverythingAsItIs) {
+TEST_F(CompactTest, ExhaustedBudgetChangesNothing) {
   ChunkPool small({.budget_bytes = 4096});
   ChunkPool::Use use(&small);
   Buffer buffer;
@@ -175,7 +176,7 @@ TEST_F(SettleTest, AMetBudgetLeavesEverythingAsItIs) {
   EXPECT_EQ(buffer.pinned_bytes(), 4096u);
 }
 
-TEST_F(SettleTest, AClonesPartIsWhatItsHoldersShare) {
+TEST_F(CompactTest, ClonePinsItsShare) {
   Buffer buffer = buffer_of(std::string(100, 'x'), 150);
   Buffer clone = buffer.clone();
   clone.truncate(10);

@@ -12,7 +12,7 @@ namespace {
 
 class CompareTest : public test::PoolTest {};
 
-TEST_F(CompareTest, AsTheBytesCompare) {
+TEST_F(CompareTest, LikeTheBytes) {
   const std::vector<std::string> texts = {
       "",     "a",    "ab",   "abc",      "abd",     "b", std::string(1, '\0'), std::string(2, '\0'),
       "\x7f", "\x80", "\xff", "abcdefgh", "abcdefgi"};

@@ -1,4 +1,4 @@
-// Which operations copy payload, and how many bytes: `copied_bytes` is what the proxy reports.
+// Which operations copy payload, and how many bytes: `copied_bytes` is the number that the proxy reports.
 
 #include "buffer/copied.h"
 
@@ -41,7 +41,7 @@ TEST_F(CopiedTest, MovingWindowsCopiesNothing) {
   EXPECT_EQ(copied_since_start(), 0u);
 }
 
-TEST_F(CopiedTest, CopiesAreCountedByTheByte) {
+TEST_F(CopiedTest, CopiesAreCountedInBytes) {
   Buffer buffer = buffer_of("hello");
   buffer.append(lease_of("world"));
   std::array<std::byte, 8> to;
@@ -53,7 +53,7 @@ TEST_F(CopiedTest, CopiesAreCountedByTheByte) {
   EXPECT_EQ(copied_since_start(), 6u + 7u + 5u);
 }
 
-TEST_F(CopiedTest, EachThreadCountsItsOwn) {
+TEST_F(CopiedTest, EachThreadCountsSeparately) {
   std::array<char, 10> from{}, to;
   std::thread([&] {
     counted_copy(to.data(), from.data(), 10);

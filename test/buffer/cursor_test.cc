@@ -21,7 +21,7 @@ class CursorTest : public test::PoolTest {
   }
 };
 
-TEST_F(CursorTest, ReadsBigEndianAcrossEveryBorder) {
+TEST_F(CursorTest, ReadsBigEndianAcrossEveryBoundary) {
   for (size_t piece = 1; piece <= 18; ++piece) {
     const Buffer buffer = counting(18, piece);
     Cursor cursor(buffer);
@@ -37,7 +37,7 @@ TEST_F(CursorTest, ReadsBigEndianAcrossEveryBorder) {
   }
 }
 
-TEST_F(CursorTest, ReadsLittleEndianAcrossEveryBorder) {
+TEST_F(CursorTest, ReadsLittleEndianAcrossEveryBoundary) {
   for (size_t piece = 1; piece <= 17; ++piece) {
     const Buffer buffer = counting(17, piece);
     Cursor cursor(buffer);
@@ -50,7 +50,7 @@ TEST_F(CursorTest, ReadsLittleEndianAcrossEveryBorder) {
   }
 }
 
-TEST_F(CursorTest, HighBitsAreNotSigns) {
+TEST_F(CursorTest, HighBitsAreNotSigned) {
   const Buffer buffer = buffer_of("\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8");
   EXPECT_EQ(Cursor(buffer).u8(), 0xffu);
   EXPECT_EQ(Cursor(buffer).u16be(), 0xfffeu);
@@ -129,7 +129,7 @@ TEST_F(CursorTest, StartsPastTheEnd) {
   EXPECT_TRUE(Cursor(buffer, 3).ok());
 }
 
-TEST_F(CursorTest, OverAnEmptyBuffer) {
+TEST_F(CursorTest, EmptyBuffer) {
   Buffer buffer;
   Cursor cursor(buffer);
   EXPECT_TRUE(cursor.ok());

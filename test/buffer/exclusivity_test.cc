@@ -1,4 +1,4 @@
-// Who may write: exclusivity is per byte range, the chunk's reference count is lifetime only.
+// Write access: exclusivity is per byte range, the chunk's reference count is lifetime only.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class ExclusivityTest : public test::PoolTest {
 };
 using ExclusivityDeathTest = ExclusivityTest;
 
-TEST_F(ExclusivityTest, ALeaseIsWritableWhoeverSharesItsChunk) {
+TEST_F(ExclusivityTest, LeaseIsWritableThoughItsChunkIsShared) {
   Lease front = lease_of("hello world");
   const Lease back = front.split_off(6);
   Buffer buffer;
@@ -30,7 +30,7 @@ TEST_F(ExclusivityTest, ALeaseIsWritableWhoeverSharesItsChunk) {
   EXPECT_EQ(text_of(back), "world");
 }
 
-TEST_F(ExclusivityTest, AViewIsReadOnlyWhileAnotherSeesItsChunk) {
+TEST_F(ExclusivityTest, ViewIsReadOnlyWhileItsChunkIsShared) {
   View view = view_of("hello");
   const View other = view.clone();
   Buffer buffer;
@@ -39,14 +39,14 @@ TEST_F(ExclusivityTest, AViewIsReadOnlyWhileAnotherSeesItsChunk) {
   EXPECT_EQ(text_of(other), "hello");
 }
 
-TEST_F(ExclusivityTest, ALoneViewIsAsGoodAsALease) {
+TEST_F(ExclusivityTest, ExclusiveViewIsWritable) {
   Buffer buffer;
   buffer.append(view_of("hello"));
   EXPECT_TRUE(overwrite(buffer, 0, 'x'));
   EXPECT_EQ(text_of(buffer), "xxxxx");
 }
 
-TEST_F(ExclusivityTest, ASplitInTheMiddleKeepsBothSidesWritable) {
+TEST_F(ExclusivityTest, SplitKeepsBothSidesWritable) {
   for (size_t at = 1; at < 11; ++at) {
     Buffer back = buffer_of("hello world");
     Buffer front = back.split_front(at);
@@ -55,7 +55,7 @@ TEST_F(ExclusivityTest, ASplitInTheMiddleKeepsBothSidesWritable) {
     EXPECT_TRUE(overwrite(back, 0, 'b'));
     EXPECT_EQ(text_of(front), std::string(at, 'f'));
     EXPECT_EQ(text_of(back), std::string(11 - at, 'b'));
-    // In pieces as small as one likes.
+    // In pieces of any size.
     Buffer first = front.split_front(at / 2);
     EXPECT_TRUE(first.empty() || overwrite(first, 0, '1'));
     EXPECT_TRUE(overwrite(front, 0, '2'));
@@ -74,7 +74,7 @@ TEST_F(ExclusivityTest, CloneMakesBothReadOnly) {
   EXPECT_EQ(text_of(buffer), "hello");
 }
 
-TEST_F(ExclusivityTest, TheLastOneCanWriteAgain) {
+TEST_F(ExclusivityTest, LastHolderCanWriteAgain) {
   Buffer buffer = buffer_of("hello");
   {
     const Buffer clone = buffer.clone();
@@ -93,7 +93,7 @@ TEST_F(ExclusivityTest, TheLastOneCanWriteAgain) {
   EXPECT_TRUE(overwrite(second, 0, 'z'));
 }
 
-TEST_F(ExclusivityTest, EachWindowForItself) {
+TEST_F(ExclusivityTest, WindowsAreIndependent) {
   Buffer buffer;
   buffer.append(lease_of("lease"));
   View view = view_of("view");
@@ -106,7 +106,7 @@ TEST_F(ExclusivityTest, EachWindowForItself) {
   EXPECT_EQ(text_of(buffer), "00000view22222");
 }
 
-TEST_F(ExclusivityTest, ACloneInTheSameBufferIsReadOnlyToo) {
+TEST_F(ExclusivityTest, CloneInTheSameBufferIsReadOnly) {
   Buffer buffer = buffer_of("hello");
   buffer.append(buffer.clone());
   ASSERT_EQ(buffer.window_count(), 2u);
@@ -117,7 +117,7 @@ TEST_F(ExclusivityTest, ACloneInTheSameBufferIsReadOnlyToo) {
   EXPECT_TRUE(overwrite(buffer, 0, 'x'));
 }
 
-TEST_F(ExclusivityTest, AppendingDoesNotWriteBehindAClone) {
+TEST_F(ExclusivityTest, AppendDoesNotWriteAfterAClone) {
   Buffer buffer = buffer_of("hello", 40);
   Buffer clone = buffer.clone();
   ASSERT_TRUE(append_copy(buffer, " world"));
@@ -126,8 +126,9 @@ TEST_F(ExclusivityTest, AppendingDoesNotWriteBehindAClone) {
   EXPECT_EQ(text_of(clone), "hello there");
 }
 
-// bufferv2's hole: Clone, Truncate the clone, GrowTo(n, zero) on it, and the original reads "hello\0\0\0\0\0\0",
-// because GrowTo clears bytes of the chunk without asking who shares it. Each way to grow must refuse or go elsewhere.
+// The defect of gVisor's bufferv2: after Clone, Truncate of the clone and GrowTo(n, zero) on it, the original reads
+// "hello\0\0\0\0\0\0", because GrowTo clears bytes of the chunk without checking who shares it. Each way to grow must
+// refuse or use other memory.
 TEST_F(ExclusivityTest, GrowToThroughASharedChunkIsNotPossible) {
   Buffer original = buffer_of("hello world", 40);
   Buffer clone = original.clone();
@@ -163,7 +164,7 @@ TEST_F(ExclusivityDeathTest, GrowToThroughASharedChunkIsNotPossibleWithLeases) {
   EXPECT_EQ(text_of(back), " world");
 }
 
-TEST_F(ExclusivityTest, GrowingIsPossibleAgainWhenTheOtherIsGone) {
+TEST_F(ExclusivityTest, GrowthIsPossibleAgainWithoutOtherHolders) {
   Buffer buffer = buffer_of("hello world", 40);
   buffer.clone().clear();
   buffer.truncate(5);

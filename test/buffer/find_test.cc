@@ -1,4 +1,4 @@
-// Searching across window borders, compared with std::string's.
+// Searches across window boundaries, compared with std::string's.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class FindTest : public test::PoolTest {
  protected:
-  // All that can be asked about `text` in `buffer`, which must give what the string `all` gives.
+  // All searches for `text` in `buffer`, which must return the same as in the string `all`.
   static void expect_same(const Buffer& buffer, const std::string& all, std::string_view text) {
     for (size_t from = 0; from <= all.size() + 2; ++from) {
       ASSERT_EQ(buffer.find(text, from), all.find(text, from)) << "'" << text << "' in '" << all << "' from " << from;
@@ -69,7 +69,7 @@ TEST_F(FindTest, OverlappingCandidates) {
   }
 }
 
-TEST_F(FindTest, InNothing) {
+TEST_F(FindTest, InEmpty) {
   const Buffer buffer{};
   EXPECT_EQ(buffer.find(std::byte{0}), Buffer::npos);
   EXPECT_EQ(buffer.find("a"), Buffer::npos);
@@ -79,14 +79,14 @@ TEST_F(FindTest, InNothing) {
   EXPECT_FALSE(buffer.starts_with("a"));
 }
 
-TEST_F(FindTest, FromFarBehind) {
+TEST_F(FindTest, FromBeyondTheEnd) {
   const Buffer buffer = cut("abc", 1);
   EXPECT_EQ(buffer.find(std::byte{'a'}, Buffer::npos), Buffer::npos);
   EXPECT_EQ(buffer.find("a", Buffer::npos), Buffer::npos);
   EXPECT_EQ(buffer.find("", Buffer::npos), Buffer::npos);
 }
 
-TEST_F(FindTest, AtRandomInTwoLetters) {
+TEST_F(FindTest, RandomTextsOfTwoLetters) {
   std::mt19937 random(1);
   const auto letters = [&random](size_t size) {
     std::string text(size, 'a');

@@ -29,7 +29,7 @@ TEST_F(GrowTest, FillsWithTheValue) {
   EXPECT_EQ(copied(), 0u) << "nothing is copied";
 }
 
-// A chunk comes from the pool with what was in it.
+// A chunk from the pool still has its previous content.
 TEST_F(GrowTest, NeverShowsOldBytes) {
   for (int i = 0; i < 3; ++i) lease_of(std::string(64, '!'));
   Buffer buffer;
@@ -49,7 +49,7 @@ TEST_F(GrowTest, FillsTheTailThenFreshChunks) {
   EXPECT_EQ(text_of(buffer), "hello" + std::string(59 + 2 * kMaxChunkBytes + 1, 'x'));
 }
 
-TEST_F(GrowTest, AllOrNothingWhenTheBudgetIsMet) {
+TEST_F(GrowTest, AllOrNothingWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 64 + kMaxChunkBytes});
   ChunkPool::Use use(&small);
   Buffer buffer;
@@ -77,7 +77,7 @@ TEST_F(ReserveTest, ContinuesTheLastWindow) {
   EXPECT_EQ(copied(), 0u);
 }
 
-TEST_F(ReserveTest, TakesAFreshChunkWhereTheTailIsTooSmall) {
+TEST_F(ReserveTest, TakesAFreshChunkIfTheTailIsTooSmall) {
   Buffer buffer = buffer_of("hello", 20);
   Lease room = buffer.reserve(pool_, 60);
   ASSERT_TRUE(room);
@@ -87,7 +87,7 @@ TEST_F(ReserveTest, TakesAFreshChunkWhereTheTailIsTooSmall) {
   EXPECT_EQ(windows_of(buffer), (Windows{"hello", std::string(64, 'x')}));
 }
 
-TEST_F(ReserveTest, DroppedNothingHasHappened) {
+TEST_F(ReserveTest, DroppedReservationChangesNothing) {
   Buffer buffer = buffer_of("hello", 20);
   for (int i = 0; i < 3; ++i) {
     Lease room = buffer.reserve(pool_, 10);
@@ -101,7 +101,7 @@ TEST_F(ReserveTest, DroppedNothingHasHappened) {
   EXPECT_EQ(pool_.leaked(), 1u);
 }
 
-TEST_F(ReserveTest, TheRoomIsGivenOnce) {
+TEST_F(ReserveTest, RoomIsGivenOnce) {
   Buffer buffer = buffer_of("hello", 20);
   Lease first = buffer.reserve(pool_, 10);
   EXPECT_EQ(buffer.tailroom(), 0u);
@@ -114,7 +114,7 @@ TEST_F(ReserveTest, TheRoomIsGivenOnce) {
   EXPECT_EQ(text_of(buffer), "hello world");
 }
 
-TEST_F(ReserveTest, ALoneViewIsContinuedToo) {
+TEST_F(ReserveTest, ExclusiveViewIsContinued) {
   Buffer buffer;
   buffer.append(view_of("hello"));
   Lease room = buffer.reserve(pool_, 1);
@@ -124,7 +124,7 @@ TEST_F(ReserveTest, ALoneViewIsContinuedToo) {
   EXPECT_EQ(windows_of(buffer), Windows{"hello!"});
 }
 
-TEST_F(ReserveTest, ASharedChunkIsNotContinued) {
+TEST_F(ReserveTest, SharedChunkIsNotContinued) {
   Buffer buffer = buffer_of("hello", 20);
   const Buffer clone = buffer.clone();
   EXPECT_EQ(buffer.tailroom(), 0u);
@@ -135,7 +135,7 @@ TEST_F(ReserveTest, ASharedChunkIsNotContinued) {
   EXPECT_NE(room.data(), buffer.window(0).data() + 5);
 }
 
-TEST_F(ReserveTest, IsEmptyWhenTheBudgetIsMet) {
+TEST_F(ReserveTest, IsEmptyWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);
   Buffer buffer;

@@ -1,6 +1,6 @@
-// bufferv2's hole, with every verb of ours that grows: clone, truncate the clone, grow it with zeros. There the
-// original read "hello\0\0\0\0\0\0" afterwards, because growing cleared bytes of the chunk without asking who shares
-// it.
+// The defect of gVisor's bufferv2, tested with each of our operations that grow a buffer: clone, truncate the clone,
+// grow it with zeros. There the original reads "hello\0\0\0\0\0\0" afterwards, because growth clears bytes of the chunk
+// without checking who shares it.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class GrowThroughSharedChunk : public test::PoolTest {
   };
 };
 
-TEST_F(GrowThroughSharedChunk, TheOriginalDoesNotChange) {
+TEST_F(GrowThroughSharedChunk, OriginalDoesNotChange) {
   for (const auto& grow : growers_) {
     Buffer original = buffer_of("hello world", 40);
     Buffer clone = original.clone();
@@ -50,7 +50,7 @@ TEST_F(GrowThroughSharedChunk, TheOriginalDoesNotChange) {
   }
 }
 
-TEST_F(GrowThroughSharedChunk, NeitherDoesTheClone) {
+TEST_F(GrowThroughSharedChunk, CloneDoesNotChange) {
   for (const auto& grow : growers_) {
     Buffer original = buffer_of("hello world", 40);
     const Buffer clone = original.clone();
@@ -61,7 +61,7 @@ TEST_F(GrowThroughSharedChunk, NeitherDoesTheClone) {
   }
 }
 
-TEST_F(GrowThroughSharedChunk, NorWhatWasCutOff) {
+TEST_F(GrowThroughSharedChunk, CutOffPartDoesNotChange) {
   for (const auto& grow : growers_) {
     Buffer back = buffer_of("hello world", 40);
     Buffer front = back.split_front(5);
@@ -71,7 +71,7 @@ TEST_F(GrowThroughSharedChunk, NorWhatWasCutOff) {
   }
 }
 
-TEST_F(GrowThroughSharedChunk, NorAClonedPart) {
+TEST_F(GrowThroughSharedChunk, ClonedPartDoesNotChange) {
   for (const auto& grow : growers_) {
     Buffer original = buffer_of("hello world", 40);
     Buffer part = original.clone(2, 3);
@@ -81,7 +81,7 @@ TEST_F(GrowThroughSharedChunk, NorAClonedPart) {
   }
 }
 
-TEST_F(GrowThroughSharedChunk, TheHeadroomIsNoWayEither) {
+TEST_F(GrowThroughSharedChunk, HeadroomIsNotUsedEither) {
   Buffer original = buffer_of("hello world");
   Buffer clone = original.clone();
   clone.trim_front(6);

@@ -1,4 +1,4 @@
-// The examples of docs/iobuf/guide.md, which are checked to be the same as here, at work.
+// Runs the examples of docs/iobuf/guide.md, and checks that they are the same as here.
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -208,7 +208,7 @@ TEST_F(Guide, Settles) {
   EXPECT_EQ(input.pinned_bytes(), 64u);
 }
 
-// ---- That the guide says the same ----
+// ---- The guide's text ----
 
 std::string contents(const std::string& path) {
   std::ifstream file(path);
@@ -230,7 +230,7 @@ std::string lines_of(std::string_view text) {
   return lines;
 }
 
-TEST(GuideText, ItsExamplesAreThese) {
+TEST(GuideText, ExamplesAreTheSame) {
   const std::string guide = contents(SLUICE_SOURCE_DIR "/docs/iobuf/guide.md");
   const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc"));
   const std::string_view begin = "```cpp\n", end = "```";

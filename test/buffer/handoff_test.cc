@@ -1,4 +1,4 @@
-// Buffers that travel between threads, each with a pool of its own. Run under ThreadSanitizer too.
+// Buffers that move between threads, each with a pool of its own. Run under ThreadSanitizer too.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ constexpr int kMessages = 1'000;
 constexpr int kMessages = 10'000;
 #endif
 
-// A buffer with what it must contain. An empty one is the end.
+// A buffer with its expected content. An empty one is the end.
 struct Message {
   Buffer buffer;
   std::string expected;
@@ -54,12 +54,12 @@ class Station {
  public:
   Station(uint32_t seed, Mailbox& in, Mailbox& out, ChunkPool& pool) : random_(seed), in_(in), out_(out), pool_(pool) {}
 
-  // Sends messages and takes what arrives apart, until both are done.
+  // Sends messages and processes received ones, until both are done.
   void run() {
     ChunkPool::Use use(&pool_);
     for (int i = 0; i < kMessages; ++i) {
       out_.put(compose());
-      if (i >= 100) receive();  // About a hundred are on their way in each direction.
+      if (i >= 100) receive();  // About a hundred are in flight in each direction.
     }
     while (receive()) {
       if (++drained_ == 100) out_.put({});
@@ -76,7 +76,7 @@ class Station {
       if (!message.buffer.append_copy(pool_, std::as_bytes(std::span(text)))) break;
       message.expected += text;
     }
-    // Parts of what came from the other side, of which a part stays here, travel back and forth.
+    // Parts of what came from the other side, of which a part stays here, go back and forth.
     if (!kept_.buffer.empty()) {
       const size_t part = random_() % kept_.buffer.size();
       Buffer clone = kept_.buffer.clone();
@@ -98,7 +98,7 @@ class Station {
     Message message = in_.take();
     if (message.expected.empty()) return false;
     if (test::text_of(message.buffer) != message.expected) ++damaged_;
-    // Writing where writing is allowed disturbs nobody: the other side checks its own.
+    // A permitted write affects nobody else: the other side checks its own data.
     for (size_t i = 0; i < message.buffer.window_count(); ++i) {
       for (std::byte& byte : message.buffer.writable_window(i)) byte ^= std::byte{0x20};
     }
@@ -124,7 +124,7 @@ void expect_all_home(ChunkPool& pool) {
   EXPECT_EQ(pool.leaked(), 0u);
 }
 
-TEST(Handoff, BuffersTravelBetweenThreads) {
+TEST(Handoff, BuffersMoveBetweenThreads) {
   ChunkPool pool_a({.budget_bytes = 4 << 20}), pool_b({.budget_bytes = 4 << 20});
   {
     Mailbox to_a, to_b;
@@ -141,7 +141,7 @@ TEST(Handoff, BuffersTravelBetweenThreads) {
   EXPECT_GT(pool_b.stats().freed_remotely, 0u);
 }
 
-// Each thread has a view of one chunk, and all clone, cut, put into buffers and drop theirs at once.
+// Each thread has a view of one chunk, and all of them clone, cut, append to buffers and drop theirs at once.
 TEST(Handoff, ViewsOfOneChunkOnSeveralThreads) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   std::string text(4096, 0);
@@ -177,8 +177,8 @@ TEST(Handoff, ViewsOfOneChunkOnSeveralThreads) {
   expect_all_home(pool);
 }
 
-// Whoever is left may write: what the others read of the chunk has happened before.
-TEST(Handoff, TheLastHolderWrites) {
+// The last holder may write: all reads of the others have happened before.
+TEST(Handoff, LastHolderWrites) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   const std::string text(1000, 'a');
@@ -186,7 +186,7 @@ TEST(Handoff, TheLastHolderWrites) {
     Buffer buffer;
     ASSERT_TRUE(buffer.append_copy(pool, text));
     std::thread reader([clone = buffer.clone(), &text] { EXPECT_TRUE(clone == text); });
-    // As soon as the reader has dropped its clone the bytes are ours, without another word between the threads.
+    // As soon as the reader has dropped its clone the bytes are ours, without other communication between the threads.
     while (buffer.writable_window(0).empty()) std::this_thread::yield();
     for (std::byte& byte : buffer.writable_window(0)) byte = std::byte{'b'};
     ASSERT_TRUE(buffer.append_copy(pool, "tail"));
@@ -195,7 +195,7 @@ TEST(Handoff, TheLastHolderWrites) {
   }
 }
 
-// The verbs that are const change nothing, not even a reference count: several threads may read one buffer.
+// Const operations change nothing, not even a reference count: several threads may read one buffer.
 TEST(Handoff, SeveralThreadsReadOneBuffer) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   {
@@ -222,8 +222,8 @@ TEST(Handoff, SeveralThreadsReadOneBuffer) {
   expect_all_home(pool);
 }
 
-// Long buffers go over with their blocks of windows, are cut and put together there, and everything goes home.
-TEST(Handoff, LongBuffersAreTakenApartElsewhere) {
+// Long buffers move with their blocks of windows, are cut and joined there, and everything returns to its pool.
+TEST(Handoff, LongBuffersAreSplitOnOtherThreads) {
   ChunkPool pool_a({.budget_bytes = 8 << 20}), pool_b({.budget_bytes = 8 << 20});
   {
     ChunkPool::Use use(&pool_a);
@@ -253,8 +253,8 @@ TEST(Handoff, LongBuffersAreTakenApartElsewhere) {
   expect_all_home(pool_b);
 }
 
-// The function that gives adopted memory back runs once, on some thread, after all others are done with it.
-TEST(Handoff, AdoptedMemoryIsGivenBackOnce) {
+// The release function of adopted memory runs once, on some thread, after all others are done with it.
+TEST(Handoff, AdoptedMemoryIsReleasedOnce) {
   for (int round = 0; round < kMessages / 20; ++round) {
     std::string memory(100, 'a');
     std::atomic<int> released = 0;

@@ -36,7 +36,7 @@ TEST_F(LeaseTest, AllocatesWithHeadroom) {
   EXPECT_EQ(lease.headroom(), 0u);
 }
 
-TEST_F(LeaseTest, IsFalseWhenTheBudgetIsMet) {
+TEST_F(LeaseTest, IsFalseWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 64});
   const Lease lease = Lease::allocate(small, 65, 5);
   EXPECT_FALSE(lease);
@@ -91,7 +91,7 @@ TEST_F(LeaseTest, SplitsAtItsEnds) {
   EXPECT_EQ(text_of(all), "hello");
 }
 
-// A neighbour's bytes begin where a window ends, so there is no room to grow into until the neighbour is gone.
+// A neighbor's bytes begin where a window ends, so there is no room to grow until the neighbor is gone.
 TEST_F(LeaseTest, HasNoRoomWhileItsChunkIsShared) {
   Lease front = lease_of("hello world");
   {

@@ -1,4 +1,4 @@
-// Copy on write: exactly what is shared is copied, and the others keep theirs.
+// Copy on write: exactly the shared bytes are copied, and other holders keep theirs.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using Windows = std::vector<std::string>;
 
 class MakeWritableTest : public test::PoolTest {
  protected:
-  // Overwrites a range through writable windows, and says whether all of it was writable.
+  // Overwrites a range through writable windows. Returns whether all of it was writable.
   static bool overwrite_range(Buffer& buffer, size_t offset, size_t count, char letter) {
     size_t at = 0, written = 0;
     for (size_t i = 0; i < buffer.window_count(); ++i) {
@@ -44,7 +44,7 @@ using WriteAtDeathTest = MakeWritableTest;
 using FillInPlaceTest = MakeWritableTest;
 using FillInPlaceDeathTest = MakeWritableTest;
 
-TEST_F(MakeWritableTest, WhatIsOursIsNotCopied) {
+TEST_F(MakeWritableTest, ExclusiveBytesAreNotCopied) {
   Buffer buffer = in_windows({"abc", "def"});
   buffer.append(view_of("ghi"));
   const std::byte* data = buffer.window(1).data();
@@ -83,7 +83,7 @@ TEST_F(MakeWritableTest, CopiesOnlySharedWindows) {
   EXPECT_EQ(text_of(clone), "def");
 }
 
-TEST_F(MakeWritableTest, TheOtherCanWriteTooThen) {
+TEST_F(MakeWritableTest, OtherHolderCanWriteAfterwards) {
   Buffer buffer = buffer_of("hello");
   Buffer clone = buffer.clone();
   ASSERT_TRUE(buffer.make_writable(pool_, 0, 5));
@@ -93,7 +93,7 @@ TEST_F(MakeWritableTest, TheOtherCanWriteTooThen) {
   EXPECT_EQ(text_of(clone), "yyyyy");
 }
 
-TEST_F(MakeWritableTest, TheSameBytesTwiceInOneBuffer) {
+TEST_F(MakeWritableTest, SameBytesTwiceInOneBuffer) {
   for (const size_t count : {5u, 7u, 10u}) {
     Buffer buffer = buffer_of("hello");
     buffer.append(buffer.clone());
@@ -114,7 +114,7 @@ TEST_F(MakeWritableTest, ReadOnlyMemoryIsCopiedEvenForItsOnlyHolder) {
   EXPECT_EQ(buffer.writable_window(1).size(), 5u);
 }
 
-TEST_F(MakeWritableTest, OfALargeWindow) {
+TEST_F(MakeWritableTest, LargeWindow) {
   const std::string text(3 * kMaxChunkBytes, 'a');
   Buffer buffer;
   buffer.append(View::adopt(text.data(), text.size(), nullptr));
@@ -123,7 +123,7 @@ TEST_F(MakeWritableTest, OfALargeWindow) {
   EXPECT_EQ(text_of(buffer), "a" + std::string(text.size() - 2, 'b') + "a");
 }
 
-TEST_F(MakeWritableTest, OfManyWindows) {
+TEST_F(MakeWritableTest, ManyWindows) {
   Buffer buffer;
   for (int i = 0; i < 60; ++i) buffer.append(lease_of("abc"));
   const Buffer clone = buffer.clone(30, 90);
@@ -135,7 +135,7 @@ TEST_F(MakeWritableTest, OfManyWindows) {
   EXPECT_EQ(text_of(clone), before.substr(30, 90));
 }
 
-TEST_F(MakeWritableTest, NothingChangesWhenTheBudgetIsMet) {
+TEST_F(MakeWritableTest, NothingChangesWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 64});
   ChunkPool::Use use(&small);
   Buffer buffer;
@@ -168,7 +168,7 @@ TEST_F(WriteAtTest, Overwrites) {
   }
 }
 
-TEST_F(WriteAtTest, InPlaceWhereItIsOurs) {
+TEST_F(WriteAtTest, InPlaceIfExclusive) {
   Buffer buffer = in_windows({"abc", "def"});
   const std::byte* data = buffer.window(0).data();
   ASSERT_TRUE(buffer.write_at(pool_, 2, std::as_bytes(std::span("XY", 2))));
@@ -177,7 +177,7 @@ TEST_F(WriteAtTest, InPlaceWhereItIsOurs) {
   EXPECT_EQ(copied(), 2u);
 }
 
-TEST_F(WriteAtTest, NothingIsWrittenWhenTheBudgetIsMet) {
+TEST_F(WriteAtTest, NothingIsWrittenWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 2 * 64});
   ChunkPool::Use use(&small);
   Buffer buffer;
@@ -214,7 +214,7 @@ TEST_F(FillInPlaceTest, DescribesARange) {
   EXPECT_EQ(pieces[0].bytes, 1u);
 }
 
-TEST_F(FillInPlaceTest, IsZeroWhenThereAreMorePiecesThanRoom) {
+TEST_F(FillInPlaceTest, IsZeroWithMorePiecesThanRoom) {
   Buffer buffer = in_windows({"abc", "def", "ghi"});
   std::array<Buffer::InOut, 2> pieces;
   EXPECT_EQ(buffer.fill_in_place(0, 9, pieces), 0u);
@@ -223,7 +223,7 @@ TEST_F(FillInPlaceTest, IsZeroWhenThereAreMorePiecesThanRoom) {
   EXPECT_EQ(buffer.fill_in_place(9, 0, pieces), 0u);
 }
 
-TEST_F(FillInPlaceTest, IsZeroWherePartIsShared) {
+TEST_F(FillInPlaceTest, IsZeroIfAPartIsShared) {
   Buffer buffer = in_windows({"abc", "def", "ghi"});
   const Buffer clone = buffer.clone(4, 1);
   std::array<Buffer::InOut, 4> pieces;

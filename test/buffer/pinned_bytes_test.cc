@@ -1,4 +1,4 @@
-// What several buffers of one holder pin together.
+// The bytes that several buffers of one holder pin together.
 
 #include "buffer/pinned_bytes.h"
 
@@ -22,13 +22,13 @@ class PinnedSumTest : public test::PoolTest {
   }
 };
 
-TEST_F(PinnedSumTest, OfNothingIsNothing) {
+TEST_F(PinnedSumTest, EmptyIsZero) {
   const Buffer empty{};
   EXPECT_EQ(of({&empty}).bytes, 0u);
   EXPECT_EQ(of({&empty}).wasted, 0u);
 }
 
-TEST_F(PinnedSumTest, AChunkInSeveralBuffersCountsOnce) {
+TEST_F(PinnedSumTest, ChunkInSeveralBuffersCountsOnce) {
   Buffer input = buffer_of(std::string(4000, 'x'));
   const Buffer output = input.split_front(1000);
   const Buffer::Pinned both = of({&input, &output});
@@ -37,7 +37,7 @@ TEST_F(PinnedSumTest, AChunkInSeveralBuffersCountsOnce) {
   EXPECT_GT(input.pinned_bytes() + output.pinned_bytes(), both.bytes) << "one by one each has at least what it holds";
 }
 
-TEST_F(PinnedSumTest, WhatOthersHoldTooIsSharedOut) {
+TEST_F(PinnedSumTest, SharedChunksAreDivided) {
   Buffer input = buffer_of(std::string(100, 'x'), 300);
   const Buffer output = input.clone(), others = input.clone(), third = input.clone();
   EXPECT_EQ(of({&input, &output}).bytes, 256u) << "two windows of four";
@@ -52,7 +52,7 @@ TEST_F(PinnedSumTest, OverlapsAreNotMoreThanTheChunk) {
   EXPECT_EQ(buffer.pinned().wasted, 0u);
 }
 
-TEST_F(PinnedSumTest, OfManyChunks) {
+TEST_F(PinnedSumTest, ManyChunks) {
   for (const size_t chunks : {8u, 9u, 16u, 17u, 100u, 3000u}) {
     std::vector<Buffer> buffers(3);
     for (size_t i = 0; i < chunks; ++i) {

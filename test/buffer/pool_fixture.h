@@ -1,4 +1,4 @@
-// A pool that is current while a test runs, and into which every chunk must have come home at its end.
+// A pool that is current during a test, and to which every chunk must have returned at its end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class PoolTest : public testing::Test {
     EXPECT_EQ(pool_.leaked(), 0u) << "chunks did not come home";
   }
 
-  /// A lease on `text` at the start of a fresh chunk, with room for `tailroom` more bytes at least.
+  /// A lease on `text` at the start of a fresh chunk, with room for at least `tailroom` more bytes.
   Lease lease_of(std::string_view text, size_t tailroom = 0) {
     return filled(Lease::allocate(pool_, text.size() + tailroom), text);
   }
@@ -69,7 +69,7 @@ inline std::vector<std::string> windows_of(const Buffer& buffer) {
   return texts;
 }
 
-/// Overwrites all of window `index` with `letter`; false, and nothing written, when it is read-only.
+/// Overwrites all of window `index` with `letter`. False, and nothing written, if it is read-only.
 inline bool overwrite(Buffer& buffer, size_t index, char letter) {
   const std::span<std::byte> window = buffer.writable_window(index);
   for (std::byte& byte : window) byte = static_cast<std::byte>(letter);

@@ -1,4 +1,4 @@
-// What goes to the front: whole buffers by their windows, bytes by copy into headroom.
+// Prepending: whole buffers by their windows, bytes by copy into headroom.
 
 #include <gtest/gtest.h>
 
@@ -42,14 +42,14 @@ TEST_F(PrependTest, TakesABuffer) {
   EXPECT_EQ(copied(), 0u);
 }
 
-TEST_F(PrependTest, OfItselfStaysAsItIs) {
+TEST_F(PrependTest, PrependToItselfChangesNothing) {
   Buffer buffer = in_windows({"a", "b"});
   Buffer& same = buffer;
   buffer.prepend(std::move(same));
   EXPECT_EQ(windows_of(buffer), (Windows{"a", "b"}));
 }
 
-TEST_F(PrependTest, WhatWasCutOffBecomesOneWindowAgain) {
+TEST_F(PrependTest, SplitWindowIsMergedAgain) {
   for (size_t at = 0; at <= 6; ++at) {
     Buffer buffer = buffer_of("abcdef");
     Buffer front = buffer.split_front(at);
@@ -60,7 +60,7 @@ TEST_F(PrependTest, WhatWasCutOffBecomesOneWindowAgain) {
   }
 }
 
-TEST_F(PrependTest, OfALongBufferIsInOrder) {
+TEST_F(PrependTest, LongBufferIsInOrder) {
   for (const size_t ours : {0u, 1u, 3u, 4u, 20u}) {
     for (const size_t theirs : {0u, 1u, 3u, 4u, 20u}) {
       Buffer buffer, other;
@@ -86,7 +86,7 @@ TEST_F(PrependTest, CopiesIntoTheHeadroom) {
   EXPECT_EQ(copied(), 6u);
 }
 
-TEST_F(PrependTest, WhatTheHeadroomDoesNotHoldGoesBefore) {
+TEST_F(PrependTest, RestBeyondTheHeadroomGoesBefore) {
   Buffer buffer = after_headroom("world", 3);
   ASSERT_TRUE(prepend_copy(buffer, "hello ", 20));
   EXPECT_EQ(windows_of(buffer), (Windows{"hel", "lo world"}));
@@ -95,7 +95,7 @@ TEST_F(PrependTest, WhatTheHeadroomDoesNotHoldGoesBefore) {
   EXPECT_EQ(windows_of(buffer), (Windows{"<<<hel", "lo world"}));
 }
 
-TEST_F(PrependTest, LeavesTheHeadroomThatIsAskedFor) {
+TEST_F(PrependTest, LeavesTheRequestedHeadroom) {
   for (const size_t headroom : {size_t{0}, size_t{1}, size_t{64}, size_t{1000}, kMaxChunkBytes - 1}) {
     for (const size_t size : {size_t{1}, size_t{5}, size_t{64}, size_t{3000}, kMaxChunkBytes, 2 * kMaxChunkBytes}) {
       Buffer buffer;
@@ -117,7 +117,7 @@ TEST_F(PrependTest, LayersPrependWithoutAChunkOfTheirOwn) {
   EXPECT_EQ(pool_.leaked(), 1u);
 }
 
-TEST_F(PrependTest, LeavesTheHeadroomOfASharedChunkAlone) {
+TEST_F(PrependTest, DoesNotUseTheHeadroomOfASharedChunk) {
   Lease front = lease_of("hello world");
   Lease back = front.split_off(6);
   Buffer buffer;
@@ -128,14 +128,14 @@ TEST_F(PrependTest, LeavesTheHeadroomOfASharedChunkAlone) {
   EXPECT_EQ(windows_of(buffer), (Windows{"HELLO ", "world"}));
 }
 
-TEST_F(PrependTest, FillsTheHeadroomThatATrimLeft) {
+TEST_F(PrependTest, FillsTheHeadroomLeftByATrim) {
   Buffer buffer = buffer_of("hello world");
   buffer.trim_front(6);
   ASSERT_TRUE(prepend_copy(buffer, "HELLO "));
   EXPECT_EQ(windows_of(buffer), Windows{"HELLO world"});
 }
 
-TEST_F(PrependTest, OfItsOwnBytes) {
+TEST_F(PrependTest, OwnBytes) {
   Buffer buffer = after_headroom("ab", 3);
   ASSERT_TRUE(buffer.prepend_copy(pool_, buffer.window(0)));
   EXPECT_EQ(text_of(buffer), "abab");
@@ -144,14 +144,14 @@ TEST_F(PrependTest, OfItsOwnBytes) {
   EXPECT_EQ(buffer.window_count(), 2u);
 }
 
-TEST_F(PrependTest, NothingIsPrependedFromNothing) {
+TEST_F(PrependTest, EmptyTextPrependsNothing) {
   Buffer buffer;
   EXPECT_TRUE(prepend_copy(buffer, ""));
   EXPECT_TRUE(buffer.empty());
   EXPECT_EQ(pool_.leaked(), 0u);
 }
 
-TEST_F(PrependTest, AllOrNothingWhenTheBudgetIsMet) {
+TEST_F(PrependTest, AllOrNothingWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 64 + kMaxChunkBytes});
   ChunkPool::Use use(&small);
   Buffer buffer;

@@ -46,7 +46,7 @@ Bytes random_program(uint64_t seed) {
   return program;
 }
 
-// Runs a program in a process of its own, silently: a failed check and a sanitizer end it. No program takes ten
+// Runs a program in a process of its own, silently: a failed check or a sanitizer ends it. No program takes ten
 // seconds.
 bool fails_in_a_child(const Bytes& bytes) {
   const pid_t child = fork();
@@ -66,7 +66,7 @@ bool fails_in_a_child(const Bytes& bytes) {
   return status != 0;
 }
 
-// The smallest program that fails as this one does, and how to run it.
+// The smallest program that fails like this one, and how to run it.
 std::string shrunk_and_printed(const Bytes& bytes) {
   const Bytes smallest = test::shrunk(bytes, &fails_in_a_child);
   std::string text = "shrunk to " + std::to_string(smallest.size()) + " bytes: echo ";
@@ -77,16 +77,16 @@ std::string shrunk_and_printed(const Bytes& bytes) {
   return text + " | xxd -r -p > found && build/asan/test/buffer_fuzz found";
 }
 
-// Names the program that runs when it ends the process, as a failed check and a sanitizer do.
+// Prints the seed of the running program when a failed check or a sanitizer ends the process.
 volatile uint64_t running_seed = 0;
 
 void print_running_seed() {
   if (running_seed) std::fprintf(stderr, "again, and shrunk: SLUICE_PROPERTY_SEED=%" PRIu64 "\n", running_seed);
 }
 
-class NameOnDeath {
+class PrintSeedOnDeath {
  public:
-  explicit NameOnDeath(uint64_t seed) {
+  explicit PrintSeedOnDeath(uint64_t seed) {
     running_seed = seed;
     if (&__sanitizer_set_death_callback) {
       __sanitizer_set_death_callback(&print_running_seed);
@@ -94,13 +94,13 @@ class NameOnDeath {
       for (const int signal : kSignals) std::signal(signal, &print_and_die);
     }
   }
-  ~NameOnDeath() {
+  ~PrintSeedOnDeath() {
     running_seed = 0;
     if (&__sanitizer_set_death_callback) return;
     for (const int signal : kSignals) std::signal(signal, SIG_DFL);
   }
-  NameOnDeath(const NameOnDeath&) = delete;
-  NameOnDeath& operator=(const NameOnDeath&) = delete;
+  PrintSeedOnDeath(const PrintSeedOnDeath&) = delete;
+  PrintSeedOnDeath& operator=(const PrintSeedOnDeath&) = delete;
 
  private:
   static constexpr int kSignals[] = {SIGABRT, SIGSEGV, SIGBUS};
@@ -116,9 +116,9 @@ TEST(Property, BuffersBehaveLikeStrings) {
   const uint64_t wanted = number_from_environment("SLUICE_PROPERTY_STEPS", kDefaultSteps);
   size_t steps = 0;
   for (uint64_t seed = only ? only : 1; steps < wanted && (!only || seed == only); ++seed) {
-    const NameOnDeath name_on_death(seed);
+    const PrintSeedOnDeath name_on_death(seed);
     const Bytes bytes = random_program(seed);
-    // It may end the process, so it is shrunk first when it is known to fail.
+    // It may end the process, so it is shrunk first if it is known to fail.
     if (only && fails_in_a_child(bytes)) std::printf("%s\n", shrunk_and_printed(bytes).c_str());
     test::BufferProgram program(bytes);
     const std::string problem = program.run();

@@ -1,4 +1,4 @@
-// A range made contiguous.
+// Making a range contiguous.
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST_F(PullUpTest, ReadingASharedRangeInPlaceCopiesNothing) {
   EXPECT_EQ(copied(), 0u);
 }
 
-TEST_F(PullUpTest, TheOthersKeepTheirs) {
+TEST_F(PullUpTest, OtherHoldersKeepTheirBytes) {
   Buffer buffer = in_windows({"abc", "def"});
   const Buffer clone = buffer.clone();
   buffer.pull_up(pool_, 2, 2);
@@ -66,7 +66,7 @@ TEST_F(PullUpTest, UpToTheLargestTier) {
   EXPECT_EQ(buffer.window_count(), 3u);
 }
 
-TEST_F(PullUpTest, OfMoreThanTheLargestTier) {
+TEST_F(PullUpTest, MoreThanTheLargestTier) {
   const std::string all = std::string(kMaxChunkBytes, 'a') + std::string(kMaxChunkBytes, 'b') + "c";
   Buffer buffer = in_windows({all.substr(0, kMaxChunkBytes), all.substr(kMaxChunkBytes, kMaxChunkBytes), "c"});
   const size_t out = pool_.out_bytes();
@@ -89,7 +89,7 @@ TEST_F(PullUpTest, Flattens) {
   EXPECT_EQ(copied(), before);
 }
 
-TEST_F(PullUpTest, InManyWindows) {
+TEST_F(PullUpTest, ManyWindows) {
   std::string all;
   for (size_t i = 0; i < 200; ++i) all.push_back(static_cast<char>('a' + i % 26));
   for (const size_t offset : {0u, 1u, 50u, 100u}) {
@@ -99,7 +99,7 @@ TEST_F(PullUpTest, InManyWindows) {
   }
 }
 
-TEST_F(PullUpTest, IsEmptyWhenTheBudgetIsMet) {
+TEST_F(PullUpTest, IsEmptyWhenTheBudgetIsExhausted) {
   ChunkPool small({.budget_bytes = 2 * 64});
   ChunkPool::Use use(&small);
   Buffer buffer;

@@ -44,7 +44,7 @@ TEST_F(ReadingTest, FetchesAtEveryOffset) {
   }
 }
 
-// Pieces of up to 40 bytes, around what is copied by words, and no byte beside them.
+// Pieces of up to 40 bytes, around the sizes that are copied by words, and no byte beside them.
 TEST_F(ReadingTest, FetchesPiecesOfEveryLength) {
   for (size_t left = 1; left <= 20; ++left) {
     for (size_t right = 1; right <= 20; ++right) {

@@ -1,4 +1,4 @@
-// What must not compile: a second owner that nobody asked for, and writing through anything shared.
+// What must not compile: an accidental second owner, and writing through anything shared.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ template <typename T>
 concept Shares = requires(T& t) { t.share(); };
 static_assert(!Shares<ChunkRef>, "its bytes may be written, so there is one");
 
-// Reading gives const bytes; there is no way from a view to others.
+// Reading returns const bytes; a view cannot be converted to a writable type.
 static_assert(std::same_as<decltype(std::declval<View&>().data()), const std::byte*>);
 static_assert(std::same_as<decltype(std::declval<View&>().bytes()), std::span<const std::byte>>);
 static_assert(std::same_as<decltype(std::declval<Buffer&>().window(0)), std::span<const std::byte>>);
@@ -41,17 +41,17 @@ template <typename T>
 concept Thaws = requires(T t) { std::move(t).thaw(); };
 static_assert(!Thaws<View>);
 
-// A lease writes, unless one only looks at it.
+// A lease is writable, unless it is const.
 static_assert(std::same_as<decltype(std::declval<Lease&>().data()), std::byte*>);
 static_assert(std::same_as<decltype(std::declval<const Lease&>().data()), const std::byte*>);
 static_assert(std::same_as<decltype(std::declval<const Lease&>().bytes()), std::span<const std::byte>>);
 
-// A buffer is changed through itself alone.
+// A buffer is changed only through itself.
 template <typename T>
 concept Writes = requires(T& t) { t.writable_window(0); };
 static_assert(Writes<Buffer> && !Writes<const Buffer>);
 
-// What goes into a buffer is given away by name.
+// A window must be moved explicitly into a buffer.
 template <typename T>
 concept TakenBy = requires(Buffer& b, T t) { b.append(t); };
 static_assert(!TakenBy<Lease&> && !TakenBy<View&> && !TakenBy<Buffer&>);
@@ -61,16 +61,16 @@ static_assert(!FreezesInPlace<Lease>);
 
 using SharingByTypeDeathTest = test::PoolTest;
 
-// Defect: a lease could be made of a chunk to which others referred.
-TEST_F(SharingByTypeDeathTest, ALeaseIsNotMadeOfAChunkThatOthersHave) {
+// Defect: a lease could be made of a shared chunk.
+TEST_F(SharingByTypeDeathTest, LeaseIsNotMadeOfASharedChunk) {
   ChunkRef chunk = ChunkRef::take(pool_.get(64));
   chunk_ref(chunk.get());
   const View other(ChunkRef::take(chunk.get()), 0, 64);
   EXPECT_DEATH(Lease(std::move(chunk), 0, 64), "check failed.*writable");
 }
 
-// Defect: windows beyond their chunk were made, and sizes cut to 32 bits, in release builds.
-TEST_F(SharingByTypeDeathTest, WindowsLieWithinTheirChunk) {
+// Defect: in release builds, windows beyond their chunk were made, and sizes cut to 32 bits.
+TEST_F(SharingByTypeDeathTest, WindowsAreWithinTheirChunk) {
   const auto chunk = [&] { return ChunkRef::take(pool_.get(64)); };
   for (const auto& [offset, size] : {std::pair<size_t, size_t>{0, 65},
                                      {65, 0},
@@ -87,7 +87,7 @@ TEST_F(SharingByTypeDeathTest, WindowsLieWithinTheirChunk) {
   EXPECT_DEATH(Lease::of_range(nullptr, 0, 0), "check failed");
 }
 
-TEST_F(SharingByTypeDeathTest, AChunkHasAnEnd) {
+TEST_F(SharingByTypeDeathTest, ChunkSizeIsChecked) {
   EXPECT_DEATH(static_cast<void>(Lease::allocate(pool_, kMaxChunkBytes + 1)), "check failed");
   EXPECT_DEATH(static_cast<void>(Lease::allocate(pool_, kMaxChunkBytes, 1)), "check failed");
   EXPECT_DEATH(static_cast<void>(Lease::allocate(pool_, SIZE_MAX, 2)), "check failed");

@@ -9,8 +9,8 @@
 
 namespace sluice::test {
 
-/// The smallest input found for which `fails(input)` still holds, after at most `max_attempts` calls: leaves out runs
-/// of bytes, long ones first, until no single one can be left out, and then makes bytes zero. Precondition:
+/// The smallest input found for which `fails(input)` still holds, after at most `max_attempts` calls. It removes runs
+/// of bytes, long ones first, until no single one can be removed, and then sets bytes to zero. Precondition:
 /// fails(input).
 template <typename Fails>
 std::vector<uint8_t> shrunk(std::vector<uint8_t> input, Fails fails, size_t max_attempts = 5000) {

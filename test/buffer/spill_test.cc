@@ -39,7 +39,7 @@ class SpillTest : public test::PoolTest {
     }
     return true;
   }
-  /// Text of which no two neighbouring pieces of a page are the same.
+  /// Text in which no two neighboring pieces of a page are equal.
   static std::string long_text(size_t bytes) {
     std::string text(bytes, '\0');
     for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>('a' + i / 13 % 26 + i / 4099 % 3);
@@ -69,7 +69,7 @@ TEST_F(SpillTest, MovesAllBytesAndFreesTheirMemory) {
   }
 }
 
-TEST_F(SpillTest, AnEmptyBufferStaysEmpty) {
+TEST_F(SpillTest, EmptyBufferStaysEmpty) {
   Buffer buffer;
   EXPECT_TRUE(spill(buffer, files_));
   EXPECT_TRUE(buffer.empty());
@@ -85,7 +85,7 @@ TEST_F(SpillTest, ManySmallWindowsBecomeFewLargeOnes) {
   EXPECT_EQ(text_of(buffer), text);
 }
 
-TEST_F(SpillTest, WhatWasMovedIsWrittenToInMemory) {
+TEST_F(SpillTest, WritesAfterASpillGoToMemory) {
   const std::string text = long_text(kExtent + 10);
   Buffer buffer;
   ASSERT_TRUE(append_copy(buffer, text));
@@ -126,7 +126,7 @@ TEST_F(SpillTest, WindowsInTheFileStay) {
   EXPECT_EQ(buffer.window(3).data(), last);
 }
 
-TEST_F(SpillTest, OtherHoldersKeepWhatTheyHave) {
+TEST_F(SpillTest, OtherHoldersKeepTheirBytes) {
   Buffer buffer = buffer_of(std::string(1000, 'x'));
   Buffer clone = buffer.clone();
   ASSERT_TRUE(spill(buffer, files_));
@@ -162,7 +162,7 @@ TEST_F(SpillTest, AllOrNothing) {
   EXPECT_EQ(text_of(second), text.substr(0, 100) + text);
 }
 
-TEST_F(SpillTest, ASlowReaderGivesTheDiskBackBitByBit) {
+TEST_F(SpillTest, SlowReaderReleasesTheDiskGradually) {
   Buffer buffer;
   ASSERT_TRUE(append_copy(buffer, long_text(32 * kExtent)));
   ASSERT_TRUE(spill(buffer, files_));
@@ -172,7 +172,7 @@ TEST_F(SpillTest, ASlowReaderGivesTheDiskBackBitByBit) {
   }
 }
 
-TEST_F(SpillTest, BuffersInTheFileTravelBetweenThreads) {
+TEST_F(SpillTest, BuffersInTheFileMoveBetweenThreads) {
   const std::string text = long_text(10 * kExtent + 5);
   Buffer buffer;
   ASSERT_TRUE(append_copy(buffer, text));
@@ -183,7 +183,7 @@ TEST_F(SpillTest, BuffersInTheFileTravelBetweenThreads) {
 }
 
 // Random buffers, cut, joined, cloned and spilled, each compared with its text.
-TEST_F(SpillTest, AnyBufferIsTheSameAfterwards) {
+TEST_F(SpillTest, RandomBuffersKeepTheirBytes) {
   std::mt19937 random(1);
   int spilled = 0;
   struct Modelled {

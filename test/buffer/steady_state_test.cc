@@ -1,4 +1,4 @@
-// No heap allocation per event once everything was used before: not for chunks, windows, rings or inboxes.
+// No heap allocation per event once everything was used before: not for chunks, windows, blocks or remote frees.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 class SteadyStateTest : public test::PoolTest {
  protected:
-  // Allocations of the thousand rounds that follow a first one.
+  // Allocations of the thousand rounds after a first one.
   template <typename Round>
   static uint64_t allocations_of(Round round) {
     round();
@@ -27,7 +27,7 @@ class SteadyStateTest : public test::PoolTest {
   }
 };
 
-TEST_F(SteadyStateTest, TheCounterCounts) {
+TEST_F(SteadyStateTest, CounterCounts) {
   EXPECT_GE(allocations_of([] { ::operator delete(::operator new(8)); }), 1000u);
   EXPECT_GE(allocations_of([] { chunk_unref(heap_chunk(100)); }), 1000u);
 }
@@ -51,7 +51,7 @@ TEST_F(SteadyStateTest, ChunksThatAgeInBetween) {
             0u);
 }
 
-TEST_F(SteadyStateTest, ChunksThatComeHome) {
+TEST_F(SteadyStateTest, ChunksThatReturn) {
   EXPECT_EQ(allocations_of([this] {
               std::array<ChunkRef, 16> chunks;
               for (ChunkRef& chunk : chunks) chunk = ChunkRef::take(pool_.get(4096));
@@ -62,7 +62,7 @@ TEST_F(SteadyStateTest, ChunksThatComeHome) {
             0u);
 }
 
-// What a forwarded connection does, inline and on a ring.
+// What a forwarded connection does, with inline windows and with blocks.
 TEST_F(SteadyStateTest, Forwarding) {
   for (const size_t windows : {1u, 3u, 20u}) {
     EXPECT_EQ(allocations_of([&] {

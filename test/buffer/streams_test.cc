@@ -1,4 +1,4 @@
-// Filling a buffer from a reader, and handing its bytes to a writer.
+// Filling a buffer from a reader, and passing its bytes to a writer.
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
@@ -20,7 +20,7 @@ using test::windows_of;
 
 class StreamsTest : public test::PoolTest {
  protected:
-  // Reads `text` in pieces of at most `most` bytes; behind it is its end.
+  // Reads `text` in pieces of at most `most` bytes, then returns the end.
   static auto reader(std::string& text, size_t most) {
     return [&text, most](std::span<std::byte> to) -> ssize_t {
       const size_t piece = std::min({to.size(), text.size(), most});
@@ -32,7 +32,7 @@ class StreamsTest : public test::PoolTest {
 };
 using StreamsDeathTest = StreamsTest;
 
-TEST_F(StreamsTest, ReadsAsMuchAsWasAskedForAndNoMore) {
+TEST_F(StreamsTest, ReadsAsMuchAsRequested) {
   for (const size_t count : {0u, 1u, 10u, 70'000u, 200'000u}) {
     std::string source(150'000, 'x'), all = source;
     Buffer buffer = buffer_of("hello ", 20);
@@ -52,7 +52,7 @@ TEST_F(StreamsTest, SmallReadsShareAChunk) {
   EXPECT_EQ(buffer.pinned_bytes(), 1024u);
 }
 
-TEST_F(StreamsTest, AnErrorEndsIt) {
+TEST_F(StreamsTest, ErrorEndsIt) {
   Buffer buffer;
   int calls = 0;
   const auto read = [&](std::span<std::byte> to) -> ssize_t {
@@ -65,7 +65,7 @@ TEST_F(StreamsTest, AnErrorEndsIt) {
   EXPECT_EQ(text_of(buffer), "aa");
 }
 
-TEST_F(StreamsTest, TheBudgetEndsIt) {
+TEST_F(StreamsTest, BudgetEndsIt) {
   ChunkPool small({.budget_bytes = 256});
   ChunkPool::Use use(&small);
   std::string source(1000, 'x');
@@ -90,7 +90,7 @@ TEST_F(StreamsTest, WritesWindowByWindow) {
   EXPECT_EQ(windows_of(buffer), (std::vector<std::string>{"abc", "def", "ghi"}));
 }
 
-TEST_F(StreamsTest, AWriterThatTakesLessEndsIt) {
+TEST_F(StreamsTest, ShortWriteEndsIt) {
   const Buffer buffer = in_windows({"abc", "def", "ghi"});
   for (const ssize_t last : {-1, 0, 2}) {
     int calls = 0;
@@ -100,7 +100,7 @@ TEST_F(StreamsTest, AWriterThatTakesLessEndsIt) {
   }
 }
 
-TEST_F(StreamsDeathTest, NotMoreThanThereIs) {
+TEST_F(StreamsDeathTest, NotMoreThanTheSize) {
   const Buffer buffer = buffer_of("abc");
   EXPECT_DEATH(buffer.write_to(4, [](std::span<const std::byte> piece) { return piece.size(); }), "check failed");
   Buffer to;

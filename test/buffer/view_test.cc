@@ -24,7 +24,7 @@ TEST_F(ViewTest, IsAWindowOntoAChunk) {
   EXPECT_EQ(text_of(view), "hello world");
 }
 
-TEST_F(ViewTest, OfAPartOfAChunk) {
+TEST_F(ViewTest, PartOfAChunk) {
   View all(ChunkRef::take(pool_.get(64)), 0, 64), part = all.clone();
   part.trim_front(10);
   part.truncate(5);
@@ -75,7 +75,7 @@ TEST_F(ViewTest, MovedFromIsEmpty) {
   EXPECT_EQ(text_of(other), "hello");
   view = std::move(other);
   EXPECT_EQ(text_of(view), "hello");
-  view = view_of("other");  // The old chunk goes home.
+  view = view_of("other");  // The old chunk returns to its pool.
   EXPECT_EQ(pool_.leaked(), 1u);
 }
 

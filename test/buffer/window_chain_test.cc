@@ -1,4 +1,4 @@
-// Where a buffer keeps its windows: three inside the object, more in linked blocks, none when it is empty.
+// The storage of a buffer's windows: three inside the object, more in linked blocks, none when it is empty.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class WindowChainTest : public test::PoolTest {
  protected:
   // One letter in a chunk of its own, so that windows never merge.
   Lease letter(char c) { return lease_of(std::string(1, c)); }
-  // Chunks that are neither of the smallest tier nor anybody's but the buffer's own: its blocks.
+  // The buffer's blocks: chunks that are neither of the smallest tier nor of anything else.
   size_t block_bytes() const { return pool_.out_bytes() - pool_.stats().tiers[0].out * tier_bytes(0); }
 };
 
@@ -52,14 +52,14 @@ TEST_F(WindowChainTest, BlocksKeepTheOrder) {
       buffer.append(letter(c));
       expected.push_back(c);
     }
-    // At both ends there may be a block that is not full.
+    // At both ends there may be a partly used block.
     ASSERT_LE(block_bytes(), i < 3 ? 0 : ((i + 1) / 13 + 3) * 256);
   }
   EXPECT_EQ(buffer.window_count(), 1000u);
   EXPECT_EQ(text_of(buffer), expected);
 }
 
-TEST_F(WindowChainTest, AnEmptyBufferHasNoBlock) {
+TEST_F(WindowChainTest, EmptyBufferHasNoBlock) {
   Buffer buffer;
   const auto fill = [&] {
     for (size_t i = 0; i < 9; ++i) buffer.append(letter('x'));
@@ -89,8 +89,8 @@ TEST_F(WindowChainTest, AnEmptyBufferHasNoBlock) {
   EXPECT_EQ(text_of(buffer), "zz");
 }
 
-// A queue that moves on for ever does not grow.
-TEST_F(WindowChainTest, MovesOnWithoutGrowing) {
+// A queue that advances forever does not grow.
+TEST_F(WindowChainTest, AdvancesWithoutGrowing) {
   for (const size_t depth : {1u, 2u, 3u, 4u, 7u, 8u, 16u}) {
     Buffer buffer;
     std::string expected;
@@ -125,8 +125,8 @@ TEST_F(WindowChainTest, WrapsAroundBackwards) {
   }
 }
 
-// Every position of the first window at the moment when there must be one more block.
-TEST_F(WindowChainTest, GrowsWhereverItsHeadIs) {
+// Every position of the first window at the moment when another block is needed.
+TEST_F(WindowChainTest, GrowsAtAnyHeadPosition) {
   for (const size_t capacity : {3u, 13u, 26u}) {
     for (size_t head = 0; head < capacity; ++head) {
       for (const bool at_front : {false, true}) {
@@ -196,11 +196,11 @@ TEST_F(WindowChainTest, SpillsOnAThreadWithoutAPool) {
   }).join();
   EXPECT_EQ(block_bytes(), 0u);
   EXPECT_EQ(text_of(buffer), "zxxxy");
-  for (int i = 0; i < 11; ++i) buffer.append(letter('w'));  // The next one is of the pool again.
+  for (int i = 0; i < 11; ++i) buffer.append(letter('w'));  // The next one comes from the pool again.
   EXPECT_EQ(block_bytes(), 256u);
 }
 
-TEST_F(WindowChainTest, TheBlocksGoHomeFromElsewhere) {
+TEST_F(WindowChainTest, BlocksReturnFromOtherThreads) {
   Buffer buffer;
   for (int i = 0; i < 5; ++i) buffer.append(letter('x'));
   std::thread([moved = std::move(buffer)] {}).join();
@@ -210,8 +210,8 @@ TEST_F(WindowChainTest, TheBlocksGoHomeFromElsewhere) {
   EXPECT_EQ(pool_.stats().freed_remotely, 6u);
 }
 
-// Both sides of each size, so that inline windows, one block and several meet, and each side built to either end, so
-// that they begin elsewhere in them.
+// Both sides with each size, so that inline windows, one block and several are combined, and each side built from
+// either end, so that they begin at other positions.
 TEST_F(WindowChainTest, SplicesAndCuts) {
   const size_t sizes[] = {0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 40};
   const auto build = [&](std::string_view letters, bool backwards) {
@@ -250,7 +250,7 @@ TEST_F(WindowChainTest, SplicesAndCuts) {
   }
 }
 
-// However many windows: the blocks of the second buffer are linked, so nothing is taken from the pool.
+// With any number of windows: the blocks of the second buffer are linked, so nothing is taken from the pool.
 TEST_F(WindowChainTest, SplicingLargeBuffersTakesNoMemory) {
   Buffer buffer, other;
   for (int i = 0; i < 1000; ++i) buffer.append(letter('x')), other.append(letter('y'));
@@ -260,7 +260,7 @@ TEST_F(WindowChainTest, SplicingLargeBuffersTakesNoMemory) {
   EXPECT_EQ(buffer.window_count(), 2000u);
 }
 
-// Appends, prepends, trims and truncates at random, between nothing and a few dozen windows.
+// Random appends, prepends, trims and truncations, between nothing and a few dozen windows.
 TEST_F(WindowChainTest, BehavesLikeADeque) {
   for (uint32_t seed = 1; seed <= 50; ++seed) {
     std::mt19937 random(seed);

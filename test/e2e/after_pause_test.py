@@ -1,8 +1,8 @@
-"""What comes after a pause in which nothing wakes a worker.
+"""Timeouts that are armed after a pause in which nothing wakes a worker.
 
-Defect: timeouts were armed with the time from before the worker slept, so that each one shorter than the pause ran out in
-the moment that it began: connections to endpoints, handshakes, PROXY headers, requests. Printing counters wakes workers:
-these proxies run without --stats. They all pause at the same time.
+Defect: timeouts were armed with the time from before the worker slept. A timeout that was shorter than the pause
+expired at once: of connections to endpoints, handshakes, PROXY headers and requests. Printing counters wakes workers,
+so these proxies run without --stats. All of them pause at the same time.
 """
 
 import socket
@@ -11,16 +11,17 @@ import unittest
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, ask, connect, echo, receive_exactly
+from origins import Origin, ping, connect, echo, receive_exactly
 from tls_support import TlsTest, exchange
 
-# Longer than the timeouts below and the default connect_timeout of 5 s, and shorter than what a worker does by itself.
+# Longer than the timeouts below and the default connect_timeout of 5 s, and shorter than the interval at which a worker
+# wakes by itself.
 PAUSE_SECONDS = 8
 SHORT = f"{3 * SLOWNESS}s"
 
 
 def serve_http(sock):
-    """Answers each request on a connection, after half a second: timers must count from the request, not from nothing."""
+    """Responds to each request on a connection after half a second: timers must count from the request."""
     held = b""
     while True:
         while b"\r\n\r\n" not in held:
@@ -49,7 +50,7 @@ def get(sock):
 class AfterPause(TlsTest):
 
     @classmethod
-    def start_one(cls, origin, listener=None, **config):
+    def start_proxy(cls, origin, listener=None, **config):
         values = harness.configuration([origin.address], listener=listener, **config)
         if listener and "http" in listener:
             del values["listeners"][0]["tcp"]
@@ -65,18 +66,18 @@ class AfterPause(TlsTest):
         cls.addClassCleanup(cls.http_origin.close)
         certificate = {"certificates": [cls.server]}
         header = {"accept": "required", "timeout": SHORT}
-        cls.tcp = cls.start_one(cls.echo)
-        cls.tls = cls.start_one(cls.echo, {"tls": {**certificate, "handshake_timeout": SHORT}})
-        # Speaks TLS to the one before it.
-        cls.tls_inner = cls.start_one(cls.echo, {"tls": {**certificate, "handshake_timeout": SHORT}})
+        cls.tcp = cls.start_proxy(cls.echo)
+        cls.tls = cls.start_proxy(cls.echo, {"tls": {**certificate, "handshake_timeout": SHORT}})
+        # Connects to the previous proxy over TLS.
+        cls.tls_inner = cls.start_proxy(cls.echo, {"tls": {**certificate, "handshake_timeout": SHORT}})
         inner = type("inner", (), {"address": "127.0.0.1:%d" % cls.tls_inner.port()})
-        cls.tls_upstream = cls.start_one(inner, upstream={
+        cls.tls_upstream = cls.start_proxy(inner, upstream={
             "connect_timeout": SHORT, "tls": {"server_name": "localhost", "ca": cls.ca}})
-        cls.header = cls.start_one(cls.echo, {"proxy_protocol": header})
+        cls.header = cls.start_proxy(cls.echo, {"proxy_protocol": header})
         http = {"http": {"routes": [{"forward": "main"}]}}
-        # As it comes, but for the time after which the pool is empty.
-        cls.emptied_pool = cls.start_one(cls.http_origin, http, upstream={"pool": {"idle_timeout": "1s"}})
-        cls.limits = cls.start_one(
+        # The default configuration, except for the time after which the pool is empty.
+        cls.emptied_pool = cls.start_proxy(cls.http_origin, http, upstream={"pool": {"idle_timeout": "1s"}})
+        cls.limits = cls.start_proxy(
             cls.http_origin, {"http": {**http["http"], "request_timeout": SHORT, "stream_idle_timeout": SHORT}},
             upstream={"response_timeout": SHORT})
         cls.kept = {}
@@ -86,28 +87,28 @@ class AfterPause(TlsTest):
             assert b" 200 " in get(cls.kept[proxy])
         time.sleep(PAUSE_SECONDS)
 
-    def test_connection_to_an_endpoint(self):
+    def test_connection_to_endpoint(self):
         with connect(self.tcp.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
-    def test_tls_handshake_of_a_client(self):
+    def test_tls_handshake_with_client(self):
         self.assertEqual(exchange(self.secure(self.tls.address()), b"hello"), b"hello")
 
-    def test_tls_handshake_with_an_endpoint(self):
-        """Then the client saw a clean end after no bytes."""
+    def test_tls_handshake_with_endpoint(self):
+        """In that case the client saw a clean end and no bytes."""
         with connect(self.tls_upstream.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
     def test_proxy_header(self):
         with connect(self.header.address()) as client:
             time.sleep(0.2)
             client.sendall(b"PROXY TCP4 192.0.2.77 198.51.100.2 56324 443\r\n")
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
-    def test_kept_connection_with_an_emptied_pool(self):
+    def test_kept_connection_after_pool_was_emptied(self):
         self.assertEqual(get(self.kept[self.emptied_pool]), b"HTTP/1.1 200 OK")
 
-    def test_timeouts_of_a_request(self):
+    def test_request_timeouts(self):
         self.assertEqual(get(self.kept[self.limits]), b"HTTP/1.1 200 OK")
 
 

@@ -1,4 +1,5 @@
-"""ALTS by names: the service's own, and those of endpoints, of which it is told."""
+"""ALTS with names instead of addresses: the name of the handshaker service, and names of endpoints, which are passed to
+the service."""
 
 import harness
 from alts_support import ENDPOINT_HANDSHAKES, HANDSHAKES, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker
@@ -7,16 +8,16 @@ from name_server import NameServer
 from origins import outcome_of_connecting
 
 
-class TheService(AltsTest):
+class ServiceName(AltsTest):
 
-    def test_by_name(self):
-        """`localhost.` is a name to be looked up, while `localhost` stands for 127.0.0.1."""
+    def test_name_is_resolved(self):
+        """`localhost.` is resolved, while `localhost` stands for 127.0.0.1."""
         service = self.keep(Handshaker())
         proxy = self.listening(self.keep(GrpcServer()).text, "localhost.:%d" % service.address[1])
         self.keep(GrpcClient(proxy.address(), self.keep(Handshaker()))).result()
         self.assertEqual(proxy.stats().total(HANDSHAKES), 1)
 
-    def test_that_nobody_knows(self):
+    def test_unknown_name(self):
         name = "alts.invalid.:1"
         proxy = self.speaking(self.keep(GrpcServer()).text, name, target_identities=[SERVER],
                               upstream={"connect_timeout": "20s"})
@@ -25,22 +26,22 @@ class TheService(AltsTest):
                            "a line about the name")
 
 
-class Endpoints(AltsTest):
+class EndpointNames(AltsTest):
 
-    def test_by_name(self):
-        """The service is told the name, as by gRPC; and nothing where there is none."""
+    def test_name_is_resolved(self):
+        """The service gets the name of the endpoint, as from gRPC, or no name where there is none."""
         names = self.keep(NameServer())
         names.set("app.test", "127.0.0.1")
         service = self.keep(Handshaker())
         server = self.keep(GrpcServer(self.keep(Handshaker())))
-        for endpoint, told in (("app.test:%d" % server.address[1], "app.test:%d" % server.address[1]),
+        for endpoint, name in (("app.test:%d" % server.address[1], "app.test:%d" % server.address[1]),
                                (server.text, "")):
             with self.subTest(endpoint):
                 proxy = self.speaking(endpoint, service, target_identities=[SERVER],
                                       upstream={"resolve": {"servers": [names.address]}})
                 self.keep(GrpcClient(proxy.address())).result()
                 self.assertEqual(proxy.stats().total(ENDPOINT_HANDSHAKES), 1)
-                self.assertEqual(service.report()["TargetName"], told)
+                self.assertEqual(service.report()["TargetName"], name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""ALTS with grpc-go on both sides, a fake of the service that does the handshakes, and peers that misbehave."""
+"""ALTS with grpc-go on both sides, a fake handshaker service, and peers that misbehave."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ from harness import MIB, SLOWNESS
 from alts_support import (CLIENT, CLIENT_INIT, ENDPOINT_HANDSHAKES, HANDSHAKES, HELLO_FROM_CLIENT, HELLO_FROM_SERVER,
                           MAX_FRAME, RECORD_END, REFUSAL, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker,
                           HeldClient, Origin, RawAltsPeer, failed_connects, failed_handshakes, frame_head, raw_server)
-from origins import BlackHole, ask, connect, discard, echo, free_port, last_outcome, outcome_of_connecting, receive_all
+from origins import BlackHole, ping, connect, discard, echo, free_port, last_outcome, outcome_of_connecting, receive_all
 from workers import OriginProcess
 
 FOREGROUND = "unary,streaming,large"
 
 
-class WithoutSluice(AltsTest):
-    """The programs by themselves: else nobody knows whose fault it is."""
+class PeersAlone(AltsTest):
+    """The programs without the proxy, so that a failure of theirs is not blamed on it."""
 
     def test_peers(self):
         for dialect, keep in (("go", False), ("core", True), ("both", True)):
@@ -32,13 +32,13 @@ class WithoutSluice(AltsTest):
                 self.assertEqual({report["Result"] for report in reports}, {"done"})
                 self.assertEqual({report["Dialect"] for report in reports}, {"core" if dialect == "core" else "go"})
 
-    def test_plain(self):
+    def test_plaintext(self):
         server = self.keep(GrpcServer())
         for seen in self.keep(GrpcClient(server.address, case=FOREGROUND)).result():
             self.assertEqual((seen["Server"], seen["Client"]), ("", ""))
 
-    def test_lies(self):
-        """grpc-go does not believe them either (the other lies it believes, or dies of)."""
+    def test_wrong_results(self):
+        """grpc-go rejects these lies too. (It accepts the other lies, or crashes.)"""
         for lie, said in (("status", "handshake failed"), ("bad_consumed", "out-of-bound"),
                           ("old_versions", "RPC versions"), ("no_result_protocol", "unknown resulted record protocol"),
                           ("die", "handshake failed")):
@@ -57,7 +57,7 @@ class WithoutSluice(AltsTest):
 
 
 class Pairs(AltsTest):
-    """Each with one connection that is quiet for three seconds while others work."""
+    """Each test has one connection that is quiet for three seconds while others work."""
 
     def check(self, address, service, server=None, client=None, **options):
         idle = self.keep(GrpcClient(address, service, case="idle", **options))
@@ -121,7 +121,7 @@ class Pairs(AltsTest):
             {"certificates": [far], "peer_ca": ca, "target_identities": ["near.example.com", "other.example.com"]})
 
     def test_frame_sizes(self):
-        """What the peers are said to take, and what grpc-go writes."""
+        """Frame sizes: what the peers announce, and what grpc-go writes."""
         for said, written in ((0, 4096), (16 * 1024, 512 * 1024), (MIB, 512 * 1024)):
             with self.subTest(said=said, written=written):
                 service = self.keep(Handshaker(max_frame_size=said))
@@ -132,9 +132,9 @@ class Pairs(AltsTest):
 
 
 class Http(AltsTest):
-    """Calls are passed on, not connections: HTTP/2 over ALTS on either side."""
+    """Calls are forwarded, not connections: HTTP/2 over ALTS on either side."""
 
-    def calling(self, server, service, http=None, listener=None, **upstream):
+    def grpc_proxy(self, server, service, http=None, listener=None, **upstream):
         http = {**({} if http and "routes" in http else {"forward": "main"}), **(http or {})}
         listener = self.by_service(service) if listener is None else listener
         return self.start({
@@ -143,14 +143,14 @@ class Http(AltsTest):
             "upstreams": [{"name": "main", "protocol": "http2", "endpoints": [server.text], **upstream}]})
 
     def test_calls(self):
-        """Defect: what the service agrees on is "grpc", and endpoints that did not say "h2" were refused."""
+        """Defect: the service negotiates "grpc", and endpoints that did not negotiate "h2" were refused."""
         service = self.keep(Handshaker())
         server, plain = self.keep(GrpcServer(service)), self.keep(GrpcServer())
         to_server = self.by_service(service, target_identities=[SERVER])
         for what, proxy, near, far in (
-                ("both", self.calling(server, service, **to_server), service, True),
-                ("endpoints", self.calling(server, service, listener={}, **to_server), None, True),
-                ("clients", self.calling(plain, service), service, False)):
+                ("both", self.grpc_proxy(server, service, **to_server), service, True),
+                ("endpoints", self.grpc_proxy(server, service, listener={}, **to_server), None, True),
+                ("clients", self.grpc_proxy(plain, service), service, False)):
             with self.subTest(what):
                 client = self.keep(GrpcClient(proxy.address(), near, case="unary,streaming,large,idle", quiet="1200ms"))
                 for seen in client.result():
@@ -158,15 +158,15 @@ class Http(AltsTest):
                 stats = proxy.stats()
                 self.assertEqual((stats.total(HANDSHAKES), stats.total(ENDPOINT_HANDSHAKES)), (bool(near), far))
 
-    def test_who_calls(self):
-        """Routes, fields and the access log know it."""
+    def test_client_identity(self):
+        """Routes, fields and the access log have the identity of the client."""
         service = self.keep(Handshaker())
         log = self.temporary_directory() + "/access.log"
         routes = [{"match": {"peer": ["other@baz.com"]}, "respond": {"status": 404}},
                   {"match": {"peer": [CLIENT]}, "forward": "main",
                    "request_headers": [{"name": "x-who", "set": "%{peer}"}]},
                   {"respond": {"status": 403}}]
-        proxy = self.calling(self.keep(GrpcServer()), service, {
+        proxy = self.grpc_proxy(self.keep(GrpcServer()), service, {
             "routes": routes, "access_log": {"file": log, "format": "%{peer} %{tls_version} %{tls_cipher} %{status}"}})
         seen, = self.keep(GrpcClient(proxy.address(), service)).result()
         self.assertEqual(seen["Told"], CLIENT)
@@ -177,7 +177,7 @@ class Http(AltsTest):
     def test_health_checks(self):
         service = self.keep(Handshaker())
         server = self.keep(GrpcServer(service))
-        proxy = self.calling(server, service, **self.by_service(service), health_check={
+        proxy = self.grpc_proxy(server, service, **self.by_service(service), health_check={
             "interval": "50ms", "timeout": "2s", "grpc": {"service": ""}})
         proxy.wait_for(lambda s: s.total("endpoint_health_checks_total") >= 3)
         self.assertEqual(proxy.stats().total("endpoint_health_checks_failed_total"), 0, proxy.stderr())
@@ -188,7 +188,7 @@ class Crowd(AltsTest):
     PER_ROLE = 100  # HandshakerService::kMaxCalls; there is one worker.
 
     def crowd(self, count, processes, **options):
-        """Connections that are all open at once, with ALTS on both sides; the service takes its time."""
+        """Many connections with ALTS on both sides are open at once, and the service is slow."""
         service = self.keep(Handshaker(**{"delay": "20ms", **options}))
         theirs = self.keep(Handshaker())
         server = self.keep(GrpcServer(theirs))
@@ -199,28 +199,28 @@ class Crowd(AltsTest):
             client.result()
         reports = [service.report() for _ in range(2 * (count + processes))]
         at_once = max(report["AtOnce"] for report in reports)
-        harness.say(f"{count} ALTS connections on both sides: {time.monotonic() - start:.1f} s, "
-                    f"at most {at_once} handshakes at once")
+        harness.print_note(f"{count} ALTS connections on both sides: {time.monotonic() - start:.1f} s, "
+                           f"at most {at_once} handshakes at once")
         stats = proxy.wait_for(lambda s: s.total("sessions_active") == 0)
-        # Each client's own connection, with which it ends.
+        # Each client process also has one connection of its own, with which it ends.
         self.assertEqual(stats.total(HANDSHAKES), count + processes)
         self.assertEqual(stats.total(ENDPOINT_HANDSHAKES), count + processes)
         self.assertEqual(failed_handshakes(stats) + failed_connects(stats), 0)
         return at_once
 
-    def test_at_once(self):
-        """Both roles have more to do than their bound; that one has reached its own does not stop the other."""
+    def test_simultaneous_handshakes(self):
+        """Both roles have more handshakes than their limit. One role at its limit does not stop the other."""
         at_once = self.crowd(250, 5, delay="300ms")
         self.assertGreater(at_once, self.PER_ROLE)
         self.assertLessEqual(at_once, 2 * self.PER_ROLE)
 
-    def test_a_service_that_does_few_at_once(self):
+    def test_service_with_low_concurrency(self):
         at_once = self.crowd(100, 2, streams=7)
         self.assertGreater(at_once, 1)
         self.assertLessEqual(at_once, 7)
 
-    def test_others_stall(self):
-        """Peers that begin and do not go on, more than may be with the service at once, do not keep others out."""
+    def test_stalled_peers(self):
+        """Peers that begin a handshake and stall, more than the limit of handshakes, do not lock others out."""
         service = self.keep(Handshaker())
         proxy = self.listening(self.keep(GrpcServer()).text, service)
         stalled = [self.keep(RawAltsPeer(proxy.address())) for _ in range(150)]
@@ -232,8 +232,8 @@ class Crowd(AltsTest):
         self.assertLess(time.monotonic() - start, 5 * SLOWNESS)
 
 
-class Service(AltsTest):
-    """A service that is not there, or is not what it should be."""
+class BrokenService(AltsTest):
+    """A handshaker service that is absent, or that is not a handshaker service."""
 
     LIES = ("short_key", "no_result_protocol", "no_identity", "old_versions", "bad_consumed", "status", "die", "silent")
     TIMEOUT_S = 1
@@ -245,17 +245,17 @@ class Service(AltsTest):
         sock.recv(1000)
 
     def services(self, address):
-        """Of each kind one at a time, at the same address."""
+        """Yields one service of each kind, one after the other, at the same address."""
         for lie in self.LIES:
             yield lie, Handshaker(listen="%s:%d" % address, lie=lie)
         yield "not gRPC", Origin(self.not_grpc, address)
         yield "discards", Origin(discard, address)
 
-    def each(self, proxy, address, failures, attempt, held):
-        """With each kind, an attempt fails in time, and nothing else does."""
+    def each_service(self, proxy, address, failures, attempt, held):
+        """With each kind, an attempt fails in time, and nothing else fails."""
         text = "%s:%d" % address
 
-        def once():
+        def attempt_once():
             lines, before, start = proxy.stderr().count(text), failures(proxy.stats()), time.monotonic()
             said, how = attempt()
             took = time.monotonic() - start
@@ -266,15 +266,15 @@ class Service(AltsTest):
             harness.wait_until(lambda: proxy.stderr().count(text) > lines, 3, "a line about the service")
             return said, took
         with self.subTest("nobody"):
-            once()
+            attempt_once()
         for kind, service in self.services(address):
             with self.subTest(kind), contextlib.closing(service):
-                # Who has just found it away may wait a little before asking again.
+                # After a failure, the proxy may wait a little before it connects to the service.
                 deadline = time.monotonic() + 5 * SLOWNESS
                 while True:
-                    said, took = once()
+                    said, took = attempt_once()
                     time.sleep(0.1)
-                    if service.asked():
+                    if service.was_called():
                         break
                     self.assertLess(time.monotonic(), deadline, "the service is not asked any more")
                 if kind == "silent":
@@ -283,8 +283,8 @@ class Service(AltsTest):
                 if kind == "status" and said is not None:
                     self.assertEqual(said, REFUSAL)
 
-    def back(self, address, proxy, theirs, held):
-        """The service is there again: it is used soon, and not long after each failure only."""
+    def wait_for_recovery(self, address, proxy, theirs, held):
+        """When the service is back it is used soon, even after many failures."""
         self.keep(Handshaker(listen="%s:%d" % address))
 
         def works():
@@ -295,26 +295,26 @@ class Service(AltsTest):
         harness.wait_until(works, 5, "the service to be used again")
         held.call()
 
-    def test_of_a_listener(self):
+    def test_listener(self):
         address, theirs = ("127.0.0.1", free_port()), self.keep(Handshaker())
         with contextlib.closing(Handshaker(listen="%s:%d" % address)) as service:
             proxy = self.listening(self.keep(GrpcServer()).text, service, handshake_timeout=f"{self.TIMEOUT_S}s")
             held = self.keep(HeldClient(proxy.address(), theirs))
             held.call()
-        self.each(proxy, address, failed_handshakes,
-                  lambda: self.keep(RawAltsPeer(proxy.address())).try_to_shake(), held)
-        self.back(address, proxy, theirs, held)
+        self.each_service(proxy, address, failed_handshakes,
+                          lambda: self.keep(RawAltsPeer(proxy.address())).try_to_shake(), held)
+        self.wait_for_recovery(address, proxy, theirs, held)
 
-    def test_of_an_upstream(self):
+    def test_upstream(self):
         address, server = ("127.0.0.1", free_port()), self.keep(GrpcServer(self.keep(Handshaker())))
         with contextlib.closing(Handshaker(listen="%s:%d" % address)) as service:
             proxy = self.speaking(server.text, service, target_identities=[SERVER],
                                   upstream={"connect_timeout": f"{self.TIMEOUT_S}s"})
             held = self.keep(HeldClient(proxy.address()))
             held.call()
-        self.each(proxy, address, failed_connects,
-                  lambda: (None, outcome_of_connecting(proxy.address())), held)
-        self.back(address, proxy, None, held)
+        self.each_service(proxy, address, failed_connects,
+                          lambda: (None, outcome_of_connecting(proxy.address())), held)
+        self.wait_for_recovery(address, proxy, None, held)
 
     def test_black_hole(self):
         hole = self.keep(BlackHole())
@@ -325,7 +325,7 @@ class Service(AltsTest):
         self.assertIn(peer.outcome(), ("end", "reset"))
         self.assertLess(time.monotonic() - start, 1 + 1.5 * SLOWNESS)
         proxy.wait_for(lambda s: failed_handshakes(s) == 1)
-        self.assertTrue(proxy.said(hole.address, 3))
+        self.assertTrue(proxy.wait_for_output(hole.address, 3))
 
 
 class Identities(AltsTest):
@@ -340,7 +340,7 @@ class Identities(AltsTest):
                            f"a line with {words}; there is\n{proxy.stderr()}")
 
     def test_wrong_server(self):
-        """Whether the service looks or not."""
+        """The endpoint is refused whether or not the service checks its identity."""
         for check in (True, False):
             with self.subTest(check=check):
                 service = self.keep(Handshaker(check=check))
@@ -355,7 +355,7 @@ class Identities(AltsTest):
         proxy = self.listening(origin.text, service, target_identities=["other@baz.com"])
         self.keep(GrpcClient(proxy.address(), self.keep(Handshaker()), seconds=2 * SLOWNESS)).error()
         proxy.wait_for(lambda s: failed_handshakes(s) >= 1)
-        self.assertTrue(proxy.said(CLIENT, 3))
+        self.assertTrue(proxy.wait_for_output(CLIENT, 3))
         proxy = self.listening(origin.text, service, target_identities=["other@baz.com", CLIENT])
         self.keep(GrpcClient(proxy.address(), self.keep(Handshaker()))).result()
 
@@ -376,7 +376,7 @@ class Identities(AltsTest):
             endpoint = "%s:%d" % behind.address()
             return behind, endpoint, self.proxy(endpoint, upstream={"alts": {
                 "certificates": [certificate], "peer_ca": authority, "target_identities": [identity]}})
-        self.assertTrue(ask(self.keep(connect(two(near, ca, "far")[2].address()))))
+        self.assertTrue(ping(self.keep(connect(two(near, ca, "far")[2].address()))))
         for authority, identity in ((ca, "other"), (others.path("ca.pem"), "far")):
             with self.subTest("a wrong endpoint", identity=identity):
                 _, endpoint, proxy = two(near, authority, identity)
@@ -388,7 +388,7 @@ class Identities(AltsTest):
                 client.sendall(b"secret")
                 self.assertIn(last_outcome(client), ("end", "reset"))
                 behind.wait_for(lambda s: failed_handshakes(s) == 1)
-                self.assertTrue(behind.said("ALTS with it failed", 3))
+                self.assertTrue(behind.wait_for_output("ALTS with it failed", 3))
         self.assertEqual(came, [b"ping"])
 
     def test_routes(self):
@@ -404,10 +404,10 @@ class Identities(AltsTest):
         self.assertEqual(peer.receive(len(HELLO_FROM_SERVER)), HELLO_FROM_SERVER)
 
 
-class ByHand(AltsTest):
+class RawFrames(AltsTest):
 
-    def test_bytes(self):
-        """A frame that is known byte by byte, also where everything comes one byte at a time."""
+    def test_client_bytes(self):
+        """A frame that is known byte for byte, also where all bytes arrive one at a time."""
         for keep in (False, True):
             service = self.keep(Handshaker(dialect="go", keep=keep))
             proxy = self.listening(self.keep(Origin(echo)).address, service)
@@ -423,9 +423,9 @@ class ByHand(AltsTest):
                         self.assertEqual(service.report()["Result"], "done")
             proxy.wait_for(lambda s: s.ended("finished") == 4)
 
-    def test_an_end_right_behind_the_handshake(self):
-        """Defect: a client that ended while the service still worked on its last message was given up, with all that it
-        had said."""
+    def test_end_directly_after_handshake(self):
+        """Defect: a client that ended while the service still worked on its last message was dropped, with all that it
+        had sent."""
         service = self.keep(Handshaker(delay="20ms"))
         proxy = self.listening(self.keep(Origin(echo)).address, service)
         for _ in range(20):
@@ -436,8 +436,9 @@ class ByHand(AltsTest):
             self.assertEqual(peer.outcome(), "end")
         proxy.wait_for(lambda s: s.ended("finished") == 20)
 
-    def test_frames_are_as_long_as_agreed(self):
-        """What both sides take, and 16 KiB where one says nothing; our own longest where both take more."""
+    def test_frames_have_negotiated_size(self):
+        """The frame size is what both sides accept, 16 KiB where one side announces nothing, and our own maximum where
+        both accept more."""
         longest = 32 * 1024 - 40  # AltsRecordLayer::kBestFrameBytes
         for theirs, ours, agreed in ((0, "1MiB", 16 * 1024), (24 * 1024, "1MiB", 24 * 1024),
                                      (MIB, "20KiB", 20 * 1024), (MIB, "1MiB", longest)):
@@ -453,8 +454,8 @@ class ByHand(AltsTest):
                 self.assertEqual(max(lengths), agreed)
                 self.assertEqual(sum(lengths) - 24 * len(lengths), 500_000)
 
-    def test_bytes_of_a_server(self):
-        """The endpoint's first frame comes right behind its client's last word."""
+    def test_server_bytes(self):
+        """The endpoint's first frame comes directly after the last handshake message of its client."""
         service = self.keep(Handshaker())
 
         def talk(sock):
@@ -462,10 +463,10 @@ class ByHand(AltsTest):
             self.assertEqual(sock.recv(1000), HELLO_FROM_CLIENT)
         proxy = self.speaking(self.keep(Origin(raw_server(talk))).address, service)
         client = self.keep(connect(proxy.address()))
-        self.assertTrue(ask(client, b"hello"))
+        self.assertTrue(ping(client, b"hello"))
         self.assertEqual(last_outcome(client), "end")
 
-    def test_frames_that_are_not(self):
+    def test_invalid_frames(self):
         service = self.keep(Handshaker())
         origin = self.keep(Origin(echo))
         proxy = self.listening(origin.address, service)
@@ -482,7 +483,7 @@ class ByHand(AltsTest):
                 proxy.wait_for(lambda s, count=count: s.ended(RECORD_END) == count, 3, what)
 
     def test_not_alts(self):
-        """A client that speaks something else, leaves in the middle, or says nothing."""
+        """A client that speaks another protocol, leaves in the middle, or sends nothing."""
         service = self.keep(Handshaker())
         proxy = self.listening(self.keep(Origin(echo)).address, service, handshake_timeout="1s")
         peer = self.keep(RawAltsPeer(proxy.address()))
@@ -502,25 +503,25 @@ class ByHand(AltsTest):
         proxy.wait_for(lambda s: s.total("sessions_active") == 0 and s.ended("client_left") >= 1)
 
 
-class Drip(AltsTest):
-    """A thousand peers, each of which sends a little of the largest frame there is, in small pieces, and stops."""
+class StalledFrames(AltsTest):
+    """A thousand peers, each of which sends a little of the largest possible frame, in small pieces, and stops."""
 
     COUNT = 200 if harness.SANITIZER else 1000
-    IDLE = 1024  # Bytes of one that has sent nothing since; as for TLS.
+    IDLE = 1024  # Bytes of a connection that has been idle since; the same as for TLS.
     PIECES = tuple(bytes([i]) * size for i, size in enumerate((1, 3, 60, 100, 100)))
 
     def check(self, proxy, base):
         stats, pss = proxy.stats(), proxy.pss()
-        harness.say(f"{self.COUNT} halves of frames pin {stats.total('pool_pinned_bytes')} bytes for "
-                    f"{(8 + sum(map(len, self.PIECES))) * self.COUNT} that came; all of it takes "
-                    f"{(pss - base) / self.COUNT:.0f} bytes each (PSS)")
+        harness.print_note(f"{self.COUNT} halves of frames pin {stats.total('pool_pinned_bytes')} bytes for "
+                           f"{(8 + sum(map(len, self.PIECES))) * self.COUNT} that came; all of it takes "
+                           f"{(pss - base) / self.COUNT:.0f} bytes each (PSS)")
         self.assertEqual(stats.total("sessions_active"), self.COUNT)
         self.assertLess(stats.total("pool_pinned_bytes"), MIB)
         if not harness.SANITIZER:
             self.assertLess(pss - base, 8 * MIB)
 
     def warm_up(self, proxy, open_some):
-        """What is there once and for all is there."""
+        """Allocates everything that is allocated once."""
         for one in open_some(50):
             one.close()
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)
@@ -532,7 +533,7 @@ class Drip(AltsTest):
         proxy = self.listening(self.keep(OriginProcess("echo")).address, service, cut_allowed=True)
 
         def opened(count):
-            # One after the other: what many handshakes at once take, malloc keeps for the next ones.
+            # One after the other: malloc keeps the memory that many simultaneous handshakes take for the next ones.
             peers = []
             for _ in range(count):
                 peers.append(self.keep(RawAltsPeer(proxy.address())))
@@ -541,10 +542,10 @@ class Drip(AltsTest):
             return peers
         base = self.warm_up(proxy, opened)
         peers = opened(self.COUNT)
-        # What is left is the packed table of HPACK of the connection to the service.
+        # What is left is the packed HPACK table of the connection to the service.
         proxy.wait_for(lambda s: s.total("pool_pinned_bytes") <= 64, 5, "them to rest")
         idle = (proxy.settled_pss(base + self.IDLE * self.COUNT) - base) / self.COUNT
-        harness.say(f"{self.COUNT} idle ALTS connections: {idle:.0f} bytes each (PSS)")
+        harness.print_note(f"{self.COUNT} idle ALTS connections: {idle:.0f} bytes each (PSS)")
         if not harness.SANITIZER:
             self.assertLessEqual(idle, self.IDLE)
         for piece in (frame_head(MAX_FRAME), *self.PIECES):

@@ -1,5 +1,5 @@
-"""What tests of ALTS share: grpc-go as client, server and fake of the handshaker service, and peers that speak that
-fake's handshake by hand."""
+"""Support for tests of ALTS: grpc-go as client, server and fake handshaker service, and peers that speak the handshake
+of that fake byte by byte."""
 
 import atexit
 import contextlib
@@ -22,18 +22,19 @@ from tls_support import Certificates
 
 CLIENT, SERVER = "client@baz.com", "server@bar.com"
 
-# As Sluice counts.
+# Names of counters.
 HANDSHAKES, ENDPOINT_HANDSHAKES = "tls_handshakes_total", "endpoint_tls_handshakes_total"
-HANDSHAKE_ENDS = ("tls_handshake", "tls_timeout")        # Reasons why a session ended: it failed, it was late.
-RECORD_END = "tls_error"                                 # A frame that ALTS does not allow.
+# Reasons why a session ended: the handshake failed, or timed out.
+HANDSHAKE_ENDS = ("tls_handshake", "tls_timeout")
+RECORD_END = "tls_error"                                 # ALTS does not allow the frame.
 CONNECT_ERRORS = ("tls", "timeout")                      # Kinds.
 
-# What the fakes of grpc-go and of gRPC core say. Nothing of it is ALTS's own, which is not public.
+# The messages of the fakes of grpc-go and gRPC core. They are not those of ALTS, which is not public.
 CLIENT_INIT, CLIENT_FINISHED = b"ClientInit", b"ClientFinished"
 SERVER_INIT = {"go": b"ServerInitServerFinished", "core": b"ServerInitAndFinished"}
 REFUSAL = b"Refusal"
 
-# The first frame of each side, with "hello" in it, under the key of grpc-go's fake.
+# The first frame of each side, which contains "hello", under the key of grpc-go's fake.
 HELLO_FROM_CLIENT = bytes.fromhex("1900000006000000d8b35d6f246088e243307e88a8be9979ca104c0724")
 HELLO_FROM_SERVER = bytes.fromhex("1900000006000000a367533793a327d77ffd94697c311516db6e73b629")
 
@@ -58,7 +59,7 @@ class AltsTest(harness.SluiceTest):
         return {"alts": {"handshaker": service if isinstance(service, str) else service.text, **options}}
 
     def listening(self, origin, service, upstream=None, cut_allowed=False, **options):
-        """A proxy with ALTS towards clients; options are of `alts`."""
+        """A proxy with ALTS towards clients. Options are those of `alts`."""
         return self.start(harness.configuration([origin], listener=self.by_service(service, **options),
                                                 upstream=upstream), cut_allowed=cut_allowed)
 
@@ -69,7 +70,7 @@ class AltsTest(harness.SluiceTest):
                           cut_allowed=cut_allowed)
 
     def certificates(self):
-        """A small authority."""
+        """A small certificate authority."""
         harness.need("openssl")
         return Certificates(self.temporary_directory())
 
@@ -77,7 +78,7 @@ class AltsTest(harness.SluiceTest):
 # ---- grpc-go
 
 def _program():
-    """The program of alts_peers.d. grpc-go comes as a module, in the version that its go.mod names."""
+    """The path of the program of alts_peers.d. grpc-go is a module, in the version that go.mod names."""
     if not _program.path:
         go = harness.need("go")
         found = re.search(r"go(\d+)\.(\d+)", subprocess.run([go, "version"], capture_output=True, text=True, timeout=60,
@@ -101,7 +102,8 @@ _program.path = None
 
 
 class _GoPeer:
-    """A role of that program; keywords are its options, `frame` the largest that it writes."""
+    """A process of that program in one role. Keywords are its options; `frame` is the size of the largest frame that it
+    writes."""
 
     def __init__(self, role, frame=None, stdin=subprocess.DEVNULL, stderr=None, **options):
         options = {"seconds": 60 * SLOWNESS, **options}
@@ -137,7 +139,7 @@ class _GoServer(_GoPeer):
             raise AssertionError("nothing more is reported") from None
 
     def reports(self):
-        """All that are there by now."""
+        """All reports that have arrived."""
         found = []
         while not self._reports.empty():
             found.append(self._reports.get())
@@ -145,30 +147,30 @@ class _GoServer(_GoPeer):
 
 
 class Handshaker(_GoServer):
-    """The fake service. It reports each handshake when that is over, as `handshakeReport` of handshaker.go."""
+    """The fake service. It reports each finished handshake, as `handshakeReport` of handshaker.go."""
 
     def __init__(self, **options):
         super().__init__("handshaker", **options)
         self._results = set()
 
     def results(self):
-        """Of all handshakes until now."""
+        """The results of all finished handshakes."""
         self._results.update(report["Result"] for report in self.reports())
         return self._results
 
-    def asked(self):
+    def was_called(self):
         return self._child.poll() is not None or bool(self.results())
 
 
 class GrpcServer(_GoServer):
-    """With ALTS where there is a service."""
+    """A server, with ALTS if there is a service."""
 
     def __init__(self, service=None, **options):
         super().__init__("grpc-server", **_security(service), **options)
 
 
 class GrpcClient(_GoPeer):
-    """A client that runs its case at once; with ALTS where there is a service."""
+    """A client that runs its case at once, with ALTS if there is a service."""
 
     def __init__(self, address, service=None, **options):
         self._seconds = options.get("seconds", 60 * SLOWNESS)
@@ -183,7 +185,7 @@ class GrpcClient(_GoPeer):
         return out, error.decode()
 
     def result(self):
-        """What it saw, as `clientReport` of client.go, one of each case; fails if the client did."""
+        """What it saw, as `clientReport` of client.go, one for each case. Fails if the client failed."""
         out, error = self._end()
         if self._child.returncode:
             raise AssertionError(error)
@@ -198,7 +200,7 @@ class GrpcClient(_GoPeer):
 
 
 class HeldClient(GrpcClient):
-    """A client with one connection, over which the test has calls made."""
+    """A client with one connection, on which the test makes calls."""
 
     def __init__(self, address, service=None, **options):
         super().__init__(address, service, case="hold", stdin=subprocess.PIPE, seconds=200 * SLOWNESS, **options)
@@ -216,17 +218,17 @@ def _security(service):
     return {"handshaker": service.text} if service else {"plain": True}
 
 
-# ---- By hand
+# ---- Raw peers
 
 class Origin(origins.Origin):
-    """In the place of a service."""
+    """An origin in the place of a service."""
 
-    def asked(self):
+    def was_called(self):
         return self.count > 0
 
 
 class RawAltsPeer:
-    """A client that knows the fakes' handshake, and no key."""
+    """A client that knows the messages of the fake handshake, but no key."""
 
     def __init__(self, address, timeout=10 * SLOWNESS):
         self.sock = connect(address, timeout=timeout)
@@ -235,7 +237,7 @@ class RawAltsPeer:
         self._send(CLIENT_INIT, piecewise)
 
     def finish(self, behind=b"", piecewise=False):
-        """Takes what the server says, and sends the last message with what is to lie behind it."""
+        """Reads the server's messages, and sends the last message followed by `behind`."""
         came = receive_exactly(self.sock, min(map(len, SERVER_INIT.values())))
         if not SERVER_INIT["core"].startswith(came):
             came += receive_exactly(self.sock, len(SERVER_INIT["go"]) - len(came))
@@ -244,7 +246,8 @@ class RawAltsPeer:
         self._send(CLIENT_FINISHED + behind, piecewise)
 
     def try_to_shake(self):
-        """Goes on as far as the other side does. What came that was no part of a handshake, and how it ended."""
+        """Continues as far as the other side does. Returns the bytes that were not part of a handshake, and how the
+        connection ended."""
         self.begin()
         came, finished = b"", False
         while True:
@@ -274,14 +277,15 @@ class RawAltsPeer:
         for piece in (data[i:i + 1] for i in range(len(data))) if piecewise else (data,):
             self.sock.sendall(piece)
             if piecewise:
-                time.sleep(0.002)  # So that each comes by itself.
+                time.sleep(0.002)  # So that each piece arrives separately.
 
     def close(self):
         self.sock.close()
 
 
 def raw_server(and_then, dialect="go"):
-    """For an Origin: does the server's part of the handshake, and then what is given, with the socket."""
+    """Returns a handler for an Origin that does the server's part of the handshake and then calls `and_then` with the
+    socket."""
     def handler(sock):
         receive_exactly(sock, len(CLIENT_INIT))
         sock.sendall(SERVER_INIT[dialect])

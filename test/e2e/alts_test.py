@@ -1,4 +1,4 @@
-"""ALTS without a handshaker service, between two proxies that know each other by certificates."""
+"""ALTS without a handshaker service, between two proxies that authenticate each other by certificates."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ import struct
 import time
 
 import harness
-from harness import MIB, SANITIZER, say
+from harness import MIB, SANITIZER, print_note
 from http_peers_support import HttpTest
 import http_wire as wire
 from origins import Origin, connect, echo, last_outcome, receive_all
@@ -27,27 +27,27 @@ class AltsTest(TlsTest):
         cls.files.make("stranger", "stranger.example")
 
     def inner(self, origin, cut_allowed=False, tcp=None, **alts):
-        """The proxy that ends ALTS, in front of `origin`."""
+        """The proxy that terminates ALTS, in front of `origin`."""
         return self.proxy(origin, listener={"alts": {**self.east, **alts}}, tcp=tcp, cut_allowed=cut_allowed)
 
     def outer(self, inner, cut_allowed=False, **alts):
-        """The proxy that begins it: clients speak plainly to it."""
+        """The proxy that originates ALTS. Its clients speak plaintext."""
         return self.proxy("%s:%d" % inner.address(), cut_allowed=cut_allowed,
                           upstream={"alts": {**self.west, "target_identities": ["east.example"], **alts}})
 
-    def talks(self, proxy, size=1000):
+    def check_echo(self, proxy, size=1000):
         data = os.urandom(size)
         with connect(proxy.address()) as client:
             self.assertTrue(exchange(client, data) == data)
 
 
-class Between(AltsTest):
+class Forwarding(AltsTest):
 
-    def test_any_size(self):
+    def test_sizes(self):
         inner = self.inner(self.keep(Origin(echo)).address)
         outer = self.outer(inner)
         for size in (1, 1000, 65_512, 65_513, 3_000_000):
-            self.talks(outer, size)
+            self.check_echo(outer, size)
         for proxy, name in ((inner, "tls_handshakes_total"), (outer, "endpoint_tls_handshakes_total")):
             self.assertEqual(proxy.stats().total(name), 5)
             self.assertEqual(proxy.wait_for(lambda s: s.total("sessions_active") == 0).ended("finished"), 5)
@@ -55,23 +55,23 @@ class Between(AltsTest):
     def test_frames_of_each_size(self):
         for size in ("16KiB", "64KiB", "1MiB"):
             inner = self.inner(self.keep(Origin(echo)).address, max_frame_size=size)
-            self.talks(self.outer(inner, max_frame_size=size), 5_000_000)
+            self.check_echo(self.outer(inner, max_frame_size=size), 5_000_000)
 
-    def test_many_at_once(self):
-        """Each byte is checked, both ways, while ends and resets come at any time."""
+    def test_many_connections(self):
+        """Each byte is checked in both directions, while ends and resets come at any time."""
         with contextlib.closing(TransferRun(40, (1 if SANITIZER else 6) * MIB)) as transfers:
             inner = self.inner(transfers.address)
             outer = self.outer(inner)
             seconds = transfers.run(outer.address())
         total = transfers.total_bytes
-        say(f"{total / MIB / seconds:.0f} MiB/s")
+        print_note(f"{total / MIB / seconds:.0f} MiB/s")
         self.assertEqual(inner.stats().total("tls_truncated_total"), 0)
-        # Nothing that passes is copied, but for what a record's head and tag take.
+        # Forwarded bytes are not copied, except for the head and the tag of a record.
         for proxy in (inner, outer):
             self.assertLess(proxy.stats().total("copied_bytes_total"), total / 100)
 
     def test_half_open(self):
-        """A client's end is passed on while the answer still comes."""
+        """A client's end is forwarded while the response still arrives."""
         def serve(sock):
             sock.sendall(receive_all(sock)[::-1])
         inner = self.inner(self.keep(Origin(serve)).address)
@@ -91,34 +91,34 @@ class Between(AltsTest):
 class Trust(AltsTest):
 
     def refused(self, client_says, proxy, text):
-        """The connection ends, and the log of `proxy` says why."""
+        """The connection ends, and the log of `proxy` has the reason."""
         with connect(client_says.address()) as client:
             self.assertIn(last_outcome(client), ("end", "reset"))
-        self.assertTrue(proxy.said(text), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output(text), proxy.stderr())
 
-    def test_another_endpoint_than_expected(self):
-        """Defect: the common name, `east`, counted beside the alternative names."""
+    def test_wrong_endpoint(self):
+        """Defect: the common name, `east`, was accepted besides the alternative names."""
         inner = self.inner(self.keep(Origin(echo)).address)
         for identity in ("west.example", "east"):
             outer = self.outer(inner, target_identities=[identity])
             self.refused(outer, outer, "failed: the peer is \"east.example\", none of target_identities")
             self.assertGreaterEqual(outer.stats().connect_errors("tls"), 1)
 
-    def test_a_client_that_is_not_wanted(self):
+    def test_unwanted_client(self):
         inner = self.inner(self.keep(Origin(echo)).address, target_identities=["south.example"])
         self.refused(self.outer(inner), inner, "ALTS with it failed: the peer is \"west.example\", none of target_identities")
         inner.wait_for(lambda s: s.ended("tls_handshake") == 1)
 
-    def test_another_authority(self):
-        """Both hear that the other does not believe them, and say so."""
+    def test_wrong_authority(self):
+        """Both sides log that they do not trust the other."""
         inner = self.inner(self.keep(Origin(echo)).address, peer_ca=self.files.path("stranger.pem"))
         outer = self.outer(inner)
         self.refused(outer, inner, "CERTIFICATE_VERIFY_FAILED")
-        self.assertTrue(outer.said("ALTS with 127.0.0.1"), outer.stderr())
-        self.assertTrue(outer.said("the peer has refused the handshake"), outer.stderr())
+        self.assertTrue(outer.wait_for_output("ALTS with 127.0.0.1"), outer.stderr())
+        self.assertTrue(outer.wait_for_output("the peer has refused the handshake"), outer.stderr())
 
-    def test_a_client_that_speaks_tls(self):
-        """Its certificate is fine, but what it means is something else."""
+    def test_client_that_speaks_tls(self):
+        """Its certificate is valid, but its ALPN is not that of ALTS."""
         inner = self.inner(self.keep(Origin(echo)).address)
         context = self.context(certificate=True)
         context.check_hostname = False
@@ -126,17 +126,18 @@ class Trust(AltsTest):
             sock = self.secure(inner.address(), context, name="east.example")
             sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
             self.assertEqual(sock.recv(1), b"")
-        self.assertTrue(inner.said("the peer does not speak sluice-alts/1"), inner.stderr())
+        self.assertTrue(inner.wait_for_output("the peer does not speak sluice-alts/1"), inner.stderr())
 
-    def test_a_client_that_speaks_an_older_tls(self):
+    def test_client_that_speaks_older_tls(self):
         inner = self.inner(self.keep(Origin(echo)).address)
         context = self.context(version=ssl.TLSVersion.TLSv1_2, alpn=["sluice-alts/1"], certificate=True)
         with self.assertRaises(OSError):
             self.secure(inner.address(), context, name="east.example")
-        self.assertTrue(inner.said("UNSUPPORTED_PROTOCOL"), inner.stderr())
+        self.assertTrue(inner.wait_for_output("UNSUPPORTED_PROTOCOL"), inner.stderr())
 
-    def test_nothing_is_resumed(self):
-        """Not with a ticket of a TLS listener beside it either, whose keys are the same; and it gives none."""
+    def test_no_resumption(self):
+        """A ticket of a TLS listener with the same keys is not accepted either, and the ALTS listener sends no
+        tickets."""
         config = harness.configuration([self.keep(Origin(echo)).address], listener={"alts": self.east})
         config["listeners"].append({**config["listeners"][0], "name": "tls", "tls": {
             "certificates": [self.server], "client_ca": self.ca, "client_certificate": "require"}})
@@ -152,19 +153,19 @@ class Trust(AltsTest):
             self.assertEqual((sock.session_reused, sock.version()), (resumed, "TLSv1.3"))
         self.assertEqual(sock.selected_alpn_protocol(), "sluice-alts/1")
         proxy.wait_for(lambda s: s.total("tls_handshakes_total", listener="main") == 1)
-        # A ticket would come at once. The session is over: what follows is not TLS.
+        # A ticket would arrive at once. The session is over: what follows is not TLS.
         sock.settimeout(0.2)
         with self.assertRaises(TimeoutError):
             sock.recv(1)
         self.assertEqual(proxy.stats().total("tls_resumed_total", listener="main"), 0)
 
-    def test_a_listener_that_speaks_tls(self):
+    def test_listener_that_speaks_tls(self):
         origin = self.keep(Origin(echo))
         tls = self.terminating(origin.address)
         outer = self.outer(tls, target_identities=["localhost"])
         self.refused(outer, outer, "ALTS with 127.0.0.1")
 
-    def test_routes_by_who_it_is(self):
+    def test_routes_by_identity(self):
         def says(text):
             return self.keep(Origin(lambda sock: sock.sendall(text))).address
         config = harness.configuration([], listener={"alts": self.east}, tcp={"forward": ""})
@@ -177,8 +178,8 @@ class Trust(AltsTest):
             with connect(self.outer(inner, **alts).address()) as client:
                 self.assertEqual(receive_all(client), expected)
 
-    def test_told_to_the_endpoint(self):
-        """PROXY v2 names the peer, as it does for TLS."""
+    def test_proxy_header_has_identity(self):
+        """PROXY v2 has the name of the peer, as it does for TLS."""
         def serve(sock):
             head = sock.recv(16, socket.MSG_WAITALL)
             headers.append(sock.recv(struct.unpack("!H", head[14:])[0], socket.MSG_WAITALL))
@@ -190,8 +191,8 @@ class Trust(AltsTest):
         for text in (b"ALTS-like", b"ALTSRP_GCM_AES128_REKEY", b"\x22\x00\x04west"):
             self.assertIn(text, headers[0])
 
-    def test_certificates_are_read_again(self):
-        """A new certificate holds for new connections; those that are there go on."""
+    def test_certificates_are_reloaded(self):
+        """A new certificate is used for new connections. Open connections continue."""
         inner = self.inner(self.keep(Origin(echo)).address)
         changing = {"chain": self.files.path("changing.pem"), "key": self.files.path("changing.key")}
         self.files.make("changing", "old.example")
@@ -201,12 +202,12 @@ class Trust(AltsTest):
         self.files.make("changing", "new.example")
         outer.signal(signal.SIGHUP)
         outer.wait_for(lambda s: s.total("tls_reloads_total") == 1)
-        self.talks(outer)
+        self.check_echo(outer)
         self.assertEqual(exchange(first, b"hello"), b"hello")
 
 
 class Http(AltsTest, HttpTest):
-    """Requests are passed on, not connections: HTTP/1.1 and HTTP/2 on either side of ALTS."""
+    """Requests are forwarded, not connections: HTTP/1.1 and HTTP/2 on either side of ALTS."""
 
     @classmethod
     def setUpClass(cls):
@@ -217,7 +218,7 @@ class Http(AltsTest, HttpTest):
         cls.hostile = cls.files.make("hostile", names="DER:" + names.hex(":"))
 
     def origin(self):
-        """Answers with the body it got, and says who the inner proxy told it the client is."""
+        """Returns the request's body, and the identity of the client that the inner proxy added."""
         return self.keep(wire.Server(lambda request, connection: connection.reply(
             request, 200, [("x-told", request.value("x-who"))], bytes(request.body))))
 
@@ -239,7 +240,7 @@ class Http(AltsTest, HttpTest):
                 "upstreams": [{"name": "main", **upstream}]}
 
     def test_requests(self):
-        """Of any size and version, on one connection between the proxies, which also goes on after a pause."""
+        """Requests of any size and version use one connection between the proxies, which also works after a pause."""
         data = os.urandom(3_000_000)
         body = self.write("body", data)
         inner = self.inner_http(self.origin())
@@ -247,16 +248,16 @@ class Http(AltsTest, HttpTest):
             outer = self.outer_http(inner, protocol)
             for kind in (("http1", False), ("http2", False)):
                 with self.subTest(f"{kind[0]}, {protocol} over ALTS"):
-                    answer = self.curl(outer, kind, "/", "--data-binary", "@" + body)
-                    self.assertEqual((answer.status, answer.body == data), (200, True))
+                    response = self.curl(outer, kind, "/", "--data-binary", "@" + body)
+                    self.assertEqual((response.status, response.body == data), (200, True))
             time.sleep(1.2)
             self.assertEqual(self.curl(outer, ("http1", False), "/").status, 200)
             self.assertEqual(outer.stats().total("endpoint_tls_handshakes_total"), 1)
             inner.wait_for(lambda s, count=count: s.total("tls_handshakes_total") == count)
 
-    def test_who_asks(self):
-        """Routes, fields and the access log of the inner proxy know it; what is in a name goes no further than its value.
-        A client says nothing of it by itself."""
+    def test_client_identity(self):
+        """Routes, fields and the access log of the inner proxy have the identity. A name cannot break out of its field
+        value, and a client cannot set its own identity."""
         log = self.files + "/access.log"
         inner = self.inner_http(
             self.origin(), request_headers=[{"name": "x-who", "set": "%{peer}"}],
@@ -269,8 +270,8 @@ class Http(AltsTest, HttpTest):
             with self.subTest(name):
                 outer = self.outer_http(inner, certificates=certificate)
                 self.assertEqual(self.curl(outer, ("http1", False), "/").status, status)
-                answer = self.curl(outer, ("http1", False), "/all", "-H", "x-who: admin")
-                self.assertEqual((answer.status, answer.fields["x-told"]), (200, name))
+                response = self.curl(outer, ("http1", False), "/all", "-H", "x-who: admin")
+                self.assertEqual((response.status, response.fields["x-told"]), (200, name))
         def lines():
             with open(log, "rb") as file:
                 return file.read().splitlines()
@@ -289,16 +290,16 @@ class Http(AltsTest, HttpTest):
                                                                            "http": {"path": path}})
                     outer.wait_for(lambda s: s.total("endpoint_health_checks_total") >= 3)
                     if says:
-                        self.assertTrue(outer.said(says), outer.stderr())
+                        self.assertTrue(outer.wait_for_output(says), outer.stderr())
                     else:
                         self.assertEqual(outer.stats().total("endpoint_health_checks_failed_total"), 0, outer.stderr())
 
 
-class OnTheWire(AltsTest):
-    """Between the two proxies stands somebody who changes what passes."""
+class ManInTheMiddle(AltsTest):
+    """A man in the middle between the two proxies changes records."""
 
     def between(self, inner, change):
-        """Passes the handshake on, then what `change` makes of each piece that the outer proxy sends."""
+        """Forwards the handshake, then what `change` returns for each piece that the outer proxy sends."""
         def serve(outer):
             with connect(inner.address()) as sock:
                 sock.settimeout(0.02)
@@ -325,9 +326,9 @@ class OnTheWire(AltsTest):
     def is_frame(data):
         return len(data) > 24 and data[4:8] == b"\6\0\0\0"
 
-    def pay(self, outer, inner):
+    def send_payment(self, outer, inner):
         with connect(outer.address()) as client:
-            # Behind the handshake, so that a frame comes alone.
+            # After the handshake, so that a frame arrives alone.
             inner.wait_for(lambda s: s.total("tls_handshakes_total") == 1)
             client.sendall(b"pay 100 to Bob")
             last_outcome(client)
@@ -339,16 +340,16 @@ class OnTheWire(AltsTest):
             received.append(receive_all(sock))
         inner = self.inner(self.keep(Origin(serve)).address, cut_allowed=True)
         outer = self.through(inner, change)
-        self.pay(outer, inner)
+        self.send_payment(outer, inner)
         inner.wait_for(lambda s: s.ended("tls_error") == 1)
-        self.assertTrue(inner.said(why), inner.stderr())
+        self.assertTrue(inner.wait_for_output(why), inner.stderr())
         self.assertIn(received, ([b""], []))
 
-    def test_changed(self):
+    def test_modified_record(self):
         self.check(lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:] if self.is_frame(data) else data,
                    "a frame that is not authentic")
 
-    def test_replayed(self):
+    def test_replayed_record(self):
         def change(data):
             return data + data if self.is_frame(data) else data
         received = []
@@ -359,13 +360,13 @@ class OnTheWire(AltsTest):
             except OSError:
                 received.append(b"reset")
         inner = self.inner(self.keep(Origin(serve)).address, cut_allowed=True)
-        self.pay(self.through(inner, change), inner)
+        self.send_payment(self.through(inner, change), inner)
         inner.wait_for(lambda s: s.ended("tls_error") == 1)
         harness.wait_until(lambda: received)
         self.assertIn(received[0], (b"pay 100 to Bob", b"reset"))
 
-    def test_cut(self):
-        """An end that nobody told of, authentic, is counted, and does not look whole to the endpoint's side."""
+    def test_truncated_stream(self):
+        """An end without a close message is counted, and does not look complete to the endpoint."""
         inner = self.inner(self.keep(Origin(echo)).address)
 
         def serve(outer):

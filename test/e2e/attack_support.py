@@ -1,5 +1,5 @@
-"""What suites of attacks share: clients that behave, attackers that run in a process of their own, and what the proxy
-takes meanwhile."""
+"""Support for suites of attacks: well-behaved clients, attackers in a process of their own, and measurements of what
+the proxy uses meanwhile."""
 
 import contextlib
 import multiprocessing
@@ -15,13 +15,13 @@ import http_wire as wire
 from origins import connect, last_outcome
 
 SECONDS = 3.0 if LONG else 1.0
-# The timeouts of the listener `short`. Some are looked at once a second only.
+# The timeouts of the listener `short`. Some are checked only once a second.
 SHORT_SECONDS = 0.5
-# That a client which behaves ever waits for a response. Most of it is for the machine.
+# The longest wait of a well-behaved client for a response. Most of it is a margin for a slow machine.
 SLOWEST_SECONDS = 3 * SLOWNESS
 CALM = "ENHANCE_YOUR_CALM"
 
-# What counts each class; series of a listener.
+# The counters of each class. They are series of a listener.
 COUNTERS = {
     "resets": "http2_over_resets_total", "continuations": "http2_over_continuations_total",
     "header block": "http2_over_header_block_total", "settings": "http2_over_settings_total",
@@ -43,15 +43,15 @@ FORK = multiprocessing.get_context("fork")
 
 # ---- The upstreams
 
-def answer(request, connection):
-    """/size/N: so many bytes; else an echo."""
+def respond(request, connection):
+    """Responds to /size/N with N bytes, and to other requests with their body."""
     words = request.path.split("/")
     body = pattern(int(words[2])) if words[1] == "size" else f"echo {request.path} {len(request.body)}\n".encode()
     connection.reply(request, body=body)
 
 
 def hold(listener):
-    """For /hold: takes everything, and answers nothing."""
+    """For /hold: receives everything, and sends nothing."""
     with selectors.DefaultSelector() as selector:
         listener.setblocking(False)
         selector.register(listener, selectors.EVENT_READ)
@@ -80,10 +80,10 @@ def pattern(size):
     return _patterns[size]
 
 
-# ---- The clients that behave
+# ---- Well-behaved clients
 
 class Victim(threading.Thread):
-    """Sends requests all the time, and looks at each response. `fresh`: each on a connection of its own."""
+    """Sends requests all the time, and checks each response. With `fresh`, each request has a connection of its own."""
 
     def __init__(self, address, http2, fresh=False):
         super().__init__(daemon=True)
@@ -99,13 +99,13 @@ class Victim(threading.Thread):
         try:
             while not self._over.is_set():
                 with self._kind(self._address) as client:
-                    while not self._over.is_set() and self._ask(client):
+                    while not self._over.is_set() and self._send_request(client):
                         time.sleep(0.002)
-        except Exception as error:  # Whatever it is, the test is to say it.
+        except Exception as error:  # Whatever it is, the test reports it.
             self.problem = repr(error)
 
-    def _ask(self, client):
-        """False when a new connection is needed."""
+    def _send_request(self, client):
+        """Returns false when a new connection is needed."""
         size = (0, 100, 5000, 70000)[self.served % 4]
         path = f"/size/{size}" if size else f"/victim/{self.served}"
         wanted = pattern(size) if size else f"echo {path} 0\n".encode()
@@ -115,7 +115,7 @@ class Victim(threading.Thread):
         if not response or not response.complete or response.status != 200 or response.body != wanted:
             raise AssertionError(f"{path}: {response!r} {client.how} {getattr(client.reader, 'goaway', None)}")
         self.served += 1
-        drains = getattr(client.reader, "goaway", None)  # As after http2.max_requests.
+        drains = getattr(client.reader, "goaway", None)  # For example after http2.max_requests.
         return response.persistent and not drains and not self._fresh
 
     def stop(self):
@@ -126,7 +126,7 @@ class Victim(threading.Thread):
 # ---- Attackers
 
 class Ending:
-    """How a connection of an attacker ended: what it was told, and whether and how it was closed."""
+    """How a connection of an attacker ended: what it received, and whether and how it was closed."""
 
     def __init__(self, client, sent):
         reader = client.reader
@@ -141,12 +141,13 @@ class Ending:
 
 
 def flood(address, opening, blob, until, http2=True, reads=True, settings=()):
-    """Sends the opening, then the blob again and again, until the proxy ends it or the time is over."""
+    """Sends the opening, then the blob repeatedly, until the proxy ends the connection or the time is over."""
     client = wire.Http2Client(address, settings, polite=False) if http2 else wire.Http1Client(address)
     with client:
         sent = len(opening)
         client.send(opening)
-        with contextlib.suppress(OSError):  # A timeout is one: it reads no more, which bounds it too.
+        # A timeout is an OSError: the proxy reads no more, which also bounds the attack.
+        with contextlib.suppress(OSError):
             while time.monotonic() < until and not client.how:
                 client.sock.settimeout(0.3 * SLOWNESS)
                 if not blob:
@@ -170,12 +171,13 @@ def repeated(piece, bytes_at_least=256 * KIB):
 
 
 def per_stream(make, count, first=1):
-    """Frames for so many new streams."""
+    """Frames for `count` new streams."""
     return b"".join(make(stream) for stream in range(first, first + 2 * count, 2))
 
 
-def run_apart(attacks, until, pipe):
-    """In a process of their own, so that they and the clients that behave do not wait for each other."""
+def run_in_process(attacks, until, pipe):
+    """Runs the attacks in a process of their own, so that they and the well-behaved clients do not wait for each
+    other."""
     results, problems = {name: [] for name in attacks}, []
 
     def run(name):
@@ -198,8 +200,8 @@ def run_apart(attacks, until, pipe):
 
 
 def many(address, count, opening, until, trickle=b"", pause=0.05, receive_buffer=None):
-    """Connections side by side that say `opening`, then `trickle` a byte at a time each, and read nothing until the
-    time is over. How each ended: "end", "reset" or "silence"."""
+    """Opens `count` connections that send `opening`, then `trickle` one byte at a time, and read nothing until the time
+    is over. Returns how each ended: "end", "reset" or "silence"."""
     socks = []
     try:
         for _ in range(count):
@@ -222,8 +224,8 @@ def many(address, count, opening, until, trickle=b"", pause=0.05, receive_buffer
 
 
 def crowd(address, count, opening, until):
-    """Connections side by side that say `opening`, read nothing, and close all at once when the time is over. How many
-    were not open any more by then."""
+    """Opens `count` connections that send `opening`, read nothing, and close all at once when the time is over. Returns
+    how many had been closed by the proxy before."""
     socks = []
     try:
         for _ in range(count):
@@ -248,13 +250,13 @@ def is_open(sock):
 class AttackTest(harness.SluiceTest):
     CONFIG = {}
     HTTP = {}
-    ROUTES = []  # Before those of every test.
+    ROUTES = []  # They precede the routes of every test.
     UPSTREAMS = []
     SLOWEST = SLOWEST_SECONDS
     LEAST_SERVED = 2
 
     def setUp(self):
-        self.upstream = self.keep(wire.Server(answer))
+        self.upstream = self.keep(wire.Server(respond))
         with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
             holding = FORK.Process(target=hold, args=(listener,), daemon=True)
             holding.start()
@@ -275,7 +277,7 @@ class AttackTest(harness.SluiceTest):
         self.main = self.proxy.address("main")
         self.short = self.proxy.address("short")
 
-    # What the proxy takes
+    # What the proxy uses
 
     def cpu_seconds(self):
         total = 0
@@ -290,13 +292,13 @@ class AttackTest(harness.SluiceTest):
             return sum(int(line.split()[1]) * KIB for line in file if line.startswith(("RssAnon:", "RssShmem:")))
 
     def under(self, attacks, memory_mib, attack_ms=None, share=None, seconds=SECONDS, together=not LONG):
-        """Runs the attacks, `name: attack(until)`, each on a thread again and again, beside clients that behave.
-        Returns what each attack returned, by name. Bounds: what memory grows by; the processor time for each attack, or
-        all that the attacks take as a share of a processor."""
+        """Runs the attacks, `name: attack(until)`, each on a thread and repeatedly, beside well-behaved clients.
+        Returns what each attack returned, by name. The bounds are the growth of memory, and the processor time for each
+        attack or for all attacks as a share of a processor."""
         if not together and len(attacks) > 1:
             results = {}
             for name, attack in attacks.items():
-                harness.say(f"{name}:")
+                harness.print_note(f"{name}:")
                 results.update(self.under({name: attack}, memory_mib, attack_ms, share, seconds))
             return results
         calm_cpu = self._serve(time.monotonic() + 0.2)[1]
@@ -304,7 +306,7 @@ class AttackTest(harness.SluiceTest):
         peak = [base]
         until = time.monotonic() + seconds
         ours, theirs = multiprocessing.Pipe()
-        attacker = FORK.Process(target=run_apart, args=(attacks, until, theirs), daemon=True)
+        attacker = FORK.Process(target=run_in_process, args=(attacks, until, theirs), daemon=True)
         attacker.start()
         self.addCleanup(attacker.join)
         self.addCleanup(attacker.kill)
@@ -321,8 +323,8 @@ class AttackTest(harness.SluiceTest):
         bounds = [f"memory +{grown:.1f} MiB (of {memory_mib})", f"processor {taken * 100:.0f} %" +
                   (f" (of {share * 100:.0f})" if share else ""),
                   f"{each_ms:.2f} ms each" + (f" (of {attack_ms})" if attack_ms else "")]
-        harness.say(f"{count} attacks: {', '.join(bounds)}; served {sum(victim.served for victim in victims)}, slowest "
-                    f"{max(victim.slowest for victim in victims) * 1000:.0f} ms")
+        harness.print_note(f"{count} attacks: {', '.join(bounds)}; served {sum(victim.served for victim in victims)}, slowest "
+                           f"{max(victim.slowest for victim in victims) * 1000:.0f} ms")
         for victim in victims:
             self.assertGreaterEqual(victim.served, self.LEAST_SERVED)
             self.assertLess(victim.slowest, self.SLOWEST)
@@ -335,7 +337,7 @@ class AttackTest(harness.SluiceTest):
         return results
 
     def _serve(self, until, meanwhile=lambda: None):
-        """The clients, and the share of a processor that the proxy took."""
+        """Runs the well-behaved clients. Returns the share of a processor that the proxy used."""
         victims = [Victim(self.main, http2) for http2 in (False, True)] + [Victim(self.main, False, fresh=True)]
         for victim in victims:
             victim.start()
@@ -353,14 +355,15 @@ class AttackTest(harness.SluiceTest):
         self.proxy.wait_for(lambda stats: stats.total(COUNTERS[what], listener=listener) >= least,
                             what=f"{least} of {COUNTERS[what]}")
 
-    def check_calmed(self, name, endings, word, goaway=CALM):
-        """They were ended, with a GOAWAY that names the limit. The last one may have had no time for it."""
-        told = [ending for ending in endings if ending.goaway == goaway and word in ending.text]
-        self.assertTrue(told, f"{name}: {endings[:3]}")
+    def check_ended_with_goaway(self, name, endings, word, goaway=CALM):
+        """The connections were ended, with a GOAWAY that names the limit. The last one may have had no time to receive
+        it."""
+        matching = [ending for ending in endings if ending.goaway == goaway and word in ending.text]
+        self.assertTrue(matching, f"{name}: {endings[:3]}")
         for ending in endings[:-1]:
             self.assertIn(ending.how, ("end", "reset"), f"{name}: {endings[:3]}")
 
-    def check_upstream_is_rid_of_them(self):
-        """Of the requests that nobody waits for any more."""
+    def check_upstream_has_no_requests(self):
+        """Requests that no client waits for are gone from the upstream."""
         self.proxy.wait_for(lambda s: s.total("endpoint_connections_active", upstream="hold") == 0,
                             what="the upstream to be rid of the requests")

@@ -1,4 +1,5 @@
-"""The command line: what each mistake says, and with which exit code. 2: the call is wrong; 1: it cannot be done."""
+"""The command line: the message and the exit code of each mistake. Exit code 2: the call is wrong. Exit code 1: it
+cannot be done."""
 
 import os
 import signal
@@ -7,7 +8,7 @@ import subprocess
 
 import harness
 from harness import SLUICE
-from origins import Origin, ask, connect, echo
+from origins import Origin, ping, connect, echo
 
 GOOD = """\
 listeners:
@@ -39,7 +40,7 @@ class CliTest(harness.SluiceTest):
             self.assertEqual(result.stdout, "")
 
     def check(self, text, *findings):
-        """All findings, in their order, and exit code 1, from `check` and from `run`."""
+        """Checks for all findings, in their order, and exit code 1, from `check` and from `run`."""
         path = self.file(text)
         for command in ("check", "run"):
             result = self.call(command, "--config", path)
@@ -51,32 +52,32 @@ class CliTest(harness.SluiceTest):
 
 
 class Counters(harness.SluiceTest):
-    """When they are printed. At exit they always are: `stop_and_check` sees to that."""
+    """When the counters are printed. They are always printed at exit, which `stop_and_check` relies on."""
 
-    def test_on_a_signal(self):
+    def test_printed_on_signal(self):
         proxy = self.proxy(self.keep(Origin(echo)).address, workers=2)
         self.assertEqual(proxy.stats().total("accepted_total"), 0)
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             self.assertEqual(proxy.stats().total("accepted_total"), 1)
-        printings = proxy.printings()
-        self.assertEqual(printings, 2, "one for each signal")
+        dump_count = proxy.dump_count()
+        self.assertEqual(dump_count, 2, "one for each signal")
         proxy.signal(signal.SIGUSR2)
-        harness.wait_until(lambda: proxy.printings() == printings + 1, what="the counters")
+        harness.wait_until(lambda: proxy.dump_count() == dump_count + 1, what="the counters")
 
-    def test_on_a_signal_while_draining(self):
+    def test_printed_on_signal_while_draining(self):
         proxy = self.proxy(self.keep(Origin(echo)).address)
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             proxy.signal(signal.SIGTERM)
-            self.assertTrue(proxy.said("draining"))
+            self.assertTrue(proxy.wait_for_output("draining"))
             self.assertEqual(proxy.stats().total("sessions_active"), 1)
         harness.wait_until(lambda: proxy.process.poll() is not None, what="the end")
 
-    def test_each_interval(self):
+    def test_printed_each_interval(self):
         config = harness.configuration([self.keep(Origin(echo)).address])
         proxy = self.start(config, stats="50ms")
-        harness.wait_until(lambda: proxy.printings() >= 3, what="three printings")
+        harness.wait_until(lambda: proxy.dump_count() >= 3, what="three printings")
         self.assertEqual(proxy.stats().total("accepted_total"), 0)
 
 
@@ -89,7 +90,7 @@ class CommandLine(CliTest):
             self.assertRegex(result.stdout, r"^sluice \d+\.\d+\.\d+\n$")
 
     def test_help(self):
-        # Defect: --help behind a command was an unknown option.
+        # Defect: --help after a command was an unknown option.
         for spelling in ("help", "--help", "-h", "run --help", "run -h", "check --config x --help", "explain --help"):
             result = self.call(*spelling.split())
             self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -109,7 +110,7 @@ class CommandLine(CliTest):
         self.assert_fails(2, "--pool takes arena or malloc", "run", "--pool", "swimming")
         self.assert_fails(2, "--stats: expected a duration", "run", "--stats", "5")
         self.assert_fails(2, "check needs --config FILE", "check")
-        # Bug: these were taken without a word.
+        # Defect: these were accepted silently.
         self.assert_fails(2, "--tcp takes no value", "run", "--tcp=no")
         self.assert_fails(2, "check takes --config and --print only", "check", "--config", "x", "--workers", "2")
         self.assert_fails(2, "--print belongs to check", "run", "--config", "x", "--print")
@@ -122,7 +123,7 @@ class CommandLine(CliTest):
         self.assert_fails(2, "-H takes `NAME: VALUE`, got \"x\"", "explain", "-H", "x")
 
     def test_explain(self):
-        """(tests of explain() see to the rest)"""
+        """Tests of explain() cover the rest."""
         path = self.file(GOOD.replace("tcp: { forward: pg, idle_timeout: 5s }", "http: { forward: pg }"))
         result = self.call("explain", f"--config={path}", "HEAD", "http://a.test:1/b?c", "-H", "X-A: b ", "--from", "::1",
                            "--listener", "db")
@@ -133,7 +134,7 @@ class CommandLine(CliTest):
         self.assert_fails(1, "no listener has TLS and port 443; name one of db", "explain", "--config", path, "https://a/")
         self.assert_fails(1, "cannot open /nowhere/x.yaml", "explain", "--config", "/nowhere/x.yaml", "http://a/")
 
-    def test_what_cannot_be_done(self):
+    def test_errors_with_exit_code_1(self):
         self.assert_fails(1, "--listen is missing", "run", "--tcp", "--to", "127.0.0.1:1")
         self.assert_fails(1, "--to is missing", "run", "--tcp", "--listen", "127.0.0.1:0")
         self.assert_fails(1, "the port is missing", "run", "--tcp", "--listen", "127.0.0.1", "--to", "127.0.0.1:1")
@@ -154,13 +155,13 @@ class CommandLine(CliTest):
         self.assertEqual((result.returncode, result.stdout), (0, f"{path}: ok\n"), result.stderr)
         self.assertRegex(result.stderr, r"^\S+:\d+:\d+: warning: upstreams\[0\]\.alts: without `target_identities` [^\n]*\n$")
 
-        # Defect: on a listener nothing was said.
+        # Defect: on a listener there was no warning.
         path = self.file(GOOD.replace("    tcp:", "    alts: { handshaker: \"127.0.0.1:1\" }\n    tcp:", 1))
         result = self.call("check", "--config", path)
         self.assertRegex(result.stderr, r"^\S+:\d+:\d+: warning: listeners\[0\]\.alts: without `target_identities` [^\n]*\n$")
 
-    def test_print_is_read_back(self):
-        """The printed configuration is complete, and printing it again changes nothing."""
+    def test_printed_configuration_is_accepted(self):
+        """The printed configuration is complete, and is not changed by printing it once more."""
         printed = self.call("check", "--config", self.file(GOOD), "--print")
         self.assertEqual(printed.returncode, 0, printed.stderr)
         for default in ("worker_budget: 256MiB", "connect_timeout: 5s", "idle_timeout: 5s", "buffer_low: ",
@@ -169,7 +170,7 @@ class CommandLine(CliTest):
         again = self.call("check", f"--config={self.file(printed.stdout)}", "--print")
         self.assertEqual((again.returncode, again.stdout), (0, printed.stdout), again.stderr)
 
-    def test_mistakes_have_a_place(self):
+    def test_mistakes_have_position(self):
         self.check(GOOD.replace("address: 127.0.0.1:0", "adress: 127.0.0.1:0").replace("forward: pg", "forward: gp")
                    .replace("5s", "5"),
                    '3:5: unknown key "adress" in listeners[0]; did you mean "address"?',
@@ -182,12 +183,12 @@ class CommandLine(CliTest):
         self.check("listeners: [\n", "2:1: YAML syntax")
 
     def test_indentation(self):
-        """Defect: `YAML syntax: end of sequence not found` was all that it said."""
+        """Defect: the whole message was `YAML syntax: end of sequence not found`."""
         self.check("listeners:\n  - name: a\n    address: 127.0.0.1:0\n   tcp: { forward: b }\n",
                    "4:4: YAML syntax: end of sequence not found; this line is indented differently")
 
-    # Defect: `check` said ok to all of these, and `run` refused them, one at a time and without a place.
-    def test_what_the_files_say(self):
+    # Defect: `check` accepted all of these, and `run` refused them, one at a time and without a position.
+    def test_contents_of_referenced_files(self):
         folder = self.temporary_directory()
 
         def write(name, text):
@@ -233,8 +234,8 @@ upstreams:
                    "19:61: listeners[0].http.routes[2].auth.jwt.jwks_file: cannot read ",
                    f"27:16: upstreams[0].tls.ca: {folder}/no-ca.pem: expected CA certificates")
 
-    def test_addresses_that_include_one_another(self):
-        """Defect: `check` said ok, and `run` that another process had the address."""
+    def test_overlapping_addresses(self):
+        """Defect: `check` accepted it, and `run` said that another process had the address."""
         text = """listeners:
   - { name: a, address: "127.0.0.1:8080", tcp: { forward: c } }
   - { name: b, address: "0.0.0.0:8080", tcp: { forward: c } }
@@ -247,7 +248,7 @@ upstreams:
         self.check(text.replace("[::1]", "[::]").replace("127.0.0.1:8080", "[::1]:8080"),
                    "4:25: listeners[2].address: port 8080 of all addresses includes")
 
-    def test_keys_that_do_not_exist_yet(self):
+    def test_missing_keys(self):
         self.check(GOOD + "admin: { address: 127.0.0.1:9901 }\n", "8:1: `admin` is not available in this version")
 
 
@@ -257,8 +258,8 @@ class Addresses(CliTest):
         return ("run", "--tcp", "--listen", address, "--to", "127.0.0.1:1")
 
     def test_address_in_use(self):
-        """The hint that another process listens there was missing, and stood with addresses that are not the
-        machine's instead: EADDRINUSE is absl's FailedPrecondition, and EADDRNOTAVAIL its AlreadyExists."""
+        """Defect: the hint that another process listens was missing, and was printed for addresses that are not local
+        instead: absl maps EADDRINUSE to FailedPrecondition, and EADDRNOTAVAIL to AlreadyExists."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -267,11 +268,11 @@ class Addresses(CliTest):
             self.assert_fails(1, "Address already in use; another process listens there", *self.run_on(address))
 
     def test_address_of_a_running_sluice(self):
-        """SO_REUSEPORT would let two share it."""
+        """SO_REUSEPORT would let two processes share it."""
         proxy = self.proxy("127.0.0.1:1")
         self.assert_fails(1, "Address already in use", *self.run_on(proxy.addresses["main"]))
 
-    def test_address_of_another_machine(self):
+    def test_address_that_is_not_local(self):
         result = self.call(*self.run_on("192.0.2.1:80"))
         self.assertEqual(result.returncode, 1)
         self.assertIn("Cannot assign requested address", result.stderr)
@@ -285,20 +286,21 @@ class Addresses(CliTest):
         self.assert_fails(1, "Address already in use", *self.run_on(f"unix:{path}"))
         self.stop(proxy)
         self.assertFalse(os.path.exists(path), "the socket file was left behind")
-        # One that was left by a process that was killed is in nobody's way.
+        # A stale socket that a killed process left does not prevent listening.
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(path)
         self.proxy("127.0.0.1:1", listener={"address": f"unix:{path}"})
 
-    def test_a_file_in_the_place_of_a_unix_socket(self):
-        """It was deleted: a connect to whatever is no socket is refused as one to a stale socket is."""
+    def test_file_at_path_of_unix_socket(self):
+        """Defect: the file was deleted, because a connect to a file that is not a socket is refused like one to a stale
+        socket."""
         path = os.path.join(self.temporary_directory(), "precious")
         with open(path, "w", encoding="utf-8") as file:
             file.write("data")
         try:
             self.assert_fails(1, "Address already in use", *self.run_on(f"unix:{path}"))
         except subprocess.TimeoutExpired:
-            pass  # It runs.
+            pass  # The proxy runs.
         with open(path, encoding="utf-8") as file:
             self.assertEqual(file.read(), "data")
 

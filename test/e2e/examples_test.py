@@ -1,8 +1,8 @@
-"""The worked examples in docs/examples: what each claims, asked of Sluice and of nginx and HAProxy with the configuration
-beside it; and of Envoy, where the environment says in ENVOY which program that is.
+"""The worked examples in docs/examples: tests that each claim holds for Sluice, for nginx and HAProxy with the
+equivalent configuration, and for Envoy if the environment variable ENVOY names that program.
 
-The files are what users read. Only their addresses are replaced: `0.0.0.0:PORT` by a free port, each server in 10.0.0.0/8
-by one of the test, and the folder of certificates.
+The files are what users read. Only their addresses are replaced: `0.0.0.0:PORT` by a free port, each server in
+10.0.0.0/8 by one of the test, and the folder of certificates.
 """
 
 import base64
@@ -29,7 +29,7 @@ ENVOY_ADDRESS = re.compile(r"address: ((?:0|10)(?:\.\d+){3}), port_value: (\d+)"
 
 
 class Program(programs._Server):
-    """One of the others, with a configuration of its own."""
+    """Another proxy, with its own configuration."""
 
     def __init__(self, name, config, listens):
         super().__init__(name if name != "envoy" else os.environ["ENVOY"], listens)
@@ -47,16 +47,16 @@ class Program(programs._Server):
 
 
 def app(name):
-    """A server that says what it was asked, and who it is."""
-    def answer(request, connection):
-        told = "".join(f" {field}={request.value(field)}" for field in
-                       ("x-forwarded-for", "x-forwarded-proto", "x-client-name"))
-        connection.reply(request, body=f"{name}: {request.method} {request.path} {request.authority}{told}".encode())
-    return Server(answer)
+    """A server whose response has the request and the server's name."""
+    def respond(request, connection):
+        fields = "".join(f" {field}={request.value(field)}" for field in
+                         ("x-forwarded-for", "x-forwarded-proto", "x-client-name"))
+        connection.reply(request, body=f"{name}: {request.method} {request.path} {request.authority}{fields}".encode())
+    return Server(respond)
 
 
 def call(request, connection):
-    """A server of gRPC: what it says has trailers."""
+    """A gRPC server: its responses have trailers."""
     connection.send(headers_frame(request.stream, [(":status", "200"), ("content-type", "application/grpc")]) +
                     data_frame(request.stream, b"pong!") +
                     headers_frame(request.stream, [("grpc-status", "0")], end=True))
@@ -81,8 +81,8 @@ class Examples(TlsTest):
                     both.write(part.read())
 
     def each_program(self, example, servers, claims):
-        """Runs `claims(ports, program)` for each program; `servers`: the address in the files -> the test's; `ports`: the
-        port in the files -> the one that it listens on."""
+        """Runs `claims(ports, program)` for each program. `servers` maps an address in the files to that of the test's
+        server; `ports` maps a port in the files to the one on which the program listens."""
         for program, file in PROGRAMS.items():
             with self.subTest(program):
                 if program == "envoy" and not os.environ.get("ENVOY"):
@@ -112,14 +112,14 @@ class Examples(TlsTest):
         return text.replace(FILES, self.ssl)
 
     def sluice(self, text):
-        """As text: the file is a user's, comments and all."""
+        """The configuration as text: the user's file with its comments."""
         return self.start(text, listeners=re.findall(r"^  - name: (\S+)\n    address", text, re.M))
 
     def app(self, name):
         return self.keep(app(name)).address
 
     def curl(self, *arguments, check=True):
-        """Status and heads, and the body."""
+        """Returns status and heads, and the body."""
         result = subprocess.run([need("curl"), "-sS", "-i", "--cacert", self.ca, "--max-time", "20", *arguments],
                                 capture_output=True, text=True, timeout=60, check=False)
         if check:
@@ -128,17 +128,17 @@ class Examples(TlsTest):
         return head.lower(), body
 
     def at(self, ports, port, host="example.com", scheme="http", path="/"):
-        """curl's arguments for a URL of the files."""
+        """The arguments of curl for a URL of the files."""
         return [f"{scheme}://{host}:{ports[port]}{path}", "--resolve", f"{host}:{ports[port]}:127.0.0.1"]
 
-    # ---- What they claim
+    # ---- The claims
 
     def test_01_reverse_proxy(self):
         def claims(ports, program):
             head, body = self.curl("--path-as-is", *self.at(ports, 80, path="/a/../b?c"))
             self.assertIn(" 200", head)
             path = "/a/../b?c" if program in ("nginx", "haproxy") else "/b?c"
-            client = r"[\d.]+" if program == "envoy" else r"127\.0\.0\.1"  # It says its own of loopback.
+            client = r"[\d.]+" if program == "envoy" else r"127\.0\.0\.1"  # Envoy sends its own loopback address.
             self.assertRegex(body, rf"^app: GET {re.escape(path)} example.com:{ports[80]} "
                                    rf"x-forwarded-for={client} x-forwarded-proto=http")
         self.each_program("01-reverse-proxy", {"10.0.0.11:8080": self.app("app")}, claims)
@@ -158,13 +158,13 @@ class Examples(TlsTest):
 
     def test_03_hosts_and_paths(self):
         def claims(ports, program):
-            for host, path, told in (
+            for host, path, expected in (
                     ("www.example.com", "/api/v1/users", "api: GET /v1/users "), ("www.example.com", "/api", "api: GET / "),
                     ("www.example.com", "/apis", "web: GET /apis "), ("example.com", "/", "web: GET / "),
                     ("a.files.example.com", "/f", "files: GET /f "), ("other.example.com", "/", "nothing here")):
                 head, body = self.curl(*self.at(ports, 80, host, path=path))
-                self.assertIn(told, body, f"{host}{path}")
-                self.assertIn(" 404" if told == "nothing here" else " 200", head)
+                self.assertIn(expected, body, f"{host}{path}")
+                self.assertIn(" 404" if expected == "nothing here" else " 200", head)
         self.each_program("03-hosts-and-paths", {
             "10.0.0.11:8080": self.app("api"), "10.0.0.12:8080": self.app("api"), "10.0.0.21:8080": self.app("web"),
             "10.0.0.31:8080": self.app("files")}, claims)
@@ -198,16 +198,16 @@ class Examples(TlsTest):
                              ((b"one", servers[0]), (b"two", servers[1])))
             self.addCleanup(second.close)
 
-            def ask():
+            def send_request():
                 with connect(("127.0.0.1", ports[5432])) as client:
-                    answer = b""
-                    while not answer.endswith(b"\r\n"):
-                        answer += receive_exactly(client, 1)
-                    self.assertRegex(answer, rb"^(one|two) PROXY TCP4 127\.0\.0\.1 127\.0\.0\.1 \d+ \d+\r\n$")
-                    return answer[:3]
-            self.assertEqual({ask() for _ in range(12)}, {b"one", b"two"})
+                    response = b""
+                    while not response.endswith(b"\r\n"):
+                        response += receive_exactly(client, 1)
+                    self.assertRegex(response, rb"^(one|two) PROXY TCP4 127\.0\.0\.1 127\.0\.0\.1 \d+ \d+\r\n$")
+                    return response[:3]
+            self.assertEqual({send_request() for _ in range(12)}, {b"one", b"two"})
             first.close()
-            self.assertEqual({ask() for _ in range(6)}, {b"two"})
+            self.assertEqual({send_request() for _ in range(6)}, {b"two"})
             second.close()
         servers = free_port(), free_port()
         self.each_program("05-database-failover", {f"10.0.0.1{i + 1}:5432": f"127.0.0.1:{port}"
@@ -247,28 +247,28 @@ class Examples(TlsTest):
                 if status == 200:
                     self.assertTrue(body.endswith(f"x-client-name={name}.example.com"), body)
             head, body = self.curl(*self.at(ports, 443, scheme="https"), check=False)
-            self.assertNotIn(" 200", head)  # nginx answers 400.
+            self.assertNotIn(" 200", head)  # nginx responds with 400.
             self.assertNotIn("app:", body)
         self.each_program("07-mutual-tls", {"10.0.0.11:8080": self.app("app")}, claims)
 
     def test_08_canary(self):
         def claims(ports, program):
             def who(client, header=""):
-                answer = client.get("/", fields=f"X-Canary: {header}\r\n" if header else "")
-                self.assertEqual(answer.status, 200)
-                return bytes(answer.body).partition(b":")[0]
+                response = client.get("/", fields=f"X-Canary: {header}\r\n" if header else "")
+                self.assertEqual(response.status, 200)
+                return bytes(response.body).partition(b":")[0]
             with Http1Client(("127.0.0.1", ports[80])) as client:
                 self.assertEqual({who(client, "always") for _ in range(5)}, {b"canary"})
                 self.assertEqual({who(client, "never") for _ in range(20)}, {b"stable"})
                 canaries = sum(who(client) == b"canary" for _ in range(400))
-            # 10%: 40, and 6 of them are a standard deviation.
+            # 10% of the requests are 40; the standard deviation is 6.
             self.assertTrue(10 <= canaries <= 80, canaries)
         self.each_program("08-canary", {"10.0.0.11:8080": self.app("stable"), "10.0.0.12:8080": self.app("stable"),
                                         "10.0.0.21:8080": self.app("canary")}, claims)
 
     def test_09_websocket_and_grpc(self):
         def websocket(sock):
-            """Takes an upgrade, or answers as any app; then echoes."""
+            """Accepts an upgrade, or responds like any app; then echoes."""
             head = b""
             while b"\r\n\r\n" not in head:
                 head += receive_exactly(sock, 1)
@@ -310,7 +310,7 @@ class Examples(TlsTest):
             "10.0.0.11:50051": grpc.address, "10.0.0.21:8080": self.keep(Origin(websocket)).address}, claims)
 
     def connections(self, where, count):
-        """So many at once, each of which was answered; None if there are not so many."""
+        """Opens `count` connections at once that each get a response. Returns None if fewer do."""
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             clients = [stack.enter_context(connect(where)) for _ in range(count)]
             for client in clients:
@@ -327,14 +327,14 @@ class Examples(TlsTest):
             with Http1Client(where) as client:
                 self.assertEqual(client.get("/", "POST", body=b"x" * 1_000_000).status, 200)
             with Http1Client(where) as client:
-                client.ask(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 1048577\r\n\r\n" + b"x" * 1_048_577,
-                           ["POST"])
+                client.send_request(b"POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 1048577\r\n\r\n" + b"x" * 1_048_577,
+                                    ["POST"])
                 self.assertEqual(client.response().status, 413)
             with Http1Client(where) as client:
-                answer = client.get("/", fields=f"x-large: {'x' * 20_000}\r\n")
-                # nginx says 400, and HAProxy takes as much as one of its buffers.
-                self.assertIn(answer.status, (400, 431))
-            if program in ("nginx", "envoy"):  # It counts requests, or the connections of all.
+                response = client.get("/", fields=f"x-large: {'x' * 20_000}\r\n")
+                # nginx responds with 400, and HAProxy accepts as much as one of its buffers holds.
+                self.assertIn(response.status, (400, 431))
+            if program in ("nginx", "envoy"):  # They count requests, or the connections of all clients.
                 return
             clients = wait_until(lambda: self.connections(where, 20), what="20 connections")
             self.assertIsNone(self.connections(where, 1))
@@ -342,9 +342,9 @@ class Examples(TlsTest):
                 client.close()
         self.each_program("10-public-edge", {"10.0.0.11:8080": self.app("app")}, claims)
 
-    # ---- All of them
+    # ---- All examples
 
-    def test_none_is_missing(self):
+    def test_all_examples_are_tested(self):
         folders = sorted(folder.name for folder in EXAMPLES.iterdir() if folder.is_dir())
         self.assertEqual(len(folders), 10)
         index = (EXAMPLES / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Peers that fail: each at its stage, and what the other side then sees."""
+"""Failing peers: for each stage of a connection at which a peer fails, what the other side sees."""
 
 import contextlib
 import os
@@ -10,16 +10,16 @@ import time
 
 import harness
 from harness import MIB, wait_until
-from origins import (BlackHole, Origin, ask, connect, echo, free_port, last_outcome, outcome, outcome_of_connecting, receive_all,
-                     receive_exactly, refused_address, reset, say_name)
+from origins import (BlackHole, Origin, ping, connect, echo, free_port, last_outcome, outcome, outcome_of_connecting,
+                     receive_all, receive_exactly, refused_address, reset, say_name)
 from workers import OriginProcess
 
-# Takes in more than all socket buffers on the way can hold.
+# More than all socket buffers on the way can hold.
 MUCH = 64 * MIB
 
 
-def fill(sock, at_most=MUCH, piece=65536, pause=0):
-    """Sends until nobody takes any more; returns how much went out."""
+def send_until_blocked(sock, at_most=MUCH, piece=65536, pause=0):
+    """Sends until nothing takes any more. Returns how much was sent."""
     patience = sock.gettimeout()
     sock.settimeout(0.5)
     sent = 0
@@ -37,7 +37,7 @@ def fill(sock, at_most=MUCH, piece=65536, pause=0):
 class Resets(harness.SluiceTest):
 
     def pair(self, **config):
-        """A client's socket and its server's, through a proxy."""
+        """A client's socket and its server's, connected through a proxy."""
         origin = self.keep(Origin())
         self.sluice = self.proxy(origin.address, **config)
         client = self.keep(connect(self.sluice.address()))
@@ -48,7 +48,7 @@ class Resets(harness.SluiceTest):
         self.sluice.wait_for(lambda s: s.ended(reason) == count and s.total("sessions_active") == 0,
                              what=f"a session that ends as {reason}")
 
-    def assert_reset_met(self, sender):
+    def assert_next_send_fails(self, sender):
         with self.assertRaises((ConnectionResetError, BrokenPipeError)):
             for _ in range(300 * harness.SLOWNESS):
                 sender.sendall(b"anybody there?")
@@ -84,37 +84,37 @@ class Resets(harness.SluiceTest):
 
     def test_client_resets_while_the_server_sends_much(self):
         client, server = self.pair()
-        fill(server)
+        send_until_blocked(server)
         reset(client)
         self.assertEqual(last_outcome(server), "reset")
         self.ended("client_error")
 
     def test_server_resets_while_the_client_sends_much(self):
         client, server = self.pair()
-        fill(client)
+        send_until_blocked(client)
         reset(server)
         self.assertEqual(last_outcome(client), "reset")
         self.ended("upstream_error")
 
-    def test_client_resets_after_its_end(self):
-        """The client sent FIN, the server still talks, the client goes away."""
+    def test_client_resets_after_its_fin(self):
+        """The client has sent FIN and the server still sends when the client resets."""
         client, server = self.pair()
         client.shutdown(socket.SHUT_WR)
         self.assertEqual(outcome(server), "end")
         reset(client)
-        # Nobody reads from the client any more: the reset is met by the next bytes that go there.
-        self.assert_reset_met(server)
+        # No data from the client is read any more: the next bytes sent to it meet the reset.
+        self.assert_next_send_fails(server)
         self.ended("client_error")
 
-    def test_server_resets_after_its_end(self):
+    def test_server_resets_after_its_fin(self):
         client, server = self.pair()
         server.shutdown(socket.SHUT_WR)
         self.assertEqual(outcome(client), "end")
         reset(server)
-        self.assert_reset_met(client)
+        self.assert_next_send_fails(client)
         self.ended("upstream_error")
 
-    def test_server_resets_after_the_clients_end(self):
+    def test_server_resets_after_client_fin(self):
         client, server = self.pair()
         client.shutdown(socket.SHUT_WR)
         self.assertEqual(outcome(server), "end")
@@ -122,24 +122,24 @@ class Resets(harness.SluiceTest):
         self.assertEqual(outcome(client), "reset")
         self.ended("upstream_error")
 
-    def connect_slowly(self):
-        """A client whose connection waits for a black hole before it gets to the server."""
+    def connect_with_slow_upstream(self):
+        """A client whose connection waits for an unreachable endpoint before it gets to the server."""
         hole, origin = self.keep(BlackHole()), self.keep(Origin())
         self.sluice = self.proxy(hole.address, origin.address, upstream={"connect_timeout": "500ms"})
         return connect(self.sluice.address()), origin
 
-    def test_client_resets_before_the_connect_is_done(self):
-        """It is noticed once there is an endpoint, which sees a reset and not an empty request."""
-        client, origin = self.connect_slowly()
+    def test_client_resets_before_upstream_connects(self):
+        """The reset is noticed once there is an endpoint, which sees a reset and not an empty request."""
+        client, origin = self.connect_with_slow_upstream()
         reset(client)
         self.assertEqual(outcome(self.keep(origin.accept())), "reset")
         self.ended("client_error")
 
-    def test_client_sends_and_resets_before_the_connect_is_done(self):
-        """The server got the data and then nothing, and the session lived on until its idle timeout: a reset that is
-        there before a multishot receive is armed, with data before it, is never reported by the kernel. It retries
-        after data only when more data (or an end, but not an error) is queued, and no wake-up follows."""
-        client, origin = self.connect_slowly()
+    def test_client_sends_and_resets_before_upstream_connects(self):
+        """Defect: the server got the data and nothing else, and the session lived until its idle timeout. The kernel
+        never reports a reset that is there before a multishot receive is armed, with data before it. It retries after
+        data only when more data (or an end, but not an error) is queued, and no wake-up follows."""
+        client, origin = self.connect_with_slow_upstream()
         client.sendall(b"hello")
         time.sleep(0.1)
         reset(client)
@@ -148,19 +148,19 @@ class Resets(harness.SluiceTest):
         self.ended("client_error")
 
     def test_client_resets_while_reading_is_paused(self):
-        """As above, where the receive was stopped because the server is slow. The client sends little at a time, so
-        that its stream is not received in bulk."""
+        """As above, but the receive was stopped because the server is slow. The client sends little at a time, so that
+        its stream is not received in bulk."""
         origin = self.keep(Origin(receive_buffer=4096))
         self.sluice = self.proxy(origin.address, tcp={"buffer_high": "4KiB"})
         client = self.keep(connect(self.sluice.address()))
         server = self.keep(origin.accept())
-        fill(client, piece=4096, pause=0.0005)
+        send_until_blocked(client, piece=4096, pause=0.0005)
         reset(client)
         self.assertEqual(last_outcome(server), "reset")
         self.ended("client_error")
 
-    def test_client_ends_before_the_connect_is_done(self):
-        """All that it sent and its end arrive at the endpoint that is reached in the end."""
+    def test_client_ends_before_upstream_connects(self):
+        """All that it sent and its end arrive at the endpoint that is connected in the end."""
         hole = self.keep(BlackHole())
         origin = self.keep(Origin())
         self.sluice = self.proxy(hole.address, origin.address,
@@ -177,21 +177,21 @@ class Resets(harness.SluiceTest):
         self.ended("finished", 2)
 
     @contextlib.contextmanager
-    def frozen(self):
-        """What happens inside is seen by the proxy at once, afterwards."""
+    def stopped_proxy(self):
+        """The proxy is stopped meanwhile, and then sees all events at once."""
         self.sluice.signal(signal.SIGSTOP)
         try:
             yield
         finally:
             self.sluice.signal(signal.SIGCONT)
 
-    def test_room_to_send_and_reset_are_seen_together(self):
-        """Defect: the send that goes on met the reset and told only of its beginning, so that the server saw an end in
-        good order."""
+    def test_writable_and_reset_are_seen_together(self):
+        """Defect: the send that continued met the reset and reported only that the connection had begun to end, so that
+        the server saw an orderly end."""
         for _ in range(5):
             client, server = self.pair()
-            fill(server)
-            with self.frozen():
+            send_until_blocked(server)
+            with self.stopped_proxy():
                 receive_exactly(client, 300_000)
                 time.sleep(0.05)
                 reset(client)
@@ -202,7 +202,7 @@ class Resets(harness.SluiceTest):
         for sender, reason in ((0, "client_error"), (1, "upstream_error")):
             with self.subTest(reason):
                 pair = self.pair()
-                with self.frozen():
+                with self.stopped_proxy():
                     pair[sender].sendall(b"last words")
                     time.sleep(0.05)
                     reset(pair[sender])
@@ -210,8 +210,8 @@ class Resets(harness.SluiceTest):
                 self.ended(reason)
 
     def test_data_and_reset_before_the_receive(self):
-        """As in test_client_sends_and_resets_before_the_connect_is_done, without any trick: whoever sent and reset at
-        once was faster than the proxy's connect, and the server never heard of the reset."""
+        """As in test_client_sends_and_resets_before_upstream_connects, without control over the timing: a client that
+        sent and reset at once was faster than the proxy's connect, and the server never got the reset."""
         origin = self.keep(Origin())
         self.sluice = self.proxy(origin.address)
         count = 50
@@ -230,7 +230,7 @@ class Resets(harness.SluiceTest):
         self.assertEqual(set(outcomes), {"reset"})
         self.ended("client_error", count)
 
-    def test_many_resets_at_once(self):
+    def test_many_simultaneous_resets(self):
         origin = self.keep(Origin(echo))
         self.sluice = self.proxy(origin.address, workers=2)
         for _ in range(3):
@@ -241,10 +241,10 @@ class Resets(harness.SluiceTest):
                 reset(client)
         self.sluice.wait_for(lambda s: s.total("sessions_active") == 0 and s.total("accepted_total") == 180)
 
-    def test_client_resets_behind_a_server_that_does_not_read(self):
-        """The client's bytes fill every buffer, then it resets. The server learns of it once it reads."""
+    def test_client_resets_while_server_does_not_read(self):
+        """The client's bytes fill every buffer, then it resets. The server sees the reset once it reads."""
         client, server = self.pair()
-        fill(client)
+        send_until_blocked(client)
         reset(client)
         self.assertEqual(last_outcome(server), "reset")
         self.ended("client_error")
@@ -259,16 +259,16 @@ class HalfClose(harness.SluiceTest):
         return client, self.keep(origin.accept())
 
     def test_client_ends_first(self):
-        """It still receives all that the server has to say, however late."""
+        """The client still receives all that the server sends, however late."""
         client, server = self.pair()
         client.sendall(b"question")
         client.shutdown(socket.SHUT_WR)
         self.assertEqual(receive_all(server), b"question")
         time.sleep(0.3)
-        answer = os.urandom(3 * MIB)
-        sender = threading.Thread(target=lambda: (server.sendall(answer), server.close()), daemon=True)
+        response = os.urandom(3 * MIB)
+        sender = threading.Thread(target=lambda: (server.sendall(response), server.close()), daemon=True)
         sender.start()
-        self.assertEqual(receive_all(client), answer)
+        self.assertEqual(receive_all(client), response)
         sender.join(10)
         self.sluice.wait_for(lambda s: s.ended("finished") == 1)
 
@@ -285,7 +285,7 @@ class HalfClose(harness.SluiceTest):
         sender.join(10)
         self.sluice.wait_for(lambda s: s.ended("finished") == 1)
 
-    def test_end_comes_after_all_that_is_queued(self):
+    def test_end_follows_queued_data(self):
         """A slow reader gets every byte before the end."""
         client, server = self.pair()
         data = os.urandom(8 * MIB)
@@ -313,9 +313,9 @@ class HalfClose(harness.SluiceTest):
         self.sluice.wait_for(lambda s: s.ended("finished") == 1)
 
     def test_data_and_end_before_the_receive(self):
-        """On Unix sockets the server never heard of the end of a client that sent and closed at once: the kernel's
+        """Defect: on Unix sockets the server never got the end of a client that sent and closed at once. The kernel's
         multishot receive, armed when both are there already, reports the data and then waits for a wake-up that does
-        not come (for TCP it looks for the end; for a Unix socket, and for a reset, it does not)."""
+        not come. (For TCP it looks for the end; for a Unix socket, and for a reset, it does not.)"""
         directory = self.temporary_directory()
         for kind, unix in (("TCP", False), ("Unix", True)):
             with self.subTest(kind):
@@ -349,10 +349,11 @@ class Endpoints(harness.SluiceTest):
         proxy = self.proxy(dead, origin.address, upstream={"max_fails": 0})
         for _ in range(10):
             with connect(proxy.address()) as client:
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
         stats = self.stop(proxy)
         self.assertEqual(stats.ended("finished"), 10)
-        self.assertEqual(stats.connect_errors("refused", endpoint=dead), 5)  # Every other one began there.
+        # Every other connection tried this endpoint first.
+        self.assertEqual(stats.connect_errors("refused", endpoint=dead), 5)
 
     def test_all_refused(self):
         proxy = self.proxy(refused_address(), refused_address(), refused_address(), refused_address())
@@ -377,7 +378,7 @@ class Endpoints(harness.SluiceTest):
         for _ in range(2):
             start = time.monotonic()
             with connect(proxy.address()) as client:
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
             times.append(time.monotonic() - start)
         self.assertGreaterEqual(max(times), 0.39)
         self.assertLess(max(times), 3 * harness.SLOWNESS)
@@ -391,11 +392,11 @@ class Endpoints(harness.SluiceTest):
         self.assertEqual(stats.connect_errors("timeout"), 2)
 
     def test_process_dies_mid_stream(self):
-        """An endpoint that is killed while the client sends: its kernel resets."""
+        """The process of an endpoint is killed while the client sends: its kernel resets the connection."""
         origin = self.keep(OriginProcess("hold"))
         proxy = self.proxy(origin.address)
         client = self.keep(connect(proxy.address()))
-        fill(client)
+        send_until_blocked(client)
         origin.kill()
         self.assertEqual(last_outcome(client), "reset")
         proxy.wait_for(lambda s: s.ended("upstream_error") == 1)
@@ -403,7 +404,7 @@ class Endpoints(harness.SluiceTest):
         proxy.wait_for(lambda s: s.ended("no_endpoint") == 1)
 
     def test_cool_down_and_recovery(self):
-        """After max_fails failures in a row an endpoint is left alone for fail_timeout, then tried again."""
+        """After max_fails failures in a row an endpoint is passed over for fail_timeout, then tried again."""
         good = self.keep(Origin(say_name(b"good")))
         port = free_port()
         bad_address = f"127.0.0.1:{port}"
@@ -416,7 +417,7 @@ class Endpoints(harness.SluiceTest):
         for _ in range(12):
             self.assertEqual(who(), b"good")
         self.assertEqual(proxy.stats().connect_errors("refused", endpoint=bad_address), 2)
-        # Nobody is sent there before the time is over, though it is up again.
+        # No connection goes there before the time is over, though the endpoint is up again.
         reborn = self.keep(Origin(say_name(b"born"), ("127.0.0.1", port)))
         self.assertEqual({who() for _ in range(6)}, {b"good"})
         wait_until(lambda: who() == b"born", 5, "the endpoint that came back")
@@ -430,7 +431,7 @@ class Endpoints(harness.SluiceTest):
         self.assertEqual(outcome_of_connecting(proxy.address()), "reset")
         self.keep(Origin(echo, ("127.0.0.1", port)))
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
     def test_weights_and_least_connections(self):
         origins = [self.keep(Origin(say_name(name))) for name in (b"a", b"b")]
@@ -449,7 +450,7 @@ class Endpoints(harness.SluiceTest):
                 self.stop(proxy)
 
 
-class Times(harness.SluiceTest):
+class Timeouts(harness.SluiceTest):
 
     def test_idle_timeout(self):
         origin = self.keep(Origin())
@@ -461,23 +462,23 @@ class Times(harness.SluiceTest):
         self.assertGreaterEqual(time.monotonic() - start, 0.49)
         proxy.wait_for(lambda s: s.ended("idle_timeout") == 1)
 
-    def test_idle_timeout_spares_who_talks(self):
+    def test_idle_timeout_spares_active_connection(self):
         origin = self.keep(Origin(echo))
         proxy = self.proxy(origin.address, tcp={"idle_timeout": "600ms"})
         with connect(proxy.address()) as client:
             for _ in range(10):
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
                 time.sleep(0.15)
 
-    def test_idle_timeout_spares_who_reads_slowly(self):
-        """A session was cut as idle while its reader took byte after byte: what was queued went out as one send of up
-        to 512 KiB, and only the end of a send counted as movement. A download over a line slower than that per
+    def test_idle_timeout_spares_slow_reader(self):
+        """Defect: a session was cut as idle while its client read byte after byte. Queued data went out as one send of
+        up to 512 KiB, and only the end of a send counted as progress. A download over a line slower than that per
         idle_timeout never finished."""
         origin = self.keep(Origin())
         proxy = self.proxy(origin.address, tcp={"idle_timeout": "1s"}, cut_allowed=True)
         client = self.keep(connect(proxy.address(), receive_buffer=4096))
         server = self.keep(origin.accept())
-        sender = threading.Thread(target=lambda: fill(server), daemon=True)
+        sender = threading.Thread(target=lambda: send_until_blocked(server), daemon=True)
         sender.start()
         end = time.monotonic() + 4
         received = 0
@@ -488,7 +489,7 @@ class Times(harness.SluiceTest):
         self.assertEqual(proxy.stats().reasons(), {}, f"cut after {received} bytes")
 
     def test_max_duration(self):
-        """However busy it is."""
+        """A busy connection is ended too."""
         origin = self.keep(Origin(echo))
         proxy = self.proxy(origin.address, tcp={"max_duration": "700ms"})
         start = time.monotonic()
@@ -507,18 +508,18 @@ class Times(harness.SluiceTest):
         proxy = self.proxy(origin.address, tcp={"idle_timeout": 0, "max_duration": 0},
                            upstream={"connect_timeout": "100ms"})
         with connect(proxy.address()) as client:
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             time.sleep(0.6)
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
 
 
 class Starvation(harness.SluiceTest):
 
-    def test_stuck_readers_do_not_stop_the_others(self):
-        """A hundred clients that read nothing used up the worker's budget, and every bulk stream of the worker then
-        waited for as long as they stayed: a stream that was promoted to large buffers waited for one of those
-        although small ones were posted. Now the reserve serves it, and those that take nothing for stuck_timeout give
-        way where that is used up."""
+    def test_stuck_readers_do_not_starve_others(self):
+        """Defect: a hundred clients that read nothing used up the worker's budget, and every bulk stream of the worker
+        then waited for as long as they stayed: a stream that was promoted to large buffers waited for one of those
+        although small ones were posted. Now the reserve serves it, and clients that take nothing for stuck_timeout are
+        ended when the reserve is used up."""
         wall = self.keep(Origin(lambda sock: sock.sendall(bytes(16 * MIB))))
         origin = self.keep(Origin(echo))
         config = harness.configuration([wall.address], memory={"worker_budget": "8MiB"})

@@ -1,12 +1,12 @@
-"""What the tests of the whole program share: the proxy as a process, its counters, and the checks after each test.
+"""Support for tests of the whole program: the proxy as a process, its counters, and the checks after each test.
 
-The environment tells where things are:
+Environment variables:
   SLUICE             the program under test; default build/release/sluice
-  SLUICE_SANITIZE    the sanitizer it was built with (address, thread); found out from the program when not set
+  SLUICE_SANITIZE    the sanitizer it was built with (address, thread); detected in the program when not set
   SLUICE_E2E_LONG=1  the long forms of the tests
-  SLUICE_E2E_PAUSE   seconds that each proxy has nothing to do between its start and the first request: workers have slept
-                     longer then than the timeouts of a test, each of which must count from its event all the same
-  CI=true            a missing tool is a failure; elsewhere it skips the test
+  SLUICE_E2E_PAUSE   seconds for which each proxy is idle between its start and the first request: workers then have slept
+                     longer than the timeouts of a test, each of which must still count from its event
+  CI=true            a missing tool is a failure; otherwise it skips the test
 """
 
 import atexit
@@ -36,7 +36,8 @@ CI = os.environ.get("CI") == "true"
 KIB = 1024
 MIB = 1024 * KIB
 
-# A test file that is not done by then is stuck: it says where, ends its children, and fails (ctest's limit is 300 s).
+# A test file that runs longer than this is stuck. It prints where, ends its children, and fails. (The limit of ctest is
+# 300 s.)
 FILE_DEADLINE_SECONDS = 3 * 3600 if LONG or PAUSE_SECONDS else 240
 
 
@@ -52,12 +53,12 @@ def _sanitizer():
 
 
 SANITIZER = _sanitizer()
-# Everything that waits for the proxy may take this much longer under a sanitizer.
+# The factor for all waits for the proxy under a sanitizer.
 SLOWNESS = 4 if SANITIZER else 1
 
 
-def say(text):
-    """A figure or a remark for whoever reads the log of a test run."""
+def print_note(text):
+    """Prints a figure or a remark for readers of the test's log."""
     sys.stderr.write(f"\n    {text}\n")
 
 
@@ -79,7 +80,7 @@ def wait_until(condition, seconds=10, what="a condition"):
         time.sleep(0.01)
 
 
-# ---- Children: each is ended however the test file ends.
+# ---- Child processes. Each is ended however the test file ends.
 
 _children = set()
 
@@ -91,7 +92,7 @@ def spawn(arguments, **options):
 
 
 def end(child, seconds=5):
-    """Asks a child to end, then makes it."""
+    """Terminates a child, and kills it if it does not end in time."""
     if child.poll() is None:
         child.terminate()
         try:
@@ -126,7 +127,7 @@ atexit.register(_kill_children)
 # ---- Tools
 
 def need(*tools):
-    """The paths of programs from outside; skips the test where one is missing, or fails it in CI."""
+    """The paths of external programs. If one is missing, skips the test, or fails it in CI."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/local/sbin"
     found = [shutil.which(tool, path=path) for tool in tools]
     missing = [tool for tool, where in zip(tools, found) if not where]
@@ -135,7 +136,7 @@ def need(*tools):
 
 
 def require(condition, why_not):
-    """Skips the test for want of something that tools/deps or the system brings; in CI that is a failure."""
+    """Skips the test if something is missing that tools/deps or the system provides. In CI that is a failure."""
     if condition:
         return
     if CI:
@@ -146,7 +147,7 @@ def require(condition, why_not):
 # ---- Counters
 
 class Stats(dict):
-    """One printing of the counters: `sluice_name{label="value",...}` -> number."""
+    """One dump of the counters: `sluice_name{label="value",...}` -> number."""
 
     _LINE = re.compile(r'^sluice_(\w+)(?:\{(.*)\})? (\d+)$')
     _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -176,7 +177,7 @@ class Stats(dict):
         return self.total("endpoint_connect_errors_total", kind=kind, **labels)
 
     def reasons(self):
-        """Why sessions ended, for messages."""
+        """The reasons why sessions ended, for messages."""
         counts = collections.Counter()
         for (name, labels), value in self.items():
             if name == "sessions_ended_total":
@@ -199,7 +200,8 @@ class Proxy:
     STOP_SECONDS = 20
 
     def __init__(self, config, arguments=(), stats=None, descriptors=None, environment=None, listeners=()):
-        """`config`: its values; or the text of a file, which has these `listeners`. `stats`: of --stats, if any."""
+        """`config` is the configuration as a value, or the text of a file that has these `listeners`. `stats` is the
+        value of --stats, if any."""
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
         path = os.path.join(self._directory.name, "sluice.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -207,13 +209,13 @@ class Proxy:
             file.write(config if isinstance(config, str) else json.dumps(config, indent=1))
         self._stderr = []
         self._periodic = stats is not None
-        self._block = ""  # The last complete printing of the counters.
+        self._block = ""  # The last complete dump of the counters.
         self._block_count = 0
         self._stdout_closed = False
         self._asking = threading.Lock()
         self._news = threading.Condition()
         self.addresses = {}
-        # Set from inside: io_uring keeps the limit that held when an accept was armed.
+        # Set before the program starts: io_uring keeps the limit that held when an accept was armed.
         limit = [need("prlimit"), f"--nofile={descriptors}:{descriptors}"] if descriptors else []
         self.process = spawn(
             [*limit, SLUICE, "run", "--config", path, *(["--stats", stats] if stats else []), *arguments],
@@ -230,7 +232,7 @@ class Proxy:
             raise ProxyError(f"sluice did not start:\n{self.stderr()}")
         time.sleep(PAUSE_SECONDS)
 
-    # What it says
+    # Output
 
     def _read_stderr(self):
         listener = re.compile(r"^(?:\S+ \w+ )?sluice: listener (\S+) on (\S+)$")
@@ -266,31 +268,31 @@ class Proxy:
         with self._news:
             return "".join(line for line in self._stderr if line is not None)
 
-    def said(self, text, seconds=10):
+    def wait_for_output(self, text, seconds=10):
         """Waits until stderr has `text`."""
         with self._news:
             return self._news.wait_for(lambda: any(text in line for line in self._stderr if line), seconds * SLOWNESS)
 
-    # What it counts
+    # Counters
 
     def stats(self):
-        """The counters as they are now."""
-        with self._asking:  # Two signals that are pending are one.
+        """The current counters."""
+        with self._asking:  # Two pending signals count as one.
             if self._periodic:
-                self._next_block()  # This one may have begun before the signal.
-            return Stats.parse(self._next_block())
+                self._next_dump()  # This dump may have begun before the signal.
+            return Stats.parse(self._next_dump())
 
-    def printings(self):
+    def dump_count(self):
         """How often the counters have been printed."""
         with self._news:
             return self._block_count
 
-    def _next_block(self):
+    def _next_dump(self):
         with self._news:
             wanted = self._block_count + 1
             if self.process.poll() is None:
                 self.signal(signal.SIGUSR2)
-            # At the exit they are printed in any case.
+            # They are always printed at exit.
             self._news.wait_for(lambda: self._block_count >= wanted or self._stdout_closed, 15 * SLOWNESS)
             if self._block_count < wanted:
                 state = "has ended" if self._stdout_closed else f"did not print its counters for {15 * SLOWNESS} s"
@@ -309,20 +311,20 @@ class Proxy:
                     f"{name} {dict(labels)} {value}" for (name, labels), value in stats.items() if value))
             time.sleep(0.01)
 
-    # Where it listens
+    # Listeners
 
     def port(self, listener="main"):
         return int(self.addresses[listener].rsplit(":", 1)[1])
 
     def address(self, listener="main"):
-        """As Python's sockets want it."""
+        """The address in the form that Python's sockets take."""
         text = self.addresses[listener]
         if text.startswith("unix:"):
             return text[5:].replace("@", "\0", 1) if text.startswith("unix:@") else text[5:]
         host, port = text.rsplit(":", 1)
         return host.strip("[]"), int(port)
 
-    # What it is
+    # The process
 
     @property
     def pid(self):
@@ -342,11 +344,12 @@ class Proxy:
         raise KeyError(field)
 
     def pss(self):
-        """Without the program's file pages: another process that maps them changes this one's share."""
+        """The proportional set size without the program's file pages, whose share changes when another process maps
+        them."""
         return sum(self._status_bytes("smaps_rollup", field) for field in ("Pss_Anon", "Pss_Shmem"))
 
     def settled_pss(self, expected):
-        """The same, as soon as it is no more than `expected`, or once everything unused has been given back.
+        """The same, as soon as it is no more than `expected`, or once all unused memory has been returned.
 
         That takes two ageing periods of ten seconds.
         """
@@ -362,13 +365,13 @@ class Proxy:
         with open(f"/proc/{self.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
 
-    # How it ends
+    # The end
 
     def signal(self, number):
         os.kill(self.pid, number)
 
     def wait(self, seconds=STOP_SECONDS):
-        """Its exit code and its last counters, once it has ended by itself."""
+        """Waits until the process ends by itself. Returns its exit code and its last counters."""
         try:
             code = self.process.wait(seconds * SLOWNESS)
         except subprocess.TimeoutExpired:
@@ -392,9 +395,9 @@ class Proxy:
 
 
 def stop_and_check(proxy, cut_allowed=False):
-    """Ends the proxy and checks that nothing was lost on the way: the rule after every test.
+    """Ends the proxy and checks that nothing leaked or was lost. Runs after every test.
 
-    Sessions that the time to drain had to cut are allowed only where the test means to leave some.
+    Sessions that were cut when the time to drain was over are allowed only where the test leaves some on purpose.
     """
     if proxy.process.poll() is None:
         proxy.signal(signal.SIGTERM)
@@ -434,7 +437,7 @@ def configuration(endpoints, listener=None, tcp=None, upstream=None, **top):
 
 
 class SluiceTest(unittest.TestCase):
-    """Starts proxies, and checks each after the test: see `stop_and_check`."""
+    """Starts proxies, and checks each after the test with `stop_and_check`."""
 
     maxDiff = None
 
@@ -453,12 +456,12 @@ class SluiceTest(unittest.TestCase):
             stop_and_check(proxy, cut_allowed)
 
     def stop(self, proxy, cut_allowed=False):
-        """Stops it before the test ends, with the same checks; returns its last counters."""
+        """Stops it before the test ends, with the same checks. Returns its last counters."""
         proxy.checked = True
         return stop_and_check(proxy, cut_allowed)
 
     def keep(self, closeable):
-        """Closes something after the test, and before what was kept earlier."""
+        """Closes something after the test, before the things that were kept earlier."""
         self.addCleanup(closeable.close)
         return closeable
 

@@ -1,5 +1,5 @@
-"""Who may ask, with curl: passwords as htpasswd writes them, tokens that openssl signs, pages of other origins; beside
-nginx where it knows the same."""
+"""Access control, tested with curl: passwords as htpasswd writes them, tokens signed by openssl, and CORS; compared
+with nginx where it has the same feature."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ def base64url(data):
 
 
 class Signer:
-    """A key pair of openssl's, as a JWK and for tokens."""
+    """A key pair made by openssl, as a JWK and for signing tokens."""
 
     def __init__(self, folder, algorithm, kid):
         self.algorithm, self.kid, self.path = algorithm, kid, f"{folder}/{kid}.pem"
@@ -80,7 +80,7 @@ class Access(HttpTest):
         return self.call(need("htpasswd"), "-nb" + option, *more, "bob", "hunter2").stdout.decode().strip()
 
     def test_passwords(self):
-        """Each kind that htpasswd writes; the slow ones take a second request no time."""
+        """Each kind of hash that htpasswd writes. For the slow kinds, the second request takes no time."""
         lines = {"bcrypt": self.htpasswd("B", "-C", "8"), "apr1": self.htpasswd("m"), "sha": self.htpasswd("s")}
         for kind, line in lines.items():
             with self.subTest(kind):
@@ -91,14 +91,14 @@ class Access(HttpTest):
                         self.assertEqual((refused.status, refused.fields["www-authenticate"]),
                                          (401, 'Basic realm="shed", charset="UTF-8"'))
                         for _ in range(2):
-                            answer = self.curl(proxy, client, "/a", "-u", "bob:hunter2")
-                            self.assertEqual((answer.status, answer.body), (200, b"/a auth= user= roles="))
+                            response = self.curl(proxy, client, "/a", "-u", "bob:hunter2")
+                            self.assertEqual((response.status, response.body), (200, b"/a auth= user= roles="))
                         self.assertEqual(self.curl(proxy, client, "/", "-u", "bob:hunter3").status, 401)
                         self.assertEqual(self.curl(proxy, client, "/", "-u", "eve:hunter2").status, 401)
                 stats = proxy.stats()
                 self.assertEqual(stats.total("http_requests_ended_total", reason="unauthorized"), 3 * len(KINDS))
 
-    def test_passwords_beside_nginx(self):
+    def test_passwords_compared_with_nginx(self):
         path = self.users(self.htpasswd("m"), self.htpasswd("s").replace("bob", "eve"))
         port = free_port()
         self.keep(Nginx([("127.0.0.1", port)], f"""server {{ listen 127.0.0.1:{port};
@@ -131,8 +131,8 @@ class Access(HttpTest):
                 for signer in signers:
                     good = signer.token(roles=["a", "b"])
                     for way in (bearer(good), ("-H", f"Cookie: session={good}")):
-                        answer = self.curl(proxy, client, "/api/x", *way, "-H", "X-User: root")
-                        self.assertEqual((answer.status, answer.body), (200, b"/api/x auth= user=me roles=a,b"))
+                        response = self.curl(proxy, client, "/api/x", *way, "-H", "X-User: root")
+                        self.assertEqual((response.status, response.body), (200, b"/api/x auth= user=me roles=a,b"))
                 missing = self.curl(proxy, client, "/api/x")
                 self.assertEqual((missing.status, missing.fields["www-authenticate"]), (401, 'Bearer realm="sluice"'))
                 self.assertEqual(self.curl(proxy, client, "/", "-H", "X-User: root").body, b"/ auth= user= roles=")
@@ -152,10 +152,10 @@ class Access(HttpTest):
                                        text.split(".")[2])), "signature is invalid"),
                 ("no token", "x", "is malformed")):
             with self.subTest(name):
-                answer = self.curl(proxy, HTTP1, "/api/x", *bearer(token))
-                self.assertEqual(answer.status, 401)
-                self.assertIn(said, answer.fields["www-authenticate"])
-        # Another set of keys while serving; one that cannot be read leaves the one before.
+                response = self.curl(proxy, HTTP1, "/api/x", *bearer(token))
+                self.assertEqual(response.status, 401)
+                self.assertIn(said, response.fields["www-authenticate"])
+        # The key set is replaced while serving; one that cannot be read leaves the previous one in use.
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(rsa.token())).status, 200)
         self.write("keys.json", json.dumps({"keys": [stranger.jwk()]}).encode())
         proxy.signal(signal.SIGHUP)
@@ -163,10 +163,10 @@ class Access(HttpTest):
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(rsa.token())).status, 401)
         self.write("keys.json", b"{}")
         proxy.signal(signal.SIGHUP)
-        self.assertTrue(proxy.said("the previously loaded files stay in use"))
+        self.assertTrue(proxy.wait_for_output("the previously loaded files stay in use"))
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(stranger.token())).status, 200)
 
-    def test_pages_of_other_origins(self):
+    def test_cors(self):
         proxy = self.routes({"forward": "main", "cors": {"origins": ["https://*.page.example"], "methods": ["PUT"],
                                                          "headers": ["x-a"], "credentials": True, "max_age": "1h"},
                              "deny": "127.0.0.1"})
@@ -180,10 +180,11 @@ class Access(HttpTest):
                                  {"access-control-allow-origin": origin, "access-control-allow-credentials": "true",
                                   "access-control-allow-methods": "PUT", "access-control-allow-headers": "x-a",
                                   "access-control-max-age": "3600"})
-                # The preflight was before all else.
+                # The preflight was answered before any other check.
                 denied = self.curl(proxy, client, "/", "-X", "PUT", "-H", f"Origin: {origin}")
                 self.assertEqual((denied.status, denied.fields["access-control-allow-origin"], denied.fields["vary"]),
-                                 (403, origin, "accept, Origin"))  # Failures are told in the form that is accepted.
+                                 # The response to a failure has the format that the client accepts.
+                                 (403, origin, "accept, Origin"))
 
     def test_regular_expressions(self):
         proxy = self.routes(
@@ -202,7 +203,7 @@ class Access(HttpTest):
                 self.assertEqual(self.curl(proxy, client, "/v/x?y").body, b"/v-x?y auth= user= roles=")
                 self.assertEqual(self.curl(proxy, client, "/").body, b"/ auth= user= roles=")
 
-    def test_files_that_are_wrong(self):
+    def test_invalid_files(self):
         for text, said in ((b"bob:hunter2\n", 'line 1: user "bob": expected a hash'), (b"", "it has no users")):
             with self.subTest(text):
                 path = self.write("users", text)
@@ -210,7 +211,7 @@ class Access(HttpTest):
                     self.routes({"forward": "main", "auth": {"basic": {"users_file": path}}})
                 self.assertIn(f"listeners[0].http.routes[0].auth.basic.users_file: {path}: {said}", str(failed.exception))
 
-    def test_explain_is_right(self):
+    def test_explain_matches_behavior(self):
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={"routes": [
             {"match": {"path": {"prefix": "/denied"}}, "forward": "main", "deny": "127.0.0.0/8"},
             {"match": {"path": {"prefix": "/users"}}, "forward": "main",
@@ -220,9 +221,9 @@ class Access(HttpTest):
         proxy = self.start(config)
         for target in ("/denied/x", "/users", "/x", "/x1"):
             with self.subTest(target):
-                told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain",
-                                 f"http://a.test{target}").stdout.decode()
-                self.assertEqual(int(re.search(r"^answers +(\d+)", told, re.MULTILINE)[1]),
+                output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain",
+                                   f"http://a.test{target}").stdout.decode()
+                self.assertEqual(int(re.search(r"^answers +(\d+)", output, re.MULTILINE)[1]),
                                  self.curl(proxy, HTTP1, target).status)
 
 

@@ -1,5 +1,6 @@
-"""Attacks on HTTP beside clients that behave. Those are served rightly all the while; the proxy's memory and processor
-time stay within stated bounds, each class has its counter, and the attacker's connections end as they should.
+"""Attacks on HTTP beside well-behaved clients. These get correct responses all the while; the proxy's memory and
+processor time stay within bounds, each class of attack has its counter, and the attacker's connections end as they
+should.
 
 Attacks of a kind run side by side for a second; in the long form each runs alone, for three.
 """
@@ -19,17 +20,17 @@ class Attacks(AttackTest):
     # ---- Streams
 
     def test_rapid_reset(self):
-        """CVE-2023-44487. 100 resets are borne; nothing keeps the upstream busy behind them."""
+        """CVE-2023-44487. 100 resets are tolerated; none of the reset requests keeps the upstream busy."""
         blob = per_stream(lambda stream: request_frame(stream, path="/hold") + wire.rst_frame(stream), 500)
         endings = self.under({"rapid reset": lambda until: flood(self.main, b"", blob, until)}, memory_mib=16,
                              attack_ms=10)["rapid reset"]
-        self.check_calmed("rapid reset", endings, "reset")
+        self.check_ended_with_goaway("rapid reset", endings, "reset")
         self.check_counted("resets")
         self.assertLess(self.proxy.stats().total("upstream_requests_total", upstream="hold"), 110 * len(endings) + 100)
-        self.check_upstream_is_rid_of_them()
+        self.check_upstream_has_no_requests()
 
     def test_made_you_reset(self):
-        """CVE-2025-8671: resets that the proxy is made to send, in each way that there is."""
+        """CVE-2025-8671: resets that the proxy is made to send, in every possible way."""
         def head(stream, **options):
             return request_frame(stream, path="/hold", **options)
         sized = lambda stream: headers_frame(stream, [*request_fields("POST", "/hold"), ("content-length", "1")])
@@ -48,24 +49,24 @@ class Attacks(AttackTest):
         results = self.under({name: lambda until, blob=blob: flood(self.main, b"", blob, until)
                               for name, blob in blobs.items()}, memory_mib=24, attack_ms=15)
         for name, endings in results.items():
-            self.check_calmed(name, endings, "reset")
+            self.check_ended_with_goaway(name, endings, "reset")
         self.check_counted("resets", len(ways))
-        self.check_upstream_is_rid_of_them()
+        self.check_upstream_has_no_requests()
 
     def test_too_many_streams(self):
-        """More than are allowed at once, and none of them ever ends."""
+        """More streams than are allowed at once, none of which ever ends."""
         blob = per_stream(lambda stream: request_frame(stream, path="/hold"), 300)
         endings = self.under({"streams": lambda until: flood(self.main, blob, b"", until)}, memory_mib=16,
                              attack_ms=10)["streams"]
-        self.check_calmed("streams", endings, "reset")
+        self.check_ended_with_goaway("streams", endings, "reset")
         self.check_counted("refused streams", 100)
-        self.check_upstream_is_rid_of_them()
+        self.check_upstream_has_no_requests()
 
-    def test_what_is_allowed(self):
-        """100 at once, each reset when it was answered, for long, is nobody's attack."""
+    def test_resets_after_responses_are_allowed(self):
+        """100 streams at once, each reset after its response, for a long time, are not an attack."""
         with wire.Http2Client(self.main) as client:
             for _ in range(10):
-                streams = [client.ask("/size/10") for _ in range(100)]
+                streams = [client.send_request("/size/10") for _ in range(100)]
                 for stream in streams:
                     response = client.response(stream)
                     self.assertTrue(response and response.complete, client.reader.goaway)
@@ -75,8 +76,8 @@ class Attacks(AttackTest):
     # ---- Heads
 
     def test_header_blocks(self):
-        """Blocks without end (VU#421644), blocks that are small on the wire only (CVE-2016-6581), and blocks of very
-        many fields of no length (CVE-2026-49975), which would be held while the windows are shut."""
+        """Header blocks without end (VU#421644), blocks that are small on the wire only (CVE-2016-6581), and blocks of
+        very many empty fields (CVE-2026-49975), which would be held while the windows are closed."""
         begun = frame(wire.HEADERS, wire.END_STREAM, 1, wire.hpack(request_fields()))
         continuation = lambda fields: repeated(frame(wire.CONTINUATION, 0, 1, wire.hpack(fields)))
         fill = frame(wire.HEADERS, 5, 1, wire.hpack(request_fields()) + wire.hpack([("x", "y" * 3900)], index=True))
@@ -97,21 +98,22 @@ class Attacks(AttackTest):
             self.main, opening, blob, until, settings=settings) for name, (opening, blob, settings) in attacks.items()},
             memory_mib=16, attack_ms=1)
         for name, endings in results.items():
-            self.check_calmed(name, endings, "CONTINUATION" if "continuations" in name else "header block")
+            self.check_ended_with_goaway(name, endings, "CONTINUATION" if "continuations" in name else "header block")
         self.check_counted("continuations", 3)
         self.check_counted("header block", 3)
 
-    def test_heads_as_large_as_allowed(self):
-        """100 streams with the largest heads that are taken, which wait for an upstream that does not answer: each is
-        32 KiB."""
+    def test_heads_of_maximum_size(self):
+        """100 streams with the largest heads that are accepted, 32 KiB each, wait for an upstream that does not
+        respond."""
         fields = [(f"x-{number:03}", "y" * 280) for number in range(95)]
         blob = per_stream(lambda stream: wide_headers(stream, [*request_fields(path="/hold"), *fields]), 100)
         self.under({f"{number}": lambda until: flood(self.main, blob, b"", until) for number in range(2)},
                    memory_mib=24, attack_ms=200, together=True)
-        self.check_upstream_is_rid_of_them()
+        self.check_upstream_has_no_requests()
 
     def test_large_heads(self):
-        """HTTP/1.1: start lines, heads, trailers and chunk headers without end are refused when the bound is passed."""
+        """HTTP/1.1: start lines, heads, trailers and chunk headers without end are refused when they exceed the
+        bound."""
         post = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
         get = b"GET / HTTP/1.1\r\nhost: a\r\n"
         attacks = {
@@ -126,7 +128,7 @@ class Attacks(AttackTest):
         for name, endings in results.items():
             for ending in endings[:-1]:
                 self.assertIn(ending.how, ("end", "reset"), name)
-            # Not all: a reset may overtake the answer.
+            # Not all of them: a reset may overtake the response.
             self.assertEqual({status for ending in endings for status in ending.statuses}, {attacks[name][2]}, name)
         self.check_counted("too large, 1", 5)
         self.check_counted("malformed, 1", 2)
@@ -158,18 +160,18 @@ class Attacks(AttackTest):
         results = self.under({name: lambda until, opening=opening, blob=blobs[name]: flood(
             self.main, opening, blob, until) for name, (opening, _, _) in floods.items()}, memory_mib=16, attack_ms=1)
         for name, endings in results.items():
-            self.check_calmed(name, endings, words[floods[name][2]])
+            self.check_ended_with_goaway(name, endings, words[floods[name][2]])
         for _, _, what in floods.values():
             self.check_counted(what)
 
-    def test_answers_that_nobody_takes(self):
-        """PINGs without reading: what waits to be sent is bounded."""
+    def test_ping_responses_that_are_not_read(self):
+        """PINGs from a client that reads nothing: the queue of responses is bounded."""
         blob = repeated(frame(wire.PING, payload=b"attacker"))
         self.under({"PING": lambda until: flood(self.main, b"", blob, until, reads=False)}, memory_mib=8)
         self.check_counted("pings")
 
     def test_frames_on_closed_streams(self):
-        """For a stream that was reset, frames may still be on their way; not for ever. (A defect: they were let pass.)"""
+        """Frames for a reset stream may still be in flight, but not forever. (Defect: they were accepted forever.)"""
         opening = headers_frame(1, [*request_fields("POST", "/hold"), ("content-length", "1")])
         opening += wire.data_frame(1, b"xx")
         pieces = {"DATA": wire.data_frame(1, b"x"), "RST_STREAM": wire.rst_frame(1),
@@ -177,12 +179,12 @@ class Attacks(AttackTest):
         results = self.under({name: lambda until, blob=repeated(piece): flood(self.main, opening, blob, until)
                               for name, piece in pieces.items()}, memory_mib=8)
         for name, endings in results.items():
-            self.check_calmed(name, endings, "WINDOW_UPDATE" if name == "WINDOW_UPDATE" else "closed streams")
+            self.check_ended_with_goaway(name, endings, "WINDOW_UPDATE" if name == "WINDOW_UPDATE" else "closed streams")
 
-    # ---- Clients that are slow
+    # ---- Slow clients
 
     def test_slow_requests(self):
-        """Slow loris and its kin: they wait at next to no cost, and each is ended in time."""
+        """Slowloris and its variants: their waiting costs next to nothing, and each is ended in time."""
         greeting = wire.PREFACE + wire.settings_frame()
         block = frame(wire.CONTINUATION, 0, 1, wire.hpack([("x", "y" * 200)]))
         begun = greeting + frame(wire.HEADERS, wire.END_STREAM, 1, wire.hpack(request_fields()))
@@ -205,8 +207,8 @@ class Attacks(AttackTest):
         self.check_counted("header timeouts", 250, "short")
         self.proxy.wait_for(lambda s: ended_requests(s, "body_timeout", "short") >= 200)
 
-    def test_idle(self):
-        """Those that say nothing, or nothing more. An idle connection is next to nothing; and it ends."""
+    def test_idle_connections(self):
+        """Clients that send nothing, or nothing more. An idle connection takes next to no memory, and it ends."""
         harness.raise_descriptor_limit()
         openings = {"silent": b"", "HTTP/1.1": b"GET /x HTTP/1.1\r\nhost: a\r\n\r\n",
                     "HTTP/2": wire.PREFACE + wire.settings_frame()}
@@ -216,13 +218,14 @@ class Attacks(AttackTest):
         self.assertEqual(endings - {"end", "reset"}, set())
 
     def test_slow_readers(self):
-        """Large responses that nobody takes, or that no window lets out: of the streams, and of the connection."""
-        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        """Large responses that the client does not read, or that the window of the streams or of the connection holds
+        back."""
+        requests = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
         results = self.under({
             "HTTP/1.1": lambda until: many(self.short, 8, b"GET /size/16000000 HTTP/1.1\r\nhost: a\r\n\r\n", until,
                                            receive_buffer=4096),
-            "stream windows": lambda until: flood(self.short, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)]),
-            "connection window": lambda until: flood(self.short, asks, b"", until,
+            "stream windows": lambda until: flood(self.short, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)]),
+            "connection window": lambda until: flood(self.short, requests, b"", until,
                                                      settings=[(wire.INITIAL_WINDOW, 1 << 30)]),
         }, memory_mib=96, seconds=SECONDS + 1 + 2 * SHORT_SECONDS * SLOWNESS)
         endings = sum(results["HTTP/1.1"], [])
@@ -231,25 +234,26 @@ class Attacks(AttackTest):
         self.proxy.wait_for(lambda s: s.ended("stuck") >= len(endings) and
                             ended_requests(s, "send_timeout", "short") >= 200)
 
-    def test_memory_is_not_for_the_slow(self):
-        """Ten connections with a hundred responses each that no window lets out: what they may hold leaves enough of
-        the worker's memory to serve the others, long before send_timeout (here 30 s) ends them; and once they are closed
-        that is noticed. (A defect: each stream had buffer_high for itself, and until then nobody was served.)"""
-        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
-        self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
+    def test_slow_connections_leave_memory_for_others(self):
+        """Ten connections with a hundred responses each that no window lets out. Their share leaves enough of the
+        worker's memory to serve the others, long before send_timeout (here 30 s) ends them, and their end is noticed
+        once they close. (Defect: each stream had buffer_high for itself, and no client was served until
+        send_timeout.)"""
+        requests = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        self.under({f"{number}": lambda until: flood(self.main, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
                     for number in range(10)}, memory_mib=256 + 16, together=True)
         self.proxy.wait_for(lambda s: s.total("http_requests_active", listener="main") == 0, 5)
 
     def test_pipelining(self):
-        """Requests without end, and nobody reads the responses."""
+        """Requests without end from a client that reads no responses."""
         blob = repeated(b"GET /size/2000 HTTP/1.1\r\nhost: a\r\n\r\n")
         self.under({f"{number}": lambda until: flood(self.main, b"", blob, until, http2=False, reads=False)
                     for number in range(4)}, memory_mib=8, together=True)
         self.check_counted("pipelines full")
 
     def test_tiny_pieces(self):
-        """Bodies a byte at a time, in chunks, and in chunks with long extensions (CVE-2023-39326); responses a byte of
-        window at a time (CVE-2019-9511)."""
+        """Bodies one byte at a time, in chunks, and in chunks with long extensions (CVE-2023-39326); responses through
+        windows that open one byte at a time (CVE-2019-9511)."""
         chunked = b"POST /size/1 HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
         self.under({
             "chunks": lambda until: flood(self.main, chunked, repeated(b"1\r\nx\r\n"), until, http2=False),
@@ -261,9 +265,9 @@ class Attacks(AttackTest):
         }, memory_mib=8)
 
     def test_frames_of_one_byte(self):
-        """DATA a byte at a time is borne, but a glitch each thousand. What waits for the upstream takes not much more
-        memory than the 64 KiB of window that each of the four has. (A defect: each took a window, and a chunk of HTTP/1.1
-        upstream.)"""
+        """DATA frames of one byte are tolerated, but each thousand is a glitch. Data that waits for the upstream takes
+        not much more memory than the 64 KiB of window of each of the four streams. (Defect: each byte took a window,
+        and a chunk of HTTP/1.1 to the upstream.)"""
         opening = request_frame(1, "POST", "/size/1", end=False)
         blob = wire.data_frame(1, b"x") * 65000
         self.under({f"{number}": lambda until: flood(self.main, opening, blob, until) for number in range(4)},
@@ -276,21 +280,21 @@ class AttacksInLittleMemory(AttackTest):
     CONFIG = {"memory": {"worker_budget": "8MiB"}}
     HTTP = {"stuck_timeout": f"{STUCK_MS}ms"}
     LEAST_SERVED = 100
-    SLOWEST = 6 * SLOWNESS  # They wait for the stuck, and each other.
+    SLOWEST = 6 * SLOWNESS  # They wait for the stuck connections, and for each other.
 
-    def test_the_stuck_give_way(self):
-        """Ten connections with a hundred responses each that no window lets out, in a worker that has not the memory
-        for them: they are ended, and those whose clients read are served. (Defects: until send_timeout nobody was; the
-        RST_STREAM of one counted as progress of all on its connection; what came home went to a few of those that
-        waited, and to those that would be stuck with it before those that would take it.)"""
-        asks = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
-        self.under({f"{number}": lambda until: flood(self.main, asks, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
+    def test_stuck_connections_are_ended(self):
+        """Ten connections with a hundred responses each that no window lets out, in a worker without the memory for
+        them. They are ended, and clients that read are served. (Defects: no client was served until send_timeout;
+        RST_STREAM for one stream counted as progress of all streams of its connection; returned memory went to a few of
+        the waiting connections, and to future stuck ones before clients that read.)"""
+        requests = per_stream(lambda stream: request_frame(stream, path="/size/1000000"), 100)
+        self.under({f"{number}": lambda until: flood(self.main, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)])
                     for number in range(10)}, memory_mib=32, seconds=SECONDS + 14 * self.STUCK_MS / 1000, together=True)
         self.assertGreater(ended_requests(self.proxy.stats(), "stuck", "main"), 0)
 
 
 def wide_headers(stream, fields):
-    """HEADERS with CONTINUATIONs as needed."""
+    """HEADERS, with CONTINUATION frames as needed."""
     block = wire.hpack(fields)
     pieces = [block[at:at + 16384] for at in range(0, len(block), 16384)]
     return b"".join(frame(wire.CONTINUATION if at else wire.HEADERS, (0 if at else wire.END_STREAM) |

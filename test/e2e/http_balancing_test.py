@@ -1,5 +1,5 @@
-"""Which endpoint requests and connections go to, with curl in front of nginx, Python's http.server and Go's net/http:
-keys and cookies that hold when an endpoint dies, and priorities."""
+"""Load balancing: which endpoint requests and connections go to, with curl in front of nginx, Python's http.server and
+Go's net/http. Keys and cookies keep their endpoints when another one dies, and priorities hold."""
 
 import collections
 import http.server
@@ -19,7 +19,7 @@ HTTP2 = ("http2", False)
 
 
 class NamedNginx:
-    """nginx that answers with its name. It can be stopped, and started again on its port."""
+    """nginx that responds with its name. It can be stopped, and started again on its port."""
 
     def __init__(self, name):
         self.name = name
@@ -42,7 +42,7 @@ class NamedNginx:
 
 
 class NamedPython:
-    """The same by Python's http.server."""
+    """The same with Python's http.server."""
 
     def __init__(self, name):
         self.name = name
@@ -72,13 +72,14 @@ class NamedPython:
 class Balancing(HttpTest):
 
     def servers(self):
-        """Three of nginx and one of Python, by name."""
+        """Three servers of nginx and one of Python, by name."""
         all_of_them = [self.keep(NamedNginx(name)) for name in ("nginx1", "nginx2", "nginx3")]
         all_of_them.append(self.keep(NamedPython("python")))
         return {server.name: server for server in all_of_them}
 
-    def answers(self, proxy, requests, listener="plain"):
-        """Who answers each request, by one curl: a request is its path and arguments."""
+    def names_of_servers(self, proxy, requests, listener="plain"):
+        """The name of the server that responds to each request, from one run of curl. A request is a path and
+        arguments."""
         arguments = []
         for path, *more in requests:
             arguments += ["--next"] if arguments else []
@@ -87,9 +88,9 @@ class Balancing(HttpTest):
 
     def users(self, proxy, count=40):
         names = [f"user{i}" for i in range(count)]
-        return dict(zip(names, self.answers(proxy, [("/", "-H", f"X-User: {name}") for name in names])))
+        return dict(zip(names, self.names_of_servers(proxy, [("/", "-H", f"X-User: {name}") for name in names])))
 
-    def test_keys_hold_when_an_endpoint_dies(self):
+    def test_keys_keep_their_endpoints_when_one_dies(self):
         for balance in ("maglev", "ring_hash"):
             with self.subTest(balance):
                 servers = self.servers()
@@ -105,7 +106,7 @@ class Balancing(HttpTest):
                         self.assertNotEqual(after[user], name)
                     else:
                         self.assertEqual(after[user], name, user)
-                # Its users come home with it.
+                # Its users return to it.
                 servers["nginx2"].start()
                 wait_until(lambda: self.users(proxy) == before, 10, "the users to be where they were")
 
@@ -118,15 +119,15 @@ class Balancing(HttpTest):
             with self.subTest(name):
                 proxy = self.through(*servers.values(), balance="maglev", hash=key)
                 requests = [request(i) for i in range(30)]
-                found = self.answers(proxy, requests)
-                self.assertEqual(self.answers(proxy, [request(i) for i in range(30)]), found)
+                found = self.names_of_servers(proxy, requests)
+                self.assertEqual(self.names_of_servers(proxy, [request(i) for i in range(30)]), found)
                 self.assertGreater(len(set(found)), 2)
-                # Without it, by the client's address.
-                self.assertEqual(len(set(self.answers(proxy, [("/", "-H", f"X-A: {i}") for i in range(8)])) if
+                # Without the field, by the client's address.
+                self.assertEqual(len(set(self.names_of_servers(proxy, [("/", "-H", f"X-A: {i}") for i in range(8)])) if
                                      name != "path" else {1}), 1)
 
-    def test_two_instances_agree(self):
-        """Each has the same endpoints in another order."""
+    def test_two_instances_choose_the_same_endpoints(self):
+        """Each instance has the same endpoints in another order."""
         servers = self.servers()
         options = {"balance": "maglev", "hash": {"header": "x-user"}}
         one = self.through(*servers.values(), **options)
@@ -134,7 +135,8 @@ class Balancing(HttpTest):
         self.assertEqual(self.users(one), self.users(other))
 
     def test_connections_by_source(self):
-        """`tcp` goes by the client's address, and the HTTP that it carries to the same endpoint as by `http`."""
+        """A `tcp` listener chooses by the client's address, and the HTTP that it carries goes to the same endpoint as
+        with `http`."""
         servers = self.servers()
         upstream = self.upstream(*servers.values(), balance="maglev")
         config = self.configuration(upstream)
@@ -150,10 +152,10 @@ class Balancing(HttpTest):
         by_tcp = [name_by_tcp(source) for source in sources]
         self.assertGreater(len(set(by_tcp)), 2)
         self.assertEqual([name_by_tcp(source) for source in sources], by_tcp)
-        self.assertEqual(self.answers(proxy, [("/", "--interface", source) for source in sources]), by_tcp)
+        self.assertEqual(self.names_of_servers(proxy, [("/", "--interface", source) for source in sources]), by_tcp)
 
     def test_http2_endpoints(self):
-        """Go's net/http by HTTP/2: all requests of a key come over the connections of one endpoint."""
+        """Go's net/http over HTTP/2: all requests of a key use the connections of one endpoint."""
         servers = [self.web_server(HTTP2) for _ in range(3)]
         proxy = self.through(*servers, balance="ring_hash", hash={"header": "x-user"})
         for _ in range(5):
@@ -171,57 +173,57 @@ class Balancing(HttpTest):
                              sticky={"cookie": "SRV", "ttl": "1h", "path": "/"})
         jar = self.temporary_directory() + "/jar"
         once = ("/", "-b", jar, "-c", jar)
-        self.assertGreater(len(set(self.answers(proxy, [("/",)] * 8))), 3)  # Without it, in turn.
-        first, = self.answers(proxy, [once])
+        self.assertGreater(len(set(self.names_of_servers(proxy, [("/",)] * 8))), 3)  # Without the cookie, in turn.
+        first, = self.names_of_servers(proxy, [once])
         with open(jar, encoding="ascii") as file:
             cookie = re.search(r"127\.0\.0\.1\s+FALSE\s+/\s+FALSE\s+\d+\s+SRV\s+([0-9a-f]{16})\n", file.read())[1]
         for _ in range(3):
-            self.assertEqual(self.answers(proxy, [once, once]), [first, first])
-        # No new one as long as it holds; a new one when it does not.
-        answer = self.curl(proxy, HTTP1, "/", "-b", f"SRV={cookie}")
-        self.assertNotIn("set-cookie", answer.fields)
-        answer = self.curl(proxy, HTTP1, "/", "-b", "SRV=0123456789abcdef")
-        self.assertRegex(answer.fields["set-cookie"], r"^SRV=[0-9a-f]{16}; Path=/; Max-Age=3600; HttpOnly$")
-        if first == "python":  # Which cannot be stopped.
+            self.assertEqual(self.names_of_servers(proxy, [once, once]), [first, first])
+        # No new cookie as long as it is valid; a new one when it is not.
+        response = self.curl(proxy, HTTP1, "/", "-b", f"SRV={cookie}")
+        self.assertNotIn("set-cookie", response.fields)
+        response = self.curl(proxy, HTTP1, "/", "-b", "SRV=0123456789abcdef")
+        self.assertRegex(response.fields["set-cookie"], r"^SRV=[0-9a-f]{16}; Path=/; Max-Age=3600; HttpOnly$")
+        if first == "python":  # The Python server cannot be stopped.
             first = "nginx1"
-            while self.answers(proxy, [("/", "-c", jar)]) != [first]:
+            while self.names_of_servers(proxy, [("/", "-c", jar)]) != [first]:
                 pass
         servers[first].stop()
-        second, = self.answers(proxy, [once])
+        second, = self.names_of_servers(proxy, [once])
         self.assertNotEqual(second, first)
         servers[first].start()
         for _ in range(2):
-            self.assertEqual(self.answers(proxy, [once] * 3), [second] * 3)
+            self.assertEqual(self.names_of_servers(proxy, [once] * 3), [second] * 3)
         stats = self.stop(proxy)
         self.assertGreaterEqual(stats.total("upstream_sticky_kept_total"), 10)
         self.assertGreaterEqual(stats.total("upstream_sticky_lost_total"), 1)
 
     def test_sticky_over_tls_and_http2(self):
         proxy = self.through(*self.servers().values(), sticky={})
-        answer = self.curl(proxy, ("http2", True), "/")
-        self.assertRegex(answer.fields["set-cookie"], r"^sluice=[0-9a-f]{16}; Path=/; HttpOnly; Secure$")
-        cookie = answer.fields["set-cookie"].split(";")[0]
+        response = self.curl(proxy, ("http2", True), "/")
+        self.assertRegex(response.fields["set-cookie"], r"^sluice=[0-9a-f]{16}; Path=/; HttpOnly; Secure$")
+        cookie = response.fields["set-cookie"].split(";")[0]
         for _ in range(3):
             again = self.curl(proxy, ("http2", True), "/", "-b", f"a=1; {cookie}; b=2")
-            self.assertEqual(again.body, answer.body)
+            self.assertEqual(again.body, response.body)
             self.assertNotIn("set-cookie", again.fields)
 
     # ---- Priorities
 
-    def test_failover_and_back(self):
+    def test_failover_and_recovery(self):
         servers = self.servers()
         priorities = {"nginx1": 0, "nginx2": 0, "nginx3": 1, "python": 2}
         endpoints = [{"address": server.address, "priority": priorities[name]} for name, server in servers.items()]
-        # A request may meet the end of all three pauses, and be the probe of each.
+        # A request may come when the pauses of all three end, and be the probe of each.
         upstream = {**self.upstream(*servers.values()), "endpoints": endpoints, "fail_timeout": "300ms",
                     "connect_attempts": 4}
         proxy = self.start(self.configuration(upstream))
 
         def names(count=30):
-            return collections.Counter(self.answers(proxy, [("/",)] * count))
+            return collections.Counter(self.names_of_servers(proxy, [("/",)] * count))
 
         self.assertEqual(set(names()), {"nginx1", "nginx2"})
-        # One of two is 50 %: of all requests 50/71 stay.
+        # One of two is 50 %: 50/71 of all requests stay.
         servers["nginx1"].stop()
         found = names(200)
         self.assertEqual(set(found), {"nginx2", "nginx3"})
@@ -239,21 +241,21 @@ class Balancing(HttpTest):
         self.assertEqual(stats.total("upstream_panics_total"), 0)
 
     def test_slow_start(self):
-        """Who comes back gets less than the others at first."""
+        """An endpoint that recovers gets fewer requests than the others at first."""
         servers = self.servers()
         proxy = self.through(*servers.values(), fail_timeout="100ms", slow_start="1m")
-        self.assertEqual(collections.Counter(self.answers(proxy, [("/",)] * 40))["nginx1"], 10)
+        self.assertEqual(collections.Counter(self.names_of_servers(proxy, [("/",)] * 40))["nginx1"], 10)
         servers["nginx1"].stop()
-        self.assertNotIn("nginx1", self.answers(proxy, [("/",)] * 8))
+        self.assertNotIn("nginx1", self.names_of_servers(proxy, [("/",)] * 8))
         servers["nginx1"].start()
-        wait_until(lambda: "nginx1" in self.answers(proxy, [("/",)] * 40), 10, "nginx1 to come back")
-        share = collections.Counter(self.answers(proxy, [("/",)] * 120))["nginx1"] / 120
+        wait_until(lambda: "nginx1" in self.names_of_servers(proxy, [("/",)] * 40), 10, "nginx1 to come back")
+        share = collections.Counter(self.names_of_servers(proxy, [("/",)] * 120))["nginx1"] / 120
         self.assertGreater(share, 0)
         self.assertLess(share, 0.15)  # A tenth of a weight beside three whole ones, and a little more by now.
 
-    # ---- What is said beforehand
+    # ---- Explanations
 
-    def test_explain_is_right(self):
+    def test_explain_matches_behavior(self):
         servers = self.servers()
         by_address = {server.address: name for name, server in servers.items()}
         config = self.configuration(self.upstream(*servers.values(), balance="maglev", hash={"header": "x-user"},
@@ -261,17 +263,17 @@ class Balancing(HttpTest):
         path = self.write("balancing.json", json.dumps(config).encode())
         proxy = self.start(config)
 
-        def told(*fields):
+        def explained_endpoint(*fields):
             arguments = [word for field in fields for word in ("-H", field)]
             text = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", *arguments,
                              "http://a.test/").stdout.decode()
             return by_address[re.search(r"^endpoint +([0-9.:]+), ", text, re.MULTILINE)[1]]
 
         for i in range(6):
-            answer = self.curl(proxy, HTTP1, "/", "-H", f"X-User: u{i}")
-            self.assertEqual(told(f"X-User: u{i}"), answer.body.decode())
-            cookie = answer.fields["set-cookie"].split(";")[0]
-            self.assertEqual(told("X-User: other", f"Cookie: {cookie}"), answer.body.decode())
+            response = self.curl(proxy, HTTP1, "/", "-H", f"X-User: u{i}")
+            self.assertEqual(explained_endpoint(f"X-User: u{i}"), response.body.decode())
+            cookie = response.fields["set-cookie"].split(";")[0]
+            self.assertEqual(explained_endpoint("X-User: other", f"Cookie: {cookie}"), response.body.decode())
 
 
 if __name__ == "__main__":

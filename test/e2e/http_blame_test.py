@@ -1,5 +1,5 @@
-"""Responses that end early, seen by real clients: what has come of them arrives, also at one that reads slowly, and they
-do not look whole. And clients that shut down their sending side before they have their response."""
+"""Truncated responses, seen by real clients: the data that the upstream sent arrives, even at a slow reader, and the
+response does not look complete. Also clients that shut down their sending side before they have their response."""
 
 import socket
 import threading
@@ -30,7 +30,7 @@ class Truncated(HttpTest):
             read_head(sock)
             sock.sendall(HEAD + BODY)
             if how == "reset":
-                # Not before it has arrived: a reset overtakes what has not.
+                # Not before the data has arrived: a reset overtakes data in flight.
                 time.sleep(0.3 * harness.SLOWNESS)
                 reset(sock)
         origin = self.keep(Origin(serve))
@@ -55,7 +55,7 @@ class Truncated(HttpTest):
         proxy.wait_for(lambda stats: stats.total("http_requests_ended_total", reason="upstream_reset") == 1,
                        what="an end that is told")
 
-    # Defect: of these 1,000,000 bytes a median of 262,161 arrived, and 128,000 at a slow reader.
+    # Defect: a median of 262,161 of these 1,000,000 bytes arrived, and 128,000 at a slow reader.
     def test_end(self):
         for slow in (False, True):
             with self.subTest(slow=slow):
@@ -64,7 +64,7 @@ class Truncated(HttpTest):
     def test_reset(self):
         self.truncated("reset", slow=False)
 
-    # Defect: of these now and then not even the status arrived.
+    # Defect: sometimes not even the status line arrived.
     def test_small(self):
         def serve(sock):
             read_head(sock)
@@ -81,7 +81,7 @@ class Truncated(HttpTest):
 
 class HalfClosed(HttpTest):
 
-    def ask(self, http):
+    def send_request(self, http):
         def serve(sock):
             read_head(sock)
             time.sleep(2.5)
@@ -98,17 +98,17 @@ class HalfClosed(HttpTest):
                 return b""
 
     def test_half_close(self):
-        answers = {}
+        responses = {}
 
         def run(word):
-            answers[word] = self.ask({"http1": {"half_close": word}})
+            responses[word] = self.send_request({"http1": {"half_close": word}})
         threads = [threading.Thread(target=run, args=(word,)) for word in ("close", "allow")]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(answers["close"], b"")
-        self.assertTrue(answers["allow"].endswith(b"\r\n\r\nlate"), answers["allow"])
+        self.assertEqual(responses["close"], b"")
+        self.assertTrue(responses["allow"].endswith(b"\r\n\r\nlate"), responses["allow"])
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class BrowserTest(HttpTest):
         return hashlib.sha256(data).hexdigest()
 
     def pin(self):
-        """The certificate's key, as Chromium wants it named."""
+        """The hash of the certificate's key, in the form that Chromium takes."""
         key = self.call(need("openssl"), "x509", "-in", self.server["chain"], "-pubkey", "-noout").stdout
         key = self.call("openssl", "pkey", "-pubin", "-outform", "DER", input=key).stdout
         return base64.b64encode(hashlib.sha256(key).digest()).decode()
@@ -116,7 +116,7 @@ class BrowserTest(HttpTest):
             "sockets": ["4321 enough"] * 3, "count": 1 + PARTS + 10 + 1, "protocols": ["h2"]}, json.dumps(said))
         for _ in range(3):
             self.assertEqual(sockets.report(), {"Path": "/websocket", "Code": 4321, "Reason": "enough"})
-        # It may have begun others at the same time, which it gives up for the one that is there first.
+        # Chromium may have opened more connections at the same time, which it closes when the first one is ready.
         stats = proxy.wait_for(lambda s: s.total("sessions_active") == 1, 5, "one connection")
         self.assertLessEqual(stats.total("tls_handshakes_total"), 3)
         self.assertEqual(stats.total("http_connections_total", version="1.1"), 0)

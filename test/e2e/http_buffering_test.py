@@ -1,7 +1,7 @@
-"""Bodies that wait for who is slow: `buffer` of a route, and the `body_file`. nginx is the upstream; clients are curl, and
-slow ones that are written here.
+"""Buffered bodies for slow peers: `buffer` of a route, and the `body_file`. nginx is the upstream; the clients are curl
+and slow ones of this file.
 
-With SLUICE_E2E_LONG=1 it is 500 slow clients with 8 MiB each, which take 4 GiB of disk.
+With SLUICE_E2E_LONG=1 there are 500 slow clients with 8 MiB each, which take 4 GiB of disk.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import threading
 import time
 
 import harness
-from harness import KIB, LONG, MIB, say, wait_until
+from harness import KIB, LONG, MIB, print_note, wait_until
 from origins import connect, free_port
 from programs import Nginx, certificate
 
@@ -25,7 +25,7 @@ def digest(data):
 
 
 class SlowClient:
-    """Asks, and takes nothing but the head before it is told."""
+    """Sends a request, and reads only the head of the response until `rest` is called."""
 
     def __init__(self, address, path="/file"):
         self._sock = connect(address, receive_buffer=16 * KIB, timeout=60)
@@ -39,7 +39,7 @@ class SlowClient:
         return head.decode()
 
     def rest(self, count):
-        """The digest of `count` bytes of body."""
+        """The digest of `count` bytes of the body."""
         hashed, left = hashlib.sha256(self._rest), count - len(self._rest)
         while left > 0:
             piece = self._sock.recv(min(left, 256 * KIB))
@@ -54,7 +54,8 @@ class SlowClient:
 
 
 class Origin:
-    """Keeps each request as it came, with what had come when the connection was there; answers 200 unless told."""
+    """Records each request and counts connections. Responds with 200, except that with `cut_first` it closes the first
+    connection after its request."""
 
     def __init__(self, cut_first=False):
         self.requests, self.connections = [], 0
@@ -139,8 +140,9 @@ class Buffering(harness.SluiceTest):
 
     # Responses
 
-    def test_slow_clients_leave_the_upstream_alone(self):
-        """Its connections are free at once; memory stays little, and the file has the rest until it is taken."""
+    def test_slow_clients_do_not_occupy_the_upstream(self):
+        """The connections of the upstream are free at once; memory stays small, and the file holds the rest until
+        clients take it."""
         address, expected = self.file_server()
         proxy = self.through(address, {"responses": "16MiB"}, limit="6GiB", budget="32MiB", descriptors=4 * CLIENTS + 100)
         before = proxy.pss()
@@ -153,9 +155,9 @@ class Buffering(harness.SluiceTest):
         began = time.monotonic()
         stats = proxy.wait_for(is_done, 60, "the upstream to be done")
         waiting = stats.total("body_file_bytes")
-        say(f"{CLIENTS} slow clients: the upstream was done after {time.monotonic() - began:.1f} s; {waiting / MIB:.0f} MiB"
-            f" in the file, {stats.total('pool_bytes') / MIB:.1f} MiB of chunks, memory grew by"
-            f" {(peak[0] - before) / MIB:.1f} MiB at most")
+        print_note(f"{CLIENTS} slow clients: the upstream was done after {time.monotonic() - began:.1f} s; "
+                   f"{waiting / MIB:.0f} MiB in the file, {stats.total('pool_bytes') / MIB:.1f} MiB of chunks, memory grew by"
+                   f" {(peak[0] - before) / MIB:.1f} MiB at most")
         self.assertEqual(stats.total("http_requests_active"), CLIENTS)
         self.assertGreater(waiting, CLIENTS * BODY / 4)
         self.assertLess(stats.total("pool_bytes"), 64 * MIB)
@@ -167,8 +169,8 @@ class Buffering(harness.SluiceTest):
         self.assertEqual(stats.total("body_file_refused_total"), 0)
         self.assertEqual(stats.total("http_body_file_refused_total"), 0)
 
-    def test_a_file_that_is_full(self):
-        """What does not go into it makes the upstream wait, as without `buffer`. Nothing is lost."""
+    def test_full_body_file(self):
+        """When the file is full the upstream has to wait, as without `buffer`. Nothing is lost."""
         address, expected = self.file_server()
         proxy = self.through(address, {"responses": "16MiB"}, limit="1MiB")
         clients = self.slow_clients(proxy, 4)
@@ -187,7 +189,7 @@ class Buffering(harness.SluiceTest):
             taker.join()
         self.assertEqual(results, [expected] * len(clients))
 
-    def test_a_disk_that_is_full(self):
+    def test_full_disk(self):
         directory = self.temporary_directory()
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tiny", directory], capture_output=True)
         harness.require(mounted.returncode == 0 or not harness.CI, "no right to mount a file system")
@@ -196,12 +198,12 @@ class Buffering(harness.SluiceTest):
         self.addCleanup(subprocess.run, ["umount", "-l", directory])
         address, expected = self.file_server()
         proxy = self.through(address, {"responses": "16MiB"}, directory=directory)
-        self.assertTrue(proxy.said("is in memory (tmpfs)"))
+        self.assertTrue(proxy.wait_for_output("is in memory (tmpfs)"))
         client, = self.slow_clients(proxy, 1)
         proxy.wait_for(lambda s: s.total("body_file_refused_total", reason="disk") > 0, 10, "a refusal")
         self.assertEqual(client.rest(BODY), expected)
 
-    def test_no_more_than_may_wait(self):
+    def test_buffered_bytes_are_bounded(self):
         address, expected = self.file_server()
         proxy = self.through(address, {"responses": "1MiB"})
         client, = self.slow_clients(proxy, 1)
@@ -213,7 +215,7 @@ class Buffering(harness.SluiceTest):
         self.assertEqual(stats.total("endpoint_connections_active"), 1)
         self.assertEqual(client.rest(BODY), expected)
 
-    def test_clients_that_go_away(self):
+    def test_clients_that_disconnect(self):
         address, _ = self.file_server()
         proxy = self.through(address, {"responses": "16MiB"})
         clients = self.slow_clients(proxy, 3)
@@ -224,7 +226,7 @@ class Buffering(harness.SluiceTest):
         # A helper thread may still write a piece; its space is returned when the write ends.
         proxy.wait_for(lambda s: s.total("body_file_bytes") == 0, 10, "the space in the file to be returned")
 
-    def test_what_is_taken_at_once_does_not_wait(self):
+    def test_data_for_fast_client_is_not_delayed(self):
         """A piece reaches the client while the upstream holds the next one back."""
         go_on = threading.Event()
         self.addCleanup(go_on.set)
@@ -250,7 +252,7 @@ class Buffering(harness.SluiceTest):
         self.assertIn(b"data: 2", got)
 
     def test_versions_tls_and_compression(self):
-        """The same bytes over TLS, HTTP/2 and gzip, to clients that take their time."""
+        """The same bytes over TLS, HTTP/2 and gzip, to slow clients."""
         chain, key = certificate(self.temporary_directory(), "a.test")
         address, expected = self.file_server(4 * MIB)
         proxy = self.through(address, {"responses": "8MiB"},
@@ -263,7 +265,7 @@ class Buffering(harness.SluiceTest):
 
     # Requests
 
-    def test_a_request_is_sent_when_it_is_whole(self):
+    def test_request_is_sent_when_complete(self):
         origin = self.keep(Origin())
         proxy = self.through(origin.address, {"requests": "16MiB"})
         body = os.urandom(3 * MIB)
@@ -274,32 +276,33 @@ class Buffering(harness.SluiceTest):
             proxy.wait_for(lambda s: s.total("body_file_bytes") > MIB, 10, "the body to be there")
             self.assertEqual(origin.connections, 0)
             client.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body) - half, body[half:]))
-            answer = b""
-            while b"ok" not in answer:
-                answer += client.recv(4096)
+            response = b""
+            while b"ok" not in response:
+                response += client.recv(4096)
         (method, fields, received), = origin.requests
         self.assertEqual((method, received), ("POST", body))
         self.assertEqual(fields.get("content-length"), str(len(body)))
         self.assertNotIn("transfer-encoding", fields)
         self.assertEqual(proxy.stats().total("body_file_bytes"), 0)
 
-    def test_leave_to_go_on_is_given_here(self):
-        """Who waits for 100 Continue would wait for ever: the upstream is not asked before the body is there."""
+    def test_proxy_sends_100_continue(self):
+        """A client that waits for 100 Continue would wait forever: the request is sent upstream only with its body."""
         origin = self.keep(Origin())
         proxy = self.through(origin.address, {"requests": "1MiB"})
         with connect(proxy.address()) as client:
             client.sendall(b"PUT / HTTP/1.1\r\nhost: a.test\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n")
             self.assertIn(b"100 Continue", client.recv(4096))
             client.sendall(b"hello")
-            answer = b""
-            while b"ok" not in answer:
-                answer += client.recv(4096)
+            response = b""
+            while b"ok" not in response:
+                response += client.recv(4096)
         (_, fields, received), = origin.requests
         self.assertEqual(received, b"hello")
         self.assertNotIn("expect", fields)
 
-    def test_a_request_that_is_larger(self):
-        """Of it so much is awaited; the rest passes as it comes."""
+    def test_request_larger_than_buffer(self):
+        """`buffer.requests` bytes of the body are buffered before the request is sent; the rest is forwarded as it
+        arrives."""
         origin = self.keep(Origin())
         proxy = self.through(origin.address, {"requests": "256KiB"})
         body = os.urandom(4 * MIB)
@@ -310,8 +313,8 @@ class Buffering(harness.SluiceTest):
             self.assertEqual(self.curl(proxy, *arguments, "--data-binary", f"@{path}"), (200, b"ok"), arguments)
             self.assertEqual(digest(origin.requests[-1][2]), digest(body))
 
-    def test_a_body_is_sent_again(self):
-        """As a whole, where its first endpoint broke off, however large it is."""
+    def test_body_is_resent(self):
+        """The whole body is resent when its first endpoint resets the connection, however large it is."""
         origin = self.keep(Origin(cut_first=True))
         proxy = self.through(origin.address, {"requests": "16MiB"}, route={"retry": {"on": ["reset"], "attempts": 3}})
         path = f"{self.temporary_directory()}/body"
@@ -321,7 +324,7 @@ class Buffering(harness.SluiceTest):
         self.assertEqual(self.curl(proxy, "-T", path, path="/x"), (200, b"ok"))
         self.assertEqual([digest(request[2]) for request in origin.requests], [digest(body)] * 2)
 
-    def test_a_client_that_never_ends_its_request(self):
+    def test_client_that_never_ends_its_request(self):
         origin = self.keep(Origin())
         proxy = self.through(origin.address, {"requests": "1MiB"}, http={"body_timeout": "300ms"})
         with connect(proxy.address()) as client:
@@ -329,9 +332,9 @@ class Buffering(harness.SluiceTest):
             self.assertIn(b" 408 ", client.recv(4096))
         self.assertEqual(origin.connections, 0)
 
-    # Where it is
+    # The file
 
-    def test_a_directory_that_is_not_there(self):
+    def test_missing_directory(self):
         with self.assertRaisesRegex(harness.ProxyError, "body_file.directory: /nowhere cannot be used"):
             self.through("127.0.0.1:1", {"requests": "1MiB"}, directory="/nowhere")
 

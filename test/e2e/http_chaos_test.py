@@ -1,5 +1,5 @@
-"""HTTP/1.1 and HTTP/2 under load while upstreams die, stall, reset, refuse and come back, and clients reset and stall:
-every response is complete and right, or an error that the access log explains; then everything is back.
+"""HTTP/1.1 and HTTP/2 under load while upstreams die, stall, reset, refuse and recover, and clients reset and stall.
+Every response is complete and correct, or an error that the access log explains; afterwards all resources are free.
 
     python3 -B test/e2e/http_chaos_test.py                          the short form
     python3 -B test/e2e/http_chaos_test.py --minutes 10 [--seed N]  the long one
@@ -27,7 +27,7 @@ from transfers import pattern
 
 _WARM_UP_SECONDS = 4
 _CALM_SECONDS = 3
-# Nobody waits longer than this for a word of the proxy: all its own bounds are below.
+# No client waits longer than this for the proxy to send something: all timeouts of the proxy are shorter.
 _PATIENCE_SECONDS = 12 * SLOWNESS
 _RETURN_SECONDS = 45
 _SIZES = (0, 1, 100, 5000, 60_000, 300_000, 1_000_000)
@@ -38,8 +38,8 @@ def content(number, size):
     return b"".join(pattern(number, at, min(size - at, 256 * KIB)) for at in range(0, size, 256 * KIB))
 
 
-class Wish:
-    """A request, as its path tells it: `/one/<number>/<size of the response>`."""
+class PlannedRequest:
+    """What the server should do with a request, according to its path: `/one/<number>/<size of the response>`."""
 
     def __init__(self, path):
         _, self.upstream, number, size = path.split("/")
@@ -52,8 +52,8 @@ class Wish:
 
 # ---- Upstreams
 
-class MoodyServer(wire.Server):
-    """Answers as its mood is, which changes all the time."""
+class ChaoticServer(wire.Server):
+    """A server whose behavior changes at random all the time."""
 
     MOODS = (("good", 30), ("silent", 3), ("slow", 6), ("reset", 4), ("half", 4), ("garbage", 2), ("errors", 3),
              ("early", 4), ("close", 3))
@@ -61,22 +61,22 @@ class MoodyServer(wire.Server):
     def __init__(self, seed):
         self.chooser = random.Random(seed)
         self.calm = True
-        self.wrong = []  # What reached it and should not have.
+        self.wrong = []  # Requests that reached it and should not have.
         self.counts = collections.Counter()
         self._stalled = {}
-        super().__init__(self._answer_moody, early=lambda request: self._early(request))
+        super().__init__(self._respond_chaotically, early=lambda request: self._early(request))
         self._port = self._listener.getsockname()[1]
         self._listening = True
 
     def _early(self, request):
-        """Whether it is answered before its body is there: decided once, when its head is."""
+        """Whether the response comes before the request's body: decided once, when the head has arrived."""
         if not hasattr(request, "impatient"):
             request.impatient = not self.calm and self.chooser.random() < 0.05
         return request.impatient
 
-    def _answer_moody(self, request, connection):
+    def _respond_chaotically(self, request, connection):
         try:
-            wish = Wish(request.path)
+            wish = PlannedRequest(request.path)
         except ValueError:
             return self.wrong.append(f"{request!r}")
         if request.method == "POST" and request.complete:
@@ -113,7 +113,7 @@ class MoodyServer(wire.Server):
                 if mood == "half":
                     return connection.send(wire.rst_frame(request.stream, 2))
                 if mood == "close":
-                    return connection.send(wire.data_frame(request.stream, b"", True))  # Less than it said.
+                    return connection.send(wire.data_frame(request.stream, b"", True))  # Less than its content-length.
             else:
                 connection.send(f"HTTP/1.1 200 OK\r\nx-path: {request.path}\r\ntransfer-encoding: chunked\r\n\r\n")
                 if half:
@@ -121,7 +121,7 @@ class MoodyServer(wire.Server):
             return connection.after(self.chooser.uniform(0, 0.2), connection.reset)
         return connection.send(b"\0\0\4\xff\xff nonsense \r\n\r\n")
 
-    # On its own thread.
+    # These run on the server's own thread.
 
     def misbehave(self):
         act = self.chooser.random()
@@ -130,7 +130,7 @@ class MoodyServer(wire.Server):
         if act < 0.25 and open_ones:
             self.counts["all reset"] += 1
             for connection in open_ones:
-                self._go_on(connection)
+                self._resume(connection)
                 connection.reset()
         elif act < 0.45 and self._listening:
             self.counts["refuses"] += 1
@@ -158,9 +158,9 @@ class MoodyServer(wire.Server):
             self._selector.register(self._listener, 1)
             self._listening = True
         for connection in list(self._stalled):
-            self._go_on(connection)
+            self._resume(connection)
 
-    def _go_on(self, connection):
+    def _resume(self, connection):
         events = self._stalled.pop(connection, None)
         if events and not connection.closed:
             self._watched[connection] = events
@@ -175,10 +175,10 @@ class MoodyServer(wire.Server):
         super().forget(connection, **how)
 
 
-# ---- The whole
+# ---- The whole test
 
 class Outcome:
-    """What a client saw of one request."""
+    """The result of one request, as the client saw it."""
 
     def __init__(self, path, kind, status=0, whole=False, left=False, note=""):
         self.path, self.kind, self.status, self.whole, self.left, self.note = path, kind, status, whole, left, note
@@ -194,7 +194,7 @@ class Chaos:
         self._log = log
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-chaos-")
         self.access_log = os.path.join(self._directory.name, "access.log")
-        self.servers = [MoodyServer(self.seed + at) for at in range(6)]
+        self.servers = [ChaoticServer(self.seed + at) for at in range(6)]
         config = harness.configuration(
             [], workers=2, tcp={}, shutdown_timeout="10s", listener={"max_connections_per_source": 0})
         main = config["listeners"][0]
@@ -222,18 +222,18 @@ class Chaos:
 
     # Requests
 
-    def _wish(self, chooser):
+    def _plan(self, chooser):
         with self._lock:
             self._number += 1
             number = self._number
         return f"/{chooser.choice(('one', 'two'))}/{number}/{chooser.choices(_SIZES, _WEIGHTS)[0]}"
 
     def _upload(self, chooser, path):
-        """(method, body, fields) of a request."""
+        """The method, body and fields of a request."""
         if chooser.random() < 0.6:
             return "GET", b"", []
         size = chooser.choices(_SIZES, _WEIGHTS)[0]
-        return "POST", content(2 * Wish(path).number + 1, size), [("x-size", str(size))]
+        return "POST", content(2 * PlannedRequest(path).number + 1, size), [("x-size", str(size))]
 
     def _note(self, outcome):
         self.counts["whole" if outcome.whole and outcome.status == 200 else
@@ -246,21 +246,21 @@ class Chaos:
             self.errors.append(text)
 
     def _judge(self, path, kind, message, note=""):
-        """A response, as far as it came."""
+        """Checks the part of a response that has arrived."""
         if message is None:
             return self._note(Outcome(path, kind, note=note or "no response"))
         outcome = Outcome(path, kind, message.status, message.complete, note=note or message.failure)
         if message.complete:
             body = bytes(message.body)
             ours = dict(message.fields).get("x-path") is None
-            if message.status == 200 and (dict(message.fields).get("x-path") != path or body != Wish(path).down):
+            if message.status == 200 and (dict(message.fields).get("x-path") != path or body != PlannedRequest(path).down):
                 self._wrong(f"{outcome}: {len(body)} bytes that are not what was asked, of "
                             f"{message.value('x-path') or 'nobody'}")
             elif message.status not in (200, 500, 502, 503, 504, 408):
                 self._wrong(f"{outcome}")
             elif message.status == 500 and (ours or body != b"the upstream's own error"):
                 self._wrong(f"{outcome}: {body[:100]}")
-        elif message.body and message.status == 200 and not Wish(path).down.startswith(bytes(message.body)):
+        elif message.body and message.status == 200 and not PlannedRequest(path).down.startswith(bytes(message.body)):
             self._wrong(f"{outcome}: what came of it is not what was asked")
         return self._note(outcome)
 
@@ -271,7 +271,7 @@ class Chaos:
             for _ in range(chooser.randrange(1, 60)):
                 if self._stop.is_set():
                     return
-                path = self._wish(chooser)
+                path = self._plan(chooser)
                 method, body, fields = self._upload(chooser, path)
                 start = time.monotonic()
                 response = client.get(path, method, "".join(f"{name}: {value}\r\n" for name, value in fields), body,
@@ -287,25 +287,25 @@ class Chaos:
             for _ in range(chooser.randrange(1, 20)):
                 if self._stop.is_set():
                     return
-                asked = {}
+                pending = {}
                 for _ in range(chooser.randrange(1, 9)):
-                    path = self._wish(chooser)
+                    path = self._plan(chooser)
                     method, body, fields = self._upload(chooser, path)
-                    # Bodies within the first window: this client does not watch the proxy's.
+                    # Bodies within the first window: this client does not follow the proxy's windows.
                     body = body[:6000] if method == "POST" else None
                     fields = [("x-size", str(len(body)))] if method == "POST" else []
-                    asked[client.ask(path, method, fields, body)] = path
+                    pending[client.send_request(path, method, fields, body)] = path
                 start = time.monotonic()
                 given_up = {}
                 if chooser.random() < 0.1 and not self._calm:
-                    stream, path = chooser.choice(list(asked.items()))
+                    stream, path = chooser.choice(list(pending.items()))
                     client.send(wire.rst_frame(stream))
-                    given_up[stream] = asked.pop(stream)
+                    given_up[stream] = pending.pop(stream)
                 streams = client.reader.streams
                 client.wait(lambda: all(stream in streams and (streams[stream].complete or streams[stream].failure)
-                                        for stream in asked), _PATIENCE_SECONDS)
+                                        for stream in pending), _PATIENCE_SECONDS)
                 late = time.monotonic() - start > _PATIENCE_SECONDS - 0.5
-                for stream, path in asked.items():
+                for stream, path in pending.items():
                     message = streams.get(stream)
                     if message is None or not message.status and not message.failure:
                         if late:
@@ -322,11 +322,11 @@ class Chaos:
                 client.reader.messages.clear()
                 client.reader.done.clear()
 
-    def _rude(self, chooser):
-        """Resets, stalls, and half requests."""
+    def _misbehaving_client(self, chooser):
+        """A client that resets, stalls, and sends half requests."""
         kind = chooser.choice((Http1Client, Http2Client))
         with kind(self.proxy.address(), timeout=_PATIENCE_SECONDS, receive_buffer=8192) as client:
-            path = self._wish(chooser).rsplit("/", 1)[0] + "/1000000"
+            path = self._plan(chooser).rsplit("/", 1)[0] + "/1000000"
             act = chooser.random()
             self._note(Outcome(path, "rude", left=True))
             if kind is Http1Client:
@@ -337,9 +337,9 @@ class Chaos:
                 else:
                     client.send(f"GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")
             else:
-                client.ask(path)
+                client.send_request(path)
                 if act < 0.2:
-                    client.send(wire.request_frame(3, "POST", self._wish(chooser), [("x-size", "9")], end=False))
+                    client.send(wire.request_frame(3, "POST", self._plan(chooser), [("x-size", "9")], end=False))
                 elif act < 0.3:
                     client.send(wire.frame(wire.HEADERS, 0, 3, wire.hpack(wire.request_fields())))
                 elif act < 0.4:
@@ -368,7 +368,7 @@ class Chaos:
     def _run_clients(self, seconds, calm):
         self._stop.clear()
         self._calm = calm
-        manners = [self._http1] * 5 + [self._http2] * 4 + ([] if calm else [self._rude] * 3)
+        manners = [self._http1] * 5 + [self._http2] * 4 + ([] if calm else [self._misbehaving_client] * 3)
         threads = [threading.Thread(target=self._client, args=(manner, self.seed * 1000 + at), daemon=True)
                    for at, manner in enumerate(manners)]
         for server in self.servers:
@@ -404,9 +404,10 @@ class Chaos:
     _LINE = re.compile(r'^\[[^]]*\] "(\S+) (\S+) (\S+)" (\d+) (\S+) (\d+) (\d+) ')
 
     def _lines(self):
-        """{path: (status, reason, response bytes)} of what is in the log now; paths that are there twice are errors.
+        """{path: (status, reason, response bytes)} for the current log. A path that occurs twice is an error.
 
-        Lines of heads that never came whole have no path."""
+        Lines for incomplete heads have no path.
+        """
         found = {}
         with open(self.access_log, encoding="ascii") as file:
             for line in file:
@@ -437,7 +438,7 @@ class Chaos:
         for outcome in outcomes:
             line = lines.get(outcome.path)
             if line is None:
-                # It never was a request for the proxy: the connection had just ended, or only half of it came.
+                # The proxy never saw a request: the connection had just ended, or only half of it arrived.
                 self.counts["not in the log"] += 1
                 if outcome.whole and not outcome.left:
                     self._wrong(f"not in the log: {outcome}")
@@ -446,7 +447,7 @@ class Chaos:
             reasons[reason] += 1
             if outcome.left:
                 continue
-            wish = Wish(outcome.path)
+            wish = PlannedRequest(outcome.path)
             if outcome.whole:
                 if status != outcome.status:
                     self._wrong(f"the log says {line}: {outcome}")
@@ -477,7 +478,7 @@ class Chaos:
         time.sleep(1)  # fail_timeout
         self.counts.clear()
         self._run_clients(_CALM_SECONDS, calm=True)
-        # Connections that were stalled may still be found out: one of them fails those that it had taken.
+        # Connections that stalled may still be detected: one of them fails the requests that use it.
         failed = sum(self.counts.values()) - self.counts["whole"]
         if failed > 0.02 * self.counts["whole"]:
             self._wrong(f"in the calm behind: {dict(self.counts)}")
@@ -495,8 +496,8 @@ class Chaos:
         allowed = base * 1.15 + 3 * MIB
         after = self._settled(allowed)
         moods = sum((server.counts for server in self.servers), collections.Counter())
-        harness.say(f"{seconds:.0f} s, {self._number} requests; clients: {chaos}; upstreams: {dict(moods)}; {explained}; "
-                    f"PSS {base / KIB:.0f} KiB before, {after / KIB:.0f} KiB after")
+        harness.print_note(f"{seconds:.0f} s, {self._number} requests; clients: {chaos}; upstreams: {dict(moods)}; "
+                           f"{explained}; PSS {base / KIB:.0f} KiB before, {after / KIB:.0f} KiB after")
         if self.errors:
             raise AssertionError(f"seed {self.seed}: {len(self.errors)} findings:\n" + "\n".join(self.errors[:12]))
         if chaos.get("whole", 0) < 20 * seconds / SLOWNESS or sum(chaos.values()) == chaos["whole"]:
@@ -505,7 +506,7 @@ class Chaos:
             raise AssertionError(f"seed {self.seed}: {after / KIB:.0f} KiB are in use, {base / KIB:.0f} were before")
 
     def _settled(self, enough):
-        """The memory in use once it no longer shrinks, or is no more than `enough`."""
+        """The memory in use, once it no longer shrinks or is no more than `enough`."""
         if SANITIZER:
             return self.proxy.pss()
         end = time.monotonic() + _RETURN_SECONDS
@@ -522,7 +523,7 @@ class Chaos:
         return self.proxy.pss()
 
     def close(self):
-        """Ends it, with the checks that every proxy of the tests gets."""
+        """Ends the proxy, with the checks of every test."""
         try:
             harness.stop_and_check(self.proxy)
         finally:

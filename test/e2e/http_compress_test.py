@@ -1,4 +1,4 @@
-"""Compression as clients meet it: curl, and the decoders of others, in front of nginx and of a server that streams."""
+"""Compressed responses, seen by clients: curl and other decoders, in front of nginx and of a streaming server."""
 
 import gzip
 import random
@@ -18,7 +18,7 @@ TEXT = "".join(f"{i}: {random.Random(i).choice(('a line', 'another line', 'the s
 
 
 def decoded(coding, body):
-    """By Python's zlib, or the other libraries' own programs."""
+    """Decoded by Python's zlib, or by the programs of the other libraries."""
     if coding == "gzip":
         return gzip.decompress(body)
     program = [need("brotli"), "-dc"] if coding == "br" else [need("zstd"), "-dcq"]
@@ -28,7 +28,7 @@ def decoded(coding, body):
 class Compression(HttpTest):
 
     def serve(self, locations="", **compression):
-        """A proxy in front of nginx, which serves TEXT in files that are its own."""
+        """A proxy in front of nginx, which serves TEXT in files of its own."""
         self.write("text.txt", TEXT.encode())
         self.write("small.txt", b"too small")
         self.write("image.png", TEXT.encode())
@@ -43,21 +43,21 @@ class Compression(HttpTest):
         for client in KINDS:
             for coding in ("gzip", "br", "zstd"):
                 with self.subTest(f"{coding} to {words(client)}"):
-                    answer = self.curl(proxy, client, "/text.txt", "-H", f"Accept-Encoding: {coding}")
-                    self.assertEqual(answer.fields["content-encoding"], coding)
-                    self.assertEqual(decoded(coding, answer.body), TEXT.encode())
-                    self.assertLess(len(answer.body), len(TEXT) / 3)
-                    self.assertNotIn("content-length", answer.fields)
-                    self.assertNotIn("accept-ranges", answer.fields)
-                    self.assertEqual(answer.fields["vary"], "accept-encoding")
-                    self.assertTrue(answer.fields["etag"].startswith('W/"'), answer.fields)
+                    response = self.curl(proxy, client, "/text.txt", "-H", f"Accept-Encoding: {coding}")
+                    self.assertEqual(response.fields["content-encoding"], coding)
+                    self.assertEqual(decoded(coding, response.body), TEXT.encode())
+                    self.assertLess(len(response.body), len(TEXT) / 3)
+                    self.assertNotIn("content-length", response.fields)
+                    self.assertNotIn("accept-ranges", response.fields)
+                    self.assertEqual(response.fields["vary"], "accept-encoding")
+                    self.assertTrue(response.fields["etag"].startswith('W/"'), response.fields)
             plain = self.curl(proxy, client, "/text.txt")
             self.assertEqual(plain.body, TEXT.encode())
             self.assertNotIn("content-encoding", plain.fields)
             self.assertEqual(plain.fields["vary"], "accept-encoding")
-            # As a browser would: curl decodes what it asked for.
+            # Like a browser: curl decodes the coding that it requested.
             self.assertEqual(self.curl(proxy, client, "/text.txt", "--compressed").body, TEXT.encode())
-        # A client that knows no chunks gets the body until the connection's end.
+        # A client without support for chunks gets the body until the end of the connection.
         old = self.curl(proxy, HTTP1, "/text.txt", "--http1.0", "-H", "Accept-Encoding: gzip")
         self.assertEqual(gzip.decompress(old.body), TEXT.encode())
         stats = proxy.stats()
@@ -66,7 +66,7 @@ class Compression(HttpTest):
         self.assertGreater(stats.total("http_compression_in_bytes_total"),
                            3 * stats.total("http_compression_out_bytes_total"))
 
-    def test_what_stays_as_it_is(self):
+    def test_uncompressed_responses(self):
         proxy = self.serve("""
             location /raw/ { alias %s/; add_header Cache-Control no-transform; }
             location /own/ { alias %s/; gzip on; gzip_types text/plain; gzip_proxied any; gzip_vary on; }
@@ -74,21 +74,21 @@ class Compression(HttpTest):
         gzipped = ("-H", "Accept-Encoding: gzip")
         for path, *more in (["/small.txt"], ["/image.png"], ["/raw/text.txt"], ["/text.txt", "-r", "0-4999"],
                             ["/text.txt", "-H", "Cache-Control: no-transform"]):
-            answer = self.curl(proxy, HTTP1, path, *gzipped, *more)
-            self.assertNotIn("content-encoding", answer.fields, path)
-            self.assertIn("content-length", answer.fields, path)
+            response = self.curl(proxy, HTTP1, path, *gzipped, *more)
+            self.assertNotIn("content-encoding", response.fields, path)
+            self.assertIn("content-length", response.fields, path)
         own = self.curl(proxy, HTTP1, "/own/text.txt", *gzipped)
         self.assertEqual(decoded("gzip", own.body), TEXT.encode())
         head = self.curl(proxy, HTTP1, "/text.txt", *gzipped, "-I")
         self.assertEqual(head.fields["content-length"], str(len(TEXT)))
         self.assertNotIn("content-encoding", head.fields)
-        # What was cached by its weak tag is still good.
+        # A copy that was cached by its weak tag is still valid.
         tag = self.curl(proxy, HTTP1, "/text.txt", *gzipped).fields["etag"]
         self.assertEqual(self.curl(proxy, HTTP1, "/text.txt", *gzipped, "-H", f"If-None-Match: {tag}").status, 304)
         self.assertEqual(proxy.stats().total("http_compressed_total"), 1)
 
     def test_events_are_not_delayed(self):
-        """Each is read by the client before the server says the next."""
+        """The client reads each event before the server sends the next."""
         heard = threading.Semaphore(0)
         events = 5
 
@@ -102,7 +102,7 @@ class Compression(HttpTest):
                     return
         proxy = self.through(self.keep(Origin(stream)).address, kind=("http1", False), http={"compression": {}})
         with Http1Client(proxy.address("plain")) as client:
-            client.ask(b"GET / HTTP/1.1\r\nhost: a.test\r\naccept-encoding: gzip\r\n\r\n")
+            client.send_request(b"GET / HTTP/1.1\r\nhost: a.test\r\naccept-encoding: gzip\r\n\r\n")
             client.wait(lambda: client.reader.messages)
             message = client.reader.messages[0]
             self.assertEqual(message.value("content-encoding"), "gzip")
@@ -114,16 +114,16 @@ class Compression(HttpTest):
             client.wait(lambda: message.complete)
             self.assertEqual(gzip.decompress(bytes(message.body)), said)
 
-    def test_many_at_once_and_slow_ones(self):
-        """More than are allowed at once: some pass as they are, all arrive whole."""
+    def test_many_responses_and_slow_clients(self):
+        """More responses than may be compressed at once: some pass uncompressed, and all arrive complete."""
         proxy = self.serve(max_streams=2)
         clients = [self.keep(Http1Client(proxy.address("plain"), receive_buffer=4096)) for _ in range(6)]
         for client in clients:
-            client.ask(b"GET /text.txt HTTP/1.1\r\nhost: a.test\r\naccept-encoding: zstd\r\n\r\n")
+            client.send_request(b"GET /text.txt HTTP/1.1\r\nhost: a.test\r\naccept-encoding: zstd\r\n\r\n")
         for client in clients:
-            answer = client.response()
-            body = bytes(answer.body)
-            coding = answer.value("content-encoding")
+            response = client.response()
+            body = bytes(response.body)
+            coding = response.value("content-encoding")
             self.assertEqual(decoded(coding, body) if coding else body, TEXT.encode())
         stats = proxy.stats()
         self.assertEqual(stats.total("http_compressed_total") + stats.total("http_compression_refused_total"), 6)

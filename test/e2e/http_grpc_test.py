@@ -1,4 +1,4 @@
-"""gRPC by grpc-go on both sides: its interoperability test, many calls at once, long ones, and ones that fail."""
+"""gRPC by grpc-go on both sides: its interoperability test, many simultaneous calls, long calls, and failing calls."""
 
 import json
 import subprocess
@@ -12,8 +12,8 @@ from origins import Origin, reset
 PLAIN, TLS = ("http2", False), ("http2", True)
 PAIRS = ((PLAIN, PLAIN), (TLS, PLAIN), (PLAIN, TLS), (TLS, TLS))
 
-# All of https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md that grpc-go's client does without
-# Google's accounts.
+# All cases of https://github.com/grpc/grpc/blob/master/doc/interop-test-descriptions.md that grpc-go's client runs
+# without Google accounts.
 PUBLISHED = ("empty_unary", "large_unary", "client_streaming", "server_streaming", "ping_pong", "empty_stream",
              "timeout_on_sleeping_server", "cancel_after_begin", "cancel_after_first_response",
              "status_code_and_message", "special_status_message", "custom_metadata", "unimplemented_method",
@@ -38,7 +38,7 @@ class GrpcTest(HttpTest):
         return client
 
     def ended(self, client):
-        """What it said, line by line; fails if it did."""
+        """The lines that it printed. Fails if the client failed."""
         try:
             out, error = client.communicate(timeout=120 * SLOWNESS)
         except subprocess.TimeoutExpired:
@@ -58,18 +58,18 @@ class GrpcTest(HttpTest):
 
 class Cases(GrpcTest):
 
-    def test_without_the_proxy(self):
+    def test_peers_alone(self):
         for kind in (PLAIN, TLS):
             self.run_cases(self.grpc_server(kind), kind, *PUBLISHED, "huge", "streams", "crowd", "status", count=200)
 
-    def test_huge(self):
+    def test_huge_message(self):
         for client, server in PAIRS:
             proxy = self.through(self.grpc_server(server))
             with self.subTest(f"{words(client)} -> {words(server)}"):
                 self.run_cases(proxy, client, "huge")
 
     def test_streams(self):
-        """1,000 that are open at once, on one connection on either side."""
+        """1,000 streams that are open at once, on one connection on either side."""
         for client, server in PAIRS:
             proxy = self.through(self.grpc_server(server), http={"http2": {"max_streams": 1000}},
                                  pool={"max_streams": 1000})
@@ -84,8 +84,8 @@ class Cases(GrpcTest):
                 self.run_cases(proxy, client, "crowd", count=20_000 if LONG else 1000)
 
     def test_published(self):
-        """And meanwhile, streams that are quiet for half a minute, with the pings of clients that want to know whether
-        they still are. These go no further than the proxy: the server's limit on pings would end the connection."""
+        """Meanwhile, streams are quiet for half a minute, with keepalive pings of clients. The proxy does not forward
+        the pings: the server's limit on pings would end the connection."""
         quiet, idle = 130 if LONG else 30, []
         for client, server in PAIRS:
             proxy = self.through(self.grpc_server(server))
@@ -99,8 +99,8 @@ class Cases(GrpcTest):
             self.assertEqual(self.ended(client), ["idle"])
 
 
-class Goodbyes(GrpcTest):
-    """Connections that end in order while there is work: no call hears of it, although grpc-go must not try again."""
+class OrderlyEnds(GrpcTest):
+    """Connections that end in order during calls: no call fails, although grpc-go must not retry."""
 
     def check(self, age=None, **options):
         for client, server in PAIRS:
@@ -109,13 +109,13 @@ class Goodbyes(GrpcTest):
                 self.run_cases(self.through(origin, **options), client, "steady", length="60s" if LONG else "1s",
                                seconds=100 * SLOWNESS)
 
-    def test_of_the_server(self):
+    def test_goaway_of_server(self):
         self.check(age="200ms")
 
-    def test_of_ours_to_the_server(self):
+    def test_goaway_to_server(self):
         self.check(pool={"max_requests": 50})
 
-    def test_to_the_client(self):
+    def test_goaway_to_client(self):
         self.check(http={"http2": {"max_requests": 200}})
 
 
@@ -123,16 +123,16 @@ class Ends(GrpcTest):
     """How calls end that the proxy ends."""
 
     def raw(self, proxy, client, path, timeout=None, **options):
-        """By Go's HTTP client, which knows no gRPC: what it says of deadlines it does not heed itself."""
+        """A request by Go's HTTP client, which does not enforce gRPC deadlines itself."""
         headers = ["Content-Type: application/grpc+proto", "Te: trailers"]
         if timeout:
             headers.append(f"Grpc-Timeout: {timeout}")
         return self.go_client(proxy, client, path, headers, method="POST", **options)
 
-    def grpc_status(self, answer):
-        self.assertEqual((answer["Status"], answer["Header"].get("Content-Type", ["none"])[0][:16]),
+    def grpc_status(self, response):
+        self.assertEqual((response["Status"], response["Header"].get("Content-Type", ["none"])[0][:16]),
                          (200, "application/grpc"))
-        return {**answer["Header"], **(answer["Trailer"] or {})}.get("Grpc-Status", ["none"])[0]
+        return {**response["Header"], **(response["Trailer"] or {})}.get("Grpc-Status", ["none"])[0]
 
     def test_no_route(self):
         routes = [{"match": {"path": {"prefix": "/grpc.testing.TestService/"}}, "forward": "main"}]
@@ -143,15 +143,15 @@ class Ends(GrpcTest):
                 self.run_cases(proxy, client, "unimplemented_service")
                 self.assertEqual(self.grpc_status(self.raw(proxy, client, "/some.Service/Call")), UNIMPLEMENTED)
 
-    def test_nobody_there(self):
+    def test_no_server(self):
         proxy = self.through("127.0.0.1:1", kind=PLAIN)
         for client in (PLAIN, TLS):
             with self.subTest(words(client)):
                 self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
                 self.assertEqual(self.grpc_status(self.raw(proxy, client, "/some.Service/Call")), UNAVAILABLE)
 
-    def test_somebody_else_there(self):
-        """A server that hangs up, and one that does not speak HTTP/2."""
+    def test_wrong_server(self):
+        """A server that closes the connection, and one that does not speak HTTP/2."""
         for name, handler in (("reset", reset), ("end", lambda sock: None),
                               ("noise", lambda sock: sock.sendall(b"220 mail.example.com ESMTP\r\n"))):
             proxy = self.through(self.keep(Origin(handler)).address, kind=PLAIN)
@@ -160,7 +160,7 @@ class Ends(GrpcTest):
                     self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
 
     def test_deadline(self):
-        """The call ends when the client said that it would not wait any longer, on both sides."""
+        """The call ends at the client's deadline, on both sides."""
         for server in (PLAIN, TLS):
             origin = self.web_server(server)
             proxy = self.through(origin)
@@ -168,19 +168,19 @@ class Ends(GrpcTest):
                 for timeout, millis in (("300m", 300), ("700000u", 700), ("1S", 1000)):
                     with self.subTest(f"{timeout}: {words(client)} -> {words(server)}"):
                         path = f"/sleep?ms=20000&{client[1]}-{timeout}"
-                        answer = self.raw(proxy, client, path, timeout)
-                        self.assertEqual(self.grpc_status(answer), DEADLINE_EXCEEDED)
-                        self.assertGreaterEqual(answer["Millis"], millis - 20)
-                        self.assertLess(answer["Millis"], millis + 1500 * SLOWNESS)
+                        response = self.raw(proxy, client, path, timeout)
+                        self.assertEqual(self.grpc_status(response), DEADLINE_EXCEEDED)
+                        self.assertGreaterEqual(response["Millis"], millis - 20)
+                        self.assertLess(response["Millis"], millis + 1500 * SLOWNESS)
                         self.assertEqual(origin.report(), {"GaveUp": path})
 
-    def test_deadline_is_far(self):
-        """Of a call that is done before, nothing is seen."""
+    def test_distant_deadline(self):
+        """A call that ends before its deadline is not affected."""
         proxy = self.through(self.web_server(PLAIN))
         for timeout in ("20S", "1H", "99999999H", "99999999n"):
-            answer = self.raw(proxy, PLAIN, "/sleep?ms=50", timeout) if timeout[-1] != "n" else self.raw(
+            response = self.raw(proxy, PLAIN, "/sleep?ms=50", timeout) if timeout[-1] != "n" else self.raw(
                 proxy, PLAIN, "/sleep?ms=20", timeout)
-            self.assertEqual((answer["Status"], answer["Body"]), (200, "slept"), timeout)
+            self.assertEqual((response["Status"], response["Body"]), (200, "slept"), timeout)
 
     def test_server_dies(self):
         for client, server in PAIRS:
@@ -196,8 +196,8 @@ class Ends(GrpcTest):
                 self.assertLess(time.monotonic() - start, 5 * SLOWNESS)
                 self.assertEqual(self.status(proxy, client)["Code"], "Unavailable")
 
-    def test_unavailable_is_asked_again(self):
-        """Where the route says so: grpc-go tells such a status in a response that is trailers only."""
+    def test_unavailable_is_retried(self):
+        """If the route says so. grpc-go sends such a status in a response that consists of trailers only."""
         for on, code in ((["grpc_unavailable"], "OK"), (["grpc_resource_exhausted", "5xx"], "Unavailable")):
             for client, server in PAIRS:
                 with self.subTest(f"{on}: {words(client)} -> {words(server)}"):
@@ -207,7 +207,7 @@ class Ends(GrpcTest):
                     retries = 2 if code == "OK" else 0
                     self.assertEqual(self.stop(proxy).total("upstream_retries_total"), retries)
 
-    def test_server_comes_back(self):
+    def test_server_recovers(self):
         first = self.grpc_server(PLAIN)
         proxy = self.through(first, fail_timeout="100ms")
         self.assertEqual(self.status(proxy, PLAIN)["Code"], "OK")

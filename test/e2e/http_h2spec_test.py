@@ -1,9 +1,9 @@
-"""h2spec: each of its cases passes, or stands in tools/suites.d/h2spec.expected with the reason."""
+"""h2spec: each of its cases passes, or is listed in tools/suites.d/h2spec.expected with the reason."""
 
 import sys
 
 import harness
-from harness import ROOT, say
+from harness import ROOT, print_note
 from http_peers_support import HttpTest
 
 sys.path.insert(0, str(ROOT / "tools/suites.d"))
@@ -13,9 +13,9 @@ from h2spec import SUITE  # noqa: E402
 class H2specTest(HttpTest):
 
     def test_all(self):
-        # 146 cases four times; so that a run that stops early does not pass.
+        # 146 cases four times. A run that stops early must not pass.
         report = SUITE.check(self, least=4 * 140, short=False)
-        say(report.text("h2spec"))
+        print_note(report.text("h2spec"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Health of endpoints: active checks against nginx, Go's net/http, grpc-go's health service and sockets that misbehave,
-and ejection by what requests get; while clients go on asking, of whom none may fail."""
+"""Health of endpoints: active checks against nginx, Go's net/http, grpc-go's health service and misbehaving sockets,
+and ejection because of responses. Meanwhile clients send requests, none of which may fail."""
 
 import os
 import re
@@ -20,10 +20,10 @@ CHECK = {"interval": "100ms", "timeout": "1s", "healthy_after": 3, "unhealthy_af
 
 
 class Clients:
-    """Asks all the time, on connections of their own, and notes who answered."""
+    """Sends requests all the time, each client on its own connections, and records which server responded."""
 
     def __init__(self, address, count=4):
-        self.answers, self.failures = [], []
+        self.responses, self.failures = [], []
         self._ending = False
         self._threads = [threading.Thread(target=self._run, args=(address,), daemon=True) for _ in range(count)]
         for thread in self._threads:
@@ -32,17 +32,17 @@ class Clients:
     def _run(self, address):
         with Http1Client(address) as client:
             while not self._ending:
-                answer = client.get("/")
-                if answer is None or not answer.complete or answer.status != 200:
-                    return self.failures.append(answer)
-                self.answers.append(bytes(answer.body).strip())
+                response = client.get("/")
+                if response is None or not response.complete or response.status != 200:
+                    return self.failures.append(response)
+                self.responses.append(bytes(response.body).strip())
                 time.sleep(0.002)
 
     def next(self, count=40):
-        """Who gives the answers that are asked for from now on."""
-        before = len(self.answers) + len(self._threads)  # Those may be on their way.
-        wait_until(lambda: self.failures or len(self.answers) >= before + count, 10, "answers")
-        return set(self.answers[before:])
+        """The servers that respond to the requests sent from now on."""
+        before = len(self.responses) + len(self._threads)  # That many may be in flight.
+        wait_until(lambda: self.failures or len(self.responses) >= before + count, 10, "responses")
+        return set(self.responses[before:])
 
     def close(self):
         self._ending = True
@@ -51,18 +51,18 @@ class Clients:
 
 
 class Scripted:
-    """A server whose answers the test sets: for checks (`/check`) and for all else."""
+    """A server whose responses the test sets, separately for checks (`/check`) and for all other requests."""
 
     def __init__(self, name):
         self.name = name
         self.check = self.status = 200
-        self.checks = []  # Statuses that were given.
+        self.checks = []  # Statuses that were sent.
         self.requests = 0
-        self._server = wire.Server(self._answer)
+        self._server = wire.Server(self._respond)
         self.address = self._server.address
         self.close = self._server.close
 
-    def _answer(self, request, connection):
+    def _respond(self, request, connection):
         if request.path == "/check":
             status = self.check(len(self.checks)) if callable(self.check) else self.check
             self.checks.append(status)
@@ -80,12 +80,12 @@ class HealthTest(HttpTest):
     def scripted(self, *names):
         return [self.keep(Scripted(name)) for name in names]
 
-    def in_front_of(self, *servers, kind=HTTP1, workers=1, **upstream):
+    def proxy_to(self, *servers, kind=HTTP1, workers=1, **upstream):
         return self.through(*servers, kind=kind, top={"workers": workers}, connect_timeout="1s", **upstream)
 
-    def said(self, proxy, server, what):
+    def wait_for_output(self, proxy, server, what):
         address = getattr(server, "address", server)
-        self.assertTrue(proxy.said(f"endpoint {address} {what}"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output(f"endpoint {address} {what}"), proxy.stderr())
 
     def no_failures(self, clients):
         clients.close()
@@ -94,8 +94,8 @@ class HealthTest(HttpTest):
 
 class Checks(HealthTest):
 
-    def test_nginx_that_begins_to_fail(self):
-        """Two workers, of which one checks. nginx says by a file whether it is well."""
+    def test_nginx_begins_to_fail(self):
+        """Two workers, of which one checks. A file decides whether nginx passes its check."""
         ports = [free_port(), free_port()]
         files = [self.temporary_directory() for _ in ports]
         for folder, port in zip(files, ports):
@@ -113,12 +113,12 @@ class Checks(HealthTest):
         well(0, True)
         well(1, True)
         addresses = [f"127.0.0.1:{port}" for port in ports]
-        proxy = self.in_front_of(*addresses, workers=2, health_check={**CHECK, "http": {"path": "/healthz"}})
+        proxy = self.proxy_to(*addresses, workers=2, health_check={**CHECK, "http": {"path": "/healthz"}})
         clients = self.clients(proxy)
         self.assertEqual(clients.next(), names)
         for which in (0, 1):
             well(which, False)
-            self.said(proxy, addresses[which], "is unhealthy: it responded with 503")
+            self.wait_for_output(proxy, addresses[which], "is unhealthy: it responded with 503")
             self.assertEqual(clients.next(), names - {str(ports[which]).encode()})
             well(which, True)
             wait_until(lambda: proxy.stderr().count("is healthy again") == which + 1)
@@ -131,29 +131,29 @@ class Checks(HealthTest):
             self.assertGreater(stats.total("endpoint_health_checks_total", endpoint=address),
                                stats.total("endpoint_health_checks_failed_total", endpoint=address))
 
-    def test_one_that_flaps_stays_out(self):
+    def test_flapping_endpoint_stays_out(self):
         steady, flapping = self.scripted("steady", "flapping")
-        # The third in a row does not come for a long time.
+        # The third failure in a row does not come for a long time.
         flapping.check = lambda n: 200 if n % 3 else 500
-        proxy = self.in_front_of(steady, flapping, health_check={**CHECK, "http": {"path": "/check"}})
-        self.said(proxy, flapping, "is unhealthy: it responded with 500")
+        proxy = self.proxy_to(steady, flapping, health_check={**CHECK, "http": {"path": "/check"}})
+        self.wait_for_output(proxy, flapping, "is unhealthy: it responded with 500")
         clients = self.clients(proxy)
         while len(flapping.checks) < 13:
             self.assertEqual(clients.next(), {b"steady"})
         self.assertEqual(flapping.requests, 0)
         flapping.check = 200
-        self.said(proxy, flapping, "is healthy again")
+        self.wait_for_output(proxy, flapping, "is healthy again")
         self.assertEqual(clients.next(), {b"steady", b"flapping"})
         self.assertEqual(flapping.checks[-3:], [200, 200, 200])
         self.no_failures(clients)
 
-    def test_one_that_hangs(self):
-        """It accepts, reads, and never answers. No request goes there, which would hang too."""
+    def test_hanging_endpoint(self):
+        """It accepts connections and never responds. No request goes there, which would hang too."""
         [good] = self.scripted("good")
         hanging = self.keep(Origin(discard))
         check = {**CHECK, "timeout": f"{200 * SLOWNESS}ms", "http": {"path": "/check"}}
-        proxy = self.in_front_of(good, hanging, health_check=check)
-        self.said(proxy, hanging, f"is unhealthy: it did not respond within {200 * SLOWNESS}ms")
+        proxy = self.proxy_to(good, hanging, health_check=check)
+        self.wait_for_output(proxy, hanging, f"is unhealthy: it did not respond within {200 * SLOWNESS}ms")
         clients = self.clients(proxy)
         self.assertEqual(clients.next(), {b"good"})
         self.no_failures(clients)
@@ -161,15 +161,15 @@ class Checks(HealthTest):
     def test_refused_and_reset(self):
         refusing, resetting = f"127.0.0.1:{free_port()}", self.keep(Origin(reset))
         [good] = self.scripted("good")
-        proxy = self.in_front_of(good, refusing, resetting, health_check={**CHECK, "http": {"path": "/check"}})
-        self.said(proxy, refusing, "is unhealthy: cannot connect: Connection refused")
-        self.said(proxy, resetting, "is unhealthy: the connection broke: ")
+        proxy = self.proxy_to(good, refusing, resetting, health_check={**CHECK, "http": {"path": "/check"}})
+        self.wait_for_output(proxy, refusing, "is unhealthy: cannot connect: Connection refused")
+        self.wait_for_output(proxy, resetting, "is unhealthy: the connection broke: ")
         clients = self.clients(proxy)
         self.assertEqual(clients.next(), {b"good"})
         self.no_failures(clients)
 
-    def test_go_in_every_protocol(self):
-        """The check speaks what the upstream speaks; then the server goes away."""
+    def test_go_server_with_each_protocol(self):
+        """The check uses the protocol of the upstream; then the server goes away."""
         for kind in KINDS:
             with self.subTest(words(kind)):
                 server = self.web_server(kind)
@@ -178,15 +178,15 @@ class Checks(HealthTest):
                 proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_total") >= 3, what="checks")
                 self.assertEqual(proxy.stats().total("endpoint_health_checks_failed_total"), 0, proxy.stderr())
                 server.close()
-                self.said(proxy, server, "is unhealthy: cannot connect: Connection refused")
+                self.wait_for_output(proxy, server, "is unhealthy: cannot connect: Connection refused")
                 self.stop(proxy)
 
-    def test_certificate_that_is_not_the_right_one(self):
+    def test_wrong_certificate(self):
         server = self.web_server(HTTP2_TLS)
         upstream = self.upstream(server, health_check={**CHECK, "http": {"path": "/echo"}})
         upstream["tls"]["server_name"] = "b.example.com"
         proxy = self.start(self.configuration(upstream))
-        self.said(proxy, server, "is unhealthy: TLS failed: ")
+        self.wait_for_output(proxy, server, "is unhealthy: TLS failed: ")
 
     def test_grpc(self):
         for kind in (HTTP2, HTTP2_TLS):
@@ -197,20 +197,21 @@ class Checks(HealthTest):
                 proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_total") >= 3, what="checks")
                 self.assertEqual(proxy.stats().total("endpoint_health_checks_failed_total"), 0, proxy.stderr())
                 server.signal(signal.SIGUSR1)
-                self.said(proxy, server, "is unhealthy: its health service reports NOT_SERVING")
+                self.wait_for_output(proxy, server, "is unhealthy: its health service reports NOT_SERVING")
                 server.signal(signal.SIGUSR1)
-                self.said(proxy, server, "is healthy again")
+                self.wait_for_output(proxy, server, "is healthy again")
                 self.stop(proxy)
                 for service, why in (("", ""), ("a.C", "grpc-status 5")):
                     proxy = self.through(server, health_check={**CHECK, "grpc": {"service": service}})
                     proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_total") >= 2, what="checks")
                     if why:
-                        self.said(proxy, server, f"is unhealthy: {why}")
+                        self.wait_for_output(proxy, server, f"is unhealthy: {why}")
                     self.assertEqual("unhealthy" in proxy.stderr(), bool(why), proxy.stderr())
                     self.stop(proxy)
 
-    def test_of_an_upstream_of_bytes(self):
-        """L4: connections to servers that want a PROXY header, checked by HTTP within it; and by the connection alone."""
+    def test_tcp_upstream(self):
+        """L4: connections to servers that expect a PROXY header, checked by HTTP after the header, and by a connection
+        alone."""
         good, bad, down = free_port(), free_port(), f"127.0.0.1:{free_port()}"
         self.keep(Nginx([("127.0.0.1", good), ("127.0.0.1", bad)], "".join(f"""
             server {{ listen 127.0.0.1:{port} proxy_protocol; location = /check {{ return {status}; }}
@@ -220,125 +221,125 @@ class Checks(HealthTest):
             with self.subTest(version):
                 proxy = self.proxy(*addresses, upstream={"send_proxy_protocol": version,
                                                          "health_check": {**CHECK, "http": {"path": "/check"}}})
-                self.said(proxy, addresses[1], "is unhealthy: it responded with 500")
+                self.wait_for_output(proxy, addresses[1], "is unhealthy: it responded with 500")
                 for _ in range(6):
                     with Http1Client(proxy.address()) as client:
                         self.assertEqual(bytes(client.get("/").body), str(good).encode())
                 self.stop(proxy)
         proxy = self.proxy(addresses[0], down, upstream={"health_check": CHECK})
-        self.said(proxy, down, "is unhealthy: cannot connect: Connection refused")
+        self.wait_for_output(proxy, down, "is unhealthy: cannot connect: Connection refused")
         proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_total", endpoint=addresses[0]) >= 2)
         self.assertEqual(proxy.stats().total("endpoint_healthy", endpoint=addresses[0]), 1)
 
-    def test_an_endpoint_that_chooses_another_protocol(self):
-        """Clients' bytes are passed on as they are, in TLS for more than one protocol; checks speak HTTP/1.1."""
+    def test_endpoint_that_negotiates_another_protocol(self):
+        """Clients' bytes are forwarded as they are, with TLS for more than one protocol; checks use HTTP/1.1."""
         upstream = self.upstream(self.web_server(HTTP2_TLS), health_check={**CHECK, "http": {"path": "/echo"}})
         upstream["tls"]["alpn"] = ["h2", "http/1.1"]
         del upstream["protocol"]
         proxy = self.start({"workers": 1, "upstreams": [upstream],
                             "listeners": [{"name": "main", "address": "127.0.0.1:0", "tcp": {"forward": "main"}}]})
-        self.said(proxy, upstream["endpoints"][0],
-                  "is unhealthy: it negotiated h2, but the check speaks HTTP/1.1")
+        self.wait_for_output(proxy, upstream["endpoints"][0],
+                             "is unhealthy: it negotiated h2, but the check speaks HTTP/1.1")
 
     def test_another_port(self):
         [server, sentinel] = self.scripted("server", "sentinel")
         port = int(sentinel.address.rsplit(":", 1)[1])
-        proxy = self.in_front_of(server, health_check={**CHECK, "port": port, "http": {"path": "/check"}})
+        proxy = self.proxy_to(server, health_check={**CHECK, "port": port, "http": {"path": "/check"}})
         sentinel.check = 500
-        self.said(proxy, server, "is unhealthy: it responded with 500")
+        self.wait_for_output(proxy, server, "is unhealthy: it responded with 500")
         self.assertEqual(server.checks, [])
 
     def test_all_down(self):
-        """Then all are tried: checks may be wrong, and nothing is lost by asking."""
+        """Then all endpoints are tried: checks may be wrong, and a try costs nothing."""
         servers = self.scripted("a", "b")
         for server in servers:
             server.check = 500
-        proxy = self.in_front_of(*servers, health_check={**CHECK, "http": {"path": "/check"}})
+        proxy = self.proxy_to(*servers, health_check={**CHECK, "http": {"path": "/check"}})
         for server in servers:
-            self.said(proxy, server, "is unhealthy")
+            self.wait_for_output(proxy, server, "is unhealthy")
         clients = self.clients(proxy)
         self.assertEqual(clients.next(), {b"a", b"b"})
         servers[0].check = 200
-        self.said(proxy, servers[0], "is healthy again")
+        self.wait_for_output(proxy, servers[0], "is healthy again")
         self.assertEqual(clients.next(), {b"a"})
         self.no_failures(clients)
 
 
 class Ejection(HealthTest):
 
-    def ask(self, proxy, times):
-        """Statuses, one after the other."""
+    def send_request(self, proxy, times):
+        """The statuses of requests sent one after the other."""
         with Http1Client(proxy.address("plain")) as client:
             return [client.get("/").status for _ in range(times)]
 
-    def test_answers_of_500(self):
+    def test_responses_with_500(self):
         good, bad = self.scripted("good", "bad")
         bad.status = 500
-        proxy = self.in_front_of(good, bad, ejection={"consecutive_errors": 3, "time": "700ms"})
-        answers = self.ask(proxy, 20)
-        self.assertEqual((answers.count(500), bad.requests), (3, 3))
-        self.said(proxy, bad, "is ejected for 700ms, after 3 errors in a row")
+        proxy = self.proxy_to(good, bad, ejection={"consecutive_errors": 3, "time": "700ms"})
+        responses = self.send_request(proxy, 20)
+        self.assertEqual((responses.count(500), bad.requests), (3, 3))
+        self.wait_for_output(proxy, bad, "is ejected for 700ms, after 3 errors in a row")
         self.assertEqual(proxy.stats().total("endpoint_ejected", endpoint=bad.address), 1)
         bad.status = 200
         clients = self.clients(proxy)
-        self.said(proxy, bad, "is no longer ejected")
+        self.wait_for_output(proxy, bad, "is no longer ejected")
         self.assertEqual(clients.next(), {b"good", b"bad"})
         self.no_failures(clients)
         stats = proxy.stats()
         self.assertEqual(stats.total("endpoint_ejected"), 0)
         self.assertEqual(stats.total("endpoint_ejections_total", endpoint=bad.address), 1)
 
-    def test_longer_each_time(self):
+    def test_ejection_time_grows(self):
         good, bad = self.scripted("good", "bad")
         bad.status = 503
-        proxy = self.in_front_of(good, bad, ejection={
+        proxy = self.proxy_to(good, bad, ejection={
             "consecutive_errors": 0, "gateway_errors": 1, "time": "100ms", "max_time": "300ms"})
-        wait_until(lambda: self.ask(proxy, 4) and len(re.findall(r"is ejected for", proxy.stderr())) >= 4)
+        wait_until(lambda: self.send_request(proxy, 4) and len(re.findall(r"is ejected for", proxy.stderr())) >= 4)
         times = re.findall(r"is ejected for (\w+), after 1 gateway error", proxy.stderr())
         self.assertEqual(times[:4], ["100ms", "200ms", "300ms", "300ms"])
 
-    def test_never_more_than_a_share(self):
+    def test_ejected_share_is_bounded(self):
         servers = self.scripted("a", "b", "c", "d")
         for server in servers:
             server.status = 500
-        proxy = self.in_front_of(*servers, workers=2, ejection={"consecutive_errors": 2, "max_share": 50})
+        proxy = self.proxy_to(*servers, workers=2, ejection={"consecutive_errors": 2, "max_share": 50})
         for _ in range(10):
-            self.assertEqual(self.ask(proxy, 8), [500] * 8)
+            self.assertEqual(self.send_request(proxy, 8), [500] * 8)
         stats = proxy.stats()
         self.assertEqual(stats.total("endpoint_ejected"), 2)
         self.assertEqual(stats.total("endpoint_ejections_total"), 2)
         self.assertGreater(stats.total("upstream_ejections_refused_total"), 0)
-        # Those that are in go on being asked, and the others are not.
+        # The two endpoints that are not ejected keep getting requests, and the ejected ones get none.
         counts = sorted(server.requests for server in servers)
-        self.assertEqual(self.ask(proxy, 8), [500] * 8)
+        self.assertEqual(self.send_request(proxy, 8), [500] * 8)
         self.assertEqual(sorted(server.requests for server in servers)[:2], counts[:2])
 
-    def test_never_the_last(self):
+    def test_last_endpoint_is_never_ejected(self):
         [only] = self.scripted("only")
         only.status = 500
-        proxy = self.in_front_of(only, ejection={"consecutive_errors": 1, "max_share": 100})
-        self.assertEqual(self.ask(proxy, 10), [500] * 10)
+        proxy = self.proxy_to(only, ejection={"consecutive_errors": 1, "max_share": 100})
+        self.assertEqual(self.send_request(proxy, 10), [500] * 10)
         self.assertEqual(only.requests, 10)
         self.assertEqual(proxy.stats().total("endpoint_ejections_total"), 0)
 
     def test_requests_that_time_out(self):
         [good] = self.scripted("good")
         hanging = self.keep(Origin(discard))
-        proxy = self.in_front_of(good, hanging, response_timeout=f"{200 * SLOWNESS}ms",
-                                 ejection={"consecutive_errors": 2})
-        answers = self.ask(proxy, 12)
-        self.assertEqual((answers.count(504), answers.count(200)), (2, 10))
-        self.said(proxy, hanging, "is ejected for 30s, after 2 errors in a row")
+        proxy = self.proxy_to(good, hanging, response_timeout=f"{200 * SLOWNESS}ms",
+                              ejection={"consecutive_errors": 2})
+        responses = self.send_request(proxy, 12)
+        self.assertEqual((responses.count(504), responses.count(200)), (2, 10))
+        self.wait_for_output(proxy, hanging, "is ejected for 30s, after 2 errors in a row")
 
-    def test_connections_of_bytes(self):
-        """L4: what counts are connections that cannot be made, beside max_fails."""
+    def test_tcp_connections(self):
+        """L4: failed connects count, besides max_fails."""
         [good] = self.scripted("good")
         down = f"127.0.0.1:{free_port()}"
         proxy = self.proxy(good.address, down, upstream={"max_fails": 0, "ejection": {"consecutive_errors": 3}})
         for _ in range(12):
             with Http1Client(proxy.address()) as client:
                 self.assertEqual(client.get("/").status, 200)
-        self.said(proxy, down, "is ejected for 30s, after 3 errors in a row")
+        self.wait_for_output(proxy, down, "is ejected for 30s, after 3 errors in a row")
         self.assertEqual(proxy.stats().connect_errors("refused"), 3)
 
 

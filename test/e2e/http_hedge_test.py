@@ -1,5 +1,5 @@
-"""A second endpoint is asked while the first is slow (`hedge_after`). The endpoints are Go's; one that is slow has been
-stopped, and answers nothing until it goes on.
+"""Hedging: a second endpoint gets the request while the first is slow (`hedge_after`). The endpoints are Go's; a slow
+one has been stopped, and does not respond until it is continued.
 """
 
 import json
@@ -21,7 +21,7 @@ class Hedges(HttpTest):
     def pair(self, kind, hedge_after="100ms", http=None, **options):
         """Two servers, and a proxy in front of them that has connections to both."""
         servers = [self.web_server(kind), self.web_server(kind)]
-        for server in servers:  # A child that is stopped does not end either.
+        for server in servers:  # A stopped child would not end either.
             self.addCleanup(server.signal, signal.SIGCONT)
         routes = [{"forward": "main", "retry": {"hedge_after": hedge_after}}]
         proxy = self.through(*servers, http={"routes": routes, **(http or {})}, **options)
@@ -30,8 +30,8 @@ class Hedges(HttpTest):
         self.assertEqual(proxy.stats().total("upstream_hedges_total"), 0)
         return servers, proxy
 
-    def ask(self, proxy, kind):
-        """A request that is under way."""
+    def send_request(self, proxy, kind):
+        """A request in progress."""
         child = harness.spawn(["curl", *self.curl_options(kind), "-o", "/dev/null", "-w", "%{http_code}",
                                self.url(proxy, kind, "/small")], stdout=subprocess.PIPE, text=True)
         self.addCleanup(harness.end, child)
@@ -41,7 +41,7 @@ class Hedges(HttpTest):
         with open(log, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
-    def test_the_other_one_answers(self):
+    def test_other_endpoint_responds(self):
         for kind in KINDS:
             with self.subTest(kind[0]):
                 log = self.write("access.log", b"")
@@ -60,7 +60,7 @@ class Hedges(HttpTest):
                 self.assertEqual({line["endpoint"] for line in lines}, {fast.address})
                 self.assertEqual([line["attempts"] for line in lines].count(2), hedges)
 
-    def test_one_of_them_dies(self):
+    def test_one_endpoint_dies(self):
         for kind in KINDS:
             for which in (0, 1):
                 with self.subTest(f"{kind[0]}, {which}"):
@@ -76,31 +76,32 @@ class Hedges(HttpTest):
                     line = self.lines(log)[-1]
                     self.assertEqual((line["endpoint"], line["attempts"]), (servers[1 - which].address, 2))
 
-    def test_both_die(self):
+    def test_both_endpoints_die(self):
         for kind in KINDS:
             with self.subTest(kind[0]):
                 servers, proxy = self.pair(kind)
                 request = self.hedged(servers, proxy, kind)
-                # Both at once for the proxy, which else may find the second still there.
+                # Both at once for the proxy, which otherwise may find the second still running.
                 proxy.signal(signal.SIGSTOP)
                 for server in servers:
                     server.signal(signal.SIGKILL)
                     server.wait()
                 proxy.signal(signal.SIGCONT)
-                # Their connections had been used before, so it is sent once more, on a new one.
+                # Their connections had been used before, so the request is sent once more, on a new connection.
                 self.assertEqual(request.communicate(timeout=20)[0], "503")
                 proxy.wait_for(lambda stats: stats.total("endpoint_connections_active") == 0)
 
     def hedged(self, servers, proxy, kind):
-        """A request that both of them have, and neither answers."""
+        """A request that both servers have, and to which neither responds."""
         for server in servers:
             server.signal(signal.SIGSTOP)
-        request = self.ask(proxy, kind)
+        request = self.send_request(proxy, kind)
         proxy.wait_for(lambda stats: stats.total("upstream_hedges_total") == 1)
         return request
 
-    def test_no_storm(self):
-        """All are slow, and so each request would be sent twice: the upstream gets at most 1.2 times what clients ask."""
+    def test_hedges_are_bounded(self):
+        """All servers are slow, so that each request would be sent twice: the upstream gets at most 1.2 times the
+        requests of the clients."""
         for kind in KINDS:
             with self.subTest(kind[0]):
                 _, proxy = self.pair(kind, hedge_after="20ms", retry_budget={"percent": 20, "min": 3})
@@ -108,10 +109,10 @@ class Hedges(HttpTest):
                                                                                  "/sleep?ms=60")],
                                stdout=subprocess.DEVNULL, check=True)
                 stats = self.stop(proxy, cut_allowed=True)
-                asked, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
-                self.assertGreater(asked, 100)
-                self.assertLessEqual(sent, asked * 1.2 + 3)
-                self.assertGreater(stats.total("upstream_hedges_total"), asked * 0.1)
+                requested, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
+                self.assertGreater(requested, 100)
+                self.assertLessEqual(sent, requested * 1.2 + 3)
+                self.assertGreater(stats.total("upstream_hedges_total"), requested * 0.1)
                 self.assertGreater(stats.total("upstream_retries_over_budget_total"), 0)
 
 

@@ -1,6 +1,6 @@
-"""Upstreams that break every rule. Whatever they do, a client gets within seconds a whole and right response, a clear
-502, 503 or 504, or sees that the response was cut off; never a wrong one, nor half of one that looks whole. The next
-request is served by an endpoint that works."""
+"""Upstreams that break every rule. Whatever they do, within seconds a client gets a complete and correct response or a
+clear 502, 503 or 504, or sees that the response was cut off. It never gets a wrong response, or a partial one that
+looks complete. The next request is served by a working endpoint."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ import http_wire as wire
 from http_wire import data_frame, frame, goaway_frame, headers_frame, rst_frame, settings_frame, window_frame
 from origins import Origin, reset
 
-TIMEOUT = f"{700 * SLOWNESS}ms"       # Of a response's beginning, and of a pause within it.
+TIMEOUT = f"{700 * SLOWNESS}ms"       # The timeout for the beginning of a response, and for a pause within it.
 PATIENCE_SECONDS = 3 * SLOWNESS       # No client waits longer.
 FLOOD_FRAMES = 200_000 if LONG else 20_000
 
@@ -25,7 +25,7 @@ def body_of(path):
 
 
 def send_all(peer, frames):
-    """In pieces, as long as the proxy takes them."""
+    """Sends frames in pieces, as long as the proxy takes them."""
     for at in range(0, len(frames), 64 * KIB):
         if not peer.send(frames[at:at + 64 * KIB]) or not (peer.pump(0) or not peer.how):
             return
@@ -35,7 +35,7 @@ def status(stream, code="200", fields=(), end=False):
     return headers_frame(stream, [(":status", code), *fields], end)
 
 
-# ---- Upstreams of HTTP/2: name -> (what it does with a connection, what clients may see)
+# ---- HTTP/2 upstreams: name -> (what it does with a connection, what clients may see)
 
 SCENARIOS2 = {}
 
@@ -47,12 +47,12 @@ def scenario2(expected, name=None, **options):
     return note
 
 
-def answering(expected, name, answer, **options):
-    """A scenario that says `answer(stream)` to each request, and goes on reading."""
+def respond_with(expected, name, response, **options):
+    """A scenario that sends `response(stream)` for each request, and continues to read."""
     @scenario2(expected, name, **options)
     def _(peer):
         while (request := peer.head(10 * SLOWNESS)):
-            send_all(peer, answer(request.stream))
+            send_all(peer, response(request.stream))
             peer.pump(0)
 
 
@@ -60,10 +60,10 @@ def wait_for_end(peer):
     peer.wait(lambda: peer.how, 10 * SLOWNESS)
 
 
-# How it begins
+# The beginning of the connection
 
 @scenario2(ERROR, greet=False)
-def says_nothing(peer):
+def sends_nothing(peer):
     wait_for_end(peer)
 
 
@@ -90,7 +90,7 @@ def begins_with_a_response(peer):
 
 
 @scenario2(ERROR, greet=False)
-def talks_rubbish(peer):
+def sends_garbage(peer):
     peer.send(bytes(range(256)) * 300)
     wait_for_end(peer)
 
@@ -117,74 +117,74 @@ greeting(OK, "unknown settings and frames", settings_frame((0x9999, 1)) + frame(
 greeting(ERROR, "GOAWAY first", settings_frame() + goaway_frame(0))
 
 
-# What it answers
+# The response
 
 SILENCE = "silence"
-answering(ERROR, SILENCE, lambda s: b"")
-answering(CUT, "half a response, then silence", lambda s: status(s) + data_frame(s, b"half"))
-answering(CUT, "a head, then silence", lambda s: status(s))
-answering(ERROR, "a head that does not end", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])))
-answering(ERROR, "a response of another stream", lambda s: status(s + 2, end=True))
-answering(ERROR, "a response of an even stream", lambda s: status(2, end=True))
-answering(ERROR, "a response of no stream", lambda s: status(0, end=True))
-answering(ERROR, "DATA of another stream", lambda s: data_frame(s + 2, b"EVIL", True))
-answering(ERROR, "DATA before the head", lambda s: data_frame(s, b"EVIL", True))
-answering(ERROR, "a block that is broken", lambda s: frame(wire.HEADERS, 5, s, b"\xff\xff\xff\xff"))
-answering(ERROR, "a table too large", lambda s: frame(wire.HEADERS, 5, s, b"\x3f\xe1\xff\x03\x88"))
-answering(ERROR, "a block that is interrupted", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])) +
-          frame(wire.PING, payload=b"12345678") + frame(wire.CONTINUATION, 4, s))
-answering(ERROR, "CONTINUATION of nothing", lambda s: frame(wire.CONTINUATION, 4, s, b"\x88"))
-answering(ERROR, "a frame too large", lambda s: frame(wire.HEADERS, 5, s, wire.hpack([(":status", "200"),
+respond_with(ERROR, SILENCE, lambda s: b"")
+respond_with(CUT, "half a response, then silence", lambda s: status(s) + data_frame(s, b"half"))
+respond_with(CUT, "a head, then silence", lambda s: status(s))
+respond_with(ERROR, "a head that does not end", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])))
+respond_with(ERROR, "a response of another stream", lambda s: status(s + 2, end=True))
+respond_with(ERROR, "a response of an even stream", lambda s: status(2, end=True))
+respond_with(ERROR, "a response of no stream", lambda s: status(0, end=True))
+respond_with(ERROR, "DATA of another stream", lambda s: data_frame(s + 2, b"EVIL", True))
+respond_with(ERROR, "DATA before the head", lambda s: data_frame(s, b"EVIL", True))
+respond_with(ERROR, "a block that is broken", lambda s: frame(wire.HEADERS, 5, s, b"\xff\xff\xff\xff"))
+respond_with(ERROR, "a table too large", lambda s: frame(wire.HEADERS, 5, s, b"\x3f\xe1\xff\x03\x88"))
+respond_with(ERROR, "a block that is interrupted", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])) +
+             frame(wire.PING, payload=b"12345678") + frame(wire.CONTINUATION, 4, s))
+respond_with(ERROR, "CONTINUATION of nothing", lambda s: frame(wire.CONTINUATION, 4, s, b"\x88"))
+respond_with(ERROR, "a frame too large", lambda s: frame(wire.HEADERS, 5, s, wire.hpack([(":status", "200"),
                                                                                      ("x", "y" * 20000)])))
-answering(ERROR, "padding too long", lambda s: frame(wire.HEADERS, 4 | wire.PADDED, s, b"\xff\x88"))
-answering(CUT, "padding of DATA too long", lambda s: status(s) + frame(wire.DATA, wire.PADDED, s, b"\xffabc"))
+respond_with(ERROR, "padding too long", lambda s: frame(wire.HEADERS, 4 | wire.PADDED, s, b"\xff\x88"))
+respond_with(CUT, "padding of DATA too long", lambda s: status(s) + frame(wire.DATA, wire.PADDED, s, b"\xffabc"))
 PUSH = b"\0\0\0\2\x82"
-answering(ERROR, "PUSH_PROMISE", lambda s: frame(wire.PUSH_PROMISE, 4, s, PUSH) + status(s, end=True))
-answering("error cut", "PUSH_PROMISE within a response",
-          lambda s: status(s) + frame(wire.PUSH_PROMISE, 4, s, PUSH) + data_frame(s, b"EVIL", True))
-answering(ERROR, "a window of the stream too large", lambda s: window_frame(s, 0x7fffffff) + status(s, end=True))
-answering(ERROR, "a window of the connection too large", lambda s: window_frame(0, 0x7fffffff) + status(s, end=True))
-answering(ERROR, "a window by nothing", lambda s: window_frame(s, 0) + status(s, end=True))
-answering(ERROR, "SETTINGS that make a window too large", lambda s: window_frame(s, 0x7fff0000) + settings_frame(
+respond_with(ERROR, "PUSH_PROMISE", lambda s: frame(wire.PUSH_PROMISE, 4, s, PUSH) + status(s, end=True))
+respond_with("error cut", "PUSH_PROMISE within a response",
+             lambda s: status(s) + frame(wire.PUSH_PROMISE, 4, s, PUSH) + data_frame(s, b"EVIL", True))
+respond_with(ERROR, "a window of the stream too large", lambda s: window_frame(s, 0x7fffffff) + status(s, end=True))
+respond_with(ERROR, "a window of the connection too large", lambda s: window_frame(0, 0x7fffffff) + status(s, end=True))
+respond_with(ERROR, "a window by nothing", lambda s: window_frame(s, 0) + status(s, end=True))
+respond_with(ERROR, "SETTINGS that make a window too large", lambda s: window_frame(s, 0x7fff0000) + settings_frame(
     (wire.INITIAL_WINDOW, 0x7fffffff)) + status(s, end=True))
-answering(CUT, "less than content-length",
-          lambda s: status(s, fields=[("content-length", "10")]) + data_frame(s, b"half", True))
-answering(CUT, "more than content-length",
-          lambda s: status(s, fields=[("content-length", "2")]) + data_frame(s, b"more", True))
-answering(CUT, "trailers with a pseudo-header field",
-          lambda s: status(s) + data_frame(s, b"half") + status(s, end=True))
-answering(ERROR, "1xx without end", lambda s: status(s, "103") * FLOOD_FRAMES)
-answering(ERROR, "1xx that end", lambda s: status(s, "103", end=True))
-answering(ERROR, "20,000 fields", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])) + frame(
+respond_with(CUT, "less than content-length",
+             lambda s: status(s, fields=[("content-length", "10")]) + data_frame(s, b"half", True))
+respond_with(CUT, "more than content-length",
+             lambda s: status(s, fields=[("content-length", "2")]) + data_frame(s, b"more", True))
+respond_with(CUT, "trailers with a pseudo-header field",
+             lambda s: status(s) + data_frame(s, b"half") + status(s, end=True))
+respond_with(ERROR, "1xx without end", lambda s: status(s, "103") * FLOOD_FRAMES)
+respond_with(ERROR, "1xx that end", lambda s: status(s, "103", end=True))
+respond_with(ERROR, "20,000 fields", lambda s: frame(wire.HEADERS, 0, s, wire.hpack([(":status", "200")])) + frame(
     wire.CONTINUATION, 0, s, b"\x00\x01a\x00" * 4000) * 4 + frame(wire.CONTINUATION, 4, s, b"\x00\x01a\x00" * 4000))
-answering(ERROR, "an entry again and again", lambda s: frame(wire.HEADERS, 4, s, b"\x88" + wire.hpack(
+respond_with(ERROR, "an entry again and again", lambda s: frame(wire.HEADERS, 4, s, b"\x88" + wire.hpack(
     [("x", "y" * 3900)], index=True) + b"\xbe" * 12000))
-answering(ERROR, "CONTINUATIONs without end", lambda s: frame(wire.HEADERS, 0, s, b"\x88") + frame(
+respond_with(ERROR, "CONTINUATIONs without end", lambda s: frame(wire.HEADERS, 0, s, b"\x88") + frame(
     wire.CONTINUATION, 0, s, wire.hpack([("x", "y")])) * FLOOD_FRAMES)
-answering(ERROR, "empty CONTINUATIONs",
-          lambda s: frame(wire.HEADERS, 0, s, b"\x88") + frame(wire.CONTINUATION, 0, s) * FLOOD_FRAMES)
-answering(ERROR, "PINGs without end", lambda s: frame(wire.PING, payload=b"12345678") * FLOOD_FRAMES)
-answering(ERROR, "SETTINGS without end", lambda s: settings_frame() * FLOOD_FRAMES)
-answering("error ok", "windows without end", lambda s: window_frame(0, 1) * FLOOD_FRAMES)
-answering(ERROR, "frames of no known type without end", lambda s: frame(0xfa) * FLOOD_FRAMES)
-answering(CUT, "DATA a byte at a time, then silence", lambda s: status(s) + data_frame(s, b"x") * 60_000)
-answering(CUT, "empty DATA without end", lambda s: status(s) + data_frame(s) * FLOOD_FRAMES)
+respond_with(ERROR, "empty CONTINUATIONs",
+             lambda s: frame(wire.HEADERS, 0, s, b"\x88") + frame(wire.CONTINUATION, 0, s) * FLOOD_FRAMES)
+respond_with(ERROR, "PINGs without end", lambda s: frame(wire.PING, payload=b"12345678") * FLOOD_FRAMES)
+respond_with(ERROR, "SETTINGS without end", lambda s: settings_frame() * FLOOD_FRAMES)
+respond_with("error ok", "windows without end", lambda s: window_frame(0, 1) * FLOOD_FRAMES)
+respond_with(ERROR, "frames of no known type without end", lambda s: frame(0xfa) * FLOOD_FRAMES)
+respond_with(CUT, "DATA a byte at a time, then silence", lambda s: status(s) + data_frame(s, b"x") * 60_000)
+respond_with(CUT, "empty DATA without end", lambda s: status(s) + data_frame(s) * FLOOD_FRAMES)
 for _code, _error in enumerate(wire.ERRORS):
-    answering(ERROR, f"RST_STREAM of {_error}", lambda s, code=_code: rst_frame(s, code))
+    respond_with(ERROR, f"RST_STREAM of {_error}", lambda s, code=_code: rst_frame(s, code))
     if _code in (0, 2, 7, 8, 11):
-        answering(CUT, f"RST_STREAM of {_error} within a response",
-                  lambda s, code=_code: status(s) + data_frame(s, b"half") + rst_frame(s, code))
-answering(ERROR, "GOAWAY that leaves it out", lambda s: goaway_frame(s - 2 if s > 1 else 0))
-answering(ERROR, "GOAWAY with an error", lambda s: goaway_frame(s, 2))
-answering(ERROR, "GOAWAY that lets it in, then silence", lambda s: goaway_frame(0x7fffffff))
-answering(CUT, "GOAWAY within a response, then silence", lambda s: status(s) + data_frame(s, b"half") + goaway_frame(s))
+        respond_with(CUT, f"RST_STREAM of {_error} within a response",
+                     lambda s, code=_code: status(s) + data_frame(s, b"half") + rst_frame(s, code))
+respond_with(ERROR, "GOAWAY that leaves it out", lambda s: goaway_frame(s - 2 if s > 1 else 0))
+respond_with(ERROR, "GOAWAY with an error", lambda s: goaway_frame(s, 2))
+respond_with(ERROR, "GOAWAY that lets it in, then silence", lambda s: goaway_frame(0x7fffffff))
+respond_with(CUT, "GOAWAY within a response, then silence", lambda s: status(s) + data_frame(s, b"half") + goaway_frame(s))
 
 
 def whole(stream, path):
     return status(stream) + data_frame(stream, body_of(path), True)
 
 
-def answering_well(name, around):
+def respond_well(name, around):
     """Odd, but allowed, or too late to matter: `around(stream, whole response)`."""
     @scenario2(OK, name)
     def _(peer):
@@ -192,22 +192,22 @@ def answering_well(name, around):
             send_all(peer, around(request.stream, whole(request.stream, request.path)))
 
 
-answering_well("RST_STREAM behind a response", lambda s, good: good + rst_frame(s, 0))
-answering_well("GOAWAY behind a response", lambda s, good: good + goaway_frame(s))
-answering_well("GOAWAY before a response", lambda s, good: goaway_frame(s) + good)
-answering_well("windows before a response", lambda s, good: window_frame(s, 1000) + window_frame(0, 1000) + good)
-answering_well("frames of no known type before a response", lambda s, good: frame(0xfa, 0xff, s, b"x") * 20 + good)
-answering_well("PRIORITY before a response", lambda s, good: frame(wire.PRIORITY, 0, s, b"\0\0\0\0\0") + good)
-answering_well("DATA behind a response", lambda s, good: good + data_frame(s, b"EVIL", True))
-answering_well("trailers behind a response", lambda s, good: good + headers_frame(s, [("x", "evil")], True))
-answering_well("a response behind a response", lambda s, good: good + status(s) + data_frame(s, b"EVIL", True))
-answering_well("an unasked response behind a response",
-               lambda s, good: good + status(s + 2) + data_frame(s + 2, b"EVIL", True))
+respond_well("RST_STREAM behind a response", lambda s, good: good + rst_frame(s, 0))
+respond_well("GOAWAY behind a response", lambda s, good: good + goaway_frame(s))
+respond_well("GOAWAY before a response", lambda s, good: goaway_frame(s) + good)
+respond_well("windows before a response", lambda s, good: window_frame(s, 1000) + window_frame(0, 1000) + good)
+respond_well("frames of no known type before a response", lambda s, good: frame(0xfa, 0xff, s, b"x") * 20 + good)
+respond_well("PRIORITY before a response", lambda s, good: frame(wire.PRIORITY, 0, s, b"\0\0\0\0\0") + good)
+respond_well("DATA behind a response", lambda s, good: good + data_frame(s, b"EVIL", True))
+respond_well("trailers behind a response", lambda s, good: good + headers_frame(s, [("x", "evil")], True))
+respond_well("a response behind a response", lambda s, good: good + status(s) + data_frame(s, b"EVIL", True))
+respond_well("an unasked response behind a response",
+             lambda s, good: good + status(s + 2) + data_frame(s + 2, b"EVIL", True))
 
 
 @scenario2(OK)
 def refuses_once(peer):
-    """REFUSED_STREAM says that it may be sent again."""
+    """REFUSED_STREAM says that the request may be retried."""
     while (request := peer.head(10 * SLOWNESS)):
         if peer.first_time(request.path):
             peer.send(rst_frame(request.stream, 7))
@@ -217,7 +217,7 @@ def refuses_once(peer):
 
 @scenario2(OK)
 def goes_away_once(peer):
-    """So does a GOAWAY that leaves it out."""
+    """So does a GOAWAY whose last stream is before it."""
     while (request := peer.head(10 * SLOWNESS)):
         if peer.first_time(request.path):
             peer.send(goaway_frame(0))
@@ -246,7 +246,7 @@ for _how in ("close", "reset"):
 
 @scenario2("ok cut")
 def ignores_windows(peer):
-    """It sends 2 MiB at once. Where the client reads, there is room; where there is none, that is an error."""
+    """It sends 2 MiB at once. If the client reads, there is room; if there is no room, that is an error."""
     while (request := peer.head(10 * SLOWNESS)):
         size = 2 * MIB
         request.large = body_of(request.path) * (size // len(body_of(request.path)))
@@ -257,14 +257,14 @@ def ignores_windows(peer):
 
 @scenario2(OK)
 def sends_a_byte_at_a_time(peer):
-    """DATA frames of a byte, each with as much padding as there is room for."""
+    """DATA frames of one byte, each with as much padding as possible."""
     while (request := peer.head(10 * SLOWNESS)):
         frames = [frame(wire.DATA, wire.PADDED, request.stream, b"\x14" + bytes([byte]) + b"\0" * 20)
                   for byte in body_of(request.path)]
         send_all(peer, status(request.stream) + b"".join(frames) + data_frame(request.stream, b"", True))
 
 
-# ---- Upstreams of HTTP/1.1
+# ---- HTTP/1.1 upstreams
 
 SCENARIOS1 = {}
 
@@ -277,7 +277,7 @@ def scenario1(expected, name=None):
 
 
 class Peer1:
-    """A connection that a request came on."""
+    """A connection on which a request arrived."""
 
     def __init__(self, sock):
         self.sock = sock
@@ -286,7 +286,7 @@ class Peer1:
         self.seen = 0
 
     def head(self):
-        """The next request whose head is there; None at the end."""
+        """The next request whose head has arrived; None at the end."""
         while len(self.reader.messages) <= self.seen:
             data = self.sock.recv(1 << 18)
             if not data:
@@ -299,8 +299,8 @@ class Peer1:
         self.sock.sendall(wire.bytes_of(data))
 
 
-def answering1(expected, name, text, then="wait", pause=None):
-    """Says a text to each request; then waits, closes or resets. With a pause: a byte at a time."""
+def respond_with_text(expected, name, text, then="wait", pause=None):
+    """Sends a text for each request; then waits, closes or resets. With a pause, it sends one byte at a time."""
     @scenario1(expected, name)
     def _(peer):
         while (request := peer.head()):
@@ -320,31 +320,31 @@ def answering1(expected, name, text, then="wait", pause=None):
 
 HEAD = "HTTP/1.1 200 OK\r\n"
 CHUNK = HEAD + "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"
-answering1(ERROR, "silence", "")
-answering1(ERROR, "closes", "", "close")
-answering1(ERROR, "resets", "", "reset")
-answering1(ERROR, "half a head, then silence", HEAD + "Content-Le")
-answering1(ERROR, "half a head, then closes", HEAD + "Content-Le", "close")
-answering1(ERROR, "half a head, then resets", HEAD + "Content-Le", "reset")
-answering1(ERROR, "a head that drips", HEAD + "X: " + "y" * 1000, pause=0.02)
-answering1(ERROR, "a head without end", HEAD + "X: y\r\n" * 100_000)
-answering1(ERROR, "a field without end", HEAD + "X: " + "y" * 1_000_000)
-answering1(ERROR, "a status line without end", "HTTP/1.1 200 " + "O" * 1_000_000)
-answering1(ERROR, "rubbish", bytes(range(256)) * 100)
-answering1(ERROR, "a TLS alert", b"\x15\x03\x01\x00\x02\x02\x46", "close")
-answering1(ERROR, "a preface of HTTP/2", wire.PREFACE + settings_frame())
-answering1(ERROR, "1xx without end", "HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000)
-answering1(ERROR, "1xx, then silence", "HTTP/1.1 100 Continue\r\n\r\n")
-answering1(ERROR, "101 to a plain request", "HTTP/1.1 101 Yes\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nEVIL")
-answering1(CUT, "less than content-length, then silence", HEAD + "Content-Length: 10\r\n\r\nhalf")
-answering1(CUT, "less than content-length, then closes", HEAD + "Content-Length: 10\r\n\r\nhalf", "close")
-answering1(CUT, "less than content-length, then resets", HEAD + "Content-Length: 10\r\n\r\nhalf", "reset")
-answering1(CUT, "half a chunk, then closes", HEAD + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "close")
-answering1(CUT, "no last chunk, then closes", CHUNK, "close")
-answering1(CUT, "no last chunk, then silence", CHUNK)
-answering1(CUT, "chunks that are none", CHUNK + "EVIL\r\n")
-answering1(CUT, "an extension without end", CHUNK + "5;" + "x" * 1_000_000)
-answering1(CUT, "a body until the end that is a reset", HEAD + "\r\nhalf", "reset")
+respond_with_text(ERROR, "silence", "")
+respond_with_text(ERROR, "closes", "", "close")
+respond_with_text(ERROR, "resets", "", "reset")
+respond_with_text(ERROR, "half a head, then silence", HEAD + "Content-Le")
+respond_with_text(ERROR, "half a head, then closes", HEAD + "Content-Le", "close")
+respond_with_text(ERROR, "half a head, then resets", HEAD + "Content-Le", "reset")
+respond_with_text(ERROR, "a head that drips", HEAD + "X: " + "y" * 1000, pause=0.02)
+respond_with_text(ERROR, "a head without end", HEAD + "X: y\r\n" * 100_000)
+respond_with_text(ERROR, "a field without end", HEAD + "X: " + "y" * 1_000_000)
+respond_with_text(ERROR, "a status line without end", "HTTP/1.1 200 " + "O" * 1_000_000)
+respond_with_text(ERROR, "rubbish", bytes(range(256)) * 100)
+respond_with_text(ERROR, "a TLS alert", b"\x15\x03\x01\x00\x02\x02\x46", "close")
+respond_with_text(ERROR, "a preface of HTTP/2", wire.PREFACE + settings_frame())
+respond_with_text(ERROR, "1xx without end", "HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000)
+respond_with_text(ERROR, "1xx, then silence", "HTTP/1.1 100 Continue\r\n\r\n")
+respond_with_text(ERROR, "101 to a plain request", "HTTP/1.1 101 Yes\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nEVIL")
+respond_with_text(CUT, "less than content-length, then silence", HEAD + "Content-Length: 10\r\n\r\nhalf")
+respond_with_text(CUT, "less than content-length, then closes", HEAD + "Content-Length: 10\r\n\r\nhalf", "close")
+respond_with_text(CUT, "less than content-length, then resets", HEAD + "Content-Length: 10\r\n\r\nhalf", "reset")
+respond_with_text(CUT, "half a chunk, then closes", HEAD + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "close")
+respond_with_text(CUT, "no last chunk, then closes", CHUNK, "close")
+respond_with_text(CUT, "no last chunk, then silence", CHUNK)
+respond_with_text(CUT, "chunks that are none", CHUNK + "EVIL\r\n")
+respond_with_text(CUT, "an extension without end", CHUNK + "5;" + "x" * 1_000_000)
+respond_with_text(CUT, "a body until the end that is a reset", HEAD + "\r\nhalf", "reset")
 
 
 @scenario1(OK)
@@ -358,8 +358,8 @@ def trailers_without_end(peer):
 
 
 @scenario1(OK)
-def closes_when_asked_again(peer):
-    """The connection that was idle ends just as the next request comes: who may send that again, does so."""
+def closes_on_second_request(peer):
+    """The idle connection ends just as the next request arrives; such a request may be retried."""
     request = peer.head()
     if request:
         body = body_of(request.path)
@@ -369,8 +369,8 @@ def closes_when_asked_again(peer):
 
 
 @scenario1("ok error")
-def answers_and_resets_while_asked(peer):
-    """A response before the request was complete, and no ear for the rest."""
+def responds_early_and_resets(peer):
+    """A response before the request was complete, and the rest of the request is not read."""
     request = peer.head()
     if request:
         body = body_of(request.path)
@@ -383,7 +383,7 @@ def answers_and_resets_while_asked(peer):
 # ---- The test
 
 class Hostile:
-    """A server whose behaviour is set for each scenario. Connections of an earlier one are dropped."""
+    """A server whose behavior is set for each scenario. Connections of an earlier scenario are closed."""
 
     def __init__(self, http2):
         self._http2 = http2
@@ -435,7 +435,7 @@ class Hostile:
 
 
 def outcome(response, path, how):
-    """What a client saw, as a word; anything else than the three is a fault."""
+    """What a client saw, as a word; anything but the three words is a fault."""
     if response is None:
         # A reset may overtake the beginning of a response that was cut off.
         return CUT if how == "reset" else f"nothing ({how or 'it waits'})"
@@ -469,8 +469,8 @@ class HostileUpstream(harness.SluiceTest):
             "listeners": [{"name": "main", "address": "127.0.0.1:0",
                            "http": {"stream_idle_timeout": TIMEOUT, "routes": routes}}]}, cut_allowed=True)
 
-    def ask(self, client_version, path, method="GET", body=None):
-        """(outcome, seconds)"""
+    def send_request(self, client_version, path, method="GET", body=None):
+        """Returns (outcome, seconds)."""
         began = time.monotonic()
         kind = wire.Http1Client if client_version == 1 else wire.Http2Client
         with kind(self.proxy.address()) as client:
@@ -483,18 +483,19 @@ class HostileUpstream(harness.SluiceTest):
             return outcome(response, path, client.how), time.monotonic() - began
 
     def check(self, version, name, expected, method="GET", body=None):
-        """Both kinds of clients ask the hostile one, and a further one where half of the endpoints work."""
+        """Both kinds of clients send requests to the hostile upstream, and a further client to one where half of the
+        endpoints work."""
         asked = [(client, f"/bad{version}/{client}") for client in (1, 2)]
         results, problems = {}, []
 
         def run(client, path):
             try:
-                results[path] = self.ask(client, path, method, body)
+                results[path] = self.send_request(client, path, method, body)
             except (wire.WireError, OSError) as error:
                 results[path] = (f"garbled: {error!r}", 0)
 
         def run_mixed():
-            words = [self.ask(2 - number % 2, f"/mixed{version}/{number}", method, body)[0] for number in range(4)]
+            words = [self.send_request(2 - number % 2, f"/mixed{version}/{number}", method, body)[0] for number in range(4)]
             if not all(word in (OK, *expected) for word in words):
                 problems.append(f"mixed: {words}")
             if any(OK not in pair for pair in zip(words, words[1:])):
@@ -523,8 +524,8 @@ class HostileUpstream(harness.SluiceTest):
             self.hostile[version].behave(function, scenario_options)
             problems += self.check(version, name, expected, **options)
         grown = (self.proxy.peak_rss() - base) / MIB
-        harness.say(f"{len(scenarios)} scenarios in {time.monotonic() - began:.1f} s; memory +{grown:.1f} MiB at most; "
-                    f"{len(problems)} problems")
+        harness.print_note(f"{len(scenarios)} scenarios in {time.monotonic() - began:.1f} s; memory +{grown:.1f} MiB at most; "
+                           f"{len(problems)} problems")
         if problems:
             self.fail("\n" + "\n".join(problems))
         if not SANITIZER:
@@ -537,7 +538,7 @@ class HostileUpstream(harness.SluiceTest):
         self.check_all(1, SCENARIOS1)
 
     def test_bodies(self):
-        """What upstreams do with the body of a request: nothing, a little, or an answer before its end."""
+        """What upstreams do with the body of a request: they read nothing or a little, or respond before its end."""
         body = b"b" * 300_000
 
         def reads_nothing(peer):
@@ -557,7 +558,7 @@ class HostileUpstream(harness.SluiceTest):
                     peer.pump(0.01)
                 peer.send(whole(request.stream, request.path))
 
-        def takes_back_windows(peer):
+        def shrinks_windows(peer):
             peer.reader.polite = False
             peer.send(frame(wire.SETTINGS, wire.ACK))
             request = peer.head(10 * SLOWNESS)
@@ -567,29 +568,29 @@ class HostileUpstream(harness.SluiceTest):
                 peer.wait(lambda: request.complete, 5 * SLOWNESS)
                 peer.send(whole(request.stream, request.path) + goaway_frame(request.stream))
 
-        def answers_early(peer):
+        def responds_early(peer):
             while (request := peer.head(10 * SLOWNESS)):
                 peer.send(whole(request.stream, request.path) + rst_frame(request.stream, 0))
 
         problems = []
-        for function, expected in ((opens_no_window, [ERROR]), (opens_windows_slowly, [OK]), (takes_back_windows, [OK]),
-                                   (answers_early, [OK])):
+        for function, expected in ((opens_no_window, [ERROR]), (opens_windows_slowly, [OK]), (shrinks_windows, [OK]),
+                                   (responds_early, [OK])):
             self.hostile[2].behave(function, {"greet": True})
             problems += self.check(2, function.__name__, expected, "POST", body)
-        # In HTTP/1.1 the kernel takes some megabytes before anybody waits.
+        # In HTTP/1.1 the kernel takes some megabytes before the sender has to wait.
         for function, expected, size in ((reads_nothing, [ERROR], 12 * MIB),
-                                         (answers_and_resets_while_asked, [OK, ERROR], MIB)):
+                                         (responds_early_and_resets, [OK, ERROR], MIB)):
             self.hostile[1].behave(function)
             problems += self.check(1, function.__name__, expected, "POST", b"b" * size)
         if problems:
             self.fail("\n" + "\n".join(problems))
 
     def test_many_streams_of_one_connection(self):
-        """What ends a connection ends each of its streams, and what is for one stream reaches no other."""
+        """An error of the connection ends each of its streams, and an error of one stream affects no other."""
         count = 20
 
         def backwards(peer):
-            """All are answered, the last one first, and piece by piece."""
+            """Responds to all requests, the last one first, and piece by piece."""
             requests = []
             while len(requests) < count:
                 request = peer.head(5 * SLOWNESS)
@@ -604,7 +605,8 @@ class HostileUpstream(harness.SluiceTest):
             wait_for_end(peer)
 
         def half_then_goaway(peer):
-            """The last id of the GOAWAY is in the middle. Those above it may be sent again; by then it behaves."""
+            """The last id of the GOAWAY is in the middle. Requests above it may be retried; by then the server
+            works."""
             requests = []
             while len(requests) < count and not peer.second_time:
                 request = peer.head(1)
@@ -641,7 +643,7 @@ class HostileUpstream(harness.SluiceTest):
                     function(peer)
                 self.hostile[2].behave(scenario)
                 with wire.Http2Client(self.proxy.address()) as client:
-                    paths = {client.ask(f"/many2/{number}"): f"/many2/{number}" for number in range(count)}
+                    paths = {client.send_request(f"/many2/{number}"): f"/many2/{number}" for number in range(count)}
                     words = [outcome(client.response(stream, PATIENCE_SECONDS), path, client.how)
                              for stream, path in paths.items()]
                 self.assertLessEqual(set(words), expected, words)

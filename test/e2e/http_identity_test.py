@@ -1,5 +1,5 @@
-"""On whose behalf requests come, what tells them apart, what is logged of them, and how failures are told: in front of
-nginx, with curl; and beside nginx as the proxy."""
+"""The identity of clients and requests: client addresses, request ids, access logs and error responses, with curl in
+front of nginx; compared with nginx as the proxy."""
 
 import json
 import os
@@ -40,11 +40,11 @@ class IdentityTest(HttpTest):
         return self.through(f"127.0.0.1:{self.port}", kind=("http1", False), http=http, listener=listener, top=top)
 
     def seen(self, proxy, client, *fields, path="/"):
-        """What nginx was told."""
+        """The fields that nginx received."""
         arguments = [argument for field in fields for argument in ("-H", field)]
-        answer = self.curl(proxy, client, path, *arguments)
-        self.assertEqual(answer.status, 200, answer.body)
-        return dict(line.split("=", 1) for line in answer.body.decode().splitlines())
+        response = self.curl(proxy, client, path, *arguments)
+        self.assertEqual(response.status, 200, response.body)
+        return dict(line.split("=", 1) for line in response.body.decode().splitlines())
 
     def log_lines(self, path, count):
         def read():
@@ -55,7 +55,7 @@ class IdentityTest(HttpTest):
 
 
 class Clients(IdentityTest):
-    """The client's address, scheme, and the fields that tell of them."""
+    """The client's address and scheme, and the fields that carry them."""
 
     FIELDS = ("X-Forwarded-For: 6.6.6.6, 203.0.113.7", "X-Forwarded-Proto: https")
     TELL = [{"name": "x-client", "set": "%{client_ip}"}, {"name": "x-scheme", "set": "%{scheme}"}]
@@ -71,26 +71,26 @@ class Clients(IdentityTest):
                 self.assertEqual(seen["forwarded"],
                                  f'for=6.6.6.6, for=127.0.0.1;proto=https;host="{host}";by=_plain')
 
-    def test_by_ranges(self):
-        """nginx with real_ip_recursive takes the same address for the client."""
+    def test_trusted_ranges(self):
+        """nginx with real_ip_recursive finds the same client address."""
         port = free_port()
         self.keep(Nginx([("127.0.0.1", port)], f"""
             server {{ listen 127.0.0.1:{port}; set_real_ip_from 127.0.0.0/8; set_real_ip_from 10.0.0.0/8;
                       set_real_ip_from 2001:db8::/32; real_ip_header X-Forwarded-For; real_ip_recursive on;
                       location / {{ return 200 "$remote_addr"; }} }}"""))
         proxy = self.sluice(trusted_proxies=["127.0.0.0/8", "10.0.0.0/8", "2001:db8::/32"], request_headers=self.TELL)
-        for told in ("203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 203.0.113.7, 10.0.0.9, 2001:db8::5",
-                     "203.0.113.7:4711", "2001:db9::7", "[2001:db9::7]:4711", "10.0.0.3, 10.0.0.4", "x, 203.0.113.7"):
-            with self.subTest(told):
-                field = f"X-Forwarded-For: {told}"
+        for value in ("203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 203.0.113.7, 10.0.0.9, 2001:db8::5",
+                      "203.0.113.7:4711", "2001:db9::7", "[2001:db9::7]:4711", "10.0.0.3, 10.0.0.4", "x, 203.0.113.7"):
+            with self.subTest(value):
+                field = f"X-Forwarded-For: {value}"
                 theirs = self.call("curl", "-sS", "-H", field, f"http://127.0.0.1:{port}/").stdout.decode()
                 self.assertEqual(self.seen(proxy, HTTP1, field)["client"], theirs)
-        # Where it is malformed, nginx takes the last that is not; here it is the peer.
+        # If the field is malformed, nginx takes the last well-formed address; Sluice takes the peer's.
         self.assertEqual(self.seen(proxy, HTTP1, "X-Forwarded-For: 203.0.113.7, unknown")["client"], "127.0.0.1")
         stats = proxy.wait_for(lambda stats: stats.total("http_claims_refused_total", field="x-forwarded-for"))
         self.assertEqual(stats.total("http_claims_refused_total"), 1)
 
-    def test_others_are_not_believed(self):
+    def test_untrusted_peers_are_ignored(self):
         proxy = self.sluice(trusted_proxies=["10.0.0.0/8"], request_headers=self.TELL,
                             request_id={"header": "x-request-id", "accept": "trusted"})
         for client in KINDS:
@@ -101,7 +101,7 @@ class Clients(IdentityTest):
                 self.assertEqual(seen["xff"], "6.6.6.6, 203.0.113.7, 127.0.0.1")
                 self.assertRegex(seen["id"], f"^{ID}$")
 
-    def test_replaced(self):
+    def test_fields_are_replaced(self):
         proxy = self.sluice(trusted_hops=1, forwarded="replace", forwarded_for="replace")
         seen = self.seen(proxy, HTTP1, "X-Forwarded-For: 2001:db8::7", "Forwarded: for=6.6.6.6")
         self.assertEqual(seen["xff"], "2001:db8::7")
@@ -116,7 +116,7 @@ class Clients(IdentityTest):
         self.assertEqual([line.split()[10] for line in self.log_lines(log, 2)], [b"203.0.113.7", b"1.2.3.4"])
 
     def test_peer_identity(self):
-        """Who has proven nothing cannot claim to be somebody, whatever fields it sends."""
+        """A client without a verified certificate cannot claim an identity, whatever fields it sends."""
         tls = {"certificates": [self.server], "client_ca": self.ca, "client_certificate": "request"}
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={
             "request_headers": [{"name": "x-client-identity", "set": "%{peer}"}]})
@@ -127,15 +127,15 @@ class Clients(IdentityTest):
             with self.subTest(words(client)):
                 self.assertEqual(self.seen(proxy, client, claim, claim)["who"], "")
                 if client[1]:
-                    answer = self.curl(proxy, client, "/", "-H", claim, "--cert", self.client["chain"], "--key",
-                                       self.client["key"])
-                    self.assertIn(b"\nwho=client@example.com\n", answer.body)
+                    response = self.curl(proxy, client, "/", "-H", claim, "--cert", self.client["chain"], "--key",
+                                         self.client["key"])
+                    self.assertIn(b"\nwho=client@example.com\n", response.body)
 
 
 class Ids(IdentityTest):
 
-    def test_the_same_everywhere(self):
-        """One id in what the upstream gets, in the answer, in the log, and in the body of a failure."""
+    def test_same_id_everywhere(self):
+        """The upstream, the response, the log, and the body of an error have the same id."""
         log = os.path.join(self.files, "access.log")
         routes = [{"match": {"path": {"exact": "/none"}}, "forward": "gone"}, {"name": "all", "forward": "main"}]
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={
@@ -143,35 +143,35 @@ class Ids(IdentityTest):
             "access_log": {"file": log, "format": "json"}})
         config["upstreams"].append({"name": "gone", "endpoints": ["127.0.0.1:1"]})
         proxy = self.start(config)
-        told = []
+        ids = []
         for client in KINDS:
-            answer = self.curl(proxy, client, "/", "-H", "X-Request-Id: mine")
-            body = answer.body.decode()
-            told.append(answer.fields["x-request-id"])
-            self.assertIn(f"\nid={told[-1]}\n", body)
+            response = self.curl(proxy, client, "/", "-H", "X-Request-Id: mine")
+            body = response.body.decode()
+            ids.append(response.fields["x-request-id"])
+            self.assertIn(f"\nid={ids[-1]}\n", body)
             trace = re.search(r"\nparent=00-([0-9a-f]{32})-[0-9a-f]{16}-01\n", body)[1]
-            answer = self.curl(proxy, client, "/id")
-            told.append(answer.fields["x-request-id"])
-            self.assertNotIn("of-nginx", told[-1])
+            response = self.curl(proxy, client, "/id")
+            ids.append(response.fields["x-request-id"])
+            self.assertNotIn("of-nginx", ids[-1])
             failure = self.curl(proxy, client, "/none", "-H", "Accept: application/json").json()
-            told.append(failure["request_id"])
+            ids.append(failure["request_id"])
             self.assertEqual((failure["status"], failure["reason"]), (503, "no_endpoint"))
-            lines = [json.loads(line) for line in self.log_lines(log, len(told))]
-            self.assertEqual([line["request_id"] for line in lines], told)
+            lines = [json.loads(line) for line in self.log_lines(log, len(ids))]
+            self.assertEqual([line["request_id"] for line in lines], ids)
             self.assertEqual(lines[-3]["trace_id"], trace)
             self.assertEqual([(line["route"], line["attempts"]) for line in lines[-3:]], [("all", 1), ("all", 1), ("0", 1)])
-        self.assertEqual(len(set(told)), 3 * len(KINDS))
-        for each in told:
+        self.assertEqual(len(set(ids)), 3 * len(KINDS))
+        for each in ids:
             self.assertRegex(each, f"^{ID}$")
 
-    def test_believed(self):
+    def test_id_of_trusted_peer(self):
         proxy = self.sluice(request_id={"header": "X-Request-Id", "accept": "always"})
         for client in PLAIN:
             self.assertEqual(self.seen(proxy, client, "X-Request-Id: 4bf92f35-77b3-4da6")["id"], "4bf92f35-77b3-4da6")
             self.assertRegex(self.seen(proxy, client, "X-Request-Id: a b")["id"], f"^{ID}$")
             self.assertRegex(self.seen(proxy, client, "X-Request-Id: " + "a" * 129)["id"], f"^{ID}$")
 
-    def test_trace_passed_on(self):
+    def test_trace_context_is_forwarded(self):
         proxy = self.sluice(trace_context="pass")
         for client in PLAIN:
             seen = self.seen(proxy, client, f"traceparent: {PARENT}", "tracestate: a=b")
@@ -224,7 +224,7 @@ class Logs(IdentityTest):
             ("HTTP/2", 0, "malformed", None, "a Host that differs from :authority")])
         self.assertEqual({tuple(line) for line in lines}, {tuple(posted)}, "the same keys in the same order")
 
-    def test_combined_as_nginx_writes_it(self):
+    def test_combined_like_nginx(self):
         log = os.path.join(self.files, "access.log")
         proxy = self.sluice(access_log={"file": log, "format": COMBINED})
         for arguments in (("-A", "an agent \"quoted\" \\"), ("-e", "http://refer.test/a b"), ("-A", "caf\u00e9"),
@@ -256,13 +256,13 @@ class Logs(IdentityTest):
     def test_refused(self):
         path = self.write("bad.json", json.dumps(self.configuration(self.upstream("127.0.0.1:1", kind=HTTP1), http={
             "access_log": {"file": "stdout", "format": "%{statu}"}})).encode())
-        told = self.call(harness.SLUICE, "check", "--config", path, check=False)
-        self.assertEqual(told.returncode, 1)
-        self.assertIn(b'access_log.format: there is no variable "statu"; did you mean %{status}?', told.stderr)
+        output = self.call(harness.SLUICE, "check", "--config", path, check=False)
+        self.assertEqual(output.returncode, 1)
+        self.assertIn(b'access_log.format: there is no variable "statu"; did you mean %{status}?', output.stderr)
 
 
 class Failures(IdentityTest):
-    """How a client is told of a failure."""
+    """Error responses to clients."""
 
     def failing(self, **http):
         return self.sluice(routes=[{"match": {"path": {"prefix": "/there"}}, "forward": "main"}], **http)
@@ -278,10 +278,10 @@ class Failures(IdentityTest):
                          {"status": 404, "reason": "no_route", "message": "no route matches the request"}),
                         ("application/problem+json, application/json;q=0.5", "application/problem+json",
                          {"status": 404, "title": "Not Found", "detail": "no route matches the request", "reason": "no_route"})):
-                    answer = self.curl(proxy, client, "/", "-H", f"Accept: {accept}")
-                    self.assertEqual((answer.status, answer.fields["content-type"], answer.fields["vary"]),
+                    response = self.curl(proxy, client, "/", "-H", f"Accept: {accept}")
+                    self.assertEqual((response.status, response.fields["content-type"], response.fields["vary"]),
                                      (404, kind, "accept"))
-                    self.assertEqual(answer.json() if isinstance(body, dict) else answer.body.decode(), body)
+                    self.assertEqual(response.json() if isinstance(body, dict) else response.body.decode(), body)
                 head = self.curl(proxy, client, "/", "-I", "-H", "Accept: application/json")
                 self.assertEqual((head.status, head.fields["content-type"], head.facts["size_download"]),
                                  (404, "application/json", 0))
@@ -307,32 +307,32 @@ class Failures(IdentityTest):
                                       "content_type": "application/json"}], request_id="x-request-id")
         for client in KINDS:
             with self.subTest(words(client)):
-                answer = self.curl(proxy, client, "/")
-                self.assertEqual((answer.status, answer.fields["content-type"]), (404, "text/html; charset=utf-8"))
-                self.assertEqual(answer.body, page.replace(b"%{status}", b"404").replace(b"%{reason}", b"no_route"))
+                response = self.curl(proxy, client, "/")
+                self.assertEqual((response.status, response.fields["content-type"]), (404, "text/html; charset=utf-8"))
+                self.assertEqual(response.body, page.replace(b"%{status}", b"404").replace(b"%{reason}", b"no_route"))
                 head = self.curl(proxy, client, "/", "-I")
                 self.assertEqual((int(head.fields["content-length"]), head.facts["size_download"]),
-                                 (len(answer.body), 0))
-                answer = self.curl(proxy, client, "/", "-H", "Accept: application/json").json()
-                self.assertEqual(answer["code"], 404)
-                self.assertRegex(answer["id"], f"^{ID}$")
-                # What an upstream answers is not touched.
+                                 (len(response.body), 0))
+                response = self.curl(proxy, client, "/", "-H", "Accept: application/json").json()
+                self.assertEqual(response["code"], 404)
+                self.assertRegex(response["id"], f"^{ID}$")
+                # Responses of an upstream are not changed.
                 self.assertIn(b"xff=", self.curl(proxy, client, "/there").body)
 
-    def test_pages_that_are_refused(self):
+    def test_invalid_pages(self):
         for data, said in ((b"x" * 65537, "expected a body of at most 64KiB, got 65537 bytes"),
                            (b"%{path}", 'there is no variable "path" of errors')):
             path = self.write("page.html", data)
             config = self.configuration(self.upstream("127.0.0.1:1", kind=HTTP1), http={
                 "errors": [{"status": "5xx", "file": path}]})
             for command in ("check", "run"):
-                told = self.call(harness.SLUICE, command, "--config", self.write("c.json", json.dumps(config).encode()),
-                                 check=False)
-                self.assertEqual(told.returncode, 1)
-                self.assertIn(f"{path}: {said}", told.stderr.decode())
+                output = self.call(harness.SLUICE, command, "--config", self.write("c.json", json.dumps(config).encode()),
+                                   check=False)
+                self.assertEqual(output.returncode, 1)
+                self.assertIn(f"{path}: {said}", output.stderr.decode())
 
 
-class Explained(IdentityTest):
+class Explain(IdentityTest):
 
     def test_identity(self):
         config = self.configuration(self.upstream("127.0.0.1:1", kind=HTTP1), http={
@@ -343,21 +343,21 @@ class Explained(IdentityTest):
         def explained(*arguments):
             return self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", *arguments,
                              "http://a.test/").stdout.decode()
-        told = explained("--from", "10.0.0.1", "-H", "X-Forwarded-For: 6.6.6.6, 203.0.113.7", "-H",
-                         "X-Forwarded-Proto: https")
-        self.assertIn("client      203.0.113.7, from X-Forwarded-For of 10.0.0.1, which is trusted\n", told)
-        self.assertIn("            x-forwarded-for: 6.6.6.6, 203.0.113.7, 10.0.0.1\n", told)
-        self.assertIn("            x-forwarded-proto: https\n", told)
-        self.assertIn("            forwarded: for=10.0.0.1;proto=https;host=a.test;by=_plain\n", told)
-        request_id = re.search(rf"^request id  ({ID}), ", told, re.MULTILINE)[1]
-        self.assertIn(f"            x-request-id: {request_id}\n", told)
-        trace_id = re.search(rf"^trace id    ({ID}), ", told, re.MULTILINE)[1]
-        self.assertRegex(told, rf"\n {{12}}traceparent: 00-{trace_id}-[0-9a-f]{{16}}-01\n")
-        told = explained("--from", "11.0.0.1", "-H", "X-Forwarded-For: 203.0.113.7")
-        self.assertIn("client      11.0.0.1, whose X-Forwarded-For is not trusted\n", told)
-        told = explained("--from", "10.0.0.1", "-H", "X-Forwarded-For: unknown")
+        output = explained("--from", "10.0.0.1", "-H", "X-Forwarded-For: 6.6.6.6, 203.0.113.7", "-H",
+                           "X-Forwarded-Proto: https")
+        self.assertIn("client      203.0.113.7, from X-Forwarded-For of 10.0.0.1, which is trusted\n", output)
+        self.assertIn("            x-forwarded-for: 6.6.6.6, 203.0.113.7, 10.0.0.1\n", output)
+        self.assertIn("            x-forwarded-proto: https\n", output)
+        self.assertIn("            forwarded: for=10.0.0.1;proto=https;host=a.test;by=_plain\n", output)
+        request_id = re.search(rf"^request id  ({ID}), ", output, re.MULTILINE)[1]
+        self.assertIn(f"            x-request-id: {request_id}\n", output)
+        trace_id = re.search(rf"^trace id    ({ID}), ", output, re.MULTILINE)[1]
+        self.assertRegex(output, rf"\n {{12}}traceparent: 00-{trace_id}-[0-9a-f]{{16}}-01\n")
+        output = explained("--from", "11.0.0.1", "-H", "X-Forwarded-For: 203.0.113.7")
+        self.assertIn("client      11.0.0.1, whose X-Forwarded-For is not trusted\n", output)
+        output = explained("--from", "10.0.0.1", "-H", "X-Forwarded-For: unknown")
         self.assertIn("client      10.0.0.1, whose X-Forwarded-For is trusted\n"
-                      "            x-forwarded-for is malformed, or has too few entries\n", told)
+                      "            x-forwarded-for is malformed, or has too few entries\n", output)
 
 
 if __name__ == "__main__":

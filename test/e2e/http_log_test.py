@@ -1,5 +1,5 @@
-"""Access logs of a running proxy under load: moved away and opened again by SIGUSR1, and logs that take nothing. Asked by
-wrk; the proxy answers by itself.
+"""Access logs of a running proxy under load: rotation by SIGUSR1, and logs that take no data. wrk sends the requests,
+and the proxy responds by itself.
 """
 
 import os
@@ -12,7 +12,7 @@ import tempfile
 import harness
 
 CONNECTIONS = 16
-# What fits a ring and a pipe, and is no more than that, is no loss.
+# Lines that fit into a ring and a pipe are not lost.
 LEAST_DROPPED = 1000
 
 
@@ -34,14 +34,14 @@ class Logs(harness.SluiceTest):
         })
 
     def load(self, proxy, seconds):
-        """A process that asks for so long."""
+        """A process that sends requests for `seconds`."""
         child = harness.spawn(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency",
                                f"http://127.0.0.1:{proxy.port()}/some/path"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(harness.end, child)
         return child
 
-    def answered(self, load):
-        """How many requests, when all were answered well."""
+    def request_count(self, load):
+        """The number of requests, if all responses were good."""
         text, _ = load.communicate(timeout=60)
         self.assertNotIn("Socket errors", text)
         self.assertNotIn("Non-2xx", text)
@@ -50,7 +50,7 @@ class Logs(harness.SluiceTest):
         return count
 
     def requests_of(self, proxy):
-        """When no request is under way any more, and each has its line, or none."""
+        """The number of requests once none is in progress, and each has its line or is counted as dropped."""
         def settled(stats):
             lines = stats.total("access_log_lines_total") + stats.total("access_log_dropped_total")
             return stats.total("http_requests_active") == 0 and lines == stats.total("http_requests_total")
@@ -64,8 +64,8 @@ class Logs(harness.SluiceTest):
             self.assertIn('"GET /some/path HTTP/1.1" 200 ok', line)
         return len(lines)
 
-    def test_moved_away(self):
-        """Behind SIGUSR1 lines are in a new file of the same name; none that was written is lost, or in two parts."""
+    def test_rotation(self):
+        """After SIGUSR1, lines go to a new file of the same name; no written line is lost or split."""
         log, old, older = self.folder / "access.log", self.folder / "old.log", self.folder / "older.log"
         proxy = self.logging_to(log)
         load = self.load(proxy, 3)
@@ -77,15 +77,17 @@ class Logs(harness.SluiceTest):
             self.assertFalse(log.exists())
             proxy.signal(signal.SIGUSR1)
         harness.wait_until(log.exists, what="a new file")
-        self.answered(load)
+        self.request_count(load)
         stats = self.requests_of(proxy)
-        if not harness.SANITIZER:  # With one the thread that writes cannot keep up with every load; it counts what it drops.
+        # With one, the writing thread cannot keep up with every load; it counts what it drops.
+        if not harness.SANITIZER:
             self.assertEqual(stats.total("access_log_dropped_total"), 0)
         in_files = [self.lines_of(path) for path in (older, old, log)]
         self.assertEqual(sum(in_files), stats.total("access_log_lines_total"), in_files)
 
-    def test_a_pipe_that_nobody_reads(self):
-        """Requests go on, what finds no room is counted; when somebody reads again, the log goes on by itself."""
+    def test_pipe_without_reader(self):
+        """Requests continue, and lines without room are counted; when the pipe is read again, the log continues by
+        itself."""
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -95,7 +97,7 @@ class Logs(harness.SluiceTest):
         proxy.wait_for(lambda stats: stats.total("access_log_dropped_total") > LEAST_DROPPED, what="lines that are lost")
         before = proxy.stats().total("http_requests_total")
         proxy.wait_for(lambda stats: stats.total("http_requests_total") > before, what="requests that go on")
-        self.answered(load)
+        self.request_count(load)
 
         def read_until_all_is_there():
             stats = proxy.stats()
@@ -111,15 +113,15 @@ class Logs(harness.SluiceTest):
         received = []
         harness.wait_until(read_until_all_is_there, seconds=20, what="what waited")
 
-    def test_a_full_disk(self):
-        """The same, with an error that tells; it may be looked at while the proxy runs."""
+    def test_full_disk(self):
+        """The same, with an error in the log; clients can use the proxy meanwhile."""
         proxy = self.logging_to("/dev/full")
         load = self.load(proxy, 2)
         proxy.wait_for(lambda stats: stats.total("access_log_dropped_total") > LEAST_DROPPED and
                        stats.total("access_log_errors_total") > 0, what="lines that are lost")
-        self.answered(load)
+        self.request_count(load)
         self.assertEqual(proxy.stats().total("access_log_lines_total"), 0)
-        self.assertTrue(proxy.said("/dev/full"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("/dev/full"), proxy.stderr())
         self.assertIn("No space left on device", proxy.stderr())
 
 

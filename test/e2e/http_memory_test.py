@@ -1,8 +1,8 @@
-"""Clients that have the proxy hold as much as they can, beside clients that behave. Memory stays within its budget, those
-who hold more than their share are paused or refused, the others are served, and afterwards memory returns.
+"""Clients that make the proxy hold as much memory as they can, beside well-behaved clients. Memory stays within its
+budget, clients above their share are paused or refused, the others are served, and afterwards memory is returned.
 
 Defects: 0.9 MB of requests took a worker's whole budget, and until body_timeout not even the ends of connections were
-seen; each pipelined request for a `respond` body or an error page had a copy of it queued, however many waited.
+noticed; a copy of the `respond` body or error page was queued for each pipelined request, without a bound.
 """
 
 import time
@@ -16,17 +16,18 @@ from http_wire import END_HEADERS, HEADERS, frame, request_fields
 BODY = "b" * 64 * KIB
 PAGE = "p" * 12 * KIB
 BUDGET_MIB = 256
-# The number of connections that attack.
+# The number of attacking connections.
 CROWDS = (10, 100, 1000) if LONG else (150,)
 ATTACK_SECONDS = 12 if LONG else 5
 INDEXED = 0x80
 FIRST_DYNAMIC = 62
-# Of a worker with its default budget a quarter is reserved: attackers get no further than that and a little more.
+# A quarter of a worker's default budget is reserved: attackers get up to that limit and a little more.
 GROWTH_MIB = BUDGET_MIB * 1.1
 
 
 def amplified_heads(streams, path, value_bytes=4 * KIB - 64, uses=7):
-    """Heads of POST for the path without their bodies, each of which refers `uses` times to one entry of the HPACK table."""
+    """Heads of POST requests for the path without their bodies, each of which refers `uses` times to one entry of the
+    HPACK table."""
     entry = wire.hpack([("x", "v" * value_bytes)], index=True)
 
     def head(stream):
@@ -53,8 +54,8 @@ class MemoryAttacks(AttackTest):
     HTTP = {"errors": [{"status": "5xx", "body": PAGE}]}
 
     def attack(self, opening, connections, memory_mib, seconds=ATTACK_SECONDS, begun=0):
-        """`connections` send the opening at once, hold it, and close. Then the memory returns. `begun`: requests on one
-        connection that began before and go on."""
+        """`connections` connections send the opening at once, stay open, and close. Then the memory is returned.
+        `begun` is the number of requests on one connection that began before and continue."""
         base = self.mapped()
         ended, = self.under({"crowd": lambda until: crowd(self.main, connections, opening, until)}, memory_mib,
                             seconds=seconds * SLOWNESS)["crowd"]
@@ -64,22 +65,22 @@ class MemoryAttacks(AttackTest):
         seen = time.monotonic()
         self.proxy.wait_for(lambda s: s.total("pool_mapped_bytes") <= base + 32 * MIB, 20, "memory to return")
         stats = self.proxy.stats()
-        harness.say(f"{connections} connections: {stats.total('http_memory_pauses_total')} pauses, "
-                    f"{stats.total('http1_over_memory_total') + stats.total('http2_over_memory_total')} requests refused, "
-                    f"{ended} connections ended, {stats.ended('memory')} for memory; ends seen after {seen - began:.2f} s, memory back after "
-                    f"{time.monotonic() - began:.2f} s")
+        harness.print_note(f"{connections} connections: {stats.total('http_memory_pauses_total')} pauses, "
+                           f"{stats.total('http1_over_memory_total') + stats.total('http2_over_memory_total')} requests "
+                           f"refused, {ended} connections ended, {stats.ended('memory')} for memory; ends seen after "
+                           f"{seen - began:.2f} s, memory back after {time.monotonic() - began:.2f} s")
 
     def mapped(self):
         return self.proxy.stats().total("pool_mapped_bytes")
 
-    def test_heads_amplified(self):
+    def test_amplified_heads(self):
         for crowd in CROWDS:
             self.attack(GREETING + amplified_heads(100, "/hold"), crowd, GROWTH_MIB)
         stats = self.proxy.stats()
         self.assertGreater(stats.total("http2_over_memory_total") + stats.total("http_memory_pauses_total"), 0)
 
-    def test_those_of_other_sources_give_back_nothing(self):
-        """Requests that another source has begun before memory became short are not refused, and end well."""
+    def test_requests_of_other_sources_are_not_shed(self):
+        """Requests that another source began before memory became short are not refused, and end well."""
         uploads = 6
         with wire.Http2Client(self.main, source="127.0.0.2") as client:
             client.send(amplified_heads(uploads, "/upload"))
@@ -90,11 +91,11 @@ class MemoryAttacks(AttackTest):
                 response = client.response(stream)
                 self.assertEqual((response.status, response.body), (200, b"echo /upload 3\n"), client.how)
 
-    def test_configured_bodies_that_nobody_reads(self):
+    def test_unread_configured_bodies(self):
         for crowd in CROWDS:
             self.attack(pipelined("/body", 1000), crowd, 16)
 
-    def test_error_pages_that_nobody_reads(self):
+    def test_unread_error_pages(self):
         for crowd in CROWDS:
             self.attack(pipelined("/page", 1000), crowd, 16)
 

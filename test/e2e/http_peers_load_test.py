@@ -1,5 +1,5 @@
-"""What HTTP has to bear: h2load, wrk, ab and nghttp before the proxy, servers behind it that hang up, and SIGTERM under
-load."""
+"""HTTP under load: h2load, wrk, ab and nghttp in front of the proxy, servers behind it that close connections, and
+SIGTERM under load."""
 
 import os
 import re
@@ -7,24 +7,24 @@ import signal
 import time
 
 import harness
-from harness import KIB, LONG, SLOWNESS, need, say
+from harness import KIB, LONG, SLOWNESS, need, print_note
 from http_peers_support import KINDS, HttpTest, words
 
 HTTP1, HTTP1_TLS, HTTP2, HTTP2_TLS = KINDS
 
 
 class Load(HttpTest):
-    """Programs that send as much as they can: each request is answered."""
+    """Programs that send as fast as they can: each request gets its response."""
 
     def h2load(self, proxy, client, path, requests, *arguments):
-        # The TLS of h2load asks for HTTP/2 unless told otherwise.
+        # Over TLS, h2load uses HTTP/2 by default.
         old = ("--h1",) if client[0] == "http1" else ()
         output = self.call(need("h2load"), "-n", str(requests), *old, *arguments, self.url(proxy, client, path).replace(
             "localhost", "127.0.0.1")).stdout.decode()
         self.assertIn(f"status codes: {requests} 2xx, 0 3xx, 0 4xx, 0 5xx", output)
         self.assertIn(f"requests: {requests} total, {requests} started, {requests} done, {requests} succeeded, "
                       "0 failed, 0 errored, 0 timeout", output)
-        say(f"{words(client)} {path}: " + re.search(r"finished in .*", output)[0])
+        print_note(f"{words(client)} {path}: " + re.search(r"finished in .*", output)[0])
 
     def test_h2load(self):
         self.write("body", os.urandom(64 * KIB))
@@ -49,17 +49,17 @@ class Load(HttpTest):
         self.write("body", os.urandom(64 * KIB))
         for server in (HTTP1, HTTP2):
             proxy = self.through(self.web_server(server, files=self.files), top={"workers": 2},
-                                 http={"http1": {"max_requests": 100}})  # wrk connects again.
+                                 http={"http1": {"max_requests": 100}})  # wrk reconnects.
             for client, path in ((HTTP1, "/small"), (HTTP1_TLS, "/files/body")):
                 with self.subTest(f"{words(client)} -> {words(server)}: {path}"):
                     output = self.call(need("wrk"), "-t1", "-c32", "-d10s" if LONG else "-d1s",
                                        self.url(proxy, client, path)).stdout.decode()
                     self.assertNotIn("Socket errors", output)
                     self.assertNotIn("Non-2xx", output)
-                    say(f"{words(client)} -> {words(server)}: " + re.search(r"Requests/sec:.*", output)[0])
+                    print_note(f"{words(client)} -> {words(server)}: " + re.search(r"Requests/sec:.*", output)[0])
 
     def test_ab(self):
-        """HTTP/1.0, with connections that are used again and ones that are not."""
+        """HTTP/1.0, with and without keep-alive."""
         ab = need("ab")
         for server in (HTTP1, HTTP2):
             proxy = self.through(self.web_server(server))
@@ -95,7 +95,7 @@ class Nghttp(HttpTest):
                 with self.subTest(f"{words(client)} -> {words(server)}"):
                     check(proxy, client)
 
-    def test_multiply(self):
+    def test_repeated_requests(self):
         def check(proxy, client):
             said = self.nghttp(proxy, client, "/files/body", "-n", "-m", "200")
             self.assertEqual(len(re.findall(r":status: 200", said)), 200)
@@ -112,7 +112,7 @@ class Nghttp(HttpTest):
         self.each(check)
 
     def test_priorities(self):
-        """Of RFC 7540, which nobody heeds any more: they do no harm."""
+        """RFC 7540's priorities, which are obsolete, do no harm."""
         def check(proxy, client):
             for arguments in (("-a",), ("-a", "--no-dep"), ("-p", "7"), ("--no-rfc7540-pri",)):
                 said = self.nghttp(proxy, client, "/files/" if "-a" in arguments else "/small", "-n", *arguments)
@@ -120,7 +120,7 @@ class Nghttp(HttpTest):
         self.each(check)
 
     def test_frames(self):
-        """Padding, CONTINUATION, small windows, tables of other sizes."""
+        """Padding, CONTINUATION, small windows, HPACK tables of other sizes."""
         def check(proxy, client):
             for arguments in (("-b", "200"), ("--continuation",), ("-w", "10", "-W", "12"), ("-w", "30", "-W", "30"),
                               ("-c", "0"), ("-c", "100", "-c", "65536"), ("--encoder-header-table-size", "0"),
@@ -137,9 +137,9 @@ class Nghttp(HttpTest):
 
 
 class Upstreams(HttpTest):
-    """The connections behind the proxy."""
+    """The connections to upstreams."""
 
-    def test_connections_are_used_again(self):
+    def test_connections_are_reused(self):
         for server in KINDS:
             proxy = self.through(self.web_server(server))
             for client in KINDS:
@@ -148,11 +148,11 @@ class Upstreams(HttpTest):
                     if client != HTTP2:  # See check_reuse.
                         said = self.call(need("curl"), *self.curl_options(client), url).stdout.decode()
                         self.assertEqual(re.findall(r'"Connection":(\d+)', said), ["1"] * 30)
-                    # From other clients too.
+                    # Also for other clients.
                     for _ in range(3):
                         self.assertEqual(self.curl(proxy, client, "/echo").json()["Connection"], 1)
 
-    def test_one_connection_of_http2_is_enough(self):
+    def test_one_http2_connection_is_enough(self):
         for server in (HTTP2, HTTP2_TLS):
             proxy = self.through(self.web_server(server))
             with self.subTest(words(server)):
@@ -160,15 +160,16 @@ class Upstreams(HttpTest):
                           self.url(proxy, HTTP2, "/small").replace("localhost", "127.0.0.1"))
                 self.assertLessEqual(self.curl(proxy, HTTP2, "/echo").json()["Connection"], 2)
 
-    def test_a_server_that_takes_few_streams(self):
-        """More requests at once than the server's connection bears: they wait, or go by another; none fails."""
+    def test_server_with_few_streams(self):
+        """More simultaneous requests than one connection of the server allows: they wait, or use another connection,
+        and none fails."""
         proxy = self.through(self.web_server(HTTP2, max_streams=3))
         for client in (HTTP1, HTTP2):
             with self.subTest(words(client)):
                 self.go_client(proxy, client, "/drip?pieces=3&ms=5", requests=60)
 
-    def hangs_up(self, how):
-        """Requests one after another, and many at once, while the server closes connections that have nothing to do."""
+    def check_closing_server(self, how):
+        """Requests one after another, and many at once, while the server closes idle connections."""
         for server in KINDS:
             proxy = self.through(self.web_server(server, hang_up=how), max_fails=0)
             for client in (HTTP1, HTTP2_TLS):
@@ -181,18 +182,18 @@ class Upstreams(HttpTest):
                         proxy, client, "/small").replace("localhost", "127.0.0.1")).stdout.decode()
                     self.assertIn("status codes: 500 2xx", output)
 
-    def test_server_that_always_hangs_up(self):
-        self.hangs_up("always")
+    def test_server_that_always_closes(self):
+        self.check_closing_server("always")
 
-    def test_server_that_sometimes_hangs_up(self):
-        self.hangs_up("sometimes")
+    def test_server_that_sometimes_closes(self):
+        self.check_closing_server("sometimes")
 
 
 class Drain(HttpTest):
-    """SIGTERM: what is under way is finished."""
+    """SIGTERM: requests in progress are finished."""
 
     def drained(self, proxy, seconds):
-        """It ends by itself (a second signal would cut what is left), with nothing left."""
+        """The proxy ends by itself (a second signal would cut the remaining requests), and nothing is left."""
         proxy.process.wait(seconds * SLOWNESS)
         return self.stop(proxy)
 
@@ -209,7 +210,7 @@ class Drain(HttpTest):
             running = [(f"{words(client)} -> {words(server)}: {path}", body,
                         self.begin(proxy, client, path, "-w", "%{http_code}"))
                        for client in KINDS for path, body in ways for _ in range(3)]
-            # Another of each kind has got its response and waits for long before it asks for more.
+            # Another client of each kind has its response, and waits for a long time before its next request.
             for client in KINDS:
                 self.begin(proxy, client, "/small?[1-2]", "--rate", "1/h")
             time.sleep(0.7)
@@ -218,10 +219,11 @@ class Drain(HttpTest):
                 out, error = child.communicate(timeout=20 * SLOWNESS)
                 with self.subTest(name):
                     self.assertEqual(out, body + "200", error)
-            self.drained(proxy, 4)  # Those that wait do not listen, and do not keep it.
+            self.drained(proxy, 4)  # The waiting clients do not read, and do not delay the end.
 
-    def test_connections_end_as_they_should(self):
-        """HTTP/1.1 is told that this was the last response, HTTP/2 gets GOAWAY; new connections are refused."""
+    def test_connections_end_in_order(self):
+        """HTTP/1.1 clients get `connection: close` with the last response, HTTP/2 clients get GOAWAY; new connections
+        are refused."""
         for client in KINDS:
             with self.subTest(words(client)):
                 proxy = self.through(self.web_server(HTTP1))
@@ -233,7 +235,7 @@ class Drain(HttpTest):
                         proxy, client, "/sleep?ms=800")], stdout=-1)
                 proxy.wait_for(lambda s: s.total("endpoint_connections_active") == 1, what="the request to be under way")
                 proxy.signal(signal.SIGTERM)
-                self.assertTrue(proxy.said("draining"))
+                self.assertTrue(proxy.wait_for_output("draining"))
                 self.assertEqual(self.call(need("curl"), *self.curl_options(client), self.url(proxy, client, "/small"),
                                            check=False).returncode, 7)
                 said = last.communicate(timeout=10 * SLOWNESS)[0].decode()
@@ -247,8 +249,8 @@ class Drain(HttpTest):
                 self.drained(proxy, 5)
 
     def test_load(self):
-        """Under load none is lost. (h2load counts as failed also what it had not sent yet when GOAWAY came, so that it
-        is the proxy that tells how many there were.)"""
+        """No request is lost under load. (h2load counts requests as failed that it had not sent when GOAWAY arrived. So
+        the proxy's counters say how many there were.)"""
         for client in (HTTP2, HTTP2_TLS):
             with self.subTest(words(client)):
                 proxy = self.through(self.web_server(HTTP1))

@@ -1,4 +1,4 @@
-"""What tests of HTTP with foreign programs share: how those of http_peers.d are built, servers, proxies, and curl."""
+"""Support for tests of HTTP with other programs: building those of http_peers.d, servers, proxies, and curl."""
 
 import atexit
 import json
@@ -16,7 +16,7 @@ from tls_support import TlsTest
 
 SOURCES = ROOT / "test/e2e/http_peers.d"
 
-# What a side speaks: the protocol, and whether over TLS.
+# The kinds of peers: the protocol, and whether over TLS.
 KINDS = [(protocol, secure) for protocol in ("http1", "http2") for secure in (False, True)]
 
 
@@ -36,7 +36,7 @@ def _folder():
 
 
 def go_program(package):
-    """A program of the module in http_peers.d, or one that its go.mod names as a tool."""
+    """A program of the module in http_peers.d, or one that its go.mod lists as a tool."""
     if package not in _made:
         go = need("go")
         found = re.search(r"go(\d+)\.(\d+)", subprocess.run([go, "version"], capture_output=True, text=True, timeout=60,
@@ -56,7 +56,7 @@ def go_program(package):
 
 
 def node_script(name):
-    """Node and a script of http_peers.d/node, with the packages that its package-lock.json names."""
+    """Node and a script of http_peers.d/node, with the packages of its package-lock.json."""
     node, npm = need("node", "npm")
     if "node" not in _made:
         found = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
@@ -71,7 +71,7 @@ def node_script(name):
 
 
 class Server:
-    """A program that says its address on its first line, and reports as lines of JSON from then on."""
+    """A program that prints its address on its first line, and then reports as lines of JSON."""
 
     def __init__(self, arguments, kind, environment=None):
         self.kind = kind
@@ -109,8 +109,8 @@ def go_options(**options):
 
 # ---- Tests
 
-class Answer:
-    """What curl got. Names of fields are in lower case."""
+class CurlResponse:
+    """The result of a curl run. Names of fields are in lower case."""
 
     def __init__(self, head_text, body, facts):
         self.heads, self.trailers = [], {}
@@ -129,7 +129,7 @@ class Answer:
 
     @property
     def early(self):
-        """Status and fields of the responses before the last."""
+        """Status and fields of the interim responses."""
         return [(int(line.split()[1]), fields) for line, fields in self.heads[:-1]]
 
     def json(self):
@@ -159,7 +159,7 @@ class HttpTest(TlsTest):
         return path
 
     def web_server(self, kind=("http1", False), node=False, environment=None, **options):
-        """A server that speaks `kind`: Go's net/http with options of http_peers.d/web, or Node's."""
+        """A server of kind `kind`: Go's net/http with options of http_peers.d/web, or Node's."""
         protocol, secure = kind
         chain, key = self.server["chain"], self.server["key"]
         if node:
@@ -184,12 +184,12 @@ class HttpTest(TlsTest):
         return {"workers": 1, "shutdown_timeout": "8s", **top, "listeners": listeners, "upstreams": [upstream]}
 
     def through(self, *servers, http=None, cut_allowed=False, listener=None, top=None, **upstream):
-        """A proxy in front of servers of one kind; keywords are of `upstream`."""
+        """A proxy in front of servers of one kind; keywords are those of `upstream`."""
         return self.start(self.configuration(self.upstream(*servers, **upstream), http, listener, **(top or {})),
                           cut_allowed=cut_allowed)
 
     def url(self, where, kind, path="/"):
-        """Of a proxy, or of a server itself."""
+        """The URL at a proxy, or at a server."""
         port = where.address.rsplit(":", 1)[1] if isinstance(where, Server) else where.port(
             "secure" if kind[1] else "plain")
         return f"{'https' if kind[1] else 'http'}://localhost:{port}{path}"
@@ -208,7 +208,7 @@ class HttpTest(TlsTest):
         return ["-sS", self.CURL_PROTOCOLS[kind], "--ipv4", "--cacert", self.ca, "--max-time", str(60 * SLOWNESS)]
 
     def curl(self, where, kind, path, *arguments, seconds=60, **options):
-        """One request, as an Answer."""
+        """One request, as a CurlResponse."""
         with tempfile.TemporaryDirectory(prefix="sluice-e2e-") as folder:
             result = self.call(need("curl"), *self.curl_options(kind), "-D", folder + "/heads", "-o", folder + "/body",
                                "-w", "%{json}", *arguments, self.url(where, kind, path), seconds=seconds, **options)
@@ -218,7 +218,7 @@ class HttpTest(TlsTest):
             if os.path.exists(folder + "/body"):
                 with open(folder + "/body", "rb") as file:
                     body = file.read()
-            return Answer(head_text, body, json.loads(result.stdout))
+            return CurlResponse(head_text, body, json.loads(result.stdout))
 
     def go_client(self, where, kind, path, headers=(), trailers=(), **options):
         """One request by Go, as `answer` of http_peers.d/web/client.go."""

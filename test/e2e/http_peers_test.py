@@ -1,4 +1,4 @@
-"""HTTP with programs that we did not write on both sides: curl, h2load, nghttp, wrk, ab and Go before the proxy; Go's
+"""HTTP with third-party programs on both sides: curl, h2load, nghttp, wrk, ab and Go in front of the proxy; Go's
 net/http, Node and nginx behind it."""
 
 import contextlib
@@ -14,66 +14,66 @@ from programs import Nginx
 
 HTTP1, HTTP1_TLS, HTTP2, HTTP2_TLS = KINDS
 VERSIONS = {"http1": "1.1", "http2": "2"}
-PROTOCOLS = {"http1": "HTTP/1.1", "http2": "HTTP/2.0"}  # As Go and Node say it.
+PROTOCOLS = {"http1": "HTTP/1.1", "http2": "HTTP/2.0"}  # The names that Go and Node use.
 
 
 class PeersTest(HttpTest):
-    """What each pair can do."""
+    """Checks for one pair of client and server."""
 
     def check_get(self, proxy, client):
-        answer = self.curl(proxy, client, "/echo?a=b")
-        self.assertEqual((answer.status, answer.version), (200, VERSIONS[client[0]]))
-        seen = answer.json()
+        response = self.curl(proxy, client, "/echo?a=b")
+        self.assertEqual((response.status, response.version), (200, VERSIONS[client[0]]))
+        seen = response.json()
         self.assertEqual((seen["Method"], seen["Target"], seen["Bytes"]), ("GET", "/echo?a=b", 0))
         return seen
 
     def check_bodies(self, proxy, client, size):
-        """Uploads whose length is told and not told, come as sent, and as what they were."""
+        """Uploads with known and unknown length arrive unchanged, with the same framing."""
         data = os.urandom(size)
         path, digest = self.write("upload", data), hashlib.sha256(data).hexdigest()
         for length_told in (True, False):
             arguments = ("-X", "POST", "-T", path) if length_told else (
                 "-X", "POST", "-T", "-", *(("-H", "Transfer-Encoding: chunked") if client[0] == "http1" else ()))
-            answer = self.curl(proxy, client, "/echo", *arguments, *((), ("-H", "Expect:"))[size % 2],
-                               **({} if length_told else {"input": data}))
-            seen = answer.json()
-            self.assertEqual((answer.status, seen["Method"], seen["Bytes"], seen["Hash"]), (200, "POST", size, digest))
+            response = self.curl(proxy, client, "/echo", *arguments, *((), ("-H", "Expect:"))[size % 2],
+                                 **({} if length_told else {"input": data}))
+            seen = response.json()
+            self.assertEqual((response.status, seen["Method"], seen["Bytes"], seen["Hash"]), (200, "POST", size, digest))
             self.assertEqual(seen["Header"].get("Content-Length", [str(size)]), [str(size)])
             if "ContentLength" in seen:
                 self.assertEqual(seen["ContentLength"], size if length_told else -1)
 
     def check_trailers(self, proxy, client):
-        answer = self.go_client(proxy, client, "/trailers", ["Te: trailers"], ["X-Last: 1", "X-Sum: abc"],
-                                method="POST", body="x" * 5000)
-        self.assertEqual((answer["Status"], answer["Body"]), (200, "5000 bytes"))
-        self.assertEqual(answer["Trailer"], {"X-Announced": ["yes"], "Back-X-Last": ["1"], "Back-X-Sum": ["abc"]})
-        if client[0] == "http1":  # Of HTTP/2's, curl does not print all.
-            answer = self.curl(proxy, client, "/trailers", "-H", "TE: trailers")
-            self.assertEqual((answer.body, answer.trailers), (b"0 bytes", {"x-announced": "yes"}))
+        response = self.go_client(proxy, client, "/trailers", ["Te: trailers"], ["X-Last: 1", "X-Sum: abc"],
+                                  method="POST", body="x" * 5000)
+        self.assertEqual((response["Status"], response["Body"]), (200, "5000 bytes"))
+        self.assertEqual(response["Trailer"], {"X-Announced": ["yes"], "Back-X-Last": ["1"], "Back-X-Sum": ["abc"]})
+        if client[0] == "http1":  # curl does not print all trailers of HTTP/2.
+            response = self.curl(proxy, client, "/trailers", "-H", "TE: trailers")
+            self.assertEqual((response.body, response.trailers), (b"0 bytes", {"x-announced": "yes"}))
 
     def check_early_hints(self, proxy, client):
-        answer = self.curl(proxy, client, "/hints")
-        self.assertEqual([(status, fields.get("link")) for status, fields in answer.early],
+        response = self.curl(proxy, client, "/hints")
+        self.assertEqual([(status, fields.get("link")) for status, fields in response.early],
                          [(103, "</0.css>; rel=preload"), (103, "</1.css>; rel=preload")])
-        self.assertEqual((answer.status, answer.body), (200, b"hinted"))
-        self.assertNotIn("link", answer.fields)
+        self.assertEqual((response.status, response.body), (200, b"hinted"))
+        self.assertNotIn("link", response.fields)
 
     def check_continue(self, proxy, client):
         data = b"d" * 100_000
         path = self.write("upload", data)
-        answer = self.curl(proxy, client, "/echo", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
-                           "--expect100-timeout", str(20 * SLOWNESS))
-        self.assertEqual(([status for status, _ in answer.early], answer.json()["Bytes"]), ([100], len(data)))
-        self.assertLess(answer.facts["time_total"], 10 * SLOWNESS)
+        response = self.curl(proxy, client, "/echo", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
+                             "--expect100-timeout", str(20 * SLOWNESS))
+        self.assertEqual(([status for status, _ in response.early], response.json()["Bytes"]), ([100], len(data)))
+        self.assertLess(response.facts["time_total"], 10 * SLOWNESS)
 
     def check_refused_continue(self, proxy, client):
-        """The body is not sent where the server does not want it, and the next request is served."""
+        """The body is not sent when the server refuses it, and the next request is served."""
         path = self.write("upload", b"d" * MIB)
         if client[0] == "http1":
-            answer = self.curl(proxy, client, "/refuse", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
-                               "--expect100-timeout", str(20 * SLOWNESS))
-            self.assertEqual((answer.status, answer.facts["size_upload"]), (417, 0))
-        else:  # curl takes it for an error when the stream is reset behind the response.
+            response = self.curl(proxy, client, "/refuse", "-X", "POST", "-T", path, "-H", "Expect: 100-continue",
+                                 "--expect100-timeout", str(20 * SLOWNESS))
+            self.assertEqual((response.status, response.facts["size_upload"]), (417, 0))
+        else:  # curl reports an error when the stream is reset after the response.
             said = self.call(need("nghttp"), "-v", "-y", "--expect-continue", "-d", path, self.url(
                 proxy, client, "/refuse")).stdout.decode()
             self.assertIn(":status: 417", said)
@@ -95,14 +95,14 @@ class PeersTest(HttpTest):
 
     def check_without_bodies(self, proxy, client):
         for code in (204, 304):
-            answer = self.curl(proxy, client, f"/status?code={code}")
-            self.assertEqual((answer.status, answer.body), (code, b""))
-            self.assertNotIn("transfer-encoding", answer.fields)
-            self.assertNotEqual(answer.fields.get("content-length"), "0" if code == 204 else "none")
+            response = self.curl(proxy, client, f"/status?code={code}")
+            self.assertEqual((response.status, response.body), (code, b""))
+            self.assertNotIn("transfer-encoding", response.fields)
+            self.assertNotEqual(response.fields.get("content-length"), "0" if code == 204 else "none")
 
     def check_many_fields(self, proxy, client):
-        answer = self.curl(proxy, client, "/many?count=80&bytes=300")
-        self.assertEqual([answer.fields.get(f"x-many-{i}") for i in range(80)], ["v" * 300] * 80)
+        response = self.curl(proxy, client, "/many?count=80&bytes=300")
+        self.assertEqual([response.fields.get(f"x-many-{i}") for i in range(80)], ["v" * 300] * 80)
         lines = [f"X-Many-{i}: {'v' * 300}" for i in range(80)]
         seen = self.curl(proxy, client, "/echo", *(part for line in lines for part in ("-H", line))).json()
         self.assertEqual([seen["Header"].get(f"X-Many-{i}") for i in range(80)], [["v" * 300]] * 80)
@@ -114,25 +114,25 @@ class PeersTest(HttpTest):
                          hashlib.sha256(data).digest())
 
     def check_reuse(self, proxy, client):
-        """curl uses its connection again (of HTTP/2 without TLS it cannot: curl 7.88 fails with Go's server, too)."""
+        """curl reuses its connection. (For HTTP/2 without TLS it cannot: curl 7.88 fails with Go's server, too.)"""
         if client == HTTP2:
             return
         said = self.call(need("curl"), *self.curl_options(client), "-o", "/dev/null", "-w",
                          "%{http_code} %{num_connects},", self.url(proxy, client, "/small?[1-5]")).stdout
         self.assertEqual(said, b"200 1,200 0,200 0,200 0,200 0,")
 
-    def check_old(self, proxy, client):
-        """HTTP/1.0: a body without a length ends with the connection, and nothing is chunked."""
+    def check_http10(self, proxy, client):
+        """HTTP/1.0: a body without a length ends with the connection, and is not chunked."""
         if client[0] != "http1":
             return
         for path, body in (("/trailers", b"0 bytes"), ("/small", b"x" * 100), ("/drip?pieces=3&ms=1", None)):
-            answer = self.curl(proxy, client, path, "--http1.0", "--no-alpn")
-            self.assertEqual((answer.status, answer.body), (200, body or b"piece 0\npiece 1\npiece 2\n"))
-            self.assertNotIn("transfer-encoding", answer.fields)
+            response = self.curl(proxy, client, path, "--http1.0", "--no-alpn")
+            self.assertEqual((response.status, response.body), (200, body or b"piece 0\npiece 1\npiece 2\n"))
+            self.assertNotIn("transfer-encoding", response.fields)
 
 
-class WithoutTheProxy(PeersTest):
-    """The programs by themselves: else nobody knows whose fault it is."""
+class PeersAlone(PeersTest):
+    """The programs without the proxy, so that a failure of theirs is not blamed on it."""
 
     def test_go(self):
         for kind in KINDS:
@@ -141,7 +141,7 @@ class WithoutTheProxy(PeersTest):
                 self.assertEqual(self.check_get(server, kind)["Proto"], PROTOCOLS[kind[0]])
                 for check in (self.check_trailers, self.check_early_hints, self.check_continue,
                               self.check_refused_continue, self.check_files, self.check_without_bodies,
-                              self.check_many_fields, self.check_reuse, self.check_old):
+                              self.check_many_fields, self.check_reuse, self.check_http10):
                     check(server, kind)
                 self.check_bodies(server, kind, 100_001)
 
@@ -205,8 +205,8 @@ class Pairs(PeersTest):
     def test_reuse(self):
         self.each_client(self.check_reuse)
 
-    def test_old(self):
-        self.each_client(self.check_old)
+    def test_http10(self):
+        self.each_client(self.check_http10)
 
     def test_node(self):
         for server in KINDS:
@@ -223,7 +223,7 @@ class Pairs(PeersTest):
 
 
 class Fields(PeersTest):
-    """What the proxy adds, keeps and takes away."""
+    """The fields that the proxy adds, keeps and removes."""
 
     def each(self, check):
         for server in KINDS:
@@ -232,21 +232,21 @@ class Fields(PeersTest):
                 with self.subTest(f"{words(client)} -> {words(server)}"):
                     check(proxy, client)
 
-    def test_what_is_added(self):
+    def test_added_fields(self):
         def check(proxy, client):
-            answer = self.curl(proxy, client, "/echo", "-H", "X-Forwarded-Proto: gopher")
-            header = answer.json()["Header"]
+            response = self.curl(proxy, client, "/echo", "-H", "X-Forwarded-Proto: gopher")
+            header = response.json()["Header"]
             self.assertEqual(header["X-Forwarded-For"], ["127.0.0.1"])
             self.assertEqual(header["X-Forwarded-Proto"], ["https" if client[1] else "http"])
             self.assertRegex(", ".join(header["Via"]), rf"^{VERSIONS[client[0]]}(\.0)? sluice$")
-            self.assertRegex(answer.fields["via"], r"^(1\.1|2|2\.0) sluice$")
+            self.assertRegex(response.fields["via"], r"^(1\.1|2|2\.0) sluice$")
             header = self.curl(proxy, client, "/echo", "-H", "X-Forwarded-For: 192.0.2.7", "-H",
                                "Via: 1.1 other").json()["Header"]
             self.assertEqual(", ".join(header["X-Forwarded-For"]), "192.0.2.7, 127.0.0.1")
             self.assertRegex(", ".join(header["Via"]), r"^1\.1 other, [12](\.[01])? sluice$")
         self.each(check)
 
-    def test_what_is_kept(self):
+    def test_kept_fields(self):
         def check(proxy, client):
             lines = ("Host: other.example:81", "Cookie: a=1; b=2", "X-Twice: 1", "X-Twice: 2", "Accept:")
             seen = self.curl(proxy, client, "/echo/../echo?x=%2F&y", "--path-as-is", "-A", "tester/1",
@@ -260,10 +260,10 @@ class Fields(PeersTest):
             self.assertNotIn("Accept-Encoding", header)
         self.each(check)
 
-    def test_what_is_taken_away(self):
+    def test_removed_fields(self):
         def check(proxy, client):
             if client[0] == "http2":
-                return  # There they are errors.
+                return  # In HTTP/2 these fields are errors.
             header = self.curl(proxy, client, "/echo", "-H", "Connection: keep-alive, X-Hop", "-H", "X-Hop: 1", "-H",
                                "Keep-Alive: timeout=5", "-H", "Proxy-Connection: keep-alive", "-H", "TE: gzip", "-H",
                                "X-Kept: 1").json()["Header"]
@@ -273,15 +273,15 @@ class Fields(PeersTest):
         self.each(check)
 
 
-    def test_what_is_taken_from_responses(self):
+    def test_fields_removed_from_responses(self):
         for server in (HTTP1, HTTP1_TLS):
             proxy = self.through(self.web_server(server, node=True))
             for client in KINDS:
                 with self.subTest(f"{words(client)} -> {words(server)}"):
-                    answer = self.curl(proxy, client, "/hops")
-                    self.assertEqual((answer.status, answer.body, answer.fields["x-kept"]), (200, b"hops", "1"))
+                    response = self.curl(proxy, client, "/hops")
+                    self.assertEqual((response.status, response.body, response.fields["x-kept"]), (200, b"hops", "1"))
                     for name in ("x-hop", "keep-alive", "proxy-connection", "connection"):
-                        self.assertNotIn(name, answer.fields)
+                        self.assertNotIn(name, response.fields)
 
 
 class Nginx1(PeersTest):
@@ -306,8 +306,8 @@ class Nginx1(PeersTest):
                 self.assertTrue(self.curl(proxy, client, "/large").body == data)
                 for number, source in enumerate((os.path.join(self.files, "large"), "-")):
                     name = f"/put/{client[0]}-{client[1]}-{number}"
-                    answer = self.curl(proxy, client, name, "-T", source, **({"input": data} if source == "-" else {}))
-                    self.assertEqual(answer.status, 201)
+                    response = self.curl(proxy, client, name, "-T", source, **({"input": data} if source == "-" else {}))
+                    self.assertEqual(response.status, 201)
                     with open(self.files + name, "rb") as file:
                         self.assertTrue(file.read() == data)
                     self.assertEqual(self.curl(proxy, client, name, "-X", "DELETE").status, 204)
@@ -326,7 +326,7 @@ class Nginx1(PeersTest):
 
 
 class AccessLog(PeersTest):
-    """What is logged is what the programs did."""
+    """The log agrees with what the programs did."""
 
     LINE = re.compile(r'\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)\] '
                       r'"(\S+) (\S+) (\S+)" (\d+) (\S+) (\d+) (\d+) (\d+) (\d+|-) '
@@ -335,7 +335,7 @@ class AccessLog(PeersTest):
              "upstream_micros", "client", "listener", "tls", "upstream", "endpoint", "authority", "agent")
 
     def lines(self, proxy, count):
-        """So many lines are there, and no more."""
+        """Waits until the log has exactly `count` lines."""
         path = os.path.join(self.files, "access.log")
 
         def read():
@@ -377,7 +377,7 @@ class AccessLog(PeersTest):
                         self.assertGreaterEqual(int(line["micros"]), int(line["upstream_micros"]))
 
     def test_load(self):
-        """A line for each request, whole, from two workers."""
+        """Two workers write one complete line for each request."""
         log = os.path.join(self.files, "access.log")
         proxy = self.through(self.web_server(HTTP1), http={"access_log": log}, top={"workers": 2})
         for client in (HTTP1, HTTP2_TLS):
@@ -389,7 +389,7 @@ class AccessLog(PeersTest):
         for name in ("HTTP/1.1", "HTTP/2"):
             self.assertEqual(sum(line["protocol"] == name for line in lines), 3000)
 
-    def test_nobody_there(self):
+    def test_no_server(self):
         log = os.path.join(self.files, "access.log")
         routes = [{"match": {"path": {"prefix": "/gone"}}, "forward": "main"}]
         proxy = self.through("127.0.0.1:1", kind=HTTP1, http={"routes": routes, "access_log": log})

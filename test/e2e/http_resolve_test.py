@@ -1,4 +1,4 @@
-"""Endpoints by name: what a name server says is where requests go, from when it says so."""
+"""Endpoints by name: requests follow the records of a name server, as soon as they change."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ NAME = "app.test"
 
 
 def http_origin(name, gate=None):
-    """A server of HTTP/1.1 that says its name; what asks for /slow, when `gate` is set."""
+    """A server of HTTP/1.1 that responds with its name; to /slow, once `gate` is set."""
     def handler(sock):
         data = b""
         while True:
@@ -33,19 +33,19 @@ def http_origin(name, gate=None):
     return handler
 
 
-def ask(proxy, path="/", sock=None):
-    """The status and the body of one request, on a connection of its own if there is none."""
+def send_request(proxy, path="/", sock=None):
+    """The status and the body of one request, on `sock` or on a connection of its own."""
     with contextlib.ExitStack() as stack:
         if sock is None:
             sock = stack.enter_context(connect(("127.0.0.1", proxy.port())))
         sock.sendall(b"GET %s HTTP/1.1\r\nhost: a.test\r\n\r\n" % path.encode())
-        answer = b""
-        while b"\r\n\r\n" not in answer:
+        response = b""
+        while b"\r\n\r\n" not in response:
             more = sock.recv(1 << 16)
             if not more:
                 return 0, "the connection ended"
-            answer += more
-        head, _, body = answer.partition(b"\r\n\r\n")
+            response += more
+        head, _, body = response.partition(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         return int(head.split()[1]), (body + receive_exactly(sock, length - len(body))).decode()
 
@@ -58,7 +58,7 @@ class Resolve(SluiceTest):
         self.port = free_port()
 
     def origin(self, address, gate=None):
-        """On the one port that the name has, and another of the loopback's addresses."""
+        """A server on the port that the name has, at another loopback address."""
         self.keep(Origin(http_origin(address.encode(), gate), (address, self.port)))
         return address
 
@@ -73,51 +73,52 @@ class Resolve(SluiceTest):
             listener["http"] = {"forward": "main", "http1": {"max_requests": 0}}
         return self.start(config)
 
-    def answers(self, proxy, count=8):
-        return {ask(proxy)[1] for _ in range(count)}
+    def responding_servers(self, proxy, count=8):
+        return {send_request(proxy)[1] for _ in range(count)}
 
     def counted(self, proxy, what, **labels):
         return proxy.stats().total(what, upstream="main", **labels)
 
-    def test_serves_at_once(self):
-        """The first request finds what the name stands for, in lower case and with an alias in between."""
+    def test_first_request_is_served(self):
+        """The first request resolves the name, in lower case and with an alias in between."""
         self.names.set("real.test", self.origin("127.0.0.2"))
         self.names.set_alias(NAME, "real.test")
         proxy = self.resolving(f"APP.test:{self.port}")
-        self.assertEqual(ask(proxy), (200, "127.0.0.2"))
-        self.assertTrue(proxy.said(f'upstream "main": {NAME}:{self.port} resolves to 127.0.0.2:{self.port}'))
+        self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
+        self.assertTrue(proxy.wait_for_output(f'upstream "main": {NAME}:{self.port} resolves to 127.0.0.2:{self.port}'))
         self.assertEqual(self.counted(proxy, "resolve_addresses", endpoint=f"{NAME}:{self.port}"), 1)
 
     def test_follows_changes(self):
-        """As the record's time (1 s) is over, new requests go to the new address; none fails, and one that is under
-        way with the old one ends there. The connection that waited there ends at once."""
+        """When the record's TTL (1 s) is over, new requests go to the new address. None fails, and a request in
+        progress at the old address ends there. The idle connection to the old address is closed at once."""
         gate = threading.Event()
         self.names.set(NAME, self.origin("127.0.0.2", gate))
         self.origin("127.0.0.3")
         proxy = self.resolving(resolve={"max_ttl": "60s"})
         slow = {}
-        thread = threading.Thread(target=lambda: slow.update(answer=ask(proxy, "/slow")))
+        thread = threading.Thread(target=lambda: slow.update(response=send_request(proxy, "/slow")))
         thread.start()
-        self.assertEqual(ask(proxy), (200, "127.0.0.2"))
-        proxy.wait_for(lambda stats: stats.total("endpoint_connections_active") == 1)  # The slow one has come there.
+        self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
+        # The slow request has arrived there.
+        proxy.wait_for(lambda stats: stats.total("endpoint_connections_active") == 1)
         self.names.set(NAME, "127.0.0.3")
         deadline = time.monotonic() + 10
-        while (answer := ask(proxy)) == (200, "127.0.0.2") and time.monotonic() < deadline:
+        while (response := send_request(proxy)) == (200, "127.0.0.2") and time.monotonic() < deadline:
             time.sleep(0.01)
-        self.assertEqual(answer, (200, "127.0.0.3"))
-        self.assertEqual(self.answers(proxy), {"127.0.0.3"})
+        self.assertEqual(response, (200, "127.0.0.3"))
+        self.assertEqual(self.responding_servers(proxy), {"127.0.0.3"})
         gate.set()
         thread.join()
-        self.assertEqual(slow["answer"], (200, "127.0.0.2"))
+        self.assertEqual(slow["response"], (200, "127.0.0.2"))
         stats = proxy.stats()
         self.assertEqual(stats.total("http_responses_total", **{"class": "5xx"}), 0)
         self.assertEqual([dict(labels)["address"] for (name, labels) in stats if name == "endpoint_address_connections_active"],
                          [f"127.0.0.3:{self.port}"])
-        # Both are counted as the one endpoint that is configured.
+        # Both addresses count for the one configured endpoint.
         self.assertGreaterEqual(stats.total("endpoint_connections_total", endpoint=f"{NAME}:{self.port}"), 2)
 
     def test_idle_connections_end_with_their_endpoint(self):
-        """Without another request: the workers are told."""
+        """Without another request: the workers are notified."""
         ended = threading.Event()
 
         def handler(sock):
@@ -127,45 +128,46 @@ class Resolve(SluiceTest):
         self.keep(Origin(handler, ("127.0.0.2", self.port)))
         self.names.set(NAME, "127.0.0.2")
         proxy = self.resolving()
-        self.assertEqual(ask(proxy), (200, "old"))
+        self.assertEqual(send_request(proxy), (200, "old"))
         self.assertFalse(ended.is_set())
         self.names.set(NAME, "127.0.0.3")
         self.assertTrue(ended.wait(10 * harness.SLOWNESS))
         self.assertEqual(proxy.stats().total("http_requests_total"), 1)
 
     def test_http2(self):
-        """The connection that all requests share is another one from then on, and the old one ends."""
+        """The connection that all requests share is replaced, and the old one ends."""
         addresses = ["127.0.0.2", "127.0.0.3"]
         self.keep(Nginx([(address, self.port) for address in addresses], "".join(
             f"server {{ listen {address}:{self.port} http2; location / {{ return 200 {address}; }} }}" for address in addresses)))
         self.names.set(NAME, "127.0.0.2")
         proxy = self.resolving(protocol="http2")
-        self.assertEqual(self.answers(proxy), {"127.0.0.2"})
+        self.assertEqual(self.responding_servers(proxy), {"127.0.0.2"})
         descriptors = proxy.open_descriptors()
         self.assertEqual(self.counted(proxy, "upstream_connections_opened_total"), 1)
         self.names.set(NAME, "127.0.0.3")
-        wait_until(lambda: ask(proxy) == (200, "127.0.0.3"), what="the new address")
-        self.assertEqual(self.answers(proxy), {"127.0.0.3"})
+        wait_until(lambda: send_request(proxy) == (200, "127.0.0.3"), what="the new address")
+        self.assertEqual(self.responding_servers(proxy), {"127.0.0.3"})
         self.assertEqual(self.counted(proxy, "upstream_connections_opened_total"), 2)
-        # A lookup that is under way has some too.
+        # A lookup in progress has some too.
         wait_until(lambda: proxy.open_descriptors() <= descriptors, what="the old connection to end")
 
-    def test_each_as_long_as_it_is_good(self):
-        """One name's record is good for a minute, the other's for a second: only the other is asked for again."""
+    def test_each_name_has_its_ttl(self):
+        """One name's record has a TTL of a minute, the other's of a second: only the other is resolved again."""
         self.names.set(NAME, "127.0.0.2", ttl=60)
         self.names.set("other.test", "127.0.0.3", ttl=1)
         proxy = self.resolving(f"{NAME}:{self.port}", f"other.test:{self.port}", resolve={"max_ttl": "60s"})
         stats = proxy.wait_for(lambda stats: stats.total("resolve_lookups_total", endpoint=f"other.test:{self.port}") >= 3)
         self.assertEqual(stats.total("resolve_lookups_total", endpoint=f"{NAME}:{self.port}"), 1)
 
-    def test_balances_over_all(self):
+    def test_balances_over_all_addresses(self):
         several = [self.origin(f"127.0.0.{i}") for i in (2, 3, 4)]
         self.names.set(NAME, *several)
         proxy = self.resolving()
-        self.assertEqual(sorted(ask(proxy)[1] for _ in range(9)), sorted(several * 3))
+        self.assertEqual(sorted(send_request(proxy)[1] for _ in range(9)), sorted(several * 3))
 
     def test_both_families(self):
-        """One that fails leaves what is known of it as it is: a name server that is broken for AAAA breaks no more."""
+        """A failed lookup for one family leaves its known addresses as they are: a name server that fails for AAAA has
+        no other effect."""
         with socket.socket(socket.AF_INET6) as probe:
             try:
                 probe.bind(("::1", 0))
@@ -174,18 +176,18 @@ class Resolve(SluiceTest):
         self.origin("127.0.0.2"), self.origin("127.0.0.3"), self.origin("::1")
         self.names.set(NAME, "127.0.0.2", "::1")
         proxy = self.resolving()
-        self.assertEqual(self.answers(proxy), {"127.0.0.2", "::1"})
+        self.assertEqual(self.responding_servers(proxy), {"127.0.0.2", "::1"})
         self.names.set(NAME, "127.0.0.3", "::1")
         self.names.fail(NAME, SERVFAIL, kinds=(AAAA,))
-        wait_until(lambda: self.answers(proxy) == {"127.0.0.3", "::1"}, what="IPv4 to change and IPv6 to stay")
+        wait_until(lambda: self.responding_servers(proxy) == {"127.0.0.3", "::1"}, what="IPv4 to change and IPv6 to stay")
         only4 = self.resolving(resolve={"family": "ip4"})
-        self.assertEqual(self.answers(only4), {"127.0.0.3"})
+        self.assertEqual(self.responding_servers(only4), {"127.0.0.3"})
         self.names.set(NAME, "127.0.0.3", "::1")
         only6 = self.resolving(resolve={"family": "ip6"})
-        self.assertEqual(self.answers(only6), {"::1"})
+        self.assertEqual(self.responding_servers(only6), {"::1"})
 
-    def test_services(self):
-        """Ports and weights are the records'; the name itself may have a neighbour with an address."""
+    def test_srv_records(self):
+        """Ports and weights come from the records; another name with an address is not affected."""
         self.origin("127.0.0.2"), self.origin("127.0.0.3")
         other = free_port()
         self.keep(Origin(http_origin(b"literal"), ("127.0.0.1", other)))
@@ -193,19 +195,19 @@ class Resolve(SluiceTest):
         self.names.set("b.test", "127.0.0.3")
         self.names.set_services("_http._tcp.test", (10, 30, self.port, "a.test"), (10, 10, self.port, "b.test"))
         proxy = self.resolving({"srv": "_http._tcp.test"})
-        got = [ask(proxy)[1] for _ in range(40)]
+        got = [send_request(proxy)[1] for _ in range(40)]
         self.assertEqual((got.count("127.0.0.2"), got.count("127.0.0.3")), (30, 10))
-        # The weights change, and with them nothing else.
+        # Only the weights change.
         opened = self.counted(proxy, "endpoint_connections_total")
         self.names.set_services("_http._tcp.test", (10, 10, self.port, "a.test"), (10, 30, self.port, "b.test"))
         proxy.wait_for(lambda stats: stats.total("resolve_changes_total") == 2)
-        got = [ask(proxy)[1] for _ in range(40)]
+        got = [send_request(proxy)[1] for _ in range(40)]
         self.assertEqual((got.count("127.0.0.2"), got.count("127.0.0.3")), (10, 30))
         self.assertEqual(self.counted(proxy, "endpoint_connections_total"), opened)
         both = self.resolving({"srv": "_http._tcp.test"}, f"127.0.0.1:{other}")
-        self.assertEqual(self.answers(both, 82), {"127.0.0.2", "127.0.0.3", "literal"})
+        self.assertEqual(self.responding_servers(both, 82), {"127.0.0.2", "127.0.0.3", "literal"})
 
-    def test_failures_keep_what_is_known(self):
+    def test_failures_keep_known_addresses(self):
         self.names.set(NAME, self.origin("127.0.0.2"))
         proxy = self.resolving(resolve={"timeout": "100ms", "attempts": 1})
         for how in (SERVFAIL, None):
@@ -213,21 +215,22 @@ class Resolve(SluiceTest):
                 self.names.fail(NAME, how)
                 before = self.counted(proxy, "resolve_failures_total")
                 proxy.wait_for(lambda stats: stats.total("resolve_failures_total") >= before + 2)
-                self.assertEqual(ask(proxy), (200, "127.0.0.2"))
-                self.assertTrue(proxy.said(f"keeping the known addresses: 127.0.0.2:{self.port}"))
+                self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
+                self.assertTrue(proxy.wait_for_output(f"keeping the known addresses: 127.0.0.2:{self.port}"))
         self.names.set(NAME, self.origin("127.0.0.3"))
-        wait_until(lambda: ask(proxy) == (200, "127.0.0.3"), what="the name to be resolved again")
-        self.assertTrue(proxy.said(f"{NAME}:{self.port} is resolved again"))
+        wait_until(lambda: send_request(proxy) == (200, "127.0.0.3"), what="the name to be resolved again")
+        self.assertTrue(proxy.wait_for_output(f"{NAME}:{self.port} is resolved again"))
 
-    def test_timeout_of_a_try(self):
-        """Each try has at least the time that is configured, and the lookup fails when the last one's is over."""
+    def test_timeout_of_one_try(self):
+        """Each try has at least the configured timeout, and the lookup fails when the timeout of the last one is
+        over."""
         times = []
         silent = self.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         silent.bind(("127.0.0.1", 0))
         silent.settimeout(20 * SLOWNESS)
 
         def note_tries():
-            for _ in range(4):  # The fourth is the first of the next lookup, half a second behind the end of this one.
+            for _ in range(4):  # The fourth is the first of the next lookup, half a second after the end of this one.
                 silent.recv(512)
                 times.append(time.monotonic())
 
@@ -242,29 +245,30 @@ class Resolve(SluiceTest):
         self.assertLess(sum(gaps), 4 * SLOWNESS, gaps)
         self.assertGreaterEqual(proxy.stats().total("resolve_failures_total"), 1)
 
-    def test_nothing_at_first(self):
-        """Names without an address: 503 says why, and the name is followed as soon as it has one. One that is taken
-        away again takes its endpoints with it."""
+    def test_no_address_at_first(self):
+        """Names without an address: the log of a 503 has the reason, and the name is used as soon as it has an address.
+        When the address is removed again, so are its endpoints."""
         proxy = self.resolving()
-        self.assertEqual(ask(proxy), (503, "the upstream's name does not resolve\n"))
+        self.assertEqual(send_request(proxy), (503, "the upstream's name does not resolve\n"))
         self.assertEqual(proxy.stats().total("http_requests_ended_total", reason="not_resolved"), 1)
         self.assertIn("resolves to no address yet", proxy.stderr())
         self.names.set(NAME, self.origin("127.0.0.2"))
-        wait_until(lambda: ask(proxy)[0] == 200, what="the name to appear")
+        wait_until(lambda: send_request(proxy)[0] == 200, what="the name to appear")
         self.names.forget(NAME)
-        wait_until(lambda: ask(proxy)[0] == 503, what="the name to be gone")
+        wait_until(lambda: send_request(proxy)[0] == 503, what="the name to be gone")
         self.assertGreater(self.counted(proxy, "resolve_empty_total"), 0)
 
     def test_no_name_server_at_first(self):
-        """Listening waits for one try, and no longer."""
+        """Listening begins after one try, and no later."""
         self.names.fail(NAME, None)
         proxy = self.resolving(resolve={"timeout": "200ms"})
-        self.assertEqual(ask(proxy)[0], 503)
+        self.assertEqual(send_request(proxy)[0], 503)
         self.names.set(NAME, self.origin("127.0.0.2"))
-        wait_until(lambda: ask(proxy)[0] == 200, what="the name server to be there")
+        wait_until(lambda: send_request(proxy)[0] == 200, what="the name server to be there")
 
-    def test_connections_of_tcp(self):
-        """One that is open stays with its endpoint; the next goes to the new one. Without any, it is closed."""
+    def test_tcp_connections(self):
+        """An open connection stays with its endpoint; the next goes to the new one. Without any endpoint, it is
+        closed."""
         for address in ("127.0.0.2", "127.0.0.3"):
             self.keep(Origin(say_name(address.encode()), (address, self.port)))
         self.names.set(NAME, "127.0.0.2")
@@ -278,7 +282,7 @@ class Resolve(SluiceTest):
         def is_reset():
             try:
                 open_one()
-            except ConnectionResetError:  # Perhaps before connect() has returned.
+            except ConnectionResetError:  # Possibly before connect() has returned.
                 return True
             return False
         first, name = open_one()
@@ -293,8 +297,8 @@ class Resolve(SluiceTest):
         first.sendall(b"and here")
         self.assertEqual(receive_exactly(first, 8), b"and here")
 
-    def test_the_system_s_names(self):
-        """Without servers: /etc/hosts, and /etc/resolv.conf for the rest."""
+    def test_system_resolver(self):
+        """Without configured servers: /etc/hosts, and /etc/resolv.conf for the rest."""
         with open("/etc/hosts", encoding="utf-8") as hosts:
             words = [line.split() for line in hosts if line.strip() and not line.startswith("#")]
         name = next((word for line in words for word in line[1:] if line[0] == "127.0.0.1"), None)
@@ -302,10 +306,10 @@ class Resolve(SluiceTest):
         self.origin("127.0.0.1")
         proxy = self.resolving(f"{name}:{self.port}" if name != "localhost" else f"localhost.:{self.port}",
                                resolve={"family": "ip4"})
-        self.assertEqual(ask(proxy), (200, "127.0.0.1"))
+        self.assertEqual(send_request(proxy), (200, "127.0.0.1"))
 
-    def test_load_over_changes(self):
-        """Four clients without a pause, while the name goes from one set to another: nothing fails."""
+    def test_changes_under_load(self):
+        """Four clients without a pause, while the name changes between two sets: nothing fails."""
         several = [self.origin(f"127.0.0.{i}") for i in range(2, 8)]
         self.names.set(NAME, several[0])
         proxy = self.resolving(workers=2)
@@ -314,7 +318,7 @@ class Resolve(SluiceTest):
         def client():
             with connect(("127.0.0.1", proxy.port())) as sock:
                 while not over.is_set():
-                    status, body = ask(proxy, sock=sock)
+                    status, body = send_request(proxy, sock=sock)
                     if status != 200:
                         return problems.append((status, body))
                     seen.add(body)
@@ -332,7 +336,7 @@ class Resolve(SluiceTest):
         self.assertEqual(seen, set(several))
 
     def test_checks_follow_names(self):
-        """What a name has come to stand for is checked at once: one that is not well gets no requests."""
+        """A new address of a name is checked at once: an unhealthy one gets no requests."""
         self.names.set(NAME, self.origin("127.0.0.2"))
         proxy = self.resolving(workers=2, health_check={"interval": "100ms", "timeout": "1s", "unhealthy_after": 1,
                                                         "http": {"path": "/", "body": "127.0.0.2"}})
@@ -342,13 +346,13 @@ class Resolve(SluiceTest):
         self.names.set(NAME, "127.0.0.2", self.origin("127.0.0.3"))
         proxy.wait_for(lambda stats: stats.total("endpoint_health_checks_failed_total", endpoint=endpoint) >= 1)
         wait_until(lambda: self.counted(proxy, "endpoint_healthy", endpoint=endpoint) == 0, what="the check to count")
-        self.assertEqual(self.answers(proxy), {"127.0.0.2"})
-        self.assertTrue(proxy.said(f"endpoint {endpoint} (127.0.0.3:{self.port}) is unhealthy"))
+        self.assertEqual(self.responding_servers(proxy), {"127.0.0.2"})
+        self.assertTrue(proxy.wait_for_output(f"endpoint {endpoint} (127.0.0.3:{self.port}) is unhealthy"))
         self.names.set(NAME, "127.0.0.2")
         wait_until(lambda: self.counted(proxy, "endpoint_healthy", endpoint=endpoint) == 1, what="the other one to go")
 
     def test_check_and_explain(self):
-        """A name is taken without being looked up."""
+        """A name is accepted without being resolved."""
         path = os.path.join(self.temporary_directory(), "sluice.json")
         config = configuration(["nowhere.invalid:80", {"srv": "_x._tcp.nowhere.invalid"}])
         config["listeners"][0] = {"name": "main", "address": "127.0.0.1:0", "http": {"forward": "main"}}

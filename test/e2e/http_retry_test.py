@@ -1,5 +1,5 @@
-"""What becomes of requests when an endpoint fails, and where else they go: `retry`, `retry_budget`, `split`, `mirror`, and
-the times of routes. Asked with curl; the upstreams are written here, and nginx.
+"""Failing endpoints, and the other ways of a request: `retry`, `retry_budget`, `split`, `mirror`, and the timeouts of
+routes. curl sends the requests; the upstreams are servers of this file, and nginx.
 """
 
 import http.server
@@ -14,9 +14,9 @@ from programs import Nginx
 
 
 class Origin:
-    """Answers its n-th request with what `answer(n, handler)` returns: (status, body)."""
+    """Responds to its n-th request with what `response(n, handler)` returns: (status, body)."""
 
-    def __init__(self, answer):
+    def __init__(self, response):
         seen, lock = [], threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -28,8 +28,8 @@ class Origin:
                 with lock:
                     seen.append((self.command, self.path, body))
                     number = len(seen)
-                status, text = answer(number, self)
-                if status == 0:  # No answer.
+                status, text = response(number, self)
+                if status == 0:  # No response.
                     self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
@@ -46,7 +46,7 @@ class Origin:
         self.seen = seen
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._server.handle_error = lambda *_: None  # Of those who did not wait for the answer.
+        self._server.handle_error = lambda *_: None  # Errors of clients that did not wait for the response.
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -61,11 +61,11 @@ class Retries(harness.SluiceTest):
         super().setUp()
         harness.need("curl", "wrk", "nginx")
 
-    def origin(self, answer):
-        return self.keep(Origin(answer))
+    def origin(self, response):
+        return self.keep(Origin(response))
 
     def through(self, route, upstreams, **http):
-        """A proxy with this route; upstreams are addresses by name, or what their map says."""
+        """A proxy with this route; upstreams are addresses by name, or maps with options."""
         return self.start({
             "workers": 1, "shutdown_timeout": "3s",
             "listeners": [{"name": "main", "address": "127.0.0.1:0", "http": {"routes": [route], **http}}],
@@ -74,19 +74,20 @@ class Retries(harness.SluiceTest):
         })
 
     def curl(self, proxy, *arguments, path="/"):
-        """(status, body)"""
+        """Returns (status, body)."""
         run = subprocess.run(["curl", "-s", "-m", "20", "-w", "\n%{http_code}", *arguments,
                               f"http://127.0.0.1:{proxy.port()}{path}"], capture_output=True, text=True, check=True)
         body, _, status = run.stdout.rpartition("\n")
         return int(status), body
 
-    def test_what_is_sent_again(self):
-        """A 503, a connection that ends without an answer, and one that takes too long; not for POST."""
+    def test_retried_requests(self):
+        """A 503, a connection that ends without a response, and a response that takes too long are retried; POST is
+        not."""
         retry = {"on": ["5xx", "reset", "timeout"], "try_timeout": "300ms", "backoff": 0, "max_backoff": 0}
         enough = threading.Event()
         self.addCleanup(enough.set)
 
-        def answer(number, handler):
+        def response(number, handler):
             if handler.path == "/slow" and number == 1:
                 enough.wait(2)
             if handler.path == "/cut" and number == 1:
@@ -96,13 +97,13 @@ class Retries(harness.SluiceTest):
         for path in ("/", "/cut", "/slow"):
             for method, data in (("GET", None), ("PUT", "x" * 3000)):
                 with self.subTest(path=path, method=method):
-                    origin = self.origin(answer)
+                    origin = self.origin(response)
                     proxy = self.through({"forward": "main", "retry": retry}, {"main": origin.address})
                     arguments = ["-X", method] + (["--data-binary", data] if data else [])
                     self.assertEqual(self.curl(proxy, *arguments, path=path), (200, "again"))
                     self.assertEqual([request[2] for request in origin.seen], [(data or "").encode()] * 2)
                     self.assertEqual(self.stop(proxy).total("upstream_retries_total"), 1)
-        origin = self.origin(answer)
+        origin = self.origin(response)
         proxy = self.through({"forward": "main", "retry": retry}, {"main": origin.address})
         self.assertEqual(self.curl(proxy, "-d", "once"), (503, "no"))
         self.assertEqual(len(origin.seen), 1)
@@ -115,8 +116,8 @@ class Retries(harness.SluiceTest):
             self.assertEqual(self.curl(proxy), (200, "good"))
         self.assertGreater(len(bad.seen), 0)
 
-    def test_no_storm(self):
-        """Everything fails under load (wrk): the upstream gets at most 1.2 times what clients ask."""
+    def test_retries_are_bounded(self):
+        """Everything fails under load (wrk): the upstream gets at most 1.2 times the requests of the clients."""
         port = free_port()
         nginx = self.keep(Nginx([("127.0.0.1", port)],
                                 f"server {{ listen 127.0.0.1:{port}; location / {{ return 503; }} }}"))
@@ -126,10 +127,10 @@ class Retries(harness.SluiceTest):
         subprocess.run(["wrk", "-t", "1", "-c", "16", "-d", "2s", f"http://127.0.0.1:{proxy.port()}/"],
                        stdout=subprocess.DEVNULL, check=True)
         stats = self.stop(proxy, cut_allowed=True)
-        asked, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
-        self.assertGreater(asked, 100)
-        self.assertLessEqual(sent, asked * 1.2 + 3)
-        self.assertGreater(sent, asked * 1.1)
+        requested, sent = stats.total("http_requests_total"), stats.total("upstream_requests_total")
+        self.assertGreater(requested, 100)
+        self.assertLessEqual(sent, requested * 1.2 + 3)
+        self.assertGreater(sent, requested * 1.1)
         self.assertGreater(stats.total("upstream_retries_over_budget_total"), 0)
 
     def test_split(self):
@@ -143,7 +144,7 @@ class Retries(harness.SluiceTest):
         self.assertTrue(240 < len(first.seen) < 360, len(first.seen))
 
     def test_mirror(self):
-        """Copies arrive whole; neither a mirror that is slow nor one that is gone holds anybody up."""
+        """Copies arrive complete; neither a slow mirror nor a dead one delays requests."""
         enough = threading.Event()
         self.addCleanup(enough.set)
 
@@ -163,17 +164,18 @@ class Retries(harness.SluiceTest):
         self.assertEqual(self.curl(gone), (200, "main"))
         gone.wait_for(lambda stats: stats.total("upstream_mirrors_given_up_total") == 1)
 
-    def nginx(self, answer):
-        """At a port of its own, which it leaves when it is closed."""
+    def nginx(self, response):
+        """nginx on a port of its own, which becomes free when it is closed."""
         port = free_port()
         return f"127.0.0.1:{port}", lambda: Nginx([("127.0.0.1", port)], f"""
-            server {{ listen 127.0.0.1:{port}; location / {{ return {answer}; }} }}""")
+            server {{ listen 127.0.0.1:{port}; location / {{ return {response}; }} }}""")
 
-    def test_endpoints_that_fail_each_in_its_way(self):
-        """nginx that answers 503, one that ends connections without an answer, nobody, and one that serves."""
+    def test_endpoints_that_fail_in_different_ways(self):
+        """nginx that responds with 503, an endpoint that ends connections without a response, an address without a
+        server, and an endpoint that works."""
         addresses = []
-        for answer in ('503 "busy"', "444", '200 "served"'):
-            address, start = self.nginx(answer)
+        for response in ('503 "busy"', "444", '200 "served"'):
+            address, start = self.nginx(response)
             self.keep(start())
             addresses.append(address)
         retry = {"on": ["connect_failure", "refused", "reset", "5xx"], "attempts": 4, "backoff": 0, "max_backoff": 0}
@@ -186,8 +188,8 @@ class Retries(harness.SluiceTest):
         self.assertGreater(stats.connect_errors("refused"), 0)
         self.assertEqual(stats.total("http_requests_ended_total", reason="ok"), 20)
 
-    def test_an_endpoint_that_flaps(self):
-        """nginx dies and comes back, under load; with retries, ejection and a slow start no client sees it."""
+    def test_flapping_endpoint(self):
+        """nginx dies and recovers, under load; with retries, ejection and a slow start no client sees it."""
         steady, start = self.nginx('200 "steady"')
         self.keep(start())
         flapping, start = self.nginx('200 "flapping"')
@@ -212,7 +214,7 @@ class Retries(harness.SluiceTest):
         self.assertGreater(stats.total("endpoint_ejections_total", endpoint=flapping), 0)
         self.assertGreater(stats.connect_errors("refused", endpoint=flapping), 0)
 
-    def test_times_of_routes(self):
+    def test_route_timeouts(self):
         enough = threading.Event()
         self.addCleanup(enough.set)
 

@@ -1,9 +1,12 @@
-"""What routes do beyond choosing an upstream, in front of nginx, with curl; and beside nginx as the proxy."""
+"""Actions of routes besides the choice of an upstream, in front of nginx, with curl; compared with nginx as the
+proxy."""
 
 import json
+import os
 import re
 
 import harness
+from harness import wait_until
 from http_peers_support import KINDS, HttpTest, words
 from origins import free_port
 from programs import Nginx
@@ -24,12 +27,12 @@ class Routes(HttpTest):
     def routes(self, *routes, **http):
         return self.through(f"127.0.0.1:{self.port}", kind=("http1", False), http={"routes": list(routes), **http})
 
-    def got(self, proxy, path, *arguments, client=HTTP1):
-        answer = self.curl(proxy, client, path, "-A", "test", *arguments)
-        return answer.status, answer.body.decode().replace("\n", "")
+    def response_text(self, proxy, path, *arguments, client=HTTP1):
+        response = self.curl(proxy, client, path, "-A", "test", *arguments)
+        return response.status, response.body.decode().replace("\n", "")
 
     def test_redirect_to_https(self):
-        """curl follows from the plain listener to the one with TLS, and comes to the upstream."""
+        """curl follows from the plain listener to the one with TLS, and gets to the upstream."""
         port = free_port()
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)))
         plain, secure = config["listeners"]
@@ -38,23 +41,24 @@ class Routes(HttpTest):
         proxy = self.start(config)
         for client in (HTTP1, HTTP2):
             with self.subTest(words(client)):
-                answer = self.curl(proxy, client, "/a/../b?c=d", "-L")
-                self.assertEqual([(status, fields["location"]) for status, fields in answer.early],
+                response = self.curl(proxy, client, "/a/../b?c=d", "-L")
+                self.assertEqual([(status, fields["location"]) for status, fields in response.early],
                                  [(301, f"https://localhost:{port}/b?c=d")])
-                self.assertEqual(answer.status, 200)
-                self.assertIn(b"GET /b?c=d", answer.body)
-                self.assertIn(b"proto=https", answer.body)
+                self.assertEqual(response.status, 200)
+                self.assertIn(b"GET /b?c=d", response.body)
+                self.assertIn(b"proto=https", response.body)
 
-    def test_redirects_keep_the_method_where_they_say_so(self):
+    def test_redirects_that_keep_the_method(self):
         proxy = self.routes({"match": {"path": {"prefix": "/see"}}, "redirect": {"status": 303, "path": "/there"}},
                             {"match": {"path": {"prefix": "/old"}}, "redirect": {"status": 308, "prefix": "/new"}},
                             {"forward": "main"})
-        # Not by HTTP/2: curl 7.88 takes an answer that does not wait for its body for an error, behind nginx too.
+        # Not over HTTP/2: curl 7.88 reports an error for a response that does not wait for the request's body, with
+        # nginx too.
         for client in (HTTP1, HTTP1_TLS):
             with self.subTest(words(client)):
                 post = ("-L", "-d", "some=data")
-                self.assertIn("GET /there ", self.got(proxy, "/see", *post, client=client)[1])
-                self.assertIn("POST /new/x?y ", self.got(proxy, "/old/x?y", *post, client=client)[1])
+                self.assertIn("GET /there ", self.response_text(proxy, "/see", *post, client=client)[1])
+                self.assertIn("POST /new/x?y ", self.response_text(proxy, "/old/x?y", *post, client=client)[1])
 
     def test_rewrites(self):
         proxy = self.routes({"match": {"path": {"prefix": "/api"}}, "forward": "main",
@@ -63,10 +67,10 @@ class Routes(HttpTest):
                             {"forward": "main"})
         for client in KINDS:
             with self.subTest(words(client)):
-                self.assertIn("GET /v1/x?y=z host=inner.test:81 ", self.got(proxy, "/api/v1/x?y=z", client=client)[1])
-                self.assertIn("GET / host=inner.test:81 ", self.got(proxy, "/api", client=client)[1])
-                self.assertIn("GET /other?q ", self.got(proxy, "/one?q", client=client)[1])
-                self.assertIn("GET /apis host=localhost", self.got(proxy, "/apis", client=client)[1])
+                self.assertIn("GET /v1/x?y=z host=inner.test:81 ", self.response_text(proxy, "/api/v1/x?y=z", client=client)[1])
+                self.assertIn("GET / host=inner.test:81 ", self.response_text(proxy, "/api", client=client)[1])
+                self.assertIn("GET /other?q ", self.response_text(proxy, "/one?q", client=client)[1])
+                self.assertIn("GET /apis host=localhost", self.response_text(proxy, "/apis", client=client)[1])
 
     def test_fields(self):
         proxy = self.routes(
@@ -79,17 +83,39 @@ class Routes(HttpTest):
             response_headers=[{"name": "strict-transport-security", "set": "max-age=63072000"}])
         for client in KINDS:
             with self.subTest(words(client)):
-                answer = self.curl(proxy, client, "/a/b", "-H", "X-Client: spoofed", "-H", "X-Env: spoofed")
+                response = self.curl(proxy, client, "/a/b", "-H", "X-Client: spoofed", "-H", "X-Env: spoofed")
                 listener = "secure/TLSv1.3" if client[1] else "plain/"
-                self.assertIn(f"env={listener} client=127.0.0.1 path=/a/b", answer.body.decode().replace("\n", ""))
-                self.assertIn("agent= ", answer.body.decode())
-                self.assertEqual((answer.fields["x-route"], answer.fields["strict-transport-security"]),
+                self.assertIn(f"env={listener} client=127.0.0.1 path=/a/b", response.body.decode().replace("\n", ""))
+                self.assertIn("agent= ", response.body.decode())
+                self.assertEqual((response.fields["x-route"], response.fields["strict-transport-security"]),
                                  ("a", "max-age=63072000"))
-                self.assertNotIn("x-powered-by", answer.fields)
+                self.assertNotIn("x-powered-by", response.fields)
                 other = self.curl(proxy, client, "/b", "-H", "X-Client: mine")
                 self.assertIn("client=mine path= ", other.body.decode().replace("\n", "") + " ")
                 self.assertEqual(other.fields["x-powered-by"], "nginx")
                 self.assertNotIn("x-route", other.fields)
+
+    def test_maintenance(self):
+        """While a file exists, for half of the paths."""
+        file = f"{self.files}/down"
+        proxy = self.routes({"match": {"path": {"prefix": "/app"}}, "forward": "main",
+                             "maintenance": {"file": file, "retry_after": "2m"}},
+                            {"forward": "main"})
+
+        def status(path, client):
+            return self.curl(proxy, client, path).status
+
+        for client in KINDS:
+            with self.subTest(words(client)):
+                wait_until(lambda: status("/app", client) == 200, what="the route to be up")
+                self.write("down", b"")
+                wait_until(lambda: status("/app", client) == 503, what="the route to be down")
+                answer = self.curl(proxy, client, "/app/x")
+                self.assertEqual((answer.status, answer.fields["retry-after"], answer.body),
+                                 (503, "120", b"down for maintenance\n"))
+                self.assertEqual(status("/", client), 200)
+                os.remove(file)
+        self.assertGreaterEqual(proxy.stats().total("http_requests_ended_total", reason="maintenance"), 2 * len(KINDS))
 
     def test_conditions(self):
         proxy = self.routes(
@@ -101,13 +127,13 @@ class Routes(HttpTest):
         for client in KINDS:
             with self.subTest(words(client)):
                 canary = ("-H", "X-Canary: yes")
-                self.assertIn("env=canary", self.got(proxy, "/", *canary, client=client)[1])
-                self.assertIn("env=local", self.got(proxy, "/", *canary, "-X", "DELETE", client=client)[1])
-                self.assertIn("env=local", self.got(proxy, "/?a=b", client=client)[1])
-                self.assertEqual(self.got(proxy, "/?a=b&debug", client=client)[0], 403)
+                self.assertIn("env=canary", self.response_text(proxy, "/", *canary, client=client)[1])
+                self.assertIn("env=local", self.response_text(proxy, "/", *canary, "-X", "DELETE", client=client)[1])
+                self.assertIn("env=local", self.response_text(proxy, "/?a=b", client=client)[1])
+                self.assertEqual(self.response_text(proxy, "/?a=b&debug", client=client)[0], 403)
 
-    def test_explain_is_right(self):
-        """`sluice explain` tells of each request what then happens to it; and which certificate a name gets."""
+    def test_explain_matches_behavior(self):
+        """For each request, `sluice explain` says what then happens to it, and which certificate a name gets."""
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={"routes": [
             {"match": {"path": {"prefix": "/a"}}, "forward": "main", "rewrite": {"prefix": "/b", "host": "inner.test"},
              "request_headers": [{"name": "x-env", "set": "%{method}"}, {"name": "x-path", "set": "%{path}"}]},
@@ -120,22 +146,22 @@ class Routes(HttpTest):
                                         ("GET", "/x", "X-Canary: 1"), ("GET", "/x")):
             with self.subTest(f"{method} {target}"):
                 said = [argument for field in fields for argument in ("-H", field)]
-                told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", method,
-                                 f"http://a.test{target}", *said).stdout.decode()
-                answer = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *said)
-                if answer.status == 200:
-                    told_fields = dict(re.findall(r"^ {12}([a-z-]+): (.*)$", told, re.MULTILINE))
-                    line = re.search(r"^sends +(\S+ \S+) HTTP", told, re.MULTILINE)[1]
-                    self.assertIn(f"{line} host={told_fields['host']} env={told_fields.get('x-env', '')} client= "
-                                  f"path={told_fields.get('x-path', '')}", answer.body.decode().replace("\n", ""))
+                output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", method,
+                                   f"http://a.test{target}", *said).stdout.decode()
+                response = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *said)
+                if response.status == 200:
+                    printed_fields = dict(re.findall(r"^ {12}([a-z-]+): (.*)$", output, re.MULTILINE))
+                    line = re.search(r"^sends +(\S+ \S+) HTTP", output, re.MULTILINE)[1]
+                    self.assertIn(f"{line} host={printed_fields['host']} env={printed_fields.get('x-env', '')} client= "
+                                  f"path={printed_fields.get('x-path', '')}", response.body.decode().replace("\n", ""))
                 else:
-                    self.assertIn(f"answers     {answer.status}, {'Location: ' if 300 <= answer.status < 400 else ''}"
-                                  f"{answer.fields.get('location', '')}", told)
-        told = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
-        self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", told.decode())
+                    self.assertIn(f"answers     {response.status}, {'Location: ' if 300 <= response.status < 400 else ''}"
+                                  f"{response.fields.get('location', '')}", output)
+        output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
+        self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", output.decode())
 
-    def test_beside_nginx(self):
-        """The same configuration twice: what curl gets, and the upstream sees, is the same."""
+    def test_compared_with_nginx(self):
+        """The same configuration for both: the responses to curl and the requests to the upstream are the same."""
         port = free_port()
         fields = "proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Env edge; proxy_set_header Host"
         self.keep(Nginx([("127.0.0.1", port)], f"""

@@ -1,4 +1,5 @@
-"""HTTP seen from outside: times, routes, fields, tunnels, ends, each by its key in the configuration."""
+"""HTTP sessions, seen from outside: timeouts, routes, fields, tunnels, and ends of connections, each with its
+configuration key."""
 
 import contextlib
 import signal
@@ -24,7 +25,7 @@ def http_configuration(endpoints, http=None, upstream=None, listener=None, **top
 
 
 def both(test):
-    """Runs `test(self, client)` with a maker of clients of each version."""
+    """Runs `test(self, client)` with a function that makes clients of each version."""
     def run(self):
         for name, client in (("HTTP/1.1", Http1Client), ("HTTP/2", Http2Client)):
             with self.subTest(name):
@@ -37,9 +38,9 @@ class HttpTest(harness.SluiceTest):
     def http(self, *endpoints, cut_allowed=False, **config):
         return self.start(http_configuration(endpoints, **config), cut_allowed=cut_allowed)
 
-    def server(self, answer=None, **options):
-        """Answers what was asked, unless told otherwise."""
-        return self.keep(wire.Server(answer or self.echo, **options))
+    def server(self, respond=None, **options):
+        """A server that echoes the request, unless `respond` is given."""
+        return self.keep(wire.Server(respond or self.echo, **options))
 
     @staticmethod
     def echo(request, connection):
@@ -55,7 +56,7 @@ class HttpTest(harness.SluiceTest):
         self.assertLess(passed, high * SLOWNESS)
 
 
-class Times(HttpTest):
+class Timeouts(HttpTest):
 
     @both
     def test_response_timeout(self, kind):
@@ -71,7 +72,7 @@ class Times(HttpTest):
         proxy = self.http(server.address, http={"body_timeout": "300ms"})
         client = self.client(proxy, Http1Client)
         start = time.monotonic()
-        client.ask(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf")
+        client.send_request(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nhalf")
         self.assertEqual(client.response().status, 408)
         self.between(0.3, start)
         self.assertEqual(client.ending(), "end")
@@ -124,7 +125,7 @@ class Times(HttpTest):
 class Upstreams(HttpTest):
 
     @both
-    def test_dead(self, kind):
+    def test_dead_endpoint(self, kind):
         proxy = self.http(refused_address(), refused_address())
         client = self.client(proxy, kind)
         for _ in range(3):
@@ -133,7 +134,7 @@ class Upstreams(HttpTest):
         response = self.client(proxy, kind).get("/", method="HEAD")
         self.assertEqual((response.status, bytes(response.body)), (503, b""))
 
-    def test_one_dead_among_living_ones(self):
+    def test_one_dead_endpoint(self):
         server = self.server()
         proxy = self.http(refused_address(), server.address)
         client = self.client(proxy, Http1Client)
@@ -147,7 +148,7 @@ class Upstreams(HttpTest):
         self.assertEqual(self.client(proxy, Http1Client).get("/").status, 503)
         self.between(0.3, start)
 
-    def test_comes_back(self):
+    def test_endpoint_recovers(self):
         server = wire.Server(self.echo)
         address = server.address
         proxy = self.http(address, upstream={"fail_timeout": "200ms"})
@@ -156,25 +157,25 @@ class Upstreams(HttpTest):
         server.close()
         harness.wait_until(lambda: client.get("/").status == 503, 5, "503")
         port = int(address.rsplit(":", 1)[1])
-        again = self.keep(Origin(self.answer_ok, address=("127.0.0.1", port)))
+        again = self.keep(Origin(self.respond_ok, address=("127.0.0.1", port)))
         harness.wait_until(lambda: client.get("/").status == 200, 5, "200")
         self.assertGreater(again.count, 0)
 
     @staticmethod
-    def answer_ok(sock):
+    def respond_ok(sock):
         while sock.recv(65536):
             sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
 
     @both
-    def test_breaks_off(self, kind):
-        def answer(request, connection):
+    def test_endpoint_closes_during_response(self, kind):
+        def respond(request, connection):
             if request.path == "/before":
                 return connection.reset()
             if request.path == "/garbage":
                 return connection.send(b"\0\1\2\3 nonsense\r\n\r\n")
             connection.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")
             return connection.after(0.05, connection.reset)
-        proxy = self.http(self.server(answer).address)
+        proxy = self.http(self.server(respond).address)
         client = self.client(proxy, kind)
         self.assertEqual(client.get("/before", method="POST").status, 502)
         self.assertEqual(client.get("/garbage").status, 502)
@@ -218,7 +219,7 @@ class Routes(HttpTest):
         one, two = self.client(proxy, Http1Client), self.client(proxy, Http2Client)
         for host, path, status, body in cases:
             with self.subTest(f"{host} {path}"):
-                one.ask(f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
+                one.send_request(f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode())
                 for response in (one.response(), two.get(path, authority=host)):
                     self.assertEqual(response.status, status)
                     if body is not None:
@@ -284,10 +285,10 @@ class Fields(HttpTest):
 
 class Tunnels(HttpTest):
 
-    def test_connect_is_off_at_first(self):
+    def test_connect_is_off_by_default(self):
         proxy = self.http(self.server().address)
         client = self.client(proxy, Http1Client)
-        client.ask("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
+        client.send_request("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
         self.assertEqual(client.response().status, 501)
         client = self.client(proxy, Http2Client)
         client.send(wire.headers_frame(1, [(":method", "CONNECT"), (":authority", "a.test:443")]))
@@ -309,7 +310,7 @@ class Tunnels(HttpTest):
         origin = self.keep(Origin(tunnel))
         proxy = self.http(origin.address, http={"allow_connect": True})
         client = self.client(proxy, Http1Client)
-        client.ask("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
+        client.send_request("CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n", ["CONNECT"])
         self.assertEqual(client.response().status, 200)
         client.send("hello")
         client.wait(lambda: client.reader.tunnel == b"HELLO")
@@ -328,16 +329,16 @@ class Ends(HttpTest):
 
     def draining(self, proxy):
         proxy.signal(signal.SIGTERM)
-        self.assertTrue(proxy.said("draining"))
+        self.assertTrue(proxy.wait_for_output("draining"))
 
-    def test_drain_lets_requests_end(self):
+    def test_drain_lets_requests_complete(self):
         held = []
         server = self.server(lambda request, connection: held.append((request, connection)))
         proxy = self.http(server.address, shutdown_timeout="20s")
         idle, one, two = (self.client(proxy, kind) for kind in (Http1Client, Http1Client, Http2Client))
         idle_two = self.client(proxy, Http2Client)
-        one.ask(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
-        stream = two.ask("/two")
+        one.send_request(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
+        stream = two.send_request("/two")
         harness.wait_until(lambda: len(held) == 2, what="both requests")
         self.draining(proxy)
         self.assertEqual(idle.ending(), "end")
@@ -365,23 +366,23 @@ class Ends(HttpTest):
         self.stop(proxy)
         self.assertLess(time.monotonic() - start, 4 * SLOWNESS)
 
-    def test_time_to_drain_is_over(self):
+    def test_shutdown_timeout(self):
         server = self.server(lambda request, connection: None)
         proxy = self.http(server.address, cut_allowed=True, shutdown_timeout="500ms")
         one, two = self.client(proxy, Http1Client), self.client(proxy, Http2Client)
-        one.ask(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
-        two.ask("/two")
+        one.send_request(b"GET /one HTTP/1.1\r\nhost: a\r\n\r\n")
+        two.send_request("/two")
         harness.wait_until(lambda: sum(len(connection.messages()) for connection in server.connections) == 2)
         self.draining(proxy)
-        # What was said meanwhile is answered, which may be what meets the reset.
+        # A response to data that was sent meanwhile may meet the reset.
         self.assertIn(one.ending(), ("end", "reset"))
         self.assertIn(two.ending(), ("end", "reset"))
         self.assertIsNone(one.response())
         self.assertEqual(self.stop(proxy, cut_allowed=True).ended("shutdown"), 2)
 
     def last_responses(self, then):
-        """Clients read the last response of their connections up to different places, then `then(sock)` happens, then
-        the rest is read. At one of the places the proxy has just had its last word, with some of it still queued."""
+        """Clients read the last response of their connections up to different positions, then `then(sock)` is called,
+        then the rest is read. At one of the positions the proxy has just queued its last bytes."""
         body = bytes(range(256)) * (5 * MIB // 256)
         server = self.server(lambda request, connection: connection.reply(request, body=body))
         proxy = self.http(server.address)
@@ -406,7 +407,7 @@ class Ends(HttpTest):
         self.assertEqual(len(found), len(readers))
 
     def test_slow_client_gets_all_of_the_last_response(self):
-        """What is queued when the connection is over still goes, as slowly as it is taken."""
+        """Data that is queued when the connection is over is still sent, as slowly as the client reads it."""
         def slowly(sock):
             received = b""
             for _ in range(50):
@@ -452,7 +453,7 @@ class Tls(TlsTest):
             self.assertIn(b"x-forwarded-proto: https\n", bytes(response.body))
 
     def test_upstreams(self):
-        """Both versions by TLS, chosen by the upstream's protocol."""
+        """Both versions over TLS, chosen by the upstream's protocol."""
         for protocol, alpn in (("http1", "http/1.1"), ("http2", "h2")):
             seen = []
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -479,7 +480,7 @@ class Tls(TlsTest):
             self.assertIn(seen, ([alpn], [None] if protocol == "http1" else [alpn]))
 
     def until_close(self, honest):
-        """An upstream whose response ends with its connection; it says so in TLS, or not."""
+        """An upstream whose response ends with its connection, with or without close_notify."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server["chain"], self.server["key"])
 
@@ -498,8 +499,8 @@ class Tls(TlsTest):
                 raw.close()
         return self.keep(Origin(handler))
 
-    def test_cut_response_does_not_look_whole(self):
-        """RFC 9112 section 9.8: an end that TLS has not said may be anybody's."""
+    def test_cut_response_does_not_look_complete(self):
+        """RFC 9112 section 9.8: an end without close_notify may be forged."""
         for honest in (True, False):
             origin = self.until_close(honest)
             proxy = self.start(http_configuration([origin.address], upstream={
@@ -508,7 +509,7 @@ class Tls(TlsTest):
                 with Http1Client(proxy.address()) as client:
                     response = client.get("/")
                     self.assertEqual(bool(response and response.complete), honest)
-                    # Without its last chunk, a cut response shows.
+                    # Without its last chunk, a response is visibly incomplete.
                     self.assertEqual(client.ending(1), "silence" if honest else "end")
                 with Http2Client(proxy.address()) as client:
                     response = client.get("/")
@@ -521,7 +522,7 @@ class Tls(TlsTest):
                     self.assertEqual(how, "end" if honest else "reset")
 
     def test_client_that_cuts_its_upload(self):
-        """A body of known length that is not complete never looks complete to the upstream."""
+        """An incomplete body of known length never looks complete to the upstream."""
         server = self.keep(wire.Server(HttpTest.echo))
         proxy = self.http(server.address)
         peer = self.peer(proxy, Http1Client, ["http/1.1"])

@@ -1,5 +1,5 @@
-"""Messages that two readers could take for different ones, through the proxy: what comes out at either end is exactly
-what the cases in http_smuggling.d say, in however many pieces they come.
+"""Request smuggling: messages that two readers could interpret differently, through the proxy. What arrives at either
+end is exactly what the cases in http_smuggling.d say, in however many pieces they are sent.
 
     http_smuggling_test.py                              the test
     http_smuggling_test.py --only NAME                  of one case
@@ -23,7 +23,7 @@ def sluice_config(upstream):
     listeners = [{"name": name, "address": "127.0.0.1:0", "http": {"forward": name}} for name in ("h1", "h2", "apart")]
     upstreams = [{"name": "h1", "endpoints": [upstream], "protocol": "http1"},
                  {"name": "h2", "endpoints": [upstream], "protocol": "http2"},
-                 # Scripts that go on side by side, cut within frames, need connections of their own.
+                 # Scripts that run side by side, cut within frames, need connections of their own.
                  {"name": "apart", "endpoints": [upstream], "protocol": "http2", "pool": {"max_streams": 1}}]
     return {"workers": 1, "shutdown_timeout": "3s", "listeners": listeners, "upstreams": upstreams}
 
@@ -35,7 +35,7 @@ def sluice_addresses(proxy):
 
 
 class Result:
-    """Of the cases of a file."""
+    """The result of the cases of a file."""
 
     def __init__(self):
         self.runs = 0
@@ -93,7 +93,7 @@ class Smuggling(harness.SluiceTest):
                     for run in batch:
                         results[run.case.file].note([run], "")
                     continue
-                for run in batch:  # One of them: each for itself.
+                for run in batch:  # One of them failed: each runs alone.
                     again = Run(run.case, run.via, "again", Cut(everywhere=True), run.address)
                     results[run.case.file].note([again], try_all(self.target, [again]))
 
@@ -104,7 +104,7 @@ class Smuggling(harness.SluiceTest):
             count = sum(case.file == file for case in cases)
             failed = len({label.split(" ")[0] for label, _ in result.problems})
             rows.append(f"{file:28} {count:4} cases {result.runs:6} runs {count - failed:4} passed")
-        harness.say("\n    ".join([*rows, f"{len(cases)} cases in {seconds:.1f} s"]))
+        harness.print_note("\n    ".join([*rows, f"{len(cases)} cases in {seconds:.1f} s"]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Websockets of which TLS saw the one side cut: the other side must not take that for an end in order."""
+"""Websockets whose TLS connection is cut on one side: the other side must not take the cut for an orderly end."""
 
 import base64
 import hashlib
@@ -27,15 +27,15 @@ def receive_head(sock):
 
 
 def cut(tls):
-    """Says something, and ends the connection below TLS."""
+    """Sends something, and ends the connection below TLS."""
     tls.sendall(LAST_WORDS)
-    tls.shutdown(socket.SHUT_WR)  # Python does it without close_notify.
+    tls.shutdown(socket.SHUT_WR)  # Python does this without close_notify.
 
 
 class Cut(TlsTest):
-    """Defect: the other side got an end as if all had been said: FIN, and in TLS close_notify."""
+    """Defect: the other side got an orderly end: FIN, and in TLS close_notify."""
 
-    def agree(self, client, server):
+    def complete_upgrade(self, client, server):
         """The server's part of the handshake, and the end of the client's."""
         key = re.search(rb"\r\nsec-websocket-key: (\S+)\r\n", receive_head(server))[1]
         accept = base64.b64encode(hashlib.sha1(key + GUID).digest())
@@ -50,18 +50,18 @@ class Cut(TlsTest):
         config["listeners"][0]["http"] = config["listeners"][0].pop("tcp")
         return config
 
-    def test_a_client_is_cut(self):
+    def test_client_is_cut(self):
         origin = self.keep(Origin())
         proxy = self.start(self.http_config(origin, listener={"tls": {"certificates": [self.server]}}))
         client = self.secure(proxy.address())
         client.sendall(REQUEST)
         server = self.keep(origin.accept())
-        self.agree(client, server)
+        self.complete_upgrade(client, server)
         cut(client)
         self.assertEqual(receive_exactly(server, len(LAST_WORDS)), LAST_WORDS)
         self.assertEqual(last_outcome(server), "reset")
 
-    def test_a_server_is_cut(self):
+    def test_server_is_cut(self):
         origin = self.keep(Origin())
         proxy = self.start(self.http_config(
             origin, upstream={"tls": {"ca": self.ca, "server_name": "localhost"}}))
@@ -70,22 +70,22 @@ class Cut(TlsTest):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server["chain"], self.server["key"])
         server = self.keep(context.wrap_socket(origin.accept(), server_side=True))
-        self.agree(client, server)
+        self.complete_upgrade(client, server)
         cut(server)
         self.assertEqual(receive_exactly(client, len(LAST_WORDS)), LAST_WORDS)
         self.assertEqual(last_outcome(client), "reset")
 
-    def test_an_end_in_order_is_one(self):
+    def test_orderly_end(self):
         origin = self.keep(Origin())
         proxy = self.start(self.http_config(origin, listener={"tls": {"certificates": [self.server]}}))
         client = self.secure(proxy.address())
         client.sendall(REQUEST)
         server = self.keep(origin.accept())
-        self.agree(client, server)
+        self.complete_upgrade(client, server)
         server.sendall(LAST_WORDS)
         server.shutdown(socket.SHUT_WR)
         self.assertEqual(receive_exactly(client, len(LAST_WORDS)), LAST_WORDS)
-        self.assertEqual(client.recv(1), b"")  # close_notify: else Python raises.
+        self.assertEqual(client.recv(1), b"")  # close_notify: otherwise Python raises.
         client.unwrap().close()
         self.assertEqual(last_outcome(server), "end")
 

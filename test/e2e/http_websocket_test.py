@@ -1,6 +1,6 @@
-"""Websockets with programs that we did not write on both sides: Node with the package `ws`, over HTTP/1.1 and over
-HTTP/2 (RFC 8441), and Go's coder/websocket. What those do not tell, the fields of the handshakes and how a connection
-ended, is looked at by hand."""
+"""Websockets with third-party programs on both sides: Node with the package `ws`, over HTTP/1.1 and over HTTP/2 (RFC
+8441), and Go's coder/websocket. What they do not report, the fields of the handshakes and how a connection ended, is
+tested with raw sockets."""
 
 import base64
 import hashlib
@@ -18,10 +18,10 @@ from tls_support import Process
 
 HTTP1, HTTP1_TLS, HTTP2, HTTP2_TLS = KINDS
 
-# What each side must be able to do, as client.mjs names it.
+# What each side must be able to do, by the names of client.mjs.
 TALK = ("sizes", "fragments", "fragments_back", "pings", "client_closes", "server_closes", "server_breaks_off",
         "protocols", "compressed", "forbidden", "flood")
-# ... of which a server that only echoes takes part in these.
+# The cases among them for which an echo server is enough.
 TALK_OF_ECHO = ("sizes", "fragments", "client_closes", "compressed")
 
 
@@ -38,7 +38,7 @@ class WebsocketTest(HttpTest):
         self.assertEqual(said.decode().split(), list(cases))
 
     def begin(self, where, kind, case, **options):
-        """The same with one case, while the test goes on: it is told to go on with tell()."""
+        """The same with one case that waits during the test until it is continued with continue_clients()."""
         return self.keep(Process(["env", f"OPTIONS={json.dumps(options)}", *self.run_of(where, kind, case)]))
 
     def begin_all(self, proxies, case, **options):
@@ -51,16 +51,16 @@ class WebsocketTest(HttpTest):
             client.wait_for(text.encode() + b"\n", 30)
 
     @staticmethod
-    def tell(clients):
+    def continue_clients(clients):
         for client in clients:
             client.write(b"go on\n")
 
     def servers(self):
-        """One that speaks HTTP/1.1 and one that speaks HTTP/2."""
+        """One server with HTTP/1.1 and one with HTTP/2."""
         return [self.web_server(kind, node=True) for kind in (HTTP1, HTTP2)]
 
     def proxies(self, http=None, **options):
-        """In front of one server of each kind."""
+        """One proxy in front of each kind of server."""
         return [self.through(server, http=http, **options) for server in self.servers()]
 
     def talk(self, where, client, server, cases=TALK):
@@ -70,14 +70,14 @@ class WebsocketTest(HttpTest):
 
 class Talk(WebsocketTest):
 
-    def test_without_the_proxy(self):
-        """The programs by themselves: else nobody knows whose fault it is."""
+    def test_peers_alone(self):
+        """The programs without the proxy, so that a failure of theirs is not blamed on it."""
         for kind in (HTTP1, HTTP2):
             with self.subTest(words(kind)):
                 self.talk(self.web_server(kind, node=True), kind, kind)
 
     def test_node(self):
-        """Sizes, fragments, pings and closes from either end, what is negotiated, and refusals."""
+        """Sizes, fragments, pings and closes from either end, negotiated options, and refusals."""
         for server in KINDS if LONG else (HTTP1, HTTP2):
             proxy = self.through(self.web_server(server, node=True))
             for client in KINDS if LONG else (HTTP1, HTTP2, HTTP1_TLS if server == HTTP2 else HTTP2_TLS):
@@ -106,8 +106,8 @@ class Talk(WebsocketTest):
 
 class Ends(WebsocketTest):
 
-    def test_client_breaks_off(self):
-        """The server hears of it."""
+    def test_client_closes(self):
+        """The server sees the end."""
         for server in self.servers():
             proxy = self.through(server)
             for client in (HTTP1, HTTP2):
@@ -116,11 +116,11 @@ class Ends(WebsocketTest):
                     for _ in range(3):
                         self.assertEqual(server.report(), {"Path": "/websocket", "Code": 1006, "Reason": ""})
 
-    def dying(self, server):
-        """How a client of HTTP/1.1, and one of HTTP/2, see the end of a server that dies in the middle."""
+    def outcomes_when_dies(self, server):
+        """How a client of HTTP/1.1 and one of HTTP/2 see the end of a server that dies during a tunnel."""
         proxy = self.through(server)
         with Http1Client(proxy.address("plain")) as one, Http2Client(proxy.address("plain")) as two:
-            one.ask(upgrade_of("/destroy"))
+            one.send_request(upgrade_of("/destroy"))
             two.send(wire.headers_frame(1, connect_fields("/destroy")))
             self.assertEqual(one.response().status, 101)
             self.assertTrue(two.wait(lambda: 1 in two.reader.streams))
@@ -131,25 +131,25 @@ class Ends(WebsocketTest):
             else:
                 server.close()
             how = one.ending(), two.response(1).failure
-            two.send(wire.request_frame(3, "GET", "/small"))  # Its connection goes on.
+            two.send(wire.request_frame(3, "GET", "/small"))  # Its connection continues.
             self.assertEqual(two.response(3).status, 200 if server.kind == HTTP1 else 503)
         return how
 
-    def test_server_of_http2_dies(self):
+    def test_http2_server_dies(self):
         """For a client of HTTP/2 it is a reset of the stream."""
-        self.assertIn(self.dying(self.web_server(HTTP2, node=True))[1], wire.ERRORS)
+        self.assertIn(self.outcomes_when_dies(self.web_server(HTTP2, node=True))[1], wire.ERRORS)
 
-    def test_server_of_http2_dies_before_a_client_of_http1(self):
-        """A defect: the client's half of a tunnel that was reset got an orderly end before the reset."""
-        self.assertEqual(self.dying(self.web_server(HTTP2, node=True))[0], "reset")
+    def test_http2_server_dies_with_http1_client(self):
+        """Defect: the client's half of a tunnel that was reset got an orderly end before the reset."""
+        self.assertEqual(self.outcomes_when_dies(self.web_server(HTTP2, node=True))[0], "reset")
 
-    def test_server_of_http1_dies(self):
-        """A defect: a reset of the server's connection counted as the orderly end of its half of a tunnel."""
-        one, two = self.dying(self.web_server(HTTP1, node=True))
+    def test_http1_server_dies(self):
+        """Defect: a reset of the server's connection counted as the orderly end of its half of a tunnel."""
+        one, two = self.outcomes_when_dies(self.web_server(HTTP1, node=True))
         self.assertEqual((one, two in wire.ERRORS), ("reset", True))
 
-    def test_quiet_ones(self):
-        """tunnel_timeout ends one on which nothing moves; pings move."""
+    def test_idle_tunnels(self):
+        """tunnel_timeout ends an idle tunnel; pings count as activity."""
         proxies = self.proxies(http={"tunnel_timeout": f"{SLOWNESS}s"})
         self.wait_all(self.begin_all(proxies, "kept_by_pings", quiet=100), "kept_by_pings")
         for proxy in proxies:
@@ -158,28 +158,29 @@ class Ends(WebsocketTest):
                               stats.total("http_requests_ended_total", reason="ok")), (2, 2))
 
     def test_drain(self):
-        """While the proxy drains they go on, and it ends with the last of them: long before the time that it has."""
+        """While the proxy drains, tunnels continue. The proxy ends with the last of them, long before
+        shutdown_timeout."""
         proxies = self.proxies(top={"shutdown_timeout": "120s"})
         clients = self.begin_all(proxies, "held")
         self.wait_all(clients, "open")
         for proxy in proxies:
             proxy.signal(signal.SIGTERM)
-            self.assertTrue(proxy.said("draining"))
-        self.tell(clients)
+            self.assertTrue(proxy.wait_for_output("draining"))
+        self.continue_clients(clients)
         self.wait_all(clients, "works")
         for proxy in proxies:
             self.assertIsNone(proxy.process.poll())
-        self.tell(clients)
+        self.continue_clients(clients)
         self.wait_all(clients, "ended with 1000")
         for proxy in proxies:
             proxy.process.wait(30 * SLOWNESS)
             self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2)
 
-    def test_time_to_drain_is_over(self):
+    def test_shutdown_timeout(self):
         proxies = self.proxies(top={"shutdown_timeout": "300ms"}, cut_allowed=True)
         clients = self.begin_all(proxies, "held")
         self.wait_all(clients, "open")
-        self.tell(clients)
+        self.continue_clients(clients)
         self.wait_all(clients, "works")
         for proxy in proxies:
             proxy.signal(signal.SIGTERM)
@@ -189,12 +190,12 @@ class Ends(WebsocketTest):
             self.assertEqual(stats.total("http_requests_ended_total", reason="shutdown"), 2)
 
 
-class Patience(WebsocketTest):
+class SlowPeers(WebsocketTest):
 
     def test_idle(self):
-        """They stay open though nothing moves, for longer than connections and requests may wait, and hold no bytes."""
+        """Idle websockets stay open longer than idle_timeout and stream_idle_timeout, and hold no bytes."""
         count, quiet = (1000, 15_000) if LONG else (200, 2500)
-        # Of HTTP/2 the proxy takes 100 on a connection.
+        # For HTTP/2 the proxy allows 100 streams on a connection.
         proxies = self.proxies(http={"idle_timeout": "1s", "stream_idle_timeout": "1s"}, pool={"idle_timeout": "1s"})
         clients = self.begin_all(proxies, "idle", count=count, quiet=quiet)
         self.wait_all(clients, "open")
@@ -208,7 +209,7 @@ class Patience(WebsocketTest):
             self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2 * count)
 
     def check_slow(self, case, said, counter, count):
-        """A client of each kind has sent, or is sent, 32 MiB that nobody reads."""
+        """A client of each kind sends or receives 32 MiB that the receiver does not read."""
         proxies = self.proxies()
         clients = self.begin_all(proxies, case, count=count)
         self.wait_all(clients, said)
@@ -221,7 +222,7 @@ class Patience(WebsocketTest):
             stats = proxy.wait_for(stands_still, 30, "the sender to be stopped")
             self.assertLess(stats.total(counter), 2 * 16 * MIB)
             self.assertLess(stats.total("pool_pinned_bytes"), 2 * 2 * MIB)
-        self.tell(clients)
+        self.continue_clients(clients)
         self.wait_all(clients, case)
         for proxy in proxies:
             self.assertGreater(self.stop(proxy).total(counter), 2 * 30 * MIB)
@@ -233,7 +234,7 @@ class Patience(WebsocketTest):
         self.check_slow("slow_server", "sent", "received_bytes_total", count=32)
 
 
-# ---- By hand
+# ---- Raw sockets
 
 KEY, ACCEPT = "dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="  # RFC 6455 section 1.3.
 ENABLE_CONNECT = 8  # In SETTINGS: RFC 8441 section 3.
@@ -264,10 +265,10 @@ def connect_fields(path, fields=(("sec-websocket-version", "13"),)):
 
 
 class Handshakes(WebsocketTest):
-    """What one side offers and the other takes passes; the key is of each connection's own."""
+    """Options that one side offers and the other accepts are forwarded; each connection has its own key."""
 
     def origin(self, protocol, accept=accept_of, settings=((ENABLE_CONNECT, 1),)):
-        """Takes each websocket with CHOICE, and sends back what comes first."""
+        """Accepts each websocket with CHOICE, and returns the first bytes that it receives."""
         seen = []
 
         def http1(sock):
@@ -293,11 +294,11 @@ class Handshakes(WebsocketTest):
         origin = self.keep(Origin({"http1": http1, "http2": http2}[protocol]))
         return self.through(origin.address, kind=(protocol, False)), seen
 
-    def ask(self, proxy, protocol):
-        """The fields of the answer to OFFER, when bytes have gone both ways."""
+    def send_request(self, proxy, protocol):
+        """The fields of the response to OFFER, after bytes went in both directions."""
         if protocol == "http1":
             client = self.keep(Http1Client(proxy.address("plain")))
-            client.ask(upgrade_of("/chat?x", OFFER))
+            client.send_request(upgrade_of("/chat?x", OFFER))
             response = client.response()
             self.assertEqual((response.status, response.value("upgrade")), (101, "websocket"))
             self.assertEqual(response.value("connection").lower(), "upgrade")
@@ -324,8 +325,8 @@ class Handshakes(WebsocketTest):
             proxy, seen = self.origin(server)
             for client in ("http1", "http2"):
                 with self.subTest(f"{client} -> {server}"):
-                    answer = self.ask(proxy, client)
-                    self.assertLessEqual(set(CHOICE), set(answer))
+                    response = self.send_request(proxy, client)
+                    self.assertLessEqual(set(CHOICE), set(response))
                     request = seen[-1]
                     self.assertLessEqual(set(OFFER), set(request.fields))
                     self.assertEqual((request.path, request.authority, request.protocol),
@@ -342,19 +343,19 @@ class Handshakes(WebsocketTest):
                 self.assertEqual(len({KEY, *keys}), 3, keys)
 
     def refused(self, proxy):
-        """What each kind of client gets in the place of a websocket."""
+        """The responses that each kind of client gets instead of a websocket."""
         one, two = (self.keep(kind(proxy.address("plain"))) for kind in (Http1Client, Http2Client))
-        one.ask(upgrade_of("/"))
+        one.send_request(upgrade_of("/"))
         two.send(wire.headers_frame(1, connect_fields("/")))
         return [(response.status, bytes(response.body)) for response in (one.response(), two.response(1))]
 
-    def test_server_with_a_wrong_answer(self):
-        """RFC 6455 section 4.1: one that has not understood the key."""
+    def test_server_with_wrong_accept_key(self):
+        """RFC 6455 section 4.1: the accept key is wrong."""
         proxy, seen = self.origin("http1", accept=lambda key: ACCEPT)
         self.assertEqual(self.refused(proxy), [(502, b"the upstream's response is malformed\n")] * 2)
         self.assertEqual(len(seen), 2)
 
-    def test_server_of_http2_without_websockets(self):
+    def test_http2_server_without_websockets(self):
         proxy, seen = self.origin("http2", settings=())
         self.assertEqual(self.refused(proxy), [(502, b"the upstream does not support this request\n")] * 2)
         self.assertEqual(seen, [])

@@ -1,4 +1,4 @@
-"""HTTP/1.1 and HTTP/2 by hand, on plain sockets: to say what no library would, and to see exactly what comes.
+"""HTTP/1.1 and HTTP/2 on plain sockets: lets tests send what no library would send, and see exactly what arrives.
 
 Texts of heads are str with a character per byte (latin-1), bodies are bytes. Readers take bytes and are strict: a
 `WireError` says which rule the peer broke.
@@ -33,13 +33,13 @@ class Message:
     def __init__(self):
         self.method = self.scheme = self.authority = self.path = self.protocol = ""
         self.status = 0
-        self.fields = []        # (name, value), names in lower case, pseudo-header fields and Host apart.
+        self.fields = []        # (name, value), names in lower case; without pseudo-header fields and Host.
         self.body = bytearray()
         self.trailers = []
         self.framing = "none"   # none, length, chunked, until end; HTTP/2: frames.
-        self.interim = []       # Responses of 1xx before this one.
+        self.interim = []       # The interim responses (1xx) before this one.
         self.complete = False
-        self.failure = ""       # Why it is not complete: "end", "reset" (of the connection), or HTTP/2's error.
+        self.failure = ""       # Why it is incomplete: "end", "reset" (of the connection), or HTTP/2's error.
         self.stream = 0
         self.persistent = True
 
@@ -67,13 +67,13 @@ _HEX = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class Http1Reader:
-    """Reads requests, or responses to the requests whose methods are in `asked`."""
+    """Reads requests, or responses to the requests whose methods are in `methods`."""
 
     def __init__(self, requests):
         self.requests = requests
-        self.asked = collections.deque()
-        self.messages = []   # The last may not be complete.
-        self.tunnel = None   # A bytearray of what comes when HTTP is over: behind an upgrade or a CONNECT.
+        self.methods = collections.deque()
+        self.messages = []   # The last one may be incomplete.
+        self.tunnel = None   # A bytearray of the bytes after HTTP is over: after an upgrade or a CONNECT.
         self.ended = False
         self._in = bytearray()
         self._state = self._read_head
@@ -96,7 +96,7 @@ class Http1Reader:
 
     @property
     def rest(self):
-        """What came and belongs to no message yet."""
+        """The bytes that belong to no message yet."""
         return bytes(self._in)
 
     def _line(self):
@@ -110,7 +110,7 @@ class Http1Reader:
         return line[:-2]
 
     def _lines(self):
-        """Up to the empty line; None while that is not there."""
+        """The lines up to the empty line; None while that has not arrived."""
         if self._in.startswith(b"\r\n"):
             del self._in[:2]
             return []
@@ -163,15 +163,15 @@ class Http1Reader:
         else:
             message.status = int(match[2])
             message.persistent = match[1] == b"1" and "close" not in options
-            method = self.asked[0] if self.asked else "GET"
+            method = self.methods[0] if self.methods else "GET"
             tunnel = message.status == 101 or (method == "CONNECT" and message.status // 100 == 2)
         message.fields = [(name, value) for name, value in fields if name != "host" or not self.requests]
         if not self.requests and message.status < 200 and not tunnel:
             message.complete = True
             self._interim.append(message)
             return True
-        if not self.requests and self.asked:
-            self.asked.popleft()
+        if not self.requests and self.methods:
+            self.methods.popleft()
         message.interim, self._interim = self._interim, []
         self.messages.append(message)
         bodiless = not self.requests and (method == "HEAD" or message.status in (204, 304))
@@ -254,7 +254,7 @@ referer refresh retry-after server set-cookie strict-transport-security transfer
 www-authenticate"""
 STATIC_TABLE = [tuple(entry.replace("\0", " ").partition("=")[::2]) for entry in _STATIC.split()]
 
-# How long the code of each byte is, and that of the end, less 5: a to z for 0 to 25. It is canonical (appendix B).
+# The length of the code of each byte, and of EOS, less 5: a to z for 0 to 25. The code is canonical (appendix B).
 _CODE_LENGTHS = """isxxxxxxxtzxxzxxxxxxxxzxxxxxxxxxbffhibdgffdgdbbbaaabbbbbbbcdkbhfibccccccccccccccccccccccdc
 dioijbkabababbbaccbbbabcbaabccccckgjixprpprrrsrssssststtrstssssqrsrsstrqprrssqsrrtqrssqqrq
 srssprrrsrrsvvporsruvvvwwvtuoqvwwvwtqqvvxwwwptpqrqqsrruuttvsvwvvwwwwwxwwwwwvz"""
@@ -302,7 +302,7 @@ def hpack_integer(value, prefix, first=0):
 
 
 def hpack(fields, index=False):
-    """Literals: without indexing, or put into the table."""
+    """Literals: without indexing, or added to the table."""
     out = bytearray()
     for name, value in fields:
         out.append(0x40 if index else 0)
@@ -431,21 +431,21 @@ def goaway_frame(last, code=0, text=b""):
 
 
 class Http2Reader:
-    """Reads one side's frames. What has to be answered (SETTINGS, PING, windows) is in `out` then, where `polite`."""
+    """Reads one side's frames. If `polite`, the responses to them (SETTINGS, PING, windows) are then in `out`."""
 
     def __init__(self, requests, polite=True):
         self.requests = requests
         self.polite = polite
         self.out = bytearray()
-        self.streams = {}       # Messages by number,
-        self.messages = []      # and in the order in which their heads came.
-        self.done = []          # Those that are complete or reset, in that order.
+        self.streams = {}       # Messages by stream number,
+        self.messages = []      # and in the order in which their heads arrived.
+        self.done = []          # Messages that are complete or reset, in that order.
         self.settings = {}
         self.frames = collections.Counter()
         self.goaway = None      # (last stream, name of the error, text)
-        self.windows = collections.defaultdict(int)  # What the peer let us send beyond the first windows.
-        self.acks = 0           # Of SETTINGS,
-        self.pongs = []         # and of PINGs.
+        self.windows = collections.defaultdict(int)  # What the peer allows to send beyond the first windows.
+        self.acks = 0           # Of SETTINGS.
+        self.pongs = []         # The data of acknowledged PINGs.
         self.ended = False
         self._in = bytearray()
         self._hpack = HpackDecoder()
@@ -495,7 +495,7 @@ class Http2Reader:
         elif kind == RST_STREAM:
             message = self.streams.setdefault(stream, Message())
             message.stream = stream
-            # A response that is complete is not harmed: RFC 9113 section 8.1.
+            # A complete response is not affected: RFC 9113 section 8.1.
             if not message.complete:
                 message.failure = error_name(int.from_bytes(payload, "big"))
                 self.done.append(message)
@@ -581,10 +581,10 @@ class Http2Reader:
         return self._finish(head) if end else None
 
 
-# ---- Peers that wait
+# ---- Blocking peers
 
 class Peer:
-    """A blocking socket with a reader behind it."""
+    """A blocking socket with a reader."""
 
     how = ""  # How the peer ended: "end", "reset", or "".
 
@@ -593,7 +593,7 @@ class Peer:
         self.reader = reader
 
     def send(self, data):
-        """False when the peer is gone already: what it said before can still be read."""
+        """Returns False if the peer is gone already; what it sent before can still be read."""
         try:
             self.sock.sendall(bytes_of(data))
             return True
@@ -601,7 +601,7 @@ class Peer:
             return False
 
     def pump(self, seconds):
-        """Takes what comes next. False if nothing does within `seconds`, or ever."""
+        """Reads what arrives next. Returns False if nothing arrives within `seconds`, or ever."""
         if self.how:
             return False
         self.sock.settimeout(max(seconds, 0.001))
@@ -621,17 +621,18 @@ class Peer:
             self.reader.end(self.how)
             return True
         self.reader.feed(data)
-        self.answer()
+        self.send_responses()
         return True
 
-    def answer(self):
+    def send_responses(self):
         out = getattr(self.reader, "out", None)
         if out:
             self.send(bytes(out))
             out.clear()
 
     def wait(self, condition, seconds=PATIENCE_SECONDS):
-        """Reads until `condition()` holds; its value. False when the peer ends before, or the time does."""
+        """Reads until `condition()` holds, and returns its value. Returns False if the peer ends or the time is over
+        before."""
         deadline = time.monotonic() + seconds
         while not condition():
             left = deadline - time.monotonic()
@@ -640,7 +641,7 @@ class Peer:
         return condition()
 
     def ending(self, seconds=PATIENCE_SECONDS):
-        """How the peer ends, with all skipped that comes before: "end", "reset", or "silence"."""
+        """Skips all data, and returns how the peer ends: "end", "reset", or "silence"."""
         self.wait(lambda: self.how, seconds)
         return self.how or "silence"
 
@@ -663,9 +664,9 @@ class Http1Client(Peer):
     def __init__(self, address, **options):
         super().__init__(connect(address, **options), Http1Reader(requests=False))
 
-    def ask(self, data, methods=("GET",)):
+    def send_request(self, data, methods=("GET",)):
         """Sends raw bytes, which are requests with these methods."""
-        self.reader.asked.extend(methods)
+        self.reader.methods.extend(methods)
         return self.send(data)
 
     def response(self, seconds=PATIENCE_SECONDS):
@@ -680,7 +681,7 @@ class Http1Client(Peer):
     def get(self, path, method="GET", fields="", body=b"", seconds=PATIENCE_SECONDS):
         length = f"content-length: {len(body)}\r\n" if body else ""
         head = f"{method} {path} HTTP/1.1\r\nhost: a.test\r\n{fields}{length}\r\n"
-        self.ask(head.encode("latin-1") + body, [method])
+        self.send_request(head.encode("latin-1") + body, [method])
         return self.response(seconds)
 
 
@@ -693,8 +694,8 @@ class Http2Client(Peer):
         if greet:
             self.send(PREFACE + settings_frame(*settings))
 
-    def ask(self, path="/", method="GET", fields=(), body=None, authority="a.test"):
-        """The stream's number."""
+    def send_request(self, path="/", method="GET", fields=(), body=None, authority="a.test"):
+        """Sends a request. Returns the number of its stream."""
         stream, self._next = self._next, self._next + 2
         self.send(request_frame(stream, method, path, fields, body is None, authority))
         if body is not None:
@@ -702,12 +703,12 @@ class Http2Client(Peer):
         return stream
 
     def _send_body(self, stream, body):
-        """As the windows let it; no more of it once there is an answer."""
+        """Sends as the windows allow, until there is a response."""
         reader = self.reader
         self.wait(lambda: reader.settings)
         window = reader.settings.get(INITIAL_WINDOW, FIRST_WINDOW)
-        answered = lambda: reader.streams.get(stream) or reader.goaway or self.how
-        while not answered():
+        is_answered = lambda: reader.streams.get(stream) or reader.goaway or self.how
+        while not is_answered():
             window += reader.windows.pop(stream, 0)
             self._window += reader.windows.pop(0, 0)
             size = min(window, self._window, 16384, len(body))
@@ -718,11 +719,11 @@ class Http2Client(Peer):
                 self.send(data_frame(stream, piece, not body))
                 if not body:
                     return
-            elif not self.wait(lambda: reader.windows[stream] or window and reader.windows[0] or answered()):
+            elif not self.wait(lambda: reader.windows[stream] or window and reader.windows[0] or is_answered()):
                 return
 
     def response(self, stream, seconds=PATIENCE_SECONDS):
-        """A message that is complete, or says in `failure` why it is not; None if nothing came for it."""
+        """A message that is complete, or has the reason in `failure`; None if nothing arrived for it."""
         streams = self.reader.streams
         self.wait(lambda: stream in streams and (streams[stream].complete or streams[stream].failure), seconds)
         if stream in streams and (streams[stream].complete or streams[stream].failure or streams[stream].status):
@@ -730,11 +731,11 @@ class Http2Client(Peer):
         return None
 
     def get(self, path, seconds=PATIENCE_SECONDS, **options):
-        return self.response(self.ask(path, **options), seconds)
+        return self.response(self.send_request(path, **options), seconds)
 
 
 class Http2Server(Peer):
-    """The other side of a connection that came to a test's server."""
+    """The server's side of a connection that a test's server accepted."""
 
     def __init__(self, sock, settings=(), polite=True, greet=True):
         super().__init__(sock, Http2Reader(requests=True, polite=polite))
@@ -756,7 +757,7 @@ class Http2Server(Peer):
                   (data_frame(stream, body, end) if body else b""))
 
 
-# ---- A server for many
+# ---- A server for many connections
 
 class Connection:
     """One connection of a `Server`."""
@@ -765,7 +766,7 @@ class Connection:
         self.server = server
         self.sock = sock
         self.number = number
-        self.reader = None     # Until the first bytes tell which.
+        self.reader = None     # None until the first bytes show the version.
         self.failure = ""
         self.closed = False
         self._first = bytearray()
@@ -773,8 +774,8 @@ class Connection:
         self._waiting = collections.OrderedDict()  # HTTP/2: DATA by stream that waits for windows.
         self._window = FIRST_WINDOW
         self._stream_windows = {}
-        self._seen = 0         # Of the reader's messages,
-        self._pending = []     # of which these wait for their ends.
+        self._seen = 0         # How many of the reader's messages were taken.
+        self._pending = []     # Those among them that are incomplete.
         self._closing = False
 
     @property
@@ -787,7 +788,7 @@ class Connection:
         return self.reader.messages
 
     def send(self, data):
-        """Raw bytes."""
+        """Sends raw bytes."""
         self._queue(data)
         self.flush()
 
@@ -813,7 +814,7 @@ class Connection:
         self.server.at(time.monotonic() + seconds, self, action)
 
     def close(self):
-        """When all is sent."""
+        """Closes when all is sent."""
         self._closing = True
         self.flush()
 
@@ -821,7 +822,7 @@ class Connection:
         self.server.forget(self, close=False)
         reset(self.sock)
 
-    # The server's side
+    # For the server
 
     def receive(self, data):
         if self.reader is None:
@@ -856,7 +857,7 @@ class Connection:
             if message.failure:
                 self._waiting.pop(message.stream, None)
         for message in ready:
-            self.server.answer(message, self)
+            self.server.respond(message, self)
 
     def flush(self):
         if self.closed:
@@ -902,15 +903,15 @@ class Connection:
 
 
 class Server:
-    """Takes HTTP/1.1 and HTTP/2, whichever comes, on one thread. `answer(request, connection)` is called on it for each
-    request that is complete; for one with `early(request)` when its head is there."""
+    """Serves HTTP/1.1 and HTTP/2, as the client chooses, on one thread. Calls `respond(request, connection)` on it for
+    each complete request; for one with `early(request)`, when its head has arrived."""
 
-    def __init__(self, answer, early=lambda request: False, backlog=1024):
-        self.answer = answer
+    def __init__(self, respond, early=lambda request: False, backlog=1024):
+        self.respond = respond
         self.early = early
         self.connections = []
-        self.count = 0         # Of all that ever came.
-        self.failures = []     # (connection, what rule the proxy broke)
+        self.count = 0         # Of all connections that were accepted.
+        self.failures = []     # (connection, the rule that the proxy broke)
         self._selector = selectors.DefaultSelector()
         self._timers = []
         self._watched = {}
@@ -926,7 +927,7 @@ class Server:
         self._thread.start()
 
     def call(self, action):
-        """Runs it on the server's thread; its value."""
+        """Calls it on the server's thread, and returns its value."""
         done, result = threading.Event(), []
         self._calls.append(lambda: (result.append(action()), done.set()))
         self._wake.send(b"x")
@@ -972,7 +973,7 @@ class Server:
         wait = max(0, self._timers[0][0] - time.monotonic()) if self._timers else None
         for key, events in self._selector.select(wait):
             if key.fileobj.fileno() < 0:
-                continue  # Closed by what came before it in this turn.
+                continue  # Closed by an earlier event of this turn.
             if key.fileobj is self._listener:
                 self._accept()
             elif key.fileobj is self._woken:

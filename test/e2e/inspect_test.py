@@ -1,4 +1,4 @@
-"""What comes before the bytes are forwarded: PROXY headers and ClientHellos that are late, broken or in pieces."""
+"""Inspection before bytes are forwarded: PROXY headers and ClientHellos that are late, broken or in pieces."""
 
 import socket
 import ssl
@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, ask, connect, echo, last_outcome, outcome_of_connecting, receive_exactly, say_name
+from origins import Origin, ping, connect, echo, last_outcome, outcome_of_connecting, receive_exactly, say_name
 
 GONE = ("end", "reset")
 V2_SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -33,7 +33,7 @@ def client_hello(name, alpn=()):
 
 
 def enlarged(hello, size):
-    """The hello with one more extension, `size` bytes long in all, as one with post-quantum key shares is."""
+    """The hello with one more extension, `size` bytes long in total, like one with post-quantum key shares."""
     body = bytearray(hello[9:])
     at = 34 + 1 + body[34]                                    # version, random, session id
     at += 2 + int.from_bytes(body[at:at + 2], "big")          # cipher suites
@@ -64,15 +64,15 @@ class ProxyHeader(Inspected):
         header = {"accept": accept, "timeout": "500ms", **(listener or {})}
         return self.proxy(origin.address, listener={"proxy_protocol": header}, **config)
 
-    def test_dripped(self):
+    def test_header_byte_by_byte(self):
         proxy = self.start_proxy(listener={"timeout": "20s"})
         for header in (b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\n", b"PROXY UNKNOWN\r\n", proxy_v2(),
                        proxy_v2(tlvs=b"\x04\x00\x40" + bytes(64)), proxy_v2(b"", command=0x20, family=0)):
             with self.subTest(header), connect(proxy.address()) as client:
                 self.drip(client, header)
-                self.assertTrue(ask(client))
+                self.assertTrue(ping(client))
 
-    def test_payload_behind_it(self):
+    def test_payload_after_header(self):
         proxy = self.start_proxy()
         for header in (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n", proxy_v2()):
             with connect(proxy.address()) as client:
@@ -113,11 +113,11 @@ class ProxyHeader(Inspected):
         client.shutdown(socket.SHUT_WR)
         self.assert_closed(proxy, client, "client_left")
 
-    def test_source_that_is_not_trusted(self):
+    def test_untrusted_source(self):
         proxy = self.start_proxy(listener={"trusted": ["127.0.0.2", "10.0.0.0/8"]})
         with connect(proxy.address(), "127.0.0.2") as client:
             client.sendall(proxy_v2())
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
         self.assertEqual(outcome_of_connecting(proxy.address(), "127.0.0.3"), "reset")
         proxy.wait_for(lambda s: s.ended("proxy_header") == 1)
 
@@ -127,9 +127,9 @@ class ProxyHeader(Inspected):
             client.sendall(proxy_v2() + b"x")
             self.assertEqual(receive_exactly(client, 1), b"x")
         with connect(proxy.address(), "127.0.0.2") as client:
-            self.assertTrue(ask(client, b"no header at all"))
+            self.assertTrue(ping(client, b"no header at all"))
         with connect(proxy.address(), "127.0.0.3") as client:
-            self.assertTrue(ask(client, b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\n"))
+            self.assertTrue(ping(client, b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\n"))
 
 
 class Hello(Inspected):
@@ -150,8 +150,8 @@ class Hello(Inspected):
                                (("alpha", alpha), ("stars", stars), ("h2", h2), ("other", other))]
         return self.start(config)
 
-    def who(self, proxy, hello, drip=False):
-        """Which server a ClientHello leads to; it must arrive there as it was. "reset": none."""
+    def server_of(self, proxy, hello, drip=False):
+        """The name of the server that gets a ClientHello, which must arrive unchanged; "reset" if none does."""
         with connect(proxy.address()) as client:
             self.drip(client, hello) if drip else client.sendall(hello)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 5)
@@ -167,11 +167,11 @@ class Hello(Inspected):
         for name, alpn, server in (("alpha.test", (), b"alpha"), ("ALPHA.test", (), b"alpha"),
                                    ("alpha.test", ("h2", "http/1.1"), b"h2---"), ("a.alpha.test", (), b"stars"),
                                    ("a.b.alpha.test", (), b"other"), ("beta.test", ("h2",), b"other")):
-            self.assertEqual(self.who(proxy, client_hello(name, alpn)), server, (name, alpn))
+            self.assertEqual(self.server_of(proxy, client_hello(name, alpn)), server, (name, alpn))
 
     def test_byte_by_byte(self):
         proxy = self.start_proxy(inspect_timeout="60s")
-        self.assertEqual(self.who(proxy, client_hello("alpha.test"), drip=True), b"alpha")
+        self.assertEqual(self.server_of(proxy, client_hello("alpha.test"), drip=True), b"alpha")
 
     def test_large(self):
         """Up to the bound of 16 KiB, across chunks; the name comes last."""
@@ -179,7 +179,7 @@ class Hello(Inspected):
         for size in (1500, 1800, 4200, 9000, 16300):
             hello = enlarged(client_hello("alpha.test"), size)
             self.assertEqual(len(hello), size)
-            self.assertEqual(self.who(proxy, hello), b"alpha", size)
+            self.assertEqual(self.server_of(proxy, hello), b"alpha", size)
 
     def test_too_large(self):
         proxy = self.start_proxy()
@@ -202,8 +202,8 @@ class Hello(Inspected):
             client.sendall(beginning)
             self.assert_closed(proxy, client, "hello_timeout", count)
 
-    def test_timeout_of_who_drips(self):
-        """The bound is on the whole hello, not on the pause between its bytes."""
+    def test_timeout_while_bytes_arrive(self):
+        """The timeout is for the whole hello, not for the pause between its bytes."""
         proxy = self.start_proxy()
         client = self.keep(connect(proxy.address()))
         with self.assertRaises(OSError):
@@ -218,13 +218,13 @@ class Hello(Inspected):
         self.assert_closed(proxy, client, "client_left")
 
     def test_no_tls(self):
-        """Goes to the route that takes everything."""
-        self.assertEqual(self.who(self.start_proxy(), b"GET / HTTP/1.0\r\n\r\n"), b"other")
+        """Uses the default route."""
+        self.assertEqual(self.server_of(self.start_proxy(), b"GET / HTTP/1.0\r\n\r\n"), b"other")
 
     def test_no_route(self):
         proxy = self.start_proxy(default=False)
-        self.assertEqual(self.who(proxy, client_hello("beta.test")), "reset")
-        self.assertEqual(self.who(proxy, b"GET / HTTP/1.0\r\n\r\n"), "reset")
+        self.assertEqual(self.server_of(proxy, client_hello("beta.test")), "reset")
+        self.assertEqual(self.server_of(proxy, b"GET / HTTP/1.0\r\n\r\n"), "reset")
         proxy.wait_for(lambda s: s.ended("no_route") == 2)
 
 

@@ -1,4 +1,4 @@
-"""Nothing is lost, doubled or swapped, and nothing hangs, however little memory the proxy may use.
+"""Data integrity: no byte is lost, doubled or swapped, and no transfer hangs, however little memory the proxy may use.
 
 CI: 20 transfers of 8 MiB in both directions at once; long form: 200 of 64 MiB.
 """
@@ -7,7 +7,7 @@ import contextlib
 import os
 
 import harness
-from harness import LONG, MIB, say
+from harness import LONG, MIB, print_note
 from transfers import TransferRun
 
 COUNT, SIZE, SECONDS = (200, 64 * MIB, 600) if LONG else (20, 8 * MIB, 60)
@@ -16,16 +16,16 @@ COUNT, SIZE, SECONDS = (200, 64 * MIB, 600) if LONG else (20, 8 * MIB, 60)
 class Integrity(harness.SluiceTest):
 
     def transfer(self, arguments=(), count=COUNT, size=SIZE, stall=None, unix=False, **config):
-        """Runs the transfers through a proxy and checks its counters; returns those."""
+        """Runs the transfers through a proxy, checks its counters, and returns them."""
         where = os.path.join(self.temporary_directory(), "o.sock") if unix else ("127.0.0.1", 0)
         listener = {"address": f"unix:{self.temporary_directory()}/s.sock"} if unix else {}
         with contextlib.closing(TransferRun(count, size, where)) as transfers:
             proxy = self.proxy(transfers.address, arguments=arguments, **{"listener": listener, **config})
             seconds = transfers.run(proxy.address(), SECONDS)
         stats = self.stop(proxy)
-        say(f"{transfers.total_bytes / MIB / seconds:.0f} MiB/s; copied {stats.total('copied_bytes_total')} bytes, "
-            f"receives without a buffer {stats.total('receives_without_buffer_total')}, "
-            f"buffer memory at most {stats.total('pool_peak_bytes') / MIB:.1f} MiB")
+        print_note(f"{transfers.total_bytes / MIB / seconds:.0f} MiB/s; copied {stats.total('copied_bytes_total')} bytes, "
+                   f"receives without a buffer {stats.total('receives_without_buffer_total')}, "
+                   f"buffer memory at most {stats.total('pool_peak_bytes') / MIB:.1f} MiB")
         with_headers = count * (size + 16)
         self.assertEqual(stats.total("received_bytes_total"), with_headers)
         self.assertEqual(stats.total("sent_bytes_total"), count * size)
@@ -79,15 +79,15 @@ class Integrity(harness.SluiceTest):
         self.transfer(memory={"worker_budget": "1MiB"}, count=COUNT // 2, size=SIZE // 2)
 
     def test_rings_as_large_as_the_budget(self):
-        """Every transfer hung: the buffers that were posted for waiting connections took the whole budget, so that a
-        stream which was promoted to large buffers waited for one for ever."""
+        """Defect: every transfer hung. The buffers that were posted for waiting connections took the whole budget, so
+        that a stream which was promoted to large buffers waited for one forever."""
         self.transfer(memory={"worker_budget": "1MiB", "ring_entries": 64}, count=COUNT // 2, size=SIZE // 2)
 
     def test_smallest_budget_plain_rings(self):
         self.transfer(arguments=["--rings=plain"], memory={"worker_budget": "1MiB"}, count=COUNT // 2, size=SIZE // 2)
 
     def test_small_marks(self):
-        """Reading stops and goes on all the time."""
+        """Reading stops and resumes all the time."""
         self.transfer(tcp={"buffer_high": "4KiB", "buffer_low": 0}, count=COUNT // 2, size=SIZE // 2)
 
     def test_unix_sockets_two_workers(self):

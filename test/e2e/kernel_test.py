@@ -1,4 +1,4 @@
-"""A kernel or container that refuses io_uring: the message says what is needed and where the switch is."""
+"""A kernel or container that refuses io_uring: the message says what is needed and where to enable it."""
 
 import ctypes
 import errno
@@ -14,7 +14,7 @@ _SECCOMP_RET_ERRNO, _SECCOMP_RET_ALLOW = 0x00050000, 0x7FFF0000
 
 
 def _refuse_io_uring(error):
-    """A seccomp filter for the calling process, as a container's profile would set it."""
+    """Installs a seccomp filter for the calling process, as a container's profile does."""
     def instruction(code, jt, jf, k):
         return struct.pack("HBBI", code, jt, jf, k)
 
@@ -43,7 +43,7 @@ class KernelTest(harness.SluiceTest):
         self.assertIn("io_uring is switched off", result.stderr)
         self.assertIn("kernel.io_uring_disabled", result.stderr)
         self.assertIn("seccomp", result.stderr)
-        # Defect: it said that the sysctl is 0, and to set it to 0.
+        # Defect: the message said that the sysctl is 0, and to set it to 0.
         with open("/proc/sys/kernel/io_uring_disabled", encoding="ascii") as file:
             if file.read().strip() == "0":
                 self.assertIn("though kernel.io_uring_disabled is 0: a seccomp profile such as Docker's", result.stderr)

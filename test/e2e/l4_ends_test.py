@@ -1,5 +1,5 @@
-"""How connections of listeners with `tcp` end when one side fails: nothing that arrived is lost, nothing that was cut looks
-whole, and who was wrong is told."""
+"""How connections of `tcp` listeners end when one side fails: data that arrived is not lost, truncated data does not
+look complete, and the counters name the side that failed."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
 def receive_or_reset(sock):
-    """Everything, and how it ended."""
+    """Everything that arrives, and how the connection ended."""
     parts = []
     while True:
         how = outcome(sock)
@@ -26,15 +26,16 @@ def receive_or_reset(sock):
 
 class Ends(TlsTest):
 
-    def test_a_response_before_a_reset(self):
-        """Defect: with the origin's reset the proxy dropped what the client had not taken yet: 124 KB of 600 arrived."""
+    def test_response_before_reset(self):
+        """Defect: with the origin's reset the proxy dropped what the client had not taken yet: 124 KB of 600
+        arrived."""
         body = os.urandom(600 * KIB)
 
         def refuse(sock):
             sock.recv(1000)
             sock.sendall(body)
             time.sleep(1)
-            sock.close()                                   # With most of the request unread: a reset.
+            sock.close()                                   # Most of the request is unread: the kernel sends a reset.
         proxy = self.proxy(self.keep(Origin(refuse)).address)
         client = self.keep(connect(proxy.address(), receive_buffer=16 * KIB))
         client.sendall(bytes(100 * KIB))
@@ -44,7 +45,7 @@ class Ends(TlsTest):
         self.assertTrue(received == body)
         proxy.wait_for(lambda s: s.ended("upstream_error") == 1)
 
-    def test_no_endpoint_is_no_empty_response(self):
+    def test_no_endpoint_is_not_an_empty_response(self):
         """Defect: the client's connection ended cleanly, as if the response were empty."""
         hole = self.keep(BlackHole())
         deaf = self.keep(Origin(lambda sock: time.sleep(3)))
@@ -56,8 +57,9 @@ class Ends(TlsTest):
             self.assertEqual(outcome_of_connecting(proxy.address()), "reset", (endpoint, upstream))
             proxy.wait_for(lambda s: s.ended("no_endpoint") == 1)
 
-    def test_a_cut_client_of_tls(self):
-        """Defect: an end without close_notify was an orderly end for a plain server, which took what it had for all."""
+    def test_tls_client_is_cut(self):
+        """Defect: an end without close_notify was an orderly end for a plaintext server, which took the data for
+        complete."""
         origin = self.keep(Origin())
         proxy = self.terminating(origin.address)
         count = 0
@@ -81,7 +83,7 @@ class Ends(TlsTest):
                 count += 1
                 proxy.wait_for(lambda s: s.ended("client_error") == count and s.total("tls_truncated_total") == count)
 
-    def test_a_cut_server_of_tls(self):
+    def test_tls_server_is_cut(self):
         """The same in the other direction."""
         body = os.urandom(400_000)
         for version in VERSIONS:
@@ -101,8 +103,9 @@ class Ends(TlsTest):
             self.assertEqual((received == body, how), (True, "reset"))
             proxy.wait_for(lambda s: s.ended("upstream_error") == 1 and s.total("endpoint_tls_truncated_total") == 1)
 
-    def test_an_alert_arrives_though_more_is_on_its_way(self):
-        """Defect: the connection was closed with bytes unread, so that a reset overtook the alert (RFC 8446 section 6.2)."""
+    def test_alert_arrives_before_reset(self):
+        """Defect: the connection was closed with unread bytes, so that a reset overtook the alert (RFC 8446 section
+        6.2)."""
         origin = self.keep(Origin())
         proxy = self.terminating(origin.address)
         for _ in range(5):
@@ -127,8 +130,8 @@ class Ends(TlsTest):
             self.assertEqual(last_outcome(server), "reset")
         proxy.wait_for(lambda s: s.ended("tls_error") == 5)
 
-    def test_a_proxy_header_towards_tls_is_counted(self):
-        """Defect: the header that goes before a handshake was not among the bytes sent to the endpoint."""
+    def test_proxy_header_before_tls_is_counted(self):
+        """Defect: the header before a handshake was not counted among the bytes sent to the endpoint."""
         header = []
 
         def serve(sock):

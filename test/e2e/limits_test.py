@@ -1,11 +1,11 @@
-"""Every bound refuses what is beyond it, says so, and lets in what comes after."""
+"""Limits on connections: each one refuses connections beyond it, counts them, and accepts new ones when others end."""
 
 import resource
 import time
 
 import harness
 from harness import wait_until
-from origins import Origin, ask, connect, echo, last_outcome, outcome, outcome_of_connecting, receive_exactly, say_name
+from origins import Origin, ping, connect, echo, last_outcome, outcome, outcome_of_connecting, receive_exactly, say_name
 
 GONE = ("end", "reset")
 
@@ -16,27 +16,27 @@ class Limits(harness.SluiceTest):
         self.origin = self.keep(Origin(echo))
         return self.proxy(self.origin.address, **config)
 
-    def arrive(self, proxy, source=None):
-        """What a connection comes to that is not welcome."""
+    def outcome_of_refused(self, proxy, source=None):
+        """How a refused connection ends."""
         return outcome_of_connecting(proxy.address(), source)
 
     def check_bound(self, proxy, limit, bound, count, source=None):
-        """The first `bound` connections of `count` work, the others are refused; one that leaves makes room."""
+        """The first `bound` connections of `count` work, the others are refused; one that closes makes room."""
         let_in = []
         for _ in range(bound):
             client = self.keep(connect(proxy.address(), source))
-            self.assertTrue(ask(client))
+            self.assertTrue(ping(client))
             let_in.append(client)
         active = proxy.stats().total("sessions_active")
         for _ in range(bound, count):
-            self.assertIn(self.arrive(proxy, source), GONE)
+            self.assertIn(self.outcome_of_refused(proxy, source), GONE)
         proxy.wait_for(lambda s: s.refused(limit) == count - bound and s.total("sessions_active") == active)
         let_in[0].close()
         proxy.wait_for(lambda s: s.total("sessions_active") == active - 1)
         client = self.keep(connect(proxy.address(), source))
-        self.assertTrue(ask(client))
+        self.assertTrue(ping(client))
         for sock in [client, *let_in[1:]]:
-            self.assertTrue(ask(sock))
+            self.assertTrue(ping(sock))
             sock.close()
 
     def test_whole_process(self):
@@ -52,10 +52,10 @@ class Limits(harness.SluiceTest):
         proxy = self.echo_proxy(listener={"max_connections_per_source": 3}, workers=2)
         with connect(proxy.address(), "127.0.0.3") as other:
             self.check_bound(proxy, "source", 3, 8, "127.0.0.2")
-            self.assertTrue(ask(other))
+            self.assertTrue(ping(other))
 
     def test_source_of_the_proxy_header(self):
-        """The address that a trusted proxy names is what counts, not the proxy's own."""
+        """The address in the header of a trusted proxy counts, not the proxy's own."""
         proxy = self.echo_proxy(listener={"max_connections_per_source": 2, "proxy_protocol": {"accept": "required"}})
 
         def client_of(source):
@@ -75,14 +75,14 @@ class Limits(harness.SluiceTest):
     def test_ipv6_source_is_a_64(self):
         proxy = self.echo_proxy(listener={"max_connections_per_source": 1, "proxy_protocol": {"accept": "required"}})
 
-        def answer(source):
+        def outcome_from(source):
             client = self.keep(connect(proxy.address()))
             client.sendall(f"PROXY TCP6 {source} 2001:db8::1 1000 443\r\nping".encode())
             return outcome(client)
 
-        self.assertEqual(answer("2001:db8:0:1::1"), b"ping")
-        self.assertIn(answer("2001:db8:0:1:ffff::2"), GONE)
-        self.assertEqual(answer("2001:db8:0:2::1"), b"ping")
+        self.assertEqual(outcome_from("2001:db8:0:1::1"), b"ping")
+        self.assertIn(outcome_from("2001:db8:0:1:ffff::2"), GONE)
+        self.assertEqual(outcome_from("2001:db8:0:2::1"), b"ping")
 
     def test_endpoint(self):
         """A full endpoint is passed over; when all are full the connection is closed."""
@@ -90,7 +90,7 @@ class Limits(harness.SluiceTest):
         proxy = self.proxy(*(origin.address for origin in origins), upstream={"max_connections_per_endpoint": 2})
         clients = [self.keep(connect(proxy.address())) for _ in range(4)]
         self.assertEqual(sorted(receive_exactly(client, 1) for client in clients), [b"a", b"a", b"b", b"b"])
-        self.assertIn(self.arrive(proxy), GONE)
+        self.assertIn(self.outcome_of_refused(proxy), GONE)
         proxy.wait_for(lambda s: s.ended("no_endpoint") == 1)
         clients[0].close()
         proxy.wait_for(lambda s: s.total("endpoint_connections_active") == 3)
@@ -99,7 +99,7 @@ class Limits(harness.SluiceTest):
 
 
 class Descriptors(harness.SluiceTest):
-    """The configuration may allow more connections than the process may have descriptors for."""
+    """The configuration may allow more connections than the process may have descriptors."""
 
     def start_short(self, descriptors):
         origin = self.keep(Origin(echo))
@@ -107,8 +107,8 @@ class Descriptors(harness.SluiceTest):
         return self.start(config, descriptors=descriptors)
 
     def test_accepting_pauses_and_resumes(self):
-        """With 34 descriptors left, 30 clients that came at once were all accepted, and 26 of them were then closed
-        because there was no descriptor for their upstream: accepting did not pause, and nobody waited."""
+        """Defect: with 34 descriptors left, 30 clients that came at once were all accepted, and 26 of them were then
+        closed because there was no descriptor for their upstream: accepting did not pause, and no client waited."""
         for descriptors in (40, 41):
             with self.subTest(descriptors=descriptors):
                 proxy = self.start_short(descriptors)
@@ -122,10 +122,10 @@ class Descriptors(harness.SluiceTest):
                 stats = proxy.stats()
                 self.assertGreater(stats.total("accept_pauses_total"), 0)
                 self.assertEqual(stats.ended("no_endpoint"), 0)
-                # Who was served still is; who waits is served when others leave.
+                # Open connections are still served; waiting clients are served when others close.
                 for client in served:
                     client.settimeout(5)
-                    self.assertTrue(ask(client))
+                    self.assertTrue(ping(client))
                     client.close()
                 waiting = [client for client in clients if client not in served]
                 for client in waiting:
@@ -135,22 +135,22 @@ class Descriptors(harness.SluiceTest):
                 proxy.wait_for(lambda s: s.total("sessions_active") == 0)
                 self.stop(proxy)
 
-    def test_existing_connections_go_on(self):
+    def test_existing_connections_continue(self):
         proxy = self.start_short(40)
         early = self.keep(connect(proxy.address()))
-        self.assertTrue(ask(early))
+        self.assertTrue(ping(early))
         crowd = [self.keep(connect(proxy.address())) for _ in range(60)]
         time.sleep(0.5)
-        self.assertTrue(ask(early))
+        self.assertTrue(ping(early))
         for client in crowd:
             client.close()
         wait_until(lambda: proxy.open_descriptors() < 12, 10, "descriptors to come free")
         with connect(proxy.address()) as late:
-            self.assertTrue(ask(late))
+            self.assertTrue(ping(late))
 
     def test_stop_without_a_free_descriptor(self):
-        """SIGTERM, like the first printing of counters, aborted the process when no descriptor was left: the control
-        thread opened its ring only then ("worker.cc: check failed: ring.ok()")."""
+        """Defect: SIGTERM, like the first dump of counters, aborted the process when no descriptor was left: the
+        control thread opened its ring only then ("worker.cc: check failed: ring.ok()")."""
         origin = self.keep(Origin(echo))
         config = harness.configuration([origin.address], limits={"max_connections": 1000})
         proxy = self.start(config, cut_allowed=True)

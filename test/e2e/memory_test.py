@@ -1,7 +1,7 @@
 """Memory follows the data and stays within its bounds, whatever the peers do.
 
-What one connection may hold: what is queued when reading stops (buffer_high), one more receive that was under way (up
-to 256 KiB), and the marks' worth of bookkeeping. What the proxy holds beside that: the buffers it posts.
+One connection may hold what is queued when reading stops (buffer_high), one more receive that was in flight (up to 256
+KiB), and the bookkeeping for buffer_high. Besides that, the proxy holds the buffers it posts.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import threading
 import time
 
 import harness
-from harness import KIB, LONG, MIB, SANITIZER, say
+from harness import KIB, LONG, MIB, SANITIZER, print_note
 from origins import Origin, connect, echo, receive_exactly, reset
 
 PER_CONNECTION = (256 + 256) * KIB
@@ -18,7 +18,7 @@ SLACK = 4 * MIB
 
 
 class SlowServer:
-    """Reads what comes at so many bytes per second, all connections together, until it is told to hurry."""
+    """Reads `bytes_per_second` from all connections together, until `hurry` is called."""
 
     def __init__(self, bytes_per_second):
         self._rate = bytes_per_second
@@ -88,9 +88,9 @@ class Memory(harness.SluiceTest):
     def check_peak(self, proxy, connections):
         peak = proxy.peak_rss()
         stats = proxy.stats()
-        say(f"{connections} connections: base {self.base / MIB:.1f} MiB, peak {peak / MIB:.1f} MiB, "
-            f"{(peak - self.base) / connections / KIB:.0f} KiB per connection; buffers at most "
-            f"{stats.total('pool_peak_bytes') / MIB:.1f} MiB")
+        print_note(f"{connections} connections: base {self.base / MIB:.1f} MiB, peak {peak / MIB:.1f} MiB, "
+                   f"{(peak - self.base) / connections / KIB:.0f} KiB per connection; buffers at most "
+                   f"{stats.total('pool_peak_bytes') / MIB:.1f} MiB")
         self.assertLessEqual(stats.total("pool_peak_bytes"), self.bound(connections))
         if not SANITIZER:
             self.assertLessEqual(peak - self.base, self.bound(connections))
@@ -132,8 +132,8 @@ class Memory(harness.SluiceTest):
             self.upload(1, 128 * MIB, 8_000_000, 5)
 
     def test_hundred_uploads(self):
-        """Each connection held 1 MiB, twice its bound: the kernel goes on with a bundled receive of 256 KiB as long as
-        data and buffers are there, so that one receive took all 16 buffers of the large ring."""
+        """Defect: each connection held 1 MiB, twice its bound. The kernel continues a bundled receive of 256 KiB as
+        long as there are data and buffers, so that one receive took all 16 buffers of the large ring."""
         if LONG:
             self.upload(100, 1024 * MIB, 100 * 1_000_000, None)
         else:
@@ -145,7 +145,7 @@ class Memory(harness.SluiceTest):
     def drip(self, rings, piece, count, between):
         """Twenty clients send small pieces to a server that reads nothing. Between two pieces another connection takes
         `between` bytes of the posted buffers, so that a piece which keeps its chunk keeps a whole one. Returns the
-        bytes that each connection sent, and those that it pins for them."""
+        bytes that each connection sent, and the bytes that it pins for them."""
         wall, other = self.keep(Origin(receive_buffer=4 * KIB)), self.keep(Origin(echo))
         config = harness.configuration([wall.address], memory={"rings": rings}, tcp={"buffer_high": "64MiB"})
         config["listeners"].append({"name": "other", "address": "127.0.0.1:0", "tcp": {"forward": "other"}})
@@ -153,7 +153,7 @@ class Memory(harness.SluiceTest):
         proxy = self.start(config, cut_allowed=True)
         busy = self.keep(connect(proxy.address("other")))
         clients = [self.keep(connect(proxy.address())) for _ in range(20)]
-        # First what the sockets' own buffers take, until each connection has a send that waits.
+        # First fills the sockets' own buffers, until each connection has a send that waits.
         filled = 0
         for _ in range(60):
             for _ in range(32):
@@ -172,23 +172,23 @@ class Memory(harness.SluiceTest):
                 receive_exactly(busy, between)
         stats = proxy.stats()
         dripped, pinned = count * piece, (stats.total("pool_pinned_bytes") - filled) // len(clients)
-        say(f"{rings} rings, {count} pieces of {piece} bytes pin {pinned} bytes, {pinned / dripped:.1f} times "
-            f"their own; {stats.total('packed_total')} pieces packed")
+        print_note(f"{rings} rings, {count} pieces of {piece} bytes pin {pinned} bytes, {pinned / dripped:.1f} times "
+                   f"their own; {stats.total('packed_total')} pieces packed")
         for client in clients:
             reset(client)
         busy.close()
         return dripped, pinned
 
     def test_drip_of_single_bytes(self):
-        """A slow drip pins bytes, not the chunks that they came in."""
+        """Slowly arriving bytes pin bytes, not the chunks that they arrived in."""
         for rings in ("plain", "auto"):
             with self.subTest(rings):
                 dripped, pinned = self.drip(rings, 1, 200, 14 * KIB)
                 self.assertLessEqual(pinned, 4 * dripped + 2 * KIB)
 
-    def test_drip_of_pieces_that_are_too_large_to_pack(self):
-        """A piece of 2,100 bytes kept the 16 KiB buffer that it shared with another connection's data, which was long
-        gone: 8 times its own size, and as much beyond the marks."""
+    def test_drip_of_pieces_too_large_to_pack(self):
+        """Defect: a piece of 2,100 bytes kept the 16 KiB buffer that it shared with another connection's data, which
+        was long gone: 8 times its own size, and as much beyond the marks."""
         for rings in ("plain", "auto"):
             with self.subTest(rings):
                 dripped, pinned = self.drip(rings, 2100, 60, 14 * KIB)

@@ -1,4 +1,4 @@
-"""A small name server (RFC 1035, over UDP) whose zone a test changes as it goes."""
+"""A small name server (RFC 1035, over UDP) whose zone a test changes while it runs."""
 
 import contextlib
 import ipaddress
@@ -20,12 +20,12 @@ def _address(text):
 
 
 class NameServer:
-    """Answers from what `set`, `set_services` and `fail` have said last; what nobody has spoken of is NXDOMAIN."""
+    """Responds as `set`, `set_services` and `fail` have configured; other names are NXDOMAIN."""
 
     def __init__(self):
         self._lock = threading.Lock()
         self._names = {}  # Name -> (TTL, {type: [record data]}), or a code, or None for silence.
-        self.asked = 0
+        self.query_count = 0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self._socket.getsockname()[1]
@@ -33,7 +33,7 @@ class NameServer:
         self._thread.start()
 
     def set(self, name, *addresses, ttl=1):
-        """From now on these are the name's addresses, of either family."""
+        """Sets the addresses of the name, of either family."""
         records = {A: [_address(a) for a in addresses if ":" not in a],
                    AAAA: [_address(a) for a in addresses if ":" in a]}
         self._put(name, (ttl, records))
@@ -47,7 +47,7 @@ class NameServer:
         self._put(name, (ttl, {CNAME: [encoded_name(of)]}))
 
     def fail(self, name, code=SERVFAIL, kinds=(A, AAAA, SRV)):
-        """From now on there is no answer about it but this code; `None`: none at all. Of these types of records only."""
+        """Makes queries for these types of records fail with `code`, or get no response if it is None."""
         with self._lock:
             before = self._names.get(name)
             ttl, records = before if isinstance(before, tuple) else (1, {})
@@ -75,13 +75,13 @@ class NameServer:
                 return
             if not question:  # Shut down.
                 return
-            answer = self._answer(question)
+            response = self._response(question)
             with contextlib.suppress(OSError):
-                if answer:
-                    self._socket.sendto(answer, client)
+                if response:
+                    self._socket.sendto(response, client)
 
     def _records(self, name, kind):
-        """The code, and (name, type, TTL, data) of each record, aliases followed; a code of None is silence."""
+        """The code, and (name, type, TTL, data) of each record, with aliases resolved; a code of None is silence."""
         known = self._names.get(name)
         if known is None:
             return NXDOMAIN, []
@@ -91,7 +91,7 @@ class NameServer:
         found = records.get(kind, [])
         return (OK, [(name, kind, ttl, data) for data in found]) if isinstance(found, list) else (found, [])
 
-    def _answer(self, question):
+    def _response(self, question):
         labels, at = [], 12
         while question[at]:
             labels.append(question[at + 1:at + 1 + question[at]].decode())
@@ -99,7 +99,7 @@ class NameServer:
         kind = struct.unpack_from("!H", question, at + 1)[0]
         name = ".".join(labels).lower()
         with self._lock:
-            self.asked += 1
+            self.query_count += 1
             code, records = self._records(name, kind)
             for _ in range(8):
                 if not records or records[-1][1] != CNAME or kind == CNAME:

@@ -1,4 +1,4 @@
-"""What an operator sees of a running proxy: its log, signals, and the files that it leaves."""
+"""Operation of a running proxy: its log, signals, and the files that it leaves."""
 
 import fcntl
 import json
@@ -23,7 +23,7 @@ def listener(name, address="127.0.0.1:0", **rest):
 
 
 def response(address, request=GET):
-    """All that comes for a request."""
+    """Everything that is received for a request."""
     with connect(address) as sock:
         sock.sendall(request)
         received = b""
@@ -42,7 +42,7 @@ class Log(TlsTest):
         self.assertRegex(lines[1], begin + "io_uring incremental=")
         self.assertRegex(lines[2], begin + r"listener main on 127\.0\.0\.1:\d+$")
 
-    # Defect: threads that serve wrote to standard error themselves, and the control thread to standard output. A reader
+    # Defect: serving threads wrote to standard error themselves, and the control thread to standard output. A reader
     # that stalled hung the worker, and SIGTERM had no effect.
     def test_stalled_readers(self):
         ports = free_port(), free_port()
@@ -77,7 +77,7 @@ class Log(TlsTest):
             time.sleep(0.02)
         self.assertIn(b"hello", response(("127.0.0.1", ports[0])))
         proxy.terminate()
-        # The log has a second, and so has standard output, at most.
+        # The log has a second to be written, and so has standard output.
         self.assertEqual(proxy.wait(8 * SLOWNESS), 0)
 
     def test_dropped_lines_are_counted(self):
@@ -87,26 +87,26 @@ class Log(TlsTest):
         self.assertEqual(stats.total("log_dropped_total"), 0)
 
     def test_reload_says_what_was_read(self):
-        """Defect: it said that the files of TLS and of auth were read, also where there are none, and nothing of the
-        configuration, which is not read again."""
+        """Defect: the log said that the files of TLS and of auth were read, even where there are none, and did not say
+        that the configuration is not read again."""
         plain = self.start({"listeners": [listener("main", http=RESPOND)]})
         plain.signal(signal.SIGHUP)
-        self.assertTrue(plain.said("reload: the configuration names no files to reload; the configuration itself is "
-                                   "read at start only"), plain.stderr())
+        self.assertTrue(plain.wait_for_output("reload: the configuration names no files to reload; the configuration itself is "
+                                              "read at start only"), plain.stderr())
         secure = self.start({"listeners": [listener("main", http=RESPOND, tls={"certificates": [self.server]})]})
         secure.signal(signal.SIGHUP)
-        self.assertTrue(secure.said("reload: read the TLS files of 1 listener(s); the configuration itself"),
+        self.assertTrue(secure.wait_for_output("reload: read the TLS files of 1 listener(s); the configuration itself"),
                         secure.stderr())
 
     def test_quit_drains(self):
-        """Defect: SIGQUIT ended it at once, with a core."""
+        """Defect: SIGQUIT ended the process at once, with a core dump."""
         origin = self.keep(Origin(echo))
         proxy = self.proxy(origin.address)
         sock = connect(proxy.address())
         sock.sendall(b"x")
         self.assertEqual(sock.recv(1), b"x")
         proxy.signal(signal.SIGQUIT)
-        self.assertTrue(proxy.said("draining: no new connections"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("draining: no new connections"), proxy.stderr())
         sock.sendall(b"y")
         self.assertEqual(sock.recv(1), b"y")
         sock.close()
@@ -116,19 +116,19 @@ class Log(TlsTest):
     # ---- Endpoints
 
     def test_endpoint_down_and_up(self):
-        """Defect: an endpoint that could not be connected to was passed over without a word."""
+        """Defect: an endpoint that could not be connected to was passed over silently."""
         port = free_port()
         proxy = self.proxy(f"127.0.0.1:{port}", upstream={"fail_timeout": "100ms"})
         for _ in range(3):
             self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
-        self.assertTrue(proxy.said(f'warning sluice: upstream "main": endpoint 127.0.0.1:{port} cannot be connected to '
-                                   "(refused); it is passed over for 100ms at a time"), proxy.stderr())
-        self.assertTrue(proxy.said('closed: upstream "main" has no endpoint left after 1 attempt'), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output(f'warning sluice: upstream "main": endpoint 127.0.0.1:{port} cannot be connected '
+                                              "to (refused); it is passed over for 100ms at a time"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output('closed: upstream "main" has no endpoint left after 1 attempt'), proxy.stderr())
         self.keep(Origin(echo, address=("127.0.0.1", port)))
         with connect(proxy.address()) as sock:
             sock.sendall(b"x")
             self.assertEqual(sock.recv(1), b"x")
-        self.assertTrue(proxy.said(f"endpoint 127.0.0.1:{port} takes connections again"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output(f"endpoint 127.0.0.1:{port} takes connections again"), proxy.stderr())
         self.assertEqual(proxy.stderr().count("cannot be connected to"), 1, proxy.stderr())
 
     def test_refused_certificate(self):
@@ -137,7 +137,7 @@ class Log(TlsTest):
         proxy = self.proxy("127.0.0.1:%d" % backend.port(),
                            upstream={"tls": {"ca": self.ca, "server_name": "other.example"}})
         self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
-        self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"), proxy.stderr())
         self.assertRegex(proxy.stderr(), r'[Hh]ostname mismatch; expected "other.example"; the certificate is for .*localhost'
                                          r".*, issued by .*test authority")
 
@@ -148,18 +148,18 @@ class Log(TlsTest):
         proxy = self.start({"listeners": [listener("main", http={"forward": "main"})],
                             "upstreams": [{"name": "main", "protocol": "http2", "endpoints": [origin.address]}]})
         self.assertIn(b" 503 ", response(proxy.address()))
-        self.assertTrue(proxy.said("does it speak HTTP/2 here? (`protocol: http2`)"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("does it speak HTTP/2 here? (`protocol: http2`)"), proxy.stderr())
 
     # ---- Clients
 
     def test_refused_clients(self):
-        """Defect: TCP clients were refused without a word."""
+        """Defect: TCP clients were refused silently."""
         origin = self.keep(Origin(echo))
         proxy = self.proxy(origin.address, listener={"proxy_protocol": {"accept": "required"}})
         with connect(proxy.address()) as sock:
             sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
             last_bytes(sock)
-        self.assertTrue(proxy.said("refused: its first bytes are not a PROXY header"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("refused: its first bytes are not a PROXY header"), proxy.stderr())
 
     def test_too_many_of_one_address(self):
         origin = self.keep(Origin(echo))
@@ -168,13 +168,14 @@ class Log(TlsTest):
             first.sendall(b"x")
             self.assertEqual(first.recv(1), b"x")
             self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
-        self.assertTrue(proxy.said("refused: its address has as many connections as `max_connections_per_source` allows"),
-                        proxy.stderr())
+        self.assertTrue(
+            proxy.wait_for_output("refused: its address has as many connections as `max_connections_per_source` allows"),
+            proxy.stderr())
 
     def test_malformed_request(self):
         proxy = self.start({"listeners": [listener("main", http=RESPOND)]})
         self.assertIn(b" 400 ", response(proxy.address(), b"GET / HTTP/1.1\r\nHost: a\r\nX_foo: 1\r\n\r\n"))
-        self.assertTrue(proxy.said("client 127.0.0.1: HTTP/1.1 with it failed: "), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("client 127.0.0.1: HTTP/1.1 with it failed: "), proxy.stderr())
 
     def test_plain_http_to_tls(self):
         """Defect: the connection was closed without a response."""
@@ -185,18 +186,18 @@ class Log(TlsTest):
 
 class Secrets(TlsTest):
 
-    # Defect: the text of private keys stayed in memory that was given back, and could be read there.
+    # Defect: the text of private keys stayed in freed memory, and could be read there.
     @unittest.skipIf(harness.SANITIZER, "what is given back is kept for a while")
     def test_key_texts_are_wiped(self):
         proxy = self.start({"listeners": [listener("main", http=RESPOND,
                                                    tls={"certificates": [self.server, self.rsa]})]})
         proxy.signal(signal.SIGHUP)
-        self.assertTrue(proxy.said("reload: read"), proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("reload: read"), proxy.stderr())
         memory = writable_memory(proxy.pid)
         self.assertTrue(self.server["chain"].encode() in memory, "it is other memory")
         for files in (self.server, self.rsa):
             with open(files["key"], "rb") as key, open(files["chain"], "rb") as chain:
-                public = chain.read()  # It has the public part too.
+                public = chain.read()  # The file has the public part too.
                 for line in key.read().splitlines()[1:-1]:
                     self.assertFalse(line[:32] in memory and line[:32] not in public, "a key's text is in memory")
 
@@ -219,7 +220,7 @@ def writable_memory(pid):
 
 
 def last_bytes(sock):
-    """What comes until the end; None for a reset."""
+    """Everything up to the end; None for a reset."""
     received = b""
     try:
         while piece := sock.recv(65536):
@@ -231,7 +232,7 @@ def last_bytes(sock):
 
 class UnixSocket(harness.SluiceTest):
 
-    # Defect: at its end a process removed the socket's path, also where another process listened on it by then: new
+    # Defect: at its end a process removed the socket's path, even if another process listened on it by then: new
     # connections failed with ENOENT.
     def test_successor_keeps_its_socket(self):
         path = os.path.join(self.temporary_directory(), "x.sock")
@@ -241,7 +242,7 @@ class UnixSocket(harness.SluiceTest):
         sock.sendall(b"x")
         self.assertEqual(sock.recv(1), b"x")
         before.signal(signal.SIGTERM)
-        self.assertTrue(before.said("draining"), before.stderr())
+        self.assertTrue(before.wait_for_output("draining"), before.stderr())
 
         def closed():
             try:

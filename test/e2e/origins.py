@@ -1,4 +1,4 @@
-"""Small servers, and what clients and servers do to plain sockets in tests."""
+"""Small servers, and actions of clients and servers on plain sockets."""
 
 import contextlib
 import queue
@@ -9,12 +9,12 @@ import threading
 
 from harness import SLOWNESS
 
-# No call on a socket may wait longer than this.
+# The timeout of each call on a socket.
 PATIENCE_SECONDS = 10 * SLOWNESS
 
 
 def text_of(address):
-    """A socket's address as a configuration writes it."""
+    """A socket's address in the notation of the configuration."""
     if isinstance(address, (bytes, str)):
         name = address.decode() if isinstance(address, bytes) else address
         return "unix:@" + name[1:] if name.startswith("\0") else "unix:" + name
@@ -29,8 +29,8 @@ def family_of(address):
 
 
 def free_port(host="127.0.0.1"):
-    """A port for programs that cannot be told to choose one. Below the range that outgoing connections take theirs
-    from, so that none of those can get in between."""
+    """A port for programs that cannot choose one. It is below the range of ports for outgoing connections, so that none
+    of those can take it."""
     for _ in range(200):
         port = random.randint(15000, 32000)
         with socket.socket(family_of((host, port))) as probe:
@@ -86,7 +86,8 @@ def receive_all(sock):
 
 
 def outcome(sock):
-    """How the stream goes on, as a word or as data: "end", "reset", "silence" or the bytes. After bytes, ask again."""
+    """How the stream continues, as a word or as data: "end", "reset", "silence" or the bytes. After bytes, call it once
+    more."""
     try:
         return sock.recv(1 << 16) or "end"
     except ConnectionResetError:
@@ -98,7 +99,7 @@ def outcome(sock):
 
 
 def last_outcome(sock):
-    """As `outcome`, with data skipped."""
+    """Like `outcome`, with data skipped."""
     while True:
         how = outcome(sock)
         if isinstance(how, str):
@@ -106,7 +107,7 @@ def last_outcome(sock):
 
 
 def outcome_of_connecting(address, source=None):
-    """How a connection that is refused after it was accepted ends: a reset may come before connect() has returned."""
+    """How a connection that is refused after it was accepted ends: a reset may arrive before connect() has returned."""
     try:
         with connect(address, source) as sock:
             return last_outcome(sock)
@@ -114,14 +115,14 @@ def outcome_of_connecting(address, source=None):
         return "reset"
 
 
-def ask(sock, question=b"ping", answer=None):
-    """One exchange; True when the answer (by default the echo) came back."""
-    answer = question if answer is None else answer
+def ping(sock, question=b"ping", response=None):
+    """Sends data and waits for a response; True when the expected one (by default the echo) arrived."""
+    response = question if response is None else response
     sock.sendall(question)
-    return receive_exactly(sock, len(answer)) == answer
+    return receive_exactly(sock, len(response)) == response
 
 
-# ---- What a server does with a connection
+# ---- Handlers of connections
 
 def echo(sock):
     while True:
@@ -138,7 +139,7 @@ def discard(sock):
 
 
 def say_name(name):
-    """A server that tells its name and echoes from then on."""
+    """A server that sends its name and then echoes."""
     def handler(sock):
         sock.sendall(name)
         echo(sock)
@@ -211,8 +212,8 @@ class Origin:
 
 
 class BlackHole:
-    """An address that answers nothing: a listener that accepts nothing and whose queue is full, so that the kernel
-    drops whoever else knocks."""
+    """An unreachable address: a listener that accepts nothing and whose queue is full, so that the kernel drops further
+    connection attempts."""
 
     def __init__(self):
         self._listener = socket.socket()
@@ -238,5 +239,5 @@ class BlackHole:
 
 
 def refused_address():
-    """An address on which nobody listens."""
+    """An address on which no process listens."""
     return f"127.0.0.1:{free_port()}"

@@ -1,4 +1,4 @@
-"""Real programs on both sides: curl, wrk, iperf3, openssl, nginx and HAProxy."""
+"""L4 with real programs on both sides: curl, wrk, iperf3, openssl, nginx and HAProxy."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import harness
-from harness import MIB, SANITIZER, SLOWNESS, need, require, say
+from harness import MIB, SANITIZER, SLOWNESS, need, require, print_note
 from origins import connect, free_port, receive_all
 from programs import HaProxy, IperfServer, Nginx, certificate, has_ipv6
 
@@ -84,7 +84,7 @@ class Web(PeersTest):
                 self.assertNotIn("Socket errors", output)
                 self.assertNotIn("Non-2xx", output)
                 rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
-                say(f"/{path}: {rate:.0f} requests/s")
+                print_note(f"/{path}: {rate:.0f} requests/s")
                 self.assertGreater(rate, 50)
 
     def test_ipv6(self):
@@ -121,7 +121,7 @@ class Iperf(PeersTest):
 
     def check(self, figures):
         rate = figures["bits_per_second"] / 8 / MIB
-        say(f"{rate:.0f} MiB/s")
+        print_note(f"{rate:.0f} MiB/s")
         self.assertGreater(rate, 5 if SANITIZER else 50)
 
     def test_forward(self):
@@ -130,10 +130,9 @@ class Iperf(PeersTest):
     def test_reverse(self):
         self.check(self.run_iperf("--reverse")["sum_received"])
 
-    def test_bidir(self):
-        # iperf3's server takes whichever of the two connections it accepts first for the uploading one, and nothing
-        # else tells them apart. One worker connects in the order of acceptance; two may swap them, and then nothing
-        # is ever read.
+    def test_bidirectional(self):
+        # iperf3's server uses the first of the two connections that it accepts for the upload, and nothing else tells
+        # them apart. One worker connects in the order of acceptance; two may swap them, and then nothing is ever read.
         end = self.run_iperf("--bidir", workers=1)
         self.check(end["sum_received"])
         self.check(end["sum_received_bidir_reverse"])
@@ -164,8 +163,8 @@ class Tls(PeersTest):
         config["upstreams"] = [{"name": name, "endpoints": [f"127.0.0.1:{port}"]} for name, port in self.ports.items()]
         return self.start(config)
 
-    def who(self, proxy, name, *options):
-        """The name in the certificate of whoever answers openssl; None where nobody does."""
+    def certificate_name(self, proxy, name, *options):
+        """The name in the certificate of the server that openssl is connected to; None if there is none."""
         server_name = ("-servername", name) if name else ("-noservername",)
         result = self.call(need("openssl"), "s_client", "-connect", f"127.0.0.1:{proxy.port()}", *server_name, *options,
                            stdin=subprocess.DEVNULL)
@@ -179,15 +178,15 @@ class Tls(PeersTest):
             {"match": {"sni": ["beta.test", "*.beta.test"]}, "forward": "beta.test"},
             {"forward": "other.test"},
         ])
-        for asked, answered in (("alpha.test", "alpha.test"), ("beta.test", "beta.test"), ("x.beta.test", "beta.test"),
-                                ("x.y.beta.test", "other.test"), ("gamma.test", "other.test"), (None, "other.test")):
+        for name, expected in (("alpha.test", "alpha.test"), ("beta.test", "beta.test"), ("x.beta.test", "beta.test"),
+                               ("x.y.beta.test", "other.test"), ("gamma.test", "other.test"), (None, "other.test")):
             for options in (("-tls1_3",), ("-tls1_2",)):
-                self.assertEqual(self.who(proxy, asked, *options), answered, (asked, options))
+                self.assertEqual(self.certificate_name(proxy, name, *options), expected, (name, options))
 
     def test_no_route(self):
         proxy = self.start_proxy([{"match": {"sni": ["alpha.test"]}, "forward": "alpha.test"}])
-        self.assertEqual(self.who(proxy, "alpha.test"), "alpha.test")
-        self.assertIsNone(self.who(proxy, "beta.test"))
+        self.assertEqual(self.certificate_name(proxy, "alpha.test"), "alpha.test")
+        self.assertIsNone(self.certificate_name(proxy, "beta.test"))
         proxy.wait_for(lambda s: s.ended("no_route") == 1)
 
     def test_alpn(self):
@@ -196,12 +195,12 @@ class Tls(PeersTest):
             {"match": {"alpn": ["http/1.1"]}, "forward": "beta.test"},
             {"forward": "other.test"},
         ])
-        self.assertEqual(self.who(proxy, "alpha.test", "-alpn", "h2,http/1.1"), "alpha.test")
+        self.assertEqual(self.certificate_name(proxy, "alpha.test", "-alpn", "h2,http/1.1"), "alpha.test")
         self.assertIn("ALPN protocol: h2", self.output)
-        self.assertEqual(self.who(proxy, "alpha.test", "-alpn", "http/1.1"), "beta.test")
-        self.assertEqual(self.who(proxy, "gamma.test", "-alpn", "http/1.1"), "beta.test")
-        self.assertEqual(self.who(proxy, "gamma.test", "-alpn", "h2"), "other.test")
-        self.assertEqual(self.who(proxy, "alpha.test"), "other.test")
+        self.assertEqual(self.certificate_name(proxy, "alpha.test", "-alpn", "http/1.1"), "beta.test")
+        self.assertEqual(self.certificate_name(proxy, "gamma.test", "-alpn", "http/1.1"), "beta.test")
+        self.assertEqual(self.certificate_name(proxy, "gamma.test", "-alpn", "h2"), "other.test")
+        self.assertEqual(self.certificate_name(proxy, "alpha.test"), "other.test")
 
     def test_curl_through_tls(self):
         """A whole exchange, not only the handshake."""
@@ -221,7 +220,7 @@ class Tls(PeersTest):
         config = harness.configuration([f"127.0.0.1:{port}"])
         config["listeners"][0]["tcp"] = {"routes": [{"match": {"sni": ["alpha.test"]}, "forward": "main"}]}
         proxy = self.start(config)
-        harness.wait_until(lambda: self.who(proxy, "alpha.test") == "alpha.test", 10, "openssl s_server")
+        harness.wait_until(lambda: self.certificate_name(proxy, "alpha.test") == "alpha.test", 10, "openssl s_server")
 
 
 class ProxyProtocol(PeersTest):
@@ -231,9 +230,9 @@ class ProxyProtocol(PeersTest):
 
     def nginx_receiver(self, listen=None, address=None):
         port = free_port()
-        answer = "$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr $proxy_protocol_server_port"
+        response = "$proxy_protocol_addr $proxy_protocol_port $proxy_protocol_server_addr $proxy_protocol_server_port"
         self.keep(Nginx([address or ("127.0.0.1", port)], f"""
-            server {{ listen {listen or f'127.0.0.1:{port}'} proxy_protocol; return 200 "{answer}"; }}"""))
+            server {{ listen {listen or f'127.0.0.1:{port}'} proxy_protocol; return 200 "{response}"; }}"""))
         return f"127.0.0.1:{port}"
 
     def haproxy_receiver(self):
@@ -263,7 +262,7 @@ listen sender
         return "127.0.0.1", port
 
     def check(self, first, source=SOURCE):
-        """The last server of the chain knows the client that called the first."""
+        """The last server of the chain knows the client that connected to the first."""
         seen, mine = http_get(first, source)
         self.assertEqual(seen.strip(), f"{mine[0]} {mine[1]} {first[0]} {first[1]}")
 
@@ -297,7 +296,7 @@ listen sender
         self.check(self.nginx_sender(proxy.addresses["main"]))
 
     def test_from_sluice(self):
-        """Two of our own in a row."""
+        """Two instances of Sluice in a row."""
         inner = self.proxy(self.nginx_receiver(), upstream={"send_proxy_protocol": "v1"},
                            listener={"proxy_protocol": {"accept": "required"}})
         outer = self.proxy(inner.addresses["main"], upstream={"send_proxy_protocol": "v2"})
@@ -311,8 +310,8 @@ listen sender
                 proxy = self.proxy(receiver, upstream={"send_proxy_protocol": version}, listener={"address": "[::1]:0"})
                 self.check(proxy.address(), None)
 
-    def test_client_on_a_unix_socket(self):
-        """It has no address to tell: the header says so, and the receivers take it."""
+    def test_client_on_unix_socket(self):
+        """The client has no address: the header says so, and the receivers accept it."""
         for receiver in (self.nginx_receiver(), self.haproxy_receiver()):
             for version in ("v1", "v2"):
                 with self.subTest(f"{version} to {receiver}"):

@@ -1,4 +1,4 @@
-"""Real peers: nginx, HAProxy, openssl, iperf3, each on its own files and ports."""
+"""Real peers: nginx, HAProxy, openssl, iperf3, each with its own files and ports."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from origins import connect
 
 
 class _Server:
-    """A program with its files in a folder of its own. Ready when every address in `listens` accepts."""
+    """A program with its files in a folder of its own. It is ready when every address in `listens` accepts."""
 
     def __init__(self, name, listens):
         self.program = need(name)
@@ -59,7 +59,7 @@ class _Server:
 
 
 class Nginx(_Server):
-    """`http` is what goes into the http block, `stream` what goes into a stream block."""
+    """`http` is the content of the http block, `stream` that of a stream block."""
 
     def __init__(self, listens, http="", stream=""):
         super().__init__("nginx", listens)
@@ -94,7 +94,7 @@ defaults
 
 
 def certificate(folder, name):
-    """A self-signed certificate for `name`: paths of the chain and of the key."""
+    """A self-signed certificate for `name`. Returns the paths of the chain and of the key."""
     chain, key = os.path.join(folder, f"{name}.pem"), os.path.join(folder, f"{name}.key")
     subprocess.run([need("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
                     "-nodes", "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
@@ -106,7 +106,7 @@ class IperfServer(_Server):
     def __init__(self, port):
         super().__init__("iperf3", [])
         self.run("-s", "-B", "127.0.0.1", "-p", str(port))
-        time.sleep(0.3)  # A connect to see whether it listens would be taken for a test.
+        time.sleep(0.3)  # A connection to check whether it listens would count as a test run.
 
 
 def has_ipv6():

@@ -1,9 +1,10 @@
 """A day of a quiet site: single requests of all kinds with long pauses between them, all timeouts at their defaults.
 
-Many clients, each of its own kind, are idle most of the time, and at times all of them are, for longer than the default
-timeouts of connections and handshakes. Workers sleep through that, as nothing here wakes them: no --stats, no health checks.
-Each response must be whole and right, nothing may be logged as a warning or an error, and the counters at the end must agree
-with what the clients did. The long form takes half an hour. The seed is printed; SLUICE_E2E_SEED=<number> sets it.
+Many clients, each of its own kind, are idle most of the time. At times all of them are idle, for longer than the
+default timeouts of connections and handshakes. Workers sleep meanwhile, as nothing wakes them: no --stats, no health
+checks. Each response must be complete and correct, nothing may be logged as a warning or an error, and the counters at
+the end must agree with what the clients did. The long form takes half an hour. The seed is printed;
+SLUICE_E2E_SEED=<number> sets it.
 """
 
 import base64
@@ -28,22 +29,22 @@ from origins import Origin, connect, receive_exactly
 from tls_support import TlsTest
 from transfers import pattern
 
-# The clients' time; what they began may take some seconds more.
+# The time in which clients begin requests; finishing them may take some seconds more.
 SECONDS = 1800 if LONG else 40 if SANITIZER else 140
 LONGEST_PAUSE = 90 if LONG else 20
-# All are idle for so long: more than the default tls.handshake_timeout and header_timeout (10 s), connect_timeout,
+# How long all clients are idle: more than the default tls.handshake_timeout and header_timeout (10 s), connect_timeout,
 # proxy_protocol.timeout and http2.preface_timeout (5 s each).
 SILENCE = (12, 60) if LONG else (11, 14)
 BETWEEN_SILENCES = 120 if LONG else 30
-# The default http.idle_timeout closes a client's connection; requests near to it could meet its end.
+# The default http.idle_timeout closes a client's connection; requests near that time could meet its end.
 IDLE_TIMEOUT = 75
 NEAR_IDLE_TIMEOUT = 5 * SLOWNESS
-# A part of a request may be late by this, and a response by as much.
-DAWDLING = 3
+# The longest delay of a part of a request, and of a response.
+MAX_DELAY = 3
 FOREVER = 24 * 3600
 
 
-# ---- Servers: they say what they got.
+# ---- Servers, which describe the request in the response
 
 def response_of(number, size):
     return b"%08d" % number + bytes(pattern(number, 0, size))
@@ -85,13 +86,13 @@ def echo_tunnel(peer):
 
 
 def end(sock):
-    """Says that nothing more comes. SSLSocket.shutdown would leave out close_notify."""
+    """Ends the sending side. SSLSocket.shutdown would leave out close_notify."""
     with contextlib.suppress(OSError):
         sock.unwrap() if isinstance(sock, ssl.SSLSocket) else sock.shutdown(socket.SHUT_WR)
 
 
 class Http2Responder:
-    """One request at a time of a connection: clients of a quiet site do not meet often, and where they do, they wait."""
+    """One request at a time on a connection: clients of a quiet site do not meet often, and when they do, they wait."""
 
     def __init__(self, peer):
         self.peer = peer
@@ -102,7 +103,7 @@ class Http2Responder:
         reader = self.peer.reader
         served = 0
         self.peer.send(wire.settings_frame((wire.MAX_STREAMS, 1000)))
-        self.peer.answer()
+        self.peer.send_responses()
         while self.peer.wait(lambda: len(reader.done) > served, FOREVER):
             request = reader.done[served]
             served += 1
@@ -143,7 +144,7 @@ class Http2Responder:
 
 
 def serve_http(sock):
-    """HTTP/1.1 or HTTP/2, whichever comes."""
+    """HTTP/1.1 or HTTP/2, as the client chooses."""
     sock.settimeout(None)
     first = b""
     while len(first) < len(wire.PREFACE) and wire.PREFACE.startswith(first):
@@ -170,7 +171,7 @@ def serve_echo(sock):
 # ---- Clients
 
 class Ended(Exception):
-    """The kept connection was closed for its idleness, as it should be."""
+    """The kept connection was closed for its idleness, as expected."""
 
 
 def secured(sock, context, alpn):
@@ -185,8 +186,8 @@ class Client:
     """One kind of client. `tls` is its context, if any."""
 
     protocol = ""        # For ALPN.
-    keeps = True         # Its connections may be used again.
-    idle_timeout = True  # http.idle_timeout holds for it.
+    keeps = True         # Its connections may be reused.
+    idle_timeout = True  # http.idle_timeout applies to it.
 
     def __init__(self, day, name, listener, context, chooser):
         self.day, self.name, self.listener = day, name, listener
@@ -197,32 +198,32 @@ class Client:
     def open(self):
         self.day.count("connections")
         self.sock = connect(self.day.proxy.address(self.listener))
-        self.dawdle()
+        self.maybe_wait()
         if self.context:
             self.day.count("tls")
             self.sock = secured(self.sock, self.context, self.protocol)
-            self.dawdle()
+            self.maybe_wait()
         self.begin()
 
     def begin(self):
-        """What comes with a new connection."""
+        """Steps after a new connection."""
 
-    def dawdle(self):
-        """Now and then a client is slow; what waits for it must count from now."""
+    def maybe_wait(self):
+        """A client is sometimes slow; timeouts for it must count from now."""
         if self.chooser.random() < 0.3:
-            time.sleep(self.chooser.uniform(0, DAWDLING))
+            time.sleep(self.chooser.uniform(0, MAX_DELAY))
 
     def close(self):
         if not self.sock:
             return
         sock, self.sock = self.sock, None
         if isinstance(sock, ssl.SSLSocket):
-            with contextlib.suppress(ssl.SSLError):  # Frames that nobody read are in its way.
+            with contextlib.suppress(ssl.SSLError):  # Unread frames prevent the shutdown.
                 sock = sock.unwrap()
         sock.close()
 
     def ended(self):
-        """Whether the other side has closed the connection that was kept."""
+        """Whether the other side has closed the kept connection."""
         raise NotImplementedError
 
     def turn(self):
@@ -252,7 +253,7 @@ class Client:
         return int(self.chooser.random() ** 6 * 200 * KIB)
 
     def path(self, number, size):
-        delay = int(self.chooser.uniform(0, DAWDLING) * 1000) if self.chooser.random() < 0.3 else 0
+        delay = int(self.chooser.uniform(0, MAX_DELAY) * 1000) if self.chooser.random() < 0.3 else 0
         return f"/{number}/{size}/{delay}"
 
     def body(self, number):
@@ -292,13 +293,13 @@ class TcpClient(Client):
         self.sock.sendall(data[:half])
         if half:
             self.check(receive_exactly(self.sock, half), data[:half], "echo")
-        self.dawdle()
+        self.maybe_wait()
         self.sock.sendall(data[half:])
         self.check(receive_exactly(self.sock, len(data) - half), data[half:], "echo")
 
 
 class PeerClient(Client):
-    """Those with a reader of http_wire."""
+    """Clients with a reader of http_wire."""
 
     def begin(self):
         self.peer = self.peer_of(self.sock)
@@ -313,7 +314,7 @@ class PeerClient(Client):
 
     def close(self):
         if self.sock:
-            self.ended()  # Takes what has come.
+            self.ended()  # Reads what has arrived.
         super().close()
 
 
@@ -332,8 +333,8 @@ class Http1Kind(PeerClient):
         head += f"content-length: {len(body)}\r\n\r\n" if body else "\r\n"
         data = head.encode() + body
         cut = self.chooser.randrange(1, len(data))
-        self.peer.ask(data[:cut], ["POST" if body else "GET"])
-        self.dawdle()
+        self.peer.send_request(data[:cut], ["POST" if body else "GET"])
+        self.maybe_wait()
         self.peer.send(data[cut:])
         self.check_response(self.peer.response(), response_of(number, size) + body)
 
@@ -348,8 +349,8 @@ class WebsocketKind(PeerClient):
         Peer.__init__(peer, sock, Http1Reader(requests=False))
         key = "dGhlIHNhbXBsZSBub25jZQ=="
         self.day.count("tunnels")
-        peer.ask(f"GET {self.path(0, 0)} HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
-                 f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n")
+        peer.send_request(f"GET {self.path(0, 0)} HTTP/1.1\r\nhost: a.test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n"
+                          f"sec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n\r\n")
         response = peer.response()
         if not response or response.status != 101 or response.value("sec-websocket-accept") != accept_of(key):
             raise AssertionError(f"response: {response}")
@@ -393,9 +394,9 @@ class Http2Kind(PeerClient):
         size, body = self.size(), self.body(number)
         path = self.path(number, size)
         if body:
-            stream = self.peer.ask(path, "POST", body=body)
+            stream = self.peer.send_request(path, "POST", body=body)
         else:
-            stream = self.peer.ask(path)
+            stream = self.peer.send_request(path)
         self.check_response(self.peer.response(stream), response_of(number, size) + body)
 
 
@@ -405,7 +406,7 @@ class GrpcKind(Http2Kind):
     def request(self, number):
         size, message = self.size(), self.body(number)
         body = b"\0" + struct.pack(">I", len(message)) + message
-        stream = self.peer.ask(
+        stream = self.peer.send_request(
             "/grpc" + self.path(number, size), "POST", body=body,
             fields=[("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", f"{8 * SLOWNESS}S")])
         expected = response_of(number, size) + message
@@ -438,7 +439,7 @@ class Day:
             return self.counts["turns"]
 
     def plan(self, begin):
-        """The times at which all are silent."""
+        """Plans the times at which all clients are silent."""
         self.end = begin + SECONDS
         at = begin
         while at < self.end:
@@ -447,14 +448,14 @@ class Day:
             at = until + self._chooser.uniform(0.5, 1) * BETWEEN_SILENCES
 
     def wake_up(self, pause):
-        """When somebody who means to go on after `pause` seconds does: not in a silence, but soon after it."""
+        """When a client that wants to continue after `pause` seconds does so: not in a silence, but soon after it."""
         when = time.monotonic() + pause
         for begin, until in self._silences:
-            if begin - 2 * DAWDLING < when < until:
+            if begin - 2 * MAX_DELAY < when < until:
                 return until + self._chooser.expovariate(0.5)
         return when
 
-    def live(self, client):
+    def run_client(self, client):
         while True:
             # Short pauses as well as long ones.
             pause = client.chooser.uniform(0, LONGEST_PAUSE if client.chooser.random() < 0.7 else LONGEST_PAUSE / 10)
@@ -464,7 +465,7 @@ class Day:
             time.sleep(max(0, when - time.monotonic()))
             try:
                 client.turn()
-            except Exception as error:  # Whatever it is, the test is to say it.
+            except Exception as error:  # Whatever it is, the test reports it.
                 with self._lock:
                     self.errors.append(f"{SECONDS - self.end + time.monotonic():.1f} s: {client.name}: {error!r}")
                 return
@@ -513,7 +514,7 @@ class QuietDay(TlsTest):
         return serve
 
     def clients(self, day, seed):
-        """Two of each kind, plain and by TLS, each with its own kind of endpoint."""
+        """Two clients of each kind, plaintext and TLS, each with its own kind of endpoint."""
         kinds = [(Http1Kind, "http1", "http2"), (Http1Kind, "http2-tls", "http1-tls"), (Http2Kind, "http2", "http1"),
                  (Http2Kind, "http1-tls", "http2-tls"), (GrpcKind, "http2", "http2-tls"),
                  (GrpcKind, "http2-tls", "http2"), (WebsocketKind, "http1", "http1-tls"), (TcpClient, "tcp", "tcp-tls"),
@@ -526,18 +527,18 @@ class QuietDay(TlsTest):
 
     def test_quiet_day(self):
         seed = int(os.environ.get("SLUICE_E2E_SEED") or random.randrange(1 << 32))
-        harness.say(f"seed {seed}")
+        harness.print_note(f"seed {seed}")
         proxy = self.start_proxy()
         day = Day(proxy, seed)
         day.plan(time.monotonic())
-        threads = [threading.Thread(target=day.live, args=(client,), daemon=True) for client in self.clients(day, seed)]
+        threads = [threading.Thread(target=day.run_client, args=(client,), daemon=True) for client in self.clients(day, seed)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(SECONDS + 60 * SLOWNESS)
         stuck = [thread for thread in threads if thread.is_alive()]
         counts = day.counts
-        harness.say(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+        harness.print_note(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
         said = proxy.stderr()
         self.assertEqual((day.errors, stuck), ([], []), f"seed {seed}; stderr:\n{said}")
         stats = proxy.wait_for(lambda stats: stats.total("sessions_active") == 0, 20, "sessions to end")
@@ -546,7 +547,7 @@ class QuietDay(TlsTest):
         self.stop(proxy)
 
     def check_counters(self, stats, counts):
-        """Those of HTTP, of sessions, and those that nothing may have counted."""
+        """The counters of HTTP and of sessions, and those that must be 0."""
         is_http = lambda name: name.startswith(("Http", "Grpc"))
         requests = sum(count for name, count in counts.items() if is_http(name)) + counts["tunnels"]
         self.assertGreater(requests, 0)

@@ -1,4 +1,4 @@
-"""What a waiting connection holds, by read mode, and that each mode passes bytes on, ends and resets."""
+"""Read modes: the memory of a waiting connection by mode, and that each mode forwards bytes, ends and resets."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ class ReadModes(TlsTest):
                 sock.close()
                 proxy.wait_for(lambda s: s.total("sessions_active") == 0)
 
-    def test_what_waiting_costs(self):
+    def test_memory_of_waiting_connections(self):
         """Both sockets of a connection wait; only `pinned` holds a buffer for each."""
         count = 50
         for mode, pinned in (("provided", 0), ("ready", 0), ("pinned", 2 * count * 32 * KIB)):
@@ -36,8 +36,9 @@ class ReadModes(TlsTest):
                 self.assertEqual(exchange(client, b"hello"), b"hello")
             proxy.wait_for(lambda s, pinned=pinned: s.total("pool_pinned_bytes") == pinned, what=f"what {mode} pins")
 
-    def test_within_the_budget(self):
-        """Where each waiting connection holds 32 KiB, those that find none wait for it, and all are served in the end."""
+    def test_budget_is_kept(self):
+        """Each waiting connection holds 32 KiB. Connections that find no memory wait for it, and all are served in the
+        end."""
         origin = self.keep(Origin(echo))
         proxy = self.proxy(origin.address, arguments=["--read-mode=pinned"], cut_allowed=True, workers=1,
                            memory={"worker_budget": "4MiB"})

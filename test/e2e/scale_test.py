@@ -1,17 +1,17 @@
 """Many connections that carry data once and then wait. CI: 2,000; long form: 9,000.
 
-Regression: what sessions need only until bytes flow lay between them on the heap, where it left holes: 1,036 bytes for
-each of 2,000 pairs that came at once, instead of 480.
+Defect: what sessions need only until bytes flow was allocated between them on the heap, where it left holes: 1,036
+bytes for each of 2,000 simultaneous pairs, instead of 480.
 
 The clients and the servers are processes of their own: each has as many descriptors as there are connections.
 """
 
 import harness
-from harness import KIB, LONG, MIB, SANITIZER, say, wait_until
+from harness import KIB, LONG, MIB, SANITIZER, print_note, wait_until
 from workers import ClientProcess, OriginProcess
 
 COUNT = 9000 if LONG else 500 if SANITIZER else 2000
-MAX_IDLE_BYTES = 640  # Per proxied pair, once what its beginning needed is given back.
+MAX_IDLE_BYTES = 640  # Per proxied pair, after the memory for connecting was returned.
 
 
 class Scale(harness.SluiceTest):
@@ -22,7 +22,7 @@ class Scale(harness.SluiceTest):
         origin = self.keep(OriginProcess("echo"))
         proxy = self.proxy(origin.address, listener={"max_connections_per_source": 0}, **config)
         clients = self.keep(ClientProcess(proxy.address()))
-        # Warm-up: what is there once and for all, all posted buffers among it.
+        # Warm-up: allocates everything that is allocated once, including all posted buffers.
         clients.do("open", 50)
         for _ in range(5):
             clients.do("ask")
@@ -35,8 +35,8 @@ class Scale(harness.SluiceTest):
         stats = proxy.wait_for(lambda s: s.total("sessions_active") == COUNT and s.total("pool_pinned_bytes") == 0)
         idle = base if SANITIZER else proxy.settled_pss(base + MAX_IDLE_BYTES * COUNT)
         per_pair = (idle - base) / COUNT
-        say(f"{COUNT} idle pairs: {per_pair:.0f} bytes per pair (PSS {base / KIB:.0f} -> {idle / KIB:.0f} KiB); "
-            f"pinned buffers {stats.total('pool_pinned_bytes')} bytes")
+        print_note(f"{COUNT} idle pairs: {per_pair:.0f} bytes per pair (PSS {base / KIB:.0f} -> {idle / KIB:.0f} KiB); "
+                   f"pinned buffers {stats.total('pool_pinned_bytes')} bytes")
         if not SANITIZER:
             self.assertLessEqual(per_pair, MAX_IDLE_BYTES)
 
@@ -45,10 +45,10 @@ class Scale(harness.SluiceTest):
         clients.do("close")
         proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
         if not SANITIZER:
-            # Unused buffers are given back after two ageing periods of ten seconds. What sessions were made of went
-            # back to malloc, which kept it: 6 MiB after 9,000 connections.
+            # Unused buffers are returned after two ageing periods of ten seconds. The memory of sessions was returned
+            # to malloc, which keeps it: 6 MiB after 9,000 connections.
             wait_until(lambda: proxy.pss() <= base * 1.1 + 2 * MIB, 40, "memory to return")
-        say(f"after all have left: {proxy.pss() / KIB:.0f} KiB")
+        print_note(f"after all have left: {proxy.pss() / KIB:.0f} KiB")
         self.assertEqual(self.stop(proxy).ended("finished"), 50 + COUNT)
 
     def test_one_worker(self):

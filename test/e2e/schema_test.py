@@ -1,5 +1,5 @@
-"""The JSON schema that `sluice schema` prints, by a validator of others: it takes what the loader takes, and refuses
-what is plainly wrong."""
+"""The JSON schema that `sluice schema` prints, tested with a third-party validator: it accepts what the loader accepts,
+and rejects what is plainly wrong."""
 
 import copy
 import json
@@ -44,15 +44,15 @@ upstreams:
 
 
 def loader():
-    """YAML 1.2's core schema, as editors have it: `off` and `2026-01-02` are texts, and so is `0:80`."""
-    class Core(yaml.SafeLoader):
+    """YAML 1.2's core schema, which editors use: `off` and `2026-01-02` are strings, and so is `0:80`."""
+    class CoreLoader(yaml.SafeLoader):
         yaml_implicit_resolvers = {}
     for tag, pattern, first in (
             ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"), ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
             ("int", "[-+]?[0-9]+", "-+0123456789"),
             ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789")):
-        Core.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), list(first))
-    return Core
+        CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), list(first))
+    return CoreLoader
 
 
 class Schema(harness.SluiceTest):
@@ -79,10 +79,10 @@ class Schema(harness.SluiceTest):
                               check=False)
 
     def refused_by_loader(self, config):
-        """Not what `check` says of the files that are named: only that there is no finding with a line."""
+        """Ignores what `check` says of referenced files: only whether there is a finding with a line."""
         return "sluice.yaml:" in self.check(json.dumps(config)).stderr
 
-    def test_takes_all_examples(self):
+    def test_accepts_all_examples(self):
         found = 0
         for place, block in documents.configurations():
             found += 1
@@ -92,11 +92,11 @@ class Schema(harness.SluiceTest):
             self.assertEqual(self.errors(path.read_text(encoding="utf-8")), [], path)
         self.assertGreater(found, 40)
 
-    def test_takes_what_is_printed(self):
+    def test_accepts_printed_configuration(self):
         """`check --print` writes every key with its value."""
         path = os.path.join(self.temporary_directory(), "sluice.yaml")
         config = yaml.load(GOOD, self.loader)
-        del config["listeners"][1]["tls"]  # Its files are not there.
+        del config["listeners"][1]["tls"]  # Its files do not exist.
         pathlib.Path(path).write_text(json.dumps(config), encoding="utf-8")
         printed = subprocess.run([SLUICE, "check", "--config", path, "--print"], capture_output=True, text=True,
                                  timeout=10, check=False)
@@ -104,7 +104,7 @@ class Schema(harness.SluiceTest):
         self.assertGreater(printed.stdout.count("\n"), 100)
         self.assertEqual(self.errors(printed.stdout), [])
 
-    def test_takes_good_and_refuses_bad(self):
+    def test_accepts_good_and_rejects_bad(self):
         self.assertEqual(self.errors(GOOD), [])
         for old, new, where in (
                 ("workers: 2", "worker: 2", ""),
@@ -133,8 +133,8 @@ class Schema(harness.SluiceTest):
                 errors = self.errors(GOOD.replace(old, new))
                 self.assertEqual([error.split(":")[0] for error in errors], [where], errors)
 
-    def test_refuses_nothing_that_the_loader_takes(self):
-        """Each value of a good configuration in turn taken out, or replaced by others."""
+    def test_accepts_what_the_loader_accepts(self):
+        """Removes each value of a good configuration in turn, or replaces it by others."""
         good = yaml.load(GOOD, self.loader)
         refused = 0
         for place in places(good):
@@ -148,7 +148,7 @@ class Schema(harness.SluiceTest):
 
 
 def places(value, at=()):
-    """The paths of all that is in a value."""
+    """The paths of all values in a value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (*at, key)
@@ -156,7 +156,7 @@ def places(value, at=()):
 
 
 def put(value, place, new):
-    """Puts `new` there, or takes out what is there."""
+    """Puts `new` at the path, or removes the value there."""
     for key in place[:-1]:
         value = value[key]
     if new is None:

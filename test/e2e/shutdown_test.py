@@ -1,4 +1,4 @@
-"""How it ends: draining, the bound on that, a second signal; and signals that mean nothing."""
+"""Shutdown: draining, its timeout, a second signal; and signals that are ignored."""
 
 import contextlib
 import ctypes
@@ -9,7 +9,7 @@ import time
 
 import harness
 from harness import MIB, SLOWNESS
-from origins import Origin, ask, connect, echo, last_outcome, outcome, receive_exactly
+from origins import Origin, ping, connect, echo, last_outcome, outcome, receive_exactly
 from transfers import TransferRun
 
 
@@ -19,7 +19,7 @@ class Shutdown(harness.SluiceTest):
         self.origin = self.keep(Origin(echo))
         proxy = self.proxy(self.origin.address, cut_allowed=True, **config)
         client = self.keep(connect(proxy.address()))
-        self.assertTrue(ask(client))
+        self.assertTrue(ping(client))
         return proxy, client
 
     def refused(self, proxy):
@@ -28,10 +28,10 @@ class Shutdown(harness.SluiceTest):
                 return last_outcome(client) == "reset"
         except ConnectionRefusedError:
             return True
-        except ConnectionResetError:  # The listening socket was just closing.
+        except ConnectionResetError:  # The listening socket was just being closed.
             return False
 
-    def test_nothing_open(self):
+    def test_no_connections(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number.name):
                 proxy = self.proxy(self.keep(Origin(echo)).address, workers=2)
@@ -48,7 +48,7 @@ class Shutdown(harness.SluiceTest):
             with self.subTest(number.name):
                 proxy, client = self.proxy_with_client(shutdown_timeout="20s", workers=2)
                 proxy.signal(number)
-                self.assertTrue(proxy.said("draining"))
+                self.assertTrue(proxy.wait_for_output("draining"))
                 harness.wait_until(lambda: self.refused(proxy), 5, "new connections to be refused")
                 data = os.urandom(4 * MIB)
                 sender = threading.Thread(target=lambda: client.sendall(data), daemon=True)
@@ -77,8 +77,8 @@ class Shutdown(harness.SluiceTest):
             with self.subTest(f"{first.name}, {second.name}"):
                 proxy, client = self.proxy_with_client(shutdown_timeout="1h")
                 proxy.signal(first)
-                self.assertTrue(proxy.said("draining"))
-                self.assertTrue(ask(client))
+                self.assertTrue(proxy.wait_for_output("draining"))
+                self.assertTrue(ping(client))
                 start = time.monotonic()
                 proxy.signal(second)
                 self.assertEqual(outcome(client), "reset")
@@ -86,8 +86,8 @@ class Shutdown(harness.SluiceTest):
                 self.assertLess(time.monotonic() - start, 2 * SLOWNESS)
                 self.assertEqual((code, stats.ended("shutdown")), (0, 1))
 
-    def test_cut_in_mid_transfer(self):
-        """Nobody reads, everything is full, and the time is over."""
+    def test_cut_during_transfer(self):
+        """The client reads nothing, every buffer is full, and the time is over."""
         origin = self.keep(Origin())
         proxy = self.proxy(origin.address, cut_allowed=True, shutdown_timeout="300ms", workers=2)
         clients = [self.keep(connect(proxy.address(), timeout=0.5)) for _ in range(8)]
@@ -103,9 +103,9 @@ class Signals(harness.SluiceTest):
 
     HARMLESS = (signal.SIGWINCH, signal.SIGURG, signal.SIGCHLD, signal.SIGCONT, signal.SIGPIPE)
 
-    def test_storm(self):
-        """Threads are stopped and continued and get thousands of signals that are ignored: every wait is interrupted
-        all the time, and nothing is lost."""
+    def test_signal_storm(self):
+        """Threads are stopped and continued and get thousands of ignored signals: every wait is interrupted all the
+        time, and nothing is lost."""
         tgkill = ctypes.CDLL(None, use_errno=True).tgkill
         sent = [0]
 
@@ -121,7 +121,7 @@ class Signals(harness.SluiceTest):
             proxy = self.proxy(transfers.address, workers=2)
             transfers.run(proxy.address(), 60, on_turn=storm)
         self.assertEqual(self.stop(proxy).ended("finished"), 10)
-        harness.say(f"{sent[0]} signals")
+        harness.print_note(f"{sent[0]} signals")
         self.assertGreater(sent[0], 1000)
 
 

@@ -1,4 +1,5 @@
-"""Random traffic for a given time, then a drain: what was used comes back. Runs as tools/soak and as soak_test.py."""
+"""Random traffic for a given time, then a drain, after which all memory and descriptors must be returned. Runs as
+tools/soak and as soak_test.py."""
 
 import collections
 import contextlib
@@ -16,7 +17,7 @@ from transfers import pattern
 
 _WARM_UP_SECONDS = 4
 _THREADS = 12
-# What was not used for two ageing periods of ten seconds is given back, a part at a time.
+# Memory that was unused for two ageing periods of ten seconds is returned, a part at a time.
 _RETURN_SECONDS = 45
 
 
@@ -44,13 +45,13 @@ class Soak:
         self.counts = collections.Counter()
         self.errors = []
         self._lock = threading.Lock()
-        self._local = threading.local()  # `chooser`: each client thread chooses by its own seed, so that a seed repeats it.
+        self._local = threading.local()  # `chooser`: each client thread has its own seed, so that a seed repeats a run.
         self._rude_ones = 0
         self._stop = threading.Event()
 
     def _add_tls(self, config):
-        """A listener whose connections pass through TLS on their way: to another listener of the proxy, and from there
-        as those of `main` do. So clients need not speak it, and have all their manners."""
+        """Adds a listener whose connections pass through TLS: to another listener of the proxy, and from there like
+        those of `main`. So clients need no TLS, and can do all of their actions."""
         files = Certificates(self._folder.name)
         between = f"127.0.0.1:{free_port()}"
         limits = {"max_connections_per_source": 0}
@@ -61,13 +62,13 @@ class Soak:
         config["upstreams"].append({"name": "secure", "endpoints": [between],
                                     "tls": {"ca": files.path("ca.pem"), "server_name": "localhost"}})
 
-    # Servers. A request is a stream number, how much comes, and how much is wanted: 3 x 8 digits.
+    # Servers. A request is a stream number, how much the client sends, and how much it expects: 3 x 8 digits.
 
     def _serve(self, sock):
         try:
             self._serve_all(sock)
         except WrongData as error:
-            # Else it would be lost with this thread.
+            # Otherwise it would be lost with this thread.
             with self._lock:
                 self.errors.append(f"a server: {error}")
 
@@ -85,7 +86,7 @@ class Soak:
         sock.shutdown(socket.SHUT_WR)
 
     def _rude(self, sock):
-        """Resets, ends early, or never answers."""
+        """Resets, ends early, or never responds."""
         with self._lock:
             self._rude_ones += 1
             chooser = random.Random(self.seed * 1_000_003 + self._rude_ones)
@@ -178,14 +179,14 @@ class Soak:
                 break
             time.sleep(0.02)
 
-    def _meet_the_rude(self, sock):
+    def _use_misbehaving_server(self, sock):
         sock.sendall(bytes(self._chooser.randrange(1, 300_000)))
         while sock.recv(65536):
             pass
 
     _MANNERS = ((_transfer, 4, True), (_small_requests, 4, True), (_idle, 2, True), (_half_close, 3, True),
                 (_reset_at_once, 2, False), (_reset_in_the_middle, 2, False), (_leave_in_the_middle, 2, False),
-                (_slow_reader, 1, False), (_meet_the_rude, 3, False))
+                (_slow_reader, 1, False), (_use_misbehaving_server, 3, False))
 
     def _client(self, seed):
         chooser = self._local.chooser = random.Random(seed)
@@ -227,11 +228,11 @@ class Soak:
             thread.join(30 * SLOWNESS)
 
     def _all_ended(self):
-        # Sessions whose server still waits for more end with their idle timeout at the latest.
+        # Sessions whose server still waits for data end with their idle timeout at the latest.
         self.proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30, "sessions to end")
 
     def run(self, seconds):
-        """Raises AssertionError for whatever is wrong at the end."""
+        """Raises AssertionError for any error at the end."""
         self._log(f"seed {self.seed}")
         self._run_clients(_WARM_UP_SECONDS)
         self._all_ended()
@@ -242,22 +243,22 @@ class Soak:
         allowed = base * 1.1 + 2 * MIB + self.proxy.stats().total("pool_posted_bytes")
         after = self._settled(allowed)
         stats = self.proxy.stats()
-        harness.say(f"{seconds:.0f} s, {stats.total('accepted_total')} sessions, "
-                    f"{stats.total('tls_handshakes_total')} of them with TLS, "
-                    f"{self.counts['bytes'] / MIB:.0f} MiB checked; PSS {base / KIB:.0f} KiB before, "
-                    f"{after / KIB:.0f} KiB after; sessions ended: {stats.reasons()}")
+        harness.print_note(f"{seconds:.0f} s, {stats.total('accepted_total')} sessions, "
+                           f"{stats.total('tls_handshakes_total')} of them with TLS, "
+                           f"{self.counts['bytes'] / MIB:.0f} MiB checked; PSS {base / KIB:.0f} KiB before, "
+                           f"{after / KIB:.0f} KiB after; sessions ended: {stats.reasons()}")
         self._log(", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()) if name != "bytes"))
         if self.errors:
             raise AssertionError(f"seed {self.seed}: {len(self.errors)} clients were not served:\n" +
                                  "\n".join(self.errors[:10]))
-        # Each client closed or reset its connection in the end: no session may have to wait for its timeout.
+        # Each client closed or reset its connection in the end: no session may end by its timeout.
         if stats.ended("idle_timeout"):
             raise AssertionError(f"seed {self.seed}: {stats.ended('idle_timeout')} sessions outlived their client")
         if not SANITIZER and after > allowed:
             raise AssertionError(f"seed {self.seed}: {after / KIB:.0f} KiB are in use, {base / KIB:.0f} were before")
 
     def _settled(self, enough):
-        """The memory in use once it no longer shrinks, or is no more than `enough`."""
+        """The memory in use, once it no longer shrinks or is no more than `enough`."""
         if SANITIZER:
             return self.proxy.pss()
         end = time.monotonic() + _RETURN_SECONDS
@@ -274,7 +275,7 @@ class Soak:
         return self.proxy.pss()
 
     def close(self):
-        """Ends it, with the checks that every proxy of the tests gets."""
+        """Ends the proxy, with the checks of every test."""
         try:
             harness.stop_and_check(self.proxy)
         finally:

@@ -1,5 +1,5 @@
-"""From which event timeouts count, where only real handshakes can show it: the beginning of a connection. The others are in
-unit tests; docs/operating/timeouts.md names the test of each."""
+"""From which event timeouts count, for those where only a real handshake can show it: the beginning of a connection.
+The others are in unit tests; docs/operating/timeouts.md names the test of each."""
 
 import socket
 import ssl
@@ -9,10 +9,11 @@ import harness
 import http_wire as wire
 from harness import SLOWNESS
 from http_wire import Http2Client, Http2Reader, Peer
-from origins import PATIENCE_SECONDS, Origin, ask, connect, echo, last_outcome
+from origins import PATIENCE_SECONDS, Origin, ping, connect, echo, last_outcome
 from tls_support import TlsTest
 
-# Of the timeout that a test is about. What is in time takes 3/4 of it, and what is before it does too: together too much.
+# The timeout that a test is about. What is in time takes 3/4 of it, and so does what precedes it: together more than
+# the timeout.
 TIME = 1.0 * SLOWNESS
 TEXT = f"{int(TIME * 1000)}ms"
 PART = 0.75 * TIME
@@ -43,7 +44,8 @@ class Timeouts(TlsTest):
         return outgoing.read()
 
     def drip(self, client, data):
-        """A byte in each tenth of the time, until it is over; how many times the time that took, and how it ended."""
+        """Sends a byte in each tenth of the timeout, until the connection ends. Returns the time as a multiple of the
+        timeout, and how the connection ended."""
         start = time.monotonic()
         client.settimeout(TIME / 10)
         for byte in data:
@@ -64,14 +66,14 @@ class Timeouts(TlsTest):
         self.assertLess(self.drip(client, data), 2.5)
         proxy.wait_for(lambda s: s.ended(reason) == 1)
 
-    # ---- The PROXY header, and what comes behind it
+    # ---- The PROXY header, and what follows it
 
-    def test_proxy_header_that_drips(self):
+    def test_slow_proxy_header(self):
         proxy = self.through({"proxy_protocol": {"accept": "required", "timeout": TEXT}})
         self.check_drip(proxy, HEADER, "proxy_timeout")
 
-    def test_handshake_behind_a_proxy_header(self):
-        """Each has its whole time."""
+    def test_handshake_after_proxy_header(self):
+        """Each has its own full timeout."""
         proxy = self.through({"proxy_protocol": {"accept": "required", "timeout": TEXT},
                               "tls": {**self.certificates, "handshake_timeout": TEXT}})
         client = self.keep(connect(proxy.address()))
@@ -79,9 +81,9 @@ class Timeouts(TlsTest):
         client.sendall(HEADER)
         time.sleep(PART)
         secure = self.keep(self.context().wrap_socket(client, server_hostname="localhost"))
-        self.assertTrue(ask(secure))
+        self.assertTrue(ping(secure))
 
-    def test_hello_behind_a_proxy_header(self):
+    def test_hello_after_proxy_header(self):
         routes = [{"match": {"sni": ["localhost"]}, "forward": "main"}]
         values = harness.configuration([self.origin.address], listener={
             "proxy_protocol": {"accept": "required", "timeout": TEXT}, "tcp": {"routes": routes, "inspect_timeout": TEXT}})
@@ -90,13 +92,13 @@ class Timeouts(TlsTest):
         time.sleep(PART)
         client.sendall(HEADER)
         time.sleep(PART)
-        self.assertTrue(ask(client, self.client_hello()))
+        self.assertTrue(ping(client, self.client_hello()))
 
-    def test_handshake_that_drips(self):
+    def test_slow_handshake(self):
         proxy = self.through({"tls": {**self.certificates, "handshake_timeout": TEXT}})
         self.check_drip(proxy, self.client_hello(), "tls_timeout")
 
-    def test_what_clients_see_of_a_handshake_that_is_late(self):
+    def test_how_a_late_handshake_ends(self):
         """A reset, so that no data seems complete; an end where HTTP would follow."""
         tcp = self.through({"tls": {**self.certificates, "handshake_timeout": TEXT}})
         values = harness.configuration([self.origin.address], listener={
@@ -108,21 +110,21 @@ class Timeouts(TlsTest):
         for proxy in (tcp, http):
             proxy.wait_for(lambda s: s.ended("tls_timeout") == 1)
 
-    def test_max_duration_begins_with_the_connection(self):
+    def test_max_duration_begins_with_connection(self):
         proxy = self.through({"proxy_protocol": {"accept": "required", "timeout": "1m"}}, tcp={"max_duration": TEXT})
         client = self.keep(connect(proxy.address()))
         start = time.monotonic()
         time.sleep(PART)
         client.sendall(HEADER)
-        self.assertTrue(ask(client))
+        self.assertTrue(ping(client))
         self.assertEqual(last_outcome(client), "reset")
         self.assertLess(time.monotonic() - start, TIME + PART)
         proxy.wait_for(lambda s: s.ended("max_duration") == 1)
 
-    # ---- HTTP behind a handshake: these times are looked at once a second
+    # ---- HTTP after a handshake: these timeouts are checked once a second
 
     def late_handshake(self, proxy):
-        """A client of HTTP/2 that has said nothing yet, whose handshake began when 2 s were over."""
+        """A client of HTTP/2 that has sent nothing yet, whose handshake began when 2 s were over."""
         client = self.keep(connect(proxy.address()))
         time.sleep(2 * TIME)
         secure = self.keep(self.context(alpn=("h2",)).wrap_socket(client, server_hostname="localhost"))
@@ -130,7 +132,7 @@ class Timeouts(TlsTest):
         Peer.__init__(peer, secure, Http2Reader(requests=False))
         return peer
 
-    def test_preface_behind_a_handshake(self):
+    def test_preface_after_handshake(self):
         proxy = self.http(http2={"preface_timeout": TEXT}, idle_timeout="1m")
         peer = self.late_handshake(proxy)
         time.sleep(PART)
@@ -144,7 +146,7 @@ class Timeouts(TlsTest):
         self.assertLess(time.monotonic() - start, TIME + 2 * SLOWNESS)
         proxy.wait_for(lambda s: s.total("http_header_timeouts_total") == 1)
 
-    def test_idle_behind_a_handshake(self):
+    def test_idle_after_handshake(self):
         proxy = self.http(idle_timeout=TEXT, http2={"preface_timeout": "1m"})
         peer = self.late_handshake(proxy)
         time.sleep(PART)
@@ -157,8 +159,8 @@ class Timeouts(TlsTest):
 
     # ---- Endpoints
 
-    def test_connect_timeout_includes_the_handshake(self):
-        """Of an endpoint that says a byte of a record now and then, and never all of it."""
+    def test_connect_timeout_includes_handshake(self):
+        """An endpoint that sends a byte of a record now and then, and never a whole record."""
         def drip(sock):
             for byte in b"\x16\x03\x03\x10\x00" + bytes(200):
                 sock.sendall(bytes([byte]))

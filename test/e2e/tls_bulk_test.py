@@ -1,5 +1,5 @@
-"""Much data through TLS, records of every size and padding, and storms of key updates, with programs that are not ours:
-Go's crypto/tls and openssl. What those cannot be told to send is sent by hand, behind their handshake (tls_peers.d)."""
+"""Bulk data through TLS, records of every size and padding, and storms of key updates, with third-party programs: Go's
+crypto/tls and openssl. Records that those cannot be told to send are made after their handshake (tls_peers.d)."""
 
 import contextlib
 import hashlib
@@ -9,12 +9,12 @@ import threading
 import time
 
 import harness
-from harness import LONG, MIB, SANITIZER, say
+from harness import LONG, MIB, SANITIZER, print_note
 from origins import Origin, connect, echo, free_port
 from tls_support import GoPeer, Process, TlsTest, exchange
 
 EACH_WAY = 1024 * MIB if LONG else 16 * MIB if SANITIZER else 64 * MIB
-# As the record layer bears them.
+# The maximum of the record layer.
 UPDATES_IN_A_ROW = 32
 UNEXPECTED_MESSAGE = 10
 
@@ -52,7 +52,7 @@ class Transfers(BulkTest):
         self.assertEqual(stats.total("received_bytes_total"), EACH_WAY)
         self.assertEqual(stats.total("sent_bytes_total"), EACH_WAY)
         self.assertEqual(stats.total("tls_truncated_total"), 0)
-        say(f"{options}: {2 * EACH_WAY / MIB / seconds:.0f} MiB/s")
+        print_note(f"{options}: {2 * EACH_WAY / MIB / seconds:.0f} MiB/s")
 
     def each_version(self, *sides):
         for version in ("1.3", "1.2"):
@@ -62,7 +62,7 @@ class Transfers(BulkTest):
     def test_terminated(self):
         self.each_version(True, False)
 
-    def test_spoken(self):
+    def test_originated(self):
         self.each_version(False, True)
 
     def test_both(self):
@@ -79,14 +79,14 @@ class RecordSizes(BulkTest):
     RECORDS = {"do": "sizes", "step": STEP, "paddings": "none,one,random,full"}
     BYTES = 4 * sum(range(0, 16385, STEP))
 
-    def test_from_a_client(self):
+    def test_from_client(self):
         proxy = self.terminating(self.keep(Origin(echo)).address)
         report, = GoPeer.client(proxy.address(), 300, **self.RECORDS, ca=self.ca)
         self.check(report)
         self.assertEqual(report["SentBytes"], self.BYTES)
         self.assertEqual(report["ReceivedHash"], report["SentHash"])
 
-    def test_from_a_server(self):
+    def test_from_server(self):
         server = self.keep(GoPeer(**self.RECORDS, seconds=300, **self.credentials))
         proxy = self.proxy(server.address, upstream=self.to_upstream)
         echo(self.keep(connect(proxy.address())))
@@ -96,7 +96,7 @@ class RecordSizes(BulkTest):
         self.assertEqual(report["ReceivedHash"], report["SentHash"])
 
     def test_from_openssl(self):
-        """One record for each write, from Python's ssl; of TLS 1.2 too."""
+        """One record for each write, from Python's ssl; with TLS 1.2 too."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for version in (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2):
             plain = self.keep(connect(proxy.address()))
@@ -140,21 +140,21 @@ class RecordSizes(BulkTest):
                     self.server["key"], "-tls1_3", "-rev", "-record_padding", str(size)]))
                 server.wait_for(b"ACCEPT\n")
                 sock = self.keep(connect(self.proxy(f"127.0.0.1:{port}", upstream=self.to_upstream).address()))
-                # It answers line by line.
+                # s_client responds line by line.
                 for line in lines.splitlines()[:50]:
                     sock.sendall(line + b"\n")
-                    answer = b""
-                    while not answer.endswith(b"\n"):
-                        answer += sock.recv(65536)
-                    self.assertEqual(answer, line[::-1] + b"\n")
+                    response = b""
+                    while not response.endswith(b"\n"):
+                        response += sock.recv(65536)
+                    self.assertEqual(response, line[::-1] + b"\n")
 
 
 class KeyUpdates(BulkTest):
 
     ROUNDS = 20_000 if LONG else 200 if SANITIZER else 1000
 
-    def test_storms_from_a_client(self):
-        """As many in a row as are borne, data, and so on."""
+    def test_storms_from_client(self):
+        """The maximum number of updates in a row, then data, repeatedly."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for ask in (False, True):
             report, = GoPeer.client(proxy.address(), 120, do="updates", updates=UPDATES_IN_A_ROW, rounds=self.ROUNDS,
@@ -163,11 +163,11 @@ class KeyUpdates(BulkTest):
             self.assertEqual(report["SentBytes"], 100 * self.ROUNDS)
             self.assertEqual(report["ReceivedHash"], report["SentHash"])
             self.assertEqual(report["UpdatesSent"], UPDATES_IN_A_ROW * self.ROUNDS)
-            # One answer will do for many, but at least one must come.
+            # One response is enough for many requests, but at least one must arrive.
             self.assertGreaterEqual(report["UpdatesReceived"], 1 if ask else 0)
             self.assertLessEqual(report["UpdatesReceived"], report["UpdatesSent"] if ask else 0)
 
-    def test_storms_from_a_server(self):
+    def test_storms_from_server(self):
         for ask in (False, True):
             server = self.keep(GoPeer(do="updates", updates=UPDATES_IN_A_ROW, rounds=self.ROUNDS, ask=ask, seconds=120,
                                       **self.credentials))
@@ -179,26 +179,26 @@ class KeyUpdates(BulkTest):
             self.assertGreaterEqual(report["UpdatesReceived"], 1 if ask else 0)
             self.assertLessEqual(report["UpdatesReceived"], report["UpdatesSent"] if ask else 0)
 
-    def test_one_too_many_from_a_client(self):
-        """It hears why, the log tells it, and others are served on."""
+    def test_one_too_many_from_client(self):
+        """The client gets the alert, the log has a line, and other clients are still served."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for times in (1, 2):
             report, = GoPeer.client(proxy.address(), do="updates", updates=UPDATES_IN_A_ROW + 1, ask=True, ca=self.ca)
             self.assertEqual(report["Alert"], UNEXPECTED_MESSAGE)
             proxy.wait_for(lambda s: s.ended("tls_error") == times)
-        self.assertTrue(proxy.said("TLS with it failed: too many KeyUpdates"))
+        self.assertTrue(proxy.wait_for_output("TLS with it failed: too many KeyUpdates"))
         self.still_serves(proxy, True)
 
-    def test_one_too_many_from_a_server(self):
+    def test_one_too_many_from_server(self):
         server = self.keep(GoPeer(do="updates", updates=UPDATES_IN_A_ROW + 1, ask=True, **self.credentials))
         proxy = self.proxy(server.address, upstream=self.to_upstream)
         client = self.keep(connect(proxy.address()))
-        with self.assertRaises(ConnectionError):  # What came is not all.
+        with self.assertRaises(ConnectionError):  # Not everything arrived.
             while client.recv(65536):
                 pass
         report = server.report()
         proxy.wait_for(lambda s: s.ended("upstream_error") == 1)
-        self.assertTrue(proxy.said(f"TLS with {server.address} failed: too many KeyUpdates"))
+        self.assertTrue(proxy.wait_for_output(f"TLS with {server.address} failed: too many KeyUpdates"))
         self.assertEqual(report["Alert"], UNEXPECTED_MESSAGE, report)
 
     def s_client(self, proxy):
@@ -208,13 +208,13 @@ class KeyUpdates(BulkTest):
         return client
 
     def command(self, client, letter):
-        """It takes one only alone, so each waits for the one before it."""
+        """s_client accepts a command only alone, so each waits for the previous one."""
         count = client.output.count(b"KEYUPDATE") + 1
         client.write(letter + b"\n")
         harness.wait_until(lambda: client.output.count(b"KEYUPDATE") == count, what="the key update")
 
-    def test_a_storm_by_openssl(self):
-        """Rows of updates, half of which ask for one, while data comes from the other side all the time."""
+    def test_storm_by_openssl(self):
+        """Rows of updates, half of which request one, while the other side sends data all the time."""
         rows, received = 30 if not SANITIZER else 10, bytearray()
 
         def talk(sock):
@@ -249,7 +249,7 @@ class KeyUpdates(BulkTest):
         for _ in range(UPDATES_IN_A_ROW + 1):
             self.command(client, b"k")
         client.wait_for(b"alert unexpected message")
-        self.assertTrue(proxy.said("TLS with it failed: too many KeyUpdates"))
+        self.assertTrue(proxy.wait_for_output("TLS with it failed: too many KeyUpdates"))
         self.still_serves(proxy, True)
 
 

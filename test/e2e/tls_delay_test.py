@@ -12,14 +12,14 @@ from tls_support import TlsTest
 HTTP2_REQUEST = (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0" +
                  b"\0\0\x0e\1\5\0\0\0\1" + b"\x82\x87\x84\x41\x09localhost")
 ROUNDS = 20
-# The kernel delays acknowledgements by 40 ms at least.
+# The kernel delays acknowledgements by at least 40 ms.
 MARGIN_SECONDS = 0.025
 
 
 class FirstResponse(TlsTest):
 
     # Defect: the client's last handshake bytes were acknowledged by the kernel's delayed acknowledgement only. A client
-    # with Nagle's algorithm (Python's sockets and many others) keeps its request back until then: 40 ms.
+    # with Nagle's algorithm (Python's sockets and many others) holds its request back until then: 40 ms.
     def test_no_delay_with_nagle(self):
         proxy = self.start({"workers": 1, "listeners": [{
             "name": "main", "address": "127.0.0.1:0", "tls": {"certificates": [self.server]},

@@ -1,4 +1,4 @@
-"""Peers of TLS that fail, each at its stage: what the other side then sees, and that nothing is left of them."""
+"""TLS peers that fail at each stage: what the other side then sees, and that no resources are left."""
 
 import os
 import socket
@@ -11,12 +11,12 @@ from origins import Origin, connect, last_outcome, outcome, receive_all, receive
 from tls_support import TlsTest
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
-# Longer than a connection waits before only its keys are kept.
+# Longer than the time after which an idle connection keeps only its keys.
 PARKED_AFTER_SECONDS = 1.5
 
 
 class Clients(TlsTest):
-    """In front of a plain server."""
+    """Clients of a proxy in front of a plaintext server."""
 
     def setUp(self):
         super().setUp()
@@ -25,7 +25,7 @@ class Clients(TlsTest):
         self.ends = {}
 
     def ended(self, reason):
-        """One more session has ended so, and none is left."""
+        """One more session has ended with this reason, and none is left."""
         self.ends[reason] = self.ends.get(reason, 0) + 1
         self.sluice.wait_for(lambda s: s.ended(reason) == self.ends[reason] and s.total("sessions_active") == 0,
                              what=f"{self.ends[reason]} sessions that ended as {reason}")
@@ -41,7 +41,7 @@ class Clients(TlsTest):
             tls.do_handshake()
         return outgoing.read()
 
-    def leave_within_the_hello(self, leave):
+    def end_within_hello(self, leave):
         hello = self.hello()
         for count in (0, 1, 4, 5, 6, 60, len(hello) - 1, len(hello)):
             plain = connect(self.sluice.address())
@@ -51,11 +51,11 @@ class Clients(TlsTest):
         self.sluice.wait_for(lambda s: s.total("sessions_active") == 0, what="the end of all handshakes")
         self.assertEqual(self.sluice.stats().total("tls_handshakes_total"), 0)
 
-    def test_a_handshake_is_reset(self):
-        self.leave_within_the_hello(reset)
+    def test_handshake_is_reset(self):
+        self.end_within_hello(reset)
 
-    def test_a_handshake_is_left(self):
-        self.leave_within_the_hello(socket.socket.close)
+    def test_handshake_is_aborted(self):
+        self.end_within_hello(socket.socket.close)
 
     def test_resets_while_idle(self):
         for version in VERSIONS:
@@ -71,7 +71,7 @@ class Clients(TlsTest):
                 self.assertEqual(end_below(client), "reset")
                 self.ended("upstream_error")
 
-    def test_resets_in_mid_stream(self):
+    def test_resets_during_stream(self):
         for version in VERSIONS:
             client, server = self.pair(version)
             client.sendall(bytes(MIB))
@@ -85,8 +85,8 @@ class Clients(TlsTest):
             self.assertEqual(end_below(client), "reset")
             self.ended("upstream_error")
 
-    def test_a_client_that_does_not_read_resets(self):
-        """What is sealed for it, and what waits for that, is given back."""
+    def test_client_that_does_not_read_resets(self):
+        """Sealed data for the client, and data that waits to be sealed, is freed."""
         for version in VERSIONS:
             client, server = self.pair(version)
             server.settimeout(0.5)
@@ -97,7 +97,7 @@ class Clients(TlsTest):
             self.assertEqual(last_outcome(server), "reset")
             self.ended("client_error")
 
-    def test_half_a_record_and_a_reset(self):
+    def test_partial_record_and_reset(self):
         for seconds in (0.1, PARKED_AFTER_SECONDS):
             plain = connect(self.sluice.address())
             tls, _, outgoing = self.in_memory(plain)
@@ -109,8 +109,9 @@ class Clients(TlsTest):
             self.assertEqual(receive_or_reset(server), (b"", "reset"))
             self.ended("client_error")
 
-    def test_half_a_record_and_the_end(self):
-        """Cut off (RFC 8446, section 6.1): a reset, behind what was whole; nothing of what was cut is passed on."""
+    def test_partial_record_and_end(self):
+        """A truncated stream (RFC 8446, section 6.1): the origin sees a reset after the complete records, and nothing
+        of the partial one."""
         plain = connect(self.sluice.address())
         tls, _, outgoing = self.in_memory(plain)
         server = self.keep(self.origin.accept())
@@ -124,7 +125,7 @@ class Clients(TlsTest):
 
 
 class Servers(TlsTest):
-    """Behind a proxy that speaks TLS to them."""
+    """Servers behind a proxy that originates TLS."""
 
     def behind(self, *origins, **upstream):
         return self.proxy(*(origin.address for origin in origins),
@@ -135,8 +136,8 @@ class Servers(TlsTest):
         context.load_cert_chain(self.server["chain"], self.server["key"])
         return context
 
-    def test_handshakes_that_are_reset(self):
-        """At once, and after the client's first flight: the client is told, whatever it has sent already."""
+    def test_reset_handshakes(self):
+        """At once, and after the client's first flight: the client sees the failure, whatever it has sent already."""
         for wait in (False, True):
             def handler(sock, wait=wait):
                 if wait:
@@ -148,12 +149,12 @@ class Servers(TlsTest):
                     client = self.keep(connect(sluice.address()))
                     client.sendall(data)
                     how = outcome(client)
-                except ConnectionError:                    # The reset came before the client was done with these.
+                except ConnectionError:                    # The reset came before the client had sent all of this.
                     how = "reset"
                 self.assertIn(how, ("end", "reset"))
             sluice.wait_for(lambda s: s.total("sessions_active") == 0)
 
-    def test_the_next_endpoint_is_taken(self):
+    def test_next_endpoint_is_used(self):
         def cut(sock):
             sock.recv(65536)
             reset(sock)
@@ -169,8 +170,8 @@ class Servers(TlsTest):
             client.shutdown(socket.SHUT_WR)
             self.assertEqual(receive_all(client), b"I do: anybody?")
 
-    def test_resets_of_either_side(self):
-        """Only this thread reads: the one that hears of a reset takes it from all others."""
+    def test_resets_from_either_side(self):
+        """Only this thread reads: a reset is reported to one reader only."""
         origin = self.keep(Origin())
         sluice = self.behind(origin)
 
@@ -195,7 +196,7 @@ class Servers(TlsTest):
 
 
 def receive_or_reset(sock):
-    """All that comes, and how it ended."""
+    """Everything that arrives, and how the connection ended."""
     received = b""
     try:
         while data := sock.recv(65536):
@@ -206,7 +207,7 @@ def receive_or_reset(sock):
 
 
 def end_below(secured):
-    """How the stream below TLS ends, whose last records are skipped: Python takes a reset there for an end."""
+    """How the stream below TLS ends, whose last records are skipped: Python would report a reset there as an end."""
     try:
         while socket.socket.recv(secured, 65536):
             pass

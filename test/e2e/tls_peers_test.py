@@ -20,7 +20,7 @@ CIPHERS_12 = tuple(f"ECDHE-{kind}-{cipher}" for kind in ("ECDSA", "RSA")
 SUITES = ([("-tls1_3", "-ciphersuites", name) for name in CIPHERS_13] +
           [("-tls1_2", "-cipher", name) for name in CIPHERS_12])
 VERSIONS = ("-tls1_3", "-tls1_2")
-# As openssl names them, and as it prints them.
+# The names that openssl takes, and those that it prints.
 GROUPS = {"X25519": b"X25519", "P-256": b"prime256v1", "P-384": b"secp384r1"}
 
 
@@ -42,14 +42,14 @@ class PeersTest(TlsTest):
 
 
 class OpensslClient(PeersTest):
-    """s_client in front of a proxy that terminates."""
+    """s_client in front of a proxy that terminates TLS."""
 
     def s_client(self, proxy, *options):
         return self.keep(Process(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-CAfile", self.ca,
                                   "-servername", "localhost", "-verify_return_error", *options]))
 
-    def talk(self, proxy, *options, size=50_000):
-        """A connection over which lines go there and back; returns what s_client said of it."""
+    def check_lines(self, proxy, *options, size=50_000):
+        """Opens a connection on which lines are echoed. Returns the output of s_client."""
         client = self.s_client(proxy, *options)
         client.wait_for(b"Verify return code: 0 (ok)")
         lines = b"".join(b"line %d\n" % i for i in range(size // 10))
@@ -59,7 +59,7 @@ class OpensslClient(PeersTest):
         client.write(b"Q\n")
         client.child.wait(10 * SLOWNESS)
         client.wait_for(b"DONE\n")
-        # Session tickets are printed in between, so only the lines themselves are looked for.
+        # Session tickets are printed in between, so only the lines themselves are compared.
         came = b"".join(re.findall(rb"line \d+\n", client.output))
         self.assertTrue(came == lines, client.output[:4000])
         return client.output
@@ -74,7 +74,7 @@ class OpensslClient(PeersTest):
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for options in SUITES:
             with self.subTest(options[-1]):
-                self.assertIn(b"Cipher is " + options[-1].encode(), self.talk(proxy, *options))
+                self.assertIn(b"Cipher is " + options[-1].encode(), self.check_lines(proxy, *options))
         self.assertEqual(proxy.stats().total("tls_handshakes_total"), len(SUITES))
 
     def test_groups(self):
@@ -82,11 +82,11 @@ class OpensslClient(PeersTest):
         for version in VERSIONS:
             for group, printed in GROUPS.items():
                 with self.subTest(group=group, version=version):
-                    said = self.talk(proxy, version, "-groups", group)
+                    said = self.check_lines(proxy, version, "-groups", group)
                     self.assertRegex(said, rb"Temp Key: (ECDH, )?" + printed)
 
     def test_hello_retry_request(self):
-        """The client guesses a group that the server has not."""
+        """The client's first key share is of a group that the server does not have."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         client = self.s_client(proxy, "-tls1_3", "-groups", "P-521:P-384", "-msg")
         client.wait_for(b"Temp Key: ECDH, secp384r1")
@@ -99,7 +99,7 @@ class OpensslClient(PeersTest):
             self.assertIn(b"handshake failure", self.refused(proxy, version, "-groups", "P-521", "-cipher", "ECDHE"))
         proxy.wait_for(lambda s: s.ended("tls_handshake") == 2)
 
-    def test_what_is_refused(self):
+    def test_refused_clients(self):
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for options, alert in ((("-tls1_1", "-cipher", "ALL:@SECLEVEL=0"), b"alert protocol version"),
                                (("-tls1_2", "-fallback_scsv"), b"alert inappropriate fallback"),
@@ -112,42 +112,42 @@ class OpensslClient(PeersTest):
         proxy.wait_for(lambda s: s.ended("tls_error") == 1 and s.ended("tls_handshake") == 3)
 
     def test_small_fragments(self):
-        """What it sends is cut small; what it asks for is not to be had, and it bears that."""
+        """It sends small records. It also requests small ones, which it does not get, and accepts that."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for version in VERSIONS:
-            self.talk(proxy, version, "-max_send_frag", "512")
-            self.talk(proxy, version, "-maxfraglen", "512")
+            self.check_lines(proxy, version, "-max_send_frag", "512")
+            self.check_lines(proxy, version, "-maxfraglen", "512")
 
     def test_resumption(self):
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for version in VERSIONS:
             with self.subTest(version):
                 file = os.path.join(self.temporary_directory(), "session")
-                self.assertIn(b"\nNew, ", self.talk(proxy, version, "-sess_out", file))
+                self.assertIn(b"\nNew, ", self.check_lines(proxy, version, "-sess_out", file))
                 for _ in range(2):
-                    self.assertIn(b"\nReused, ", self.talk(proxy, version, "-sess_in", file))
-        # There is nothing but tickets.
-        self.assertIn(b"\nNew, ", self.talk(proxy, "-tls1_2", "-no_ticket", "-sess_out", file))
-        self.assertIn(b"\nNew, ", self.talk(proxy, "-tls1_2", "-no_ticket", "-sess_in", file))
+                    self.assertIn(b"\nReused, ", self.check_lines(proxy, version, "-sess_in", file))
+        # There is no resumption without tickets.
+        self.assertIn(b"\nNew, ", self.check_lines(proxy, "-tls1_2", "-no_ticket", "-sess_out", file))
+        self.assertIn(b"\nNew, ", self.check_lines(proxy, "-tls1_2", "-no_ticket", "-sess_in", file))
         self.assertEqual(proxy.stats().total("tls_resumed_total"), 4)
 
-    def test_a_session_of_another_proxy(self):
-        """Its ticket cannot be read: a whole handshake."""
+    def test_session_of_another_proxy(self):
+        """Its ticket cannot be decrypted: the handshake is a full one."""
         origin = self.keep(Origin(echo))
         for version in VERSIONS:
             file = os.path.join(self.temporary_directory(), "session")
-            self.talk(self.terminating(origin.address), version, "-sess_out", file)
-            self.assertIn(b"\nNew, ", self.talk(self.terminating(origin.address), version, "-sess_in", file))
+            self.check_lines(self.terminating(origin.address), version, "-sess_out", file)
+            self.assertIn(b"\nNew, ", self.check_lines(self.terminating(origin.address), version, "-sess_in", file))
 
     def test_early_data(self):
-        """Our tickets allow none. With another server's ticket it comes all the same, and is passed over."""
+        """Our tickets allow no early data. With another server's ticket the client sends it, and it is skipped."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         folder = self.temporary_directory()
         early, ours, theirs = (os.path.join(folder, name) for name in ("early", "ours", "theirs"))
         with open(early, "wb") as file:
             file.write(b"early words\n" * 500)
-        self.talk(proxy, "-tls1_3", "-sess_out", ours)
-        self.assertIn(b"Early data was not sent", self.talk(proxy, "-tls1_3", "-sess_in", ours, "-early_data", early))
+        self.check_lines(proxy, "-tls1_3", "-sess_out", ours)
+        self.assertIn(b"Early data was not sent", self.check_lines(proxy, "-tls1_3", "-sess_in", ours, "-early_data", early))
         port = free_port()
         server = self.keep(Process(["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-tls1_3", "-early_data",
                                     "-cert", self.server["chain"], "-key", self.server["key"]]))
@@ -155,12 +155,13 @@ class OpensslClient(PeersTest):
         client = self.keep(Process(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-CAfile", self.ca,
                                     "-servername", "localhost", "-sess_out", theirs]))
         client.wait_for(b"Verify return code: 0 (ok)")
-        client.write(b"any\n")                                # It has a server of early data finish its handshake.
+        # A server with early data lets s_client finish its handshake.
+        client.write(b"any\n")
         harness.wait_until(lambda: os.path.exists(theirs), what="the session")
         client.child.stdin.close()  # A command would count only alone.
         client.child.wait(10 * SLOWNESS)
         client.wait_for(b"Max Early Data: 16384")
-        said = self.talk(proxy, "-tls1_3", "-sess_in", theirs, "-early_data", early)
+        said = self.check_lines(proxy, "-tls1_3", "-sess_in", theirs, "-early_data", early)
         self.assertIn(b"Early data was rejected", said)
         self.assertNotIn(b"early words", said)
         self.assertEqual(proxy.stats().total("tls_handshakes_total"), 3)
@@ -170,42 +171,42 @@ class OpensslClient(PeersTest):
         mine = ("-cert", self.client["chain"], "-key", self.client["key"])
         for version, alert in zip(VERSIONS, (b"certificate required", b"handshake failure")):
             with self.subTest(version):
-                said = self.talk(proxy, version, *mine)
+                said = self.check_lines(proxy, version, *mine)
                 self.assertIn(b"Acceptable client certificate CA names\nCN = test authority", said)
                 file = os.path.join(self.temporary_directory(), "session")
-                self.talk(proxy, version, *mine, "-sess_out", file)
-                self.assertIn(b"\nReused, ", self.talk(proxy, version, *mine, "-sess_in", file))
+                self.check_lines(proxy, version, *mine, "-sess_out", file)
+                self.assertIn(b"\nReused, ", self.check_lines(proxy, version, *mine, "-sess_in", file))
                 self.assertIn(alert, self.refused(proxy, version))
         self.assertEqual(proxy.stats().ended("tls_handshake"), 2)
 
-    def test_a_client_certificate_of_another_authority(self):
+    def test_client_certificate_of_another_authority(self):
         folder = self.temporary_directory()
         chain, key = certificate(folder, "stranger")
         proxy = self.terminating(self.keep(Origin(echo)).address, client_ca=self.ca, client_certificate="request")
         for version in VERSIONS:
             self.assertIn(b"unknown ca", self.refused(proxy, version, "-cert", chain, "-key", key))
-        self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
+        self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
 
     def test_key_updates(self):
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for cipher in CIPHERS_13:
             client = self.s_client(proxy, "-tls1_3", "-ciphersuites", cipher)
             client.wait_for(b"Verify return code: 0 (ok)")
-            asked = 0
+            updates = 0
             for i in range(60):
                 for command in (b"K\n", b"k\n")[:1 + i % 2]:
                     client.write(command)
-                    asked += 1
-                    harness.wait_until(lambda: client.output.count(b"KEYUPDATE") == asked, what="the key update")
+                    updates += 1
+                    harness.wait_until(lambda: client.output.count(b"KEYUPDATE") == updates, what="the key update")
                 client.write(b"line %d\n" % i)
                 client.wait_for(b"line %d\n" % i)
 
 
 class OpensslServer(PeersTest):
-    """s_server behind a proxy that speaks TLS to it."""
+    """s_server behind a proxy that originates TLS."""
 
     def s_server(self, *options, certificate=None, commands=True):
-        """Its address. Without `commands` it sends lines back, reversed."""
+        """Returns its address. Without `commands` it returns lines reversed."""
         certificate = certificate or self.server
         port = free_port()
         self.child = self.keep(Process(["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert",
@@ -235,7 +236,7 @@ class OpensslServer(PeersTest):
                 with self.subTest(group=group, version=version):
                     proxy = self.originating(self.s_server(version, "-groups", group, "-msg", commands=False))
                     self.reversed_lines(proxy)
-                    # It shares a key of the first group only, and is asked for another.
+                    # The proxy sends a key share of the first group only, and is asked for another.
                     hellos = 2 if version == "-tls1_3" and group != "X25519" else 1
                     self.assertEqual(self.child.output.count(b", ClientHello"), hellos)
 
@@ -248,13 +249,13 @@ class OpensslServer(PeersTest):
                     with connect(proxy.address()) as client:
                         harness.wait_until(lambda: self.child.output.count(b"Secure Renegotiation IS") == i + 1,
                                            what="a connection")
-                        self.child.write(b"line %d\n" % i)   # Tickets come with it.
+                        self.child.write(b"line %d\n" % i)   # Tickets arrive with it.
                         self.assertEqual(receive_exactly(client, 7), b"line %d\n" % i)
                     proxy.wait_for(lambda s: s.total("sessions_active") == 0)
                 self.assertEqual(self.child.output.count(b"Reused session-id"), 2)
 
     def test_key_updates(self):
-        """Both peers' keys change while lines go both ways."""
+        """Both peers' keys change while lines are sent in both directions."""
         proxy = self.originating(self.s_server("-tls1_3"))
         client = self.keep(connect(proxy.address()))
         up = [b"up %d\n" % i for i in range(2000)]
@@ -267,7 +268,7 @@ class OpensslServer(PeersTest):
         sender.start()
         self.child.wait_for(up[0])
         for i in range(100):
-            # It takes a command only alone.
+            # s_server accepts a command only alone.
             self.child.write(b"K\n" if i % 2 else b"k\n")
             harness.wait_until(lambda: self.child.output.count(b"SSL_do_handshake -> 1") == i + 1, what="new keys")
             self.child.write(b"down %d\n" % i)
@@ -277,7 +278,7 @@ class OpensslServer(PeersTest):
         self.assertEqual(b"".join(re.findall(rb"up \d+\n", self.child.output)), b"".join(up))
 
     def test_client_certificate(self):
-        """It demands one."""
+        """The server requires a certificate."""
         for version in VERSIONS:
             with self.subTest(version):
                 options = (version, "-Verify", "1", "-verify_return_error", "-CAfile", self.ca)
@@ -285,10 +286,10 @@ class OpensslServer(PeersTest):
                 self.child.wait_for(b"CN = client")
                 proxy = self.originating(self.s_server(*options, commands=False))
                 self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
-                # In TLS 1.3 it hears of that after its handshake.
+                # In TLS 1.3 the client learns of it after its handshake.
                 reason = "upstream_error" if version == "-tls1_3" else "no_endpoint"
                 proxy.wait_for(lambda s: s.ended(reason) == 1)
-                self.assertTrue(proxy.said("certificate_required" if version == "-tls1_3" else "HANDSHAKE_FAILURE"))
+                self.assertTrue(proxy.wait_for_output("certificate_required" if version == "-tls1_3" else "HANDSHAKE_FAILURE"))
 
 
 class Go(PeersTest):
@@ -298,7 +299,7 @@ class Go(PeersTest):
         return {"certificate": certificate["chain"], "key": certificate["key"]}
 
     def check(self, client, server, size):
-        """All that one sent has come to the other."""
+        """Everything that one side sent has arrived at the other."""
         for report in (client, server):
             self.assertEqual(report["Error"], "")
             self.assertEqual(report["SentBytes"], size)
@@ -306,7 +307,7 @@ class Go(PeersTest):
         self.assertEqual(server["SentHash"], client["ReceivedHash"])
 
     def pairs(self, size, client=None, server=None, **common):
-        """Terminated, spoken, and both: what became of the client's and the server's ends."""
+        """TLS to the proxy, from the proxy, and both. Returns the reports of the client and the server."""
         for kind in ("terminated", "spoken", "both"):
             with self.subTest(kind, **{**common, **(client or {})}):
                 origin = self.keep(GoPeer(send=size, plain=kind == "terminated", **self.options(), **common,
@@ -330,7 +331,7 @@ class Go(PeersTest):
                     self.assertIn(end and end["Version"], (None, "TLS " + version))
 
     def test_closing_orders(self):
-        """Each end may have sent all and said so before the other begins."""
+        """Each end may have sent everything and its end before the other begins."""
         for version in ("1.2", "1.3"):
             for _ in self.pairs(20 * MIB, version=version):
                 pass
@@ -361,7 +362,7 @@ class Go(PeersTest):
             proxy = self.terminating(origin.address)
             reports = GoPeer.client(proxy.address(), ca=self.ca, version=version, send=1000, connections=5)
             self.assertEqual([report["Resumed"] for report in reports], [False] + [True] * 4)
-            # The origin tells of its connections in the order in which they ended there.
+            # The origin reports connections in the order in which they ended there.
             theirs = {report["ReceivedHash"]: report for report in (origin.report() for _ in reports)}
             for report in reports:
                 self.check(report, theirs[report["SentHash"]], 1000)
@@ -399,7 +400,7 @@ class GnuTls(PeersTest):
                                   self.ca, "--sni-hostname", "localhost", "--verify-hostname", "localhost", *options,
                                   "127.0.0.1"]))
 
-    def talk(self, client, lines=100):
+    def check_lines(self, client, lines=100):
         client.wait_for(b"Handshake was completed")
         for i in range(lines):
             client.write(b"line %d\n" % i)
@@ -412,7 +413,7 @@ class GnuTls(PeersTest):
             for priority in self.PRIORITIES:
                 with self.subTest(cipher=cipher, priority=priority):
                     client = self.gnutls_cli(proxy, "--priority", f"{priority}:-CIPHER-ALL:+{cipher}")
-                    self.talk(client)
+                    self.check_lines(client)
                     self.assertRegex(client.output, rb"Description: .*" + printed)
 
     def test_resumption(self):
@@ -427,29 +428,29 @@ class GnuTls(PeersTest):
     def test_client_certificate(self):
         proxy = self.terminating(self.keep(Origin(echo)).address, client_ca=self.ca, client_certificate="require")
         for priority in self.PRIORITIES:
-            self.talk(self.gnutls_cli(proxy, "--priority", priority, "--x509certfile", self.client["chain"],
-                                      "--x509keyfile", self.client["key"]))
+            self.check_lines(self.gnutls_cli(proxy, "--priority", priority, "--x509certfile", self.client["chain"],
+                                             "--x509keyfile", self.client["key"]))
 
     def test_key_updates(self):
         proxy = self.terminating(self.keep(Origin(echo)).address)
         client = self.gnutls_cli(proxy, "--priority", self.PRIORITIES[0], "--inline-commands")
         client.wait_for(b"Handshake was completed")
         for i in range(20):
-            time.sleep(0.1)  # It bears eight answers a second.
+            time.sleep(0.1)  # It accepts eight responses a second.
             client.write((b"^rekey^\n", b"^rekey1^\n")[i % 2])
             harness.wait_until(lambda: client.output.count(b"Rekey was completed") == i + 1, what="the key update")
             client.write(b"line %d\n" % i)
             client.wait_for(b"line %d\n" % i)
 
-    def test_a_small_record_size(self):
-        """It asks for small records (RFC 8449), which BoringSSL does not know of; then it bears large ones."""
-        answer = b"x" * 300_000 + b"end\n"
-        proxy = self.terminating(self.keep(Origin(lambda sock: (sock.recv(100), sock.sendall(answer)))).address)
+    def test_small_record_size(self):
+        """It requests small records (RFC 8449), which BoringSSL does not support; then it accepts large ones."""
+        response = b"x" * 300_000 + b"end\n"
+        proxy = self.terminating(self.keep(Origin(lambda sock: (sock.recv(100), sock.sendall(response)))).address)
         for priority in self.PRIORITIES:
             client = self.gnutls_cli(proxy, "--priority", priority, "--recordsize", "512")
             client.wait_for(b"Handshake was completed")
             client.write(b"hello\n")
-            client.wait_for(answer[-1000:])
+            client.wait_for(response[-1000:])
 
     def test_server(self):
         for priority in self.PRIORITIES:
@@ -508,11 +509,11 @@ class Web(PeersTest):
                     self.curl(proxy, *version, "-T", "-", f"{url}/put/{size}", input=body)
                     self.assertTrue(self.written(f"put/{size}") == body)
 
-    def test_curl_uses_connections_and_sessions_again(self):
+    def test_curl_reuses_connections_and_sessions(self):
         proxy = self.nginx()
         body = self.write("body", os.urandom(100_000))
         url, out = f"https://a.example.com:{proxy.port()}/body?[1-5]", self.temporary_directory()
-        # (Sessions of TLS 1.2 it does not use again over nginx either.)
+        # (curl does not resume sessions of TLS 1.2 with nginx either.)
         for version in (("--tlsv1.3",), ("--tls-max", "1.2")):
             options = (*version, "-o", f"{out}/#1", "-w", "%{num_connects}", url)
             self.assertEqual(self.curl(proxy, *options), b"10000")
@@ -533,7 +534,7 @@ class Web(PeersTest):
                 self.assertTrue(file.read() == body)
 
     def test_chromium(self):
-        """A page with a style, scripts, an image, downloads and an upload, which tells in its text what came."""
+        """A page with a style, scripts, an image, downloads and an upload, whose text says what arrived."""
         chromium = need("chromium")
         proxy = self.nginx(alpn=["http/1.1"])
         data = self.write("data", os.urandom(3 * MIB))

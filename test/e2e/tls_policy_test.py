@@ -1,4 +1,4 @@
-"""TLS policy over the life of a process: files read again on SIGHUP, session tickets, resumption towards endpoints, and
+"""TLS policy during the life of a process: files reloaded on SIGHUP, session tickets, resumption with endpoints, and
 the bound on handshakes."""
 
 import contextlib
@@ -25,7 +25,7 @@ def common_name(sock):
 class Reload(TlsTest):
 
     def copied(self, certificate):
-        """The files of a certificate at a place where a test may replace them."""
+        """Copies the files of a certificate to a place where a test may replace them."""
         folder = self.temporary_directory()
         place = {part: os.path.join(folder, part + ".pem") for part in ("chain", "key")}
         self.replace(place, certificate)
@@ -38,7 +38,8 @@ class Reload(TlsTest):
             os.replace(path + ".new", path)
 
     def test_certificates(self):
-        """A new certificate is for new connections; those that are there go on, also through their handshakes."""
+        """A new certificate is used for new connections; open connections continue, even if they are in their
+        handshakes."""
         origin = self.keep(Origin(echo))
         place = self.copied(self.server)
         proxy = self.proxy(origin.address, listener={"tls": {"certificates": [place]}})
@@ -53,16 +54,16 @@ class Reload(TlsTest):
         for sock in (old, self.keep(self.context().wrap_socket(begun, server_hostname="localhost"))):
             self.assertEqual(exchange(sock, b"hello"), b"hello")
 
-    def test_files_that_are_no_good(self):
-        """What was read before stays in use, and the log says why."""
+    def test_invalid_files(self):
+        """The previous files stay in use, and the log has the reason."""
         origin = self.keep(Origin(echo))
         place = self.copied(self.server)
         proxy = self.proxy(origin.address, listener={"tls": {"certificates": [place]}})
         self.replace({"key": place["key"]}, self.rsa)
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reload_failures_total") == 1)
-        self.assertTrue(proxy.said("expected the key of the certificate in"))
-        self.assertTrue(proxy.said("stay in use"))
+        self.assertTrue(proxy.wait_for_output("expected the key of the certificate in"))
+        self.assertTrue(proxy.wait_for_output("stay in use"))
         self.assertEqual(exchange(self.secure(proxy.address()), b"hello"), b"hello")
         self.replace(place, self.rsa)
         proxy.signal(signal.SIGHUP)
@@ -70,7 +71,7 @@ class Reload(TlsTest):
         self.assertEqual(common_name(self.secure(proxy.address())), "rsa")
 
     def test_under_load(self):
-        """A hundred reloads while connections come and go: none fails."""
+        """A hundred reloads while connections open and close: none fails."""
         origin = self.keep(Origin(echo))
         place = self.copied(self.server)
         proxy = self.proxy(origin.address, listener={"tls": {"certificates": [place]}})
@@ -85,7 +86,7 @@ class Reload(TlsTest):
         self.assertEqual(proxy.stats().total("tls_handshakes_total"), 100)
 
     def test_without_tls(self):
-        """SIGHUP ends no process, as it would by itself."""
+        """SIGHUP does not end the process, which is its default action."""
         proxy = self.proxy(self.keep(Origin(echo)).address)
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
@@ -96,7 +97,7 @@ class Tickets(TlsTest):
 
     def session(self, proxy, context):
         sock = self.secure(proxy.address(), context)
-        self.assertEqual(exchange(sock, b"x"), b"x")           # In TLS 1.3 tickets come behind the handshake.
+        self.assertEqual(exchange(sock, b"x"), b"x")           # In TLS 1.3 tickets arrive after the handshake.
         return sock.session
 
     def resumes(self, proxy, context, session):
@@ -113,7 +114,7 @@ class Tickets(TlsTest):
     def contexts(self):
         return [self.context(version) for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)]
 
-    def test_survive_a_reload(self):
+    def test_survive_reload(self):
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address)
         for i, context in enumerate(self.contexts()):
@@ -123,7 +124,7 @@ class Tickets(TlsTest):
             self.assertTrue(self.resumes(proxy, context, session))
 
     def test_shared_from_files(self):
-        """Two processes, and keys that are rotated: the new one seals, the one before still opens."""
+        """Two processes, and rotated keys: the new one seals, the previous one still opens."""
         origin = self.keep(Origin(echo))
         folder = self.temporary_directory()
         first, second = self.key_file(folder, "first"), self.key_file(folder, "second")
@@ -136,8 +137,9 @@ class Tickets(TlsTest):
             self.assertFalse(self.resumes(other, context, session))
             self.assertFalse(self.resumes(alone, context, self.session(both, context)))
 
-    def test_not_where_another_certificate_was_asked_for(self):
-        """Tickets of a listener without client certificates do not open one that requires them, though keys are shared."""
+    def test_not_without_required_certificate(self):
+        """A listener that requires client certificates does not accept tickets of one that does not, though keys are
+        shared."""
         origin = self.keep(Origin(echo))
         keys = [self.key_file(self.temporary_directory(), "keys")]
         lax = self.terminating(origin.address, ticket_keys=keys)
@@ -148,8 +150,8 @@ class Tickets(TlsTest):
             self.resumes(strict, context, session)
         strict.wait_for(lambda s: s.ended("tls_handshake") == 1)
 
-    def test_on_a_quiet_connection(self):
-        """Tickets go with the first data; where there is none, after a while by themselves."""
+    def test_on_idle_connection(self):
+        """Tickets are sent with the first data; without data, after a while by themselves."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         context = self.context(ssl.TLSVersion.TLSv1_3)
         sock = self.secure(proxy.address(), context)
@@ -205,7 +207,7 @@ class TowardsEndpoints(TlsTest):
             stats = proxy.stats()
             self.assertEqual(stats.total("endpoint_tls_handshakes_total"), 5)
             self.assertEqual(stats.total("endpoint_tls_resumed_total"), 4)
-            # Not with what another authority may have vouched for.
+            # Not if another authority may have verified the certificate.
             proxy.signal(signal.SIGHUP)
             proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
             for _ in range(2):
@@ -213,8 +215,8 @@ class TowardsEndpoints(TlsTest):
                     self.assertEqual(exchange(client, b"hello"), b"hello")
             self.assertEqual(proxy.stats().total("endpoint_tls_resumed_total"), 5)
 
-    def test_an_endpoint_hears_why(self):
-        """An endpoint whose certificate is not believed gets the alert, not just the end."""
+    def test_endpoint_gets_alert(self):
+        """An endpoint whose certificate is not trusted gets the alert, not just the end."""
         outcomes = []
         origin = self.tls_origin(ssl.TLSVersion.TLSv1_3, outcomes)
         proxy = self.proxy(origin.address, upstream={"tls": {"ca": self.client["chain"], "server_name": "localhost"}})
@@ -227,14 +229,14 @@ class TowardsEndpoints(TlsTest):
 class Stapling(TlsTest):
 
     def stapled(self, proxy):
-        """What clients hear that ask: good, revoked, or None."""
+        """The stapled status that clients get that request it: good, revoked, or None."""
         result = subprocess.run(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-status", "-CAfile",
                                  self.ca], input=b"", capture_output=True, timeout=20, check=False)
         found = re.search(rb"Cert Status: (\w+)", result.stdout)
         return found and found[1]
 
     def test_ocsp(self):
-        """What the file holds is stapled for clients that ask, and a newer one after SIGHUP."""
+        """The content of the file is stapled for clients that request it, and a newer one after SIGHUP."""
         response = os.path.join(self.temporary_directory(), "response.der")
         self.files.staple(self.server, response)
         proxy = self.proxy(self.keep(Origin(echo)).address,
@@ -246,8 +248,9 @@ class Stapling(TlsTest):
         proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
         self.assertEqual(self.stapled(proxy), b"revoked")
 
-    def test_what_is_of_no_use(self):
-        """Defect: whatever the file held was stapled. Now it is left out, with a warning, and `check` does not pass."""
+    def test_unusable_responses(self):
+        """Defect: any content of the file was stapled. Now an unusable one is left out, with a warning, and `check`
+        fails."""
         response = os.path.join(self.temporary_directory(), "response.der")
         self.files.staple(self.server, response)
         config = harness.configuration([self.keep(Origin(echo)).address], listener={
@@ -259,12 +262,12 @@ class Stapling(TlsTest):
         self.assertIn(said, check(self, config, status=1)[1])
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
-        self.assertTrue(proxy.said(said))
+        self.assertTrue(proxy.wait_for_output(said))
         self.assertIsNone(self.stapled(proxy))
 
 
 def check(test, config, status=0):
-    """`sluice check`: its status, and what it said on stderr."""
+    """Runs `sluice check`. Checks its status, and returns its output on stderr."""
     path = os.path.join(test.temporary_directory(), "sluice.yaml")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(config, file)
@@ -276,15 +279,15 @@ def check(test, config, status=0):
 
 class Check(TlsTest):
 
-    def test_certificates_out_of_their_time(self):
+    def test_certificates_outside_validity(self):
         old = self.files.make("old", "localhost", days=-1)
         config = harness.configuration(["127.0.0.1:1"], listener={"tls": {"certificates": [self.server, old]}})
         self.assertRegex(check(self, config)[1],
                          r"^\S+sluice.yaml:\d+:\d+: warning: listeners\[0\]\.tls\.certificates\[1\]\.chain: "
                          r"\S+old.pem: certificate 1 expired on .* UTC\n$")
 
-    def test_a_broken_intermediate(self):
-        """Defect: what followed the first certificate and was broken passed, and clients got no chain."""
+    def test_broken_intermediate(self):
+        """Defect: broken data after the first certificate was accepted, and clients got no chain."""
         chain = os.path.join(self.temporary_directory(), "chain.pem")
         with open(self.server["chain"], encoding="ascii") as leaf, open(self.ca, encoding="ascii") as authority:
             text = leaf.read() + authority.read()[:-100]
@@ -305,7 +308,7 @@ class Check(TlsTest):
 class Identity(TlsTest):
 
     def header(self, sock):
-        """The PROXY header of version 2 at the beginning: what it says of TLS."""
+        """The PROXY header of version 2 at the beginning: its fields about TLS."""
         head = sock.recv(16, socket.MSG_WAITALL)
         self.assertEqual(head[:13], b"\r\n\r\n\0\r\nQUIT\n\x21")
         body = sock.recv(int.from_bytes(head[14:16], "big"), socket.MSG_WAITALL)
@@ -320,8 +323,8 @@ class Identity(TlsTest):
             found[body[0]], body = body[3:3 + size], body[3 + size:]
         return found
 
-    def test_in_the_proxy_header(self):
-        """An endpoint that gets PROXY v2 hears what was agreed on with the client, and who it has shown to be."""
+    def test_proxy_header(self):
+        """PROXY v2 has the parameters of the client's TLS connection, and the verified identity of the client."""
         headers = []
 
         def serve(sock):
@@ -343,7 +346,7 @@ class Identity(TlsTest):
                                       "client": 1})
         self.assertRegex(headers[0][0x23], rb"^TLS_AES_\d+_GCM_SHA\d+$")
 
-    def test_the_chain_is_bounded(self):
+    def test_chain_is_bounded(self):
         files = self.files
         with open(files.path("middle.ext"), "w", encoding="utf-8") as file:
             file.write("basicConstraints=critical,CA:TRUE\n")
@@ -369,22 +372,24 @@ class Identity(TlsTest):
             with self.assertRaises(ssl.SSLError):
                 sock.recv(1)
             proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
-            self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
+            self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
 
 
 class Handshakes(TlsTest):
 
     def test_bound(self):
-        """Clients that connect and say nothing leave room for others after a second, and are refused beyond the bound."""
+        """Clients that connect and send nothing leave room for others after a second, and are refused beyond the
+        bound."""
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address, max_handshakes=20, handshake_timeout="60s")
         silent = []
         for _ in range(30):
-            with contextlib.suppress(ConnectionResetError):    # Those beyond it may hear so while they connect.
+            # Clients beyond the bound may see the reset while they connect.
+            with contextlib.suppress(ConnectionResetError):
                 silent.append(self.keep(connect(proxy.address())))
         proxy.wait_for(lambda s: s.refused("handshakes") == 10)
         proxy.wait_for(lambda s: s.ended("tls_timeout") >= 10, 5)
-        # Half of the bound is left alone for as long as handshake_timeout.
+        # Half of the bound is not ended before handshake_timeout.
         time.sleep(1.5)
         self.assertEqual(proxy.stats().total("sessions_active"), 10)
         self.assertEqual(exchange(self.secure(proxy.address()), b"hello"), b"hello")
@@ -392,8 +397,8 @@ class Handshakes(TlsTest):
             sock.close()
         proxy.wait_for(lambda s: s.ended("client_left") == 10)
 
-    def test_a_crowd_does_not_keep_others_out(self):
-        """Slow handshakes come without end; a client that goes on at once is served all the same."""
+    def test_crowd_does_not_block_others(self):
+        """Slow handshakes arrive without end; a fast client is served all the same."""
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address, max_handshakes=100, handshake_timeout="60s")
         served, end = 0, time.monotonic() + 5

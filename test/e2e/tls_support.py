@@ -1,5 +1,5 @@
-"""What tests of TLS share: an authority and its certificates, proxies that terminate, clients, programs on pipes, and
-Go's TLS."""
+"""Support for tests of TLS: an authority and its certificates, proxies that terminate TLS, clients, programs on pipes,
+and Go's TLS."""
 
 import atexit
 import contextlib
@@ -21,7 +21,7 @@ from origins import PATIENCE_SECONDS, connect
 
 
 class Certificates:
-    """A small authority and what it signed, as files."""
+    """A small certificate authority and the certificates it signed, as files."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -35,8 +35,8 @@ class Certificates:
         return os.path.join(self.folder, name)
 
     def make(self, name, *hosts, kind="ec", days=2, names=None):
-        """Signs a certificate for `hosts`, names and addresses, or for `names` as OpenSSL's configuration has them; returns
-        the part of a configuration that names its files."""
+        """Signs a certificate for `hosts`, names and addresses, or for `names` in the notation of OpenSSL's
+        configuration. Returns the part of a configuration that names its files."""
         key = ("-newkey", "rsa:2048") if kind == "rsa" else ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
         with open(self.path(name + ".ext"), "w", encoding="utf-8") as file:
             kinds = (("IP:" if re.fullmatch(r"[0-9.]+|.*:.*", host) else "DNS:") + host for host in hosts)
@@ -49,7 +49,7 @@ class Certificates:
 
 
     def staple(self, certificate, path, status="V", days=1):
-        """Writes what an OCSP responder says of it: V or R (revoked), for so many days."""
+        """Writes an OCSP response: V or R (revoked), valid for `days`."""
         subject = subprocess.run(["openssl", "x509", "-in", certificate["chain"], "-noout", "-serial"],
                                  capture_output=True, text=True, check=True, timeout=20).stdout
         serial = re.search("serial=(.*)", subject)[1]
@@ -97,7 +97,7 @@ class TlsTest(harness.SluiceTest):
         return self.keep((context or self.context()).wrap_socket(connect(address), server_hostname=name, session=session))
 
     def in_memory(self, plain, context=None):
-        """A client whose records go by way of memory, so that a test can cut and change them; its handshake is done."""
+        """A client whose records pass through memory, so that a test can cut and change them. Its handshake is done."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = (context or self.context()).wrap_bio(incoming, outgoing, server_hostname="localhost")
         while True:
@@ -112,7 +112,7 @@ class TlsTest(harness.SluiceTest):
 
 
 def exchange(sock, data):
-    """Sends all, receives as much; both at once, but on one thread: OpenSSL's objects bear no two."""
+    """Sends all data and receives as much; both at once, but on one thread: OpenSSL's objects do not support two."""
     left, received = memoryview(data), b""
     deadline = time.monotonic() + 60 * SLOWNESS
     sock.setblocking(False)
@@ -141,7 +141,7 @@ def exchange(sock, data):
 
 
 class Process:
-    """A program that is talked to over pipes."""
+    """A program with pipes for its input and output."""
 
     def __init__(self, arguments):
         self.child = harness.spawn(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -183,7 +183,7 @@ class GoPeer:
             harness.require(found and (int(found[1]), int(found[2])) >= (1, 24), "go is older than 1.24")
             folder = tempfile.mkdtemp(prefix="sluice-e2e-")
             atexit.register(shutil.rmtree, folder)
-            # It has no dependencies: nothing is to be downloaded.
+            # It has no dependencies: nothing needs to be downloaded.
             subprocess.run([go, "build", "-buildvcs=false", "-o", folder + "/peer", "."], check=True, timeout=200,
                            cwd=harness.ROOT / "test/e2e/tls_peers.d",
                            env={"HOME": folder, **os.environ, "GOFLAGS": "",
@@ -198,7 +198,7 @@ class GoPeer:
 
     @classmethod
     def client(cls, address, seconds=60, **options):
-        """What became of its connections, as `report` of main.go."""
+        """Runs a client. Returns its report, as `report` of main.go."""
         options = {"connect": "%s:%d" % address, "seconds": seconds * SLOWNESS, **options}
         result = subprocess.run(cls._arguments(options), capture_output=True, timeout=2 * seconds * SLOWNESS,
                                 check=False)
@@ -219,7 +219,7 @@ class GoPeer:
             self._reports.put(json.loads(line))
 
     def report(self, seconds=10):
-        """What became of its next connection."""
+        """The report of its next connection."""
         try:
             return self._reports.get(timeout=seconds * SLOWNESS)
         except queue.Empty:

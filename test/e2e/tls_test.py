@@ -1,4 +1,4 @@
-"""TLS terminated and spoken by the proxy, with clients and servers that we did not write: Python's ssl (OpenSSL), openssl
+"""TLS terminated and originated by the proxy, with third-party clients and servers: Python's ssl (OpenSSL), openssl
 s_client and s_server, curl."""
 
 import hashlib
@@ -33,7 +33,7 @@ class Termination(TlsTest):
         stats = proxy.wait_for(lambda s: s.total("sessions_active") == 0)
         self.assertEqual(stats.total("tls_handshakes_total"), 2)
 
-    def test_many_at_once_under_a_small_budget(self):
+    def test_many_connections_with_small_budget(self):
         origin = self.keep(Origin(echo))
         proxy = self.proxy(origin.address, listener={"tls": {"certificates": [self.server]}},
                            memory={"worker_budget": "4MiB"})
@@ -52,7 +52,8 @@ class Termination(TlsTest):
         self.assertEqual(results, [True] * 40)
 
     def test_idle_connections_wake_up(self):
-        """Parked after a second: keys are made again from their secrets, and half a record waits meanwhile."""
+        """Connections are parked after a second: their keys are then derived again from the secrets, and a partial
+        record waits meanwhile."""
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address)
         plain = connect(proxy.address())
@@ -78,7 +79,7 @@ class Termination(TlsTest):
         for name, subject in (("localhost", "server"), ("a.example.com", "server"), ("x.example.org", "wildcard")):
             sock = self.secure(proxy.address(), name=name)
             self.assertEqual(dict(pair[0] for pair in sock.getpeercert()["subject"])["commonName"], subject)
-        # A name that no certificate has: the first one, which this client does not take.
+        # A name that no certificate has: the first certificate, which this client does not accept.
         with self.assertRaisesRegex(ssl.SSLCertVerificationError, "Hostname mismatch"):
             self.secure(proxy.address(), name="elsewhere.net")
         # The kind of key that the client can use.
@@ -97,7 +98,7 @@ class Termination(TlsTest):
         with self.assertRaisesRegex(ssl.SSLError, "(?i)no.application.protocol"):
             self.secure(proxy.address(), self.context(alpn=["spdy/3"]))
         proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
-        self.assertTrue(proxy.said("NO_APPLICATION_PROTOCOL") or proxy.said("handshake"))
+        self.assertTrue(proxy.wait_for_output("NO_APPLICATION_PROTOCOL") or proxy.wait_for_output("handshake"))
 
     def test_resumption(self):
         origin = self.keep(Origin(echo))
@@ -105,7 +106,7 @@ class Termination(TlsTest):
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             context = self.context(version)
             first = self.secure(proxy.address(), context)
-            self.assertEqual(exchange(first, b"x"), b"x")     # Tickets come behind the handshake.
+            self.assertEqual(exchange(first, b"x"), b"x")     # Tickets arrive after the handshake.
             self.assertFalse(first.session_reused)
             second = self.secure(proxy.address(), context, session=first.session)
             self.assertTrue(second.session_reused)
@@ -113,7 +114,7 @@ class Termination(TlsTest):
         self.assertEqual(proxy.stats().total("tls_resumed_total"), 2)
 
     def test_key_update(self):
-        """`K` and `k` of s_client ask for new keys, and renew its own."""
+        """`K` and `k` of s_client renew its keys, and `K` requests new ones."""
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address)
         child = self.keep(Process(["openssl", "s_client", "-connect", "%s:%d" % proxy.address(), "-tls1_3", "-CAfile",
@@ -125,7 +126,7 @@ class Termination(TlsTest):
             child.write(b"line %d\n" % i)
             child.wait_for(b"line %d\n" % i)
 
-    def test_ends_are_passed_on(self):
+    def test_ends_are_forwarded(self):
         """A client's close_notify is an end for the origin; the origin's end is a close_notify for the client."""
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address)
@@ -136,7 +137,7 @@ class Termination(TlsTest):
         plain.close()
         proxy.wait_for(lambda s: s.ended("finished") == 1)
         self.assertEqual(proxy.stats().total("tls_truncated_total"), 0)
-        # Without one it may have been cut: counted, and a reset for the origin.
+        # Without close_notify the stream may have been cut: it is counted, and the origin sees a reset.
         sock = self.secure(proxy.address())
         self.assertEqual(exchange(sock, b"hello"), b"hello")
         sock.shutdown(socket.SHUT_WR)
@@ -145,11 +146,11 @@ class Termination(TlsTest):
 
     def test_curl(self):
         harness.need("curl", "nginx")
-        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+        response = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 
         def serve(sock):
             sock.recv(65536)
-            sock.sendall(answer)
+            sock.sendall(response)
         origin = self.keep(Origin(serve))
         proxy = self.terminating(origin.address)
         host, port = proxy.address()
@@ -164,12 +165,12 @@ class Idle(TlsTest):
         self.check_memory(ssl.TLSVersion.TLSv1_3)
 
     def test_memory_of_tls12(self):
-        """A defect: they stayed on their SSL objects, 4 KB each, and 20 KB with half a record."""
+        """Defect: they stayed on their SSL objects, 4 KB each, and 20 KB with a partial record."""
         self.check_memory(ssl.TLSVersion.TLSv1_2)
 
     def check_memory(self, version):
-        """An idle TLS connection costs a kibibyte at the most, also one whose half record waits for the rest."""
-        # What the process has taken for itself is shared by them: of 1,000 it would be a fifth.
+        """An idle TLS connection takes at most a kibibyte, even with a partial record."""
+        # They share the memory that the process allocates once: with 1,000 connections it would be a fifth.
         count = 5000 if harness.LONG else 100 if harness.SANITIZER else 4000
         harness.require(harness.raise_descriptor_limit() >= 2 * count + 200, "too few descriptors")
         origin = self.keep(OriginProcess("echo"))
@@ -184,11 +185,11 @@ class Idle(TlsTest):
             plain.sendall(record)
             incoming.write(plain.recv(65536))
             return plain, record
-        for plain, _ in [opened() for _ in range(50)]:        # What is there once and for all.
+        for plain, _ in [opened() for _ in range(50)]:        # Allocates everything that is allocated once.
             plain.close()
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)
         base = proxy.pss()
-        most = float("inf") if harness.SANITIZER else base + 1024 * count  # A sanitizer's own memory is not looked at.
+        most = float("inf") if harness.SANITIZER else base + 1024 * count  # The memory of a sanitizer is not checked.
         connections = [opened() for _ in range(count)]
         time.sleep(2)
         idle = proxy.settled_pss(most)
@@ -197,8 +198,8 @@ class Idle(TlsTest):
             plain.sendall(record[:10])
         time.sleep(2)
         half = proxy.settled_pss(most)
-        harness.say(f"{count} idle connections of {version.name}: {(idle - base) / count:.0f} bytes each (PSS), "
-                    f"with half a record {(half - base) / count:.0f}")
+        harness.print_note(f"{count} idle connections of {version.name}: {(idle - base) / count:.0f} bytes each (PSS), "
+                           f"with half a record {(half - base) / count:.0f}")
         if not harness.SANITIZER:
             self.assertLessEqual((idle - base) / count, 1024)
             self.assertLessEqual((half - base) / count, 1024)
@@ -206,8 +207,9 @@ class Idle(TlsTest):
             plain.close()
         proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)
 
-    def test_half_a_record_of_http(self):
-        """A defect: an HTTP connection that had gone quiet and then got half a record kept the chunk that it lay in."""
+    def test_partial_record_with_http(self):
+        """Defect: an HTTP connection that had become idle and then got a partial record kept the chunk that it was
+        in."""
         proxy = self.start({
             "workers": 1, "shutdown_timeout": "3s",
             "listeners": [{"name": "main", "address": "127.0.0.1:0", "tls": {"certificates": [self.server]},
@@ -238,11 +240,11 @@ class ClientCertificates(TlsTest):
         proxy = self.terminating(origin.address, client_ca=self.ca, client_certificate="require")
         sock = self.secure(proxy.address(), self.context(certificate=True))
         self.assertEqual(exchange(sock, b"hello"), b"hello")
-        sock = self.secure(proxy.address())                    # In TLS 1.3 the client hears of it with its first read.
+        sock = self.secure(proxy.address())                    # In TLS 1.3 the client learns of it with its first read.
         with self.assertRaisesRegex(ssl.SSLError, "(?i)certificate.required"):
             sock.recv(1)
         proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
-        self.assertTrue(proxy.said("PEER_DID_NOT_RETURN_A_CERTIFICATE"))
+        self.assertTrue(proxy.wait_for_output("PEER_DID_NOT_RETURN_A_CERTIFICATE"))
 
     def test_requested(self):
         origin = self.keep(Origin(echo))
@@ -261,9 +263,9 @@ class Failures(TlsTest):
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         self.assertIn(last_outcome(client), ("end", "reset"))
         proxy.wait_for(lambda s: s.ended("tls_handshake") == 1 and s.total("sessions_active") == 0)
-        self.assertTrue(proxy.said("HTTP_REQUEST"))
+        self.assertTrue(proxy.wait_for_output("HTTP_REQUEST"))
 
-    def test_too_late(self):
+    def test_late_handshake(self):
         origin = self.keep(Origin(echo))
         proxy = self.terminating(origin.address, handshake_timeout="300ms")
         client = self.keep(connect(proxy.address()))
@@ -278,8 +280,8 @@ class Failures(TlsTest):
             self.secure(proxy.address(), self.context(ssl.TLSVersion.TLSv1_2))
         proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
 
-    def test_a_broken_record(self):
-        """The client hears bad_record_mac; the origin sees a reset, since what it got is not all."""
+    def test_broken_record(self):
+        """The client gets bad_record_mac; the origin sees a reset, since its data is incomplete."""
         outcomes = []
 
         def serve(sock):
@@ -302,8 +304,8 @@ class Failures(TlsTest):
         harness.wait_until(lambda: outcomes, what="the origin's end")
         self.assertEqual(outcomes, ["reset"])
 
-    def test_a_broken_record_of_http(self):
-        """Defect: it was counted, but the log said nothing of it. Now there is a line, ten a second at the most."""
+    def test_broken_record_with_http(self):
+        """Defect: it was counted, but not logged. Now there is a line, at most ten a second."""
         proxy = self.start({
             "workers": 1, "shutdown_timeout": "3s",
             "listeners": [{"name": "main", "address": "127.0.0.1:0", "tls": {"certificates": [self.server]},
@@ -338,7 +340,7 @@ class Failures(TlsTest):
 class Origination(TlsTest):
 
     def tls_origin(self, handler, certificate=None, client_ca=None, version=None, alpn=(), names=None):
-        """`names`: gets the server name of each ClientHello, None where there is none."""
+        """`names` gets the server name of each ClientHello, None where there is none."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         if names is not None:
             context.sni_callback = lambda sock, name, context: names.append(name)
@@ -376,7 +378,7 @@ class Origination(TlsTest):
         data = os.urandom(1_000_000)
         self.assertEqual(exchange(sock, data), data)
 
-    def test_not_believed(self):
+    def test_untrusted_certificate(self):
         for tls, reason in (({"ca": self.ca, "server_name": "elsewhere.net"}, "CERTIFICATE_VERIFY_FAILED"),
                             ({"ca": self.client["chain"], "server_name": "localhost"}, "CERTIFICATE_VERIFY_FAILED")):
             origin = self.tls_origin(echo)
@@ -384,10 +386,10 @@ class Origination(TlsTest):
             client = self.keep(connect(proxy.address()))
             self.assertIn(last_outcome(client), ("end", "reset"))
             proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and s.connect_errors("tls") == 1)
-            self.assertTrue(proxy.said(reason))
+            self.assertTrue(proxy.wait_for_output(reason))
 
     def test_addresses(self):
-        """Defect: an address was sent as if it were a name, and not looked for among a certificate's addresses."""
+        """Defect: an address was sent as if it were a name, and not compared with the addresses of the certificate."""
         by_address = self.files.make("by_address", "127.0.0.1", "::1")
         seen = []
         for name, believed in (("127.0.0.1", True), ("::1", True), ("127.0.0.2", False), ("localhost", False)):
@@ -400,10 +402,11 @@ class Origination(TlsTest):
                     self.assertIsNone(seen[-1], "An address is not sent (RFC 6066 section 3)")
                 else:
                     self.assertIn(last_outcome(client), ("end", "reset"))
-                    self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
+                    self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
 
-    def test_the_systems_authorities(self):
-        """They are believed where no others are named; SSL_CERT_FILE and SSL_CERT_DIR tell where they are."""
+    def test_system_authorities(self):
+        """The system's authorities are trusted if no others are configured; SSL_CERT_FILE and SSL_CERT_DIR say where
+        they are."""
         origin = self.tls_origin(echo)
         config = harness.configuration([origin.address], upstream={"tls": {"server_name": "localhost"}})
         folder = self.temporary_directory()
@@ -412,13 +415,13 @@ class Origination(TlsTest):
         for environment in ({"SSL_CERT_FILE": self.ca}, {"SSL_CERT_DIR": folder}):
             proxy = self.start(config, environment=environment)
             self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
-        # Neither ours alone, nor what Debian ships, vouches for the test's authority.
+        # Neither the client's certificate alone nor Debian's authorities verify the test's authority.
         for environment in ({"SSL_CERT_FILE": self.client["chain"]}, {}):
             if not environment and not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
                 continue
             proxy = self.start(config, environment=environment)
             self.assertIn(last_outcome(self.keep(connect(proxy.address()))), ("end", "reset"))
-            self.assertTrue(proxy.said("CERTIFICATE_VERIFY_FAILED"))
+            self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
         with self.assertRaises(harness.ProxyError) as caught:
             self.start(config, environment={"SSL_CERT_FILE": "/nowhere.pem"})
         self.assertIn("SSL_CERT_FILE=/nowhere.pem: expected CA certificates in PEM", str(caught.exception))
@@ -428,10 +431,10 @@ class Origination(TlsTest):
         proxy = self.proxy(origin.address, upstream={"tls": {"verify": False}})
         self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
 
-    def test_a_broken_record_before_the_settings(self):
-        """Of an endpoint that speaks HTTP/2. The requests that waited for them were told nothing, and hung."""
+    def test_broken_record_before_settings(self):
+        """An endpoint that speaks HTTP/2. Defect: the requests that waited for the settings got no error, and hung."""
         def break_off(secured):
-            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)  # Past the TLS of Python.
+            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)  # Not through the TLS of Python.
             last_outcome(secured)
         origin = self.tls_origin(break_off, alpn=["h2"])
         config = harness.configuration(
@@ -442,14 +445,14 @@ class Origination(TlsTest):
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         client.settimeout(10 * SLOWNESS)
         self.assertTrue(client.recv(65536).startswith(b"HTTP/1.1 503 "))
-        self.assertTrue(proxy.said(f"TLS with {origin.address} failed: "))
+        self.assertTrue(proxy.wait_for_output(f"TLS with {origin.address} failed: "))
         self.assertGreater(proxy.stats().connect_errors("tls"), 0)
 
-    def test_a_broken_record_in_a_response(self):
-        """Defect: under HTTP a record that could not be opened was counted, but the log said nothing of it."""
+    def test_broken_record_in_response(self):
+        """Defect: with HTTP, a record that could not be opened was counted, but not logged."""
         def break_off(secured):
             secured.recv(65536)
-            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)  # Past the TLS of Python.
+            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)  # Not through the TLS of Python.
             last_outcome(secured)
         origin = self.tls_origin(break_off)
         config = harness.configuration([origin.address], upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})
@@ -459,9 +462,9 @@ class Origination(TlsTest):
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         client.settimeout(10 * SLOWNESS)
         self.assertTrue(client.recv(65536).startswith(b"HTTP/1.1 50"))
-        self.assertTrue(proxy.said(f"TLS with {origin.address} failed: a record that is not authentic"))
+        self.assertTrue(proxy.wait_for_output(f"TLS with {origin.address} failed: a record that is not authentic"))
 
-    def test_an_endpoint_without_tls_is_passed_over(self):
+    def test_endpoint_without_tls_is_passed_over(self):
         plain = self.keep(Origin(lambda sock: sock.recv(65536) and sock.sendall(b"220 hello\r\n")))
         good = self.tls_origin(echo)
         proxy = self.proxy(plain.address, good.address, upstream={"tls": {"ca": self.ca, "server_name": "localhost"}})

@@ -1,7 +1,7 @@
-"""Many transfers at once, in both directions, each byte checked: one loop that plays the clients and the server.
+"""Many transfers at once, in both directions, each byte checked. One loop is the clients and the server.
 
-What a stream carries depends on its number and on the position, so that bytes that are lost, doubled, swapped or from
-another stream are found where they stand. That is more than a hash of the whole would tell.
+The data of a stream depends on its number and on the position, so that lost, doubled, swapped or foreign bytes are
+found at their positions. A hash of the whole would not show that.
 """
 
 import random
@@ -14,16 +14,16 @@ from harness import SLOWNESS
 from origins import family_of, text_of
 
 _PIECE = 256 * 1024
-# No multiple of any buffer's size.
+# Not a multiple of any buffer's size.
 _PERIOD = 4 * 1024 * 1024 + 9973
 _ONCE = random.Random(20240229).randbytes(_PERIOD)
 _PATTERN = _ONCE + _ONCE[:_PIECE]
 _PATTERN_VIEW = memoryview(_PATTERN)
 
-# Nothing moves anywhere for so long: it hangs.
+# A run in which no byte moves for this long hangs.
 _STUCK_SECONDS = 8
 
-_HEADER = struct.Struct("!QQ")  # Which transfer, how many bytes each way.
+_HEADER = struct.Struct("!QQ")  # Which transfer, how many bytes in each direction.
 
 
 def pattern_start(stream, position):
@@ -55,7 +55,7 @@ class _End:
         self.shut = False
         self.ended = False
 
-    # Streams are numbered so that no two of a run, nor the two directions of one, are the same.
+    # Streams are numbered so that neither two transfers of a run nor the two directions of one share a number.
     def _stream(self, from_client):
         return 2 * self.index + (0 if from_client else 1)
 
@@ -108,7 +108,7 @@ class _End:
 
 
 class TransferRun:
-    """`count` transfers of `size` bytes each way through `address` to the server that this object is."""
+    """`count` transfers of `size` bytes in each direction through `address`. This object is the server."""
 
     def __init__(self, count, size, server_address=("127.0.0.1", 0), receive_buffer=None):
         self._count = count
@@ -124,8 +124,8 @@ class TransferRun:
         self._ends = []
 
     def run(self, address, seconds=60, on_turn=None):
-        """Runs them all; an error if one differs, if nothing moves for a while, or if they are not done in time.
-        Returns the seconds taken."""
+        """Runs all transfers. Raises an error if data differs, if nothing moves for a while, or if they are not done in
+        time. Returns the seconds taken."""
         start = progress_at = time.monotonic()
         deadline = start + seconds * SLOWNESS
         progress = 0

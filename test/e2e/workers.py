@@ -1,4 +1,5 @@
-"""Servers and clients as processes of their own: to be killed, or because one process has not enough descriptors."""
+"""Servers and clients in processes of their own: so that they can be killed, or because one process does not have
+enough descriptors."""
 
 import contextlib
 import selectors
@@ -25,7 +26,7 @@ class _Process:
 
 
 class OriginProcess(_Process):
-    """A server as a process. Kinds: "echo"; "hold" accepts and reads nothing."""
+    """A server in a process. Kinds: "echo"; "hold" accepts and reads nothing."""
 
     def __init__(self, kind):
         super().__init__("origin", kind)
@@ -33,7 +34,7 @@ class OriginProcess(_Process):
 
 
 class ClientProcess(_Process):
-    """A crowd of clients as a process. Orders: "open" N connections; "ask" each for an echo; "close" them all."""
+    """A crowd of clients in a process. Orders: "open" N connections; "ask" each for an echo; "close" them all."""
 
     def __init__(self, address):
         super().__init__("clients", address[0], str(address[1]))
@@ -41,9 +42,9 @@ class ClientProcess(_Process):
     def do(self, order, count=0):
         self._process.stdin.write(f"{order} {count}\n")
         self._process.stdin.flush()
-        answer = self._process.stdout.readline().strip()
-        if answer != "ok":
-            raise AssertionError(f"clients could not {order}: {answer}")
+        response = self._process.stdout.readline().strip()
+        if response != "ok":
+            raise AssertionError(f"clients could not {order}: {response}")
 
 
 def _origin(kind):
@@ -56,7 +57,7 @@ def _origin(kind):
     print(text_of(listener.getsockname()), flush=True)
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
-    # The parent's end: when it is gone, so are we.
+    # The parent's end: this process ends with it.
     selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
     held = []
     while True:
@@ -85,8 +86,8 @@ def _origin(kind):
 def _clients(host, port):
     sockets = []
 
-    def ask():
-        # All at once, then all answers.
+    def send_requests():
+        # All requests at once, then all responses.
         for number, sock in enumerate(sockets):
             sock.sendall(b"%08d" % number)
         for number, sock in enumerate(sockets):
@@ -100,7 +101,7 @@ def _clients(host, port):
                 for _ in range(int(count)):
                     sockets.append(connect((host, int(port)), timeout=30 * SLOWNESS))
             elif order == "ask":
-                ask()
+                send_requests()
             elif order == "close":
                 while sockets:
                     sockets.pop().close()

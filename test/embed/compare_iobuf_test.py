@@ -1,7 +1,7 @@
-"""The half of bench/compare-iobuf that is written in Go builds against the modules that its go.mod names.
+"""The Go half of bench/compare-iobuf builds with the modules that its go.mod names.
 
-CI=true makes a missing Go a failure, elsewhere it skips the test; modules that do not come skip it everywhere: gVisor's is
-large, and nothing else needs it.
+With CI=true a missing Go is a failure, otherwise it skips the test; modules that cannot be downloaded always skip it:
+gVisor's is large, and nothing else needs it.
 """
 
 import os

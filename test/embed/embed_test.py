@@ -1,12 +1,12 @@
 """The buffer library in other projects: installed, linked by find_package and by pkg-config, and as a subproject.
 
-The environment tells where things are:
+Environment variables:
   SLUICE_FRAMES, SLUICE_LEAK, SLUICE_ECHO   the examples of this build; those that are missing are not run
   SLUICE_LIBURING, SLUICE_LIBURING_INCLUDE
                                liburing.a and its headers; pkg-config finds the system's when they are not set
   SLUICE_SANITIZE              under a sanitizer only this build's examples are run
   CC, CXX                      the compilers; default cc and c++
-  CI=true                      a missing tool is a failure; elsewhere it skips the test
+  CI=true                      a missing tool is a failure; otherwise it skips the test
 """
 
 import json
@@ -28,7 +28,7 @@ CXX = os.environ.get("CXX") or "c++"
 CI = os.environ.get("CI") == "true"
 LIBRARY_ONLY = ["-DSLUICE_BUILD_PROXY=OFF", "-DSLUICE_BUILD_TESTS=OFF", "-DSLUICE_BUILD_BENCH=OFF",
                 "-DSLUICE_BUILD_EXAMPLES=OFF"]
-# None of the project's dependencies is to be had.
+# None of the project's dependencies is available.
 NO_DEPENDENCIES = ["-DSLUICE_DEPS_DIR=/nowhere", "-DFETCHCONTENT_FULLY_DISCONNECTED=ON",
                    *(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("absl", "yaml-cpp", "GTest", "benchmark"))]
 
@@ -39,7 +39,7 @@ def needs(*tools):
 
 
 def run(*command, environment=None):
-    """What the command wrote; a command that fails fails the test with it."""
+    """The output of the command. If it fails, the test fails with the output."""
     result = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True, check=False, timeout=120, env={**os.environ, **(environment or {})})
     if result.returncode != 0:
@@ -86,7 +86,8 @@ class Installed(Folder):
         super().setUpClass()
         folder = pathlib.Path(cls.folder)
         cmake(ROOT, folder / "build", "-DSLUICE_LTO=ON", "-DSLUICE_WERROR=ON", *LIBRARY_ONLY, *NO_DEPENDENCIES)
-        # All of it, so that what is not meant to be there would be built; an object of an earlier run will do.
+        # All targets, so that a target which should not be part of the library would be built; an object of an earlier
+        # run may be used.
         run("cmake", "--build", folder / "build", "-j2", environment={"CCACHE_NOHASHDIR": "1"})
         run("cmake", "--install", folder / "build", "--prefix", folder / "first")
         cls.prefix = folder / "prefix"
@@ -100,7 +101,7 @@ class Installed(Folder):
 
     @classmethod
     def _install_liburing(cls, folder):
-        """As its `make install` would."""
+        """Like its `make install`."""
         shutil.copytree(os.environ["SLUICE_LIBURING_INCLUDE"], folder / "include")
         (folder / "lib/pkgconfig").mkdir(parents=True)
         shutil.copy(os.environ["SLUICE_LIBURING"], folder / "lib/liburing.a")
@@ -116,7 +117,7 @@ class Installed(Folder):
             self.skipTest("liburing 2.4 or newer is missing")
 
     def copy_examples(self, folder):
-        """A place that knows nothing of the source tree."""
+        """A folder without references to the source tree."""
         folder = pathlib.Path(self.folder) / folder
         folder.mkdir()
         for name in ("echo.cc", "frames.cc"):
@@ -124,7 +125,7 @@ class Installed(Folder):
         return folder
 
     def assert_only_installed(self, text):
-        """Of all that a compiler or linker names, Sluice's own parts are those that were installed."""
+        """All of Sluice's files that a compiler or linker names are installed ones."""
         self.assertNotIn(str(ROOT), text)
         used = set(re.findall(r"(/[^\s:()]*(?:sluice_|/pool/|/buffer/)[^\s:()]*\.(?:h|a|so))", text))
         self.assertTrue(used, text)
@@ -147,7 +148,7 @@ class Installed(Folder):
                 self.assertNotIn(place, text, f"{name} cannot be moved")
 
     def test_objects_are_for_any_compiler(self):
-        """Slim objects of link-time optimization are empty to all but the compiler that wrote them."""
+        """Slim objects of link-time optimization are empty to all compilers but the one that wrote them."""
         sections = run("objdump", "-h", self.library)
         self.assertNotIn(".gnu.lto", sections)
         self.assertIn("sluice9ChunkPool8get_slow", run("nm", self.library))
@@ -163,12 +164,12 @@ class Installed(Folder):
         self.assert_only_installed(run("ninja", "-C", project / "build", "-t", "commands"))
         for entry in json.loads((project / "build/compile_commands.json").read_text(encoding="utf-8")):
             self.assertIn("c++", entry["command"])
-            self.assertRegex(entry["command"], r"-std=(gnu|c)\+\+2\d")  # sluice::iobuf asks for it.
+            self.assertRegex(entry["command"], r"-std=(gnu|c)\+\+2\d")  # sluice::iobuf requires it.
         programs.check_frames(self, project / "build/frames")
         programs.check_echo(self, project / "build/echo")
 
     def compile(self, compiler, source, output, *options, modules=("sluice-iobuf",)):
-        """By hand, with what pkg-config says; checks what was used."""
+        """Compiles with the flags from pkg-config; checks what was used."""
         flags = {what: run("pkg-config", f"--{what}", *modules, environment=self.environment).split()
                  for what in ("cflags", "libs")}
         dependencies = f"{output}.d"

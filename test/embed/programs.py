@@ -1,4 +1,4 @@
-"""What the example programs that need only the buffer library must do, wherever they were built."""
+"""Checks of the example programs that need only the buffer library, wherever they were built."""
 
 import contextlib
 import hashlib
@@ -26,7 +26,7 @@ def checksum(data):
 
 
 def check_leak(test, program):
-    """One request in three is forgotten, and the report names the function that did it, and no other."""
+    """One request in three is leaked, and the report names the function that did it, and no other."""
     done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                           timeout=SECONDS)
     test.assertIn("2048000 bytes in chunks were not released: 1000 x 2048 B", done.stderr)
@@ -36,7 +36,7 @@ def check_leak(test, program):
 
 
 def check_frames(test, program):
-    """Known frames, cut in all sorts of places by a pipe that delivers them in pieces, and from a file."""
+    """Known frames, cut at random positions by a pipe that delivers them in pieces, and from a file."""
     rng = random.Random(1)
     sizes = [0, 1, 3, 4, 5, 252, 1000, 4096, 16380, 16384, 65536, 70000, 1 << 20]
     payloads = [rng.randbytes(size) for size in sizes + [rng.randrange(2000) for _ in range(300)]]
@@ -60,9 +60,9 @@ def check_frames(test, program):
         end = re.fullmatch(r"(\d+) frames, (\d+) bytes, (\d+) bytes copied, (\d+) bytes of chunks at most", lines[-1])
         test.assertTrue(end, lines[-1])
         test.assertEqual([int(end[1]), int(end[2])], [len(payloads), sum(map(len, payloads))])
-        # Only what was left over before a wait was copied, where it held a chunk more than twice its size.
+        # Bytes are copied only before a wait, if they hold a chunk more than twice their size.
         test.assertLess(int(end[3]), len(stream) / 4, lines[-1])
-        # The largest frame, and not much besides.
+        # The largest frame, and not much more.
         test.assertLess(int(end[4]), (1 << 20) + 256 * 1024, lines[-1])
 
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -93,7 +93,7 @@ def check_frames(test, program):
 
 
 def check_echo(test, program):
-    """Bytes come back as they were sent, nothing is copied, and at the end all chunks come home."""
+    """Bytes return unchanged, nothing is copied, and at the end all chunks have returned."""
     rng = random.Random(2)
 
     with _echo(test, program) as server:
@@ -109,7 +109,7 @@ def check_echo(test, program):
                 got += connection.recv(1000)
             test.assertEqual(got, drips)
         _finish(test, threads)
-        # It ends while one connection is open, and another has sent what it does not read.
+        # It ends while one connection is open, and another has sent data whose echo it does not read.
         with socket.create_connection(server.address, SECONDS) as idle, \
                 socket.create_connection(server.address, SECONDS) as stuck:
             idle.sendall(b"x")
@@ -124,14 +124,14 @@ def check_echo(test, program):
     test.assertLess(server.copied, total / 100, "small pieces behind others are all that is copied")
     test.assertLess(server.at_most, 8 << 20, "nobody's queue goes far beyond its mark")
 
-    # Clients that read late, and together fill the budget: they wait for chunks, and lose nothing. So does one that
-    # comes when there is no chunk left.
+    # Clients that read late, and together use up the budget: they wait for chunks, and lose nothing. So does one that
+    # connects when there is no chunk left.
     with _echo(test, program, "1") as server:
         read = threading.Event()
-        # Each is stuck with more than echo's low mark (64 KiB) in its queue; what the sockets hold comes before that.
+        # Each is stuck with more than echo's low mark (64 KiB) in its queue, in addition to what the sockets hold.
         bulk = rng.randbytes(6 << 20)
         threads = [_Client(server.address, bulk, read) for _ in range(16)]
-        time.sleep(0.4)  # By then the queues are full. Were they not, the test would see less, and still pass.
+        time.sleep(0.4)  # By then the queues are full. If they are not, the test checks less, and still passes.
         threads.append(_Client(server.address, b"late"))
         time.sleep(0.1)
         read.set()
@@ -143,7 +143,7 @@ def check_echo(test, program):
 
 
 class _Client(threading.Thread):
-    """Sends all of `bulk`, and reads meanwhile or only once `read` is set; what went wrong is in `failure`."""
+    """Sends all of `bulk`, and reads meanwhile or only once `read` is set; errors are in `failure`."""
 
     def __init__(self, address, bulk, read=None):
         super().__init__()
@@ -185,7 +185,7 @@ def _finish(test, clients):
 
 
 class _Server:
-    """A running echo: `address`, and after end() its figures."""
+    """A running echo: `address`, and its figures after end()."""
 
     def __init__(self, test, process):
         self.test, self.process = test, process
@@ -197,7 +197,7 @@ class _Server:
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         output, said = self.process.communicate(timeout=SECONDS)
-        # A chunk that did not come home would be reported.
+        # A leaked chunk would be reported.
         self.test.assertEqual((self.process.returncode, said), (0, b""))
         end = re.fullmatch(r"(\d+) bytes echoed, (\d+) bytes copied, (\d+) bytes of chunks at most\n", output.decode())
         self.test.assertTrue(end, output)

@@ -1,9 +1,9 @@
 // Holds many bodies at once and reads them back: the program that memory_limit_test.py runs in a memory cgroup.
 //
-//   file_backed_hold <MiB in all> <KiB per body> file|memory <directory>
+//   file_backed_hold <MiB in total> <KiB per body> file|memory <directory>
 //
-// Says a line of JSON when all bodies are held, when they were read back, and when they were let go. Exit code 0 when
-// each body came back as it was, 2 when no file can be kept in the directory or would be of no use there.
+// Prints a line of JSON when all bodies are held, when they were read back, and when they were released. Exit code 0
+// when each body was read back unchanged, 2 when the directory cannot hold a file or is not on a disk.
 
 #include <array>
 #include <cstddef>
@@ -47,7 +47,7 @@ void fill(std::span<uint64_t> words, uint64_t& seed) {
   }
 }
 
-// Depends on each byte and its place. Pieces are multiples of eight bytes.
+// Depends on each byte and its position. Pieces are multiples of eight bytes.
 uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash) {
   for (; !bytes.empty(); bytes = bytes.subspan(sizeof(uint64_t))) {
     uint64_t word = 0;

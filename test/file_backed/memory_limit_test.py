@@ -1,15 +1,15 @@
-"""Bodies in a file never exhaust the memory of their container: many times what it has is held at once.
+"""Bodies in a file never exhaust the memory of their container, even if they are many times larger.
 
-A program (hold.cc) holds bodies in a FilePool, inside a memory cgroup that they do not fit in. The cgroup's limit kills
-a process that needs more. Anonymous memory must stay below the limit, all bodies must read back as they were, and the
-file must occupy what the pool says, and nothing in the end.
+A program (hold.cc) holds bodies in a FilePool, inside a memory cgroup that is too small for them. The cgroup's limit
+kills a process that needs more. Anonymous memory must stay below the limit, all bodies must be read back unchanged, and
+the file must occupy what the pool says, and nothing in the end.
 
-The environment tells where things are:
+Environment variables:
   SLUICE_HOLD                the program; default build/release/test/file_backed_hold
-  SLUICE_FILE_DIRECTORY      where the file is made; default /var/tmp. A tmpfs will not do
+  SLUICE_FILE_DIRECTORY      where the file is made; default /var/tmp. A tmpfs is not suitable
   SLUICE_FILE_BACKED_LONG=1  4 GiB in 256 MiB instead of 512 MiB in 64 MiB
 
-Where no memory cgroup can be made (it takes root), or no file on a disk, the test is skipped, and says why.
+If no memory cgroup can be made (it takes root), or no file on a disk, the test is skipped with the reason.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ DIRECTORY = os.environ.get("SLUICE_FILE_DIRECTORY") or "/var/tmp"
 LONG = os.environ.get("SLUICE_FILE_BACKED_LONG") == "1"
 MIB = 1 << 20
 TOTAL, LIMIT = (4096 * MIB, 256 * MIB) if LONG else (512 * MIB, 64 * MIB)
-# What ext4 adds for its own bookkeeping when the file's blocks lie in many places: a block for each 340 runs.
+# ext4's own bookkeeping when the file's blocks are in many places: a block for each 340 runs.
 BOOKKEEPING = 16 * 4096
 
 
@@ -41,7 +41,7 @@ class NoCgroup(Exception):
 
 
 class MemoryCgroup:
-    """A memory cgroup of version 1 or 2 below the one that this process is in, or below an ancestor of that."""
+    """A memory cgroup of version 1 or 2 below this process's cgroup, or below an ancestor of it."""
 
     def __init__(self, limit):
         self.path, self._version, tried = None, 0, []
@@ -129,8 +129,8 @@ class MemoryLimit(unittest.TestCase):
         self.addCleanup(self.cgroup.close)
 
     def hold(self, where, body_kib):
-        """Runs the program. Returns its exit code, the figures of its phases, and the peaks of anonymous memory as the
-        process and the cgroup have it."""
+        """Runs the program. Returns its exit code, the figures of its phases, and the peaks of anonymous memory of the
+        process and of the cgroup."""
         start, anonymous = time.monotonic(), [0, 0]
         process = self.cgroup.run([HOLD, str(TOTAL // MIB), str(body_kib), where, DIRECTORY])
         self.addCleanup(process.kill)
@@ -178,7 +178,7 @@ class MemoryLimit(unittest.TestCase):
         self.check_bodies(1024)
 
     def test_the_same_bodies_in_memory_do_not(self):
-        """The limit is one: this is what happens without the file."""
+        """The limit is effective: this is what happens without the file."""
         code, figures, _ = self.hold("memory", 1024)
         self.assertNotEqual(0, code)
         self.assertNotIn("held", figures)

@@ -1,5 +1,5 @@
-// Any bytes as an Accept-Encoding: weights are weights, what is chosen was offered and is accepted, and fields in a row
-// are the same as one list.
+// Any bytes as an Accept-Encoding: weights are within their range, the chosen coding was offered and is accepted, and
+// several fields are equal to one list.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
-// What a peer may send after the handshake: any bytes (it does not have the keys), or any contents sealed with the
-// right keys (it does, and is hostile). Whatever comes, the layer ends in one of its states, gives out nothing that was
-// not authentic, and holds no chunk when it is gone. What it seals itself, another layer opens.
+// Anything that a peer may send after the handshake: any bytes (it does not have the keys), or any contents sealed with
+// the right keys (it has them, and is hostile). In all cases the layer ends in one of its states, returns nothing that
+// was not authentic, and holds no chunk when it is destroyed. Another layer opens what it seals.
 //
-// Input: a byte of flags, then as the comments of each read below say.
+// Input: a byte of flags, then as described by the comment at each read below.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace sluice {
 namespace {
 
-// So much is sent to the layer, and then nothing large any more.
+// After this many bytes were sent to the layer, nothing large is sent any more.
 constexpr size_t kManyBytes = size_t{1} << 20;
 
 class Fuzz : test::FuzzInput {
@@ -35,7 +35,7 @@ class Fuzz : test::FuzzInput {
     AltsState state = AltsState::from(protocol, key, flags & 2, max_frame_bytes).value();
     AltsState peer_state = AltsState::from(protocol, key, !(flags & 2), max_frame_bytes).value();
     state.flags.authenticated_end = peer_state.flags.authenticated_end = flags & 4;
-    if (flags & 8) {  // Soon after the beginning keys change, or counters end.
+    if (flags & 8) {  // Keys change, or counters end, soon after the beginning.
       const uint8_t low = byte();
       for (AltsCounter* counter : {&state.read, &state.write, &peer_state.read, &peer_state.write}) {
         std::fill_n(counter->bytes.begin(), low & 1 ? 2 : protocol == AltsProtocol::kAes128Gcm ? 5 : 8, uint8_t{0xff});
@@ -56,7 +56,7 @@ class Fuzz : test::FuzzInput {
       if (ends) SLUICE_CHECK(status == RecordLayer::Status::kEnded);
       layer_.reset();
     }
-    // What came out is a beginning of what was sent with the right keys.
+    // The output is a prefix of what was sent with the right keys.
     SLUICE_CHECK(opened_.size() <= sent_.size() && std::string_view(sent_).starts_with(opened_.to_string()));
     opened_.clear();
     SLUICE_CHECK(pool_.leaked() == 0);
@@ -65,9 +65,9 @@ class Fuzz : test::FuzzInput {
  private:
   void step(AltsKeys& peer, AltsRecordLayer& reader) {
     const uint8_t kind = byte();
-    if (kind < 32) return give(std::string(take(byte())));  // Bytes as they are.
+    if (kind < 32) return give(std::string(take(byte())));  // Raw bytes.
     if (kind < 48) return layer_->park(pool_);
-    if (kind < 64) {  // The layer's work goes on in another one.
+    if (kind < 64) {  // Another layer continues with the state of this one.
       if (status_ == RecordLayer::Status::kFailed) return;
       const AltsState state = layer_->state();
       layer_ = std::make_unique<AltsRecordLayer>(state, layer_->take_partial());
@@ -109,7 +109,7 @@ class Fuzz : test::FuzzInput {
     }
   }
 
-  // Some content, some of it repeated, that others hold too or not.
+  // Some content, some of it repeated, shared or not.
   void seal(AltsRecordLayer& reader) {
     std::string content(take(byte()));
     const uint8_t times = byte();
@@ -123,7 +123,7 @@ class Fuzz : test::FuzzInput {
     SLUICE_CHECK(possible || wire.empty());
     SLUICE_CHECK(reader.open(pool_, std::move(wire), opened) == RecordLayer::Status::kOpen);
     SLUICE_CHECK(std::string_view(content).starts_with(opened.to_string()));
-    // All, or no counter was left.
+    // All of it, or no counter was left.
     status_ = std::max(status_, layer_->open(pool_, Buffer(), opened_));
     SLUICE_CHECK(opened.size() == content.size() || status_ == RecordLayer::Status::kFailed);
   }
@@ -139,7 +139,7 @@ class Fuzz : test::FuzzInput {
 }  // namespace sluice
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // One for all: to make one takes longer than most inputs.
+  // Shared by all inputs: creating one takes longer than most inputs.
   static sluice::ChunkPool pool({.budget_bytes = size_t{64} << 20});
   sluice::ChunkPool::Use use(&pool);
   sluice::Fuzz(pool, data, size).run();

@@ -1,7 +1,7 @@
-// Any bytes, cut anywhere, as a ClientHello. What the parser says may depend on the bytes only, never on the borders of
-// windows or on how many bytes are there beyond a verdict.
+// Any bytes, cut anywhere, as a ClientHello. The parser's result must depend on the bytes only, not on the boundaries
+// of windows or on how many bytes follow a verdict.
 //
-// Input: one byte for the number of cuts, two bytes for the place of each, then what the client sends.
+// Input: one byte for the number of cuts, two bytes for the position of each, then what the client sends.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// No more calls than this for one hello, however it drips in: 1 + log(16,384) / log(6/5), and some for the first
+// No more calls than this for one hello, however slowly it arrives: 1 + log(16,384) / log(6/5), and some for the first
 // header.
 constexpr int kMaxCalls = 64;
 
@@ -39,7 +39,7 @@ void check_contents(const ClientHello& hello) {
   SLUICE_CHECK(hello.highest_version == 0 || hello.highest_version >> 8 == 3);
 }
 
-// `result` for the first `size` bytes must fit to `whole` for more of them.
+// `result` for the first `size` bytes must be consistent with `whole` for more of them.
 void check_prefix(HelloResult result, size_t size, HelloResult whole) {
   if (result.status != HelloStatus::kNeedMore) {
     SLUICE_CHECK(result.status == whole.status && result.bytes == whole.bytes);

@@ -1,5 +1,5 @@
-// Any bytes as a configuration file: loading never crashes, and what loads prints to a text that loads as the same.
-// Each of its routes for HTTP can be taken, or one before it is.
+// Any bytes as a configuration file: loading never crashes, and the printed form of a loaded file loads as the same
+// configuration. Each of its HTTP routes can be taken, or an earlier one is.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@ void check_routes(const config::Http& http, const std::vector<config::Upstream>&
   const HttpRouter router(http, upstreams);
   for (size_t i = 0; i < http.routes.size(); ++i) {
     const config::HttpMatch match = http.routes[i].match.value_or(config::HttpMatch());
-    // What is not known fits nothing.
+    // Unknown values match nothing.
     const config::HttpMatch known{.host = match.host, .path = match.path};
     if (match != known || (match.path && !match.path->regex.text().empty())) continue;
     std::string host = match.host.empty() ? "" : match.host.front().text();

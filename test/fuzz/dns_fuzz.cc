@@ -1,4 +1,5 @@
-// Any bytes as a name server's answer about a service: it is read or refused, and what is read is within bounds.
+// Any bytes as a name server's response for a service: it is accepted or refused, and accepted values are within
+// bounds.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
-// Any bytes, cut anywhere, as the body of a health service's answer. What is read may depend on the bytes only; what is
-// read stays so behind a field that nobody knows, and the last status counts.
+// Any bytes, cut anywhere, as the body of a health service's response. The result must depend on the bytes only; it
+// does not change with an unknown field before it, and the last status counts.
 //
-// Input: one byte for the number of cuts, two bytes for the place of each, then the body.
+// Input: one byte for the number of cuts, two bytes for the position of each, then the body.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ void check(std::string_view body, std::optional<ServingStatus> status) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const sluice::test::CutInput input = sluice::test::cut_input(data, size);
   sluice::check(input.bytes, sluice::read_grpc_health_response(sluice::test::heap_buffer_of(input.bytes, input.cuts)));
-  // A message of its own: a mutation seldom gets the length right.
+  // As a complete message: a mutation seldom gets the length right.
   const std::string framed = sluice::framed(input.bytes);
   sluice::check(framed, sluice::read(framed));
   return 0;

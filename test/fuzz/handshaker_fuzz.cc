@@ -1,8 +1,9 @@
-// What a HandshakerService may send: any bytes as its HTTP/2, frames of our making with any contents, or any response
-// to a negotiation. Whatever comes, calls hear what they have asked for or why there is none, what is agreed on has
-// passed the checks, and nothing is held when all is gone.
+// Anything that a HandshakerService may send: any bytes as its HTTP/2, our frames with any contents, or any response to
+// a negotiation. In all cases calls get their response or the reason for its absence, accepted results have passed the
+// checks, and nothing is held when everything is destroyed.
 //
-// Input: a byte that chooses between the channel and the negotiation, then as the comments of each read below say.
+// Input: a byte that chooses between the channel and the negotiation, then as described by the comment at each read
+// below.
 
 #if __has_include(<google/protobuf/stubs/logging.h>)
 #include <google/protobuf/stubs/logging.h>
@@ -31,14 +32,14 @@ namespace {
 class Caller final : public HandshakerChannel::Caller {
  public:
   void on_response(std::string&& response) override {
-    SLUICE_CHECK(asked && !over && response.size() <= HandshakerChannel::kMaxMessageBytes);
-    asked = false;
+    SLUICE_CHECK(pending && !over && response.size() <= HandshakerChannel::kMaxMessageBytes);
+    pending = false;
   }
   void on_end(std::string error, bool) override {
     SLUICE_CHECK(!over && is_printable(error) && error.starts_with("the handshaker service ") && error.size() < 1000);
     over = true;
   }
-  bool asked = true;
+  bool pending = true;
   bool over = false;
 };
 
@@ -73,14 +74,14 @@ class Fuzz : test::FuzzInput {
     SLUICE_CHECK(channel.calls() == 0);
   }
 
-  // A step: what it is, and which caller or stream it is about.
+  // A step: its kind, and its caller or stream.
   bool step(HandshakerChannel& channel) {
     const uint8_t kind = byte() % 16, which = byte() % kCallers;
     std::unique_ptr<Caller>& caller = callers_[which];
     const bool open = caller && caller->stream;
     SLUICE_CHECK(!caller || open || caller->over);
     switch (kind) {
-      case 0:  // Bytes as they are.
+      case 0:  // Raw bytes.
         return receive(channel, std::string(take(byte())));
       case 1: {  // SETTINGS.
         const int flags = byte() & 1;
@@ -93,8 +94,8 @@ class Fuzz : test::FuzzInput {
         channel.open(*caller, take(byte()));
         break;
       case 4:
-        if (open && !caller->asked) {
-          caller->asked = true;
+        if (open && !caller->pending) {
+          caller->pending = true;
           channel.send(*caller, take(byte()));
         }
         break;
@@ -114,7 +115,7 @@ class Fuzz : test::FuzzInput {
         trailers += field("grpc-message", take(byte()));
         return receive(channel, frame(1, 5, id(which), trailers));
       }
-      case 9: {  // A message, perhaps a part of one.
+      case 9: {  // A message, possibly a part of one.
         std::string message(take(byte()));
         if (byte() % 8 == 0) message.resize(message.size() * byte());
         message = std::string("\0\0", 2) + static_cast<char>(message.size() >> 16) +
@@ -146,7 +147,7 @@ class Fuzz : test::FuzzInput {
     return bytes + std::string(payload);
   }
   static uint32_t id(uint8_t which) { return 2u * which + 1; }
-  // A literal of HPACK, not indexed. Precondition: both are short.
+  // An HPACK literal, not indexed. Precondition: both are short.
   static std::string field(std::string_view name, std::string_view value) {
     value = value.substr(0, 100);
     return std::string(1, '\0') + static_cast<char>(name.size()) + std::string(name) + static_cast<char>(value.size()) +
@@ -211,7 +212,7 @@ class Fuzz : test::FuzzInput {
     SLUICE_CHECK(result.max_frame_bytes >= 16384 && result.max_frame_bytes <= 1 << 20);
   }
 
-  // As it is, or one that is in order but for a few fields.
+  // Any bytes, or a valid response except for a few fields.
   std::string response() {
     const uint8_t kind = byte();
     if (kind < 128) return std::string(take(kind));
@@ -233,7 +234,7 @@ class Fuzz : test::FuzzInput {
 
   static constexpr size_t kCallers = 8;
 
-  // Kept from run to run: it takes longer to make than most runs take.
+  // Kept between runs: creating it takes longer than most runs.
   static ChunkPool& the_pool() {
     static ChunkPool pool({.budget_bytes = size_t{64} << 20});
     static ChunkPool::Use use(&pool);
@@ -250,7 +251,7 @@ class Fuzz : test::FuzzInput {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 #if __has_include(<google/protobuf/stubs/logging.h>)
-  static const auto silent = google::protobuf::SetLogHandler(nullptr);  // It complains of each malformed text.
+  static const auto silent = google::protobuf::SetLogHandler(nullptr);  // It logs each malformed text.
   static_cast<void>(silent);
 #endif
   sluice::Fuzz(data, size).run();

@@ -1,8 +1,8 @@
-// Header blocks of a hostile peer, and ours. One decoder is parked between the blocks, and the other never: both say
-// the same. What an encoder makes of any fields, parked or not and whatever table the peer has, the decoder reads as it
-// was. Nothing is left in the pool.
+// Header blocks of a hostile peer, and ours. One decoder is parked between the blocks, and the other never: both have
+// the same result. The decoder reads the encoder's output for any fields unchanged, parked or not and whatever the
+// peer's table size is. Nothing is left in the pool.
 //
-// Input: as the comments of each read below say.
+// Input: as described by the comment at each read below.
 
 #include <algorithm>
 #include <cstddef>
@@ -60,7 +60,7 @@ class Fuzz : test::FuzzInput {
     for (size_t i = 0; i < a.size(); ++i) SLUICE_CHECK(a[i].name == b[i].name && a[i].value == b[i].value);
   }
 
-  // What it is for, how it is cut, its size, and its bytes.
+  // Its purpose, its cuts, its size, and its bytes.
   bool decode_block() {
     const auto kind = static_cast<Kind>(byte() % 4);
     const size_t cut = byte() % 16;
@@ -75,7 +75,7 @@ class Fuzz : test::FuzzInput {
     SLUICE_CHECK(parked_->parked_bytes() <= 2 * kHpackTableBytes);
     return true;
   }
-  // What nobody downstream wants to look for any more.
+  // Checks on which later code relies.
   void check_good(Http2HeaderBlock& block) const {
     const Head& head = block.head();
     size_t bytes = 0;
@@ -145,7 +145,7 @@ class Fuzz : test::FuzzInput {
 }  // namespace sluice
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // One for all: to make one takes longer than most inputs.
+  // Shared by all inputs: creating one takes longer than most inputs.
   static sluice::ChunkPool pool({.budget_bytes = size_t{64} << 20});
   sluice::Fuzz(pool, data, size).run();
   return 0;

@@ -1,8 +1,9 @@
-// Any bytes, cut anywhere, as what a server or a client of HTTP/1.1 reads. What is understood may depend on the bytes
-// only; and what was understood, written for the next hop and read there, is the same message, and nothing else.
+// Any bytes, cut anywhere, as the input of a server or a client of HTTP/1.1. The parsed messages must depend on the
+// bytes only; and a parsed message that is written for the next hop and parsed there is the same message, and nothing
+// else.
 //
-// Input: one byte for the number of cuts, two bytes for the place of each, one byte that says what is read (see below),
-// then what the peer sends.
+// Input: one byte for the number of cuts, two bytes for the position of each, one byte of flags (see below), then what
+// the peer sends.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,16 +21,16 @@
 namespace sluice {
 namespace {
 
-// Of the byte that says what is read.
+// Flags of the input.
 constexpr uint8_t kResponse = 1;
 constexpr uint8_t kHeadMethod = 2;
 constexpr uint8_t kConnect = 4;
-constexpr uint8_t kPauses = 8;     // The receiver reads only now and then.
-constexpr uint8_t kNoAnswer = 16;  // To requests, so that those behind wait.
+constexpr uint8_t kPauses = 8;     // The receiver reads only sometimes.
+constexpr uint8_t kNoAnswer = 16;  // No responses to requests, so that later ones wait.
 
 using Status = HttpCodec::Status;
 
-// What the second hop bears: all that the first one does, and what it adds.
+// The limits of the second hop: everything that the first one accepts, and what it adds.
 Http1Options wide() {
   Http1Options options;
   options.limits = {.start_line_bytes = 64 * 1024, .head_bytes = 64 * 1024, .fields = 1000};
@@ -38,11 +39,11 @@ Http1Options wide() {
 }
 const Http1Options kWide = wide();
 
-// What is heard of one message, as text; a Content-Length apart, which is the framing's, and the version of WebSocket,
-// which is added where it is missing.
-class Story : public StreamReceiver {
+// Records what is received of one message, as text; without Content-Length, which belongs to the framing, and the
+// version of WebSocket, which is added where it is missing.
+class Recorder : public StreamReceiver {
  public:
-  virtual ~Story() = default;
+  virtual ~Recorder() = default;
 
   void on_head(HttpStream& stream, Head&& head, bool end) override {
     check();
@@ -51,7 +52,7 @@ class Story : public StreamReceiver {
     if (!head.protocol().empty()) {
       SLUICE_CHECK(head.protocol() == "websocket" && !end);
     }
-    if (to && head.status == 0 && head.authority().empty()) {  // It came with 1.0, and cannot go on so.
+    if (to && head.status == 0 && head.authority().empty()) {  // It came with HTTP/1.0, and cannot be forwarded so.
       SLUICE_CHECK(head.set(*ChunkPool::current(), Head::Part::kAuthority, "none"));
     }
     text += "\nhead " + std::to_string(head.status);
@@ -85,7 +86,7 @@ class Story : public StreamReceiver {
   void on_drained(HttpStream&) override {}
 
   std::string text;
-  HttpStream* to = nullptr;  // Of the next hop.
+  HttpStream* to = nullptr;  // The stream of the next hop.
   bool complete = false;
   bool tunnel = false;
 
@@ -114,8 +115,8 @@ class Story : public StreamReceiver {
   bool over_ = false, in_body_ = false;
 };
 
-// Reads requests, and answers them.
-class Origin : public Story, public HttpCodec::Acceptor {
+// Parses requests, and responds to them.
+class Origin : public Recorder, public HttpCodec::Acceptor {
  public:
   explicit Origin(bool answers) : answers_(answers) {}
   StreamReceiver& on_stream(HttpStream& to_answer) override {
@@ -142,7 +143,7 @@ class Origin : public Story, public HttpCodec::Acceptor {
   const bool answers_;
 };
 
-// Hands each request to the next hop, and looks at what comes of it there.
+// Passes each request to the next hop, and checks what arrives there.
 class Proxy : public Origin {
  public:
   Proxy() : Origin(true) {}
@@ -153,7 +154,7 @@ class Proxy : public Origin {
     to = client_->open_stream(responses_);
     return Origin::on_stream(stream_of_request);
   }
-  // Everything was read.
+  // Everything was parsed.
   void check_next_hop() {
     if (!client_) return;
     SLUICE_CHECK(client_->status() == Status::kOpen || !complete);
@@ -175,11 +176,11 @@ class Proxy : public Origin {
 
  private:
   Http1Counters counters_;
-  Story responses_;
+  Recorder responses_;
   std::unique_ptr<Http1Client> client_;
 };
 
-// Without the Date of what a server said by itself, which may differ between two runs.
+// Without the Date of the server's own responses, which may differ between two runs.
 std::string without_dates(std::string text) {
   constexpr std::string_view kDate = "\r\ndate: ";
   for (size_t at; (at = text.find(kDate)) != std::string::npos;) {
@@ -188,7 +189,7 @@ std::string without_dates(std::string text) {
   return text;
 }
 
-// Gives the bytes piece by piece; between pieces the receiver may not read.
+// Passes the bytes piece by piece; between pieces the receiver may not read.
 std::string feed(Http1Codec& connection, const test::CutInput& input, bool cut, uint8_t mode, HttpStream*& stream) {
   Buffer sent;
   const auto give = [&](std::string_view bytes) {
@@ -239,9 +240,9 @@ void check_requests(const test::CutInput& input, uint8_t mode) {
   proxy.check_next_hop();
 }
 
-// A client that has asked.
+// A client that has sent a request.
 struct Asked {
-  Asked(uint8_t mode, const Http1Options& options, Http1Counters& counters, Story& story)
+  Asked(uint8_t mode, const Http1Options& options, Http1Counters& counters, Recorder& story)
       : client(*ChunkPool::current(), options, counters), stream(client.open_stream(story)) {
     ChunkPool& pool = *ChunkPool::current();
     Head head;
@@ -260,7 +261,7 @@ struct Asked {
 void check_response(const test::CutInput& input, uint8_t mode) {
   const Http1Options options{.limits = Http1Limits::of_responses()};
   Http1Counters counters;
-  Story story, cut_story, next_story;
+  Recorder story, cut_story, next_story;
   Asked whole(mode, options, counters, story), cut(mode, options, counters, cut_story);
   feed(whole.client, input, false, mode, whole.stream);
   feed(cut.client, input, true, mode, cut.stream);
@@ -272,7 +273,7 @@ void check_response(const test::CutInput& input, uint8_t mode) {
   SLUICE_CHECK(story.complete || whole.client.status() == Status::kFailed);
 
   // From one client through a server to the next.
-  Story relay;
+  Recorder relay;
   Origin origin(false);
   Http1Server server(*ChunkPool::current(), kWide, counters, origin);
   Asked first(mode, options, counters, relay), next(mode, kWide, counters, next_story);

@@ -1,8 +1,8 @@
-// A connection of either side against a peer that sends anything: frames that are whole and nearly right, or bytes.
-// The application does anything that its contract allows. Whatever comes, receivers are told in their order, what goes
-// out is HTTP/2 and within the peer's windows, memory stays bounded, and no chunk is left.
+// A connection of either side against a peer that sends anything: complete and nearly valid frames, or bytes. The
+// application does anything that its contract allows. In all cases receivers are called in order, the output is HTTP/2
+// and within the peer's windows, memory stays bounded, and no chunk is left.
 //
-// Input: a byte of flags, then steps, as the comments of step() say.
+// Input: a byte of flags, then steps as described by the comments of step().
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace {
 
 using Type = Http2FrameType;
 
-// Checks the order of what is told, and does at times what a receiver may do then.
+// Checks the order of the calls, and sometimes does what a receiver may do in them.
 struct Receiver final : StreamReceiver {
   void on_head(HttpStream& s, Head&& head, bool end) override {
     SLUICE_CHECK(!released && !ended && !was_reset && !has_head);
@@ -168,7 +168,7 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
   static std::string literal(std::string_view name, std::string_view value, char kind = 0) {
     return std::string(1, kind) + text(name) + text(value);
   }
-  // A stream that is, was, or will be.
+  // A stream that is, was, or will be open.
   uint32_t stream_number() {
     const uint8_t which = byte();
     return which < 200 ? uint32_t{which} % 16 * 2 + 1 : which % 8;
@@ -177,7 +177,7 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
     const uint8_t kind = byte();
     std::string block;
     if (kind % 8 == 0) {
-      block = take(byte());  // Whatever that is.
+      block = take(byte());  // Any bytes.
     } else if (kind % 8 == 1) {
       block = literal("x-trailer", take(byte() % 32));
     } else if (server_) {
@@ -195,11 +195,11 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
     return block;
   }
 
-  // A kind, then as each says.
+  // A kind, then as described for each.
   void step() {
     const uint8_t kind = byte() % 32;
     switch (kind) {
-      case 0: {  // Bytes, of which the model knows nothing.
+      case 0: {  // Bytes, which the model does not interpret.
         exact_ = false;
         return give(take(byte()));
       }
@@ -354,7 +354,7 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
     }
   }
 
-  // ---- What goes out ----
+  // ---- The output ----
 
   void flush() {
     Buffer out;
@@ -366,7 +366,7 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
       preface_seen_ = true;
     }
     size_t at = 0;
-    while (at < wire_.size()) {  // A flush gives whole frames.
+    while (at < wire_.size()) {  // A flush returns whole frames.
       SLUICE_CHECK(wire_.size() - at >= Http2FrameHeader::kBytes);
       const auto header = Http2FrameHeader::read(std::as_bytes(std::span(wire_)).subspan(at));
       SLUICE_CHECK(wire_.size() - at - Http2FrameHeader::kBytes >= header.length);
@@ -440,7 +440,7 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
   uint64_t now_ms_ = 0;
   uint8_t next_act_ = 0;
 
-  // The peer's windows, as long as all it sends is known.
+  // The peer's windows, as long as everything it sends is known.
   bool exact_ = true;
   int64_t first_window_ = kHttp2FirstWindow;
   std::map<uint32_t, int64_t> credits_, sent_;
@@ -456,7 +456,7 @@ class Fuzz final : test::FuzzInput, HttpCodec::Acceptor {
 }  // namespace sluice
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // One for all: to make one takes longer than most inputs.
+  // Shared by all inputs: creating one takes longer than most inputs.
   static sluice::ChunkPool pool({.budget_bytes = size_t{64} << 20});
   sluice::Fuzz(pool, data, size).run();
   return 0;

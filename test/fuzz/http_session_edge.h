@@ -1,6 +1,6 @@
-// The proxy of http_session_fuzz.cc: all of it for HTTP, as test/proxy/http/proxy/session_rig.h has it, without its
-// peers and without GoogleTest. What takes long to make stays from one input to the next (Machine), the rest is made
-// anew (Edge), so that an input behaves the same whatever came before it.
+// The proxy of http_session_fuzz.cc: its complete HTTP part, like test/proxy/http/proxy/session_rig.h, without its
+// peers and without GoogleTest. What takes long to create is kept between inputs (Machine), the rest is created for
+// each (Edge), so that an input behaves the same whatever came before it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -47,7 +47,7 @@ inline config::Address address_of(int fd) {
   return config::Address::parse("127.0.0.1:" + std::to_string(ntohs(address.sin_port))).value();
 }
 
-/// The worker, and where sockets listen. One for all inputs.
+/// The worker, and listening sockets. Shared by all inputs.
 class Machine {
  public:
   static constexpr size_t kBudgetBytes = size_t{32} << 20, kBodyFileBytes = size_t{256} << 10;
@@ -69,7 +69,7 @@ class Machine {
     SLUICE_CHECK(logs.ok());
     logs_ = std::move(*logs);
   }
-  /// At the end of the program, since lines are written by a thread, and later.
+  /// Runs at the end of the program, since lines are written by a thread, and later.
   ~Machine() {
     logs_->close();
     const uint64_t lines = logs_->written(0) + logs_->dropped(0);
@@ -79,26 +79,26 @@ class Machine {
   Machine& operator=(const Machine&) = delete;
 
   Worker& worker() { return *worker_; }
-  int edge() const { return edge_; }    ///< Where clients connect to,
-  int http1() const { return http1_; }  ///< and the proxy, for either version.
+  int edge() const { return edge_; }    ///< Where clients connect,
+  int http1() const { return http1_; }  ///< and where the proxy connects, for either version.
   int http2() const { return http2_; }
-  int second_http1() const { return second_http1_; }  ///< Of the same upstream, for hedges.
+  int second_http1() const { return second_http1_; }  ///< A second endpoint of the same upstream, for hedges.
   int second_http2() const { return second_http2_; }
-  int nobody() const { return nobody_; }  ///< Only bound.
+  int closed_port() const { return closed_port_; }  ///< Only bound.
   AccessLogWriter& log() { return logs_->writer(0, 0); }
-  const Proofs& proofs() const { return proofs_; }
+  const Credentials& credentials() const { return credentials_; }
   BodyFile& body_file() { return body_file_; }
 
-  /// Each request that has ended has one line; an answer without a request may have one.
+  /// Each finished request has one line; a response without a request may have one.
   uint64_t least_lines = 0, most_lines = 0;
 
  private:
   std::unique_ptr<Worker> worker_;
-  const int edge_ = bound_socket(), http1_ = bound_socket(), http2_ = bound_socket(), nobody_ = bound_socket();
+  const int edge_ = bound_socket(), http1_ = bound_socket(), http2_ = bound_socket(), closed_port_ = bound_socket();
   const int second_http1_ = bound_socket(), second_http2_ = bound_socket();
   std::unique_ptr<AccessLogs> logs_;
-  const Proofs proofs_;
-  // Without a desk for helpers: what is to be written is written at once. Soon full.
+  const Credentials credentials_;
+  // Without helper threads: bodies are written at once. Soon full.
   BodyFile body_file_{{.limit = config::Size{kBodyFileBytes}}};
 };
 
@@ -106,16 +106,16 @@ class Machine {
 class Edge {
  public:
   struct Options {
-    bool upstream_http2;  ///< Of the requests that name no other.
-    bool small;           ///< Limits that are soon met.
-    bool relaxed;         ///< What is forbidden by default.
+    bool upstream_http2;  ///< Of the requests that name no other upstream.
+    bool small;           ///< Limits that are soon reached.
+    bool relaxed;         ///< Allows what is forbidden by default.
     bool log;
     uint32_t features = 0;  ///< Bits of HttpFeatures.
   };
 
   Edge(Machine& machine, const Options& options) : machine_(machine), options_(options) {
     configure();
-    HttpFeatures(options.features, machine.proofs()).add_to(*listener_.http);
+    HttpFeatures(options.features, machine.credentials()).add_to(*listener_.http);
     state_.emplace(listener_, upstreams_);
     if (options.features & HttpFeatures::kAuth) state_->auth.replace(read_auth_files(listener_).value());
     std::vector<size_t> endpoint_counts;
@@ -178,7 +178,7 @@ class Edge {
     return all;
   }
   uint64_t sessions_ended() const { return sum(counters_->listeners[0].ended); }
-  /// Responses of which the client was told the status, the proxy's own included.
+  /// Responses whose status was sent to the client, the proxy's own included.
   uint64_t statuses() const { return sum(http().statuses); }
   uint64_t active() const {
     uint64_t all = global_.active() + state_->connections.active();
@@ -226,10 +226,10 @@ class Edge {
       upstreams_[0].endpoints.push_back({.address = address_of(machine_.second_http1())});
       upstreams_[1].endpoints.push_back({.address = address_of(machine_.second_http2())});
     }
-    add_upstream("closed", config::Protocol::kHttp1, {machine_.nobody()});
-    // The second attempt is the one that succeeds, or the first.
-    add_upstream("retry1", config::Protocol::kHttp1, {machine_.nobody(), machine_.http1()});
-    add_upstream("retry2", config::Protocol::kHttp2, {machine_.nobody(), machine_.http2()});
+    add_upstream("closed", config::Protocol::kHttp1, {machine_.closed_port()});
+    // The second attempt succeeds, or the first.
+    add_upstream("retry1", config::Protocol::kHttp1, {machine_.closed_port(), machine_.http1()});
+    add_upstream("retry2", config::Protocol::kHttp2, {machine_.closed_port(), machine_.http2()});
     config::Http& http = listener_.http.emplace();
     http.routes.push_back(forward("/1", "http1"));
     http.routes.push_back(forward("/2", "http2"));
@@ -241,7 +241,7 @@ class Edge {
          .forward = "",
          .respond = config::Respond{.status = 200, .body = "our own answer\n", .content_type = "a/b"}});
     http.routes.push_back(forward("/", options_.upstream_http2 ? "http2" : "http1"));
-    // Nothing may go on for longer than the fuzzer waits.
+    // Nothing may last longer than the fuzzer waits.
     http.stream_idle_timeout = seconds(100);
     http.tunnel_timeout = seconds(110);
     http.buffer_high.bytes = 64 * 1024;

@@ -1,5 +1,5 @@
-// What http_session_fuzz.cc lets the routes of its proxy do beyond forwarding: each bit of an input's choice is one
-// feature, so that any of them meet.
+// What the routes of the proxy in http_session_fuzz.cc do besides forwarding: each bit of an input's choice is one
+// feature, so that any of them are combined.
 #pragma once
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@
 
 namespace sluice::fuzz {
 
-/// A file without a name in any folder, which goes with the process.
+/// An unnamed file in memory, which disappears with the process.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view text) : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {
@@ -33,8 +33,8 @@ class MemoryFile {
   const int fd_;
 };
 
-/// What clients may prove themselves by: bob's password is hunter2, and `token` is good for a hundred years.
-struct Proofs {
+/// Credentials of clients: bob's password is hunter2, and `token` is valid for a hundred years.
+struct Credentials {
   const test::TokenMaker maker{"ES256"};
   const MemoryFile users{"bob:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=\n"}, keys{maker.jwks()};
   const std::string token = "Bearer " + maker.token(R"({"sub":"bob","exp":4900000000})");
@@ -61,9 +61,9 @@ class HttpFeatures {
     kMaxBody = 1 << 15,
   };
 
-  HttpFeatures(uint32_t bits, const Proofs& proofs) : bits_(bits), proofs_(proofs) {}
+  HttpFeatures(uint32_t bits, const Credentials& credentials) : bits_(bits), credentials_(credentials) {}
 
-  /// Only the routes below /1 and /2 ask for a proof.
+  /// Only the routes below /1 and /2 require credentials.
   void add_to(config::Http& http) const {
     for (config::HttpRoute& route : http.routes) {
       const std::string prefix = route.match->path->prefix;
@@ -119,11 +119,11 @@ class HttpFeatures {
   void add_auth(config::HttpRoute& route, bool basic) const {
     config::Auth& auth = route.auth.emplace();
     if (basic) {
-      auth.basic.emplace().users_file = proofs_.users.path();
+      auth.basic.emplace().users_file = credentials_.users.path();
       return;
     }
     config::JwtAuth& jwt = auth.jwt.emplace();
-    jwt.jwks_file = proofs_.keys.path();
+    jwt.jwks_file = credentials_.keys.path();
     jwt.cookie = "token";
     jwt.claims = {{.claim = "sub", .header = field("x-sub")}};
     auth.forward = true;
@@ -164,7 +164,7 @@ class HttpFeatures {
   static config::TextTemplate text(std::string_view text) { return config::TextTemplate::parse(text).value(); }
 
   const uint32_t bits_;
-  const Proofs& proofs_;
+  const Credentials& credentials_;
 };
 
 }  // namespace sluice::fuzz

@@ -1,11 +1,11 @@
-// The proxy between peers that are both hostile: clients that speak HTTP/1.1 and HTTP/2, endpoints that speak either,
-// and sockets, a worker and time as they are. The input says what each of them sends, in what pieces, who stops
-// reading, half-closes, closes or resets, and how far time moves. Whatever comes: what the proxy sends is frames, or
-// requests as many as it passed on; memory stays bounded; and once the peers have left, each session and each request
-// has had one end, within bounded time, and no chunk, connection or socket is left.
+// The proxy between hostile peers on both sides: clients of HTTP/1.1 and HTTP/2, endpoints of either, with real sockets
+// and a real worker. The input says what each of them sends, in what pieces, which of them stops reading, half-closes,
+// closes or resets, and how far time moves. In all cases the proxy sends valid frames, or exactly the requests that it
+// forwarded; memory stays bounded; and once the peers have left, each session and each request has ended once, within
+// bounded time, and no chunk, connection or socket is left.
 //
-// Input: two bytes of flags, then steps, as the comments of step() say. The second byte's 64: two bytes come first that
-// choose what the proxy does beyond forwarding (HttpFeatures).
+// Input: two bytes of flags, then steps as described by the comments of step(). If the second byte has bit 64, two
+// bytes come first that choose what the proxy does besides forwarding (HttpFeatures).
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -34,8 +34,8 @@
 
 namespace {
 
-// The monotonic clock of the fuzzer's thread stands still but for what an input moves it. It is far ahead of the
-// kernel's, so that no timer of the kernel's ends a wait.
+// The monotonic clock of the fuzzer's thread only changes when an input moves it. It is far ahead of the kernel's, so
+// that no kernel timer ends a wait.
 thread_local constinit bool time_is_ours = false;
 constexpr uint64_t kFirstMs = uint64_t{1} << 40;
 uint64_t our_time_ms = kFirstMs;
@@ -43,7 +43,7 @@ constexpr uint64_t kInputMs = uint64_t{1} << 28;  // Between inputs: more than o
 
 }  // namespace
 
-// In the place of the C library's, for the whole program.
+// Replaces the C library's function for the whole program.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   if (clock != CLOCK_MONOTONIC || !time_is_ours) return static_cast<int>(syscall(SYS_clock_gettime, clock, time));
   time->tv_sec = static_cast<time_t>(our_time_ms / 1000);
@@ -58,9 +58,10 @@ using Type = Http2FrameType;
 
 constexpr size_t kMaxSteps = 200;
 constexpr size_t kMaxClients = 4;
-// What peers may say in all: as much can wait in their sockets, which no mark bounds.
+// The bytes that peers may send in total: their sockets can hold that much, which no mark bounds.
 constexpr size_t kMaxBytesSaid = size_t{4} << 20;
-// What the sessions of an input may hold at once: some streams at their marks, and what sockets brought for them.
+// The bytes that the sessions of an input may hold at once: some streams at their marks, and what sockets delivered for
+// them.
 constexpr size_t kMaxHeldBytes = size_t{6} << 20;
 // Every timeout is less than this.
 constexpr uint64_t kMaxEndMs = 240'000;
@@ -94,9 +95,9 @@ class Fuzz final : test::FuzzInput {
                          .log = logged_,
                          .features = features});
     edge_ = &edge;
-    answers_ = (flags & 32) != 0;  // Endpoints answer each request by themselves.
-    settles_ = (flags & 64) == 0;  // Each step has its effect before the next.
-    raw_ = (flags & 128) != 0;     // Nothing is said but what steps say: no SETTINGS, no preface.
+    answers_ = (flags & 32) != 0;  // Endpoints respond to each request by themselves.
+    settles_ = (flags & 64) == 0;  // Each step takes effect before the next.
+    raw_ = (flags & 128) != 0;     // Only what steps say is sent: no SETTINGS, no preface.
     slow_sockets_ = (more & 1) != 0;
     connect((flags & 1) != 0);
     for (size_t steps = 0; !used_up() && steps < kMaxSteps; ++steps) {
@@ -113,8 +114,8 @@ class Fuzz final : test::FuzzInput {
 
   // ---- The loop ----
 
-  // To wait for no time at all takes the kernel as long as everything else: so there is always a completion, of a
-  // descriptor that cannot be closed.
+  // A wait of no time takes the kernel as long as everything else. So there is always a completion, of a descriptor
+  // that cannot be closed.
   void turn_worker() {
     worker().ring().close(-1);
     worker().turn(0);
@@ -123,7 +124,7 @@ class Fuzz final : test::FuzzInput {
     const uint64_t completions = worker().counters().completions;
     turn_worker();
     quiet_ = worker().counters().completions == completions + 1;
-    // Those that are connected just now are there one turn later at the latest.
+    // New connections arrive at most one turn later.
     const uint64_t opened = edge_->connections_opened();
     if (std::exchange(opened_, opened) != opened) expect_turns_ = 2;
     if (expect_turns_ > 0) {
@@ -141,7 +142,7 @@ class Fuzz final : test::FuzzInput {
     SLUICE_CHECK(held_bytes() <= kMaxHeldBytes);
     SLUICE_CHECK(edge_->requests_ended() <= edge_->requests());
   }
-  // Until two turns in a row bring nothing: what one submits may complete in the next.
+  // Until two turns in a row do nothing: what one submits may complete in the next.
   void settle() {
     int quiet_turns = 0;
     for (int turns = 0; quiet_turns < 2 && turns < 30; ++turns) {
@@ -159,12 +160,12 @@ class Fuzz final : test::FuzzInput {
       endpoint_ = endpoints_.size() - 1;
     }
   }
-  // So that little is enough to fill it.
+  // So that little data fills it.
   void make_slow(int fd) const {
     const int bytes = 4096;
     if (slow_sockets_) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   }
-  // Beyond what is posted to the kernel, and what the fuzzer itself took.
+  // Beyond what is posted to the kernel, and what the fuzzer itself holds.
   size_t held_bytes() {
     const size_t posted = worker().small_group().posted_bytes() + worker().large_group().posted_bytes();
     return worker().pool().out_bytes() - posted - hogged_.size() * kMaxChunkBytes;
@@ -187,8 +188,8 @@ class Fuzz final : test::FuzzInput {
   }
   void greet(Peer& peer) {
     peer.greeted = true;
-    const bool client = !peer.http2_ear->server();
-    const std::string entries = client ? std::string() : std::string("\0\x08", 2) + u32(1);  // Takes websockets.
+    const bool client = !peer.http2_receiver->server();
+    const std::string entries = client ? std::string() : std::string("\0\x08", 2) + u32(1);  // Accepts websockets.
     say(peer, (client ? std::string(kHttp2Preface) : std::string()) + frame(Type::kSettings, 0, 0, entries));
   }
   Peer* peer_of(bool endpoint) {
@@ -200,7 +201,7 @@ class Fuzz final : test::FuzzInput {
     quiet_ = false;
     if (said_bytes_ > kMaxBytesSaid) return;
     if (cut_ == 0) return peer.say(bytes);
-    // The first pieces only: each is a turn.
+    // Only the first pieces: each takes a turn.
     for (int pieces = 0; pieces < 20 && bytes.size() > cut_; ++pieces) {
       peer.say(bytes.substr(0, cut_));
       bytes.remove_prefix(cut_);
@@ -209,13 +210,13 @@ class Fuzz final : test::FuzzInput {
     peer.say(bytes);
   }
   void answer(Peer& peer) {
-    if (peer.http2_ear) {
-      for (const uint32_t stream : std::exchange(peer.http2_ear->asked, {})) {
+    if (peer.http2_receiver) {
+      for (const uint32_t stream : std::exchange(peer.http2_receiver->pending, {})) {
         say(peer, frame(Type::kHeaders, 4, stream, literal(":status", "200")) + frame(Type::kData, 1, stream, "ok"));
       }
     }
-    if (!peer.http1_ear) return;
-    for (; peer.http1_ear->asked > 0; --peer.http1_ear->asked) {
+    if (!peer.http1_receiver) return;
+    for (; peer.http1_receiver->pending > 0; --peer.http1_receiver->pending) {
       say(peer, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     }
   }
@@ -223,13 +224,13 @@ class Fuzz final : test::FuzzInput {
   // ---- Steps ----
 
   uint32_t number() { return uint32_t{byte()} << 24 | uint32_t{byte()} << 16 | uint32_t{byte()} << 8 | byte(); }
-  // A stream that is, was, or will be; often the last one.
+  // A stream that is, was, or will be open; often the last one.
   static uint32_t stream_of(const Peer& peer, uint8_t which) {
     if (which < 64) return peer.last_stream();
     return which < 240 ? uint32_t{which} % 16 * 2 + 1 : which % 8;
   }
 
-  // A byte for what is done and to whom (128: an endpoint), then as each says.
+  // A byte for the action and the peer (128: an endpoint), then as described for each.
   void step() {
     const uint8_t what = byte();
     const bool endpoint = (what & 128) != 0;
@@ -244,7 +245,7 @@ class Fuzz final : test::FuzzInput {
         static constexpr std::array<uint32_t, 12> kTimes{1,    10,     100,    500,    1000,   2000,
                                                          5000, 10'000, 20'000, 31'000, 60'000, 120'000};
         our_time_ms += kTimes[byte() % kTimes.size()];
-        if (!endpoint) settle();  // Else timers meet what the next step brings.
+        if (!endpoint) settle();  // Otherwise timers coincide with the effects of the next step.
         return;
       }
       case 3:
@@ -275,7 +276,7 @@ class Fuzz final : test::FuzzInput {
     if (peer) speak(*peer, endpoint, what % 128 % 32);
   }
 
-  // Takes so much of the worker's memory that little is left, or gives all of it back.
+  // Takes so much of the worker's memory that little is left, or returns all of it.
   void hog(uint8_t how) {
     ChunkPool& pool = worker().pool();
     const ChunkPool::Use use(&pool);
@@ -376,9 +377,9 @@ class Fuzz final : test::FuzzInput {
   }
 
   std::string_view value_of(const Text& field) const {
-    return field.value == kToken ? std::string_view(machine_.proofs().token) : field.value;
+    return field.value == kToken ? std::string_view(machine_.credentials().token) : field.value;
   }
-  // Which one, and with what: 64 the end of it at once, 128 many fields more.
+  // Which request, and with what: 64 its end at once, 128 many additional fields.
   void request(Peer& peer) {
     const uint8_t which = byte();
     const Request& request = kRequests[which % 32 % kRequests.size()];
@@ -411,7 +412,7 @@ class Fuzz final : test::FuzzInput {
     if ((which & 64) && request.body == Request::kChunked) head.append("4\r\nbody\r\n0\r\n\r\n");
     say(peer, head);
   }
-  // The same of responses; 32: as HTTP/1.0, or in two frames.
+  // The same for responses; 32: as HTTP/1.0, or in two frames.
   void respond(Peer& peer) {
     const uint8_t which = byte();
     const Response& response = kResponses[which % kResponses.size()];
@@ -430,8 +431,8 @@ class Fuzz final : test::FuzzInput {
     std::string head(which & 32 ? "HTTP/1.0 " : "HTTP/1.1 ");
     head.append(response.status).append(" X\r\n");
     for (const Text& field : response.fields) head.append(field.name).append(": ").append(field.value).append("\r\n");
-    if (response.status == "101" && http1::is_websocket_key(peer.http1_ear->websocket_key)) {
-      const auto accept = http1::websocket_accept(peer.http1_ear->websocket_key);
+    if (response.status == "101" && http1::is_websocket_key(peer.http1_receiver->websocket_key)) {
+      const auto accept = http1::websocket_accept(peer.http1_receiver->websocket_key);
       head.append("sec-websocket-accept: ").append(accept.data(), accept.size()).append("\r\n");
     }
     if (which & 128) head.append(many_lines());
@@ -464,7 +465,7 @@ class Fuzz final : test::FuzzInput {
     const uint8_t how = byte();
     if (!peer.http2) return say(peer, how & 1 ? chunk(bytes) : bytes);
     const uint32_t stream = stream_of(peer, byte());
-    if (how & 128) return say(peer, frame(Type::kData, how & 1, stream, bytes));  // Perhaps too large a frame.
+    if (how & 128) return say(peer, frame(Type::kData, how & 1, stream, bytes));  // Possibly a frame that is too large.
     std::string frames;
     for (size_t at = 0; at == 0 || at < bytes.size(); at += kHttp2FrameBytes) {
       const std::string_view piece = std::string_view(bytes).substr(at, kHttp2FrameBytes);
@@ -483,8 +484,8 @@ class Fuzz final : test::FuzzInput {
 
   // ---- The end ----
 
-  // 2: clients stay until the endpoints' end had its effect; 4: they close, and do not reset; 8: so do endpoints; 16:
-  // but the proxy is the first that ends, its connections to endpoints (32) at once.
+  // 2: clients stay until the endpoints' end took effect; 4: they close, and do not reset; 8: so do endpoints; 16: but
+  // the proxy ends first, its connections to endpoints (32) at once.
   void end(uint8_t how) {
     hogged_.clear();
     answers_ = false;
@@ -508,14 +509,14 @@ class Fuzz final : test::FuzzInput {
       SLUICE_CHECK(our_time_ms - began_ms < kMaxEndMs);
       our_time_ms += step_ms;
       step_ms = std::min<uint64_t>(step_ms * 2, 8000);
-      leave(endpoints_, false);  // Those that came since.
+      leave(endpoints_, false);  // Endpoints that connected since.
     }
     SLUICE_CHECK(edge_->requests_ended() == edge_->requests());
     SLUICE_CHECK(edge_->sessions_ended() == edge_->accepted());
     SLUICE_CHECK(edge_->active() == 0);
-    uint64_t heard = 0;
-    for (const auto& peer : endpoints_) heard += peer->http1_ear ? peer->http1_ear->requests : 0;
-    SLUICE_CHECK(heard <= edge_->requests_passed_on());
+    uint64_t received_requests = 0;
+    for (const auto& peer : endpoints_) received_requests += peer->http1_receiver ? peer->http1_receiver->requests : 0;
+    SLUICE_CHECK(received_requests <= edge_->requests_passed_on());
     if (logged_) count_lines();
     clients_.clear();
     endpoints_.clear();
@@ -538,12 +539,12 @@ class Fuzz final : test::FuzzInput {
   ChunkPool& ears_;
   Edge* edge_ = nullptr;
   std::deque<std::unique_ptr<Peer>> clients_, endpoints_;
-  size_t client_ = 0, endpoint_ = 0;  // That steps are about.
+  size_t client_ = 0, endpoint_ = 0;  // The peers of the next steps.
   std::vector<ChunkRef> hogged_;
   size_t cut_ = 0;
   size_t said_bytes_ = 0;
-  uint64_t opened_ = 0;   // Connections to endpoints, of which
-  int expect_turns_ = 0;  // some may have to be accepted for so long.
+  uint64_t opened_ = 0;   // Connections to endpoints,
+  int expect_turns_ = 0;  // of which some may still have to be accepted for this many turns.
   bool quiet_ = true;     // Nothing has happened that may have an effect.
   bool answers_ = false, settles_ = true, raw_ = false, slow_sockets_ = false, logged_ = false;
 };
@@ -551,12 +552,12 @@ class Fuzz final : test::FuzzInput {
 void run_one(const uint8_t* data, size_t size) {
   time_is_ours = true;
   static Machine machine;
-  // What the fuzzer does, it does as one of the ends.
+  // The fuzzer acts as one of the ends.
   static ChunkPool ears({.budget_bytes = size_t{64} << 20});
   const ChunkPool::Use use(&ears);
-  // The wheel of the worker's timers is in the same place each time.
+  // The worker's timer wheel is at the same position each time.
   our_time_ms = (our_time_ms / kInputMs + 1) * kInputMs;
-  machine.worker().turn(0);  // Else the first client's connection would be from before that.
+  machine.worker().turn(0);  // Otherwise the first client's connection would be from before that.
   static uint64_t inputs = 0;
   Fuzz(machine, ears, data, size).run();
   static size_t sockets = 0;

@@ -1,5 +1,5 @@
-// What peers of http_session_fuzz.cc say when it is not just any bytes: requests and responses for either version, and
-// frames.
+// What the peers of http_session_fuzz.cc send when it is not just any bytes: requests and responses for either version,
+// and frames.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ struct Request {
   enum { kNone, kLength, kChunked } body = kNone;
 };
 inline constexpr std::string_view kKey = "dGhlIHNhbXBsZSBub25jZQ==";
-// Those to /chat ask for a websocket.
-/// In the place of a token, which is another each time.
+// Requests to /chat ask for a websocket.
+/// A placeholder for a token, which differs each time.
 inline constexpr std::string_view kToken = "TOKEN";
 inline const std::array<Request, 32> kRequests{{
     {"GET", "/", {}},
@@ -81,7 +81,7 @@ inline bool is_websocket(const Request& request) { return request.path.ends_with
 struct Response {
   std::string_view status;
   Texts fields;
-  std::string_view body;  ///< What follows in HTTP/1.1; or in HTTP/2, as DATA.
+  std::string_view body;  ///< The body in HTTP/1.1; or in HTTP/2, as DATA.
 };
 inline constexpr std::string_view kText = "a text that is long enough to be coded.\n";
 inline const std::array<Response, 32> kResponses{{

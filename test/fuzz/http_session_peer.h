@@ -1,4 +1,4 @@
-// The ends of http_session_fuzz.cc: a socket that says what it is told to, and looks at what the proxy says.
+// The ends of http_session_fuzz.cc: a socket that sends what it is told to, and checks what the proxy sends.
 #pragma once
 
 #include <netinet/in.h>
@@ -25,13 +25,13 @@
 
 namespace sluice::fuzz {
 
-/// Checks that what a peer of HTTP/2 is sent is frames, in their order; what they say is http2_fuzz's.
-class Http2Ear {
+/// Checks that the proxy sends valid frames to a peer of HTTP/2, in order; http2_fuzz checks their content.
+class Http2Receiver {
  public:
-  /// `server`: it hears a client, from its preface on.
-  explicit Http2Ear(bool server) : server_(server), preface_(server) {}
+  /// `server`: it receives from a client, from the preface on.
+  explicit Http2Receiver(bool server) : server_(server), preface_(server) {}
 
-  void hear(std::string_view bytes) {
+  void receive(std::string_view bytes) {
     wire_.append(bytes);
     if (preface_) {
       const std::string_view begin = std::string_view(wire_).substr(0, kHttp2Preface.size());
@@ -52,10 +52,10 @@ class Http2Ear {
   }
 
   bool server() const { return server_; }
-  /// That was opened last to a server.
+  /// The stream that was opened last to a server.
   uint32_t last() const { return last_; }
 
-  std::vector<uint32_t> asked;  ///< Streams that were opened to a server, until somebody takes them.
+  std::vector<uint32_t> pending;  ///< Streams that were opened to a server, until they are taken.
 
  private:
   void take(const Http2FrameHeader& header) {
@@ -70,7 +70,7 @@ class Http2Ear {
     switch (header.type) {
       case Type::kHeaders:
         SLUICE_CHECK(id % 2 == 1 && !ended_[id]);
-        if (server_ && id > last_) asked.push_back(last_ = id);
+        if (server_ && id > last_) pending.push_back(last_ = id);
         if (!header.has(Http2FrameHeader::kEndHeaders)) block_of_ = id;
         ended_[id] = header.has(Http2FrameHeader::kEndStream);
         return;
@@ -96,7 +96,7 @@ class Http2Ear {
         SLUICE_CHECK(header.length == 4);
         return;
       default:
-        SLUICE_CHECK(false);  // The proxy has no business with it.
+        SLUICE_CHECK(false);  // The proxy should not use it.
     }
   }
 
@@ -108,17 +108,17 @@ class Http2Ear {
   std::map<uint32_t, bool> ended_;  // Streams, and whether the proxy's half of them is over.
 };
 
-/// What an endpoint of HTTP/1.1 is sent must be requests, each of which was passed on: nothing that a client or another
-/// endpoint says may change their number.
-class Http1Ear final : HttpCodec::Acceptor, StreamReceiver {
+/// What the proxy sends to an endpoint of HTTP/1.1 must be requests, each of which was forwarded: nothing that a client
+/// or another endpoint sends may change their number.
+class Http1Receiver final : HttpCodec::Acceptor, StreamReceiver {
  public:
-  explicit Http1Ear(ChunkPool& pool) : server_(pool, options(), counters_, *this) {}
+  explicit Http1Receiver(ChunkPool& pool) : server_(pool, options(), counters_, *this) {}
 
-  void hear(std::string_view bytes) {
+  void receive(std::string_view bytes) {
     if (tunnel_) return;
     SLUICE_CHECK(server_.status() == HttpCodec::Status::kOpen);
     server_.receive(test::heap_buffer_of(bytes));
-    // It answers each request at once, so that it reads the next.
+    // It responds to each request at once, so that it reads the next.
     while (std::exchange(answer_, false)) {
       Head head;
       head.status = 200;
@@ -130,13 +130,13 @@ class Http1Ear final : HttpCodec::Acceptor, StreamReceiver {
     while (server_.has_output()) server_.flush(said);
     SLUICE_CHECK(server_.status() != HttpCodec::Status::kFailed);
   }
-  ~Http1Ear() {
+  ~Http1Receiver() {
     if (stream_) stream_->release();
   }
 
   uint64_t requests = 0;
-  uint32_t asked = 0;         ///< Of these, until somebody takes them.
-  std::string websocket_key;  ///< That came last.
+  uint32_t pending = 0;       ///< The number of these, until they are taken.
+  std::string websocket_key;  ///< The last one received.
 
  private:
   static const Http1Options& options() {
@@ -160,13 +160,13 @@ class Http1Ear final : HttpCodec::Acceptor, StreamReceiver {
   }
   void on_head(HttpStream&, Head&& head, bool end) override {
     ++requests;
-    ++asked;
+    ++pending;
     tunnel_ = head.method() == "CONNECT" || !head.protocol().empty();
     answer_ = end && !tunnel_;
   }
   void on_body(HttpStream&, Buffer&&, bool end) override { answer_ = end && !tunnel_; }
   void on_trailers(HttpStream&, Fields&&) override { answer_ = true; }
-  // Only where it is not a request: hear() says so.
+  // Called only if it is not a request: receive() reports that.
   void on_reset(HttpStream&, ResetReason) override {}
   void on_drained(HttpStream&) override {}
 
@@ -184,9 +184,9 @@ class Peer {
     const int on = 1;
     setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (http2) {
-      http2_ear = std::make_unique<Http2Ear>(server);
+      http2_receiver = std::make_unique<Http2Receiver>(server);
     } else if (server) {
-      http1_ear = std::make_unique<Http1Ear>(pool);
+      http1_receiver = std::make_unique<Http1Receiver>(pool);
     }
   }
   ~Peer() { reset(); }
@@ -194,14 +194,14 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   bool open() const { return fd_ >= 0; }
-  /// What the socket does not take waits for turn().
+  /// Data that the socket does not take waits for turn().
   void say(std::string_view bytes) {
     if (fd_ < 0 || shut_) return;
     if (begin_.size() < kHttp2Preface.size()) begin_.append(bytes.substr(0, kHttp2Preface.size() - begin_.size()));
     unsent_.append(bytes);
     push();
   }
-  /// Whether it said or heard something.
+  /// Returns whether it sent or received something.
   bool turn() {
     const bool said = push();
     static std::array<char, 16384> bytes;
@@ -212,7 +212,7 @@ class Peer {
       ended_ = n <= 0;
       if (ended_) return true;
       total += static_cast<size_t>(n);
-      hear({bytes.data(), static_cast<size_t>(n)});
+      receive({bytes.data(), static_cast<size_t>(n)});
     }
     return said || total > 0;
   }
@@ -231,18 +231,18 @@ class Peer {
     close();
   }
 
-  /// The stream of HTTP/2 that was opened last.
+  /// The HTTP/2 stream that was opened last.
   uint32_t last_stream() const {
-    if (http2_ear && http2_ear->server()) return http2_ear->last() > 0 ? http2_ear->last() : 1;
+    if (http2_receiver && http2_receiver->server()) return http2_receiver->last() > 0 ? http2_receiver->last() : 1;
     return next_stream > 2 ? next_stream - 2 : 1;
   }
 
   const bool http2;
   bool reads = true;
-  bool greeted = false;  ///< Whether it has said its SETTINGS.
+  bool greeted = false;  ///< Whether it has sent its SETTINGS.
   uint32_t next_stream = 1;
-  std::unique_ptr<Http2Ear> http2_ear;
-  std::unique_ptr<Http1Ear> http1_ear;
+  std::unique_ptr<Http2Receiver> http2_receiver;
+  std::unique_ptr<Http1Receiver> http1_receiver;
 
  private:
   static constexpr size_t kBytesPerTurn = size_t{1} << 20;
@@ -257,19 +257,19 @@ class Peer {
     }
     return unsent_.size() != before;
   }
-  void hear(std::string_view bytes) {
-    // A client that does not begin as it should is taken for one of HTTP/1.1.
-    if (http2_ear && (http2_ear->server() || begin_ == kHttp2Preface)) http2_ear->hear(bytes);
-    if (!http1_ear) return;
+  void receive(std::string_view bytes) {
+    // A client without the preface is treated as one of HTTP/1.1.
+    if (http2_receiver && (http2_receiver->server() || begin_ == kHttp2Preface)) http2_receiver->receive(bytes);
+    if (!http1_receiver) return;
     if (const size_t at = bytes.rfind(kKeyField); at != std::string_view::npos) {
-      http1_ear->websocket_key = bytes.substr(at + kKeyField.size(), 24);
+      http1_receiver->websocket_key = bytes.substr(at + kKeyField.size(), 24);
     }
-    http1_ear->hear(bytes);
+    http1_receiver->receive(bytes);
   }
 
   int fd_;
   bool ended_ = false, shut_ = false;
-  std::string begin_;  // What it said first.
+  std::string begin_;  // What it sent first.
   std::string unsent_;
 };
 

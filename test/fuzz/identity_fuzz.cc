@@ -1,5 +1,5 @@
-// Any bytes in the fields that tell where a request comes from: X-Forwarded-For, Forwarded, traceparent, a request's
-// id, Accept. What is passed on has the form that it should have, and nobody is believed beyond the trusted proxies.
+// Any bytes in the fields about the origin of a request: X-Forwarded-For, Forwarded, traceparent, a request's id,
+// Accept. Forwarded values are well-formed, and only the trusted proxies are trusted.
 //
 // Input: one byte for the configuration, then lines, each the number of a field and its value.
 #include <algorithm>
@@ -77,7 +77,7 @@ void check(uint8_t bits, std::string_view lines) {
   }
   preferred_form(head.fields);
   const ClientIp peer = parse_forwarded_address(bits & 1 ? "10.0.0.1" : "192.0.2.1").value();
-  const std::string told(head.fields.value("x-forwarded-for"));
+  const std::string forwarded_for(head.fields.value("x-forwarded-for"));
   RandomIds ids({1, 2, 3, 4});
   ClaimCounters refused;
   RequestIdentity identity;
@@ -92,7 +92,7 @@ void check(uint8_t bits, std::string_view lines) {
   if (!add_origin(pool, config, origin, "1.1 sluice", refused, head)) return;
   SLUICE_CHECK(count(head.fields, "x-forwarded-for") == 1 && count(head.fields, "forwarded") == 1);
   SLUICE_CHECK(head.fields.value("x-forwarded-for").ends_with(text_of(peer)));
-  SLUICE_CHECK(head.fields.value("x-forwarded-for").starts_with(told));
+  SLUICE_CHECK(head.fields.value("x-forwarded-for").starts_with(forwarded_for));
   SLUICE_CHECK(is_forwarded(head.fields.value("forwarded")));
   SLUICE_CHECK(head.fields.value("forwarded").ends_with(";proto=https;host=\"a.example:1\";by=_edge"));
 }

@@ -1,7 +1,7 @@
-// Any bytes as a token, as JSON and as a JWK set: nothing of them is taken that is not signed, what is read stays
-// within its bounds, and what JSON says is read back as the same.
+// Any bytes as a token, as JSON and as a JWK set: no unsigned token is accepted, everything stays within its bounds,
+// and JSON that is written again parses to the same values.
 //
-// Input: one byte for what it is, then that.
+// Input: one byte for the kind, then the bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ void check_token(std::string_view token) {
   SLUICE_CHECK((fault == JwtFault::kNone) == (token == kSignedToken));
 }
 
-// As JSON again, without blanks.
+// As JSON again, without whitespace.
 void write(const JsonText& json, const JsonValue& value, std::string& out) {
   const auto write_text = [&](std::string_view text) {
     out += '"';

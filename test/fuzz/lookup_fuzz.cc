@@ -1,7 +1,7 @@
-// Lookups of a name, or of a service, at a name server that says anything: hosts, other names for them, times to live,
-// and bytes that are no answer. Whatever comes, it ends or may be given up, and what was found is what was asked for.
+// Lookups of a name, or of a service, at a name server that sends anything: hosts, aliases, TTLs, and bytes that are
+// not a response. In all cases the lookup ends or may be canceled, and the result belongs to the query.
 //
-// Input: a byte of flags, then answers, one for each question: see Server::answer.
+// Input: a byte of flags, then responses, one for each query: see Server::response.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 12;
 constexpr uint16_t kPort = 8080;
-// Rounds without a question or an answer, after which there is nothing but a time to wait for.
+// Rounds without a query or a response, after which only a timeout is left to wait for.
 constexpr int kQuietRounds = 3, kMaxRounds = 500;
 
 std::string u16(size_t value) { return {static_cast<char>(value >> 8), static_cast<char>(value)}; }
@@ -58,7 +58,7 @@ class Server final : test::FuzzInput {
   }
 
  private:
-  // Whether something was asked, or answered.
+  // Returns whether there was a query or a response.
   bool turn(int fd, Lookup& lookup) {
     bool busy = false;
     sockaddr_storage from;
@@ -68,7 +68,7 @@ class Server final : test::FuzzInput {
           ::recvfrom(fd, query_.data(), query_.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &length);
       if (size < static_cast<ssize_t>(kHeaderBytes)) break;
       busy = true;
-      const std::string said = answer({query_.data(), static_cast<size_t>(size)});
+      const std::string said = response({query_.data(), static_cast<size_t>(size)});
       ::sendto(fd, said.data(), said.size(), 0, reinterpret_cast<const sockaddr*>(&from), length);
     }
     std::vector<pollfd> polled;
@@ -78,33 +78,33 @@ class Server final : test::FuzzInput {
     return busy;
   }
 
-  // A byte: 128 for any bytes behind the query's number; else its low bits are the response code, mostly none, and as
-  // many records follow as the next byte says.
-  std::string answer(std::string_view query) {
+  // A byte: 128 for any bytes after the query's id; otherwise its low bits are the response code, mostly 0, and the
+  // next byte is the number of records.
+  std::string response(std::string_view query) {
     const uint8_t how = byte();
     if (how & 128) {
       const uint8_t size = byte();
       return std::string(query.substr(0, 2)).append(take(size));
     }
-    size_t end = kHeaderBytes;  // Of the question.
+    size_t end = kHeaderBytes;  // The end of the question.
     while (end < query.size() && query[end] != 0) end += static_cast<uint8_t>(query[end]) + size_t{1};
     const std::string_view question = query.substr(kHeaderBytes, end + 5 - kHeaderBytes);
-    const char asked = query[end + 2];
+    const char query_type = query[end + 2];
     const size_t count = byte() % 20;
     const uint8_t code = how < 64 ? 0 : how % 8;
     std::string said(query.substr(0, 2));
     said.append("\x81").append(1, static_cast<char>(0x80 | code)).append(u16(1)).append(u16(count)).append(4, '\0');
     said.append(question);
-    for (size_t i = 0; i < count; ++i) said.append(record(asked));
+    for (size_t i = 0; i < count; ++i) said.append(record(query_type));
     return said;
   }
-  // A byte: whose it is, of which type, and whether its size is as it should be.
-  std::string record(char asked) {
+  // A byte: its name, its type, and whether its size is right.
+  std::string record(char query_type) {
     static constexpr std::array<char, 8> kTypes{0, 0, 0, 1, 28, 5, 33, 16};
     static constexpr std::string_view kNames[] = {"\xc0\x0c", {"\1b\4test\0", 8}, {"\0", 1}, {"\1a\4test\0", 8}};
     const uint8_t how = byte();
     char type = kTypes[how % 8];
-    if (type == 0) type = asked;
+    if (type == 0) type = query_type;
     std::string data;
     switch (type) {
       case 1:

@@ -1,4 +1,5 @@
-// Any bytes as an OCSP response: looked at within bounds, and the same answer each time; never one for what was cut.
+// Any bytes as an OCSP response: parsing stays within bounds, has the same result each time, and fails for truncated
+// responses.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto check = [](std::span<const uint8_t> der) {
     return sluice::check_ocsp_response(der, certificate.x509.get(), kNow);
   };
-  const std::vector<uint8_t> whole(data, data + size);  // Of its own, so that a sanitizer sees its end.
+  const std::vector<uint8_t> whole(data, data + size);  // A copy, so that a sanitizer detects reads past its end.
   const absl::Status said = check(whole);
   SLUICE_CHECK(said == check(whole));
   if (!said.ok() || size == 0) return 0;

@@ -1,5 +1,5 @@
-// Any bytes as a request's target, under any rules: what canonical_target() gives is canonical, no longer than what it
-// was given, and no server can see more in it.
+// Any bytes as a request's target, under any rules: the result of canonical_target() is canonical, no longer than its
+// input, and cannot be interpreted differently by a server.
 //
 // Input: one byte for the rules, then the target.
 #include <algorithm>
@@ -19,7 +19,7 @@ bool is_unreserved(char c) {
          std::string_view("-._~").find(c) != std::string_view::npos;
 }
 
-// Escapes are of two capital digits, and of what is to be escaped.
+// Escapes have two uppercase digits, and are only used for characters that need them.
 void check_escapes(std::string_view path, const config::Paths& rules) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   for (size_t i = 0; i < path.size(); ++i) {
@@ -34,7 +34,7 @@ void check_escapes(std::string_view path, const config::Paths& rules) {
   }
 }
 
-// There are no dot segments, whatever a server takes for a slash.
+// There are no dot segments, whatever a server treats as a slash.
 void check_segments(std::string path, const config::Paths& rules) {
   for (const std::string_view slash : {"%2F", "%5C", "\\"}) {
     for (size_t at = path.find(slash); at != std::string::npos; at = path.find(slash))

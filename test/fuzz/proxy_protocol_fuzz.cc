@@ -1,7 +1,7 @@
-// Any bytes, cut anywhere, as a PROXY header. What the parser says may depend on the bytes only; addresses that it has
-// read are written and read again.
+// Any bytes, cut anywhere, as a PROXY header. The parser's result must depend on the bytes only; parsed addresses are
+// written and parsed again.
 //
-// Input: one byte for the number of cuts, two bytes for the place of each, then what the peer sends.
+// Input: one byte for the number of cuts, two bytes for the position of each, then what the peer sends.
 
 #include <array>
 #include <cstddef>
@@ -22,7 +22,7 @@ bool same(const ProxyHeader& a, const ProxyHeader& b) {
          same(a.authority, b.authority) && same(a.unique_id, b.unique_id);
 }
 
-// `result` for the first `size` bytes must fit to `whole` for more of them.
+// `result` for the first `size` bytes must be consistent with `whole` for more of them.
 void check_prefix(ProxyResult result, size_t size, ProxyResult whole) {
   if (result.status != ProxyStatus::kNeedMore) {
     SLUICE_CHECK(result.status == whole.status && result.bytes == whole.bytes);
@@ -49,7 +49,7 @@ void check_contents(const ProxyHeader& header, size_t header_bytes) {
   }
 }
 
-// Writing the addresses that were read and reading them again gives the same ones; Unix addresses are left out.
+// Writing the parsed addresses and parsing them again returns the same ones; Unix addresses are left out.
 void check_round_trip(const ProxyHeader& header) {
   std::array<std::byte, kMaxWrittenProxyBytes> to;
   const PeerAddress source4 = header.source.unmapped(), destination4 = header.destination.unmapped();

@@ -1,6 +1,6 @@
-// Any table of routes and any request: the router and a plain reading of the list take the same route.
+// Any table of routes and any request: the router and a linear search of the list choose the same route.
 //
-// Input: choices, a byte each; zeros behind its end.
+// Input: choices, a byte each; zeros after its end.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ constexpr std::string_view kMethods[] = {"GET", "POST"};
 bool consists_of(std::string_view text, std::string_view characters) {
   return text.find_first_not_of(characters) == std::string_view::npos;
 }
-// A regular expression, and what it means.
+// A regular expression, and its meaning.
 struct Meaning {
   std::string_view regex;
   bool (*fits)(std::string_view text);
@@ -60,7 +60,7 @@ constexpr Meaning kRegexes[] = {
     {"/a{2,3}|/b", [](std::string_view t) { return t == "/aa" || t == "/aaa" || t == "/b"; }},
 };
 
-// The same of a range.
+// The same for a range.
 constexpr Meaning kRanges[] = {
     {"10.0.0.0/8", [](std::string_view ip) { return ip.substr(0, 3) == "10."; }},
     {"10.1.0.0/16", [](std::string_view ip) { return ip.substr(0, 5) == "10.1."; }},
@@ -148,10 +148,10 @@ config::HttpMatch match(Choices& choices) {
   return made;
 }
 
-// ---- A reference that shares nothing with the router but the configuration ----
+// ---- A reference implementation that shares only the configuration with the router ----
 
 using Named = std::pair<std::string, std::string>;
-struct Asked {
+struct Request {
   std::string host, path, query, method, ip;
   std::vector<Named> fields;
   std::optional<std::string> peer;
@@ -198,26 +198,26 @@ bool named_fits(const config::ValueMatch& match, const std::string& name, const 
   return match.negate ? fitting == 0 : fitting > 0;
 }
 
-// As docs/guides/http.md has it.
-bool fits(const config::HttpMatch& match, const Asked& asked) {
+// As documented in docs/guides/http.md.
+bool fits(const config::HttpMatch& match, const Request& request) {
   bool host = match.host.empty(), method = match.method.empty(), source = match.source.empty();
-  for (const config::HostPattern& pattern : match.host) host |= host_fits(pattern.text(), asked.host);
-  for (const std::string& each : match.method) method |= each == asked.method;
-  for (const config::Cidr& range : match.source) source |= means(kRanges, range.text(), asked.ip);
+  for (const config::HostPattern& pattern : match.host) host |= host_fits(pattern.text(), request.host);
+  for (const std::string& each : match.method) method |= each == request.method;
+  for (const config::Cidr& range : match.source) source |= means(kRanges, range.text(), request.ip);
   bool peer = match.peer.empty();
-  for (const std::string& each : match.peer) peer |= asked.peer == each;
-  bool all = host && method && source && peer && (!match.path || path_fits(*match.path, asked.path));
+  for (const std::string& each : match.peer) peer |= request.peer == each;
+  bool all = host && method && source && peer && (!match.path || path_fits(*match.path, request.path));
   for (const config::HeaderMatch& header : match.headers) {
-    all = all && named_fits(header, header.name.text(), asked.fields);
+    all = all && named_fits(header, header.name.text(), request.fields);
   }
   for (const config::QueryMatch& query : match.query) {
-    all = all && named_fits(query, query.name, parameters_of(asked.query));
+    all = all && named_fits(query, query.name, parameters_of(request.query));
   }
   return all;
 }
-int first_that_fits(const std::vector<config::HttpRoute>& routes, const Asked& asked) {
+int first_that_fits(const std::vector<config::HttpRoute>& routes, const Request& request) {
   for (size_t i = 0; i < routes.size(); ++i) {
-    if (!routes[i].match || fits(*routes[i].match, asked)) return static_cast<int>(i);
+    if (!routes[i].match || fits(*routes[i].match, request)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -239,34 +239,34 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ChunkPool pool({.budget_bytes = size_t{1} << 20});
   const ChunkPool::Use use(&pool);
   for (int i = 0; i < 8; ++i) {
-    Asked asked;
+    Request request;
     Fields fields;
     for (size_t count = choices.below(3); count > 0; --count) {
-      const Named& field = asked.fields.emplace_back(choices.one_of(kNames), choices.one_of(kValues));
+      const Named& field = request.fields.emplace_back(choices.one_of(kNames), choices.one_of(kValues));
       SLUICE_CHECK(fields.add(pool, field.first, field.second));
     }
-    asked.host = choices.one_of(kHosts);
-    asked.method = choices.one_of(kMethods);
-    asked.path = choices.below(8) == 1 ? "*" : choices.below(8) == 1 ? "" : path(choices);
+    request.host = choices.one_of(kHosts);
+    request.method = choices.one_of(kMethods);
+    request.path = choices.below(8) == 1 ? "*" : choices.below(8) == 1 ? "" : path(choices);
     for (size_t count = choices.below(3); count > 0; --count) {
-      asked.query += choices.one_of(kNames) + "=" + choices.one_of(kValues) + "&";
+      request.query += choices.one_of(kNames) + "=" + choices.one_of(kValues) + "&";
     }
-    asked.ip = choices.below(2) ? "10.1.2.3" : "127.0.0.1";
-    const config::Address from = config::Address::parse(asked.ip + ":1").value();
+    request.ip = choices.below(2) ? "10.1.2.3" : "127.0.0.1";
+    const config::Address from = config::Address::parse(request.ip + ":1").value();
     const ClientIp client(PeerAddress::copy_of(from.data(), from.length()));
     Agreement agreed;
     const std::string peer = choices.one_of(kValues);
     agreed.peer_names = {peer};
-    if (choices.below(2)) asked.peer = peer;
-    const RequestAttributes facts{.host = asked.host,
-                                  .path = asked.path,
-                                  .query = asked.query,
-                                  .method = asked.method,
+    if (choices.below(2)) request.peer = peer;
+    const RequestAttributes facts{.host = request.host,
+                                  .path = request.path,
+                                  .query = request.query,
+                                  .method = request.method,
                                   .fields = &fields,
                                   .client = &client,
-                                  .agreed = asked.peer ? &agreed : nullptr};
+                                  .agreed = request.peer ? &agreed : nullptr};
     const HttpTarget* const target = router.route(facts);
-    SLUICE_CHECK((target ? static_cast<int>(target->index) : -1) == first_that_fits(http.routes, asked));
+    SLUICE_CHECK((target ? static_cast<int>(target->index) : -1) == first_that_fits(http.routes, request));
   }
   return 0;
 }

@@ -1,7 +1,7 @@
-// Runs a fuzzer's entry point without libFuzzer, so that every build exercises it, whatever the compiler.
+// Runs a fuzzer's entry point without libFuzzer, so that every build runs it, whatever the compiler.
 //
-//   <name>_fuzz FILE...   over these files
-//   <name>_fuzz           over the corpus folder and over inputs that are random, yet the same each time
+//   <name>_fuzz FILE...   with these files
+//   <name>_fuzz           with the corpus folder and with random inputs, which are the same each time
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@ constexpr size_t kMaxRandomBytes = 4096;
 
 using Bytes = std::vector<uint8_t>;
 
-// A copy of exactly the input's size, so that a sanitizer sees a read past its end.
+// A copy of exactly the input's size, so that a sanitizer detects a read past its end.
 void run(const Bytes& input) {
   const Bytes exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
@@ -49,7 +49,7 @@ std::vector<std::filesystem::path> corpus_files() {
   return files;
 }
 
-// Half of the random inputs are a corpus entry with some bytes changed: those get past the first check of a parser.
+// Half of the random inputs are a corpus entry with some changed bytes: those pass the first check of a parser.
 Bytes random_input(const std::vector<Bytes>& corpus, std::mt19937& random) {
   const auto below = [&random](size_t bound) { return random() % bound; };
   if (!corpus.empty() && below(2) == 0) {

@@ -1,8 +1,8 @@
-// What a peer may send after the handshake of TLS 1.2 or 1.3: any bytes (it does not have the keys), or any contents
-// sealed with the right keys (it does, and is hostile). Whatever comes, the layer ends in one of its states, gives out
-// nothing that was not authentic, and holds no chunk when it is gone.
+// Anything that a peer may send after the handshake of TLS 1.2 or 1.3: any bytes (it does not have the keys), or any
+// contents sealed with the right keys (it has them, and is hostile). In all cases the layer ends in one of its states,
+// returns nothing that was not authentic, and holds no chunk when it is destroyed.
 //
-// Input: a byte of flags, then as the comments of each read below say.
+// Input: a byte of flags, then as described by the comment at each read below.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@ Tls13Secret secret(Tls13Cipher cipher, uint8_t fill) {
   return Tls13Secret::from(cipher, bytes, 0).value();
 }
 
-/// Each version: the layer, and who has the keys of what it reads.
+/// Each version: the layer, and a peer with the keys of what it reads.
 struct Tls13 {
   static Tls13State state(uint8_t flags) {
     const Tls13Cipher cipher = flags & 1   ? Tls13Cipher::kChaCha20Poly1305
@@ -46,7 +46,7 @@ struct Tls13 {
   std::string sealed(uint8_t type, const std::string& content, size_t padding) {
     return records.record(type, content, padding);
   }
-  void update() { records.update(); }  // Whether the other side knows or not.
+  void update() { records.update(); }  // Whether the other side expects it or not.
 
   test::HandmadeRecords records;
 };
@@ -91,7 +91,7 @@ class Fuzz : test::FuzzInput {
       layer->flush(pool_, wire);
       if (layer->open(pool_, Buffer(), opened_) != RecordLayer::Status::kFailed) layer->seal_end(pool_, wire);
     }
-    // What came out is a beginning of what was sent as data with the right keys.
+    // The output is a prefix of what was sent as data with the right keys.
     SLUICE_CHECK(opened_.size() <= sent_.size() && std::string_view(sent_).starts_with(opened_.to_string()));
     opened_.clear();
     SLUICE_CHECK(pool_.leaked() == 0);
@@ -100,7 +100,7 @@ class Fuzz : test::FuzzInput {
   template <typename Version>
   void step(std::unique_ptr<RecordLayer>& layer, Version& peer) {
     const uint8_t kind = byte();
-    if (kind < 32) {  // Bytes as they are.
+    if (kind < 32) {  // Raw bytes.
       return give(layer, std::string(take(byte())));
     }
     if (kind < 36) return layer->park(pool_);
@@ -118,7 +118,7 @@ class Fuzz : test::FuzzInput {
     give(layer, peer.sealed(type, content, kind % 4 == 0 ? byte() : 0));
   }
 
-  // To another process, or to one that is given other bytes than were written.
+  // Moves it to another process, or to one that gets other bytes than were written.
   void move(std::unique_ptr<RecordLayer>& layer) {
     SecretBytes bytes;
     if (!layer->write_state(bytes)) return;

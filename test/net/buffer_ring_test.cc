@@ -33,7 +33,7 @@ struct alignas(kTargetAlignment) Conn {
   int fd;
   Peer peer;
   std::vector<Completion> completions;
-  std::vector<Buffer> pieces;  ///< One for each completion that had a buffer.
+  std::vector<Buffer> pieces;  ///< One for each completion with a buffer.
   bool armed = false;
 };
 
@@ -70,7 +70,7 @@ class BufferRingTest : public ::testing::Test {
     c.armed = true;
   }
 
-  /// Takes what has completed, in the order of the queue.
+  /// Processes the completions, in the order of the queue.
   void reap() {
     // Several passes: the kernel runs a bounded amount of deferred work in each.
     for (int pass = 0; pass < 4; ++pass) {
@@ -110,14 +110,14 @@ TEST_F(BufferRingTest, PlainTakesOneChunkPerReceive) {
   EXPECT_EQ(pool_->leaked(), 4u);
   arm(conn(0));
   reap();
-  // Three times round the ring.
+  // Three times around the ring.
   for (int i = 0; i < 12; ++i) {
     conn(0).peer.send("message " + std::to_string(i));
     reap();
     ASSERT_EQ(conn(0).pieces.size(), 1u);
     EXPECT_EQ(group_->filled_slots(), 3u);
     EXPECT_EQ(conn(0).pieces[0].pinned_bytes(), 1024u);
-    // The chunk is ours alone: it may be written.
+    // The chunk has no other holder: it may be written.
     EXPECT_FALSE(conn(0).pieces[0].writable_window(0).empty());
     EXPECT_EQ(take_text(conn(0)), "message " + std::to_string(i));
     EXPECT_TRUE(group_->refill());
@@ -125,7 +125,7 @@ TEST_F(BufferRingTest, PlainTakesOneChunkPerReceive) {
   }
 }
 
-TEST_F(BufferRingTest, PlainSplitsWhatIsLongerThanAChunk) {
+TEST_F(BufferRingTest, PlainSplitsDataLongerThanAChunk) {
   open({.group = 0, .entries = 8, .chunk_bytes = 512});
   group_->refill();
   arm(conn(0));
@@ -136,8 +136,7 @@ TEST_F(BufferRingTest, PlainSplitsWhatIsLongerThanAChunk) {
   EXPECT_EQ(take_text(conn(0)), bytes);
 }
 
-// Bug it guards against: an offset counted per socket. In an incremental chunk it is common to all sockets of the
-// group.
+// Defect: an offset counted per socket. In an incremental chunk it is common to all sockets of the group.
 TEST_F(BufferRingTest, IncrementalPiecesOfTwoSocketsShareAChunk) {
   if (!test::kernel_features().incremental) GTEST_SKIP();
   open({.group = 0, .entries = 2, .chunk_bytes = 4096, .incremental = true});
@@ -201,13 +200,13 @@ TEST_F(BufferRingTest, IncrementalRetiresAChunkWithLittleLeft) {
   reap();
   EXPECT_FALSE(conn(0).completions.back().buffer_more());
   EXPECT_EQ(group_->empty_slots(), 1u);
-  // The ring's chunk is gone from it, but lives on in what was received.
+  // The chunk is no longer in the ring, but lives on in the received data.
   EXPECT_EQ(pool_->leaked(), 2u);
   EXPECT_EQ(take_text(conn(0)), std::string(4096 - 512, 'a') + "b");
   EXPECT_EQ(pool_->leaked(), 1u);
 }
 
-// At its end a connection may leave a partly used chunk; the next one goes on in it.
+// A connection that ends may leave a partly used chunk; the next one continues in it.
 TEST_F(BufferRingTest, IncrementalChunkOutlivesAConnection) {
   if (!test::kernel_features().incremental) GTEST_SKIP();
   open({.group = 0, .entries = 1, .chunk_bytes = 4096, .incremental = true});
@@ -231,8 +230,8 @@ TEST_F(BufferRingTest, IncrementalChunkOutlivesAConnection) {
   EXPECT_EQ(text_of(conn(0).pieces[0]), "first");
 }
 
-// A bundle names only its first buffer; the others follow in the order in which they were posted, round the ring.
-TEST_F(BufferRingTest, BundlesKeepTheirOrderRoundTheRing) {
+// A bundle names only its first buffer; the others follow in the order in which they were posted, around the ring.
+TEST_F(BufferRingTest, BundlesKeepTheirOrderAroundTheRing) {
   if (!test::kernel_features().bundles) GTEST_SKIP();
   open({.group = 0, .entries = 8, .chunk_bytes = 256});
   group_->refill();
@@ -251,7 +250,7 @@ TEST_F(BufferRingTest, BundlesKeepTheirOrderRoundTheRing) {
       ASSERT_TRUE(is_stream(1, at, text)) << "round " << round << " at ring position " << position % 8;
       at += text.size();
       position += (text.size() + 255) / 256;
-      // Kept for a while, so that ids come back in another order than they went.
+      // Held for a while, so that ids return in another order than they were used.
       for (Buffer& piece : conn(0).pieces) held.push_back(std::move(piece));
       conn(0).pieces.clear();
       while (held.size() > 3) held.erase(held.begin() + round % 3);
@@ -261,8 +260,7 @@ TEST_F(BufferRingTest, BundlesKeepTheirOrderRoundTheRing) {
   EXPECT_GT(position, 100u);
 }
 
-// The completion that takes the last buffer of a group ends a multishot receive without -ENOBUFS; there is more to
-// come.
+// The completion that takes the last buffer of a group ends a multishot receive without -ENOBUFS; more data follows.
 TEST_F(BufferRingTest, BundleTakesAllThatIsPosted) {
   if (!test::kernel_features().bundles) GTEST_SKIP();
   open({.group = 0, .entries = 4, .chunk_bytes = 256});
@@ -278,8 +276,8 @@ TEST_F(BufferRingTest, BundleTakesAllThatIsPosted) {
   EXPECT_EQ(got, stream_bytes(2, 0, 10 * 256));
 }
 
-// A receive that is bounded ends by itself near its bound; the rest waits in the socket.
-TEST_F(BufferRingTest, BundlesKeepToTheirBound) {
+// A bounded receive ends by itself near its bound; the rest waits in the socket.
+TEST_F(BufferRingTest, BundlesAreBounded) {
   if (!test::kernel_features().bundles) GTEST_SKIP();
   open({.group = 0, .entries = 16, .chunk_bytes = 256});
   group_->refill();
@@ -291,7 +289,7 @@ TEST_F(BufferRingTest, BundlesKeepToTheirBound) {
   EXPECT_EQ(take_text(conn(0)), stream_bytes(3, 0, 1024));
 }
 
-TEST_F(BufferRingTest, RefillStopsAtTheBudgetAndGoesOn) {
+TEST_F(BufferRingTest, RefillStopsAtTheBudgetAndResumes) {
   open({.group = 0, .entries = 8, .chunk_bytes = 4096}, /*budget_bytes=*/3 * 4096);
   EXPECT_FALSE(group_->refill());
   EXPECT_EQ(group_->filled_slots(), 3u);
@@ -319,7 +317,7 @@ TEST_F(BufferRingTest, RefillStopsAtTheBudgetAndGoesOn) {
   EXPECT_EQ(take_text(conn(0)), "d");
 }
 
-TEST_F(BufferRingTest, RefillAfterChunksCameHomeFromAnotherThread) {
+TEST_F(BufferRingTest, RefillAfterChunksReturnedFromAnotherThread) {
   open({.group = 0, .entries = 2, .chunk_bytes = 4096}, /*budget_bytes=*/2 * 4096);
   EXPECT_TRUE(group_->refill());
   arm(conn(0));
@@ -349,7 +347,7 @@ TEST_F(BufferRingTest, ClosesWithDataHeld) {
   EXPECT_EQ(pool_->leaked(), 0u);
 }
 
-TEST_F(BufferRingTest, OneGroupTwiceIsAnError) {
+TEST_F(BufferRingTest, DuplicateGroupIsAnError) {
   open({.group = 5, .entries = 2, .chunk_bytes = 256});
   const auto second = BufferRing::open(*ring_, *pool_, {.group = 5, .entries = 2, .chunk_bytes = 256});
   ASSERT_FALSE(second.ok());
@@ -361,9 +359,9 @@ TEST_F(BufferRingTest, OneGroupTwiceIsAnError) {
 enum class Mode { kPlain, kIncremental, kMinLeft, kBundles };
 constexpr const char* kModeNames[] = {"Plain", "Incremental", "MinLeft", "Bundles"};
 
-/// Several sockets over one group under a met budget, with random sizes, and received data that is held for random
-/// times. A chunk that were posted while somebody holds it, or under two ids, would be overwritten while it is held:
-/// contents are verified when data comes and again when it is let go.
+/// Several sockets with one group and an exhausted budget, with random sizes, and received data that is held for random
+/// times. A chunk that were posted while it is held, or under two ids, would be overwritten while it is held: contents
+/// are verified when data arrives and again when it is released.
 class RandomUse {
  public:
   RandomUse(Mode mode, uint64_t seed) : mode_(mode), random_(seed) {
@@ -372,7 +370,7 @@ class RandomUse {
     ring_ = std::move(*ring);
     const uint16_t entries = static_cast<uint16_t>(1u << (random_() % 5));
     chunk_bytes_ = size_t{256} << (random_() % 5);
-    // Between hardly more than one chunk and more than can be used.
+    // Between little more than one chunk and more than can be used.
     pool_ = std::make_unique<ChunkPool>(ChunkPool::Options{.budget_bytes = chunk_bytes_ * (1 + random_() % 40)});
     use_ = std::make_unique<ChunkPool::Use>(pool_.get());
     const bool incremental = mode == Mode::kIncremental || mode == Mode::kMinLeft;
@@ -471,11 +469,11 @@ class RandomUse {
     held_.pop_back();
   }
   void check() {
-    // Lists of windows may go beyond the budget; a list is shorter than a chunk of the smallest size here.
+    // Lists of windows may exceed the budget; a list is shorter than a chunk of the smallest size here.
     expect(pool_->out_bytes() <= pool_->budget_bytes() + held_.size() * chunk_bytes_, "the budget");
     expect(pool_->leaked() >= group_->filled_slots(), "chunks that are out");
   }
-  // All that was sent arrives once nothing is held any more.
+  // All sent data arrives once nothing is held any more.
   void finish() {
     const auto deadline = std::chrono::steady_clock::now() + test::kPatience;
     while (!failed_) {

@@ -1,5 +1,5 @@
 // Defect: a cancel that found nothing was repeated as long as anything of the socket was in flight. Two cancels of one
-// socket each saw the other, and chased each other for ever: a worker at 100 % CPU (found by the soak, with
+// socket each saw the other, and repeated each other forever: a worker at 100 % CPU (found by the soak, with
 // stop_reading and close in one batch).
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-TEST(Cancel, TwoThatFindNothingDoNotChaseEachOther) {
+TEST(Cancel, TwoThatFindNothingDoNotRepeatEachOther) {
   test::Loop loop;
   test::Recorder recorder;
   const test::Pair pair = test::tcp_pair();
@@ -23,7 +23,7 @@ TEST(Cancel, TwoThatFindNothingDoNotChaseEachOther) {
   socket.start_reading();
   loop.settle(2);
 
-  // None of the cancels finds anything, as if the kernel always looked at the wrong moment.
+  // No cancel finds anything, as if the kernel always looked at the wrong moment.
   constexpr int kMisses = 200;
   for (int i = 0; i < kMisses; ++i) loop.ring().inject(Op::kCancel, 0);
   socket.stop_reading();
@@ -35,9 +35,9 @@ TEST(Cancel, TwoThatFindNothingDoNotChaseEachOther) {
   EXPECT_EQ(recorder.closed, 1);
 }
 
-// Defect: a cancel that found something was taken to have found all. What it had missed (an armed multishot, say, while
-// it found a send) stayed armed for as long as the peer kept still, and the socket never closed.
-TEST(Cancel, OneThatFoundSomethingElseIsRepeated) {
+// Defect: a cancel that found something was assumed to have found everything. What it had missed (an armed multishot,
+// for example, while it found a send) stayed armed as long as the peer was silent, and the socket never closed.
+TEST(Cancel, OneThatMissedSomethingIsRepeated) {
   test::Loop loop;
   test::Recorder recorder;
   const test::Pair pair = test::tcp_pair();
@@ -54,8 +54,8 @@ TEST(Cancel, OneThatFoundSomethingElseIsRepeated) {
   EXPECT_FALSE(socket.busy());
 }
 
-// One cancel is enough where it found all that there was.
-TEST(Cancel, OneThatFoundAllIsNotRepeated) {
+// One cancel is enough if it found everything.
+TEST(Cancel, OneThatFoundEverythingIsNotRepeated) {
   test::Loop loop;
   test::Recorder recorder;
   const test::Pair pair = test::tcp_pair();
@@ -92,7 +92,7 @@ TEST(Cancel, WithAndWithoutKeys) {
     peer.send("while stopped");
     loop.settle(2);
     EXPECT_EQ(recorder.received, "");
-    // A send that cannot end is canceled, too.
+    // A send that cannot complete is canceled, too.
     socket.start_reading();
     socket.send(test::buffer_of(loop->pool(), test::stream_bytes(0, 0, 12 << 20)));
     loop.settle(2);
@@ -103,8 +103,8 @@ TEST(Cancel, WithAndWithoutKeys) {
 }
 
 // Defect: one call to the kernel posts about 20 completions since Linux 6.14. Under load the others waited for many
-// turns of the loop, behind all that these turns submitted.
-TEST(Completions, AllThatAreReadyComeInOneTurn) {
+// turns of the loop, behind everything that these turns submitted.
+TEST(Completions, AllReadyOnesComeInOneTurn) {
   test::Loop loop;
   constexpr size_t kPairs = 100;
   std::vector<std::unique_ptr<test::Recorder>> recorders;

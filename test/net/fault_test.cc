@@ -1,5 +1,5 @@
-// Each error a submission may complete with, put there by Ring::inject: what the owner hears, that nothing is lost or
-// left over, and that data goes on where it can.
+// Each error with which a submission may complete, injected by Ring::inject: what the owner is notified of, that
+// nothing is lost or left over, and that data continues where possible.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,27 +39,27 @@ class FaultTest : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Errors, FaultTest, ::testing::ValuesIn(kErrors),
                          [](const auto& error) { return std::string(strerrorname_np(error.param)); });
 
-/// After an error nothing more is heard, and the socket closes as ever.
+/// After an error no more calls are made, and the socket closes as usual.
 void expect_closes(Client& client) {
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 // ---- Receiving ----
 
 void expect_received_after(int error, Client& client, Loop& loop, size_t bytes) {
   if (is_one_of(error, {ENOBUFS, EAGAIN, EINTR, ECANCELED})) {
-    loop.until([&] { return client.heard.received.size() == bytes || !client.heard.errors.empty(); });
-    EXPECT_EQ(client.heard.received.size(), bytes);
-    EXPECT_THAT(client.heard.errors, IsEmpty());
+    loop.until([&] { return client.recorder.received.size() == bytes || !client.recorder.errors.empty(); });
+    EXPECT_EQ(client.recorder.received.size(), bytes);
+    EXPECT_THAT(client.recorder.errors, IsEmpty());
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    EXPECT_THAT(client.heard.errors, ElementsAre(error));
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error));
     loop.settle();
-    EXPECT_THAT(client.heard.errors, ElementsAre(error));
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error));
   }
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 TEST_P(FaultTest, MultishotReceiveWhenItIsArmed) {
@@ -83,7 +83,7 @@ TEST_P(FaultTest, MultishotReceiveLater) {
   Client client(loop, p.ours);
   client.socket.start_reading();
   peer.send("one ");
-  loop.until([&] { return client.heard.received == "one "; });
+  loop.until([&] { return client.recorder.received == "one "; });
   client.socket.stop_reading();
   loop.settle();
   loop.ring().inject(Op::kRecv, -error());
@@ -101,7 +101,7 @@ TEST_P(FaultTest, SingleReceive) {
   loop.ring().inject(Op::kRecv, -error(), 0, /*skip=*/1);
   client.socket.start_reading();
   peer.send("one ");
-  loop.until([&] { return client.heard.received == "one "; });
+  loop.until([&] { return client.recorder.received == "one "; });
   peer.send("two");
   expect_received_after(error(), client, loop, 7);
   expect_closes(client);
@@ -119,24 +119,24 @@ TEST_P(FaultTest, BulkReceive) {
     uint64_t sent = 0;
     loop.until([&] {
       sent += peer.send_some(stream_bytes(0, sent, 200'000));
-      return client.heard.received.size() > (2 << 20);
+      return client.recorder.received.size() > (2 << 20);
     });
     loop.ring().inject(Op::kRecv, -error());
-    // Enough for any credit to be used up, so that it is armed again.
+    // Enough to use up any credit, so that it is armed again.
     bool seen = false;
     loop.until([&] {
       if (sent < (8 << 20))
         sent += peer.send_some(stream_bytes(0, sent, std::min<uint64_t>((8 << 20) - sent, 200'000)));
-      seen = client.heard.received.size() == (8 << 20) || !client.heard.errors.empty();
+      seen = client.recorder.received.size() == (8 << 20) || !client.recorder.errors.empty();
       return seen;
     });
     expect_received_after(error(), client, loop, 8 << 20);
-    EXPECT_TRUE(is_stream(0, 0, client.heard.received));
+    EXPECT_TRUE(is_stream(0, 0, client.recorder.received));
     expect_closes(client);
   }
 }
 
-// The owner does not want data any more when the receive ends.
+// The owner wants no more data when the receive ends.
 TEST_P(FaultTest, ReceiveWhileStopped) {
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -147,17 +147,17 @@ TEST_P(FaultTest, ReceiveWhileStopped) {
   loop->turn(0);  // Prepared, not yet submitted.
   client.socket.stop_reading();
   loop.settle();
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.received, "");
   client.socket.start_reading();
   peer.send("data");
-  if (client.heard.errors.empty()) {
-    loop.until([&] { return client.heard.received == "data"; });
+  if (client.recorder.errors.empty()) {
+    loop.until([&] { return client.recorder.received == "data"; });
   }
-  EXPECT_EQ(client.heard.errors.empty(), is_one_of(error(), {ENOBUFS, EAGAIN, EINTR, ECANCELED}));
+  EXPECT_EQ(client.recorder.errors.empty(), is_one_of(error(), {ENOBUFS, EAGAIN, EINTR, ECANCELED}));
   expect_closes(client);
 }
 
-TEST(SocketFaultTest, ReceiveThatEndsThoughDataFlows) {
+TEST(SocketFaultTest, ReceiveEndsDuringData) {
   // As when the completion queue overflows: a result, without F_MORE and without a buffer.
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -166,9 +166,9 @@ TEST(SocketFaultTest, ReceiveThatEndsThoughDataFlows) {
   client.socket.start_reading();
   for (int i = 0; i < 5; ++i) loop.ring().inject(Op::kRecv, 100);
   peer.send("still there");
-  loop.until([&] { return client.heard.received == "still there"; });
-  EXPECT_THAT(client.heard.errors, IsEmpty());
-  EXPECT_EQ(client.heard.ends, 0);
+  loop.until([&] { return client.recorder.received == "still there"; });
+  EXPECT_THAT(client.recorder.errors, IsEmpty());
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 TEST(SocketFaultTest, ReceiveOfNothingIsTheEnd) {
@@ -178,13 +178,13 @@ TEST(SocketFaultTest, ReceiveOfNothingIsTheEnd) {
   Client client(loop, p.ours);
   loop.ring().inject(Op::kRecv, 0);
   client.socket.start_reading();
-  loop.until([&] { return client.heard.ends == 1; });
+  loop.until([&] { return client.recorder.ends == 1; });
   peer.send("after the end");
   client.socket.stop_reading();
   client.socket.start_reading();
   loop.settle();
-  EXPECT_EQ(client.heard.ends, 1);
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.ends, 1);
+  EXPECT_EQ(client.recorder.received, "");
   expect_closes(client);
 }
 
@@ -198,7 +198,7 @@ TEST(SocketFaultTest, StormOfReceiveFaults) {
     for (const int e : {ENOBUFS, EAGAIN, EINTR, ECANCELED}) loop.ring().inject(Op::kRecv, -e);
   }
   peer.send("through the storm");
-  loop.until([&] { return client.heard.received == "through the storm"; });
+  loop.until([&] { return client.recorder.received == "through the storm"; });
   EXPECT_EQ(loop->counters().parked, 0u);
 }
 
@@ -217,14 +217,14 @@ TEST_P(FaultTest, Send) {
     EXPECT_EQ(peer.received, "data");
     loop.until([&] { return client.socket.queued() == 0; });
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    EXPECT_THAT(client.heard.errors, ElementsAre(error()));
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error()));
     EXPECT_EQ(client.socket.queued(), 4u);
   }
   expect_closes(client);
 }
 
-// The second of two, with a shutdown waiting behind it.
+// The second of two, with a shutdown after it.
 TEST_P(FaultTest, SendBeforeShutdown) {
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -242,8 +242,8 @@ TEST_P(FaultTest, SendBeforeShutdown) {
     });
     EXPECT_EQ(peer.received, "one two");
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    // Not shut: what is queued did not go out.
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    // Not shut down: the queued data was not sent.
     EXPECT_FALSE(client.socket.write_shut());
     peer.read();
     EXPECT_FALSE(peer.ended);
@@ -261,20 +261,20 @@ TEST_P(FaultTest, ZeroCopySend) {
   Client client(loop, p.ours);
   loop.ring().inject(Op::kSendZeroCopy, -error());
   client.send("data");
-  // No memory to pin is no reason to give up: it is sent plainly.
+  // Without memory to pin, the data is sent by copying instead.
   if (is_one_of(error(), {EAGAIN, EINTR, ENOMEM, ENOBUFS})) {
     loop.until([&] { return peer.read() > 0; });
     EXPECT_EQ(peer.received, "data");
-    EXPECT_THAT(client.heard.errors, IsEmpty());
+    EXPECT_THAT(client.recorder.errors, IsEmpty());
   } else {
-    loop.until([&] { return !client.heard.errors.empty(); });
-    EXPECT_THAT(client.heard.errors, ElementsAre(error()));
+    loop.until([&] { return !client.recorder.errors.empty(); });
+    EXPECT_THAT(client.recorder.errors, ElementsAre(error()));
   }
   loop.settle();
   expect_closes(client);
 }
 
-TEST(SocketFaultTest, ShortSendGoesOnWithTheRest) {
+TEST(SocketFaultTest, ShortSendContinuesWithTheRest) {
   // The first bytes count as sent, though the no-op has sent nothing: the peer gets the others.
   for (const Op op : {Op::kSend, Op::kSendZeroCopy}) {
     Worker::Options options = Loop::with_features();
@@ -284,7 +284,7 @@ TEST(SocketFaultTest, ShortSendGoesOnWithTheRest) {
     const Pair p = test::tcp_pair();
     Peer peer(p.theirs);
     Client client(loop, p.ours);
-    client.heard.after_sent = [](Socket& socket) { EXPECT_LT(socket.queued(), 10u); };
+    client.recorder.after_sent = [](Socket& socket) { EXPECT_LT(socket.queued(), 10u); };
     loop.ring().inject(op, 3);
     loop.ring().inject(op, 1);
     client.send("0123456789");
@@ -294,11 +294,11 @@ TEST(SocketFaultTest, ShortSendGoesOnWithTheRest) {
       return peer.received.size() >= 6;
     });
     EXPECT_EQ(peer.received, "456789");
-    EXPECT_GE(client.heard.sent, 3);
+    EXPECT_GE(client.recorder.sent, 3);
   }
 }
 
-TEST(SocketFaultTest, SendOfNothingIsTriedAgain) {
+TEST(SocketFaultTest, EmptySendIsRetried) {
   Loop loop;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -318,40 +318,41 @@ TEST_P(FaultTest, Connect) {
   Client client(loop);
   loop.ring().inject(Op::kConnect, -error());
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop.until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(error()));
+  loop.until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(error()));
   expect_closes(client);
   // The same object, the next time.
-  client.heard.closed = 0;
+  client.recorder.closed = 0;
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop.until([&] { return client.heard.connects.size() == 2; });
-  EXPECT_THAT(client.heard.connects, ElementsAre(error(), 0));
+  loop.until([&] { return client.recorder.connects.size() == 2; });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(error(), 0));
   ::close(listener);
 }
 
-TEST(SocketFaultTest, ConnectThatOnlySaysSo) {
+TEST(SocketFaultTest, ConnectWithFalseSuccess) {
   Loop loop;
   const sockaddr_in address = test::loopback(1);
   Client client(loop);
   loop.ring().inject(Op::kConnect, 0);
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop.until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(0));
+  loop.until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(0));
   client.socket.start_reading();
-  loop.until([&] { return !client.heard.errors.empty(); });
-  EXPECT_THAT(client.heard.errors, ElementsAre(ENOTCONN));
+  loop.until([&] { return !client.recorder.errors.empty(); });
+  EXPECT_THAT(client.recorder.errors, ElementsAre(ENOTCONN));
   expect_closes(client);
 }
 
-// ---- Cancelling ----
+// ---- Canceling ----
 
-// Results of a cancellation that did not cancel. 0 is what the kernel says when it found nothing.
+// Results of a cancellation that did not cancel. 0 is the kernel's result when it found nothing.
 class CancelFaultTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Results, CancelFaultTest,
                          ::testing::Values(0, ENOENT, EALREADY, ENOMEM, EINVAL, EINTR, EAGAIN, ECANCELED));
 
-// Bug: one cancellation that missed its receive left the socket half-closed for ever, when the peer sent nothing more.
-TEST_P(CancelFaultTest, CloseEndsAllTheSame) {
+// Defect: one cancellation that missed its receive left the socket half-closed forever, when the peer sent nothing
+// more.
+TEST_P(CancelFaultTest, CloseEndsNevertheless) {
   for (const int misses : {1, 2, 5}) {
     for (const bool sending : {false, true}) {
       for (const bool abort : {false, true}) {
@@ -365,15 +366,15 @@ TEST_P(CancelFaultTest, CloseEndsAllTheSame) {
         for (int i = 0; i < misses; ++i) loop.ring().inject(Op::kCancel, -GetParam());
         abort ? client.abort() : client.close();
         client.wait_closed();
-        EXPECT_EQ(client.heard.closed, 1);
+        EXPECT_EQ(client.recorder.closed, 1);
         EXPECT_EQ(loop.chunks_out(), 0u);
       }
     }
   }
 }
 
-// Bug: a receive whose cancellation missed it went on delivering, whatever its owner did.
-TEST_P(CancelFaultTest, StopEndsAllTheSame) {
+// Defect: a receive whose cancellation missed it continued to deliver, whatever its owner did.
+TEST_P(CancelFaultTest, StopEndsNevertheless) {
   if (GetParam() == EINVAL) GTEST_SKIP() << "a kernel that cannot cancel so will not learn it";
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -386,13 +387,13 @@ TEST_P(CancelFaultTest, StopEndsAllTheSame) {
   loop.settle();
   peer.send("while stopped");
   loop.settle();
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.received, "");
   client.socket.start_reading();
-  loop.until([&] { return client.heard.received == "while stopped"; });
+  loop.until([&] { return client.recorder.received == "while stopped"; });
 }
 
-// Stopped and wanted again before the cancellation turns out to have missed.
-TEST_P(CancelFaultTest, StartBehindAMissedStop) {
+// Stopped and restarted before it is known that the cancellation missed.
+TEST_P(CancelFaultTest, StartAfterAMissedStop) {
   Loop loop;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -402,20 +403,20 @@ TEST_P(CancelFaultTest, StartBehindAMissedStop) {
   loop.ring().inject(Op::kCancel, -GetParam());
   client.socket.stop_reading();
   client.socket.start_reading();
-  std::string sent;  // Different pieces: bytes that come twice or in another order have the right count as well.
+  std::string sent;  // Different pieces: repeated or reordered bytes would have the right count.
   for (int i = 0; i < 10; ++i) {
     const std::string piece = "piece " + std::to_string(i) + ";";
     peer.send(piece);
     sent += piece;
     loop.settle(2);
   }
-  loop.until([&] { return client.heard.received.size() >= sent.size(); });
-  EXPECT_EQ(client.heard.received, sent);
+  loop.until([&] { return client.recorder.received.size() >= sent.size(); });
+  EXPECT_EQ(client.recorder.received, sent);
   peer.shutdown_write();
-  loop.until([&] { return client.heard.ends == 1; });
+  loop.until([&] { return client.recorder.ends == 1; });
 }
 
-TEST_P(CancelFaultTest, BulkStreamGoesOn) {
+TEST_P(CancelFaultTest, BulkStreamContinues) {
   Loop loop;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -425,20 +426,20 @@ TEST_P(CancelFaultTest, BulkStreamGoesOn) {
   uint64_t sent = 0;
   loop.until([&] {
     sent += peer.send_some(stream_bytes(2, sent, std::min<uint64_t>((4 << 20) - sent, 200'000)));
-    return client.heard.received.size() == (4 << 20);
+    return client.recorder.received.size() == (4 << 20);
   });
-  EXPECT_TRUE(is_stream(2, 0, client.heard.received));
+  EXPECT_TRUE(is_stream(2, 0, client.recorder.received));
 }
 
 // ---- Many at once ----
 
-// Faults of all kinds over several sockets that echo: whoever hears an error closes; the others lose nothing.
+// Faults of all kinds over several sockets that echo: a socket with an error closes; the others lose nothing.
 TEST(SocketFaultTest, RecoverableFaultsUnderLoad) {
   Loop loop;
   struct Echo {
     explicit Echo(Loop& l) : Echo(l, test::tcp_pair()) {}
     Echo(Loop& l, Pair p) : peer(p.theirs), client(l, p.ours) {
-      client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+      client.recorder.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
       client.socket.start_reading();
     }
     Peer peer;

@@ -13,7 +13,7 @@ TEST(FeaturesTest, ProbeRuns) {
   const absl::StatusOr<Features> features = probe_features(RingsMode::kAuto);
   ASSERT_TRUE(features.ok()) << features.status();
   EXPECT_TRUE(features->incremental || !features->min_left);
-  // Bytes would change connections.
+  // Otherwise bytes would reach the wrong connection.
   EXPECT_TRUE(features->in_order || !features->incremental);
   EXPECT_EQ(test::open_descriptors(), descriptors);
 }
@@ -31,7 +31,7 @@ TEST(FeaturesTest, PlainIsNeverIncremental) {
   EXPECT_FALSE(features->min_left);
 }
 
-TEST(FeaturesTest, IncrementalIsRefusedWhereItDoesNotWork) {
+TEST(FeaturesTest, IncrementalIsRefusedIfItDoesNotWork) {
   const absl::StatusOr<Features> features = probe_features(RingsMode::kIncremental);
   EXPECT_EQ(features.ok(), test::kernel_features().incremental);
   if (features.ok()) {

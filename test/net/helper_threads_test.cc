@@ -1,5 +1,4 @@
-// Work that leaves a worker and comes back: where it runs, where it ends, and what becomes of it when the worker ends
-// first.
+// Work on helper threads: where it runs, where it finishes, and what happens to it when the worker ends first.
 
 #include "net/helper_threads.h"
 
@@ -53,7 +52,7 @@ class HelperThreadsTest : public testing::Test {
   HelperThreads threads_{1};
 };
 
-TEST_F(HelperThreadsTest, JobsComeBack) {
+TEST_F(HelperThreadsTest, JobsFinishOnTheWorker) {
   threads_.start();
   const HelperThreads::Desk desk(loop_.worker());
   for (int i = 0; i < 100; ++i) give();
@@ -63,9 +62,9 @@ TEST_F(HelperThreadsTest, JobsComeBack) {
   EXPECT_NE(seen_.ran_on, std::this_thread::get_id());
 }
 
-// Regression: a job that was under way when its worker ended was destroyed by the helper later, with what it held of
-// the worker's memory, which was gone by then.
-TEST_F(HelperThreadsTest, NoneIsLeftWhenTheDeskGoes) {
+// Defect: a job that was in progress when its worker ended was destroyed by the helper later, with what it held of the
+// worker's memory, which no longer existed.
+TEST_F(HelperThreadsTest, NoJobIsLeftWhenTheWorkerEnds) {
   std::optional<HelperThreads::Desk> desk(std::in_place, loop_.worker());
   threads_.start();
   give(std::chrono::milliseconds(30));

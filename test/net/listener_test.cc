@@ -23,7 +23,7 @@ using test::Loop;
 using test::Peer;
 using ::testing::ElementsAre;
 
-/// Keeps what it accepts.
+/// Keeps the connections that it accepts.
 class Acceptor : public Listener::Owner {
  public:
   virtual ~Acceptor() = default;
@@ -50,7 +50,7 @@ int open_tcp(uint16_t port = 0, ListenOptions options = {}) {
   return fd.value_or(-1);
 }
 
-/// An abstract Unix address that nobody else uses.
+/// An abstract Unix address that no other process uses.
 struct UnixAddress {
   UnixAddress() {
     static int count = 0;
@@ -75,12 +75,12 @@ int option_of(int fd, int level, int name) {
   return value;
 }
 
-/// Lowers the number of descriptors to those that are open and `spare` more, until it is destroyed.
+/// Lowers the descriptor limit to those that are open and `spare` more, until it is destroyed.
 class FewDescriptors {
  public:
   explicit FewDescriptors(rlim_t spare) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    // The lowest number that is free is the first one that the limit forbids.
+    // The lowest free number is the first one that the limit forbids.
     const int next = ::dup(0);
     ::close(next);
     const rlimit now{static_cast<rlim_t>(next) + spare, before_.rlim_max};
@@ -109,7 +109,7 @@ TEST(OpenListenerTest, AcceptedSocketsInheritOptions) {
   EXPECT_EQ(option_of(accepted, IPPROTO_TCP, TCP_KEEPIDLE), 77);
   EXPECT_EQ(option_of(accepted, IPPROTO_TCP, TCP_KEEPINTVL), 5);
   EXPECT_EQ(option_of(accepted, IPPROTO_TCP, TCP_KEEPCNT), 3);
-  // io_uring fails a send that must wait on a non-blocking one.
+  // io_uring fails a send that must wait on a non-blocking socket.
   EXPECT_EQ(fcntl(accepted, F_GETFL) & O_NONBLOCK, 0);
   EXPECT_NE(fcntl(accepted, F_GETFD) & FD_CLOEXEC, 0);
 }
@@ -186,7 +186,7 @@ TEST(ListenerTest, WorkersShareAPort) {
   }
 }
 
-// A Unix listener is shared by the workers, so each takes one connection at a time.
+// A Unix listener is shared by the workers, so each accepts one connection at a time.
 TEST(ListenerTest, WorkersShareAUnixListener) {
   Loop one;
   {
@@ -201,7 +201,7 @@ TEST(ListenerTest, WorkersShareAUnixListener) {
     std::vector<Peer> peers;
     for (int i = 0; i < 100; ++i) {
       peers.push_back(address.connect());
-      // Whoever is not busy.
+      // Any worker that is not busy.
       for (int turn = 0; turn < 3; ++turn) (i % 2 ? one : two)->turn(0);
     }
     one.until([&] {
@@ -259,8 +259,8 @@ TEST(ListenerTest, StopBeforeStart) {
   EXPECT_EQ(test::open_descriptors(), descriptors);
 }
 
-// The kernel has accepted, the worker has stopped before it heard of it: the connection must not be left open.
-TEST(ListenerTest, AcceptedBehindTheStopIsClosed) {
+// The kernel has accepted, and the worker stopped before the completion: the connection must not be left open.
+TEST(ListenerTest, AcceptedAfterTheStopIsClosed) {
   for (const bool shared : {false, true}) {
     const size_t descriptors = test::open_descriptors();
     {
@@ -271,7 +271,7 @@ TEST(ListenerTest, AcceptedBehindTheStopIsClosed) {
       listener.start();
       loop.settle();
       Peer peer(test::tcp_connect(test::port_of(fd)));
-      loop.ring().wait(50'000'000);  // The completion is there, and not taken.
+      loop.ring().wait(50'000'000);  // The completion is in the queue, and not processed.
       listener.stop();
       loop.until([&] { return listener.stopped(); });
       loop.until([&] {
@@ -302,7 +302,7 @@ TEST(ListenerTest, StopFromInsideOnAccepted) {
   }
 }
 
-// ---- Running out ----
+// ---- Out of descriptors ----
 
 TEST(ListenerTest, RetriesAfterAPause) {
   for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
@@ -353,7 +353,7 @@ TEST(ListenerTest, StopsWhilePaused) {
 }
 
 // No error of one connection may end accepting.
-TEST(ListenerTest, OtherErrorsAreTheConnectionsOwn) {
+TEST(ListenerTest, OtherErrorsConcernOneConnection) {
   for (const bool shared : {false, true}) {
     Loop loop;
     Acceptor owner;
@@ -369,10 +369,10 @@ TEST(ListenerTest, OtherErrorsAreTheConnectionsOwn) {
   }
 }
 
-// ---- As much as there is room for ----
+// ---- As many as there is room for ----
 
-// With room for three, no fourth is accepted however many wait; each that leaves lets in one more.
-TEST(ListenerTest, AcceptsNoMoreThanTheOwnerSays) {
+// With room for three, no fourth is accepted however many wait; each that ends makes room for one.
+TEST(ListenerTest, AcceptsNoMoreThanTheOwnerAllows) {
   for (const bool shared : {false, true}) {
     Loop loop;
     Acceptor owner;
@@ -393,14 +393,14 @@ TEST(ListenerTest, AcceptsNoMoreThanTheOwnerSays) {
       loop.settle();
       EXPECT_EQ(owner.accepted.size(), 3 + left);
     }
-    // Without a word, by the retry.
+    // Without a call, by the retry.
     left = 5;
     loop.until([&] { return owner.accepted.size() == 8; });
     EXPECT_TRUE(owner.pauses.empty());
   }
 }
 
-// A multishot that is armed is ended by review(), and goes on one by one.
+// An armed multishot is ended by review(), and accepting continues one by one.
 TEST(ListenerTest, ReviewEndsAMultishot) {
   Loop loop;
   Acceptor owner;
@@ -427,14 +427,14 @@ TEST(ListenerTest, ReviewEndsAMultishot) {
   how_many = Listener::Accepting::kMany;
   owner.after_accept = nullptr;
   loop.until([&] { return owner.accepted.size() == 3; });
-  // Stopped while the cancellation of a review is under way.
+  // Stopped while the cancellation of a review is in progress.
   how_many = Listener::Accepting::kOne;
   listener.review();
   listener.stop();
   loop.until([&] { return listener.stopped(); });
 }
 
-// For real: the process has no descriptor left. Accepting pauses, and goes on when one came free.
+// A real case: the process has no descriptor left. Accepting pauses, and resumes when one becomes free.
 TEST(ListenerTest, OutOfDescriptors) {
   for (const bool by_timer : {false, true}) {
     Loop loop;
@@ -451,7 +451,7 @@ TEST(ListenerTest, OutOfDescriptors) {
       loop.until([&] { return !owner.pauses.empty(); });
       EXPECT_THAT(owner.pauses[0], EMFILE);
       EXPECT_EQ(owner.accepted.size(), 3u);
-      // One comes free: one more is accepted.
+      // One becomes free: one more connection is accepted.
       owner.accepted[0].close();
       if (!by_timer) listener.resume();
       loop.until([&] { return owner.accepted.size() == 4; });
@@ -461,9 +461,9 @@ TEST(ListenerTest, OutOfDescriptors) {
   }
 }
 
-// Defect: an accept error that stays (here EINVAL, of a listening socket that somebody has shut down) was armed again
-// at once, for ever: a worker at 100 % CPU.
-TEST(ListenerTest, ErrorsThatStayPauseAccepting) {
+// Defect: a permanent accept error (here EINVAL, of a listening socket that was shut down) was armed again at once,
+// forever: a worker at 100 % CPU.
+TEST(ListenerTest, PermanentErrorsPauseAccepting) {
   Loop loop;
   Acceptor owner;
   const int fd = open_tcp();
@@ -475,7 +475,7 @@ TEST(ListenerTest, ErrorsThatStayPauseAccepting) {
   const uint64_t before = loop->counters().completions;
   loop.settle(20);
   EXPECT_LE(loop->counters().completions - before, owner.pauses.size() * (2 + Listener::kMaxErrors));
-  // It is tried again, and goes on when it can.
+  // It is retried, and resumes when it can.
   loop.jump(Listener::kRetryMs + TimerWheel::kTickMs);
   const size_t pauses = owner.pauses.size();
   loop.until([&] { return owner.pauses.size() > pauses; });

@@ -1,5 +1,5 @@
-// What tests of sockets share: a worker driven turn by turn, pairs of connected descriptors, the far end of one, and an
-// owner that writes down what it hears.
+// Support for tests of sockets: a worker whose loop the test runs turn by turn, pairs of connected descriptors, the far
+// end of one, and an owner that records its calls.
 #pragma once
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@
 
 namespace sluice::test {
 
-/// What this kernel does, found once.
+/// The features of this kernel, probed once.
 inline const Features& kernel_features() {
   static const Features features = [] {
     absl::StatusOr<Features> probed = probe_features(RingsMode::kAuto);
@@ -48,7 +48,7 @@ inline Features plain_features() {
   return features;
 }
 
-/// How long a test waits for what must come. Far beyond what it takes, so that it only ends a hang.
+/// How long a test waits for an event that must come. Far longer than necessary, so that it only ends a hang.
 inline constexpr std::chrono::seconds kPatience{40};
 
 /// Open descriptors of this process.
@@ -61,7 +61,7 @@ inline size_t open_descriptors() {
   return count;
 }
 
-/// Bytes of a stream that are known from their place: `stream` tells streams apart.
+/// Bytes of a stream that are known from their position: `stream` distinguishes streams.
 inline char stream_byte(uint64_t stream, uint64_t at) {
   uint64_t x = (at / 7 + 1) * 0x9e3779b97f4a7c15 ^ (stream + 1) * 0xbf58476d1ce4e5b9 ^ at;
   x ^= x >> 29;
@@ -118,7 +118,7 @@ inline int tcp_listen(int backlog = 128) {
   SLUICE_CHECK(bind(fd, generic(any), sizeof any) == 0 && listen(fd, backlog) == 0);
   return fd;
 }
-/// A port on which nobody listens. Bound for as long as the object lives, so that nobody else takes it.
+/// A port on which no process listens. It is bound as long as the object lives, so that no other process takes it.
 class ClosedPort {
  public:
   ClosedPort() : fd_(tcp_socket()) {
@@ -169,14 +169,14 @@ class Peer {
 
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
-  /// Sends what fits; returns how much.
+  /// Sends as much as fits. Returns how much.
   size_t send_some(std::string_view bytes) const {
     const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent > 0 ? static_cast<size_t>(sent) : 0;
   }
   /// Sends all of it, which must fit.
   void send(std::string_view bytes) const { SLUICE_CHECK(send_some(bytes) == bytes.size()); }
-  /// Reads what is there, at most about `limit`, into `received`; notes the end, or the error.
+  /// Reads the available data, at most about `limit`, into `received`; records the end, or the error.
   size_t read(size_t limit = SIZE_MAX) {
     size_t total = 0;
     char bytes[65536];
@@ -212,23 +212,23 @@ class Peer {
   int fd_;
 };
 
-/// Writes down what a socket's owner hears.
+/// Records the calls of a socket's owner.
 class Recorder final : public Socket::Owner {
  public:
   std::string received;
-  std::vector<int> connects;  ///< Errors of on_connected.
+  std::vector<int> connects;  ///< The errors passed to on_connected.
   std::vector<int> errors;
   int ends = 0;
   int sent = 0;
   int closed = 0;
-  bool inside = false;  ///< During a call of a method of Socket: nothing may be heard then.
+  bool inside = false;  ///< During a call of a method of Socket: no call may come then.
   bool keep = false;    ///< Data goes to `kept` and not to `received`.
   Buffer kept;
   std::function<void(Socket&, Buffer&)> data;  ///< Called first; may take the data.
   std::function<void(Socket&)> end, after_sent, error, after_closed;
   std::function<void(Socket&, int)> connected;
-  /// What the functions refer to goes away.
-  void forget_calls() {
+  /// For when the objects to which the functions refer are destroyed.
+  void clear_functions() {
     data = nullptr;
     end = after_sent = error = after_closed = nullptr;
     connected = nullptr;
@@ -275,7 +275,7 @@ class Recorder final : public Socket::Owner {
   }
 };
 
-/// A worker on the test's own thread, which runs on TestClock. At the end every chunk must be back, or posted.
+/// A worker on the test's own thread, which runs on TestClock. At the end every chunk must have returned, or be posted.
 class Loop {
  public:
   explicit Loop(Worker::Options options = with_features()) {
@@ -300,7 +300,7 @@ class Loop {
   operator Worker&() { return *worker_; }  // NOLINT(google-explicit-constructor)
   Ring& ring() { return worker_->ring(); }
 
-  /// Turns the loop until `done`, or until patience is lost, which is a failure.
+  /// Runs the loop until `done`, or until the patience is over, which is a failure.
   bool until(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (!done()) {
@@ -312,11 +312,11 @@ class Loop {
     }
     return true;
   }
-  /// Lets everything happen that is about to.
+  /// Runs the loop until all pending events are processed.
   void settle(int turns = 8) {
     for (int i = 0; i < turns; ++i) worker_->turn(1);
   }
-  /// As if the worker slept for `ms` longer in its next wait, or in the one that it is in.
+  /// As if the worker slept `ms` longer in its next wait, or in the present one.
   static void jump(uint64_t ms) { TestClock::jump(ms); }
   /// Chunks that are neither free nor posted.
   size_t chunks_out() {
@@ -332,30 +332,30 @@ class Loop {
 /// A socket with its recorder, closed at the latest with the object.
 class Client {
  public:
-  explicit Client(Loop& loop) : socket(loop.worker(), heard), loop_(loop) {}
+  explicit Client(Loop& loop) : socket(loop.worker(), recorder), loop_(loop) {}
   Client(Loop& loop, int fd) : Client(loop) { socket.adopt(fd); }
   ~Client() {
-    heard.forget_calls();
+    recorder.clear_functions();
     close();
-    heard.kept.clear();
+    recorder.kept.clear();
     wait_closed();
   }
   void close() {
-    heard.inside = true;
+    recorder.inside = true;
     socket.close();
-    heard.inside = false;
+    recorder.inside = false;
   }
   void abort() {
-    heard.inside = true;
+    recorder.inside = true;
     socket.abort();
-    heard.inside = false;
+    recorder.inside = false;
   }
   bool wait_closed() {
     return loop_.until([this] { return !socket.busy(); });
   }
   void send(std::string_view bytes) { socket.send(buffer_of(loop_->pool(), bytes)); }
 
-  Recorder heard;
+  Recorder recorder;
   Socket socket;
 
  private:

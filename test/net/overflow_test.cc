@@ -20,11 +20,11 @@ using test::Peer;
 // The smallest completion queue of a worker has 1,024 entries.
 constexpr size_t kLinks = 1700;
 
-TEST(OverflowTest, RingKeepsWhatDoesNotFit) {
+TEST(OverflowTest, RingKeepsOverflowedCompletions) {
   auto ring = Ring::open({.submission_entries = 64, .completion_entries = 64});
   ASSERT_TRUE(ring.ok());
   struct alignas(kTargetAlignment) Target {
-    int heard = 0;
+    int recorder = 0;
   };
   std::vector<Target> targets(1000);
   const Pair p = test::unix_pair();
@@ -39,11 +39,11 @@ TEST(OverflowTest, RingKeepsWhatDoesNotFit) {
     reaped += (*ring)->reap([](Op op, void* target, Completion completion) {
       EXPECT_EQ(op, Op::kSend);
       EXPECT_EQ(completion.res, 1);
-      ++static_cast<Target*>(target)->heard;
+      ++static_cast<Target*>(target)->recorder;
     });
   }
   EXPECT_EQ(reaped, targets.size());
-  for (const Target& target : targets) ASSERT_EQ(target.heard, 1);
+  for (const Target& target : targets) ASSERT_EQ(target.recorder, 1);
   EXPECT_GE((*ring)->overflows(), 1u);
 }
 
@@ -69,7 +69,7 @@ TEST(OverflowTest, SocketsLoseNothing) {
     }
     loop.settle(3);
     for (int round = 0; round < 3; ++round) {
-      // Data comes in on all of them, and goes out on all of them, in one batch.
+      // Data arrives on all of them, and is sent on all of them, in one batch.
       for (auto& link : links) link->peer.send("in" + std::to_string(round));
       for (auto& link : links) link->client.send("out" + std::to_string(round));
       const size_t in = 3 * static_cast<size_t>(round + 1), out = 4 * static_cast<size_t>(round + 1);
@@ -77,17 +77,17 @@ TEST(OverflowTest, SocketsLoseNothing) {
         bool all = true;
         for (auto& link : links) {
           link->peer.read();
-          all &= link->client.heard.received.size() == in && link->peer.received.size() == out;
+          all &= link->client.recorder.received.size() == in && link->peer.received.size() == out;
         }
         return all;
       });
     }
     EXPECT_GE(loop.ring().overflows(), 1u) << "the test did not do what it is for";
     for (auto& link : links) {
-      EXPECT_EQ(link->client.heard.received, "in0in1in2");
+      EXPECT_EQ(link->client.recorder.received, "in0in1in2");
       EXPECT_EQ(link->peer.received, "out0out1out2");
-      EXPECT_TRUE(link->client.heard.errors.empty());
-      EXPECT_EQ(link->client.heard.ends, 0);
+      EXPECT_TRUE(link->client.recorder.errors.empty());
+      EXPECT_EQ(link->client.recorder.ends, 0);
     }
     // All close in one batch: more cancellations and ends than fit.
     for (auto& link : links) link->client.close();
@@ -96,7 +96,7 @@ TEST(OverflowTest, SocketsLoseNothing) {
       for (auto& link : links) all &= !link->client.socket.busy();
       return all;
     });
-    for (auto& link : links) EXPECT_EQ(link->client.heard.closed, 1);
+    for (auto& link : links) EXPECT_EQ(link->client.recorder.closed, 1);
   }
 }
 

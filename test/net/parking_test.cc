@@ -1,4 +1,4 @@
-// What happens when chunks run out: sockets park, and are resumed first in first out as chunks come home.
+// Running out of chunks: sockets park, and are resumed first in first out as chunks return.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,15 +51,15 @@ Links links(Loop& loop, size_t count) {
   return result;
 }
 
-/// One chunk is all there is; each of six sockets gets a message.
+/// There is only one chunk; each of six sockets gets a message.
 class OneChunkTest : public ::testing::Test {
  protected:
   void start(size_t count) {
     all_ = links(loop_, count);
     for (size_t i = 0; i < count; ++i) {
       Client& client = all_[i]->client;
-      client.heard.keep = true;
-      client.heard.data = [this, i](Socket&, Buffer&) { order_.push_back(i); };
+      client.recorder.keep = true;
+      client.recorder.data = [this, i](Socket&, Buffer&) { order_.push_back(i); };
       client.socket.start_reading();
     }
     loop_.settle();
@@ -72,8 +72,8 @@ class OneChunkTest : public ::testing::Test {
     ASSERT_EQ(loop_->counters().parked, count - 1);
   }
   void release(size_t i) {
-    EXPECT_EQ(test::text_of(all_[i]->client.heard.kept), std::string(100, static_cast<char>('a' + i)));
-    all_[i]->client.heard.kept.clear();
+    EXPECT_EQ(test::text_of(all_[i]->client.recorder.kept), std::string(100, static_cast<char>('a' + i)));
+    all_[i]->client.recorder.kept.clear();
   }
   Client& client(size_t i) { return all_[i]->client; }
 
@@ -95,15 +95,15 @@ TEST_F(OneChunkTest, ResumesFirstInFirstOut) {
   EXPECT_THAT(order_, ElementsAre(0, 1, 2, 3, 4, 5));
   // And all are armed again.
   for (auto& link : all_) {
-    link->client.heard.keep = false;
+    link->client.recorder.keep = false;
     link->peer.send("!");
   }
   loop_.until([&] { return order_.size() == 12; });
 }
 
-TEST_F(OneChunkTest, LeavesTheLineWhenStopped) {
+TEST_F(OneChunkTest, LeavesTheQueueWhenStopped) {
   start(6);
-  client(1).socket.stop_reading();  // The first of the line,
+  client(1).socket.stop_reading();  // The first of the queue,
   client(3).socket.stop_reading();  // one in its middle,
   client(5).socket.stop_reading();  // and the last.
   EXPECT_EQ(loop_->counters().parked, 2u);
@@ -122,7 +122,7 @@ TEST_F(OneChunkTest, LeavesTheLineWhenStopped) {
   }
 }
 
-TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
+TEST_F(OneChunkTest, LeavesTheQueueWhenClosed) {
   start(6);
   for (size_t i : {3, 1, 5}) client(i).close();
   EXPECT_EQ(loop_->counters().parked, 2u);
@@ -133,10 +133,10 @@ TEST_F(OneChunkTest, LeavesTheLineWhenClosed) {
   loop_.until([&] { return order_.size() == 3; });
   release(4);
   EXPECT_THAT(order_, ElementsAre(0, 2, 4));
-  for (size_t i : {1, 3, 5}) EXPECT_EQ(client(i).heard.closed, 1);
+  for (size_t i : {1, 3, 5}) EXPECT_EQ(client(i).recorder.closed, 1);
 }
 
-// Defect: who waited for a chunk was not seen to be gone, and kept what the others waited for.
+// Defect: the end of a socket that waited for a chunk was not seen, and it kept chunks for which the others waited.
 TEST_F(OneChunkTest, EndsAndResetsNeedNoChunk) {
   start(1);
   Links more = links(loop_, 3);
@@ -147,18 +147,19 @@ TEST_F(OneChunkTest, EndsAndResetsNeedNoChunk) {
   more[2]->peer.send("x");
   more[2]->peer.shutdown_write();
   loop_.until([&] {
-    return more[0]->client.heard.ends == 1 && !more[1]->client.heard.errors.empty() && loop_->counters().parked == 1;
+    return more[0]->client.recorder.ends == 1 && !more[1]->client.recorder.errors.empty() &&
+           loop_->counters().parked == 1;
   });
-  EXPECT_THAT(more[1]->client.heard.errors, ElementsAre(ECONNRESET));
-  EXPECT_EQ(more[1]->client.heard.ends, 0);
-  release(0);  // What came before an end is not lost.
-  loop_.until([&] { return more[2]->client.heard.ends == 1; });
-  EXPECT_EQ(more[2]->client.heard.received, "x");
+  EXPECT_THAT(more[1]->client.recorder.errors, ElementsAre(ECONNRESET));
+  EXPECT_EQ(more[1]->client.recorder.ends, 0);
+  release(0);  // Data before an end is not lost.
+  loop_.until([&] { return more[2]->client.recorder.ends == 1; });
+  EXPECT_EQ(more[2]->client.recorder.received, "x");
 }
 
-// Regression: all stood in one line. A client whose WINDOW_UPDATE or close would have let chunks go waited behind
+// Defect: all waited in one queue. A client whose WINDOW_UPDATE or close would have released chunks waited behind
 // hundreds of upstreams that would only take more.
-TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {
+TEST(ParkingTest, AcceptedAndConnectedSocketsAlternate) {
   Loop loop(plain_with(kPlainChunk));
   Links accepted = links(loop, 3);
   const int listener = test::tcp_listen();
@@ -168,7 +169,7 @@ TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {
   for (int i = 0; i < 4; ++i) {
     own.push_back(std::make_unique<Client>(loop));
     own.back()->socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-    loop.until([&] { return !own.back()->heard.connects.empty(); });
+    loop.until([&] { return !own.back()->recorder.connects.empty(); });
     own_peers.emplace_back(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   }
   ::close(listener);
@@ -178,116 +179,116 @@ TEST(ParkingTest, AcceptedAndOwnSocketsTakeTurns) {
   for (size_t i = 1; i < 3; ++i) line.emplace_back(&accepted[i]->client, &accepted[i]->peer);
   for (size_t i = 0; i < line.size(); ++i) {
     Client& client = *line[i].first;
-    client.heard.keep = true;
-    client.heard.data = [&order, i](Socket&, Buffer&) { order += "hOOOOaa"[i]; };
+    client.recorder.keep = true;
+    client.recorder.data = [&order, i](Socket&, Buffer&) { order += "hOOOOaa"[i]; };
     client.socket.start_reading();
     loop.settle(2);
     line[i].second->send("something");
     loop.until([&] { return order.size() + loop->counters().parked == i + 1; });
   }
   for (size_t done = 1; done < line.size(); ++done) {
-    for (const auto& [client, peer] : line) client->heard.kept.clear();
+    for (const auto& [client, peer] : line) client->recorder.kept.clear();
     loop.until([&] { return order.size() == done + 1; });
   }
   EXPECT_THAT(order, ::testing::AnyOf("haOaOOO", "hOaOaOO"));
 }
 
-// Regression: the first of the line was armed for as much as there is, and took all that came home; hundreds got
+// Defect: the first of the queue was armed for as much as there is, and took all chunks that returned; hundreds got
 // nothing.
-TEST(ParkingTest, EachTakesOneChunkInItsTurn) {
+TEST(ParkingTest, EachTakesOneChunkAtATime) {
   constexpr size_t kChunks = 4;
   Loop loop(plain_with(kChunks * kPlainChunk, kChunks));
   Links all = links(loop, 1 + 2 * kChunks);
   for (size_t i = 0; i < all.size(); ++i) {
     Client& client = all[i]->client;
-    client.heard.keep = true;
+    client.recorder.keep = true;
     client.socket.start_reading();
     loop.settle();
     all[i]->peer.send(std::string(i == 0 ? kChunks * kPlainChunk : 3 * kPlainChunk, 'x'));
     loop.until(
-        [&] { return i == 0 ? client.heard.kept.size() == kChunks * kPlainChunk : loop->counters().parked >= i; });
+        [&] { return i == 0 ? client.recorder.kept.size() == kChunks * kPlainChunk : loop->counters().parked >= i; });
   }
-  all[0]->client.heard.kept.clear();
+  all[0]->client.recorder.kept.clear();
   loop.settle();
   std::vector<size_t> sizes;
-  for (size_t i = 1; i < all.size(); ++i) sizes.push_back(all[i]->client.heard.kept.size());
+  for (size_t i = 1; i < all.size(); ++i) sizes.push_back(all[i]->client.recorder.kept.size());
   EXPECT_THAT(sizes, ElementsAre(kPlainChunk, kPlainChunk, kPlainChunk, kPlainChunk, 0, 0, 0, 0));
 }
 
-// The loop sleeps without a limit; a chunk that comes home from a thread without a worker must wake it.
+// The loop sleeps without a limit; a chunk that returns from a thread without a worker must wake it.
 TEST(ParkingTest, ChunkFromAnotherThreadWakesTheLoop) {
   Worker::Options options = plain_with(kPlainChunk);
   options.decay_ms = 3'600'000;  // Nothing else wakes it.
   Loop loop(options);
   Links two = links(loop, 2);
   for (auto& link : two) {
-    link->client.heard.keep = true;
+    link->client.recorder.keep = true;
     link->client.socket.start_reading();
   }
   loop.settle();
   two[0]->peer.send("first");
-  loop.until([&] { return !two[0]->client.heard.kept.empty(); });
+  loop.until([&] { return !two[0]->client.recorder.kept.empty(); });
   two[1]->peer.send("second");
   loop.until([&] { return loop->counters().parked == 1; });
   loop.settle();
   for (int round = 0; round < 20; ++round) {
     Client& holder = two[static_cast<size_t>(round % 2)]->client;
     Client& waiter = two[static_cast<size_t>((round + 1) % 2)]->client;
-    std::thread elsewhere([held = std::move(holder.heard.kept), round]() mutable {
+    std::thread elsewhere([held = std::move(holder.recorder.kept), round]() mutable {
       std::this_thread::sleep_for(std::chrono::milliseconds(round % 3));
       held.clear();
     });
     const auto start = std::chrono::steady_clock::now();
-    while (waiter.heard.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
+    while (waiter.recorder.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
       loop->turn(std::chrono::milliseconds(test::kPatience).count());
     }
     elsewhere.join();
-    ASSERT_FALSE(waiter.heard.kept.empty());
+    ASSERT_FALSE(waiter.recorder.kept.empty());
     ASSERT_LT(std::chrono::steady_clock::now() - start, test::kPatience) << "slept although a chunk came home";
-    // The other one's turn to wait.
+    // Now the other one waits.
     two[static_cast<size_t>(round % 2)]->peer.send("again");
     loop.until([&] { return loop->counters().parked == 1; });
   }
 }
 
-// The same from another worker's loop, whose ring carries the wake.
+// The same from another worker's loop, whose ring carries the wake-up.
 TEST(ParkingTest, ChunkFromAnotherWorkerWakesTheLoop) {
   Worker::Options options = plain_with(kPlainChunk);
   options.decay_ms = 3'600'000;
   Loop loop(options);
   Links two = links(loop, 2);
   for (auto& link : two) {
-    link->client.heard.keep = true;
+    link->client.recorder.keep = true;
     link->client.socket.start_reading();
   }
   loop.settle();
   two[0]->peer.send("first");
-  loop.until([&] { return !two[0]->client.heard.kept.empty(); });
+  loop.until([&] { return !two[0]->client.recorder.kept.empty(); });
   two[1]->peer.send("second");
   loop.until([&] { return loop->counters().parked == 1; });
-  std::thread elsewhere([held = std::move(two[0]->client.heard.kept)]() mutable {
+  std::thread elsewhere([held = std::move(two[0]->client.recorder.kept)]() mutable {
     Loop other;
     Timer timer{[](void* buffer) { static_cast<Buffer*>(buffer)->clear(); }, &held};
     other->timers().arm(timer, other->now_ms() + 20);
     other.until([&] { return held.empty(); });
-    other.settle();  // The message goes out with the next turn.
+    other.settle();  // The message is sent with the next turn.
   });
   const auto start = std::chrono::steady_clock::now();
-  while (two[1]->client.heard.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
+  while (two[1]->client.recorder.kept.empty() && std::chrono::steady_clock::now() - start < test::kPatience) {
     loop->turn(std::chrono::milliseconds(test::kPatience).count());
   }
   elsewhere.join();
-  EXPECT_FALSE(two[1]->client.heard.kept.empty());
+  EXPECT_FALSE(two[1]->client.recorder.kept.empty());
   EXPECT_LT(std::chrono::steady_clock::now() - start, test::kPatience) << "slept although a chunk came home";
 }
 
 // ---- Two groups, one budget ----
 
-/// Sends `bytes` of a stream through each link, whose socket throws data away at once after checking it.
+/// Sends `bytes` of a stream through each link, whose socket drops data at once after checking it.
 void expect_all_arrive(Loop& loop, Links& all, uint64_t bytes) {
   std::vector<uint64_t> sent(all.size()), got(all.size());
   for (size_t i = 0; i < all.size(); ++i) {
-    all[i]->client.heard.data = [&got, i](Socket&, Buffer& data) {
+    all[i]->client.recorder.data = [&got, i](Socket&, Buffer& data) {
       EXPECT_TRUE(is_stream(i, got[i], test::text_of(data)));
       got[i] += data.size();
       data.clear();
@@ -303,12 +304,12 @@ void expect_all_arrive(Loop& loop, Links& all, uint64_t bytes) {
     }
     return done || ::testing::Test::HasFailure();
   });
-  for (auto& link : all) link->client.heard.data = nullptr;
+  for (auto& link : all) link->client.recorder.data = nullptr;
 }
 
-// Bug: small chunks were posted up to the budget, none was left for a large one, and a stream that had become bulk
-// waited for ever.
-TEST(ParkingTest, BulkStreamsGoOnWhereNoLargeChunkFits) {
+// Defect: small chunks were posted up to the budget, none was left for a large one, and a stream that had become bulk
+// waited forever.
+TEST(ParkingTest, BulkStreamsContinueWithoutLargeChunks) {
   for (const bool incremental : {false, true}) {
     for (const uint16_t entries : {uint16_t{1}, uint16_t{2}, uint16_t{8}}) {
       Worker::Options options = plain_with(size_t{entries} * kSmallChunk, entries);
@@ -321,9 +322,9 @@ TEST(ParkingTest, BulkStreamsGoOnWhereNoLargeChunkFits) {
   }
 }
 
-// The other way round: a slow consumer holds what the small group had, and the rest of the budget is posted as large
-// chunks. Small messages of others must still get through.
-TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
+// The reverse: a slow consumer holds what the small group had, and the rest of the budget is posted as large chunks.
+// Small messages of others must still get through.
+TEST(ParkingTest, SmallMessagesContinueWithoutSmallChunks) {
   for (const bool incremental : {false, true}) {
     Worker::Options options = plain_with(kSmallChunk + 2 * kLargeChunk, 2);
     if (incremental) options.features = test::kernel_features();
@@ -331,9 +332,9 @@ TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
     // One small chunk (or four plain ones), and two large ones.
     ASSERT_EQ(loop->small_group().posted_bytes() + loop->large_group().posted_bytes(), loop->pool().out_bytes());
     Links slow = links(loop, 1), quick = links(loop, 2);
-    slow[0]->client.heard.keep = true;
+    slow[0]->client.recorder.keep = true;
     slow[0]->client.socket.start_reading();
-    // Takes all that the small group has.
+    // Takes everything that the small group has.
     for (int i = 0; i < 20'000 && loop->small_group().filled_slots() > 0; ++i) {
       slow[0]->peer.send_some(std::string(2000, 'x'));
       loop->turn(0);
@@ -346,11 +347,11 @@ TEST(ParkingTest, SmallMessagesGoOnWhereNoSmallChunkIsLeft) {
       link->peer.send("hello");
     }
     loop.until(
-        [&] { return quick[0]->client.heard.received == "hello" && quick[1]->client.heard.received == "hello"; });
+        [&] { return quick[0]->client.recorder.received == "hello" && quick[1]->client.recorder.received == "hello"; });
   }
 }
 
-// Neither a crowd of bulk streams nor one of small messages keeps the other from going on.
+// Neither many bulk streams nor many small messages may starve the other.
 TEST(ParkingTest, NeitherGroupStarvesTheOther) {
   for (const uint16_t entries : {uint16_t{1}, uint16_t{2}, uint16_t{4}, uint16_t{8}}) {
     for (const size_t budget : {kLargeChunk + kSmallChunk, 3 * kLargeChunk, 12 * kLargeChunk}) {
@@ -364,7 +365,7 @@ TEST(ParkingTest, NeitherGroupStarvesTheOther) {
       const std::string plenty(60'000, 'x');
       std::mt19937_64 random(budget);
       for (auto& link : bulk) {
-        link->client.heard.data = [&](Socket&, Buffer& data) {
+        link->client.recorder.data = [&](Socket&, Buffer& data) {
           bulk_got += data.size();
           // Held for a while, as behind a slow peer.
           held.push_back(std::move(data));
@@ -380,7 +381,7 @@ TEST(ParkingTest, NeitherGroupStarvesTheOther) {
         }
         // Pings over the small ones, each after the last has arrived.
         for (size_t i = 0; i < small.size(); ++i) {
-          std::string& received = small[i]->client.heard.received;
+          std::string& received = small[i]->client.recorder.received;
           if (received.empty() && !waiting[i]) {
             small[i]->peer.send("ping");
             waiting[i] = true;
@@ -396,7 +397,7 @@ TEST(ParkingTest, NeitherGroupStarvesTheOther) {
         }
         return rounds >= 100 && bulk_got >= (4 << 20);
       });
-      for (auto& link : bulk) link->client.heard.forget_calls();
+      for (auto& link : bulk) link->client.recorder.clear_functions();
       held.clear();
     }
   }
@@ -404,7 +405,7 @@ TEST(ParkingTest, NeitherGroupStarvesTheOther) {
 
 // ---- Storms ----
 
-/// Many sockets that echo, few chunks: all of it comes back, whatever the rings are.
+/// Many sockets that echo, few chunks: all data returns, whatever the rings are.
 class StormTest : public ::testing::TestWithParam<std::tuple<bool, bool, uint16_t, size_t>> {};
 
 TEST_P(StormTest, EchoLosesNothing) {
@@ -418,11 +419,11 @@ TEST_P(StormTest, EchoLosesNothing) {
   Links all = links(loop, kLinks);
   std::vector<uint64_t> sent(kLinks), back(kLinks);
   for (auto& link : all) {
-    link->client.heard.data = [](Socket& socket, Buffer& data) {
+    link->client.recorder.data = [](Socket& socket, Buffer& data) {
       socket.send(std::move(data));
       if (socket.queued() >= (64 << 10)) socket.stop_reading();
     };
-    link->client.heard.after_sent = [](Socket& socket) {
+    link->client.recorder.after_sent = [](Socket& socket) {
       if (socket.queued() < (32 << 10)) socket.start_reading();
     };
     link->client.socket.start_reading();

@@ -1,5 +1,5 @@
-// What a socket keeps for a peer that does not read, or that has not acknowledged: a bound, and that it shrinks in
-// time.
+// The memory that a socket keeps for a peer that does not read, or that has not acknowledged: it is bounded, and
+// shrinks in time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using test::stream_bytes;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// `bytes` as a record of TLS that was sealed in place: behind a header and in front of a tag that share a small chunk,
-/// in a chunk of the size that receives have.
+/// `bytes` as a TLS record that was sealed in place: after a header and before a tag that share a small chunk, in a
+/// chunk of the size that receives have.
 Buffer record_of(ChunkPool& pool, std::string_view bytes) {
   constexpr size_t kHeader = 5, kTag = 16, kReceived = size_t{16} * 1024;
   Lease around(ChunkRef::take(pool.get_metadata(kHeader + kTag)), 0, 0);
@@ -36,9 +36,9 @@ Buffer record_of(ChunkPool& pool, std::string_view bytes) {
   return record;
 }
 
-// Defect: only pieces of one window were packed. A record of TLS has three, so each byte that a client sent in a record
-// of its own kept a whole receive chunk behind a peer that did not read, and the marks, which count bytes, never
-// stopped it.
+// Defect: only pieces of one window were packed. A TLS record has three, so each byte that a client sent in a record of
+// its own kept a whole receive chunk behind a peer that did not read, and the marks, which count bytes, never stopped
+// it.
 TEST(PinnedMemory, RecordsOfOneByteBehindASlowPeerArePacked) {
   Loop loop;
   const Pair pair = test::tcp_pair();
@@ -57,7 +57,7 @@ TEST(PinnedMemory, RecordsOfOneByteBehindASlowPeerArePacked) {
     expected += std::string(5, 'r') + "x" + std::string(16, 'r');
   }
   EXPECT_EQ(loop->counters().packed, kPieces);
-  // Also of the sizes between, up to the largest that is packed.
+  // Also of the sizes in between, up to the largest that is packed.
   for (size_t size = 1; size <= 8 * 1024 - 21; size += 97) {
     const std::string body(size, 'y');
     client.socket.send(record_of(loop->pool(), body));
@@ -72,7 +72,7 @@ TEST(PinnedMemory, RecordsOfOneByteBehindASlowPeerArePacked) {
   EXPECT_TRUE(peer.received == expected);
 }
 
-/// A socket whose zero-copy sends the test completes by hand.
+/// A socket whose zero-copy sends the test completes.
 class ZeroCopyMemory : public ::testing::Test {
  protected:
   ZeroCopyMemory() : loop_(options()), pair_(test::tcp_pair()), peer_(pair_.theirs), client_(loop_, pair_.ours) {}
@@ -84,7 +84,7 @@ class ZeroCopyMemory : public ::testing::Test {
     options.zero_copy_bytes = 1;
     return options;
   }
-  /// A send that the kernel has taken whole and not let go of.
+  /// A send that the kernel has taken completely and not released.
   void send(size_t bytes) {
     loop_.ring().inject(Op::kSendZeroCopy, static_cast<int32_t>(bytes), IORING_CQE_F_MORE);
     client_.send(std::string(bytes, 'z'));
@@ -101,9 +101,9 @@ class ZeroCopyMemory : public ::testing::Test {
   Client client_;
 };
 
-// Defect: what was sent was given back only when no notice was outstanding at all. On a link that always has some on
-// its way, that is never: everything that a connection had sent stayed.
-TEST_F(ZeroCopyMemory, IsGivenBackWithEachNotice) {
+// Defect: sent memory was released only when no notification was outstanding at all. On a link that always has some in
+// flight, that is never: everything that a connection had sent stayed.
+TEST_F(ZeroCopyMemory, IsReleasedWithEachNotification) {
   constexpr size_t kBytes = 20'000;
   for (int i = 0; i < 3; ++i) send(kBytes);
   const size_t three = out();
@@ -111,7 +111,7 @@ TEST_F(ZeroCopyMemory, IsGivenBackWithEachNotice) {
   notice();
   const size_t two = out();
   EXPECT_LT(two, three);
-  // For as long as it goes on.
+  // For as long as it continues.
   for (int i = 0; i < 100; ++i) {
     send(kBytes);
     notice();
@@ -123,8 +123,9 @@ TEST_F(ZeroCopyMemory, IsGivenBackWithEachNotice) {
   EXPECT_EQ(out(), 0u);
 }
 
-// The notice of a send that was copied comes at once and overtakes those before it, whose memory is still being read.
-TEST_F(ZeroCopyMemory, IsKeptWhereANoticeOvertakes) {
+// The notification of a send that was copied comes at once and overtakes earlier ones, whose memory is still being
+// read.
+TEST_F(ZeroCopyMemory, IsKeptWhenANotificationOvertakes) {
   send(20'000);
   send(20'000);
   const size_t two = out();

@@ -28,7 +28,7 @@ using ::testing::ElementsAre;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// The kinds of rings and of sockets that each of these tests runs on.
+/// The kinds of rings and of sockets on which each of these tests runs.
 struct Kind {
   const char* name;
   bool incremental, bundles, tcp;
@@ -75,12 +75,12 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SocketTest,
                                            Kind{"PinnedUnix", false, false, false, ReadMode::kPinned}),
                          [](const auto& kind) { return kind.param.name; });
 
-/// Sends a stream to a peer and reads what comes back, as far as the kernel takes and gives it.
-class Talk {
+/// Sends a stream to a peer and reads the echo, as far as the kernel allows.
+class EchoStream {
  public:
-  Talk(Peer& peer, uint64_t stream, uint64_t bytes) : peer_(peer), stream_(stream), bytes_(bytes) {}
-  /// True when all was sent and as much came back.
-  bool go_on() {
+  EchoStream(Peer& peer, uint64_t stream, uint64_t bytes) : peer_(peer), stream_(stream), bytes_(bytes) {}
+  /// True when everything was sent and as much was received.
+  bool advance() {
     while (sent_ < bytes_) {
       const std::string piece = stream_bytes(stream_, sent_, std::min<uint64_t>(bytes_ - sent_, 50'000));
       const size_t taken = peer_.send_some(piece);
@@ -88,20 +88,20 @@ class Talk {
       if (taken < piece.size()) break;
     }
     peer_.read();
-    EXPECT_TRUE(is_stream(stream_, came_back_, peer_.received)) << "after " << came_back_ << " bytes";
-    came_back_ += peer_.received.size();
+    EXPECT_TRUE(is_stream(stream_, received_, peer_.received)) << "after " << received_ << " bytes";
+    received_ += peer_.received.size();
     peer_.received.clear();
-    return came_back_ == bytes_;
+    return received_ == bytes_;
   }
   uint64_t sent() const { return sent_; }
 
  private:
   Peer& peer_;
-  uint64_t stream_, bytes_, sent_ = 0, came_back_ = 0;
+  uint64_t stream_, bytes_, sent_ = 0, received_ = 0;
 };
 
 void echo(Client& client) {
-  client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+  client.recorder.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
 }
 
 // ---- Data ----
@@ -122,14 +122,14 @@ TEST_P(SocketTest, EchoesSmallMessages) {
     }));
     ASSERT_EQ(peer.received, message);
   }
-  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_THAT(client.recorder.errors, ElementsAre());
 }
 
 TEST_P(SocketTest, EchoesStreamsOfManySockets) {
   constexpr size_t kStreams = 12;
   std::vector<Peer> peers;
   std::vector<std::unique_ptr<Client>> clients;
-  std::vector<Talk> talks;
+  std::vector<EchoStream> echo_streams;
   for (size_t i = 0; i < kStreams; ++i) {
     const Pair p = pair();
     peers.emplace_back(p.theirs);
@@ -137,10 +137,10 @@ TEST_P(SocketTest, EchoesStreamsOfManySockets) {
     echo(*clients.back());
     clients.back()->socket.start_reading();
   }
-  for (size_t i = 0; i < kStreams; ++i) talks.emplace_back(peers[i], i, i % 3 == 0 ? 3 * kMiB : 10'000 * i + 1);
+  for (size_t i = 0; i < kStreams; ++i) echo_streams.emplace_back(peers[i], i, i % 3 == 0 ? 3 * kMiB : 10'000 * i + 1);
   loop->until([&] {
     bool all = true;
-    for (Talk& talk : talks) all &= talk.go_on();
+    for (EchoStream& echo_stream : echo_streams) all &= echo_stream.advance();
     return all || HasFailure();
   });
 }
@@ -152,9 +152,9 @@ TEST_P(SocketTest, PlainForwardingCopiesNothing) {
   echo(client);
   client.socket.start_reading();
   const uint64_t copied_before = copied_bytes;
-  Talk talk(peer, 1, 4 * kMiB);
-  loop->until([&] { return talk.go_on(); });
-  // But for small pieces behind a slow peer, which are packed.
+  EchoStream echo_stream(peer, 1, 4 * kMiB);
+  loop->until([&] { return echo_stream.advance(); });
+  // Except for small pieces behind a slow peer, which are packed.
   EXPECT_LE(copied_bytes - copied_before, (*loop)->counters().packed * 8192);
 }
 
@@ -172,40 +172,40 @@ TEST_P(SocketTest, IdleSocketHoldsNoBuffer) {
 
 // ---- Reading on and off ----
 
-TEST_P(SocketTest, NothingIsReadBeforeItIsWanted) {
+TEST_P(SocketTest, NothingIsReadBeforeStartReading) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   peer.send("early");
   loop->settle();
-  EXPECT_EQ(client.heard.received, "");
+  EXPECT_EQ(client.recorder.received, "");
   EXPECT_FALSE(client.socket.reading());
   client.socket.start_reading();
   EXPECT_TRUE(client.socket.reading());
-  loop->until([&] { return client.heard.received == "early"; });
+  loop->until([&] { return client.recorder.received == "early"; });
 }
 
-TEST_P(SocketTest, StopsAndGoesOnWithoutLoss) {
+TEST_P(SocketTest, StopsAndResumesWithoutLoss) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   client.socket.start_reading();
   peer.send("one ");
-  loop->until([&] { return client.heard.received == "one "; });
+  loop->until([&] { return client.recorder.received == "one "; });
   client.socket.stop_reading();
   loop->settle();
   peer.send("two ");
   loop->settle();
-  EXPECT_EQ(client.heard.received, "one ");
+  EXPECT_EQ(client.recorder.received, "one ");
   client.socket.start_reading();
   client.socket.start_reading();
-  loop->until([&] { return client.heard.received == "one two "; });
+  loop->until([&] { return client.recorder.received == "one two "; });
   peer.send("three");
-  loop->until([&] { return client.heard.received == "one two three"; });
+  loop->until([&] { return client.recorder.received == "one two three"; });
 }
 
-// Stopped and started again before the cancellation has come back: in the same turn, and one turn later.
-TEST_P(SocketTest, StartsAgainWhileItIsBeingStopped) {
+// Stopped and restarted before the cancellation has completed: in the same turn, and one turn later.
+TEST_P(SocketTest, RestartsDuringAStop) {
   for (const bool turn_between : {false, true}) {
     const Pair p = pair();
     Peer peer(p.theirs);
@@ -218,12 +218,12 @@ TEST_P(SocketTest, StartsAgainWhileItIsBeingStopped) {
       client.socket.start_reading();
     }
     peer.send("still here");
-    loop->until([&] { return client.heard.received == "still here"; });
+    loop->until([&] { return client.recorder.received == "still here"; });
     client.socket.stop_reading();
     loop->settle();
     peer.send("not now");
     loop->settle();
-    EXPECT_EQ(client.heard.received, "still here");
+    EXPECT_EQ(client.recorder.received, "still here");
   }
 }
 
@@ -233,7 +233,7 @@ TEST_P(SocketTest, RandomStopsLoseNothing) {
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   uint64_t got = 0;
-  client.heard.data = [&](Socket& socket, Buffer& data) {
+  client.recorder.data = [&](Socket& socket, Buffer& data) {
     EXPECT_TRUE(is_stream(9, got, test::text_of(data)));
     got += data.size();
     data.clear();
@@ -254,17 +254,18 @@ TEST_P(SocketTest, RandomStopsLoseNothing) {
 
 // ---- Bulk ----
 
-/// Of which tier's chunks data was.
+/// Which tier the chunks of the data are of.
 bool is_large(const Buffer& data) { return data.pinned_bytes() / data.window_count() > size_t{16} * 1024; }
 
-// Bug: a bounded bulk receive stayed armed when the stream turned quiet, and took a large chunk for each small piece.
+// Defect: a bounded bulk receive stayed armed when the stream became quiet, and took a large chunk for each small
+// piece.
 TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
   if (GetParam().read_mode != ReadMode::kProvided) GTEST_SKIP();
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   bool large_seen = false, last_large = false;
-  client.heard.data = [&](Socket&, Buffer& data) {
+  client.recorder.data = [&](Socket&, Buffer& data) {
     last_large = is_large(data);
     large_seen |= last_large;
   };
@@ -274,35 +275,35 @@ TEST_P(SocketTest, BulkStreamMovesToLargeBuffersAndBack) {
     sent += peer.send_some(stream_bytes(3, sent, 200'000));
     return large_seen;
   });
-  loop->until([&] { return client.heard.received.size() == sent; });
-  EXPECT_TRUE(is_stream(3, 0, client.heard.received));
+  loop->until([&] { return client.recorder.received.size() == sent; });
+  EXPECT_TRUE(is_stream(3, 0, client.recorder.received));
   // Quiet again.
   for (int i = 0; i < 200 && (last_large || i < 3); ++i) {
-    const size_t before = client.heard.received.size();
+    const size_t before = client.recorder.received.size();
     peer.send("ping");
-    ASSERT_TRUE(loop->until([&] { return client.heard.received.size() == before + 4; }));
-    EXPECT_EQ(client.heard.received.substr(before), "ping");
+    ASSERT_TRUE(loop->until([&] { return client.recorder.received.size() == before + 4; }));
+    EXPECT_EQ(client.recorder.received.substr(before), "ping");
   }
   EXPECT_FALSE(last_large);
 }
 
 // ---- Marks ----
 
-// What is queued towards a peer that does not read stays near the high mark, and all of it arrives in the end.
+// Data that is queued for a peer that does not read stays near the high mark, and all of it arrives in the end.
 TEST_P(SocketTest, QueueStaysNearTheHighMark) {
   constexpr size_t kHigh = 256 << 10, kLow = 128 << 10;
-  // A bulk receive may be under way when the mark is met, and what is in a small group's chunks.
+  // A bulk receive may be in flight when the mark is reached, and data in a small group's chunks.
   constexpr size_t kInProgress = (256 << 10) + (1 << 20);
   const Pair from = pair(), to = pair();
   Peer source(from.theirs), sink(to.theirs);
   Client in(*loop, from.ours), out(*loop, to.ours);
   size_t most = 0;
-  in.heard.data = [&](Socket& socket, Buffer& data) {
+  in.recorder.data = [&](Socket& socket, Buffer& data) {
     out.socket.send(std::move(data));
     most = std::max(most, out.socket.queued());
     if (out.socket.queued() >= kHigh) socket.stop_reading();
   };
-  out.heard.after_sent = [&](Socket& socket) {
+  out.recorder.after_sent = [&](Socket& socket) {
     if (socket.queued() <= kLow) in.socket.start_reading();
   };
   in.socket.start_reading();
@@ -331,9 +332,9 @@ TEST_P(SocketTest, QueueStaysNearTheHighMark) {
 
 // ---- Ends ----
 
-// Bug: on a Unix socket the end was never heard when it had come together with the last data (Linux 6.17 and later: a
-// multishot receive misses it, liburing's issue 1549).
-TEST_P(SocketTest, EndRightBehindTheLastData) {
+// Defect: on a Unix socket the end was never reported when it had arrived together with the last data (Linux 6.17 and
+// later: a multishot receive misses it, liburing's issue 1549).
+TEST_P(SocketTest, EndDirectlyAfterTheLastData) {
   for (const bool reading : {false, true}) {
     for (const bool close : {false, true}) {
       const Pair p = pair();
@@ -344,15 +345,15 @@ TEST_P(SocketTest, EndRightBehindTheLastData) {
       peer.send("last words");
       close ? peer.close() : peer.shutdown_write();
       client.socket.start_reading();
-      loop->until([&] { return client.heard.ends == 1; });
-      EXPECT_EQ(client.heard.received, "last words");
-      EXPECT_THAT(client.heard.errors, ElementsAre());
+      loop->until([&] { return client.recorder.ends == 1; });
+      EXPECT_EQ(client.recorder.received, "last words");
+      EXPECT_THAT(client.recorder.errors, ElementsAre());
     }
   }
 }
 
 // The same at the end of a bulk stream.
-TEST_P(SocketTest, EndRightBehindABulkStream) {
+TEST_P(SocketTest, EndDirectlyAfterABulkStream) {
   for (int round = 0; round < 10; ++round) {
     const Pair p = pair();
     Peer peer(p.theirs);
@@ -366,9 +367,9 @@ TEST_P(SocketTest, EndRightBehindABulkStream) {
       return sent == bytes;
     });
     peer.close();
-    loop->until([&] { return client.heard.ends == 1; });
-    EXPECT_EQ(client.heard.received.size(), bytes);
-    EXPECT_TRUE(is_stream(1, 0, client.heard.received));
+    loop->until([&] { return client.recorder.ends == 1; });
+    EXPECT_EQ(client.recorder.received.size(), bytes);
+    EXPECT_TRUE(is_stream(1, 0, client.recorder.received));
   }
 }
 
@@ -379,8 +380,8 @@ TEST_P(SocketTest, PeerEndsFirst) {
   client.socket.start_reading();
   peer.send("last words");
   peer.shutdown_write();
-  loop->until([&] { return client.heard.ends == 1; });
-  EXPECT_EQ(client.heard.received, "last words");
+  loop->until([&] { return client.recorder.ends == 1; });
+  EXPECT_EQ(client.recorder.received, "last words");
   client.send("an answer to a half-closed peer");
   loop->until([&] {
     peer.read();
@@ -393,13 +394,13 @@ TEST_P(SocketTest, PeerEndsFirst) {
     peer.read();
     return peer.ended;
   });
-  client.socket.start_reading();  // Nothing can come any more.
+  client.socket.start_reading();  // Nothing can arrive any more.
   loop->settle();
-  EXPECT_EQ(client.heard.ends, 1);
-  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_EQ(client.recorder.ends, 1);
+  EXPECT_THAT(client.recorder.errors, ElementsAre());
 }
 
-TEST_P(SocketTest, WeEndFirstBehindWhatIsQueued) {
+TEST_P(SocketTest, OurEndFollowsQueuedData) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
@@ -421,11 +422,11 @@ TEST_P(SocketTest, WeEndFirstBehindWhatIsQueued) {
   EXPECT_EQ(client.socket.queued(), 0u);
   peer.send("the other direction");
   peer.shutdown_write();
-  loop->until([&] { return client.heard.ends == 1; });
-  EXPECT_EQ(client.heard.received, "the other direction");
+  loop->until([&] { return client.recorder.ends == 1; });
+  EXPECT_EQ(client.recorder.received, "the other direction");
 }
 
-// The end arrives while nobody reads; it is heard once reading starts.
+// The end arrives while reading is stopped; it is reported once reading starts.
 TEST_P(SocketTest, EndWhileNotReading) {
   const Pair p = pair();
   Peer peer(p.theirs);
@@ -437,10 +438,10 @@ TEST_P(SocketTest, EndWhileNotReading) {
   peer.send("x");
   peer.close();
   loop->settle();
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_EQ(client.recorder.ends, 0);
   client.socket.start_reading();
-  loop->until([&] { return client.heard.ends == 1; });
-  EXPECT_EQ(client.heard.received, "x");
+  loop->until([&] { return client.recorder.ends == 1; });
+  EXPECT_EQ(client.recorder.received, "x");
 }
 
 // ---- Closing ----
@@ -452,19 +453,19 @@ TEST_P(SocketTest, CloseOfAnIdleSocket) {
   client.close();
   EXPECT_FALSE(client.socket.open());
   EXPECT_TRUE(client.socket.busy());
-  EXPECT_EQ(client.heard.closed, 0);
+  EXPECT_EQ(client.recorder.closed, 0);
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
   loop->settle();
   peer.read();
   EXPECT_TRUE(peer.ended);
   client.close();
   loop->settle();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
-// A receive is armed, data is on its way, a send waits for room, and a second one for it.
+// A receive is armed, data is in flight, a send waits for room, and a second one for it.
 TEST_P(SocketTest, CloseWithEverythingInFlight) {
   for (int turns = 0; turns < 4; ++turns) {
     const Pair p = pair();
@@ -478,13 +479,13 @@ TEST_P(SocketTest, CloseWithEverythingInFlight) {
     peer.send_some(stream_bytes(2, 0, 150'000));
     for (int i = 0; i < turns; ++i) (*loop)->turn(0);
     client.close();
-    const size_t heard = client.heard.received.size();
+    const size_t recorder = client.recorder.received.size();
     client.wait_closed();
-    EXPECT_EQ(client.heard.closed, 1);
-    // Nothing is heard of data that came after close, though it came.
-    EXPECT_EQ(client.heard.received.size(), heard);
-    EXPECT_EQ(client.heard.ends, 0);
-    EXPECT_THAT(client.heard.errors, ElementsAre());
+    EXPECT_EQ(client.recorder.closed, 1);
+    // Data that arrives after close is not reported.
+    EXPECT_EQ(client.recorder.received.size(), recorder);
+    EXPECT_EQ(client.recorder.ends, 0);
+    EXPECT_THAT(client.recorder.errors, ElementsAre());
     loop->settle();
     EXPECT_EQ(loop->chunks_out(), 0u);
     peer.read();
@@ -493,7 +494,7 @@ TEST_P(SocketTest, CloseWithEverythingInFlight) {
 }
 
 // The receive and its cancellation reach the kernel together, with data there and without.
-TEST_P(SocketTest, CloseRightBehindArming) {
+TEST_P(SocketTest, CloseDirectlyAfterArming) {
   for (const bool data : {false, true}) {
     const Pair p = pair();
     Peer peer(p.theirs);
@@ -503,7 +504,7 @@ TEST_P(SocketTest, CloseRightBehindArming) {
     (*loop)->turn(0);
     client.close();
     client.wait_closed();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
   }
 }
 
@@ -514,23 +515,23 @@ TEST_P(SocketTest, CloseFromInsideEachCall) {
     Peer peer(p.theirs);
     Client client(*loop, p.ours);
     const auto close = [&](Socket& socket) {
-      client.heard.inside = true;
+      client.recorder.inside = true;
       socket.close();
-      client.heard.inside = false;
+      client.recorder.inside = false;
     };
-    if (from == From::kData) client.heard.data = [&](Socket& socket, Buffer&) { close(socket); };
-    if (from == From::kEnd) client.heard.end = close;
-    if (from == From::kSent) client.heard.after_sent = close;
-    if (from == From::kError) client.heard.error = close;
+    if (from == From::kData) client.recorder.data = [&](Socket& socket, Buffer&) { close(socket); };
+    if (from == From::kEnd) client.recorder.end = close;
+    if (from == From::kSent) client.recorder.after_sent = close;
+    if (from == From::kError) client.recorder.error = close;
     client.socket.start_reading();
     if (from == From::kData) peer.send("hello");
     if (from == From::kEnd) peer.shutdown_write();
     if (from == From::kSent) client.send("hello");
     const Op receive = GetParam().read_mode == ReadMode::kReady ? Op::kReadable : Op::kRecv;
     if (from == From::kError) loop->ring().inject(receive, -ETIMEDOUT);
-    loop->until([&] { return client.heard.closed == 1; });
+    loop->until([&] { return client.recorder.closed == 1; });
     loop->settle();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     EXPECT_EQ(loop->chunks_out(), 0u);
   }
 }
@@ -559,7 +560,7 @@ TEST_P(SocketTest, AbortResetsThePeer) {
     loop->settle();
     client.abort();
     client.wait_closed();
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     loop->until([&] {
       peer.read();
       return peer.error != 0 || peer.ended;
@@ -581,7 +582,7 @@ TEST_P(SocketTest, CallsAfterCloseDoNothing) {
   EXPECT_EQ(client.socket.queued(), 0u);
   EXPECT_FALSE(client.socket.reading());
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 // ---- Errors ----
@@ -594,14 +595,14 @@ TEST_P(SocketTest, ResetByThePeerWhileReading) {
   client.socket.start_reading();
   loop->settle();
   peer.reset();
-  loop->until([&] { return !client.heard.errors.empty(); });
+  loop->until([&] { return !client.recorder.errors.empty(); });
   loop->settle();
-  EXPECT_THAT(client.heard.errors, ElementsAre(ECONNRESET));
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_THAT(client.recorder.errors, ElementsAre(ECONNRESET));
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
-// Defect: a reset that a send under way met first was heard as an end in good order, so that the other side of a proxy
-// took what it had got for the whole. Both are there when the loop goes on: room to send, and the reset behind it.
+// Defect: a reset that a pending send met first was reported as an orderly end, so that the other side of a proxy took
+// incomplete data for complete. When the loop continues, there is both room to send and the reset after it.
 TEST_P(SocketTest, ResetThatASendMeetsFirst) {
   const Pair p = pair();
   Peer peer(p.theirs);
@@ -612,10 +613,10 @@ TEST_P(SocketTest, ResetThatASendMeetsFirst) {
   ASSERT_GT(client.socket.queued(), 0u);
   peer.read();
   GetParam().tcp ? peer.reset() : peer.close();
-  loop->until([&] { return !client.heard.errors.empty(); });
+  loop->until([&] { return !client.recorder.errors.empty(); });
   loop->settle();
-  EXPECT_THAT(client.heard.errors, testing::Contains(AnyOf(EPIPE, ECONNRESET)));
-  EXPECT_EQ(client.heard.ends, 0);
+  EXPECT_THAT(client.recorder.errors, testing::Contains(AnyOf(EPIPE, ECONNRESET)));
+  EXPECT_EQ(client.recorder.ends, 0);
 }
 
 TEST_P(SocketTest, SendToAClosedPeer) {
@@ -623,19 +624,19 @@ TEST_P(SocketTest, SendToAClosedPeer) {
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
   peer.close();
-  // TCP answers the first bytes with a reset.
+  // TCP responds to the first bytes with a reset.
   loop->until([&] {
-    if (client.heard.errors.empty()) client.send("anybody?");
-    return !client.heard.errors.empty();
+    if (client.recorder.errors.empty()) client.send("anybody?");
+    return !client.recorder.errors.empty();
   });
-  ASSERT_EQ(client.heard.errors.size(), 1u);
-  EXPECT_THAT(client.heard.errors[0], AnyOf(EPIPE, ECONNRESET));
+  ASSERT_EQ(client.recorder.errors.size(), 1u);
+  EXPECT_THAT(client.recorder.errors[0], AnyOf(EPIPE, ECONNRESET));
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
-TEST_P(SocketTest, ErrorIsHeardWhileALargeSendWaits) {
+TEST_P(SocketTest, ErrorIsReportedWhileALargeSendWaits) {
   const Pair p = pair();
   Peer peer(p.theirs);
   Client client(*loop, p.ours);
@@ -643,8 +644,8 @@ TEST_P(SocketTest, ErrorIsHeardWhileALargeSendWaits) {
   loop->settle();
   ASSERT_GT(client.socket.queued(), 0u);
   GetParam().tcp ? peer.reset() : peer.close();
-  loop->until([&] { return !client.heard.errors.empty(); });
-  EXPECT_THAT(client.heard.errors, ElementsAre(AnyOf(EPIPE, ECONNRESET)));
+  loop->until([&] { return !client.recorder.errors.empty(); });
+  EXPECT_THAT(client.recorder.errors, ElementsAre(AnyOf(EPIPE, ECONNRESET)));
 }
 
 // ---- Packing ----
@@ -679,13 +680,13 @@ TEST_P(SocketTest, SmallPiecesBehindASlowPeerArePacked) {
 
 // ---- Connecting ----
 
-TEST_P(SocketTest, ConnectsAndTalks) {
+TEST_P(SocketTest, ConnectsAndExchangesData) {
   const int listener = test::tcp_listen();
   const sockaddr_in address = test::loopback(test::port_of(listener));
   Client client(*loop);
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop->until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(0));
+  loop->until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(0));
   Peer peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   client.send("hello");
   loop->until([&] {
@@ -696,15 +697,15 @@ TEST_P(SocketTest, ConnectsAndTalks) {
 }
 
 TEST_P(SocketTest, ConnectIsRefused) {
-  const test::ClosedPort nobody;
-  const sockaddr_in address = test::loopback(nobody.port());
+  const test::ClosedPort closed_port;
+  const sockaddr_in address = test::loopback(closed_port.port());
   Client client(*loop);
   client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
-  loop->until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(ECONNREFUSED));
+  loop->until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(ECONNREFUSED));
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
 }
 
 TEST_P(SocketTest, ConnectToAMissingUnixSocket) {
@@ -712,8 +713,8 @@ TEST_P(SocketTest, ConnectToAMissingUnixSocket) {
   Client client(*loop);
   client.socket.connect(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<sockaddr*>(&address),
                         sizeof address);
-  loop->until([&] { return !client.heard.connects.empty(); });
-  EXPECT_THAT(client.heard.connects, ElementsAre(ENOENT));
+  loop->until([&] { return !client.recorder.connects.empty(); });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(ENOENT));
 }
 
 /// An address that neither accepts nor refuses: a listener whose queue is full.
@@ -745,15 +746,15 @@ TEST_P(SocketTest, CloseWhileConnecting) {
     Client client(*loop);
     client.socket.connect(test::tcp_socket(), test::generic(address), sizeof address);
     loop->settle(turns);
-    EXPECT_THAT(client.heard.connects, ElementsAre());
+    EXPECT_THAT(client.recorder.connects, ElementsAre());
     client.close();
     client.wait_closed();
-    EXPECT_THAT(client.heard.connects, ElementsAre());
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_THAT(client.recorder.connects, ElementsAre());
+    EXPECT_EQ(client.recorder.closed, 1);
   }
 }
 
-// A listener of Unix sockets whose queue is full makes connect wait, which io_uring does on a thread of its own.
+// A Unix listener whose queue is full makes connect wait, which io_uring does on a thread of its own.
 TEST_P(SocketTest, CloseWhileConnectingToAFullUnixListener) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   const std::string name = "sluice-socket-test-" + std::to_string(getpid());
@@ -771,40 +772,40 @@ TEST_P(SocketTest, CloseWhileConnectingToAFullUnixListener) {
   client.socket.connect(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), reinterpret_cast<sockaddr*>(&address),
                         length);
   loop->settle();
-  EXPECT_THAT(client.heard.connects, ElementsAre());
+  EXPECT_THAT(client.recorder.connects, ElementsAre());
   client.close();
   client.wait_closed();
-  EXPECT_EQ(client.heard.closed, 1);
+  EXPECT_EQ(client.recorder.closed, 1);
   ::close(listener);
 }
 
-// As a proxy does that tries the next endpoint: the same object connects again, from inside on_closed.
-TEST_P(SocketTest, IsAsNewAfterOnClosed) {
-  const test::ClosedPort nobody;
+// Like a proxy that tries the next endpoint: the same object connects again, from inside on_closed.
+TEST_P(SocketTest, IsLikeNewAfterOnClosed) {
+  const test::ClosedPort closed_port;
   const int listener = test::tcp_listen();
-  const sockaddr_in bad = test::loopback(nobody.port()), good = test::loopback(test::port_of(listener));
+  const sockaddr_in bad = test::loopback(closed_port.port()), good = test::loopback(test::port_of(listener));
   Client client(*loop);
-  client.heard.connected = [](Socket& socket, int error) {
+  client.recorder.connected = [](Socket& socket, int error) {
     if (error) socket.close();
   };
-  client.heard.after_closed = [&](Socket& socket) {
-    client.heard.closed = 0;
+  client.recorder.after_closed = [&](Socket& socket) {
+    client.recorder.closed = 0;
     socket.connect(test::tcp_socket(), test::generic(good), sizeof good);
   };
   client.socket.connect(test::tcp_socket(), test::generic(bad), sizeof bad);
-  loop->until([&] { return client.heard.connects.size() == 2; });
-  EXPECT_THAT(client.heard.connects, ElementsAre(ECONNREFUSED, 0));
-  client.heard.after_closed = nullptr;
+  loop->until([&] { return client.recorder.connects.size() == 2; });
+  EXPECT_THAT(client.recorder.connects, ElementsAre(ECONNREFUSED, 0));
+  client.recorder.after_closed = nullptr;
   Peer peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   echo(client);
   client.socket.start_reading();
-  Talk talk(peer, 2, 2 * kMiB);
-  loop->until([&] { return talk.go_on(); });
+  EchoStream echo_stream(peer, 2, 2 * kMiB);
+  loop->until([&] { return echo_stream.advance(); });
   ::close(listener);
 }
 
-// Closed in the middle of everything, in bulk mode, with its writing side shut: nothing of that may remain.
-TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
+// Closed with operations in flight, in bulk mode, with its writing side shut: none of this may remain.
+TEST_P(SocketTest, KeepsNoEarlierState) {
   if (GetParam().read_mode != ReadMode::kProvided) GTEST_SKIP();  // They have no large receives.
   const Pair first = pair();
   std::optional<Peer> peer(std::in_place, first.theirs);
@@ -813,15 +814,15 @@ TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
   uint64_t sent = 0;
   loop->until([&] {
     sent += peer->send_some(stream_bytes(0, sent, 300'000));
-    return client.heard.received.size() > 2 * kMiB;
+    return client.recorder.received.size() > 2 * kMiB;
   });
   client.socket.shutdown_write();
   client.close();
   client.wait_closed();
   peer.reset();
 
-  client.heard.closed = 0;
-  client.heard.received.clear();
+  client.recorder.closed = 0;
+  client.recorder.received.clear();
   const Pair second = pair();
   peer.emplace(second.theirs);
   client.socket.adopt(second.ours);
@@ -830,7 +831,7 @@ TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
   EXPECT_FALSE(client.socket.write_shut());
   EXPECT_EQ(client.socket.queued(), 0u);
   bool large = false;
-  client.heard.data = [&](Socket& socket, Buffer& data) {
+  client.recorder.data = [&](Socket& socket, Buffer& data) {
     large |= is_large(data);
     socket.send(std::move(data));
   };
@@ -845,7 +846,7 @@ TEST_P(SocketTest, KeepsNothingOfItsFormerLife) {
 
 // ---- Zero copy ----
 
-TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
+TEST_P(SocketTest, ZeroCopySendsAreDisabledIfTheKernelCopies) {
   if (!GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();
   zero_copy.zero_copy_bytes = 16 << 10;
@@ -865,7 +866,7 @@ TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
   });
   EXPECT_EQ(peer.received, bytes);
   EXPECT_GE(zero_copy_loop->counters().zero_copy_sends, 1u);
-  // Loopback always copies, and says so.
+  // Loopback always copies, and reports it.
   EXPECT_GE(zero_copy_loop->counters().zero_copy_copied, 1u);
   zero_copy_loop.settle();
   EXPECT_EQ(client.socket.queued(), 0u);
@@ -879,8 +880,8 @@ TEST_P(SocketTest, ZeroCopySendsAreSwitchedOffWhereTheKernelCopies) {
   EXPECT_EQ(zero_copy_loop->counters().zero_copy_sends, sends);
 }
 
-// Bug: the descriptor stayed open until the last notice of a zero-copy send, which a peer that does not read holds back
-// for ever: neither close nor abort ever ended.
+// Defect: the descriptor stayed open until the last notification of a zero-copy send, which a peer that does not read
+// delays forever: neither close nor abort ever ended.
 TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
   if (!GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();
@@ -894,11 +895,11 @@ TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
     zero_copy_loop.settle();
     abort ? client.abort() : client.close();
     zero_copy_loop.until([&] {
-      // After a reset the kernel gives the memory back by itself, else when it has sent it.
+      // After a reset the kernel releases the memory by itself, otherwise when it has sent it.
       if (!abort) peer.read();
       return !client.socket.busy();
     });
-    EXPECT_EQ(client.heard.closed, 1);
+    EXPECT_EQ(client.recorder.closed, 1);
     EXPECT_EQ(zero_copy_loop.chunks_out(), 0u);
     zero_copy_loop.until([&] {
       peer.read();
@@ -907,9 +908,9 @@ TEST_P(SocketTest, CloseWithZeroCopySendsInFlight) {
   }
 }
 
-// Bug: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending
-// plainly.
-TEST_P(SocketTest, SocketsWithoutZeroCopySendPlainly) {
+// Defect: a socket that cannot send zero-copy at all (a Unix socket) was closed with EOPNOTSUPP instead of sending by
+// copy.
+TEST_P(SocketTest, SocketsWithoutZeroCopySendByCopy) {
   if (GetParam().tcp || !test::kernel_features().zero_copy) GTEST_SKIP();
   Worker::Options zero_copy = options();
   zero_copy.zero_copy_bytes = 1;
@@ -921,11 +922,11 @@ TEST_P(SocketTest, SocketsWithoutZeroCopySendPlainly) {
   client.send(bytes);
   zero_copy_loop.until([&] {
     peer.read();
-    return peer.received.size() == bytes.size() || !client.heard.errors.empty();
+    return peer.received.size() == bytes.size() || !client.recorder.errors.empty();
   });
-  EXPECT_THAT(client.heard.errors, ElementsAre());
+  EXPECT_THAT(client.recorder.errors, ElementsAre());
   EXPECT_EQ(peer.received, bytes);
-  // Others on the same worker may still.
+  // Others on the same worker still may.
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-// The clock of the workers that tests turn by hand: the real one plus an offset which the test moves. A worker reads
-// its clock once per turn, when its wait has ended, so a jump between two turns looks to it as if it had slept for so
-// long.
+// The clock of workers whose loop a test runs: the real one plus an offset which the test changes. A worker reads its
+// clock once per turn, when its wait has ended, so it perceives a jump between two turns as a long sleep.
 //
 // With SLUICE_TEST_CLOCK_JUMPS=1 the clock also jumps by itself at each wait that took real time: nearly to the next
 // timer, but at most kLongestJumpMs. A worker that sleeps until its next timer and is woken by a socket just before it
-// reads such times. Timeouts then run out after few turns, whatever their length.
+// reads such times. Timeouts then expire after few turns, whatever their length.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace sluice::test {
 class TestClock {
  public:
   static constexpr uint64_t kLongestJumpMs = 5000;
-  /// From here on a wait counts as one that took real time.
+  /// A wait of at least this long counts as one that took real time.
   static constexpr uint64_t kRealWaitMs = 1;
 
   /// For Worker::Options::clock_ms.
@@ -45,7 +44,7 @@ class TestClock {
     const uint64_t waited_ms = real_ms - std::exchange(last_real_ms_, real_ms);
     Worker* const worker = Worker::current();  // Null while one is being opened.
     if (worker == nullptr || waited_ms < kRealWaitMs) return;
-    // From the turn before: what has passed since is part of the way.
+    // From the previous turn: the time since then is part of the jump.
     const int64_t next_ms = worker->timers().next_ms();
     const uint64_t room_ms = next_ms < 0 ? kLongestJumpMs : static_cast<uint64_t>(next_ms);
     const uint64_t spent_ms = waited_ms + TimerWheel::kTickMs;

@@ -41,7 +41,7 @@ TEST(TimerWheelTest, NothingArmed) {
   EXPECT_EQ(wheel.next_ms(), -1);
 }
 
-// Each delay that lies near a border of the wheels, from several starts, millisecond by millisecond around its time.
+// Each delay that is near a border of the wheels, from several starts, millisecond by millisecond around its time.
 TEST(TimerWheelTest, FiresAtItsTimeOrWithinOneTick) {
   std::vector<uint64_t> delays = {0, 1, 2, 3, 4, 5, 7, 8, 100, 1000};
   for (uint64_t width = kTick; width <= kTick << 24; width <<= 6) {
@@ -103,7 +103,7 @@ TEST(TimerWheelTest, FarTimers) {
   }
 }
 
-// As the loop does it: from one next_ms to the next. The way to a far timer is a few turns.
+// Like the loop: from one next_ms to the next. A far timer takes a few turns.
 TEST(TimerWheelTest, FarTimerByNextMs) {
   TimerWheel wheel(777);
   const uint64_t due = 777 + 90 * kDay + 123;
@@ -155,7 +155,7 @@ TEST(TimerWheelTest, DestroyedTimerDoesNotFire) {
   EXPECT_EQ(after.fired, 1);
 }
 
-// What is due in the past, or now, fires with the next tick and not within arm().
+// A timer that is due in the past, or now, fires with the next tick and not within arm().
 TEST(TimerWheelTest, PastIsNextTick) {
   TimerWheel wheel(1000);
   Alarm past, now;
@@ -176,13 +176,13 @@ TEST(TimerWheelTest, CallbackMayRearmItself) {
   wheel.arm(alarm.timer, 100);
   for (uint64_t now = 0; now <= 1000; ++now) wheel.advance(now);
   EXPECT_EQ(alarm.fired, 10);
-  // The time of the callback is where advance() goes to: a jump is not made up for.
+  // The time of the callback is the argument of advance(): skipped periods are not made up for.
   wheel.advance(kDay);
   EXPECT_EQ(alarm.fired, 11);
   EXPECT_TRUE(alarm.timer.armed());
 }
 
-// Again at once: no endless loop inside advance(), neither on a tick's border nor off it.
+// Armed again at once: no endless loop inside advance(), neither on a tick's border nor off it.
 TEST(TimerWheelTest, CallbackMayRearmForNow) {
   for (const uint64_t now : {uint64_t{4000}, uint64_t{4001}, uint64_t{4003}}) {
     TimerWheel wheel(0);
@@ -199,26 +199,26 @@ TEST(TimerWheelTest, CallbackMayRearmForNow) {
 
 TEST(TimerWheelTest, CallbackMayArmAndCancelOthers) {
   TimerWheel wheel(0);
-  Alarm neighbour, neighbour_moved, later, fresh;
+  Alarm neighbor, neighbor_moved, later, fresh;
   Alarm first([&] {
-    neighbour.timer.cancel();
-    wheel.arm(neighbour_moved.timer, wheel.now_ms() + 500);
+    neighbor.timer.cancel();
+    wheel.arm(neighbor_moved.timer, wheel.now_ms() + 500);
     later.timer.cancel();
     wheel.arm(fresh.timer, wheel.now_ms() + 4);
   });
   wheel.arm(first.timer, 100);
-  wheel.arm(neighbour.timer, 100);
-  wheel.arm(neighbour_moved.timer, 100);
+  wheel.arm(neighbor.timer, 100);
+  wheel.arm(neighbor_moved.timer, 100);
   wheel.arm(later.timer, 200);
   wheel.advance(100);
   EXPECT_EQ(first.fired, 1);
   wheel.advance(300);
-  EXPECT_EQ(neighbour.fired, 0);
-  EXPECT_EQ(neighbour_moved.fired, 0);
+  EXPECT_EQ(neighbor.fired, 0);
+  EXPECT_EQ(neighbor_moved.fired, 0);
   EXPECT_EQ(later.fired, 0);
   EXPECT_EQ(fresh.fired, 1);
   wheel.advance(700);
-  EXPECT_EQ(neighbour_moved.fired, 1);
+  EXPECT_EQ(neighbor_moved.fired, 1);
 }
 
 TEST(TimerWheelTest, CallbackMayDestroyItsOwnerAndOthers) {
@@ -245,8 +245,8 @@ TEST(TimerWheelTest, CallbackMayDestroyItsOwnerAndOthers) {
   EXPECT_EQ(last.fired, 1);
 }
 
-// next_ms may be early once after a cancellation, but the loop must not turn for nothing again and again.
-TEST(TimerWheelTest, CancelledTimersCostFewTurns) {
+// next_ms may be early once after a cancellation, but the loop must not turn for nothing repeatedly.
+TEST(TimerWheelTest, CanceledTimersCostFewTurns) {
   TimerWheel wheel(0);
   std::vector<std::unique_ptr<Alarm>> alarms;
   for (int i = 0; i < 500; ++i) {
@@ -264,7 +264,7 @@ TEST(TimerWheelTest, CancelledTimersCostFewTurns) {
   EXPECT_EQ(wheel.next_ms(), -1);
 }
 
-/// The wheel beside a multimap of when each timer must fire.
+/// The wheel, compared with a multimap of when each timer must fire.
 class Model {
  public:
   explicit Model(uint64_t seed) : random_(seed), now_(random_() % (uint64_t{1} << (random_() % 40))), wheel_(now_) {
@@ -303,7 +303,7 @@ class Model {
 
   void arm(size_t i) {
     cancel(i);
-    // One in eight lies in the past.
+    // One in eight is in the past.
     const uint64_t due = random_() % 8 == 0 ? now_ - std::min(now_, any_time()) : now_ + any_time();
     wheel_.arm(alarms_[i]->timer, due);
     // The tick that fires now, or the last one, is over.

@@ -83,7 +83,7 @@ bool wait_for(const std::function<bool()>& done) {
 
 // ---- Messages ----
 
-TEST(WorkerTest, TakesMessagesFromAnyThread) {
+TEST(WorkerTest, ReceivesMessagesFromAnyThread) {
   WorkerOnThread worker;
   constexpr int kThreads = 4, kEach = 200;
   std::vector<std::unique_ptr<Note>> notes;
@@ -103,7 +103,7 @@ TEST(WorkerTest, TakesMessagesFromAnyThread) {
   }
 }
 
-TEST(WorkerTest, TakesMessagesFromAnotherWorker) {
+TEST(WorkerTest, ReceivesMessagesFromAnotherWorker) {
   WorkerOnThread one, two;
   // Bounces between the two.
   struct Ball : Message {
@@ -121,7 +121,7 @@ TEST(WorkerTest, TakesMessagesFromAnotherWorker) {
   EXPECT_TRUE(wait_for([&] { return ball.bounces.load() == 1000; }));
 }
 
-TEST(WorkerTest, TakesMessagesFromItself) {
+TEST(WorkerTest, ReceivesMessagesFromItself) {
   Loop loop;
   Note note;
   struct Outer : Message {
@@ -137,8 +137,8 @@ TEST(WorkerTest, TakesMessagesFromItself) {
   EXPECT_EQ(Worker::current(), nullptr);
 }
 
-// More than fit into the queues of the small ring that a thread without a worker posts by.
-TEST(WorkerTest, TakesManyMessagesAtOnce) {
+// More than fit into the queues of the small ring that a thread without a worker uses to post.
+TEST(WorkerTest, ReceivesManyMessagesAtOnce) {
   Loop loop;
   std::vector<std::unique_ptr<Note>> notes;
   for (int i = 0; i < 3000; ++i) {
@@ -152,7 +152,7 @@ TEST(WorkerTest, TakesManyMessagesAtOnce) {
 
 // ---- The loop ----
 
-TEST(WorkerTest, DeferredCallsComeOnceAtTheEndOfTheBatch) {
+TEST(WorkerTest, DeferredCallsRunOnceAtTheEndOfTheBatch) {
   Loop loop;
   static std::vector<std::string>* log;
   std::vector<std::string> lines;
@@ -163,7 +163,7 @@ TEST(WorkerTest, DeferredCallsComeOnceAtTheEndOfTheBatch) {
     worker.defer(
         [](void* context) {
           log->push_back("deferred");
-          // One from inside a deferred call comes in the same batch.
+          // A call that is deferred by a deferred call comes in the same batch.
           static_cast<Worker*>(context)->defer([](void*) { log->push_back("deferred again"); }, nullptr);
         },
         &worker);
@@ -194,8 +194,8 @@ TEST(WorkerTest, TimersFireWhileTheLoopSleeps) {
   }
 }
 
-// Defect: the clock was read before the loop slept and not again before it handled what had woken it. After a sleep of
-// 8 s a handler's timer of 3 s was due already, and fired in the turn that armed it.
+// Defect: the clock was read before the loop slept and not again before it handled the event that woke it. After a
+// sleep of 8 s a handler's timer of 3 s was due already, and fired in the turn that armed it.
 TEST(WorkerTest, TimersOfAHandlerCountFromTheEventAfterALongSleep) {
   Loop loop;
   const Pair p = test::tcp_pair();
@@ -209,11 +209,11 @@ TEST(WorkerTest, TimersOfAHandlerCountFromTheEventAfterALongSleep) {
   } alarm;
   const uint64_t before_ms = loop->now_ms();
   uint64_t event_ms = 0;
-  client.heard.data = [&](Socket&, Buffer&) {
+  client.recorder.data = [&](Socket&, Buffer&) {
     event_ms = loop->now_ms();
     loop->timers().arm(alarm.timer, event_ms + 3000);
   };
-  // While the worker sleeps, and not before it does: reading the clock before the wait would not help.
+  // While the worker sleeps, and not before: reading the clock before the wait would not help.
   std::thread waker([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     Loop::jump(8000);
@@ -233,8 +233,8 @@ TEST(WorkerTest, TimersOfAHandlerCountFromTheEventAfterALongSleep) {
   EXPECT_EQ(alarm.fired, 1);
 }
 
-// Armed again and again for later and for sooner, as connections do.
-TEST(WorkerTest, TimersThatMoveAreNotLost) {
+// Armed again and again for later and for sooner, as by connections.
+TEST(WorkerTest, RearmedTimersAreNotLost) {
   Loop loop;
   struct Alarm {
     Timer timer{[](void* self) { ++static_cast<Alarm*>(self)->fired; }, this};
@@ -260,7 +260,7 @@ TEST(WorkerTest, TimersThatMoveAreNotLost) {
   for (auto& alarm : alarms) EXPECT_GE(alarm->fired, 1);
 }
 
-// Bug: descriptors that were closed in the last turn stayed open when the worker went away.
+// Defect: descriptors that were closed in the last turn stayed open when the worker was destroyed.
 TEST(WorkerTest, ClosesTheLastDescriptors) {
   const size_t descriptors = test::open_descriptors();
   {
@@ -298,8 +298,8 @@ TEST(WorkerTest, OpensWithTinyAndHugeLimits) {
   EXPECT_EQ((*worker)->small_group().filled_slots(), 0u);
 }
 
-// Signals interrupt the wait again and again; the work goes on.
-// Defect: nobody's share fell as others took memory, and whoever took the last of it stopped all the others.
+// Defect: the share of a connection did not fall as others took memory, and the one that took the last of it stopped
+// all the others.
 TEST(WorkerTest, SharesFallFasterThanMemory) {
   constexpr size_t kBudget = size_t{256} << 20;
   Loop loop({.budget_bytes = kBudget});
@@ -323,6 +323,7 @@ TEST(WorkerTest, SharesFallFasterThanMemory) {
   EXPECT_GT(worker.pool().reserved_headroom_bytes(), worker.pool().reserve_bytes() / 4) << "a thousand more";
 }
 
+// Signals interrupt the wait repeatedly; the work continues.
 TEST(WorkerTest, SignalStorm) {
   struct sigaction action{}, before{};
   action.sa_handler = [](int) {};
@@ -331,7 +332,7 @@ TEST(WorkerTest, SignalStorm) {
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
   Client client(loop, p.ours);
-  client.heard.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
+  client.recorder.data = [](Socket& socket, Buffer& data) { socket.send(std::move(data)); };
   client.socket.start_reading();
   std::atomic<bool> over{false};
   std::atomic<int> signals{0};
@@ -356,8 +357,8 @@ TEST(WorkerTest, SignalStorm) {
 
 // ---- Many workers ----
 
-// Buffers that one worker received are sent by another, and their chunks come home to the first.
-TEST(WorkerTest, ChunksComeHomeFromOtherWorkers) {
+// Buffers that one worker received are sent by another, and their chunks return to the first.
+TEST(WorkerTest, ChunksReturnFromOtherWorkers) {
   WorkerOnThread one;
   const Pair p = test::tcp_pair();
   Peer peer(p.theirs);
@@ -436,7 +437,7 @@ TEST(WorkerTest, ChunksComeHomeFromOtherWorkers) {
   };
   one->post(resume);
   ASSERT_TRUE(wait_for([&] { return reader.closed.load(std::memory_order_acquire); }));
-  // The destructor of the worker's thread checks that every chunk came home.
+  // The destructor of the worker's thread checks that every chunk returned.
 }
 
 }  // namespace

@@ -27,19 +27,19 @@ struct Piece {
   YieldingTask work;
 };
 
-TEST(YieldingQueue, RunsInTheOrderOfComing) {
+TEST(YieldingQueue, RunsInOrder) {
   YieldingQueue queue;
   std::string log;
   Piece a(queue, log, 'a'), b(queue, log, 'b');
   a.again = 1;
   queue.push(a.work);
   queue.push(b.work);
-  queue.push(a.work);  // It is there already.
+  queue.push(a.work);  // It is queued already.
   while (!queue.empty()) queue.run_one();
   EXPECT_EQ(log, "aba");
 }
 
-TEST(YieldingQueue, WhatIsDestroyedIsNotRun) {
+TEST(YieldingQueue, DestroyedTasksAreNotRun) {
   YieldingQueue queue;
   std::string log;
   std::optional<Piece> a(std::in_place, queue, log, 'a'), b(std::in_place, queue, log, 'b');
@@ -61,8 +61,8 @@ TEST(YieldingQueue, MayDestroyItself) {
   EXPECT_TRUE(queue.empty());
 }
 
-// The loop does one piece a turn, and does not wait for anything else while there are more.
-TEST(YieldingQueue, AWorkerDoesOnePieceATurn) {
+// The loop does one task in a turn, and does not wait for anything else while there are more.
+TEST(YieldingQueue, WorkerDoesOneTaskPerTurn) {
   test::Loop loop(test::Loop::with_features());
   std::string log;
   Piece a(loop.worker().yielding_tasks(), log, 'a');

@@ -1,4 +1,4 @@
-// Memory that nobody uses goes back to the system: after two ageing periods, piece by piece, and never while it is out.
+// Unused memory returns to the system: after two ageing periods, piece by piece, and never while it is in use.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kSlab = Arena::kSlabBytes;
 constexpr size_t kNoLimit = SIZE_MAX;
 
-// Takes `count` chunks and writes to all of each.
+// Takes `count` chunks and writes to all bytes of each.
 std::vector<ChunkRef> take_touched(ChunkPool& pool, size_t bytes, size_t count) {
   std::vector<ChunkRef> chunks;
   chunks.reserve(count);
@@ -32,7 +32,7 @@ std::vector<ChunkRef> take_touched(ChunkPool& pool, size_t bytes, size_t count) 
 
 class PagedTier : public testing::TestWithParam<size_t> {};
 
-TEST_P(PagedTier, PagesGoBackAfterTwoUnusedPeriods) {
+TEST_P(PagedTier, PagesAreReturnedAfterTwoUnusedPeriods) {
   const size_t bytes = GetParam(), count = kSlab / bytes + 1;
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
@@ -63,21 +63,21 @@ TEST_P(PagedTier, PagesGoBackAfterTwoUnusedPeriods) {
   EXPECT_EQ(pool.stats().tiers[static_cast<size_t>(tier_for(bytes))].free, 0u);
 }
 
-TEST_P(PagedTier, PagesGoBackWhileTheSlabIsInUse) {
+TEST_P(PagedTier, PagesAreReturnedWhileTheSlabIsInUse) {
   const size_t bytes = GetParam(), count = kSlab / bytes;
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks = take_touched(pool, bytes, count);
   const std::byte* slab = chunks[0].data();
   std::swap(chunks[0], chunks[count / 2]);
-  chunks.resize(1);  // One from the middle stays out.
+  chunks.resize(1);  // One from the middle stays in use.
   for (int i = 0; i < 3; ++i) pool.age();
   EXPECT_FALSE(pool.trim(kNoLimit));
   EXPECT_EQ(test::resident_bytes(slab, kSlab), bytes);
   EXPECT_EQ(pool.stats().discarded_bytes, kSlab - bytes);
   EXPECT_EQ(pool.stats().mapped_bytes, kSlab);
   EXPECT_EQ(chunks[0].data()[bytes - 1], std::byte{0x77});
-  // The others are there to be used again, and nothing is given back twice.
+  // The others can be used again, and nothing is returned twice.
   for (int i = 0; i < 3; ++i) pool.age();
   EXPECT_FALSE(pool.trim(kNoLimit));
   EXPECT_EQ(pool.stats().discarded_bytes, kSlab - bytes);
@@ -85,7 +85,7 @@ TEST_P(PagedTier, PagesGoBackWhileTheSlabIsInUse) {
   EXPECT_EQ(pool.stats().mapped_bytes, kSlab);
 }
 
-TEST_P(PagedTier, AWarmChunkIsNotDiscarded) {
+TEST_P(PagedTier, WarmChunkIsNotDiscarded) {
   const size_t bytes = GetParam();
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Ageing, PagedTier, testing::Values(4096, 16384, 65536),
 
 class SmallTier : public testing::TestWithParam<size_t> {};
 
-TEST_P(SmallTier, WholeSlabsGoBackAfterTwoUnusedPeriods) {
+TEST_P(SmallTier, WholeSlabsAreReturnedAfterTwoUnusedPeriods) {
   const size_t bytes = GetParam(), count = 3 * kSlab / bytes;
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
@@ -143,14 +143,14 @@ TEST_P(SmallTier, WholeSlabsGoBackAfterTwoUnusedPeriods) {
   EXPECT_EQ(pool.stats().tiers[static_cast<size_t>(tier_for(bytes))].free, 0u);
 }
 
-TEST_P(SmallTier, ASlabStaysWhileOneOfItsChunksIsUsed) {
+TEST_P(SmallTier, SlabStaysWhileOneOfItsChunksIsUsed) {
   const size_t bytes = GetParam(), per_slab = kSlab / bytes;
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks = take_touched(pool, bytes, 3 * per_slab);
   const std::byte* begin = chunks[0].data();
   std::swap(chunks[0], chunks[per_slab + per_slab / 2]);
-  chunks.resize(1);  // One of the second slab stays out.
+  chunks.resize(1);  // One of the second slab stays in use.
   for (int i = 0; i < 3; ++i) pool.age();
   EXPECT_FALSE(pool.trim(kNoLimit));
   EXPECT_EQ(test::resident_bytes(begin, kSlab), 0u);
@@ -158,7 +158,7 @@ TEST_P(SmallTier, ASlabStaysWhileOneOfItsChunksIsUsed) {
   EXPECT_EQ(test::resident_bytes(begin + 2 * kSlab, kSlab), 0u);
   EXPECT_EQ(pool.stats().mapped_bytes, kSlab);
 
-  // The chunk comes home last, and when it is old too, the slab goes.
+  // The chunk returns last, and when it is old too, the slab is returned.
   chunks.clear();
   for (int i = 0; i < 2; ++i) pool.age();
   EXPECT_FALSE(pool.trim(kNoLimit));
@@ -170,7 +170,7 @@ TEST_P(SmallTier, ASlabStaysWhileOneOfItsChunksIsUsed) {
   EXPECT_EQ(pool.stats().discarded_bytes, 3 * kSlab);
 }
 
-TEST_P(SmallTier, ASlabThatIsPartlyCutGoesBackToo) {
+TEST_P(SmallTier, PartlyCutSlabIsReturnedToo) {
   const size_t bytes = GetParam();
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
@@ -180,14 +180,14 @@ TEST_P(SmallTier, ASlabThatIsPartlyCutGoesBackToo) {
   EXPECT_FALSE(pool.trim(kNoLimit));
   EXPECT_EQ(pool.stats().mapped_bytes, 0u);
   EXPECT_EQ(pool.stats().discarded_bytes, 3 * bytes);
-  // Cutting begins anew, in a slab of its own.
+  // Cutting begins again, in a slab of its own.
   const std::vector<ChunkRef> chunks = take_touched(pool, bytes, kSlab / bytes);
   EXPECT_EQ(pool.stats().mapped_bytes, kSlab);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ageing, SmallTier, testing::Values(64, 256, 2048), testing::PrintToStringParamName());
 
-TEST(Ageing, TakesTheInbox) {
+TEST(Ageing, TakesRemoteFrees) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   chunk_unref(pool.get(4096));  // No pool is current.
   EXPECT_EQ(pool.leaked(), 1u);
@@ -204,14 +204,14 @@ TEST(Ageing, NothingOldIsNothingToTrim) {
 }
 
 // The whole process, with headers and lists: two decay periods after a burst it is as large as before.
-TEST(Ageing, ResidentMemoryIsBackAfterABurst) {
+TEST(Ageing, ResidentMemoryReturnsAfterABurst) {
   if (kDebugChecks) GTEST_SKIP() << "a sanitizer's shadow memory and quarantine grow too";
   mallopt(M_MMAP_THRESHOLD, 128 << 10);  // So that malloc keeps nothing of the test's own vectors.
   constexpr size_t kBudget = 128 << 20, kBase = 16 << 20;
   ChunkPool pool({.budget_bytes = kBudget});
   ChunkPool::Use use(&pool);
   for (const size_t bytes : {64, 512, 4096, 65536}) {
-    // What goes on all the time, and lies in the same slabs as some of the burst.
+    // Steady use, in the same slabs as a part of the burst.
     std::vector<ChunkRef> base = take_touched(pool, bytes, kBase / 4 / bytes);
     std::vector<ChunkRef> more = take_touched(pool, 16384, kBase / 16384);
     const size_t before = test::process_resident_bytes();
@@ -235,7 +235,7 @@ TEST(Ageing, ResidentMemoryIsBackAfterABurst) {
   }
 }
 
-// What a chunk that is out must contain, from its address and the round in which it was taken.
+// What a chunk in use must contain, from its address and the round in which it was taken.
 class Pattern {
  public:
   static void fill(const ChunkRef& chunk, uint64_t round) {
@@ -258,7 +258,7 @@ class Pattern {
   }
 };
 
-TEST(Ageing, NeverChangesAChunkThatIsOut) {
+TEST(Ageing, NeverChangesAChunkInUse) {
   struct Held {
     ChunkRef chunk;
     uint64_t round;
@@ -283,7 +283,7 @@ TEST(Ageing, NeverChangesAChunkThatIsOut) {
         held.pop_back();
       }
     };
-    // Tides: what is held grows and falls, in tiers that change, so that slabs fill, empty, retire and change tiers.
+    // Tides: the amount in use grows and falls, in changing tiers, so that slabs fill, empty, retire and change tiers.
     for (int tide = 0; tide < 60; ++tide) {
       const int low = static_cast<int>(random() % kTierCount), span = 1 + static_cast<int>(random() % 4);
       const size_t steps = random() % 1500;

@@ -42,7 +42,7 @@ TEST(Arena, ReservesAddressesNotMemory) {
   EXPECT_EQ(test::resident_bytes(arena.slab_data(0), 64 * kSlab), test::page_bytes());
 }
 
-TEST(Arena, ReusesTheSlabGivenBackLast) {
+TEST(Arena, ReusesTheSlabReturnedLast) {
   Arena arena({.reserve_bytes = 4 * kSlab});
   const uint16_t a = arena.take(), b = arena.take();
   arena.give_back(a);
@@ -53,7 +53,7 @@ TEST(Arena, ReusesTheSlabGivenBackLast) {
   EXPECT_EQ(arena.take(), 2);
 }
 
-TEST(Arena, GivingBackFreesThePagesAndKeepsTheAddresses) {
+TEST(Arena, ReturnFreesThePagesAndKeepsTheAddresses) {
   Arena arena({.reserve_bytes = 2 * kSlab});
   const uint16_t a = arena.take(), b = arena.take();
   std::memset(arena.slab_data(a), 1, kSlab);
@@ -98,7 +98,7 @@ TEST(Arena, UnmapsAtTheEndUnlessAbandoned) {
   munmap(data, kSlab);
 }
 
-TEST(ArenaDeathTest, TakesBackOnlyWhatItGave) {
+TEST(ArenaDeathTest, AcceptsOnlyItsOwnSlabs) {
   Arena arena({.reserve_bytes = 2 * kSlab});
   arena.take();
   EXPECT_DEATH(arena.give_back(1), "check failed");

@@ -1,4 +1,4 @@
-// A budget says when it becomes scarce, to whoever shares it, and when that is over.
+// A budget notifies its users when it becomes scarce, and when that is over.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 void note(void* context, bool high) { *static_cast<std::string*>(context) += high ? 'H' : 'l'; }
 
-TEST(BudgetPressure, IsToldAtTheMarks) {
+TEST(BudgetPressure, NotifiesAtTheMarks) {
   Budget budget(100);
   std::string heard;
   budget.set_pressure(60, 40, &note, &heard);
@@ -38,7 +38,7 @@ TEST(BudgetPressure, IsToldAtTheMarks) {
   EXPECT_EQ(heard, "HlHl");
 }
 
-TEST(BudgetPressure, IsToldAtOnceWhenTheMarkIsPassed) {
+TEST(BudgetPressure, NotifiesAtOnceWhenTheMarkIsExceeded) {
   Budget budget(100);
   ASSERT_TRUE(budget.take(80));
   std::string heard;
@@ -71,7 +71,7 @@ TEST(BudgetPressure, OfPools) {
   EXPECT_EQ(heard, "Hl");
 }
 
-// Whatever threads do at the same time: calls take turns, and the last one says how it is.
+// Whatever threads do at the same time: calls are serialized, and the last one has the final state.
 TEST(BudgetPressure, OfManyThreads) {
   struct Heard {
     std::atomic<int> under_way = 0;

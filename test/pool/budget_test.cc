@@ -51,7 +51,7 @@ TEST(Budget, BoundsPoolsTogether) {
   EXPECT_EQ(a.stats().mapped_bytes + b.stats().mapped_bytes, 8 * kSlab);
 }
 
-TEST(Budget, APoolFirstReclaimsItsOwn) {
+TEST(Budget, PoolFirstReclaimsItsOwnMemory) {
   Budget shared(2 * kSlab);
   ChunkPool pool({.budget_bytes = 16 * kSlab, .shared = &shared});
   ChunkPool::Use use(&pool);
@@ -64,7 +64,7 @@ TEST(Budget, APoolFirstReclaimsItsOwn) {
   EXPECT_EQ(pool.stats().mapped_bytes, 2 * kSlab);
 }
 
-TEST(Budget, AgeingGivesBack) {
+TEST(Budget, AgeingReturnsMemory) {
   Budget shared(8 * kSlab);
   ChunkPool pool({.budget_bytes = 8 * kSlab, .shared = &shared});
   ChunkPool::Use use(&pool);
@@ -75,7 +75,7 @@ TEST(Budget, AgeingGivesBack) {
   EXPECT_EQ(shared.used_bytes(), 0u);
 }
 
-TEST(Budget, WhoIsRefusedMakesTheOthersGiveBackSooner) {
+TEST(Budget, RefusalMakesOthersReturnMemorySooner) {
   Budget shared(8 * kSlab);
   ChunkPool a({.budget_bytes = 8 * kSlab, .shared = &shared}), b({.budget_bytes = 8 * kSlab, .shared = &shared});
   ChunkPool::Use use(&a);
@@ -95,7 +95,7 @@ TEST(Budget, WhoIsRefusedMakesTheOthersGiveBackSooner) {
   EXPECT_TRUE(ChunkRef::take(b.get(4096)));
 }
 
-TEST(Budget, MetadataComesFromTheHeapWhenItIsMet) {
+TEST(Budget, MetadataComesFromTheHeapWhenItIsExhausted) {
   Budget shared(0);
   ChunkPool pool({.budget_bytes = 1 << 20, .shared = &shared});
   ChunkPool::Use use(&pool);
@@ -104,7 +104,7 @@ TEST(Budget, MetadataComesFromTheHeapWhenItIsMet) {
   EXPECT_EQ(metadata.get()->home, nullptr);
 }
 
-TEST(Budget, ManyThreadsStayBelowIt) {
+TEST(Budget, ManyThreadsStayWithinIt) {
   constexpr int kThreads = 4;
   constexpr size_t kSlabs = 10;
   Budget shared(kSlabs * kSlab);

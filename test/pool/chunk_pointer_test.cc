@@ -37,7 +37,7 @@ TEST(ChunkPointer, ObjectsLiveInChunksOfThePool) {
   EXPECT_EQ(pool.stats().out_bytes, before);
 }
 
-TEST(ChunkPointer, ABudgetThatIsUsedUpDoesNotMatter) {
+TEST(ChunkPointer, ExhaustedBudgetDoesNotMatter) {
   ChunkPool pool({.budget_bytes = 0});
   ChunkPool::Use use(&pool);
   int alive = 0;

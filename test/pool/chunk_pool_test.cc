@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kSlab = Arena::kSlabBytes;
 
-TEST(ChunkPool, GivesTheSmallestTierThatHolds) {
+TEST(ChunkPool, ReturnsTheSmallestTierThatFits) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   for (const size_t bytes : {0u, 1u, 64u, 65u, 1000u, 1500u, 4096u, 4097u, 65536u}) {
@@ -66,7 +66,7 @@ TEST(ChunkPool, KeepsAReserve) {
     while (Chunk* chunk = pool.get_reserved(4096)) chunks.push_back(ChunkRef::take(chunk));
     EXPECT_EQ(pool.out_bytes(), 1u << 20);
     EXPECT_EQ(pool.reserved_headroom_bytes(), 0u);
-    // What comes home goes to the reserve first.
+    // Returned chunks go to the reserve first.
     chunks.erase(chunks.begin(), chunks.begin() + 4);
     EXPECT_EQ(pool.get(1), nullptr);
     chunks.erase(chunks.begin());
@@ -91,7 +91,7 @@ TEST(ChunkPool, TheWarmestChunkIsReusedFirst) {
   chunk_unref(b);
 }
 
-TEST(ChunkPool, AChunkGoesHomeWithItsLastReference) {
+TEST(ChunkPool, ChunkReturnsWithItsLastReference) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Chunk* const chunk = pool.get(100);
@@ -132,7 +132,7 @@ TEST(ChunkPool, TheBudgetIsExact) {
   EXPECT_EQ(pool.stats().refused, 3u);
 }
 
-TEST(ChunkPool, TheBudgetHoldsForChunksThatLieFree) {
+TEST(ChunkPool, BudgetIncludesFreeChunks) {
   ChunkPool pool({.budget_bytes = 8192});
   ChunkPool::Use use(&pool);
   chunk_unref(pool.get(4096));
@@ -143,7 +143,7 @@ TEST(ChunkPool, TheBudgetHoldsForChunksThatLieFree) {
   EXPECT_EQ(pool.stats().refused, 1u);
 }
 
-TEST(ChunkPool, ABudgetOfZeroGivesNothing) {
+TEST(ChunkPool, BudgetOfZeroGivesNothing) {
   ChunkPool pool({.budget_bytes = 0});
   ChunkPool::Use use(&pool);
   EXPECT_EQ(pool.get(1), nullptr);
@@ -163,7 +163,7 @@ TEST(ChunkPool, MetadataMayExceedTheBudget) {
   EXPECT_EQ(pool.stats().refused, 0u);
 }
 
-TEST(ChunkPool, MetadataReusesFreeChunksAndTheInbox) {
+TEST(ChunkPool, MetadataReusesFreeChunksAndRemoteFrees) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   Chunk* const chunk = pool.get(128);
   {
@@ -171,7 +171,7 @@ TEST(ChunkPool, MetadataReusesFreeChunksAndTheInbox) {
     chunk_unref(chunk);
   }
   EXPECT_EQ(pool.get_metadata(128), chunk);
-  chunk_unref(chunk);  // No pool is current: to the remote_frees.
+  chunk_unref(chunk);  // No pool is current: the chunk goes to the remote_frees.
   EXPECT_EQ(pool.get_metadata(128), chunk);
   chunk_unref(chunk);
 }
@@ -186,7 +186,7 @@ TEST(ChunkPool, MetadataLargerThanTheLargestTierIsOnTheHeap) {
   std::memset(metadata.data(), 1, metadata.capacity());
 }
 
-TEST(ChunkPool, AHeapChunkBelongsToNoPool) {
+TEST(ChunkPool, HeapChunkBelongsToNoPool) {
   const ChunkRef chunk = ChunkRef::take(heap_chunk(100'000));
   EXPECT_EQ(chunk.capacity(), 100'000u);
   EXPECT_TRUE(chunk.unique());
@@ -197,7 +197,7 @@ TEST(ChunkPool, AHeapChunkBelongsToNoPool) {
   EXPECT_EQ(pool.stats().freed_remotely, 0u);
 }
 
-TEST(ChunkPool, StatsTellWhatIsOutAndFree) {
+TEST(ChunkPool, StatsHaveUsedAndFreeBytes) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   EXPECT_EQ(pool.stats().mapped_bytes, 0u);
@@ -262,7 +262,7 @@ TEST(ChunkPool, ReclaimLeavesSlabsThatAreInUse) {
   constexpr size_t kBudget = 2 << 20;
   ChunkPool pool({.budget_bytes = kBudget});
   ChunkPool::Use use(&pool);
-  // In each tier one chunk stays out; its bytes must survive what the other tiers do.
+  // In each tier one chunk stays in use; its bytes must survive what the other tiers do.
   std::vector<ChunkRef> kept;
   size_t kept_bytes = 0;
   for (int tier = 0; tier < kTierCount; ++tier) {
@@ -283,7 +283,7 @@ TEST(ChunkPool, ReclaimLeavesSlabsThatAreInUse) {
 TEST(ChunkPool, FindsSlabsInTheWrongTier) {
   ChunkPool pool({.budget_bytes = 64 << 10});
   ChunkPool::Use use(&pool);
-  // Metadata is the only way past the budget, and so to the arena's end.
+  // Only metadata may exceed the budget, and so reach the arena's end.
   constexpr size_t kSlabs = 2 * kTierCount + 1;
   std::vector<ChunkRef> metadata;
   for (size_t i = 0; i < kSlabs * kSlab / kMaxChunkBytes; ++i) {
@@ -314,13 +314,13 @@ TEST(ChunkPool, UseNestsAndIsPerThread) {
   EXPECT_EQ(ChunkPool::current(), &a);
 }
 
-TEST(ChunkPool, TwoPoolsOnOneThreadGetTheirOwnBack) {
+TEST(ChunkPool, TwoPoolsOnOneThreadGetTheirOwnChunksBack) {
   ChunkPool a({.budget_bytes = 1 << 20}), b({.budget_bytes = 1 << 20});
   Chunk* const from_a = a.get(256);
   Chunk* const from_b = b.get(256);
   {
     ChunkPool::Use use(&b);
-    chunk_unref(from_a);  // Not at home: to a's remote_frees.
+    chunk_unref(from_a);  // Not its home: the chunk goes to a's remote_frees.
     chunk_unref(from_b);
   }
   EXPECT_EQ(a.leaked(), 1u);
@@ -332,7 +332,7 @@ TEST(ChunkPool, TwoPoolsOnOneThreadGetTheirOwnBack) {
   EXPECT_EQ(a.stats().tiers[2].free, 1u);
 }
 
-TEST(ChunkPool, LooksIntoTheInboxBeforeItCutsOrRefuses) {
+TEST(ChunkPool, TakesRemoteFreesBeforeItCutsOrRefuses) {
   ChunkPool pool({.budget_bytes = 4096});
   Chunk* const chunk = pool.get(4096);
   chunk_unref(chunk);  // No pool is current.
@@ -353,7 +353,7 @@ TEST(ChunkRef, MovesAndReleases) {
   ChunkRef a = ChunkRef::take(pool.get(64));
   Chunk* const chunk = a.get();
   ChunkRef b = std::move(a);
-  EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move): what is left is the point.
+  EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move): tests the moved-from state.
   EXPECT_EQ(b.get(), chunk);
   {
     const ChunkRef c = test::another_reference(b);

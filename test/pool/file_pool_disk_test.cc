@@ -1,5 +1,5 @@
-// What becomes of file chunks when the file system does not do what is asked: full disks, limits of the system, file
-// systems that lack a feature. A filter on system calls plays most of them; a tiny tmpfs is really full.
+// File chunks when the file system fails: full disks, limits of the system, file systems that lack a feature. A filter
+// on system calls simulates most failures; a tiny tmpfs is really full.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -33,9 +33,9 @@ using ::testing::HasSubstr;
 constexpr size_t kExtent = FilePool::kExtentBytes;
 constexpr size_t kMiB = 1 << 20;
 
-// From now on the system call `number` fails with `code` in this process when argument `argument` has one of the bits
-// `mask` (with a mask of 0, always). What the old kernels and file systems said that lack the feature.
-void let_fail(int number, int code, unsigned argument = 0, uint32_t mask = 0) {
+// From now on the system call `number` fails with `code` in this process if argument `argument` has one of the bits of
+// `mask` (with a mask of 0, always). This is how kernels and file systems without the feature respond.
+void make_fail(int number, int code, unsigned argument = 0, uint32_t mask = 0) {
   const uint32_t argument_offset = static_cast<uint32_t>(offsetof(seccomp_data, args) + sizeof(uint64_t) * argument);
   std::vector<sock_filter> program{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -48,7 +48,7 @@ void let_fail(int number, int code, unsigned argument = 0, uint32_t mask = 0) {
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(code)));
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter{static_cast<uint16_t>(program.size()), program.data()};
-  // For all threads, those of pools included.
+  // For all threads, including those of pools.
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
     std::fprintf(stderr, "no filter: %s\n", std::strerror(errno));
@@ -64,23 +64,23 @@ void let_fail(int number, int code, unsigned argument = 0, uint32_t mask = 0) {
     }                                                                              \
   } while (false)
 
-// Each runs its body in a process of its own, since what it does to that cannot be undone.
+// Each test runs its body in a process of its own, since its effects on the process cannot be undone.
 class FilePoolDeathTest : public testing::Test {
  protected:
   FilePoolDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   static FilePool::Options options(size_t limit_bytes = kMiB, size_t step_bytes = 4 * kExtent) {
     return {.directory = test::file_directory(), .limit_bytes = limit_bytes, .step_bytes = step_bytes};
   }
-  /// Says the error and ends.
+  /// Prints the error and exits.
   static void say(const FileError& error) {
     std::fprintf(stderr, "%d %s\n", static_cast<int>(error.kind), error.message.c_str());
     _exit(0);
   }
 };
 
-// ---- Directories and file systems that will not do ----
+// ---- Unsuitable directories and file systems ----
 
-TEST(FilePool, RefusesADirectoryThatIsNotThere) {
+TEST(FilePool, RefusesAMissingDirectory) {
   const FilePool files({.directory = "/var/tmp/not/there"});
   EXPECT_FALSE(files.ok());
   EXPECT_EQ(files.error().kind, FileError::Kind::kUnusable);
@@ -91,7 +91,7 @@ TEST(FilePool, RefusesADirectoryThatIsNotThere) {
       "or directory; name a directory that exists and is writable");
 }
 
-TEST(FilePool, APoolThatCannotBeUsedRefusesEverything) {
+TEST(FilePool, UnusablePoolRefusesEverything) {
   FilePool files({.directory = "/proc/self/not/there"});
   FileError error;
   EXPECT_EQ(files.get(1, &error), nullptr);
@@ -121,7 +121,7 @@ TEST(FilePool, RefusesALimitThatCannotBeMapped) {
 TEST_F(FilePoolDeathTest, RefusesAFileSystemThatCannotReserveBlocks) {
   EXPECT_EXIT(
       {
-        let_fail(SYS_fallocate, EOPNOTSUPP);
+        make_fail(SYS_fallocate, EOPNOTSUPP);
         const FilePool files(options());
         CHECK_THAT(files.error().code == EOPNOTSUPP);
         say(files.error());
@@ -133,7 +133,7 @@ TEST_F(FilePoolDeathTest, RefusesAFileSystemThatCannotReserveBlocks) {
 TEST_F(FilePoolDeathTest, RefusesAFileSystemThatCannotPunchHoles) {
   EXPECT_EXIT(
       {
-        let_fail(SYS_fallocate, EOPNOTSUPP, 1, FALLOC_FL_PUNCH_HOLE);
+        make_fail(SYS_fallocate, EOPNOTSUPP, 1, FALLOC_FL_PUNCH_HOLE);
         const FilePool files(options());
         say(files.error());
       },
@@ -141,31 +141,31 @@ TEST_F(FilePoolDeathTest, RefusesAFileSystemThatCannotPunchHoles) {
       "1 .*cannot give blocks back .FALLOC_FL_PUNCH_HOLE.: Operation not supported; choose");
 }
 
-// The filter lets a call return 0 without doing anything: ZFS answers so.
-TEST_F(FilePoolDeathTest, RefusesAFileSystemThatOnlySaysThatItReservesBlocks) {
+// The filter lets a call return 0 without doing anything, as ZFS does.
+TEST_F(FilePoolDeathTest, RefusesAFileSystemThatDoesNotReallyReserveBlocks) {
   EXPECT_EXIT(
       {
-        let_fail(SYS_fallocate, 0);
+        make_fail(SYS_fallocate, 0);
         const FilePool files(options());
         say(files.error());
       },
       testing::ExitedWithCode(0), "1 .*its blocks were not reserved");
 }
 
-TEST_F(FilePoolDeathTest, RefusesAFileSystemThatOnlySaysThatItPunchesHoles) {
+TEST_F(FilePoolDeathTest, RefusesAFileSystemThatDoesNotReallyPunchHoles) {
   EXPECT_EXIT(
       {
-        let_fail(SYS_fallocate, 0, 1, FALLOC_FL_PUNCH_HOLE);
+        make_fail(SYS_fallocate, 0, 1, FALLOC_FL_PUNCH_HOLE);
         const FilePool files(options());
         say(files.error());
       },
       testing::ExitedWithCode(0), "1 .*its blocks were not given back");
 }
 
-TEST_F(FilePoolDeathTest, WithoutFilesThatNeverHadANameItUnlinksOne) {
+TEST_F(FilePoolDeathTest, UnlinksTheFileWithoutOTmpfile) {
   EXPECT_EXIT(
       {
-        let_fail(SYS_openat, EOPNOTSUPP, 2, O_TMPFILE & ~O_DIRECTORY);
+        make_fail(SYS_openat, EOPNOTSUPP, 2, O_TMPFILE & ~O_DIRECTORY);
         CHECK_THAT(open("/var/tmp", O_TMPFILE | O_RDWR, 0600) < 0 && errno == EOPNOTSUPP);
         FilePool files(options());
         CHECK_THAT(files.ok());
@@ -182,11 +182,11 @@ TEST_F(FilePoolDeathTest, WithoutFilesThatNeverHadANameItUnlinksOne) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST_F(FilePoolDeathTest, SaysWhenThereIsNoThreadForIt) {
+TEST_F(FilePoolDeathTest, ReportsAFailureToStartItsThread) {
   EXPECT_EXIT(
       {
-        let_fail(SYS_clone3, EAGAIN);
-        let_fail(SYS_clone, EAGAIN);
+        make_fail(SYS_clone3, EAGAIN);
+        make_fail(SYS_clone, EAGAIN);
         const FilePool files(options());
         say(files.error());
       },
@@ -195,13 +195,13 @@ TEST_F(FilePoolDeathTest, SaysWhenThereIsNoThreadForIt) {
 
 // ---- Full ----
 
-// A file system of 1 MiB of its own, or false where this may not be.
+// Mounts a file system of 1 MiB. False if this is not permitted.
 bool mount_tiny(const char* directory) {
   return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("tiny", directory, "tmpfs", 0, "size=1m") == 0;
 }
 
-TEST_F(FilePoolDeathTest, AFullDiskIsAClearError) {
+TEST_F(FilePoolDeathTest, FullDiskIsAClearError) {
   char directory[] = "/tmp/sluice-tiny-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   EXPECT_EXIT(
@@ -225,7 +225,7 @@ TEST_F(FilePoolDeathTest, AFullDiskIsAClearError) {
         CHECK_THAT(files.file_system_bytes() == kMiB);
         CHECK_THAT(files.stats().refused_by_disk == 1 && files.stats().refused_by_limit == 0);
         for (size_t i = 0; i < chunks.size(); ++i) CHECK_THAT(test::is_filled(chunks[i], static_cast<int>(i)));
-        // What is released can be had again, also after it was given back.
+        // Released chunks can be taken again, also after their blocks were returned.
         chunks.pop_back();
         CHECK_THAT(test::chunk_of(files, 5000));
         files.trim();
@@ -240,7 +240,7 @@ TEST_F(FilePoolDeathTest, AFullDiskIsAClearError) {
   rmdir(directory);
 }
 
-TEST_F(FilePoolDeathTest, TheLargestFileThatTheProcessMayWriteIsAClearErrorAndNoSignal) {
+TEST_F(FilePoolDeathTest, FileSizeLimitIsAClearErrorAndNoSignal) {
   EXPECT_EXIT(
       {
         rlimit small{};
@@ -258,30 +258,30 @@ TEST_F(FilePoolDeathTest, TheLargestFileThatTheProcessMayWriteIsAClearErrorAndNo
       testing::ExitedWithCode(0), "3 no room for 65536 more bytes .*: File too large; raise `ulimit -f`");
 }
 
-TEST_F(FilePoolDeathTest, AQuotaIsAClearError) {
+TEST_F(FilePoolDeathTest, QuotaIsAClearError) {
   EXPECT_EXIT(
       {
         FilePool files(options());
         const ChunkRef chunk = test::chunk_of(files, kExtent);
         std::vector<ChunkRef> rest;
         for (int i = 0; i < 3; ++i) rest.push_back(test::chunk_of(files, kExtent));
-        let_fail(SYS_fallocate, EDQUOT);
+        make_fail(SYS_fallocate, EDQUOT);
         FileError error;
         CHECK_THAT(files.get(kExtent, &error) == nullptr);
         CHECK_THAT(files.disk_bytes() == 4 * kExtent);
         rest.clear();
-        CHECK_THAT(files.get(kExtent) != nullptr);  // What is reserved serves on.
+        CHECK_THAT(files.get(kExtent) != nullptr);  // Reserved blocks can still be used.
         say(error);
       },
       testing::ExitedWithCode(0), "3 no room .*: Disk quota exceeded; raise the quota");
 }
 
-TEST_F(FilePoolDeathTest, AWriteThatFailsIsAClearError) {
+TEST_F(FilePoolDeathTest, FailedWriteIsAClearError) {
   EXPECT_EXIT(
       {
         FilePool files(options());
         const ChunkRef chunk = test::chunk_of(files, kExtent);
-        let_fail(SYS_pwritev, EIO);
+        make_fail(SYS_pwritev, EIO);
         char bytes[100] = "";
         iovec piece{};
         piece.iov_base = bytes;
@@ -295,13 +295,13 @@ TEST_F(FilePoolDeathTest, AWriteThatFailsIsAClearError) {
       testing::ExitedWithCode(0), "3 no room for 100 more bytes .*: Input/output error; check the disk");
 }
 
-TEST_F(FilePoolDeathTest, WhatCannotBeGivenBackServesOn) {
+TEST_F(FilePoolDeathTest, BlocksThatCannotBeReturnedAreReused) {
   EXPECT_EXIT(
       {
         FilePool files(options());
         std::vector<ChunkRef> chunks;
         while (Chunk* chunk = files.get(kExtent)) chunks.push_back(ChunkRef::take(chunk));
-        let_fail(SYS_fallocate, EIO);
+        make_fail(SYS_fallocate, EIO);
         chunks.clear();
         files.trim();
         CHECK_THAT(files.stats().give_back_errors > 0);
@@ -316,7 +316,7 @@ TEST_F(FilePoolDeathTest, WhatCannotBeGivenBackServesOn) {
 
 // ---- Leaks ----
 
-TEST_F(FilePoolDeathTest, ReportsWhatDidNotComeHomeAndLeavesItMapped) {
+TEST_F(FilePoolDeathTest, ReportsLeaksAndLeavesThemMapped) {
   EXPECT_EXIT(
       {
         std::vector<Chunk*> chunks;
@@ -334,7 +334,7 @@ TEST_F(FilePoolDeathTest, ReportsWhatDidNotComeHomeAndLeavesItMapped) {
       "^sluice: leak: 73728 bytes in chunks of the file in /[^ ]* were not released: 2 x 4096 B 1 x 65536 B\n$");
 }
 
-TEST_F(FilePoolDeathTest, TheLastChunkToComeHomeClosesTheFile) {
+TEST_F(FilePoolDeathTest, LastReturnedChunkClosesTheFile) {
   EXPECT_EXIT(
       {
         std::vector<ChunkRef> chunks;
@@ -354,7 +354,7 @@ TEST_F(FilePoolDeathTest, TheLastChunkToComeHomeClosesTheFile) {
 }
 
 #ifdef SLUICE_ASAN
-TEST_F(FilePoolDeathTest, AFreeChunkIsPoisoned) {
+TEST_F(FilePoolDeathTest, FreeChunkIsPoisoned) {
   FilePool files(options());
   Chunk* const chunk = files.get(8192);
   volatile std::byte* const last = chunk->data + 8191;

@@ -1,4 +1,4 @@
-// A pool of file chunks in a directory for temporary files, and what the file system says of it.
+// A pool of file chunks in a directory for temporary files, and its size according to the file system.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,15 +13,15 @@
 
 namespace sluice::test {
 
-/// A directory on a disk, as far as this machine says; elsewhere the tests hold as well.
+/// A directory on a disk, if this machine has one at the usual place; the tests pass elsewhere as well.
 inline std::string file_directory() {
   const char* given = std::getenv("SLUICE_FILE_DIRECTORY");
   return given ? given : "/var/tmp";
 }
 
-/// What the file may occupy beside that, less than an extent. The file system adds blocks for its own bookkeeping:
-/// ext4, one for each 340 runs of blocks once there are more than four. And stores may have taken some of their
-/// neighbours'.
+/// What the file may occupy in addition, less than an extent. The file system adds blocks for its own bookkeeping:
+/// ext4, one for each 340 runs of blocks once there are more than four. And writes may have allocated blocks of
+/// neighbors.
 inline constexpr size_t kBookkeepingBytes = FilePool::kExtentBytes - 1;
 
 /// The file occupies what the pool says, and little more.

@@ -1,4 +1,4 @@
-// Chunks in a file: what they are, what they take on disk, when that is given back, and the limit.
+// Chunks in a file: their sizes, their blocks on disk, when these are returned, and the limit.
 
 #include "pool/file_pool.h"
 
@@ -48,7 +48,7 @@ class FilePoolTest : public testing::Test {
   FilePool files_{{.directory = test::file_directory(), .limit_bytes = 16 * kExtent, .step_bytes = 4 * kExtent}};
 };
 
-TEST_F(FilePoolTest, AChunkIsTheSmallestTierOfAPageOrMore) {
+TEST_F(FilePoolTest, ChunkIsTheSmallestTierOfAPageOrMore) {
   const struct {
     size_t wanted, capacity;
   } cases[] = {{0, 4096}, {1, 4096}, {4096, 4096}, {4097, 8192}, {16384, 16384}, {32769, 65536}, {65536, 65536}};
@@ -90,7 +90,7 @@ TEST_F(FilePoolTest, SmallChunksShareAnExtent) {
   EXPECT_EQ(files_.disk_bytes(), kExtent) << "there was room in it";
 }
 
-TEST_F(FilePoolTest, BlocksAreReservedInStepsAndGivenBack) {
+TEST_F(FilePoolTest, BlocksAreReservedInStepsAndReturned) {
   EXPECT_EQ(files_.disk_bytes(), 0u);
   expect_on_disk(files_);
   std::vector<ChunkRef> chunks;
@@ -124,7 +124,7 @@ TEST_F(FilePoolTest, ReservedBlocksServeTheNextChunks) {
   EXPECT_EQ(chunk_of(files_, kExtent).data(), data) << "holes are filled before the file grows";
 }
 
-TEST_F(FilePoolTest, AHoleInTheMiddleIsGivenBackAndFilledAgain) {
+TEST_F(FilePoolTest, HoleInTheMiddleIsReturnedAndFilledAgain) {
   std::vector<ChunkRef> chunks = take_all(kExtent);
   ASSERT_EQ(chunks.size(), 16u);
   std::swap(chunks[5], chunks[0]);
@@ -145,7 +145,7 @@ TEST_F(FilePoolTest, AHoleInTheMiddleIsGivenBackAndFilledAgain) {
   expect_on_disk(files_);
 }
 
-// Takes the file of the pool that was made last out of memory.
+// Evicts the file of the latest pool from memory.
 void drop_page_cache() {
   for (int fd = 1023; fd > 2; --fd) {
     struct stat status{};
@@ -157,7 +157,7 @@ void drop_page_cache() {
   ADD_FAILURE() << "no file without a name is open";
 }
 
-TEST_F(FilePoolTest, StoresTakeNoBlocksOfNeighboursForLong) {
+TEST_F(FilePoolTest, WritesKeepNoBlocksOfNeighbors) {
   FilePool files({.directory = test::file_directory(), .limit_bytes = 512 * kExtent, .step_bytes = 512 * kExtent});
   ASSERT_TRUE(files.ok());
   std::vector<ChunkRef> chunks, others;
@@ -180,14 +180,14 @@ TEST_F(FilePoolTest, StoresTakeNoBlocksOfNeighboursForLong) {
   test::expect_on_disk(files);
 }
 
-// Waits until the pool has so much on disk; false after 20 seconds.
+// Waits until the pool has no more than `bytes` on disk; false after 20 seconds.
 bool comes_down_to(const FilePool& files, size_t bytes) {
   for (int i = 0; i < 2000 && files.disk_bytes() > bytes; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return files.disk_bytes() <= bytes;
 }
 
-TEST_F(FilePoolTest, MoreThanAStepIsGivenBackByItself) {
+TEST_F(FilePoolTest, MoreThanAStepIsReturnedAutomatically) {
   const auto start = std::chrono::steady_clock::now();
   take_all(kExtent).clear();
   EXPECT_TRUE(comes_down_to(files_, 4 * kExtent));
@@ -195,7 +195,7 @@ TEST_F(FilePoolTest, MoreThanAStepIsGivenBackByItself) {
   expect_on_disk(files_);
 }
 
-TEST_F(FilePoolTest, WhatIsNotNeededAnyMoreIsGivenBackByItself) {
+TEST_F(FilePoolTest, UnusedBlocksAreReturnedAutomatically) {
   std::vector<ChunkRef> chunks;
   chunks.push_back(chunk_of(files_, kExtent));
   EXPECT_TRUE(comes_down_to(files_, kExtent)) << "the rest of the step";
@@ -204,7 +204,7 @@ TEST_F(FilePoolTest, WhatIsNotNeededAnyMoreIsGivenBackByItself) {
   expect_on_disk(files_);
 }
 
-TEST_F(FilePoolTest, TheLimitIsAClearError) {
+TEST_F(FilePoolTest, LimitIsAClearError) {
   std::vector<ChunkRef> chunks = take_all(kExtent);
   EXPECT_EQ(chunks.size(), 16u);
   EXPECT_EQ(files_.stats().refused_by_limit, 1u);
@@ -221,7 +221,7 @@ TEST_F(FilePoolTest, TheLimitIsAClearError) {
   EXPECT_TRUE(chunk_of(files_, kExtent));
 }
 
-TEST_F(FilePoolTest, ALimitThatIsNoMultipleOfAStepOrAnExtent) {
+TEST_F(FilePoolTest, LimitThatIsNoMultipleOfAStepOrAnExtent) {
   FilePool files({.directory = test::file_directory(), .limit_bytes = 7 * kExtent + 1, .step_bytes = 3 * kExtent + 5});
   ASSERT_TRUE(files.ok());
   EXPECT_EQ(files.stats().limit_bytes, 7 * kExtent);
@@ -251,7 +251,7 @@ TEST_F(FilePoolTest, WriteFillsAPartOfAChunk) {
   EXPECT_TRUE(files_.write(chunk.data(), {}));
 }
 
-TEST_F(FilePoolTest, WriteTakesMorePiecesThanOneCallDoes) {
+TEST_F(FilePoolTest, WriteTakesMorePiecesThanOneSystemCall) {
   const ChunkRef chunk = chunk_of(files_, kExtent);
   std::vector<char> bytes(kExtent);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 3);
@@ -267,7 +267,7 @@ TEST_F(FilePoolTest, ChunksMayBeReleasedOnAnyThread) {
   EXPECT_EQ(files_.stats().out_bytes, 0u);
 }
 
-TEST_F(FilePoolTest, TheFileHasNoName) {
+TEST_F(FilePoolTest, FileHasNoName) {
   const ChunkRef chunk = chunk_of(files_, kExtent);
   std::string maps(1 << 20, '\0');
   FILE* file = std::fopen("/proc/self/maps", "r");

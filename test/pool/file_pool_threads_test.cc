@@ -1,4 +1,4 @@
-// Many threads take chunks of one file, pass them on, release them and give blocks back, at the limit of the pool. Run
+// Many threads take chunks of one file, pass them on, release them and return blocks, at the limit of the pool. Run
 // under ThreadSanitizer too.
 
 #include <gtest/gtest.h>
@@ -22,13 +22,13 @@ constexpr int kRounds = 1'000;
 constexpr int kRounds = 5'000;
 #endif
 
-// Each byte of a chunk that is out has the value that its holder gave it.
+// Each byte of a chunk in use has the value that its holder gave it.
 struct Marked {
   ChunkRef chunk;
   int value = 0;
 };
 
-TEST(FilePoolThreads, NoChunkIsGivenOutTwiceAndAllComeHome) {
+TEST(FilePoolThreads, NoChunkIsGivenOutTwiceAndAllReturn) {
   constexpr size_t kThreads = 4;
   constexpr size_t kExtent = FilePool::kExtentBytes;
   FilePool files({.directory = test::file_directory(), .limit_bytes = 12 * kExtent, .step_bytes = 3 * kExtent});

@@ -19,7 +19,7 @@ std::unique_ptr<Chunk[]> make_chunks(size_t count) {
   return chunks;
 }
 
-// A stack of which each chunk says when it was pushed and whether it was discarded since.
+// A model of the stack, in which each chunk has the period in which it was pushed and whether it was discarded since.
 struct Model {
   struct Entry {
     Chunk* chunk;
@@ -29,7 +29,7 @@ struct Model {
   std::vector<Entry> entries;
   int period = 0;
 
-  // It lay still for two whole periods, whatever remains of the one in which it was pushed.
+  // It was unused for two whole periods, besides the rest of the one in which it was pushed.
   bool is_old(const Entry& entry) const { return entry.pushed <= period - 3; }
   size_t old_count() const {
     return static_cast<size_t>(
@@ -56,7 +56,7 @@ TEST(FreeStack, IsLastInFirstOut) {
   EXPECT_TRUE(stack.empty());
 }
 
-TEST(FreeStack, AChunkIsOldAfterTwoPeriodsWithoutUse) {
+TEST(FreeStack, ChunkIsOldAfterTwoPeriodsWithoutUse) {
   Chunk chunk{};
   FreeStack stack;
   stack.reserve(1);
@@ -71,7 +71,7 @@ TEST(FreeStack, AChunkIsOldAfterTwoPeriodsWithoutUse) {
   EXPECT_EQ(stack.pop(), &chunk);  // Still there.
 }
 
-TEST(FreeStack, UseBetweenMakesItYoungAgain) {
+TEST(FreeStack, UseMakesItYoungAgain) {
   Chunk chunk{};
   FreeStack stack;
   stack.reserve(1);
@@ -84,7 +84,7 @@ TEST(FreeStack, UseBetweenMakesItYoungAgain) {
   }
 }
 
-TEST(FreeStack, ARandomPlaceIsOneAmongThoseInMotion) {
+TEST(FreeStack, RandomPositionIsAmongRecentlyUsed) {
   constexpr size_t kStill = 8, kMoving = 8;
   const auto chunks = make_chunks(kStill + kMoving);
   FreeStack stack;
@@ -102,7 +102,7 @@ TEST(FreeStack, ARandomPlaceIsOneAmongThoseInMotion) {
   EXPECT_GT(moved, 50u);
 }
 
-TEST(FreeStack, GivesRoomBack) {
+TEST(FreeStack, ReturnsItsMemory) {
   constexpr size_t kChunks = 100'000;
   const auto chunks = make_chunks(kChunks);
   FreeStack stack;
@@ -132,7 +132,7 @@ TEST(FreeStack, BehavesLikeTheModel) {
     Model model;
     std::vector<Chunk*> outside;
     outside.reserve(kChunks);
-    std::array<int, 4> discarded{};  // By slab, as told.
+    std::array<int, 4> discarded{};  // By slab, as reported.
     const auto forget_taken = [&] {
       while (!stack.forget_taken([&](uint16_t slab) { return --discarded[slab], random() % 4 > 0; })) {
       }
@@ -176,7 +176,7 @@ TEST(FreeStack, BehavesLikeTheModel) {
         }
         stack.drop_aside();
         std::erase_if(model.entries, gone);
-        // The discarded ones change places.
+        // Discarded chunks change positions.
         ASSERT_LE(stack.discarded_count(), model.entries.size());
         for (size_t i = 0; i < stack.discarded_count(); ++i) {
           const auto at = [&](const Model::Entry& entry) { return entry.chunk == stack.at(i); };

@@ -28,7 +28,7 @@ constexpr int kRounds = 2'000;
 constexpr int kRounds = 20'000;
 #endif
 
-// Hands chunks to another thread. Closing lets the taker end.
+// Passes chunks to another thread. After close() the taker ends.
 class Queue {
  public:
   void put(ChunkRef chunk) {
@@ -57,10 +57,10 @@ class Queue {
   bool closed_ = false;
 };
 
-// In each way in which a pool may have to see its chunks come home; from so many threads.
-class Home : public testing::TestWithParam<std::tuple<ChunkPool::Options, size_t>> {};
+// For each way in which a pool may have its chunks returned, with this many threads.
+class HomeThreads : public testing::TestWithParam<std::tuple<ChunkPool::Options, size_t>> {};
 
-TEST_P(Home, ManyThreadsReleaseForOneHome) {
+TEST_P(HomeThreads, ManyThreadsReleaseForOneHome) {
   const size_t thread_count = std::get<1>(GetParam());
   ChunkPool pool(std::get<0>(GetParam()));
   ChunkPool::Use use(&pool);
@@ -68,7 +68,7 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
   const auto pass_mark = [](void* context, bool high) { *static_cast<int*>(context) += high ? 1 : -1; };
   pool.set_pressure(64 << 10, 32 << 10, pass_mark, &pressed);
   {
-    // Past the mark for once, however fast the others release.
+    // Exceeds the mark once, however fast the others release.
     std::vector<ChunkRef> held;
     for (int i = 0; i < 20; ++i) held.push_back(ChunkRef::take(pool.get(4096)));
   }
@@ -83,7 +83,7 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
       if (i % 2) own.emplace(ChunkPool::Options{.budget_bytes = 1 << 20});
       ChunkPool::Use use_own(own ? &*own : nullptr);
       while (std::optional<ChunkRef> chunk = queues[i].take()) {
-        // Whoever holds a chunk alone writes to it: a chunk given out twice shows as a race or as damage.
+        // A sole holder writes to its chunk: a chunk given out twice shows as a race or as damage.
         const std::byte mark = chunk->data()[0];
         std::memset(chunk->data(), static_cast<int>(i), chunk->capacity());
         if (mark != std::byte{0xee} || chunk->data()[chunk->capacity() - 1] != static_cast<std::byte>(i)) ++damaged;
@@ -95,7 +95,7 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
   for (int round = 0; round < kRounds; ++round) {
     ChunkRef chunk = ChunkRef::take(pool.get(random() % 4096));
     if (!chunk) {
-      std::this_thread::yield();  // The budget is met until some come home; get looks by itself.
+      std::this_thread::yield();  // The budget is exhausted until some chunks return; get checks that itself.
       continue;
     }
     chunk.data()[0] = std::byte{0xee};
@@ -117,13 +117,13 @@ TEST_P(Home, ManyThreadsReleaseForOneHome) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    HomeComing, Home,
+    HomeComing, HomeThreads,
     testing::Combine(testing::Values(ChunkPool::Options{.budget_bytes = 256 << 10},
                                      ChunkPool::Options{.budget_bytes = 256 << 10, .source = ChunkPool::Source::kHeap},
                                      ChunkPool::Options{.budget_bytes = 256 << 10, .stack_every = 7}),
                      testing::Values(1, 4, 16)));
 
-TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
+TEST(HomeComing, LastOfManyHoldersReturnsItOnce) {
   constexpr int kThreads = 3;
   ChunkPool pool({.budget_bytes = 4096});
   ChunkPool::Use use(&pool);
@@ -154,7 +154,7 @@ TEST(HomeComing, TheLastOfManyHoldersSendsItHomeOnce) {
   EXPECT_EQ(pool.stats().tiers[6].free, 1u);
 }
 
-TEST(HomeComing, AThreadWithoutAPoolReleasesToTheInbox) {
+TEST(HomeComing, ThreadWithoutAPoolReleasesToRemoteFrees) {
   ChunkPool pool({.budget_bytes = 4096});
   ChunkPool::Use use(&pool);
   std::thread([chunk = ChunkRef::take(pool.get(4096))] { EXPECT_EQ(ChunkPool::current(), nullptr); }).join();
@@ -176,7 +176,7 @@ struct Woken {
   }
 };
 
-TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
+TEST(HomeComing, WakesOnTheFirstRemoteFree) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   Woken woken;
   pool.set_wake(&Woken::wake, &woken);
@@ -209,14 +209,14 @@ TEST(HomeComing, WakesWhenTheInboxTurnsOccupied) {
   chunks.clear();
   EXPECT_EQ(woken.times, 2);
 
-  // A flag that is set while the remote_frees is occupied promises nothing until it is taken.
+  // A flag that is set while there are remote_frees has no effect until they are taken.
   pool.wake_on_remote_free(true);
   release_elsewhere();
   EXPECT_EQ(woken.times, 2);
   pool.take_remote_frees();
 }
 
-TEST(HomeComing, DoesNotWakeForWhatIsReleasedAtHome) {
+TEST(HomeComing, DoesNotWakeForLocalReleases) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Woken woken;
@@ -226,7 +226,7 @@ TEST(HomeComing, DoesNotWakeForWhatIsReleasedAtHome) {
   EXPECT_EQ(woken.times, 0);
 }
 
-TEST(HomeComing, WithoutAWakeFunctionNobodyIsCalled) {
+TEST(HomeComing, NoCallWithoutAWakeFunction) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   pool.wake_on_remote_free(true);
   chunk_unref(pool.get(64));
@@ -234,9 +234,8 @@ TEST(HomeComing, WithoutAWakeFunctionNobodyIsCalled) {
   EXPECT_EQ(pool.leaked(), 0u);
 }
 
-// The home does what a worker does before it sleeps; a wake that is lost leaves it asleep with a chunk in its
-// remote_frees.
-TEST(HomeComing, NoWakeIsLost) {
+// The home does what a worker does before it sleeps; a lost wake-up leaves it asleep with a chunk in its remote_frees.
+TEST(HomeComing, NoWakeUpIsLost) {
   ChunkPool pool({.budget_bytes = 64});
   ChunkPool::Use use(&pool);
   std::counting_semaphore<> wakes(0);

@@ -1,4 +1,4 @@
-// Where leaked chunks were taken.
+// The stacks by which leaked chunks were taken.
 
 #include "pool/leak_stacks.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 [[gnu::noinline]] Chunk* taken_by_the_first(ChunkPool& pool) {
   Chunk* chunk = pool.get(100);
-  EXPECT_NE(chunk, nullptr);  // Keeps the call from being the last thing here.
+  EXPECT_NE(chunk, nullptr);  // Keeps the call from being a tail call.
   return chunk;
 }
 
@@ -46,7 +46,7 @@ size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
-// The output of the commands that the report proposes, run.
+// Runs the commands that the report proposes, and returns their output.
 std::string run_hints(const std::string& report) {
   std::string output;
   for (size_t at = report.find("addr2line"); at != std::string::npos; at = report.find("addr2line", at + 1)) {
@@ -59,7 +59,7 @@ std::string run_hints(const std::string& report) {
   return output;
 }
 
-TEST(LeakStacks, EqualStacksAreOneWithACount) {
+TEST(LeakStacks, EqualStacksAreMergedWithACount) {
   ChunkPool pool({.budget_bytes = 1 << 20, .stack_every = 1});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks;
@@ -83,7 +83,7 @@ TEST(LeakStacks, EqualStacksAreOneWithACount) {
   EXPECT_EQ(places.find("leak_stacks.cc:"), std::string::npos) << "a frame of its own" << report << places;
 }
 
-TEST(LeakStacks, WhatCameHomeIsForgotten) {
+TEST(LeakStacks, ReturnedChunksAreForgotten) {
   for (const ChunkPool::Source source : {ChunkPool::Source::kArena, ChunkPool::Source::kHeap}) {
     ChunkPool pool({.budget_bytes = 1 << 20, .source = source, .stack_every = 1});
     ChunkPool::Use use(&pool);
@@ -110,7 +110,7 @@ TEST(LeakStacks, OneInNIsSampled) {
   EXPECT_NE(report.find("10 of 1280 bytes in all"), std::string::npos) << report;
 }
 
-TEST(LeakStacks, TheBudgetAndThePeaksAreTheSame) {
+TEST(LeakStacks, BudgetAndPeaksAreTheSame) {
   ChunkPool pool({.budget_bytes = 2 * 4096, .stack_every = 3});
   ChunkPool::Use use(&pool);
   for (int i = 0; i < 100; ++i) {
@@ -123,7 +123,7 @@ TEST(LeakStacks, TheBudgetAndThePeaksAreTheSame) {
   EXPECT_EQ(pool.stats().mapped_bytes, Arena::kSlabBytes);
 }
 
-TEST(LeakStacksDeathTest, TheEnvironmentTurnsThemOn) {
+TEST(LeakStacksDeathTest, EnvironmentVariableEnablesThem) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

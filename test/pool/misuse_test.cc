@@ -1,4 +1,4 @@
-// What the pool says about chunks that are lost, used after they were released, or asked for in vain.
+// The pool's errors for chunks that are lost, used after their release, or requested beyond the limits.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ class PoolDeathTest : public testing::Test {
   PoolDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST(Pool, SaysNothingWhenEveryChunkCameHome) {
+TEST(Pool, SaysNothingWhenEveryChunkReturned) {
   testing::internal::CaptureStderr();
   {
     ChunkPool pool({.budget_bytes = 1 << 20});
@@ -30,9 +30,9 @@ TEST(Pool, SaysNothingWhenEveryChunkCameHome) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// The bodies below end with _exit, which keeps a leak checker out of what is meant to leak.
+// The bodies below end with _exit, so that a leak checker does not report the intended leaks.
 
-TEST_F(PoolDeathTest, ReportsWhatDidNotComeHome) {
+TEST_F(PoolDeathTest, ReportsLeaks) {
   EXPECT_EXIT(
       {
         {
@@ -49,7 +49,7 @@ TEST_F(PoolDeathTest, ReportsWhatDidNotComeHome) {
       "sluice: leak: SLUICE_LEAK_STACKS=1 in the environment shows where they were taken\n$");
 }
 
-TEST_F(PoolDeathTest, LeavesWhatLeakedMapped) {
+TEST_F(PoolDeathTest, LeavesLeakedChunksMapped) {
   EXPECT_EXIT(
       {
         std::vector<Chunk*> chunks;
@@ -68,8 +68,8 @@ TEST_F(PoolDeathTest, LeavesWhatLeakedMapped) {
       testing::ExitedWithCode(0), "sluice: leak: 131008 bytes");
 }
 
-// Defect: a pool whose addresses could not be reserved ended the process, with the name of a key of the proxy's
-// configuration, whoever the library's user was.
+// Defect: a pool whose addresses could not be reserved ended the process, with a message about the proxy's
+// configuration, even in other programs that use the library.
 TEST_F(PoolDeathTest, WithoutAddressSpaceChunksComeFromTheHeap) {
   EXPECT_EXIT(
       {
@@ -94,7 +94,7 @@ TEST_F(PoolDeathTest, WithoutAddressSpaceChunksComeFromTheHeap) {
 }
 
 #ifndef SLUICE_ASAN
-TEST_F(PoolDeathTest, AWriteToAFreeChunkIsFoundWhenItIsTakenAgain) {
+TEST_F(PoolDeathTest, WriteToAFreeChunkIsDetectedWhenItIsReused) {
   if (!kDebugChecks) GTEST_SKIP() << "release builds write no pattern";
   for (const int tier : {0, 6, kTierCount - 1}) {
     ChunkPool pool({.budget_bytes = 1 << 20});
@@ -110,7 +110,7 @@ TEST_F(PoolDeathTest, AWriteToAFreeChunkIsFoundWhenItIsTakenAgain) {
   }
 }
 
-TEST_F(PoolDeathTest, AReleaseBuildLeavesAFreeChunkAsItIs) {
+TEST_F(PoolDeathTest, ReleaseBuildDoesNotChangeAFreeChunk) {
   if (kDebugChecks) GTEST_SKIP() << "debug builds write a pattern";
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
@@ -122,7 +122,7 @@ TEST_F(PoolDeathTest, AReleaseBuildLeavesAFreeChunkAsItIs) {
 }
 #endif
 
-TEST(Pool, PagesThatWereGivenBackMayBeTakenAgain) {
+TEST(Pool, ReturnedPagesMayBeReused) {
   ChunkPool pool({.budget_bytes = 8 << 20});
   ChunkPool::Use use(&pool);
   for (int round = 0; round < 3; ++round) {
@@ -137,7 +137,7 @@ TEST(Pool, PagesThatWereGivenBackMayBeTakenAgain) {
 }
 
 #ifdef SLUICE_ASAN
-TEST_F(PoolDeathTest, AFreeChunkIsPoisoned) {
+TEST_F(PoolDeathTest, FreeChunkIsPoisoned) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   for (int tier = 0; tier < kTierCount; ++tier) {
@@ -153,7 +153,7 @@ TEST_F(PoolDeathTest, AFreeChunkIsPoisoned) {
   }
 }
 
-TEST_F(PoolDeathTest, AFreeChunkStaysPoisonedWhenItsSlabIsCutAnew) {
+TEST_F(PoolDeathTest, FreeChunkStaysPoisonedWhenItsSlabIsCutAgain) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Chunk* const chunk = pool.get(kMaxChunkBytes);

@@ -1,4 +1,4 @@
-// The marks of set_pressure: once up, once down, whichever way the bytes went.
+// The marks of set_pressure: one call up, one call down, whichever way the bytes went.
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 namespace sluice {
 namespace {
 
-// Notes each call as a letter: H for high, L for low.
+// Records each call as a letter: H for high, L for low.
 struct Calls {
   std::string text;
   static void note(void* context, bool high) { static_cast<Calls*>(context)->text += high ? 'H' : 'L'; }
 };
 
-TEST(Pressure, IsToldOncePerMark) {
+TEST(Pressure, NotifiesOncePerMark) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Calls calls;
@@ -45,11 +45,11 @@ TEST(Pressure, IsToldOncePerMark) {
   EXPECT_EQ(pool.stats().pressures, 3u);
 }
 
-TEST(Pressure, CountsMetadataTheInboxAndTheHeap) {
+TEST(Pressure, CountsMetadataRemoteFreesAndTheHeap) {
   for (const ChunkPool::Source source : {ChunkPool::Source::kArena, ChunkPool::Source::kHeap}) {
     ChunkPool pool({.budget_bytes = 1 << 20, .source = source});
     ChunkPool::Use use(&pool);
-    chunk_unref(pool.get(64));  // There is a free chunk where chunks lie free.
+    chunk_unref(pool.get(64));  // A free chunk remains where chunks are kept free.
     Calls calls;
     pool.set_pressure(63, 1, &Calls::note, &calls);
     std::thread([chunk = ChunkRef::take(pool.get_metadata(64))] {}).join();
@@ -59,7 +59,7 @@ TEST(Pressure, CountsMetadataTheInboxAndTheHeap) {
   }
 }
 
-TEST(Pressure, AMarkThatIsPassedAlreadyIsToldAtOnce) {
+TEST(Pressure, NotifiesAtOnceWhenAMarkIsExceededAlready) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Calls calls;
@@ -88,7 +88,7 @@ TEST(Pressure, DoesNotChangeTheBudget) {
   EXPECT_EQ(pool.stats().refused, 2u);
 }
 
-// Gives up what it holds when it is told to.
+// Releases what it holds when it is notified.
 struct Cache {
   ChunkPool& pool;
   std::vector<ChunkRef> chunks;
@@ -101,7 +101,7 @@ struct Cache {
   }
 };
 
-TEST(Pressure, TheFunctionMayUseThePool) {
+TEST(Pressure, FunctionMayUseThePool) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   Cache cache{pool, {}};

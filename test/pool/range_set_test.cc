@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-TEST(RangeSet, JoinsNeighbours) {
+TEST(RangeSet, JoinsNeighbors) {
   RangeSet set;
   EXPECT_TRUE(set.empty());
   set.add({10, 2});
@@ -22,7 +22,7 @@ TEST(RangeSet, JoinsNeighbours) {
   EXPECT_TRUE(set.empty());
 }
 
-TEST(RangeSet, TakesNoMoreThanItIsAskedFor) {
+TEST(RangeSet, TakesNoMoreThanRequested) {
   RangeSet set;
   set.add({0, 10});
   set.add({20, 10});

@@ -1,4 +1,4 @@
-// What of a range of addresses is in memory.
+// Which parts of an address range are in memory.
 #pragma once
 
 #include <gtest/gtest.h>

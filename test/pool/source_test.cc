@@ -1,4 +1,4 @@
-// Source::kHeap: one malloc per chunk that is out, and the same accounting as with the arena.
+// Source::kHeap: one malloc per chunk in use, and the same accounting as with the arena.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr ChunkPool::Source kHeap = ChunkPool::Source::kHeap;
 
-TEST(HeapSource, GivesChunksOfEachTier) {
+TEST(HeapSource, ReturnsChunksOfEachTier) {
   ChunkPool pool({.budget_bytes = 1 << 20, .source = kHeap});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks;
@@ -34,7 +34,7 @@ TEST(HeapSource, GivesChunksOfEachTier) {
   }
 }
 
-TEST(HeapSource, CountsAsTheArenaDoes) {
+TEST(HeapSource, CountsLikeTheArena) {
   ChunkPool pool({.budget_bytes = 2 * 4096, .source = kHeap});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks;
@@ -57,7 +57,7 @@ TEST(HeapSource, CountsAsTheArenaDoes) {
   EXPECT_FALSE(pool.trim(SIZE_MAX));
 }
 
-TEST(HeapSource, AChunkReleasedElsewhereGoesThroughTheInbox) {
+TEST(HeapSource, ChunkReleasedElsewhereIsARemoteFree) {
   ChunkPool pool({.budget_bytes = 4096, .source = kHeap});
   ChunkPool::Use use(&pool);
   std::thread([chunk = ChunkRef::take(pool.get(4096))] { std::memset(chunk.data(), 1, 4096); }).join();
@@ -83,7 +83,7 @@ TEST(HeapSource, TakesFromTheSharedBudgetInSlabs) {
   EXPECT_EQ(shared.used_bytes(), 0u);
 }
 
-TEST(HeapSourceDeathTest, ReportsWhatDidNotComeHomeAndLeavesIt) {
+TEST(HeapSourceDeathTest, ReportsLeaksAndLeavesThem) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

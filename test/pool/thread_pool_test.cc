@@ -1,4 +1,5 @@
-// Pools of threads that are no workers, and what becomes of them and their chunks. Run under ThreadSanitizer too.
+// Pools of threads that are not workers, and the lifetimes of these pools and of their chunks. Run under
+// ThreadSanitizer too.
 
 #include "pool/thread_pool.h"
 
@@ -23,7 +24,7 @@
 namespace sluice {
 namespace {
 
-// The pools are the process's: a test counts from what there was before.
+// The pools belong to the process: a test counts relative to what existed before.
 class ThreadPoolTest : public testing::Test {
  protected:
   ThreadPools since() const {
@@ -62,7 +63,7 @@ TEST_F(ThreadPoolTest, IsMadeCurrentForItsThread) {
   EXPECT_EQ(since().in_use, 0u);
 }
 
-TEST_F(ThreadPoolTest, IsGivenToTheNextThread) {
+TEST_F(ThreadPoolTest, IsReusedByTheNextThread) {
   ChunkPool* first = nullptr;
   std::thread([&] { chunk_unref((first = &thread_pool())->get(1)); }).join();
   for (int i = 0; i < 10; ++i) {
@@ -91,11 +92,11 @@ TEST_F(ThreadPoolTest, WaitsForItsChunks) {
   std::thread([&] { b = ChunkRef(); }).join();  // A thread without a pool.
   EXPECT_EQ(since().waiting, 0u);
   EXPECT_GE(thread_pools().idle, std::max<size_t>(idle, 1));
-  EXPECT_EQ(pool->stats().out_bytes, 0u);  // Nobody has it: to look is safe.
+  EXPECT_EQ(pool->stats().out_bytes, 0u);  // It has no owner: reading it is safe.
   EXPECT_EQ(pool->stats().mapped_bytes, 0u);
 }
 
-TEST_F(ThreadPoolTest, FreeMemoryGoesBackWhenTheThreadEnds) {
+TEST_F(ThreadPoolTest, FreeMemoryIsReturnedWhenTheThreadEnds) {
   constexpr size_t kChunks = 64;
   std::vector<ChunkRef> kept(kChunks);
   std::vector<const std::byte*> data;
@@ -115,14 +116,14 @@ TEST_F(ThreadPoolTest, FreeMemoryGoesBackWhenTheThreadEnds) {
     return sum;
   };
   EXPECT_EQ(resident(), kChunks * kMaxChunkBytes);
-  // No more lies free than is out.
+  // No more is free than is in use.
   while (!kept.empty()) {
     kept.pop_back();
     EXPECT_LE(resident(), 2 * kept.size() * kMaxChunkBytes);
   }
 }
 
-// Lives as long as its thread, and longer than what was made after it.
+// Lives as long as its thread, and longer than objects that were made after it.
 struct Late {
   ChunkRef chunk;
   bool ask = false;
@@ -138,7 +139,7 @@ TEST_F(ThreadPoolTest, ServesTheDestructorsOfItsThread) {
     late.chunk = ChunkRef::take(thread_pool().get(4096));
   }).join();
   std::thread([] {
-    thread_local Late late;  // Asks for the first time when its thread ends.
+    thread_local Late late;  // Calls thread_pool() for the first time when its thread ends.
     late.ask = true;
   }).join();
   EXPECT_EQ(since().waiting, 0u);
@@ -157,7 +158,7 @@ TEST_F(ThreadPoolTest, PressureEndsWithTheThread) {
   EXPECT_EQ(calls, 1);
 }
 
-// Chunks of many threads, released by others: by those that have a pool, by those that have none, and by those that
+// Chunks of many threads, released by other threads: by some that have a pool, by some that have none, and by some that
 // end.
 TEST_F(ThreadPoolTest, ChunksOutliveTheirThreads) {
   constexpr int kThreads = 4;
@@ -199,7 +200,7 @@ TEST_F(ThreadPoolTest, ChunksOutliveTheirThreads) {
 }
 
 // The last chunk is released just while its thread ends.
-TEST_F(ThreadPoolTest, AChunkReleasedWhileItsThreadEndsIsNotLost) {
+TEST_F(ThreadPoolTest, ChunkReleasedWhileItsThreadEndsIsNotLost) {
   const int rounds = kDebugChecks ? 500 : 3000;
   std::atomic<Chunk*> handed = nullptr;
   std::atomic<bool> done = false;
@@ -225,14 +226,14 @@ TEST_F(ThreadPoolTest, AChunkReleasedWhileItsThreadEndsIsNotLost) {
   EXPECT_EQ(since().waiting, 0u);
 }
 
-TEST_F(ThreadPoolDeathTest, ReportsAtExitWhatIsOut) {
+TEST_F(ThreadPoolDeathTest, ReportsChunksInUseAtExit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         thread_pool().get(64);
         std::thread([] { thread_pool().get(4096); }).join();
         std::atexit([] { std::fputs("the static objects\n", stderr); });
-        // A leak checker that ends the process with a status of its own comes later.
+        // A leak checker that ends the process with a status of its own runs later.
         std::exit(0);
       },
       [](int) { return true; },
@@ -240,7 +241,7 @@ TEST_F(ThreadPoolDeathTest, ReportsAtExitWhatIsOut) {
       "4096 bytes in chunks were not released: 1 x 4096 B");
 }
 
-TEST_F(ThreadPoolDeathTest, SaysNothingOfStaticObjects) {
+TEST_F(ThreadPoolDeathTest, DoesNotReportStaticObjects) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
@@ -254,7 +255,7 @@ TEST_F(ThreadPoolDeathTest, SaysNothingOfStaticObjects) {
       testing::ExitedWithCode(0), "^$");
 }
 
-TEST_F(ThreadPoolDeathTest, TakesItsOptions) {
+TEST_F(ThreadPoolDeathTest, UsesItsOptions) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

@@ -11,7 +11,7 @@ TEST(Tier, DoublesFrom64BytesTo64KiB) {
   EXPECT_EQ(tier_bytes(kTierCount - 1), 65536u);
 }
 
-TEST(Tier, IsTheSmallestThatHolds) {
+TEST(Tier, IsTheSmallestThatFits) {
   for (size_t bytes = 0; bytes <= kMaxChunkBytes; ++bytes) {
     const int tier = tier_for(bytes);
     ASSERT_GE(tier, 0) << bytes;

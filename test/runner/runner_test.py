@@ -1,8 +1,8 @@
-"""BoringSSL's own tests of TLS against ours.
+"""BoringSSL's own TLS tests against ours.
 
-The environment: SLUICE_SHIM and SLUICE_BORINGSSL as for test/runner/run; SLUICE_SANITIZE: the shim's sanitizer, under
-which it takes long to start, so that only records, cipher suites and state machine are tested; CI=true: what is missing
-is a failure.
+Environment variables: SLUICE_SHIM and SLUICE_BORINGSSL as for test/runner/run; SLUICE_SANITIZE: the shim's sanitizer,
+under which it takes long to start, so that only records, cipher suites and state machine are tested; CI=true: anything
+missing is a failure.
 """
 
 import os
@@ -16,7 +16,7 @@ SKIPPED = 77
 
 class Runner(unittest.TestCase):
 
-    def test_all_that_is_spoken(self):
+    def test_all_supported(self):
         options = ["--short"] if os.environ.get("SLUICE_SANITIZE") else []
         ran = subprocess.run([RUN, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if ran.returncode == SKIPPED and os.environ.get("CI") != "true":

@@ -1,6 +1,6 @@
-// A program between BoringSSL's test runner (ssl/test/runner) and our TLS endpoint: it connects to the runner, does the
-// handshake that the flags ask for with a TlsHandshake, and then sends back inverted what comes through the record
-// layer.
+// The shim between BoringSSL's test runner (ssl/test/runner) and our TLS endpoint: it connects to the runner, does the
+// handshake that the flags require with a TlsHandshake, and then returns the data that it reads through the record
+// layer, inverted.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -53,7 +53,7 @@ class Wire {
     for (size_t i = 0; i < id.size(); ++i) id[i] = static_cast<std::byte>(flags.shim_id >> 8 * i);
     send(id);
   }
-  // What the runner still sends must not become a reset, which would take our last words with it.
+  // Unread data of the runner must not cause a reset, which would drop our last bytes.
   ~Wire() {
     shutdown(fd_, SHUT_WR);
     std::array<char, 1024> rest;
@@ -64,7 +64,7 @@ class Wire {
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  /// Waits for the next bytes; none at the end.
+  /// Waits for the next bytes; returns none at the end.
   Buffer receive(ChunkPool& pool) {
     if (arrived_.empty()) {
       Lease lease(ChunkRef::take(pool.get_metadata(kReceiveBytes)), 0, kReceiveBytes);
@@ -86,7 +86,7 @@ class Wire {
   void send(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // The runner has gone; what it thinks of us it has made up its mind about.
+      if (sent <= 0) return;  // The runner has closed; it has its result already.
       bytes = bytes.subspan(static_cast<size_t>(sent));
     }
   }
@@ -126,7 +126,7 @@ class Exchange {
       const TlsHandshake::Status status = handshake.advance(pool_, std::move(received), out);
       wire_.send(out);
       if (status == TlsHandshake::Status::kFailed) {
-        // Each reason between colons, as the runner looks for it.
+        // Each reason between colons, in the runner's format.
         std::string reasons = handshake.error();
         for (size_t at = 0; (at = reasons.find(", ", at)) != std::string::npos;) reasons.replace(at, 2, ": :");
         std::fprintf(stderr, "handshake: :%s:\n", reasons.c_str());
@@ -150,7 +150,7 @@ class Exchange {
     return true;
   }
 
-  // What the runner wants to see of secrets; later there is no SSL object to ask.
+  // The exported secrets that the runner compares; later there is no SSL object.
   bool take_exports(SSL* ssl) {
     bool done = true;
     const auto add = [&](const uint8_t* data, size_t size) {
@@ -214,7 +214,7 @@ class Exchange {
     if (ended_) return Read::kEnded;
     for (;;) {
       Buffer received;
-      // At first there is what came behind the handshake.
+      // First the data after the handshake.
       if (std::exchange(opened_, true)) {
         rest();
         received = wire_.receive(pool_);
@@ -222,7 +222,7 @@ class Exchange {
       }
       const RecordLayer::Status status = layer_->open(pool_, std::move(received), plain);
       for (auto& session : handshake_->sessions_of(layer_->take_tickets())) keep(std::move(session));
-      // Not behind our end.
+      // Not after our end.
       if (layer_->has_output() && !end_said_) {
         Buffer answer;
         layer_->flush(pool_, answer);
@@ -239,7 +239,7 @@ class Exchange {
     }
   }
 
-  // With -async the layer is put aside before each byte, and goes on from its state.
+  // With -async the layer is parked before each byte, and continues from its state.
   void rest() {
     if (!flags_.async) return;
     layer_->park(pool_);
@@ -275,14 +275,14 @@ class Exchange {
     }
   }
 
-  // A client's, to resume with.
+  // A client's session, for resumption.
   void keep(bssl::UniquePtr<SSL_SESSION> session) {
     if (!session || !SSL_SESSION_is_resumable(session.get())) return;
     ++sessions_;
     memory_.offered = std::move(session);
   }
 
-  // TLS 1.3: whether there were tickets for a client, as there should have been.
+  // TLS 1.3: whether a client got the tickets that it should have.
   bool check_tickets() {
     if (flags_.server || !is_13_) return true;
     const bool expected = !flags_.expect_no_session && !flags_.shim_shuts_down;
@@ -351,11 +351,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const sluice::test::ShimCommand command = sluice::test::parse_command(argc, argv);
   if (command.asks_for_handshaker) {
-    std::puts("No");  // BoringSSL's handshakes split between processes are not ours.
+    std::puts("No");  // BoringSSL's handshakes that are split between processes are not supported.
     return 0;
   }
   const int result = sluice::test::run(command);
-  // Behind this line the runner takes everything for a sanitizer's report.
+  // The runner treats everything after this line as a sanitizer's report.
   std::fputs("--- DONE ---\n", stderr);
   return result;
 }

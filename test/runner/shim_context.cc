@@ -18,7 +18,7 @@ namespace sluice::test {
 
 namespace {
 
-// The clock that sessions age by: resumptions happen days later.
+// The clock for the age of sessions: resumptions happen days later.
 uint64_t clock_s = 0;
 
 const uint8_t* bytes_of(std::string_view text) { return reinterpret_cast<const uint8_t*>(text.data()); }
@@ -31,7 +31,7 @@ void must(bool done, const char* what) {
   std::exit(1);
 }
 
-// What is in a PEM file, as it is: certificates need not be good ones.
+// The content of a PEM file, unchanged: certificates need not be valid.
 std::vector<bssl::UniquePtr<CRYPTO_BUFFER>> certificates_in(const std::string& path) {
   std::vector<bssl::UniquePtr<CRYPTO_BUFFER>> all;
   bssl::UniquePtr<BIO> file(BIO_new_file(path.c_str(), "rb"));
@@ -115,7 +115,7 @@ ShimContext::ShimContext(const ShimFlags& flags, ShimMemory& memory)
     now->tv_usec = 1234;
   });
   SSL_CTX_set_app_data(context, this);
-  // An external cache, which each connection's context goes on with.
+  // An external cache, which the next connection's context uses.
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_BOTH | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_set_info_callback(context, &ShimContext::note_credential);
   SSL_CTX_sess_set_new_cb(context, &ShimContext::new_session);
@@ -126,7 +126,7 @@ ShimContext::ShimContext(const ShimFlags& flags, ShimMemory& memory)
   if (!flags.select_alpn.empty() || flags.decline_alpn || flags.reject_alpn || flags.select_empty_alpn) {
     SSL_CTX_set_alpn_select_cb(context, &ShimContext::choose_protocol, this);
   }
-  // Those that a Tls12RecordLayer has.
+  // The cipher suites of a Tls12RecordLayer.
   must(SSL_CTX_set_strict_cipher_list(context, flags.cipher.empty() ? "AESGCM:CHACHA20" : flags.cipher.c_str()) == 1,
        "ciphers");
   if (!flags.cipher.empty()) SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -186,7 +186,7 @@ void ShimContext::add_credentials(SSL* ssl) {
   if (credentials_[0]) must(SSL_add1_credential(ssl, credentials_[0].get()) == 1, "the credential");
 }
 
-// As the proxy does: nothing below TLS 1.2.
+// Like the proxy: nothing below TLS 1.2.
 void ShimContext::bound_versions(SSL* ssl) {
   const int most = flags_.max_version, least = flags_.min_version;
   if ((most != 0 && most < TLS1_2_VERSION) || (flags_.no_tls12 && flags_.no_tls13)) not_offered("TLS 1.0 and 1.1");
@@ -196,9 +196,9 @@ void ShimContext::bound_versions(SSL* ssl) {
   if (flags_.no_tls13) SSL_set_options(ssl, SSL_OP_NO_TLSv1_3);
 }
 
-// ---- What BoringSSL asks ----
+// ---- Callbacks of BoringSSL ----
 
-// It can be asked for only until the handshake is done.
+// It is available only until the handshake is done.
 void ShimContext::note_credential(const SSL* ssl, int event, int) {
   auto& self = *static_cast<ShimContext*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   if (event == SSL_CB_HANDSHAKE_DONE) self.selected_ = SSL_get0_selected_credential(ssl);
@@ -235,7 +235,7 @@ int ShimContext::choose_protocol(SSL*, const uint8_t** out, uint8_t* out_size, c
   return SSL_TLSEXT_ERR_OK;
 }
 
-// The runner's certificates are good unless it says otherwise.
+// The runner's certificates are valid unless it says otherwise.
 int ShimContext::verify(X509_STORE_CTX* store, void* self) {
   if (!static_cast<ShimContext*>(self)->flags_.verify_fail) return 1;
   X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
@@ -251,7 +251,7 @@ int ShimContext::check_server_name(SSL* ssl, int*, void* self) {
   return SSL_TLSEXT_ERR_OK;
 }
 
-// ---- What came of it ----
+// ---- Results ----
 
 bool ShimContext::as_expected(SSL* ssl, bool is_resume) {
   bool all = true;
@@ -329,7 +329,7 @@ bool ShimContext::as_expected(SSL* ssl, bool is_resume) {
     same("credential", flags_.expect_selected_credential, index);
   }
 
-  // TLS 1.3 has its tickets behind the handshake.
+  // TLS 1.3 has its tickets after the handshake.
   if (!flags_.server) {
     const bool expected =
         version < TLS1_3_VERSION && !flags_.expect_no_session && (!resumed || flags_.expect_ticket_renewal);

@@ -1,4 +1,4 @@
-// BoringSSL set up as the runner's flags say.
+// BoringSSL, configured by the runner's flags.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -12,17 +12,17 @@
 
 namespace sluice::test {
 
-/// What one connection leaves to the next of the same run.
+/// The state that one connection leaves for the next of the same run.
 struct ShimMemory {
   std::map<std::string, bssl::UniquePtr<SSL_SESSION>> by_id;  ///< A TLS 1.2 server's sessions.
-  bssl::UniquePtr<SSL_SESSION> offered;                       ///< A client's.
+  bssl::UniquePtr<SSL_SESSION> offered;                       ///< A client's session.
   std::string ticket_keys;
   uint64_t now_s = 1234;
 };
 
 class ShimContext {
  public:
-  /// Both outlive it. Ends the program where it cannot be set up.
+  /// Both must outlive it. Ends the program if it cannot be set up.
   ShimContext(const ShimFlags& flags, ShimMemory& memory);
   ~ShimContext();
   ShimContext(const ShimContext&) = delete;
@@ -31,7 +31,7 @@ class ShimContext {
   SSL_CTX* get() { return context_.get(); }
   /// Before the first advance.
   void prepare(SSL* ssl);
-  /// Whether the handshake that was done is the one that the runner asked for; else the differences go to stderr.
+  /// Whether the completed handshake is the one that the runner requested; otherwise the differences go to stderr.
   bool as_expected(SSL* ssl, bool is_resume);
 
  private:
@@ -48,9 +48,9 @@ class ShimContext {
   const ShimFlags& flags_;
   ShimMemory& memory_;
   bssl::UniquePtr<SSL_CTX> context_;
-  std::vector<bssl::UniquePtr<SSL_CREDENTIAL>> credentials_;  // As in the flags; null where none was given.
+  std::vector<bssl::UniquePtr<SSL_CREDENTIAL>> credentials_;  // As in the flags; null for a missing one.
   const SSL_CREDENTIAL* selected_ = nullptr;
-  bool got_session_ = false;  // TLS 1.2: that can be resumed.
+  bool got_session_ = false;  // TLS 1.2: one that can be resumed.
 };
 
 }  // namespace sluice::test

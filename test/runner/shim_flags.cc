@@ -189,7 +189,7 @@ ShimCommand parse_command(int argc, char** argv) {
     if (!strip(name, "-")) not_offered(argv[i]);
     strip(name, "on-shim-");
     const bool for_handshaker = strip(name, "on-handshaker-");
-    // Of an early-data connection that is tried again; there is none here.
+    // For a retried early-data connection, which does not exist here.
     const bool for_retry = strip(name, "on-retry-");
     const bool for_initial = strip(name, "on-initial-"), for_resume = !for_initial && strip(name, "on-resume-");
     if (name == "is-handshaker-supported") {

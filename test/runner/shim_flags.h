@@ -1,4 +1,4 @@
-// What BoringSSL's test runner asks of a shim on its command line, as far as this one offers it.
+// The flags that BoringSSL's test runner passes to a shim, as far as this one supports them.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace sluice::test {
 
-/// What the runner counts as "not implemented" instead of failed.
+/// The runner counts this exit code as "not implemented" instead of failed.
 constexpr int kNotOffered = 89;
 
 /// A certificate with its key.
@@ -18,14 +18,14 @@ struct ShimCredential {
   bool must_match_issuer = false;
 };
 
-/// The flags of one connection, named as the runner names them.
+/// The flags of one connection, with the runner's names.
 struct ShimFlags {
   int port = 0;
   uint64_t shim_id = 0;
   bool ipv6 = false, server = false, async = false;
   int resume_count = 0;
 
-  // What is configured.
+  // Configuration.
   int min_version = 0, max_version = 0, max_cert_list = 0, resumption_delay = 0;
   bool no_tls1 = false, no_tls11 = false, no_tls12 = false, no_tls13 = false;
   bool no_ticket = false, fallback_scsv = false, server_preference = false, enable_grease = false,
@@ -39,14 +39,14 @@ struct ShimFlags {
   /// The first is configured by the flags before any -new-x509-credential.
   std::vector<ShimCredential> credentials{ShimCredential()};
 
-  // What is done.
+  // Actions.
   bool shim_writes_first = false, shim_shuts_down = false, check_close_notify = false,
        read_with_unfinished_write = false, write_different_record_sizes = false, key_update = false,
        key_update_before_read = false, use_export_context = false, export_traffic_secrets = false, tls_unique = false;
   int repeat_shim_initial_write = 1, export_keying_material = 0;
   std::string shim_initial_write = "hello", export_label, export_context;
 
-  // What is expected after the handshake.
+  // Expectations after the handshake.
   bool expect_session_miss = false, expect_no_session = false, expect_ticket_renewal = false, expect_session_id = false,
        expect_no_session_id = false, expect_extended_master_secret = false, expect_secure_renegotiation = false,
        expect_no_secure_renegotiation = false, expect_hrr = false, expect_no_hrr = false, expect_no_peer_cert = false,
@@ -63,7 +63,7 @@ struct ShimCommand {
   ShimFlags initial, resume;
 };
 
-/// Ends the program with kNotOffered where a flag is not known.
+/// Ends the program with kNotOffered if a flag is unknown.
 ShimCommand parse_command(int argc, char** argv);
 
 /// Ends the program with kNotOffered.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Clients of HTTP/1.1 and HTTP/2 that allocate nothing once they are connected. They believe what they get: a proxy's
-// own tests are elsewhere.
+// Clients of HTTP/1.1 and HTTP/2 that allocate nothing once they are connected. They do not check responses: other
+// tests do.
 
 #include <sys/socket.h>
 
@@ -18,7 +18,7 @@
 
 namespace sluice::test {
 
-/// What a request and its response carry.
+/// The sizes of the bodies of a request and its response.
 struct Bodies {
   size_t request;  ///< 0: it is a GET.
   size_t response;
@@ -27,7 +27,7 @@ struct Bodies {
   }
 };
 
-/// False: the other side has ended.
+/// Returns false if the other side has ended.
 inline bool send_all(int fd, std::string_view data) {
   while (!data.empty()) {
     const ssize_t n = send(fd, data.data(), data.size(), MSG_NOSIGNAL);
@@ -37,13 +37,13 @@ inline bool send_all(int fd, std::string_view data) {
   return true;
 }
 
-/// What a socket has brought and nobody has taken yet.
+/// Received data that was not taken yet.
 class Inbox {
  public:
   explicit Inbox(int fd) : fd_(fd) {}
   std::string_view data() const { return std::string_view(data_.data(), last_).substr(first_); }
   void take(size_t bytes) { first_ += bytes; }
-  /// Waits until there are `bytes` at least. False: the other side has ended.
+  /// Waits until there are at least `bytes`. Returns false if the other side has ended.
   bool wait_for(size_t bytes) {
     while (data().size() < bytes) {
       if (first_ > 0) std::memmove(data_.data(), data_.data() + first_, last_ - first_);
@@ -55,7 +55,7 @@ class Inbox {
     }
     return true;
   }
-  /// Waits for a head of HTTP/1.1 and takes it; `first` is its first byte. False: the other side has ended.
+  /// Waits for a head of HTTP/1.1 and takes it; `first` is its first byte. Returns false if the other side has ended.
   bool take_head(char& first) {
     for (size_t bytes = 1; wait_for(bytes); bytes = data().size() + 1) {
       const size_t end = data().find("\r\n\r\n");
@@ -84,7 +84,7 @@ class Http1Client {
                    : "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     request_.append(bodies.request, 'x');
   }
-  /// Sends one request and takes its response.
+  /// Sends one request and reads its response.
   void round() {
     char first;
     SLUICE_CHECK(send_all(fd_, request_) && remote_frees_.take_head(first) && remote_frees_.wait_for(bodies_.response));
@@ -104,7 +104,7 @@ class Http2Client {
   static constexpr int kAtOnce = 16;
 
   Http2Client(int fd, Bodies bodies) : fd_(fd), bodies_(bodies), remote_frees_(fd) {
-    // Windows of 2^31 - 1, for all that the client will ever get.
+    // Windows of 2^31 - 1, enough for everything that the client will receive.
     std::string start = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     append_frame(start, kSettings, 0, 0, std::string_view("\0\4\x7f\xff\xff\xff", 6));
     append_frame(start, kWindowUpdate, 0, 0, std::string_view("\x7f\xff\0\0", 4));
@@ -120,7 +120,7 @@ class Http2Client {
     SLUICE_CHECK(bodies.request <= kMaxFrame && send_all(fd_, start));
     out_.reserve(kAtOnce * (2 * kFrameHead + fields_.size() + bodies.request));
   }
-  /// Sends kAtOnce requests and takes their responses.
+  /// Sends kAtOnce requests and reads their responses.
   void round() {
     while (send_window_ < static_cast<int64_t>(kAtOnce * bodies_.request)) take_frame();
     out_.clear();

@@ -1,7 +1,7 @@
 #pragma once
 
-// An HTTP proxy, an origin behind it and a client in front of it, all in this process: for counting what requests cost.
-// Origin and client allocate nothing once their connections are there.
+// An HTTP proxy, an origin behind it and a client in front of it, all in this process: for counting the costs of
+// requests. Origin and client allocate nothing once they are connected.
 
 #include <array>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace sluice::test {
 
-/// Answers every request of HTTP/1.1, on any number of connections.
+/// Responds to every request of HTTP/1.1, on any number of connections.
 class HttpOrigin {
  public:
   explicit HttpOrigin(Bodies bodies) : bodies_(bodies) {
@@ -28,7 +28,7 @@ class HttpOrigin {
       }
     });
   }
-  /// The proxy must have gone.
+  /// The proxy must be destroyed before.
   ~HttpOrigin() {
     shutdown(listen_fd_, SHUT_RDWR);
     acceptor_.join();
@@ -54,13 +54,13 @@ class HttpOrigin {
   sockaddr_in address_;
   int listen_fd_;
   std::thread acceptor_;
-  std::vector<std::thread> connections_;  // Of the acceptor's thread, while it runs.
+  std::vector<std::thread> connections_;  // Used by the acceptor's thread, while it runs.
 };
 
 template <class Client>
 class HttpForwarding {
  public:
-  /// `configure` may change what the listener does, and `more` add others.
+  /// `configure` may change the listener, and `more` add others.
   HttpForwarding(RingsMode rings, Bodies bodies, void (*configure)(config::Http&) = nullptr,
                  const MoreListeners& more = nullptr)
       : origin_(bodies) {

@@ -1,5 +1,5 @@
-// Design invariants 2 and 3: in the steady state plain forwarding copies nothing and allocates nothing; nor do features
-// that a request passes allocate.
+// Design invariants 2 and 3: in the steady state plain forwarding copies nothing and allocates nothing; nor do the
+// features that a request uses allocate.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Cost {
   uint64_t allocations, copied_bytes;
 };
 
-/// What `work` costs that has been done before. Without a count of allocations they are 0.
+/// The costs of `work` that was done before. Without a count of allocations they are 0.
 template <class Work>
 Cost cost_of(test::TestProxy& proxy, Work work) {
   work();
@@ -48,8 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SteadyState,
                          testing::Combine(testing::Values(RingsMode::kAuto, RingsMode::kPlain),
                                           testing::Values(size_t{120}, size_t{16384}, size_t{256 * 1024})));
 
-/// TLS on both sides of the worker: what the client's listener sends to its endpoint comes back to a second listener,
-/// which passes it on.
+/// TLS on both sides of the worker: data from the client's listener is sent to its endpoint, which is a second
+/// listener, which forwards it.
 class OverTls {
  public:
   OverTls() : certificate_(test::TestCertificate({}).files(folder_, "server")) {}
@@ -75,7 +75,7 @@ class OverTls {
   config::TlsCertificate certificate_;
 };
 
-// The worker's side of it: each byte of the client's is sealed, opened, and sent on, there and back.
+// The worker's side of it: each byte of the client is sealed, opened, and forwarded, in both directions.
 TEST_P(SteadyState, TlsAllocatesNothingAndCopiesLessThanAHundredth) {
   const size_t bytes = std::get<1>(GetParam());
   const OverTls over_tls;
@@ -94,8 +94,9 @@ class HttpSteadyState : public testing::TestWithParam<std::tuple<RingsMode, test
   template <class Client>
   Cost a_thousand_requests(void (*configure)(config::Http&) = nullptr, const test::MoreListeners& more = nullptr) {
     test::HttpForwarding<Client> forwarding(std::get<0>(GetParam()), std::get<1>(GetParam()), configure, more);
-    // What many requests at once need for the first time, one more connection or a larger table, is made once; how many
-    // meet depends on how the threads are scheduled. So this is far less than one for each request, and soon nothing.
+    // Many simultaneous requests need one more connection or a larger table for the first time, which is allocated
+    // once; how many coincide depends on the scheduling of threads. So this is far less than one for each request, and
+    // soon nothing.
     Cost cost;
     for (int attempt = 0; attempt < 3; ++attempt) {
       cost = cost_of(forwarding.proxy(), [&] { forwarding.requests(1000); });
@@ -116,7 +117,7 @@ TEST_P(HttpSteadyState, AThousandRequestsAllocateAndCopyNothing) {
 TEST_P(HttpSteadyState, AThousandRequestsOfHttp2AllocateNothingAndCopyNoBody) {
   const Cost cost = a_thousand_requests<test::Http2Client>();
   EXPECT_EQ(cost.allocations, 0u);
-  EXPECT_LT(cost.copied_bytes, 1000u);  // A frame's head of 9 bytes that lies in two chunks is put together.
+  EXPECT_LT(cost.copied_bytes, 1000u);  // A frame's head of 9 bytes that is split across two chunks is joined.
 }
 
 TEST_P(HttpSteadyState, AThousandRequestsOverTlsAllocateNothing) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts the process's heap allocations. Include it in one source file of a program: it replaces malloc and its kin.
-// Under a sanitizer, which has its own malloc, nothing is counted and `kAllocationsCounted` is false.
+// Counts the process's heap allocations. Include it in one source file of a program: it replaces malloc and similar
+// functions. Under a sanitizer, which has its own malloc, nothing is counted and `kAllocationsCounted` is false.
 
 #include <atomic>
 #include <cstddef>
@@ -22,7 +22,7 @@ inline constexpr bool kAllocationsCounted = true;
 }  // namespace sluice::test
 
 #if !defined(SLUICE_ASAN) && !defined(__SANITIZE_THREAD__)
-// glibc's own names for what it would have called.
+// glibc's own names for the replaced functions.
 extern "C" void* __libc_malloc(size_t bytes);                 // NOLINT
 extern "C" void* __libc_calloc(size_t count, size_t bytes);   // NOLINT
 extern "C" void* __libc_realloc(void* memory, size_t bytes);  // NOLINT

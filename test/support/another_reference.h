@@ -1,4 +1,4 @@
-// A second reference to a chunk, which programs have through views only.
+// A second reference to a chunk, which programs get through views only.
 #pragma once
 
 #include "pool/chunk_pool.h"

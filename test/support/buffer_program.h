@@ -1,4 +1,4 @@
-// Random programs over many buffers, leases and views, of which each step is compared with a model: for the property
+// Random programs over many buffers, leases and views, each step of which is compared with a model: for the property
 // test and for the fuzzer. Needs no test framework.
 #pragma once
 
@@ -25,8 +25,8 @@
 
 namespace sluice::test {
 
-// Reference counts are nobody's business but a test's. The one place where the language does not ask for access rights
-// is an explicit instantiation.
+// Only tests may read reference counts. An explicit instantiation is the one place where the language does not check
+// access rights.
 template <typename Tag, typename Tag::Member kMember>
 struct Reveal {
   friend typename Tag::Member revealed(Tag) { return kMember; }
@@ -42,19 +42,19 @@ SLUICE_REVEAL(LeaseChunk, Lease, ChunkRef, chunk_);
 SLUICE_REVEAL(ViewChunk, View, ChunkRef, chunk_);
 #undef SLUICE_REVEAL
 
-/// Runs the program that is written in some bytes: any bytes are one. The model of each object is its text; of a
+/// Runs the program that is encoded in some bytes: any bytes are a program. The model of each object is its text; of a
 /// buffer, also which of its bytes came from a lease and were never cloned, so that they must be writable, and which
-/// are of read-only memory, so that they must not.
+/// are read-only memory, so that they must not.
 ///
-/// After each step: all bytes are as the model says; no writable range overlaps another object's range; bytes are
-/// writable or not as they must be; each chunk has as many references as windows, and what is out of the pools is
-/// exactly what the objects hold; exactly what the step may copy was counted as copied; a verb that was refused memory
-/// has changed nothing. At the end every chunk is at home, and adopted memory was given back once.
+/// After each step: all bytes are those of the model; no writable range overlaps another object's range; bytes are
+/// writable or not as they must be; each chunk has as many references as windows, and the memory taken from the pools
+/// is exactly what the objects hold; exactly what the step may copy was counted as copied; an operation that was
+/// refused memory has changed nothing. At the end every chunk has returned, and adopted memory was released once.
 class BufferProgram {
  public:
   explicit BufferProgram(std::span<const uint8_t> program) : program_(program) {}
 
-  /// What went wrong first, or an empty string.
+  /// The first error, or an empty string.
   std::string run() {
     pools_[0].emplace(ChunkPool::Options{.budget_bytes = kBudgets[number() % kBudgets.size()]});
     pools_[1].emplace(ChunkPool::Options{.budget_bytes = kBudgets[number() % kBudgets.size()]});
@@ -110,21 +110,21 @@ class BufferProgram {
     std::array<ModelledLease, kLeases> leases;
     std::array<ModelledView, kViews> views;
   };
-  // A window of some object in memory.
+  // A window of an object in memory.
   struct Range {
     const std::byte* begin;
     const std::byte* end;
     bool writable;
   };
 
-  // Reading the program. Behind its end there are zeros.
+  // Reading the program. After its end there are zeros.
 
   uint8_t byte() { return at_ < program_.size() ? program_[at_++] : uint8_t{0}; }
   size_t number() {
     const size_t low = byte();
     return low | static_cast<size_t>(byte()) << 8;
   }
-  // Sizes as they occur: mostly small, some about a tier's limit, a few large.
+  // Typical sizes: mostly small, some around a tier's limit, a few large.
   size_t any_size() {
     const size_t kind = byte();
     const size_t tier = tier_bytes(static_cast<int>(kind % kTierCount));
@@ -163,7 +163,7 @@ class BufferProgram {
     if (!holds) fail(what);
   }
 
-  // The steps. Each is a small function; `may_copy_` is what it is allowed to count as copied.
+  // The steps. Each is a small function; `may_copy_` is what it may count as copied.
 
   void step() {
     using Operation = void (BufferProgram::*)();
@@ -218,7 +218,7 @@ class BufferProgram {
     to.lease.grow_back(size - part_of(size));
     write(to.lease, to.text, to.lease.size());
   }
-  // Fills a lease anew.
+  // Overwrites a lease.
   void write(Lease& lease, std::string& text, size_t size) {
     text = fresh_text(size);
     if (size > 0) std::memcpy(lease.data(), text.data(), size);
@@ -282,7 +282,7 @@ class BufferProgram {
     at_front ? to.buffer.prepend(std::move(from.lease)) : to.buffer.append(std::move(from.lease));
     from.text.clear();
   }
-  // Neighbours on one chunk that are not equally exclusive, in either order, one of them seen from elsewhere too.
+  // Neighbors on one chunk that are not equally exclusive, in either order, one of them shared elsewhere too.
   void add_halves() {
     ModelledBuffer& to = any_of(objects_.buffers);
     ModelledLease& from = any_of(objects_.leases);
@@ -296,7 +296,7 @@ class BufferProgram {
     const auto add = [&](auto half) {
       at_front ? to.buffer.prepend(std::move(half)) : to.buffer.append(std::move(half));
     };
-    // Prepended, the one behind goes first.
+    // Prepended, the second one goes first.
     if (front_is_view != at_front) {
       add(std::move(view));
       add(std::move(front_is_view ? back : from.lease));
@@ -331,13 +331,13 @@ class BufferProgram {
     to.text.insert(at_front ? 0 : to.text.size(), std::exchange(from.text, {}));
     to.exclusive.insert(at_front ? 0 : to.exclusive.size(), std::exchange(from.exclusive, {}));
   }
-  // The tail or head of a view's chunk is written when nobody shares it, so the bytes added there are a view's then;
-  // memory that is read-only is never grown into.
-  static char exclusive_beside(char neighbour) { return neighbour == '-' ? '-' : 'x'; }
+  // The tail or head of a view's chunk is written when it is not shared, so the bytes added there are then a view's;
+  // read-only memory is never grown.
+  static char exclusive_beside(char neighbor) { return neighbor == '-' ? '-' : 'x'; }
   char exclusive_behind(const ModelledBuffer& to) const {
     return exclusive_beside(to.exclusive.empty() ? 'x' : to.exclusive.back());
   }
-  // Where the windows of a buffer lie.
+  // The positions of the windows of a buffer.
   using Places = std::vector<std::pair<const std::byte*, size_t>>;
   static Places places_of(const Buffer& buffer) {
     Places places;
@@ -345,8 +345,9 @@ class BufferProgram {
     for (std::span<const std::byte> window : buffer.windows()) places.emplace_back(window.data(), window.size());
     return places;
   }
-  // Does what takes memory of `pool` and copies `copies` bytes; true if it did. A refusal must have a reason and leave
-  // the buffer as it was, though what was copied before it ran into the budget is counted all the same.
+  // Does what takes memory of `pool` and copies `copies` bytes. Returns whether it succeeded. A refusal must have a
+  // reason and leave the buffer unchanged, though bytes that were copied before the budget was exhausted are still
+  // counted.
   template <typename Do>
   bool unless_refused(const Buffer& buffer, Pool& pool, size_t copies, Do act) {
     const Places places = places_of(buffer);
@@ -404,7 +405,7 @@ class BufferProgram {
     to.text += from.text;
     to.exclusive.append(from.text.size(), copied ? packed : from.exclusive);
   }
-  // Each window is copied, merged or taken; which, the places of its bytes afterwards tell.
+  // Each window is copied, merged or taken, which is determined from the positions of its bytes afterwards.
   void pack_buffer() {
     ModelledBuffer& to = any_of(objects_.buffers);
     ModelledBuffer& from = any_of(objects_.buffers);
@@ -420,7 +421,7 @@ class BufferProgram {
     expect(may_copy_ <= small, "a large window was copied");
     to.text += std::exchange(from.text, {});
     to.exclusive += std::exchange(from.exclusive, {});
-    // A copy is as writable as what it was added to; where bytes stayed, they are what they were.
+    // A copy is as writable as what it was added to; bytes that stayed are unchanged.
     std::vector<const std::byte*> now;
     for (std::span<const std::byte> window : to.buffer.windows()) {
       for (const std::byte& byte : window) now.push_back(&byte);
@@ -445,7 +446,7 @@ class BufferProgram {
     expect(to == from.text.substr(part.offset, to.size()), "a cursor read other bytes");
     expect(cursor.position() == part.offset + to.size(), "a cursor is somewhere else");
   }
-  // To a file whose chunks count in no pool. Where there is no place for it, nothing is done.
+  // To a file whose chunks count in no pool. If there is no directory for it, nothing is done.
   void spill_to_file() {
     ModelledBuffer& to = any_of(objects_.buffers);
     if (!files_)
@@ -642,7 +643,7 @@ class BufferProgram {
                         from.exclusive.substr(offset, count)};
     store(std::move(copy));
   }
-  // The windows that a part touches need not be writable any more.
+  // The windows that a part touches may no longer be writable.
   static void share(ModelledBuffer& modelled, size_t offset, size_t count) {
     size_t at = 0;
     for (std::span<const std::byte> window : modelled.buffer.windows()) {
@@ -672,7 +673,7 @@ class BufferProgram {
     expect(copy->window_count() == (from.text.size() + kMaxChunkBytes - 1) / kMaxChunkBytes, "a copy in small pieces");
     store({*std::move(copy), from.text, std::string(from.text.size(), 'x')});
   }
-  // Instead of some buffer, or behind it.
+  // Replaces some buffer, or is added at the end.
   void store(ModelledBuffer&& modelled) {
     ModelledBuffer& to = any_of(objects_.buffers);
     byte() % 4 == 0 ? static_cast<void>(to = std::move(modelled)) : add_buffer(to, modelled, byte() % 4 == 0);
@@ -686,7 +687,7 @@ class BufferProgram {
     to.text = std::exchange(from.text, {});
     to.exclusive = std::exchange(from.exclusive, {});
   }
-  // Writes wherever it may. That nothing else changes is seen by check().
+  // Writes to all writable windows. check() verifies that nothing else changes.
   void write_windows() {
     ModelledBuffer& to = any_of(objects_.buffers);
     size_t offset = 0;
@@ -712,7 +713,7 @@ class BufferProgram {
     const std::string expected = offset < from.text.size() ? from.text.substr(offset, to.size()) : "";
     expect(copied == expected.size() && to.compare(0, copied, expected) == 0, "copy_out gave something else");
   }
-  // Whether a part lies in one window, or is empty.
+  // Whether a part is in one window, or is empty.
   static bool in_one_window(const Buffer& buffer, Part part) {
     size_t at = 0;
     for (std::span<const std::byte> window : buffer.windows()) {
@@ -748,7 +749,7 @@ class BufferProgram {
   }
   void find() {
     const ModelledBuffer& from = any_of(objects_.buffers);
-    // Often something that is there, sometimes with a wrong byte at its end.
+    // Often a part of the text, sometimes with a wrong byte at its end.
     const size_t offset = up_to(from.text.size());
     std::string text = byte() % 8 == 0 ? fresh_text(byte() % 4) : from.text.substr(offset, byte() % 80);
     if (!text.empty() && byte() % 4 == 0) ++text.back();
@@ -822,7 +823,7 @@ class BufferProgram {
     }
     return bytes;
   }
-  // Those of a part that were not writable are our own copies after make_writable.
+  // After make_writable, bytes of a part that were not writable are exclusive copies.
   static std::string exclusive_when_writable(Buffer& buffer, std::string exclusive, Part part) {
     size_t at = 0;
     for (const Window& window : buffer.*revealed(BufferWindows())) {
@@ -910,7 +911,7 @@ class BufferProgram {
     expect(of.buffer.headroom() == headroom && of.buffer.tailroom() == tailroom, "another head- or tailroom");
   }
 
-  // Memory of the program's own, in blocks of their own, so that a sanitizer sees each use after it was given back.
+  // Memory of the program's own, in separate blocks, so that a sanitizer detects each use after its release.
   void adopt_lease() {
     ModelledLease& to = any_of(objects_.leases);
     const size_t size = any_size() % 5000;
@@ -959,7 +960,7 @@ class BufferProgram {
     }
   }
 
-  // The promises that hold after each step.
+  // The invariants after each step.
 
   void check() {
     ranges_.clear();
@@ -1001,7 +1002,7 @@ class BufferProgram {
     }
     const size_t out = pools_[0]->out_bytes() + pools_[1]->out_bytes();
     expect(out >= held, "a chunk is in use and at home");
-    // Blocks of windows are the pools' too, or on the heap.
+    // Blocks of windows are from the pools too, or from the heap.
     const bool nobodys = out > held + block_bytes_;
     if (std::exchange(all_at_home_, false)) expect(!nobodys, "a chunk is out, and nobody has it");
   }
@@ -1022,7 +1023,7 @@ class BufferProgram {
                  "a buffer's bytes changed");
       const bool writable = window.writable();
       const std::string_view exclusive = std::string_view(modelled.exclusive).substr(offset, size);
-      // All marks of a window say the same or nothing, but for a lone view's and what was added beside it.
+      // All marks of a window are equal or '-', except for a sole view's and for what was added beside it.
       expect(writable || exclusive.find('x') == std::string_view::npos, "bytes that nobody shares are not writable");
       expect(!writable || exclusive.find('r') == std::string_view::npos, "read-only memory is writable");
       if (count < 4) expect(buffer.writable_window(count).empty() == !writable, "writable_window says otherwise");
@@ -1052,14 +1053,14 @@ class BufferProgram {
   size_t may_copy_ = 0;
   uint32_t next_byte_ = 1;
   std::string problem_;
-  size_t current_ = 0;  // Which pool is the thread's; the number behind the last one stands for none.
+  size_t current_ = 0;  // Which pool is the thread's; the number after the last one stands for none.
   std::array<Pool, 2> pools_;
-  std::unique_ptr<FilePool> files_;  // Made when first used.
+  std::unique_ptr<FilePool> files_;  // Made when it is first used.
   Objects objects_;
   std::vector<Range> ranges_;
   std::vector<const Chunk*> chunks_;  // Of all windows, one for each reference.
-  size_t block_bytes_ = 0;            // Of the buffers' own.
-  bool all_at_home_ = false;          // This step took the inboxes.
+  size_t block_bytes_ = 0;            // The buffers' own.
+  bool all_at_home_ = false;          // This step took the remote frees.
   size_t adopted_ = 0;
   size_t released_ = 0;
 };

@@ -1,4 +1,4 @@
-// Buffers of given bytes with borders in given places, for tests and fuzzers of parsers.
+// Buffers of given bytes with boundaries at given positions, for tests and fuzzers of parsers.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace sluice::test {
 
-/// The lease with `bytes` written behind what it has. Precondition: the room is there.
+/// The lease with `bytes` written after its bytes. Precondition: the room is there.
 inline Lease filled(Lease lease, std::string_view bytes) {
   const size_t size = lease.size();
   lease.grow_back(bytes.size());
@@ -24,8 +24,8 @@ inline Lease filled(Lease lease, std::string_view bytes) {
   return lease;
 }
 
-/// Cuts `bytes` at each of `splits` (offsets in ascending order; those at an end or twice do nothing), turns each piece
-/// into a window of its own by `take(piece)`, which gives a Lease or a View, and chains them.
+/// Cuts `bytes` at each of `splits` (offsets in ascending order; those at an end or repeated do nothing), turns each
+/// piece into a window of its own by `take(piece)`, which returns a Lease or a View, and chains them.
 template <typename Take>
 Buffer chain_of(std::string_view bytes, std::span<const size_t> splits, Take take) {
   Buffer buffer;
@@ -42,7 +42,7 @@ Buffer chain_of(std::string_view bytes, std::span<const size_t> splits, Take tak
   return buffer;
 }
 
-/// Each piece lies at the start of a chunk of `pool`, which must have the budget, and is writable.
+/// Each piece is at the start of a chunk of `pool`, which must have the budget, and is writable.
 inline Buffer buffer_of(ChunkPool& pool, std::string_view bytes, std::span<const size_t> splits) {
   return chain_of(bytes, splits, [&pool](std::string_view piece) {
     Lease lease = Lease::allocate(pool, piece.size());
@@ -58,7 +58,7 @@ Buffer buffer_of(ChunkPool& pool, std::string_view bytes, Splits... splits) {
   return buffer_of(pool, bytes, std::span<const size_t>(at));
 }
 
-/// Each piece is a heap chunk of exactly its size, so that AddressSanitizer sees each read past a window. No pool
+/// Each piece is a heap chunk of exactly its size, so that AddressSanitizer detects each read past a window. No pool
 /// needed.
 inline Buffer heap_buffer_of(std::string_view bytes, std::span<const size_t> splits = {}) {
   return chain_of(bytes, splits, [](std::string_view piece) {
@@ -83,7 +83,7 @@ inline std::string text_of(const Buffer& buffer) {
   return text;
 }
 
-/// The bytes behind pairs of hexadecimal digits; everything else in `hex` is skipped.
+/// The bytes of pairs of hexadecimal digits; everything else in `hex` is skipped.
 inline std::string from_hex(std::string_view hex) {
   std::string bytes;
   int high = -1;

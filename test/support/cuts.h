@@ -11,11 +11,11 @@ namespace sluice::test {
 
 struct CutInput {
   std::vector<size_t> cuts;  ///< Ascending; for heap_buffer_of().
-  std::string_view bytes;    ///< Part of what the fuzzer gave.
+  std::string_view bytes;    ///< Part of the fuzzer's input.
 };
 
-/// Reads one byte for the number of cuts (modulo 8), two bytes (the low one first) for the place of each, and takes
-/// what remains as the bytes that are cut. An input that ends too early has no bytes.
+/// Reads one byte for the number of cuts (modulo 8), two bytes (the low one first) for the position of each, and uses
+/// the rest as the bytes that are cut. An input that ends too early has no bytes.
 inline CutInput cut_input(const uint8_t* data, size_t size) {
   CutInput input;
   if (size == 0) return input;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A proxy, an echo server behind it and a client in front of it, all in this process: for counting what forwarding
-// costs.
+// A proxy, an echo server behind it and a client in front of it, all in this process: for counting the costs of
+// forwarding.
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 namespace sluice::test {
 
-/// More listeners than the one that clients come to: adds them to the configuration, and their sockets to the list.
+/// Listeners besides the one for clients: adds them to the configuration, and their sockets to the list.
 using MoreListeners = std::function<void(config::Config&, std::vector<int>& listen_fds)>;
 
 class Forwarding {
@@ -47,7 +47,7 @@ class Forwarding {
     close(echo_fd_);
   }
 
-  /// Sends `bytes` bytes through the proxy and waits for all of them to come back.
+  /// Sends `bytes` bytes through the proxy and waits for all of them to return.
   void round_trip(size_t bytes) {
     for (size_t sent = 0; sent < bytes;) {
       const ssize_t n = send(client_, data_.data(), std::min(bytes - sent, data_.size()), MSG_NOSIGNAL);

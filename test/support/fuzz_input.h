@@ -1,4 +1,4 @@
-// The bytes that a fuzzer is given, taken from their front.
+// A fuzzer's input, taken from the front.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace sluice::test {
 
-/// A base of what runs on the input: its steps take what they need, and there are zeros behind the end.
+/// A base class for fuzzers: their steps take what they need, and there are zeros after the end.
 class FuzzInput {
  protected:
   FuzzInput(const uint8_t* data, size_t size) : left_(reinterpret_cast<const char*>(data), size) {}
@@ -19,7 +19,7 @@ class FuzzInput {
     left_.remove_prefix(1);
     return static_cast<uint8_t>(c);
   }
-  /// Fewer where the input ends.
+  /// Fewer at the end of the input.
   std::string_view take(size_t size) {
     const std::string_view taken = left_.substr(0, size);
     left_.remove_prefix(taken.size());

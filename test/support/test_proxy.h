@@ -1,6 +1,6 @@
 #pragma once
 
-// A proxy with one worker in this process, without the server around it: for counting what forwarding costs.
+// A proxy with one worker in this process, without the server around it: for counting the costs of forwarding.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -41,7 +41,7 @@ inline std::string text_of(const sockaddr_in& address) {
   return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
-/// A client's connection, which sends at once what it is given.
+/// A client's connection that sends without delay (TCP_NODELAY).
 inline int connect_to(const sockaddr_in& address) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   SLUICE_CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
@@ -74,14 +74,14 @@ class TestProxy {
         std::move(listen_fds), shared_fd);
     SLUICE_CHECK(worker_->wait_until_ready().ok());
   }
-  /// Its clients must have gone.
+  /// Its clients must be closed.
   ~TestProxy() {
     worker_->drain();
     worker_.reset();
   }
 
   const WorkerCounters& counters() const { return counters_; }
-  /// The worker's figures of this moment.
+  /// The worker's present gauges.
   const WorkerGauges& gauges() {
     const uint64_t before = worker_->snapshots();
     worker_->request_snapshot();
@@ -95,7 +95,7 @@ class TestProxy {
     for (const config::Upstream& upstream : config.upstreams) counts.push_back(upstream.endpoints.size());
     return counts;
   }
-  // For the writers of the worker; a log is of the first listener.
+  // For the writers of the worker; a log belongs to the first listener.
   std::vector<AccessLogWriter*> open_logs(const std::vector<std::string>& files) {
     std::vector<AccessLogWriter*> writers(config_.listeners.size(), nullptr);
     if (files.empty()) return writers;

@@ -1,5 +1,5 @@
-// What the thread sanitizer takes for races: liburing maps and unmaps its rings by system calls that the sanitizer does
-// not see, so that a ring seems to share its memory with an earlier one, of another thread, at the same address.
+// What ThreadSanitizer reports as races wrongly: liburing maps and unmaps its rings by system calls that the sanitizer
+// does not see, so that a ring seems to share its memory with an earlier one, of another thread, at the same address.
 #if defined(__SANITIZE_THREAD__)
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {

@@ -1,4 +1,4 @@
-"""docs/reference/counters.md and the code speak of the same counters, and of the same reasons, in both directions."""
+"""docs/reference/counters.md and the code have the same counters, and the same reasons, in both directions."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ def source(path):
 
 
 def strings_between(text, begin, end="}"):
-    """The strings that stand in the code behind `begin`, up to `end`."""
+    """The strings in the code after `begin`, up to `end`."""
     start = text.index(begin)
     found = re.findall(r'"([^"]+)"', text[start:text.index(end, start + len(begin))])
     assert found, begin
@@ -29,7 +29,7 @@ def counters_of_code():
 
 
 def reasons_of_code():
-    """By the label that they are the values of."""
+    """Reasons by the label whose values they are."""
     http = source("src/proxy/metrics/http_counters.cc")
     sessions = source("src/proxy/metrics/l4_counters.cc")
     report = source("src/proxy/server/metrics_report.cc")
@@ -63,23 +63,23 @@ class Document:
             if not words[0].startswith("sluice_"):
                 continue
             for word in words:
-                if "*" in word:  # The rest of its name is told beside it.
+                if "*" in word:  # The rest of its name is in the text next to it.
                     rest = re.findall(r"`([^`]+)`", cells[-1])
                     names |= {word.removeprefix("sluice_").replace("*", each) for each in rest}
-                elif word.startswith("_"):  # As the first, but for its end.
+                elif word.startswith("_"):  # Like the first one, except for its end.
                     names.add(re.match(r"sluice_(http\d)_", words[0])[1] + word)
                 else:
                     names.add(word.removeprefix("sluice_"))
         return names
 
     def reasons_under(self, heading):
-        """Those in the first column of the table below a heading."""
+        """The reasons in the first column of the table below a heading."""
         section = re.split(r"\n##", self.text.split(heading, 1)[1], maxsplit=1)[0]
         rows = [line for line in section.splitlines() if line.startswith("| `")]
         return {word for row in rows for word in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
 
     def values_of(self, counter):
-        """What is in backquotes in the last column."""
+        """The backquoted words in the last column."""
         for cells in self.rows():
             if f"`{counter}`" in cells[0]:
                 return set(re.findall(r"`([^`]+)`", cells[-1]))
@@ -95,14 +95,14 @@ class CountersTest(unittest.TestCase):
         self.assertEqual(counters_of_code() ^ self.document.counters(), set())
 
     def test_other_documents(self):
-        """They name no counter that there is not. A name that ends with * stands for all that begin so."""
+        """They name only counters that exist. A name that ends with * stands for all that begin with it."""
         known = {f"sluice_{name}" for name in counters_of_code()}
         for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
             for name in re.findall(r"`(sluice_[a-z0-9_]+\*?)", page.read_text(encoding="utf-8")):
                 with self.subTest(f"{page.relative_to(ROOT)}: {name}"):
                     self.assertTrue(name in known or name.endswith("*") and any(each.startswith(name[:-1]) for each in known))
 
-    def test_why_requests_and_sessions_end(self):
+    def test_reasons_of_requests_and_sessions(self):
         self.assertEqual(self.document.reasons_under("### Why requests end"), self.reasons["requests"])
         self.assertEqual(self.document.reasons_under("## Why sessions end"), self.reasons["sessions"])
 

@@ -1,6 +1,6 @@
-"""Runs a small program in gdb and looks at its buffers through tools/gdb/sluice_gdb.py.
+"""Runs a small program in gdb and prints its buffers with tools/gdb/sluice_gdb.py.
 
-Skipped where there is no gdb (with Python), no compiler, or no permission to trace a process.
+Skipped if there is no gdb (with Python), no compiler, or no permission to trace a process.
 """
 
 import os
@@ -81,10 +81,10 @@ class GdbPrinter(unittest.TestCase):
         if "Python scripting is not supported" in cls.output or "ptrace" in cls.output:
             cls.give_up("gdb cannot do it here:\n" + cls.output)
         # "$1 = ...": everything up to the next one.
-        answers = re.split(r"^\$\d+ = ", cls.output, flags=re.MULTILINE)[1:]
-        if len(answers) != len(NAMES) + 2:
+        outputs = re.split(r"^\$\d+ = ", cls.output, flags=re.MULTILINE)[1:]
+        if len(outputs) != len(NAMES) + 2:
             raise AssertionError("gdb said:\n" + cls.output)
-        cls.printed = dict(zip(NAMES + ["two of the chain", "pretty"], answers))
+        cls.printed = dict(zip(NAMES + ["two of the chain", "pretty"], outputs))
 
     @staticmethod
     def give_up(why):
@@ -97,39 +97,39 @@ class GdbPrinter(unittest.TestCase):
         self.assertEqual([str(i) for i in range(len(found))], [index for index, _ in found])
         return [dict(re.findall(r"(\w+) = ([^,}]*)", text)) for _, text in found]
 
-    def test_an_empty_buffer(self):
+    def test_empty_buffer(self):
         self.assertEqual("sluice::Buffer, empty", self.printed["empty"].strip())
 
-    def test_a_window(self):
+    def test_window(self):
         self.assertTrue(self.printed["one"].startswith("sluice::Buffer of 5 bytes, 1 window in place = {"))
         [window] = self.windows("one")
         self.assertRegex(window.pop("chunk"), "^0x[0-9a-f]+$")
         self.assertEqual({"offset": "7", "size": "5", "exclusive": "true", "refs": "1", "capacity": "64",
                           "bytes": "68 65 6c 6c 6f"}, window)
 
-    def test_a_clone(self):
+    def test_clone(self):
         for name in ("shared", "other"):
             [window] = self.windows(name)
             self.assertEqual(("26", "false", "2"), (window["size"], window["exclusive"], window["refs"]))
             self.assertEqual("61 62 63 64 65 66 67 68 69 6a 6b 6c 6d 6e 6f 70 ...", window["bytes"])
         self.assertEqual(self.windows("shared")[0]["chunk"], self.windows("other")[0]["chunk"])
 
-    def test_windows_come_in_their_order(self):
+    def test_windows_are_in_order(self):
         self.assertEqual(["31", "32"], [window["bytes"] for window in self.windows("wrapped")])
         self.assertTrue(self.printed["chain"].startswith("sluice::Buffer of 14 bytes, 10 windows in blocks = {"))
         self.assertEqual(["66 69 72 73 74"] + ["72"] * 9, [window["bytes"] for window in self.windows("chain")])
 
-    def test_a_heap_chunk(self):
+    def test_heap_chunk(self):
         self.assertEqual("100", self.windows("heap")[0]["capacity"])
 
-    def test_garbage_is_named(self):
+    def test_garbage_is_reported(self):
         self.assertIn("not initialized, or destroyed", self.printed["*garbage"])
 
-    def test_no_more_elements_than_wanted(self):
+    def test_element_limit(self):
         self.assertEqual(2, len(self.windows("two of the chain")))
         self.assertIn("}...}", self.printed["two of the chain"])
 
-    def test_pretty_is_one_window_per_line(self):
+    def test_pretty_prints_one_window_per_line(self):
         self.assertRegex(self.printed["pretty"], r"(?m)^  \[0\] = \{chunk = .*bytes = 68 65 6c 6c 6f\}$")
 
 

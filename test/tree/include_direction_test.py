@@ -1,6 +1,6 @@
-"""Checks the source tree: includes point downwards, headers are guarded, and no file grows too long.
+"""Checks the source tree: includes point down the layers, headers are guarded, and no file grows too long.
 
-The floors, and which of them each may include, stand in the table of docs/internals/architecture.md.
+The layers, and which of them each may include, are in the table of docs/internals/architecture.md.
 """
 
 import pathlib
@@ -12,7 +12,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def floors(table):
-    """Folder of src -> the folders that it may include, by the rows "| `folder` | nothing, a list, or all above |"."""
+    """Folder of src -> the folders that it may include, from the rows "| `folder` | nothing, a list, or all above
+    |"."""
     rows = {}
     for folder, may in re.findall(r"^\| `([\w/]+)` \| ([^|]+) \|", table, re.M):
         rows[folder] = set(rows) if may == "all above" else set(re.findall(r"`([\w/]+)`", may))
@@ -21,7 +22,7 @@ def floors(table):
 
 FLOORS = floors((ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8"))
 
-# Floor -> headers that it must do without, by how their names begin, and why.
+# Layer -> headers that it must not include, by the beginnings of their names, and why.
 FORBIDDEN = {
     "pool": [("absl/", "the buffer library needs only the standard library")],
     "buffer": [("absl/", "the buffer library needs only the standard library")],
@@ -51,7 +52,7 @@ def problems_of_include(floor, kind, header, src):
 
 
 def problems(src):
-    """All that is wrong below the folder src, one line each."""
+    """All problems below the folder src, one line each."""
     found = []
     for path in sorted(p for p in src.rglob("*") if p.suffix in (".h", ".cc")):
         name = path.relative_to(src)
@@ -73,7 +74,7 @@ def problems(src):
 
 
 class SourceTree(unittest.TestCase):
-    def test_sources_keep_the_rules(self):
+    def test_sources_follow_the_rules(self):
         self.assertEqual([], problems(ROOT / "src"))
 
     def test_the_table_has_each_folder(self):
@@ -82,7 +83,7 @@ class SourceTree(unittest.TestCase):
 
 
 class Checker(unittest.TestCase):
-    """The checker finds what it is there to find."""
+    """The checker finds the problems that it should find."""
 
     def check(self, files):
         with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +101,7 @@ class Checker(unittest.TestCase):
 
     good = {"pool/a.h": "#pragma once\n#include <cstddef>\n", "buffer/b.h": "#pragma once\n"}
 
-    def test_a_good_tree_passes(self):
+    def test_good_tree_passes(self):
         uses = '#include "absl/status/status.h"\n#include "buffer/b.h"\n#include "pool/a.h"\n'
         self.expect({**self.good, "net/n.cc": uses, "proxy/l4/p.cc": uses + '#include "net/n.h"\n#include "proxy/common/c.h"\n',
                      "proxy/common/c.h": "#pragma once\n",

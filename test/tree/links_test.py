@@ -1,4 +1,4 @@
-"""Each relative link of the documents, with its anchor, leads somewhere; and the README stays one that is read."""
+"""Each relative link of the documents, with its anchor, has a target; and the README stays short."""
 
 import collections
 import pathlib
@@ -14,7 +14,7 @@ def documents(root):
 
 
 def prose(text):
-    """Without blocks of code, whose lines are blanked, so that no comment of shell is a heading."""
+    """The text without blocks of code, whose lines are blanked, so that no shell comment is a heading."""
     lines, fence = [], None
     for line in text.splitlines():
         mark = re.match(r" {0,3}(`{3,}|~{3,})", line)
@@ -31,7 +31,7 @@ def prose(text):
 
 
 def anchors(text):
-    """Of the headings, as GitHub makes them; a heading that is there twice has a number the second time."""
+    """The anchors of the headings, as GitHub makes them; a repeated heading has a number."""
     seen, found = collections.Counter(), set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
     for heading in re.findall(r"^#{1,6} +(.+?) *#*$", prose(text), re.MULTILINE):
         heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
@@ -42,19 +42,19 @@ def anchors(text):
 
 
 def links(text):
-    """Targets of [text](target), ![image](target) and [name]: target. Code spans hold none."""
+    """Targets of [text](target), ![image](target) and [name]: target. Code spans have none."""
     text = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", prose(text))
     targets = re.findall(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)", text)
     return targets + re.findall(r"^ {0,3}\[[^\]]+\]:\s+(\S+)", text, re.MULTILINE)
 
 
 def broken_links(root):
-    """(document, target, what is wrong) of each."""
+    """(document, target, problem) for each broken link."""
     broken, known = [], {}
     for document in documents(root):
         for target in links(document.read_text(encoding="utf-8")):
             if re.match(r"[a-z][a-z0-9+.-]*:", target):
-                continue  # Of another host.
+                continue  # On another host.
             path, _, anchor = target.partition("#")
             file = (document.parent / path).resolve() if path else document
             name = str(document.relative_to(root))

@@ -1,4 +1,4 @@
-"""The suite of HAProxy's tests: what becomes of configurations, and which failures hide no others."""
+"""The suite of HAProxy's tests: how configurations are translated, and that expected failures hide no others."""
 
 import pathlib
 import sys
@@ -38,20 +38,20 @@ class LinesTest(unittest.TestCase):
         with self.assertRaisesRegex(Unsupported, "strange"):
             true("strange(1)", {})
 
-    def test_branches_that_are_not_taken(self):
+    def test_untaken_branches(self):
         text = PROXY + ".if feature(LUA)\n  strange line\n.else\n  retries 1\n.endif\n"
         self.assertEqual(2, Translation(text, {}).result()["upstreams"][0]["connect_attempts"])
 
 
 class RulesTest(unittest.TestCase):
 
-    def test_a_condition_is_a_route_before_the_others(self):
+    def test_condition_is_a_route_before_the_others(self):
         first, second = routes("  http-request deny deny_status 404 if { path /a }\n")
         self.assertEqual({"path": {"exact": "/a"}}, first["match"])
         self.assertEqual(404, first["respond"]["status"])
         self.assertEqual("web", second["forward"])
 
-    def test_what_does_not_end_goes_on_in_both_branches(self):
+    def test_rules_continue_in_both_branches(self):
         found = routes("  http-request set-header x 1 if { path /a } !{ method POST }\n"
                        "  http-request deny if { hdr(y) -m found }\n")
         ways = [(route.get("match"), "x" if route.get("request_headers") else "", "forward" in route) for route in found]
@@ -59,11 +59,11 @@ class RulesTest(unittest.TestCase):
         self.assertEqual([({**path, **post, **field}, "", False), ({**path, **post}, "", True), ({**path, **field}, "", False),
                           (path, "x", True), (field, "", False), (None, "", True)], ways)
 
-    def test_two_paths_are_not_one(self):
+    def test_two_paths_are_distinct(self):
         found = routes("  http-request deny deny_status 400 if { path /a }\n  http-request deny deny_status 404 if { path /b }\n")
         self.assertEqual(["/a", "/b", None], [route.get("match", {}).get("path", {}).get("exact") for route in found])
 
-    def test_what_is_not_translated_is_not_dropped(self):
+    def test_untranslated_rules_are_not_dropped(self):
         first, second = routes("  http-request tarpit if { path /a }\n")
         self.assertEqual([{"name": MARK, "set": "http-request tarpit"}], first["response_headers"])
         self.assertEqual("web", second["forward"])
@@ -74,11 +74,11 @@ class RulesTest(unittest.TestCase):
                 self.assertIn(MARK, only["respond"]["body"])
         self.assertIn(MARK, routes("  http-request set-header x %[strange]\n")[0]["request_headers"][0]["set"])
 
-    def test_checks_of_who_is_never_used(self):
+    def test_checks_of_unused_servers(self):
         found = Translation(PROXY + "backend b\n  server c 127.0.0.1:83 check inter 100ms\n", {}).result()["upstreams"]
         self.assertEqual(["100ms"], [upstream["health_check"]["interval"] for upstream in found if upstream["name"] == "b"])
 
-    def test_what_cannot_answer_is_not_started(self):
+    def test_frontends_without_response_are_not_started(self):
         for text in (PROXY.replace("mode http", "mode tcp\n  tcp-request content reject if { strange }"),
                      "global\n  strange x\n" + PROXY, PROXY.replace("127.0.0.1:80\n", "127.0.0.1:80 strange\n"),
                      PROXY + "peers p\n"):
@@ -100,18 +100,18 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(["server", "s1", "{\n  stream 1 {\n }\n}", "-start"], first.words)
         self.assertEqual((5, "client"), (len(second.words), second.name))
 
-    def test_the_first_failure(self):
+    def test_first_failure(self):
         failed = vtc.failure(LOG)
         self.assertEqual(("c1", 1, "expect resp.status == 200"), (failed.who, failed.run, failed.line))
         self.assertTrue(failed.of_an_expectation)
         self.assertIsNone(vtc.failure(LOG.replace("----", "****")))
         self.assertEqual(2, vtc.failure(LOG.split("\n", maxsplit=1)[0] + "\n" + LOG).run)
 
-    def test_an_expectation_is_left_out(self):
+    def test_expectation_is_left_out(self):
         self.assertEqual("{\n rxresp\n rxresp\n}",
                          vtc.without("{\n rxresp\n expect resp.status == 200\n rxresp\n}", vtc.failure(LOG)))
 
-    def test_what_is_none_ends_the_specification(self):
+    def test_unknown_command_ends_the_specification(self):
         failed = vtc.failure("**   s1    === rxreq\n**   s1    === rxreq\n---- s1    HTTP rx failed\n")
         self.assertEqual("{\n rxreq\n txresp\n}", vtc.without("{\n rxreq\n txresp\n rxreq\n txresp\n}", failed))
         self.assertIsNone(vtc.without("{\n delay 1\n}", failed))

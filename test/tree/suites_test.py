@@ -1,4 +1,4 @@
-"""The rules for files of expected results (tools/suites.d/*.expected), and that those in the tree keep to them."""
+"""The rules for files of expected results (tools/suites.d/*.expected), and that those in the tree follow them."""
 
 import pathlib
 import sys
@@ -19,34 +19,34 @@ def problems(results, text, whole=True):
 
 class SuitesTest(unittest.TestCase):
 
-    def test_what_does_as_expected(self):
+    def test_expected_results(self):
         self.assertEqual([], problems({"a: b": PASS, "a: c": FAIL, "d": NOT_RUN},
                                       f"# why\n\na: c | fail | {REASON}\nd | not-run | {REASON}"))
 
-    def test_a_failure_that_nobody_expects(self):
+    def test_unexpected_failure(self):
         self.assertEqual(["a: b: fail"], problems({"a: b": FAIL}, ""))
         self.assertEqual(["a: b: not-run"], problems({"a: b": NOT_RUN}, ""))
 
-    def test_another_outcome_than_expected(self):
+    def test_different_outcome(self):
         self.assertEqual(["a: b: fail"], problems({"a: b": FAIL}, f"a: b | not-run | {REASON}"))
 
-    def test_another_failure_than_expected(self):
+    def test_different_failure(self):
         lines = parse(f"a: * | fail: no end | {REASON}", "file")
         self.assertEqual([], compare({"a: b": Result(FAIL, "there was no end")}, lines, True).problems)
         self.assertEqual(["a: b: fail: a reset"], compare({"a: b": Result(FAIL, "a reset")}, lines, True).problems)
 
-    def test_another_reason_not_to_run(self):
+    def test_different_reason_not_to_run(self):
         lines = parse(f"a | not-run: no cache | {REASON}", "file")
         self.assertEqual([], compare({"a": Result(NOT_RUN, "there is no cache")}, lines, True).problems)
         self.assertEqual(["a: not-run: no sockets"], compare({"a": Result(NOT_RUN, "no sockets")}, lines, True).problems)
 
-    def test_what_passes_is_struck_off(self):
+    def test_passing_test_must_be_removed(self):
         self.assertEqual(["a: b: passes, but file:1 expects `fail`: strike it off"],
                          problems({"a: b": PASS}, f"a: b | fail | {REASON}"))
-        # One of many, too.
+        # Also if it is one of many.
         self.assertEqual(1, len(problems({"a: b": PASS, "a: c": FAIL}, f"a: * | fail | {REASON}")))
 
-    def test_what_is_no_more_is_struck_off(self):
+    def test_missing_test_must_be_removed(self):
         text = f"a: c | fail | {REASON}"
         self.assertEqual(["file:1: there is no case `a: c`"], problems({"a: b": PASS}, text))
         self.assertEqual([], problems({"a: b": PASS}, text, whole=False))
@@ -55,7 +55,7 @@ class SuitesTest(unittest.TestCase):
         self.assertEqual([], problems({"a: [b]? (c)": FAIL}, f"a: [b]? * | fail | {REASON}"))
         self.assertEqual(["a: b: fail"], problems({"a: b": FAIL}, f"a: [b] | fail | {REASON}", whole=False))
 
-    def test_lines_that_are_refused(self):
+    def test_invalid_lines(self):
         for line, why in ((f"a: b | fail", "expected `case"), ("a: b | fail | ", "expected `case"),
                           (f"a: b | pass | {REASON}", "the outcome is"), ("a: b | fail | nobody needs it", "names no section"),
                           (f"a: b | failed: x | {REASON}", "the outcome is")):
@@ -91,7 +91,8 @@ http {
 
 
 class NginxTranslateTest(unittest.TestCase):
-    """How tools/suites.d/nginx_translate.py reads nginx.conf. Whether Sluice takes what it makes, the suite itself shows."""
+    """How tools/suites.d/nginx_translate.py reads nginx.conf. Whether Sluice accepts its output is shown by the suite
+    itself."""
 
     def routes(self, place="return 200;"):
         made = Translation(SERVERS.replace("PLACE", place), "/prefix")
@@ -123,7 +124,7 @@ class NginxTranslateTest(unittest.TestCase):
         endpoints = next(upstream for upstream in made.config["upstreams"] if upstream["name"] == routes[3]["forward"])["endpoints"]
         self.assertEqual([(2, 0), (1, 1)], [(endpoint["weight"], endpoint["priority"]) for endpoint in endpoints])
 
-    def test_what_is_not_translated(self):
+    def test_untranslated_directives(self):
         made, routes = self.routes("slice 1k; return 200;")
         self.assertEqual({"status": 501, "body": "not translated: slice"}, routes[1]["respond"])
         self.assertEqual(["not translated: location ~ \\.gif$: slice"], made.notes)

@@ -1,5 +1,5 @@
-"""docs/operating/timeouts.md has a row for each duration of the configuration, in docs/reference/configuration.md's words, and for no other key;
-the tests that it names exist."""
+"""docs/operating/timeouts.md has a row for each duration of the configuration, in docs/reference/configuration.md's words, and for no other
+key; the tests that it names exist."""
 
 import pathlib
 import re
@@ -48,7 +48,7 @@ class TimeoutsTest(unittest.TestCase):
         for key, default in durations().items():
             with self.subTest(key):
                 words = re.sub(r"(\d) (ms|s|m|h)\b", r"\1\2", found[key])
-                # A route's has none: it stands beside the one whose place it takes.
+                # A route's value has none: it is listed with the value that it replaces.
                 self.assertIn(default, re.split(r"[ ,:;]+", words) if default else words)
 
     def test_named_tests_exist(self):

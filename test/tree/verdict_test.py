@@ -1,4 +1,4 @@
-"""tools/test.d/verdict.py: what is run once more, and which skips are reported, from the log that ctest writes."""
+"""tools/test.d/verdict.py: which tests are rerun, and which skips are reported, from the log that ctest writes."""
 
 import os
 import pathlib
@@ -49,7 +49,7 @@ Failed
 class Verdict(unittest.TestCase):
 
     def judge(self, *entries, status=8, ci=False, preset="release"):
-        """(exit code, what it printed) for tests given as (name, output)."""
+        """(exit code, output) for tests given as (name, output)."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "LastTest.log")
             path.write_text("".join(ENTRY.format(name=name, output=output, result="Failed" if status else "Passed")
@@ -58,14 +58,14 @@ class Verdict(unittest.TestCase):
                                  text=True, check=False, env={**os.environ, "CI": "true" if ci else ""})
         return run.returncode, run.stdout
 
-    def test_a_wait_that_was_too_short_is_run_again(self):
+    def test_short_wait_is_rerun(self):
         for output in (PYTHON.format(raised="AssertionError: waited 10 s for counters; they are\nfoo 1"),
                        PYTHON.format(raised="TimeoutError: timed out"),
                        PYTHON.format(raised="ValueError: x\n\nDuring handling ...\n\nAssertionError: waited 4 s for it"),
                        GTEST.format(said="waited in vain")):
             self.assertEqual(self.judge(("e2e.a_test", output)), (0, "unsteady: e2e.a_test\n"), output)
 
-    def test_nothing_else_is(self):
+    def test_nothing_else_is_rerun(self):
         for output in (PYTHON.format(raised="AssertionError: wrong byte at 7"),
                        PYTHON.format(raised="AssertionError: waited 4 s for it\n\n...\n\nValueError: x"),
                        PYTHON.format(raised="AssertionError: waited 4 s for it; stderr: AddressSanitizer: ..."),
@@ -75,7 +75,7 @@ class Verdict(unittest.TestCase):
                        "Segmentation fault", ""):
             self.assertEqual(self.judge(("e2e.a_test", output)), (1, ""), output)
 
-    def test_nor_are_more_than_two(self):
+    def test_at_most_two_are_rerun(self):
         late = PYTHON.format(raised="AssertionError: waited 10 s for counters")
         self.assertEqual(self.judge(*[(f"e2e.{name}_test", late) for name in "abc"]), (1, ""))
 

@@ -72,7 +72,7 @@ class WindowPrinter:
 
 
 class BufferPrinter:
-    """sluice::Buffer: its size, and its windows in their order."""
+    """sluice::Buffer: its size, and its windows in order."""
 
     def __init__(self, value):
         self.chain = value["windows_"]
@@ -95,7 +95,7 @@ class BufferPrinter:
         return f"sluice::Buffer of {size} byte{'' if size == 1 else 's'}, {self.count} window{plural} {where}"
 
     def children(self):
-        """gdb asks for no more than it shows."""
+        """gdb requests no more than it prints."""
         if not self.is_sound():
             return
         for index, window in enumerate(self.in_blocks() if self.spilled else self.in_place()):

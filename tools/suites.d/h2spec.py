@@ -1,4 +1,4 @@
-"""h2spec: HTTP/2 by a client that misbehaves. It is a Go module (test/e2e/http_peers.d/go.mod pins it)."""
+"""h2spec: a misbehaving HTTP/2 client. It is a Go module (test/e2e/http_peers.d/go.mod pins it)."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ class H2spec(Suite):
     about = "HTTP/2 as in RFC 7540 and 7541 (summerwind/h2spec)"
 
     def run(self, test, options):
-        """All of it through listeners with and without TLS, in front of servers of HTTP/1.1 and of HTTP/2."""
+        """All cases through listeners with and without TLS, in front of servers of HTTP/1.1 and of HTTP/2."""
         results = {}
         for behind in KINDS[::2]:
             if options.short and behind != KINDS[0]:
@@ -31,7 +31,7 @@ class H2spec(Suite):
         host, port = proxy.address(listener)
         ran = subprocess.run(
             [go_program("github.com/summerwind/h2spec/cmd/h2spec"), "--strict", "-h", host, "-p", str(port),
-             # The server takes its time, or else the response may be there before what breaks the request.
+             # The server delays its response; otherwise it might arrive before the violation of the request.
              "-P", "/sleep?ms=30", "-o", str(SLOWNESS), "-j", report, *(("-t", "-k") if listener == "secure" else ())],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200, check=False)
         if not os.path.exists(report):

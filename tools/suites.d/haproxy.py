@@ -1,8 +1,8 @@
 """HAProxy's own regression tests: scripts of vtest, with Sluice in HAProxy's place.
 
-The scripts come from a checkout, vtest is built already. `haproxy_program.py` is what vtest starts as HAProxy. A case is one run
-of a client in a script, or a server that expects something of its requests: what a case wants in vain is left out of the script
-that runs then, so that it hides no other.
+The scripts come from a checkout, and vtest must have been built. vtest starts `haproxy_program.py` as HAProxy. A case
+is one run of a client in a script, or a server that has expectations of its requests. The script is rerun without a
+failed expectation, so that it hides no other.
 """
 
 import concurrent.futures
@@ -55,8 +55,9 @@ class Haproxy(Suite):
 
 
 def fitting(specification):
-    """What HTTP/2 wants of clients and servers: Sluice opens the connection's window at once (RFC 9113 section 6.9.2), which the
-    scripts do not wait for; and most requests have no host at all, which Sluice resets (RFC 9110 section 4.2.1)."""
+    """Adapts expectations of HTTP/2 clients and servers: Sluice opens the connection's window at once (RFC 9113 section
+    6.9.2), which the scripts do not wait for; and most requests have no host at all, which Sluice resets (RFC 9110
+    section 4.2.1)."""
     changed = re.sub(r"(stream 0 \{.*?\brxsettings\b)", r"\1\nrxwinup\n", specification, flags=re.DOTALL)
     if "txpri" in changed:
         changed = re.sub(r"\btxreq\b(?!(?:\\\n|[^\n])*(?:authority|-noadd|\"host\"))",
@@ -68,11 +69,11 @@ class Script:
 
     def __init__(self, path, vtest):
         self._path, self._vtest = path, vtest
-        self._failures, self._marks = {}, {}  # Case -> details; -> what is not translated.
-        self._cut = ""  # Why a server answers no more: what fails then says nothing.
+        self._failures, self._marks = {}, {}  # Case -> details; -> untranslated directives.
+        self._cut = ""  # Why a server no longer responds: later failures are then meaningless.
 
     def results(self):
-        """By case; the case "" is the script as a whole."""
+        """Results by case; the case "" is the script as a whole."""
         try:
             self._commands = self._prepared(vtc.load(self._path))
             with tempfile.TemporaryDirectory(prefix="haproxy.") as folder:
@@ -81,7 +82,7 @@ class Script:
             return {"": Result(NOT_RUN, str(why))}
 
     def _prepared(self, commands):
-        """What runs here; an Unsupported where it cannot."""
+        """The commands to run; raises Unsupported if that is impossible."""
         text = self._path.read_text(encoding="latin-1")
         if re.search(r"(?m)^#\s*REGTEST_TYPE=broken", text):
             raise Unsupported("REGTEST_TYPE=broken")
@@ -100,10 +101,10 @@ class Script:
                     self._syslogs.append(command.words[1])
                     waiting += "barrier" in command.text()
                 if waiting > 1:
-                    raise Unsupported("syslog with barriers")  # Whose order only their messages make.
+                    raise Unsupported("syslog with barriers")  # Their order follows only from their messages.
                 if "barrier" not in command.text():
                     continue
-                where = command.specification()  # Others wait for what it has seen: it sees all at once.
+                where = command.specification()  # Others wait for what it has received: it gets everything at once.
                 command.words[where] = "\n".join(["{", *re.findall(r"(?m)^\s*barrier .*$", command.words[where]), "}"])
             elif command.name in ("shell", "process") and re.search("_cli|socat|HAPROXY_PROGRAM", command.text()):
                 raise Unsupported("commands on the stats socket")
@@ -116,7 +117,7 @@ class Script:
         return kept
 
     def _look_at(self, command):
-        """Options of vtest, and the configuration as far as it is known before it runs."""
+        """The options of vtest, and the configuration as far as it is known before the run."""
         for word in ("-cli", "-mcli", "-S", "-conf-BAD", "-conf-OK", "-expectexit"):
             if word in command.words:
                 raise Unsupported(f"haproxy {word}")
@@ -124,7 +125,7 @@ class Script:
         while "-arg" in command.words:
             at = command.words.index("-arg")
             argument = command.words[at + 1].strip('"')
-            if not re.fullmatch(r"-m \d+|-V|-L \w+", argument):  # Memory that it may use, more words, a name among peers.
+            if not re.fullmatch(r"-m \d+|-V|-L \w+", argument):  # Its memory limit, verbosity, a peer's name.
                 raise Unsupported(f"haproxy {argument}")
             del command.words[at:at + 2]
         for index, word in enumerate(command.words):
@@ -133,13 +134,13 @@ class Script:
                 for kind, value in (("addr", "127.0.0.1"), ("port", "1"), ("sock", "127.0.0.1:1")):
                     text = re.sub(r"\$\{\w+_%s\}" % kind, value, text)
                 Translation(text.replace("${tmpdir}", "/tmp"), dict(self._environment)).result()
-                command.words.insert(index, "-W")  # Has vtest wait until it listens.
+                command.words.insert(index, "-W")  # vtest then waits until it listens.
                 break
             if word == "-conf+backend":
                 raise Unsupported("haproxy -conf+backend")
 
     def _cases(self):
-        """Case -> command, in their order."""
+        """Case -> command, in order."""
         found, runs = {}, {}
         for command in self._commands:
             if command.name == "client":
@@ -198,7 +199,7 @@ class Script:
 
     def _vtest_once(self, folder, number):
         script, report = folder / f"{number}.vtc", folder / f"{number}.report"
-        title, *rest = self._commands  # vtest wants the title first.
+        title, *rest = self._commands  # vtest requires the title first.
         script.write_text("\n".join([title.text(), "feature ignore_unknown_macro", *(command.text() for command in rest)]) + "\n",
                           encoding="latin-1")
         report.touch()
@@ -219,7 +220,7 @@ class Script:
         return ran.stdout, report.read_text(encoding="utf-8"), ran.returncode
 
     def _leave_out(self, cases, log):
-        """Notes the first failure and takes it out of the script; false where that cannot be."""
+        """Records the first failure and removes it from the script. Returns false if that is impossible."""
         failed = vtc.failure(log)
         if failed is None:
             return False
@@ -232,7 +233,7 @@ class Script:
         if detail not in details:
             details.append(detail)
         where = command.specification()
-        # A client that is marked will tell nothing more.
+        # A marked client has no further results.
         changed = None if command.name == "client" and case in self._marks else vtc.without(command.words[where], failed)
         if changed is None:
             if command.name == "server":

@@ -1,7 +1,8 @@
-"""Translates a configuration of HAProxy into one of Sluice. What has no counterpart is an Unsupported that names the directive.
+"""Translates a configuration of HAProxy into one of Sluice. A directive without a counterpart raises an Unsupported
+that names it.
 
-Rules with conditions become routes: what a rule would do where its condition holds comes first, with the condition in `match`, then
-what happens where it does not, since the first route that matches is taken.
+Rules with conditions become routes: first the actions of a rule if its condition holds, with the condition in `match`,
+then the actions if it does not, since the first matching route is taken.
 """
 
 import copy
@@ -12,9 +13,10 @@ import socket
 
 from haproxy_lines import Unsupported, sections
 
-ROUTES = 300  # More come only of conditions that multiply.
-MARK = "x-untranslated"  # Field of an answer to a request that some rule would concern which has no counterpart: it names the rule.
-# What changes nothing that a client or a server could see, or only something that is so here anyway.
+ROUTES = 300  # More routes only come from conditions that multiply.
+# A field in the response to a request that an untranslated rule would affect: it names the rule.
+MARK = "x-untranslated"
+# Directives without an effect that a client or a server could see, or whose effect is the default here.
 NEUTRAL = {
     "global": ("thread-groups", "nbthread", "stats socket", "tune.ssl.default-dh-param", "tune.idle-pool.shared", "log", "daemon",
                "expose-experimental-directives", "insecure-fork-wanted", "tune.ssl.capture-buffer-size", "zero-warning",
@@ -41,7 +43,7 @@ class Proxy:
     backend: bool = False
     mode: str = "tcp"
     binds: list = dataclasses.field(default_factory=list)
-    requests: list = dataclasses.field(default_factory=list)  # http-request, redirect, monitor-uri: words, in their order.
+    requests: list = dataclasses.field(default_factory=list)  # http-request, redirect, monitor-uri: words, in order.
     responses: list = dataclasses.field(default_factory=list)
     acls: dict = dataclasses.field(default_factory=dict)
     choices: list = dataclasses.field(default_factory=list)  # use_backend
@@ -59,7 +61,7 @@ class Proxy:
     retry_on: list = dataclasses.field(default_factory=list)
     reuse: bool = True
     connections: int = 0
-    unsupported: str = ""  # The first line of it that has no counterpart.
+    unsupported: str = ""  # The first of its lines without a counterpart.
 
 
 @dataclasses.dataclass
@@ -75,14 +77,14 @@ class Page:
 
 @dataclasses.dataclass
 class Path:
-    """What is known of a request within a branch, and what has been done with it."""
+    """The known properties of a request within a branch, and the actions so far."""
 
     secure: bool
     true: tuple = ()
     false: tuple = ()
     changes: tuple = ()  # Of the request's fields.
-    answers: tuple = ()  # Of every answer.
-    responses: tuple = ()  # Of an upstream's answer.
+    answers: tuple = ()  # Of every response.
+    responses: tuple = ()  # Of an upstream's response.
     rewrite: tuple = ()
     times: tuple = ()
     variables: tuple = ()  # Name, value.
@@ -92,7 +94,7 @@ def page(path):
     """A file with a whole response."""
     with open(path, encoding="latin-1", newline="") as file:
         head, _, body = file.read().replace("\r\n", "\n").partition("\n\n")
-    if not head:  # The connection would end without an answer, which nothing here does: who looks sees an answer.
+    if not head:  # The connection would end without a response, which Sluice never does: the test sees the response.
         return Page(0, [], "")
     first, *rest = head.split("\n")
     fields = [tuple(part.strip() for part in line.split(":", 1)) for line in rest if ":" in line]
@@ -139,7 +141,7 @@ class Translation:
             else:
                 raise Unsupported(section.kind)
 
-    # Reading.
+    # ---- Reading
 
     def _page(self, status, path):
         made = page(path)
@@ -245,7 +247,7 @@ class Translation:
                 raise Unsupported(f"option {line[1]}")
             proxy.options[line[1]] = None if off else line[2:]
         elif word in ("tcp-request", "tcp-response") and line[1] == "inspect-delay":
-            pass  # Says only for how long the rules may wait; those are looked at by themselves.
+            pass  # It only says how long the rules may wait; those are translated separately.
         elif word in ("tcp-request", "tcp-response") and line[2:] == ["accept"]:
             pass
         elif word in ("http-request", "tcp-request", "tcp-response", "stick", "stats"):
@@ -253,7 +255,7 @@ class Translation:
         else:
             raise Unsupported(word)
 
-    # Writing.
+    # ---- Writing
 
     def result(self):
         listeners = []
@@ -267,7 +269,7 @@ class Translation:
             raise Unsupported("no bind")
         for proxy in self._proxies.values():
             if proxy.backend and any("check" in options for _, _, options in proxy.servers):
-                self._upstream(proxy)  # Whose checks are seen, though nobody may be sent to it.
+                self._upstream(proxy)  # Its checks are visible, even if no request goes there.
         made = {"workers": 1, "shutdown_timeout": "0", "listeners": listeners}
         if self._upstreams:
             made["upstreams"] = list(self._upstreams.values())
@@ -312,7 +314,7 @@ class Translation:
         return path if path.startswith("/") or not self._bases[base] else os.path.join(self._bases[base], path)
 
     def _bind(self, made, options):
-        """Fills the listener in; returns its TLS."""
+        """Fills in the listener. Returns its TLS options."""
         tls, secure, left = {"certificates": []}, False, list(options)
         while left:
             option = left.pop(0)
@@ -400,7 +402,7 @@ class Translation:
         http = made["http"] = {
             "via": "", "forwarded_for": "off", "allow_connect": True,
             "http1": {"max_requests": 0, "allow_underscores": True},
-            # As lax as can be: HAProxy passes paths on as they are.
+            # As permissive as possible: HAProxy forwards paths unchanged.
             "paths": {"escaped_slashes": "keep", "allow_backslashes": True, "allow_dot_parameters": True},
         }
         times = proxy.timeouts
@@ -414,9 +416,9 @@ class Translation:
             http["tunnel_timeout"] = times["tunnel"]
         server = next((self._proxies[found, False].timeouts.get("server") for found in self._reached(proxy)), times.get("server"))
         if server:
-            http["stream_idle_timeout"] = f"{milliseconds(server) + 1000}ms"  # So that response_timeout comes first.
+            http["stream_idle_timeout"] = f"{milliseconds(server) + 1000}ms"  # So that response_timeout expires first.
         if any("forwardfor" in holder.options for holder in (proxy, *(self._proxies[f, False] for f in self._reached(proxy)))):
-            # One listener has one setting, and the option of one backend reaches all of them.
+            # A listener has one setting, so that the option of one backend applies to all of them.
             http["forwarded_for"] = "append"
         for name in ("forwardfor", "forwarded"):
             arguments = [argument for holder in (proxy, *(self._proxies[found, False] for found in self._reached(proxy)))
@@ -456,7 +458,7 @@ class Translation:
         http["routes"] = routes
 
     def _reached(self, proxy):
-        """Names of the backends that it may choose."""
+        """The names of the backends that it may choose."""
         names = [choice(line)[0] for line in proxy.choices] + [proxy.default or (proxy.name if proxy.backend else "")]
         return [name for name in names if (name, False) in self._proxies and self._proxies[name, False].backend]
 
@@ -480,7 +482,7 @@ class Translation:
                             respond={"status": 501, "body": f"{MARK}: {why}\n"})]
 
     def _requests(self, proxy, rules, path, then):
-        """The routes of what the rules do with a request of this branch; `then` goes on behind them."""
+        """The routes for the rules' actions on a request of this branch; `then` follows them."""
         if proxy.unsupported:
             return self._marked(path, proxy.unsupported)
         if not rules:
@@ -488,7 +490,7 @@ class Translation:
         try:
             return self._rule(proxy, rules, path, then)
         except Unsupported as why:
-            # Of the condition or of what is done; the routes behind are looked at by themselves.
+            # For the condition or for the action; later routes are translated separately.
             return self._marked(path, why)
 
     def _rule(self, proxy, rules, path, then):  # pylint: disable=too-many-return-statements,too-many-branches
@@ -538,7 +540,7 @@ class Translation:
         if name == "set-path" and "%" not in action[1] and "?" not in action[1]:
             return when(lambda found: go_on(dataclasses.replace(found, rewrite=(*found.rewrite, ("path", action[1])))))
         if name == "replace-path":
-            # Behind a beginning that is not said to be one, anything may stand: what fits here is the whole path.
+            # After an expression that is not marked as a prefix, anything may follow: here it matches the whole path.
             expression = action[1]
             if not (expression.startswith(("^", "(.*)")) or expression.endswith(("$", "(.*)"))):
                 raise Unsupported("http-request replace-path of a part")
@@ -577,7 +579,7 @@ class Translation:
         return self._requests(backend, rules, path, lambda found: self._forward(backend, found))
 
     def _answers(self, proxy, path):
-        """With what http-response and http-after-response do."""
+        """With the changes of http-response and http-after-response."""
         for line in proxy.responses:
             action, condition = split_condition(line[1:])
             if condition not in ([], ["if", "TRUE"]):
@@ -733,7 +735,7 @@ class Translation:
         return dataclasses.replace(path, changes=(*path.changes, with_variables(change, path)))
 
     def _answer(self, proxy, arguments, status):
-        """Of `return`, `deny` and `http-error`, whose arguments are the same."""
+        """For `return`, `deny` and `http-error`, whose arguments are the same."""
         made, left, own = Page(status, [], ""), list(arguments), False
         while left:
             word = left.pop(0)
@@ -743,7 +745,7 @@ class Translation:
                 made.fields.append(("content-type", left.pop(0)))
             elif word == "hdr":
                 made.fields.append((left.pop(0), template(left.pop(0))))
-            elif word in ("string", "lf-string"):  # Variables in it stay as they are: who looks sees them.
+            elif word in ("string", "lf-string"):  # Variables in it remain as they are: the test sees them.
                 made.body, own = left.pop(0), True
             elif word in ("file", "lf-file"):
                 with open(left.pop(0), encoding="latin-1") as file:
@@ -795,7 +797,7 @@ class Translation:
         if not backend.reuse or "http-server-close" in backend.options or "httpclose" in backend.options:
             made["pool"] = {"max_idle": 0}
         if "queue" in times and "max_connections_per_endpoint" in made:
-            raise Unsupported("timeout queue")  # Which matters only there.
+            raise Unsupported("timeout queue")  # It only matters there.
         if backend.mode == "tcp" and (backend.server_choices or backend.retry_on):
             raise Unsupported("use-server or retry-on in mode tcp")
         self._balance(backend, made)
@@ -809,7 +811,7 @@ class Translation:
             made["balance"] = BALANCE[name]
         elif len(made["endpoints"]) == 1:
             pass
-        else:  # Hashes among them: the scripts know which server HAProxy's own would choose.
+        else:  # Including hashes: the scripts know which server HAProxy's own hash would choose.
             raise Unsupported(f"balance {name}")
 
     def _server(self, backend, server):
@@ -970,7 +972,7 @@ def expression(condition, acls):
 
 
 def disjunction(condition, acls):
-    """Atoms of a condition that is nothing but alternatives."""
+    """The atoms of a condition that consists of alternatives only."""
     found = [expression(condition, acls)]
     while any(part[0] == "or" for part in found):
         found = [inner for part in found for inner in (part[1:] if part[0] == "or" else [part])]
@@ -995,7 +997,7 @@ def named(name, acls):
 
 
 def atom_of(words_):
-    """[what, without case, values, how], of `{ fetch flags values }`."""
+    """[what, case-insensitive, values, how], of `{ fetch flags values }`."""
     fetch, *rest = words_
     ignore, way, values = False, None, []
     while rest:
@@ -1067,7 +1069,7 @@ def whole(value, way, ignore):
 
 
 def possible(found, true):
-    """Whether it can hold beside what holds: two paths cannot be one."""
+    """Whether it can hold in addition to the conditions that hold: two different paths exclude each other."""
     if found[0] != "path":
         return True
     for atom in true:

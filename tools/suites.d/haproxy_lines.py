@@ -3,8 +3,8 @@
 import dataclasses
 import re
 
-VERSION = (3, 4)  # That is claimed: features of a later version are not looked for.
-# What is claimed lets as many scripts run as can be; what they want in vain then has a name of its own.
+VERSION = (3, 4)  # The reported version: scripts do not expect features of a later one.
+# The reported features let as many scripts run as possible; those that are missing then have a name.
 FEATURES = {"OPENSSL", "THREAD", "ZLIB", "LINUX_SPLICE", "PCRE2", "POLL", "EPOLL", "GETADDRINFO", "NS", "TFO"}
 ENABLED = {"POLL", "EPOLL", "GETADDRINFO", "FAST-FORWARD", "SPLICE"}
 OPENSSL = (3, 0, 0)
@@ -13,7 +13,7 @@ ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class Unsupported(Exception):
-    """What has no counterpart; the text names it."""
+    """Something without a counterpart; the text names it."""
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ def words(line, environment):
 
 
 def true(condition, environment):
-    """What stands behind `.if` and `-cc`."""
+    """The condition after `.if` and `-cc`."""
     condition = inner(condition.strip(), environment)
     for operator, together in (("||", any), ("&&", all)):
         if operator in condition:
@@ -99,7 +99,7 @@ def true(condition, environment):
 
 
 def inner(condition, environment):
-    """With 0 or 1 in the place of what parentheses group."""
+    """With 0 or 1 in the place of parenthesized groups."""
     group = re.compile(r"(?<!\w)\(((?:[^()]|\w\([^()]*\))*)\)")
     while group.search(condition):
         condition = group.sub(lambda found: str(int(true(found[1], environment))), condition, count=1)
@@ -115,8 +115,8 @@ KINDS = ("global", "defaults", "frontend", "backend", "listen", "http-errors", "
 
 
 def sections(text, environment):
-    """The sections of a file, with the lines of `.if` that hold."""
-    found, taken = [], []  # taken: for each open .if, whether this branch is, and whether one has been.
+    """The sections of a file, with the lines of each `.if` that holds."""
+    found, taken = [], []  # taken: for each open .if, whether this branch is, and whether one was.
     for line in re.sub(r"\\\n\s*", " ", text).split("\n"):
         stripped = line.strip()
         if re.match(r"\.(if|elif|else|endif)\b", stripped):
@@ -138,7 +138,7 @@ def sections(text, environment):
         row = words(line, environment)
         if not row or row[0].startswith("."):
             continue
-        # `ring` and the like only begin a section where they have a name and stand at the left; none of them is a directive.
+        # `ring` and the like begin a section only with a name and at the left; none of them is a directive.
         if row[0] in KINDS:
             found.append(Section(row[0], row[1:], []))
         elif found:

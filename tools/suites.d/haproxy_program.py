@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Stands for `haproxy` where vtest starts one: translates the configuration, and runs Sluice with it.
+"""Replaces `haproxy` where vtest starts one: translates the configuration, and runs Sluice with it.
 
-SUITE_SLUICE names the program, SUITE_REPORT a file that gets a line for what vtest would not understand: `unsupported: ...` of
-the configuration, `ended: ...` where Sluice did not end as it should.
+SUITE_SLUICE names the program, SUITE_REPORT a file for lines that vtest would not understand: `unsupported: ...` for
+the configuration, `ended: ...` if Sluice did not end as it should.
 """
 
 import json
@@ -31,24 +31,25 @@ def report(text):
 
 
 def take_over(configuration):
-    """Ends the sockets that were handed over listening: vtest, too, holds them, so that only shutdown() gives their ports back."""
+    """Shuts down the listening sockets that were passed: vtest holds them, too, so that only shutdown() frees their
+    ports."""
     for descriptor in re.findall(r"fd@(\d+)", configuration):
         with socket.socket(fileno=os.dup(int(descriptor))) as listening:
             listening.shutdown(socket.SHUT_RDWR)
 
 
 def descriptors(configuration):
-    """With each `fd@${NAME}` as the number that the environment has for it."""
+    """Replaces each `fd@${NAME}` by its number in the environment."""
     return re.sub(r"fd@\$\{(\w+)\}", lambda found: "fd@" + os.environ.get(found[1], "?"), configuration)
 
 
 def run(path, pid_file):
     text = descriptors(pathlib.Path(path).read_text(encoding="latin-1"))
-    # The socket of the command line, which vtest puts into each configuration, has no counterpart.
+    # The socket of the command line, which vtest adds to each configuration, has no counterpart.
     text = re.sub(r"(?m)^\s*stats socket .*$", "", text)
     translated = Translation(text, dict(os.environ)).result()
     file = pathlib.Path(path).with_name("sluice.yaml")
-    file.write_text(json.dumps(translated, indent=1), encoding="utf-8")  # Which is YAML, too.
+    file.write_text(json.dumps(translated, indent=1), encoding="utf-8")  # JSON is YAML.
     program = os.environ["SUITE_SLUICE"]
     checked = subprocess.run([program, "check", "--config", file], capture_output=True, text=True, check=False)
     if checked.returncode:
@@ -61,7 +62,7 @@ def run(path, pid_file):
 
 
 def attend(child, pid_file, listeners):
-    """Says when it listens; passes the signal on that ends it."""
+    """Reports when it listens; forwards the signal that ends it."""
     asked, ready = [], threading.Event()
 
     def read():

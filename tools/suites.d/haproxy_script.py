@@ -1,4 +1,4 @@
-"""Scripts of vtest: their commands, and what of them failed."""
+"""Scripts of vtest: their commands, and their failures."""
 
 import dataclasses
 import pathlib
@@ -22,7 +22,7 @@ class Command:
 
 
 def commands(text):
-    """Of the uppermost level."""
+    """The commands of the outermost level."""
     found, at = [], 0
     row = []
     while at < len(text):
@@ -74,10 +74,10 @@ def load(path):
 @dataclasses.dataclass
 class Failure:
     who: str  # c1, s1, h1, top
-    run: int  # Which run of it, from 1.
+    run: int  # Which of its runs, from 1.
     line: str  # The command that failed,
-    count: int  # the how manieth of its kind in this run,
-    detail: str  # and how.
+    count: int  # its position among those of its kind in this run,
+    detail: str  # and the error.
 
     @property
     def of_an_expectation(self):
@@ -85,7 +85,7 @@ class Failure:
 
 
 def failure(log):
-    """The first one in what vtest -v prints."""
+    """The first failure in the output of vtest -v."""
     last, runs, counts = {}, {}, {}
     for line in log.splitlines():
         found = re.match(r"(\*+|-+)\s+(\S+)\s+(.*)", line)
@@ -107,7 +107,7 @@ def failure(log):
 
 
 def marks(log, mark):
-    """What answers to each run of a client say in a field of this name."""
+    """The values of this field in the responses to each run of a client."""
     found, runs = {}, {}
     for line in log.splitlines():
         parts = re.match(r"[*-]+\s+(\S+)\s+(.*)", line)
@@ -127,7 +127,7 @@ def case_name(who, run):
 
 
 def ended(log):
-    """How many runs of each client came to their end."""
+    """How many runs of each client ended."""
     found = {}
     for who in re.findall(r"(?m)^\*+\s+(\S+)\s+Ending$", log):
         found[who] = found.get(who, 0) + 1
@@ -135,8 +135,8 @@ def ended(log):
 
 
 def without(specification, failed):
-    """A specification without the expectation that failed, or, where it is none, without the command and all behind it; None where
-    that cannot be."""
+    """A specification without the expectation that failed, or, if it is not an expectation, without the command and all
+    later ones. None if that is impossible."""
     beginning = failed.line.removesuffix("...") if failed.line.endswith("...") else None
     lines = specification.split("\n")
 

@@ -1,6 +1,6 @@
 """nginx-tests: its scripts from a checkout, which start nginx_program.py as their nginx.
 
-They are in no registry. Perl has to be there, and IO::Socket::SSL for those of TLS (Debian: libio-socket-ssl-perl).
+They are in no registry. Perl is required, and IO::Socket::SSL for those of TLS (Debian: libio-socket-ssl-perl).
 """
 
 import concurrent.futures
@@ -22,7 +22,7 @@ RUN = pathlib.Path(__file__).with_name("nginx_script.pl")
 PROGRAM = pathlib.Path(__file__).with_name("nginx_program.py")
 SECONDS = 200 * SLOWNESS  # For one script.
 SHORT = ("http_keepalive.t", "http_host.t", "proxy.t", "proxy_chunked.t", "proxy_trailers.t", "stream_proxy.t", "h2_headers.t")
-# Each script adds these two about nginx's own log, in which there is nothing of the kind. Sluice's is looked at at each end.
+# Each script adds these two about nginx's own log, which has no such lines here. Sluice's log is checked at each end.
 OWN_LOG = ("no alerts", "no sanitizer errors")
 
 
@@ -65,7 +65,7 @@ class Nginx(Suite):
             except subprocess.TimeoutExpired:
                 late = True
             try:
-                os.killpg(child.pid, signal.SIGKILL)  # Its servers, where it left some.
+                os.killpg(child.pid, signal.SIGKILL)  # Its remaining servers, if any.
             except ProcessLookupError:
                 pass
             if late:
@@ -75,7 +75,7 @@ class Nginx(Suite):
 
 
 def read(script, text, errors, told, code, late=False):
-    """Results of its assertions by name, or one of the script."""
+    """The results of its assertions by name, or one for the script."""
     for line in told:
         for word in ("refused", "failed"):
             if word in line:

@@ -1,6 +1,6 @@
 """What nginx would have served itself: files, and `return` with variables. Sluice forwards to it.
 
-Which place of nginx.conf is meant, and what only Sluice knows of the client, it is told in fields (x-origin-*).
+Fields (x-origin-*) tell it which location of nginx.conf is meant, and what only Sluice knows about the client.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands for the program nginx where nginx-tests start one: Sluice, with what nginx.conf says, and the origin behind it.
+"""Replaces nginx where nginx-tests start it: Sluice, with a translation of nginx.conf, and the origin behind it.
 
 SLUICE_NGINX_NOTES names a file that gets a line of JSON about each start and each end.
 """
@@ -11,8 +11,8 @@ import re
 import signal
 import sys
 
-# Whatever version asks for less is of a time that is gone. What is `without` has no counterpart, so that scripts which need it
-# say so themselves.
+# Features of old versions are not tested. `without` lists what has no counterpart, so that scripts which need it report
+# that themselves.
 VERSION = """nginx version: nginx/1.99.0
 built with BoringSSL
 TLS SNI support enabled
@@ -94,7 +94,7 @@ def run(translation, prefix, pid, log):
             break
     problem = ""
     if number != signal.SIGQUIT and proxy.process.poll() is None:
-        proxy.signal(signal.SIGTERM)  # Two of them: at once.
+        proxy.signal(signal.SIGTERM)  # Two signals: end at once.
     try:
         harness.stop_and_check(proxy, cut_allowed=True)
     except AssertionError as error:
@@ -108,4 +108,4 @@ def run(translation, prefix, pid, log):
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    os._exit(code)  # The origin's thread is not waited for.
+    os._exit(code)  # Does not wait for the origin's thread.

@@ -1,7 +1,7 @@
-"""nginx.conf, read and written as Sluice's configuration, as far as that has the same.
+"""Translates nginx.conf into Sluice's configuration, as far as there are counterparts.
 
-What it has not is a note, and in the place of the route that needs it stands a 501. Where nothing of the first server is left, or
-the file as a whole needs something, NotTranslated is raised.
+Anything else is a note, and the route that needs it becomes a 501. If nothing of the first server is left, or the file
+as a whole needs something, NotTranslated is raised.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ def _tokens(text):
         match = _TOKEN.match(text, at)
         if not match:
             raise NotTranslated(f"a file that is none: {text[at:at + 40]!r}")
-        # `${name}` ends with what is a mark elsewhere.
+        # `${name}` ends with a character that is special elsewhere.
         word = match["word"]
         at = match.end()
         while word and word.count("${") > word.count("}") and text[at:at + 1] == "}":
@@ -90,7 +90,7 @@ def size(text):
 
 
 class Scope:
-    """A block within those around it."""
+    """A block within the blocks around it."""
 
     def __init__(self, directives, parent=None, pattern=None):
         self.directives, self.parent, self.pattern = directives, parent, pattern
@@ -116,10 +116,10 @@ class Scope:
         return self.get(*names, default=default) == "on"
 
 
-# ---- What there is
+# ---- Known directives
 
-# Neither side of a connection sees a difference, or Sluice always does so, or only the speed is concerned. Or only a name is given
-# to something: where it is used is what counts.
+# Neither side of a connection sees a difference, or Sluice always does so, or only the speed is affected. Or it only
+# names something, and its use is what counts.
 SILENT = set("""
 access_log error_log log_format log_not_found log_subrequest open_log_file_cache daemon events include_ worker_processes user pid
 client_body_temp_path client_body_buffer_size client_body_in_single_buffer client_header_buffer_size client_body_in_file_only
@@ -143,7 +143,7 @@ env load_module gzip_proxied gzip_http_version proxy_next_upstream_timeout grpc_
 multi_accept worker_connections worker_rlimit_nofile master_process thread_pool timer_resolution
 """.split())
 
-# Looked at below, by name.
+# Translated below, by name.
 TRANSLATED = set("""
 proxy_pass grpc_pass return add_header add_trailer proxy_set_header grpc_set_header proxy_hide_header grpc_hide_header
 proxy_connect_timeout proxy_read_timeout grpc_connect_timeout grpc_read_timeout proxy_next_upstream proxy_next_upstream_tries
@@ -159,7 +159,7 @@ preread_timeout ssl_handshake_timeout worker_shutdown_timeout proxy_protocol_tim
 proxy_redirect http stream
 """.split())
 
-# What stands beside the route: without it, it is another answer.
+# In addition to the route: without it, the response differs.
 NOTED = set("error_page proxy_intercept_errors grpc_intercept_errors charset expires proxy_ssl_verify_depth".split())
 
 UPSTREAM = set("server zone keepalive keepalive_requests keepalive_timeout keepalive_time least_conn ip_hash hash random sticky".split())
@@ -177,7 +177,7 @@ VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def value(text):
-    """A value with variables, as fields are given it."""
+    """A value with variables, in the format for fields."""
     def variable(match):
         name = (match[1] or match[2]).lower()
         if name in VARIABLES:
@@ -209,7 +209,7 @@ def address(text):
 
 
 def quoted(path):
-    """A path as it is compared: its canonical form."""
+    """A path in the form in which it is compared: canonical."""
     return urllib.parse.quote(path, safe="/!$&'()*+,;=:@~")
 
 
@@ -220,13 +220,13 @@ def re2(text):
 # ---- The translation
 
 class Translation:
-    """`config` is Sluice's; `places` is what the origin (nginx_origin.py) does; `notes` is what was left out."""
+    """`config` is Sluice's; `places` is what the origin (nginx_origin.py) does; `notes` lists what was left out."""
 
     def __init__(self, text, prefix):
         self.prefix = prefix
         self.notes = []
         self.places = []
-        self.returns = []  # Of stream: texts that connections get, each with its address.
+        self.returns = []  # For stream: texts that connections get, each with its address.
         self._upstreams = {}
         self._named = {}
         self.listeners = []
@@ -452,7 +452,7 @@ class Translation:
 
     @staticmethod
     def _tidy(routes):
-        """Without those that can never be taken, and without a `match` that says nothing."""
+        """Without routes that can never be taken, and without empty `match`es."""
         kept, seen = [], []
         for route in routes:
             key = {name: route["match"][name] for name in ("host", "path") if name in route["match"]}
@@ -476,7 +476,7 @@ class Translation:
         passing = [(name, location.own(name)[-1].arguments[0]) for name in ("proxy_pass", "grpc_pass") if location.own(name)]
         returns = location.own("return") or (location.parent.own("return") if location.parent else [])
         scope = location.parent
-        while scope and not returns and not passing:  # What stands in the server comes first.
+        while scope and not returns and not passing:  # Directives of the server come first.
             returns = scope.own("return")
             scope = scope.parent
         if returns:
@@ -651,7 +651,7 @@ class Translation:
                 else:
                     rule["name"] = text
             elif name.lower() in ("connection", "upgrade", "te"):
-                continue  # Always as it has to be.
+                continue  # This is always so.
             elif name.lower() in ("content-length", "transfer-encoding", "keep-alive"):
                 raise NotTranslated(f"{kind}_set_header {name}")
             else:
@@ -726,7 +726,7 @@ class Translation:
             self._group(self._named[host], found, scope)
         else:
             if settings["protocol"] != "tcp":
-                found["pool"] = {"max_requests": 1}  # Only an upstream has connections that are kept.
+                found["pool"] = {"max_requests": 1}  # Only an upstream keeps connections.
             found["endpoints"] = [address(host if host.startswith("unix:") or re.search(r":\d+$", host)
                                           else host + (":443" if "tls" in found else ":80"))]
         servers = scope.all("resolver")

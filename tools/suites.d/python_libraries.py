@@ -1,4 +1,4 @@
-"""Where tools/deps has put the Python packages of tools/deps.d/python."""
+"""The folder in which tools/deps installs the Python packages of tools/deps.d/python."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ from harness import ROOT, require
 
 
 def libraries():
-    """The folder; skips the test where it is missing."""
+    """The folder; skips the test if it is missing."""
     folder = pathlib.Path(os.environ.get("SLUICE_DEPS_DIR") or ROOT / ".deps") / "python"
     require((folder / "tlslite").is_dir(), f"no tlslite-ng in {folder}; run tools/deps")
     return folder

@@ -1,4 +1,4 @@
-"""What all suites share: results, files of expected results, and the comparison of both."""
+"""Support for all suites: results, files of expected results, and the comparison of both."""
 
 import collections
 import dataclasses
@@ -27,7 +27,7 @@ class Expectation:
     def __init__(self, pattern, outcome, reason, where):
         self.pattern, self.reason, self.where = pattern, reason, where
         self.outcome, _, self.detail = outcome.partition(": ")
-        # Only `*` is special: names of cases have all other characters.
+        # Only `*` is special: names of cases contain all other characters.
         self._expression = re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)
 
     def matches(self, case):
@@ -38,8 +38,8 @@ class Expectation:
 
 
 def parse(text, where):
-    """Lines of `case | outcome | reason`. `*` in a case stands for any text; the outcome is `not-run` or `fail`, perhaps with
-    `: text` behind it, which the detail has to contain; # begins a comment."""
+    """Lines of `case | outcome | reason`. `*` in a case stands for any text; the outcome is `not-run` or `fail`,
+    optionally with `: text` after it, which the detail has to contain; # begins a comment."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -58,7 +58,8 @@ def parse(text, where):
 
 
 class Suite:
-    """Base of the suites. `run(test, options)` returns a Result for each case; `test` is an HttpTest, which starts proxies."""
+    """The base of the suites. `run(test, options)` returns a Result for each case; `test` is an HttpTest, which starts
+    proxies."""
 
     name = about = ""
     needs_checkout = False
@@ -72,7 +73,7 @@ class Suite:
         raise NotImplementedError
 
     def check(self, test, least, short=True):
-        """For a test: at least so many cases passed, and each did as expected."""
+        """For a test: at least `least` cases passed, and each has its expected result."""
         options = types.SimpleNamespace(short=short, only="", checkout=None, limit=0, jobs=1)
         results = self.run(test, options)
         report = compare(results, self.expectations(), whole=not short)
@@ -97,7 +98,7 @@ class Report:
 
 
 def compare(results, expectations, whole):
-    """`whole`: all cases ran, so that an expectation of none of them is out of date."""
+    """`whole`: all cases ran, so that an expectation without a case is out of date."""
     passed = not_run = 0
     expected, problems = collections.Counter(), []
     used = set()

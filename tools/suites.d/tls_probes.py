@@ -1,7 +1,7 @@
-"""What tlsfuzzer tries, in short and our own: a client of TLS by tlslite-ng (PyPI) that sends records as no client should.
+"""A short suite of our own like tlsfuzzer: a TLS client by tlslite-ng (PyPI) that sends records as no client should.
 
-Each probe says what the server has to do: send data, an alert of this name, or end. tlsfuzzer itself is in no package registry,
-so this is what CI runs; `tools/suites tlsfuzzer --checkout FOLDER` is the whole.
+Each probe has the reaction that the server must show: data, an alert of this name, or an end. tlsfuzzer itself is in no
+package registry, so CI runs this one; `tools/suites tlsfuzzer --checkout FOLDER` runs the full suite.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from suite import FAIL, PASS, Result, Suite
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ALERT, HANDSHAKE, DATA, CCS = 21, 22, 23, 20
 TLS12, TLS13 = (3, 3), (3, 4)
-OUTSIDE = {TLS12: 2**14 + 2048, TLS13: 2**14 + 256}  # The longest record, as RFC 5246 6.2.3 and RFC 8446 5.2 have it.
+OUTSIDE = {TLS12: 2**14 + 2048, TLS13: 2**14 + 256}  # The longest record (RFC 5246 6.2.3 and RFC 8446 5.2).
 ALERTS = {0: "close_notify", 10: "unexpected_message", 20: "bad_record_mac", 22: "record_overflow", 40: "handshake_failure",
           47: "illegal_parameter", 50: "decode_error", 51: "decrypt_error", 70: "protocol_version", 80: "internal_error",
           100: "no_renegotiation"}
@@ -26,7 +26,7 @@ def record(kind, body, version=(3, 3), length=None):
 
 
 class Wire:
-    """A socket for tlslite-ng whose first flight a probe can change, and whose later ones it can keep."""
+    """A socket for tlslite-ng whose first flight a probe can change, and whose later ones it can hold."""
 
     def __init__(self, address):
         self.socket = socket.create_connection(address, timeout=5 * SLOWNESS)
@@ -78,7 +78,7 @@ class Client:
         self.wire.change = None
 
     def sealed(self, kind, body):
-        """A record with this content, as the wire would have it."""
+        """A record with this content, as on the wire."""
         from tlslite.messages import Message
         self.wire.kept = b""
         for _ in self.tls._recordLayer.sendRecord(Message(kind, bytearray(body))):
@@ -87,12 +87,13 @@ class Client:
         return kept
 
     def send(self, data):
-        # A server that has refused may have closed: what it said is read all the same.
+        # A server that has refused may have closed: what it sent is still read.
         with contextlib.suppress(OSError):
             self.wire.socket.sendall(data)
 
     def reaction(self):
-        """The first thing the server does but for tickets: `data`, the name of an alert, `end`, `reset`, `silence`."""
+        """The first reaction of the server, except for tickets: `data`, the name of an alert, `end`, `reset`,
+        `silence`."""
         from tlslite.errors import TLSAbruptCloseError
         try:
             while True:
@@ -112,7 +113,7 @@ class Client:
             return "silence"
 
     def plain_reaction(self):
-        """The same where no key is known: what is in the first record."""
+        """The same without keys: the content of the first record."""
         with contextlib.suppress(ConnectionError):
             try:
                 head = self.exactly(5)
@@ -134,7 +135,7 @@ class Client:
         return found
 
 
-# ---- After the handshake: from a client to bytes.
+# ---- After the handshake: from a client to bytes
 
 def flipped(data, at=-1):
     data = bytearray(data)
@@ -216,7 +217,7 @@ ONLY = {
 # ---- In the handshake
 
 def cut_hello(size):
-    """The first flight, one ClientHello, in records of so many bytes."""
+    """The first flight, one ClientHello, in records of `size` bytes."""
     def change(data):
         if data[0] != HANDSHAKE or data[5] != 1:
             return data
@@ -289,7 +290,7 @@ class TlsProbes(Suite):
         return results
 
     def after(self, version, probe, change=None, segments=False):
-        """What the server does about a probe; each has a connection of its own."""
+        """The server's reaction to a probe; each has a connection of its own."""
         try:
             client = Client(self.address, version, change)
         except Exception as error:  # Of many kinds: tlslite-ng's and the socket's.
@@ -313,7 +314,7 @@ class TlsProbes(Suite):
             return ALERTS.get(alert.description, f"alert {alert.description}")
         except Exception as error:
             return f"{type(error).__name__} {error}"
-        found = client.reaction()  # In TLS 1.3 the client is done before the server has looked.
+        found = client.reaction()  # In TLS 1.3 the client is done before the server has checked.
         client.wire.close()
         return found
 

@@ -1,6 +1,6 @@
 """tlsfuzzer: its scripts from a checkout, one process each, against listeners with TLS.
 
-Its libraries (tlslite-ng, ecdsa) come from PyPI by tools/deps; tlsfuzzer itself is in no registry.
+Its libraries (tlslite-ng, ecdsa) are installed from PyPI by tools/deps; tlsfuzzer itself is in no registry.
 """
 
 import concurrent.futures
@@ -13,17 +13,18 @@ import sys
 from python_libraries import libraries
 from suite import FAIL, NOT_RUN, PASS, Result, Suite
 
-CIPHER = "TLS_ECDHE_{}_WITH_AES_128_GCM_SHA256"  # What scripts of TLS 1.2 use, where they can be told: most default to CBC.
+CIPHER = "TLS_ECDHE_{}_WITH_AES_128_GCM_SHA256"  # For scripts of TLS 1.2 with an option for it: most default to CBC.
 ECDSA = ("test-ecdsa-sig-flexibility.py", "test-tls13-ecdsa-support.py")
-# In the place of those that `script` finds out.
+# Instead of the arguments that `script` determines.
 ARGUMENTS = {
     "test-aes-gcm-nonces.py": ["-d"],
     "test-cve-2016-7054.py": ["-C", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"],
     "test-downgrade-protection.py": ["-d", "--server-max-protocol", "TLSv1.3"],
-    "test-ecdhe-padded-shared-secret.py": ["--min-zeros", "1"],  # Of hours otherwise.
+    "test-ecdhe-padded-shared-secret.py": ["--min-zeros", "1"],  # Hours otherwise.
     "test-fallback-scsv.py": ["-d", "--tls-1.3", "--min-support", "TLSv1.2"],
     "test-session-ticket-resumption.py": ["-d", "--no-new-ticket-on-resumption"],
-    "test-tls13-0rtt-garbage.py": ["-d", "--num-bytes", "8192"],  # Servers may limit what they skip, RFC 8446 section 4.2.10.
+    # Servers may limit what they skip, RFC 8446 section 4.2.10.
+    "test-tls13-0rtt-garbage.py": ["-d", "--num-bytes", "8192"],
     "test-tls13-certificate-compression.py": ["-d"],
     "test-tls13-dhe-shared-secret-padding.py": ["--min-zeros", "1"],
     "test-tls13-keyupdate.py": ["--coalescing"],
@@ -97,7 +98,7 @@ class Tlsfuzzer(Suite):
 
 
 def conversations(output):
-    """What a script printed: `name ...`, then perhaps why not, then OK if so. "sanity" comes twice."""
+    """The output of a script: `name ...`, then possibly an error, then OK if it passed. "sanity" occurs twice."""
     results, case, why = {}, None, []
 
     def close(passed):

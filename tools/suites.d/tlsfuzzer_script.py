@@ -1,4 +1,4 @@
-"""Runs one script of tlsfuzzer with a cipher that Sluice offers in the place of the one that `-d` stands for, which it does not."""
+"""Runs one script of tlsfuzzer with a cipher that Sluice supports instead of the one of `-d`, which it does not."""
 
 import runpy
 import sys

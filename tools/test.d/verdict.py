@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a run of ctest amounts to: which tests were skipped, and whether what failed may be run once more.
+"""The result of a run of ctest: which tests were skipped, and whether failed tests may be rerun.
 
     tools/test.d/verdict.py PRESET LastTest.log STATUS-OF-CTEST
 
 Prints a line "skipped: ..." for each test that was skipped for a reason that is not listed in tools/test.d/skips, and
-"unsteady: ..." for those to be run again. Exit code 1 when something failed that is not a wait that was too short, or,
-under CI=true, when a test was skipped without a listed reason.
+"unsteady: ..." for those to be rerun. Exit code 1 when something failed that is not a wait that was too short, or, with
+CI=true, when a test was skipped without a listed reason.
 """
 
 import os
@@ -15,10 +15,10 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# How our tests say that something did not come in time: harness.py, loop.h, and Python's own.
+# The messages of our tests for a timeout: harness.py, loop.h, and Python's own.
 TIMEOUT = re.compile(r"waited \d+(\.\d+)? s for |waited in vain|did not end within \d+ s|did not print its counters for \d+ s|"
                      r"TimeoutError: timed out|timed out after \d+(\.\d+)? seconds")
-# Nothing of this can come of a slow machine, wherever it stands.
+# None of these can be caused by a slow machine, wherever they occur.
 NEVER = re.compile(r"Sanitizer|runtime error: |check failed|leak was reported| at exit\b|exit code -?[1-9]|Segmentation fault")
 MOST = 2
 
@@ -37,13 +37,13 @@ def entries(log):
 
 
 def failures(output):
-    """What each failed test of a program said; None when it did not come to its own summary."""
+    """The message of each failed test of a program; None if it did not get to its own summary."""
     if re.search(r"^\[==========\] \d+ tests? from .* ran\.", output, re.M):
         # Each failed check, up to the next one or the next line of the runner.
         return re.findall(r"^(?:\S+:\d+: |unknown file: )Failure\n(.*?)(?=^\S+:\d+: Failure|^\[|\Z)", output, re.M | re.S) or None
     if re.search(r"^FAILED \(", output, re.M):
         sections = re.split(r"^={70}\n(?=FAIL:|ERROR:)", output, flags=re.M)[1:]
-        # Of chained exceptions it is the last that the test failed with.
+        # Of chained exceptions, the last one made the test fail.
         return [(RAISED.findall(section) or [""])[-1] for section in sections] or None
     return None
 
@@ -54,7 +54,7 @@ def excusable(output):
 
 
 def skips(name, output):
-    """'program test: why' of each."""
+    """'program test: reason' of each."""
     test = "?"
     lines = output.splitlines()
     for at, line in enumerate(lines):

@@ -1,5 +1,7 @@
 #include "proxy/cli/access_words.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <string_view>
 
@@ -55,6 +57,15 @@ AccessWords access_words(const config::Http& http, const config::HttpRoute* rout
     words.lines.emplace_back("access", std::move(why));
     words.response = "403, forbidden";
     return words;
+  }
+  if (route && route->maintenance) {
+    const bool down = ::access(route->maintenance->file.c_str(), F_OK) == 0;
+    words.lines.emplace_back("maintenance",
+                             absl::StrCat(route->maintenance->file, down ? " exists" : " does not exist"));
+    if (down) {
+      words.response = "503, down for maintenance";
+      return words;
+    }
   }
   if (!route || !route->auth) return words;
   const bool proof = has_proof(*route->auth, request.fields);

@@ -294,7 +294,7 @@ class Explainer {
     return true;
   }
 
-  // Changes the request as Exchange::change_request does.
+  // Changes the request as an exchange and its phases of PhaseStep::kForward do.
   void add_forwarded_request(const config::HttpRoute& route, const config::Upstream& upstream) {
     std::array<char, 8192> scratch;
     std::string target = path_;

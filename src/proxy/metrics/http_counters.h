@@ -22,6 +22,7 @@ enum class HttpEnd : uint8_t {
   kForbidden,          ///< The client's address or a preflight's origin is not allowed. 403
   kUnauthorized,       ///< The client's credentials are missing or invalid. 401
   kAuthBusy,           ///< Too many password checks are pending. 503
+  kMaintenance,        ///< The route is down for maintenance. 503
   kNoEndpoint,         ///< Every endpoint is full, or the connection attempts are used up. 503
   kNotResolved,        ///< The upstream has no endpoint: its names resolve to no address. 503
   kTooManyPending,     ///< Too many requests wait for a connection. 503
@@ -38,7 +39,7 @@ enum class HttpEnd : uint8_t {
   kDeadline,           ///< The deadline of a gRPC client passed. 504, or the grpc-status for it.
   kShutdown,           ///< The request was still in progress when the drain timeout expired.
 };
-inline constexpr int kHttpEndCount = 24;
+inline constexpr int kHttpEndCount = 25;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.

@@ -54,8 +54,8 @@ class HttpRouter {
   /// Returns the target of the first matching route, or null if there is none. An unknown attribute matches no
   /// condition.
   const HttpTarget* route(const RequestAttributes& facts) const;
-  /// The index of a route that route() returned.
-  size_t index_of(const config::HttpRoute& route) const { return static_cast<size_t>(&route - routes_.data()); }
+  /// The targets of all routes, in configuration order. Valid as long as the router.
+  const std::vector<HttpTarget>& targets() const { return targets_; }
 
  private:
   // Indices of routes, ascending.

@@ -1,4 +1,4 @@
-// Defect: Buffer::fetch at an offset behind the first window, of bytes that lie in several, copied them from the offset
+// Defect: Buffer::fetch at an offset after the first window, of bytes in several windows, copied them from the offset
 // within that window instead of within the buffer.
 
 #include <gtest/gtest.h>

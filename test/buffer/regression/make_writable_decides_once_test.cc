@@ -1,6 +1,6 @@
-// Defect: Buffer::make_writable asked twice which windows are shared: when it copied, and when it put the copies in
-// their place. Where another thread dropped its reference between the two, the copy of one window took the place of
-// another, and the buffer's bytes were wrong.
+// Defect: Buffer::make_writable determined twice which windows are shared: when it copied, and when it replaced them
+// with the copies. If another thread dropped its reference between the two, the copy of one window replaced another,
+// and the buffer's bytes were wrong.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using test::windows_of;
 
 class MakeWritableDecidesOnce : public test::PoolTest {
  protected:
-  // Calls back out of the next get, which is where another thread's doings are seen at the latest.
+  // Calls back from within the next get, which is where actions of another thread are visible at the latest.
   template <typename Function>
   void at_next_get(Function& function) {
     pool_.set_pressure(
@@ -32,7 +32,7 @@ class MakeWritableDecidesOnce : public test::PoolTest {
   }
 };
 
-TEST_F(MakeWritableDecidesOnce, AWindowThatBecomesOursMeanwhile) {
+TEST_F(MakeWritableDecidesOnce, WindowBecomesExclusiveMeanwhile) {
   const std::string all = "abcdefghi";
   for (size_t offset = 0; offset <= 9; ++offset) {
     for (size_t count = 0; offset + count <= 9; ++count) {
@@ -52,8 +52,8 @@ TEST_F(MakeWritableDecidesOnce, AWindowThatBecomesOursMeanwhile) {
   }
 }
 
-// Both cuts of a range go through one window, and this one becomes ours.
-TEST_F(MakeWritableDecidesOnce, AWindowThatIsCut) {
+// Both cuts of a range are in one window, and this one becomes exclusive.
+TEST_F(MakeWritableDecidesOnce, WindowThatIsCut) {
   Buffer buffer = in_windows({"abc", "def"});
   std::optional<Buffer> dropped = buffer.clone(0, 3);
   const Buffer kept = buffer.clone(3, 3);
@@ -72,7 +72,7 @@ TEST_F(MakeWritableDecidesOnce, WhileAnotherThreadDropsItsClones) {
   for (char letter = 'a'; letter <= 'z'; ++letter) all += texts.emplace_back(8, letter);
   for (int round = 0; round < 300; ++round) {
     Buffer buffer = in_windows(texts);
-    // Every second window will be ours before, while, or after.
+    // Every second window becomes exclusive before, during, or after.
     std::vector<Buffer> clones;
     for (size_t i = 0; i < texts.size(); i += 2) clones.push_back(buffer.clone(8 * i, 8));
     Buffer kept;

@@ -1,5 +1,5 @@
-// Defect: Buffer::append and prepend took a Lease's or View's chunk but left its size, so that what was moved from was
-// not empty: bytes() gave null with a size, and giving it away again put a window without a chunk into a buffer.
+// Defect: Buffer::append and prepend took a Lease's or View's chunk but left its size, so that the moved-from object
+// was not empty: bytes() returned null with a size, and appending it again put a window without a chunk into a buffer.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Defect: Buffer::make_writable that met the budget in the middle of its range left the windows before as copies, which
-// used up the budget, although it promises that nothing changes.
+// Defect: if the budget was exhausted in the middle of its range, Buffer::make_writable left the earlier windows as
+// copies, which used up the budget, although it promises that nothing changes.
 
 #include <gtest/gtest.h>
 

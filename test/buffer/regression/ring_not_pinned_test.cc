@@ -1,5 +1,5 @@
-// Defect: pinned_bytes did not count the ring, so that a buffer that had once been long, and of which a few bytes in a
-// small chunk were left, kept a ring of up to 64 KiB and did not settle.
+// Defect: pinned_bytes did not count the memory for windows, so that a buffer that had once been long, and of which a
+// few bytes in a small chunk were left, kept up to 64 KiB for windows and was not compacted.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 class RingNotPinned : public test::PoolTest {};
 
-TEST_F(RingNotPinned, ARingIsPinnedAndSettled) {
+TEST_F(RingNotPinned, WindowMemoryIsPinnedAndCompacted) {
   Buffer buffer;
   for (int i = 0; i < 1000; ++i) buffer.append(lease_of("x"));
   buffer.trim_front(999);

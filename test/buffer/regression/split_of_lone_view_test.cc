@@ -1,5 +1,5 @@
-// Defect: a view that was alone on its chunk was writable, but when it was cut in two, neither side was, although
-// nobody else could see their bytes: split_front promises that a window stays as writable as it was.
+// Defect: a view that was the only one of its chunk was writable, but when it was split, neither side was, although
+// nothing else could see their bytes: split_front promises that a window stays as writable as it was.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ TEST_F(SplitOfLoneView, BothSidesStayWritable) {
   EXPECT_EQ(test::text_of(back), "bbbbbb");
 }
 
-TEST_F(SplitOfLoneView, WhatAnotherSeesStaysReadOnly) {
+TEST_F(SplitOfLoneView, SharedBytesStayReadOnly) {
   Buffer back = buffer_of("hello world");
   const Buffer clone = back.clone();
   Buffer front = back.split_front(5);

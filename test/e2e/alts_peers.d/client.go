@@ -21,10 +21,10 @@ import (
 
 // What a client saw of its last call.
 type clientReport struct {
-	Server string // Who the server is, as the handshake says here,
-	Client string // and who the client is, as the server heard,
-	Told   string // and as a proxy told it in a field.
-	From   string // The connection's near end, as the server sees it.
+	Server string // The server's identity, according to this side's handshake.
+	Client string // The client's identity, according to the server's handshake.
+	Told   string // The client's identity, according to a field that a proxy added.
+	From   string // The client's address, as the server sees it.
 }
 
 func runClient() {
@@ -63,7 +63,7 @@ func random(size int) []byte {
 	return data
 }
 
-// Sends data and wants it back.
+// Sends data and expects the same data back.
 func call(ctx context.Context, conn *grpc.ClientConn, data []byte) (seen clientReport, err error) {
 	var answer wrapperspb.BytesValue
 	var header metadata.MD
@@ -89,7 +89,7 @@ func call(ctx context.Context, conn *grpc.ClientConn, data []byte) (seen clientR
 }
 
 func unaryCase(ctx context.Context, conn *grpc.ClientConn) error {
-	// Around where frames and what HTTP/2 makes of a message end.
+	// Sizes around the limits of frames and of the pieces into which HTTP/2 cuts a message.
 	for _, near := range []int{20, 4072, 4096, 16384, 65536, 1 << 20} {
 		for size := near - 20; size <= near+20; size += 8 {
 			if _, err := call(ctx, conn, random(size)); err != nil {
@@ -118,7 +118,7 @@ func idleCase(ctx context.Context, conn *grpc.ClientConn) error {
 	return err
 }
 
-// A call for each line of the standard input, over one connection.
+// Makes a call for each line of the standard input, over one connection.
 func holdCase(ctx context.Context, conn *grpc.ClientConn) error {
 	var first string
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -135,7 +135,7 @@ func holdCase(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
-// Sends data in pieces while it receives; wants it back, in whatever pieces.
+// Sends data in pieces while it receives, and expects the same data back in pieces of any size.
 func streamed(ctx context.Context, conn *grpc.ClientConn, method grpc.StreamDesc, data []byte, size int) error {
 	stream, err := conn.NewStream(ctx, &method, "/"+serviceName+"/"+method.StreamName)
 	if err != nil {
@@ -145,7 +145,7 @@ func streamed(ctx context.Context, conn *grpc.ClientConn, method grpc.StreamDesc
 		for left := data; len(left) > 0; {
 			piece := min(size, len(left))
 			if stream.SendMsg(wrapperspb.Bytes(left[:piece])) != nil {
-				return // Receiving tells why.
+				return // Receiving returns the reason.
 			}
 			left = left[piece:]
 		}
@@ -167,7 +167,7 @@ func streamed(ctx context.Context, conn *grpc.ClientConn, method grpc.StreamDesc
 	return nil
 }
 
-// All kinds, several of each at once.
+// All kinds of streams, several of each at once.
 func streamingCase(ctx context.Context, conn *grpc.ClientConn) error {
 	data := random(1 << 20)
 	var ended []chan error
@@ -189,7 +189,7 @@ func streamingCase(ctx context.Context, conn *grpc.ClientConn) error {
 	return errors.Join(all...)
 }
 
-// Connections that are all there before the first ends; each is used twice.
+// Opens all connections before the first one ends. Each is used twice.
 func crowdCase(ctx context.Context, _ *grpc.ClientConn) error {
 	var there, gone sync.WaitGroup
 	failed := make([]error, *connections)

@@ -7,8 +7,8 @@ import (
 	_ "unsafe" // For linkname.
 )
 
-// ALTS is refused where no Google machine is found. That is looked up once, when the first credentials are made;
-// grpc-go's own tests set it, too.
+// grpc-go refuses ALTS unless it runs on a Google machine. It checks this once, when the first credentials are made.
+// grpc-go's own tests set this variable, too.
 //
 //go:linkname vmOnGCP google.golang.org/grpc/credentials/alts.vmOnGCP
 var vmOnGCP bool

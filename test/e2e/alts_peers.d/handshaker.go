@@ -20,7 +20,7 @@ import (
 
 const recordProtocol = "ALTSRP_GCM_AES128_REKEY"
 
-// What the two fakes say on the wire. The server's first message tells them apart.
+// The messages of the two fake handshakes on the wire. The server's first message tells them apart.
 const (
 	clientInit     = "ClientInit"
 	serverInitGo   = "ServerInitServerFinished"
@@ -31,7 +31,7 @@ const (
 
 var spoken = version{2, 1}
 
-// What became of a handshake.
+// The outcome of a handshake.
 type handshakeReport struct {
 	Role, Dialect    string
 	TargetIdentities []string
@@ -41,14 +41,14 @@ type handshakeReport struct {
 	TargetName       string
 	MaxFrameSize     uint
 	Requests         int
-	AtOnce           int64 // How many were under way when it began, with it.
+	AtOnce           int64 // How many handshakes were in progress when this one began, including it.
 	Result           string
 }
 
 type handshake struct {
 	report handshakeReport
-	held   []byte // Consumed, of a message that is not complete.
-	sent   bool   // The server its message.
+	held   []byte // Consumed bytes of an incomplete message.
+	sent   bool   // The server has sent its message.
 	over   bool
 }
 
@@ -79,7 +79,7 @@ func doHandshake(_ any, stream grpc.ServerStream) error {
 		if err == io.EOF {
 			return nil
 		} else if err != nil && grpcstatus.Code(err) != codes.Unknown {
-			return err // It is the stream's.
+			return err // The error of the stream.
 		}
 		if *lie == "die" {
 			os.Exit(1)
@@ -110,7 +110,7 @@ func doHandshake(_ any, stream grpc.ServerStream) error {
 		if err = send(stream, resp); err != nil {
 			return err
 		}
-		if resp.Status.Code != 0 { // grpc-go looks for a status in the first answer only.
+		if resp.Status.Code != 0 { // grpc-go looks for a status in the first response only.
 			return grpcstatus.Error(codes.Code(resp.Status.Code), resp.Status.Details)
 		}
 	}
@@ -180,8 +180,8 @@ func sound(application, record []string, rpc versions) error {
 	return nil
 }
 
-// The messages that may come now.
-func (h *handshake) awaited() []string {
+// The messages that may come next.
+func (h *handshake) expected() []string {
 	switch {
 	case h.report.Role == "client" && *dialect == "go":
 		return []string{serverInitGo}
@@ -195,17 +195,17 @@ func (h *handshake) awaited() []string {
 	return []string{clientInit}
 }
 
-// Goes on with what came from the peer; what lies behind a message is not consumed.
+// Continues with bytes from the peer. Bytes after a message are not consumed.
 func (h *handshake) take(in []byte) response {
 	all := append(slices.Clone(h.held), in...)
-	for _, whole := range h.awaited() {
+	for _, whole := range h.expected() {
 		if bytes.HasPrefix(all, []byte(whole)) {
 			consumed := len(whole) - len(h.held)
 			h.held = nil
 			return h.answer(h.reply(whole), consumed)
 		}
 	}
-	for _, whole := range h.awaited() {
+	for _, whole := range h.expected() {
 		if strings.HasPrefix(whole, string(all)) {
 			if *keep {
 				return h.answer(response{}, 0)
@@ -268,7 +268,7 @@ func (h *handshake) result(peer, local string) *result {
 	return made
 }
 
-// What is told of it, and the lies that are not about the result.
+// Builds the response of the service, and applies the lies that do not concern the result.
 func (h *handshake) answer(resp response, consumed int) response {
 	resp.BytesConsumed = consumed
 	switch {

@@ -1,8 +1,8 @@
-// ALTS by grpc-go for the tests of the proxy: a fake of the service that does the handshakes, a server and a client.
+// ALTS by grpc-go for the tests of the proxy: a fake handshaker service, a server and a client.
 //
-//	peers handshaker    says each handshake as a line of JSON, when it is over
-//	peers grpc-server   until killed
-//	peers grpc-client   says what it saw as a line of JSON; fails with a text
+//	peers handshaker    prints each finished handshake as a line of JSON
+//	peers grpc-server   runs until it is killed
+//	peers grpc-client   prints what it saw as a line of JSON; fails with a message
 package main
 
 import (
@@ -53,7 +53,7 @@ func listen() net.Listener {
 	return listener
 }
 
-// A whole line at once, from any goroutine.
+// Prints a whole line at once. Any goroutine may call it.
 func say(what any) {
 	line, err := json.Marshal(what)
 	fail(err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/credentials/alts" // It brings the messages of grpc.gcp.
+	_ "google.golang.org/grpc/credentials/alts" // Registers the messages of grpc.gcp.
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// The messages of HandshakerService by way of their JSON, as grpc-go keeps the types to itself.
+// The messages of HandshakerService, converted by way of JSON because grpc-go keeps the types private.
 type (
 	identity struct {
 		ServiceAccount string `json:"serviceAccount,omitempty"`

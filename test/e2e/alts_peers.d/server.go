@@ -19,7 +19,7 @@ const (
 	pieceBytes  = 777
 )
 
-// Down answers with pieces of what was asked, Up with all pieces in one, Both with each piece.
+// Down returns the request in pieces, Up returns all pieces in one, Both returns each piece.
 var peerService = grpc.ServiceDesc{
 	ServiceName: serviceName,
 	HandlerType: (*any)(nil),
@@ -39,7 +39,7 @@ func runServer() {
 	fail(server.Serve(listen()))
 }
 
-// Who calls, by ALTS and by what a proxy says, and over which connection.
+// The caller's identity, according to ALTS and according to a proxy, and the connection that it uses.
 func caller(ctx context.Context) metadata.MD {
 	header := metadata.MD{"told": metadata.ValueFromIncomingContext(ctx, "x-who")}
 	if from, ok := peer.FromContext(ctx); ok {

@@ -8,13 +8,13 @@ import http_wire as wire
 from http_wire import bytes_of
 
 FOLDER = pathlib.Path(__file__).parent
-# Where the upstream does as a case says, its path begins so.
+# The prefix of paths for which the upstream responds as the case says.
 SCRIPTED = "/scripted/"
-# Added by proxies, or of one connection only (checked by the reader): compared only where a case names them.
+# Added by proxies, or fields of one connection only (checked by the reader): compared only if a case names them.
 UNCOMPARED = {"via", "forwarded", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-request-id",
               "connection", "content-length", "transfer-encoding", "te", "keep-alive", "date", "server", "x-echo",
               "user-agent", "sec-websocket-key"}
-# What is larger is cut in two at some places only.
+# Longer texts are cut in two at some positions only.
 SMALL_BYTES = 64
 CUTS_OF_LARGE = 8
 BYTE_BY_BYTE_BYTES = 250
@@ -36,7 +36,7 @@ def split_field(line):
 
 
 def frames_of(lines, stream_name=None):
-    """Of the notation for HTTP/2 what is to be sent: bytes, and words that begin with "!"."""
+    """The items to send for the notation of HTTP/2: bytes, and words that begin with "!"."""
     items, at = [], 0
 
     def number(word):
@@ -89,7 +89,7 @@ def text_of(lines):
 
 
 def join(items):
-    """Bytes in a row become one."""
+    """Joins adjacent bytes."""
     joined = []
     for item in items:
         if joined and isinstance(item, bytes) and isinstance(joined[-1], bytes):
@@ -99,8 +99,8 @@ def join(items):
     return joined
 
 
-class Wanted:
-    """A message that is to come out."""
+class ExpectedMessage:
+    """An expected message."""
 
     def __init__(self, lines):
         self.maybe = lines[0].startswith("maybe ")
@@ -127,7 +127,7 @@ class Wanted:
                       if name in named or (name not in UNCOMPARED and not name.startswith("x-envoy-")))
 
     def differs(self, start, message, http2=False, behind=b""):
-        """What is different, in words; nothing where all is as wanted."""
+        """The difference, in words; an empty text if there is none."""
         pairs = [("start", self.start, start), ("fields", sorted(self.fields), self.compared(message.fields)),
                  ("body", self.body, bytes(message.body)),
                  ("trailers", sorted(self.trailers), sorted(message.trailers)),
@@ -136,7 +136,7 @@ class Wanted:
             pairs.append(("scheme", self.scheme, message.scheme))
         if self.framing and not http2:
             pairs.append(("framing", self.framing, message.framing))
-        return "; ".join(f"{name} {found!r} for {wanted!r}" for name, wanted, found in pairs if wanted != found)
+        return "; ".join(f"{name} {found!r} for {expected!r}" for name, expected, found in pairs if expected != found)
 
 
 class Case:
@@ -181,7 +181,7 @@ class Case:
         return any(key.startswith("respond") for key in self._blocks)
 
     def sent(self, via, script):
-        """What the client sends."""
+        """The items that the client sends."""
         lines = self.block("send", via)
         path = SCRIPTED + script
         if not lines:
@@ -191,13 +191,13 @@ class Case:
         return text_of(lines) if via.startswith("h1") else frames_of(lines)
 
     def script(self, via, stream):
-        """What the upstream answers; None: the echo."""
+        """The items of the upstream's response; None: the echo."""
         lines = self.block("respond", via)
         if not lines:
             return None
         return text_of(lines) if via.endswith("h1") else frames_of(lines, stream)
 
-    def wanted(self, key, via):
+    def expected_messages(self, key, via):
         lines = self.block(key, via)
         if not lines:
             return None
@@ -205,20 +205,20 @@ class Case:
         return [[line.strip() for line in lines[a:b]] for a, b in zip(starts, starts[1:])]
 
     def upstream(self, via):
-        """(requests that are to arrive, whether there may be ones that are cut off); None: anything."""
-        found = self.wanted("upstream", via)
+        """(expected requests, whether truncated ones may arrive); None: anything."""
+        found = self.expected_messages("upstream", via)
         if found is None and self.responds:
             return None
         if found in (None, [["nothing"]]):
             return [], False
         if found == [["nothing complete"]]:
             return [], True
-        wanted = [Wanted(lines) for lines in found]
-        return wanted, any(want.maybe for want in wanted)
+        expected = [ExpectedMessage(lines) for lines in found]
+        return expected, any(message.maybe for message in expected)
 
     def client(self, via):
-        found = self.wanted("client", via)
-        return found and [Wanted(lines) for lines in found]
+        found = self.expected_messages("client", via)
+        return found and [ExpectedMessage(lines) for lines in found]
 
 
 def load(only=()):
@@ -240,7 +240,7 @@ def load(only=()):
 
 
 class Cut:
-    """How a text is cut into pieces: at these places of its first long part, or everywhere."""
+    """How a text is cut into pieces: at these positions of its first long part, or everywhere."""
 
     def __init__(self, places=(), everywhere=False):
         self._places = places
@@ -265,7 +265,7 @@ class Cut:
 
 
 def cuts_of(case, via):
-    """Whole, and cut in two: everywhere where there is little of it."""
+    """Uncut, and cut in two: at every position if it is short."""
     items = case.script(via, 1) if case.responds else case.sent(via, "x")
     size = sum(len(item) for item in items if isinstance(item, bytes))
     if via.startswith("h2") and not case.responds:

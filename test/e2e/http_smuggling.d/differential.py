@@ -1,4 +1,4 @@
-"""The cases through other proxies too: a table of where they differ."""
+"""Runs the cases through other proxies too, and prints a table of the differences."""
 
 import collections
 import contextlib
@@ -90,7 +90,7 @@ def envoy_config(upstream, ports):
 
 
 def start_other(name, folder, upstream):
-    """(process, addresses by way)"""
+    """Returns the process, and the addresses by way."""
     ports = {key: free_port() for key in ("h1", "h2", "h1_h2", "h2_h2")}
     at = {key: ("127.0.0.1", port) for key, port in ports.items()}
     if name == "nginx":
@@ -117,7 +117,7 @@ def start_other(name, folder, upstream):
 
 
 def judge_all(name, cases, table, sluice):
-    """Fills the table. What is left, when the proxy is gone."""
+    """Fills the table. Returns the remaining cases if the proxy ended."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-e2e-"))
         upstream = stack.enter_context(contextlib.closing(Upstream()))
@@ -143,8 +143,8 @@ def judge_all(name, cases, table, sluice):
 
 
 def judge(case, via, target):
-    """How the proxy compares with what the corpus wants: a word, and what was seen."""
-    target.upstream.new_messages()  # Late ones of the case before.
+    """Compares the proxy with the expectation of the corpus. Returns a word, and what was seen."""
+    target.upstream.new_messages()  # Late messages of the previous case.
     run = Run(case, via, 0, Cut(), target.address(via, case))
     target.run([run])
     time.sleep(0.06 if case.responds else 0.01)
@@ -172,8 +172,8 @@ def is_good(words):
 
 
 def differential(files, *sluice):
-    """Prints where others differ from what the corpus wants. `sluice`: the functions that make Sluice's configuration
-    and its addresses."""
+    """Prints where others differ from the expectation of the corpus. `sluice` are the functions that return Sluice's
+    configuration and its addresses."""
     cases = load([pathlib.Path(file).stem for file in files])
     names = ["nginx", "haproxy"] + (["envoy"] if os.environ.get("ENVOY") else [])
     if os.access(harness.SLUICE, os.X_OK):
@@ -182,7 +182,7 @@ def differential(files, *sluice):
     table = {}
     for name in names:
         left = [(case, via) for case in cases for via in case.via]
-        while left:  # Some die of a case.
+        while left:  # Some proxies crash on a case.
             left = judge_all(name, left, table, sluice)
     verdicts = collections.Counter()
     print("| case | way | wanted |" + "".join(f" {name} |" for name in names))

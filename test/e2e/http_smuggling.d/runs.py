@@ -1,4 +1,5 @@
-"""Runs of cases: clients and an upstream on either side of a proxy; whether what came out at both ends is as wanted."""
+"""Runs of cases: clients and an upstream on either side of a proxy, and the comparison of what arrived at both with the
+expectation."""
 
 import base64
 import collections
@@ -18,24 +19,24 @@ from corpus import SCRIPTED, join
 
 PROBE = "/probe"
 PAUSES = {"!wait": 0.04, "!next": 0.004}
-# A client that was told nothing for so long is told nothing any more.
+# A client that received nothing for this long will receive nothing more.
 QUIET_SECONDS = 1.5 * SLOWNESS
 
 
 class Upstream:
-    """Notes what arrives, and answers with an echo of its start, or as the request's path asks."""
+    """Records what arrives, and responds with an echo of its beginning, or as the request's path says."""
 
     def __init__(self):
         self.scripts = {}  # By the name in the path: (case, via, pieces(items) -> items)
-        self.server = wire.Server(self._answer, early=lambda request: request.path.endswith("?early"))
+        self.server = wire.Server(self._respond, early=lambda request: request.path.endswith("?early"))
         self.address = self.server.address
         self._taken = {}
-        self._playing = {}  # Connections whose scripts are not over, and the requests that wait for that.
+        self._playing = {}  # Connections whose scripts are not over, and the requests that wait for their ends.
 
     def close(self):
         self.server.close()
 
-    def _answer(self, request, connection):
+    def _respond(self, request, connection):
         if connection.http2 and connection in self._playing:  # Nothing may come between the pieces of its frames.
             return self._playing[connection].append(request)
         script = request.path.partition("?")[0][len(SCRIPTED):]
@@ -55,7 +56,7 @@ class Upstream:
                                 body=bytes_of(f"echo {request.method} {request.path}\n"))
 
     def _play(self, items, connection):
-        """Pieces come apart, so that the proxy reads each for itself."""
+        """Pieces are sent separately, so that the proxy reads each of them alone."""
         for at, item in enumerate(items):
             if connection.closed:
                 break
@@ -70,11 +71,11 @@ class Upstream:
                 connection.send(item)
         for request in self._playing.pop(connection, ()):
             if not connection.closed:
-                self._answer(request, connection)
+                self._respond(request, connection)
         return None
 
     def new_messages(self):
-        """What arrived since the last time: (message, connection, bytes behind an upgrade)."""
+        """What arrived since the last call: (message, connection, bytes after an upgrade)."""
         def take():
             found = []
             for connection in self.server.connections:
@@ -84,7 +85,7 @@ class Upstream:
                     self._taken[connection.number] = len(messages)
                     tunnel = b"" if connection.http2 else connection.reader.tunnel or b""
                     found += [(message, connection, tunnel) for message in messages[taken:]]
-            # Finished ones are of no more use.
+            # Finished connections are no longer needed.
             self.server.connections[:] = [connection for connection in self.server.connections if not connection.closed]
             return [(message, connection, tunnel) for message, connection, tunnel in found
                     if not message.path.startswith((PROBE, SCRIPTED))]
@@ -130,13 +131,13 @@ class Run:
         if self.http2:
             self.streams = self._streams_in(sent[len(wire.PREFACE):])
         else:
-            # What the first request's response looks like depends on its method.
+            # The framing of the first response depends on the request's method.
             method = sent.split(b" ", 1)[0].decode("latin-1")
-            self.reader.asked.append(method if method in ("HEAD", "CONNECT") else "GET")
+            self.reader.methods.append(method if method in ("HEAD", "CONNECT") else "GET")
 
     @staticmethod
     def _streams_in(data):
-        """The streams that HEADERS name, in their order."""
+        """The streams of the HEADERS frames, in order."""
         found, at = [], 0
         while at + 9 <= len(data):
             stream = int.from_bytes(data[at + 5:at + 9], "big") & 0x7fffffff
@@ -188,10 +189,10 @@ class Run:
             self.send(bytes(self.reader.out))
             self.reader.out.clear()
 
-    # What came of it
+    # The result
 
     def _finals(self):
-        """As words: what each request was answered with, but for the probe."""
+        """The responses as words, without the probe's."""
         if not self.http2:
             return [f"{message.status}" + ("" if message.complete else "(broken)") for message in self.reader.messages
                     if message is not self._probe_response()]
@@ -236,7 +237,7 @@ class Run:
         return matches(self.words(), self.expected)
 
     def look(self):
-        """Decides what comes next."""
+        """Decides on the next step."""
         now = time.monotonic()
         late = now > self._deadline
         if self.how or self.garbled:
@@ -264,7 +265,7 @@ class Run:
             self._probe_stream = max(self.streams, default=-1) + 2
             self.send(wire.request_frame(self._probe_stream, path=PROBE))
         else:
-            self.reader.asked.append("GET")
+            self.reader.methods.append("GET")
             self.send(b"GET " + PROBE.encode() + b" HTTP/1.1\r\nHost: a.test\r\n\r\n")
 
     def start_waiting(self):
@@ -292,7 +293,7 @@ class Run:
 
 
 def matches(words, expected):
-    """`a|b c` is one of two words, then another; `a b or c` one of two rows of them."""
+    """`a|b c` is one of two words, then another; `a b or c` is one of two sequences of words."""
     for row in expected.split(" or "):
         places = row.split(" ")
         if len(words) == len(places) and all(
@@ -303,7 +304,7 @@ def matches(words, expected):
 
 
 class Target:
-    """A proxy, and what is around it. `addresses` are those of its listeners by way, perhaps also by whether the
+    """A proxy and its surroundings. `addresses` are those of its listeners by way, possibly also by whether the
     upstream has a script."""
 
     name = "sluice"
@@ -318,7 +319,8 @@ class Target:
         return self.addresses.get((via, bool(case and case.responds))) or self.addresses.get(via)
 
     def barrier(self):
-        """One more client: its response must be its own. Once it is back, the proxy has read what was sent before."""
+        """One more client, which must get its own response. When that has arrived, the proxy has read what was sent
+        before."""
         self._barriers += 1
         path = f"{PROBE}/{self._barriers}"
         for _ in range(3):
@@ -338,7 +340,7 @@ class Target:
             self._barrier.close()
 
     def run(self, runs):
-        """Lets them run side by side to their ends."""
+        """Runs them side by side to their ends."""
         for run in runs:
             if run.case.responds:
                 self.upstream.scripts[run.script] = (run.case, run.via, run.script_cut)
@@ -354,7 +356,7 @@ class Target:
                 if left:
                     self.barrier()
                 if "!wait" in pauses.values():
-                    # That barrier overtakes a request for which a connection has to be made first.
+                    # The barrier overtakes a request for which a connection has to be opened first.
                     time.sleep(PAUSES["!wait"])
                     self.barrier()
             for run in runs:
@@ -372,7 +374,7 @@ class Target:
         self.upstream.scripts.clear()
 
     def arrived(self):
-        """What came to the upstream, when all of it has."""
+        """What arrived at the upstream, when all of it has arrived."""
         self.barrier()
         deadline = time.monotonic() + QUIET_SECONDS
         while not self.upstream.settled() and time.monotonic() < deadline:
@@ -381,7 +383,7 @@ class Target:
 
 
 def arrival_problem(runs, arrived, failures):
-    """Compares what came to the upstream with what all the runs together were to bring."""
+    """Compares what arrived at the upstream with the expectation of all runs together."""
     if failures:
         return f"the upstream could not read what came: {failures[0]}"
     left, cut_allowed = collections.defaultdict(list), False
@@ -403,11 +405,11 @@ def arrival_problem(runs, arrived, failures):
 
 
 def try_all(target, runs):
-    """Runs them; what is wrong with what arrived, or with what other clients got."""
+    """Runs them. Returns problems with what arrived, or with what other clients got."""
     target.run(runs)
     try:
         if runs[0].case.responds:
-            # What upstreams still send must not reach those who ask behind.
+            # What upstreams still send must not reach later requests.
             target.barrier()
             harness.wait_until(target.upstream.scripts_done, 5, "the upstream's scripts")
             target.barrier()

@@ -1,5 +1,5 @@
-// A TLS client or server by Go's crypto/tls, without TLS too, for the tests of the proxy. What became of each
-// connection is a line of JSON.
+// A TLS client or server by Go's crypto/tls for the tests of the proxy; also without TLS. It prints the outcome of each
+// connection as a line of JSON.
 package main
 
 import (
@@ -39,14 +39,14 @@ var (
 	askForUpdate = flag.Bool("ask", false, "updates: each asks for one")
 )
 
-// What became of a connection.
+// The outcome of a connection.
 type report struct {
 	Version, Cipher, Protocol, Peer string
 	Resumed                         bool
 	SentBytes, ReceivedBytes        int64
 	SentHash, ReceivedHash          string
-	// Of records by hand:
-	Alert           int // The last, 0 for close_notify.
+	// For raw records:
+	Alert           int // The last alert, 0 for close_notify.
 	UpdatesSent     int
 	UpdatesReceived int
 	Error           string
@@ -103,7 +103,7 @@ func serve(conn halfCloser, config *tls.Config) (done report) {
 	if *plain {
 		err = stream(conn, &done)
 	} else if *do != "stream" {
-		err = byHand(conn, config, &done)
+		err = runRaw(conn, config, &done)
 	} else {
 		secured := tls.Server(conn, config)
 		if *listenAt == "" {
@@ -128,7 +128,7 @@ func describe(state tls.ConnectionState, done *report) {
 	}
 }
 
-func tell(done report) {
+func printReport(done report) {
 	line, err := json.Marshal(done)
 	check(err)
 	fmt.Println(string(line))
@@ -141,7 +141,7 @@ func main() {
 		for range *connections {
 			conn, err := net.Dial("tcp", *connectTo)
 			check(err)
-			tell(serve(conn.(*net.TCPConn), config))
+			printReport(serve(conn.(*net.TCPConn), config))
 		}
 		return
 	}
@@ -151,6 +151,6 @@ func main() {
 	for {
 		conn, err := listener.Accept()
 		check(err)
-		go func() { tell(serve(conn.(*net.TCPConn), config)) }()
+		go func() { printReport(serve(conn.(*net.TCPConn), config)) }()
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Records of TLS 1.3 made by hand behind a handshake of crypto/tls, which neither pads nor updates keys by itself.
+// Raw records of TLS 1.3 after a handshake of crypto/tls, which itself neither pads nor updates keys.
 
 const (
 	alertRecord      = 21
@@ -29,7 +29,7 @@ const (
 	mostPlainBytes   = 1 << 14
 )
 
-// Gives whole records, one at a time, so that a handshake reads nothing that comes behind it.
+// Returns whole records, one at a time, so that a handshake reads nothing after its end.
 type recordReader struct {
 	net.Conn
 	left []byte
@@ -163,8 +163,8 @@ func (r *records) open() (kind byte, content []byte, err error) {
 	return inner[last], inner[:last], nil
 }
 
-// A whole connection; at the other end of the proxy is an echo. One goroutine writes, this one reads.
-func byHand(conn halfCloser, config *tls.Config, done *report) error {
+// Runs a whole connection; at the other end of the proxy is an echo. One goroutine writes, this one reads.
+func runRaw(conn halfCloser, config *tls.Config, done *report) error {
 	r, err := handshake(conn, config, done)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (r *records) sendAll(done *report) error {
 	return err
 }
 
-// Records of every size, padded.
+// Records of every size, with padding.
 func (r *records) sendSizes(data func(int) []byte) error {
 	for _, padding := range strings.Split(*paddings, ",") {
 		for size := 0; size <= mostPlainBytes; size += *step {
@@ -236,7 +236,7 @@ func (r *records) sendUpdates(data func(int) []byte, done *report) error {
 	return nil
 }
 
-// Until a close_notify or another alert.
+// Reads until a close_notify or another alert.
 func (r *records) receiveAll(hash hash.Hash, done *report) error {
 	for {
 		kind, content, err := r.open()

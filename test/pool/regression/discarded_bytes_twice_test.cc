@@ -23,7 +23,7 @@ TEST(Regression, DiscardedBytesAreCountedOnce) {
   EXPECT_EQ(pool.stats().discarded_bytes, 1u << 20);
 }
 
-TEST(Regression, ASlabThatChangesItsTierIsNotDiscarded) {
+TEST(Regression, SlabThatChangesItsTierIsNotDiscarded) {
   ChunkPool pool({.budget_bytes = 4 << 20});
   ChunkPool::Use use(&pool);
   for (int tier = 0; tier < kTierCount; ++tier) {

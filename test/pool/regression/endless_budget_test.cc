@@ -1,4 +1,5 @@
-// Defect: a budget near SIZE_MAX ("no bound") overflowed on the way to the arena, which then held 5.5 MiB.
+// Defect: a budget near SIZE_MAX ("no bound") overflowed in the computation of the arena's size, which then was 5.5
+// MiB.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 namespace sluice {
 namespace {
 
-TEST(Regression, AnEndlessBudgetIsBoundedByTheArenaOnly) {
+TEST(Regression, UnlimitedBudgetIsBoundedByTheArenaOnly) {
   ChunkPool pool({.budget_bytes = SIZE_MAX});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> chunks;

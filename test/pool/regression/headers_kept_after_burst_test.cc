@@ -1,6 +1,6 @@
-// Defect: headers and free lists came from malloc, which keeps what lies below anything else and, once a large block
-// was freed, takes most blocks from its heap: after a burst of 64 B chunks half as much again as the chunks had stayed
-// resident for good.
+// Defect: headers and free lists came from malloc, which keeps memory below any other block and, once a large block was
+// freed, takes most blocks from its heap: after a burst of 64 B chunks, resident memory stayed larger by half the size
+// of the chunks.
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,15 @@
 namespace sluice {
 namespace {
 
-TEST(Regression, HeadersOfABurstGoBack) {
+TEST(Regression, HeadersOfABurstAreReturned) {
   if (kDebugChecks) GTEST_SKIP() << "a sanitizer's shadow memory grows too";
   void* volatile large = std::malloc(16 << 20);
   std::free(large);
   ChunkPool pool({.budget_bytes = 64 << 20});
   ChunkPool::Use use(&pool);
-  test::process_resident_bytes();  // Warms up what it uses itself.
+  test::process_resident_bytes();  // Allocates what it uses itself.
   const size_t before = test::process_resident_bytes();
-  Chunk* last = nullptr;  // Each chunk names the one before.
+  Chunk* last = nullptr;  // Each chunk refers to the previous one.
   void* between = nullptr;
   while (Chunk* chunk = pool.get(64)) {
     std::memcpy(chunk->data, &last, sizeof(Chunk*));

@@ -1,5 +1,5 @@
-// Defect: the first chunk that was cut from a slab touched the headers of all that could follow: a std::atomic is
-// zeroed by its constructor in C++20. For the smallest tier these are 128 KiB per slab.
+// Defect: the first chunk that was cut from a slab touched the headers of all later ones: in C++20 the constructor of a
+// std::atomic zeroes it. For the smallest tier these are 128 KiB per slab.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-TEST(Regression, AChunkTouchesOnlyItsOwnHeader) {
+TEST(Regression, ChunkTouchesOnlyItsOwnHeader) {
 #if defined(SLUICE_ASAN) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's shadow memory grows too";
 #endif
@@ -21,7 +21,7 @@ TEST(Regression, AChunkTouchesOnlyItsOwnHeader) {
   }
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
-  test::process_resident_bytes();  // Warms up what it uses itself.
+  test::process_resident_bytes();  // Allocates what it uses itself.
   const size_t before = test::process_resident_bytes();
   const ChunkRef chunk = ChunkRef::take(pool.get(64));
   const size_t after = test::process_resident_bytes();

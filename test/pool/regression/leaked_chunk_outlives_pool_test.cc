@@ -1,6 +1,6 @@
-// Defect: the leak path of ~ChunkPool kept a leaked chunk's memory, but the chunk still named the dead pool as its
-// home. A holder that outlived the pool (a Buffer declared before it, say) wrote into the dead pool's remote_frees when
-// it let go.
+// Defect: the leak path of ~ChunkPool kept a leaked chunk's memory, but the chunk still referred to the destroyed pool
+// as its home. A holder that outlived the pool (a Buffer declared before it, for example) wrote into the pool's
+// remote_frees when it released the chunk.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,11 +15,11 @@
 namespace sluice {
 namespace {
 
-TEST(RegressionDeathTest, ALeakedChunkMayBeReleasedAfterItsPool) {
+TEST(RegressionDeathTest, LeakedChunkMayBeReleasedAfterItsPool) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        // Where the pool was, there are then bytes that make a bad pool.
+        // The memory of the pool is then filled with bytes that make an invalid pool.
         alignas(ChunkPool) static std::byte place[sizeof(ChunkPool)];
         ChunkPool* const pool = new (place) ChunkPool({.budget_bytes = 1 << 20});
         ChunkRef here = ChunkRef::take(pool->get(64));

@@ -1,5 +1,5 @@
-// Defect: Stats::refused, the get() calls that met the budget, also counted get_metadata() calls, which are never
-// refused: they were served from the heap when the arena was used up.
+// Defect: Stats::refused, the number of get() calls beyond the budget, also counted get_metadata() calls, which are
+// never refused: they were served from the heap when the arena was used up.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Defect: after a search for unused slabs in vain, get() refused until the next age(), although all of them might have
-// become unused since.
+// Defect: after an unsuccessful search for unused slabs, get() refused until the next age(), although all of them might
+// have become unused since.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// Metadata is the only way past the budget, and so to the arena's end.
+// Only metadata may exceed the budget, and so reach the arena's end.
 std::vector<ChunkRef> use_up(ChunkPool& pool, size_t bytes) {
   std::vector<ChunkRef> metadata;
   do {
@@ -19,7 +19,7 @@ std::vector<ChunkRef> use_up(ChunkPool& pool, size_t bytes) {
   return metadata;
 }
 
-TEST(Regression, AChunkThatComesHomeAllowsAnotherSearch) {
+TEST(Regression, ReturnedChunkAllowsAnotherSearch) {
   for (const bool here : {true, false}) {
     ChunkPool pool({.budget_bytes = 64 << 10});
     ChunkPool::Use use(&pool);
@@ -33,11 +33,11 @@ TEST(Regression, AChunkThatComesHomeAllowsAnotherSearch) {
   }
 }
 
-TEST(Regression, TheSearchIsNotRepeatedPerChunk) {
+TEST(Regression, SearchIsNotRepeatedPerChunk) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   std::vector<ChunkRef> metadata = use_up(pool, 64);
-  // One chunk of each slab stays out.
+  // One chunk of each slab stays in use.
   std::vector<ChunkRef> kept;
   uint16_t slab = Arena::kNoSlab;
   for (ChunkRef& chunk : metadata) {
@@ -47,7 +47,7 @@ TEST(Regression, TheSearchIsNotRepeatedPerChunk) {
   }
   metadata.clear();
   EXPECT_EQ(pool.get(4096), nullptr);  // Searches.
-  // One slab is unused now, but that is found after more chunks came home than this one.
+  // One slab is unused now, but that is found only after more than this chunk has returned.
   kept.pop_back();
   EXPECT_EQ(pool.get(4096), nullptr);
   for (size_t i = 0; i < pool.stats().tiers[0].free; ++i) chunk_unref(pool.get(64));

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-TEST(Regression, TrimSortsOutNoMoreThanItsBound) {
+TEST(Regression, TrimExaminesNoMoreThanItsBound) {
   constexpr size_t kBudget = 16 << 20, kStep = 1 << 20;
   ChunkPool pool({.budget_bytes = kBudget});
   ChunkPool::Use use(&pool);

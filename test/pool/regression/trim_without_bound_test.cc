@@ -1,5 +1,5 @@
-// Defect: ChunkPool::trim ignored its bound where it mattered most. Chunks smaller than a page were stepped over
-// without counting, and all unused slabs of a tier were given back in one call (64 MiB of 64 B chunks: 32 ms at once).
+// Defect: ChunkPool::trim ignored its bound in small tiers. Chunks smaller than a page were skipped without counting,
+// and all unused slabs of a tier were returned in one call (64 MiB of 64 B chunks: 32 ms at once).
 
 #include <gtest/gtest.h>
 

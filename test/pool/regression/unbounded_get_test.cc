@@ -1,4 +1,4 @@
-// Defect: ChunkPool::get(bytes) with more than kMaxChunkBytes indexed behind the last tier instead of ending the
+// Defect: ChunkPool::get(bytes) with more than kMaxChunkBytes used an index after the last tier instead of ending the
 // process (Lease::allocate(pool, size, headroom) gets there easily).
 
 #include <gtest/gtest.h>

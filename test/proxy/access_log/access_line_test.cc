@@ -46,7 +46,7 @@ const AccessRecord kExample = {.time_ms = 1'785'499'932'418,
                                .endpoint = "10.0.0.4:9000",
                                .user_agent = "curl/8.9.1"};
 
-// A line taken apart, by what the document says of it: fields by spaces, the user agent last.
+// A line split into its fields, as the document describes it: by spaces, with the user agent last.
 constexpr size_t kFieldCount = 17;
 enum Field { kTime, kMethod, kPath, kProtocol, kStatus, kReason, kIn, kOut, kDuration, kUpstreamTime, kClient };
 enum MoreFields { kListener = 11, kTls, kUpstream, kEndpoint, kAuthority, kUserAgent };
@@ -101,8 +101,8 @@ std::string unescaped(const std::string& field) {
   return out;
 }
 
-// Whether `field` is `text`, or as much of it as `max` bytes hold.
-testing::AssertionResult tells(const std::string& field, std::string_view text, size_t max) {
+// Whether `field` is `text`, or as much of it as fits into `max` bytes.
+testing::AssertionResult is_prefix_of(const std::string& field, std::string_view text, size_t max) {
   if (text.empty()) text = "-";
   const std::string back = unescaped(field);
   if (back == text && field.size() <= max) return testing::AssertionSuccess();
@@ -113,13 +113,13 @@ testing::AssertionResult tells(const std::string& field, std::string_view text, 
   return testing::AssertionSuccess();
 }
 
-TEST(AccessLine, HoldsWhatItWasGiven) {
+TEST(AccessLine, HasAllValues) {
   EXPECT_EQ(line_of(kExample),
             "[2026-07-31T12:12:12.418Z] \"GET /v1/items?page=2 HTTP/2\" 200 ok 0 5120 1834 1702 203.0.113.7:51544 edge "
             "TLSv1.3 api 10.0.0.4:9000 \"api.example.com\" \"curl/8.9.1\"\n");
 }
 
-TEST(AccessLine, WhatIsNotKnownIsADash) {
+TEST(AccessLine, MissingValuesAreDashes) {
   EXPECT_EQ(line_of({}), "[1970-01-01T00:00:00.000Z] \"- - -\" 0 - 0 0 0 - - - - - - \"-\" \"-\"\n");
   Fields fields;
   EXPECT_TRUE(parse(line_of({}), fields));
@@ -136,7 +136,7 @@ TEST(AccessLine, LargestNumbers) {
   for (const size_t i : {kIn, kOut, kDuration, kUpstreamTime}) EXPECT_EQ(fields[i], "18446744073709551615");
 }
 
-TEST(AccessLine, NoFieldCanMakeAnother) {
+TEST(AccessLine, ValuesCannotAddFields) {
   AccessRecord record = kExample;
   record.path = "/\" 200 ok\n[2026-01-01T00:00:00.000Z] \"GET /forged HTTP/1.1\"";
   record.user_agent = "a \"b\" \\ c\r\n\t\x1b[31m\x7f\xc3\xa9";
@@ -152,7 +152,7 @@ TEST(AccessLine, NoFieldCanMakeAnother) {
   EXPECT_EQ(fields[kMethod], "GE\\x22T");
 }
 
-TEST(AccessLine, EveryByteAtEveryPlaceOfAWord) {
+TEST(AccessLine, EveryByteAtEveryPositionOfAWord) {
   for (int byte = 0; byte < 256; ++byte) {
     for (size_t place = 0; place < 20; ++place) {
       std::string text(20, 'a');
@@ -178,7 +178,7 @@ TEST(AccessLine, CutsAtAnEscape) {
     record.user_agent = text;
     Fields fields;
     ASSERT_TRUE(parse(line_of(record), fields));
-    EXPECT_TRUE(tells(fields[kUserAgent], text, 1024)) << over;
+    EXPECT_TRUE(is_prefix_of(fields[kUserAgent], text, 1024)) << over;
     EXPECT_EQ(fields[kUserAgent].ends_with("..."), plain.size() + 4 > 1024) << over;
   }
 }
@@ -202,16 +202,16 @@ TEST(AccessLine, LongestLine) {
   EXPECT_LE(line.size(), kMaxLogLineBytes);
   Fields fields;
   ASSERT_TRUE(parse(line, fields));
-  EXPECT_TRUE(tells(fields[kPath], text, 4096));
-  EXPECT_TRUE(tells(fields[kUserAgent], text, 1024));
-  EXPECT_TRUE(tells(fields[kAuthority], text, 512));
+  EXPECT_TRUE(is_prefix_of(fields[kPath], text, 4096));
+  EXPECT_TRUE(is_prefix_of(fields[kUserAgent], text, 1024));
+  EXPECT_TRUE(is_prefix_of(fields[kAuthority], text, 512));
   for (const size_t i : {size_t{kClient}, size_t{kListener}, size_t{kUpstream}, size_t{kEndpoint}}) {
-    EXPECT_TRUE(tells(fields[i], text, 160));
+    EXPECT_TRUE(is_prefix_of(fields[i], text, 160));
   }
 }
 
-// Any record is one line that can be taken apart again.
-TEST(AccessLine, RandomRecordsParseBack) {
+// Any record makes one line that can be parsed.
+TEST(AccessLine, RandomRecordsCanBeParsed) {
   std::mt19937_64 random(20260731);
   const auto below = [&](uint64_t end) { return random() % end; };
   const auto random_text = [&](size_t max) {
@@ -221,10 +221,10 @@ TEST(AccessLine, RandomRecordsParseBack) {
                           : shape < 12 ? below(40)
                           : shape < 15 ? max - std::min<size_t>(max, 8) + below(16)
                                        : below(20'000);
-    const uint64_t nasty = below(4);  // Of three characters, so many are.
+    const uint64_t special = below(4);  // The number of special characters among three.
     std::string text(length, 'a');
     for (char& c : text) {
-      if (below(3) < nasty) {
+      if (below(3) < special) {
         c = below(2) != 0 ? kNasty[below(kNasty.size())] : static_cast<char>(below(256));
       } else {
         c = static_cast<char>('a' + below(26));
@@ -255,7 +255,7 @@ TEST(AccessLine, RandomRecordsParseBack) {
     Fields fields;
     ASSERT_TRUE(parse(line, fields)) << line;
     for (size_t i = 0; i < texts.size(); ++i) {
-      ASSERT_TRUE(tells(fields[kPlace[i]], texts[i], kMax[i])) << line;
+      ASSERT_TRUE(is_prefix_of(fields[kPlace[i]], texts[i], kMax[i])) << line;
     }
     ASSERT_EQ(fields[kTime].size(), 24u);
     ASSERT_EQ(fields[kStatus], std::to_string(record.status));
@@ -276,7 +276,7 @@ TEST(AccessLine, Times) {
   EXPECT_EQ(time_of(4'107'542'399'000), "2100-02-28T23:59:59.000Z");
   EXPECT_EQ(time_of(4'107'542'400'000), "2100-03-01T00:00:00.000Z");
   EXPECT_EQ(time_of(253'402'300'799'999), "9999-12-31T23:59:59.999Z");
-  // What cannot be a time keeps the form.
+  // A number that is not a valid time keeps the format.
   EXPECT_EQ(time_of(253'402'300'800'000), "9999-12-31T23:59:59.999Z");
   EXPECT_EQ(time_of(INT64_MAX), "9999-12-31T23:59:59.999Z");
   EXPECT_EQ(time_of(-1), "1970-01-01T00:00:00.000Z");
@@ -294,7 +294,7 @@ TEST(AccessLine, TimesAgreeWithTheLibrary) {
     std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
     char whole[80];
     std::snprintf(whole, sizeof whole, "[%s.%03dZ]", text, static_cast<int>(ms % 1000));
-    // From the calendar, and from what is kept of it.
+    // Once computed from the calendar, and once from the cache.
     for (int again = 0; again < 2; ++again) ASSERT_EQ(line_of({.time_ms = ms}).substr(0, 26), whole);
   }
 }
@@ -308,7 +308,7 @@ std::string document() {
 
 TEST(AccessLogDocument, ShowsTheExample) { EXPECT_THAT(document(), HasSubstr(line_of(kExample))); }
 
-// Each line of shell there that begins with awk, over a small log.
+// Each shell command in the document that begins with awk, on a small log.
 TEST(AccessLogDocument, CommandsWork) {
   if (std::system("command -v awk sort uniq >/dev/null") != 0) GTEST_SKIP() << "needs awk, sort and uniq";
   const std::string log = testing::TempDir() + "access_line_document." + std::to_string(getpid());

@@ -1,4 +1,4 @@
-// Logs that can be written.
+// Access logs whose files can be written.
 
 #include "proxy/access_log/access_log.h"
 
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class AccessLogTest : public test::LogTest {
  protected:
-  // Of this process, open on a log.
+  // The descriptors of this process that are open on a log.
   std::vector<int> descriptors_of(const std::string& name) const {
     std::vector<int> out;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -37,7 +37,7 @@ TEST_F(AccessLogTest, NoTargets) {
   logs->close();
 }
 
-TEST_F(AccessLogTest, LinesComeByThemselvesAfterEachRest) {
+TEST_F(AccessLogTest, LinesAreWrittenAfterEachPause) {
   auto logs = open({path("log")});
   std::mt19937_64 random(1);
   std::string expected;
@@ -54,9 +54,9 @@ TEST_F(AccessLogTest, LinesComeByThemselvesAfterEachRest) {
   EXPECT_EQ(logs->dropped(0), 0u);
 }
 
-// Lines that come just when the thread has looked for the last time. It has many rings to look into, which takes a
-// while.
-TEST_F(AccessLogTest, NoLineIsLeftWhenTheThreadLiesDown) {
+// Defect: lines that arrive just after the thread has looked for the last time. It has many rings to look into, which
+// takes a while.
+TEST_F(AccessLogTest, NoLineIsLeftWhenTheThreadSleeps) {
   std::atomic<int> left{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -74,10 +74,10 @@ TEST_F(AccessLogTest, NoLineIsLeftWhenTheThreadLiesDown) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_F(AccessLogTest, ARingThatIsHalfFullIsNotWaitedFor) {
+TEST_F(AccessLogTest, HalfFullRingIsWrittenAtOnce) {
   const std::string line = line_of(0, 0, 8000);
   auto best = test::milliseconds::max();
-  for (int round = 0; round < 20 && best > test::milliseconds(30); ++round) {  // The machine may have other work.
+  for (int round = 0; round < 20 && best > test::milliseconds(30); ++round) {  // The machine may be busy.
     auto logs = open({path("log")});
     std::this_thread::sleep_for(test::milliseconds(120));
     const auto start = std::chrono::steady_clock::now();
@@ -117,7 +117,7 @@ TEST_F(AccessLogTest, EachWorkersLinesAreInOrder) {
   EXPECT_EQ(logs->errors(0), 0u);
 }
 
-TEST_F(AccessLogTest, WhatWasLoggedIsThereAtExit) {
+TEST_F(AccessLogTest, AllLinesAreWrittenAtExit) {
   {
     auto logs = open({path("a"), path("b")}, 2);
     for (uint64_t i = 0; i < 500; ++i) {
@@ -131,7 +131,7 @@ TEST_F(AccessLogTest, WhatWasLoggedIsThereAtExit) {
   }
 }
 
-TEST_F(AccessLogTest, TargetsNamedTwiceAreOne) {
+TEST_F(AccessLogTest, DuplicateTargetsAreOne) {
   auto logs = open({path("a"), path("b"), path("a")}, 2);
   EXPECT_EQ(&logs->writer(0, 1), &logs->writer(2, 1));
   EXPECT_NE(&logs->writer(0, 1), &logs->writer(0, 0));
@@ -150,7 +150,7 @@ TEST_F(AccessLogTest, FilesAreAppendedTo) {
   auto logs = open({path("old"), path("new")});
   umask(mask);
   for (size_t target = 0; target < 2; ++target) ASSERT_TRUE(put(logs->writer(target, 0), "x\n"));
-  // Another process that appends.
+  // Another process appends to the file.
   ASSERT_TRUE(comes_true([&] { return contents(path("old")) == "before\nx\n"; }));
   std::ofstream(path("old"), std::ios::app) << "other\n";
   ASSERT_TRUE(put(logs->writer(0, 0), "y\n"));
@@ -169,7 +169,7 @@ TEST_F(AccessLogTest, DescriptorsAreNotInherited) {
   EXPECT_NE(fcntl(all[0], F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST_F(AccessLogTest, ErrorsOfOpeningSayWhatToDo) {
+TEST_F(AccessLogTest, OpenErrorsSayWhatToDo) {
   const auto error_of = [](const std::string& target) {
     const auto logs = AccessLogs::open({target}, 1);
     return logs.ok() ? std::string("none") : std::string(logs.status().message());
@@ -187,7 +187,7 @@ TEST_F(AccessLogTest, ErrorsOfOpeningSayWhatToDo) {
   }
 }
 
-// As logrotate does it, while two workers log.
+// Reopens the log like logrotate, while two workers write to it.
 TEST_F(AccessLogTest, ReopenLosesNothing) {
   constexpr size_t kWorkers = 2;
   constexpr int kRotations = 30;
@@ -238,14 +238,14 @@ TEST_F(AccessLogTest, ReopenLosesNothing) {
   for (int i = 0; i <= kRotations; ++i) {
     const std::string text = contents(path(i < kRotations ? "log." + std::to_string(i) : "log"));
     used += !text.empty();
-    const auto some = numbers(text, kWorkers);  // Whole lines in each.
+    const auto some = numbers(text, kWorkers);  // Complete lines in each file.
     for (size_t w = 0; w < kWorkers; ++w) all[w].insert(all[w].end(), some[w].begin(), some[w].end());
   }
   for (size_t w = 0; w < kWorkers; ++w) EXPECT_TRUE(all[w] == up_to(sent[w])) << w;
   EXPECT_GT(used, kRotations / 2);
 }
 
-TEST_F(AccessLogTest, APathThatCannotBeOpenedAgainLeavesItsLogAsItWas) {
+TEST_F(AccessLogTest, FailedReopenKeepsTheOldFile) {
   auto logs = open({path("a"), path("b")});
   std::filesystem::rename(path("a"), path("a.1"));
   std::filesystem::rename(path("b"), path("b.1"));
@@ -281,10 +281,10 @@ TEST_F(AccessLogTest, ManyLinesAreFewSystemCalls) {
   }
   const uint64_t calls = system_writes() - before;
   EXPECT_GT(calls, 0u);
-  EXPECT_LE(calls, 200u) << "for " << sent << " lines";  // To call the thread, and to write.
+  EXPECT_LE(calls, 200u) << "for " << sent << " lines";  // To wake the thread, and to write.
 }
 
-TEST_F(AccessLogTest, LinesAreGathered) {
+TEST_F(AccessLogTest, LinesAreWrittenTogether) {
   if (system_writes() == 0) GTEST_SKIP() << "/proc/self/io cannot be read";
   auto logs = open({path("log")});
   const uint64_t before = system_writes();
@@ -298,13 +298,13 @@ TEST_F(AccessLogTest, LinesAreGathered) {
   EXPECT_LE(system_writes() - before, static_cast<uint64_t>(2 * looks + 10));
 }
 
-// This process's threads.
+// The threads of this process.
 std::set<std::string> threads() {
   std::set<std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) out.insert(entry.path());
   return out;
 }
-// How often one has gone to sleep.
+// How often a thread has gone to sleep.
 uint64_t sleeps_of(const std::string& thread) {
   std::ifstream status(thread + "/status");
   for (std::string word; status >> word;) {
@@ -315,7 +315,7 @@ uint64_t sleeps_of(const std::string& thread) {
 }
 
 TEST_F(AccessLogTest, WithoutLinesTheThreadSleeps) {
-  std::thread([] {}).join();  // ThreadSanitizer begins one of its own with the first.
+  std::thread([] {}).join();  // ThreadSanitizer starts a thread of its own with the first one.
   const std::set<std::string> others = threads();
   auto logs = open({path("log")});
   std::vector<std::string> own;
@@ -325,7 +325,7 @@ TEST_F(AccessLogTest, WithoutLinesTheThreadSleeps) {
   ASSERT_EQ(own.size(), 1u);
   ASSERT_TRUE(put(logs->writer(0, 0), "x\n"));
   ASSERT_TRUE(comes_true([&] { return logs->written(0) == 1; }));
-  // It has looked twice more for others, and sleeps.
+  // It has checked twice for more lines, and sleeps.
   uint64_t before = 0;
   ASSERT_TRUE(comes_true([&] {
     const uint64_t last = std::exchange(before, sleeps_of(own[0]));
@@ -340,7 +340,7 @@ TEST_F(AccessLogTest, WithoutLinesTheThreadSleeps) {
 TEST_F(AccessLogTest, NoAllocationPerLine) {
   auto logs = open({path("log")}, 64);
   const std::string line = line_of(0, 0, 250);
-  // Its thread takes what it needs while it begins.
+  // Its thread allocates what it needs when it starts.
   ASSERT_TRUE(put(logs->writer(0, 1), line));
   ASSERT_TRUE(comes_true([&] { return logs->written(0) == 1; }));
   const uint64_t unused = test::allocations;

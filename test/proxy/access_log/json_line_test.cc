@@ -20,8 +20,8 @@ std::string line_of(const AccessRecord& record) {
   return out;
 }
 
-// What is told of the user agent, as it stands in the line.
-std::string told(std::string_view user_agent) {
+// The user agent as it is in the line.
+std::string json_of(std::string_view user_agent) {
   std::string line = line_of({.user_agent = user_agent});
   constexpr std::string_view kBefore = "\"user_agent\":\"", kAfter = "\"}\n";
   const size_t at = line.find(kBefore);
@@ -32,7 +32,7 @@ std::string told(std::string_view user_agent) {
 }
 
 // The example of docs/guides/access-log.md.
-TEST(JsonLine, HoldsWhatItWasGiven) {
+TEST(JsonLine, HasAllValues) {
   const std::string line = line_of({.time_ms = 1'785'499'932'418,
                                     .client = "203.0.113.7",
                                     .listener = "edge",
@@ -69,7 +69,7 @@ TEST(JsonLine, HoldsWhatItWasGiven) {
   EXPECT_THAT(document.str(), HasSubstr("    " + line));
 }
 
-TEST(JsonLine, WhatIsNotKnownIsNull) {
+TEST(JsonLine, MissingValuesAreNull) {
   EXPECT_EQ(line_of({}),
             "{\"time\":\"1970-01-01T00:00:00.000Z\",\"client\":null,\"listener\":null,\"protocol\":null,"
             "\"tls_version\":null,\"tls_cipher\":null,\"method\":null,\"authority\":null,\"path\":null,\"status\":0,"
@@ -79,27 +79,27 @@ TEST(JsonLine, WhatIsNotKnownIsNull) {
 }
 
 TEST(JsonLine, Escapes) {
-  EXPECT_EQ(told("a \"b\" \\ c/d"), "a \\\"b\\\" \\\\ c/d");
-  EXPECT_EQ(told("\r\n\t\x1b\x7f"), "\\u000D\\u000A\\u0009\\u001B\\u007F");
-  EXPECT_EQ(told(std::string_view("a\0b", 3)), "a\\u0000b");
-  EXPECT_EQ(told("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+  EXPECT_EQ(json_of("a \"b\" \\ c/d"), "a \\\"b\\\" \\\\ c/d");
+  EXPECT_EQ(json_of("\r\n\t\x1b\x7f"), "\\u000D\\u000A\\u0009\\u001B\\u007F");
+  EXPECT_EQ(json_of(std::string_view("a\0b", 3)), "a\\u0000b");
+  EXPECT_EQ(json_of("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
 }
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-TEST(JsonLine, WhatIsNoUtf8) {
+TEST(JsonLine, InvalidUtf8) {
   const std::string one(kReplacement);
-  EXPECT_EQ(told("a\xff\x62"), "a" + one + "b");
-  EXPECT_EQ(told("\xc3"), one) << "half of one";
-  EXPECT_EQ(told("\xc3\"x"), one + "\\\"x") << "the quote is no part of it";
-  EXPECT_EQ(told("\xe2\x82"), one + one);
-  EXPECT_EQ(told("\xc0\xaf"), one + one) << "longer than need be";
-  EXPECT_EQ(told("\xe0\x80\xaf"), one + one + one);
-  EXPECT_EQ(told("\xed\xa0\x80"), one + one + one) << "a surrogate";
-  EXPECT_EQ(told("\xf4\x90\x80\x80"), one + one + one + one) << "above U+10FFFF";
-  EXPECT_EQ(told("\xf5\x80"), one + one);
-  EXPECT_EQ(told("\x80"), one);
-  EXPECT_EQ(told("\xf0\x8f\xbf\xbf"), one + one + one + one);
+  EXPECT_EQ(json_of("a\xff\x62"), "a" + one + "b");
+  EXPECT_EQ(json_of("\xc3"), one) << "half of one";
+  EXPECT_EQ(json_of("\xc3\"x"), one + "\\\"x") << "the quote is no part of it";
+  EXPECT_EQ(json_of("\xe2\x82"), one + one);
+  EXPECT_EQ(json_of("\xc0\xaf"), one + one) << "longer than need be";
+  EXPECT_EQ(json_of("\xe0\x80\xaf"), one + one + one);
+  EXPECT_EQ(json_of("\xed\xa0\x80"), one + one + one) << "a surrogate";
+  EXPECT_EQ(json_of("\xf4\x90\x80\x80"), one + one + one + one) << "above U+10FFFF";
+  EXPECT_EQ(json_of("\xf5\x80"), one + one);
+  EXPECT_EQ(json_of("\x80"), one);
+  EXPECT_EQ(json_of("\xf0\x8f\xbf\xbf"), one + one + one + one);
 }
 
 TEST(JsonLine, CutsAtACharacter) {
@@ -107,19 +107,19 @@ TEST(JsonLine, CutsAtACharacter) {
     for (size_t before = 0; before < 8; ++before) {
       std::string text(before, 'x');
       for (int i = 0; i < 1100; ++i) text += each;
-      const std::string cut = told(text);
+      const std::string cut = json_of(text);
       EXPECT_LE(cut.size(), 1024u);
       EXPECT_GE(cut.size(), 1024u - 8);
       ASSERT_TRUE(cut.ends_with("..."));
       const std::string rest = cut.substr(before, cut.size() - before - 3);
-      const std::string one = told(each);
+      const std::string one = json_of(each);
       ASSERT_EQ(rest.size() % one.size(), 0u) << rest;
       for (size_t i = 0; i < rest.size(); i += one.size()) ASSERT_EQ(rest.substr(i, one.size()), one);
     }
   }
 }
 
-// Whatever the texts are, it is one line within its bound, and a JSON string ends where it should.
+// Whatever the texts are, the result is one line within its bound, and each JSON string ends where it should.
 TEST(JsonLine, RandomTexts) {
   std::mt19937_64 random(20260801);
   for (int round = 0; round < 2000; ++round) {

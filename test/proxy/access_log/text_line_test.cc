@@ -45,7 +45,7 @@ class TextLineTest : public testing::Test {
   AccessRecord record_;
 };
 
-// The format that is called combined elsewhere.
+// The format that other servers call combined.
 TEST_F(TextLineTest, Combined) {
   record_.time_ms = 1'785'499'932'418;
   record_.path = "/a?b";
@@ -91,7 +91,7 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
   EXPECT_EQ(line("%{request_id}%{trace_id}%{host}%{query}"), "ith-");
 }
 
-TEST_F(TextLineTest, WhatIsNotKnownIsADash) {
+TEST_F(TextLineTest, MissingValuesAreDashes) {
   record_.facts = nullptr;
   EXPECT_EQ(line("%{client_ip} %{upstream_duration} %{route} %{header:x} %{response_header:y} %{status}"),
             "- - - - - 0");
@@ -108,14 +108,14 @@ TEST_F(TextLineTest, FieldsOfTheResponse) {
             "text/html - 0 " + large.substr(0, KeptValues::kMaxText));
 }
 
-// Outside of quotes a space would end the field, so that a client could make the next one.
-TEST_F(TextLineTest, SpacesAreKeptBetweenQuotesOnly) {
+// Outside of quotes a space would end the field, so that a client could add a field.
+TEST_F(TextLineTest, SpacesAreKeptOnlyBetweenQuotes) {
   field("x", "a b\"c");
   EXPECT_EQ(line("%{header:x} \"%{header:x}\" %{header:x} \"<%{header:x}> %{status}\" %{header:x}"),
             "a\\x20b\\x22c \"a b\\x22c\" a\\x20b\\x22c \"<a b\\x22c> 0\" a\\x20b\\x22c");
 }
 
-TEST_F(TextLineTest, NoClientMakesALine) {
+TEST_F(TextLineTest, ClientsCannotAddLines) {
   record_.path = "/\n/forged";
   field("x", "a\r\nb\x7f\xff");
   EXPECT_EQ(line("%{target} \"%{header:x}\""), "/\\x0A/forged \"a\\x0D\\x0Ab\\x7F\\xFF\"");
@@ -131,7 +131,7 @@ TEST_F(TextLineTest, Bounded) {
   EXPECT_LT(many.size(), kMaxLogLineBytes);
   EXPECT_GT(many.size(), kMaxLogLineBytes - 1100);
   EXPECT_THAT(many, EndsWith("..."));
-  EXPECT_EQ(line("%{target} %{status}").size(), 4096u + 2 - 1);  // The mark does not quite fill it.
+  EXPECT_EQ(line("%{target} %{status}").size(), 4096u + 2 - 1);  // The escape sequence does not quite fit.
   EXPECT_THAT(line("%{target} %{status}"), EndsWith("... 0"));
 }
 

@@ -1,4 +1,4 @@
-// What a HandshakerService may do wrong, and how the handshakes that wait for it hear of it.
+// Errors of a HandshakerService, and the errors of the handshakes that wait for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -23,7 +23,7 @@ using Status = Handshake::Status;
 class HandshakerFailureTest : public test::HandshakerFixture {
  protected:
   std::string name() const { return "the handshaker service " + fake.address.text() + ' '; }
-  /// Why a client's handshake fails that has received nothing, or the server's flight.
+  /// Returns the error of a client's handshake that has received nothing, or the server's flight.
   std::string error_of_client(bool with_flight = false) {
     Side client(*this, true);
     EXPECT_TRUE(until([&] {
@@ -34,15 +34,15 @@ class HandshakerFailureTest : public test::HandshakerFixture {
     sent_ = client.sent;
     return client.handshake->error();
   }
-  /// ... where the service does this with each call.
-  std::string error_after(std::function<void(FakeService::Call&)> deed) {
-    fake.on_request = [deed](FakeService::Call& call, const std::string&) {
-      deed(call);
+  /// The same where the service calls `deed` for each call.
+  std::string error_after(std::function<void(FakeService::Call&)> action) {
+    fake.on_request = [action](FakeService::Call& call, const std::string&) {
+      action(call);
       return true;
     };
     return error_of_client();
   }
-  /// ... which still works for the next one.
+  /// The service still works for the next handshake.
   void expect_it_works() {
     fake.on_request = nullptr;
     fake.on_call = nullptr;
@@ -54,9 +54,9 @@ class HandshakerFailureTest : public test::HandshakerFixture {
   std::string sent_;
 };
 
-// ---- It is not there
+// ---- The service is absent
 
-TEST_F(HandshakerFailureTest, NobodyListens) {
+TEST_F(HandshakerFailureTest, NoListener) {
   test::ClosedPort closed;
   const std::string address = "127.0.0.1:" + std::to_string(closed.port());
   HandshakerService nowhere(*loop, config::Address::parse(address).value());
@@ -72,7 +72,7 @@ TEST_F(HandshakerFailureTest, NobodyListens) {
   EXPECT_TRUE(until([&] { return nowhere.idle(); }));
 }
 
-TEST_F(HandshakerFailureTest, NoDescriptorIsLeft) {
+TEST_F(HandshakerFailureTest, NoDescriptors) {
   Side client(*this, true);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -85,12 +85,12 @@ TEST_F(HandshakerFailureTest, NoDescriptorIsLeft) {
   EXPECT_EQ(client.handshake->error(), name() + "cannot be reached: Too many open files");
 }
 
-TEST_F(HandshakerFailureTest, ItAcceptsAndSaysNothing) {
+TEST_F(HandshakerFailureTest, ServiceAcceptsAndIsSilent) {
   fake.speaks_http = false;
   EXPECT_EQ(error_of_client(), name() + "did not respond in time");  // After kSettingsTimeoutMs.
 }
 
-TEST_F(HandshakerFailureTest, ItClosesAtOnce) {
+TEST_F(HandshakerFailureTest, ServiceClosesAtOnce) {
   fake.speaks_http = false;
   Side client(*this, true);
   ASSERT_TRUE(until([&] {
@@ -100,13 +100,13 @@ TEST_F(HandshakerFailureTest, ItClosesAtOnce) {
   EXPECT_THAT(client.handshake->error(), StartsWith(name()));
 }
 
-TEST_F(HandshakerFailureTest, ItDoesNotSpeakHttp2) {
+TEST_F(HandshakerFailureTest, ServiceDoesNotSpeakHttp2) {
   fake.speaks_http = false;
   fake.greeting = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
   EXPECT_THAT(error_of_client(), StartsWith(name() + "violated HTTP/2: "));
 }
 
-TEST_F(HandshakerFailureTest, ItSaysNonsenseLater) {
+TEST_F(HandshakerFailureTest, ServiceSendsGarbageLater) {
   fake.on_request = [](FakeService::Call& call, const std::string&) {
     call.connection.to_send += std::string("\x00\x00\x05\x01\x04\x00\x00\x00\x01\xff\xff\xff\xff\xff", 14);  // HPACK?
     return true;
@@ -114,9 +114,9 @@ TEST_F(HandshakerFailureTest, ItSaysNonsenseLater) {
   EXPECT_THAT(error_of_client(), StartsWith(name() + "violated HTTP/2"));
 }
 
-// ---- It refuses
+// ---- The service refuses
 
-TEST_F(HandshakerFailureTest, TheStatusOfTheHandshake) {
+TEST_F(HandshakerFailureTest, HandshakeStatus) {
   EXPECT_EQ(error_after([](FakeService::Call& call) {
               FakeService::answer(call, FakeResponse{.out_frames = "alert", .status = {{16, "who are you?"}}});
               FakeService::end(call, "16", "who are you?");
@@ -127,7 +127,7 @@ TEST_F(HandshakerFailureTest, TheStatusOfTheHandshake) {
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, TheStatusOfTheCall) {
+TEST_F(HandshakerFailureTest, CallStatus) {
   EXPECT_EQ(error_after([](FakeService::Call& call) { FakeService::end(call, "14", "no%20more%0A\x80\x81"); }),
             name() + "ended the call: UNAVAILABLE: no more???");
   expect_it_works();
@@ -146,7 +146,7 @@ TEST_F(HandshakerFailureTest, TrailersOnly) {
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, AnHttpStatus) {
+TEST_F(HandshakerFailureTest, HttpStatus) {
   EXPECT_EQ(error_after([](FakeService::Call& call) {
               FakeService::head_only(call, {{":status", "503"}, {"content-type", "text/plain"}});
             }),
@@ -154,7 +154,7 @@ TEST_F(HandshakerFailureTest, AnHttpStatus) {
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, AnotherType) {
+TEST_F(HandshakerFailureTest, WrongContentType) {
   EXPECT_EQ(error_after([](FakeService::Call& call) {
               FakeService::head_only(call, {{":status", "200"}, {"content-type", "text/html"}});
             }),
@@ -173,35 +173,35 @@ TEST_F(HandshakerFailureTest, TooManyHeaders) {
   expect_it_works();
 }
 
-// ---- It says what it should not
+// ---- The service violates the protocol
 
-TEST_F(HandshakerFailureTest, ALie) {
+TEST_F(HandshakerFailureTest, WrongResult) {
   EXPECT_THAT(
       error_after([](FakeService::Call& call) { FakeService::answer(call, FakeResponse{.bytes_consumed = 100}); }),
       HasSubstr("consumed 100 bytes of 0 (handshaker service: " + fake.address.text()));
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, NoMessage) {
+TEST_F(HandshakerFailureTest, InvalidMessage) {
   EXPECT_THAT(
       error_after([](FakeService::Call& call) { FakeService::respond(call, FakeService::framed("\xff\xff\xff")); }),
       HasSubstr("malformed HandshakerResp"));
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, ACompressedMessage) {
+TEST_F(HandshakerFailureTest, CompressedMessage) {
   EXPECT_EQ(error_after([](FakeService::Call& call) { FakeService::respond(call, std::string("\1\0\0\0\1x", 6)); }),
             name() + "sent a compressed or malformed gRPC message");
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, TooLongAMessage) {
+TEST_F(HandshakerFailureTest, MessageTooLong) {
   EXPECT_EQ(error_after([](FakeService::Call& call) { FakeService::respond(call, std::string("\0\0\2\0\1", 5)); }),
             name() + "sent a message of 131073 bytes, more than 131072");
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, AnAnswerToNothing) {
+TEST_F(HandshakerFailureTest, UnexpectedResponse) {
   Side client(*this, true);
   fake.on_request = [](FakeService::Call& call, const std::string&) {
     const std::string response = FakeService::framed(FakeResponse{.out_frames = "x"}.bytes());
@@ -209,12 +209,12 @@ TEST_F(HandshakerFailureTest, AnAnswerToNothing) {
     return true;
   };
   ASSERT_TRUE(until([&] { return client.over(); }));
-  EXPECT_EQ(client.sent, "x");  // The first was in order.
+  EXPECT_EQ(client.sent, "x");  // The first response was valid.
   EXPECT_EQ(client.handshake->error(), name() + "sent a response without a request");
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, AnEndTooSoon) {
+TEST_F(HandshakerFailureTest, EarlyEnd) {
   EXPECT_EQ(error_after([](FakeService::Call& call) { FakeService::end(call); }),
             name() + "ended the call before the handshake was done");
   EXPECT_EQ(error_after([](FakeService::Call& call) {
@@ -225,7 +225,7 @@ TEST_F(HandshakerFailureTest, AnEndTooSoon) {
   expect_it_works();
 }
 
-TEST_F(HandshakerFailureTest, AnEndBetweenTwoSteps) {
+TEST_F(HandshakerFailureTest, EndBetweenTwoSteps) {
   Side client(*this, true);
   FakeService::Call* call = nullptr;
   fake.on_request = [&](FakeService::Call& c, const std::string&) {
@@ -238,15 +238,15 @@ TEST_F(HandshakerFailureTest, AnEndBetweenTwoSteps) {
   EXPECT_EQ(client.handshake->error(), name() + "ended the call: DEADLINE_EXCEEDED: too slow");
 }
 
-TEST_F(HandshakerFailureTest, AReset) {
+TEST_F(HandshakerFailureTest, Reset) {
   EXPECT_EQ(error_after([](FakeService::Call& call) { FakeService::reset(call, NGHTTP2_INTERNAL_ERROR); }),
             name() + "reset the call: INTERNAL_ERROR");
   expect_it_works();
 }
 
-// ---- It dies
+// ---- The service dies
 
-TEST_F(HandshakerFailureTest, ItDiesInTheMiddle) {
+TEST_F(HandshakerFailureTest, ServiceDiesDuringHandshake) {
   fake.on_request = [&](FakeService::Call& call, const std::string& request) {
     if (call.requests == 1) return false;
     static_cast<void>(request);
@@ -259,7 +259,7 @@ TEST_F(HandshakerFailureTest, ItDiesInTheMiddle) {
   EXPECT_EQ(fake.accepted, 2);
 }
 
-TEST_F(HandshakerFailureTest, ItEndsTheConnectionWithAnError) {
+TEST_F(HandshakerFailureTest, GoawayWithError) {
   fake.on_request = [](FakeService::Call& call, const std::string&) {
     const std::string why = "too_many_pings";
     nghttp2_submit_goaway(call.connection.session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_ENHANCE_YOUR_CALM,
@@ -275,9 +275,9 @@ TEST_F(HandshakerFailureTest, ItEndsTheConnectionWithAnError) {
   handshakes(1);
 }
 
-// ---- It does not answer
+// ---- The service does not respond
 
-TEST_F(HandshakerFailureTest, ACallThatIsGivenUpIsCancelled) {
+TEST_F(HandshakerFailureTest, AbandonedCallIsCanceled) {
   fake.on_request = [](FakeService::Call&, const std::string&) { return true; };
   auto client = std::make_unique<Side>(*this, true);
   ASSERT_TRUE(until([&] { return fake.calls == 1 && fake.open_calls() == 1; }));

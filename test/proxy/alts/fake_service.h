@@ -1,5 +1,5 @@
-// A HandshakerService in the test's own process and thread: gRPC over HTTP/2 by nghttp2's server, on sockets that never
-// block. What it answers is FakeHandshake's, unless a test says otherwise.
+// A HandshakerService in the test's own process and thread: gRPC over HTTP/2 by nghttp2's server, on non-blocking
+// sockets. It responds like FakeHandshake, unless a test overrides that.
 #pragma once
 
 #include <fcntl.h>
@@ -35,8 +35,8 @@ class FakeService {
     std::map<std::string, std::string> headers{};
     std::string in{}, out{};
     int requests = 0;
-    bool responded = false;  ///< The head is sent.
-    bool ends = false;       ///< With trailers, behind `out`.
+    bool responded = false;  ///< The head was sent.
+    bool ends = false;       ///< Ends with trailers after `out`.
     bool ended_by_client = false;
     std::string status = "0", message{};
   };
@@ -62,7 +62,7 @@ class FakeService {
   }
   ~FakeService() { ::close(listener_); }
 
-  /// Does what there is to do.
+  /// Processes all pending events.
   void turn() {
     for (;;) {
       const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -76,26 +76,26 @@ class FakeService {
     std::erase_if(connections, [](const auto& c) { return !c->peer.open(); });
   }
 
-  // ---- For tests to say otherwise. They may be changed at any time.
+  // ---- Overrides for tests. They may be changed at any time.
 
   config::Address address;
   bool speaks_http = true;
   std::string greeting;                 ///< Sent first.
-  std::optional<uint32_t> max_streams;  ///< Said in SETTINGS.
+  std::optional<uint32_t> max_streams;  ///< Announced in SETTINGS.
   bool consumes_parts = true;
-  /// Called for each request; true: it has been dealt with.
+  /// Called for each request. Returns true if it has handled the request.
   std::function<bool(Call&, const std::string&)> on_request;
-  /// Called when a call's headers are there; likewise.
+  /// Called when a call's headers have arrived. Returns true if it has handled the call.
   std::function<bool(Call&)> on_call;
   size_t data_frame_bytes = 16384;
 
-  // ---- What it saw
+  // ---- Observations
 
   int accepted = 0;
   int calls = 0;
   size_t most_calls = 0;  ///< At a time, on one connection.
-  int resets = 0;         ///< Calls that the client has cancelled.
-  int ended = 0;          ///< Calls that came to their end on both sides.
+  int resets = 0;         ///< Calls that the client canceled.
+  int ended = 0;          ///< Calls that ended on both sides.
   std::vector<std::map<std::string, std::string>> headers;
   std::vector<std::unique_ptr<Connection>> connections;
 
@@ -105,7 +105,7 @@ class FakeService {
     return count;
   }
 
-  // ---- What a test may do with a call
+  // ---- Actions on a call
 
   static std::string framed(std::string_view message) {
     std::string bytes(1, '\0');
@@ -143,7 +143,7 @@ class FakeService {
     call.message = message;
     respond(call, "");
   }
-  /// Headers and nothing else.
+  /// Sends headers and nothing else.
   static void head_only(Call& call, const std::vector<std::pair<std::string, std::string>>& fields) {
     std::vector<nghttp2_nv> list;
     for (const auto& [name, value] : fields) list.push_back(field(name, value));
@@ -152,10 +152,10 @@ class FakeService {
   static void reset(Call& call, uint32_t code) {
     nghttp2_submit_rst_stream(call.connection.session, NGHTTP2_FLAG_NONE, call.id, code);
   }
-  void answer_as_usual(Call& call, const std::string& request) {
+  void respond_as_usual(Call& call, const std::string& request) {
     const FakeResponse response = call.handshake.respond(request);
     answer(call, response);
-    // As the fake of gRPC's core does.
+    // As the fake of gRPC core does.
     if (response.result && dialect_ == FakeDialect::kCore) end(call);
   }
 
@@ -239,7 +239,7 @@ class FakeService {
       const std::string request = call.in.substr(5, size);
       call.in.erase(0, 5 + size);
       ++call.requests;
-      if (!on_request || !on_request(call, request)) answer_as_usual(call, request);
+      if (!on_request || !on_request(call, request)) respond_as_usual(call, request);
     }
   }
 
@@ -260,7 +260,7 @@ class FakeService {
   }
 
  public:
-  bool ends_with_client = true;  ///< A call when the client has half-closed it.
+  bool ends_with_client = true;  ///< Ends a call when the client has half-closed it.
 
  private:
   FakeDialect dialect_;

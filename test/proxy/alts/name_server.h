@@ -1,4 +1,4 @@
-// A name server (RFC 1035, over UDP) in the test's own thread, which knows IPv4 addresses of names only.
+// A name server (RFC 1035, over UDP) in the test's own thread, which knows only the IPv4 addresses of names.
 #pragma once
 
 #include <arpa/inet.h>
@@ -34,14 +34,14 @@ class NameServer {
     return resolve;
   }
 
-  /// "\3app\4test" and so on; what is not here does not exist.
+  /// Keys are names on the wire, such as "\3app\4test". Other names do not exist.
   std::map<std::string, std::vector<std::string>> addresses;
   bool answers = true;
-  bool answers_ip6 = true;  ///< That there are none.
-  bool fails = false;       ///< SERVFAIL.
-  int asked = 0;            ///< For IPv4 addresses.
+  bool responds_ip6 = true;  ///< Responds that a name has no IPv6 addresses.
+  bool fails = false;        ///< Responds with SERVFAIL.
+  int query_count = 0;       ///< The number of queries for IPv4 addresses.
 
-  /// Answers what was asked.
+  /// Responds to all queries.
   void turn() {
     char query[512];
     sockaddr_in from{};
@@ -60,8 +60,8 @@ class NameServer {
     const size_t name_end = query.find('\0', 12);
     const std::string name = query.substr(12, name_end - 12), question = query.substr(12, name_end + 5 - 12);
     const bool ip4 = question[question.size() - 3] == 1;
-    if (ip4) ++asked;
-    if (!ip4 && !answers_ip6) return "";
+    if (ip4) ++query_count;
+    if (!ip4 && !responds_ip6) return "";
     const auto known = addresses.find(name);
     std::string records;
     char count = 0;

@@ -1,4 +1,4 @@
-// A handshaker service by name: looked up beside the worker, and again for each connection.
+// A handshaker service that is given by name: resolved beside the worker, and again for each connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ class HandshakerNamesTest : public test::HandshakerFixture {
   std::unique_ptr<HandshakerService> by_name_;
 };
 
-TEST_F(HandshakerNamesTest, ItIsFound) {
+TEST_F(HandshakerNamesTest, NameIsResolved) {
   names_.addresses[wire_name()] = {"127.0.0.1"};
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.sent == "ClientInit"; }));
@@ -66,25 +66,25 @@ TEST_F(HandshakerNamesTest, ItIsFound) {
   client.give("ServerInitServerFinished");
   ASSERT_TRUE(wait([&] { return client.over(); }));
   EXPECT_EQ(client.status, Status::kDone) << client.handshake->error();
-  EXPECT_EQ(names_.asked, 1);
+  EXPECT_EQ(names_.query_count, 1);
 }
 
-TEST_F(HandshakerNamesTest, ItIsLookedUpAgainForEachConnection) {
+TEST_F(HandshakerNamesTest, NameIsResolvedForEachConnection) {
   names_.addresses[wire_name()] = {"127.0.0.1"};
   Side first(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return first.sent == "ClientInit"; }));
   Side second(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return second.sent == "ClientInit"; }));
-  EXPECT_EQ(names_.asked, 1);
+  EXPECT_EQ(names_.query_count, 1);
   fake.connections.front()->peer.reset();
   ASSERT_TRUE(wait([&] { return first.over() && second.over(); }));
   Side third(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return third.sent == "ClientInit"; }));
-  EXPECT_EQ(names_.asked, 2);
+  EXPECT_EQ(names_.query_count, 2);
   EXPECT_EQ(fake.accepted, 2);
 }
 
-TEST_F(HandshakerNamesTest, TheNextAddressIsTriedWhereOneIsNotReached) {
+TEST_F(HandshakerNamesTest, NextAddressIsTried) {
   names_.addresses[wire_name()] = {"127.0.0.2", "127.0.0.1"};  // The service listens on the second only.
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.over() || client.sent == "ClientInit"; }));
@@ -97,44 +97,44 @@ TEST_F(HandshakerNamesTest, TheNextAddressIsTriedWhereOneIsNotReached) {
 
 TEST_F(HandshakerNamesTest, OneFamilyIsEnough) {
   names_.addresses[wire_name()] = {"127.0.0.1"};
-  names_.answers_ip6 = false;
+  names_.responds_ip6 = false;
   const uint64_t began_ms = worker().now_ms();
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.sent == "ClientInit"; }));
   EXPECT_LT(worker().now_ms() - began_ms, static_cast<uint64_t>(HandshakerLookup::kTimeoutMs));
 }
 
-TEST_F(HandshakerNamesTest, ThereIsNoSuchName) {
+TEST_F(HandshakerNamesTest, UnknownName) {
   EXPECT_EQ(error_of_client(), "the handshaker service " + text_ + " cannot be found: the name has no address");
   names_.addresses[wire_name()] = {"127.0.0.1"};
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return client.sent == "ClientInit"; }));
 }
 
-TEST_F(HandshakerNamesTest, TheNameServerFails) {
+TEST_F(HandshakerNamesTest, NameServerFails) {
   names_.fails = true;
   EXPECT_THAT(error_of_client(), StartsWith("the handshaker service " + text_ + " cannot be found: alts.test."));
 }
 
-TEST_F(HandshakerNamesTest, TheNameServerIsSilent) {
+TEST_F(HandshakerNamesTest, NameServerIsSilent) {
   names_.answers = false;
   EXPECT_EQ(error_of_client(),
             "the handshaker service " + text_ + " cannot be found: no answer from the name servers within 5 seconds");
 }
 
-TEST_F(HandshakerNamesTest, ClosingWhileItIsLookedUp) {
+TEST_F(HandshakerNamesTest, CloseDuringLookup) {
   names_.answers = false;
   Side client(*this, true, by_name_.get());
-  ASSERT_TRUE(wait([&] { return names_.asked > 0; }));
+  ASSERT_TRUE(wait([&] { return names_.query_count > 0; }));
   by_name_->close();
   ASSERT_TRUE(wait([&] { return client.over(); }));
   EXPECT_THAT(client.handshake->error(), HasSubstr("the proxy is shutting down"));
 }
 
-TEST_F(HandshakerNamesTest, WhoGivesUpWhileItIsLookedUpIsNotMissed) {
+TEST_F(HandshakerNamesTest, HandshakeAbandonedDuringLookup) {
   names_.answers = false;
   auto client = std::make_unique<Side>(*this, true, by_name_.get());
-  ASSERT_TRUE(wait([&] { return names_.asked > 0; }));
+  ASSERT_TRUE(wait([&] { return names_.query_count > 0; }));
   client.reset();
   names_.answers = true;
   names_.addresses[wire_name()] = {"127.0.0.1"};
@@ -142,7 +142,7 @@ TEST_F(HandshakerNamesTest, WhoGivesUpWhileItIsLookedUpIsNotMissed) {
   ASSERT_TRUE(wait([&] { return next.sent == "ClientInit"; }));
 }
 
-// Where there are no threads to look it up on, as in tools that make a service of their own.
+// Without threads for lookups, as in tools that make a service of their own.
 TEST_F(HandshakerNamesTest, NamesWithoutThreads) {
   HandshakerService its(worker(), config::EndpointAddress::parse(text_).value());
   {

@@ -1,4 +1,4 @@
-// Calls for clients and for servers: each role has places of its own with the handshaker service.
+// Calls for clients and for servers: each role has its own limit of calls to the handshaker service.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class HandshakerRolesTest : public test::HandshakerFixture {
  protected:
   using Sides = std::vector<std::unique_ptr<Side>>;
 
-  /// Sides that have asked the service for the first time, or wait to. Servers have heard their clients.
+  /// Begins handshakes that call the service, or wait for a call. Servers have received their clients' messages.
   Sides begin(int count, bool is_client) {
     Sides sides;
     for (int i = 0; i < count; ++i) {
@@ -31,7 +31,7 @@ class HandshakerRolesTest : public test::HandshakerFixture {
     }
     return sides;
   }
-  /// From now on first requests stay unanswered, and are written down.
+  /// Holds the responses to first requests, and records the requests.
   void hold() {
     fake.on_request = [this](FakeService::Call& call, const std::string& request) {
       if (call.requests > 1) return false;
@@ -40,10 +40,10 @@ class HandshakerRolesTest : public test::HandshakerFixture {
       return true;
     };
   }
-  /// The service answers what it has held, and all that comes.
-  void let_go() {
+  /// Releases the held responses, and responds to all later requests.
+  void release_held() {
     fake.on_request = nullptr;
-    for (size_t i = 0; i < held_.size(); ++i) fake.answer_as_usual(*held_[i], requests_[i]);
+    for (size_t i = 0; i < held_.size(); ++i) fake.respond_as_usual(*held_[i], requests_[i]);
     held_.clear();
     requests_.clear();
   }
@@ -54,9 +54,9 @@ class HandshakerRolesTest : public test::HandshakerFixture {
   std::vector<FakeService::Call*> held_;
 };
 
-// Defect: 100 was the bound of both roles together, so that the clients of listeners could keep the proxy from reaching
-// its endpoints. In gRPC's own clients of the service each role has its 100.
-TEST_F(HandshakerRolesTest, EachRoleHasAHundred) {
+// Defect: 100 was the limit of both roles together, so that the clients of listeners could keep the proxy from
+// connecting to its endpoints. In gRPC's own clients of the service each role has a limit of 100.
+TEST_F(HandshakerRolesTest, EachRoleHasItsOwnLimit) {
   hold();
   const Sides clients = begin(150, true), servers = begin(130, false);
   ASSERT_TRUE(until([&] { return held_.size() == 200 && service->waiting_calls(Role::kServer) == 30; }));
@@ -68,9 +68,9 @@ TEST_F(HandshakerRolesTest, EachRoleHasAHundred) {
   EXPECT_EQ(service->waiting_calls(Role::kServer), 30u);
   EXPECT_EQ(fake.most_calls, 200u);
 
-  let_go();
-  std::vector<bool> told(clients.size()), told_servers(servers.size());
-  const auto go_on = [&](const Sides& sides, std::vector<bool>& already, const std::string& flight) {
+  release_held();
+  std::vector<bool> served_clients(clients.size()), served_servers(servers.size());
+  const auto advance = [&](const Sides& sides, std::vector<bool>& already, const std::string& flight) {
     for (size_t i = 0; i < sides.size(); ++i) {
       if (sides[i]->sent.empty() || already[i] || !sides[i]->handshake->wants_bytes()) continue;
       already[i] = true;
@@ -79,8 +79,8 @@ TEST_F(HandshakerRolesTest, EachRoleHasAHundred) {
     return all(sides, [](const Side& side) { return side.over(); });
   };
   ASSERT_TRUE(until([&] {
-    const bool clients_over = go_on(clients, told, "ServerInitServerFinished");
-    return go_on(servers, told_servers, "ClientFinished") && clients_over;
+    const bool clients_over = advance(clients, served_clients, "ServerInitServerFinished");
+    return advance(servers, served_servers, "ClientFinished") && clients_over;
   }));
   for (const Sides* sides : {&clients, &servers}) {
     for (const auto& side : *sides) EXPECT_EQ(side->status, Status::kDone) << side->handshake->error();
@@ -89,7 +89,7 @@ TEST_F(HandshakerRolesTest, EachRoleHasAHundred) {
   EXPECT_EQ(fake.accepted, 1);
 }
 
-TEST_F(HandshakerRolesTest, ACrowdOfClientsKeepsNoServerOut) {
+TEST_F(HandshakerRolesTest, ManyClientsDoNotBlockServers) {
   hold();
   const Sides clients = begin(150, true);
   ASSERT_TRUE(until([&] { return held_.size() == 100 && service->waiting_calls(Role::kClient) == 50; }));
@@ -103,7 +103,7 @@ TEST_F(HandshakerRolesTest, ACrowdOfClientsKeepsNoServerOut) {
   EXPECT_EQ(service->open_calls(Role::kClient), 100u);
 }
 
-TEST_F(HandshakerRolesTest, ACrowdOfServersKeepsNoClientOut) {
+TEST_F(HandshakerRolesTest, ManyServersDoNotBlockClients) {
   hold();
   const Sides servers = begin(150, false);
   ASSERT_TRUE(until([&] { return held_.size() == 100 && service->waiting_calls(Role::kServer) == 50; }));
@@ -112,9 +112,9 @@ TEST_F(HandshakerRolesTest, ACrowdOfServersKeepsNoClientOut) {
   EXPECT_EQ(service->open_calls(Role::kServer), 100u);
 }
 
-TEST_F(HandshakerRolesTest, WhereTheServiceBearsFewTheyTakeTurns) {
+TEST_F(HandshakerRolesTest, RolesAlternateAtTheServicesLimit) {
   fake.max_streams = 1;
-  std::vector<bool> order;  // Of the calls: whether a client's.
+  std::vector<bool> order;  // For each call, whether it is a client's.
   FakeService::Call* held = nullptr;
   bool all_wait = false;
   fake.on_request = [&](FakeService::Call& call, const std::string& request) {
@@ -135,8 +135,8 @@ TEST_F(HandshakerRolesTest, WhereTheServiceBearsFewTheyTakeTurns) {
   EXPECT_THAT(order, ElementsAre(true, false, true, false, true));
 }
 
-// One that rests gives its place to whoever waits, of the other role too where the service bears no more.
-TEST_F(HandshakerRolesTest, AClientThatRestsGivesWayToAServer) {
+// An idle call gives its slot to one that waits, also of the other role if the service allows no more calls.
+TEST_F(HandshakerRolesTest, IdleClientGivesWayToServer) {
   fake.max_streams = 1;
   Side resting(*this, true);
   ASSERT_TRUE(until([&] { return resting.sent == "ClientInit"; }));
@@ -146,12 +146,12 @@ TEST_F(HandshakerRolesTest, AClientThatRestsGivesWayToAServer) {
   EXPECT_THAT(resting.handshake->error(), ::testing::HasSubstr("the peer sent nothing for a second"));
 }
 
-// ---- What the service is told
+// ---- What the service receives
 
-TEST_F(HandshakerRolesTest, AClientTellsTheNameOfItsServerAndHowLongItTook) {
-  std::vector<test::WireMessage> said;
+TEST_F(HandshakerRolesTest, ClientSendsServerNameAndDuration) {
+  std::vector<test::WireMessage> requests;
   fake.on_request = [&](FakeService::Call&, const std::string& request) {
-    said.push_back(test::WireMessage::of(request));
+    requests.push_back(test::WireMessage::of(request));
     return false;
   };
   AltsOptions options;
@@ -162,10 +162,10 @@ TEST_F(HandshakerRolesTest, AClientTellsTheNameOfItsServerAndHowLongItTook) {
   ASSERT_TRUE(until([&] { return worker().now_ms() >= sent_ms + 30; }));
   client.give("ServerInitServerFinished");
   ASSERT_TRUE(until([&] { return client.over(); }));
-  ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[0].message(1).text(8), "app.internal:8443");
-  EXPECT_GE(said[1].message(3).number(2), 30u);
-  EXPECT_LE(said[1].message(3).number(2), worker().now_ms() - sent_ms + 1);
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[0].message(1).text(8), "app.internal:8443");
+  EXPECT_GE(requests[1].message(3).number(2), 30u);
+  EXPECT_LE(requests[1].message(3).number(2), worker().now_ms() - sent_ms + 1);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Handshakes over a HandshakerService: what goes well, how many at once, and how the way to it is kept.
+// Handshakes through a HandshakerService: successful ones, how many at once, and the connection to the service.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Dialects, HandshakerServiceDialectTest,
                          ::testing::Values(FakeDialect::kGo, FakeDialect::kCore),
                          [](const auto& p) { return p.param == FakeDialect::kGo ? "Go" : "Core"; });
 
-TEST_P(HandshakerServiceDialectTest, ClientAndServerAgreeAndTalk) {
+TEST_P(HandshakerServiceDialectTest, ClientAndServerComplete) {
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{1000}}) {
     SCOPED_TRACE(piece);
     Side client(*this, true), server(*this, false);
@@ -54,12 +54,12 @@ TEST_P(HandshakerServiceDialectTest, ClientAndServerAgreeAndTalk) {
     EXPECT_EQ(agreed.common_name, peer);
     EXPECT_TRUE(agreed.certified);
     EXPECT_EQ(server.handshake->local_identity(), GetParam() == FakeDialect::kGo ? "" : "local_identity");
-    // The last of the handshake, if it is still on its way, and the first record.
+    // The end of the handshake, if it is still in flight, and the first record.
     const std::unique_ptr<RecordLayer> of_client = client.handshake->finish(), of_server = server.handshake->finish();
     Buffer wire, plain;
     of_client->seal(worker().pool(), test::buffer_of(worker().pool(), "hello"), wire);
     if (GetParam() == FakeDialect::kGo) {
-      // As grpc-go has it with these keys.
+      // The record that grpc-go makes with these keys.
       EXPECT_EQ(test::text_of(wire), test::from_hex("1900000006000000d8b35d6f246088e243307e88a8be9979ca104c0724"));
     }
     EXPECT_EQ(of_server->open(worker().pool(), std::move(wire), plain), RecordLayer::Status::kOpen);
@@ -67,7 +67,7 @@ TEST_P(HandshakerServiceDialectTest, ClientAndServerAgreeAndTalk) {
   }
 }
 
-TEST_P(HandshakerServiceDialectTest, TheFirstRecordsMayComeWithTheHandshake) {
+TEST_P(HandshakerServiceDialectTest, FirstRecordsMayComeWithHandshake) {
   Side server(*this, false);
   server.give("ClientInit");
   ASSERT_TRUE(until([&] { return !server.sent.empty(); }));
@@ -90,7 +90,7 @@ TEST_P(HandshakerServiceDialectTest, TheFirstRecordsMayComeWithTheHandshake) {
   }
 }
 
-TEST_F(HandshakerServiceTest, CallsAreWhatGrpcWants) {
+TEST_F(HandshakerServiceTest, CallsFollowGrpc) {
   Side client(*this, true);
   client.start();
   ASSERT_TRUE(until([&] { return !client.sent.empty(); }));
@@ -104,7 +104,7 @@ TEST_F(HandshakerServiceTest, CallsAreWhatGrpcWants) {
                                                                  {"user-agent", "sluice"}}));
 }
 
-TEST_F(HandshakerServiceTest, AUnixSocketDoes) {
+TEST_F(HandshakerServiceTest, UnixSocket) {
   const std::string path = ::testing::TempDir() + "/handshaker_" + std::to_string(getpid());
   ::unlink(path.c_str());
   {
@@ -138,14 +138,14 @@ TEST_F(HandshakerServiceTest, LongMessagesPassTheWindows) {
   };
   Side client(*this, true), server(*this, false);
   client.start();
-  server.give(std::string(70'000, 'p'));  // More than the window: in one request as many as 65,536.
+  server.give(std::string(70'000, 'p'));  // More than the window; the messages are of up to 65,536 bytes.
   ASSERT_TRUE(until([&] { return client.sent.size() == frames.size() && server.sent.size() >= frames.size(); }));
   EXPECT_EQ(client.sent, frames);
 }
 
-// ---- Many
+// ---- Many handshakes
 
-TEST_F(HandshakerServiceTest, AHundredAtATimeTheOthersInTurn) {
+TEST_F(HandshakerServiceTest, AtMostAHundredAtATime) {
   std::vector<FakeService::Call*> held;
   fake.on_request = [&](FakeService::Call& call, const std::string& request) {
     if (call.requests > 1 || call.handshake.is_client || held.size() >= 1000) return false;
@@ -165,7 +165,7 @@ TEST_F(HandshakerServiceTest, AHundredAtATimeTheOthersInTurn) {
   EXPECT_EQ(service->waiting_calls(Role::kClient), 150u);
   // First in, first out: the first hundred have their calls.
   fake.on_request = nullptr;
-  for (size_t i = 0; i < held.size(); ++i) fake.answer_as_usual(*held[i], requests_[i]);
+  for (size_t i = 0; i < held.size(); ++i) fake.respond_as_usual(*held[i], requests_[i]);
   ASSERT_TRUE(until([&] {
     return std::all_of(sides.begin(), sides.begin() + 100, [](const auto& s) { return s->sent == "ClientInit"; });
   }));
@@ -176,15 +176,15 @@ TEST_F(HandshakerServiceTest, AHundredAtATimeTheOthersInTurn) {
   for (size_t i = 100; i < 250; ++i) sides[i]->give("ServerInitServerFinished");
   ASSERT_TRUE(until([&] { return std::all_of(sides.begin(), sides.end(), [](const auto& s) { return s->over(); }); }));
   for (const auto& side : sides) EXPECT_EQ(side->status, Status::kDone) << side->handshake->error();
-  EXPECT_LE(fake.most_calls, 200u);  // Those that are done may not have ended.
+  EXPECT_LE(fake.most_calls, 200u);  // Finished calls may not have ended.
   EXPECT_EQ(fake.accepted, 1);
   EXPECT_EQ(fake.calls, 250);
   EXPECT_EQ(service->open_calls(Role::kClient), 0u);
   ASSERT_TRUE(until([&] { return fake.open_calls() == 0; }));
-  EXPECT_EQ(fake.resets, 0);  // All came to a polite end.
+  EXPECT_EQ(fake.resets, 0);  // All calls ended in order.
 }
 
-TEST_F(HandshakerServiceTest, TheServicesOwnLimitIsKept) {
+TEST_F(HandshakerServiceTest, ServiceLimitIsKept) {
   fake.max_streams = 3;
   handshakes(20);
   EXPECT_EQ(fake.most_calls, 3u);
@@ -192,7 +192,7 @@ TEST_F(HandshakerServiceTest, TheServicesOwnLimitIsKept) {
   EXPECT_EQ(fake.accepted, 1);
 }
 
-TEST_F(HandshakerServiceTest, CallsThatTheServiceDoesNotEndGiveWay) {
+TEST_F(HandshakerServiceTest, UnendedCallsGiveWay) {
   fake.max_streams = 2;
   fake.ends_with_client = false;
   handshakes(10);
@@ -201,7 +201,7 @@ TEST_F(HandshakerServiceTest, CallsThatTheServiceDoesNotEndGiveWay) {
   EXPECT_GE(fake.resets, 8);
 }
 
-TEST_F(HandshakerServiceTest, WhoGivesUpLeavesTheLine) {
+TEST_F(HandshakerServiceTest, AbandonedHandshakeLeavesTheQueue) {
   fake.max_streams = 1;
   fake.on_request = [](FakeService::Call&, const std::string&) { return true; };
   auto first = std::make_unique<Side>(*this, true), second = std::make_unique<Side>(*this, true),
@@ -217,7 +217,7 @@ TEST_F(HandshakerServiceTest, WhoGivesUpLeavesTheLine) {
   EXPECT_EQ(fake.calls, 2);
 }
 
-TEST_F(HandshakerServiceTest, ACallThatRestsGivesWayToThoseWhoWait) {
+TEST_F(HandshakerServiceTest, IdleCallGivesWay) {
   fake.max_streams = 1;
   Side resting(*this, true);
   ASSERT_TRUE(until([&] { return resting.sent == "ClientInit"; }));
@@ -229,10 +229,10 @@ TEST_F(HandshakerServiceTest, ACallThatRestsGivesWayToThoseWhoWait) {
   EXPECT_EQ(next.status, Status::kNeedMore);
 }
 
-TEST_F(HandshakerServiceTest, ACallMayRestWhereNobodyWaits) {
+TEST_F(HandshakerServiceTest, IdleCallStaysWhereNoneWaits) {
   Side resting(*this, true);
   ASSERT_TRUE(until([&] { return resting.sent == "ClientInit"; }));
-  Side next(*this, true);  // For which there is room.
+  Side next(*this, true);  // There is room for it.
   const uint64_t end = worker().now_ms() + HandshakerService::kRestMs + 200;
   ASSERT_TRUE(until([&] { return worker().now_ms() > end; }));
   EXPECT_FALSE(resting.over());
@@ -241,9 +241,9 @@ TEST_F(HandshakerServiceTest, ACallMayRestWhereNobodyWaits) {
   EXPECT_EQ(resting.status, Status::kDone) << resting.handshake->error();
 }
 
-// ---- Its life
+// ---- The connection to the service
 
-TEST_F(HandshakerServiceTest, AServiceThatIsNotUsedDoesNothing) {
+TEST_F(HandshakerServiceTest, UnusedServiceIsIdle) {
   HandshakerService unused(*loop, fake.address);
   settle();
   EXPECT_EQ(fake.accepted, 0);
@@ -252,7 +252,7 @@ TEST_F(HandshakerServiceTest, AServiceThatIsNotUsedDoesNothing) {
   EXPECT_TRUE(unused.idle());
 }
 
-TEST_F(HandshakerServiceTest, ClosingEndsAllCalls) {
+TEST_F(HandshakerServiceTest, CloseEndsAllCalls) {
   fake.max_streams = 1;
   fake.on_request = [](FakeService::Call&, const std::string&) { return true; };
   Side open(*this, true), waiting(*this, true);
@@ -272,7 +272,7 @@ TEST_F(HandshakerServiceTest, ClosingEndsAllCalls) {
   ASSERT_TRUE(until([&] { return fake.connections.empty(); }));
 }
 
-TEST_F(HandshakerServiceTest, ClosingWhileItConnects) {
+TEST_F(HandshakerServiceTest, CloseWhileConnecting) {
   Side client(*this, true);
   client.start();
   worker().turn(0);
@@ -280,7 +280,7 @@ TEST_F(HandshakerServiceTest, ClosingWhileItConnects) {
   ASSERT_TRUE(until([&] { return service->idle() && client.over(); }));
 }
 
-TEST_F(HandshakerServiceTest, ItConnectsAgainWithoutAStorm) {
+TEST_F(HandshakerServiceTest, ReconnectsWithBackoff) {
   handshakes(1);
   const uint64_t began = worker().now_ms();
   for (int round = 1; round <= 5; ++round) {
@@ -295,7 +295,7 @@ TEST_F(HandshakerServiceTest, ItConnectsAgainWithoutAStorm) {
   EXPECT_GE(worker().now_ms() - began, 4 * HandshakerService::kReconnectMs);
 }
 
-TEST_F(HandshakerServiceTest, ThoseWhoWaitOutliveALostConnection) {
+TEST_F(HandshakerServiceTest, WaitingHandshakesSurviveALostConnection) {
   fake.max_streams = 1;
   fake.on_request = [](FakeService::Call&, const std::string&) { return true; };
   Side open(*this, true), waiting(*this, true);
@@ -309,7 +309,7 @@ TEST_F(HandshakerServiceTest, ThoseWhoWaitOutliveALostConnection) {
   EXPECT_EQ(waiting.status, Status::kNeedMore);
 }
 
-TEST_F(HandshakerServiceTest, AServiceThatLeavesFinishesWhatItHas) {
+TEST_F(HandshakerServiceTest, DrainingServiceFinishesItsCalls) {
   Side open(*this, true);
   open.start();
   ASSERT_TRUE(until([&] { return open.sent == "ClientInit"; }));
@@ -328,7 +328,7 @@ TEST_F(HandshakerServiceTest, AServiceThatLeavesFinishesWhatItHas) {
   EXPECT_EQ(next.status, Status::kDone);
 }
 
-TEST_F(HandshakerServiceTest, ACallThatWasNotLookedAtIsMadeAgain) {
+TEST_F(HandshakerServiceTest, UnprocessedCallIsRetried) {
   int refusals = 0;
   fake.on_call = [&](FakeService::Call& call) {
     if (refusals++ == 0) FakeService::reset(call, NGHTTP2_REFUSED_STREAM);
@@ -342,7 +342,7 @@ TEST_F(HandshakerServiceTest, ACallThatWasNotLookedAtIsMadeAgain) {
   EXPECT_EQ(fake.accepted, 1);
 }
 
-TEST_F(HandshakerServiceTest, ButOnlyOnce) {
+TEST_F(HandshakerServiceTest, UnprocessedCallIsRetriedOnce) {
   fake.on_call = [&](FakeService::Call& call) {
     FakeService::reset(call, NGHTTP2_REFUSED_STREAM);
     return true;
@@ -355,9 +355,9 @@ TEST_F(HandshakerServiceTest, ButOnlyOnce) {
   EXPECT_EQ(fake.calls, 2);
 }
 
-// ---- What it costs
+// ---- Costs
 
-TEST_F(HandshakerServiceTest, AConnectionThatIsNotUsedHoldsLittle) {
+TEST_F(HandshakerServiceTest, IdleConnectionHoldsLittle) {
   handshakes(50);
   settle();
   EXPECT_EQ(fake.accepted, 1);
@@ -369,8 +369,9 @@ TEST_F(HandshakerServiceTest, AConnectionThatIsNotUsedHoldsLittle) {
   EXPECT_EQ(loop->chunks_out(), chunks);
 }
 
-// Defect: calls that a GOAWAY with an error left out were given up, though the service had not looked at them.
-TEST_F(HandshakerServiceTest, CallsThatALeavingServiceHasNotLookedAtAreMadeAgain) {
+// Defect: calls beyond the last stream of a GOAWAY with an error were abandoned, though the service had not processed
+// them.
+TEST_F(HandshakerServiceTest, CallsUnprocessedByDrainingServiceAreRetried) {
   bool leaves = true;
   fake.on_request = [&](FakeService::Call& call, const std::string&) {
     if (!std::exchange(leaves, false)) return false;

@@ -1,4 +1,4 @@
-// Handshakes over a fake service, as sessions would do them.
+// Handshakes through a fake service, as sessions do them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace sluice::test {
 
-/// A loop, a fake service, and the way to it. All is closed at the end, and nothing may be left.
+/// A loop, a fake service, and the connection to it. Everything is closed at the end, and nothing may be left.
 class HandshakerFixture : public ::testing::Test {
  public:
   explicit HandshakerFixture(FakeDialect dialect = FakeDialect::kGo) : fake(dialect) {}
@@ -45,14 +45,14 @@ class HandshakerFixture : public ::testing::Test {
       return done();
     });
   }
-  /// Lets everything happen that is about to.
+  /// Runs the loop until nothing more happens.
   void settle() {
     for (int i = 0; i < 10; ++i) {
       loop->settle(2);
       fake.turn();
     }
   }
-  /// So many handshakes of clients, which must go well.
+  /// Does `count` handshakes of clients, which must succeed.
   void handshakes(int count);
 
   FakeService fake;
@@ -76,12 +76,12 @@ class Side {
     if (is_client) start();
   }
   void start() { fixture_.worker().yielding_tasks().push(step_); }
-  /// The peer has sent `bytes`.
+  /// Receives `bytes` from the peer.
   void give(std::string_view bytes) {
     received.append(buffer_of(fixture_.worker().pool(), bytes));
     start();
   }
-  /// Gives `other` a piece of what was sent.
+  /// Gives `other` a piece of the bytes that were sent.
   void pass_on(Side& other, size_t bytes) {
     const std::string piece = sent.substr(passed_, bytes);
     passed_ += piece.size();

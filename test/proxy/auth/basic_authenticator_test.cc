@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kSlow = "bob:$2y$04$dQbGfA7a8i8t/Lr0c8CZmu1bLyu.Hv5Shsm1pwLrEnZCPcGrzfSxW\n";
 
-class BasicGateTest : public testing::Test {
+class BasicAuthenticatorTest : public testing::Test {
  protected:
   AuthResult check(BasicAuthenticator& gate, std::string_view name_and_password) {
     Fields fields;
@@ -30,7 +30,7 @@ class BasicGateTest : public testing::Test {
   PasswordCheck* job_ = nullptr;
 };
 
-TEST_F(BasicGateTest, IsBounded) {
+TEST_F(BasicAuthenticatorTest, IsBounded) {
   HelperThreads never(0);
   const HelperThreads::Desk desk(loop_.worker());
   BasicAuthenticator gate(rules_, never);
@@ -40,43 +40,43 @@ TEST_F(BasicGateTest, IsBounded) {
   EXPECT_EQ(check(gate, "bob:hunter2"), AuthResult::kBusy);
 }
 
-TEST_F(BasicGateTest, WhatWasGoodIsRemembered) {
+TEST_F(BasicAuthenticatorTest, GoodPasswordIsRemembered) {
   HelperThreads threads(1);
   const HelperThreads::Desk desk(loop_.worker());
   BasicAuthenticator gate(rules_, threads);
   gate.use(users_);
   int told = 0, good = 0;
-  const auto ask = [&](std::string_view given) {
+  const auto check_and_wait = [&](std::string_view given) {
     const AuthResult verdict = check(gate, given);
     if (verdict != AuthResult::kLater) return verdict;
-    struct Heard {
+    struct Result {
       int &told, &good;
     } heard{told, good};
     job_->tell(
         [](void* context, bool fits) {
-          ++static_cast<Heard*>(context)->told;
-          static_cast<Heard*>(context)->good += fits;
+          ++static_cast<Result*>(context)->told;
+          static_cast<Result*>(context)->good += fits;
         },
         &heard);
     const int before = told;
     EXPECT_TRUE(loop_.until([&] { return told > before; }));
     return verdict;
   };
-  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kLater);
   EXPECT_EQ(good, 1);
-  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kAdmitted);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(ask("bob:hunter3"), AuthResult::kLater);
-  EXPECT_EQ(ask("eve:hunter2"), AuthResult::kLater);  // Which takes as long as for one that there is.
+  EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kAdmitted);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(check_and_wait("bob:hunter3"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("eve:hunter2"), AuthResult::kLater);  // It takes as long as for a user that exists.
   EXPECT_EQ(good, 1);
   // One name and password only: the colon is where the name ends.
-  EXPECT_EQ(ask("bo:b:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("bo:b:hunter2"), AuthResult::kLater);
   gate.use(users_);
-  EXPECT_EQ(ask("bob:hunter2"), AuthResult::kLater);
+  EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kLater);
   EXPECT_EQ(good, 2);
 }
 
-// Defect that it could have: what began with the file as it was is remembered as good under the new one.
-TEST_F(BasicGateTest, AFileThatIsReadMeanwhileCounts) {
+// Possible defect: a check that began with the old file is remembered as good for the new one.
+TEST_F(BasicAuthenticatorTest, FileReloadedDuringCheckCounts) {
   HelperThreads threads(1);
   const HelperThreads::Desk desk(loop_.worker());
   BasicAuthenticator gate(rules_, threads);

@@ -25,7 +25,7 @@ class CorsPolicyTest : public testing::Test {
   }
   std::string answer(std::string_view origin) {
     Fields fields;
-    // What the upstream says of it does not count.
+    // The upstream's own CORS fields do not count.
     EXPECT_TRUE(fields.add(pool_, "access-control-allow-origin", "https://upstream.example"));
     EXPECT_TRUE(fields.add(pool_, "access-control-allow-credentials", "true"));
     EXPECT_TRUE(CorsPolicy(config_).add_to_response(pool_, origin, fields));
@@ -65,7 +65,7 @@ TEST_F(CorsPolicyTest, Preflights) {
       "access-control-allow-methods: GET, PUT\naccess-control-allow-headers: x-a, x-b\naccess-control-max-age: 600\n");
 }
 
-TEST_F(CorsPolicyTest, Answers) {
+TEST_F(CorsPolicyTest, Responses) {
   config_.origins = {"https://a.example"};
   config_.expose = {name("x-c"), name("x-d")};
   EXPECT_EQ(answer("https://a.example"),
@@ -74,7 +74,7 @@ TEST_F(CorsPolicyTest, Answers) {
   EXPECT_EQ(answer(""), "vary: Origin\n");
 }
 
-TEST_F(CorsPolicyTest, Anybody) {
+TEST_F(CorsPolicyTest, AnyOrigin) {
   config_.origins = {"*"};
   EXPECT_EQ(answer("https://a.example"), "access-control-allow-origin: *\n");
   EXPECT_EQ(answer("null"), "access-control-allow-origin: *\n");

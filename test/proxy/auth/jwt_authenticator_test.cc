@@ -19,9 +19,9 @@ using test::TokenMaker;
 
 constexpr int64_t kNow = 1'800'000'000;
 
-class JwtGateTest : public testing::Test {
+class JwtAuthenticatorTest : public testing::Test {
  protected:
-  JwtGateTest() { rules_.leeway = std::chrono::seconds(0); }
+  JwtAuthenticatorTest() { rules_.leeway = std::chrono::seconds(0); }
   JwtAuthenticator& gate() {
     if (!gate_) gate_.emplace(rules_, "sluice").use(keys_);
     return *gate_;
@@ -51,7 +51,7 @@ class JwtGateTest : public testing::Test {
   std::optional<JwtAuthenticator> gate_;
 };
 
-TEST_F(JwtGateTest, Challenges) {
+TEST_F(JwtAuthenticatorTest, Challenges) {
   EXPECT_EQ(gate().check(pool_, fields_, kNow), AuthResult::kRefused);
   EXPECT_EQ(gate().challenge(), "Bearer realm=\"sluice\"");
   EXPECT_EQ(check("x"), AuthResult::kRefused);
@@ -62,11 +62,11 @@ TEST_F(JwtGateTest, Challenges) {
             "Bearer realm=\"sluice\", error=\"invalid_token\", error_description=\"the token has expired\"");
 }
 
-TEST_F(JwtGateTest, WhereATokenIs) {
+TEST_F(JwtAuthenticatorTest, TokenLocations) {
   const auto found = [&] { return std::string(find_token(rules_, fields_).value_or("none")); };
   add("authorization", "bEARER  abc");
   EXPECT_EQ(found(), "abc");
-  add("authorization", "Bearer abc");  // Which of them counts?
+  add("authorization", "Bearer abc");  // It is ambiguous which of them counts.
   EXPECT_EQ(found(), "none");
   fields_.clear();
   for (const std::string_view other : {"Basic abc", "Bearer", "Bearerabc", ""}) {
@@ -87,7 +87,7 @@ TEST_F(JwtGateTest, WhereATokenIs) {
   EXPECT_EQ(found(), "jkl");
 }
 
-TEST_F(JwtGateTest, ClaimsAreTold) {
+TEST_F(JwtAuthenticatorTest, ClaimsAreForwarded) {
   claim("sub", "x-user");
   claim("roles", "x-roles");
   claim("admin", "x-admin");
@@ -99,8 +99,8 @@ TEST_F(JwtGateTest, ClaimsAreTold) {
   EXPECT_EQ(fields_.find("x-missing"), Fields::npos);
 }
 
-// A claim's text may be anything: it must not become another field, nor two values where it is one.
-TEST_F(JwtGateTest, ClaimsThatAreNoFieldAreLeftOut) {
+// A claim's text may be anything: it must not become another field, nor two values instead of one.
+TEST_F(JwtAuthenticatorTest, ClaimsThatAreInvalidFieldsAreLeftOut) {
   claim("c", "x-c");
   for (const std::string_view value : {R"("a\r\nx-admin: true")", R"("a\u0000")", R"("\u007f")", R"(" a")", R"("a ")",
                                        R"("")", "null", "{}", R"(["a","b,c"])", R"(["a",["b"]])", "[]"}) {
@@ -113,7 +113,7 @@ TEST_F(JwtGateTest, ClaimsThatAreNoFieldAreLeftOut) {
   EXPECT_EQ(fields_.value("x-c"), "é");
 }
 
-TEST_F(JwtGateTest, ATokenThatWasTakenCostsNoAllocation) {
+TEST_F(JwtAuthenticatorTest, CachedTokenAllocatesNothing) {
   claim("sub", "x-user");
   const std::string good = token();
   ASSERT_EQ(check(good), AuthResult::kAdmitted);
@@ -121,20 +121,20 @@ TEST_F(JwtGateTest, ATokenThatWasTakenCostsNoAllocation) {
   ASSERT_EQ(check(good), AuthResult::kAdmitted);
   EXPECT_LE(test::allocations - before, 1u);  // This test's own text; under ASan none is counted.
   EXPECT_EQ(fields_.value("x-user"), "me");
-  // What differs in one character is another token.
+  // A token that differs in one character is another token.
   std::string changed = good;
   changed.back() = changed.back() == 'A' ? 'B' : 'A';
   EXPECT_EQ(check(changed), AuthResult::kRefused);
 }
 
-TEST_F(JwtGateTest, ATokenThatWasTakenExpires) {
+TEST_F(JwtAuthenticatorTest, CachedTokenExpires) {
   const std::string good = token();
   EXPECT_EQ(check(good), AuthResult::kAdmitted);
   EXPECT_EQ(check(good, kNow + 299), AuthResult::kAdmitted);
   EXPECT_EQ(check(good, kNow + 300), AuthResult::kRefused);
 }
 
-TEST_F(JwtGateTest, OtherKeysTakeOtherTokens) {
+TEST_F(JwtAuthenticatorTest, NewKeysAcceptNewTokens) {
   const std::string good = token();
   ASSERT_EQ(check(good), AuthResult::kAdmitted);
   const TokenMaker other("ES256");

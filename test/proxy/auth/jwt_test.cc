@@ -52,7 +52,7 @@ bool holds(const JwtKeys& keys, std::string_view token) {
 }
 
 // RFC 7515 appendix A.2 and A.3, RFC 8037 appendix A.
-TEST(JwtKeys, ExamplesOfTheRfcs) {
+TEST(JwtKeys, RfcExamples) {
   const std::string rsa_token =
       "eyJhbGciOiJSUzI1NiJ9."
       "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ."
@@ -99,7 +99,7 @@ TEST(JwtKeys, ChosenByKidAndAlgorithm) {
   EXPECT_EQ(read(ec_maker().token(claims()), keys), JwtFault::kNone);
   EXPECT_EQ(read(other.token(claims()), keys), JwtFault::kNone);
   EXPECT_EQ(read(rsa_maker().token(claims()), keys), JwtFault::kNone);
-  // A kid that is another's, one that nobody has, and none where several could be meant.
+  // Another key's kid, an unknown kid, and no kid where several keys match.
   EXPECT_EQ(read(ec_maker().signed_token(R"({"alg":"ES256","kid":"other"})", claims()), keys), JwtFault::kSignature);
   EXPECT_EQ(read(ec_maker().signed_token(R"({"alg":"ES256","kid":"third"})", claims()), keys), JwtFault::kKey);
   EXPECT_EQ(read(ec_maker().signed_token(R"({"alg":"ES256"})", claims()), keys), JwtFault::kKey);
@@ -107,7 +107,7 @@ TEST(JwtKeys, ChosenByKidAndAlgorithm) {
   EXPECT_EQ(read(nameless.token(claims()), keys_of(nameless.jwks())), JwtFault::kNone);
 }
 
-TEST(JwtKeys, WhatASetMustBe) {
+TEST(JwtKeys, SetRequirements) {
   const auto error = [](std::string_view text) {
     const absl::StatusOr<JwtKeys> keys = JwtKeys::parse(text);
     return keys.ok() ? "" : std::string(keys.status().message());
@@ -136,8 +136,9 @@ TEST(JwtKeys, WhatASetMustBe) {
       "");
 }
 
-// "alg" is the token's word, the key's own is what counts: none, and a secret that is the public key, are refused.
-TEST(Jwt, TheAlgorithmIsTheKeys) {
+// "alg" is the token's claim, but the key's own algorithm counts: "none", and a secret that is the public key, are
+// refused.
+TEST(Jwt, AlgorithmComesFromTheKey) {
   const JwtKeys keys = keys_of(rsa_maker().jwks());
   for (const std::string_view name : {"none", "None", "NONE", "HS256", "RS384", "PS256", "ES256", "rs256", ""}) {
     const std::string header = absl::StrCat(R"({"alg":")", name, R"(","kid":"one"})");
@@ -172,7 +173,7 @@ TEST(Jwt, AnyChangeBreaksIt) {
   EXPECT_EQ(read(token + "AAAA", keys), JwtFault::kSignature);
 }
 
-TEST(Jwt, WhatIsMalformed) {
+TEST(Jwt, MalformedTokens) {
   const JwtKeys keys = keys_of(ec_maker().jwks());
   for (const std::string_view token : {"", ".", "..", "a.b.c", "a.b", "....", "e30.e30.", "e30=.e30.e30"}) {
     EXPECT_EQ(read(token, keys), JwtFault::kMalformed) << token;
@@ -187,7 +188,7 @@ TEST(Jwt, WhatIsMalformed) {
         R"({"alg":"ES256","b64":false,"crit":["b64"]})"}) {
     EXPECT_EQ(read(ec_maker().signed_token(bad, claims()), keys), JwtFault::kMalformed) << bad;
   }
-  // Numbers that are none: what another reader takes for another time.
+  // Malformed numbers, which another reader may interpret as another time.
   for (const std::string_view exp : {"\"1800000300\"", "null", "true", "[1800000300]", "1e999"}) {
     EXPECT_EQ(read(ec_maker().token(absl::StrCat("{\"exp\":", exp, "}")), keys), JwtFault::kMalformed) << exp;
   }
@@ -204,7 +205,7 @@ TEST(Jwt, Times) {
   EXPECT_EQ(at(absl::StrCat("\"exp\":", kNow - 10)), JwtFault::kExpired);
   EXPECT_EQ(at(absl::StrCat("\"exp\":", kNow - 11, ".5")), JwtFault::kExpired);
   EXPECT_EQ(at("\"exp\":1.8e9"), JwtFault::kNone);
-  EXPECT_EQ(at("\"sub\":\"me\""), JwtFault::kExpired);  // It must say when it ends.
+  EXPECT_EQ(at("\"sub\":\"me\""), JwtFault::kExpired);  // It must have an expiration time.
   const std::string good = absl::StrCat("\"exp\":", kNow + 300);
   EXPECT_EQ(at(absl::StrCat(good, ",\"nbf\":", kNow + 10)), JwtFault::kNone);
   EXPECT_EQ(at(absl::StrCat(good, ",\"nbf\":", kNow + 11)), JwtFault::kNotYet);
@@ -235,8 +236,8 @@ TEST(Jwt, IssuerAndAudience) {
   EXPECT_EQ(with(R"(,"aud":"web","iss":["https://issuer.example/"])"), JwtFault::kIssuer);
 }
 
-// What is not signed is not looked at: whoever asks learns nothing from the answer about claims of their own making.
-TEST(Jwt, TheSignatureComesFirst) {
+// Without a valid signature nothing else is checked: a client learns nothing about claims of its own making.
+TEST(Jwt, SignatureIsCheckedFirst) {
   const JwtKeys keys = keys_of(ec_maker().jwks());
   const TokenMaker other("ES256");
   EXPECT_EQ(read(other.token("{\"exp\":1}"), keys), JwtFault::kSignature);

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// As htpasswd, openssl passwd and crypt(3) of libxcrypt write them.
+// As written by htpasswd, openssl passwd and crypt(3) of libxcrypt.
 constexpr std::string_view kHashesOfHunter2[] = {
     "{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=",
     "{SSHA}l89FrolYr2NkFhXVyfFDCE1U0YlzYWx0MTIzNA==",
@@ -36,7 +36,7 @@ TEST(PasswordHash, EachKind) {
   EXPECT_TRUE(password_fits("$apr1$abcdefgh$zXY5OY6mht8VDLtxT0hED/", "a long password of more than sixteen"));
 }
 
-TEST(PasswordHash, WhatIsNotTaken) {
+TEST(PasswordHash, UnsupportedHashes) {
   for (const std::string_view hash :
        {"", "hunter2", "{PLAIN}hunter2", "rl0uE5rPMV1o2", "$1$salt$qJH7.N4xYta3aEG/dfqo/0", "{SHA}", "{SHA}87u9",
         "{SHA}!!!!", "{SSHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=", "$apr1$$A/rJBDjg4oTDwoE5FlmN80", "$apr1$iRCGZpYZ$A/rJB",

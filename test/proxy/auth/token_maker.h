@@ -1,4 +1,4 @@
-// Keys as JWKs, and tokens that they sign.
+// Keys as JWKs, and tokens signed by them.
 #pragma once
 
 #include <openssl/bn.h>
@@ -25,7 +25,7 @@ inline std::string base64url(std::string_view bytes) {
   return text;
 }
 
-/// A key pair of its own for `RS256`, `PS256` or `ES256`.
+/// A key pair for `RS256`, `PS256` or `ES256`.
 class TokenMaker {
  public:
   explicit TokenMaker(std::string algorithm, std::string id = "one", unsigned bits = 2048)
@@ -43,7 +43,7 @@ class TokenMaker {
     }
   }
 
-  /// `more`: members behind the others, such as `,"use":"sig"`.
+  /// `more`: members after the others, such as `,"use":"sig"`.
   std::string jwk(std::string_view more = "") const {
     const std::string common =
         absl::StrCat(id_.empty() ? "" : absl::StrCat(R"("kid":")", id_, "\","), R"("alg":")", algorithm_, "\"", more);

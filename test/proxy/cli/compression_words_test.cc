@@ -21,7 +21,7 @@ listeners:
 upstreams: [ { name: app, endpoints: [ 10.0.0.1:80 ] } ]
 )";
 
-// What stands behind `compresses`.
+// The text after `compresses`.
 std::string compresses(ExplainedRequest request, std::string_view text = kConfig) {
   constexpr std::string_view kWord = "compresses  ";
   const absl::StatusOr<config::Config> config = config::load_text(text, "f");
@@ -31,7 +31,7 @@ std::string compresses(ExplainedRequest request, std::string_view text = kConfig
   return at == std::string::npos ? "" : all.substr(at + kWord.size(), all.find('\n', at) - at - kWord.size());
 }
 
-TEST(ExplainCompression, SaysWhatAndWhyNot) {
+TEST(ExplainCompression, SaysWhatIsCompressedAndWhyNot) {
   const std::string yes = "br, for responses of text/*, application/json from 1KiB on";
   EXPECT_EQ(compresses({.url = "http://a/", .fields = {{"Accept-Encoding", "gzip, br, zstd"}}}), yes);
   EXPECT_EQ(compresses({.url = "http://a/", .fields = {{"Accept-Encoding", "zstd"}}}),
@@ -44,10 +44,10 @@ TEST(ExplainCompression, SaysWhatAndWhyNot) {
   const std::vector<std::pair<std::string, std::string>> grpc = {{"Accept-Encoding", "br"},
                                                                  {"content-type", "application/grpc"}};
   EXPECT_EQ(compresses({.method = "POST", .url = "http://a/", .fields = grpc}), "nothing: gRPC does so itself");
-  EXPECT_EQ(compresses({.url = "http://a/", .fields = grpc}), yes);  // A GET is no call.
+  EXPECT_EQ(compresses({.url = "http://a/", .fields = grpc}), yes);  // A GET is not a call.
 }
 
-TEST(ExplainCompression, SaysNothingWhereThereIsNone) {
+TEST(ExplainCompression, SaysNothingWithoutCompression) {
   EXPECT_EQ(compresses({.url = "http://a/", .fields = {{"Accept-Encoding", "br"}}}, R"(
 listeners: [ { name: web, address: 0.0.0.0:80, http: { forward: app } } ]
 upstreams: [ { name: app, endpoints: [ 10.0.0.1:80 ] } ]

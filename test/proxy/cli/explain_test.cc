@@ -57,7 +57,7 @@ std::string explained(ExplainedRequest request, std::string_view text = kConfig)
   return result.ok() ? *result : absl::StrCat("error: ", result.status().message());
 }
 
-TEST(Explain, EachConditionThatFails) {
+TEST(Explain, EachFailingCondition) {
   EXPECT_EQ(explained({.url = "http://a.test/api/./x?y=z", .fields = {{"X-A", "bd"}, {"x-gone", "no"}}}),
             R"(request     GET http://a.test/api/./x?y=z
 listener    plain (0.0.0.0:80, plain)
@@ -79,8 +79,8 @@ sends       GET /x?y=z HTTP/2
 )");
 }
 
-// Defect: it said that a request is sent on that the proxy refuses: too long a body, CONNECT, a websocket.
-TEST(Explain, WhatIsTooMuchOrNotAllowed) {
+// Defect: explain said that a request is forwarded which the proxy refuses: too long a body, CONNECT, a websocket.
+TEST(Explain, TooLargeOrNotAllowed) {
   const auto told = [](ExplainedRequest request, std::string_view keys) {
     request.url = "http://a.test/";
     const std::string text =
@@ -108,7 +108,7 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ], max_connections_per_endpoint: 
   EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "websocket"}}}, "via: a"), limits);
 }
 
-// Defect: of a split only the first upstream was told.
+// Defect: only the first upstream of a split was printed.
 TEST(Explain, EachUpstreamOfASplit) {
   const std::string text = explained({.url = "http://a.test/"}, R"(
 listeners:
@@ -123,8 +123,8 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] }, { name: v, endpoints: [ 1.2.
   }
 }
 
-// Defect: a client's field was shown as forwarded where only another route makes it of the peer.
-TEST(Explain, FieldsThatNoClientMaySay) {
+// Defect: a client's field was shown as forwarded where another route makes it from the peer.
+TEST(Explain, FieldsThatClientsMayNotSet) {
   const std::string text = explained({.url = "http://a.test/", .fields = {{"x-who", "me"}, {"x-else", "kept"}}}, R"(
 listeners:
   - name: a
@@ -159,7 +159,7 @@ TEST(Explain, HealthOfAnUpstream) {
             "errors in a row");
 }
 
-TEST(Explain, Repetitions) {
+TEST(Explain, Retries) {
   const auto told = [](std::string method) {
     const std::string text = explained({.method = std::move(method), .url = "http://a.test/"}, R"(
 listeners:
@@ -182,7 +182,7 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5, 1.2.3.5:5 ] } ]
             "hedge       none: POST is not idempotent");
 }
 
-TEST(Explain, BodiesThatWait) {
+TEST(Explain, BufferedBodies) {
   const std::string text = explained({.url = "http://a.test/"}, R"(
 body_file: { directory: /srv/bodies }
 listeners:
@@ -198,7 +198,7 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] } ]
             "buffer      up to 8MiB of the response wait for the client in /srv/bodies");
 }
 
-TEST(Explain, Answers) {
+TEST(Explain, Responses) {
   const auto last = [](const ExplainedRequest& request) {
     const std::string text = explained(request);
     return text.substr(text.rfind('\n', text.size() - 2) + 1);
@@ -241,7 +241,7 @@ TEST(Explain, Listeners) {
             "plain)");
   EXPECT_EQ(listener({.url = "http://a.test/", .listener = "db"}),
             "error: there is no listener \"db\" with `http` of plain (0.0.0.0:80, plain), other (0.0.0.0:8080, plain)");
-  // The only one is meant, whatever the port.
+  // The only listener is meant, whatever the port.
   EXPECT_NE(explained({.url = "http://a.test:81/"},
                       "listeners: [ { name: a, address: \"0.0.0.0:8080\", http: { forward: web } } ]\n"
                       "upstreams: [ { name: web, endpoints: [ 127.0.0.1:9 ] } ]\n")
@@ -249,7 +249,7 @@ TEST(Explain, Listeners) {
             std::string::npos);
 }
 
-// Which endpoint it gets, where that is no matter of chance.
+// The endpoint for the request, where it is not random.
 TEST(Explain, Endpoints) {
   const auto lines = [](std::string_view balancing, const ExplainedRequest& request = {.url = "http://a/p?id=7"}) {
     const std::string text =
@@ -276,7 +276,7 @@ TEST(Explain, Endpoints) {
             maglev + "endpoint    10.0.0.1:80, by the cookie sid; the response sets the cookie sluice\n");
 }
 
-TEST(Explain, WhatIsNoRequest) {
+TEST(Explain, InvalidRequests) {
   EXPECT_EQ(explained({.url = "a.test/"}), "error: expected a URL such as https://a.example.com/path, got \"a.test/\"");
   EXPECT_EQ(explained({.url = "http:///x"}),
             "error: expected a URL such as https://a.example.com/path, got \"http:///x\"");
@@ -290,7 +290,7 @@ TEST(Explain, WhatIsNoRequest) {
             "error: expected the name of a header field, got \"a b\"");
 }
 
-TEST(Explain, WhoTheClientIs) {
+TEST(Explain, ClientAddress) {
   constexpr std::string_view kMutual = R"(
 listeners:
   - name: edge
@@ -308,7 +308,7 @@ upstreams: [ { name: web, endpoints: [ 127.0.0.1:9 ] } ]
   EXPECT_NE(explained({.url = "https://x/", .peer = {"c@d"}}, kMutual).find("x-who: c@d\n"), std::string::npos);
 }
 
-// explain() checks its account of the routes against what the router finds: whatever the routes are, they agree.
+// explain() checks its result against the router's: whatever the routes are, they agree.
 TEST(Explain, AgreesWithTheRouter) {
   std::mt19937 random(7);
   const auto one_of = [&](const std::vector<std::string>& from) { return from[random() % from.size()]; };
@@ -347,7 +347,7 @@ TEST(Explain, AgreesWithTheRouter) {
   EXPECT_GT(taken, 500);
 }
 
-TEST(Explain, WhoMayAsk) {
+TEST(Explain, AccessControl) {
   constexpr std::string_view kAccess = R"(
 listeners:
   - name: plain
@@ -393,6 +393,26 @@ answers     403, forbidden
   EXPECT_NE(sent.find("for a or b; assumed valid here\n"), std::string::npos) << sent;
   EXPECT_NE(sent.find("            x-user: (the claim sub)\n"), std::string::npos) << sent;
   EXPECT_EQ(sent.find("authorization"), std::string::npos) << sent;
+}
+
+TEST(Explain, Maintenance) {
+  const auto last_lines = [](std::string_view file) {
+    const std::string text = explained({.url = "http://a.test/"}, absl::StrCat(R"(
+listeners:
+  - name: plain
+    address: 0.0.0.0:80
+    http:
+      routes:
+        - forward: api
+          maintenance: { file: )",
+                                                                               file, R"( }
+          auth: { basic: { users_file: users } }
+upstreams: [ { name: api, endpoints: [ 10.0.0.1:1 ] } ]
+)"));
+    return text.substr(text.find("maintenance"));
+  };
+  EXPECT_EQ(last_lines("/dev/null"), "maintenance /dev/null exists\nanswers     503, down for maintenance\n");
+  EXPECT_TRUE(last_lines("/nowhere/down").starts_with("maintenance /nowhere/down does not exist\naccess "));
 }
 
 }  // namespace

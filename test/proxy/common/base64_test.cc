@@ -32,7 +32,7 @@ TEST(Base64, Vectors) {
   EXPECT_EQ(decoded(Base64::kPadded, "/+8="), "\xff\xef");
 }
 
-TEST(Base64, EachValueHasOneText) {
+TEST(Base64, EachValueHasOneEncoding) {
   for (const std::string_view text :
        {"Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Zm 8", "_-8="}) {
     EXPECT_EQ(decoded(Base64::kPadded, text), "malformed") << text;

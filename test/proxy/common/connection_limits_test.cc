@@ -53,11 +53,11 @@ TEST(SourceTest, MappedCountsAsIp4) {
   EXPECT_NE(source("::ffff:192.0.2.1"), source("::ffff:192.0.2.2"));
 }
 
-// Bytes that are the same must not make an IPv6 network the same source as an IPv4 address.
-TEST(SourceTest, FamiliesDoNotMeet) {
+// Equal bytes must not make an IPv6 network the same source as an IPv4 address.
+TEST(SourceTest, FamiliesAreDistinct) {
   EXPECT_EQ(source("c000:201::").bytes, source("192.0.2.1").bytes);
   EXPECT_NE(source("c000:201::"), source("192.0.2.1"));
-  // Nor is the loopback of both families one source.
+  // The loopback addresses of both families are two sources.
   EXPECT_NE(source("::1"), source("0.0.0.0"));
 }
 
@@ -98,7 +98,7 @@ TEST(ConnectionLimitTest, ZeroIsUnlimited) {
   EXPECT_EQ(limit.active(), 1000u);
 }
 
-TEST(ConnectionLimitTest, HoldsBetweenThreads) {
+TEST(ConnectionLimitTest, HoldsAcrossThreads) {
   ConnectionLimit limit(3);
   std::atomic<int> inside{0}, most{0}, entered{0};
   std::vector<std::thread> threads;
@@ -125,7 +125,7 @@ TEST(ConnectionLimitTest, HoldsBetweenThreads) {
 
 // ---- SourceLimit ----
 
-TEST(SourceLimitTest, CountsEachSourceByItself) {
+TEST(SourceLimitTest, CountsEachSourceSeparately) {
   SourceLimit limit(2);
   EXPECT_TRUE(limit.enabled());
   const Source a = source("192.0.2.1"), b = source("192.0.2.2");
@@ -164,7 +164,7 @@ TEST(SourceLimitTest, ManySources) {
   }
 }
 
-TEST(SourceLimitTest, HoldsBetweenThreads) {
+TEST(SourceLimitTest, HoldsAcrossThreads) {
   constexpr uint32_t kLimit = 2;
   constexpr int kSources = 5;
   SourceLimit limit(kLimit);
@@ -187,7 +187,7 @@ TEST(SourceLimitTest, HoldsBetweenThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(exceeded.load());
-  // All left: each has its whole share again.
+  // All have left: each has its whole share again.
   for (const Source& s : sources) {
     std::vector<SourceLimit::Place> places;
     for (uint32_t i = 0; i < kLimit; ++i) {

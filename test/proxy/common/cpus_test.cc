@@ -32,7 +32,7 @@ class CgroupTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(CgroupTest, NoneWhereThereIsNone) {
+TEST_F(CgroupTest, NoQuota) {
   EXPECT_EQ(quota(""), 0u);
   EXPECT_EQ(quota("0::/\n"), 0u);
   EXPECT_EQ(quota("0::/some/group\n"), 0u);
@@ -64,8 +64,8 @@ TEST_F(CgroupTest, UnreadableTextIsNoQuota) {
   }
 }
 
-// The groups above may be tighter than the own one.
-TEST_F(CgroupTest, LeastOnTheWayUp) {
+// Groups above the process's own group may have a lower quota.
+TEST_F(CgroupTest, LowestOfAllAncestors) {
   write("a/b/c/cpu.max", "800000 100000");
   write("a/b/cpu.max", "max 100000");
   write("a/cpu.max", "300000 100000");
@@ -75,12 +75,12 @@ TEST_F(CgroupTest, LeastOnTheWayUp) {
   write("a/b/c/cpu.max", "100000 100000");
   EXPECT_EQ(quota("0::/a/b/c\n"), 1u);
   EXPECT_EQ(quota("0::/a/b\n"), 2u);
-  // Of another group nothing counts.
+  // Other groups do not count.
   write("z/cpu.max", "50000 100000");
   EXPECT_EQ(quota("0::/a/b/c\n"), 1u);
 }
 
-// Inside a container the path is often the host's, of which nothing is mounted but what lies at the root.
+// Inside a container the path is often the host's, of which only the root is mounted.
 TEST_F(CgroupTest, PathOfTheHost) {
   write("cpu.max", "400000 100000");
   EXPECT_EQ(quota("0::/kubepods.slice/pod1234/container\n"), 4u);
@@ -102,7 +102,7 @@ TEST_F(CgroupTest, V1) {
   EXPECT_EQ(quota(membership), 0u);
 }
 
-// Both hierarchies are there on some systems.
+// Some systems have both hierarchies.
 TEST_F(CgroupTest, HybridTakesTheLesser) {
   write("unified/cpu.max", "100000 100000");
   write("cpu/g/cpu.cfs_quota_us", "500000");

@@ -37,7 +37,7 @@ TEST(Json, Values) {
   EXPECT_EQ(json.member(json.root(), "")->kind, Kind::kString);
   EXPECT_EQ(json.member(json.root(), "c"), nullptr);
   EXPECT_EQ(json.member(*list, "a"), nullptr);
-  ASSERT_TRUE(json.read("7"));  // Its memory is used again.
+  ASSERT_TRUE(json.read("7"));  // Its memory is reused.
   EXPECT_EQ(json.root().text, "7");
 }
 
@@ -54,7 +54,7 @@ TEST(Json, EscapesInStrings) {
   EXPECT_EQ(each->text, std::string_view("\0", 1));
 }
 
-TEST(Json, WhatIsNotStrictIsRefused) {
+TEST(Json, NonStrictSyntaxIsRefused) {
   for (const std::string_view text : {"",
                                       " ",
                                       "{",
@@ -106,8 +106,8 @@ TEST(Json, WhatIsNotStrictIsRefused) {
   }
 }
 
-// One reader takes the first of them, another the last: what is checked would not be what is meant.
-TEST(Json, NamesOfAnObjectDiffer) {
+// Of duplicate names, one reader takes the first and another the last: the checked value might not be the one in use.
+TEST(Json, DuplicateNamesAreRefused) {
   EXPECT_EQ(error_of(R"({"a":1,"a":2})"), "an object has two members with the same name");
   EXPECT_EQ(error_of(R"({"a":1,"\u0061":2})"), "an object has two members with the same name");
   EXPECT_EQ(error_of(R"([{"a":1},{"a":2}])"), "");

@@ -18,7 +18,7 @@ Source source(uint32_t number) {
   return result;
 }
 
-TEST(SourceMemoryTest, ReportsTheLastWholeRound) {
+TEST(SourceMemoryTest, ReportsTheLastCompleteRound) {
   SourceMemory memory;
   memory.begin_round();
   memory.add(source(1), 5 * kKib);
@@ -33,7 +33,7 @@ TEST(SourceMemoryTest, ReportsTheLastWholeRound) {
   EXPECT_EQ(memory.held(source(1)), 0u);
 }
 
-// Its size is fixed: more sources than it has columns make it report more for some, but never less.
+// Its size is fixed: with more sources than columns it reports too much for some, but never too little.
 TEST(SourceMemoryTest, NeverReportsLess) {
   SourceMemory memory;
   memory.begin_round();
@@ -43,7 +43,7 @@ TEST(SourceMemoryTest, NeverReportsLess) {
   for (uint32_t i = 0; i < kSources; ++i) ASSERT_GE(memory.held(source(i)), (1 + i % 16) * kKib) << i;
 }
 
-TEST(SourceMemoryTest, AThousandSourcesBarelyMeet) {
+TEST(SourceMemoryTest, AThousandSourcesRarelyCollide) {
   SourceMemory memory;
   memory.begin_round();
   for (uint32_t i = 0; i < 1000; ++i) memory.add(source(i), 1024 * kKib);

@@ -11,7 +11,7 @@
 namespace sluice::config {
 namespace {
 
-TEST(Words, GuessesWhatIsNear) {
+TEST(Words, SuggestsSimilarWords) {
   const std::vector<std::string_view> keys = {"name", "address", "tcp", "keepalive", "max_connections"};
   EXPECT_EQ(nearest("adress", keys), "address");
   EXPECT_EQ(nearest("tpc", keys), "tcp");
@@ -38,7 +38,7 @@ TEST(HostPattern, LowerCase) {
   EXPECT_EQ(HostPattern::parse("Example.com")->text(), "example.com");
 }
 
-TEST(HostPattern, RefusesWhatNoClientSends) {
+TEST(HostPattern, RefusesInvalidHosts) {
   const std::string long_label(64, 'a');
   for (const std::string& text : {std::string(), std::string("*"), std::string("*."), std::string("*.*.com"),
                                   std::string("a.*.com"), std::string("a*.com"), std::string("a..b"),

@@ -17,7 +17,7 @@ ContentCoding chosen(std::string_view value, const std::vector<ContentCoding>& o
   return accepted.choose(offered);
 }
 
-TEST(AcceptEncoding, ChoosesTheOneThatIsLikedBest) {
+TEST(AcceptEncoding, ChoosesTheHighestWeight) {
   EXPECT_EQ(chosen("gzip"), kGzip);
   EXPECT_EQ(chosen("x-gzip"), kGzip);
   EXPECT_EQ(chosen("GZip, BR"), kBrotli);
@@ -28,7 +28,7 @@ TEST(AcceptEncoding, ChoosesTheOneThatIsLikedBest) {
   EXPECT_EQ(chosen("gzip;Q=1,br"), kBrotli);
 }
 
-TEST(AcceptEncoding, TakesNoneThatIsNotAccepted) {
+TEST(AcceptEncoding, ChoosesOnlyAcceptedCodings) {
   EXPECT_EQ(chosen(""), kIdentity);
   EXPECT_EQ(chosen(","), kIdentity);
   EXPECT_EQ(chosen("identity"), kIdentity);
@@ -39,7 +39,7 @@ TEST(AcceptEncoding, TakesNoneThatIsNotAccepted) {
   EXPECT_EQ(chosen("br", {}), kIdentity);
 }
 
-TEST(AcceptEncoding, AStarIsForTheOthers) {
+TEST(AcceptEncoding, StarIsForOtherCodings) {
   EXPECT_EQ(chosen("*"), kZstd);
   EXPECT_EQ(chosen("zstd;q=0, *"), kBrotli);
   EXPECT_EQ(chosen("gzip, *;q=0.5"), kGzip);
@@ -47,7 +47,7 @@ TEST(AcceptEncoding, AStarIsForTheOthers) {
   EXPECT_EQ(chosen("*;q=0"), kIdentity);
 }
 
-TEST(AcceptEncoding, IdentityMayBeLikedBetter) {
+TEST(AcceptEncoding, IdentityMayBePreferred) {
   EXPECT_EQ(chosen("identity, gzip;q=0.5"), kIdentity);
   EXPECT_EQ(chosen("identity;q=0.5, gzip"), kGzip);
   EXPECT_EQ(chosen("identity, gzip"), kGzip);
@@ -64,14 +64,14 @@ TEST(AcceptEncoding, FieldsAreOneList) {
   EXPECT_EQ(accepted.weight(kIdentity), 1);
 }
 
-TEST(AcceptEncoding, RefusesWhatIsMalformed) {
+TEST(AcceptEncoding, RefusesMalformedValues) {
   for (const std::string_view value :
        {"gzip;",     "gzip;q",     "gzip;q=",      "gzip;q=2",     "gzip;q=1.001", "gzip;q=0.1234", "gzip;q=.5",
         "gzip;q=-1", "gzip;q=1 0", "gzip;level=9", "gzip;q=1;q=1", "gz ip",        "gzip br",       ";q=1",
         "\"gzip\"",  "gzip;q =1",  "gzip;q= 1",    "gzip;q=00",    "gzip;q=10",    "gzip;q=1.",     "gzip;q=0.x"}) {
     AcceptEncoding accepted;
     const bool taken = accepted.read(value);
-    // RFC 9110 section 12.4.2 has the digits behind the point optional.
+    // In RFC 9110 section 12.4.2 the digits after the point are optional.
     EXPECT_EQ(taken, value == "gzip;q=1.") << value;
   }
 }

@@ -58,7 +58,7 @@ TEST_F(CompressionPolicyTest, TypePatterns) {
   }
 }
 
-TEST_F(CompressionPolicyTest, OnlyWhatGains) {
+TEST_F(CompressionPolicyTest, OnlyWorthwhileBodies) {
   constexpr std::pair<std::string_view, std::string_view> kText = {"content-type", "text/plain"};
   EXPECT_TRUE(takes({kText}));
   EXPECT_TRUE(takes({kText, {"content-length", "1024"}}));
@@ -76,7 +76,7 @@ TEST_F(CompressionPolicyTest, OnlyWhatGains) {
   }
 }
 
-TEST_F(CompressionPolicyTest, WhatTheClientTakes) {
+TEST_F(CompressionPolicyTest, AcceptedCodings) {
   EXPECT_EQ(choose({}), ContentCoding::kIdentity);
   EXPECT_EQ(choose({{"accept-encoding", "gzip, br, zstd"}}), ContentCoding::kZstd);
   EXPECT_EQ(choose({{"accept-encoding", "gzip"}, {"accept-encoding", "br"}}), ContentCoding::kBrotli);
@@ -100,7 +100,7 @@ TEST_F(CompressionPolicyTest, Vary) {
   EXPECT_EQ(vary({{"vary", "origin"}, {"vary", "*"}}), "origin|*|");
 }
 
-TEST_F(CompressionPolicyTest, WhatNoMoreHoldsIsNotSaid) {
+TEST_F(CompressionPolicyTest, InvalidatedFieldsAreRemoved) {
   Head response = head(200, {{"content-type", "text/html"},
                              {"content-length", "2000"},
                              {"accept-ranges", "bytes"},
@@ -122,7 +122,7 @@ TEST_F(CompressionPolicyTest, EntityTags) {
   };
   EXPECT_EQ(tag("\"\""), "W/\"\"");
   EXPECT_EQ(tag("W/\"a\""), "W/\"a\"");
-  // Defect: a tag that is none was kept, for bytes that it was not made of.
+  // Defect: a malformed tag was kept, though the bytes had changed.
   for (const std::string_view none : {"malformed", "\"", "\"a", "a\"", "\"a\"b\"", "\"a b\"", "W/a", "w/\"a\""}) {
     EXPECT_EQ(tag(none), "") << none;
   }

@@ -1,5 +1,5 @@
-// Each library's streams, read back by the library's own decoder, for any cut of the input and any room; and what they
-// take of memory.
+// The streams of each compression library, decoded by the library's own decoder, for any cut of the input and any
+// output room; and their memory.
 #include "proxy/compression/compressor.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class CompressorTest : public testing::TestWithParam<ContentCoding> {
     return buffer;
   }
 
-  // The pieces of `text` by turns of `cuts`, each with what `then` gives for its index.
+  // Cuts `text` into pieces by turns of `cuts`, each with what `then` returns for its index.
   template <class ThenOf>
   Buffer compress(std::string_view text, const std::vector<size_t>& cuts, ThenOf then_of) {
     Buffer out;
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(All, CompressorTest,
                          testing::Values(ContentCoding::kGzip, ContentCoding::kBrotli, ContentCoding::kZstd),
                          [](const auto& each) { return std::string(content_coding_name(each.param)); });
 
-TEST_P(CompressorTest, IsReadBackWhateverTheCuts) {
+TEST_P(CompressorTest, DecodesWithAnyCuts) {
   const std::vector<std::vector<size_t>> all_cuts = {{1}, {7, 1000}, {4096}, {100'000}, {300'000}};
   for (const std::string& text : {std::string(), std::string("x"), prose(3000), prose(200'000), noise(200'000)}) {
     for (const std::vector<size_t>& cuts : all_cuts) {
@@ -89,7 +89,7 @@ TEST_P(CompressorTest, IsReadBackWhateverTheCuts) {
   }
 }
 
-TEST_P(CompressorTest, TheEndMayComeWithTheLastBytes) {
+TEST_P(CompressorTest, EndWithTheLastBytes) {
   const std::string text = prose(50'000);
   ASSERT_TRUE(compressor_->begin(1));
   Buffer out;
@@ -100,7 +100,7 @@ TEST_P(CompressorTest, TheEndMayComeWithTheLastBytes) {
   EXPECT_EQ(decoded.text, text);
 }
 
-TEST_P(CompressorTest, AFlushBringsAllThatHasComeIn) {
+TEST_P(CompressorTest, FlushReturnsAllInput) {
   ASSERT_TRUE(compressor_->begin(5));
   Buffer out;
   std::string text;
@@ -113,12 +113,12 @@ TEST_P(CompressorTest, AFlushBringsAllThatHasComeIn) {
     const Decoded decoded = decode(GetParam(), out.to_string());
     EXPECT_FALSE(decoded.ended);
     ASSERT_EQ(decoded.text, text);
-    // Nothing more to be flushed, or next to nothing.
+    // Nothing more to flush, or next to nothing.
     ASSERT_TRUE(compressor_->compress(pool_, Buffer(), Compressor::Then::kFlush, out));
   }
 }
 
-TEST_P(CompressorTest, AStreamThatWasLeftIsForgotten) {
+TEST_P(CompressorTest, AbandonedStreamIsForgotten) {
   const std::string text = prose(100'000);
   for (const uint32_t level : {9U, 1U, 5U}) {
     ASSERT_TRUE(compressor_->begin(level));
@@ -131,8 +131,8 @@ TEST_P(CompressorTest, AStreamThatWasLeftIsForgotten) {
   }
 }
 
-// Where the pool has nothing to give it goes on: what comes out is no more than what goes home, but for a little.
-TEST_P(CompressorTest, GoesOnBeyondTheBudget) {
+// Compression continues when the pool has no memory: its output is not much more than the memory that it returns.
+TEST_P(CompressorTest, ContinuesBeyondTheBudget) {
   const std::string text = noise(60'000);
   Buffer in = buffer(text);
   std::vector<ChunkRef> all;
@@ -150,7 +150,7 @@ size_t bound_of(ContentCoding coding) {
                                             : kZstdMemoryBytes;
 }
 
-TEST_P(CompressorTest, HoldsNoMoreThanItsBoundAtAnyLevel) {
+TEST_P(CompressorTest, MemoryIsBoundedAtAnyLevel) {
   const std::string text = prose(1 << 20) + noise(1 << 20);
   for (uint32_t level = 1; level <= 9; ++level) {
     const std::unique_ptr<Compressor> compressor = make_compressor(GetParam());

@@ -1,4 +1,4 @@
-// What a client makes of a body that is encoded, by the libraries' own decoders.
+// Decodes a compressed body like a client, by the libraries' own decoders.
 #pragma once
 
 #include <brotli/decode.h>
@@ -15,7 +15,7 @@
 
 namespace sluice::test {
 
-/// What has been encoded so far, and whether that was all.
+/// The decoded bytes so far, and whether the stream was complete.
 struct Decoded {
   std::string text;
   bool ended = false;

@@ -1,4 +1,4 @@
-// What the keys of who may ask, and regular expressions, ask for beyond their types.
+// Checks of the keys for access control and of regular expressions, beyond their types.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +36,7 @@ TEST(LoaderAccess, RegularExpressions) {
             "f:1:81: listeners[0].http.routes[0].match.path: `prefix`, `exact` and `regex` exclude each other");
   EXPECT_EQ(route_errors("match: { path: {} }"),
             "f:1:81: listeners[0].http.routes[0].match.path: expected `prefix: PATH`, `exact: PATH` or `regex: REGEX`");
-  // There is no prefix that another could take the place of.
+  // A regular expression has no prefix that could be replaced.
   EXPECT_EQ(route_errors(R"x(match: { path: { regex: "/a.*" } }, rewrite: { prefix: /b })x"),
             "f:1:121: listeners[0].http.routes[0].rewrite.prefix: needs `match: { path: { prefix: PATH } }`, which it "
             "replaces");
@@ -60,7 +60,8 @@ TEST(LoaderAccess, Substitutions) {
           "\"/\\\\2\": Rewrite schema requests 2 matches, but the regexp only has 1 parenthesized subexpressions.");
 }
 
-// A route that others before it take is a mistake; whether a regular expression takes all of another's is not known.
+// A route that earlier routes shadow is an error; whether a regular expression matches all that another matches is
+// unknown.
 TEST(LoaderAccess, RoutesThatAreNeverTaken) {
   const auto behind = [](std::string_view before, std::string_view route) {
     return errors_of(with_route(route, absl::StrCat(before, ", forward: web }, { ")));
@@ -72,6 +73,15 @@ TEST(LoaderAccess, RoutesThatAreNeverTaken) {
   EXPECT_NE(behind("match: { path: { prefix: / } }", R"x(match: { path: { regex: "/b" } }, forward: web)x"), "");
   EXPECT_EQ(behind("match: { path: { prefix: / } }", R"x(match: { path: { regex: "/b|\\*" } }, forward: web)x"), "");
   EXPECT_NE(behind("match: { host: a.test }", R"x(match: { host: a.test, path: { regex: "/b" } }, forward: web)x"), "");
+}
+
+TEST(LoaderAccess, Maintenance) {
+  const auto maintenance = [](std::string_view keys) { return route_errors(absl::StrCat("maintenance: ", keys)); };
+  EXPECT_EQ(maintenance("{ file: /run/down }"), "");
+  EXPECT_EQ(maintenance("{ file: /run/down, retry_after: 0 }"), "");
+  EXPECT_NE(maintenance("{ file: '' }").find("maintenance.file: expected the name of a file"), std::string::npos);
+  EXPECT_NE(maintenance("{ retry_after: 5s }").find("missing key \"file\""), std::string::npos);
+  EXPECT_NE(maintenance("{ file: /run/down, retry_after: 500ms }"), "");
 }
 
 TEST(LoaderAccess, Auth) {
@@ -120,7 +130,7 @@ TEST(LoaderAccess, Cors) {
   EXPECT_NE(cors("origins: https://a.example, max_age: 1500ms"), "");
 }
 
-TEST(LoaderAccess, PrintsWhatItReads) {
+TEST(LoaderAccess, RoundTrip) {
   const std::string text = with_route(
       R"x(match: { path: { regex: "/a/(.*)" }
 }, forward: web, rewrite: { regex: "/a/(.*)", substitution: '/\1' },

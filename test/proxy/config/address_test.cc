@@ -54,7 +54,7 @@ TEST(Address, ReadsAndPrintsEachKind) {
   }
 }
 
-TEST(Address, IsWhatTheKernelTakes) {
+TEST(Address, ConvertsToSockaddr) {
   EXPECT_EQ(address("1.2.3.4:80").length(), sizeof(sockaddr_in));
   EXPECT_EQ(address("[::1]:80").length(), sizeof(sockaddr_in6));
   const Address path = address("unix:/a");
@@ -75,7 +75,7 @@ TEST(Address, ComparesWhole) {
   EXPECT_FALSE(address("unix:a") == address("unix:ab"));
 }
 
-TEST(Address, BadOnesSayWhatToWrite) {
+TEST(Address, ErrorsSayWhatToWrite) {
   const std::string expected = "expected an address such as 127.0.0.1:8080, \"[::1]:8080\" or unix:/run/app.sock, got ";
   const std::string every = "; for every interface write 0.0.0.0:PORT or \"[::]:PORT\"";
   const std::string brackets = "; an IPv6 address needs brackets, and YAML then needs quotes: \"[::1]:PORT\"";
@@ -144,7 +144,7 @@ TEST(Cidr, ContainsItsRangeOnly) {
   EXPECT_FALSE(cidr("0.0.0.0/0").contains(Address()));
 }
 
-TEST(Cidr, PrintsWhatItReads) {
+TEST(Cidr, RoundTrip) {
   EXPECT_EQ(cidr("10.0.0.0/8").text(), "10.0.0.0/8");
   EXPECT_EQ(cidr("10.0.0.1").text(), "10.0.0.1/32");
   EXPECT_EQ(cidr("2001:DB8::/32").text(), "2001:db8::/32");
@@ -152,7 +152,7 @@ TEST(Cidr, PrintsWhatItReads) {
   EXPECT_EQ(Cidr().text(), "");
 }
 
-TEST(Cidr, BadOnesSayWhatToWrite) {
+TEST(Cidr, ErrorsSayWhatToWrite) {
   const std::string expected = "expected an address range such as 10.0.0.0/8 or \"2001:db8::/32\", got ";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "\"\""},

@@ -1,4 +1,4 @@
-// What the keys of balancing ask for beyond their types.
+// Checks of the balancing keys beyond their types.
 #include <gtest/gtest.h>
 
 #include <string>

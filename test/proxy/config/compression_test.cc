@@ -1,4 +1,4 @@
-// What `compression` asks for beyond the types of its keys.
+// Checks of `compression` beyond the types of its keys.
 #include "proxy/config/model/compression.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string errors_of(std::string_view fields) {
   return std::string(config.ok() ? "" : config.status().message());
 }
 
-TEST(LoaderCompression, Takes) {
+TEST(LoaderCompression, Accepts) {
   EXPECT_EQ(errors_of(""), "");
   EXPECT_EQ(errors_of("codings: gzip, types: [ text/*, application/*+json ], min_size: 0, level: 9, max_streams: 1"),
             "");

@@ -1,4 +1,4 @@
-// Identity, access log and failures: what is asked for beyond the types, with the place of each finding.
+// Checks of identity, access log and error pages beyond the types of their keys, with the position of each finding.
 #include "proxy/config/model/error_pages.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(ErrorText, Errors) {
   const std::string known = " of errors; they are status, reason, message, request_id, trace_id";
   EXPECT_EQ(said("%{path}"), "there is no variable \"path\"" + known) << "which could hold HTML of a client";
   EXPECT_EQ(said("%{}"), "there is no variable \"\"" + known);
-  // A known name without its end was taken, and more taken off than there was.
+  // Defect: a known name without its end was accepted, and more than the text was removed.
   for (const std::string_view text : {"%{status", "%{", "a%{stat"}) EXPECT_EQ(said(text), "expected a `}` behind `%{`");
   std::string text;
   for (size_t i = 0; i < ErrorText::kMaxVariables; ++i) text += "%{status}";
@@ -68,7 +68,7 @@ TEST(ErrorText, Errors) {
   EXPECT_EQ(said(std::string(ErrorText::kMaxBytes + 1, 'x')), "expected a body of at most 64KiB, got 65537 bytes");
 }
 
-TEST(LoaderAnswers, AccessLog) {
+TEST(LoaderResponses, AccessLog) {
   EXPECT_EQ(error(with_http("access_log: stdout")), "");
   EXPECT_EQ(error(with_http("access_log: { file: a.log, format: json }")), "");
   EXPECT_EQ(error(with_http("access_log: { format: json }")), "f:1:80: missing key \"file\" in " + kAt + "access_log");
@@ -79,7 +79,7 @@ TEST(LoaderAnswers, AccessLog) {
             "f:1:99: " + kAt + "access_log.format: there is no variable \"sttus\"; did you mean %{status}?");
 }
 
-TEST(LoaderAnswers, RequestId) {
+TEST(LoaderResponses, RequestId) {
   EXPECT_EQ(error(with_http("request_id: X-Request-Id")), "");
   EXPECT_EQ(error(with_http("request_id: { header: x-id, accept: always, respond: true }")), "");
   EXPECT_EQ(
@@ -94,14 +94,14 @@ TEST(LoaderAnswers, RequestId) {
           "long a message is");
 }
 
-TEST(LoaderAnswers, TrustedProxies) {
+TEST(LoaderResponses, TrustedProxies) {
   EXPECT_EQ(error(with_http("trusted_proxies: 10.0.0.0/8, trusted_hops: 32")), "");
   EXPECT_EQ(error(with_http("trusted_proxies: []")),
             "f:1:85: " + kAt + "trusted_proxies: expected at least one item, got an empty list");
   EXPECT_EQ(error(with_http("trusted_hops: 33")), "f:1:82: " + kAt + "trusted_hops: must be from 0 to 32, got \"33\"");
 }
 
-TEST(LoaderAnswers, Errors) {
+TEST(LoaderResponses, Errors) {
   EXPECT_EQ(error(with_http("errors: [ { status: 404, body: a }, { status: [ 503, 4xx ], file: b } ]")), "");
   EXPECT_EQ(error(with_http("errors: [ { status: 404 } ]")),
             "f:1:78: " + kAt + "errors[0]: expected `body: TEXT` or `file: PATH`");
@@ -117,7 +117,7 @@ TEST(LoaderAnswers, Errors) {
                 "trace_id");
 }
 
-TEST(LoaderAnswers, RouteNames) {
+TEST(LoaderResponses, RouteNames) {
   const auto with_names = [](std::string_view first, std::string_view second) {
     return absl::StrCat("listeners: [ { name: a, address: 0.0.0.0:80, http: { routes: [\n{ name: ", first,
                         ", match: { host: a.b }, forward: web },\n{ name: ", second,
@@ -131,7 +131,7 @@ TEST(LoaderAnswers, RouteNames) {
       "f:3:9: " + kAt + "routes[1].name: expected a name of 1 to 64 letters, digits, `_`, `-` and `.`, got \"b c\"");
 }
 
-TEST(LoaderAnswers, PrintsWhatItReads) {
+TEST(LoaderResponses, RoundTrip) {
   const Config config =
       load_text(
           with_http("trusted_hops: 1, trusted_proxies: [ 10.0.0.0/8 ], forwarded: append, trace_context: make, "

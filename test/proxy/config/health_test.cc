@@ -28,7 +28,7 @@ TEST(HealthConfig, Defaults) {
   EXPECT_EQ(config->upstreams[0].ejection, Ejection());
 }
 
-TEST(HealthConfig, WhatIsTaken) {
+TEST(HealthConfig, Accepted) {
   for (const std::string_view good :
        {"health_check: { http: { path: \"/a?b=c\", host: \"a.test:81\", status: 204 } }",
         "protocol: http2, health_check: { grpc: {} }", "health_check: { http: {}, port: 8008 }",
@@ -38,7 +38,7 @@ TEST(HealthConfig, WhatIsTaken) {
   }
 }
 
-TEST(HealthConfig, WhatIsRefused) {
+TEST(HealthConfig, Refused) {
   struct {
     std::string_view upstream, error;
   } const cases[] = {

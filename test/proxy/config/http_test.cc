@@ -1,4 +1,4 @@
-// What the keys of HTTP ask for beyond their types: in the order of a file, and with the place of each finding.
+// Checks of the HTTP keys beyond their types: in the order of a file, and with the position of each finding.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -127,7 +127,7 @@ TEST(LoaderHttp, Matches) {
   });
 }
 
-TEST(LoaderHttp, MatchesOfMore) {
+TEST(LoaderHttp, MoreMatches) {
   const std::string at = "listeners[0].http.routes[0].match.";
   expect_errors({
       {with_route("match: { method: GET, source: 10.0.0.0/8 }, forward: web"), ""},

@@ -1,5 +1,6 @@
-// docs/reference/sluice.schema.json must agree with the code. After a change of schema.h or of a default, write it anew
-// with SLUICE_UPDATE_DOCS=1 in the environment of this test. What it takes and refuses: test/e2e/schema_test.py.
+// docs/sluice.schema.json must agree with the code. After a change of schema.h or of a default, rewrite it with
+// SLUICE_UPDATE_DOCS=1 in the environment of this test. What it accepts and refuses is tested by
+// test/e2e/schema_test.py.
 #include "proxy/config/load/json_schema.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ namespace {
 const std::filesystem::path kDocument =
     std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/sluice.schema.json";
 
-// Where there are several ways to write a value, the one that is `type`.
+// Of the alternatives for a value, the one of this type.
 YAML::Node of_type(const YAML::Node& schema, std::string_view type) {
   if (!schema["anyOf"]) return schema;
   for (const YAML::Node& way : schema["anyOf"]) {
@@ -55,7 +56,7 @@ class JsonSchema : public testing::Test {
   const YAML::Node root_ = YAML::Load(json_schema());
 };
 
-TEST_F(JsonSchema, TheDocumentIsInStep) {
+TEST_F(JsonSchema, DocumentIsCurrent) {
   if (std::getenv("SLUICE_UPDATE_DOCS") != nullptr) {
     std::ofstream(kDocument) << json_schema();
     return;
@@ -74,7 +75,7 @@ TEST_F(JsonSchema, HasEachKeyOfTheReference) {
   }
 }
 
-TEST_F(JsonSchema, SaysTypesBoundsAndDefaults) {
+TEST_F(JsonSchema, HasTypesBoundsAndDefaults) {
   EXPECT_EQ(text("listeners[].backlog", "type"), "integer");
   EXPECT_EQ(text("listeners[].backlog", "minimum"), "1");
   EXPECT_EQ(text("listeners[].backlog", "maximum"), "65535");
@@ -90,7 +91,7 @@ TEST_F(JsonSchema, SaysTypesBoundsAndDefaults) {
             std::string::npos);
 }
 
-TEST_F(JsonSchema, SaysWhatMustBeThere) {
+TEST_F(JsonSchema, HasRequiredKeys) {
   std::vector<std::string> required;
   for (const YAML::Node& key : root_["properties"]["listeners"]["items"]["required"]) {
     required.push_back(key.as<std::string>());

@@ -47,22 +47,22 @@ std::string repeated(std::string_view text, size_t times) {
   return out;
 }
 
-// With one listener, whose map holds `fields` from column 16 of line 1.
+// With one listener, whose map has `fields` from column 16 of line 1.
 std::string with_listener(std::string_view fields) {
   return absl::StrCat("listeners: [ { ", fields, " } ]\n", kUpstreams);
 }
 
-// With one listener that is right, but for `fields` in its tcp from column 56 of line 1.
+// With one valid listener, except for `fields` in its tcp from column 56 of line 1.
 std::string with_tcp(std::string_view fields) {
   return with_listener(absl::StrCat("name: db, address: 0.0.0.0:5432, tcp: { ", fields, " }"));
 }
 
-// With one upstream, whose map holds `fields` from column 16 of line 2, behind its name and endpoint.
+// With one upstream, whose map has `fields` from column 16 of line 2, after its name and endpoint.
 std::string with_upstream(std::string_view fields) {
   return absl::StrCat(kListeners, "upstreams: [ { ", fields, " } ]\n");
 }
 
-// With one upstream that is right, but for `fields` from column 58 of line 2.
+// With one valid upstream, except for `fields` from column 58 of line 2.
 std::string with_endpoint_and(std::string_view fields) {
   return with_upstream(absl::StrCat("name: pg, endpoints: [ 127.0.0.1:9100 ], ", fields));
 }
@@ -141,6 +141,7 @@ listeners:
           compression: false
           allow: [ 10.0.0.0/8 ]
           deny: [ 10.1.0.0/16 ]
+          maintenance: { file: /run/down, retry_after: 41s }
           auth: { basic: { users_file: users, realm: shed }, forward: true }
           cors:
             origins: [ "https://a.example" ]
@@ -378,6 +379,7 @@ upstreams:
   EXPECT_EQ(http.routes[3].response_headers, (Changes{{.name = field("x-d"), .add = text("e")}}));
   EXPECT_EQ(http.routes[3].allow, std::vector{Cidr::parse("10.0.0.0/8").value()});
   EXPECT_EQ(http.routes[3].deny, std::vector{Cidr::parse("10.1.0.0/16").value()});
+  EXPECT_EQ(http.routes[3].maintenance, (Maintenance{.file = "/run/down", .retry_after = std::chrono::seconds(41)}));
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
   EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
                                        .methods = {"PUT"},
@@ -559,7 +561,7 @@ TEST(Loader, Keys) {
   });
 }
 
-TEST(Loader, KeysThatWillExistAreRefused) {
+TEST(Loader, FutureKeysAreRefused) {
   expect_errors({
       {absl::StrCat("admin: { address: 127.0.0.1:9901 }\n", kListeners, kUpstreams),
        {"f:1:1: `admin` is not available in this version; remove it (--stats prints the counters)"}},
@@ -579,7 +581,7 @@ TEST(Loader, AltsByName) {
                   {"f:1:91: listeners[0].alts.handshaker: expected a port from 1 to 65535, got \"a.b:0\""}}});
 }
 
-TEST(Loader, WarnsOfEndpointsThatNobodyHasNamed) {
+TEST(Loader, WarnsOfUnverifiedEndpoints) {
   const std::string alone = with_endpoint_and("alts: { handshaker: 1.2.3.4:5 }");
   std::vector<std::string> warnings;
   ASSERT_TRUE(load_text(alone, "f", &warnings).ok());
@@ -654,7 +656,7 @@ TEST(Loader, Tls) {
   });
 }
 
-// Defect: it was not looked at, and one that TLS cannot send ended the process at the first connection.
+// Defect: it was not checked, and one that TLS cannot send ended the process at the first connection.
 TEST(Loader, ServerNameOfAnUpstream) {
   const auto named = [](std::string_view name) {
     return with_endpoint_and(absl::StrCat("tls: { server_name: \"", name, "\" }"));
@@ -726,7 +728,7 @@ TEST(Loader, NamesAndReferences) {
        {"f:4:13: upstreams[1].name: \"pg\" is already the name of upstreams[0] (3:5); names must be unique"}},
       {with_listener("name: a b, address: 0.0.0.0:1, tcp: { forward: pg }"),
        {"f:1:22: listeners[0].name: expected a name of 1 to 64 letters, digits, `_`, `-` and `.`, got \"a b\""}},
-      // An upstream whose name cannot be told may be the one that is meant: one finding, not two.
+      // An upstream with a misspelled `name` key may be the one that is referenced: one finding, not two.
       {absl::StrCat(kListeners, "upstreams: [ { nam: pg, endpoints: [ 1.2.3.4:5 ] } ]\n"),
        {"f:2:16: unknown key \"nam\" in upstreams[0]; did you mean \"name\"?"}},
   });

@@ -104,7 +104,7 @@ upstreams:
   expect_round_trip(*config);
 }
 
-TEST(Print, QuotesWhatYamlWouldReadOtherwise) {
+TEST(Print, QuotesAmbiguousYaml) {
   const absl::StatusOr<Config> config = load_text(R"(
 workers: 2
 limits: { max_connections: 1 }
@@ -180,8 +180,8 @@ TEST(Print, ShowsEveryDefaultOfHttp) {
   expect_round_trip(*config);
 }
 
-// The name of a header field that is not given was printed as an empty one, which no file may have.
-TEST(Print, LeavesOutNamesThatAreNotGiven) {
+// Defect: the name of a header field that is not set was printed as an empty one, which no file may have.
+TEST(Print, OmitsUnsetNames) {
   const absl::StatusOr<Config> config = load_text(R"(
 listeners: [ { name: a, address: 0.0.0.0:80, http: { forward: web } } ]
 upstreams: [ { name: web, endpoints: [ 127.0.0.1:9000 ], balance: maglev, hash: { cookie: c } } ]

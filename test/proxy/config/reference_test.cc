@@ -44,7 +44,7 @@ TEST(Reference, HasEachKeyOnceAndHelpForIt) {
   }
 }
 
-TEST(Reference, TheDocumentIsInStep) {
+TEST(Reference, DocumentIsCurrent) {
   std::string document = read_document();
   const size_t begin = document.find(kBegin);
   const size_t end = document.find(kEnd);
@@ -60,7 +60,7 @@ TEST(Reference, TheDocumentIsInStep) {
 }
 
 // The table of canonical paths in guides/http.md: `path`, `path` | `canonical`, 400, or the same |
-TEST(Reference, TheDocumentsPathsAreCanonicalAsItSays) {
+TEST(Reference, DocumentedCanonicalPaths) {
   const std::string document = read_document(kDocuments / "guides/http.md");
   const size_t begin = document.find("| path | becomes |");
   ASSERT_NE(begin, std::string::npos);

@@ -14,7 +14,7 @@ namespace {
 
 Regex regex(std::string_view text) { return Regex::parse(text).value(); }
 
-TEST(Regex, IsAboutTheWholeText) {
+TEST(Regex, MatchesTheWholeText) {
   const Regex users = regex("/users/[0-9]+|/me");
   EXPECT_TRUE(users.fits("/users/12"));
   EXPECT_TRUE(users.fits("/me"));
@@ -23,8 +23,8 @@ TEST(Regex, IsAboutTheWholeText) {
   }
 }
 
-// A dot that stops at a line's end, or at a byte that is not UTF-8, would let what stands behind it slip by.
-TEST(Regex, IsAboutBytes) {
+// A dot that does not match a line end, or a byte that is not UTF-8, would let the text after it pass unchecked.
+TEST(Regex, MatchesBytes) {
   EXPECT_TRUE(
       regex("a.*b").fits("a\n\xff\xc3\x28"
                          "b"));
@@ -52,20 +52,20 @@ TEST(Regex, Substitutes) {
     return std::string(regex(pattern).substitute(text, substitution, room).value_or("no room"));
   };
   EXPECT_EQ(made("/(a+)/(b*)", "/aa/", "/\\2/\\1\\\\/\\0"), "//aa\\//aa/");
-  EXPECT_EQ(made("/(a)|/(b)", "/b", "\\1-\\2"), "-b");  // A group that took no part is empty.
+  EXPECT_EQ(made("/(a)|/(b)", "/b", "\\1-\\2"), "-b");  // A group that did not participate is empty.
   EXPECT_EQ(made("/a", "/b", "/c"), "/b");
   EXPECT_EQ(made("(.*)", std::string(20, 'x'), "\\1\\1"), "no room");
   EXPECT_EQ(made("(.*)", std::string(16, 'x'), "\\1\\1"), std::string(32, 'x'));
 }
 
-TEST(Regex, WhatASubstitutionMayHave) {
+TEST(Regex, SubstitutionSyntax) {
   EXPECT_TRUE(regex("(a)(b)").accepts("\\2\\1\\0\\\\").ok());
   EXPECT_FALSE(regex("(a)").accepts("\\2").ok());
   EXPECT_FALSE(regex("(a)").accepts("\\").ok());
   EXPECT_FALSE(regex("(a)").accepts("\\x").ok());
 }
 
-TEST(Regex, AllocatesNothingForWhatItHasSeen) {
+TEST(Regex, AllocatesNothingForKnownTexts) {
   const Regex users = regex("/users/([0-9]+)(/[a-z]+)*");
   ASSERT_TRUE(users.fits("/users/123/orders/open"));
   const uint64_t before = test::allocations;

@@ -75,7 +75,7 @@ std::string errors_of(std::string_view upstream) {
   return loaded.ok() ? "" : std::string(loaded.status().message());
 }
 
-TEST(ResolveRules, WhatGoesTogether) {
+TEST(ResolveRules, ValidCombinations) {
   EXPECT_EQ(errors_of("{ name: a, endpoints: [ a.test:80, 1.2.3.4:80, { srv: _a._tcp.test, priority: 2 } ] }"), "");
   EXPECT_EQ(errors_of("{ name: a, endpoints: [ a.test:0 ] }"),
             "f:3:29: upstreams[0].endpoints[0]: expected a port from 1 to 65535, got \"a.test:0\"");

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-TEST(Units, DurationsAreReadAndPrintedInTheLargestUnitThatDivides) {
+TEST(Units, DurationsUseTheLargestUnitThatDivides) {
   struct Case {
     std::string text;
     Duration value;
@@ -35,7 +35,7 @@ TEST(Units, DurationsAreReadAndPrintedInTheLargestUnitThatDivides) {
   }
 }
 
-TEST(Units, BadDurationsSayWhatIsExpected) {
+TEST(Units, DurationErrorsSayWhatIsExpected) {
   const std::string expected = "expected a duration such as 250ms, 5s, 1m or 2h, got ";
   const std::string units = "; the units are ms, s, m and h, after a whole number";
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -59,7 +59,7 @@ TEST(Units, BadDurationsSayWhatIsExpected) {
   }
 }
 
-TEST(Units, SizesAreReadAndPrintedInTheLargestBinaryUnitThatDivides) {
+TEST(Units, SizesUseTheLargestUnitThatDivides) {
   struct Case {
     std::string text;
     uint64_t bytes;
@@ -87,7 +87,7 @@ TEST(Units, SizesAreReadAndPrintedInTheLargestBinaryUnitThatDivides) {
   }
 }
 
-TEST(Units, BadSizesSayWhatIsExpected) {
+TEST(Units, SizeErrorsSayWhatIsExpected) {
   const std::string expected = "expected a size such as 64KiB, 4MiB or 1GiB, got ";
   const std::string units = "; the units are KiB, MiB, GiB, KB, MB and GB, after a whole number";
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -1,4 +1,4 @@
-// One side of an L4 session fails: what it had sent before still reaches the other side, which then sees a reset.
+// One side of an L4 session fails: the data it had sent before still reaches the other side, which then sees a reset.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
@@ -20,7 +20,7 @@ using test::SessionRig;
 using test::stream_bytes;
 
 constexpr size_t kBytes = 600'000;
-// Beyond what draining waits for a peer that takes nothing.
+// Longer than draining waits for a peer that takes nothing.
 constexpr uint64_t kLongMs = 31'000;
 
 int unacknowledged(const Peer& peer) {
@@ -68,9 +68,9 @@ class DrainTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Sides, DrainTest, ::testing::Bool(),
                          [](const auto& side) { return side.param ? "Client" : "Upstream"; });
 
-// Defect: with the reset of one side all that it had sent and the other had not taken was dropped: of 600 KB that an
-// origin sent before it reset, a client that read a little later got 124 KB.
-TEST_P(DrainTest, WhatCameBeforeAResetIsDelivered) {
+// Defect: with the reset of one side, everything it had sent and the other side had not taken was dropped: of 600 KB
+// that an origin sent before it reset, a client that read a little later got 124 KB.
+TEST_P(DrainTest, DataBeforeAResetIsDelivered) {
   start();
   send_all();
   failing().reset();
@@ -82,26 +82,26 @@ TEST_P(DrainTest, WhatCameBeforeAResetIsDelivered) {
   rig.expect_only(end());
 }
 
-// The reset comes because the failing side did not read: the session hears of it by a send that fails, or not at all.
-TEST_P(DrainTest, WhatCameBeforeARefusalIsDelivered) {
+// The reset comes because the failing side did not read: the session learns of it by a failed send, or not at all.
+TEST_P(DrainTest, DataBeforeARefusalIsDelivered) {
   start();
   reader().send_some(std::string(30'000, 'q'));
   rig.settle(20);
   send_all();
-  failing().close();  // With data unread.
+  failing().close();  // With unread data.
   reader().send_some(std::string(30'000, 'q'));
   rig.settle(20);
   expect_all_and_a_reset();
   rig.expect_only(end());
 }
 
-TEST_P(DrainTest, AReaderThatTakesNothingIsGivenUp) {
+TEST_P(DrainTest, StuckReaderIsAbandoned) {
   start();
   send_all();
   failing().reset();
   rig.settle(20);
   EXPECT_EQ(rig.sum_of_ends(), 0u);
-  // Acknowledgements of what its kernel takes count as progress, so perhaps not at once.
+  // Acknowledgments of the reader's kernel count as progress, so possibly not at once.
   rig.until([&] {
     rig.loop().jump(kLongMs / 10);
     return rig.sum_of_ends() == 1;
@@ -119,7 +119,7 @@ TEST_P(DrainTest, EndsAtOnceWhenTheReaderFailsToo) {
   rig.expect_only(end());
 }
 
-TEST_P(DrainTest, ShutDownMeanwhile) {
+TEST_P(DrainTest, ShutDownDuringDrain) {
   start();
   send_all();
   failing().reset();

@@ -1,5 +1,5 @@
-// An L4 session whose submissions fail, one by one and at random: each stage must end with the reason that is right,
-// and with nothing left over (which the rig checks at its end).
+// An L4 session whose submissions fail, one by one and at random: each stage must end with the right reason, and with
+// nothing left over, which the rig checks at its end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -28,10 +28,10 @@ using test::stream_bytes;
 constexpr int kErrors[] = {ECONNRESET, EPIPE,     ETIMEDOUT, ENOBUFS, ENOMEM,       EAGAIN,
                            EINTR,      ECANCELED, EMFILE,    ENFILE,  ECONNABORTED, EINVAL};
 
-bool receiving_goes_on(int error) {
+bool receiving_continues(int error) {
   return error == ENOBUFS || error == EAGAIN || error == EINTR || error == ECANCELED;
 }
-bool sending_goes_on(int error) { return error == EAGAIN || error == EINTR; }
+bool sending_continues(int error) { return error == EAGAIN || error == EINTR; }
 
 class SessionFaultTest : public ::testing::TestWithParam<int> {
  protected:
@@ -54,7 +54,7 @@ class SessionFaultTest : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Errors, SessionFaultTest, ::testing::ValuesIn(kErrors),
                          [](const auto& error) { return std::string(strerrorname_np(error.param)); });
 
-/// Ends the accept that is armed, as an overflow of the completion queue would, so that it is armed again.
+/// Ends the armed accept, like an overflow of the completion queue, so that it is armed again.
 void end_armed_accept(Ring& ring) {
   io_uring_sqe* sqe = io_uring_get_sqe(ring.raw());
   ASSERT_NE(sqe, nullptr);
@@ -83,7 +83,7 @@ TEST_P(SessionFaultTest, Connect) {
   rig.expect_only(SessionEnd::kNoEndpoint);
   EXPECT_EQ(rig.connect_errors(0, connect_error_of(error())), 1u);
   EXPECT_EQ(rig.endpoint(0).connected.value(), 0u);
-  // What is ours does not count against the endpoint.
+  // Errors of the proxy do not count against the endpoint.
   const bool down = rig.upstream_state().endpoint(0).down(rig.loop()->now_ms());
   EXPECT_EQ(down, connect_error_of(error()) != ConnectError::kLocal);
 }
@@ -104,7 +104,7 @@ TEST_P(SessionFaultTest, ConnectThenTheNextEndpoint) {
   rig.expect_only(SessionEnd::kFinished);
 }
 
-TEST_P(SessionFaultTest, ReceiveOfTheHello) {
+TEST_P(SessionFaultTest, ReceiveDuringTheHello) {
   rig.listener.tcp->forward.clear();
   rig.listener.tcp->routes = {
       {config::TcpMatch{.sni = {config::HostPattern::parse("a.example.com").value()}, .alpn = {}}, "origin"}};
@@ -114,7 +114,7 @@ TEST_P(SessionFaultTest, ReceiveOfTheHello) {
   Peer client = rig.connect();
   const std::string hello = test::from_hex(test::hello_captures().at(0).hex);
   client.send(hello);
-  if (receiving_goes_on(error())) {
+  if (receiving_continues(error())) {
     rig.expect_received(rig.peer_of(origin), hello);
   } else {
     rig.expect_only(SessionEnd::kClientError);
@@ -131,7 +131,7 @@ TEST_P(SessionFaultTest, ReceiveWhileForwarding) {
     both.loop().ring().inject(Op::kRecv, -error(), 0, of_client ? 0 : 1);
     Peer client = both.connect();
     Peer& upstream = both.peer_of(origin);
-    if (receiving_goes_on(error())) {
+    if (receiving_continues(error())) {
       client.send("up");
       both.expect_received(upstream, "up");
       upstream.send("down");
@@ -156,7 +156,7 @@ TEST_P(SessionFaultTest, Send) {
     Peer& from = to_client ? upstream : client;
     Peer& to = to_client ? client : upstream;
     from.send("data");
-    if (sending_goes_on(error())) {
+    if (sending_continues(error())) {
       both.expect_received(to, "data");
     } else {
       both.expect_only(to_client ? SessionEnd::kClientError : SessionEnd::kUpstreamError);
@@ -165,7 +165,7 @@ TEST_P(SessionFaultTest, Send) {
   }
 }
 
-// The held bytes and the PROXY header in front of them are the first send.
+// The held bytes and the PROXY header before them are the first send.
 TEST_P(SessionFaultTest, FirstSend) {
   rig.upstreams[0].send_proxy_protocol = config::ProxyHeaderOut::kV1;
   Origin& origin = rig.add_origin();
@@ -174,7 +174,7 @@ TEST_P(SessionFaultTest, FirstSend) {
   Peer client = rig.connect();
   client.send("data");
   Peer& upstream = rig.peer_of(origin);
-  if (sending_goes_on(error())) {
+  if (sending_continues(error())) {
     rig.until([&] {
       upstream.read();
       return upstream.received.ends_with("\r\ndata");
@@ -186,7 +186,7 @@ TEST_P(SessionFaultTest, FirstSend) {
   }
 }
 
-// The cancellation of a connect that takes too long misses it, as often as it is tried.
+// The cancellation of a connect that timed out misses it, as often as it is tried.
 TEST_P(SessionFaultTest, CancelOfAConnect) {
   const int hole = test::tcp_listen(0);
   std::vector<Peer> fillers;
@@ -226,8 +226,8 @@ TEST_P(SessionFaultTest, CancelAtTheEnd) {
   rig.expect_only(SessionEnd::kClientError, 3);
 }
 
-// Accepting that pauses goes on as soon as a session leaves, without waiting for its timer.
-TEST(SessionAcceptTest, GoesOnWhenASessionLeaves) {
+// Paused accepting resumes as soon as a session ends, without waiting for its timer.
+TEST(SessionAcceptTest, ResumesWhenASessionEnds) {
   SessionRig rig;
   Origin& origin = rig.add_origin();
   rig.start();
@@ -242,7 +242,7 @@ TEST(SessionAcceptTest, GoesOnWhenASessionLeaves) {
   rig.expect_received(rig.peer_of(origin, 1), "served");
 }
 
-// The connection is refused for a socket of ours that cannot be opened.
+// The connection is refused because the proxy cannot open a socket.
 TEST(SessionAcceptTest, NoDescriptorForTheUpstream) {
   SessionRig rig;
   Origin& origin = rig.add_origin();
@@ -269,7 +269,7 @@ TEST(SessionAcceptTest, NoDescriptorForTheUpstream) {
 
 // ---- At random ----
 
-/// Clients and origins that send, end, reset and stall at random, under few chunks, while submissions fail at random.
+/// Clients and origins that send, end, reset and stall at random, with few chunks, while submissions fail at random.
 class Chaos {
  public:
   Chaos(uint64_t seed, bool faults) : random_(seed), faults_(faults) {
@@ -285,7 +285,7 @@ class Chaos {
     rig_.upstreams[0].fail_timeout = milliseconds(20);
     if (random_() % 2) rig_.upstreams[0].send_proxy_protocol = config::ProxyHeaderOut::kV2;
     for (int i = 0; i < 2; ++i) origins_.push_back(&rig_.add_origin());
-    if (random_() % 2) rig_.add_endpoint(nobody_.port());
+    if (random_() % 2) rig_.add_endpoint(closed_port_.port());
   }
 
   void run(int turns) {
@@ -323,7 +323,7 @@ class Chaos {
 
   std::mt19937_64 random_;
   const bool faults_;
-  const test::ClosedPort nobody_;
+  const test::ClosedPort closed_port_;
   SessionRig rig_;
   std::vector<Origin*> origins_;
   std::vector<Peer> clients_;

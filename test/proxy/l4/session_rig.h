@@ -1,4 +1,4 @@
-// An L4 proxy within the test: one worker turned by hand, an acceptor, plain clients and plain origins.
+// An L4 proxy within the test: one worker whose loop the test runs, an acceptor, plain clients and plain origins.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline config::Address loopback_address(uint16_t port) {
   return config::Address::parse("127.0.0.1:" + std::to_string(port)).value();
 }
 
-/// A server that accepts whoever comes.
+/// A server that accepts all connections.
 class Origin {
  public:
   Origin() : fd_(tcp_listen()), port_(port_of(fd_)) {}
@@ -38,11 +38,11 @@ class Origin {
       peers.emplace_back(::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
     }
   }
-  /// Refuses from now on.
+  /// Refuses connections from now on.
   void stop() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
-  std::deque<Peer> peers;  ///< Stay where they are when more come.
+  std::deque<Peer> peers;  ///< They do not move when more arrive.
 
  private:
   int fd_;
@@ -128,7 +128,7 @@ class SessionRig {
       loop_->settle(1);
     }
   }
-  /// The `n`-th connection of an origin, once it is there.
+  /// The `n`-th connection of an origin, once it has arrived.
   Peer& peer_of(Origin& origin, size_t n = 0) {
     until([&] { return origin.peers.size() > n; });
     SLUICE_CHECK(origin.peers.size() > n);
@@ -173,7 +173,7 @@ class SessionRig {
     for (const Counter& counter : counters().refused) sum += counter.value();
     return sum;
   }
-  /// Waits until a session has ended so, and until no other is left; nothing else may have been counted.
+  /// Waits until that many sessions have ended so, and no other is left; nothing else may have been counted.
   void expect_only(SessionEnd end, uint64_t times = 1) {
     until([&] { return sum_of_ends() >= times && state_->connections.active() == 0; });
     for (size_t i = 0; i < kSessionEndCount; ++i) {

@@ -37,7 +37,7 @@ class SessionTest : public ::testing::Test {
 
 // ---- Forwarding ----
 
-TEST_F(SessionTest, ForwardsBothWaysAndEnds) {
+TEST_F(SessionTest, ForwardsInBothDirectionsAndEnds) {
   Origin& origin = rig.add_origin();
   rig.start();
   Peer client = rig.connect();
@@ -79,7 +79,7 @@ TEST_F(SessionTest, UpstreamEndsFirst) {
 }
 
 // All of it arrives, though both sides end as soon as they have sent.
-TEST_F(SessionTest, LargeTransfersBothWays) {
+TEST_F(SessionTest, LargeTransfersInBothDirections) {
   Origin& origin = rig.add_origin();
   rig.start();
   constexpr size_t kSessions = 6;
@@ -120,7 +120,7 @@ TEST_F(SessionTest, LargeTransfersBothWays) {
 }
 
 // The client has sent everything, and its end, before there is an upstream.
-TEST_F(SessionTest, ClientIsDoneBeforeTheUpstreamIsThere) {
+TEST_F(SessionTest, ClientIsDoneBeforeTheUpstreamConnects) {
   Origin& origin = rig.add_origin();
   rig.start();
   for (int round = 0; round < 5; ++round) {
@@ -139,7 +139,7 @@ TEST_F(SessionTest, ClientIsDoneBeforeTheUpstreamIsThere) {
 }
 
 // A peer that does not read stops the other side near the mark; afterwards everything arrives.
-TEST_F(SessionTest, SlowPeerHoldsTheOtherBack) {
+TEST_F(SessionTest, SlowPeerStopsTheOther) {
   Origin& origin = rig.add_origin();
   rig.listener.tcp->buffer_high = {128 * config::kKiB};
   rig.listener.tcp->buffer_low = {64 * config::kKiB};
@@ -156,7 +156,7 @@ TEST_F(SessionTest, SlowPeerHoldsTheOtherBack) {
     }
     rig.settle(2);
   }
-  // The mark, and what a receive that was under way may bring.
+  // The mark, and the data of a receive that was in flight.
   EXPECT_LE(rig.loop()->pool().out_bytes(),
             rig.loop()->small_group().posted_bytes() + rig.loop()->large_group().posted_bytes() + (128 << 10) + kMiB);
   uint64_t got = 0;
@@ -191,7 +191,7 @@ TEST_F(SessionTest, UnixSocketsOnBothSides) {
     upstreams.emplace_back(accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
   }
   for (size_t i = 0; i < 3; ++i) {
-    // The end comes together with the data.
+    // The end arrives together with the data.
     clients[i].send("question");
     clients[i].shutdown_write();
     EXPECT_TRUE(rig.expect_end(upstreams[i]));
@@ -215,7 +215,7 @@ TEST_F(SessionTest, ClientResets) {
   client.send("half a requ");
   rig.expect_received(upstream, "half a requ");
   client.reset();
-  // Not an orderly end, which would make half a request look whole.
+  // Not an orderly end, which would make half a request look complete.
   rig.expect_reset(upstream);
   rig.expect_only(SessionEnd::kClientError);
 }
@@ -245,8 +245,8 @@ TEST_F(SessionTest, ResetAfterAHalfClose) {
   EXPECT_EQ(rig.ended(SessionEnd::kClientError), 1u);
 }
 
-// A client that is not read from, because the upstream does not read, resets: nothing completes that would tell. What
-// it had sent is for the upstream all the same, once that reads.
+// A client that is not read, because the upstream does not read, resets: no completion reports it. The upstream still
+// gets the data once it reads.
 TEST_F(SessionTest, ResetWhileNotReading) {
   Origin& origin = rig.add_origin();
   rig.start();
@@ -262,16 +262,16 @@ TEST_F(SessionTest, ResetWhileNotReading) {
   rig.expect_only(SessionEnd::kClientError);
 }
 
-// ---- Timers ----
+// ---- Timeouts ----
 
-// Bug: readers that were stuck for good held the whole budget, and all that others sent waited until idle_timeout.
-TEST_F(SessionTest, StuckReadersGiveWayWhenMemoryIsShort) {
+// Defect: stuck readers held the whole budget, and all data of others waited until idle_timeout.
+TEST_F(SessionTest, StuckReadersEndWhenMemoryIsShort) {
   rig.options.budget_bytes = 2 * kMiB;
   rig.listener.tcp->stuck_timeout = milliseconds(300);
   Origin& origin = rig.add_origin();
   rig.start();
   const std::string block(100'000, 'x');
-  // One stuck reader alone hurts nobody, and stays.
+  // One stuck reader alone does no harm, and stays.
   std::vector<Peer> stuck;
   stuck.push_back(rig.connect());
   rig.peer_of(origin);
@@ -293,7 +293,7 @@ TEST_F(SessionTest, StuckReadersGiveWayWhenMemoryIsShort) {
   });
   Peer client = rig.connect();
   Peer& server = rig.peer_of(origin, 60);
-  // Who comes now is served; as the others want memory all the time, stuck ones have to give theirs back.
+  // New connections are served; as the others want memory all the time, stuck ones have to return theirs.
   for (int i = 0; i < 20 || rig.ended(SessionEnd::kStuck) == 0; ++i) {
     ASSERT_LT(i, 10'000);
     fill();
@@ -333,7 +333,7 @@ TEST_F(SessionTest, MaxDuration) {
   rig.start();
   Peer client = rig.connect();
   Peer& upstream = rig.peer_of(origin);
-  // However busy.
+  // It ends busy sessions too.
   rig.until([&] {
     client.send_some("x");
     upstream.read();
@@ -370,7 +370,7 @@ TEST_F(SessionTest, GlobalLimit) {
   Peer refused = rig.connect();
   rig.expect_reset(refused);
   EXPECT_EQ(rig.refused(Refusal::kGlobal), 1u);
-  // One leaves: there is room again.
+  // One ends: there is room again.
   clients[0].reset();
   rig.until([&] { return rig.state().connections.active() == 1; });
   Peer next = rig.connect();
@@ -404,7 +404,7 @@ TEST_F(SessionTest, SourceLimit) {
   Peer refused = rig.connect();
   rig.expect_reset(refused);
   EXPECT_EQ(rig.refused(Refusal::kSource), 1u);
-  // From another address of the loopback network there is room.
+  // For another address of the loopback network there is room.
   Peer other(test::tcp_socket());
   const sockaddr_in from{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(0x7f000002)}, .sin_zero = {}};
   ASSERT_EQ(bind(other.fd(), test::generic(from), sizeof from), 0);
@@ -425,9 +425,9 @@ TEST_F(SessionTest, EndpointLimit) {
   EXPECT_EQ(rig.ended(SessionEnd::kNoEndpoint), 1u);
 }
 
-// Defect: the margin counted the backlog of one listener on one worker. Each of the others could take as many at the
-// same time, and those who were accepted found no descriptor for their other side.
-TEST_F(SessionTest, OtherAcceptorsCountAsWell) {
+// Defect: the margin counted the backlog of one listener on one worker. Each of the others could accept as many at the
+// same time, and then there was no descriptor for their upstream connections.
+TEST_F(SessionTest, OtherAcceptorsCount) {
   rig.listener.backlog = 1;
   rig.descriptor_room = 100;
   rig.other_backlogs = 90;
@@ -439,7 +439,7 @@ TEST_F(SessionTest, OtherAcceptorsCountAsWell) {
   for (int i = 0; i < 8; ++i) rig.global().leave();
 }
 
-// More wait than there are descriptors for: they are not accepted, and so not refused, until others leave.
+// More connections wait than there are descriptors: they are not accepted, and so not refused, until others end.
 TEST_F(SessionTest, WaitsForDescriptors) {
   rig.descriptor_room = 4;
   Origin& origin = rig.add_origin();
@@ -465,8 +465,8 @@ TEST_F(SessionTest, WaitsForDescriptors) {
 // ---- Endpoints ----
 
 TEST_F(SessionTest, NextEndpointWhenOneRefuses) {
-  const test::ClosedPort nobody;
-  rig.add_endpoint(nobody.port());
+  const test::ClosedPort closed_port;
+  rig.add_endpoint(closed_port.port());
   Origin& origin = rig.add_origin();
   rig.upstreams[0].max_fails = 0;  // Each connection tries again.
   rig.start();
@@ -483,9 +483,9 @@ TEST_F(SessionTest, NextEndpointWhenOneRefuses) {
   EXPECT_EQ(rig.endpoint(1).connected.value(), 10u);
 }
 
-TEST_F(SessionTest, EndpointThatFailsIsPassedOver) {
-  const test::ClosedPort nobody;
-  rig.add_endpoint(nobody.port());
+TEST_F(SessionTest, FailingEndpointIsPassedOver) {
+  const test::ClosedPort closed_port;
+  rig.add_endpoint(closed_port.port());
   Origin& origin = rig.add_origin();
   rig.upstreams[0].max_fails = 1;
   rig.upstreams[0].fail_timeout = std::chrono::hours(1);
@@ -498,7 +498,7 @@ TEST_F(SessionTest, EndpointThatFailsIsPassedOver) {
 }
 
 // Defect: the client saw a clean end after no bytes, which looks like an empty response.
-TEST_F(SessionTest, NobodyIsThere) {
+TEST_F(SessionTest, NoEndpointConnects) {
   const test::ClosedPort a, b;
   rig.add_endpoint(a.port());
   rig.add_endpoint(b.port());
@@ -554,7 +554,7 @@ TEST_F(SessionTest, NextEndpointAfterAConnectTimeout) {
   EXPECT_EQ(rig.endpoint(1).connected.value(), 3u);
 }
 
-TEST_F(SessionTest, OnlyBlackHoles) {
+TEST_F(SessionTest, OnlyUnreachableEndpoints) {
   const BlackHole hole;
   rig.add_endpoint(hole.port);
   rig.upstreams[0].connect_timeout = milliseconds(30);
@@ -617,7 +617,7 @@ class SniSessionTest : public SessionTest {
   Origin *a, *b, *rest = nullptr;
 };
 
-TEST_F(SniSessionTest, HelloIsPassedOnUntouched) {
+TEST_F(SniSessionTest, HelloIsForwardedUnchanged) {
   rig.start();
   Peer client = rig.connect();
   client.send(a_hello() + "and what follows");
@@ -638,7 +638,7 @@ TEST_F(SniSessionTest, HelloByteByByte) {
     client.send(std::string(1, byte));
     rig.loop()->turn(1);
   }
-  // Bytes that drip in pin bytes, not a chunk for each.
+  // Slowly arriving bytes pin bytes, not a chunk each.
   rig.expect_received(rig.peer_of(*a), hello);
 }
 
@@ -653,7 +653,7 @@ TEST_F(SniSessionTest, NoRoute) {
   rig.expect_only(SessionEnd::kNoRoute);
 }
 
-TEST_F(SniSessionTest, DefaultRouteTakesWhatIsNotTls) {
+TEST_F(SniSessionTest, DefaultRouteTakesOtherProtocols) {
   with_default();
   rig.start();
   Peer client = rig.connect();
@@ -666,8 +666,8 @@ TEST_F(SniSessionTest, MalformedHello) {
   rig.start();
   Peer client = rig.connect();
   std::string hello = a_hello();
-  hello[9] = 2;        // A legacy version that is none.
-  hello[43] = '\xff';  // A session id longer than is allowed.
+  hello[9] = 2;        // An invalid legacy version.
+  hello[43] = '\xff';  // A session id that is too long.
   client.send(hello);
   rig.until([&] { return rig.sum_of_ends() == 1; });
   rig.expect_only(SessionEnd::kHello);
@@ -700,8 +700,8 @@ TEST_F(SniSessionTest, ClientResetsDuringTheHello) {
   rig.expect_only(SessionEnd::kClientError);
 }
 
-// The client sends a lot behind its hello while the upstream is not there yet.
-TEST_F(SniSessionTest, DataBehindTheHelloIsHeldAndNotLost) {
+// The client sends a lot after its hello while the upstream is not connected yet.
+TEST_F(SniSessionTest, DataAfterTheHelloIsHeldAndNotLost) {
   const BlackHole hole;
   rig.upstreams[0].endpoints.insert(rig.upstreams[0].endpoints.begin(), {.address = test::loopback_address(hole.port)});
   rig.upstreams[0].connect_timeout = milliseconds(100);
@@ -737,7 +737,7 @@ class ProxyHeaderSessionTest : public SessionTest {
   Origin* origin;
 };
 
-TEST_F(ProxyHeaderSessionTest, HeaderIsTakenOff) {
+TEST_F(ProxyHeaderSessionTest, HeaderIsRemoved) {
   rig.start();
   Peer client = rig.connect();
   client.send(std::string(kHeader) + "payload");
@@ -758,8 +758,8 @@ TEST_F(ProxyHeaderSessionTest, HeaderByteByByte) {
   rig.expect_received(rig.peer_of(*origin), "payload");
 }
 
-// It is passed on as the listener heard it, in the other version.
-TEST_F(ProxyHeaderSessionTest, HeaderIsPassedOn) {
+// It is forwarded as the listener received it, in the other version.
+TEST_F(ProxyHeaderSessionTest, HeaderIsForwarded) {
   for (const config::ProxyHeaderOut version : {config::ProxyHeaderOut::kV1, config::ProxyHeaderOut::kV2}) {
     SessionRig out;
     out.listener.proxy_protocol.accept = config::ProxyHeaderIn::kRequired;
@@ -784,7 +784,7 @@ TEST_F(ProxyHeaderSessionTest, OwnAddressesWithoutAnIncomingHeader) {
                                            " " + std::to_string(out.port()) + "\r\n");
 }
 
-TEST_F(ProxyHeaderSessionTest, HelloBehindTheHeader) {
+TEST_F(ProxyHeaderSessionTest, HelloAfterTheHeader) {
   rig.listener.tcp->forward.clear();
   rig.listener.tcp->routes = {{sni("a.example.com"), "origin"}};
   rig.start();
@@ -798,7 +798,7 @@ TEST_F(ProxyHeaderSessionTest, HelloBehindTheHeader) {
 }
 
 // The limit per source counts the address in the header, not that of the proxy in front.
-TEST_F(ProxyHeaderSessionTest, SourceLimitGoesByTheHeader) {
+TEST_F(ProxyHeaderSessionTest, SourceLimitUsesTheHeader) {
   rig.listener.max_connections_per_source = 1;
   rig.start();
   std::vector<Peer> clients;
@@ -847,7 +847,7 @@ TEST_F(ProxyHeaderSessionTest, ClientLeavesDuringTheHeader) {
   rig.expect_only(SessionEnd::kClientLeft);
 }
 
-TEST_F(ProxyHeaderSessionTest, OnlyTrustedSourcesMaySendOne) {
+TEST_F(ProxyHeaderSessionTest, OnlyTrustedSourcesMaySendAHeader) {
   rig.listener.proxy_protocol.trusted = {config::Cidr::parse("10.0.0.0/8").value()};
   rig.start();
   Peer client = rig.connect();
@@ -870,8 +870,8 @@ TEST_F(ProxyHeaderSessionTest, OptionalHeader) {
   rig.expect_received(rig.peer_of(*origin, 1), "GET / HTTP/1.1\r\n");
 }
 
-// From a source that is not trusted the same bytes are payload.
-TEST_F(ProxyHeaderSessionTest, OptionalHeaderFromAStranger) {
+// From an untrusted source the same bytes are payload.
+TEST_F(ProxyHeaderSessionTest, OptionalHeaderFromAnUntrustedSource) {
   rig.listener.proxy_protocol.accept = config::ProxyHeaderIn::kOptional;
   rig.listener.proxy_protocol.trusted = {config::Cidr::parse("10.0.0.0/8").value()};
   rig.start();
@@ -880,7 +880,7 @@ TEST_F(ProxyHeaderSessionTest, OptionalHeaderFromAStranger) {
   rig.expect_received(rig.peer_of(*origin), std::string(kHeader) + "payload");
 }
 
-// Bug: where the posted chunks took the whole budget (1 MiB is allowed), every connection to an upstream that wants a
+// Defect: if the posted chunks took the whole budget (1 MiB is allowed), every connection to an upstream that wants a
 // PROXY header ended with no_memory.
 TEST_F(ProxyHeaderSessionTest, SmallestBudgetStillSendsAHeader) {
   SessionRig out;

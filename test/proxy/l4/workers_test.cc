@@ -1,5 +1,5 @@
-// Several workers on threads of their own with what they share: limits, endpoints, listeners. For the thread sanitizer
-// above all.
+// Several workers on threads of their own with what they share: limits, endpoints, listeners. Mostly for
+// ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/un.h>
@@ -31,7 +31,7 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
     config_.upstreams[0].max_fails = 1;
     config_.upstreams[0].fail_timeout = std::chrono::milliseconds(5);
     config_.upstreams[0].balance = config::Balance::kLeastConnections;
-    config_.upstreams[0].endpoints = {{.address = test::loopback_address(nobody_.port())},
+    config_.upstreams[0].endpoints = {{.address = test::loopback_address(closed_port_.port())},
                                       {.address = test::loopback_address(origin_.port())}};
     config::Listener listener{.name = "edge"};
     listener.address = unix_listener()
@@ -112,7 +112,7 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(upstreams_[0]->endpoint(i).active.load(), 0u);
   }
 
-  const test::ClosedPort nobody_;
+  const test::ClosedPort closed_port_;
   Origin origin_;
   config::Config config_;
   ConnectionLimit global_{100};
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Listeners, WorkersTest, ::testing::Bool(),
 
 TEST_P(WorkersTest, ShareTheWorkAndDrain) {
   start();
-  // Each connection asks, is answered, and goes; a few stay, a few are reset.
+  // Each connection sends a request, gets a response, and ends; a few stay open, a few are reset.
   std::vector<Peer> staying;
   for (size_t round = 0; round < 40; ++round) {
     std::vector<Peer> clients;
@@ -159,7 +159,7 @@ TEST_P(WorkersTest, ShareTheWorkAndDrain) {
     if (round % 8 == 0) staying.push_back(std::move(clients[1]));
   }
   for (auto& worker : workers_) worker->drain();
-  // The connections that stay keep their workers.
+  // The open connections keep their workers.
   until([&] { return origin_.peers.size() <= staying.size() + 5; });
   EXPECT_FALSE(all_stopped());
   staying[0].send("still");
@@ -169,8 +169,8 @@ TEST_P(WorkersTest, ShareTheWorkAndDrain) {
   expect_accounted();
 }
 
-// More at once than one source and the listener may have.
-TEST_P(WorkersTest, LimitsHoldOverAllWorkers) {
+// More at once than the limits of one source and of the listener.
+TEST_P(WorkersTest, LimitsHoldAcrossWorkers) {
   start();
   std::vector<Peer> clients;
   for (int i = 0; i < 60; ++i) {

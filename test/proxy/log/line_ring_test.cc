@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// A line of `bytes` bytes that tells its number.
+// A line of `bytes` bytes that contains its number.
 std::string numbered(uint64_t number, size_t bytes) {
   std::string line = std::to_string(number);
   line.resize(bytes - 1, static_cast<char>('a' + number % 26));
@@ -45,20 +45,20 @@ TEST(LineRing, TakesMemoryWithTheFirstLine) {
   EXPECT_EQ(text_of(ring.unread()), "");
 }
 
-TEST(LineRing, BeginAgainTakesNothing) {
+TEST(LineRing, RepeatedBeginAllocatesNothing) {
   LineRing ring;
   char* const first = ring.begin().data();
   EXPECT_EQ(ring.begin().data(), first);
   EXPECT_TRUE(ring.empty());
 }
 
-// Against a queue of lines, over many laps.
+// Compared with a queue of lines, over many laps.
 TEST(LineRing, AgreesWithAQueue) {
   constexpr int kSteps = kDebugChecks ? 150 : 1000;
   uint64_t refused = 0;
   for (uint64_t seed = 0; seed < 12; ++seed) {
     std::mt19937_64 random(seed);
-    // Some seeds have lines that end laps in every way.
+    // Some seeds have lines that end laps in every possible way.
     const size_t longest = seed % 3 == 0 ? kMaxLogLineBytes : seed % 3 == 1 ? 300 : 4096;
     LineRing ring;
     std::deque<std::string> waiting;
@@ -69,7 +69,7 @@ TEST(LineRing, AgreesWithAQueue) {
         const size_t length = seed % 4 == 3 ? kMaxLogLineBytes >> (random() % 8) : 24 + random() % (longest - 23);
         const std::string line = numbered(number, length);
         if (!put(ring, line)) {
-          // Full means full: but for a longest line, and what each of two laps leaves unused.
+          // Full means full: except for a longest line, and the unused end of each of two laps.
           ASSERT_GT(bytes, LineRing::kBytes - 3 * kMaxLogLineBytes);
           ++refused;
           break;
@@ -82,7 +82,7 @@ TEST(LineRing, AgreesWithAQueue) {
       for (const std::string& line : waiting) expected += line;
       const auto parts = ring.unread();
       ASSERT_EQ(text_of(parts), expected) << "seed " << seed << " step " << step;
-      for (const iovec& part : parts) {  // No line is in two parts.
+      for (const iovec& part : parts) {  // No line is split.
         if (part.iov_len > 0) {
           ASSERT_EQ(static_cast<const char*>(part.iov_base)[part.iov_len - 1], '\n');
         }
@@ -98,17 +98,17 @@ TEST(LineRing, AgreesWithAQueue) {
     }
     EXPECT_GT(number, 10u * kSteps);
   }
-  EXPECT_GT(refused, 50u);  // Or no ring was ever full.
+  EXPECT_GT(refused, 50u);  // Otherwise no ring was ever full.
 }
 
-TEST(LineRing, CallsOnceWhenThereIsEnough) {
+TEST(LineRing, WakesTheReaderOnce) {
   LineRing ring;
   const auto commit = [&](size_t bytes) {
     const std::string line = numbered(0, bytes);
     std::memcpy(ring.begin().data(), line.data(), bytes);
     return ring.commit(bytes);
   };
-  EXPECT_FALSE(commit(100));  // Nobody asked to be called.
+  EXPECT_FALSE(commit(100));  // The reader does not wait.
   ring.call_at(1000);
   EXPECT_FALSE(commit(800));
   EXPECT_TRUE(commit(100));

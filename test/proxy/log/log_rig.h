@@ -26,7 +26,7 @@ namespace sluice::test {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A folder for logs, and what tests of them share.
+/// A folder for logs, and helpers of their tests.
 class LogTest : public testing::Test {
  protected:
   LogTest() {
@@ -49,7 +49,7 @@ class LogTest : public testing::Test {
     writer.commit(line.size());
     return true;
   }
-  /// Line `number` of `worker`; what is in it follows from both and the length.
+  /// Line `number` of `worker`. Its content depends on both and on the length.
   static std::string line_of(size_t worker, uint64_t number, size_t bytes) {
     std::string line = std::to_string(worker) + " " + std::to_string(number) + " ";
     const char fill = static_cast<char>('a' + (number + worker) % 26);
@@ -61,7 +61,7 @@ class LogTest : public testing::Test {
     std::ifstream file(name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// Takes `text` apart into lines of line_of, each of which must be whole. Returns each worker's numbers.
+  /// Splits `text` into lines of line_of, each of which must be complete. Returns each worker's numbers.
   static std::vector<std::vector<uint64_t>> numbers(const std::string& text, size_t workers) {
     std::vector<std::vector<uint64_t>> out(workers);
     EXPECT_TRUE(text.empty() || text.back() == '\n') << "the last line is not whole";
@@ -93,14 +93,14 @@ class LogTest : public testing::Test {
     }
     return true;
   }
-  /// What lies in the pipe or socket `fd`, which does not block.
+  /// The data in the pipe or socket `fd`, which does not block.
   static std::string read_some(int fd) {
     std::string out;
     char bytes[65536];
     for (ssize_t count; (count = read(fd, bytes, sizeof bytes)) > 0;) out.append(bytes, static_cast<size_t>(count));
     return out;
   }
-  /// What comes out of it until the first of the logs has written so many lines.
+  /// Reads until the first of the logs has written that many lines.
   static std::string read_lines(int fd, const AccessLogs& logs, uint64_t written) {
     std::string out;
     EXPECT_TRUE(comes_true([&] {

@@ -21,16 +21,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
-class LogTroubleTest : public test::LogTest {
+class LogFailureTest : public test::LogTest {
  protected:
-  // A pipe with a name, and a reader that does not read yet.
+  // A named pipe, and a reader that does not read yet.
   int make_fifo(const std::string& name) {
     SLUICE_CHECK(mkfifo(path(name).c_str(), 0600) == 0);
     return open_reader(name);
   }
   int open_reader(const std::string& name) { return ::open(path(name).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }
 
-  // Logs until a while after there is no more room. Returns how many lines were taken; the others are in refused_.
+  // Logs until a while after there is no more room. Returns how many lines were accepted; the others are in refused_.
   uint64_t fill(AccessLogWriter& writer, uint64_t first = 0, size_t bytes = 200) {
     uint64_t next = first;
     for (int in_a_row = 0; in_a_row < 20;) {
@@ -53,7 +53,7 @@ class LogTroubleTest : public test::LogTest {
   }
 };
 
-TEST_F(LogTroubleTest, APipeThatNobodyReads) {
+TEST_F(LogFailureTest, PipeWithoutReader) {
   const int reader = make_fifo("fifo");
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo"), path("log")});
@@ -61,11 +61,11 @@ TEST_F(LogTroubleTest, APipeThatNobodyReads) {
   EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxLogLineBytes);
   EXPECT_EQ(logs->dropped(0), refused_);
   EXPECT_EQ(logs->errors(0), 0u);
-  // The other log goes on.
+  // The other log continues.
   ASSERT_TRUE(put(logs->writer(1, 0), line_of(0, 0, 100)));
   EXPECT_TRUE(comes_true([&] { return contents(path("log")) == line_of(0, 0, 100); }));
   ASSERT_TRUE(comes_true([&] { return logs->written(0) > 0; }));
-  // All that was taken comes out when somebody reads, and then what is logged.
+  // When the pipe is read, it has all accepted lines, and then the new ones.
   EXPECT_EQ(numbers(read_lines(reader, *logs, taken), 1)[0], up_to(taken));
   ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, taken, 100)));
   EXPECT_EQ(read_lines(reader, *logs, taken + 1), line_of(0, taken, 100));
@@ -78,8 +78,8 @@ TEST_F(LogTroubleTest, APipeThatNobodyReads) {
   EXPECT_EQ(count(said, "\n"), 1u) << said;
 }
 
-// Lines that no pipe takes in one piece, of two workers, while the reader takes a little at a time.
-TEST_F(LogTroubleTest, LongLinesIntoASlowPipe) {
+// Lines of two workers that no pipe takes in one piece, while the reader takes a little at a time.
+TEST_F(LogFailureTest, LongLinesIntoASlowPipe) {
   constexpr uint64_t kLines = 150;
   const int reader = make_fifo("fifo");
   ASSERT_EQ(fcntl(reader, F_SETPIPE_SZ, 4096), 4096);
@@ -110,10 +110,10 @@ TEST_F(LogTroubleTest, LongLinesIntoASlowPipe) {
   close(reader);
 }
 
-// The process's own standard output or error, in blocking mode, which others write to as well.
-class OwnStreamTest : public LogTroubleTest {
+// The process's own standard output or error, in blocking mode, to which others write as well.
+class OwnStreamTest : public LogFailureTest {
  protected:
-  // Takes `end` for the process's `own` while the logs are opened.
+  // Uses `end` as the process's `own` while the logs are opened.
   static std::unique_ptr<AccessLogs> open_own(int own, int end, const std::string& target, size_t workers = 1) {
     std::fflush(stdout);
     const int before = dup(own);
@@ -126,7 +126,7 @@ class OwnStreamTest : public LogTroubleTest {
     return std::move(*logs);
   }
   // Blocked, read, blocked again at exit.
-  void use(std::unique_ptr<AccessLogs> logs, int reader) {
+  void check(std::unique_ptr<AccessLogs> logs, int reader) {
     testing::internal::CaptureStderr();
     EXPECT_TRUE(logs->reopen().ok());
     const uint64_t taken = fill(logs->writer(0, 0));
@@ -139,24 +139,24 @@ class OwnStreamTest : public LogTroubleTest {
   }
 };
 
-TEST_F(OwnStreamTest, APipe) {
+TEST_F(OwnStreamTest, Pipe) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's.
-  use(open_own(STDOUT_FILENO, ends[1], "stdout"), ends[0]);
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's end.
+  check(open_own(STDOUT_FILENO, ends[1], "stdout"), ends[0]);
   for (const int fd : ends) close(fd);
 }
 
-// What a service manager gives: it cannot be opened by its name.
-TEST_F(OwnStreamTest, ASocket) {
+// A service manager's socket: it cannot be opened by its name.
+TEST_F(OwnStreamTest, Socket) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's.
-  use(open_own(STDERR_FILENO, ends[1], "stderr"), ends[0]);
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's end.
+  check(open_own(STDERR_FILENO, ends[1], "stderr"), ends[0]);
   for (const int fd : ends) close(fd);
 }
 
-TEST_F(OwnStreamTest, ATerminal) {
+TEST_F(OwnStreamTest, Terminal) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) GTEST_SKIP() << "there are no pseudo-terminals";
   const int terminal = ::open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -165,15 +165,15 @@ TEST_F(OwnStreamTest, ATerminal) {
   ASSERT_EQ(tcgetattr(terminal, &mode), 0);
   cfmakeraw(&mode);
   ASSERT_EQ(tcsetattr(terminal, TCSANOW, &mode), 0);
-  use(open_own(STDOUT_FILENO, terminal, "stdout"), master);
+  check(open_own(STDOUT_FILENO, terminal, "stdout"), master);
   for (const int fd : {master, terminal}) close(fd);
 }
 
-// A socket that is slow takes a line in pieces, and the other worker's turn comes all the same.
+// A slow socket takes a line in pieces, and the other worker's lines are written nevertheless.
 TEST_F(OwnStreamTest, TwoWorkersIntoASlowSocket) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's.
+  ASSERT_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);  // Only the reader's end.
   auto logs = open_own(STDERR_FILENO, ends[1], "stderr", 2);
   testing::internal::CaptureStderr();
   const uint64_t taken = fill(logs->writer(0, 0), 0, 3000);
@@ -186,16 +186,16 @@ TEST_F(OwnStreamTest, TwoWorkersIntoASlowSocket) {
   for (const int fd : ends) close(fd);
 }
 
-TEST_F(LogTroubleTest, AFullDisk) {
+TEST_F(LogFailureTest, FullDisk) {
   testing::internal::CaptureStderr();
   auto logs = open({"/dev/full", path("log")});
   const uint64_t taken = fill(logs->writer(0, 0));
   EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxLogLineBytes);
-  ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 2; }));  // It is tried again,
+  ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 2; }));  // It is retried,
   EXPECT_EQ(logs->written(0), 0u);
   EXPECT_EQ(logs->dropped(0), refused_);
   const uint64_t errors = logs->errors(0);
-  for (uint64_t i = 1; i <= 12; ++i) {  // and not whenever the other log, which goes on, is written.
+  for (uint64_t i = 1; i <= 12; ++i) {  // but not each time that the other log is written, which works.
     ASSERT_TRUE(put(logs->writer(1, 0), line_of(0, i, 100)));
     ASSERT_TRUE(comes_true([&] { return logs->written(1) == i; }));
   }
@@ -211,7 +211,7 @@ TEST_F(LogTroubleTest, AFullDisk) {
   EXPECT_EQ(count(said, "\n"), 2u) << said;
 }
 
-// A limit on the size of files is a disk that is full in the middle of a line, and has room again.
+// A limit on the size of files is like a disk that becomes full in the middle of a line, and then has room again.
 class FileLimit {
  public:
   explicit FileLimit(size_t bytes) {
@@ -230,7 +230,7 @@ class FileLimit {
   void (*before_signal_)(int);
 };
 
-TEST_F(LogTroubleTest, GoesOnInTheMiddleOfALine) {
+TEST_F(LogFailureTest, ResumesInTheMiddleOfALine) {
   testing::internal::CaptureStderr();
   auto logs = open({path("log")}, 2);
   {
@@ -250,7 +250,7 @@ TEST_F(LogTroubleTest, GoesOnInTheMiddleOfALine) {
               AllOf(HasSubstr('"' + path("log") + "\": File too large"), HasSubstr("can be written again")));
 }
 
-TEST_F(LogTroubleTest, IsTriedOnceMoreAtExit) {
+TEST_F(LogFailureTest, IsRetriedAtExit) {
   testing::internal::CaptureStderr();
   auto logs = open({path("log")});
   {
@@ -264,7 +264,7 @@ TEST_F(LogTroubleTest, IsTriedOnceMoreAtExit) {
   testing::internal::GetCapturedStderr();
 }
 
-TEST_F(LogTroubleTest, ALineThatWasBegunIsWholeInTheNextFile) {
+TEST_F(LogFailureTest, PartialLineIsCompleteInTheNextFile) {
   testing::internal::CaptureStderr();
   auto logs = open({path("log")});
   {
@@ -283,7 +283,7 @@ TEST_F(LogTroubleTest, ALineThatWasBegunIsWholeInTheNextFile) {
   testing::internal::GetCapturedStderr();
 }
 
-TEST_F(LogTroubleTest, OpenedAgainInTheMiddleOfALine) {
+TEST_F(LogFailureTest, ReopenedInTheMiddleOfALine) {
   testing::internal::CaptureStderr();
   auto logs = open({path("log")});
   {
@@ -291,7 +291,7 @@ TEST_F(LogTroubleTest, OpenedAgainInTheMiddleOfALine) {
     for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, 200)));
     ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 1; }));
     const uint64_t before = logs->errors(0);
-    ASSERT_TRUE(logs->reopen().ok());  // The same file: the line goes on where it was.
+    ASSERT_TRUE(logs->reopen().ok());  // The same file: the line continues where it was.
     ASSERT_TRUE(comes_true([&] { return logs->errors(0) > before; }));
   }
   ASSERT_TRUE(comes_true([&] { return logs->written(0) == 200; }));
@@ -299,13 +299,13 @@ TEST_F(LogTroubleTest, OpenedAgainInTheMiddleOfALine) {
   testing::internal::GetCapturedStderr();
 }
 
-TEST_F(LogTroubleTest, AnotherReaderComes) {
+TEST_F(LogFailureTest, NewReader) {
   int reader = make_fifo("fifo");
   ASSERT_EQ(fcntl(reader, F_SETPIPE_SZ, 4096), 4096);
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo")});
   for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(put(logs->writer(0, 0), line_of(0, i, kMaxLogLineBytes)));
-  // The one that goes has read the first line, and half of the second is in the pipe.
+  // The first reader has read the first line, and half of the second is in the pipe.
   std::string first(kMaxLogLineBytes, '?');
   size_t bytes = 0;
   ASSERT_TRUE(comes_true([&] {
@@ -323,14 +323,14 @@ TEST_F(LogTroubleTest, AnotherReaderComes) {
   EXPECT_EQ(logs->written(0), 1u);
   reader = open_reader("fifo");
   const std::string text = read_lines(reader, *logs, 20);
-  // What was in the pipe is still there, and is gone on from.
+  // The data in the pipe is still there, and is continued.
   EXPECT_EQ(numbers(first + text, 1)[0], up_to(20));
   logs.reset();
   close(reader);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), AllOf(HasSubstr("Broken pipe"), HasSubstr("written again")));
 }
 
-TEST_F(LogTroubleTest, ABlockedPipeDoesNotHoldUpExit) {
+TEST_F(LogFailureTest, BlockedPipeDoesNotDelayExit) {
   const int reader = make_fifo("fifo");
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo"), path("log")});
@@ -339,7 +339,7 @@ TEST_F(LogTroubleTest, ABlockedPipeDoesNotHoldUpExit) {
   const auto start = Clock::now();
   logs->close();
   const auto spent = Clock::now() - start;
-  EXPECT_GT(spent, test::milliseconds(900));  // It might have been read yet.
+  EXPECT_GT(spent, test::milliseconds(900));  // It might still have been read.
   EXPECT_LT(spent, test::milliseconds(2500));
   EXPECT_EQ(contents(path("log")), "x\n");
   const uint64_t written = logs->written(0);
@@ -351,7 +351,7 @@ TEST_F(LogTroubleTest, ABlockedPipeDoesNotHoldUpExit) {
   close(reader);
 }
 
-TEST_F(LogTroubleTest, AReaderThatIsSlowAtExitGetsTheRest) {
+TEST_F(LogFailureTest, SlowReaderGetsTheRestAtExit) {
   const int reader = make_fifo("fifo");
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo")});

@@ -33,17 +33,17 @@ class Pipe {
   }
   int end() const { return fds_[1]; }
 
-  /// What has come by now.
+  /// The data that has arrived so far.
   std::string& read() {
     char bytes[4096];
     for (ssize_t got; (got = ::read(fds_[0], bytes, sizeof bytes)) > 0;) text_.append(bytes, static_cast<size_t>(got));
     return text_;
   }
-  /// Waits until `text` has come.
+  /// Waits until `text` has arrived.
   bool reads(std::string_view text) {
     return reads_until([&](const std::string& all) { return all.find(text) != std::string::npos; });
   }
-  /// Reads until what has come is as it should be: a pipe of one page is full with a line that nobody reads.
+  /// Reads until the condition holds: a pipe of one page is full with one unread line.
   template <typename Condition>
   bool reads_until(Condition condition) {
     const auto deadline = Clock::now() + std::chrono::seconds(10);
@@ -83,8 +83,8 @@ TEST(RunLog, CutsLongLines) {
   EXPECT_TRUE(err.read().ends_with("...\n"));
 }
 
-// Defect: threads that serve wrote to standard error and output themselves, and waited for whoever reads them.
-TEST(RunLog, WaitsForNoReader) {
+// Defect: serving threads wrote to standard error and output themselves, and waited for their readers.
+TEST(RunLog, DoesNotWaitForTheReader) {
   Pipe out, err;
   RunLog log(out.end(), err.end());
   log.start();
@@ -98,10 +98,10 @@ TEST(RunLog, WaitsForNoReader) {
   EXPECT_GT(log.prints_dropped(), 1000u);
   log.stop();
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
-  EXPECT_LE(log.lines_dropped(), 2001u);  // And the line that tells of the others.
+  EXPECT_LE(log.lines_dropped(), 2001u);  // And the line that reports the others.
 }
 
-TEST(RunLog, SaysWhatWasDroppedWhenTheReaderGoesOn) {
+TEST(RunLog, ReportsDroppedLinesWhenTheReaderResumes) {
   Pipe out, err;
   RunLog log(out.end(), err.end());
   log.start();
@@ -109,7 +109,7 @@ TEST(RunLog, SaysWhatWasDroppedWhenTheReaderGoesOn) {
   const uint64_t dropped = log.lines_dropped();
   EXPECT_GT(dropped, 0u);
   EXPECT_TRUE(err.reads("in total: " + std::to_string(dropped) + "\n"));
-  // Each line is there or counted; others say how many are not there.
+  // Each line is there or counted; other lines say how many are missing.
   const auto expected_lines = [&](const std::string& all) {
     size_t warnings = 0;
     for (size_t at = 0; (at = all.find("accepts lines more slowly", at)) != std::string::npos; ++at) ++warnings;
@@ -124,7 +124,7 @@ TEST(RunLog, SaysWhatWasDroppedWhenTheReaderGoesOn) {
   EXPECT_EQ(log.lines_dropped(), dropped);
 }
 
-TEST(RunLog, GoesOnWithoutAReader) {
+TEST(RunLog, ContinuesWithoutAReader) {
   Pipe out;
   auto err = std::make_unique<Pipe>();
   const int own = dup(err->end());
@@ -140,7 +140,7 @@ TEST(RunLog, GoesOnWithoutAReader) {
   close(own);
 }
 
-TEST(RunLog, CountsWhatALimitLeavesOut) {
+TEST(RunLog, CountsSuppressedLines) {
   LogLimit limit;
   const uint64_t before = log_lines_suppressed();
   for (uint32_t i = 0; i < LogLimit::kPerSecond + 3; ++i) static_cast<void>(log_admits(limit, 5000));

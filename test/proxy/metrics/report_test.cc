@@ -86,7 +86,7 @@ TEST_F(ReportTest, Balancers) {
   EXPECT_THAT(stats, HasSubstr("sluice_upstream_panics_total{upstream=\"pg\"} 8\n"));
 }
 
-TEST_F(ReportTest, HealthWhereItIsLookedAfter) {
+TEST_F(ReportTest, HealthWithChecks) {
   EXPECT_THAT(text(), Not(HasSubstr("health")));
   EXPECT_THAT(text(), Not(HasSubstr("eject")));
   config_.upstreams[0].health_check.emplace();
@@ -111,7 +111,7 @@ TEST_F(ReportTest, HealthWhereItIsLookedAfter) {
   }
 }
 
-// All that a name has stood for is counted together; what it stands for now is told by address.
+// All addresses of a name are counted together; its present addresses are printed one by one.
 TEST_F(ReportTest, NamesAreOneEndpoint) {
   config::Config config;
   config.upstreams.push_back({.name = "app"});
@@ -166,7 +166,7 @@ TEST_F(ReportTest, HealthOfNames) {
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_healthy" + label + "0\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_health_checks_total" + label + "5\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_ejected" + label + "2\n"));
-  // What was counted of one that has gone stays counted.
+  // The counts of an address that is gone remain.
   (void)slots.replace(0, std::vector{at("10.0.0.3:80")});
   stats = format_stats(config, {}, workers, upstreams);
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_healthy" + label + "1\n"));
@@ -174,7 +174,7 @@ TEST_F(ReportTest, HealthOfNames) {
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_ejected" + label + "1\n"));
 }
 
-TEST_F(ReportTest, LeavesOutReasonsThatDidNotHappen) {
+TEST_F(ReportTest, OmitsUnusedReasons) {
   const std::string stats = text();
   EXPECT_THAT(stats, HasSubstr("sluice_accepted_total{listener=\"edge\"} 0\n"));
   EXPECT_THAT(stats, Not(HasSubstr("sessions_ended_total")));

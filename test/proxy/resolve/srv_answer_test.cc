@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Puts a message together.
+/// Builds a message.
 class Message {
  public:
   explicit Message(uint16_t answers, uint16_t questions = 1) {
@@ -65,7 +65,7 @@ TEST(SrvAnswerTest, Records) {
   EXPECT_EQ(answer->ttl_s, 30u);
 }
 
-// An alias leads to another name, whose records these are; its time counts too.
+// An alias leads to another name with these records; its TTL counts too.
 TEST(SrvAnswerTest, Aliases) {
   Message message(2);
   message.asked().u16(5).u16(1).u32(7).u16(2).u16(0xc00c);
@@ -75,7 +75,7 @@ TEST(SrvAnswerTest, Aliases) {
   EXPECT_EQ(answer->ttl_s, 7u);
 }
 
-// RFC 2782: a target of "." says that there is decidedly no such service.
+// RFC 2782: a target of "." says that the service is not available.
 TEST(SrvAnswerTest, NoSuchService) {
   const auto answer = Message(1).srv(0, 0, 0, "").parse();
   ASSERT_TRUE(answer);
@@ -85,7 +85,7 @@ TEST(SrvAnswerTest, NoSuchService) {
 }
 
 // RFC 2181 section 8.
-TEST(SrvAnswerTest, ATimeWithTheHighestBitIsNone) {
+TEST(SrvAnswerTest, TtlWithTheHighestBitIsZero) {
   EXPECT_EQ(Message(1).srv(0, 0, 80, "a.test", 0x80000000U).parse()->ttl_s, 0u);
 }
 
@@ -97,7 +97,7 @@ TEST(SrvAnswerTest, EveryTruncationIsMalformed) {
 }
 
 TEST(SrvAnswerTest, Malformed) {
-  // A record longer or shorter than what is in it,
+  // A record longer or shorter than its content,
   Message longer(1);
   longer.srv(1, 2, 8080, "a.test");
   longer.bytes().push_back(0);
@@ -106,14 +106,14 @@ TEST(SrvAnswerTest, Malformed) {
   Message shorter(1);
   shorter.asked().u16(33).u16(1).u32(1).u16(6).u16(1).u16(1).u16(1);
   EXPECT_FALSE(shorter.parse());
-  // and a name that points at itself.
+  // and a name that points to itself.
   Message loop(1);
   loop.asked().u16(33).u16(1).u32(1).u16(8).u16(1).u16(1).u16(1);
   loop.u16(0xc000 | static_cast<unsigned>(loop.bytes().size()));
   EXPECT_FALSE(loop.parse());
 }
 
-TEST(SrvAnswerTest, PrioritiesAndWeightsAreFitted) {
+TEST(SrvAnswerTest, PrioritiesAndWeightsAreClamped) {
   std::vector<SrvRecord> records = {{20, 5, 1, "c"}, {10, 0, 1, "a"}, {20, 0, 1, "d"}, {10, 65535, 1, "b"}};
   fit_service(records, 3);
   EXPECT_THAT(records, ElementsAre(SrvRecord{3, 65535, 1, "b"}, SrvRecord{3, 1, 1, "a"}, SrvRecord{4, 5, 1, "c"},
@@ -129,12 +129,12 @@ TEST(RefreshTimesTest, WithinTheBounds) {
   EXPECT_EQ(times.after_answer_ms(1), 2000u);
   EXPECT_EQ(times.after_answer_ms(30), 30'000u);
   EXPECT_EQ(times.after_answer_ms(0xffffffffU), 60'000u);
-  EXPECT_EQ(times.after_answer_ms(0), 5000u);  // Untold.
+  EXPECT_EQ(times.after_answer_ms(0), 5000u);  // Unknown.
   RefreshTimes slow({.min_ttl = std::chrono::seconds(10), .max_ttl = std::chrono::seconds(60)});
   EXPECT_EQ(slow.after_answer_ms(0), 10'000u);
 }
 
-TEST(RefreshTimesTest, FailuresAreTriedAgainLaterAndLater) {
+TEST(RefreshTimesTest, FailuresBackOff) {
   RefreshTimes times({.min_ttl = std::chrono::seconds(1), .max_ttl = std::chrono::seconds(3)});
   std::vector<uint64_t> pauses;
   for (int i = 0; i < 40; ++i) pauses.push_back(times.after_failure_ms());

@@ -39,7 +39,7 @@ constexpr Paths kMerge{.merge_slashes = true};
 constexpr Paths kBackslashes{.allow_backslashes = true};
 constexpr Paths kDotParameters{.allow_dot_parameters = true};
 
-TEST(CanonicalPath, StaysAsItIs) {
+TEST(CanonicalPath, Unchanged) {
   for (const std::string_view target :
        {"/",        "/a",   "/a/",           "/a/b.c",         "/a..b",   "/a.",    "/a..",
         "/...",     "/.a",  "/..a",          "/.well-known/x", "/a//b",   "//",     "/-_~",
@@ -122,7 +122,7 @@ TEST(CanonicalPath, Changes) {
   }
 }
 
-TEST(CanonicalPath, RulesThatLetItStay) {
+TEST(CanonicalPath, RulesThatKeepThePath) {
   const struct {
     std::string_view target;
     Paths rules;
@@ -234,7 +234,7 @@ TEST(CanonicalPath, Refuses) {
   }
 }
 
-TEST(CanonicalPath, QueriesStayAsTheyAre) {
+TEST(CanonicalPath, QueriesAreUnchanged) {
   for (const std::string_view query : {"?", "?a=b&c=d", "??", "?/../..", "?100%", "?%2f%00%7e", "?\\..;//",
                                        "?01234567890123456789012345678901234567~!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}"}) {
     const std::string same = "/a" + std::string(query), changed = "/%61/./" + std::string(query);
@@ -245,7 +245,7 @@ TEST(CanonicalPath, QueriesStayAsTheyAre) {
   }
 }
 
-// What a server may take for the borders of segments, whatever the rules kept.
+// What a server may interpret as the segments, whatever the rules kept.
 std::vector<std::string> segments_of(std::string_view path) {
   std::vector<std::string> segments(1);
   for (size_t i = 0; i < path.size(); ++i) {
@@ -260,9 +260,9 @@ std::vector<std::string> segments_of(std::string_view path) {
   return segments;
 }
 
-// RFC 3986 sections 6.2.2.1 to 6.2.2.3 step by step, with the rules' words for what it does not know: an empty string
-// for what is refused.
-std::string plainly(std::string path, const Paths& rules) {
+// RFC 3986 sections 6.2.2.1 to 6.2.2.3 step by step, with the rules for the cases that it leaves open. Returns an empty
+// string for a refused path.
+std::string reference(std::string path, const Paths& rules) {
   std::string decoded;
   for (size_t i = 0; i < path.size(); ++i) {
     if (path[i] != '%') {
@@ -318,7 +318,7 @@ std::string plainly(std::string path, const Paths& rules) {
   return result;
 }
 
-TEST(CanonicalPath, AgreesWithThePlainWay) {
+TEST(CanonicalPath, AgreesWithTheReference) {
   std::mt19937 random(7);
   const std::string_view pieces[] = {"/",   "/",  "/",   ".",   ".",   "..",  ";",   "a",   "b%",  "%2F", "%2f", "%5C",
                                      "%5c", "\\", "%2e", "%2E", "%3B", "%3b", "%61", "%c3", "%25", "%00", "%",   "~",
@@ -332,7 +332,7 @@ TEST(CanonicalPath, AgreesWithThePlainWay) {
     std::string path = "/";
     for (size_t i = random() % 8; i > 0; --i) path += pieces[random() % std::size(pieces)];
     const Result result = canonical(path, rules);
-    ASSERT_EQ(result.target, plainly(path, rules)) << path;
+    ASSERT_EQ(result.target, reference(path, rules)) << path;
     if (result.status == PathStatus::kInvalid) continue;
     ++valid;
     changed += result.status == PathStatus::kChanged;
@@ -347,7 +347,7 @@ TEST(CanonicalPath, AgreesWithThePlainWay) {
   EXPECT_GT(changed, 10'000u);
 }
 
-TEST(CanonicalHost, LowerWithoutPortAndDot) {
+TEST(CanonicalHost, LowerCaseWithoutPortAndDot) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {"a.example", "a.example"},
       {"A.Example:80", "a.example"},

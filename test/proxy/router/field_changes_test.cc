@@ -49,15 +49,15 @@ class FieldChanges : public ::testing::Test {
   RequestAttributes facts;
 };
 
-TEST_F(FieldChanges, SetTakesThePlaceOfAll) { EXPECT_EQ(after({set("X-A", "new")}), "x-b: 2; x-a: new; "); }
-TEST_F(FieldChanges, AddLeavesThem) { EXPECT_EQ(after({add("x-a", "4")}), "x-a: 1; x-b: 2; x-a: 3; x-a: 4; "); }
-TEST_F(FieldChanges, RemoveTakesAll) { EXPECT_EQ(after({remove("x-a")}), "x-b: 2; "); }
-TEST_F(FieldChanges, InTheirOrder) {
+TEST_F(FieldChanges, SetReplacesAll) { EXPECT_EQ(after({set("X-A", "new")}), "x-b: 2; x-a: new; "); }
+TEST_F(FieldChanges, AddKeepsThem) { EXPECT_EQ(after({add("x-a", "4")}), "x-a: 1; x-b: 2; x-a: 3; x-a: 4; "); }
+TEST_F(FieldChanges, RemoveRemovesAll) { EXPECT_EQ(after({remove("x-a")}), "x-b: 2; "); }
+TEST_F(FieldChanges, InOrder) {
   EXPECT_EQ(after({remove("x-a"), add("x-a", "5"), set("x-b", "6"), add("x-a", "7")}), "x-a: 5; x-b: 6; x-a: 7; ");
 }
 
-// So what a client claims to be does not pass where it has proven nothing.
-TEST_F(FieldChanges, AnEmptyValueIsNoField) {
+// So an unverified identity in a client's own field does not pass.
+TEST_F(FieldChanges, EmptyValueRemovesTheField) {
   EXPECT_EQ(after({set("x-a", "%{peer}"), add("x-b", "%{header:x-missing}")}), "x-b: 2; ");
 }
 
@@ -88,15 +88,15 @@ TEST_F(FieldChanges, Variables) {
 }
 
 // A name in a certificate may be anything.
-TEST_F(FieldChanges, OnlyWhatAFieldMayHave) {
+TEST_F(FieldChanges, OnlyValidCharacters) {
   Agreement agreed;
   agreed.peer_names = {std::string(" a\r\nx-evil: 1\0\x7f ", 16)};
   facts.agreed = &agreed;
   EXPECT_EQ(value_of("%{peer}"), "a??x-evil: 1??");
 }
 
-// What is added may move the fields, and the views of the facts with them.
-TEST_F(FieldChanges, FactsAreAskedAnew) {
+// An added field may move the fields, and the views of the attributes with them.
+TEST_F(FieldChanges, AttributesAreReadAgain) {
   std::vector<config::FieldChange> changes;
   for (int i = 0; i < 200; ++i) changes.push_back(add(absl::StrCat("x-", i), "%{header:x-b} and what makes it longer"));
   const auto facts_of = [&] { return RequestAttributes{.fields = &fields}; };
@@ -104,7 +104,7 @@ TEST_F(FieldChanges, FactsAreAskedAnew) {
   for (int i = 0; i < 200; ++i) EXPECT_EQ(fields.value(absl::StrCat("x-", i)), "2 and what makes it longer");
 }
 
-TEST_F(FieldChanges, WithoutRoomItSaysSo) {
+TEST_F(FieldChanges, NoRoomIsReported) {
   const std::string longest(Fields::kMaxBytes - 100, 'x');
   has("x-long", longest);
   const auto facts_of = [&] { return RequestAttributes{.fields = &fields}; };
@@ -112,14 +112,12 @@ TEST_F(FieldChanges, WithoutRoomItSaysSo) {
   EXPECT_FALSE(change_fields(pool, {add("x-again", "%{header:x-long}%{header:x-long}")}, facts_of, fields));
 }
 
-// A tab in the configuration became a question mark.
-TEST_F(FieldChanges, AValueWithoutVariablesIsTakenAsItIsWritten) {
-  EXPECT_EQ(value_of("a\tb \xc3\xa4"), "a\tb \xc3\xa4");
-}
+// Defect: a tab in the configuration became a question mark.
+TEST_F(FieldChanges, ValueWithoutVariablesIsUnchanged) { EXPECT_EQ(value_of("a\tb \xc3\xa4"), "a\tb \xc3\xa4"); }
 
-// Any changes of any fields: what each does to a list of names and values, one after the other. Names are few, so that
-// many are there and twice, and of all lengths, so that some are taken for others before they are looked at.
-TEST_F(FieldChanges, AgreesWithALookThroughTheList) {
+// Random changes of random fields, applied one after the other to a list of names and values. There are few names, so
+// that many are present and repeated, and of all lengths, so that some collide before they are compared.
+TEST_F(FieldChanges, AgreesWithALinearSearch) {
   std::mt19937 random(3);
   const auto name = [&] {
     return std::string("x-abcdefghijkl").substr(0, 1 + random() % 14) + (random() % 2 ? "a" : "b");

@@ -66,7 +66,7 @@ int route(const HttpRouter& router, std::string_view host, std::string_view path
   return static_cast<int>(target->index);
 }
 
-TEST(HttpRouter, WithoutRoutesThereIsNone) {
+TEST(HttpRouter, NoRoutes) {
   EXPECT_EQ(route(HttpRouter(), "a", "/"), -1);
   EXPECT_EQ(route(Table().match({"a"}).router(), "b", "/"), -1);
 }
@@ -84,7 +84,7 @@ TEST(HttpRouter, ForwardTakesAll) {
   }
 }
 
-TEST(HttpRouter, ARouteThatRespondsHasNoUpstream) {
+TEST(HttpRouter, RespondingRouteHasNoUpstream) {
   config::Http http;
   http.routes = {{.match = std::nullopt, .forward = "", .respond = config::Respond{.status = 404}}};
   HttpRouter first(http, {});
@@ -105,13 +105,13 @@ TEST(HttpRouter, Prefixes) {
   for (const auto& [path, expected] : cases) EXPECT_EQ(route(router, "a", path), expected) << path;
 }
 
-TEST(HttpRouter, TheRootTakesEveryPathButNoStar) {
+TEST(HttpRouter, RootMatchesEveryPathButNotStar) {
   const HttpRouter router = Table().match({}, prefix("/")).otherwise().router();
   for (const std::string_view path : {"/", "/a", "/a/b", "//"}) EXPECT_EQ(route(router, "a", path), 0) << path;
   EXPECT_EQ(route(router, "a", "*"), 1);
 }
 
-TEST(HttpRouter, TheFirstThatMatches) {
+TEST(HttpRouter, FirstMatchWins) {
   const HttpRouter router = Table()
                                 .match({}, prefix("/a"))
                                 .match({}, prefix("/a/b"))
@@ -132,7 +132,7 @@ TEST(HttpRouter, TheFirstThatMatches) {
   EXPECT_EQ(route(router, "x.example", "*"), 5);
 }
 
-TEST(HttpRouter, RegularExpressionsInTheirOrder) {
+TEST(HttpRouter, RegularExpressionsInOrder) {
   const HttpRouter router = Table()
                                 .match({}, exact("/v1/a"))
                                 .match({}, regex("/v[0-9]+/.*"))
@@ -151,17 +151,17 @@ TEST(HttpRouter, RegularExpressionsInTheirOrder) {
   EXPECT_EQ(route(router, "y", ""), 5);  // CONNECT has no path.
 }
 
-// What `sluice check` asks: of nothing is known but host and path, and a regular expression fits nothing then.
-TEST(HttpRouter, WhatIsNotKnownFitsNoRegularExpression) {
+// The question of `sluice check`: only host and path are known, and then no regular expression matches.
+TEST(HttpRouter, UnknownValuesMatchNoRegularExpression) {
   const HttpRouter router = Table().match({}, regex(".*")).otherwise().router();
   EXPECT_EQ(router.route({.host = "a", .path = "/"})->index, 1u);
 }
 
-TEST(HttpRouter, ByWhoTheClientHasProvenToBe) {
+TEST(HttpRouter, ByVerifiedIdentity) {
   const HttpRouter router =
       Table().match({}, prefix("/a"), {"one", "two"}).match({}, prefix("/a"), {"three"}).otherwise().router();
   Agreement agreed;
-  EXPECT_EQ(route(router, "x", "/a"), 2);  // Nothing was terminated.
+  EXPECT_EQ(route(router, "x", "/a"), 2);  // TLS was not terminated.
   EXPECT_EQ(route(router, "x", "/a", &agreed), 2);
   agreed.peer_names = {"zero", "two"};
   EXPECT_EQ(route(router, "x", "/a", &agreed), 0);
@@ -199,7 +199,7 @@ int first_that_fits(const Table& table, std::string_view host, std::string_view 
   return -1;
 }
 
-TEST(HttpRouter, AgreesWithALookThroughTheList) {
+TEST(HttpRouter, AgreesWithALinearSearch) {
   std::mt19937 random(5);
   const auto one_of = [&](const Names& from) { return from[random() % from.size()]; };
   const Names patterns = {"a.x", "b.x", "*.x", "x", "*.b.x", "y"};
@@ -242,9 +242,9 @@ TEST(HttpRouter, AgreesWithALookThroughTheList) {
   EXPECT_GT(taken, 60'000);
 }
 
-// Whatever its routes ask for, and whichever of them is taken, or none. (Expressions make a state when it is needed for
-// the first time.)
-TEST(HttpRouter, ALookupAmongAThousandRoutesAllocatesNothing) {
+// Whatever its routes match, and whichever of them is taken, or none. (Regular expressions build states when they are
+// needed for the first time.)
+TEST(HttpRouter, LookupAmongAThousandRoutesAllocatesNothing) {
   Table table;
   config::HttpMatch beta;
   beta.method = {"GET", "HEAD"};
@@ -290,13 +290,12 @@ TEST(HttpRouter, ALookupAmongAThousandRoutesAllocatesNothing) {
   const uint64_t before = test::allocations;
   ask_all();
   EXPECT_EQ(test::allocations, before);
-  EXPECT_EQ(std::count(taken.begin(), taken.end(), true), 901);  // All but those for nobody; and none.
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), true), 901);  // All but those for untrusted clients; and none.
 }
 
-// A thousand routes, and paths that only the last of them takes: a lookup allocates nothing, and costs about what it
-// costs with ten.
-// What it costs is routing_bench's to tell.
-TEST(HttpRouter, TheLastOfManyRoutesIsFoundWithoutAllocations) {
+// A thousand routes, and paths that only the last of them matches: a lookup allocates nothing, and costs about as much
+// as with ten. routing_bench measures the time.
+TEST(HttpRouter, LastOfManyRoutesIsFoundWithoutAllocations) {
   constexpr uint32_t kRoutes = 1000;
   Table table;
   for (uint32_t i = 0; i < kRoutes; ++i) table.match({"api.example.com"}, prefix(absl::StrCat("/service-", i, "/v1/")));
@@ -309,7 +308,7 @@ TEST(HttpRouter, TheLastOfManyRoutesIsFoundWithoutAllocations) {
   EXPECT_EQ(target->index, kRoutes - 1);
 }
 
-// ---- Requests that are split ----
+// ---- Split requests ----
 
 TEST(HttpRouter, SplitsByWeight) {
   config::Http http;

@@ -21,13 +21,13 @@ TEST(NameTableTest, ExactAndWildcard) {
     std::string_view name;
     uint32_t best;
   } cases[] = {
-      {"api.example.com", 2},  // Exact beats wildcard, though it stands behind it.
+      {"api.example.com", 2},  // An exact name wins over a wildcard, even if it comes later.
       {"x.example.com", 1},
-      {"example.com", 3},  // Also under *.com.
+      {"example.com", 3},  // Also below *.com.
       {"other.com", 7},
       {"b.example.com", 1},
       {"a.b.example.com", 4},
-      {"c.a.b.example.com", NameTable::kNone},  // The star is one label.
+      {"c.a.b.example.com", NameTable::kNone},  // The star stands for one label.
       {"a.api.example.com", NameTable::kNone},
       {"www.example.org", 5},
       {"example.org", NameTable::kNone},
@@ -45,7 +45,7 @@ TEST(NameTableTest, ExactAndWildcard) {
   for (const auto& [name, best] : cases) EXPECT_EQ(table.find(name).best(), best) << name;
 }
 
-TEST(NameTableTest, GivesAllValuesInOrder) {
+TEST(NameTableTest, ReturnsAllValuesInOrder) {
   const std::vector<NamePattern> patterns = {{"a.com", 9}, {"*.com", 8}, {"b.com", 7},
                                              {"A.com", 2}, {"*.com", 1}, {"a.com", 5}};
   const NameTable table(patterns);
@@ -77,7 +77,7 @@ bool fits(std::string_view pattern, std::string_view name) {
   return dot != std::string_view::npos && dot > 0 && name.substr(dot) == pattern.substr(1);
 }
 
-TEST(NameTableTest, AgreesWithOneByOne) {
+TEST(NameTableTest, AgreesWithALinearSearch) {
   std::mt19937 random(7);
   const auto random_name = [&random] {
     std::string name(1, static_cast<char>('a' + random() % 3));

@@ -22,7 +22,7 @@ config::ValueMatch value(std::string exact, std::string prefix = "", std::string
           .contains = std::move(contains),
           .negate = false};
 }
-config::ValueMatch not_so(config::ValueMatch match) {
+config::ValueMatch inverted(config::ValueMatch match) {
   match.negate = true;
   return match;
 }
@@ -78,11 +78,11 @@ TEST_F(RequestMatch, Headers) {
   EXPECT_TRUE(fits_header("x-a", value("", "", "words")));
   EXPECT_TRUE(fits_header("x-a", value("", "", "", "o w")));
   EXPECT_TRUE(fits_header("x-a", value("", "two", "words", " ")));
-  // All of one field.
+  // All values of one field.
   EXPECT_FALSE(fits_header("x-a", value("", "one", "words")));
 }
 
-TEST_F(RequestMatch, RegularExpressionsFitWholeValues) {
+TEST_F(RequestMatch, RegularExpressionsMatchWholeValues) {
   add("x-a", "one");
   add("x-a", "two words");
   facts.query = "q=12&r=ab";
@@ -93,17 +93,17 @@ TEST_F(RequestMatch, RegularExpressionsFitWholeValues) {
   EXPECT_FALSE(fits_query("r", match));
   match.regex = config::Regex::parse("tw[a-z]").value();
   EXPECT_FALSE(fits_header("x-a", match));
-  EXPECT_TRUE(fits_header("x-a", not_so(match)));
+  EXPECT_TRUE(fits_header("x-a", inverted(match)));
 }
 
-TEST_F(RequestMatch, HeadersTurnedAround) {
+TEST_F(RequestMatch, InvertedHeaders) {
   add("x-a", "one");
   add("x-a", "two");
-  EXPECT_TRUE(fits_header("x-b", not_so(value(""))));
-  EXPECT_FALSE(fits_header("x-a", not_so(value(""))));
-  EXPECT_TRUE(fits_header("x-b", not_so(value("one"))));
-  EXPECT_TRUE(fits_header("x-a", not_so(value("three"))));
-  EXPECT_FALSE(fits_header("x-a", not_so(value("two"))));
+  EXPECT_TRUE(fits_header("x-b", inverted(value(""))));
+  EXPECT_FALSE(fits_header("x-a", inverted(value(""))));
+  EXPECT_TRUE(fits_header("x-b", inverted(value("one"))));
+  EXPECT_TRUE(fits_header("x-a", inverted(value("three"))));
+  EXPECT_FALSE(fits_header("x-a", inverted(value("two"))));
 }
 
 TEST_F(RequestMatch, Query) {
@@ -115,7 +115,7 @@ TEST_F(RequestMatch, Query) {
   for (const auto& [query, expected] : cases) {
     facts.query = query;
     EXPECT_EQ(fits_query("a", value("1")), expected) << query;
-    EXPECT_EQ(fits_query("a", not_so(value("1"))), !expected) << query;
+    EXPECT_EQ(fits_query("a", inverted(value("1"))), !expected) << query;
   }
   facts.query = "flag&b=";
   EXPECT_TRUE(fits_query("flag", value("")));
@@ -146,7 +146,7 @@ TEST_F(RequestMatch, Sources) {
   EXPECT_FALSE(fits({.source = {config::Cidr::parse("0.0.0.0/0").value()}}));
 }
 
-TEST_F(RequestMatch, AllOfThem) {
+TEST_F(RequestMatch, AllConditions) {
   add("x-a", "one");
   facts.query = "b=2";
   const config::HeaderMatch header{value("one"), config::FieldName::parse("x-a").value()};
@@ -156,7 +156,7 @@ TEST_F(RequestMatch, AllOfThem) {
   EXPECT_FALSE(fits({.method = {"GET"}, .headers = {header}, .query = {parameter, other}}));
 }
 
-TEST_F(RequestMatch, TellsWhichConditionItIs) {
+TEST_F(RequestMatch, ReportsTheFailingCondition) {
   const config::HeaderMatch there{value(""), config::FieldName::parse("x-a").value()};
   const config::HeaderMatch missing{value(""), config::FieldName::parse("x-b").value()};
   add("x-a", "one");
@@ -173,13 +173,13 @@ TEST_F(RequestMatch, TellsWhichConditionItIs) {
   EXPECT_EQ(misfit({.source = {config::Cidr::parse("::/0").value()}}), of(Mismatch::Kind::kSource));
 }
 
-// As the check for routes that are never taken asks: of what is not known nothing fits, however it is turned.
-TEST_F(RequestMatch, WhatIsNotKnownFitsNothing) {
+// The question of the check for shadowed routes: unknown values match nothing, even with `not`.
+TEST_F(RequestMatch, UnknownValuesMatchNothing) {
   facts = {};
   EXPECT_TRUE(fits({}));
   EXPECT_FALSE(fits({.method = {"GET"}}));
-  EXPECT_FALSE(fits_header("x-a", not_so(value(""))));
-  EXPECT_FALSE(fits_query("a", not_so(value(""))));
+  EXPECT_FALSE(fits_header("x-a", inverted(value(""))));
+  EXPECT_FALSE(fits_query("a", inverted(value(""))));
   EXPECT_FALSE(fits({.source = {config::Cidr::parse("0.0.0.0/0").value()}}));
   EXPECT_FALSE(fits({.peer = {"somebody"}}));
 }

@@ -19,12 +19,12 @@ std::string changed(const config::PathChange& change, std::string prefix, std::s
   return std::string(changed_path(change, below(std::move(prefix)), {.path = path}, {}, scratch).value_or("no room"));
 }
 
-TEST(Rewrite, APathIsAPath) {
+TEST(Rewrite, PathReplacesThePath) {
   EXPECT_EQ(changed({.path = "/new", .prefix = ""}, "/a", "/a/b"), "/new");
   EXPECT_EQ(changed({}, "/a", "/a/b"), "/a/b");
 }
 
-TEST(Rewrite, APrefixIsPutInItsPlaceAtSegments) {
+TEST(Rewrite, PrefixIsReplacedAtSegments) {
   const struct {
     std::string from, to, path, expected;
   } cases[] = {
@@ -40,7 +40,7 @@ TEST(Rewrite, APrefixIsPutInItsPlaceAtSegments) {
   }
 }
 
-TEST(Rewrite, WithoutRoomThereIsNone) {
+TEST(Rewrite, NoRoom) {
   EXPECT_EQ(changed({.path = "", .prefix = "/longer"}, "/a", "/a/" + std::string(100, 'x')), "no room");
 }
 
@@ -52,14 +52,14 @@ std::string substituted(std::string_view regex, std::string substitution, std::s
   return std::string(changed_path(change, {}, {.path = path}, paths, scratch).value_or("none"));
 }
 
-TEST(Rewrite, ARegularExpressionTakesTheWholePath) {
+TEST(Rewrite, RegularExpressionMatchesTheWholePath) {
   EXPECT_EQ(substituted("/users/([0-9]+)/(.*)", "/\\2/of/\\1", "/users/12/x/y"), "/x/y/of/12");
   EXPECT_EQ(substituted("/users/([0-9]+)", "/u/\\1", "/users/12/x"), "/users/12/x");
   EXPECT_EQ(substituted("/(.*)", "/\\1\\1\\1\\1", "/" + std::string(30, 'x')), "none");
 }
 
-// Put together anew, a path may have dot segments, or a form that is not canonical: an upstream must see neither.
-TEST(Rewrite, WhatItMakesIsCanonical) {
+// A rewritten path may have dot segments, or a form that is not canonical: an upstream must see neither.
+TEST(Rewrite, ResultIsCanonical) {
   EXPECT_EQ(substituted("/(.*)x(.*)", "/a/\\1\\2", "/.x./b"), "/b");
   EXPECT_EQ(substituted("/(.*)x(.*)", "/\\1\\2/b", "/.x."), "none");
   EXPECT_EQ(substituted("/(.*)x(.*)", "/%\\1\\2", "/6x1"), "/a");
@@ -80,7 +80,7 @@ std::string location(const config::Redirect& redirect, RequestAttributes facts =
   return std::string(redirect_location(redirect, below(std::move(prefix)), facts, {}, scratch).value_or("no room"));
 }
 
-TEST(Redirect, WhatIsNotGivenStays) {
+TEST(Redirect, OtherPartsAreUnchanged) {
   config::Redirect redirect;
   redirect.scheme = "https";
   EXPECT_EQ(location(redirect), "https://a.example/old/x?q=1");
@@ -94,7 +94,7 @@ TEST(Redirect, WhatIsNotGivenStays) {
   EXPECT_EQ(location(redirect), "https://b.example:8443/new");
 }
 
-TEST(Redirect, OnTheSameServerItIsAPath) {
+TEST(Redirect, RelativeOnTheSameServer) {
   config::Redirect redirect;
   redirect.prefix = "/new";
   EXPECT_EQ(location(redirect), "/new/x?q=1");
@@ -102,8 +102,9 @@ TEST(Redirect, OnTheSameServerItIsAPath) {
   EXPECT_EQ(location(redirect), "http://a.example:81/new/x?q=1");
 }
 
-// What begins with two slashes names a host (RFC 3986 section 4.2): the client would be sent wherever a path says.
-TEST(Redirect, APathNeverNamesAHost) {
+// A path that begins with two slashes names a host (RFC 3986 section 4.2): the client would be redirected wherever a
+// path says.
+TEST(Redirect, PathNeverNamesAHost) {
   config::Redirect redirect;
   redirect.prefix = "/";
   RequestAttributes facts = kAsked;
@@ -113,7 +114,7 @@ TEST(Redirect, APathNeverNamesAHost) {
   EXPECT_EQ(location(redirect, facts), "https://a.example//evil.example/?q=1");
 }
 
-TEST(Redirect, WithoutRoomThereIsNone) {
+TEST(Redirect, NoRoom) {
   config::Redirect redirect;
   redirect.scheme = "https";
   RequestAttributes facts = kAsked;

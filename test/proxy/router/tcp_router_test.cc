@@ -52,14 +52,14 @@ class Table {
   std::vector<config::Upstream> upstreams_;
 };
 
-/// What NameTable does with a table of hashes, done plainly.
+/// The same as NameTable does with a hash table, but by simple comparison.
 bool fits_pattern(std::string_view pattern, std::string_view name) {
   if (!pattern.starts_with('*')) return !pattern.empty() && name == pattern;
   const size_t dot = name.find('.');
   return dot != std::string_view::npos && dot != 0 && name.substr(dot) == pattern.substr(1);
 }
 
-/// The place of the route that was taken in a table of `count`, or -1.
+/// The position of the chosen route in a table of `count`, or -1.
 int route(const TcpRouter& router, size_t count, const ClientHello* h) {
   const std::optional<uint32_t> upstream = router.route({h});
   return upstream ? static_cast<int>(count) - 1 - static_cast<int>(*upstream) : -1;
@@ -85,7 +85,7 @@ TEST(TcpRouterTest, FirstMatchWins) {
   const TcpRouter router = table.router();
   EXPECT_TRUE(router.needs_hello());
   const std::pair<const char*, int> cases[] = {
-      {"api.example.com", 0},  // Though an exact name stands behind it.
+      {"api.example.com", 0},  // Though an exact name comes after it.
       {"www.example.com", 0}, {"example.com", 3}, {"a.b.example.com", -1}, {"example.org", -1}, {"", -1},
   };
   for (const auto& [name, expected] : cases) {
@@ -94,7 +94,7 @@ TEST(TcpRouterTest, FirstMatchWins) {
   }
 }
 
-TEST(TcpRouterTest, ExactBeforeWildcardWhereItStandsFirst) {
+TEST(TcpRouterTest, ExactBeforeWildcardIfItIsFirst) {
   Table table;
   table.match({"api.example.com"}).match({"*.example.com"});
   const TcpRouter router = table.router();
@@ -103,7 +103,7 @@ TEST(TcpRouterTest, ExactBeforeWildcardWhereItStandsFirst) {
   EXPECT_EQ(route(router, 2, &www), 1);
 }
 
-TEST(TcpRouterTest, ByWhoTheClientHasProvenToBe) {
+TEST(TcpRouterTest, ByVerifiedIdentity) {
   config::Tcp tcp;
   tcp.routes = {{.match = config::TcpMatch{.sni = {}, .alpn = {}, .peer = {"a", "b"}}, .forward = "inner"},
                 {.match = std::nullopt, .forward = "outer"}};
@@ -114,7 +114,7 @@ TEST(TcpRouterTest, ByWhoTheClientHasProvenToBe) {
   EXPECT_EQ(router.route({nullptr, &agreed}), 1u);
   agreed.peer_names = {"x", "b"};
   EXPECT_EQ(router.route({nullptr, &agreed}), 0u);
-  EXPECT_EQ(router.route({}), 1u);  // Nothing was terminated.
+  EXPECT_EQ(router.route({}), 1u);  // TLS was not terminated.
 }
 
 TEST(TcpRouterTest, DefaultTakesTheRest) {
@@ -149,7 +149,7 @@ TEST(TcpRouterTest, AlpnNeedsOneOfItsNames) {
   }
 }
 
-TEST(TcpRouterTest, NameAndAlpnMustBothFit) {
+TEST(TcpRouterTest, NameAndAlpnMustBothMatch) {
   Table table;
   table.match({"a.example"}, {"h2"})
       .match({"a.example"}, {"http/1.1"})
@@ -171,9 +171,8 @@ TEST(TcpRouterTest, NameAndAlpnMustBothFit) {
   }
 }
 
-// Routes that differ in ALPN only, behind wildcards and exact names in all orders, against a plain look through the
-// list.
-TEST(TcpRouterTest, AgreesWithALookThroughTheList) {
+// Routes that differ in ALPN only, after wildcards and exact names in all orders, compared with a linear search.
+TEST(TcpRouterTest, AgreesWithALinearSearch) {
   std::mt19937 random(11);
   const Names patterns = {"a.x.example", "b.x.example", "*.x.example", "x.example", "*.example", "y.example"};
   const Names names = {"a.x.example", "b.x.example", "c.x.example",   "x.example",

@@ -24,7 +24,7 @@ Indices chosen(const CertificateChoice& choice, std::string_view name) {
   return indices;
 }
 
-TEST(CertificateChoice, ExactNamesGoBeforeWildcardsWhicheverComesFirst) {
+TEST(CertificateChoice, ExactNamesWinOverWildcards) {
   const CertificateChoice choice =
       choice_of({{"*.example.com"}, {"a.example.com", "example.com"}, {"*.a.example.com"}});
   EXPECT_EQ(chosen(choice, "a.example.com"), (Indices{1, 0})) << "The client may not know the first one's key";
@@ -33,7 +33,7 @@ TEST(CertificateChoice, ExactNamesGoBeforeWildcardsWhicheverComesFirst) {
   EXPECT_EQ(chosen(choice, "b.a.example.com"), Indices{2}) << "A star is one label";
 }
 
-TEST(CertificateChoice, CaseAndADotAtTheEndMakeNoDifference) {
+TEST(CertificateChoice, CaseAndTrailingDotAreIgnored) {
   const CertificateChoice choice = choice_of({{"other.net"}, {"a.example.com"}, {"*.example.org"}});
   for (const char* name : {"a.example.com", "A.EXAMPLE.com", "a.example.com.", "A.Example.COM."}) {
     EXPECT_EQ(chosen(choice, name), Indices{1}) << name;
@@ -41,7 +41,7 @@ TEST(CertificateChoice, CaseAndADotAtTheEndMakeNoDifference) {
   EXPECT_EQ(chosen(choice, "X.Example.Org."), Indices{2});
 }
 
-TEST(CertificateChoice, TheFirstIsForNamesOfNoneAndForClientsThatSendNone) {
+TEST(CertificateChoice, FirstIsTheDefault) {
   const CertificateChoice choice = choice_of({{"a.com", "b.com"}, {"c.com"}, {"a.com", "b.com"}, {"a.com"}});
   for (const char* name : {"", "d.com", "x.a.com", ".", "*.com"}) {
     EXPECT_EQ(chosen(choice, name), (Indices{0, 2})) << name << ": with those that differ in their key only";
@@ -50,7 +50,7 @@ TEST(CertificateChoice, TheFirstIsForNamesOfNoneAndForClientsThatSendNone) {
   EXPECT_EQ(chosen(choice, "c.com"), Indices{1});
 }
 
-TEST(CertificateChoice, ACertificateWithoutNamesCanBeTheFirst) {
+TEST(CertificateChoice, FirstMayHaveNoNames) {
   const CertificateChoice choice = choice_of({{}, {"a.com"}});
   EXPECT_EQ(chosen(choice, "b.com"), Indices{0});
   EXPECT_EQ(chosen(choice, "a.com"), Indices{1});

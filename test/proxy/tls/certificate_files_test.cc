@@ -19,14 +19,14 @@ class CertificateFilesTest : public testing::Test {
   test::TestCertificate leaf_{{}, &authority_};
 };
 
-TEST_F(CertificateFilesTest, AChainMayHaveTextAroundIt) {
+TEST_F(CertificateFilesTest, ChainMayHaveTextAroundIt) {
   const auto read = read_certificate(leaf_.files(folder_, "leaf", "text\n" + authority_.pem() + "the end\n"));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(read->warnings.empty());
 }
 
-// Defect: what followed the first certificate and was broken was taken for the file's end: clients got no chain.
-TEST_F(CertificateFilesTest, ABrokenIntermediateIsAnError) {
+// Defect: broken data after the first certificate was taken for the file's end: clients got no chain.
+TEST_F(CertificateFilesTest, BrokenIntermediateIsAnError) {
   const std::string good = authority_.pem();
   std::string not_base64 = good, not_der = good;
   not_base64[100] = '!';
@@ -41,7 +41,7 @@ TEST_F(CertificateFilesTest, ABrokenIntermediateIsAnError) {
   }
 }
 
-TEST_F(CertificateFilesTest, OutOfTheirTimeTheyAreWarnedOf) {
+TEST_F(CertificateFilesTest, WarnsOutsideTheValidity) {
   const test::TestCertificate expired({.from_s = -7200, .until_s = -3600}), early({.from_s = 3600, .until_s = 7200});
   const auto files = expired.files(folder_, "expired", early.pem());
   const auto read = read_certificate(files);
@@ -52,8 +52,8 @@ TEST_F(CertificateFilesTest, OutOfTheirTimeTheyAreWarnedOf) {
   EXPECT_FALSE(read->warnings[0].fails_check || read->warnings[1].fails_check);
 }
 
-// Defect: whatever the file held was stapled, and clients that look at it went away.
-TEST_F(CertificateFilesTest, StaplesOfNoUseAreWarnedOf) {
+// Defect: any content of the file was stapled, and clients that check it disconnected.
+TEST_F(CertificateFilesTest, WarnsOfUnusableStaples) {
   config::TlsCertificate files = leaf_.files(folder_, "leaf");
   test::TestOcspResponse response{
       .this_update_s = time(nullptr) - 100, .next_update_s = time(nullptr) + 1000, .serial = 0x80a1};

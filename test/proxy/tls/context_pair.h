@@ -12,7 +12,7 @@
 
 namespace sluice::test {
 
-/// A client of TLS that keeps the sessions it is given.
+/// A TLS client that keeps the sessions it receives.
 class SessionClient {
  public:
   explicit SessionClient(uint16_t version) : context_(SSL_CTX_new(TLS_method())) {
@@ -29,7 +29,7 @@ class SessionClient {
 
   SSL_CTX* context() { return context_.get(); }
 
-  /// Connects to a server with `server`'s settings; returns whether `session` was resumed.
+  /// Connects to a server with `server`'s settings. Returns whether `session` was resumed.
   bool connect(SSL_CTX* server, SSL_SESSION* session = nullptr) {
     bssl::UniquePtr<SSL> ours(SSL_new(context_.get())), theirs(SSL_new(server));
     BIO *our_end = nullptr, *their_end = nullptr;

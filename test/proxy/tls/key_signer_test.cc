@@ -19,18 +19,18 @@ namespace {
 using Side = TlsHandshake::Side;
 using Status = TlsHandshake::Status;
 
-// A server on the worker's loop, which goes on when its turn comes, and its client.
+// A server on the worker's loop, which continues when its turn comes, and its client.
 struct Handshake {
   Handshake(Worker& on, SSL_CTX* server_context, SSL_CTX* client_context)
       : worker(on),
         server(std::in_place, server_context, Side::kServer),
         client(client_context, Side::kClient),
-        step([](void* self) { static_cast<Handshake*>(self)->go_on(); }, this) {
+        step([](void* self) { static_cast<Handshake*>(self)->advance(); }, this) {
     KeySigner::wake(server->ssl(), step);
     worker.yielding_tasks().push(step);
   }
-  // Both as far as they get.
-  void go_on() {
+  // Runs both as far as they get.
+  void advance() {
     for (bool moved = true; moved;) {
       Buffer to_server, to_client;
       if (client_status == Status::kNeedMore) {
@@ -100,11 +100,11 @@ TEST_P(KeySignerTest, WaitsWhileItIsSigned) {
   const auto handshake = begin();
   loop_.worker().turn(0);
   EXPECT_EQ(handshake->server_status, Status::kNeedMore);
-  handshake->go_on();  // As when bytes come meanwhile: too early changes nothing.
+  handshake->advance();  // As when bytes arrive meanwhile: an early call changes nothing.
   EXPECT_TRUE(loop_.until([&] { return handshake->done(); }));
 }
 
-TEST_P(KeySignerTest, ConnectionsMayGoMeanwhile) {
+TEST_P(KeySignerTest, ConnectionsMayEndMeanwhile) {
   KeySigner::Desk desk(loop_.worker());
   for (int i = 0; i < 20; ++i) {
     auto handshake = begin();
@@ -114,7 +114,7 @@ TEST_P(KeySignerTest, ConnectionsMayGoMeanwhile) {
   EXPECT_TRUE(loop_.until([&] { return last->done(); })) << "Those before it were signed for nobody";
 }
 
-TEST_P(KeySignerTest, TheWorkerMayGoMeanwhile) {
+TEST_P(KeySignerTest, WorkerMayEndMeanwhile) {
   {
     KeySigner::Desk desk(loop_.worker());
     for (int i = 0; i < 20; ++i) {
@@ -125,7 +125,7 @@ TEST_P(KeySignerTest, TheWorkerMayGoMeanwhile) {
   signer_.reset();
 }
 
-TEST_P(KeySignerTest, WithoutADeskItSignsAtOnce) {
+TEST_P(KeySignerTest, WithoutHelpersItSignsAtOnce) {
   const auto handshake = begin();
   loop_.worker().turn(0);
   EXPECT_TRUE(handshake->done());

@@ -28,7 +28,7 @@ class OcspResponseTest : public testing::Test {
   test::TestOcspResponse response_;
 };
 
-TEST_F(OcspResponseTest, IsOfUse) {
+TEST_F(OcspResponseTest, IsUsable) {
   EXPECT_EQ(said(), "");
   response_.next_update_s.reset();  // Newer information is available all the time.
   EXPECT_EQ(said(), "");
@@ -38,7 +38,7 @@ TEST_F(OcspResponseTest, IsOfUse) {
   EXPECT_EQ(said(), "");
 }
 
-TEST_F(OcspResponseTest, HasRunOut) {
+TEST_F(OcspResponseTest, HasExpired) {
   response_.next_update_s = kNow;
   EXPECT_EQ(said(), "the OCSP response expired on 2023-11-14 22:13:20 UTC");
 }
@@ -48,7 +48,7 @@ TEST_F(OcspResponseTest, IsNotYetValid) {
   EXPECT_EQ(said(), "the OCSP response is not valid before 2023-11-14 23:13:20 UTC");
 }
 
-TEST_F(OcspResponseTest, IsForAnother) {
+TEST_F(OcspResponseTest, IsForAnotherCertificate) {
   response_.serial = 0xa1;
   EXPECT_EQ(said(), "the OCSP response is for another certificate");
   response_.serial = 0x80a1;
@@ -56,12 +56,12 @@ TEST_F(OcspResponseTest, IsForAnother) {
   EXPECT_EQ(said(), "the OCSP response is for another certificate");
 }
 
-TEST_F(OcspResponseTest, TheResponderFailed) {
+TEST_F(OcspResponseTest, ResponderFailed) {
   response_.response_status = 3;  // tryLater
   EXPECT_EQ(said(), "the OCSP responder reported an error (responseStatus 3)");
 }
 
-TEST_F(OcspResponseTest, IsNone) {
+TEST_F(OcspResponseTest, IsMalformed) {
   const std::string good = response_.der();
   for (size_t size = 0; size < good.size(); ++size) {
     EXPECT_EQ(said_of(good.substr(0, size)), "expected an OCSP response in DER") << size;

@@ -42,7 +42,8 @@ TEST_P(ServerContextTest, SessionsAreResumedUnderTheSamePolicy) {
   EXPECT_FALSE(client_.connect(context("other").get(), client_.sessions[0].get()));
 }
 
-// Defect: a session that was made where chains may be long was resumed, with the same key files, where they may not.
+// Defect: a session from a listener that allows long chains was resumed, with the same key files, where they are not
+// allowed.
 TEST_P(ServerContextTest, SessionsAreNotResumedWhereChainsMustBeShorter) {
   EXPECT_FALSE(client_.connect(context().get()));
   ASSERT_FALSE(client_.sessions.empty());
@@ -50,7 +51,7 @@ TEST_P(ServerContextTest, SessionsAreNotResumedWhereChainsMustBeShorter) {
   EXPECT_FALSE(client_.connect(context().get(), client_.sessions[0].get()));
 }
 
-TEST_P(ServerContextTest, TicketsAreForSoLongAsTheManualSays) {
+TEST_P(ServerContextTest, TicketLifetimeIsAsDocumented) {
   client_.connect(context().get());
   ASSERT_FALSE(client_.sessions.empty());
   const uint32_t hours = GetParam() == TLS1_2_VERSION ? 2 : 48;

@@ -17,7 +17,7 @@
 
 namespace sluice::test {
 
-/// A folder that goes with this object.
+/// A folder that is removed with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -42,7 +42,7 @@ class TemporaryFolder {
 struct TestCertificate {
   struct Options {
     std::string subject = "localhost";
-    int64_t serial = 0x80a1;                 // Its first bit is set: DER puts a zero before it.
+    int64_t serial = 0x80a1;                 // Its first bit is set: DER adds a zero byte.
     int64_t from_s = -3600, until_s = 3600;  // From now.
     bool is_authority = false;
   };
@@ -81,7 +81,7 @@ struct TestCertificate {
     SLUICE_CHECK(PEM_write_bio_PrivateKey(bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1);
     return text_in(bio.get());
   }
-  /// As files `name`.pem and `name`.key, with `behind` following the certificate.
+  /// Writes the files `name`.pem and `name`.key, with `behind` after the certificate.
   config::TlsCertificate files(const TemporaryFolder& folder, const std::string& name,
                                const std::string& behind = "") const {
     return {.chain = folder.write(name + ".pem", pem() + behind), .key = folder.write(name + ".key", key_pem())};

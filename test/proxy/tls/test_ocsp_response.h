@@ -1,4 +1,4 @@
-// OCSP responses as a responder would give them, but for the signature, which nobody here looks at.
+// OCSP responses like those of a responder, except for the signature, which is not checked here.
 #pragma once
 
 #include <openssl/bytestring.h>
@@ -24,7 +24,7 @@ struct TestOcspResponse {
   int64_t serial = 0;
   const X509* issued_like = nullptr;  // Whose issuer's name is hashed.
   bool issuer_differs = false;
-  int others_before = 0;  // Responses for other serial numbers in front.
+  int others_before = 0;  // Responses for other serial numbers before it.
 
   std::string der() const {
     bssl::ScopedCBB out;

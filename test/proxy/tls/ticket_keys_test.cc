@@ -37,8 +37,8 @@ class TicketKeysTest : public testing::Test {
     bssl::ScopedHMAC_CTX hmac;
     return keys.open(ticket.name.data(), ticket.iv.data(), cipher.get(), hmac.get());
   }
-  /// Named after this process too: each test is a process of its own, and several run at once. (Defect: two tests
-  /// of this class shared a name, and one read the other's file or found it removed.)
+  /// Named after this process too: each test is a process of its own, and several run at once. (Defect: two tests of
+  /// this class shared a name, and one read the other's file or found it removed.)
   std::string file(size_t bytes, char fill) {
     files_.push_back(testing::TempDir() + "ticket_keys_" + std::to_string(getpid()) + "_" +
                      std::to_string(files_.size()));
@@ -50,7 +50,7 @@ class TicketKeysTest : public testing::Test {
   std::vector<std::string> files_;
 };
 
-TEST_F(TicketKeysTest, OurOwnAreRenewedEveryDayAndOpenTwoMore) {
+TEST_F(TicketKeysTest, OwnKeysAreRenewedDailyAndOpenForTwoMoreDays) {
   TicketKeys keys;
   const Ticket first = sealed_by(keys);
   EXPECT_EQ(opened_by(keys, first), 1);
@@ -65,12 +65,12 @@ TEST_F(TicketKeysTest, OurOwnAreRenewedEveryDayAndOpenTwoMore) {
   EXPECT_EQ(opened_by(keys, first), 0);
 }
 
-TEST_F(TicketKeysTest, OthersDoNotOpen) {
+TEST_F(TicketKeysTest, OtherKeysDoNotOpen) {
   TicketKeys keys, others;
   EXPECT_EQ(opened_by(others, sealed_by(keys)), 0);
 }
 
-TEST_F(TicketKeysTest, OfFilesTheFirstSealsAndAllOpen) {
+TEST_F(TicketKeysTest, FirstFileSealsAndAllOpen) {
   const std::string before = file(80, 'b'), now = file(80, 'n');
   auto old_keys = TicketKeys::read({before}), keys = TicketKeys::read({now, before});
   ASSERT_TRUE(old_keys.ok() && keys.ok());

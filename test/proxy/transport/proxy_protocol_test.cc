@@ -40,7 +40,7 @@ PeerAddress ip(const std::string& text, uint16_t port) {
 }
 PeerAddress unix_socket(const std::string& path) { return PeerAddress::unix_socket(std::as_bytes(std::span(path))); }
 
-// ---- Reading them ----
+// ---- Reading ----
 
 std::string describe(const PeerAddress& address) {
   if (!address.is_set()) return "none";
@@ -98,7 +98,7 @@ Parsed parse(const std::string& bytes, std::span<const size_t> splits = {}) {
 struct Case {
   const char* name;
   std::string bytes;
-  std::string text;  // Behind status and size.
+  std::string text;  // After status and size.
 };
 
 const std::vector<Case>& good_headers() {
@@ -117,7 +117,7 @@ const std::vector<Case>& good_headers() {
       {"v1 UNKNOWN with anything", "PROXY UNKNOWN  nothing that makes sense\r\n", "v1 none to none"},
       {"v1 ports of 0", "PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n", "v1 0.0.0.0 0 to 0.0.0.0 0"},
       {"v1 TCP6", "PROXY TCP6 2001:DB8::1 ::ffff:192.0.2.1 1 2\r\n", "v1 2001:db8::1 1 to ::ffff:192.0.2.1 2"},
-      // As HAProxy 2.6 sent them.
+      // Sent by HAProxy 2.6.
       {"v1 by HAProxy",
        from_hex("50524f58592054435034203132372e302e302e31203132372e302e302e3120343233393820373130310d0a"),
        "v1 127.0.0.1 42398 to 127.0.0.1 7101"},
@@ -200,7 +200,7 @@ TEST(ProxyProtocolTest, EachTruncationNeedsMore) {
   }
 }
 
-TEST(ProxyProtocolTest, WhatIsNotPROXYIsSeenAtOnce) {
+TEST(ProxyProtocolTest, OtherBytesAreRefusedAtOnce) {
   for (const std::string bytes :
        {"G", "proxy", "PRI * HTTP/2.0", "PROXz", "P\r", "\n", "\r\n\r\r", "\r\n\r\nQ", "\x16\x03\x01", "\r\rPROXY"}) {
     EXPECT_EQ(parse(bytes).text, "not PROXY") << bytes;
@@ -329,7 +329,7 @@ TEST(ProxyProtocolTest, RefusesMalformedV2) {
   }
 }
 
-TEST(ProxyProtocolTest, WhatCannotBecomeValidIsNotWaitedFor) {
+TEST(ProxyProtocolTest, InvalidPrefixesAreRefusedAtOnce) {
   EXPECT_EQ(parse(v2(kProxy, kTcp4, kBody4).substr(0, 16)).result.bytes, 28u);
   EXPECT_EQ(parse(v2(kProxy, 0x12, kBody4).substr(0, 16)).text, "malformed");
   EXPECT_EQ(parse(kSignature + u8(kLocal) + u8(kUnspec) + u16(0xffff)).text, "malformed");
@@ -395,8 +395,8 @@ PeerAddress random_address(std::mt19937& random, int family) {
   return unix_socket(path);
 }
 
-// Texts that are too long are left out rather than cut.
-TEST(ProxyProtocolTest, WritesWhatIsKnownOfTls) {
+// Values that are too long are left out rather than cut.
+TEST(ProxyProtocolTest, WritesTlsParameters) {
   const PeerAddress address = ip("2001:db8::1", 1);
   const std::string longest(ProxyTls::kMaxTextBytes, 'n'), too_long(ProxyTls::kMaxTextBytes + 1, 'n');
   for (const std::string& name : {longest, too_long}) {
@@ -412,12 +412,12 @@ TEST(ProxyProtocolTest, WritesWhatIsKnownOfTls) {
     const Parsed parsed = parse(std::string(reinterpret_cast<const char*>(to.data()), size));
     const std::string names = name == longest ? " alpn=" + name + " authority=" + name : "";
     EXPECT_EQ(parsed.text, "complete " + std::to_string(size) + " v2 2001:db8::1 1 to 2001:db8::1 1" + names);
-    // Without an address nobody reads on.
+    // Without an address, receivers do not read the rest.
     EXPECT_EQ(write_proxy_v2(to, {}, {}, &tls), kProxyV2PrefixBytes);
   }
 }
 
-TEST(ProxyProtocolTest, ReadsBackWhatItWrote) {
+TEST(ProxyProtocolTest, RoundTrip) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const int family = std::array{AF_INET, AF_INET6, AF_UNIX}[static_cast<size_t>(i % 3)];
@@ -438,7 +438,7 @@ TEST(ProxyProtocolTest, ReadsBackWhatItWrote) {
   }
 }
 
-TEST(PeerAddressTest, UnixNamesAreAsTheKernelReportsThem) {
+TEST(PeerAddressTest, UnixNamesAreThoseOfTheKernel) {
   const size_t path_offset = offsetof(sockaddr_un, sun_path);
   EXPECT_EQ(unix_socket("").length, path_offset);
   EXPECT_EQ(unix_socket("/a").length, path_offset + 3);

@@ -19,7 +19,7 @@
 namespace sluice {
 namespace {
 
-/// Writes down what a transport's owner hears.
+/// Records the calls of a transport.
 struct Owner final : Transport::Owner {
   void on_secured(Transport& transport, const Agreement&) override {
     ++secured;
@@ -43,7 +43,7 @@ struct Owner final : Transport::Owner {
 
   int secured = 0, ends = 0;
   bool closed = false, truncated = false;
-  std::string answer;  ///< Sent whenever data come.
+  std::string answer;  ///< Sent whenever data arrives.
   std::string received;
   std::vector<std::string> insecure, record_errors;
 };
@@ -67,9 +67,9 @@ class TransportTest : public ::testing::Test {
   test::Peer peer_;
 };
 
-// ---- While a private key signs ----
+// ---- During a signature ----
 
-/// A key that signs when the test lets it.
+/// A key whose signature the test controls.
 class SlowKey {
  public:
   SlowKey() : context_(SSL_CTX_new(TLS_method())) {
@@ -122,7 +122,7 @@ class SigningTest : public TransportTest {
     peer_.send(hello.to_string());
     loop_.until([this] { return transport_.awaited() != "the peer"; });
   }
-  // As KeySigner does when it has a signature.
+  // What KeySigner does when it has a signature.
   void sign() {
     SlowKey::sign();
     loop_.worker().yielding_tasks().push(*step_);
@@ -134,7 +134,7 @@ class SigningTest : public TransportTest {
   YieldingTask* step_;
 };
 
-TEST_F(SigningTest, GoesOnWithTheSignature) {
+TEST_F(SigningTest, ContinuesWithTheSignature) {
   EXPECT_EQ(transport_.awaited(), "a signature by its own key");
   EXPECT_FALSE(transport_.socket().reading());
   sign();
@@ -146,9 +146,9 @@ TEST_F(SigningTest, GoesOnWithTheSignature) {
   loop_.until([this] { return owner_.secured == 1; });
 }
 
-// Defect: reading went on while a key signed, and what came was kept: a client could push bytes, into memory without a
-// bound, until a helper thread had come to its signature.
-TEST_F(SigningTest, ClientsCannotPushMeanwhile) {
+// Defect: reading continued while a key signed, and the data was kept: a client could send bytes, into memory without a
+// bound, until a helper thread had made the signature.
+TEST_F(SigningTest, ReadingStopsDuringASignature) {
   const std::string block(64 * 1024, 'x');
   size_t sent = 0, idle = 0;
   constexpr size_t kMuch = size_t{64} << 20;  // More than sockets hold.
@@ -161,8 +161,8 @@ TEST_F(SigningTest, ClientsCannotPushMeanwhile) {
   EXPECT_LT(sent, kMuch);
 }
 
-// Defect: an end that came while a key signed ended the handshake at once, as if nothing more were to come of it.
-TEST_F(SigningTest, AnEndMeanwhileWaitsForTheSignature) {
+// Defect: an end that arrived while a key signed ended the handshake at once, as if no response followed.
+TEST_F(SigningTest, EndWaitsForTheSignature) {
   peer_.shutdown_write();
   loop_.settle();
   EXPECT_TRUE(owner_.insecure.empty());
@@ -174,106 +174,106 @@ TEST_F(SigningTest, AnEndMeanwhileWaitsForTheSignature) {
 
 // ---- Records ----
 
-/// A layer that does as it is told.
-struct Told {
+/// A layer whose results the test sets.
+struct ScriptedResult {
   RecordLayer::Status status = RecordLayer::Status::kOpen;
   bool owes_alert = false, has_authenticated_end = true, in_record = false;
   int seals_after_failure = 0, tickets_taken = 0;
 };
-class ToldLayer final : public RecordLayer {
+class ScriptedLayer final : public RecordLayer {
  public:
-  explicit ToldLayer(Told& told) : told_(told) {}
+  explicit ScriptedLayer(ScriptedResult& result) : result_(result) {}
   Status open(ChunkPool&, Buffer&& wire, Buffer& plain) override {
     plain.append(std::move(wire));
-    return told_.status;
+    return result_.status;
   }
   void seal(ChunkPool&, Buffer&& plain, Buffer& wire) override {
-    if (told_.status == Status::kFailed) ++told_.seals_after_failure;
+    if (result_.status == Status::kFailed) ++result_.seals_after_failure;
     wire.append(std::move(plain));
   }
-  bool has_output() const override { return told_.owes_alert; }
+  bool has_output() const override { return result_.owes_alert; }
   void flush(ChunkPool& pool, Buffer& wire) override {
-    if (std::exchange(told_.owes_alert, false)) SLUICE_CHECK(wire.append_copy(pool, "alert"));
+    if (std::exchange(result_.owes_alert, false)) SLUICE_CHECK(wire.append_copy(pool, "alert"));
   }
   void seal_end(ChunkPool& pool, Buffer& wire) override { SLUICE_CHECK(wire.append_copy(pool, "end")); }
   Buffer take_tickets() override {
-    ++told_.tickets_taken;
+    ++result_.tickets_taken;
     return {};
   }
   std::string_view error() const override { return "told so"; }
-  bool has_authenticated_end() const override { return told_.has_authenticated_end; }
-  bool in_record() const override { return told_.in_record; }
+  bool has_authenticated_end() const override { return result_.has_authenticated_end; }
+  bool in_record() const override { return result_.in_record; }
   bool write_state(SecretBytes&) override { return false; }
   void park(ChunkPool&) override {}
 
  private:
-  Told& told_;
+  ScriptedResult& result_;
 };
 
 /// Done with the first byte.
 class ShortHandshake final : public Handshake {
  public:
-  explicit ShortHandshake(Told& told) : told_(told) {}
+  explicit ShortHandshake(ScriptedResult& result) : result_(result) {}
   Status advance(ChunkPool&, Buffer&& received, Buffer&) override {
     received.clear();
     return Status::kDone;
   }
   const std::string& error() const override { return error_; }
   Agreement agreement() const override { return {}; }
-  std::unique_ptr<RecordLayer> finish() override { return std::make_unique<ToldLayer>(told_); }
+  std::unique_ptr<RecordLayer> finish() override { return std::make_unique<ScriptedLayer>(result_); }
 
  private:
-  Told& told_;
+  ScriptedResult& result_;
   std::string error_;
 };
 
 class RecordsTest : public TransportTest {
  protected:
   RecordsTest() {
-    transport_.prepare_handshake().handshake = std::make_unique<ShortHandshake>(told_);
+    transport_.prepare_handshake().handshake = std::make_unique<ShortHandshake>(result_);
     transport_.await_handshake(Buffer());
     peer_.send("hello");
     loop_.until([this] { return owner_.secured == 1; });
   }
-  Told told_;
+  ScriptedResult result_;
 };
 
-// Defect: data that came before a broken record in the same bytes were given to the owner while the transport still
-// took what it answered: that was sealed behind the alert.
-TEST_F(RecordsTest, NothingIsSealedBehindAnAlert) {
+// Defect: data before a broken record in the same bytes was given to the owner while the transport still accepted its
+// response, which was sealed after the alert.
+TEST_F(RecordsTest, NothingIsSealedAfterAnAlert) {
   owner_.answer = "answer";
-  told_.status = RecordLayer::Status::kFailed;
-  told_.owes_alert = true;
+  result_.status = RecordLayer::Status::kFailed;
+  result_.owes_alert = true;
   peer_.send("data");
   loop_.until([this] { return !owner_.record_errors.empty(); });
   EXPECT_EQ(owner_.received, "data");
   transport_.shutdown_write();
   loop_.until([this] { return peer_.read(), peer_.ended; });
   EXPECT_EQ(peer_.received, "alert");
-  EXPECT_EQ(told_.seals_after_failure, 0);
+  EXPECT_EQ(result_.seals_after_failure, 0);
 }
 
-// Defect: tickets were taken only until the first had come; later ones piled up in the record layer, up to 64 KiB for
-// each connection with an endpoint, until the connection was quiet.
+// Defect: tickets were read only until the first had arrived; later ones piled up in the record layer, up to 64 KiB for
+// each connection with an endpoint, until the connection was idle.
 TEST_F(RecordsTest, TicketsNeverPileUp) {
-  const int before = told_.tickets_taken;
+  const int before = result_.tickets_taken;
   peer_.send("data");
   loop_.until([this] { return owner_.received == "data"; });
-  EXPECT_GT(told_.tickets_taken, before);
+  EXPECT_GT(result_.tickets_taken, before);
 }
 
-// Defect: a protocol that has no end of its own (ALTS with the service) was cut in the middle of a frame, and the
-// stream looked whole.
-TEST_F(RecordsTest, AnEndWithinARecordIsACut) {
-  told_.has_authenticated_end = false;
-  told_.in_record = true;
+// Defect: a protocol without a close message of its own (ALTS with the service) was cut in the middle of a frame, and
+// the stream looked complete.
+TEST_F(RecordsTest, EndWithinARecordIsACut) {
+  result_.has_authenticated_end = false;
+  result_.in_record = true;
   peer_.shutdown_write();
   loop_.until([this] { return owner_.ends == 1; });
   EXPECT_TRUE(owner_.truncated);
 }
 
-TEST_F(RecordsTest, AnEndBetweenRecordsIsNoneWhereNobodyTellsIt) {
-  told_.has_authenticated_end = false;
+TEST_F(RecordsTest, EndBetweenRecordsWithoutCloseMessages) {
+  result_.has_authenticated_end = false;
   peer_.shutdown_write();
   loop_.until([this] { return owner_.ends == 1; });
   EXPECT_FALSE(owner_.truncated);

@@ -46,10 +46,10 @@ struct Fixture {
 constexpr Balance kAll[] = {Balance::kRoundRobin, Balance::kLeastConnections, Balance::kLeastRequest,
                             Balance::kRandom,     Balance::kMaglev,           Balance::kRingHash};
 
-// ---- Beside another ----
+// ---- A second endpoint ----
 
-// Of more endpoints than TriedEndpoints remembers, too.
-TEST(BalancerTest, ASecondEndpointIsAnotherThatIsUp) {
+// Also of more endpoints than TriedEndpoints remembers.
+TEST(BalancerTest, SecondEndpointIsAnotherThatIsUp) {
   for (const Balance balance : kAll) {
     Fixture f(balance, std::vector<uint32_t>(70, 1));
     for (uint64_t key = 0; key < 1000; ++key) {
@@ -98,7 +98,7 @@ TEST(BalancerTest, RoundRobinInterleaves) {
   EXPECT_LE(most, 4);
 }
 
-// Workers have different seeds: the first connections of all of them do not meet at one endpoint.
+// Workers have different seeds: their first connections do not all go to one endpoint.
 TEST(BalancerTest, WorkersStartApart) {
   std::set<uint32_t> first;
   for (uint64_t seed = 0; seed < 4; ++seed)
@@ -121,10 +121,10 @@ TEST(BalancerTest, RandomFollowsWeights) {
 TEST(BalancerTest, LeastConnectionsFollowsWeights) {
   const std::vector<uint32_t> weights = {1, 2, 3, 10, 4};
   Fixture f(Balance::kLeastConnections, weights, 5);
-  // Connections that stay open divide exactly.
+  // Connections that stay open are distributed exactly.
   for (int i = 0; i < 20 * 6; ++i) f.state->endpoint(f.pick().value()).active.fetch_add(1);
   for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(f.state->endpoint(i).active.load(), 6 * weights[i]) << i;
-  // Where two leave, the next two go.
+  // If two end, the next two go there.
   f.state->endpoint(2).active.fetch_sub(2);
   for (int i = 0; i < 2; ++i) {
     const uint32_t picked = f.pick().value();
@@ -143,7 +143,7 @@ TEST(BalancerTest, LeastRequestTakesTheLighterOfTwo) {
   Fixture two(Balance::kLeastRequest, {1, 1});
   two.state->endpoint(0).active.store(1);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(two.pick(), 1u);
-  // The heaviest of all is never the lighter of two; which two, chance decides.
+  // The most loaded one is never the lighter of two; which two is random.
   Fixture many(Balance::kLeastRequest, {1, 1, 1, 1, 1});
   for (uint32_t i = 0; i < 5; ++i) many.state->endpoint(i).active.store(i);
   constexpr int kPicks = 100'000;
@@ -157,15 +157,15 @@ TEST(BalancerTest, LeastRequestTakesTheLighterOfTwo) {
 
 TEST(BalancerTest, LeastRequestFollowsWeights) {
   Fixture f(Balance::kLeastRequest, {1, 2, 4, 8}, 5);
-  // Requests that stay open divide by weight, but for chance.
+  // Requests that stay open are distributed by weight, except for randomness.
   for (int i = 0; i < 15 * 40; ++i) f.state->endpoint(f.pick().value()).active.fetch_add(1);
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(f.state->endpoint(i).active.load(), 40u << i, (40u << i) / 8.0) << i;
 }
 
-// What it is for: among endpoints of which one is ten times slower, requests that arrive at random wait for the slow
-// one hardly ever, where taking turns has it drown. (A model, in steps of time: each endpoint does one thing after the
+// The purpose: among endpoints of which one is ten times slower, requests that arrive at random hardly ever wait for
+// the slow one, which round robin would overload. (A model in steps of time: each endpoint does one request after the
 // other.)
-TEST(BalancerTest, LeastRequestAvoidsTheSlow) {
+TEST(BalancerTest, LeastRequestAvoidsSlowEndpoints) {
   const auto late_share = [](Balance balance) {
     Fixture f(balance, {1, 1, 1, 1}, 3);
     std::mt19937 random(11);
@@ -193,7 +193,7 @@ TEST(BalancerTest, LeastRequestAvoidsTheSlow) {
   EXPECT_LT(two_choices, 0.08);
 }
 
-// ---- Passing over ----
+// ---- Passed over ----
 
 TEST(BalancerTest, TriedEndpointsAreNotPickedAgain) {
   for (const Balance balance : kAll) {
@@ -226,7 +226,7 @@ TEST(BalancerTest, FullEndpointsAreNotPicked) {
   }
 }
 
-TEST(BalancerTest, DownEndpointsAreLeftUntilTheirTime) {
+TEST(BalancerTest, DownEndpointsArePassedOverForTheirTimeout) {
   for (const Balance balance : kAll) {
     Fixture f(balance, {1, 1, 1}, 2);
     f.set_down(0, 1000);
@@ -241,8 +241,8 @@ TEST(BalancerTest, DownEndpointsAreLeftUntilTheirTime) {
   }
 }
 
-// A last resort: better an endpoint that was down a moment ago than none.
-TEST(BalancerTest, WhereAllAreDownTheyAreTriedAllTheSame) {
+// A last resort: an endpoint that was down a moment ago is better than none.
+TEST(BalancerTest, AllAreTriedWhenAllAreDown) {
   for (const Balance balance : kAll) {
     Fixture f(balance, {1, 1, 1}, 2);
     for (size_t i = 0; i < 3; ++i) f.set_down(i, 1000);
@@ -256,7 +256,7 @@ TEST(BalancerTest, WhereAllAreDownTheyAreTriedAllTheSame) {
     }
     EXPECT_EQ(picked.size(), 3u);
     EXPECT_FALSE(f.pick(tried, 5));
-    // Those that are up come first, tried or full ones never.
+    // Endpoints that are up come first, tried or full ones never.
     f.set_down(1, 0);
     f.config.max_connections_per_endpoint = 1;
     f.state->endpoint(2).active.store(1);
@@ -269,7 +269,7 @@ TEST(BalancerTest, WhereAllAreDownTheyAreTriedAllTheSame) {
   }
 }
 
-// An endpoint that was away must not be owed all the connections it missed.
+// An endpoint that was down must not get all the connections that it missed.
 TEST(BalancerTest, RoundRobinDoesNotCatchUp) {
   Fixture f(Balance::kRoundRobin, {1, 1, 1});
   f.set_down(0, 1000);
@@ -293,7 +293,7 @@ TEST(BalancerTest, OneEndpoint) {
   }
 }
 
-// Defect: endpoints behind the first 64 were tried again and again, by hash always the same one.
+// Defect: endpoints after the first 64 were tried again and again, by hash always the same one.
 TEST(BalancerTest, TheLatestTriedOfManyEndpointsAreRemembered) {
   for (const Balance balance : kAll) {
     Fixture f(balance, std::vector<uint32_t>(200, 1), 4);
@@ -312,7 +312,7 @@ TEST(BalancerTest, TheLatestTriedOfManyEndpointsAreRemembered) {
   }
 }
 
-// Beyond those that can be remembered an endpoint may be tried twice, but picking must not fail or run over.
+// Beyond the number that can be remembered an endpoint may be tried twice, but pick() must not fail or overflow.
 TEST(BalancerTest, ManyEndpoints) {
   for (const Balance balance : kAll) {
     Fixture f(balance, std::vector<uint32_t>(200, 3), 4);

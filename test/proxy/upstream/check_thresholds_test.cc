@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// What becomes of results, `+` and `-`: for each `h` or `u`, in capitals where it has just become so.
+// The states after the results `+` and `-`: `h` or `u` for each, in capitals where the state has just changed.
 std::string after(std::string_view results, uint32_t healthy_after = 2, uint32_t unhealthy_after = 3) {
   CheckThresholds thresholds(healthy_after, unhealthy_after);
   EXPECT_TRUE(thresholds.healthy());
@@ -26,7 +26,7 @@ TEST(CheckThresholdsTest, FirstResultDecides) {
   EXPECT_EQ(after("-++"), "UuH");
 }
 
-TEST(CheckThresholdsTest, SoManyInARow) {
+TEST(CheckThresholdsTest, ThresholdsInARow) {
   EXPECT_EQ(after("+---"), "hhhU");
   EXPECT_EQ(after("+---++"), "hhhUuH");
   EXPECT_EQ(after("+-", 1, 1), "hU");
@@ -34,7 +34,7 @@ TEST(CheckThresholdsTest, SoManyInARow) {
   EXPECT_EQ(after("-++++", 4, 1), "UuuuH");
 }
 
-// What is not in a row does not count.
+// Only results in a row count.
 TEST(CheckThresholdsTest, Flapping) {
   EXPECT_EQ(after("+--+--+--+--"), "hhhhhhhhhhhh");
   EXPECT_EQ(after("-+-+-+-+-+-"), "Uuuuuuuuuuu");

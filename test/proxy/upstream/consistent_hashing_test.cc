@@ -1,4 +1,4 @@
-// Maglev's table and the ring of hashes: who gets how much, and whose keys move when the members change.
+// Maglev's table and the hash ring: the shares of members, and whose keys move when the members change.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ std::vector<HashMember> members(uint32_t count) {
   return all;
 }
 
-/// Who has which key, where those in `gone` are passed over.
+/// The owner of each key, with those in `gone` passed over.
 template <typename Table>
 std::vector<uint32_t> owners(const Table& table, const std::set<uint32_t>& gone = {}) {
   std::vector<uint32_t> all;
@@ -57,7 +57,7 @@ class ConsistentHashingTest : public ::testing::Test {};
 using Tables = ::testing::Types<MaglevTable, HashRing>;
 TYPED_TEST_SUITE(ConsistentHashingTest, Tables);
 
-// How far from even: 65,537 slots are dealt in turn, 160 points each fall by chance.
+// The deviation from equal shares: 65,537 slots are dealt in turn, 160 points each are random.
 template <typename Table>
 constexpr double kUneven = std::is_same_v<Table, MaglevTable> ? 0.05 : 0.35;
 
@@ -82,7 +82,7 @@ TYPED_TEST(ConsistentHashingTest, SharesFollowWeights) {
 }
 
 // Another instance, with the same endpoints in another order, sends each key to the same one.
-TYPED_TEST(ConsistentHashingTest, OrderDoesNotCount) {
+TYPED_TEST(ConsistentHashingTest, OrderDoesNotMatter) {
   std::vector<HashMember> all = members(20);
   for (HashMember& each : all) each.weight = 1 + each.index % 3;
   const auto before = owners(TypeParam(all));
@@ -90,7 +90,7 @@ TYPED_TEST(ConsistentHashingTest, OrderDoesNotCount) {
   EXPECT_EQ(owners(TypeParam(all)), before);
 }
 
-// Keys move away from the one that is passed over, and from no other; to all the others, in equal parts.
+// Only the keys of the endpoint that is passed over move; to all the others, in equal parts.
 TYPED_TEST(ConsistentHashingTest, PassingOverMovesNoOtherKeys) {
   constexpr uint32_t kCount = 10;
   const TypeParam table(members(kCount));
@@ -108,8 +108,8 @@ TYPED_TEST(ConsistentHashingTest, PassingOverMovesNoOtherKeys) {
   for (const auto& [index, keys] : takers) EXPECT_NEAR(keys / orphans, 1.0 / (kCount - 1), 0.08) << index;
 }
 
-// Whoever leaves for good, or comes: about its own share moves, and little else.
-TYPED_TEST(ConsistentHashingTest, AnotherSetMovesLittle) {
+// When an endpoint leaves for good, or is added, about its own share moves, and little else.
+TYPED_TEST(ConsistentHashingTest, ChangedSetMovesFewKeys) {
   constexpr uint32_t kCount = 20;
   std::vector<HashMember> fewer = members(kCount);
   const auto before = owners(TypeParam(fewer));
@@ -124,7 +124,7 @@ TYPED_TEST(ConsistentHashingTest, AnotherSetMovesLittle) {
   EXPECT_LE(at_coming, 1.0 / (kCount + 1) * (1 + kUneven<TypeParam>)+0.03);
 }
 
-TYPED_TEST(ConsistentHashingTest, NobodyToTake) {
+TYPED_TEST(ConsistentHashingTest, NoMembers) {
   const auto anybody = [](uint32_t) { return true; };
   EXPECT_FALSE(TypeParam().find(1, anybody));
   EXPECT_FALSE(TypeParam(members(0)).find(1, anybody));
@@ -147,7 +147,7 @@ TYPED_TEST(ConsistentHashingTest, EdgesOfTheHash) {
   }
 }
 
-// The paper's procedure on its own terms: each slot has somebody, and equal members differ by one slot at the most.
+// The paper's procedure: each slot has an owner, and equal members differ by at most one slot.
 TEST(MaglevTableTest, SlotsAreDealtInTurn) {
   for (const uint32_t count : {1u, 3u, 100u, 1000u}) {
     std::vector<uint32_t> slots(count);
@@ -160,7 +160,7 @@ TEST(MaglevTableTest, SlotsAreDealtInTurn) {
   }
 }
 
-TEST(MaglevTableTest, AsManyMembersAsItTakes) {
+TEST(MaglevTableTest, MaximumNumberOfMembers) {
   const MaglevTable table(members(MaglevTable::kMaxMembers));
   std::set<uint32_t> found;
   for (uint64_t slot = 0; slot < MaglevTable::kSlots; ++slot) {

@@ -27,7 +27,7 @@ struct Fixture {
     if (!made) made = std::make_unique<UpstreamState>(config);
     return *made;
   }
-  void answer(size_t index, uint32_t status, int times = 1) {
+  void respond(size_t index, uint32_t status, int times = 1) {
     for (int i = 0; i < times; ++i) state().report_response(index, status, now_ms);
   }
   void error(size_t index, int times = 1) {
@@ -45,7 +45,7 @@ struct Fixture {
     return !state().endpoint(index).up(now_ms);
   }
   void pass(std::chrono::seconds time) { now_ms += static_cast<uint64_t>(time.count()) * 1000; }
-  // How long it is out, as the first who asks each second sees it.
+  // How long it is ejected, as seen by a request in each second.
   int seconds_out(size_t index) {
     int seconds = 0;
     for (; out(index); ++seconds) pass(1s);
@@ -57,32 +57,32 @@ struct Fixture {
   uint64_t now_ms = 5'000'000;
 };
 
-TEST(EjectionsTest, SoManyErrorsInARow) {
+TEST(EjectionsTest, ErrorsInARow) {
   Fixture f;
-  f.answer(0, 500, 4);
+  f.respond(0, 500, 4);
   EXPECT_FALSE(f.out(0));
-  f.answer(0, 404);  // Not an error of the endpoint's; and not in a row.
-  f.answer(0, 503, 4);
+  f.respond(0, 404);  // Not an error of the endpoint; and not in a row.
+  f.respond(0, 503, 4);
   EXPECT_FALSE(f.out(0));
-  f.answer(1, 500, 4);  // Each has a row of its own.
-  f.answer(0, 599);
+  f.respond(1, 500, 4);  // Each counts separately.
+  f.respond(0, 599);
   EXPECT_TRUE(f.out(0));
   EXPECT_FALSE(f.out(1));
   EXPECT_EQ(f.state().endpoint(0).health.ejections.load(), 1u);
   EXPECT_EQ(f.count_out(), 1u);
 }
 
-TEST(EjectionsTest, WhatIsNoAnswerIsAnErrorToo) {
+TEST(EjectionsTest, MissingResponsesAreErrors) {
   Fixture f;
   f.error(0, 2);
-  f.answer(0, 500, 2);
+  f.respond(0, 500, 2);
   EXPECT_FALSE(f.out(0));
   f.error(0);
   EXPECT_TRUE(f.out(0));
 }
 
-// A connection that is not made counts for both: max_fails passes over it for its own time, and errors add up.
-TEST(EjectionsTest, ConnectionsThatFail) {
+// A failed connection counts for both: max_fails passes over it for its own time, and errors add up.
+TEST(EjectionsTest, FailedConnections) {
   Fixture f;
   f.config.max_fails = 1;
   f.config.fail_timeout = 1s;
@@ -94,18 +94,18 @@ TEST(EjectionsTest, ConnectionsThatFail) {
   }
   EXPECT_FALSE(f.state().endpoint(0).down(f.now_ms));
   EXPECT_FALSE(f.state().endpoint(0).health.in());
-  // Without max_fails they count all the same.
+  // Without max_fails they still count.
   f.config.max_fails = 0;
   for (int i = 0; i < 5; ++i) f.state().report_failure(1, f.now_ms);
   EXPECT_FALSE(f.state().endpoint(1).health.in());
 }
 
-// That a connection is made says nothing about the answers on it; where there are none, it is all that there is.
-TEST(EjectionsTest, ConnectionsThatAreMade) {
+// A successful connection says nothing about responses on it; where there are no responses, it is all that is known.
+TEST(EjectionsTest, SuccessfulConnections) {
   Fixture f;
   for (int i = 0; i < 5; ++i) {
     f.state().report_success(0, f.now_ms);
-    f.answer(0, 500);
+    f.respond(0, 500);
     f.error(1);
     f.state().report_success(1, f.now_ms);
     f.state().report_connection(1);
@@ -118,110 +118,110 @@ TEST(EjectionsTest, GatewayErrors) {
   Fixture f;
   f.ejection().consecutive_errors = 0;
   f.ejection().gateway_errors = 3;
-  f.answer(0, 500, 100);
+  f.respond(0, 500, 100);
   EXPECT_FALSE(f.out(0));
-  f.answer(0, 502);
-  f.answer(0, 503);
-  f.answer(0, 501);  // Not in a row.
-  f.answer(0, 504, 2);
+  f.respond(0, 502);
+  f.respond(0, 503);
+  f.respond(0, 501);  // Not in a row.
+  f.respond(0, 504, 2);
   EXPECT_FALSE(f.out(0));
   f.error(0);
   EXPECT_TRUE(f.out(0));
 }
 
-TEST(EjectionsTest, ComesBackWhenItsTimeIsOver) {
+TEST(EjectionsTest, ReturnsWhenItsTimeIsOver) {
   Fixture f;
   const uint64_t before = f.state().health_generation();
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.state().health_generation(), before + 1);
   EXPECT_EQ(f.seconds_out(0), 30);
   EXPECT_EQ(f.state().health_generation(), before + 2);
   EXPECT_EQ(f.count_out(), 0u);
   EXPECT_EQ(f.state().endpoint(0).up_since_ms.load(), f.now_ms);
-  // Not at once again: it counts anew, and what came meanwhile, of requests from before, does not count.
-  f.answer(0, 500, 4);
+  // Not again at once: counting restarts, and responses to requests from before do not count.
+  f.respond(0, 500, 4);
   EXPECT_FALSE(f.out(0));
-  f.answer(0, 500);
-  f.answer(0, 500, 100);
+  f.respond(0, 500);
+  f.respond(0, 500, 100);
   f.error(0, 100);
   f.seconds_out(0);
-  f.answer(0, 500, 4);
+  f.respond(0, 500, 4);
   EXPECT_FALSE(f.out(0));
 }
 
 TEST(EjectionsTest, TimeGrowsAndIsForgotten) {
   Fixture f;
   for (const int expected : {30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300}) {
-    f.answer(0, 500, 5);
+    f.respond(0, 500, 5);
     EXPECT_EQ(f.seconds_out(0), expected);
   }
   f.pass(29s);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 300);
-  f.pass(60s);  // Two are forgotten.
-  f.answer(0, 500, 5);
+  f.pass(60s);  // Two have expired.
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 270);
   f.pass(3600s);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 30);
 }
 
-TEST(EjectionsTest, OnlyAShareOfThem) {
+TEST(EjectionsTest, EjectedShareIsBounded) {
   struct {
     size_t endpoints;
     uint32_t max_share;
     uint32_t expected;
-  } const cases[] = {{10, 50, 5}, {10, 49, 4}, {10, 10, 1}, {10, 0, 1},  // One may always be,
+  } const cases[] = {{10, 50, 5}, {10, 49, 4}, {10, 10, 1}, {10, 0, 1},  // One may always be ejected,
                      {3, 50, 1},  {2, 50, 1},  {1, 100, 0},              // but not the last.
                      {2, 100, 1}, {10, 100, 9}};
   for (const auto& each : cases) {
     Fixture f(each.endpoints);
     f.ejection().max_share = each.max_share;
-    for (size_t i = 0; i < each.endpoints; ++i) f.answer(i, 500, 5);
+    for (size_t i = 0; i < each.endpoints; ++i) f.respond(i, 500, 5);
     EXPECT_EQ(f.count_out(), each.expected) << each.endpoints << ", " << each.max_share;
     EXPECT_EQ(f.state().ejections()->refused(), each.endpoints - each.expected);
   }
 }
 
-// The place of one that is back is there for another, with its next error.
-TEST(EjectionsTest, PlaceIsGivenBack) {
+// When one returns, another may be ejected at its next error.
+TEST(EjectionsTest, SlotIsReturned) {
   Fixture f(2);
-  f.answer(0, 500, 5);
-  f.answer(1, 500, 5);
+  f.respond(0, 500, 5);
+  f.respond(1, 500, 5);
   EXPECT_TRUE(f.out(0) && !f.out(1));
   f.pass(30s);
   EXPECT_FALSE(f.out(0));
-  f.answer(1, 500);
+  f.respond(1, 500);
   EXPECT_TRUE(f.out(1) && !f.out(0));
 }
 
-// Those that are passed over for other reasons are none to fall back on.
+// Endpoints that are passed over for other reasons are none to fall back on.
 TEST(EjectionsTest, LastUsableOneStays) {
   Fixture f(3);
   f.ejection().max_share = 100;
   f.config.fail_timeout = 10s;
   f.state().set_healthy(0, false, f.now_ms);
   f.state().report_failure(1, f.now_ms);
-  f.answer(2, 500, 5);
+  f.respond(2, 500, 5);
   EXPECT_FALSE(f.out(2));
   f.pass(10s);
-  f.answer(2, 500);
+  f.respond(2, 500);
   EXPECT_TRUE(f.out(2));
 }
 
 TEST(EjectionsTest, SlotOfAnotherEndpoint) {
   Fixture f;
-  f.answer(0, 500, 5);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
+  f.respond(0, 500, 5);
   f.state().endpoint(0).begin_anew(f.now_ms);
   EXPECT_FALSE(f.out(0));
   EXPECT_EQ(f.count_out(), 0u);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_EQ(f.seconds_out(0), 30);  // As for the first time.
 }
 
 // Of a name with room for 64 addresses and two of them, one may be ejected, and the other is the last.
-TEST(EjectionsTest, OnlyWhatIsThereCounts) {
+TEST(EjectionsTest, OnlyPresentEndpointsCount) {
   Fixture f(0);
   f.ejection().max_share = 50;
   f.config.endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()}};
@@ -229,22 +229,22 @@ TEST(EjectionsTest, OnlyWhatIsThereCounts) {
   const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
   (void)f.state().slots().replace(0, std::vector{at("10.0.0.1:80"), at("10.0.0.2:80"), at("10.0.0.3:80")});
   view.refresh();
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   EXPECT_TRUE(f.out(0));
-  f.answer(1, 500, 5);
+  f.respond(1, 500, 5);
   EXPECT_FALSE(f.out(1));  // 50% of three is one.
-  // When the first has gone, it counts neither as out nor as one to fall back on.
+  // When the first is gone, it counts neither as ejected nor as one to fall back on.
   (void)f.state().slots().replace(0, std::vector{at("10.0.0.2:80"), at("10.0.0.3:80")});
-  f.answer(1, 500);
+  f.respond(1, 500);
   EXPECT_TRUE(f.out(1));
-  f.answer(2, 500, 5);
+  f.respond(2, 500, 5);
   EXPECT_FALSE(f.out(2));
 }
 
-TEST(EjectionsTest, ChoicesBringThemBack) {
+TEST(EjectionsTest, ChoicesReturnEndpoints) {
   Fixture f(2);
   Balancer balancer(f.state(), 0);
-  f.answer(0, 500, 5);
+  f.respond(0, 500, 5);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(balancer.pick({.now_ms = f.now_ms}), 1u);
   TriedEndpoints tried;
   tried.add(1);
@@ -255,14 +255,15 @@ TEST(EjectionsTest, ChoicesBringThemBack) {
   EXPECT_EQ(zeros, 10);
 }
 
-// Of many workers that see the same errors, one ejects; and none is lost, or brought back twice.
+// When many workers see the same errors, one ejects the endpoint; and none is lost, or returned twice.
 TEST(EjectionsTest, ManyWorkers) {
   constexpr size_t kEndpoints = 8;
   Fixture f(kEndpoints);
   f.ejection().time = f.ejection().max_time = 7ms;
   f.state();
   testing::internal::CaptureStderr();
-  // While nobody works: one after the other, who is back since would be counted beside who took its place.
+  // Checked while no thread works: in between, an endpoint that has just returned would be counted together with its
+  // successor.
   std::barrier rest(4, [&]() noexcept { EXPECT_LE(f.count_out(), kEndpoints / 2); });
   std::vector<std::thread> workers;
   for (uint64_t w = 0; w < 4; ++w) {
@@ -288,7 +289,7 @@ TEST(EjectionsTest, ManyWorkers) {
   EXPECT_EQ(f.state().health_generation(), 2 * ejections);
 }
 
-TEST(EndpointErrors, NotWhatRejectsTheClientsChoice) {
+TEST(EndpointErrors, NotForStatusesThatBlameTheClient) {
   for (const uint32_t status : {200u, 404u, 408u, 429u, 501u, 505u}) EXPECT_FALSE(is_endpoint_error(status)) << status;
   for (const uint32_t status : {500u, 502u, 503u, 504u, 599u}) EXPECT_TRUE(is_endpoint_error(status)) << status;
 }

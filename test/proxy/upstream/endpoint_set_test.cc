@@ -1,4 +1,4 @@
-// The set of endpoints that balancers look up, and what happens when it changes while they do.
+// The set of endpoints that balancers use, and changes of it meanwhile.
 
 #include "proxy/upstream/endpoint_set.h"
 
@@ -47,7 +47,7 @@ TEST(EndpointSetTest, LevelsByPriority) {
   for (uint64_t at = 0; at < 12; ++at) EXPECT_EQ(level.member_at(at), at < 10 ? 1u : at < 11 ? 2u : 4u);
 }
 
-// An endpoint that has gone is not picked; one that comes is, without another word to the balancer.
+// An endpoint that is gone is not picked; a new one is, without notifying the balancer.
 TEST(EndpointSetTest, BalancersFollowTheSet) {
   for (const Balance balance : kAll) {
     const config::Upstream config = upstream(balance, 4);
@@ -75,7 +75,7 @@ TEST(EndpointSetTest, BalancersFollowTheSet) {
   }
 }
 
-// Workers pick while another thread changes the set: nobody is picked who was not in one of the two.
+// Workers pick while another thread changes the set: only endpoints of one of the two sets are picked.
 TEST(EndpointSetTest, ChangesWhileWorkersPick) {
   const config::Upstream config = upstream(Balance::kMaglev, 8);
   UpstreamState state(config);
@@ -100,7 +100,7 @@ TEST(EndpointSetTest, ChangesWhileWorkersPick) {
   for (std::thread& worker : workers) worker.join();
 }
 
-// ---- Names in cookies ----
+// ---- Ids in cookies ----
 
 TEST(EndpointSetTest, CookieIdsNameEndpoints) {
   config::Upstream config = upstream(Balance::kRandom, 50);
@@ -116,27 +116,27 @@ TEST(EndpointSetTest, CookieIdsNameEndpoints) {
   EXPECT_FALSE(set->find_cookie_id(12345));
   EXPECT_FALSE(set->find_cookie_id(UINT64_MAX));
   EXPECT_FALSE(set->find_cookie_id(0));
-  // The same address has the same name wherever it stands, and no other upstream calls it so.
+  // The same address has the same id at any index, and another id in another upstream.
   config::Upstream turned = config;
   std::swap(turned.endpoints[0], turned.endpoints[49]);
   EXPECT_EQ(UpstreamState(turned).slots().endpoint_set()->cookie_id(49), set->cookie_id(0));
   config::Upstream other = config;
   other.name = "other";
   EXPECT_NE(UpstreamState(other).slots().endpoint_set()->cookie_id(0), set->cookie_id(0));
-  // With a secret the upstream's name does not count.
+  // With a secret, the upstream's name does not count.
   config.sticky->secret = other.sticky->secret = "a secret";
   EXPECT_EQ(UpstreamState(other).slots().endpoint_set()->cookie_id(0),
             UpstreamState(config).slots().endpoint_set()->cookie_id(0));
   EXPECT_NE(UpstreamState(config).slots().endpoint_set()->cookie_id(0), set->cookie_id(0));
-  // One that has gone has no name.
+  // An endpoint that is gone has no id.
   state.endpoint(3).present.store(false);
   state.slots().renew_set();
   EXPECT_EQ(state.slots().endpoint_set()->cookie_id(3), 0u);
   EXPECT_FALSE(state.slots().endpoint_set()->find_cookie_id(set->cookie_id(3)));
 }
 
-// What processes agree on must not change from one version to the next.
-TEST(EndpointSetTest, HashesAreForEver) {
+// Values that processes must agree on must not change between versions.
+TEST(EndpointSetTest, HashesNeverChange) {
   EXPECT_EQ(stable_hash("10.0.0.1:80"), 6056499830503035543u);
   EXPECT_EQ(mixed(1), 12994781566227106604u);
   config::Upstream config = upstream(Balance::kMaglev, 3);

@@ -54,7 +54,7 @@ uint32_t slot_of(const EndpointTable& slots, const EndpointView& view, const Res
   return 0;
 }
 
-TEST(EndpointSlotsTest, AddressesOfTheConfigurationAreThereForEver) {
+TEST(EndpointSlotsTest, ConfiguredAddressesAreNeverRemoved) {
   const config::Upstream config = upstream();
   EndpointTable slots(config);
   const EndpointView view(slots);
@@ -64,7 +64,7 @@ TEST(EndpointSlotsTest, AddressesOfTheConfigurationAreThereForEver) {
   EXPECT_EQ(slots.configured(1), 2u);
 }
 
-TEST(EndpointSlotsTest, AViewChangesWhenItIsRefreshed) {
+TEST(EndpointSlotsTest, ViewChangesWhenItIsRefreshed) {
   const config::Upstream config = upstream();
   EndpointTable slots(config);
   EndpointView view(slots);
@@ -82,22 +82,22 @@ TEST(EndpointSlotsTest, AViewChangesWhenItIsRefreshed) {
   EXPECT_EQ(slots.priority(slot), 2u);
 }
 
-TEST(EndpointSlotsTest, TheSameAgainIsNoChange) {
+TEST(EndpointSlotsTest, EqualSetIsNoChange) {
   const config::Upstream config = upstream();
   EndpointTable slots(config);
   (void)slots.replace(kName, std::vector{resolved(1), resolved(2)});
   const uint64_t generation = slots.generation();
   EXPECT_FALSE(slots.replace(kName, std::vector{resolved(2), resolved(1), resolved(2)}).any());
   EXPECT_EQ(slots.generation(), generation);
-  // A weight is one, and stays with its slot.
+  // A weight is a change, and stays with its slot.
   const EndpointTable::Change change = slots.replace(kName, std::vector{resolved(2, 7), resolved(1)});
   EXPECT_EQ(change.adjusted, 1u);
   EXPECT_EQ(change.added + change.removed, 0u);
   EXPECT_GT(slots.generation(), generation);
 }
 
-// What is held keeps its address; what comes gets another slot.
-TEST(EndpointSlotsTest, ASlotInUseIsNotUsedAgain) {
+// A held endpoint keeps its address; a new one gets another slot.
+TEST(EndpointSlotsTest, SlotInUseIsNotReused) {
   const config::Upstream config = upstream(1);
   EndpointTable slots(config);
   EndpointView view(slots);
@@ -109,7 +109,7 @@ TEST(EndpointSlotsTest, ASlotInUseIsNotUsedAgain) {
   view.refresh();
   EXPECT_FALSE(view.is_present(first));
   EXPECT_EQ(slots.text(first), "10.0.0.1:80");
-  // The other of the two is still present when the third comes, and there is no place.
+  // The other one of the two is still present when the third arrives, and there is no slot.
   const EndpointTable::Change change = slots.replace(kName, std::vector{resolved(3)});
   EXPECT_EQ(change.left_out, 1u);
   EXPECT_EQ(change.removed, 1u);
@@ -119,7 +119,7 @@ TEST(EndpointSlotsTest, ASlotInUseIsNotUsedAgain) {
   EXPECT_EQ(slots.text(first), "10.0.0.3:80");
 }
 
-TEST(EndpointSlotsTest, ASlotWaitsForEveryView) {
+TEST(EndpointSlotsTest, SlotWaitsForEveryView) {
   const config::Upstream config = upstream(1);
   EndpointTable slots(config);
   EndpointView quick(slots);
@@ -131,16 +131,16 @@ TEST(EndpointSlotsTest, ASlotWaitsForEveryView) {
   quick.refresh();
   (void)slots.replace(kName, std::vector{resolved(3)});
   quick.refresh();
-  // Neither the first nor the second is known to be gone everywhere: the slow view may yet choose the first.
+  // Neither the first nor the second is known to be gone everywhere: the slow view may still choose the first.
   EXPECT_EQ(slots.replace(kName, std::vector{resolved(3)}).left_out, 1u);
   slow->refresh();
   EXPECT_EQ(slots.replace(kName, std::vector{resolved(3)}).added, 1u);
-  slow.reset();  // One that ends waits for nothing.
+  slow.reset();  // A view that ends waits for nothing.
   EXPECT_EQ(slots.replace(kName, std::vector{resolved(4)}).added, 1u);
 }
 
-// An address that comes back is where it was, with what is known of it; and so it is no use to wait for it to go.
-TEST(EndpointSlotsTest, WhatComesBackHasItsSlot) {
+// An address that returns gets its old slot, with what is known of it.
+TEST(EndpointSlotsTest, ReturningAddressGetsItsSlot) {
   const config::Upstream config = upstream(1);
   EndpointTable slots(config);
   EndpointView view(slots);
@@ -159,7 +159,7 @@ TEST(EndpointSlotsTest, WhatComesBackHasItsSlot) {
   EXPECT_TRUE(view.is_present(slot));
 }
 
-TEST(EndpointSlotsTest, AnotherAddressBeginsAnew) {
+TEST(EndpointSlotsTest, NewAddressHasNoHistory) {
   const config::Upstream config = upstream(1);
   EndpointTable slots(config);
   EndpointView view(slots);
@@ -181,11 +181,11 @@ TEST(EndpointSlotsTest, AnotherAddressBeginsAnew) {
   EXPECT_TRUE(slots.state(slot).up(0));
   EXPECT_EQ(slots.state(slot).up_since_ms, 500u);
   EXPECT_NE(slots.state(slot).health.incarnation,
-            incarnation);  // What is still found out about the old one is not its.
+            incarnation);  // Late results about the old one do not count for the new one.
 }
 
-// A name server that gives another order each time must not have them come and go.
-TEST(EndpointSlotsTest, WhereThereIsNotRoomForAllTheSameStay) {
+// A name server that changes the order of its records must not make endpoints come and go.
+TEST(EndpointSlotsTest, WithoutRoomForAllTheSameStay) {
   const config::Upstream config = upstream(3);
   EndpointTable slots(config);
   EndpointView view(slots);
@@ -236,8 +236,8 @@ TEST(EndpointSlotsTest, BalancersFollow) {
   }
 }
 
-// The endpoint that a cookie names may have gone since it was looked up.
-TEST(EndpointSlotsTest, OneThatHasGoneIsNotPreferred) {
+// The endpoint of a cookie may be gone since it was looked up.
+TEST(EndpointSlotsTest, RemovedEndpointIsNotPreferred) {
   config::Upstream config;
   config.endpoints = {{.address = where("a.test:80")}};
   UpstreamState state(config);
@@ -266,8 +266,8 @@ TEST(EndpointSlotsTest, PrioritiesAreThoseOfRecords) {
 
 // ---- Threads ----
 
-// What a thread holds has the address that it was chosen by, however fast names change. Under TSan, that nothing of a
-// slot is written while somebody may read it.
+// What a thread holds has the address for which it was chosen, however fast names change. Under TSan: nothing of a slot
+// is written while another thread may read it.
 TEST(EndpointSlotsTest, ThreadsSeeWhatTheyHold) {
   const config::Upstream config = upstream(4);
   EndpointTable slots(config);

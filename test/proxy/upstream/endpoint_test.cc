@@ -38,7 +38,7 @@ TEST(EndpointTest, GoesDownAfterFailuresInARow) {
 }
 
 // After the pause one more failure is enough: the attempt was the probe.
-TEST(EndpointTest, ProbeThatFailsPutsItDownAgain) {
+TEST(EndpointTest, FailedProbeTakesItDownAgain) {
   const config::Upstream config = upstream(3, std::chrono::seconds(10));
   UpstreamState state(config);
   for (int i = 0; i < 3; ++i) state.report_failure(0, 0);
@@ -91,7 +91,7 @@ TEST(EndpointTest, EveryKindHasAName) {
   EXPECT_EQ(names.size(), static_cast<size_t>(kConnectErrorCount));
 }
 
-// The workers report at once. For the thread sanitizer; the counts are checked too.
+// The workers report at once. For ThreadSanitizer; the counts are checked too.
 TEST(EndpointTest, ReportsFromManyThreads) {
   const config::Upstream config = upstream(1'000'000, std::chrono::seconds(1), 3);
   UpstreamState state(config);

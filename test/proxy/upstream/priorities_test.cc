@@ -1,4 +1,4 @@
-// Endpoints with priorities: which share each gets, and where connections go.
+// Endpoints with priorities: the share of each, and where connections go.
 
 #include <gtest/gtest.h>
 
@@ -27,15 +27,17 @@ std::vector<double> percents(std::vector<LevelHealth> levels, uint32_t failover_
   return result;
 }
 
-// Examples of Envoy's documentation ("Priority levels", for a factor of 1.4), where 71 % is 99 and 1 for rounding.
-TEST(PrioritySharesTest, AsEnvoyDocumentsThem) {
+// Examples of Envoy's documentation ("Priority levels", for a factor of 1.4), where 71 % is 99 and 1 because of
+// rounding.
+TEST(PrioritySharesTest, EnvoysDocumentedExamples) {
   using P = std::vector<double>;
   EXPECT_EQ(percents({{100, 100}, {100, 100}}), (P{100, 0}));
   EXPECT_EQ(percents({{72, 100}, {72, 100}}), (P{100, 0}));
   EXPECT_EQ(percents({{71, 100}, {71, 100}}), (P{100, 0}));
   EXPECT_EQ(percents({{50, 100}, {60, 100}}), (P{70, 30}));
   EXPECT_EQ(percents({{25, 100}, {100, 100}}), (P{35, 65}));
-  EXPECT_EQ(percents({{25, 100}, {25, 100}}), (P{50, 50}));  // Neither has enough, so that both have more than enough.
+  // Neither has enough, so that both together have more than enough.
+  EXPECT_EQ(percents({{25, 100}, {25, 100}}), (P{50, 50}));
   EXPECT_EQ(percents({{0, 100}, {100, 100}}), (P{0, 100}));
   EXPECT_EQ(percents({{100, 100}, {100, 100}, {100, 100}}), (P{100, 0, 0}));
   EXPECT_EQ(percents({{50, 100}, {10, 100}, {100, 100}}), (P{70, 14, 16}));
@@ -45,7 +47,7 @@ TEST(PrioritySharesTest, Edges) {
   using P = std::vector<double>;
   EXPECT_EQ(percents({{99, 100}, {1, 1}}, 100), (P{99, 1}));
   EXPECT_EQ(percents({{1, 100}, {1, 1}}, 1), (P{100, 0}));
-  EXPECT_EQ(percents({{0, 10}, {0, 30}}), (P{25, 75}));  // All down: by how many there are.
+  EXPECT_EQ(percents({{0, 10}, {0, 30}}), (P{25, 75}));  // All down: by their number.
   std::array<uint64_t, 2> shares;
   const std::array<LevelHealth, 2> one_of_many = {{{1, 60'000}, {0, 1}}};
   share_by_priority(one_of_many, 100, shares);
@@ -69,7 +71,7 @@ struct Fixture {
   std::optional<uint32_t> pick(const TriedEndpoints& tried = {}) {
     return balancer->pick({.tried = tried, .now_ms = now_ms, .hash = mixed(++keys)});
   }
-  // Percent of the connections that each priority gets.
+  // Percent of the connections for each priority.
   std::array<double, 3> shares() {
     constexpr int kPicks = 20'000;
     std::array<double, 3> result{};
@@ -117,7 +119,7 @@ TEST_P(PrioritiesTest, RestSpillsToTheNext) {
   EXPECT_EQ(f.balancer->counts().panics, 0u);
 }
 
-TEST_P(PrioritiesTest, WhereAllAreDownAllAreTried) {
+TEST_P(PrioritiesTest, AllAreTriedWhenAllAreDown) {
   Fixture f(GetParam());
   f.set_down({0, 1, 2, 3, 4, 5, 6});
   const auto shares = f.shares();
@@ -127,8 +129,8 @@ TEST_P(PrioritiesTest, WhereAllAreDownAllAreTried) {
   EXPECT_EQ(f.balancer->counts().panics, 20'000u);
 }
 
-// An attempt that failed goes on to the next priority before there is nobody left.
-TEST_P(PrioritiesTest, TriedAndFullOnesGoOnToTheNext) {
+// After a failed attempt the next priority is used before no endpoint is left.
+TEST_P(PrioritiesTest, TriedAndFullOnesLeadToTheNext) {
   Fixture f(GetParam());
   TriedEndpoints tried;
   for (const uint32_t priority : {0u, 0u, 0u, 0u, 5u, 5u, 9u}) {
@@ -143,8 +145,8 @@ TEST_P(PrioritiesTest, TriedAndFullOnesGoOnToTheNext) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(f.config.endpoints[f.pick().value()].priority, 5u);
 }
 
-// Those who stay where they are keep their keys: only the part that spills moves, each to one endpoint.
-TEST(PrioritiesTest, KeysSpillForGood) {
+// Keys of remaining endpoints stay: only the spilled part moves, each key to one endpoint.
+TEST(PrioritiesTest, SpilledKeysStay) {
   for (const Balance balance : {Balance::kMaglev, Balance::kRingHash}) {
     Fixture f(balance);
     f.set_down({1, 2});
@@ -152,7 +154,7 @@ TEST(PrioritiesTest, KeysSpillForGood) {
     std::vector<uint32_t> at_first;
     for (uint64_t key = 0; key < 2000; ++key) at_first.push_back(owner(key));
     for (uint64_t key = 0; key < 2000; ++key) EXPECT_EQ(owner(key), at_first[key]);
-    f.set_down({1, 2, 4});  // More spill; those that have already stay where they are.
+    f.set_down({1, 2, 4});  // More spill; those that have already spilled stay where they are.
     for (uint64_t key = 0; key < 2000; ++key) {
       if (f.config.endpoints[at_first[key]].priority != 5) continue;
       EXPECT_EQ(owner(key), at_first[key]);

@@ -36,7 +36,7 @@ class RequestKeyTest : public ::testing::Test {
   RequestAttributes facts_;
 };
 
-TEST_F(RequestKeyTest, WhatIsNamed) {
+TEST_F(RequestKeyTest, ConfiguredKeys) {
   const config::FieldName user = config::FieldName::parse("X-User").value();
   EXPECT_EQ(hash({.header = user}), stable_hash("alice"));
   EXPECT_EQ(hash({.cookie = "sid"}), stable_hash("s1"));
@@ -47,7 +47,7 @@ TEST_F(RequestKeyTest, WhatIsNamed) {
   EXPECT_EQ(hash({.source = true}), hash_of_client(client_));
 }
 
-TEST_F(RequestKeyTest, WithoutItTheClientsAddress) {
+TEST_F(RequestKeyTest, ClientAddressByDefault) {
   const std::optional<uint64_t> by_client = hash_of_client(client_);
   ASSERT_TRUE(by_client);
   EXPECT_EQ(hash_of_request(std::nullopt, facts_), by_client);
@@ -61,7 +61,7 @@ TEST_F(RequestKeyTest, WithoutItTheClientsAddress) {
   EXPECT_TRUE(hash({.path = true}));
 }
 
-// Connections of one client go to one endpoint, from whichever port, and by whichever form of its address.
+// Connections of one client go to one endpoint, from any port, and with either form of its address.
 TEST_F(RequestKeyTest, AddressesWithoutPorts) {
   EXPECT_EQ(hash_of_client(ip4(1, 1)), hash_of_client(ip4(1, 2)));
   EXPECT_NE(hash_of_client(ip4(1)), hash_of_client(ip4(2)));

@@ -1,4 +1,4 @@
-// An endpoint that has come up gets its share little by little.
+// The share of an endpoint that has come up grows gradually.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using config::Balance;
 
 constexpr uint64_t kFull = UpstreamState::kFullShare;
 
-/// Four endpoints, and ten seconds until one that was down has all of its share again.
+/// Four endpoints, and ten seconds until one that was down has its whole share again.
 struct Fixture {
   explicit Fixture(Balance balance) {
     config.balance = balance;
@@ -27,14 +27,14 @@ struct Fixture {
     state = std::make_unique<UpstreamState>(config);
     balancer = std::make_unique<Balancer>(*state, 1);
   }
-  // The part of the picks that endpoint 0 gets.
+  // The part of the picks that goes to endpoint 0.
   double share_at(uint64_t now_ms) {
     constexpr int kPicks = 40'000;
     int count = 0;
     for (uint64_t key = 0; key < kPicks; ++key) {
       const uint32_t picked = balancer->pick({.now_ms = now_ms, .hash = mixed(key)}).value();
       count += picked == 0;
-      // Open for good, where loads are compared: those that were open before count as well.
+      // They stay open where loads are compared: earlier ones count as well.
       if (config.balance == Balance::kLeastConnections) state->endpoint(picked).active.fetch_add(1);
     }
     for (size_t i = 0; i < 4; ++i) state->endpoint(i).active.store(0);
@@ -54,7 +54,7 @@ TEST(SlowStartTest, ShareGrowsFromATenth) {
   EXPECT_EQ(f.state->share(0, 6000), kFull / 10);
   EXPECT_EQ(f.state->share(0, 6500), kFull / 10);
   EXPECT_EQ(f.state->share(0, 8000), kFull / 5);
-  // and anew from when that succeeds.
+  // and again from when that succeeds.
   f.state->report_success(0, 8000);
   EXPECT_EQ(f.state->share(0, 8000), kFull / 10);
   EXPECT_EQ(f.state->share(0, 13'000), kFull / 2);
@@ -66,7 +66,7 @@ TEST(SlowStartTest, ShareGrowsFromATenth) {
 }
 
 // While all are down one may be tried, and succeed, before its pause is over.
-TEST(SlowStartTest, SuccessWithinThePause) {
+TEST(SlowStartTest, SuccessDuringThePause) {
   Fixture f(Balance::kRoundRobin);
   f.state->report_failure(0, 1000);
   f.state->report_success(0, 2000);
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(All, SlowStartPolicyTest,
 
 TEST_P(SlowStartPolicyTest, PicksFollow) {
   Fixture f(GetParam());
-  // The ring's own unevenness is in what it gets at last.
+  // The final share includes the ring's own unevenness.
   const double at_last = f.share_at(0);
   EXPECT_NEAR(at_last, 0.25, 0.05);
   f.state->report_failure(0, 1000);
@@ -97,7 +97,7 @@ TEST_P(SlowStartPolicyTest, PicksFollow) {
   double before = 0;
   for (const uint64_t tenths : {1u, 3u, 6u, 9u}) {
     const double share = f.share_at(2000 + tenths * 1000), part = static_cast<double>(tenths) / 10;
-    // Of the others' full weights and its own part; of a table, a part of its keys.
+    // A part of its share beside the others' full weights; in a table, a part of its keys.
     const bool hashed = GetParam() == Balance::kMaglev || GetParam() == Balance::kRingHash;
     EXPECT_NEAR(share, hashed ? at_last * part : part / (3 + part), 0.02) << tenths;
     EXPECT_GT(share, before);
@@ -106,8 +106,8 @@ TEST_P(SlowStartPolicyTest, PicksFollow) {
   EXPECT_NEAR(f.share_at(12'000), at_last, 0.02);
 }
 
-// A key that has come home stays there.
-TEST(SlowStartTest, KeysComeBackOnce) {
+// A key that has returned stays there.
+TEST(SlowStartTest, KeysReturnOnce) {
   for (const Balance balance : {Balance::kMaglev, Balance::kRingHash}) {
     Fixture f(balance);
     f.state->report_failure(0, 1000);
@@ -126,7 +126,7 @@ TEST(SlowStartTest, KeysComeBackOnce) {
 }
 
 // With two choices the lighter is found by weight too: it does not get more than its part.
-TEST(SlowStartTest, LighterOfTwoCountsThePart) {
+TEST(SlowStartTest, LighterOfTwoUsesTheShare) {
   Fixture f(Balance::kLeastRequest);
   f.state->report_failure(0, 1000);
   f.state->report_success(0, 2000);

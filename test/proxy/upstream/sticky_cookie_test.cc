@@ -39,8 +39,8 @@ class StickyCookieTest : public ::testing::Test {
   UpstreamState state_{config_};
 };
 
-// What a browser sends back is found again.
-TEST_F(StickyCookieTest, ThereAndBack) {
+// A cookie that a browser sends back is found.
+TEST_F(StickyCookieTest, RoundTrip) {
   for (uint32_t i = 0; i < 3; ++i) {
     const std::string text = set_cookie(i);
     const std::string pair = text.substr(0, text.find(';'));
@@ -68,7 +68,7 @@ TEST_F(StickyCookieTest, Attributes) {
   EXPECT_EQ(set_cookie(1), pair + "; Path=/app; Max-Age=7200; HttpOnly");
 }
 
-// The longest that a configuration can ask for.
+// The longest cookie that a configuration allows.
 TEST_F(StickyCookieTest, LongestFits) {
   config_.sticky->cookie = std::string(config::Sticky::kMaxCookieBytes, 'c');
   config_.sticky->path = "/" + std::string(config::Sticky::kMaxPathBytes - 1, 'p');
@@ -78,8 +78,8 @@ TEST_F(StickyCookieTest, LongestFits) {
   EXPECT_EQ(find(text.substr(0, text.find(';'))), 2u);
 }
 
-// An endpoint that has gone while it answered: the client gets no cookie that would mean nothing.
-TEST_F(StickyCookieTest, NoneForOneThatHasGone) {
+// If an endpoint is removed while it responds, the client gets no cookie, which would be useless.
+TEST_F(StickyCookieTest, NoneForARemovedEndpoint) {
   state_.endpoint(1).present.store(false);
   state_.slots().renew_set();
   EXPECT_EQ(set_cookie(1), "");

@@ -88,6 +88,15 @@ void describe(V& v, Auth& a) {
 }
 
 template <class V>
+void describe(V& v, Maintenance& m) {
+  v.field("file", m.file, "The route is down while this file exists. Each worker looks once a second.",
+          {.required = true});
+  v.field("retry_after", m.retry_after, "Value of Retry-After, in whole seconds.", {.step = 1000});
+}
+
+inline std::string_view instead_of_word(const Maintenance&) { return "{ file: PATH }"; }
+
+template <class V>
 void describe(V& v, Cors& c) {
   v.field("origins", c.origins,
           "Origins whose pages may send requests: `https://a.example`, `https://*.example.com` (the star is exactly "
@@ -276,6 +285,7 @@ void describe(V& v, HttpRoute& r) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("deny", r.deny, "Ranges of client addresses that get 403; checked before `allow`.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("maintenance", r.maintenance, "Responds with 503 while a file exists.", {.omit_empty = true});
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
   v.field("cors", r.cors, "Which pages from other origins may use the responses.", {.omit_empty = true});
   v.field("request_timeout", r.request_timeout, "Overrides the listener's `request_timeout`.", {.omit_empty = true});

@@ -55,6 +55,9 @@ class RouteChecker {
     if (route_.redirect) check_redirect(*route_.redirect, path + ".redirect");
     if (route_.rewrite) check_rewrite(*route_.rewrite, path + ".rewrite");
     check_split(path + ".split");
+    if (route_.maintenance && route_.maintenance->file.empty()) {
+      report_.error(path + ".maintenance.file", "expected the name of a file");
+    }
     if (route_.auth) check_auth(*route_.auth, path + ".auth", report_);
     if (route_.cors) check_cors(*route_.cors, path + ".cors", report_);
     if (!route_.request_headers.empty()) check_forwards(path + ".request_headers");

@@ -27,6 +27,7 @@
 #include "proxy/config/model/health.h"
 #include "proxy/config/model/host_pattern.h"
 #include "proxy/config/model/identity.h"
+#include "proxy/config/model/maintenance.h"
 #include "proxy/config/model/regex.h"
 #include "proxy/config/model/resolve.h"
 #include "proxy/config/model/retry.h"
@@ -224,6 +225,7 @@ struct HttpRoute {
   std::optional<Redirect> redirect;
   std::optional<Rewrite> rewrite;  ///< Of the forwarded request.
   std::vector<Cidr> allow, deny;   ///< As in Http; both levels apply.
+  std::optional<Maintenance> maintenance;
   std::optional<Auth> auth;
   std::optional<Cors> cors;
   std::optional<Duration> request_timeout, stream_idle_timeout;  ///< Override those of Http.

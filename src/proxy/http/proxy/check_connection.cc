@@ -57,7 +57,7 @@ void CheckConnection::begin() {
     finish(Outcome::kNotMade, absl::StrCat("cannot open a socket: ", std::strerror(errno)));
     return on_gone();
   }
-  arm_timer(worker_.worker().now_ms() + config::milliseconds(shared_.config.timeout));
+  arm_timer(services_.worker().now_ms() + config::milliseconds(shared_.config.timeout));
   transport_.connect(fd, address_.data(), address_.length());
 }
 
@@ -71,7 +71,7 @@ void CheckConnection::on_connected(Transport&, int error) {
   send_proxy_header();
   if (!upstream().tls && !upstream().alts) return speak_http();
   Handshaking& handshaking = transport_.prepare_handshake();
-  generation_ = make_endpoint_handshake(shared_.upstream, endpoint_, worker_.handshakers(), shared_.sessions,
+  generation_ = make_endpoint_handshake(shared_.upstream, endpoint_, services_.handshakers(), shared_.sessions,
                                         transport_.socket(), handshaking);
   transport_.begin_handshake();
 }
@@ -85,7 +85,7 @@ void CheckConnection::send_proxy_header() {
   const PeerAddress nobody;
   const size_t bytes = version == config::ProxyHeaderOut::kV1 ? write_proxy_v1(header, nobody, nobody)
                                                               : write_proxy_v2(header, nobody, nobody);
-  transport_.send(small_copy(worker_.worker().pool(), std::span(header).first(bytes)));
+  transport_.send(small_copy(services_.worker().pool(), std::span(header).first(bytes)));
 }
 
 void CheckConnection::on_secured(Transport&, const Agreement& agreement) {
@@ -118,7 +118,7 @@ void CheckConnection::speak_http() {
   }
   // In HTTP/2 the request follows when the SETTINGS of the endpoint are here.
   if (speaks_http2()) return speak(make_codec<Http2Codec>(shared_.http2_shared));
-  speak(make_codec<Http1Client>(worker_.worker().pool(), shared_.http1, shared_.http1_counters));
+  speak(make_codec<Http1Client>(services_.worker().pool(), shared_.http1, shared_.http1_counters));
   send_request();
 }
 
@@ -131,13 +131,13 @@ void CheckConnection::send_request() {
   stream_->send_head(head, !shared_.config.grpc);
   if (shared_.config.grpc) {
     const std::string message = grpc_health_request(shared_.config.grpc->service);
-    stream_->send_body(small_copy(worker_.worker().pool(), std::as_bytes(std::span(message))), true);
+    stream_->send_body(small_copy(services_.worker().pool(), std::as_bytes(std::span(message))), true);
   }
   wake();
 }
 
 bool CheckConnection::make_request(Head& head) const {
-  ChunkPool& pool = worker_.worker().pool();
+  ChunkPool& pool = services_.worker().pool();
   const auto& http = shared_.config.http;
   const config::Address& address = shared_.upstream.address(endpoint_);
   const bool is_unix = address.kind() == config::Address::Kind::kUnix;
@@ -282,7 +282,7 @@ const char* CheckConnection::stage() const {
 void CheckConnection::on_gone() {
   if (!finished_) fail("the connection ended");
   shared_.owner.on_check_gone(*this);
-  worker_.worker().defer([](void* self) { delete static_cast<CheckConnection*>(self); }, this);
+  services_.worker().defer([](void* self) { delete static_cast<CheckConnection*>(self); }, this);
 }
 
 size_t CheckConnection::send_mark() const { return kSendMark; }

@@ -15,6 +15,8 @@
 
 namespace sluice {
 
+class HttpWorker;
+
 /// One health check of one endpoint, on a connection of its own. It checks that the connection can be made, with its
 /// handshake if there is one, and that a request receives the expected response. It destroys itself after it has
 /// closed; until then its owner holds the endpoint (EndpointView).

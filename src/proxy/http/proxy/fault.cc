@@ -97,6 +97,7 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kResponseTimeout:
       return Fault::kEndpoint;
     case HttpEnd::kAuthBusy:
+    case HttpEnd::kMaintenance:
     case HttpEnd::kNotResolved:
     case HttpEnd::kTooManyPending:
     case HttpEnd::kStuck:

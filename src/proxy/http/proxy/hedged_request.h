@@ -7,18 +7,18 @@
 
 namespace sluice {
 
-class Exchange;
+class UpstreamAttempts;
 
-/// A second copy of an exchange's request, to another endpoint of its upstream, sent while the first endpoint has not
-/// responded. The exchange owns it, is notified of the result, and takes over its stream if the hedge wins. It leaves
-/// its endpoint when it is destroyed.
+/// A second copy of a request, to another endpoint of its upstream, sent while the first endpoint has not responded.
+/// The request owns it, is notified of the result, and takes over its stream if the hedge wins.
 class HedgedRequest final : public UpstreamRequest {
  public:
-  HedgedRequest(Exchange& exchange, HttpUpstream& to);
-  ~HedgedRequest();
+  HedgedRequest(UpstreamAttempts& owner, HttpUpstream& to);
 
-  /// Looks for an endpoint. If this fails at once, the exchange destroys the hedge before begin() returns.
+  /// Looks for an endpoint. If this fails at once, its owner has ended the hedge before begin() returns.
   void begin() { call(); }
+  /// Leaves its endpoint: nothing calls the hedge from now on.
+  void end();
   /// When it was sent; 0: it has no connection yet.
   uint64_t sent_ms() const { return sent_ms_; }
 
@@ -36,7 +36,7 @@ class HedgedRequest final : public UpstreamRequest {
   void on_no_upstream(HttpEnd) override;
   void on_connect_failed() override;
 
-  Exchange& exchange_;
+  UpstreamAttempts& owner_;
   uint64_t sent_ms_ = 0;
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/http_services.h"
 
 namespace sluice {
 
@@ -34,26 +34,20 @@ constexpr size_t kCreditBytes = size_t{64} * 1024;
 
 }  // namespace
 
-Worker& HttpConnection::worker_of(HttpWorker& worker) { return worker.worker(); }
+Worker& HttpConnection::worker_of(HttpServices& services) { return services.worker(); }
 
-HttpConnection::~HttpConnection() {
-  if (awake_) worker_.forget(*this);
-}
+HttpConnection::~HttpConnection() { services_.pump().forget(*this); }
 
-void HttpConnection::arm_timer(uint64_t due_ms) { worker_.worker().timers().arm(timer_, due_ms); }
+void HttpConnection::arm_timer(uint64_t due_ms) { services_.worker().timers().arm(timer_, due_ms); }
 
 void HttpConnection::speak(CodecPointer codec) {
   codec_ = std::move(codec);
-  codec_->set_now(worker_.worker().now_ms());
-  last_active_ms_ = last_sent_ms_ = worker_.worker().now_ms();
+  codec_->set_now(services_.worker().now_ms());
+  last_active_ms_ = last_sent_ms_ = services_.worker().now_ms();
   wake();
 }
 
-void HttpConnection::wake() {
-  if (awake_) return;
-  awake_ = true;
-  worker_.wake(*this);
-}
+void HttpConnection::wake() { services_.pump().wake(*this); }
 
 void HttpConnection::pump() {
   awake_ = false;
@@ -68,14 +62,14 @@ void HttpConnection::pump() {
         input_waits = codec_->input_waits();
       }
       if (!codec_->has_output() || transport_.queued() >= mark) break;
-      if (transport_.queued() == 0) last_sent_ms_ = worker_.worker().now_ms();
+      if (transport_.queued() == 0) last_sent_ms_ = services_.worker().now_ms();
       Buffer out;
       codec_->flush(out);
       if (out.empty()) continue;  // The flush only notified streams.
       on_flushed(out.size());
       transport_.send(std::move(out));
     }
-    if (input_waits) worker_.pump_later(*this);
+    if (input_waits) services_.pump().pump_later(*this);
     codec_->wants_bytes() && may_read() ? transport_.start_reading() : transport_.stop_reading();
     if (!codec_->has_output()) {
       if (codec_->output_ended() && !transport_.write_shut()) transport_.shutdown_write();
@@ -88,7 +82,7 @@ void HttpConnection::pump() {
 // ---- The transport ----
 
 void HttpConnection::on_data(Transport&, Buffer&& data) {
-  const uint64_t now = worker_.worker().now_ms();
+  const uint64_t now = services_.worker().now_ms();
   last_active_ms_ = now;
   if (ending() || !codec_) return data.clear();
   codec_->set_now(now);
@@ -107,15 +101,15 @@ void HttpConnection::on_end(Transport&, bool truncated) {
 }
 
 bool HttpConnection::defer_end(PeerEnd how) {
-  if (ending() || !codec_ || worker_.may_end(codec_->streams())) return false;
+  if (ending() || !codec_ || services_.pump().may_end(codec_->streams())) return false;
   deferred_end_ = how;
-  worker_.pump_later(*this);
+  services_.pump().pump_later(*this);
   return true;
 }
 
 void HttpConnection::handle_deferred_end() {
-  if (!std::exchange(resumed_, false)) return worker_.pump_later(*this);
-  (void)worker_.may_end(codec_->streams());  // It is accounted for all the same.
+  if (!std::exchange(resumed_, false)) return services_.pump().pump_later(*this);
+  (void)services_.pump().may_end(codec_->streams());  // It is accounted for all the same.
   const PeerEnd how = std::exchange(deferred_end_, PeerEnd::kNone);
   if (ending()) return;
   if (how == PeerEnd::kError) return reset();
@@ -123,7 +117,7 @@ void HttpConnection::handle_deferred_end() {
 }
 
 void HttpConnection::on_sent(Transport&) {
-  last_active_ms_ = last_sent_ms_ = worker_.worker().now_ms();
+  last_active_ms_ = last_sent_ms_ = services_.worker().now_ms();
   if (lingering_) {
     if (transport_.write_shut() && transport_.ended()) close();
     return;
@@ -154,26 +148,26 @@ void HttpConnection::linger(bool cut) {
   if (ending()) return;
   if (codec_ && codec_->streams() > 0) lose();  // They will receive nothing more.
   lingering_ = true;
-  linger_until_ms_ = worker_.worker().now_ms() + kLingerTotalMs;
+  linger_until_ms_ = services_.worker().now_ms() + kLingerTotalMs;
   transport_.shutdown_write(cut);
   if (transport_.write_shut() && transport_.ended()) return close();
   transport_.start_reading();
-  arm_timer(worker_.worker().now_ms() + kLingerMs);
+  arm_timer(services_.worker().now_ms() + kLingerMs);
 }
 
 void HttpConnection::cut_off() {
   if (ending()) return;
   if (codec_ && codec_->streams() > 0) lose();
   lingering_ = cuts_off_ = true;
-  linger_until_ms_ = worker_.worker().now_ms() + kLingerTotalMs;
+  linger_until_ms_ = services_.worker().now_ms() + kLingerTotalMs;
   if (transport_.queued() == 0 && all_acknowledged(transport_.socket().fd())) return reset();
   transport_.start_reading();
-  arm_timer(worker_.worker().now_ms() + kCutOffPollMs);
+  arm_timer(services_.worker().now_ms() + kCutOffPollMs);
 }
 
 // Closes, unless the peer still takes output, or has not yet seen that it should stop sending.
 void HttpConnection::linger_timeout() {
-  const uint64_t now = worker_.worker().now_ms();
+  const uint64_t now = services_.worker().now_ms();
   if (transport_.queued() > 0) {
     check_progress();
     if (now >= last_sent_ms_ + kStuckMs) return reset();
@@ -192,7 +186,7 @@ void HttpConnection::linger_timeout() {
 // The progress of a pending send is visible only here.
 void HttpConnection::check_progress() {
   const uint64_t acknowledged = transport_.socket().acknowledged();
-  if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_sent_ms_ = worker_.worker().now_ms();
+  if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_sent_ms_ = services_.worker().now_ms();
 }
 
 void HttpConnection::reset() {

@@ -10,11 +10,12 @@
 #include "net/timer_wheel.h"
 #include "pool/chunk_pool.h"
 #include "proxy/http/message/codec.h"
+#include "proxy/http/proxy/connection_pump.h"
 #include "proxy/transport/transport.h"
 
 namespace sluice {
 
-class HttpWorker;
+class HttpServices;
 
 /// Frees a codec in a chunk or on the heap.
 struct CodecDeleter {
@@ -47,7 +48,19 @@ CodecPointer make_codec_in_chunk(ChunkPool& pool, Args&&... args) {
 ///
 /// It ends in order: it sends the queued output, then the end of stream, and then reads and drops input for a moment,
 /// because closing earlier could make the peer lose what it has not read (RFC 9112 section 9.6).
-class HttpConnection : protected Transport::Owner {
+class HttpConnection : protected Transport::Owner, private PumpedConnection {
+ protected:
+  /// How the peer's direction ended.
+  enum class PeerEnd : uint8_t { kNone, kOrderly, kTruncated, kError };
+
+ private:
+  // First, as there is room behind the base class.
+  bool lingering_ = false;
+  PeerEnd deferred_end_ = PeerEnd::kNone;
+  bool cuts_off_ = false;  // Ends with a reset after lingering.
+  bool closing_ = false;
+  bool done_reported_ = false;
+
  public:
   HttpCodec& codec() { return *codec_; }
   bool has_codec() const { return codec_ != nullptr; }
@@ -55,12 +68,14 @@ class HttpConnection : protected Transport::Owner {
   /// connection's own codec.
   void wake();
 
-  HttpWorker& worker() { return worker_; }
+  HttpServices& services() { return services_; }
+  /// Does what wake() scheduled.
+  static void pump(PumpedConnection& connection) { static_cast<HttpConnection&>(connection).pump(); }
 
  protected:
-  HttpConnection(HttpWorker& worker)
-      : worker_(worker),
-        transport_(worker_of(worker), *this),
+  HttpConnection(HttpServices& services)
+      : services_(services),
+        transport_(worker_of(services), *this),
         timer_([](void* self) { static_cast<HttpConnection*>(self)->on_timer(); }, this) {}
   virtual ~HttpConnection();
 
@@ -98,8 +113,6 @@ class HttpConnection : protected Transport::Owner {
   /// The timer of a lingering connection.
   void linger_timeout();
 
-  /// How the peer's direction ended.
-  enum class PeerEnd : uint8_t { kNone, kOrderly, kTruncated, kError };
   /// Puts off the end of a connection with many streams to a turn of the loop that has time for it, so that a crowd
   /// that leaves at once does not hold up the others. False if it can be handled now.
   bool defer_end(PeerEnd how);
@@ -113,32 +126,22 @@ class HttpConnection : protected Transport::Owner {
   void on_closed(Transport& transport) override;
   size_t receive_credit(Transport& transport) override;
 
-  HttpWorker& worker_;
+  HttpServices& services_;
   [[no_unique_address]] Transport transport_;  // Its last 8 bytes are free.
   CodecPointer codec_;
 
  private:
-  friend class HttpWorker;
-  static Worker& worker_of(HttpWorker& worker);
-  /// Does what wake() scheduled.
+  static Worker& worker_of(HttpServices& services);
   void pump();
   void lose();
   void handle_deferred_end();
   void finish_linger() { cuts_off_ ? reset() : close(); }
 
-  HttpConnection* next_awake_ = nullptr;
   Timer timer_;
   uint64_t last_active_ms_ = 0;
   uint64_t last_sent_ms_ = 0;
   uint64_t linger_until_ms_ = 0;
   uint64_t acknowledged_ = 0;  // Bytes that the peer had acknowledged at the last check.
-  bool awake_ = false;
-  bool resumed_ = false;  // Input that the codec held back for this turn is parsed now.
-  bool lingering_ = false;
-  PeerEnd deferred_end_ = PeerEnd::kNone;
-  bool cuts_off_ = false;  // Ends with a reset after lingering.
-  bool closing_ = false;
-  bool done_reported_ = false;
 };
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include "proxy/auth/reserved_headers.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/http/proxy/forward_head.h"
+#include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/identity.h"
 #include "proxy/router/field_changes.h"
 
@@ -22,14 +23,16 @@ bool changes_speak_of_tls(const config::Http& http) {
 
 }  // namespace
 
-HttpListener::HttpListener(Worker& worker, const config::Listener& listener_config, const HttpRouter& routes,
+HttpListener::HttpListener(HttpWorker& http_worker, const config::Listener& listener_config, const HttpRouter& routes,
                            const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts,
-                           AccessLogWriter* access_log)
-    : listener(listener_config),
+                           AccessLogWriter* access_log, BeginExchange begin)
+    : http(http_worker),
+      listener(listener_config),
       config(*listener_config.http),
       router(routes),
       error_pages(errors),
       counters(counts),
+      begin_exchange(begin),
       log(access_log),
       log_format(config.access_log ? config.access_log->format : config::LogFormat()),
       access(ListenerAccess::make(config, auth)),
@@ -40,7 +43,7 @@ HttpListener::HttpListener(Worker& worker, const config::Listener& listener_conf
       via_http2(via_of(config, true)),
       keeps_bodies(sluice::keeps_bodies(config)),
       keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),
-      http2_shared{worker.pool(), http2, http2_counters} {
+      http2_shared{http_worker.worker().pool(), http2, http2_counters} {
   if (config.compression) compression.emplace(*config.compression);
   http1.secure = listener.tls || listener.alts;
   http1.allow_connect = config.allow_connect;

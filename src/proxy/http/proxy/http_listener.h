@@ -12,6 +12,8 @@
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/error_pages.h"
+#include "proxy/http/message/stream.h"
+#include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/shared_bodies.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
@@ -19,20 +21,28 @@
 namespace sluice {
 
 class AccessLogWriter;
+class HttpSession;
+class HttpWorker;
+
+/// Begins the exchange of a new stream.
+using BeginExchange = StreamReceiver& (*)(HttpSession& session, HttpStream& stream);
 
 /// State that the sessions of one HTTP listener share, on one worker. All references outlive it.
 struct HttpListener {
-  HttpListener(Worker& worker, const config::Listener& listener, const HttpRouter& routes, const ErrorPages& errors,
-               SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log);
+  HttpListener(HttpWorker& http_worker, const config::Listener& listener, const HttpRouter& routes,
+               const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log,
+               BeginExchange begin);
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
+  HttpWorker& http;  ///< The HTTP state of the worker.
   const config::Listener& listener;
   const config::Http& config;
   const HttpRouter& router;
   const ErrorPages& error_pages;
   SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;
+  const BeginExchange begin_exchange;
   AccessLogWriter* log;  ///< Null if there is no access log.
   config::LogFormat log_format;
   std::unique_ptr<ListenerAccess> access;      ///< Null if every client is admitted.
@@ -41,8 +51,9 @@ struct HttpListener {
   bool identifies;                             ///< Whether requests have a RequestIdentity.
   std::string via_http1, via_http2;            ///< From via_of().
   std::optional<CompressionPolicy> compression;
-  bool keeps_bodies;     ///< Whether some route buffers bodies, rather than leave them to connections.
-  bool keeps_agreement;  ///< Whether requests need the result of the TLS handshake.
+  ListenerPhases phases;  ///< Empty until they are made.
+  bool keeps_bodies;      ///< Whether some route buffers bodies, rather than leave them to connections.
+  bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
   Http1Options http1;
   Http2Limits http2;
   Http1Counters http1_counters;

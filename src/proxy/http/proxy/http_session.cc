@@ -17,9 +17,8 @@
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/http_date.h"
 #include "proxy/http/proxy/body_buffer.h"
-#include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_listener.h"
-#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/http_services.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/transport/handshakes.h"
 
@@ -49,12 +48,12 @@ using config::milliseconds;
 
 }  // namespace
 
-void HttpSession::start(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd) {
+void HttpSession::start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd) {
   auto* const session = new HttpSession(acceptor, listener, worker, fd);
   session->beginning_->setup->begin();
 }
 
-HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd)
+HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd)
     : HttpConnection(worker),
       acceptor_(acceptor),
       listener_(listener),
@@ -62,8 +61,8 @@ HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpW
       waits_since_ms_(started_ms_),
       last_body_ms_(started_ms_) {
   transport_.adopt(fd, acceptor.listener().config.address.family());
-  beginning_ = make_in_chunk<Beginning>(worker_.worker().pool());
-  beginning_->setup = make_in_chunk<ConnectionSetup>(worker_.worker().pool(), acceptor, transport_, *this);
+  beginning_ = make_in_chunk<Beginning>(services_.worker().pool());
+  beginning_->setup = make_in_chunk<ConnectionSetup>(services_.worker().pool(), acceptor, transport_, *this);
   acceptor_.joined(*this);
 }
 
@@ -77,7 +76,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
   client_ip_ = ClientIp(setup->source());
   source_place_ = setup->take_source_place();
   agreed_ = setup->take_agreement();
-  waits_since_ms_ = worker_.worker().now_ms();
+  waits_since_ms_ = services_.worker().now_ms();
   Version version = Version::kUnknown;
   if (agreed_) {
     if (agreed_->alpn == "h2") version = Version::kHttp2;
@@ -127,13 +126,13 @@ void HttpSession::inspect_first_bytes() {
   } else if (size == kHttp2Preface.size()) {
     begin(Version::kHttp2, std::move(first));
   } else {
-    first.compact(worker_.worker().pool());
+    first.compact(services_.worker().pool());
   }
 }
 
 void HttpSession::begin(Version version, Buffer&& first) {
   version_ = version;
-  waits_since_ms_ = worker_.worker().now_ms();
+  waits_since_ms_ = services_.worker().now_ms();
   if (version == Version::kHttp2) {
     listener_.counters.connections_h2.add();
     speak(make_codec<Http2Codec>(listener_.http2_shared, this));
@@ -149,7 +148,7 @@ void HttpSession::begin(Version version, Buffer&& first) {
 }
 
 void HttpSession::make_http1() {
-  ChunkPool& pool = worker_.worker().pool();
+  ChunkPool& pool = services_.worker().pool();
   speak(make_codec_in_chunk<Http1Server>(pool, pool, listener_.http1, listener_.http1_counters, *this, requests_));
 }
 
@@ -157,7 +156,7 @@ void HttpSession::make_http1() {
 
 StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
   busy_ = true;  // Even if the response is finished before this batch.
-  return Exchange::begin(*this, stream);
+  return listener_.begin_exchange(*this, stream);
 }
 
 // On a shared connection, a byte now and then is not progress for all streams.
@@ -171,13 +170,13 @@ bool HttpSession::is_trickle() {
 
 void HttpSession::note_progress() {
   if (is_trickle()) return;
-  last_body_ms_ = worker_.worker().now_ms();
+  last_body_ms_ = services_.worker().now_ms();
   body_in_flight_ = true;
 }
 
 void HttpSession::on_sent(Transport& transport) {
   if (body_in_flight_) {
-    last_body_ms_ = worker_.worker().now_ms();
+    last_body_ms_ = services_.worker().now_ms();
     body_in_flight_ = has_queued();
   }
   HttpConnection::on_sent(transport);
@@ -187,7 +186,7 @@ void HttpSession::on_data(Transport& transport, Buffer&& data) {
   acceptor_.counters().bytes_in.add(data.size());
   if (!has_codec() && !ending()) {
     if (beginning_) {
-      if (beginning_->first.empty()) waits_since_ms_ = worker_.worker().now_ms();
+      if (beginning_->first.empty()) waits_since_ms_ = services_.worker().now_ms();
       beginning_->first.append(std::move(data));
       return inspect_first_bytes();
     }
@@ -198,7 +197,7 @@ void HttpSession::on_data(Transport& transport, Buffer&& data) {
 
 // Arms the timer again, so that the connection is parked and frees the chunk of a partial record.
 void HttpSession::on_part(Transport&) {
-  if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
+  if (std::exchange(quiet_, false) && !ending()) arm_timer(services_.worker().now_ms() + kQuietMs);
 }
 
 void HttpSession::on_end(Transport& transport, bool truncated) {
@@ -215,7 +214,7 @@ void HttpSession::on_error(Transport& transport, int error) {
 void HttpSession::on_record_error(Transport& transport, std::string_view error) {
   std::array<char, ClientIp::kTextBytes> room;
   const config::Listener& config = acceptor_.listener().config;
-  log_failure(worker_.worker(), config, client_ip_.text(room), config.alts.has_value(), "it", error);
+  log_failure(services_.worker(), config, client_ip_.text(room), config.alts.has_value(), "it", error);
   count_end(SessionEnd::kTlsError);
   HttpConnection::on_record_error(transport, error);
 }
@@ -224,7 +223,7 @@ void HttpSession::on_codec_done() {
   count_end(SessionEnd::kFinished);
   if (!codec_->error().empty()) {
     std::array<char, ClientIp::kTextBytes> room;
-    log_client(worker_.worker(), acceptor_.listener().config, client_ip_.text(room),
+    log_client(services_.worker(), acceptor_.listener().config, client_ip_.text(room),
                absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " with it failed: ", codec_->error()));
   }
   if (version_ == Version::kHttp1) {
@@ -245,11 +244,11 @@ void HttpSession::on_pumped() {
   const bool mid_head = codec_->mid_head();
   const bool busy = codec_->streams() > 0;
   // The time of a head also runs while streams are open. The idle time begins at the end of the last stream.
-  if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = worker_.worker().now_ms();
+  if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = services_.worker().now_ms();
   mid_head_ = mid_head;
   busy_ = busy;
   if (!std::exchange(quiet_, false)) return;
-  arm_timer(worker_.worker().now_ms() + kQuietMs);
+  arm_timer(services_.worker().now_ms() + kQuietMs);
 }
 
 // No connection may take more than a share of what is left of the worker's chunk budget, so that many slow clients
@@ -281,7 +280,7 @@ bool HttpSession::must_give_back() const {
 bool HttpSession::admits(size_t held_bytes, size_t bytes) { return held_bytes + bytes <= held_limit(); }
 
 // A request takes about as long as decoding 8 KiB of heads, which makes 128 of them in a turn.
-bool HttpSession::may_read_pipelined() { return worker_.head_budget().take(size_t{8} * 1024); }
+bool HttpSession::may_read_pipelined() { return services_.pump().head_budget().take(size_t{8} * 1024); }
 
 // A connection that holds too much pauses only itself. Further input waits in the kernel.
 bool HttpSession::may_read() {
@@ -290,7 +289,7 @@ bool HttpSession::may_read() {
     return true;
   }
   if (paused_ms_ == 0) {
-    paused_ms_ = std::max<uint32_t>(static_cast<uint32_t>(worker_.worker().now_ms()), 1);
+    paused_ms_ = std::max<uint32_t>(static_cast<uint32_t>(services_.worker().now_ms()), 1);
     listener_.counters.memory_pauses.add();
     acceptor_.review_memory();
   }
@@ -330,7 +329,7 @@ bool HttpSession::review_memory() {
 void HttpSession::on_timer() {
   if (lingering()) return linger_timeout();
   const config::Http& config = listener_.config;
-  const uint64_t now = worker_.worker().now_ms();
+  const uint64_t now = services_.worker().now_ms();
   if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {
     const bool silent = beginning_ && beginning_->first.empty();
     const uint64_t limit = milliseconds(silent        ? config.idle_timeout
@@ -351,7 +350,7 @@ void HttpSession::on_timer() {
     const auto stuck_for = [&](config::Duration limit) {
       return limit.count() > 0 && now >= last_sent_ms() + milliseconds(limit);
     };
-    if (stuck_for(config.send_timeout) || (stuck_for(config.stuck_timeout) && worker_.worker().should_shed_load())) {
+    if (stuck_for(config.send_timeout) || (stuck_for(config.stuck_timeout) && services_.worker().should_shed_load())) {
       count_end(SessionEnd::kStuck);
       return reset();
     }
@@ -396,7 +395,7 @@ void HttpSession::on_timer() {
 }
 
 bool HttpSession::should_shed_load() {
-  Worker& worker = worker_.worker();
+  Worker& worker = services_.worker();
   const auto now = static_cast<uint32_t>(worker.now_ms());
   if (now - shed_load_ms_ < kShedLoadTogetherMs) return worker.short_of_memory();
   if (!worker.should_shed_load()) return false;
@@ -455,14 +454,14 @@ void HttpSession::head_timed_out() {
   if (version_ == Version::kHttp2) {
     if (codec_->status() == HttpCodec::Status::kFailed) return reset();  // The client did not take the GOAWAY either.
     static_cast<Http2Codec&>(*codec_).give_up("a header block was not complete within header_timeout");
-    arm_timer(worker_.worker().now_ms() + kQuietMs);
+    arm_timer(services_.worker().now_ms() + kQuietMs);
     return wake();
   }
   // The response was sent. Only the end of the request body is missing.
   if (codec_->streams() > 0) return linger(/*cut=*/false);
   Buffer response;
   {
-    http1::Writer writer(response, worker_.worker().pool(), 160);
+    http1::Writer writer(response, services_.worker().pool(), 160);
     writer.text("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n");
     writer.field("date", http_date());
     writer.text("content-length: 0\r\n\r\n");
@@ -484,7 +483,7 @@ void HttpSession::drain() {
   }
   codec_->drain();
   wake();
-  arm_timer(worker_.worker().now_ms() + kQuietMs);
+  arm_timer(services_.worker().now_ms() + kQuietMs);
 }
 
 void HttpSession::shut_down() {
@@ -499,7 +498,7 @@ void HttpSession::count_end(SessionEnd end) {
 
 void HttpSession::on_gone() {
   count_end(SessionEnd::kFinished);
-  worker_.worker().defer([](void* self) { delete static_cast<HttpSession*>(self); }, this);
+  services_.worker().defer([](void* self) { delete static_cast<HttpSession*>(self); }, this);
 }
 
 }  // namespace sluice

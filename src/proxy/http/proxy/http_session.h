@@ -28,7 +28,7 @@ class HttpSession final : public Session,
                           public ConnectionSetup::Owner {
  public:
   /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
-  static void start(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd);
+  static void start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd);
 
   void shut_down() override;
   void drain() override;
@@ -61,7 +61,7 @@ class HttpSession final : public Session,
     Buffer first;                         // Bytes received after setup.
   };
 
-  HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpWorker& worker, int fd);
+  HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd);
   ~HttpSession() override;
 
   // ConnectionSetup::Owner

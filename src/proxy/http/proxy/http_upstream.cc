@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "pool/check.h"
-#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/upstream_connection.h"
 #include "proxy/http/proxy/upstream_request.h"
 #include "proxy/router/request_key.h"
@@ -13,14 +13,14 @@
 
 namespace sluice {
 
-HttpUpstream::HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache& sessions,
+HttpUpstream::HttpUpstream(HttpServices& services, Balancer& balancer, SessionCache& sessions,
                            std::vector<EndpointCounters>& endpoint_counters, UpstreamHttpCounters& counters)
-    : worker_(worker),
+    : services_(services),
       balancer_(balancer),
       sessions_(sessions),
       endpoint_counters_(endpoint_counters),
       counters_(counters),
-      http2_shared_{worker.worker().pool(), http2_, http2_counters_},
+      http2_shared_{services.worker().pool(), http2_, http2_counters_},
       retry_budget_(config().retry_budget),
       endpoints_(balancer.upstream().size()),
       followed_(balancer.view().generation()) {
@@ -90,7 +90,7 @@ void HttpUpstream::request(UpstreamRequest& caller) {
 
 // The request's attributes are computed only if they matter.
 std::optional<uint32_t> HttpUpstream::choose_endpoint(const UpstreamRequest& caller) {
-  Choice choice{.tried = caller.tried(), .now_ms = worker_.worker().now_ms(), .beside = caller.beside()};
+  Choice choice{.tried = caller.tried(), .now_ms = services_.worker().now_ms(), .beside = caller.beside()};
   const auto& sticky = config().sticky;
   if (!balancer_.needs_hash() && !sticky) return balancer_.pick(choice);
   const RequestAttributes facts = caller.facts();
@@ -102,7 +102,7 @@ std::optional<uint32_t> HttpUpstream::choose_endpoint(const UpstreamRequest& cal
 bool HttpUpstream::keep_client(const RequestAttributes& request, uint32_t endpoint, Fields& response) {
   const auto& sticky = config().sticky;
   if (!sticky || find_sticky(*sticky, balancer_.endpoints(), *request.fields) == endpoint) return true;
-  return add_sticky(worker_.worker().pool(), *sticky, balancer_.endpoints(), endpoint, request.scheme == "https",
+  return add_sticky(services_.worker().pool(), *sticky, balancer_.endpoints(), endpoint, request.scheme == "https",
                     response);
 }
 

@@ -18,7 +18,7 @@
 
 namespace sluice {
 
-class HttpWorker;
+class HttpServices;
 class UpstreamRequest;
 class UpstreamConnection;
 
@@ -26,7 +26,7 @@ class UpstreamConnection;
 /// at once in HTTP/2.
 class HttpUpstream {
  public:
-  HttpUpstream(HttpWorker& worker, Balancer& balancer, SessionCache& sessions,
+  HttpUpstream(HttpServices& services, Balancer& balancer, SessionCache& sessions,
                std::vector<EndpointCounters>& endpoint_counters, UpstreamHttpCounters& counters);
   ~HttpUpstream();
 
@@ -54,7 +54,7 @@ class HttpUpstream {
   /// Call it when the upstream's names may have resolved to other endpoints: connections to removed endpoints end as
   /// they become free.
   void follow_endpoints();
-  HttpWorker& worker() { return worker_; }
+  HttpServices& services() { return services_; }
   SessionCache& sessions() { return sessions_; }
 
   /// Ends each connection as it becomes free.
@@ -82,7 +82,7 @@ class HttpUpstream {
   UpstreamConnection* connect(uint32_t endpoint);
   void leave_unhealthy();
 
-  HttpWorker& worker_;
+  HttpServices& services_;
   Balancer& balancer_;
   SessionCache& sessions_;
   std::vector<EndpointCounters>& endpoint_counters_;

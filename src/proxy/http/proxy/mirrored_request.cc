@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/upstream_connection.h"
@@ -34,8 +33,8 @@ bool copy_head(ChunkPool& pool, const Head& from, Head& to) {
 
 void MirroredRequest::begin(HttpWorker& worker, HttpUpstream& to, const Head& request, bool end,
                             MirroredRequest*& place) {
-  static_assert(sizeof(MirroredRequest) <= sizeof(Exchange), "they share their memory's free list");
-  place = new (worker.take_exchange_memory()) MirroredRequest(worker, to, place);
+  static_assert(sizeof(MirroredRequest) <= ExchangeMemory::kBlockBytes);
+  place = new (worker.exchange_memory().take()) MirroredRequest(worker, to, place);
   MirroredRequest& copy = *place;
   to.counters().mirrored.add();
   if (!copy_head(worker.worker().pool(), request, copy.request_)) return copy.give_up();
@@ -112,9 +111,17 @@ void MirroredRequest::give_up() {
 void MirroredRequest::finish() {
   leave_upstream();
   if (place_) *place_ = nullptr;
-  HttpWorker& worker = worker_;
-  this->~MirroredRequest();
-  worker.give_exchange_memory(this);
+  place_ = nullptr;
+  timer_.cancel();
+  // Its caller may still be at work, so it is destroyed at the end of the turn.
+  worker_.worker().defer(
+      [](void* self) {
+        auto* const copy = static_cast<MirroredRequest*>(self);
+        HttpWorker& worker = copy->worker_;
+        copy->~MirroredRequest();
+        worker.exchange_memory().give(copy);
+      },
+      this);
 }
 
 }  // namespace sluice

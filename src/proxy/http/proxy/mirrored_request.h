@@ -14,7 +14,8 @@ class HttpWorker;
 /// A copy of a request to another upstream, whose response is dropped. It shares the body with the exchange that passes
 /// it on. If the upstream does not keep up, the copy is given up; the client is never slowed down.
 ///
-/// It lies in memory of the HttpWorker, and returns that memory when it is done; `place` is null then.
+/// It lies in memory of the HttpWorker, and returns that memory at the end of the turn in which it is done; `place` is
+/// null then.
 class MirroredRequest final : public UpstreamRequest {
  public:
   /// Starts a copy and makes `place` point to it, or sets it to null if no copy can be made. `to` lives as long as the

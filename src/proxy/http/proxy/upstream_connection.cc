@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/http/h1/http1_client.h"
+#include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_upstream.h"
-#include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/upstream_request.h"
 #include "proxy/log/run_log.h"
 #include "proxy/transport/handshakes.h"
@@ -38,7 +38,7 @@ using config::milliseconds;
 }  // namespace
 
 UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number)
-    : HttpConnection(upstream.worker()), upstream_(upstream), number_(number), endpoint_(endpoint) {
+    : HttpConnection(upstream.services()), upstream_(upstream), number_(number), endpoint_(endpoint) {
   upstream_.hold(endpoint_);
 }
 
@@ -53,7 +53,7 @@ bool UpstreamConnection::connect() {
     upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
     return false;
   }
-  arm_timer(worker_.worker().now_ms() + milliseconds(upstream_.config().connect_timeout));
+  arm_timer(services_.worker().now_ms() + milliseconds(upstream_.config().connect_timeout));
   transport_.connect(fd, address.data(), address.length());
   return true;
 }
@@ -63,7 +63,7 @@ void UpstreamConnection::on_connected(Transport&, int error) {
   if (error != 0) return connect_failed(connect_error_of(error));
   if (!upstream_.config().tls && !upstream_.config().alts) return begin();
   Handshaking& handshaking = transport_.prepare_handshake();
-  generation_ = make_endpoint_handshake(upstream_.state(), endpoint_, worker_.handshakers(), upstream_.sessions(),
+  generation_ = make_endpoint_handshake(upstream_.state(), endpoint_, services_.handshakers(), upstream_.sessions(),
                                         transport_.socket(), handshaking);
   transport_.begin_handshake();
 }
@@ -90,7 +90,7 @@ const char* UpstreamConnection::security() const { return upstream_.config().alt
 
 void UpstreamConnection::log_failure(std::string_view what, std::string_view error) {
   static thread_local LogLimit limit;
-  if (!log_admits(limit, worker_.worker().now_ms())) return;
+  if (!log_admits(limit, services_.worker().now_ms())) return;
   log_line(LogLevel::kWarning, absl::StrCat("upstream \"", upstream_.config().name, "\": ", what, " with ",
                                             upstream_.state().describe(endpoint_), " failed: ", error));
 }
@@ -103,15 +103,15 @@ void UpstreamConnection::begin() {
     speak(make_codec<Http2Codec>(upstream_.http2_shared_));
     return;
   }
-  speak(make_codec<Http1Client>(worker_.worker().pool(), upstream_.http1_, upstream_.http1_counters_));
+  speak(make_codec<Http1Client>(services_.worker().pool(), upstream_.http1_, upstream_.http1_counters_));
   become_ready();
 }
 
 void UpstreamConnection::become_ready() {
   state_ = State::kReady;
-  idle_since_ms_ = worker_.worker().now_ms();
+  idle_since_ms_ = services_.worker().now_ms();
   std::erase(upstream_.endpoints_[endpoint_].connecting, this);
-  upstream_.state().report_success(endpoint_, worker_.worker().now_ms());
+  upstream_.state().report_success(endpoint_, services_.worker().now_ms());
   upstream_.endpoint_counters(endpoint_).connected.add();
   if (upstream_.speaks_http2()) {
     upstream_.endpoints_[endpoint_].streams = static_cast<Http2Codec&>(*codec_).peer_streams();
@@ -129,7 +129,7 @@ void UpstreamConnection::become_ready() {
 void UpstreamConnection::connect_failed(ConnectError error) {
   upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(error)].add();
   if (error != ConnectError::kLocal) {
-    upstream_.state().report_failure(endpoint_, worker_.worker().now_ms(), connect_error_name(error));
+    upstream_.state().report_failure(endpoint_, services_.worker().now_ms(), connect_error_name(error));
   }
   leave_lists();
   // In TLS, the queued alert shows the endpoint what was wrong.
@@ -205,7 +205,7 @@ bool UpstreamConnection::attach(UpstreamRequest& caller) {
 }
 
 void UpstreamConnection::detach() {
-  if (--users_ == 0) idle_since_ms_ = worker_.worker().now_ms();
+  if (--users_ == 0) idle_since_ms_ = services_.worker().now_ms();
   wake();  // The connection may be free now.
 }
 
@@ -213,7 +213,7 @@ void UpstreamConnection::detach() {
 void UpstreamConnection::become_idle() {
   if (state_ != State::kReady || ending() || upstream_.closed_) return;
   if (codec_->status() != HttpCodec::Status::kOpen) {
-    arm_timer(worker_.worker().now_ms() + kQuietMs);  // Its remaining output may find no room in the socket.
+    arm_timer(services_.worker().now_ms() + kQuietMs);  // Its remaining output may find no room in the socket.
     return leave_lists();
   }
   HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
@@ -223,7 +223,7 @@ void UpstreamConnection::become_idle() {
     draining_ = true;
   }
   if (users_ == 0) {
-    const uint64_t now = worker_.worker().now_ms();
+    const uint64_t now = services_.worker().now_ms();
     quiet_ = false;
     if (draining_) {
       arm_timer(now + kQuietMs);
@@ -267,7 +267,7 @@ void UpstreamConnection::drain() {
   leave_lists();
   draining_ = true;
   codec_->drain();
-  arm_timer(worker_.worker().now_ms() + kQuietMs);
+  arm_timer(services_.worker().now_ms() + kQuietMs);
   wake();
 }
 
@@ -287,7 +287,7 @@ void UpstreamConnection::suspect(uint64_t sent_ms) {
 
 void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
   upstream_.endpoint_counters(endpoint_).bytes_in.add(data.size());
-  last_received_ms_ = worker_.worker().now_ms();
+  last_received_ms_ = services_.worker().now_ms();
   HttpConnection::on_data(transport, std::move(data));
 }
 
@@ -298,7 +298,7 @@ void UpstreamConnection::on_sent(Transport& transport) {
 
 // Arms the timer again, so that the connection is parked and frees the chunk of a partial record.
 void UpstreamConnection::on_part(Transport&) {
-  if (std::exchange(quiet_, false) && !ending()) arm_timer(worker_.worker().now_ms() + kQuietMs);
+  if (std::exchange(quiet_, false) && !ending()) arm_timer(services_.worker().now_ms() + kQuietMs);
 }
 
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {
@@ -352,7 +352,7 @@ void UpstreamConnection::on_codec_done() {
 
 void UpstreamConnection::on_timer() {
   if (lingering()) return linger_timeout();
-  const uint64_t now = worker_.worker().now_ms();
+  const uint64_t now = services_.worker().now_ms();
   if (state_ == State::kConnecting) {
     if (transport_.in_handshake()) {
       log_failure(security(), absl::StrCat("the handshake was not complete after ",
@@ -381,7 +381,7 @@ void UpstreamConnection::on_gone() {
   while (first_waiting_) remove_waiting(*first_waiting_);  // Callers are not notified: the worker is shutting down.
   state_ = State::kGone;
   std::erase(upstream_.all_, this);
-  worker_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);
+  services_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);
 }
 
 size_t UpstreamConnection::send_mark() const { return kSendMark; }

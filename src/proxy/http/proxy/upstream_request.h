@@ -73,10 +73,10 @@ class UpstreamRequest : public StreamReceiver {
   HttpStream* upstream_ = nullptr;            // Null before there is a connection, and after the release.
   UpstreamConnection* connection_ = nullptr;  // The connection of upstream_, or the awaited connection.
   TriedEndpoints tried_;
+  uint64_t newest_ = 0;    // The upstream's newest connection when the request was last sent.
   uint32_t attempts_ = 0;  // Attempts to find a connection, in total.
   uint32_t connects_ = 0;  // Attempts that config::Upstream::connect_attempts limits.
   uint32_t endpoint_ = 0;
-  uint64_t newest_ = 0;   // The upstream's newest connection when the request was last sent.
   bool waiting_ = false;  // Waiting for a connection.
   bool wants_fresh_ = false;
 

@@ -18,8 +18,8 @@ import (
 
 type client = grpc_testing.TestServiceClient
 
-// Of the description of gRPC's interoperability tests, what does not need Google's accounts (pick_first_unary is not
-// among them either: grpc-go's own server fails it).
+// The cases of gRPC's interoperability tests that do not need Google accounts. (pick_first_unary is not among them
+// either: grpc-go's own server fails it.)
 var published = map[string]func(context.Context, client, ...grpc.CallOption){
 	"empty_unary":                 interop.DoEmptyUnaryCall,
 	"large_unary":                 interop.DoLargeUnaryCall,
@@ -35,7 +35,7 @@ var published = map[string]func(context.Context, client, ...grpc.CallOption){
 	"custom_metadata":             interop.DoCustomMetadata,
 }
 
-// Those that take something else.
+// Cases with other arguments.
 var others = map[string]func(context.Context, *grpc.ClientConn){
 	"unimplemented_method":  func(ctx context.Context, conn *grpc.ClientConn) { interop.DoUnimplementedMethod(ctx, conn) },
 	"unimplemented_service": unimplementedService,
@@ -44,7 +44,7 @@ var others = map[string]func(context.Context, *grpc.ClientConn){
 }
 
 var ours = map[string]func(context.Context, client) error{
-	"huge": huge, "streams": streams, "crowd": crowd, "idle": idle, "status": tellStatus, "slow": slow,
+	"huge": huge, "streams": streams, "crowd": crowd, "idle": idle, "status": printCallStatus, "slow": slow,
 	"steady": steady,
 }
 
@@ -53,7 +53,7 @@ func runCases() {
 	for _, name := range names() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 		caller := grpc_testing.NewTestServiceClient(conn)
-		// The published cases end the program where they fail, and say why.
+		// A published case that fails ends the program with a message.
 		if run := published[name]; run != nil {
 			run(ctx, caller)
 		} else if run := others[name]; run != nil {
@@ -88,7 +88,7 @@ func soak(ctx context.Context, conn *grpc.ClientConn) {
 	})
 }
 
-// ---- Of our own
+// ---- Cases of our own
 
 func random(size int) []byte {
 	data := make([]byte, size)
@@ -96,7 +96,7 @@ func random(size int) []byte {
 	return data
 }
 
-// A message of 20 MiB each way; what comes has only to be as long as was asked for, since the server says zeros.
+// A message of 20 MiB in each direction. Only the length of the response is checked, since the server sends zeros.
 func huge(ctx context.Context, caller client) error {
 	const size = 20 << 20
 	answer, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: size,
@@ -113,7 +113,7 @@ func rally(stream stream, size int) error {
 	if err := stream.Send(&grpc_testing.StreamingOutputCallRequest{
 		ResponseParameters: []*grpc_testing.ResponseParameters{{Size: int32(size)}},
 		Payload:            &grpc_testing.Payload{Body: random(size)}}); err != nil {
-		_, err = stream.Recv() // It has the reason.
+		_, err = stream.Recv() // Recv returns the reason.
 		return err
 	}
 	answer, err := stream.Recv()
@@ -150,7 +150,7 @@ func atOnce(count int, do func(int) error) error {
 	return nil
 }
 
-// Streams that are all open at once, and each of them works.
+// Streams that are all open at once, and each of which works.
 func streams(ctx context.Context, caller client) error {
 	open := make([]stream, *count)
 	err := atOnce(*count, func(i int) (err error) {
@@ -177,7 +177,7 @@ func streams(ctx context.Context, caller client) error {
 	})
 }
 
-// Calls that are all made at once, however many streams the server takes.
+// Calls that are all made at once, however many streams the server allows.
 func crowd(ctx context.Context, caller client) error {
 	return atOnce(*count, func(i int) error {
 		body := random(1000)
@@ -190,7 +190,7 @@ func crowd(ctx context.Context, caller client) error {
 	})
 }
 
-// Calls one after another, of several callers, and streams among them.
+// Several callers that make one call after another, and streams among the calls.
 func steady(ctx context.Context, caller client) error {
 	end := time.Now().Add(*length)
 	return atOnce(16, func(i int) error {
@@ -215,7 +215,7 @@ func steady(ctx context.Context, caller client) error {
 	})
 }
 
-// A stream on which nothing moves for a while, but for pings.
+// A stream that is idle for a while, except for pings.
 func idle(ctx context.Context, caller client) error {
 	open, err := caller.FullDuplexCall(ctx)
 	if err == nil {
@@ -237,19 +237,19 @@ type outcome struct {
 	Millis  int64
 }
 
-func tell(start time.Time, err error) error {
+func printStatus(start time.Time, err error) error {
 	say(outcome{status.Code(err).String(), status.Convert(err).Message(), time.Since(start).Milliseconds()})
 	return nil
 }
 
-// How a call ends.
-func tellStatus(ctx context.Context, caller client) error {
+// Prints how a call ends.
+func printCallStatus(ctx context.Context, caller client) error {
 	start := time.Now()
 	_, err := caller.EmptyCall(ctx, &grpc_testing.Empty{})
-	return tell(start, err)
+	return printStatus(start, err)
 }
 
-// How a stream ends whose next message the server has for later.
+// A stream whose next message the server delays: prints how it ends.
 func slow(ctx context.Context, caller client) error {
 	start := time.Now()
 	open, err := caller.FullDuplexCall(ctx)
@@ -262,5 +262,5 @@ func slow(ctx context.Context, caller client) error {
 			ResponseParameters: []*grpc_testing.ResponseParameters{{Size: 1, IntervalUs: 60_000_000}}})
 		_, err = open.Recv()
 	}
-	return tell(start, err)
+	return printStatus(start, err)
 }

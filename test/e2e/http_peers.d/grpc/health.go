@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// Serves grpc.health.v1.Health, in which `service` is SERVING at first, and with each SIGUSR1 something else.
+// Serves grpc.health.v1.Health, in which `service` is SERVING at first and changes its status with each SIGUSR1.
 func serveHealth(server *grpc.Server, service string) {
 	statuses := []grpc_health_v1.HealthCheckResponse_ServingStatus{
 		grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING,

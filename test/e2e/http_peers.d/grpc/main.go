@@ -1,8 +1,8 @@
-// gRPC by grpc-go for the tests of the proxy: the server and the cases of its interoperability test, and cases of our
-// own with more calls, longer ones, and ones that fail.
+// gRPC by grpc-go for the tests of the proxy: the server and the cases of its interoperability test, and our own cases
+// with more calls, longer calls and failing calls.
 //
-//	grpc server    says its address, and serves until it is killed
-//	grpc client    says each case's name when it has passed, or what it saw as a line of JSON; fails with a text
+//	grpc server    prints its address, and serves until it is killed
+//	grpc client    prints the name of each case that passed, or what it saw as a line of JSON; fails with a message
 package main
 
 import (
@@ -76,7 +76,7 @@ func main() {
 func serve() {
 	options := []grpc.ServerOption{
 		orca.CallMetricsServerOption(nil), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-		// Who pings more often is sent away: "too_many_pings".
+		// A client that pings more often gets GOAWAY with "too_many_pings".
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: false}),
 	}
 	if *maxAge > 0 {
@@ -122,7 +122,7 @@ func dial(options ...grpc.DialOption) *grpc.ClientConn {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+*target, append(options, grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-		// grpc-go retries by itself what a server has not begun; here a failure is to be seen.
+		// grpc-go retries what a server has not begun to process; here the test must see the failure.
 		grpc.WithDisableRetry(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}))...)
 	check(err)

@@ -1,8 +1,8 @@
-// Websockets by the package `ws`, for the tests of the proxy; over HTTP/2 by Node.
+// Websockets by the package `ws` for the tests of the proxy; over HTTP/2 by Node.
 //
-//   node client.mjs http1|http2 URL CA|- CASE...    says each case's name when it has passed; fails with a text
+//   node client.mjs http1|http2 URL CA|- CASE...    prints the name of each case that passed; fails with a message
 //
-// Some say before how far they are, and wait to be told by a line to go on.
+// Some cases print their progress before that, and wait for a line on standard input to continue.
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import {once} from 'node:events';
@@ -16,7 +16,7 @@ const [protocol, url, authorities, ...names] = process.argv.slice(2);
 const {count, quiet, extensions, status} = JSON.parse(process.env.OPTIONS ?? '{}');
 const trust = authorities === '-' ? {} : {ca: fs.readFileSync(authorities), servername: 'localhost'};
 
-// ---- Opening one
+// ---- Opening a websocket
 
 let sessions = [];
 
@@ -24,7 +24,7 @@ async function session() {
   let last = sessions.at(-1);
   if (last && last.opened < last.remoteSettings.maxConcurrentStreams) return last;
   last = http2.connect(url, {...trust, maxSessionMemory: 1000});
-  last.on('error', () => {}); // Its streams say it.
+  last.on('error', () => {}); // Its streams report the error.
   last.opened = 0;
   sessions.push(last);
   const [settings] = await once(last, 'remoteSettings');
@@ -76,14 +76,14 @@ async function open(path = '/websocket', offered, options) {
   return socket;
 }
 
-// The next message; fails when the socket ends before.
+// The next message; fails if the socket ends before it.
 async function message(socket) {
   if (socket.came.length) return socket.came.shift();
   const next = new Promise(resolve => socket.awaited.push(resolve));
   const early = socket.ended.then(({code}) => {
     if (!socket.came.length) throw new Error(`closed with ${code} (${socket.why}) where a message was awaited`);
   });
-  early.catch(() => {}); // After the message it may end as it likes.
+  early.catch(() => {}); // After the message, the socket may end in any way.
   return await Promise.race([next, early.then(() => next)]);
 }
 
@@ -161,7 +161,7 @@ const cases = {
     for (const [code, reason] of [[1000, ''], [1001, 'away'], [3000, 'r'.repeat(123)], [4999, 'é']]) {
       const socket = await open();
       socket.close(code, reason);
-      assert.deepEqual(await socket.ended, {code, reason}); // As it comes back.
+      assert.deepEqual(await socket.ended, {code, reason}); // The server returns them.
     }
   },
 
@@ -210,7 +210,7 @@ const cases = {
     await close(back);
   },
 
-  // All open at once, quiet for a while, and then still there.
+  // All are open at once, idle for a while, and then still open.
   async idle() {
     const sockets = [];
     for (let i = 0; i < count; ++i) sockets.push(await open());
@@ -223,7 +223,7 @@ const cases = {
     await Promise.all(sockets.map(socket => close(socket)));
   },
 
-  // Who does not read stops the other side, and nobody else; all comes once it reads.
+  // A slow reader stops the other side and nothing else; all data arrives once it reads.
   async slow_client() {
     const socket = await open(`/flood?count=${count}`);
     socket.send('now');
@@ -252,7 +252,7 @@ const cases = {
     await close(other);
   },
 
-  // The quiet one ends, the other does not.
+  // The idle connection ends, the other does not.
   async kept_by_pings() {
     const [silent, pinging] = [await open(), await open()];
     const timer = setInterval(() => pinging.ping(), quiet);
@@ -262,7 +262,7 @@ const cases = {
     await close(pinging);
   },
 
-  // Says when it is open; then whether it still works, or how it ended.
+  // Prints when it is open, then whether it still works or how it ended.
   async held() {
     const socket = await open();
     console.log('open');

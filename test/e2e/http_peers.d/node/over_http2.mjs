@@ -1,7 +1,7 @@
-// Websockets of the package `ws` over a stream of HTTP/2 (RFC 8441): it has the frames, and Node the streams.
+// Websockets of the package `ws` over a stream of HTTP/2 (RFC 8441): `ws` does the frames, and Node the streams.
 import WebSocket from 'ws';
 
-// What a client and a server bear, over either.
+// The limits of a client and a server, over either version.
 export const limits = {allowSynchronousEvents: true, maxPayload: 64 << 20, maxFragments: 1 << 20, maxBufferedChunks: 1 << 20};
 
 export function overStream(stream, isServer) {

@@ -1,6 +1,6 @@
 // HTTP by Node with websockets by the package `ws`, for the tests of the proxy.
 //
-//   node server.mjs http1|http2 [CHAIN KEY]    says its address, then how each websocket ended as a line of JSON
+//   node server.mjs http1|http2 [CHAIN KEY]    prints its address, then how each websocket ended as a line of JSON
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -29,7 +29,7 @@ async function look(request) {
   };
 }
 
-// As Go's http.Header.
+// In the format of Go's http.Header.
 function lists(fields) {
   const canonical = name => name.replace(/(^|-)[a-z]/g, letter => letter.toUpperCase());
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !name.startsWith(':') && name !== 'host')
@@ -64,7 +64,7 @@ async function serve(request, response) {
   }
 }
 
-// ---- Websockets. What the path asks for is done when the first message comes.
+// ---- Websockets. The path selects an action, which begins with the first message.
 
 const stalled = [];
 
@@ -78,20 +78,20 @@ const actions = {
     socket.once('pong', answer => socket.send(`ponged ${answer}`));
     socket.ping(data);
   },
-  // The message comes back as one whose every frame has so many bytes.
+  // Returns the message in frames of the given number of bytes.
   '/fragments': (socket, data, binary, query) => {
     const size = Number(query.get('bytes'));
     for (let at = 0; at < data.length; at += size)
       socket.send(data.subarray(at, at + size), {binary, fin: at + size >= data.length});
   },
-  // Nothing more is read until '/resume' is asked for; then it says when all bytes have come.
+  // Reads nothing more until a request for '/resume'; then reports when all bytes have arrived.
   '/stall': (socket, data, binary, query) => {
     if (!binary) return stalled.push(socket), socket.pause();
     socket.total = (socket.total ?? 0) + data.length;
     if (socket.total === Number(query.get('bytes'))) socket.send(`${socket.total} bytes`);
   },
   '/resume': () => stalled.splice(0).forEach(socket => socket.resume()),
-  // So many messages, as fast as they go.
+  // The given number of messages, as fast as possible.
   '/flood': (socket, data, binary, query) => {
     for (let i = 0; i < Number(query.get('count')); ++i) socket.send(`${i}`.padEnd(i * 37 % 5000));
   },
@@ -116,10 +116,10 @@ function upgrade(server) {
 }
 
 function connect(server) {
-  server.on('connect', () => {}); // Else Node answers 405.
+  server.on('connect', () => {}); // Otherwise Node responds with 405.
   server.on('stream', (stream, headers) => {
     stream.on('error', () => {});
-    if (headers[':method'] !== 'CONNECT') return; // `serve` has it.
+    if (headers[':method'] !== 'CONNECT') return; // Handled by `serve`.
     if (headers[':protocol'] !== 'websocket' || headers[':path'].startsWith('/forbidden')) {
       stream.respond({':status': 403});
       return stream.end('no!\n');
@@ -136,7 +136,7 @@ if (protocol === 'http1') {
   upgrade(server);
 } else {
   const settings = {enableConnectProtocol: true, maxConcurrentStreams: 1000};
-  const options = {settings, maxSessionMemory: 1000}; // Of MB: streams that wait do not keep others out.
+  const options = {settings, maxSessionMemory: 1000}; // In MB: waiting streams must not block others.
   server = secret ? http2.createSecureServer({...secret, ...options}) : http2.createServer(options);
   connect(server);
 }

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// What came back.
+// The response.
 type answer struct {
 	Status    int
 	Proto     string
 	Header    http.Header
 	Trailer   http.Header
 	Body      string
-	Early     []early // Responses before the last.
+	Early     []early // The interim responses.
 	Millis    int64
 	BodyError string
 }
@@ -32,12 +32,12 @@ type early struct {
 func transport() *http.Transport {
 	transport := &http.Transport{Protocols: protocols(*authorities != ""), DisableCompression: true}
 	if *authorities != "" {
-		transport.TLSClientConfig = believe(*authorities)
+		transport.TLSClientConfig = trust(*authorities)
 	}
 	return transport
 }
 
-// A body whose length is not told in advance.
+// A body of unknown length.
 type unmeasured struct{ io.Reader }
 
 func request() (*http.Request, *[]early) {

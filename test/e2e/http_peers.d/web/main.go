@@ -1,7 +1,7 @@
 // HTTP by Go's net/http for the tests of the proxy: a server, and a client for what curl and nghttp cannot do.
 //
-//	web server    says its address, and serves until it is killed
-//	web client    says what it saw as a line of JSON; fails with a text
+//	web server    prints its address, and serves until it is killed
+//	web client    prints what it saw as a line of JSON; fails with a message
 package main
 
 import (
@@ -77,7 +77,7 @@ func protocols(secured bool) *http.Protocols {
 	return &spoken
 }
 
-func believe(file string) *tls.Config {
+func trust(file string) *tls.Config {
 	pem, err := os.ReadFile(file)
 	check(err)
 	pool := x509.NewCertPool()

@@ -20,7 +20,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A request as it came.
+// A request as it arrived.
 type seen struct {
 	Method, Target, Proto, Host string
 	Header, Trailer             http.Header
@@ -28,7 +28,7 @@ type seen struct {
 	TransferEncoding            []string
 	Bytes                       int64
 	Hash                        string // SHA-256 of the body.
-	Connection                  int64  // The how manieth that was accepted it came over.
+	Connection                  int64  // The number of its connection, in the order of accepts.
 }
 
 type connectionKey struct{}
@@ -55,15 +55,15 @@ func serve() {
 	check(server.Serve(listener))
 }
 
-// Of each connection: how often it has had something to do until now, and whether it has; how often it was written to
-// until it had not.
+// For each connection: how often it became active, whether it is active, and how many writes it had when it last became
+// idle.
 type work struct {
 	times  int
 	now    bool
 	writes int64
 }
 
-// Counts what is written to a connection.
+// Counts the writes to a connection.
 type countingListener struct{ net.Listener }
 
 func (l countingListener) Accept() (net.Conn, error) {
@@ -96,7 +96,7 @@ var (
 	worksLock sync.Mutex
 )
 
-// Closes what has nothing to do: at once, or just when the next request may be on its way.
+// Closes idle connections: at once, or just when the next request may be in flight.
 func afterResponses(conn net.Conn, state http.ConnState) {
 	worksLock.Lock()
 	done := works[conn]
@@ -110,7 +110,7 @@ func afterResponses(conn net.Conn, state http.ConnState) {
 		delete(works, conn)
 	}
 	worksLock.Unlock()
-	// A connection of HTTP/2 is said to work once before its first request, and to be done before its last frame is out.
+	// A connection of HTTP/2 reports to be active once before its first request, and idle before its last frame is sent.
 	if state != http.StateIdle || *hangUp == "never" || done.times == 1 && *protocol == "http2" {
 		return
 	}
@@ -176,12 +176,12 @@ func hints(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "hinted")
 }
 
-// The trailers of the request become those of the response, and one more that was not announced.
+// The trailers of the request become those of the response, plus one that was not announced.
 func withTrailers(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Trailer", "X-Announced")
 	size, _ := io.Copy(io.Discard, r.Body)
 	fmt.Fprintf(w, "%d bytes", size)
-	w.(http.Flusher).Flush() // Else it would tell the length, and no trailer would fit into HTTP/1.1.
+	w.(http.Flusher).Flush() // Otherwise the response would have a length, and no room for trailers in HTTP/1.1.
 	w.Header().Set("X-Announced", "yes")
 	for name, values := range r.Trailer {
 		w.Header()[http.TrailerPrefix+"Back-"+name] = values
@@ -211,7 +211,7 @@ func many(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What is sent here, which is JSON, is said.
+// Prints the request's body, which is JSON.
 func report(_ http.ResponseWriter, r *http.Request) {
 	var what any
 	check(json.NewDecoder(r.Body).Decode(&what))

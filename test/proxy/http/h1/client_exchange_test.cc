@@ -1,4 +1,4 @@
-// What a client writes, and how its exchanges go on: framing, early responses, ends.
+// The requests that a client writes, and its exchanges: framing, early responses, ends.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class ClientTest : public test::Http1Test {
   HttpStream* stream_ = nullptr;
 };
 
-TEST_F(ClientTest, TheFramingOfRequests) {
+TEST_F(ClientTest, RequestFraming) {
   const auto framing = [this](std::string_view method, bool end) {
     Http1Client client(pool_, client_options_, counters_);
     client.open_stream(recorder_)->send_head(request_head(method, "/x", "b"), end);
@@ -43,19 +43,19 @@ TEST_F(ClientTest, TheFramingOfRequests) {
   EXPECT_EQ(framing("GET", false), "GET /x HTTP/1.1\nhost: b\ntransfer-encoding: chunked\n\n");
 }
 
-TEST_F(ClientTest, ARequestWithALength) {
+TEST_F(ClientTest, RequestWithLength) {
   open().send_head(with(with(request_head("PUT", "*"), "content-length", "5"), "te", "trailers"), false);
   stream_->send_body(body_of("hello"), true);
   EXPECT_EQ(sent(), "PUT * HTTP/1.1\nhost: a\ncontent-length: 5\nte: trailers\nconnection: te\n\nhello");
 }
 
-// Defect: a Content-Length of HTTP/2 with zeros in front was written as it came.
-TEST_F(ClientTest, ALengthIsWrittenAsANumber) {
+// Defect: an HTTP/2 Content-Length with leading zeros was forwarded unchanged.
+TEST_F(ClientTest, LengthIsWrittenAsNumber) {
   open().send_head(with(request_head("POST", "/"), "content-length", "0010"), false);
   EXPECT_EQ(sent(), "POST / HTTP/1.1\nhost: a\ncontent-length: 10\n\n");
 }
 
-TEST_F(ClientTest, ConnectionsAreUsedAgain) {
+TEST_F(ClientTest, ConnectionsAreReused) {
   for (int i = 0; i < 3; ++i) {
     open().send_head(request_head("GET", "/"), true);
     sent();
@@ -67,20 +67,20 @@ TEST_F(ClientTest, ConnectionsAreUsedAgain) {
   EXPECT_EQ(recorder_.heads, 3);
 }
 
-TEST_F(ClientTest, AResponseBeforeTheRequestEnded) {
+TEST_F(ClientTest, ResponseBeforeRequestEnded) {
   open().send_head(request_head("POST", "/"), false);
   stream_->send_body(body_of("a"), false);
   EXPECT_EQ(sent(), "POST / HTTP/1.1\nhost: a\ntransfer-encoding: chunked\n\n1\na\n");
   EXPECT_EQ(receive("HTTP/1.1 413 x\nContent-Length: 0\n\n"), Status::kOpen);
   EXPECT_EQ(recorder_.text, "413 {content-length: 0}.");
-  // The receiver may send the rest, and then the connection can be used again;
+  // The receiver may send the rest, and then the connection can be reused.
   stream_->send_body(body_of("b"), true);
   stream_->release();
   EXPECT_EQ(sent(), "1\nb\n0\n\n");
   EXPECT_NE(client_.open_stream(recorder_), nullptr);
 }
 
-TEST_F(ClientTest, AResponseBeforeTheRequestEndedAndLetGo) {
+TEST_F(ClientTest, ResponseBeforeRequestEndedAndReleased) {
   open().send_head(request_head("POST", "/"), false);
   sent();
   receive("HTTP/1.1 413 x\nContent-Length: 0\n\n");
@@ -88,23 +88,23 @@ TEST_F(ClientTest, AResponseBeforeTheRequestEndedAndLetGo) {
   EXPECT_EQ(client_.status(), Status::kFailed);
 }
 
-// A defect: a peer that sent a response ahead of any request had it taken for the answer to a request that was made in
-// the same moment.
-TEST_F(ClientTest, AResponseBeforeTheRequestWasSent) {
+// Defect: a response that a peer sent before any request was taken for the response to a request that was made at the
+// same moment.
+TEST_F(ClientTest, ResponseBeforeRequestWasSent) {
   open().send_head(request_head("GET", "/"), true);
   EXPECT_EQ(receive("HTTP/1.1 200 OK\nContent-Length: 2\n\nhi"), Status::kFailed);
   EXPECT_EQ(recorder_.text, " reset: malformed");
   stream_->release();
 }
 
-TEST_F(ClientTest, AConnectionThatEndsBeforeTheRequestWasSent) {  // Which may then be sent again.
+TEST_F(ClientTest, ConnectionEndsBeforeRequestWasSent) {  // The request may then be retried.
   open().send_head(request_head("GET", "/"), true);
   client_.receive_end();
   EXPECT_EQ(recorder_.text, " reset: lost");
   stream_->release();
 }
 
-TEST_F(ClientTest, AResponseThatClosesEndsTheRequestToo) {
+TEST_F(ClientTest, ClosingResponseEndsTheRequest) {
   open().send_head(request_head("POST", "/"), false);
   sent();
   stream_->send_body(body_of("a"), false);
@@ -117,7 +117,7 @@ TEST_F(ClientTest, AResponseThatClosesEndsTheRequestToo) {
   EXPECT_EQ(client_.receive(Buffer()), Status::kEnded);
 }
 
-TEST_F(ClientTest, ResettingARequestDropsIt) {
+TEST_F(ClientTest, ResetDropsTheRequest) {
   open().send_head(request_head("GET", "/"), true);
   stream_->reset(ResetReason::kCancelled);
   EXPECT_FALSE(recorder_.was_reset);
@@ -126,7 +126,7 @@ TEST_F(ClientTest, ResettingARequestDropsIt) {
   EXPECT_EQ(client_.open_stream(recorder_), nullptr);
 }
 
-TEST_F(ClientTest, BadRequestsAreNotWritten) {
+TEST_F(ClientTest, InvalidRequestsAreNotWritten) {
   const auto refused = [this](Head head) {
     Http1Client client(pool_, client_options_, counters_);
     test::Http1Recorder recorder;
@@ -161,7 +161,7 @@ TEST_F(ClientTest, Draining) {
   EXPECT_EQ(idle.receive(Buffer()), Status::kEnded);
 }
 
-TEST_F(ClientTest, AResponseWaitsWhileTheReceiverDoesNotRead) {
+TEST_F(ClientTest, ResponseWaitsWhileReceiverDoesNotRead) {
   open().send_head(request_head("GET", "/"), true);
   sent();
   receive("HTTP/1.1 200 OK\n\n");

@@ -1,4 +1,4 @@
-// What both sides write, and how an exchange goes on: order, back-pressure, early responses, ends.
+// The messages that both sides write, and how an exchange proceeds: order, back-pressure, early responses, ends.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class ServerTest : public test::Http1Test {
 
   Status receive(std::string_view text) { return server_.receive(test::heap_buffer_of(test::wire(text))); }
   Status proceed() { return server_.receive(Buffer()); }
-  // What was sent since the last call, without CRs.
+  // The bytes sent since the last call, without CRs.
   std::string sent() { return test::shown(test::flushed(server_)); }
   HttpStream& stream() { return *origin_.stream; }
 
@@ -31,7 +31,7 @@ constexpr std::string_view kPost = "POST / HTTP/1.1\nHost: a\nContent-Length: 5\
 
 // ---- The framing of responses ----
 
-TEST_F(ServerTest, AKnownLength) {
+TEST_F(ServerTest, KnownLength) {
   receive(kGet);
   stream().send_head(with(with(response_head(200), "content-length", "5"), "a", "b"), false);
   stream().send_body(body_of("he"), false);
@@ -64,7 +64,7 @@ TEST_F(ServerTest, Trailers) {
   EXPECT_EQ(proceed(), Status::kOpen);
 }
 
-TEST_F(ServerTest, TrailersThatHaveNoPlaceAreLeftOut) {
+TEST_F(ServerTest, TrailersWithoutChunksAreLeftOut) {
   receive(kGet);
   stream().send_head(with(response_head(200), "content-length", "2"), false);
   stream().send_body(body_of("hi"), false);
@@ -74,7 +74,7 @@ TEST_F(ServerTest, TrailersThatHaveNoPlaceAreLeftOut) {
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 2\n\nhi");
 }
 
-TEST_F(ServerTest, NothingBehindTheHead) {
+TEST_F(ServerTest, NoBody) {
   receive(kGet);
   stream().send_head(response_head(200), true);
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 0\n\n");
@@ -102,7 +102,7 @@ TEST_F(ServerTest, ResponsesWithoutBodies) {
   EXPECT_EQ(proceed(), Status::kOpen);
 }
 
-TEST_F(ServerTest, FieldsOfTheConnectionAreOurs) {
+TEST_F(ServerTest, ConnectionFieldsAreReplaced) {
   receive(kGet);
   Head head = response_head(200);
   for (const char* const name :
@@ -120,7 +120,7 @@ TEST_F(ServerTest, Http10GetsNoChunks) {
   stream().release();
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 2\nconnection: keep-alive\n\nhi");
   EXPECT_EQ(receive("GET / HTTP/1.0\nConnection: keep-alive\n\n"), Status::kOpen);
-  stream().send_head(response_head(103), false);  // It would take that for the response.
+  stream().send_head(response_head(103), false);  // It would take that for the final response.
   stream().send_head(response_head(200), false);
   stream().send_body(body_of("hi"), true);
   stream().release();
@@ -128,7 +128,7 @@ TEST_F(ServerTest, Http10GetsNoChunks) {
   EXPECT_EQ(proceed(), Status::kEnded);
 }
 
-TEST_F(ServerTest, CloseIsSaidAndDone) {
+TEST_F(ServerTest, CloseIsSentAndDone) {
   receive("GET / HTTP/1.1\nHost: a\nConnection: close\n\n");
   stream().send_head(response_head(200), true);
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 0\nconnection: close\n\n");
@@ -137,7 +137,7 @@ TEST_F(ServerTest, CloseIsSaidAndDone) {
   EXPECT_EQ(proceed(), Status::kEnded);
 }
 
-TEST_F(ServerTest, ALengthThatDoesNotAgreeIsNeverMadeComplete) {
+TEST_F(ServerTest, WrongLengthIsNeverCompleted) {
   receive(kGet);
   stream().send_head(with(response_head(200), "content-length", "5"), false);
   stream().send_body(body_of("hell"), true);
@@ -147,7 +147,7 @@ TEST_F(ServerTest, ALengthThatDoesNotAgreeIsNeverMadeComplete) {
   stream().release();
 }
 
-TEST_F(ServerTest, MoreThanTheLengthIsNotSent) {
+TEST_F(ServerTest, BytesBeyondTheLengthAreNotSent) {
   receive(kGet);
   stream().send_head(with(response_head(200), "content-length", "5"), false);
   stream().send_body(body_of("hello!"), true);
@@ -155,7 +155,7 @@ TEST_F(ServerTest, MoreThanTheLengthIsNotSent) {
   EXPECT_EQ(proceed(), Status::kFailed);
 }
 
-TEST_F(ServerTest, AHeadThatCannotBeWrittenIsNot) {
+TEST_F(ServerTest, InvalidHeadIsNotWritten) {
   for (const auto& [name, value] : {std::pair<std::string, std::string>{"a", "b\r\nset-cookie: x"},
                                     {"a", std::string("b\0c", 3)},
                                     {"a\r\nb", "c"},
@@ -186,7 +186,7 @@ TEST_F(ServerTest, InformationalResponses) {
   EXPECT_EQ(proceed(), Status::kOpen);
 }
 
-TEST_F(ServerTest, AFinalResponseInsteadOf100EndsTheConnection) {
+TEST_F(ServerTest, FinalResponseInsteadOf100EndsTheConnection) {
   receive("POST / HTTP/1.1\nHost: a\nExpect: 100-continue\nContent-Length: 5\n\n");
   stream().send_head(response_head(200), true);
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 0\nconnection: close\n\n");
@@ -195,7 +195,7 @@ TEST_F(ServerTest, AFinalResponseInsteadOf100EndsTheConnection) {
   EXPECT_EQ(origin_.heads, 1);
 }
 
-TEST_F(ServerTest, AnEarlyErrorEndsTheConnection) {
+TEST_F(ServerTest, EarlyErrorEndsTheConnection) {
   receive("POST / HTTP/1.1\nHost: a\nContent-Length: 100000\n\nhe");
   stream().send_head(response_head(413), true);
   EXPECT_EQ(sent(), "HTTP/1.1 413 Content Too Large\ncontent-length: 0\nconnection: close\n\n");
@@ -205,7 +205,7 @@ TEST_F(ServerTest, AnEarlyErrorEndsTheConnection) {
   EXPECT_EQ(origin_.heads, 1);
 }
 
-TEST_F(ServerTest, AnErrorBehindTheRequestKeepsTheConnection) {
+TEST_F(ServerTest, ErrorAfterTheRequestKeepsTheConnection) {
   receive(std::string(kPost) + "hello");
   stream().send_head(response_head(404), true);
   stream().release();
@@ -213,7 +213,7 @@ TEST_F(ServerTest, AnErrorBehindTheRequestKeepsTheConnection) {
   EXPECT_EQ(proceed(), Status::kOpen);
 }
 
-TEST_F(ServerTest, ARequestMayGoOnBehindItsResponse) {
+TEST_F(ServerTest, RequestMayContinueAfterItsResponse) {
   receive(std::string(kPost) + "he");
   stream().send_head(response_head(200), true);
   EXPECT_EQ(receive("llo" + std::string(kGet)), Status::kOpen);
@@ -223,8 +223,8 @@ TEST_F(ServerTest, ARequestMayGoOnBehindItsResponse) {
   EXPECT_EQ(origin_.text, "POST http a / {content-length: 5} 'hello'.\nGET http a /.");
 }
 
-// A defect: each POST that was told no with its body still under way cost the client its connection.
-TEST_F(ServerTest, LittleThatIsLeftIsDropped) {
+// Defect: each POST that was refused while its body was in flight cost the client its connection.
+TEST_F(ServerTest, ShortRestIsDropped) {
   for (const std::string_view length : {"5", "65538"}) {
     receive("POST / HTTP/1.1\nHost: a\nContent-Length: " + std::string(length) + "\n\nhe");
     stream().send_head(response_head(404), true);
@@ -237,13 +237,13 @@ TEST_F(ServerTest, LittleThatIsLeftIsDropped) {
     for (size_t at = 0; at < left; at += 1000) receive(std::string(std::min<size_t>(1000, left - at), 'x'));
     EXPECT_FALSE(server_.mid_head());
     EXPECT_TRUE(server_.idle());
-    EXPECT_LE(pool_.out_bytes(), 256u);  // The head, with the test.
+    EXPECT_LE(pool_.out_bytes(), 256u);  // The head, with the test's own text.
   }
   receive(kGet);
   EXPECT_EQ(origin_.heads, 3);
 }
 
-TEST_F(ServerTest, LittleThatIsLeftMayNotCome) {
+TEST_F(ServerTest, ShortRestMayNotArrive) {
   receive(std::string(kPost) + "he");
   stream().send_head(response_head(200), true);
   stream().release();
@@ -253,7 +253,7 @@ TEST_F(ServerTest, LittleThatIsLeftMayNotCome) {
   EXPECT_FALSE(server_.output_cut());
 }
 
-TEST_F(ServerTest, MuchThatIsLeftIsNotDropped) {
+TEST_F(ServerTest, LongRestIsNotDropped) {
   receive("POST / HTTP/1.1\nHost: a\nContent-Length: 65539\n\nhe");
   stream().send_head(response_head(404), true);
   EXPECT_EQ(sent(), "HTTP/1.1 404 Not Found\ncontent-length: 0\nconnection: close\n\n");
@@ -263,10 +263,10 @@ TEST_F(ServerTest, MuchThatIsLeftIsNotDropped) {
 
 constexpr std::string_view kChunked = "POST / HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n";
 
-// Defect: a chunked request whose response came before its end cost the client its connection, and all that was
-// pipelined behind it, even where all of it had come already.
-TEST_F(ServerTest, LittleThatIsLeftInChunksIsDropped) {
-  class AtOnce : public test::Http1Origin {
+// Defect: a chunked request whose response came before its end cost the client its connection, and all requests that
+// were pipelined after it, even if the whole body had arrived already.
+TEST_F(ServerTest, ShortRestInChunksIsDropped) {
+  class RespondsAtOnce : public test::Http1Origin {
    public:
     void on_head(HttpStream& to, Head&& head, bool end) override {
       Http1Recorder::on_head(to, std::move(head), end);
@@ -283,7 +283,7 @@ TEST_F(ServerTest, LittleThatIsLeftInChunksIsDropped) {
   EXPECT_EQ(server.status(), Status::kOpen);
   const std::string ok = "HTTP/1.1 200 OK\ncontent-length: 0\n\n";
   EXPECT_EQ(test::shown(test::flushed(server)), ok + "HTTP/1.1 404 Not Found\ncontent-length: 0\n\n" + ok + ok);
-  // However it comes.
+  // However it is cut.
   receive(kChunked);
   stream().send_head(response_head(302), true);
   stream().release();
@@ -295,7 +295,7 @@ TEST_F(ServerTest, LittleThatIsLeftInChunksIsDropped) {
   EXPECT_EQ(server_.status(), Status::kEnded) << "with its chunk headers it is too much";
 }
 
-TEST_F(ServerTest, WhatIsLeftInChunksEndsWithItsTrailers) {
+TEST_F(ServerTest, RestInChunksEndsWithItsTrailers) {
   receive(kChunked);
   stream().send_head(response_head(200), true);
   stream().release();
@@ -308,7 +308,7 @@ TEST_F(ServerTest, WhatIsLeftInChunksEndsWithItsTrailers) {
   EXPECT_EQ(origin_.heads, 2);
 }
 
-TEST_F(ServerTest, MuchThatIsLeftInChunksIsNotDropped) {
+TEST_F(ServerTest, LongRestInChunksIsNotDropped) {
   receive(kChunked);
   stream().send_head(response_head(200), true);
   stream().release();
@@ -317,8 +317,8 @@ TEST_F(ServerTest, MuchThatIsLeftInChunksIsNotDropped) {
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ncontent-length: 0\n\n");
 }
 
-// With an error, what has not come is not waited for: the client is to stop.
-TEST_F(ServerTest, AnErrorBeforeTheLastChunkEndsTheConnection) {
+// After an error, the rest of the body is not awaited: the client should stop.
+TEST_F(ServerTest, ErrorBeforeTheLastChunkEndsTheConnection) {
   receive(std::string(kChunked) + "5\nhello\n");
   stream().send_head(response_head(404), true);
   stream().release();
@@ -326,9 +326,9 @@ TEST_F(ServerTest, AnErrorBeforeTheLastChunkEndsTheConnection) {
   EXPECT_EQ(proceed(), Status::kEnded);
 }
 
-// Defect: a response of the proxy's own to a large request ended the connection without saying so (RFC 9112
+// Defect: a response of the proxy's own to a large request ended the connection without `Connection: close` (RFC 9112
 // section 9.6).
-TEST_F(ServerTest, WhereMuchIsLeftTheResponseSaysClose) {
+TEST_F(ServerTest, ResponseBeforeALongRestSaysClose) {
   receive("POST / HTTP/1.1\nHost: a\nContent-Length: 1000000\n\nhe");
   Head head = with(response_head(200), "content-length", "2");
   head.own = true;
@@ -339,8 +339,8 @@ TEST_F(ServerTest, WhereMuchIsLeftTheResponseSaysClose) {
   EXPECT_EQ(proceed(), Status::kEnded);
 }
 
-// Defect: a 426 lost its Upgrade, which says what the client is to change to (RFC 9110 section 15.5.22).
-TEST_F(ServerTest, AnUpgradeThatIsRequired) {
+// Defect: a 426 lost its Upgrade, which names the required protocol (RFC 9110 section 15.5.22).
+TEST_F(ServerTest, UpgradeRequired) {
   receive(kGet);
   stream().send_head(with(with(response_head(426), "upgrade", "websocket"), "x", "1"), true);
   EXPECT_EQ(sent(),
@@ -377,7 +377,7 @@ TEST_F(ServerTest, OneRequestAtATime) {
   EXPECT_EQ(proceed(), Status::kOpen);
 }
 
-TEST_F(ServerTest, WhatWaitsIsBounded) {
+TEST_F(ServerTest, PipelineIsBounded) {
   receive(kGet);
   EXPECT_TRUE(server_.wants_bytes());
   receive(std::string(options_.limits.pipelined_bytes - 1, 'x'));
@@ -388,11 +388,11 @@ TEST_F(ServerTest, WhatWaitsIsBounded) {
   EXPECT_EQ(counters_.pipelines_full, 1u);
   stream().send_head(response_head(200), true);
   stream().release();
-  EXPECT_EQ(proceed(), Status::kFailed);  // It was no request.
+  EXPECT_EQ(proceed(), Status::kFailed);  // It was not a request.
 }
 
-// Defect: 28 KB of pipelined requests had 63 MiB of responses wait for a client that read none.
-TEST_F(ServerTest, NoFurtherRequestIsReadWhileResponsesWait) {
+// Defect: with 28 KB of pipelined requests, 63 MiB of responses were queued for a client that read none.
+TEST_F(ServerTest, NoRequestIsReadWhileResponsesWait) {
   options_.limits.pipelined_output_bytes = 1000;
   receive(std::string(kGet) + "GET /2 HTTP/1.1\nHost: a\n\n");
   stream().send_head(with(response_head(200), "content-length", "2000"), false);
@@ -407,7 +407,7 @@ TEST_F(ServerTest, NoFurtherRequestIsReadWhileResponsesWait) {
   stream().release();
 }
 
-// Defect: a thousand clients that pipeline had a request each in every turn of the loop, and other clients waited for up
+// Defect: a thousand pipelining clients had a request each in every turn of the loop, and other clients waited for up
 // to 0.9 s.
 TEST_F(ServerTest, PipelinedRequestsTakeTurns) {
   const auto respond = [this] {
@@ -450,8 +450,8 @@ TEST_F(ServerTest, PipelinedRequestsTakeTurns) {
   stream().release();
 }
 
-// Defect: heads that were held for long counted for nobody.
-TEST_F(ServerTest, ARequestThatIsTooMuch) {
+// Defect: heads that were held for a long time were not counted.
+TEST_F(ServerTest, ShedRequest) {
   receive(kPost);
   EXPECT_GE(server_.held_bytes(), HttpCodec::kStreamBytes);
   receive("hello");
@@ -468,7 +468,7 @@ TEST_F(ServerTest, ARequestThatIsTooMuch) {
   EXPECT_TRUE(sent().starts_with("HTTP/1.1 503 "));
 }
 
-TEST_F(ServerTest, ShedWithinARequest) {
+TEST_F(ServerTest, ShedDuringARequest) {
   receive(kPost);
   server_.shed("too much");
   EXPECT_EQ(server_.status(), Status::kFailed);
@@ -478,7 +478,7 @@ TEST_F(ServerTest, ShedWithinARequest) {
   stream().release();
 }
 
-TEST_F(ServerTest, TheLastRequestOfAConnection) {
+TEST_F(ServerTest, LastRequestOfAConnection) {
   options_.limits.requests = 2;
   receive(std::string(kGet) + std::string(kGet) + std::string(kGet));
   for (int i = 0; i < 2; ++i) {
@@ -506,7 +506,7 @@ TEST_F(ServerTest, BodyWaitsWhileTheReceiverDoesNotRead) {
   EXPECT_EQ(origin_.text, "POST http a / {content-length: 5} 'hello'.");
 }
 
-TEST_F(ServerTest, WhatWaitsToBeSentIsCounted) {
+TEST_F(ServerTest, QueuedBytesAreCounted) {
   receive(kGet);
   EXPECT_EQ(stream().queued(), 0u);
   stream().send_head(with(response_head(200), "content-length", "10"), false);
@@ -523,7 +523,7 @@ TEST_F(ServerTest, WhatWaitsToBeSentIsCounted) {
 
 // ---- Ends ----
 
-TEST_F(ServerTest, AClientThatShutsDownItsSideIsAnswered) {
+TEST_F(ServerTest, HalfClosedClientGetsItsResponse) {
   receive(kGet);
   EXPECT_EQ(server_.receive_end(), Status::kOpen);
   EXPECT_FALSE(server_.wants_bytes());
@@ -550,7 +550,7 @@ TEST_F(ServerTest, TruncatedRequests) {
   EXPECT_EQ(idle.receive_end(), Status::kEnded);
 }
 
-TEST_F(ServerTest, ATruncatedRequestThatWaitedIsHeardOfLater) {
+TEST_F(ServerTest, TruncatedPipelinedRequestIsReportedLater) {
   receive(kPost);
   stream().set_reading(false);
   receive("hell");
@@ -560,7 +560,7 @@ TEST_F(ServerTest, ATruncatedRequestThatWaitedIsHeardOfLater) {
   EXPECT_EQ(origin_.text, "POST http a / {content-length: 5} 'hell' reset: lost");
 }
 
-TEST_F(ServerTest, ABadBodyIsAnsweredUnlessTheResponseHasBegun) {
+TEST_F(ServerTest, MalformedBodyGetsAResponseUnlessOneHasBegun) {
   const std::string_view post = "POST / HTTP/1.1\nHost: a\nTransfer-Encoding: chunked\n\n";
   receive(std::string(post) + "x");
   EXPECT_TRUE(sent().starts_with("HTTP/1.1 400 Bad Request\nconnection: close\n"));
@@ -575,19 +575,19 @@ TEST_F(ServerTest, ABadBodyIsAnsweredUnlessTheResponseHasBegun) {
   EXPECT_TRUE(origin_.was_reset);
 }
 
-TEST_F(ServerTest, AResetEndsTheConnection) {
+TEST_F(ServerTest, ResetEndsTheConnection) {
   receive(kGet);
   stream().send_head(response_head(200), false);
   stream().reset(ResetReason::kCancelled);
   EXPECT_FALSE(origin_.was_reset) << "not told to the one that did it";
   EXPECT_EQ(server_.streams(), 0u);
-  stream().send_body(body_of("x"), true);  // Too late, and no harm.
+  stream().send_body(body_of("x"), true);  // Too late, and harmless.
   EXPECT_EQ(proceed(), Status::kFailed);
   EXPECT_EQ(sent(), "HTTP/1.1 200 OK\ntransfer-encoding: chunked\n\n") << "and no end of the body";
   stream().release();
 }
 
-TEST_F(ServerTest, AReleaseBeforeTheResponseEndsTheConnection) {
+TEST_F(ServerTest, ReleaseBeforeTheResponseEndsTheConnection) {
   receive(kGet);
   stream().release();
   EXPECT_EQ(proceed(), Status::kFailed);
@@ -619,7 +619,7 @@ TEST_F(ServerTest, Draining) {
 
 // ---- Memory ----
 
-TEST_F(ServerTest, AConnectionThatWaitsHoldsNothing) {
+TEST_F(ServerTest, IdleConnectionHoldsNothing) {
   receive(std::string(kPost) + "hello");
   stream().send_head(response_head(204), true);
   stream().release();
@@ -629,7 +629,7 @@ TEST_F(ServerTest, AConnectionThatWaitsHoldsNothing) {
   EXPECT_EQ(pool_.out_bytes(), 0u);
 }
 
-TEST_F(ServerTest, IdleIsWhatHasBegunNothing) {
+TEST_F(ServerTest, IdleMeansNothingHasBegun) {
   EXPECT_TRUE(server_.idle());
   receive("GET / HTTP/1.1\n");
   EXPECT_FALSE(server_.idle());
@@ -640,7 +640,7 @@ TEST_F(ServerTest, IdleIsWhatHasBegunNothing) {
   EXPECT_TRUE(server_.idle());
 }
 
-TEST_F(ServerTest, PartOfAHeadIsSettled) {
+TEST_F(ServerTest, PartialHeadIsCompacted) {
   Lease lease = test::filled(Lease::allocate(pool_, 16384), "GET / HT");
   Buffer part;
   part.append(std::move(lease));
@@ -650,7 +650,7 @@ TEST_F(ServerTest, PartOfAHeadIsSettled) {
   EXPECT_EQ(pool_.out_bytes(), 64u);
 }
 
-TEST_F(ServerTest, ADrippingHeadPinsLittle) {
+TEST_F(ServerTest, SlowHeadPinsLittle) {
   const std::string head = "GET / HTTP/1.1\r\nHost: a\r\nx: " + std::string(1000, 'y');
   size_t most = 0;
   for (const char c : head) {

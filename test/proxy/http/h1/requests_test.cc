@@ -1,4 +1,4 @@
-// What a server makes of what it reads: each rule of RFC 9112 that keeps requests apart, and how they end.
+// How a server parses requests: each rule of RFC 9112 that keeps requests apart, and how they end.
 
 #include <gtest/gtest.h>
 
@@ -13,11 +13,11 @@ namespace {
 
 struct Case {
   std::string_view raw;  // See test::wire.
-  // What the origin hears; then `!status reason` if the server refuses what follows: `~` for a reason of llhttp's.
+  // What the origin receives; then `!status reason` if the server refuses the rest, with `~` for a reason of llhttp's.
   std::string_view expected;
 };
 
-// Most of it is sent with `Host: a`.
+// Most requests are sent with `Host: a`.
 #define H "Host: a\n"
 #define GET "GET / HTTP/1.1\n" H
 #define POST "POST / HTTP/1.1\n" H
@@ -42,7 +42,7 @@ constexpr Case kCases[] = {
     {"\tGET / HTTP/1.1\n" H "\n", "!400 a message that does not begin like HTTP"},
     {"G(T / HTTP/1.1\n" H "\n", "!400 a method that is not a token"},
     {"G\xC4T / HTTP/1.1\n" H "\n", "!400 a method that is not a token"},
-    // Defect: methods that the parser's library did not know were 501, but were forwarded from HTTP/2.
+    // Defect: methods that the parser's library did not know got a 501, but were forwarded from HTTP/2.
     {"GETS / HTTP/1.1\n" H "\n", "GETS http a /."},
     {"BREW / HTTP/1.1\n" H "\n", "BREW http a /."},
     {"LABEL /x HTTP/1.1\n" H "\n", "LABEL http a /x."},
@@ -55,7 +55,7 @@ constexpr Case kCases[] = {
     {"PLAY / HTTP/1.1\n" H "\n", "PLAY http a /."},
     {"connect a:80 HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
     {"Head / HTTP/1.1\n" H "\n", "!501 a method that is not forwarded"},
-    // Defect: a later minor version was refused, which is to be read as 1.1 (RFC 9110 section 2.5).
+    // Defect: a later minor version was refused, which must be treated as 1.1 (RFC 9110 section 2.5).
     {"GET / HTTP/1.2\n" H "\n" GET "\n", "GET http a /.\nGET http a /."},
     {"GET / HTTP/1.9\n\n", "!400 no Host"},
     {"POST / HTTP/1.2\n" H "Transfer-Encoding: chunked\n\n0\n\n", "POST http a /."},
@@ -118,7 +118,7 @@ constexpr Case kCases[] = {
     {"GET / HTTP/1.1\nHost: [::1]x\n\n", "!400 a malformed Host"},
     {"GET / HTTP/1.1\nHost: [::g]\n\n", "!400 a malformed Host"},
     {"GET / HTTP/1.1\nHost: \xC3\xA4\n\n", "!400 a malformed Host"},
-    // Defect: any hexadecimal digits, colons and dots in brackets were taken (RFC 3986 section 3.2.2).
+    // Defect: any hexadecimal digits, colons and dots in brackets were accepted (RFC 3986 section 3.2.2).
     {"GET / HTTP/1.1\nHost: [1:2]\n\n", "!400 a malformed Host"},
     {"GET / HTTP/1.1\nHost: [:::::]\n\n", "!400 a malformed Host"},
     {"GET / HTTP/1.1\nHost: [1.2.3.4]\n\n", "!400 a malformed Host"},
@@ -245,7 +245,7 @@ constexpr Case kCases[] = {
     {CHUNKED "0\na_b: c\n\n", "POST http a / reset: malformed!400 a field name with an underscore"},
     {CHUNKED "0\n\v", "POST http a / reset: malformed!400 a line that does not end with CR LF"},
     {CHUNKED "0\nGET / HTTP/1.1\n\n", "POST http a / reset: malformed!400 ~"},
-    // ---- What concerns the connection only ----
+    // ---- Fields for the connection only ----
     {GET "Connection: keep-alive\nKeep-Alive: timeout=5\nProxy-Connection: x\n\n", "GET http a /."},
     {GET "Connection: x-y, Z\nX-Y: 1\nz: 2\nw: 3\n\n", "GET http a / {w: 3}."},
     {GET "X-Y: 1\nx-y: 2\nConnection: , x-y ,\n\n", "GET http a /."},
@@ -268,7 +268,7 @@ constexpr Case kCases[] = {
     {GET "Expect: 200-ok\n\n", "!417 an expectation that is not 100-continue"},
     {POST "Expect: 100-continue, x\nContent-Length: 2\n\nhi", "!417 an expectation that is not 100-continue"},
     {"POST / HTTP/1.0\nExpect: y\nContent-Length: 2\n\nhi", "POST http - / {content-length: 2} 'hi'."},
-    // ---- Several in a row ----
+    // ---- Several requests in a row ----
     {GET "\n" GET "\n" GET "\n", "GET http a /.\nGET http a /.\nGET http a /."},
     {GET "\n\n" GET "\n", "GET http a /.\nGET http a /."},
     {"\n" GET "\n", "GET http a /."},
@@ -293,7 +293,7 @@ class Requests : public test::Http1Test, public testing::WithParamInterface<size
     const std::string sent = test::feed(server, raw, cuts);
     std::string text = origin.text;
     if (server.status() == HttpCodec::Status::kFailed) {
-      // The last response says what was wrong, and that it is the last.
+      // The last response has the reason, and `Connection: close`.
       const size_t last = sent.rfind("HTTP/1.1 ");
       EXPECT_NE(last, std::string::npos);
       if (last == std::string::npos) return text;
@@ -307,7 +307,7 @@ class Requests : public test::Http1Test, public testing::WithParamInterface<size
   }
 };
 
-TEST_P(Requests, AreReadAsExpectedHoweverTheyAreCut) {
+TEST_P(Requests, AreParsedHoweverTheyAreCut) {
   const Case& test_case = kCases[GetParam()];
   const std::string raw = test::wire(test_case.raw);
   ASSERT_EQ(outcome(raw, {}), test_case.expected) << test_case.raw;
@@ -319,18 +319,18 @@ TEST_P(Requests, AreReadAsExpectedHoweverTheyAreCut) {
 
 INSTANTIATE_TEST_SUITE_P(Http1, Requests, testing::Range(size_t{0}, std::size(kCases)));
 
-TEST_F(Requests, NulIsNoText) {
+TEST_F(Requests, NulIsRefused) {
   using std::string_literals::operator""s;
   EXPECT_EQ(outcome("GET / HTTP/1.1\r\nHost: a\r\na: b\0c\r\n\r\n"s, {}), "!400 ~");
   EXPECT_EQ(outcome("GET / HTTP/1.1\r\nHost: a\r\na\0: b\r\n\r\n"s, {}), "!400 ~");
   EXPECT_EQ(outcome("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n"s, {}), "!400 a malformed request target");
 }
 
-// ---- Limits. Each at its border, and while the line or head is not complete yet. ----
+// ---- Limits. Each at its exact value, and while the line or head is incomplete. ----
 
 std::string request(const std::string& fields) { return "GET / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n"; }
 
-TEST_F(Requests, TheRequestLineIsBounded) {
+TEST_F(Requests, RequestLineIsBounded) {
   options_.limits.start_line_bytes = 40;
   const auto line = [](size_t bytes) { return "GET /" + std::string(bytes - 14, 'x') + " HTTP/1.1"; };
   EXPECT_EQ(outcome(line(40) + "\r\nHost: a\r\n\r\n", {}), "GET http a /" + std::string(26, 'x') + ".");
@@ -340,7 +340,7 @@ TEST_F(Requests, TheRequestLineIsBounded) {
 }
 
 // Defect: a field line had a limit of its own, 16 KiB, however large a head could be.
-TEST_F(Requests, AFieldMayBeAsLargeAsTheHead) {
+TEST_F(Requests, FieldMayBeAsLargeAsTheHead) {
   options_.limits.head_bytes = size_t{60} * 1024;
   const std::string value(size_t{59} * 1024, 'x');
   EXPECT_EQ(outcome(request("a: " + value + "\r\n"), {}), "GET http a / {a: " + value + "}.");
@@ -349,20 +349,20 @@ TEST_F(Requests, AFieldMayBeAsLargeAsTheHead) {
   EXPECT_EQ(outcome("GET / HTTP/1.1\r\n" + std::string(size_t{60} * 1024, 'x'), {}), "!431 a head that is too large");
 }
 
-TEST_F(Requests, AHeadIsBounded) {
+TEST_F(Requests, HeadIsBounded) {
   options_.limits.head_bytes = 100;
   EXPECT_EQ(outcome(request("a: " + std::string(68, 'x') + "\r\n"), {}),
             "GET http a / {a: " + std::string(68, 'x') + "}.");
   EXPECT_EQ(outcome(request("a: " + std::string(69, 'x') + "\r\n"), {}), "!431 a head that is too large");
 }
 
-TEST_F(Requests, FieldsAreCounted) {
+TEST_F(Requests, FieldCountIsBounded) {
   options_.limits.fields = 3;
   EXPECT_EQ(outcome(request("a: b\r\nc: d\r\n"), {}), "GET http a / {a: b; c: d}.");
   EXPECT_EQ(outcome(request("a: b\r\nc: d\r\ne: f\r\n"), {}), "!431 too many fields");
 }
 
-TEST_F(Requests, ConnectionOptionsAreCounted) {
+TEST_F(Requests, ConnectionOptionCountIsBounded) {
   options_.limits.connection_options = 2;
   EXPECT_EQ(outcome(request("Connection: a, close, b\r\na: 1\r\nb: 2\r\n"), {}), "GET http a /.");
   EXPECT_EQ(outcome(request("Connection: a, b, c\r\n"), {}), "!431 too many connection options");
@@ -378,7 +378,7 @@ TEST_F(Requests, ChunkExtensionsAreBounded) {
 }
 
 // Defect: they had limits of their own, 16 fields and 4 KiB, which nothing could change.
-TEST_F(Requests, TrailersAreBoundedAsHeadsAre) {
+TEST_F(Requests, TrailersAreBoundedLikeHeads) {
   options_.limits.fields = 40;
   options_.limits.head_bytes = size_t{10} * 1024;
   const auto trailers = [](const std::string& fields) {
@@ -394,14 +394,14 @@ TEST_F(Requests, TrailersAreBoundedAsHeadsAre) {
             "POST http a / reset: too large!431 a head that is too large");
 }
 
-TEST_F(Requests, TheDefaultsTakeWhatTheySay) {
+TEST_F(Requests, DefaultLimits) {
   const std::string path(8 * 1024 - 14, 'x');
   EXPECT_EQ(outcome("GET /" + path + " HTTP/1.1\r\nHost: a\r\n\r\n", {}), "GET http a /" + path + ".");
   std::string fields;
   for (int i = 0; i < 99; ++i) fields += "name: " + std::string(250, 'v') + "\r\n";
   EXPECT_TRUE(outcome(request(fields), {}).starts_with("GET http a / {name: vvv"));
   EXPECT_EQ(outcome(request(fields + "a: b\r\n"), {}), "!431 too many fields");
-  // A response's head may fill all that there is, and then is refused in good order.
+  // A response's head may be larger than fields can be, and is then refused in order.
   options_.limits = Http1Limits::of_responses();
   options_.limits.fields = 20000;
   fields.clear();
@@ -409,7 +409,7 @@ TEST_F(Requests, TheDefaultsTakeWhatTheySay) {
   EXPECT_EQ(outcome(request(fields), {}), "!431 a head that is too large");
 }
 
-// ---- What options allow, and how often they did ----
+// ---- Options, and how often they applied ----
 
 TEST_F(Requests, Underscores) {
   options_.allow_underscores = true;
@@ -435,7 +435,7 @@ TEST_F(Requests, Connect) {
   EXPECT_EQ(outcome("CONNECT b:1 HTTP/1.1\r\nHost: b\r\nContent-Length: 1\r\n\r\nx", {}), "!400 a CONNECT with a body");
 }
 
-TEST_F(Requests, TheSchemeIsThatOfTheConnection) {
+TEST_F(Requests, SchemeIsThatOfTheConnection) {
   options_.secure = true;
   EXPECT_EQ(outcome("GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n", {}), "GET https b /.");
 }

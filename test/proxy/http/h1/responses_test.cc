@@ -1,4 +1,4 @@
-// What a client makes of what it reads: each rule of RFC 9112 that keeps responses apart.
+// How a client parses responses: each rule of RFC 9112 that keeps responses apart.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ enum Asked : char { kGet, kHead, kConnect, kWebsocket };
 struct Case {
   Asked asked;
   std::string_view raw;  // See test::wire; then the connection ends.
-  // What is heard before it ends, `+` if the connection could be used again, `|` and what is heard then; then `!reason`
-  // if it fails: `~` for a reason of llhttp's.
+  // What the receiver gets before the connection ends, `+` if the connection could be reused, `|` and what it gets at
+  // the end; then `!reason` if it fails, with `~` for a reason of llhttp's.
   std::string_view expected;
 };
 
@@ -158,7 +158,7 @@ constexpr Case kCases[] = {
     {kWebsocket, "HTTP/1.1 403 x\nContent-Length: 2\n\nno", "403 {content-length: 2} 'no'.+|"},
     {kWebsocket, "HTTP/1.1 426 x\nUpgrade: websocket\nSec-WebSocket-Version: 8\nContent-Length: 0\n\n",
      "426 {upgrade: websocket; sec-websocket-version: 8; content-length: 0}.+|"},
-    // Defect: a 426 lost its Upgrade, which says what it is about (RFC 9110 section 15.5.22).
+    // Defect: a 426 lost its Upgrade, which names the required protocol (RFC 9110 section 15.5.22).
     {kGet, "HTTP/1.1 426 x\nConnection: Upgrade\nUpgrade: TLS/1.3, HTTP/1.1\nContent-Length: 0\n\n",
      "426 {upgrade: TLS/1.3, HTTP/1.1; content-length: 0}.+|"},
     {kWebsocket, "HTTP/1.1 101 x\nUpgrade: websocket\nConnection: upgrade\n\n",
@@ -183,7 +183,7 @@ class Taker : public test::Http1Recorder {
   void on_body(HttpStream& stream, Buffer&& body, bool end) override {
     Http1Recorder::on_body(stream, std::move(body), end);
     if (!ended) return;
-    stream.send_body(Buffer(), true);  // Our half of a tunnel; else it has ended.
+    stream.send_body(Buffer(), true);  // Our half of a tunnel; otherwise it has ended.
     stream.release();
   }
   void on_trailers(HttpStream& stream, Fields&& trailers) override {
@@ -219,7 +219,7 @@ class Responses : public test::Http1Test, public testing::WithParamInterface<siz
   }
 };
 
-TEST_P(Responses, AreReadAsExpectedHoweverTheyAreCut) {
+TEST_P(Responses, AreParsedHoweverTheyAreCut) {
   const Case& test_case = kCases[GetParam()];
   const std::string raw = test::wire(test_case.raw);
   ASSERT_EQ(outcome(test_case.asked, raw), test_case.expected) << test_case.raw;
@@ -232,7 +232,7 @@ TEST_P(Responses, AreReadAsExpectedHoweverTheyAreCut) {
 
 INSTANTIATE_TEST_SUITE_P(Http1, Responses, testing::Range(size_t{0}, std::size(kCases)));
 
-TEST_F(Responses, InformationalOnesAreCounted) {
+TEST_F(Responses, InformationalResponsesAreBounded) {
   std::string raw;
   for (int i = 0; i < 16; ++i) raw += "HTTP/1.1 103 x\r\n\r\n";
   const std::string final = "HTTP/1.1 204 x\r\n\r\n";
@@ -268,7 +268,7 @@ TEST_F(Responses, TooLargeTrailersAreDropped) {
   EXPECT_EQ(counters_.trailers_dropped, 4u);
 }
 
-TEST_F(Responses, BytesThatNobodyAskedForEndAnIdleConnection) {
+TEST_F(Responses, UnexpectedBytesEndAnIdleConnection) {
   Http1Client client(pool_, client_options_, counters_);
   EXPECT_EQ(client.receive(test::heap_buffer_of("HTTP/1.1 408 x\r\n\r\n")), HttpCodec::Status::kFailed);
   EXPECT_EQ(client.error(), "bytes that belong to no response");
@@ -276,7 +276,7 @@ TEST_F(Responses, BytesThatNobodyAskedForEndAnIdleConnection) {
   EXPECT_EQ(client.open_stream(recorder), nullptr);
 }
 
-TEST_F(Responses, AnAnswerBeforeTheRequestIsNone) {
+TEST_F(Responses, ResponseBeforeTheRequestIsRefused) {
   Taker taker;
   Http1Client client(pool_, client_options_, counters_);
   HttpStream* const stream = client.open_stream(taker);
@@ -287,7 +287,7 @@ TEST_F(Responses, AnAnswerBeforeTheRequestIsNone) {
   EXPECT_EQ(taker.text, " reset: malformed");
 }
 
-TEST_F(Responses, AnIdleConnectionThatEndsIsNoError) {
+TEST_F(Responses, EndOfIdleConnectionIsNoError) {
   Http1Client client(pool_, client_options_, counters_);
   EXPECT_EQ(client.receive_end(), HttpCodec::Status::kEnded);
   EXPECT_EQ(client.error(), "");

@@ -1,4 +1,4 @@
-// Connections of HTTP/1.1 without a socket: what their receivers hear becomes text.
+// Connections of HTTP/1.1 without a socket. Everything that their receivers get becomes text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -73,7 +73,8 @@ inline std::string_view name_of(ResetReason reason) {
   }
 }
 
-/// Writes down what it hears: heads, bodies as `'text'`, trailers in braces, `.` at the end; however the body was cut.
+/// Records everything that it receives: heads, bodies as `'text'`, trailers in braces, `.` at the end; however the body
+/// was cut.
 class Http1Recorder : public StreamReceiver {
  public:
   virtual ~Http1Recorder() = default;
@@ -129,7 +130,7 @@ class Http1Recorder : public StreamReceiver {
   bool in_body_ = false;
 };
 
-/// Takes each request of a connection for itself, and answers it once it is complete, if it is told to.
+/// Accepts each request of a connection, and responds once it is complete, if it has a response.
 class Http1Origin : public Http1Recorder, public HttpCodec::Acceptor {
  public:
   StreamReceiver& on_stream(HttpStream& to) override {
@@ -181,14 +182,14 @@ class Http1Origin : public Http1Recorder, public HttpCodec::Acceptor {
   bool tunnel_ = false;
 };
 
-/// Everything that a connection has to send.
+/// All bytes that a connection has to send.
 inline std::string flushed(HttpCodec& connection) {
   Buffer out;
   connection.flush(out);
   return text_of(out);
 }
 
-/// Gives `bytes` piece by piece, cut at each of `cuts` (ascending); returns what the connection sent.
+/// Passes `bytes` piece by piece, cut at each of `cuts` (ascending). Returns what the connection sent.
 inline std::string feed(HttpCodec& connection, std::string_view bytes, const std::vector<size_t>& cuts = {}) {
   std::string sent;
   size_t begin = 0;
@@ -206,7 +207,7 @@ inline std::string feed(HttpCodec& connection, std::string_view bytes, const std
 class Http1Test : public testing::Test {
  protected:
   Http1Test() : pool_({.budget_bytes = size_t{64} << 20}), use_(&pool_) {}
-  ~Http1Test() override {  // Behind the connections and receivers of derived classes.
+  ~Http1Test() override {  // After the connections and receivers of derived classes.
     pool_.take_remote_frees();
     EXPECT_EQ(pool_.leaked(), 0u) << "chunks did not come home";
   }

@@ -1,4 +1,4 @@
-// Random messages from a client to a server and back, over a wire that cuts anywhere; and what they cost.
+// Random messages from a client to a server and back, over a wire that cuts anywhere; and their costs.
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class RoundTrips : public test::Http1Test {
     const size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
     return first == std::string_view::npos ? std::string_view() : text.substr(first, last - first + 1);
   }
-  // Moves all that one side has to send to the other, in random pieces.
+  // Moves all bytes that one side has to send to the other, in random pieces.
   void carry(HttpCodec& from, HttpCodec& to) {
     Buffer wire;
     from.flush(wire);
@@ -48,7 +48,7 @@ class RoundTrips : public test::Http1Test {
           << to.error();
     }
   }
-  // Sends a random body, with or without a length, to the end; returns what the other side is to hear of it.
+  // Sends a random body, with or without a length, to the end. Returns what the other side must receive.
   std::string send_message(HttpStream& stream, Head head, HttpCodec& from, HttpCodec& to, bool may_have_body) {
     std::vector<std::string> pieces(may_have_body ? below(4) : 0);
     size_t bytes = 0;
@@ -64,7 +64,7 @@ class RoundTrips : public test::Http1Test {
       expected = test::shown(head);
     }
     stream.send_head(head, at_once);
-    // A response of no bytes is given a length.
+    // A response of no bytes gets a length.
     if (at_once && may_have_body && !with_length && head.status != 0) {
       EXPECT_TRUE(head.fields.add(pool_, "content-length", "0"));
       expected = test::shown(head);
@@ -130,9 +130,9 @@ TEST_F(RoundTrips, RandomMessages) {
   EXPECT_EQ(pool_.out_bytes(), 0u) << "nothing is held between exchanges";
 }
 
-// ---- What it costs ----
+// ---- Costs ----
 
-// A proxy's work without text: what is read on one side is sent on the other.
+// A proxy's work without text: data that is read on one side is sent on the other.
 class Forwarder final : public StreamReceiver {
  public:
   void on_head(HttpStream&, Head&& head, bool end) override {
@@ -185,7 +185,7 @@ TEST_P(CostTest, AThousandForwardedRequestsAllocateAndCopyNothing) {
   const std::string body = chunked ? "3e8\r\n" + std::string(1000, 'x') + "\r\n0\r\n\r\n" : std::string(1000, 'x');
   Buffer sent;
   const auto round = [&] {
-    // The body comes in pieces, in chunks of the pool.
+    // The body arrives in pieces, in chunks of the pool.
     hop.server.receive(body_of(request));
     hop.server.receive(body_of(std::string_view(body).substr(0, 600)));
     hop.server.receive(body_of(std::string_view(body).substr(600)));

@@ -31,7 +31,7 @@ class WebsocketTest : public test::Http1Test {
     EXPECT_TRUE(head.set(pool_, Head::Part::kProtocol, "websocket"));
     return with(std::move(head), "sec-websocket-version", "13");
   }
-  // The client's request as it was written, and the answer that belongs to it.
+  // The client's request as it was written, and its response.
   std::string agreement(std::string_view request) {
     const std::string_view name = "sec-websocket-key: ";
     const size_t at = request.find(name);
@@ -60,7 +60,7 @@ TEST_F(WebsocketTest, Keys) {
   }
 }
 
-TEST_F(WebsocketTest, AServerTranslatesAnUpgrade) {
+TEST_F(WebsocketTest, ServerTranslatesUpgrade) {
   receive(upgrade());
   EXPECT_EQ(origin_.text, "GET http a /chat >websocket {sec-websocket-version: 13; sec-websocket-protocol: chat}");
   origin_.stream->send_head(with(response_head(200), "sec-websocket-protocol", "chat"), false);
@@ -83,18 +83,18 @@ TEST_F(WebsocketTest, AServerTranslatesAnUpgrade) {
   EXPECT_EQ(server_.receive(Buffer()), Status::kEnded);
 }
 
-TEST_F(WebsocketTest, WhatComesBehindAnUpgradeWaitsForTheAnswer) {
+TEST_F(WebsocketTest, DataAfterAnUpgradeWaitsForTheResponse) {
   receive(upgrade() + "early");
   EXPECT_EQ(origin_.body_bytes, 0u);
   receive("bytes");
   EXPECT_EQ(origin_.body_bytes, 0u);
-  origin_.stream->send_head(response_head(101), false);  // As good as 200.
+  origin_.stream->send_head(response_head(101), false);  // Treated like 200.
   server_.receive(Buffer());
   EXPECT_TRUE(origin_.text.ends_with(" 'earlybytes"));
   origin_.stream->release();
 }
 
-TEST_F(WebsocketTest, WhatWaitsIsBounded) {
+TEST_F(WebsocketTest, WaitingDataIsBounded) {
   receive(upgrade() + std::string(options_.limits.pipelined_bytes, 'x'));
   EXPECT_FALSE(server_.wants_bytes());
   origin_.stream->send_head(response_head(200), false);
@@ -102,7 +102,7 @@ TEST_F(WebsocketTest, WhatWaitsIsBounded) {
   origin_.stream->release();
 }
 
-TEST_F(WebsocketTest, ARefusalEndsTheConnection) {
+TEST_F(WebsocketTest, RefusalEndsTheConnection) {
   receive(upgrade() + "GET /evil HTTP/1.1\nHost: a\n\n");
   origin_.stream->send_head(with(response_head(403), "content-length", "2"), false);
   origin_.stream->send_body(body_of("no"), true);
@@ -113,7 +113,7 @@ TEST_F(WebsocketTest, ARefusalEndsTheConnection) {
   EXPECT_EQ(origin_.heads, 1);
 }
 
-TEST_F(WebsocketTest, UpgradesThatAreNone) {
+TEST_F(WebsocketTest, InvalidUpgrades) {
   const auto outcome = [this](std::string_view raw) {
     test::Http1Origin origin;
     origin.answers = false;
@@ -132,7 +132,7 @@ TEST_F(WebsocketTest, UpgradesThatAreNone) {
   EXPECT_EQ(outcome(upgrade(key + "Transfer-Encoding: chunked\n")), "!a websocket upgrade with a body");
   EXPECT_EQ(outcome(upgrade(key + "Content-Length: 0\n")),
             "GET http a /chat >websocket {sec-websocket-version: 13; sec-websocket-protocol: chat}");
-  // Not for us, and so ignored.
+  // Not for this hop, and therefore ignored.
   EXPECT_EQ(outcome("GET / HTTP/1.0\nHost: a\nUpgrade: websocket\nConnection: upgrade\n" + key + "\n"),
             "GET http a /.");
   EXPECT_EQ(outcome("POST / HTTP/1.1\nHost: a\nUpgrade: websocket\nConnection: upgrade\n" + key + "\n"),
@@ -140,7 +140,7 @@ TEST_F(WebsocketTest, UpgradesThatAreNone) {
   EXPECT_EQ(outcome("GET / HTTP/1.1\nHost: a\nUpgrade: websocket\n" + key + "\n"), "GET http a /.");
 }
 
-TEST_F(WebsocketTest, AClientTranslatesAnExtendedConnect) {
+TEST_F(WebsocketTest, ClientTranslatesExtendedConnect) {
   HttpStream& stream = *client_.open_stream(recorder_);
   stream.send_head(with(websocket_head(), "sec-websocket-protocol", "chat"), false);
   const std::string request = test::flushed(client_);
@@ -149,7 +149,7 @@ TEST_F(WebsocketTest, AClientTranslatesAnExtendedConnect) {
                           "sec-websocket-protocol: chat\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
                           "sec-websocket-key: "))
       << request;
-  // What is sent before the answer does not go out before it.
+  // Data sent before the response waits for it.
   stream.send_body(body_of("early"), false);
   EXPECT_FALSE(client_.has_output());
   EXPECT_EQ(stream.queued(), 5u);
@@ -163,7 +163,7 @@ TEST_F(WebsocketTest, AClientTranslatesAnExtendedConnect) {
   EXPECT_EQ(client_.receive(Buffer()), Status::kEnded);
 }
 
-TEST_F(WebsocketTest, AVersionIsAddedWhereThereIsNone) {
+TEST_F(WebsocketTest, MissingVersionIsAdded) {
   HttpStream& stream = *client_.open_stream(recorder_);
   Head head = request_head("GET", "/");
   ASSERT_TRUE(head.set(pool_, Head::Part::kProtocol, "websocket"));
@@ -172,7 +172,7 @@ TEST_F(WebsocketTest, AVersionIsAddedWhereThereIsNone) {
   stream.release();
 }
 
-TEST_F(WebsocketTest, AClientThatIsRefusedDropsWhatWaited) {
+TEST_F(WebsocketTest, RefusedClientDropsWaitingData) {
   HttpStream& stream = *client_.open_stream(recorder_);
   stream.send_head(websocket_head(), false);
   test::flushed(client_);
@@ -186,8 +186,8 @@ TEST_F(WebsocketTest, AClientThatIsRefusedDropsWhatWaited) {
   EXPECT_EQ(client_.status(), Status::kOpen);
 }
 
-// Defect: the connection failed with it, though the endpoint has seen nothing of the request.
-TEST_F(WebsocketTest, OtherProtocolsCannotBeAskedFor) {
+// Defect: the connection failed, though the endpoint had seen nothing of the request.
+TEST_F(WebsocketTest, OtherProtocolsCannotBeRequested) {
   HttpStream& stream = *client_.open_stream(recorder_);
   Head head = request_head("CONNECT", "/");
   ASSERT_TRUE(head.set(pool_, Head::Part::kProtocol, "connect-udp"));
@@ -206,8 +206,8 @@ TEST_F(WebsocketTest, OtherProtocolsCannotBeAskedFor) {
   again->release();
 }
 
-// A server says 200 only where it is told that the 200 is none for the upgrade.
-TEST_F(WebsocketTest, AServerPassesOnThatTheUpgradeWasIgnored) {
+// A server sends 200 only where it is told that the 200 does not accept the upgrade.
+TEST_F(WebsocketTest, ServerForwardsIgnoredUpgrade) {
   receive(upgrade() + "GET /evil HTTP/1.1\nHost: a\n\n");
   Head head = with(response_head(200), "content-length", "2");
   head.ignores_upgrade = true;
@@ -235,9 +235,9 @@ TEST_F(WebsocketTest, AcrossAHop) {
   origin_.stream->release();
 }
 
-// Defect: a tunnel whose connection had failed ended as one that was over, for whoever was behind it; and so did one
-// that was cut, in TLS without close_notify (RFC 8446 section 6.1), which anybody on the path can do.
-TEST_F(WebsocketTest, ATunnelThatIsLostIsReset) {
+// Defect: a tunnel whose connection had failed ended in order for the other side; and so did one that was cut in TLS
+// without close_notify (RFC 8446 section 6.1), which anyone on the path can do.
+TEST_F(WebsocketTest, LostTunnelIsReset) {
   for (const auto how : {HttpCodec::End::kOrderly, HttpCodec::End::kCut, HttpCodec::End::kLost}) {
     Http1Client client(pool_, client_options_, counters_);
     test::Http1Recorder recorder;
@@ -251,8 +251,8 @@ TEST_F(WebsocketTest, ATunnelThatIsLostIsReset) {
   }
 }
 
-// A defect: half a tunnel that was reset ended in order, where the other half did not.
-TEST_F(WebsocketTest, ATunnelThatIsResetIsCut) {
+// Defect: half of a tunnel that was reset ended in order, where the other half did not.
+TEST_F(WebsocketTest, ResetTunnelIsCut) {
   receive(upgrade());
   origin_.stream->send_head(response_head(200), false);
   origin_.stream->send_body(body_of("half"), false);
@@ -264,8 +264,8 @@ TEST_F(WebsocketTest, ATunnelThatIsResetIsCut) {
   origin_.stream->release();
 }
 
-// Defect: a response of the proxy's own with 2xx was written as 101, and its body was the tunnel.
-TEST_F(WebsocketTest, AResponseOfOurOwnAgreesToNothing) {
+// Defect: a 2xx response of the proxy's own was written as 101, and its body was the tunnel.
+TEST_F(WebsocketTest, OwnResponseDoesNotAcceptTheUpgrade) {
   for (const uint16_t status : {uint16_t{200}, uint16_t{204}}) {
     test::Http1Origin origin;
     origin.answers = false;
@@ -281,7 +281,7 @@ TEST_F(WebsocketTest, AResponseOfOurOwnAgreesToNothing) {
   }
 }
 
-TEST_F(WebsocketTest, TunnelsOfConnect) {
+TEST_F(WebsocketTest, ConnectTunnels) {
   HttpStream& stream = *client_.open_stream(recorder_);
   stream.send_head(request_head("CONNECT", "", "b:443"), false);
   EXPECT_EQ(test::shown(test::flushed(client_)), "CONNECT b:443 HTTP/1.1\nhost: b:443\n\n");

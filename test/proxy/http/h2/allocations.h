@@ -1,7 +1,7 @@
 #pragma once
 
-// test/support/allocations.h for a program in which another file may include that: its counter, and where nobody else
-// replaces malloc, a malloc that counts.
+// The same as test/support/allocations.h, for a program in which another file may include that: its counter, and a
+// counting malloc if no other file replaces malloc.
 
 #include <atomic>
 #include <cstddef>

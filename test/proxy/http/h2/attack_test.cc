@@ -1,5 +1,5 @@
-// Each known way to have an HTTP/2 server work or hold memory for nothing: it ends with the right error, before much of
-// either was spent.
+// Each known attack that makes an HTTP/2 server do work or hold memory for nothing: it ends with the right error,
+// before much of either was used.
 
 #include <gtest/gtest.h>
 
@@ -17,31 +17,31 @@ class Http2Attack : public PoolTest {
  protected:
   Http2Attack() : PoolTest(size_t{64} << 20) {}
 
-  // Sends what `next` makes until the connection fails, at most `most` times; after each one the output is taken, or
-  // stays where the attacker does not read. Chunks that are out then are bounded throughout.
+  // Sends what `next` returns until the connection fails, at most `most` times. After each one the output is taken, or
+  // stays if the attacker does not read. The memory of chunks is bounded throughout.
   void flood(ScriptedPeer& peer, size_t most, const std::function<std::string(size_t)>& next, bool reads = true,
              size_t bound_bytes = 2 << 20) {
     const size_t before = pool_.out_bytes();
     rounds_ = 0;
-    said_.clear();
+    output_.clear();
     while (rounds_ < most) {
       const std::string bytes = next(rounds_);
       const auto status = peer.give(bytes);
       ++rounds_;
       ASSERT_LE(pool_.out_bytes(), before + bound_bytes) << "after " << rounds_;
-      if (reads) said_ = peer.said();
+      if (reads) output_ = peer.output();
       if (status == HttpCodec::Status::kFailed) break;
     }
-    if (!reads) said_ = peer.said();
+    if (!reads) output_ = peer.output();
   }
   void expect_calm(const ScriptedPeer& peer, const char* limit, uint64_t counter) {
-    EXPECT_NE(said_.find("ENHANCE_YOUR_CALM"), std::string::npos) << said_;
+    EXPECT_NE(output_.find("ENHANCE_YOUR_CALM"), std::string::npos) << output_;
     EXPECT_NE(peer.connection->error().find(limit), std::string::npos) << peer.connection->error();
     EXPECT_EQ(counter, 1u);
   }
 
   size_t rounds_ = 0;
-  std::string said_;
+  std::string output_;
 };
 
 TEST_F(Http2Attack, RapidReset) {  // CVE-2023-44487
@@ -55,7 +55,7 @@ TEST_F(Http2Attack, RapidReset) {  // CVE-2023-44487
   EXPECT_EQ(rounds_, 101u);
 }
 
-TEST_F(Http2Attack, RapidResetWhereNobodyReleases) {  // The place is not free before the work has ended.
+TEST_F(Http2Attack, RapidResetWithoutRelease) {  // The slot is not free before the work has ended.
   Http2Limits limits;
   limits.resets = 100000;
   limits.streams = 10;
@@ -104,11 +104,11 @@ TEST_F(Http2Attack, MadeYouReset) {  // CVE-2025-8671: all six ways.
   }
 }
 
-TEST_F(Http2Attack, DependencyOnItself) {  // The sixth: not even a reset.
+TEST_F(Http2Attack, DependencyOnItself) {  // The sixth way: not even a reset.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(frame(Type::kHeaders, 0x25, 1, u32(1) + "\x10" + block(get_fields())));
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
 }
 
 TEST_F(Http2Attack, ContinuationFlood) {  // VU#421644
@@ -126,29 +126,29 @@ TEST_F(Http2Attack, EmptyContinuation) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(frame(Type::kHeaders, kEnd, 1, block(get_fields())) + frame(Type::kContinuation, 0, 1));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "CONTINUATION", peer.counters.over_continuations);
 }
 
-TEST_F(Http2Attack, HpackBomb) {  // CVE-2016-6581: one large entry, named again and again by one byte.
+TEST_F(Http2Attack, HpackBomb) {  // CVE-2016-6581: one large entry, referenced again and again by one byte.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   const std::string entry = "\x40" + hpack_text("x") + hpack_text(std::string(4000, 'a'));
   peer.give(frame(Type::kHeaders, kEnd | kEndHeaders, 1, block(get_fields()) + entry + std::string(10000, '\xbe')));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "header block", peer.counters.over_header_block);
   EXPECT_LT(pool_.stats().out_bytes_peak, 256u * 1024);
 }
 
-// Defect: a field of more than 64 KiB was told to be a COMPRESSION_ERROR, as if the peer's encoder were broken.
-TEST_F(Http2Attack, AFieldThatIsFarTooLarge) {
+// Defect: a field of more than 64 KiB was reported as a COMPRESSION_ERROR, as if the peer's encoder were broken.
+TEST_F(Http2Attack, FieldFarTooLarge) {
   for (const bool name : {false, true}) {
     ScriptedPeer peer(pool_, true);
     peer.greet();
     const std::string huge(65'537, 'a');
     const std::string field = std::string(1, '\0') + (name ? hpack_text(huge) : hpack_text("x") + hpack_text(huge));
     peer.give(frame(Type::kHeaders, kEnd, 1, (block(get_fields()) + field).substr(0, 16384)));
-    said_ = peer.said();
+    output_ = peer.output();
     expect_calm(peer, "header block", peer.counters.over_header_block);
   }
 }
@@ -158,23 +158,23 @@ TEST_F(Http2Attack, Http2Bomb) {  // CVE-2026-49975: many small cookie crumbs, b
   peer.greet();
   const std::string entry = "\x40" + hpack_text("cookie") + hpack_text("a");
   peer.give(frame(Type::kHeaders, kEnd | kEndHeaders, 1, block(get_fields()) + entry + std::string(16000, '\xbe')));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "header block", peer.counters.over_header_block);
 }
 
-TEST_F(Http2Attack, TooLargeHeads) {  // 431 each, and not for ever.
+TEST_F(Http2Attack, TooLargeHeads) {  // 431 each, and not forever.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   FieldList many = get_fields();
-  // Defect: pseudo-header fields were counted, so that HTTP/2 took four fields less than HTTP/1.1.
+  // Defect: pseudo-header fields were counted, so that HTTP/2 accepted four fields less than HTTP/1.1.
   while (many.size() < 104) many.emplace_back("x", "a");
   peer.give(headers(1, kEnd, many));
   EXPECT_EQ(peer.requests.size(), 1u);
   peer.requests[0].release();
-  (void)peer.said();
+  (void)peer.output();
   many.emplace_back("x", "a");
   peer.give(headers(3, 0, many));
-  EXPECT_EQ(peer.said(), "HEADERS 3 end; RST 3 NO_ERROR");
+  EXPECT_EQ(peer.output(), "HEADERS 3 end; RST 3 NO_ERROR");
   flood(peer, 1000, [&](size_t i) { return headers(static_cast<uint32_t>(2 * i + 5), kEnd, many); });
   expect_calm(peer, "streams were reset", peer.counters.over_resets);
   EXPECT_EQ(peer.requests.size(), 1u);
@@ -208,17 +208,17 @@ TEST_F(Http2Attack, SettingsFlood) {  // CVE-2019-9515
   EXPECT_EQ(rounds_, 50u);
 }
 
-TEST_F(Http2Attack, SettingsThatAreOneLongList) {
+TEST_F(Http2Attack, OneLongListOfSettings) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   std::string entries;
   for (uint32_t i = 0; i < 65; ++i) entries += setting(4, i) + (i < 3 ? setting(1, i * 4096) : "");
   peer.give(settings(entries));
-  said_ = peer.said();
+  output_ = peer.output();
   expect_calm(peer, "SETTINGS in a frame", peer.counters.over_settings);
 }
 
-TEST_F(Http2Attack, RepliesThatNobodyReads) {  // What waits is bounded even where each rate is kept.
+TEST_F(Http2Attack, UnreadReplies) {  // The queue is bounded even if each rate is kept.
   Http2Limits limits;
   limits.pings_burst = limits.replies_burst = 1'000'000;
   ScriptedPeer peer(pool_, true, limits);
@@ -228,7 +228,7 @@ TEST_F(Http2Attack, RepliesThatNobodyReads) {  // What waits is bounded even whe
   EXPECT_EQ(rounds_, 1001u);
 }
 
-TEST_F(Http2Attack, ResponseHeadsThatNobodyReads) {
+TEST_F(Http2Attack, UnreadResponseHeads) {
   Http2Limits limits;
   limits.queued_control_bytes = 64 * 1024;
   limits.resets = 100'000;
@@ -249,8 +249,8 @@ TEST_F(Http2Attack, ResponseHeadsThatNobodyReads) {
   EXPECT_EQ(rounds_, 20u);
 }
 
-// Defect: each head of 28 KB came from a few bytes that named one entry of the table, and counted for nobody.
-TEST_F(Http2Attack, HeadsThatAreHeld) {
+// Defect: each head of 28 KB came from a few bytes that referenced one entry of the table, and was not counted.
+TEST_F(Http2Attack, HeldHeadsAreCounted) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.take();
@@ -279,7 +279,7 @@ TEST_F(Http2Attack, HeadsTakeTurns) {
   std::string frames;
   for (uint32_t id = 1; id < 40; id += 2) frames += get(id, {{"x", std::string(9000, 'x')}});
   peer.connection->receive(sluice::test::buffer_of(pool_, frames));
-  EXPECT_EQ(peer.requests.size(), 8u);  // 64 KiB are passed by the eighth.
+  EXPECT_EQ(peer.requests.size(), 8u);  // 64 KiB are exceeded by the eighth.
   EXPECT_TRUE(peer.connection->input_waits());
   EXPECT_FALSE(peer.connection->wants_bytes());
   EXPECT_FALSE(peer.connection->mid_head()) << "it is not the client that is slow to send";
@@ -314,10 +314,10 @@ TEST_F(Http2Attack, ConnectionsShareTheHeadsOfATurn) {
   EXPECT_EQ(receive(*greedy, large(9)), 3u) << "it waits for the next turn";
   EXPECT_EQ(receive(*fresh, get(1)), 0u) << "it waits behind the others";
   EXPECT_TRUE(fresh->connection->input_waits());
-  // One that sends little is served at once.
+  // A connection that sends little is served at once.
   EXPECT_EQ(receive(*known, get(3) + get(5)), 3u);
   EXPECT_FALSE(known->connection->input_waits());
-  // Each one that is resumed goes on, whatever is left.
+  // Each resumed connection continues, whatever budget is left.
   fresh->connection->receive(Buffer());
   EXPECT_EQ(fresh->requests.size(), 1u);
   greedy->connection->receive(Buffer());
@@ -328,7 +328,7 @@ TEST_F(Http2Attack, ConnectionsShareTheHeadsOfATurn) {
   EXPECT_FALSE(greedy->connection->input_waits());
 }
 
-TEST_F(Http2Attack, BodiesThatNobodyTakesAreHeld) {
+TEST_F(Http2Attack, UntakenBodiesAreCounted) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1));
@@ -342,7 +342,7 @@ TEST_F(Http2Attack, BodiesThatNobodyTakesAreHeld) {
   EXPECT_EQ(peer.connection->held_bytes(), before);
 }
 
-TEST_F(Http2Attack, ResetFlood) {  // CVE-2019-9514: streams that are none.
+TEST_F(Http2Attack, ResetFlood) {  // CVE-2019-9514: invalid streams.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   flood(peer, 10000, [](size_t i) { return headers(static_cast<uint32_t>(2 * i + 1), kEnd, {{"x", "1"}}); }, false);
@@ -404,8 +404,8 @@ TEST_F(Http2Attack, TinyData) {
   EXPECT_EQ(rounds_, 101u * 1000);
 }
 
-// A defect: each byte that waited for a slow upstream took a window and more, and each was passed on for itself.
-TEST_F(Http2Attack, TinyDataThatWaits) {
+// Defect: each byte that waited for a slow upstream took a window and more, and each was forwarded alone.
+TEST_F(Http2Attack, WaitingTinyData) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1));
@@ -415,11 +415,11 @@ TEST_F(Http2Attack, TinyDataThatWaits) {
   const size_t before = pool_.out_bytes();
   for (int i = 0; i < 40; ++i) ASSERT_EQ(peer.give(frames), HttpCodec::Status::kOpen);
   EXPECT_EQ(peer.requests[0].body.to_string(), std::string(60000, 'x'));
-  EXPECT_LE(pool_.out_bytes(), before + 40 * 8192);  // Where a window for each would be 2 MB.
+  EXPECT_LE(pool_.out_bytes(), before + 40 * 8192);  // With a window for each byte it would be 2 MB.
   EXPECT_LE(peer.requests[0].body.window_count(), 40u * 8);
 }
 
-TEST_F(Http2Attack, TinyDataOfManyStreams) {  // Each stream's in its order, with what ends it.
+TEST_F(Http2Attack, TinyDataOfManyStreams) {  // Each stream's data is in order, with its end.
   std::string frames, expected[2];
   for (int i = 0; i < 300; ++i) {
     const std::string text(static_cast<size_t>(i % 70), static_cast<char>('a' + i % 26));
@@ -440,20 +440,20 @@ TEST_F(Http2Attack, TinyDataOfManyStreams) {  // Each stream's in its order, wit
   }
 }
 
-// A defect: frames of streams that were over were let pass without end.
+// Defect: frames for closed streams were accepted without a limit.
 TEST_F(Http2Attack, FramesOfClosedStreams) {
   const std::string pieces[] = {data(1, "x"), rst(1), headers(1, kEnd, {{"x", "y"}})};
   for (const std::string& piece : pieces) {
     ScriptedPeer peer(pool_, true);
     peer.greet();
-    peer.give(post(1, {{"content-length", "1"}}) + data(1, "xx"));  // We reset it.
+    peer.give(post(1, {{"content-length", "1"}}) + data(1, "xx"));  // The server resets it.
     flood(peer, 10000, [&](size_t) { return piece; });
     expect_calm(peer, "closed streams", peer.counters.over_frames_on_closed);
     EXPECT_EQ(rounds_, 1101u);  // The stream has earned some.
   }
 }
 
-TEST_F(Http2Attack, DataThatDrips) {  // CVE-2019-9511: byte by byte it pins what one frame takes, not a chunk per byte.
+TEST_F(Http2Attack, DataByteByByte) {  // CVE-2019-9511: it pins as much as one frame, not a chunk per byte.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   const std::string bytes = frame(Type::kHeaders, kEnd | kEndHeaders, 1, std::string(16000, 'x'));
@@ -469,14 +469,14 @@ TEST_F(Http2Attack, DataThatDrips) {  // CVE-2019-9511: byte by byte it pins wha
   }
 }
 
-TEST_F(Http2Attack, TinyWindowsHoldWhatTheSenderQueued) {  // CVE-2019-9517: what waits is what the owner gave.
+TEST_F(Http2Attack, TinyWindowsHoldWhatTheSenderQueued) {  // CVE-2019-9517: what waits is what the owner has queued.
   ScriptedPeer peer(pool_, true);
   peer.greet(setting(4, 0));
   peer.give(get(1));
   HttpStream& stream = *peer.requests[0].stream;
   stream.send_head(response(pool_, 200), false);
   stream.send_body(buffer_of(std::string(50000, 'x')), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1");
+  EXPECT_EQ(peer.output(), "HEADERS 1");
   EXPECT_EQ(stream.queued(), 50000u);
   EXPECT_TRUE(peer.connection->waits_for_window());
   EXPECT_FALSE(peer.connection->has_output());
@@ -492,18 +492,18 @@ TEST_F(Http2Attack, HeaderTableThrash) {
     peer.requests[i].stream->send_head(response(pool_, 200, {{"x-" + std::to_string(i), std::string(500, 'a')}}), true);
     peer.take();
     peer.requests[i].release();
-    ASSERT_LT(pool_.out_bytes(), before + 300 * 1024);  // The test's own heads among it.
+    ASSERT_LT(pool_.out_bytes(), before + 300 * 1024);  // Includes the test's own heads.
     peer.requests[i].head.clear();
   }
 }
 
-TEST_F(Http2Attack, StreamsBehindTheLastGoaway) {
+TEST_F(Http2Attack, StreamsAfterTheLastGoaway) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(get(1));
   peer.connection->drain();
   peer.connection->drain();
-  EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING; GOAWAY 1 NO_ERROR");
+  EXPECT_EQ(peer.output(), "GOAWAY 2147483647 NO_ERROR; PING; GOAWAY 1 NO_ERROR");
   flood(peer, 10000, [](size_t i) { return get(static_cast<uint32_t>(2 * i + 3)); });
   expect_calm(peer, "oddities", peer.counters.over_glitches);
   EXPECT_EQ(peer.requests.size(), 1u);
@@ -518,7 +518,7 @@ TEST_F(Http2Attack, InformationalResponsesWithoutEnd) {
   flood(peer, 8, [](size_t) { return headers(1, 0, {{":status", "103"}}); });
   EXPECT_EQ(exchange.informational.size(), 8u);
   peer.give(headers(1, 0, {{":status", "103"}}));
-  EXPECT_EQ(peer.said(), "RST 1 PROTOCOL_ERROR");
+  EXPECT_EQ(peer.output(), "RST 1 PROTOCOL_ERROR");
 }
 
 TEST_F(Http2Attack, MoreStreamsThanAllowed) {
@@ -530,7 +530,7 @@ TEST_F(Http2Attack, MoreStreamsThanAllowed) {
   EXPECT_EQ(peer.requests.size(), 100u);
   EXPECT_EQ(peer.connection->streams(), 100u);
   EXPECT_EQ(peer.counters.refused_streams, 50u);
-  EXPECT_TRUE(peer.said().starts_with("RST 201 REFUSED_STREAM"));
+  EXPECT_TRUE(peer.output().starts_with("RST 201 REFUSED_STREAM"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace sluice::test::http2 {
 namespace {
 
-// One direction of an exchange: what is to be sent, and what has arrived.
+// One direction of an exchange: the bytes to send, and the bytes that have arrived.
 struct Message {
   FieldList fields;
   FieldList trailers;
@@ -148,7 +148,7 @@ void Http2BackToBack::round(uint64_t seed) {
   limits.connection_window_bytes = static_cast<uint32_t>(65535 + below(100'000));
   limits.flush_bytes = static_cast<uint32_t>(1 + below(40'000));
   limits.header_fields = 128;
-  // Only the peer's rudeness is counted, but tiny windows look like it.
+  // Only violations of the peer are counted, but tiny windows look like one.
   limits.small_data_frames = 60'000;
   limits.window_updates = 100'000'000;
   Http2Counters counters;
@@ -196,7 +196,7 @@ void Http2BackToBack::round(uint64_t seed) {
         !client.has_output() && !server.has_output()) {
       break;
     }
-    // A reader that stalls for good is not what is tested.
+    // A reader that stalls forever is not tested here.
     if (step == 5000) {
       for (auto* sides : {&clients, &servers_}) {
         for (auto& side : *sides) side->stream->set_reading(true);
@@ -205,7 +205,7 @@ void Http2BackToBack::round(uint64_t seed) {
   }
   EXPECT_EQ(client.streams(), 0u);
   EXPECT_EQ(server.streams(), 0u);
-  // Streams have the same order on both sides, but where a head never went out.
+  // Streams have the same order on both sides, except where a head was never sent.
   size_t at = 0;
   for (auto& side : clients) {
     if (!side->to_send.head_given) continue;

@@ -1,4 +1,4 @@
-// What h2spec's sections check (generic, http2, hpack), and more of RFC 9113, as tables by section.
+// The cases of h2spec's sections (generic, http2, hpack), and more of RFC 9113, as tables by section.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ using Type = Http2FrameType;
 
 struct Case {
   const char* section;
-  std::string sent;      // Behind the preface and both SETTINGS.
-  std::string expected;  // What comes back, SETTINGS and WINDOW_UPDATEs apart.
+  std::string sent;      // Sent after the preface and both SETTINGS.
+  std::string expected;  // The frames that come back, except SETTINGS and WINDOW_UPDATEs.
 };
 
 std::string pri(uint32_t stream, std::string_view payload) { return frame(Type::kPriority, 0, stream, payload); }
@@ -36,7 +36,8 @@ FieldList without(std::string_view name) {
 const std::string kBlock = block(get_fields());
 const std::string kPostBlock = block(get_fields({}, "POST"));
 
-// The server answers nothing by itself, so a good request gives silence; a PING behind it shows that all is well.
+// The server sends no responses by itself, so a good request causes silence; a PING after it shows that the connection
+// works.
 const std::string kFine = "PING ack";
 
 std::vector<Case> server_cases() {
@@ -256,7 +257,7 @@ TEST_F(Http2Conformance, Server) {
       ScriptedPeer peer(pool_, true);
       peer.greet();
       const HttpCodec::Status status = peer.give(c.sent + ping(), cut);
-      EXPECT_EQ(peer.said(), c.expected);
+      EXPECT_EQ(peer.output(), c.expected);
       const bool failed = c.expected.find("GOAWAY") != std::string::npos;
       EXPECT_EQ(status == HttpCodec::Status::kFailed, failed);
       EXPECT_EQ(peer.connection->error().empty(), !failed);
@@ -284,7 +285,7 @@ TEST_F(Http2Conformance, ServerPreface) {  // Section 3.4.
       ScriptedPeer peer(pool_, true);
       EXPECT_EQ(peer.take()[0].text(), "SETTINGS");
       peer.give(c.sent, cut);
-      EXPECT_EQ(peer.said(), c.expected) << c.sent;
+      EXPECT_EQ(peer.output(), c.expected) << c.sent;
     }
   }
 }
@@ -306,17 +307,17 @@ TEST_F(Http2Conformance, ServerClosedStream) {  // Section 5.1: closed, both by 
       peer.greet();
       peer.give(get(1));
       peer.requests[0].stream->send_head(response(pool_, 204), true);
-      EXPECT_EQ(peer.said(), "HEADERS 1 end");
+      EXPECT_EQ(peer.output(), "HEADERS 1 end");
       if (released) peer.requests[0].release();
       peer.give(c.sent + ping());
-      EXPECT_EQ(peer.said(), c.expected);
+      EXPECT_EQ(peer.output(), c.expected);
       EXPECT_FALSE(peer.requests[0].reset);
     }
   }
 }
 
 std::vector<Case> client_cases() {
-  // One request is under way on stream 1.
+  // One request is in progress on stream 1.
   const auto answer = [](std::string_view status, FieldList more = {}, uint8_t flags = kEnd) {
     FieldList fields = {{":status", std::string(status)}};
     fields.insert(fields.end(), more.begin(), more.end());
@@ -363,9 +364,9 @@ TEST_F(Http2Conformance, Client) {
       Exchange exchange;
       exchange.stream = peer.connection->open_stream(exchange);
       exchange.stream->send_head(request(pool_), true);
-      EXPECT_EQ(peer.said(), "HEADERS 1 end");
+      EXPECT_EQ(peer.output(), "HEADERS 1 end");
       peer.give(c.sent + ping(), cut);
-      EXPECT_EQ(peer.said(), c.expected);
+      EXPECT_EQ(peer.output(), c.expected);
       const bool complete = c.expected == kFine || c.expected == "GOAWAY 0 STREAM_CLOSED";
       EXPECT_EQ(exchange.ended, complete);
       EXPECT_EQ(exchange.reset, !complete);
@@ -382,7 +383,7 @@ TEST_F(Http2Conformance, ClientPreface) {
   EXPECT_EQ(peer.connection->error(), "the first frame is not SETTINGS");
 }
 
-TEST_F(Http2Conformance, SettingsAreTold) {
+TEST_F(Http2Conformance, SettingsAreSent) {
   ScriptedPeer server(pool_, true);
   std::vector<Frame> frames = server.take();
   EXPECT_EQ(frames[0].payload,

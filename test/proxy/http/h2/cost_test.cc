@@ -1,4 +1,4 @@
-// What requests and waiting cost: allocations, copies, memory.
+// The costs of requests and of waiting: allocations, copies, memory.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace sluice::test::http2 {
 namespace {
 
-// Echoes: what a request's body is, the response's is too. Nothing is kept.
+// Echoes: the response has the body of the request. Nothing is kept.
 struct Echo final : StreamReceiver {
   void on_head(HttpStream& stream, Head&&, bool end) override {
     stream.send_head(head, false);
@@ -27,7 +27,7 @@ struct EchoServer final : HttpCodec::Acceptor {
   StreamReceiver& on_stream(HttpStream&) override { return echo; }
   Echo echo;
 };
-struct Asker final : StreamReceiver {
+struct Client final : StreamReceiver {
   void on_head(HttpStream& stream, Head&&, bool end) override { finish(stream, end); }
   void on_body(HttpStream& stream, Buffer&& body, bool end) override {
     received += body.size();
@@ -76,7 +76,7 @@ class Http2Cost : public PoolTest {
       carry(server, client);
     }
   }
-  // The server's streams are released as a session would: when they have ended.
+  // The server's streams are released as by a session: when they have ended.
   struct Releasing final : HttpCodec::Acceptor, StreamReceiver {
     explicit Releasing(Echo& of) : echo(of) {}
     StreamReceiver& on_stream(HttpStream&) override { return *this; }
@@ -107,9 +107,9 @@ class Http2Cost : public PoolTest {
 TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
   Releasing acceptor(server_.echo);
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Asker asker;
+  Client asker;
   Buffer body = sluice::test::buffer_of(pool_, std::string(40'000, 'x'), splits_every(16384, 40'000));
-  const auto ask = [&](size_t count) {
+  const auto send_request = [&](size_t count) {
     for (size_t i = 0; i < count; ++i) {
       HttpStream* stream = client.open_stream(asker);
       stream->send_head(head_, i % 2 == 0);
@@ -117,10 +117,10 @@ TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
       converse(client, server);
     }
   };
-  ask(2000);
+  send_request(2000);
   const uint64_t before = allocations;
   const uint64_t copied_before = copied();
-  ask(1000);
+  send_request(1000);
   EXPECT_EQ(allocations - before, 0u);
   EXPECT_EQ(copied() - copied_before, 0u);
   EXPECT_EQ(asker.ended, 3000u);
@@ -129,10 +129,10 @@ TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
   EXPECT_EQ(counters_.completed, 6000u);
 }
 
-TEST_F(Http2Cost, NoAllocationWhereHeadersChange) {  // Each request goes into both tables, and drives another out.
+TEST_F(Http2Cost, NoAllocationWhenHeadersChange) {  // Each request is added to both tables, and evicts another.
   Releasing acceptor(server_.echo);
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Asker asker;
+  Client asker;
   uint64_t before = 0;
   for (int i = 0; i < 4000; ++i) {
     if (i == 3000) before = allocations;
@@ -148,11 +148,11 @@ TEST_F(Http2Cost, NoAllocationWhereHeadersChange) {  // Each request goes into b
   EXPECT_EQ(allocations - before, 0u);
 }
 
-TEST_F(Http2Cost, WhatAConnectionHoldsThatWaits) {
+TEST_F(Http2Cost, MemoryOfAWaitingConnection) {
   Releasing acceptor(server_.echo);
   const size_t nothing = pool_.out_bytes();
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Asker asker;
+  Client asker;
   converse(client, server);
   client.open_stream(asker)->send_head(head_, true);
   converse(client, server);
@@ -165,8 +165,8 @@ TEST_F(Http2Cost, WhatAConnectionHoldsThatWaits) {
   RecordProperty("sizeof_connection", static_cast<int>(sizeof(Http2Codec)));
   EXPECT_LE(sizeof(Http2Codec), 1024u);
   EXPECT_LE(sizeof(Http2Stream), 256u);
-  EXPECT_LE(parked, 512u);  // Both decoders' tables as text: nothing else.
-  // And it goes on as if nothing had been.
+  EXPECT_LE(parked, 512u);  // The text of both decoders' tables, and nothing else.
+  // Afterwards it continues as before.
   for (int i = 0; i < 3; ++i) {
     client.open_stream(asker)->send_head(head_, true);
     converse(client, server);
@@ -177,11 +177,11 @@ TEST_F(Http2Cost, WhatAConnectionHoldsThatWaits) {
   EXPECT_LE(pool_.out_bytes() - nothing, parked);
 }
 
-TEST_F(Http2Cost, WaitingWithAFullTable) {
+TEST_F(Http2Cost, MemoryOfAFullTable) {
   Releasing acceptor(server_.echo);
   const size_t nothing = pool_.out_bytes();
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Asker asker;
+  Client asker;
   for (int i = 0; i < 300; ++i) {
     Head head = request(pool_, "GET", {{"x-" + std::to_string(i), std::to_string(i)}});
     client.open_stream(asker)->send_head(head, true);
@@ -195,7 +195,7 @@ TEST_F(Http2Cost, WaitingWithAFullTable) {
   EXPECT_LE(parked, 4096u + 256);
 }
 
-TEST_F(Http2Cost, AWaitingFrameIsSettled) {
+TEST_F(Http2Cost, WaitingFrameIsCompacted) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   const size_t before = pool_.out_bytes();
@@ -220,7 +220,8 @@ TEST_F(Http2Cost, ResponsesAreFewWindows) {
   }
   Buffer out;
   peer.connection->flush(out);
-  EXPECT_EQ(out.window_count(), 1u + 2 * 16);  // All heads in one; for each a DATA frame's header, and its body.
+  // All heads in one window; for each response a DATA frame's header, and its body.
+  EXPECT_EQ(out.window_count(), 1u + 2 * 16);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ bool is_capital(unsigned char c) { return c >= 'A' && c <= 'Z'; }
 bool is_digit(unsigned char c) { return c >= '0' && c <= '9'; }
 bool is_mark(unsigned char c) { return c != 0 && kMarks.find(static_cast<char>(c)) != std::string_view::npos; }
 
-// Every character at every place of texts of all sizes that are looked at by eight, by one, or both.
+// Every character at every position of texts of all sizes that are checked by eight bytes, by one, or both.
 void expect(bool (*rule)(std::string_view), const std::function<bool(unsigned char, bool edge)>& allowed) {
   for (size_t size = 1; size <= 25; ++size) {
     std::string text(size, 'a');

@@ -14,7 +14,7 @@ TEST(Http2RateTest, BurstThenRate) {
   EXPECT_FALSE(slow.take(99'600, 1, 20));
 }
 
-TEST(Http2AbuseTest, WhatIsEarnedIsBounded) {
+TEST(Http2AbuseTest, EarnedCreditIsBounded) {
   Http2Limits limits;
   limits.resets = 3;
   limits.resets_saved = 5;
@@ -26,7 +26,7 @@ TEST(Http2AbuseTest, WhatIsEarnedIsBounded) {
   EXPECT_EQ(counters.over_resets, 1u);
 }
 
-TEST(Http2AbuseTest, TinyDataIsAGlitchNowAndThen) {
+TEST(Http2AbuseTest, TinyDataIsSometimesAGlitch) {
   const Http2Limits limits;
   Http2Counters counters;
   Http2Abuse abuse(limits);

@@ -11,7 +11,7 @@ namespace {
 
 class HpackTest : public PoolTest {
  protected:
-  // The block in frames that were made by the encoder.
+  // The header block of frames that the encoder made.
   std::string block_of(Buffer&& out) {
     std::string bytes = sluice::test::text_of(out);
     std::string block;
@@ -41,8 +41,8 @@ class HpackTest : public PoolTest {
   Http2Limits limits_;
 };
 
-TEST_F(HpackTest, Rfc7541AppendixC6) {  // Responses with Huffman codes, of which each depends on those before.
-  // The examples go by a table of 256 bytes, which the first block says.
+TEST_F(HpackTest, Rfc7541AppendixC6) {  // Responses with Huffman codes, each of which depends on the previous ones.
+  // The examples use a table of 256 bytes, which the first block announces.
   const std::string blocks[] = {
       from_hex("3fe101 4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6 2d1b ff6e"
                "919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3"),
@@ -104,7 +104,8 @@ TEST_F(HpackTest, LargeBlocksTakeContinuations) {
   HpackEncoder encoder;
   Head head = response(pool_, 200);
   for (int i = 0; i < 90; ++i) {
-    ASSERT_TRUE(head.fields.add(pool_, "x-" + std::to_string(i), std::string(600, '\x7f' - 1)));  // '~': no good code.
+    // '~' has a long code.
+    ASSERT_TRUE(head.fields.add(pool_, "x-" + std::to_string(i), std::string(600, '\x7f' - 1)));
   }
   Buffer out;
   encoder.encode_head(pool_, head, 5, true, out);
@@ -131,7 +132,7 @@ TEST_F(HpackTest, OneFieldAsLargeAsFieldsHold) {
   EXPECT_GT(out.size(), value.size());
 }
 
-TEST_F(HpackTest, WhatHttp2DoesNotHaveIsLeftOut) {
+TEST_F(HpackTest, FieldsThatHttp2ForbidsAreLeftOut) {
   HpackEncoder encoder;
   HpackDecoder decoder;
   const Head head = response(pool_, 200,
@@ -144,7 +145,7 @@ TEST_F(HpackTest, WhatHttp2DoesNotHaveIsLeftOut) {
                               {"te", "deflate"},
                               {"te", "trailers"},
                               {"x", "1"}});
-  EXPECT_EQ(decoded(decoder, encoded(encoder, head)),  // In a response, `host` is a field like any other.
+  EXPECT_EQ(decoded(decoder, encoded(encoder, head)),  // In a response, `host` is an ordinary field.
             (FieldList{{":status", "200"}, {"host", "a"}, {"te", "trailers"}, {"x", "1"}}));
 }
 
@@ -153,7 +154,7 @@ TEST_F(HpackTest, SecretsAreNeverIndexed) {
   Head head = response(pool_, 200, {{"authorization", "secret-a"}});
   ASSERT_TRUE(head.fields.add(pool_, "x-key", "secret-b", true));
   const std::string first = encoded(encoder, head);
-  EXPECT_EQ(first.size(), encoded(encoder, head).size());  // Nothing was learnt.
+  EXPECT_EQ(first.size(), encoded(encoder, head).size());  // Nothing was added to the table.
   HpackDecoder decoder;
   Http2HeaderBlock block(Http2HeaderBlock::Kind::kResponse);
   ASSERT_EQ(decode(decoder, first, block), HpackDecoder::Status::kGood);

@@ -23,7 +23,7 @@ std::string pattern(size_t size, uint32_t seed) {
   return bytes;
 }
 
-// A session of nghttp2 that keeps what comes, and sends the bodies it was given.
+// A session of nghttp2 that keeps everything it receives, and sends the bodies it was given.
 class Nghttp2 {
  public:
   struct Stream {
@@ -155,7 +155,7 @@ class Http2WithNghttp2 : public PoolTest {
  protected:
   Http2WithNghttp2() : PoolTest(size_t{64} << 20), shared_{pool_, limits_, counters_} {}
 
-  // Until neither has anything to say.
+  // Exchanges bytes until neither side has anything to send.
   void exchange(Http2Codec& ours, Nghttp2& theirs) {
     for (int idle = 0; idle < 2;) {
       Buffer out;
@@ -181,7 +181,7 @@ class Http2WithNghttp2 : public PoolTest {
   std::minstd_rand random_{5};
 };
 
-TEST_F(Http2WithNghttp2, TheyAsk) {
+TEST_F(Http2WithNghttp2, Nghttp2Client) {
   Requests requests;
   Http2Codec server(shared_, &requests);
   Nghttp2 client(false, 20'000);
@@ -246,7 +246,7 @@ TEST_F(Http2WithNghttp2, TheyAsk) {
   requests.exchanges.clear();
 }
 
-TEST_F(Http2WithNghttp2, WeAsk) {
+TEST_F(Http2WithNghttp2, Nghttp2Server) {
   Http2Codec client(shared_);
   Nghttp2 server(true, 3'000);
   exchange(client, server);
@@ -265,7 +265,7 @@ TEST_F(Http2WithNghttp2, WeAsk) {
     Fields trailers;
     ASSERT_TRUE(trailers.add(pool_, "x-sum", "1"));
     stream->send_trailers(trailers);
-    exchange(client, server);  // Too many large heads that wait would bar further streams.
+    exchange(client, server);  // Too many large heads that wait would block further streams.
   }
   exchange(client, server);
   ASSERT_EQ(server.ended.size(), count);

@@ -1,4 +1,4 @@
-// One side of HTTP/2 against a peer that is a script: frames as bytes in, frames as text out.
+// One side of HTTP/2 against a scripted peer: frames as bytes in, frames as text out.
 #pragma once
 
 #include <cstdint>
@@ -143,7 +143,7 @@ inline std::vector<Frame> frames_of(std::string& bytes) {
 
 // ---- The application ----
 
-/// Keeps what streams tell, and checks that they tell it in the order of stream.h.
+/// Records the calls of a stream, and checks that they come in the order of stream.h.
 class Exchange final : public StreamReceiver {
  public:
   ~Exchange() {
@@ -198,7 +198,7 @@ class Exchange final : public StreamReceiver {
   bool has_head = false, has_trailers = false, ended = false, reset = false, released = false, keep_body = true;
 };
 
-/// All that a server was asked.
+/// All requests that a server received.
 class Requests final : public HttpCodec::Acceptor {
  public:
   StreamReceiver& on_stream(HttpStream& stream) override {
@@ -253,7 +253,7 @@ class ScriptedPeer {
     }
     return status;
   }
-  /// All frames that it sends now.
+  /// All frames that the connection sends now.
   std::vector<Frame> take() {
     Buffer out;
     while (connection->has_output()) connection->flush(out);
@@ -261,8 +261,8 @@ class ScriptedPeer {
     if (!is_server && sent_.starts_with(kHttp2Preface)) sent_.erase(0, kHttp2Preface.size());
     return frames_of(sent_);
   }
-  /// The same as text, one line each; window updates and our SETTINGS left out unless `all`.
-  std::string said(bool all = false) {
+  /// The same as text, one line each; without window updates and our SETTINGS unless `all`.
+  std::string output(bool all = false) {
     std::string text;
     for (const Frame& frame : take()) {
       if (!all && (frame.text().starts_with("WINDOW_UPDATE") || frame.text() == "SETTINGS")) continue;
@@ -270,7 +270,7 @@ class ScriptedPeer {
     }
     return text;
   }
-  /// Both sides' SETTINGS, acknowledged.
+  /// The SETTINGS of both sides, acknowledged.
   void greet(std::string_view entries = {}) {
     give((is_server ? std::string(kHttp2Preface) : "") + settings(entries) + settings_ack());
     take();

@@ -1,4 +1,4 @@
-// Streams of either side: what is sent, in which order, and what their windows let through.
+// Streams of either side: what is sent, in which order, and what their windows allow.
 
 #include <gtest/gtest.h>
 
@@ -37,22 +37,22 @@ TEST_F(Http2StreamTest, ServerReadsARequest) {
   EXPECT_EQ(exchange.head.fields.value("te"), "trailers");
   EXPECT_EQ(sluice::test::text_of(exchange.body), "hello world");
   EXPECT_EQ(exchange.trailers.value("x-sum"), "5");
-  EXPECT_EQ(exchange.trailers.size(), 1u);  // What routes requests has no place there.
+  EXPECT_EQ(exchange.trailers.size(), 1u);  // Pseudo-header fields and the like are not allowed in trailers.
 }
 
-// Defects: a Content-Length went on as it came, with zeros in front, and an empty port with its colon.
-TEST_F(Http2StreamTest, WhatHasSeveralSpellingsGetsOne) {
+// Defects: a Content-Length with leading zeros was forwarded unchanged, and an empty port with its colon.
+TEST_F(Http2StreamTest, ValuesAreNormalized) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   const std::pair<std::string, std::string> lengths[] = {{"0010", "10"}, {"10", "10"}, {"0", "0"}, {"000", "0"}};
   uint32_t id = 1;
-  for (const auto& [said, kept] : lengths) {
+  for (const auto& [output, kept] : lengths) {
     peer.give(headers(id, 0,
                       {{":method", "POST"},
                        {":scheme", "https"},
                        {":authority", "a.example:"},
                        {":path", "/"},
-                       {"content-length", said}}));
+                       {"content-length", output}}));
     Exchange& exchange = peer.requests[peer.requests.size() - 1];
     EXPECT_EQ(exchange.head.fields.value("content-length"), kept);
     EXPECT_EQ(exchange.head.authority(), "a.example");
@@ -60,20 +60,20 @@ TEST_F(Http2StreamTest, WhatHasSeveralSpellingsGetsOne) {
   }
 }
 
-// Defect: a connection whose header block did not come in time was reset without a GOAWAY (RFC 9113 section 5.4.1).
-TEST_F(Http2StreamTest, AnOwnerGivesUp) {
+// Defect: a connection whose header block did not arrive in time was reset without a GOAWAY (RFC 9113 section 5.4.1).
+TEST_F(Http2StreamTest, OwnerGivesUp) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1) + frame(Http2FrameType::kHeaders, kEnd, 3, "half").substr(0, 11));
   EXPECT_TRUE(peer.connection->mid_head());
-  (void)peer.said();
+  (void)peer.output();
   peer.connection->give_up("too slow");
-  EXPECT_EQ(peer.said(), "GOAWAY 1 ENHANCE_YOUR_CALM");
+  EXPECT_EQ(peer.output(), "GOAWAY 1 ENHANCE_YOUR_CALM");
   EXPECT_FALSE(peer.connection->mid_head());
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kFailed);
 }
 
-TEST_F(Http2StreamTest, ServerAnswers) {
+TEST_F(Http2StreamTest, ServerResponds) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(get(1));
@@ -86,7 +86,7 @@ TEST_F(Http2StreamTest, ServerAnswers) {
   stream.send_trailers(trailers);
   EXPECT_EQ(stream.queued(), 20000u);
   EXPECT_EQ(peer.connection->streams(), 1u);
-  EXPECT_EQ(peer.said(), "HEADERS 1; HEADERS 1; DATA 1 16384; DATA 1 3616; HEADERS 1 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1; HEADERS 1; DATA 1 16384; DATA 1 3616; HEADERS 1 end");
   EXPECT_EQ(stream.queued(), 0u);
   EXPECT_EQ(peer.requests[0].drained, 1u);
   EXPECT_EQ(peer.connection->streams(), 0u);
@@ -106,7 +106,7 @@ TEST_F(Http2StreamTest, EndsOfAllKinds) {
   HttpStream& d = begin(peer, 7);
   d.send_body(bytes(3), false);
   d.send_trailers(none);
-  EXPECT_EQ(peer.said(),
+  EXPECT_EQ(peer.output(),
             "HEADERS 1; DATA 1 0 end; HEADERS 3; DATA 3 0 end; HEADERS 5; HEADERS 7; DATA 5 3 end; "
             "DATA 7 3 end");
   EXPECT_EQ(peer.connection->streams(), 0u);
@@ -117,15 +117,15 @@ TEST_F(Http2StreamTest, BodyWaitsForWindows) {
   peer.greet(setting(4, 10));
   HttpStream& stream = begin(peer, 1);
   stream.send_body(bytes(100), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 10");
+  EXPECT_EQ(peer.output(), "HEADERS 1; DATA 1 10");
   peer.give(window_update(1, 5));
-  EXPECT_EQ(peer.said(), "DATA 1 5");
-  peer.give(settings(setting(4, 2)));  // Eight less than it was, of which none is left.
+  EXPECT_EQ(peer.output(), "DATA 1 5");
+  peer.give(settings(setting(4, 2)));  // Eight less than before, when none of it is left.
   peer.give(window_update(1, 9));
-  EXPECT_EQ(peer.said(), "SETTINGS ack; DATA 1 1");
+  EXPECT_EQ(peer.output(), "SETTINGS ack; DATA 1 1");
   EXPECT_EQ(stream.queued(), 84u);
   peer.give(settings(setting(4, 1000)));
-  EXPECT_EQ(peer.said(), "SETTINGS ack; DATA 1 84 end");
+  EXPECT_EQ(peer.output(), "SETTINGS ack; DATA 1 84 end");
 }
 
 TEST_F(Http2StreamTest, ConnectionWindow) {
@@ -133,17 +133,17 @@ TEST_F(Http2StreamTest, ConnectionWindow) {
   peer.greet(setting(4, 1 << 20));
   HttpStream& stream = begin(peer, 1);
   stream.send_body(bytes(100'000), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 16384; DATA 1 16384; DATA 1 16384; DATA 1 16383");
+  EXPECT_EQ(peer.output(), "HEADERS 1; DATA 1 16384; DATA 1 16384; DATA 1 16384; DATA 1 16383");
   EXPECT_TRUE(peer.connection->waits_for_window());
   EXPECT_FALSE(peer.connection->has_output());
   peer.give(window_update(0, 1));
-  EXPECT_EQ(peer.said(), "DATA 1 1");
+  EXPECT_EQ(peer.output(), "DATA 1 1");
   peer.give(window_update(0, 100'000));
-  EXPECT_EQ(peer.said(), "DATA 1 16384; DATA 1 16384; DATA 1 1696 end");
+  EXPECT_EQ(peer.output(), "DATA 1 16384; DATA 1 16384; DATA 1 1696 end");
   EXPECT_FALSE(peer.connection->waits_for_window());
 }
 
-TEST_F(Http2StreamTest, AFlushIsBounded) {
+TEST_F(Http2StreamTest, FlushIsBounded) {
   ScriptedPeer peer(pool_, true);
   peer.greet(setting(4, 1 << 20));
   peer.give(window_update(0, 1 << 20));
@@ -160,7 +160,7 @@ TEST_F(Http2StreamTest, StreamsTakeTurns) {
   peer.greet();
   for (const uint32_t id : {1u, 3u, 5u}) begin(peer, id).send_body(bytes(20000), true);
   peer.give(window_update(0, 100000));
-  EXPECT_EQ(peer.said(),
+  EXPECT_EQ(peer.output(),
             "HEADERS 1; HEADERS 3; HEADERS 5; DATA 1 16384; DATA 3 16384; DATA 5 16384; DATA 1 3616 end; "
             "DATA 3 3616 end; DATA 5 3616 end");
 }
@@ -176,20 +176,20 @@ TEST_F(Http2StreamTest, PrioritiesAreKept) {
   begin(peer, 9, {{"priority", "u=2, i"}}).send_body(bytes(17000), true);
   begin(peer, 11, {{"priority", "u=7"}}).send_body(bytes(100), true);
   peer.give(frame(Http2FrameType::kPriorityUpdate, 0, 0, u32(11) + "u=0"));
-  EXPECT_EQ(peer.said(),
+  EXPECT_EQ(peer.output(),
             "HEADERS 1; HEADERS 3; HEADERS 5; HEADERS 7; HEADERS 9; HEADERS 11; DATA 11 100 end; "
             "DATA 3 16384; DATA 3 616 end; DATA 5 16384; DATA 5 616 end; "
             "DATA 7 16384; DATA 9 16384; DATA 7 616 end; DATA 9 616 end; DATA 1 16384; DATA 1 616 end");
 }
 
-TEST_F(Http2StreamTest, AResponseSaysItsPriority) {
+TEST_F(Http2StreamTest, ResponseSetsItsPriority) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   begin(peer, 1).send_body(bytes(10), true);
   peer.give(get(3));
   peer.requests[1].stream->send_head(response(pool_, 200, {{"priority", "u=0"}}), false);
   peer.requests[1].stream->send_body(bytes(10), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; HEADERS 3; DATA 3 10 end; DATA 1 10 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1; HEADERS 3; DATA 3 10 end; DATA 1 10 end");
 }
 
 TEST_F(Http2StreamTest, CreditFollowsTheReader) {
@@ -198,29 +198,29 @@ TEST_F(Http2StreamTest, CreditFollowsTheReader) {
   ScriptedPeer peer(pool_, true, limits);
   peer.greet();
   peer.give(post(1) + data(1, std::string(16000, 'x')));
-  EXPECT_EQ(peer.said(true), "");
+  EXPECT_EQ(peer.output(true), "");
   peer.give(data(1, std::string(16384, 'x')) + data(1, std::string(384, 'x')));
-  EXPECT_EQ(peer.said(true), "WINDOW_UPDATE 1 32768");
+  EXPECT_EQ(peer.output(true), "WINDOW_UPDATE 1 32768");
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
-  EXPECT_EQ(peer.said(true), "");
-  EXPECT_EQ(peer.requests[0].received, 32768u + 65536u);  // What it had credit for is its own.
+  EXPECT_EQ(peer.output(true), "");
+  EXPECT_EQ(peer.requests[0].received, 32768u + 65536u);  // The credit that the peer already has is its own.
   peer.give(data(1, "x"));
-  EXPECT_EQ(peer.said(true), "RST 1 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(true), "RST 1 FLOW_CONTROL_ERROR");
 }
 
-TEST_F(Http2StreamTest, ReadingAgainGivesCredit) {
+TEST_F(Http2StreamTest, ResumedReadingGivesCredit) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1));
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
-  EXPECT_EQ(peer.said(true), "");
+  EXPECT_EQ(peer.output(true), "");
   peer.requests[0].stream->set_reading(true);
-  EXPECT_EQ(peer.said(true), "WINDOW_UPDATE 1 65536");
+  EXPECT_EQ(peer.output(true), "WINDOW_UPDATE 1 65536");
 }
 
-TEST_F(Http2StreamTest, AStalledStreamCostsOthersItsWindowOnly) {
+TEST_F(Http2StreamTest, StalledStreamCostsOthersOnlyItsWindow) {
   Http2Limits limits;
   limits.connection_window_bytes = 65536 * 2;
   ScriptedPeer peer(pool_, true, limits);
@@ -228,17 +228,17 @@ TEST_F(Http2StreamTest, AStalledStreamCostsOthersItsWindowOnly) {
   peer.give(post(1) + post(3));
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
-  // The other goes on for as long as it likes, by the rest of the connection's window.
+  // The other stream continues for as long as it likes, with the rest of the connection's window.
   std::string credit;
   for (int i = 0; i < 40; ++i) {
     ASSERT_EQ(peer.give(data(3, std::string(16384, 'x'))), HttpCodec::Status::kOpen) << i;
-    credit += peer.said(true);
+    credit += peer.output(true);
   }
   EXPECT_EQ(peer.requests[1].received, 40u * 16384);
   EXPECT_NE(credit.find("WINDOW_UPDATE 0 65536"), std::string::npos);
-  // Released, it gives back what it held.
+  // When it is released, its credit returns.
   peer.requests[0].release();
-  EXPECT_NE(peer.said(true).find("WINDOW_UPDATE 0"), std::string::npos);
+  EXPECT_NE(peer.output(true).find("WINDOW_UPDATE 0"), std::string::npos);
 }
 
 TEST_F(Http2StreamTest, ConnectionWindowIsKept) {
@@ -251,7 +251,7 @@ TEST_F(Http2StreamTest, ConnectionWindowIsKept) {
   peer.requests[1].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16384, 'x')));
   EXPECT_EQ(peer.give(data(3, "x")), HttpCodec::Status::kFailed);
-  EXPECT_EQ(peer.said(), "GOAWAY 3 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(), "GOAWAY 3 FLOW_CONTROL_ERROR");
 }
 
 TEST_F(Http2StreamTest, PaddingIsCreditedAtOnce) {
@@ -266,12 +266,12 @@ TEST_F(Http2StreamTest, PaddingIsCreditedAtOnce) {
   std::string credit;
   for (int i = 0; i < 130; ++i) {
     peer.give(padded);
-    credit += peer.said(true);
+    credit += peer.output(true);
   }
   EXPECT_EQ(credit, "WINDOW_UPDATE 1 32768");  // 128 x 256.
 }
 
-TEST_F(Http2StreamTest, ASmallWindowBeforeAcknowledgement) {  // Until then the peer may go by 65,535.
+TEST_F(Http2StreamTest, SmallWindowBeforeAcknowledgement) {  // Until then the peer may use 65,535.
   Http2Limits limits;
   limits.stream_window_bytes = 1000;
   ScriptedPeer peer(pool_, true, limits);
@@ -279,13 +279,13 @@ TEST_F(Http2StreamTest, ASmallWindowBeforeAcknowledgement) {  // Until then the 
   peer.requests[0].stream->set_reading(false);
   for (int i = 0; i < 4; ++i) peer.give(data(1, std::string(16000, 'x')));
   peer.give(settings_ack() + data(1, "x"));
-  EXPECT_EQ(peer.said(), "SETTINGS ack; RST 1 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(), "SETTINGS ack; RST 1 FLOW_CONTROL_ERROR");
   peer.give(post(3));
   peer.requests[1].stream->set_reading(false);
   EXPECT_EQ(peer.give(data(3, std::string(1000, 'x'))), HttpCodec::Status::kOpen);
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   peer.give(data(3, "x"));
-  EXPECT_EQ(peer.said(), "RST 3 FLOW_CONTROL_ERROR");
+  EXPECT_EQ(peer.output(), "RST 3 FLOW_CONTROL_ERROR");
 }
 
 TEST_F(Http2StreamTest, ResetsGoBothWays) {
@@ -294,11 +294,11 @@ TEST_F(Http2StreamTest, ResetsGoBothWays) {
   HttpStream& stream = begin(peer, 1);
   stream.send_body(bytes(10), false);
   stream.reset(ResetReason::kOverload);
-  EXPECT_EQ(peer.said(), "HEADERS 1; RST 1 ENHANCE_YOUR_CALM");
+  EXPECT_EQ(peer.output(), "HEADERS 1; RST 1 ENHANCE_YOUR_CALM");
   EXPECT_FALSE(peer.requests[0].reset);
   EXPECT_EQ(peer.connection->streams(), 0u);
   stream.send_body(bytes(10), true);  // Does nothing.
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   begin(peer, 3).send_body(bytes(10), false);
   peer.give(rst(3, Http2Error::kRefusedStream));
   EXPECT_TRUE(peer.requests[1].reset);
@@ -306,15 +306,15 @@ TEST_F(Http2StreamTest, ResetsGoBothWays) {
   EXPECT_EQ(peer.requests[1].stream->queued(), 0u);
 }
 
-TEST_F(Http2StreamTest, ReleaseBehindAnEarlyResponse) {  // RFC 9113 section 8.1.
+TEST_F(Http2StreamTest, ReleaseAfterAnEarlyResponse) {  // RFC 9113 section 8.1.
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1));
   peer.requests[0].stream->send_head(response(pool_, 413), true);
   peer.requests[0].release();
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; RST 1 NO_ERROR");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; RST 1 NO_ERROR");
   peer.give(data(1, "x") + data(1, "y", true) + ping());
-  EXPECT_EQ(peer.said(), "PING ack");
+  EXPECT_EQ(peer.output(), "PING ack");
 }
 
 TEST_F(Http2StreamTest, AcceptorReleasesAtOnce) {
@@ -345,7 +345,7 @@ TEST_F(Http2StreamTest, ClientSendsAndReads) {
   exchange.stream = peer.connection->open_stream(exchange);
   exchange.stream->send_head(request(pool_, "POST"), false);
   exchange.stream->send_body(bytes(5), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1; DATA 1 5 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1; DATA 1 5 end");
   peer.greet();
   peer.give(headers(1, 0, {{":status", "200"}, {"x", "1"}}) + data(1, "abc", true), 1);
   EXPECT_EQ(exchange.head.status, 200);
@@ -354,7 +354,7 @@ TEST_F(Http2StreamTest, ClientSendsAndReads) {
   EXPECT_EQ(peer.connection->streams(), 0u);
 }
 
-TEST_F(Http2StreamTest, NumbersGoByTheHeads) {
+TEST_F(Http2StreamTest, StreamIdsFollowTheOrderOfHeads) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange a, b, c;
@@ -365,7 +365,7 @@ TEST_F(Http2StreamTest, NumbersGoByTheHeads) {
   b.stream->send_head(request(pool_), true);
   c.release();
   a.stream->send_head(request(pool_), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; HEADERS 3 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; HEADERS 3 end");
   peer.give(headers(3, kEnd, {{":status", "200"}}));
   EXPECT_TRUE(a.ended && !b.ended);
 }
@@ -378,11 +378,11 @@ TEST_F(Http2StreamTest, HeadHasNoContent) {
   a.stream->send_head(request(pool_, "HEAD"), true);
   b.stream = peer.connection->open_stream(b);
   b.stream->send_head(request(pool_, "HEAD"), true);
-  peer.said();
+  peer.output();
   peer.give(headers(1, kEnd, {{":status", "200"}, {"content-length", "9"}}) +
             headers(3, 0, {{":status", "200"}, {"content-length", "1"}}) + data(3, "x", true));
   EXPECT_TRUE(a.ended);
-  EXPECT_EQ(peer.said(), "RST 3 PROTOCOL_ERROR");
+  EXPECT_EQ(peer.output(), "RST 3 PROTOCOL_ERROR");
 }
 
 TEST_F(Http2StreamTest, ClientKeepsThePeersLimit) {
@@ -416,13 +416,13 @@ TEST_F(Http2StreamTest, WebSocketsGoOutAsExtendedConnect) {  // RFC 8441.
   EXPECT_EQ(block.head().path(), "/");
   peer.give(headers(1, 0, {{":status", "200"}}) + data(1, "frames"));
   exchange.stream->send_body(bytes(7), false);
-  EXPECT_EQ(peer.said(), "DATA 1 7");
+  EXPECT_EQ(peer.output(), "DATA 1 7");
   EXPECT_EQ(sluice::test::text_of(exchange.body), "frames");
   exchange.stream->reset(ResetReason::kConnectionLost);
-  EXPECT_EQ(peer.said(), "RST 1 CANCEL");
+  EXPECT_EQ(peer.output(), "RST 1 CANCEL");
 }
 
-TEST_F(Http2StreamTest, NoExtendedConnectWhereThePeerDoesNotTakeIt) {
+TEST_F(Http2StreamTest, NoExtendedConnectWithoutThePeersSetting) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange exchange;
@@ -430,7 +430,7 @@ TEST_F(Http2StreamTest, NoExtendedConnectWhereThePeerDoesNotTakeIt) {
   Head head = request(pool_);
   ASSERT_TRUE(head.set(pool_, Head::Part::kProtocol, "websocket"));
   exchange.stream->send_head(head, false);
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   EXPECT_TRUE(exchange.reset);
   EXPECT_EQ(exchange.reason, ResetReason::kRefused);
 }
@@ -440,34 +440,34 @@ TEST_F(Http2StreamTest, ServerDrainsInTwoSteps) {
   peer.greet();
   peer.give(get(1));
   peer.connection->drain();
-  EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING");
+  EXPECT_EQ(peer.output(), "GOAWAY 2147483647 NO_ERROR; PING");
   EXPECT_EQ(peer.give(get(3)), HttpCodec::Status::kOpen);  // It crossed with the GOAWAY.
   EXPECT_EQ(peer.requests.size(), 2u);
   peer.give(ping(Http2FrameHeader::kAck, "draining"));
-  EXPECT_EQ(peer.said(), "GOAWAY 3 NO_ERROR");
+  EXPECT_EQ(peer.output(), "GOAWAY 3 NO_ERROR");
   peer.give(post(5) + data(5, "x") + ping());
-  EXPECT_EQ(peer.said(), "PING ack");
+  EXPECT_EQ(peer.output(), "PING ack");
   EXPECT_EQ(peer.requests.size(), 2u);
   peer.requests[0].stream->send_head(response(pool_, 204), true);
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kOpen);
   peer.requests[1].stream->send_head(response(pool_, 204), true);
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kEnded);
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; HEADERS 3 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; HEADERS 3 end");
 }
 
-TEST_F(Http2StreamTest, AConnectionHasSoManyRequests) {
+TEST_F(Http2StreamTest, RequestsOfAConnectionAreBounded) {
   Http2Limits limits;
   limits.requests = 2;
   ScriptedPeer peer(pool_, true, limits);
   peer.greet();
   peer.give(get(1));
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   peer.give(get(3));
-  EXPECT_EQ(peer.said(), "GOAWAY 2147483647 NO_ERROR; PING");
+  EXPECT_EQ(peer.output(), "GOAWAY 2147483647 NO_ERROR; PING");
 }
 
-// Defect: only one who answered the PING behind the first GOAWAY was held to it.
-TEST_F(Http2StreamTest, AConnectionHasSoManyRequestsWhateverThePeerAnswers) {
+// Defect: the limit applied only to a client that acknowledged the PING after the first GOAWAY.
+TEST_F(Http2StreamTest, RequestsOfAConnectionAreBoundedWithoutPingAck) {
   Http2Limits limits;
   limits.requests = 2;
   limits.streams = 5;
@@ -484,12 +484,12 @@ TEST_F(Http2StreamTest, AConnectionHasSoManyRequestsWhateverThePeerAnswers) {
   };
   for (int i = 0; i < 20; ++i) serve_one();
   EXPECT_EQ(peer.requests.size(), 2u + limits.streams);
-  EXPECT_NE(peer.said().find("GOAWAY 13 NO_ERROR"), std::string::npos);
+  EXPECT_NE(peer.output().find("GOAWAY 13 NO_ERROR"), std::string::npos);
   EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kEnded);
 }
 
-// Defect: SETTINGS_MAX_HEADER_LIST_SIZE was not looked at. The request ends, and nothing else.
-TEST_F(Http2StreamTest, HeadsThatThePeerDoesNotTake) {
+// Defect: SETTINGS_MAX_HEADER_LIST_SIZE was ignored. Now the request ends, and nothing else.
+TEST_F(Http2StreamTest, HeadsLargerThanThePeerAccepts) {
   ScriptedPeer peer(pool_, false);
   peer.greet(setting(6, 300));
   Exchange large, small;
@@ -500,12 +500,12 @@ TEST_F(Http2StreamTest, HeadsThatThePeerDoesNotTake) {
   EXPECT_EQ(large.reason, ResetReason::kUnsendable);
   small.stream = peer.connection->open_stream(small);
   small.stream->send_head(request(pool_), true);
-  EXPECT_EQ(peer.said(), "HEADERS 1 end");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end");
 }
 
-// Defect: requests that came and went within a turn filled what may wait to be sent, which ended the connection and the
-// streams of all others.
-TEST_F(Http2StreamTest, RequestsThatComeAndGoEndNoOthers) {
+// Defect: requests that were opened and closed within a turn filled the output queue, which ended the connection and
+// the streams of all others.
+TEST_F(Http2StreamTest, ShortRequestsDoNotEndOthers) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange other;
@@ -530,7 +530,7 @@ TEST_F(Http2StreamTest, RequestsThatComeAndGoEndNoOthers) {
   EXPECT_NE(next.stream, nullptr);
 }
 
-TEST_F(Http2StreamTest, ClientIsToldToGo) {
+TEST_F(Http2StreamTest, ClientReceivesGoaway) {
   ScriptedPeer peer(pool_, false);
   peer.greet();
   Exchange a, b, c;
@@ -550,7 +550,7 @@ TEST_F(Http2StreamTest, ClientIsToldToGo) {
   EXPECT_TRUE(a.ended);
 }
 
-TEST_F(Http2StreamTest, AnErrorReaderHearsWhatThePeerSays) {
+TEST_F(Http2StreamTest, ErrorReaderGetsThePeersErrors) {
   struct Reader final : Http2Codec::ErrorReader {
     void on_goaway(Http2Error error, std::string_view text) override {
       heard += "goaway " + std::string(http2_error_name(error)) + ' ' + std::string(text) + '\n';
@@ -584,7 +584,7 @@ TEST_F(Http2StreamTest, ClientDrains) {
   a.stream = peer.connection->open_stream(a);
   a.stream->send_head(request(pool_), true);
   peer.connection->drain();
-  EXPECT_EQ(peer.said(), "HEADERS 1 end; GOAWAY 0 NO_ERROR");
+  EXPECT_EQ(peer.output(), "HEADERS 1 end; GOAWAY 0 NO_ERROR");
   Exchange b;
   EXPECT_EQ(peer.connection->open_stream(b), nullptr);
   EXPECT_EQ(peer.give(headers(1, kEnd, {{":status", "200"}})), HttpCodec::Status::kEnded);
@@ -601,9 +601,9 @@ TEST_F(Http2StreamTest, TheEndOfTheConnectionEndsStreams) {
   }
 }
 
-TEST_F(Http2StreamTest, ReleaseWhereTheEndIsTold) {  // The place is free at once.
-  struct Asks final : StreamReceiver {
-    explicit Asks(Http2Codec& of) : connection(of) {}
+TEST_F(Http2StreamTest, ReleaseDuringTheEndCallback) {  // The slot is free at once.
+  struct SendsNextRequest final : StreamReceiver {
+    explicit SendsNextRequest(Http2Codec& of) : connection(of) {}
     void on_head(HttpStream& stream, Head&&, bool end) override {
       if (end) release(stream);
     }
@@ -626,30 +626,30 @@ TEST_F(Http2StreamTest, ReleaseWhereTheEndIsTold) {  // The place is free at onc
   };
   ScriptedPeer peer(pool_, false);
   peer.greet(setting(3, 1));
-  Asks asks(*peer.connection);
+  SendsNextRequest asks(*peer.connection);
   for (uint32_t id = 1; id < 7; id += 2) {
     peer.connection->open_stream(asks)->send_head(request(pool_), true);
-    peer.said();
+    peer.output();
     const FieldList ok = {{":status", "200"}};
     peer.give(id == 1   ? headers(id, kEnd, ok)
               : id == 3 ? headers(id, 0, ok) + data(id, "x", true)
                         : headers(id, 0, ok) + headers(id, kEnd, {{"x", "1"}}));
   }
   EXPECT_EQ(asks.released, 3);
-  EXPECT_EQ(peer.said(), "");
+  EXPECT_EQ(peer.output(), "");
   EXPECT_EQ(peer.counters.completed, 3u);
 }
 
-TEST_F(Http2StreamTest, ConnectionGoesWithStreamsThatNobodyReleased) {
+TEST_F(Http2StreamTest, ConnectionEndsWithUnreleasedStreams) {
   ScriptedPeer peer(pool_, true);
   peer.greet();
   peer.give(post(1) + get(3));
   peer.requests[0].stream->send_head(response(pool_, 200), false);
   peer.requests[0].stream->send_body(bytes(100), true);
-  for (auto& exchange : peer.requests.exchanges) exchange->released = true;  // They will not.
+  for (auto& exchange : peer.requests.exchanges) exchange->released = true;  // They will not be released.
 }
 
-TEST_F(Http2StreamTest, ReleaseOfTheOneThatIsBeingTold) {
+TEST_F(Http2StreamTest, ReleaseDuringItsOwnCallback) {
   struct Impatient final : StreamReceiver {
     void on_head(HttpStream&, Head&&, bool) override {}
     void on_body(HttpStream& stream, Buffer&&, bool) override { stream.release(); }

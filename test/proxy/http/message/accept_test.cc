@@ -43,7 +43,7 @@ TEST(PreferredForm, Weights) {
   EXPECT_EQ(form_for({"application/json;q=1.000, text/plain;q=0.999"}), ErrorForm::kJson);
 }
 
-TEST(PreferredForm, MorePreciseOrFirst) {
+TEST(PreferredForm, MostSpecificOrFirst) {
   EXPECT_EQ(form_for({"*/*, application/json"}), ErrorForm::kJson);
   EXPECT_EQ(form_for({"application/*, text/plain"}), ErrorForm::kPlain);
   EXPECT_EQ(form_for({"text/*, application/*"}), ErrorForm::kPlain);
@@ -52,7 +52,7 @@ TEST(PreferredForm, MorePreciseOrFirst) {
   EXPECT_EQ(form_for({"APPLICATION/JSON"}), ErrorForm::kJson);
 }
 
-TEST(PreferredForm, Nonsense) {
+TEST(PreferredForm, MalformedValues) {
   for (const std::string_view value : {"", ",", ";", ";q=1", "=", "/", "json", "application", "application/json/x",
                                        "application/jsonp", "a;b;c=d;q", ",,;;==,,"}) {
     EXPECT_EQ(form_for({value}), ErrorForm::kPlain) << value;

@@ -25,43 +25,43 @@ config::ErrorBody entry(std::string_view status, std::string_view body, std::str
   return error;
 }
 
-std::string told(const ErrorPages& pages, const OwnError& error, ErrorForm form = ErrorForm::kPlain) {
+std::string body_of(const ErrorPages& pages, const OwnError& error, ErrorForm form = ErrorForm::kPlain) {
   const OwnBody body = pages.body(error, form);
   return std::string(body.content_type) + ": " + std::string(body.text);
 }
 
-TEST(ErrorPages, WithoutAny) {
+TEST(ErrorPages, WithoutPages) {
   const ErrorPages pages;
-  EXPECT_EQ(told(pages, kError), "text/plain; charset=utf-8: no endpoint can be reached\n");
+  EXPECT_EQ(body_of(pages, kError), "text/plain; charset=utf-8: no endpoint can be reached\n");
   EXPECT_EQ(
-      told(pages, kError, ErrorForm::kJson),
+      body_of(pages, kError, ErrorForm::kJson),
       "application/json: {\"status\":503,\"reason\":\"no_endpoint\",\"message\":\"no endpoint can be reached\"}\n");
   OwnError error = kError;
   error.request_id = "abc";
   EXPECT_EQ(
-      told(pages, error, ErrorForm::kProblem),
+      body_of(pages, error, ErrorForm::kProblem),
       "application/problem+json: {\"status\":503,\"title\":\"Service Unavailable\",\"detail\":\"no endpoint can be "
       "reached\",\"reason\":\"no_endpoint\",\"request_id\":\"abc\"}\n");
 }
 
-TEST(ErrorPages, TheFirstOfTheStatus) {
+TEST(ErrorPages, FirstPageOfTheStatus) {
   config::Http http;
   http.errors = {entry("404", "a"), entry("5xx", "b"), entry("503", "c"), entry("404", "d")};
   const ErrorPages pages(http);
-  EXPECT_EQ(told(pages, {.status = 404}), "text/html: a");
-  EXPECT_EQ(told(pages, kError), "text/html: b");
-  EXPECT_EQ(told(pages, {.status = 400, .message = "m"}), "text/plain; charset=utf-8: m\n");
+  EXPECT_EQ(body_of(pages, {.status = 404}), "text/html: a");
+  EXPECT_EQ(body_of(pages, kError), "text/html: b");
+  EXPECT_EQ(body_of(pages, {.status = 400, .message = "m"}), "text/plain; charset=utf-8: m\n");
 }
 
-// A page for browsers is not for programs.
-TEST(ErrorPages, ByWhatTheClientLikes) {
+// A page for browsers is not used for other programs.
+TEST(ErrorPages, PageByAcceptedType) {
   config::Http http;
   http.errors = {entry("5xx", "<p>"), entry("5xx", "{}", "application/vnd.api+json; x=y")};
   const ErrorPages both(http);
-  EXPECT_EQ(told(both, kError), "text/html: <p>");
-  EXPECT_EQ(told(both, kError, ErrorForm::kJson), "application/vnd.api+json; x=y: {}");
+  EXPECT_EQ(body_of(both, kError), "text/html: <p>");
+  EXPECT_EQ(body_of(both, kError, ErrorForm::kJson), "application/vnd.api+json; x=y: {}");
   http.errors.pop_back();
-  EXPECT_THAT(told(ErrorPages(http), kError, ErrorForm::kJson), HasSubstr("\"reason\":\"no_endpoint\""));
+  EXPECT_THAT(body_of(ErrorPages(http), kError, ErrorForm::kJson), HasSubstr("\"reason\":\"no_endpoint\""));
 }
 
 TEST(ErrorPages, Variables) {
@@ -70,11 +70,11 @@ TEST(ErrorPages, Variables) {
   OwnError error = kError;
   error.status = 431;
   error.request_id = "id";
-  EXPECT_EQ(told(ErrorPages(http), error),
+  EXPECT_EQ(body_of(ErrorPages(http), error),
             "text/html: 100%; 431 no_endpoint no endpoint can be reached [id] [] %% {%}");
 }
 
-TEST(ErrorPages, TheLongest) {
+TEST(ErrorPages, LongestPage) {
   std::string text;
   for (size_t i = 0; i < config::ErrorText::kMaxVariables; ++i) text += "%{request_id}";
   text.resize(config::ErrorText::kMaxBytes, 'x');
@@ -97,7 +97,7 @@ TEST(ErrorPages, Files) {
     http.errors[0].file = path;
     ErrorPages pages(http);
     const absl::Status status = pages.read_files();
-    return status.ok() ? told(pages, kError) : std::string(status.message());
+    return status.ok() ? body_of(pages, kError) : std::string(status.message());
   };
   EXPECT_EQ(read("<h1>%{status}</h1>\r\n"), "text/html: <h1>503</h1>\r\n");
   EXPECT_EQ(read(std::string(config::ErrorText::kMaxBytes, 'x')).size(), config::ErrorText::kMaxBytes + 11);

@@ -54,7 +54,7 @@ TEST_F(FieldsTest, KeepsOrderAndRepetition) {
   EXPECT_EQ(fields_.value("b"), "1");
 }
 
-TEST_F(FieldsTest, NamesAreMadeLowerWhereThatIsAsked) {
+TEST_F(FieldsTest, NamesAreLoweredOnRequest) {
   ASSERT_TRUE(fields_.add_lowered(pool_, "X-[AZ]\xC4", "ABC"));
   EXPECT_EQ(shown(), "x-[az]\xC4=ABC ");
 }
@@ -112,7 +112,7 @@ TEST_F(FieldsTest, ReservedRoomIsEnough) {
   EXPECT_EQ(pool_.out_bytes(), bytes) << "too much";
 }
 
-TEST_F(FieldsTest, ItsOwnTextsMayBeAdded) {
+TEST_F(FieldsTest, OwnTextsMayBeAdded) {
   add("a", std::string(30, 'x'));
   for (int i = 0; i < 10; ++i) add("b", fields_.value("a"));
   Text kept;
@@ -157,7 +157,7 @@ TEST_F(FieldsTest, Moves) {
   EXPECT_EQ(pool_.out_bytes(), 64u);
 }
 
-TEST_F(FieldsTest, LikeAListOfPairs) {
+TEST_F(FieldsTest, ComparesWithPairs) {
   std::mt19937 random(7);
   std::vector<std::pair<std::string, std::string>> model;
   for (int round = 0; round < 20000; ++round) {
@@ -184,7 +184,7 @@ TEST_F(FieldsTest, LikeAListOfPairs) {
   }
 }
 
-TEST_F(FieldsTest, TheHeadOfAMessage) {
+TEST_F(FieldsTest, MessageHead) {
   Head head;
   ASSERT_TRUE(head.set(pool_, Head::Part::kMethod, "GET") && head.set(pool_, Head::Part::kPath, "/", "?x") &&
               head.fields.add(pool_, "a", "b"));

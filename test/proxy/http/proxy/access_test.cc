@@ -1,5 +1,4 @@
-// Who may ask: by address, password and token; and what pages of other origins may do. Between any two versions of
-// HTTP.
+// Access control: by address, password and token; and CORS. Between any two versions of HTTP.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -56,25 +55,25 @@ class HttpAccess : public test::HttpRigTest {
   }
   static void rewrite(const std::string& path, std::string_view text) { std::ofstream(path) << text; }
 
-  /// Asks, and expects this answer of the proxy's own.
+  /// Sends a request, and expects this response of the proxy's own.
   Talk& refused(FieldList fields, uint16_t status, std::string_view path = "/", std::string_view method = "GET") {
-    Talk& talk = rig.connect().ask(method, path, fields);
+    Talk& talk = rig.connect().send_request(method, path, fields);
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, status);
     return talk;
   }
-  /// Asks, and expects it to come to the origin.
+  /// Sends a request, and expects it to reach the origin.
   Talk& served(FieldList fields, std::string_view path = "/", std::string_view method = "GET") {
-    Talk& talk = rig.connect().ask(method, path, fields);
+    Talk& talk = rig.connect().send_request(method, path, fields);
     Talk& got = rig.request_at(origin, requests_++);
     got.respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
-    answer = &talk;
+    response = &talk;
     return got;
   }
 
   HttpOrigin& origin;
-  Talk* answer = nullptr;
+  Talk* response = nullptr;
 
  private:
   size_t requests_ = 0;
@@ -104,8 +103,8 @@ TEST_P(HttpAccess, ByAddressOnTheWholeListener) {
   answers.respond.emplace();
   rig.start();
   refused({}, 403, "/a");
-  refused({}, 403, "/b");  // The route's own answer, too,
-  refused({}, 403, "/c");  // and that there is none.
+  refused({}, 403, "/b");  // The route's own response is refused, too,
+  refused({}, 403, "/c");  // and so is the lack of a route.
   rig.expect_ended(HttpEnd::kForbidden, 3);
 }
 
@@ -126,7 +125,7 @@ TEST_P(HttpAccess, Passwords) {
   rig.expect_ended(HttpEnd::kUnauthorized, 9);
 }
 
-TEST_P(HttpAccess, TheProofIsForwardedIfItIsToBe) {
+TEST_P(HttpAccess, CredentialsAreForwardedIfConfigured) {
   config::HttpRoute& route = forward("/");
   route.auth.emplace().basic.emplace().users_file = write(kFastHash);
   route.auth->forward = true;
@@ -134,13 +133,13 @@ TEST_P(HttpAccess, TheProofIsForwardedIfItIsToBe) {
   EXPECT_EQ(served({{"authorization", basic("bob:hunter2")}}).field("authorization"), basic("bob:hunter2"));
 }
 
-// A hash that takes long is made on another thread. What comes of the request meanwhile waits.
-TEST_P(HttpAccess, PasswordsThatTakeLong) {
+// A slow hash is computed on another thread. The rest of the request waits meanwhile.
+TEST_P(HttpAccess, SlowPasswords) {
   forward("/").auth.emplace().basic.emplace().users_file = write(kSlowHash);
   rig.start();
   rig.add_desk();
   const std::string good = basic("bob:hunter2");
-  Talk& talk = rig.connect().ask("POST", "/", {{"authorization", good}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"authorization", good}}, /*end=*/false);
   talk.send("some ");
   talk.send("data", true);
   Talk& got = rig.request_at(origin, 0);
@@ -150,14 +149,13 @@ TEST_P(HttpAccess, PasswordsThatTakeLong) {
   rig.expect_response(talk, 200, "fine");
   refused({{"authorization", basic("bob:hunter3")}}, 401);
   refused({{"authorization", basic("eve:hunter2")}}, 401);
-  Talk& again = rig.connect().ask("GET", "/", {{"authorization", good}});
+  Talk& again = rig.connect().send_request("GET", "/", {{"authorization", good}});
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(again, 200, "fine");
   rig.expect_ended(HttpEnd::kUnauthorized, 2);
 }
 
-// Regression: a client that was made to wait while its password was checked was never read again where its request is
-// collected.
+// Defect: a client that waited for the check of its password was never read again if its request was collected.
 TEST_P(HttpAccess, BodiesAreCollectedAfterPasswords) {
   config::HttpRoute& route = forward("/");
   route.auth.emplace().basic.emplace().users_file = write(kSlowHash);
@@ -166,7 +164,7 @@ TEST_P(HttpAccess, BodiesAreCollectedAfterPasswords) {
   rig.start();
   rig.add_desk();
   const std::string body = test::stream_bytes(1, 0, 500'000);
-  Talk& talk = rig.connect().ask("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
   talk.send(body, true);
   Talk& got = rig.request_at(origin, 0);
   rig.wait_over(got);
@@ -175,14 +173,14 @@ TEST_P(HttpAccess, BodiesAreCollectedAfterPasswords) {
   rig.expect_response(talk, 200, "fine");
 }
 
-// Defects that this could have: an answer for a request that has gone; a check that finds its gate changed.
-TEST_P(HttpAccess, ClientsMayGoWhileTheirPasswordIsChecked) {
+// Possible defects: a response for a request that has ended; a check that finds its authenticator changed.
+TEST_P(HttpAccess, ClientMayLeaveDuringPasswordCheck) {
   const std::string path = write(kSlowHash);
   forward("/").auth.emplace().basic.emplace().users_file = path;
   rig.start();
   rig.add_desk();
   for (int i = 0; i < 10; ++i) {
-    Talk& talk = rig.connect().ask("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
+    Talk& talk = rig.connect().send_request("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
     if (i % 2 == 0) rig.settle(3);
     talk.cancel();
   }
@@ -218,7 +216,7 @@ TEST_P(HttpAccess, Tokens) {
       "Bearer realm=\"sluice\", error=\"invalid_token\", error_description=\"the token is for another audience\"");
   refused({{"authorization", token(maker, "api", 1'000'000'000)}}, 401, "/api");
   refused({{"authorization", token(other, "api")}}, 401, "/api");
-  // Where nothing is asked for, a client cannot say who it is either; its own Authorization is its own affair.
+  // Where no token is required, a client cannot claim an identity either; its own Authorization is forwarded unchanged.
   Talk& open = served({{"authorization", "mine"}, {"x-user", "somebody else"}});
   EXPECT_EQ(open.field("x-user"), "");
   EXPECT_EQ(open.field("authorization"), "mine");
@@ -228,7 +226,7 @@ TEST_P(HttpAccess, Tokens) {
   served({{"authorization", token(other, "api")}}, "/api");
 }
 
-TEST_P(HttpAccess, CallsOfGrpc) {
+TEST_P(HttpAccess, GrpcCalls) {
   config::HttpRoute& denied = forward("/denied");
   denied.deny = {range("127.0.0.1")};
   forward("/").auth.emplace().basic.emplace().users_file = write(kFastHash);
@@ -247,7 +245,7 @@ TEST_P(HttpAccess, Cors) {
   cors.methods = {"GET", "DELETE"};
   cors.headers = {name("x-a")};
   cors.expose = {name("x-b")};
-  route.auth.emplace().basic.emplace().users_file = write(kFastHash);  // Preflights have no proof.
+  route.auth.emplace().basic.emplace().users_file = write(kFastHash);  // Preflights have no credentials.
   rig.start();
   const FieldList asks = {{"origin", "https://page.example"}, {"access-control-request-method", "DELETE"}};
   Talk& preflight = refused(asks, 204, "/", "OPTIONS");
@@ -265,24 +263,24 @@ TEST_P(HttpAccess, Cors) {
             "https://page.example");
   const std::string good = basic("bob:hunter2");
   served({{"origin", "https://page.example"}, {"authorization", good}});
-  EXPECT_EQ(answer->field("access-control-allow-origin"), "https://page.example");
-  EXPECT_EQ(answer->field("access-control-expose-headers"), "x-b");
-  EXPECT_EQ(answer->field("vary"), "Origin");
+  EXPECT_EQ(response->field("access-control-allow-origin"), "https://page.example");
+  EXPECT_EQ(response->field("access-control-expose-headers"), "x-b");
+  EXPECT_EQ(response->field("vary"), "Origin");
   served({{"origin", "https://evil.example"}, {"authorization", good}});
-  EXPECT_EQ(answer->field("access-control-allow-origin"), "");
-  EXPECT_EQ(answer->field("vary"), "Origin");
-  // OPTIONS that is no preflight is a request.
+  EXPECT_EQ(response->field("access-control-allow-origin"), "");
+  EXPECT_EQ(response->field("vary"), "Origin");
+  // An OPTIONS request that is not a preflight is an ordinary request.
   served({{"origin", "https://page.example"}, {"authorization", good}}, "/", "OPTIONS");
 }
 
-// The Origin that counts is the client's, even where upstreams are not told.
-TEST_P(HttpAccess, CorsWithoutTheUpstreamKnowing) {
+// The client's Origin counts, even if upstreams do not receive it.
+TEST_P(HttpAccess, CorsWithoutOriginForUpstream) {
   config::HttpRoute& route = forward("/");
   route.cors.emplace().origins = {"https://page.example"};
   route.request_headers = {{.name = name("origin"), .remove = true}};
   rig.start();
   EXPECT_EQ(served({{"origin", "https://page.example"}}).field("origin"), "");
-  EXPECT_EQ(answer->field("access-control-allow-origin"), "https://page.example");
+  EXPECT_EQ(response->field("access-control-allow-origin"), "https://page.example");
 }
 
 SLUICE_EACH_VERSION(HttpAccess);

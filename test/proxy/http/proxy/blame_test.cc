@@ -1,5 +1,5 @@
-// Who pays for an error: nothing that a client chooses counts against an endpoint, ends a pooled connection that it
-// does not use, or changes what another client gets. Owners themselves: fault_test.cc.
+// Blame for errors: nothing that a client chooses counts against an endpoint, ends a pooled connection that it does not
+// use, or changes what another client gets. Faults of owners: fault_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ void set_times(HttpRig& rig) {
   rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
 }
 
-// Two endpoints, of which either is ejected by its first error.
+// Two endpoints, each of which is ejected after its first error.
 class BlameTest : public test::HttpRigTest {
  protected:
   BlameTest() : origin(rig.add_origin()), second(rig.add_origin()) {
@@ -41,25 +41,25 @@ class BlameTest : public test::HttpRigTest {
     rig.settle();
     EXPECT_EQ(rig.health(index).ejections.load(), 1u);
   }
-  // As the client says it: an extended CONNECT, or an upgrade.
-  Talk& ask_for_protocol(HttpPeer& client, std::string_view protocol, bool end) {
+  // As the client sends it: an extended CONNECT, or an upgrade.
+  Talk& request_protocol(HttpPeer& client, std::string_view protocol, bool end) {
     Talk& talk = client.open();
     talk.request("CONNECT", "/", {}, protocol, end);
     return talk;
   }
   uint64_t opened() { return rig.upstream_counters().connections_opened.value(); }
 
-  HttpOrigin &origin, &second;  // Asked in turn.
+  HttpOrigin &origin, &second;  // Used in turn.
 };
 
 // Defect: an extended CONNECT for any :protocol went to the endpoint, where it could not be written; this counted as
 // the endpoint's error.
-TEST_P(BlameTest, OnlyWebsocketsAreTaken) {
-  if (!client_http2()) return;  // Cannot say it: any other Upgrade is ignored.
+TEST_P(BlameTest, OnlyWebsocketsAreAccepted) {
+  if (!client_http2()) return;  // It cannot send one: any other Upgrade is ignored.
   rig.start();
   HttpPeer& client = rig.connect_greeted();
   for (const char* const protocol : {"evil", "connect-udp", "WEBSOCKETS"}) {
-    Talk& talk = ask_for_protocol(client, protocol, /*end=*/false);
+    Talk& talk = request_protocol(client, protocol, /*end=*/false);
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, 501) << protocol;
     talk.release();
@@ -69,12 +69,12 @@ TEST_P(BlameTest, OnlyWebsocketsAreTaken) {
   EXPECT_EQ(opened(), 0u);
 }
 
-// Defect: so did a CONNECT that has ended before the tunnel is there.
+// Defect: the same for a CONNECT that ended before the tunnel was open.
 TEST_P(BlameTest, TunnelsThatEndBeforeTheyBegin) {
   if (!client_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect_greeted();
-  Talk& talk = ask_for_protocol(client, "websocket", /*end=*/true);
+  Talk& talk = request_protocol(client, "websocket", /*end=*/true);
   rig.wait_over(talk);
   EXPECT_EQ(talk.head.status, 400);
   rig.expect_ended(HttpEnd::kBadRequest);
@@ -82,12 +82,12 @@ TEST_P(BlameTest, TunnelsThatEndBeforeTheyBegin) {
   EXPECT_EQ(opened(), 0u);
 }
 
-// Its end may also come later, but before the endpoint has agreed.
-TEST_P(BlameTest, TunnelsThatEndBeforeTheyAreAgreedOn) {
+// Its end may also come later, but before the endpoint has accepted the tunnel.
+TEST_P(BlameTest, TunnelsThatEndBeforeTheyAreAccepted) {
   if (!client_http2() || upstream_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect_greeted();
-  Talk& talk = ask_for_protocol(client, "websocket", /*end=*/false);
+  Talk& talk = request_protocol(client, "websocket", /*end=*/false);
   rig.until([&] { return opened() == 1; });
   rig.settle();
   talk.send("", /*end=*/true);
@@ -100,11 +100,11 @@ TEST_P(BlameTest, TunnelsThatEndBeforeTheyAreAgreedOn) {
 // Defect: a plain 200 to an upgrade was a 502, and an error of the endpoint. RFC 9110 section 7.8 lets a server ignore
 // an upgrade.
 TEST_P(BlameTest, UpgradesMayBeIgnored) {
-  if (upstream_http2()) return;  // Where 2xx is a yes.
+  if (upstream_http2()) return;  // There 2xx accepts the tunnel.
   rig.start();
   Talk& talk = rig.connect_greeted().websocket();
   rig.until([&] { return origin.requests.size() == 1; });
-  // Not as the origin's codec answers an upgrade.
+  // Not the response of the origin's codec to an upgrade.
   origin.connections[0]->socket.send_some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain");
   rig.wait_over(talk);
   if (client_http2()) {
@@ -121,7 +121,7 @@ TEST_P(BlameTest, UpgradesMayBeIgnored) {
   expect_nobody_ejected();
 }
 
-// What the client of HTTP/1.1 gets is what is counted.
+// The status that the HTTP/1.1 client gets is the one that is counted.
 TEST_P(BlameTest, WebsocketsAreCountedByWhatTheClientGets) {
   rig.start();
   Talk& talk = rig.connect_greeted().websocket();
@@ -134,9 +134,9 @@ TEST_P(BlameTest, WebsocketsAreCountedByWhatTheClientGets) {
   EXPECT_EQ(rig.http().statuses[2].value(), client_http2() ? 1u : 0u);
 }
 
-// Defect: an endpoint that gave up waiting for the rest of a request (its own timeout: it closes, or resets the stream)
-// was ejected for it, so a few slow clients could have all of them ejected.
-TEST_P(BlameTest, EndpointsMayLosePatienceWithTheClient) {
+// Defect: an endpoint that stopped waiting for the rest of a request (its own timeout: it closes, or resets the stream)
+// was ejected for it, so a few slow clients could have all endpoints ejected.
+TEST_P(BlameTest, EndpointsMayTimeOutSlowClients) {
   rig.start();
   for (const bool lost : {false, true}) {
     Talk& talk = rig.connect().post("a part", /*end=*/false);
@@ -158,10 +158,10 @@ TEST_P(BlameTest, EndpointsMayLosePatienceWithTheClient) {
   expect_nobody_ejected();
 }
 
-// ... while one that breaks off a request that is complete has no excuse.
+// An endpoint that breaks off a complete request is ejected.
 TEST_P(BlameTest, EndpointsThatBreakOffAreEjected) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin);
   origin.connections.back()->break_off();
   rig.wait_over(talk);
@@ -169,8 +169,8 @@ TEST_P(BlameTest, EndpointsThatBreakOffAreEjected) {
   expect_ejected(0);
 }
 
-// Defect: an endpoint that called a request malformed (RFC 9113 section 8.1.1) was ejected for it.
-TEST_P(BlameTest, EndpointsMayRejectWhatIsMalformed) {
+// Defect: an endpoint that rejected a request as malformed (RFC 9113 section 8.1.1) was ejected for it.
+TEST_P(BlameTest, EndpointsMayRejectMalformedRequests) {
   if (!upstream_http2()) return;
   config::HttpRoute route;
   route.forward = "origin";
@@ -178,7 +178,7 @@ TEST_P(BlameTest, EndpointsMayRejectWhatIsMalformed) {
   rig.config().forward.clear();
   rig.config().routes = {route};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin).cancel(ResetReason::kMalformed);
   rig.wait_over(talk);
   EXPECT_EQ(talk.head.status, 502);
@@ -187,29 +187,29 @@ TEST_P(BlameTest, EndpointsMayRejectWhatIsMalformed) {
   expect_nobody_ejected();
 }
 
-// 501 and 505 are about the method and the version that the client chose.
-TEST_P(BlameTest, MethodsThatEndpointsDoNotKnow) {
+// 501 and 505 concern the method and the version that the client chose.
+TEST_P(BlameTest, MethodsUnknownToEndpoints) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin).respond(501, "no such method");
   rig.expect_response(talk, 501, "no such method");
   expect_nobody_ejected();
 }
 
-// Defect: nobody looked at SETTINGS_MAX_HEADER_LIST_SIZE. Endpoints answer a longer head with GOAWAY, which ends the
+// Defect: SETTINGS_MAX_HEADER_LIST_SIZE was ignored. Endpoints respond to a longer head with GOAWAY, which ends the
 // requests of other clients.
-TEST_P(BlameTest, HeadsThatTheEndpointDoesNotTake) {
+TEST_P(BlameTest, HeadsLargerThanTheEndpointAccepts) {
   if (!upstream_http2()) return;
   origin.options.header_list = 4096;
   rig.start();
-  Talk& other = rig.connect().ask();
+  Talk& other = rig.connect().send_request();
   Talk& request = rig.request_at(origin);
   HttpPeer& client = rig.connect();
-  Talk& turn_of_second = client.ask();
+  Talk& turn_of_second = client.send_request();
   rig.request_at(second).respond(200, "fine");
   rig.expect_response(turn_of_second, 200, "fine");
   const std::string big(10'000, 'x');
-  Talk& large = client.ask("GET", "/", {{"x-big", big}});
+  Talk& large = client.send_request("GET", "/", {{"x-big", big}});
   rig.wait_over(large);
   EXPECT_EQ(large.head.status, 400);
   request.respond(200, "fine");

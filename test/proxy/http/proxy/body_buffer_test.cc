@@ -1,5 +1,5 @@
-// A body between memory and the file: its order whatever is written when, what makes it full, and what comes of it when
-// the file takes no more, or when it ends while some is being written.
+// A body between memory and the file: its order whichever part is written when, when it is full, and what happens when
+// the file takes no more, or when the body ends during a write.
 
 #include "proxy/http/proxy/body_buffer.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kKiB = 1024, kMiB = kKiB * kKiB;
 
-class WaitingBodyTest : public testing::Test {
+class BodyBufferTest : public testing::Test {
  protected:
   ChunkPool& pool() { return loop_.worker().pool(); }
   void begin(size_t limit = kMiB, uint64_t max_bytes = 64 * kMiB) {
@@ -31,7 +31,7 @@ class WaitingBodyTest : public testing::Test {
     body_->add(test::buffer_of(pool(), test::stream_bytes(1, added_, bytes)));
     added_ += bytes;
   }
-  // Takes up to `bytes`; they are what is next.
+  // Takes up to `bytes`, and checks that they are the next ones.
   size_t take(size_t bytes) {
     const std::string taken = body_->take(bytes).to_string();
     EXPECT_LE(taken.size(), bytes);
@@ -46,7 +46,7 @@ class WaitingBodyTest : public testing::Test {
     EXPECT_TRUE(body_->empty());
   }
   // Uses memory, so that little is left for bodies.
-  void press() { other_ = test::buffer_of(pool(), std::string(BodyBuffer::kWorkerBytes, 'x')); }
+  void use_memory() { other_ = test::buffer_of(pool(), std::string(BodyBuffer::kWorkerBytes, 'x')); }
 
   test::Loop loop_;
   std::optional<BodyFile> file_;
@@ -57,7 +57,7 @@ class WaitingBodyTest : public testing::Test {
   uint64_t added_ = 0, taken_ = 0;
 };
 
-TEST_F(WaitingBodyTest, LittleStaysInMemory) {
+TEST_F(BodyBufferTest, LittleStaysInMemory) {
   begin();
   add(10 * kKiB);
   body_->store();
@@ -70,8 +70,8 @@ TEST_F(WaitingBodyTest, LittleStaysInMemory) {
   take_all();
 }
 
-// Defect: where a body was written by the thread that has it, its bytes were counted as copied twice.
-TEST_F(WaitingBodyTest, WhatIsWrittenIsCountedOnce) {
+// Defect: if a body was written by its own thread, its bytes were counted as copied twice.
+TEST_F(BodyBufferTest, WrittenBytesAreCountedOnce) {
   for (const bool elsewhere : {false, true}) {
     begin();
     std::optional<HelperThreads::Desk> desk;
@@ -87,9 +87,9 @@ TEST_F(WaitingBodyTest, WhatIsWrittenIsCountedOnce) {
   }
 }
 
-TEST_F(WaitingBodyTest, WhereMemoryIsShortAllOfItIsStored) {
+TEST_F(BodyBufferTest, AllIsStoredWhenMemoryIsShort) {
   begin();
-  press();
+  use_memory();
   EXPECT_EQ(BodyBuffer::share(loop_.worker()), BodyBuffer::kMinShare);
   add(10);
   EXPECT_TRUE(body_->full());
@@ -100,7 +100,7 @@ TEST_F(WaitingBodyTest, WhereMemoryIsShortAllOfItIsStored) {
   EXPECT_EQ(file_->pool.stats().out_chunks, 0u);
 }
 
-TEST_F(WaitingBodyTest, NoMoreThanMayWait) {
+TEST_F(BodyBufferTest, WaitingBytesAreBounded) {
   begin(kMiB, 100 * kKiB);
   add(99 * kKiB);
   EXPECT_FALSE(body_->full());
@@ -110,7 +110,7 @@ TEST_F(WaitingBodyTest, NoMoreThanMayWait) {
   EXPECT_FALSE(body_->full());
 }
 
-TEST_F(WaitingBodyTest, WhatTheFileDoesNotTake) {
+TEST_F(BodyBufferTest, FileTakesNoMore) {
   begin(kMiB);
   const size_t share = BodyBuffer::share(loop_.worker());
   size_t stored = 0;
@@ -130,7 +130,7 @@ TEST_F(WaitingBodyTest, WhatTheFileDoesNotTake) {
   take_all();
 }
 
-TEST_F(WaitingBodyTest, WhatWasTakenMayComeBack) {
+TEST_F(BodyBufferTest, TakenBytesMayBeReturned) {
   begin();
   add(200 * kKiB);
   body_->store(/*all=*/true);
@@ -140,12 +140,12 @@ TEST_F(WaitingBodyTest, WhatWasTakenMayComeBack) {
   take_all();
 }
 
-// Random steps, with writes under way on other threads, against what is known of a stream's bytes.
-TEST_F(WaitingBodyTest, KeepsTheOrder) {
+// Random steps, with writes in progress on other threads, compared with the known bytes of a stream.
+TEST_F(BodyBufferTest, KeepsTheOrder) {
   for (const bool pressed : {false, true}) {
     begin(pressed ? 64 * kMiB : kMiB);
     const HelperThreads::Desk desk(loop_.worker());
-    if (pressed) press();
+    if (pressed) use_memory();
     std::mt19937 random(7);
     added_ = taken_ = 0;
     for (int step = 0; step < 400; ++step) {
@@ -166,7 +166,7 @@ TEST_F(WaitingBodyTest, KeepsTheOrder) {
   }
 }
 
-TEST_F(WaitingBodyTest, EndsWhileItIsWritten) {
+TEST_F(BodyBufferTest, EndsDuringAWrite) {
   begin(64 * kMiB);
   const HelperThreads::Desk desk(loop_.worker());
   for (int i = 0; i < 20; ++i) {

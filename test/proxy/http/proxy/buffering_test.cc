@@ -1,4 +1,4 @@
-// Bodies that wait: responses for clients that do not read, requests until they are whole; each version on each side.
+// Buffered bodies: responses for clients that do not read, requests until they are complete; each version on each side.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class BufferingTest : public test::HttpRigTest {
   }
   // In two pieces.
   Talk& put(const std::string& bytes) {
-    Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+    Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
     talk.send(bytes.substr(0, bytes.size() / 2));
     rig.settle();
     talk.send(bytes.substr(bytes.size() / 2), true);
@@ -53,12 +53,12 @@ class BufferingTest : public test::HttpRigTest {
   const std::string little = test::stream_bytes(1, 0, 40'000);
 };
 
-TEST_P(BufferingTest, TheUpstreamIsFreeBeforeTheClientHasReadIt) {
+TEST_P(BufferingTest, UpstreamIsFreeBeforeTheClientHasRead) {
   route.buffer.emplace().responses = {64 * kMiB};
   start();
   const std::string body = test::stream_bytes(1, 0, 12 * kMiB);  // More than sockets hold.
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
@@ -76,11 +76,11 @@ TEST_P(BufferingTest, TheUpstreamIsFreeBeforeTheClientHasReadIt) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(BufferingTest, ClientsThatGoAwayWhileItIsWritten) {
+TEST_P(BufferingTest, ClientDisconnectsDuringAWrite) {
   route.buffer.emplace().responses = {64 * kMiB};
   start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, std::string(12 * kMiB, 'x'));
@@ -90,7 +90,7 @@ TEST_P(BufferingTest, ClientsThatGoAwayWhileItIsWritten) {
   rig.expect_ended(HttpEnd::kClientReset);
 }
 
-TEST_P(BufferingTest, RequestsAreSentAsAWhole) {
+TEST_P(BufferingTest, RequestIsSentWhenComplete) {
   route.buffer.emplace().requests = {64 * kMiB};
   start();
   const std::string half = test::stream_bytes(1, 0, 2 * kMiB);
@@ -108,7 +108,7 @@ TEST_P(BufferingTest, RequestsAreSentAsAWhole) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(BufferingTest, TrailersOfRequestsStayBehindThem) {
+TEST_P(BufferingTest, RequestTrailersFollowTheBody) {
   route.buffer.emplace().requests = {64 * kMiB};
   start();
   Talk& talk = rig.connect().post("body", false);
@@ -123,7 +123,7 @@ TEST_P(BufferingTest, TrailersOfRequestsStayBehindThem) {
   rig.expect_response(talk, 200, "ok");
 }
 
-TEST_P(BufferingTest, WhatIsBeyondTheBoundPassesAsItComes) {
+TEST_P(BufferingTest, RestBeyondTheBoundIsForwarded) {
   route.buffer.emplace().requests = {256 * 1024};
   start();
   const std::string piece = test::stream_bytes(1, 0, 300 * 1024);
@@ -138,7 +138,7 @@ TEST_P(BufferingTest, WhatIsBeyondTheBoundPassesAsItComes) {
   rig.expect_response(talk, 200, "ok");
 }
 
-TEST_P(BufferingTest, AnswersThatComeBeforeTheRequestIsRead) {
+TEST_P(BufferingTest, ResponseBeforeTheRequestIsRead) {
   route.buffer.emplace().requests = {8 * kMiB};
   start();
   HttpPeer& client = rig.connect();
@@ -150,14 +150,14 @@ TEST_P(BufferingTest, AnswersThatComeBeforeTheRequestIsRead) {
   rig.until([&] { return rig.sum_of_ends() == 1; });
 }
 
-TEST_P(BufferingTest, CollectedRequestsAreSentAgainAsAWhole) {
+TEST_P(BufferingTest, CollectedRequestIsResentWhole) {
   route.buffer.emplace().requests = {8 * kMiB};
   config::Retry& retry = route.retry.emplace();
   retry.on = {config::RetryOn::k5xx};
   retry.backoff = retry.max_backoff = 0ms;
   start();
   const std::string body = test::stream_bytes(1, 0, 3 * kMiB);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(body, true);
   Talk& first = rig.request_at(origin);
   rig.wait_over(first);
@@ -170,7 +170,7 @@ TEST_P(BufferingTest, CollectedRequestsAreSentAgainAsAWhole) {
   rig.expect_response(talk, 200, "ok");
 }
 
-// The second endpoint gets all of it, whichever of the two answers.
+// The second endpoint gets all of it, whichever of the two responds.
 TEST_P(BufferingTest, CollectedRequestsAreHedged) {
   HttpOrigin& other = rig.add_origin();
   start_with_hedges();
@@ -186,10 +186,10 @@ TEST_P(BufferingTest, CollectedRequestsAreHedged) {
   rig.wait_cancelled(first);
 }
 
-// The first endpoint breaks off while there is no connection to the second yet: the body is sent from here again.
-TEST_P(BufferingTest, HedgesThatWaitGetTheBodyLater) {
+// The first endpoint breaks off while there is no connection to the second yet: the body is resent from the buffer.
+TEST_P(BufferingTest, WaitingHedgeGetsTheBodyLater) {
   HttpOrigin& other = rig.add_origin();
-  other.silent = upstream_http2();  // Which has to greet before it gets a request.
+  other.silent = upstream_http2();  // It would have to send SETTINGS before it gets a request.
   start_with_hedges();
   Talk& talk = put(little);
   Talk& first = rig.request_at(origin);
@@ -205,7 +205,7 @@ TEST_P(BufferingTest, HedgesThatWaitGetTheBodyLater) {
   rig.expect_response(talk, 200, "ok");
 }
 
-TEST_P(BufferingTest, ClientsThatGoAwayBeforeItIsWhole) {
+TEST_P(BufferingTest, ClientDisconnectsBeforeTheEnd) {
   route.buffer.emplace().requests = {8 * kMiB};
   start();
   HttpPeer& client = rig.connect();

@@ -79,13 +79,13 @@ class TrustedProxiesTest : public testing::Test {
   config::Http config_;
 };
 
-TEST_F(TrustedProxiesTest, NobodyByDefault) {
+TEST_F(TrustedProxiesTest, NoneByDefault) {
   EXPECT_FALSE(TrustedProxies(config_).any());
   EXPECT_FALSE(trusts("127.0.0.1"));
   EXPECT_FALSE(trusts(""));
 }
 
-// As Envoy counts: with one hop the last entry, which that proxy has written itself, is the client.
+// Counts like Envoy: with one hop the last entry, which that proxy has added itself, is the client.
 TEST_F(TrustedProxiesTest, Hops) {
   config_.trusted_hops = 1;
   EXPECT_TRUE(trusts("127.0.0.1"));
@@ -116,7 +116,7 @@ TEST_F(TrustedProxiesTest, Ranges) {
   EXPECT_EQ(client({}), "none");
 }
 
-TEST_F(TrustedProxiesTest, HopsBehindSomebody) {
+TEST_F(TrustedProxiesTest, HopsAfterAnUntrustedPeer) {
   ranges({"10.0.0.0/8"});
   config_.trusted_hops = 2;
   EXPECT_TRUE(trusts("10.0.0.1"));
@@ -124,7 +124,7 @@ TEST_F(TrustedProxiesTest, HopsBehindSomebody) {
   EXPECT_EQ(client({"6.6.6.6, 1.1.1.1, 2.2.2.2"}), "1.1.1.1") << "whatever their addresses are";
 }
 
-TEST_F(TrustedProxiesTest, LooksAtSoManyOnly) {
+TEST_F(TrustedProxiesTest, EntriesAreBounded) {
   ranges({"10.0.0.0/8"});
   std::string list = "1.1.1.1";
   for (uint32_t i = 1; i < kMaxForwardedHops; ++i) list += ", 10.0.0.1";

@@ -8,18 +8,18 @@
 
 namespace {
 
-std::atomic<int64_t> ahead_ms{0};  // Of tests' own threads, too.
+std::atomic<int64_t> ahead_ms{0};  // Includes the skips of tests' own threads.
 
 }  // namespace
 
 namespace sluice::test {
 
 void skip_time(std::chrono::milliseconds by) { ahead_ms.fetch_add(by.count(), std::memory_order_relaxed); }
-void forget_skips() { ahead_ms.store(0, std::memory_order_relaxed); }
+void reset_time() { ahead_ms.store(0, std::memory_order_relaxed); }
 
 }  // namespace sluice::test
 
-// In the place of the C library's, for the whole program.
+// Replaces the C library's function for the whole program.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, time);
   if (result == 0 && clock == CLOCK_MONOTONIC) {

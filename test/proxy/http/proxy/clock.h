@@ -5,10 +5,10 @@
 
 namespace sluice::test {
 
-/// Time passes at once: loops of this program see a monotonic clock that is so much ahead of the machine's. Timeouts of
-/// minutes can be tested so, and what the machine takes meanwhile is nothing beside them.
+/// Advances the time at once: from then on, loops of this program see a monotonic clock that is ahead of the machine's
+/// by this much. So timeouts of minutes can be tested, and the time that the machine takes meanwhile is negligible.
 void skip_time(std::chrono::milliseconds by);
-/// The clock is the machine's again: no loop that has seen another may be there any more.
-void forget_skips();
+/// Resets the clock to the machine's. No loop that has seen another time may exist.
+void reset_time();
 
 }  // namespace sluice::test

@@ -1,4 +1,4 @@
-// Responses that are compressed on their way, between any two versions of HTTP.
+// Compressed responses, between any two versions of HTTP.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -32,8 +32,8 @@ class HttpCompression : public test::HttpRigTest {
  protected:
   HttpCompression() : origin(rig.add_origin()) { rig.config().compression.emplace(); }
 
-  Talk& ask(HttpPeer& client, std::string_view accepted = "gzip", std::string_view method = "GET") {
-    return client.ask(method, "/", {{"accept-encoding", accepted}});
+  Talk& send_request(HttpPeer& client, std::string_view accepted = "gzip", std::string_view method = "GET") {
+    return client.send_request(method, "/", {{"accept-encoding", accepted}});
   }
   Talk& next_request() { return rig.request_at(origin, requests_++); }
   uint64_t compressed(ContentCoding coding) { return rig.http().compressed[static_cast<size_t>(coding)].value(); }
@@ -61,7 +61,7 @@ TEST_P(HttpCompression, EachCoding) {
   HttpPeer& client = rig.connect();
   const std::string text = lines(100'000);
   for (const ContentCoding coding : {ContentCoding::kGzip, ContentCoding::kBrotli, ContentCoding::kZstd}) {
-    Talk& talk = ask(client, content_coding_name(coding));
+    Talk& talk = send_request(client, content_coding_name(coding));
     Talk& got = next_request();
     EXPECT_EQ(got.field("accept-encoding"), content_coding_name(coding));
     const std::string length = std::to_string(text.size());
@@ -80,7 +80,7 @@ TEST_P(HttpCompression, EachCoding) {
   EXPECT_LT(rig.http().response_bytes.value(), 3 * text.size() / 2);
 }
 
-TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
+TEST_P(HttpCompression, UncompressedResponses) {
   config::HttpRoute& off = rig.config().routes.emplace_back();
   off.match.emplace().path.emplace().prefix = "/off";
   off.forward = "origin";
@@ -90,7 +90,7 @@ TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
   HttpPeer& client = rig.connect();
   const std::string text = lines(5000);
   const auto expect_as_it_is = [&](std::string_view path, FieldList asked, FieldList answered, bool varies) {
-    Talk& talk = client.ask("POST", path, asked);  // As all calls of gRPC are.
+    Talk& talk = client.send_request("POST", path, asked);  // Like all calls of gRPC.
     Talk& got = next_request();
     got.respond(200, answered, false);
     got.send(text, true);
@@ -105,7 +105,7 @@ TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
   expect_as_it_is("/", {kGzip}, {kText, {"cache-control", "no-transform"}}, false);
   expect_as_it_is("/off", {kGzip}, {kText}, false);
   expect_as_it_is("/", {kGzip, {"content-type", "application/grpc"}}, {kText}, false);
-  Talk& encoded = ask(client);
+  Talk& encoded = send_request(client);
   Talk& got = next_request();
   got.respond(200, {kText, {"content-encoding", "br"}}, false);
   got.send(text, true);
@@ -114,18 +114,18 @@ TEST_P(HttpCompression, NotWhatShouldPassAsItIs) {
   EXPECT_EQ(compressed(ContentCoding::kGzip), 0u);
 }
 
-// Its fields are those of the body as it is: nobody asked for one.
-TEST_P(HttpCompression, HeadAndWhatHasNoBody) {
+// Its fields are those of the uncompressed body: there is none to compress.
+TEST_P(HttpCompression, HeadAndResponsesWithoutBodies) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& head = ask(client, "gzip", "HEAD");
+  Talk& head = send_request(client, "gzip", "HEAD");
   next_request().respond(200, {{"content-type", "text/plain"}, {"content-length", "5000"}}, true);
   rig.expect_response(head, 200, "");
   EXPECT_EQ(head.field("content-length"), "5000");
   EXPECT_EQ(head.field("content-encoding"), "");
   EXPECT_EQ(head.field("vary"), "accept-encoding");
   for (const uint16_t status : {uint16_t{204}, uint16_t{304}}) {
-    Talk& talk = ask(client);
+    Talk& talk = send_request(client);
     next_request().respond(status, {{"content-type", "text/plain"}, {"etag", "\"a\""}}, true);
     rig.expect_response(talk, status, "");
     EXPECT_EQ(talk.field("content-encoding"), "");
@@ -133,11 +133,11 @@ TEST_P(HttpCompression, HeadAndWhatHasNoBody) {
   }
 }
 
-// What the route does to the request is between us and the upstream.
-TEST_P(HttpCompression, TheUpstreamNeedNotKnow) {
+// The route's own request changes stay between the proxy and the upstream.
+TEST_P(HttpCompression, UpstreamNeedNotSupportIt) {
   rig.config().request_headers = {{.name = config::FieldName::parse("accept-encoding").value(), .remove = true}};
   rig.start();
-  Talk& talk = ask(rig.connect());
+  Talk& talk = send_request(rig.connect());
   Talk& got = next_request();
   EXPECT_EQ(got.field("accept-encoding"), "");
   const std::string text = lines(2000);
@@ -146,11 +146,11 @@ TEST_P(HttpCompression, TheUpstreamNeedNotKnow) {
   expect_decoded(talk, ContentCoding::kGzip, text);
 }
 
-// Each event is there as soon as the upstream is silent.
-TEST_P(HttpCompression, WhatComesBitByBitIsNotHeldBack) {
+// Each event arrives as soon as the upstream is silent.
+TEST_P(HttpCompression, EventsAreNotDelayed) {
   rig.start();
   for (const ContentCoding coding : {ContentCoding::kGzip, ContentCoding::kBrotli, ContentCoding::kZstd}) {
-    Talk& talk = ask(rig.connect(), content_coding_name(coding));
+    Talk& talk = send_request(rig.connect(), content_coding_name(coding));
     Talk& got = next_request();
     got.respond(200, {{"content-type", "text/event-stream"}}, false);
     std::string text;
@@ -165,9 +165,9 @@ TEST_P(HttpCompression, WhatComesBitByBitIsNotHeldBack) {
   }
 }
 
-TEST_P(HttpCompression, TrailersComeBehindTheLastOfTheBody) {
+TEST_P(HttpCompression, TrailersFollowTheBody) {
   rig.start();
-  Talk& talk = ask(rig.connect(), "br");
+  Talk& talk = send_request(rig.connect(), "br");
   Talk& got = next_request();
   const std::string text = lines(30'000);
   got.respond(200, {{"content-type", "text/plain"}}, false);
@@ -177,25 +177,25 @@ TEST_P(HttpCompression, TrailersComeBehindTheLastOfTheBody) {
   EXPECT_EQ(talk.trailers.value("x-sum"), "1");
 }
 
-TEST_P(HttpCompression, AnEmptyBody) {
+TEST_P(HttpCompression, EmptyBody) {
   rig.start();
-  Talk& talk = ask(rig.connect());
+  Talk& talk = send_request(rig.connect());
   Talk& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send("", true);
   expect_decoded(talk, ContentCoding::kGzip, "");
 }
 
-// No more at once than are allowed; what is beyond passes as it is, and is counted.
-TEST_P(HttpCompression, NoMoreAtOnceThanAllowed) {
+// No more at once than are allowed; further responses pass uncompressed, and are counted.
+TEST_P(HttpCompression, SimultaneousCompressionsAreBounded) {
   rig.config().compression->max_streams = 1;
   rig.start();
   const std::string text = lines(3000);
-  Talk& first = ask(rig.connect());
+  Talk& first = send_request(rig.connect());
   Talk& first_got = next_request();
   first_got.respond(200, {{"content-type", "text/plain"}}, false);
   rig.until([&] { return first.has_head; });
-  Talk& second = ask(rig.connect());
+  Talk& second = send_request(rig.connect());
   Talk& second_got = next_request();
   second_got.respond(200, {{"content-type", "text/plain"}}, false);
   second_got.send(text, true);
@@ -204,7 +204,7 @@ TEST_P(HttpCompression, NoMoreAtOnceThanAllowed) {
   EXPECT_EQ(rig.http().compression_refused.value(), 1u);
   first_got.send(text, true);
   expect_decoded(first, ContentCoding::kGzip, text);
-  Talk& third = ask(rig.connect());
+  Talk& third = send_request(rig.connect());
   Talk& third_got = next_request();
   third_got.respond(200, {{"content-type", "text/plain"}}, false);
   third_got.send(text, true);
@@ -216,7 +216,7 @@ TEST_P(HttpCompression, BackPressure) {
   rig.config().buffer_high = config::Size{64 * 1024};
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = ask(client, "zstd");
+  Talk& talk = send_request(client, "zstd");
   Talk& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   rig.until([&] { return talk.has_head; });
@@ -233,10 +233,10 @@ TEST_P(HttpCompression, BackPressure) {
   expect_decoded(talk, ContentCoding::kZstd, noise);
 }
 
-// What has begun must not look whole.
-TEST_P(HttpCompression, AnUpstreamThatBreaksOff) {
+// A response that has begun must not look complete.
+TEST_P(HttpCompression, UpstreamBreaksOff) {
   rig.start();
-  Talk& talk = ask(rig.connect());
+  Talk& talk = send_request(rig.connect());
   Talk& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send(lines(200'000));
@@ -247,10 +247,10 @@ TEST_P(HttpCompression, AnUpstreamThatBreaksOff) {
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
-TEST_P(HttpCompression, AClientThatLeaves) {
+TEST_P(HttpCompression, ClientLeaves) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = ask(client);
+  Talk& talk = send_request(client);
   Talk& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send(lines(500'000));

@@ -1,5 +1,5 @@
-// One request and its response through the proxy: what passes, what holds it back, and what ends it, in each phase and
-// between any two versions of HTTP.
+// One request and its response through the proxy: forwarding, back-pressure, and ends, in each phase and between any
+// two versions of HTTP.
 
 #include "proxy/http/proxy/exchange.h"
 
@@ -21,7 +21,7 @@ using test::Talk;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-/// Bytes in which a piece that is missing, twice there or out of its place shows.
+/// Bytes in which a missing, doubled or misplaced piece is found.
 std::string pattern(size_t bytes) {
   const std::string piece = test::stream_bytes(7, 0, 65'537);
   std::string all;
@@ -39,9 +39,9 @@ class HttpExchangeTest : public test::HttpRigTest {
     rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
   }
   Talk& next_request() { return rig.request_at(origin, requests_++); }
-  // The client's connection, or another of it, serves as before.
+  // The client's connection, or a new one, works as before.
   void expect_works() {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     next_request().respond(200, "works");
     rig.expect_response(talk, 200, "works");
   }
@@ -52,12 +52,12 @@ class HttpExchangeTest : public test::HttpRigTest {
   size_t requests_ = 0;
 };
 
-// ---- What passes ----
+// ---- Forwarding ----
 
 TEST_P(HttpExchangeTest, Messages) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& get = client.ask("GET", "/a/../b?c", {{"x-own", "1"}, {"x-own", "2"}});
+  Talk& get = client.send_request("GET", "/a/../b?c", {{"x-own", "1"}, {"x-own", "2"}});
   Talk& got = next_request();
   EXPECT_EQ(got.head.method(), "GET");
   EXPECT_EQ(got.head.path(), "/b?c");
@@ -80,7 +80,7 @@ TEST_P(HttpExchangeTest, Messages) {
   posted.respond(201, body);
   rig.expect_response(post, 201, body);
 
-  Talk& put = client.ask("PUT", "/", {{"content-length", "7"}}, /*end=*/false);
+  Talk& put = client.send_request("PUT", "/", {{"content-length", "7"}}, /*end=*/false);
   put.send("written", /*end=*/true);
   Talk& written = next_request();
   rig.wait_over(written);
@@ -89,7 +89,7 @@ TEST_P(HttpExchangeTest, Messages) {
   written.respond(204, {}, /*end=*/true);
   rig.expect_response(put, 204, "");
 
-  Talk& head = client.ask("HEAD");
+  Talk& head = client.send_request("HEAD");
   next_request().respond(200, {{"content-length", "1000"}}, /*end=*/true);
   rig.expect_response(head, 200, "");
   EXPECT_EQ(head.field("content-length"), "1000");
@@ -103,7 +103,7 @@ TEST_P(HttpExchangeTest, Messages) {
 
 TEST_P(HttpExchangeTest, InterimResponses) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"expect", "100-continue"}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}}, /*end=*/false);
   Talk& request = next_request();
   request.respond(100, {}, false);
   rig.until([&] { return !talk.interim.empty(); });
@@ -119,7 +119,7 @@ TEST_P(HttpExchangeTest, InterimResponses) {
 
 TEST_P(HttpExchangeTest, Trailers) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"te", "trailers"}}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"te", "trailers"}}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x-sum", "4"}});
   Talk& request = next_request();
@@ -134,7 +134,7 @@ TEST_P(HttpExchangeTest, Trailers) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-// A response that is complete before its request: the client has it, and what it goes on to send is nobody's.
+// A response that is complete before its request: the client gets it, and the rest of the request is dropped.
 TEST_P(HttpExchangeTest, EarlyResponse) {
   rig.start();
   HttpPeer& client = rig.connect();
@@ -151,10 +151,10 @@ TEST_P(HttpExchangeTest, EarlyResponse) {
   expect_works();
 }
 
-// ---- What holds it back ----
+// ---- Back-pressure ----
 
 // An origin that does not read stops the client near the mark; afterwards all of it arrives.
-TEST_P(HttpExchangeTest, SlowOriginHoldsTheClientBack) {
+TEST_P(HttpExchangeTest, SlowOriginStopsTheClient) {
   rig.config().buffer_high = {128 * config::kKiB};
   rig.start();
   const std::string body = pattern(24 * kMiB);
@@ -175,11 +175,11 @@ TEST_P(HttpExchangeTest, SlowOriginHoldsTheClientBack) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpExchangeTest, SlowClientHoldsTheOriginBack) {
+TEST_P(HttpExchangeTest, SlowClientStopsTheOrigin) {
   rig.config().buffer_high = {128 * config::kKiB};
   rig.start();
   const std::string body = pattern(24 * kMiB);
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   talk.stream->set_reading(false);
   next_request().respond(200, body);
   for (uint64_t came = 1; came != rig.endpoint().bytes_in.value();) {
@@ -193,10 +193,10 @@ TEST_P(HttpExchangeTest, SlowClientHoldsTheOriginBack) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-// ---- What breaks it off ----
+// ---- Broken connections ----
 
-// The client goes away before there is a connection, while it uploads, while it waits, and within the response: the
-// origin hears of it each time, and each request has one end.
+// The client disconnects before there is a connection, while it uploads, while it waits, and during the response. The
+// origin sees it each time, and each request ends once.
 TEST_P(HttpExchangeTest, ClientBreaksOff) {
   rig.start();
   for (const bool politely : {false, true}) {
@@ -204,12 +204,12 @@ TEST_P(HttpExchangeTest, ClientBreaksOff) {
       if (!politely) return client.break_off();
       if (client_http2()) return talk.cancel();
       client.close();
-      rig.pass(2s);  // It could still wait for its answer: so it is given a moment.
+      rig.pass(2s);  // It could still wait for its response, so time passes.
     };
     const uint64_t before = rig.sum_of_ends();
     origin.silent = true;
     HttpPeer& early = rig.connect();
-    Talk& never = early.ask();
+    Talk& never = early.send_request();
     rig.until([&] { return rig.http().requests.value() == before + 1; });
     break_off(early, never);
     rig.until([&] { return rig.sum_of_ends() == before + 1; });
@@ -217,7 +217,7 @@ TEST_P(HttpExchangeTest, ClientBreaksOff) {
     for (int phase = 0; phase < 3; ++phase) {
       const std::string path = "/" + std::to_string(phase) + (politely ? "p" : "");
       HttpPeer& client = rig.connect();
-      Talk& talk = client.ask("POST", path, {}, /*end=*/phase > 0);
+      Talk& talk = client.send_request("POST", path, {}, /*end=*/phase > 0);
       Talk* request = nullptr;
       rig.until([&] {
         for (Talk* const came : origin.requests) {
@@ -242,14 +242,14 @@ TEST_P(HttpExchangeTest, ClientBreaksOff) {
   rig.expect_ended(HttpEnd::kClientReset, 8);
 }
 
-// The origin breaks off before its response, while the request still comes, and within the response: the client gets a
-// 502, or a response that does not look whole.
+// The origin breaks off before its response, during the request, and during the response: the client gets a 502, or a
+// response that does not look complete.
 TEST_P(HttpExchangeTest, OriginBreaksOff) {
   rig.start();
   for (int phase = 0; phase < 3; ++phase) {
-    for (const bool lost : {false, true}) {  // The stream only, or the whole connection.
+    for (const bool lost : {false, true}) {  // Only the stream, or the whole connection.
       HttpPeer& client = rig.connect();
-      Talk& talk = phase == 1 ? client.post("a part", /*end=*/false) : client.ask("POST");
+      Talk& talk = phase == 1 ? client.post("a part", /*end=*/false) : client.send_request("POST");
       Talk& request = next_request();
       if (phase == 1) rig.until([&] { return request.body == "a part"; });
       if (phase == 2) {
@@ -274,10 +274,10 @@ TEST_P(HttpExchangeTest, OriginBreaksOff) {
   expect_works();
 }
 
-// A response that HTTP does not allow is none of the client's business.
+// A response that HTTP does not allow is not forwarded.
 TEST_P(HttpExchangeTest, MalformedResponse) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = next_request();
   for (auto& connection : origin.connections) {
     EXPECT_GT(connection->socket.send_some(upstream_http2() ? std::string("\0\0\0\0\0\0\0\0\1", 9)  // DATA, no head.
@@ -289,7 +289,7 @@ TEST_P(HttpExchangeTest, MalformedResponse) {
   rig.expect_ended(HttpEnd::kUpstreamMalformed);
 }
 
-// ---- Times ----
+// ---- Timeouts ----
 
 TEST_P(HttpExchangeTest, ResponseTimeout) {
   rig.upstream().response_timeout = 100s;
@@ -299,7 +299,7 @@ TEST_P(HttpExchangeTest, ResponseTimeout) {
   rig.pass(60s);
   talk.send("load", /*end=*/true);
   rig.wait_over(request);
-  rig.pass(60s);  // It runs from the request's end on.
+  rig.pass(60s);  // It begins with the end of the request.
   EXPECT_FALSE(talk.over());
   rig.pass(60s);
   rig.expect_response(talk, 504, "the upstream did not respond in time\n");
@@ -312,7 +312,7 @@ TEST_P(HttpExchangeTest, BodyTimeout) {
   rig.start();
   Talk& talk = rig.connect().post("a", /*end=*/false);
   Talk& request = next_request();
-  for (int i = 0; i < 3; ++i) {  // Whatever comes begins it anew.
+  for (int i = 0; i < 3; ++i) {  // Any data restarts it.
     rig.pass(60s);
     talk.send("b");
     rig.until([&] { return request.body.size() == 2 + static_cast<size_t>(i); });
@@ -329,11 +329,11 @@ TEST_P(HttpExchangeTest, BodyTimeout) {
   if (talk.stream) talk.release();
 }
 
-// Of a request that is not told off in another way: bytes in either direction count.
+// For requests without another timeout: bytes in either direction restart it.
 TEST_P(HttpExchangeTest, StreamIdleTimeout) {
   rig.config().stream_idle_timeout = 100s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = next_request();
   request.respond(200, {}, false);
   for (size_t i = 1; i <= 3; ++i) {
@@ -349,17 +349,17 @@ TEST_P(HttpExchangeTest, StreamIdleTimeout) {
   rig.wait_cancelled(request);
 }
 
-// However busy.
+// It ends busy requests too.
 TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.config().request_timeout = 100s;
   rig.start();
   HttpPeer &one = rig.connect(), &two = rig.connect();
-  Talk& begun = one.ask();
+  Talk& begun = one.send_request();
   Talk& request = next_request();
   request.respond(200, {}, false);
   rig.pass(60s);
   request.send("busy");
-  Talk& silent = two.ask();
+  Talk& silent = two.send_request();
   Talk& other = next_request();
   rig.until([&] { return begun.body == "busy"; });
   EXPECT_EQ(rig.sum_of_ends(), 0u);
@@ -373,9 +373,9 @@ TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.wait_cancelled(other);
 }
 
-// Each time begins with the request or with a later event of it, not with the connection or with the request before: so
-// long as each lasts, the connection was silent.
-TEST_P(HttpExchangeTest, TimesBeginWithTheRequest) {
+// Each timeout begins with the request or with a later event of it, not with the connection or with the previous
+// request: before it, the connection was silent for as long as the timeout.
+TEST_P(HttpExchangeTest, TimeoutsBeginWithTheRequest) {
   config::Http& config = rig.config();
   config.body_timeout = config.stream_idle_timeout = config.request_timeout = config.send_timeout = 100s;
   config.header_timeout = rig.upstream().response_timeout = 100s;
@@ -397,7 +397,7 @@ TEST_P(HttpExchangeTest, TimesBeginWithTheRequest) {
   }
 }
 
-// The time of a tunnel begins when it is agreed on, or when something moves in it.
+// The timeout of a tunnel begins when it is accepted, or with the last data in it.
 TEST_P(HttpExchangeTest, TunnelTimeoutBeginsWithTheTunnel) {
   rig.config().tunnel_timeout = 100s;
   rig.start();
@@ -419,7 +419,7 @@ TEST_P(HttpExchangeTest, TunnelTimeoutBeginsWithTheTunnel) {
 
 TEST_P(HttpExchangeTest, Tunnel) {
   rig.start();
-  for (const bool client_first : {true, false}) {  // Whose half ends first.
+  for (const bool client_first : {true, false}) {  // Which half ends first.
     Talk& talk = rig.connect_greeted().websocket();
     Talk& request = next_request();
     EXPECT_EQ(request.head.protocol(), "websocket");
@@ -431,7 +431,7 @@ TEST_P(HttpExchangeTest, Tunnel) {
     rig.until([&] { return request.body == "question"; });
     request.send("answer");
     rig.until([&] { return talk.body == "answer"; });
-    // One half ends, the other goes on.
+    // One half ends, the other continues.
     Talk &first = client_first ? talk : request, &last = client_first ? request : talk;
     first.send("!", /*end=*/true);
     rig.wait_over(last);
@@ -445,7 +445,7 @@ TEST_P(HttpExchangeTest, Tunnel) {
   EXPECT_EQ(rig.http().tunnels.value(), 2u);
 }
 
-// Neither the time of a request nor that of its silence counts, but its own.
+// Only the tunnel's own timeout applies, not those of requests.
 TEST_P(HttpExchangeTest, TunnelTimeout) {
   rig.config().tunnel_timeout = 100s;
   rig.config().stream_idle_timeout = rig.config().request_timeout = rig.config().idle_timeout = 20s;

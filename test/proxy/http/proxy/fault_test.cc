@@ -42,7 +42,7 @@ TEST_P(FaultOfReset, HasOneOwner) {
   EXPECT_STREQ(http_end_name(client.end), http_end_name(row.of_client.end));
   EXPECT_STREQ(fault_name(upstream.fault), fault_name(row.of_upstream.fault));
   EXPECT_STREQ(http_end_name(upstream.end), http_end_name(row.of_upstream.end));
-  // Nothing that the client says is the endpoint's fault, but for what the endpoint wrote.
+  // Nothing that the client does is the endpoint's fault, except for what the endpoint wrote.
   EXPECT_TRUE(client.fault == kClient || row.reason == ResetReason::kUnsendable);
 }
 
@@ -63,6 +63,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kForbidden, kClient},
     {HttpEnd::kUnauthorized, kClient},
     {HttpEnd::kAuthBusy, kSluice},
+    {HttpEnd::kMaintenance, kSluice},
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},
     {HttpEnd::kTooManyPending, kSluice},

@@ -52,7 +52,7 @@ class ForwardHeadTest : public ::testing::Test {
   ClaimCounters refused_;
 };
 
-// Regression: the empty text, which may be at no address, was handed to memcpy, whose behaviour is undefined then.
+// Defect: the empty text, which may be a null pointer, was passed to memcpy, which is undefined behavior.
 TEST_F(ForwardHeadTest, AddsToAnEmptyList) {
   config_.forwarded_for = config::ForwardedFor::kAppend;
   config_.forwarded = config::ForwardedFor::kAppend;
@@ -72,7 +72,7 @@ TEST_F(ForwardHeadTest, AddsTheClient) {
             (Pairs{{"x-forwarded-for", "2001:db8::1"}, {"x-forwarded-proto", "https"}, {"via", "2 sluice"}}));
 }
 
-TEST_F(ForwardHeadTest, AppendsToWhatIsThere) {
+TEST_F(ForwardHeadTest, AppendsToExistingFields) {
   EXPECT_EQ(forwarded({{"x-forwarded-for", "1.1.1.1, 2.2.2.2"}, {"x", "y"}, {"x-forwarded-proto", "https"}}, "3.3.3.3"),
             (Pairs{{"x", "y"},
                    {"x-forwarded-for", "1.1.1.1, 2.2.2.2, 3.3.3.3"},
@@ -87,12 +87,12 @@ TEST_F(ForwardHeadTest, Replaces) {
   config_.forwarded_for = config::ForwardedFor::kReplace;
   EXPECT_EQ(forwarded({{"x-forwarded-for", "1.1.1.1"}, {"x-forwarded-for", "2.2.2.2"}}, "3.3.3.3"),
             (Pairs{{"x-forwarded-for", "3.3.3.3"}, {"x-forwarded-proto", "http"}, {"via", "1.1 sluice"}}));
-  // Nobody is believed, also where there is no address of our own (Unix sockets).
+  // No field of a client is trusted, even if there is no client address (Unix sockets).
   EXPECT_EQ(forwarded({{"x-forwarded-for", "1.1.1.1"}}, ""),
             (Pairs{{"x-forwarded-proto", "http"}, {"via", "1.1 sluice"}}));
 }
 
-TEST_F(ForwardHeadTest, LeavesItAlone) {
+TEST_F(ForwardHeadTest, LeavesFieldsUnchanged) {
   config_.forwarded_for = config::ForwardedFor::kOff;
   config_.via.clear();
   const Pairs fields = {{"x-forwarded-for", "1.1.1.1"}, {"x-forwarded-proto", "gopher"}};
@@ -119,7 +119,7 @@ TEST_F(ForwardHeadTest, NoRoom) {
   }
 }
 
-// What is appended tells who has connected; what is replaced, who the trusted proxies say it is for.
+// Appended values have the address of the peer; replaced ones, the client address that trusted proxies report.
 TEST_F(ForwardHeadTest, ClientBehindTrustedProxies) {
   told_client_ = parse_forwarded_address("2001:db8::7");
   config_.forwarded = config::ForwardedFor::kAppend;
@@ -136,9 +136,9 @@ TEST_F(ForwardHeadTest, ClientBehindTrustedProxies) {
                    {"via", "1.1 sluice"}}));
 }
 
-// The authority is a view into the head: once X-Forwarded-For had moved the head to a larger chunk, Forwarded was
-// written from memory that somebody else had. ASan sees it.
-TEST_F(ForwardHeadTest, HeadsThatMoveAsTheyGrow) {
+// Defect: the authority is a view into the head. When X-Forwarded-For had moved the head to a larger chunk, Forwarded
+// was written from freed memory. ASan detects it.
+TEST_F(ForwardHeadTest, HeadsThatMoveWhenTheyGrow) {
   config_.forwarded = config::ForwardedFor::kAppend;
   for (size_t bytes = 0; bytes < 600; ++bytes) {
     Head head = with({{"a", std::string(bytes, 'x')}});
@@ -149,7 +149,7 @@ TEST_F(ForwardHeadTest, HeadsThatMoveAsTheyGrow) {
   }
 }
 
-TEST_F(ForwardHeadTest, ViaBehindOthers) {
+TEST_F(ForwardHeadTest, ViaAfterOthers) {
   Head head = with({{"via", "1.0 fred"}});
   config_.via = "edge-7";
   EXPECT_TRUE(add_via(pool_, via_of(config_, true), head));
@@ -160,7 +160,7 @@ TEST_F(ForwardHeadTest, ViaBehindOthers) {
   EXPECT_EQ(head.fields.size(), 2u);
 }
 
-// As long as a configuration may have it.
+// As long as a configuration may make it.
 TEST_F(ForwardHeadTest, LongVia) {
   config_.via = std::string(64, 'v');
   Head head;
@@ -200,7 +200,7 @@ TEST(GrpcTimeoutTest, Values) {
   for (const auto& [text, milliseconds] : cases) EXPECT_EQ(parse_grpc_timeout(text), milliseconds) << text;
 }
 
-TEST_F(ForwardHeadTest, WhatIsGrpc) {
+TEST_F(ForwardHeadTest, GrpcRequests) {
   const std::pair<std::string, bool> cases[] = {{"application/grpc", true},
                                                 {"application/grpc+proto", true},
                                                 {"application/grpc;x=y", true},
@@ -213,7 +213,7 @@ TEST_F(ForwardHeadTest, WhatIsGrpc) {
     EXPECT_FALSE(is_grpc(head)) << "without a method";
     ASSERT_TRUE(head.set(pool_, Head::Part::kMethod, "POST"));
     EXPECT_EQ(is_grpc(head), is) << type;
-    // Defect: a GET with this type and a deadline that was over got 200 without a body, also from a cache.
+    // Defect: a GET with this type and an expired deadline got 200 without a body, also from a cache.
     ASSERT_TRUE(head.set(pool_, Head::Part::kMethod, "GET"));
     EXPECT_FALSE(is_grpc(head)) << type;
   }

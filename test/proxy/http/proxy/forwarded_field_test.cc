@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-TEST(IsForwarded, ExamplesOfTheRfc) {
+TEST(IsForwarded, RfcExamples) {
   for (const std::string_view value :
        {"for=\"_gazonk\"", "For=\"[2001:db8:cafe::17]:4711\"", "for=192.0.2.60;proto=http;by=203.0.113.43",
         "for=192.0.2.43, for=198.51.100.17", "for=192.0.2.43,for=\"[2001:db8:cafe::17]\",for=unknown",
@@ -88,8 +88,8 @@ TEST_F(ForwardedTest, Modes) {
   EXPECT_EQ(after({"for=\"", "x"}), "for=\" | x");
 }
 
-// Else what we add would be the end of a text that the client has begun.
-TEST_F(ForwardedTest, NothingIsAddedToATextWithoutEnd) {
+// Otherwise the added element would end a quoted string that the client began.
+TEST_F(ForwardedTest, NothingIsAddedToAnUnterminatedString) {
   EXPECT_EQ(after({"for=1.1.1.1", "for=\"6.6.6.6", "for=2.2.2.2"}),
             "for=1.1.1.1, for=2.2.2.2, for=203.0.113.7;proto=https;host=a.example;by=_edge");
   EXPECT_EQ(malformed_.value(), 1u);

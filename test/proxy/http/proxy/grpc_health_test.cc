@@ -24,7 +24,7 @@ class GrpcHealthResponseTest : public testing::Test {
   std::optional<ServingStatus> read(const std::string& body) {
     const ChunkPool::Use use(&pool_);
     Buffer buffer;
-    // A byte a window: none may be taken to lie beside the next.
+    // One byte in each window: none may be assumed to be next to another.
     for (const char c : body) buffer.append(test::buffer_of(pool_, std::string(1, c)));
     return read_grpc_health_response(buffer);
   }
@@ -40,14 +40,14 @@ TEST_F(GrpcHealthResponseTest, Statuses) {
   EXPECT_EQ(read(framed("\x08\x02")), ServingStatus::kNotServing);
   EXPECT_EQ(read(framed("\x08\x03")), ServingStatus::kServiceUnknown);
   EXPECT_EQ(read(framed("\x08\0"s)), ServingStatus::kUnknown);
-  EXPECT_EQ(read(framed("")), ServingStatus::kUnknown);                     // Zero is left out.
+  EXPECT_EQ(read(framed("")), ServingStatus::kUnknown);                     // Zero is omitted.
   EXPECT_EQ(read(framed("\x08\x01\x08\x02")), ServingStatus::kNotServing);  // The last one counts.
-  // A value that is 1 in its lowest byte only is not SERVING.
+  // A value whose lowest byte is 1 is not SERVING.
   EXPECT_NE(read(framed("\x08\x81\x02")), ServingStatus::kServing);
   EXPECT_NE(read(framed("\x08\x81\x80\x80\x80\x10")), ServingStatus::kServing);
 }
 
-TEST_F(GrpcHealthResponseTest, FieldsThatAreNotKnown) {
+TEST_F(GrpcHealthResponseTest, UnknownFields) {
   EXPECT_EQ(read(framed("\x10\x07\x08\x01")), ServingStatus::kServing);     // A number,
   EXPECT_EQ(read(framed("\x12\x03xyz\x08\x01")), ServingStatus::kServing);  // bytes,
   EXPECT_EQ(read(framed("\x15"
@@ -56,10 +56,10 @@ TEST_F(GrpcHealthResponseTest, FieldsThatAreNotKnown) {
   EXPECT_EQ(read(framed("\x11"
                         "12345678\x08\x01")),
             ServingStatus::kServing);                                     // and eight of them.
-  EXPECT_EQ(read(framed("\x0a\x01x\x08\x01")), ServingStatus::kServing);  // Our number, another type.
+  EXPECT_EQ(read(framed("\x0a\x01x\x08\x01")), ServingStatus::kServing);  // The number of our field, with another type.
 }
 
-TEST_F(GrpcHealthResponseTest, NotOne) {
+TEST_F(GrpcHealthResponseTest, MalformedResponses) {
   for (const std::string& body :
        {""s, "\0\0\0\0"s, "\x01\0\0\0\x02\x08\x01"s, "\0\0\0\0\x03\x08\x01"s, "\0\0\0\0\x02\x08\x01\0"s, framed("\x08"),
         framed("\x08\x81"), framed("\x12\x7fx"), framed("\x0b"),

@@ -1,4 +1,4 @@
-// Checks of endpoints, against servers that speak by the proxy's own codecs; time is the test's.
+// Checks of endpoints, against servers that use the proxy's own codecs. The test sets the time.
 
 #include "proxy/http/proxy/health_checker.h"
 
@@ -33,10 +33,10 @@ class HealthCheckerTest : public testing::TestWithParam<bool> {
     return check ? *check : check.emplace();
   }
   bool http2() const { return GetParam(); }
-  // The check that comes next, once its head is there.
+  // The next check, once its head has arrived.
   Talk& next(HttpOrigin& origin) { return rig.request_at(origin, answered_++); }
-  // Answers the check that comes next, once it is due.
-  void answer(HttpOrigin& origin, uint16_t status, std::string_view body = "well") {
+  // Responds to the next check, once it is due.
+  void respond(HttpOrigin& origin, uint16_t status, std::string_view body = "well") {
     const uint64_t before = rig.health().checks.value();
     if (before > 0) rig.pass(11s);
     next(origin).respond(status, body);
@@ -56,7 +56,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   Talk& first = next(origin);
-  EXPECT_TRUE(healthy());  // Until the first outcome.
+  EXPECT_TRUE(healthy());  // Until the first result.
   EXPECT_EQ(first.head.method(), "GET");
   EXPECT_EQ(first.head.path(), "/healthz?x=y");
   EXPECT_EQ(first.head.authority(), "inner.test");
@@ -67,7 +67,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   EXPECT_FALSE(origin.connections[0]->was_reset());
   rig.pass(9900ms);
   EXPECT_EQ(origin.requests.size(), 1u);
-  for (int i = 0; i < 5; ++i) answer(origin, 200);
+  for (int i = 0; i < 5; ++i) respond(origin, 200);
   rig.until([&] { return origin.connections.back()->gone(); });
   EXPECT_EQ(checks(), 6u);
   EXPECT_EQ(failed(), 0u);
@@ -75,7 +75,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   EXPECT_TRUE(healthy());
 }
 
-TEST_P(HealthCheckerTest, HostIsTheAddressWhereNoneIsGiven) {
+TEST_P(HealthCheckerTest, HostIsTheAddressByDefault) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   EXPECT_EQ(next(origin).head.authority(), "127.0.0.1:" + std::to_string(origin.port()));
@@ -84,19 +84,19 @@ TEST_P(HealthCheckerTest, HostIsTheAddressWhereNoneIsGiven) {
 TEST_P(HealthCheckerTest, Thresholds) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 503);
-  EXPECT_FALSE(healthy());  // The first one is enough.
-  answer(origin, 200);
-  answer(origin, 503);
-  answer(origin, 200);
+  respond(origin, 503);
+  EXPECT_FALSE(healthy());  // The first result is enough.
+  respond(origin, 200);
+  respond(origin, 503);
+  respond(origin, 200);
   EXPECT_FALSE(healthy());
-  answer(origin, 200);
+  respond(origin, 200);
   EXPECT_TRUE(healthy());
   EXPECT_GT(rig.upstream_state().endpoint(0).up_since_ms.load(), 0u);
-  answer(origin, 500);
-  answer(origin, 500);
+  respond(origin, 500);
+  respond(origin, 500);
   EXPECT_TRUE(healthy());
-  answer(origin, 500);
+  respond(origin, 500);
   EXPECT_FALSE(healthy());
   EXPECT_EQ(checks(), 8u);
   EXPECT_EQ(failed(), 5u);
@@ -107,12 +107,12 @@ TEST_P(HealthCheckerTest, ExpectedStatuses) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (const auto& [status, expected] : {std::pair{302, true}, {400, false}, {200, true}, {404, false}, {399, true}}) {
-    answer(origin, static_cast<uint16_t>(status));
+    respond(origin, static_cast<uint16_t>(status));
     EXPECT_EQ(healthy(), expected) << status;
   }
   check().http->status = {404, 401};
   for (const auto& [status, expected] : {std::pair{200, false}, {404, true}, {403, false}, {401, true}}) {
-    answer(origin, static_cast<uint16_t>(status));
+    respond(origin, static_cast<uint16_t>(status));
     EXPECT_EQ(healthy(), expected) << status;
   }
 }
@@ -122,15 +122,15 @@ TEST_P(HealthCheckerTest, ExpectedBody) {
   check().http->body = "all good";
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 200, "is all good?");
+  respond(origin, 200, "is all good?");
   EXPECT_TRUE(healthy());
-  answer(origin, 200, "all go");
+  respond(origin, 200, "all go");
   EXPECT_FALSE(healthy());
-  answer(origin, 200, std::string(60'000, 'x') + "all good" + std::string(1'000'000, 'x'));
+  respond(origin, 200, std::string(60'000, 'x') + "all good" + std::string(1'000'000, 'x'));
   EXPECT_TRUE(healthy());
-  answer(origin, 200, std::string(65'536, 'x') + "all good");  // Beyond what is looked at.
+  respond(origin, 200, std::string(65'536, 'x') + "all good");  // Beyond the part that is searched.
   EXPECT_FALSE(healthy());
-  // It is found before the end, across the border of two pieces.
+  // It is found before the end, across the boundary of two pieces.
   rig.pass(11s);
   Talk& slow = next(origin);
   slow.respond(200, {}, false);
@@ -146,7 +146,7 @@ TEST_P(HealthCheckerTest, ExpectedBody) {
   EXPECT_FALSE(healthy());
 }
 
-// One that takes connections and says nothing, or does not get to its end.
+// An endpoint that accepts connections and sends nothing, or not all of its response.
 TEST_P(HealthCheckerTest, TimesOut) {
   HttpOrigin& origin = rig.add_origin();
   origin.silent = true;
@@ -158,7 +158,7 @@ TEST_P(HealthCheckerTest, TimesOut) {
   EXPECT_FALSE(healthy());
 }
 
-TEST_P(HealthCheckerTest, TimesOutWithinAnAnswer) {
+TEST_P(HealthCheckerTest, TimesOutDuringAResponse) {
   check().http->body = "all good";
   HttpOrigin& origin = rig.add_origin();
   rig.start();
@@ -172,11 +172,11 @@ TEST_P(HealthCheckerTest, TimesOutWithinAnAnswer) {
   EXPECT_FALSE(healthy());
 }
 
-TEST_P(HealthCheckerTest, ConnectionsThatFail) {
+TEST_P(HealthCheckerTest, FailedConnections) {
   check().unhealthy_after = 1;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 200);
+  respond(origin, 200);
   origin.stop();
   rig.pass(11s);
   rig.until([&] { return failed() == 1; });
@@ -191,7 +191,7 @@ TEST_P(HealthCheckerTest, BrokenOff) {
   next(origin).cancel(ResetReason::kInternal);
   rig.until([&] { return failed() == 1; });
   EXPECT_FALSE(healthy());
-  answer(origin, 200);
+  respond(origin, 200);
   EXPECT_TRUE(healthy());
   rig.pass(11s);
   next(origin);
@@ -199,7 +199,7 @@ TEST_P(HealthCheckerTest, BrokenOff) {
   rig.until([&] { return failed() == 2; });
 }
 
-TEST_P(HealthCheckerTest, OnlyAConnection) {
+TEST_P(HealthCheckerTest, ConnectionOnly) {
   check().http.reset();
   check().unhealthy_after = 1;
   HttpOrigin& origin = rig.add_origin();
@@ -223,7 +223,7 @@ TEST_P(HealthCheckerTest, AnotherPort) {
   rig.start();
   rig.until([&] {
     of_checks.turn();
-    if (of_checks.requests.size() == 1 && of_checks.requests[0]->has_head && !of_checks.requests[0]->said_end) {
+    if (of_checks.requests.size() == 1 && of_checks.requests[0]->has_head && !of_checks.requests[0]->sent_end) {
       of_checks.requests[0]->respond(200, "well");
     }
     return checks() == 1;
@@ -232,8 +232,8 @@ TEST_P(HealthCheckerTest, AnotherPort) {
   EXPECT_EQ(origin.connections.size(), 0u);
 }
 
-// Each endpoint by itself; and when it all ends within a check, nothing is left (which the rig sees).
-TEST_P(HealthCheckerTest, EndsWithinChecks) {
+// Each endpoint has its own checks. When everything ends during a check, nothing is left, which the rig verifies.
+TEST_P(HealthCheckerTest, EndsDuringChecks) {
   rig.add_origin();
   HttpOrigin& silent = rig.add_origin();
   silent.silent = true;
@@ -243,16 +243,15 @@ TEST_P(HealthCheckerTest, EndsWithinChecks) {
   EXPECT_EQ(checks(1), 0u);
 }
 
-// Of an endpoint that has become another one nothing is known, and what is still found out about the old one is not
-// its.
+// Nothing is known about an endpoint that replaced another, and late results about the old one do not count for it.
 TEST_P(HealthCheckerTest, AnotherEndpoint) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  answer(origin, 503);
+  respond(origin, 503);
   EXPECT_FALSE(healthy());
   rig.upstream_state().endpoint(0).begin_anew(0);
   EXPECT_TRUE(healthy());
-  answer(origin, 200);
+  respond(origin, 200);
   EXPECT_TRUE(healthy());
   rig.pass(11s);
   Talk& old = next(origin);
@@ -260,12 +259,12 @@ TEST_P(HealthCheckerTest, AnotherEndpoint) {
   old.respond(503, "ill");
   rig.settle();
   EXPECT_EQ(checks(), 2u);
-  answer(origin, 503);  // Its first one.
+  respond(origin, 503);  // Its first one.
   EXPECT_FALSE(healthy());
 }
 
-// What a name stands for from now on is checked at once, and no more when it has gone; another address in its place is
-// another endpoint.
+// A new address of a name is checked at once, and no more when it is gone; another address in its place is another
+// endpoint.
 TEST_P(HealthCheckerTest, FollowsNames) {
   HttpOrigin& origin = rig.add_origin();
   HttpOrigin& other = rig.add_origin();
@@ -274,7 +273,7 @@ TEST_P(HealthCheckerTest, FollowsNames) {
   rig.start();
   rig.pass(11s);
   rig.resolve(0, {origin.port()});
-  answer(origin, 503);
+  respond(origin, 503);
   EXPECT_FALSE(healthy());
   rig.pass(11s);
   Talk& late = next(origin);
@@ -290,9 +289,9 @@ TEST_P(HealthCheckerTest, FollowsNames) {
   EXPECT_EQ(origin.requests.size(), 2u);
 }
 
-// ---- What requests see of it ----
+// ---- Effects on requests ----
 
-TEST_P(HealthCheckerTest, RequestsPassOverOneThatIsUnhealthy) {
+TEST_P(HealthCheckerTest, RequestsPassOverUnhealthyEndpoints) {
   HttpOrigin& origin = rig.add_origin();
   HttpOrigin& other = rig.add_origin();
   rig.start();
@@ -301,10 +300,10 @@ TEST_P(HealthCheckerTest, RequestsPassOverOneThatIsUnhealthy) {
   rig.until([&] { return checks(0) == 1 && checks(1) == 1; });
   // A connection to each is kept for later.
   for (int i = 0; i < 2; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.until([&] { return origin.requests.size() + other.requests.size() == static_cast<size_t>(3 + i); });
     for (HttpOrigin* const each : {&origin, &other}) {
-      if (!each->requests.back()->said_end) each->requests.back()->respond(200, "fine");
+      if (!each->requests.back()->sent_end) each->requests.back()->respond(200, "fine");
     }
     rig.expect_response(talk, 200, "fine");
   }
@@ -317,12 +316,12 @@ TEST_P(HealthCheckerTest, RequestsPassOverOneThatIsUnhealthy) {
   }
   EXPECT_FALSE(healthy(0));
   for (size_t i = 0; i < 10; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.request_at(other, 5 + i).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
   EXPECT_EQ(origin.requests.size(), 5u);
-  rig.until([&] { return origin.connections[1]->gone(); });  // The one that was kept.
+  rig.until([&] { return origin.connections[1]->gone(); });  // The kept connection.
   EXPECT_FALSE(origin.connections[1]->was_reset());
 }
 
@@ -334,10 +333,10 @@ TEST_P(HealthCheckerTest, AllAreTriedWhenNoneIsHealthy) {
   rig.request_at(other).respond(500, "ill");
   rig.until([&] { return !healthy(0) && !healthy(1); });
   for (int i = 0; i < 4; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.until([&] { return origin.requests.size() + other.requests.size() == static_cast<size_t>(3 + i); });
     for (HttpOrigin* const each : {&origin, &other}) {
-      if (!each->requests.back()->said_end) each->requests.back()->respond(200, "fine");
+      if (!each->requests.back()->sent_end) each->requests.back()->respond(200, "fine");
     }
     rig.expect_response(talk, 200, "fine");
   }
@@ -374,7 +373,7 @@ class GrpcCheckTest : public testing::Test {
   size_t n_ = 0;
 };
 
-TEST_F(GrpcCheckTest, AsksAndReads) {
+TEST_F(GrpcCheckTest, SendsAndReads) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   Talk& first = next(origin);
@@ -387,9 +386,9 @@ TEST_F(GrpcCheckTest, AsksAndReads) {
   EXPECT_TRUE(after(first, "\0\0\0\0\x02\x08\x01"s, "0"));
   EXPECT_FALSE(after(next(origin), "\0\0\0\0\x02\x08\x02"s, "0"));  // NOT_SERVING
   EXPECT_TRUE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "0"));
-  EXPECT_FALSE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "14"));  // An error, whatever it said before.
+  EXPECT_FALSE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "14"));  // An error, whatever it sent before.
   EXPECT_TRUE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "0"));
-  EXPECT_FALSE(after(next(origin), "\0\0\0\0"s, "0"));  // Not whole.
+  EXPECT_FALSE(after(next(origin), "\0\0\0\0"s, "0"));  // Incomplete.
 }
 
 TEST_F(GrpcCheckTest, NoSuchService) {
@@ -401,7 +400,7 @@ TEST_F(GrpcCheckTest, NoSuchService) {
   EXPECT_FALSE(rig.health().healthy.load());
 }
 
-TEST_F(GrpcCheckTest, NoGrpcAtAll) {
+TEST_F(GrpcCheckTest, NotGrpc) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   next(origin).respond(404, "no such page");
@@ -414,7 +413,7 @@ TEST_F(GrpcCheckTest, NoGrpcAtAll) {
   EXPECT_FALSE(rig.health().healthy.load());
 }
 
-// ---- Answers to requests ----
+// ---- Responses to requests ----
 
 class EjectedRequestsTest : public test::HttpRigTest {
  protected:
@@ -423,34 +422,34 @@ class EjectedRequestsTest : public test::HttpRigTest {
     rig.upstream().pool.idle_timeout = 100h;
     rig.upstream().ejection.emplace().consecutive_errors = 3;
   }
-  // One request, which `origin` must get; `answer` does something with it there.
-  template <typename Answer>
-  Talk& serve(HttpOrigin& origin, Answer answer) {
-    Talk& talk = rig.connect().ask();
-    answer(rig.request_at(origin, origin.requests.size()));
+  // One request, which `origin` must get; `respond` responds to it there.
+  template <typename Respond>
+  Talk& serve(HttpOrigin& origin, Respond respond) {
+    Talk& talk = rig.connect().send_request();
+    respond(rig.request_at(origin, origin.requests.size()));
     rig.wait_over(talk);
     return talk;
   }
   bool out(size_t index = 0) { return rig.health(index).ejected_until_ms.load() != 0; }
 };
 
-TEST_P(EjectedRequestsTest, AnswersOf5xx) {
+TEST_P(EjectedRequestsTest, ResponsesWith5xx) {
   HttpOrigin& first = rig.add_origin();
   HttpOrigin& second = rig.add_origin();
   rig.start();
   const auto serve_some = [&](int count, uint16_t status_of_first) {
     for (int i = 0; i < count; ++i) {
       const size_t before = first.requests.size() + second.requests.size();
-      Talk& talk = rig.connect().ask();
+      Talk& talk = rig.connect().send_request();
       rig.until([&] { return first.requests.size() + second.requests.size() == before + 1; });
       for (HttpOrigin* const each : {&first, &second}) {
-        if (each->requests.empty() || each->requests.back()->said_end) continue;
+        if (each->requests.empty() || each->requests.back()->sent_end) continue;
         each->requests.back()->respond(each == &first ? status_of_first : 200, "x");
       }
       rig.wait_over(talk);
     }
   };
-  serve_some(12, 500);  // In turn, until one is out; from then on all go to the other.
+  serve_some(12, 500);  // In turn, until one is ejected; from then on all go to the other.
   EXPECT_TRUE(out(0));
   EXPECT_EQ(first.requests.size(), 3u);
   EXPECT_EQ(second.requests.size(), 9u);
@@ -461,10 +460,10 @@ TEST_P(EjectedRequestsTest, AnswersOf5xx) {
   EXPECT_EQ(rig.health(0).ejections.load(), 1u);
 }
 
-TEST_P(EjectedRequestsTest, RequestsThatGetNoAnswer) {
+TEST_P(EjectedRequestsTest, RequestsWithoutAResponse) {
   rig.upstream().response_timeout = 5s;
   HttpOrigin& origin = rig.add_origin();
-  rig.add_endpoint(1);  // To fall back on. Nobody comes there, as it is unhealthy when one is chosen.
+  rig.add_endpoint(1);  // An endpoint to fall back on. No request goes there, as it is unhealthy when one is chosen.
   rig.start();
   const auto others = [&](bool healthy) { rig.health(1).healthy.store(healthy); };
   others(false);
@@ -475,7 +474,7 @@ TEST_P(EjectedRequestsTest, RequestsThatGetNoAnswer) {
   EXPECT_EQ(rig.health(0).errors_in_a_row.load(), 0u);
   for (int i = 0; i < 3; ++i) {
     others(false);
-    Talk& talk = rig.connect().post("x");  // Which is not sent again, over whichever connection it went.
+    Talk& talk = rig.connect().post("x");  // It is not retried, whichever connection it used.
     Talk& request = rig.request_at(origin, origin.requests.size());
     others(true);
     request.connection->break_off();
@@ -485,11 +484,11 @@ TEST_P(EjectedRequestsTest, RequestsThatGetNoAnswer) {
 }
 
 // A client that gives up says nothing about the endpoint; nor does an endpoint that refuses a stream.
-TEST_P(EjectedRequestsTest, WhatIsNotTheEndpointsFault) {
+TEST_P(EjectedRequestsTest, ErrorsOfOthersDoNotCount) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (int i = 0; i < 4; ++i) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     Talk& request = rig.request_at(origin, origin.requests.size());
     client_http2() ? talk.cancel() : talk.connection->break_off();
     rig.wait_cancelled(request);

@@ -1,5 +1,6 @@
-// Requests that a second endpoint is asked, too, while the first is slow: when, whose answer is taken, and what becomes
-// of the other one. That nothing is left of it (streams, counts of endpoints, chunks) the rig sees at the end of each.
+// Hedged requests, which a second endpoint gets while the first is slow: when they are sent, whose response is used,
+// and what happens to the other one. At the end of each test the rig checks that nothing is left: streams, counts of
+// endpoints, chunks.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ class HttpHedgeTest : public test::HttpRigTest {
     policy.backoff = policy.max_backoff = 0ms;
   }
 
-  /// Whoever is asked first, and is slow.
+  /// The endpoint that gets the request first, and is slow.
   HttpOrigin& first() {
     if (!first_) {
       rig.until([&] { return asked() > 0; });
@@ -42,7 +43,7 @@ class HttpHedgeTest : public test::HttpRigTest {
   }
   HttpOrigin& second() { return &first() == &one ? other : one; }
   size_t asked() const { return one.requests.size() + other.requests.size(); }
-  /// Both requests, when the second is sent.
+  /// Both requests, when the second was sent.
   struct Pair {
     Talk& first;
     Talk& second;
@@ -57,8 +58,8 @@ class HttpHedgeTest : public test::HttpRigTest {
     EXPECT_EQ(asked(), 1u);
     EXPECT_EQ(rig.upstream_counters().hedges.value(), 0u);
   }
-  /// There will be another request.
-  void begin_anew() {
+  /// Prepares for another request.
+  void next_request() {
     one.requests.clear();
     other.requests.clear();
     first_ = nullptr;
@@ -77,9 +78,9 @@ class HttpHedgeTest : public test::HttpRigTest {
   HttpOrigin* first_ = nullptr;
 };
 
-TEST_P(HttpHedgeTest, TheSecondIsFaster) {
+TEST_P(HttpHedgeTest, SecondIsFaster) {
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/x", {{"x-own", "1"}});
+  Talk& talk = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
   rig.request_at(first());
   rig.pass(100ms);
   EXPECT_EQ(asked(), 1u) << "not yet";
@@ -95,9 +96,9 @@ TEST_P(HttpHedgeTest, TheSecondIsFaster) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 0u);
 }
 
-TEST_P(HttpHedgeTest, TheFirstIsFasterAfterAll) {
+TEST_P(HttpHedgeTest, FirstIsFasterAfterAll) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.respond(200, {}, false);
   rig.wait_cancelled(pair.second);  // At once.
@@ -107,11 +108,11 @@ TEST_P(HttpHedgeTest, TheFirstIsFasterAfterAll) {
   expect_hedges(1, 0);
 }
 
-// What is taken over is a stream like any other: it is read as fast as the client reads, and may break off.
-TEST_P(HttpHedgeTest, LongAnswersOfTheSecond) {
+// A stream that was taken over is an ordinary one: it is read as fast as the client reads, and may break off.
+TEST_P(HttpHedgeTest, LongResponseOfTheSecond) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   const Pair pair = hedged();
   client.reads = false;
   const std::string body = test::stream_bytes(1, 0, 4'000'000);
@@ -122,9 +123,9 @@ TEST_P(HttpHedgeTest, LongAnswersOfTheSecond) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpHedgeTest, TheSecondBreaksOffBehindItsHead) {
+TEST_P(HttpHedgeTest, SecondBreaksOffAfterItsHead) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.respond(200, {}, false);
   rig.until([&] { return talk.has_head; });
@@ -137,7 +138,7 @@ TEST_P(HttpHedgeTest, TheSecondBreaksOffBehindItsHead) {
 TEST_P(HttpHedgeTest, BodiesGoToBoth) {
   rig.start();
   const std::string body = test::stream_bytes(3, 0, 50'000);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(body);
   rig.settle();
   talk.send_trailers({{"x-sum", "7"}});
@@ -151,18 +152,18 @@ TEST_P(HttpHedgeTest, BodiesGoToBoth) {
   rig.expect_response(talk, 200, "fine");
 }
 
-// ---- None ----
+// ---- No hedge ----
 
-TEST_P(HttpHedgeTest, NotWhatIsNotIdempotent) {
+TEST_P(HttpHedgeTest, NotForNonIdempotentRequests) {
   rig.start();
   rig.connect().post("once");
   rig.request_at(first());
   expect_no_hedge();
 }
 
-TEST_P(HttpHedgeTest, NotBeforeItIsComplete) {
+TEST_P(HttpHedgeTest, NotBeforeTheRequestIsComplete) {
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   rig.request_at(first());
   expect_no_hedge();
   talk.send("all", true);
@@ -170,17 +171,17 @@ TEST_P(HttpHedgeTest, NotBeforeItIsComplete) {
   EXPECT_EQ(hedged().second.head.method(), "PUT");
 }
 
-TEST_P(HttpHedgeTest, NotLongBodies) {
+TEST_P(HttpHedgeTest, NotForLongBodies) {
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(std::string(100'000, 'x'), true);
   rig.wait_over(rig.request_at(first()));
   expect_no_hedge();
 }
 
-TEST_P(HttpHedgeTest, NotAgainstAnEndpointThatIsDown) {
+TEST_P(HttpHedgeTest, NotToAnEndpointThatIsDown) {
   rig.start();
-  rig.connect().ask();
+  rig.connect().send_request();
   rig.request_at(first());
   rig.health(&second() == &other ? 1 : 0).healthy = false;
   expect_no_hedge();
@@ -189,18 +190,18 @@ TEST_P(HttpHedgeTest, NotAgainstAnEndpointThatIsDown) {
 TEST_P(HttpHedgeTest, NotOverTheBudget) {
   rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
-  rig.connect().ask();
+  rig.connect().send_request();
   rig.request_at(first());
   expect_no_hedge();
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 1u);
 }
 
-// Who has no place for it costs nothing of the budget: what really fails may still be sent again.
-TEST_P(HttpHedgeTest, NobodyElseCostsNoBudget) {
+// A hedge for which there is no endpoint takes nothing from the budget: real failures may still be retried.
+TEST_P(HttpHedgeTest, NoOtherEndpointCostsNoBudget) {
   rig.upstream().retry_budget = {.percent = 0, .min = 1};
   policy.on = {RetryOn::k5xx};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& slow = rig.request_at(first());
   rig.health(&second() == &other ? 1 : 0).healthy = false;
   expect_no_hedge();
@@ -210,11 +211,11 @@ TEST_P(HttpHedgeTest, NobodyElseCostsNoBudget) {
   rig.expect_response(talk, 200, "again");
 }
 
-TEST_P(HttpHedgeTest, ItIsOneOfTheAttempts) {
+TEST_P(HttpHedgeTest, HedgeIsOneOfTheAttempts) {
   policy.on = {RetryOn::k5xx};
   policy.attempts = 2;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.respond(503, "second");
   rig.wait_over(rig.request_at(second()));
@@ -226,10 +227,10 @@ TEST_P(HttpHedgeTest, ItIsOneOfTheAttempts) {
 
 // ---- One of the two fails ----
 
-TEST_P(HttpHedgeTest, WhatIsToBeAskedAgainDoesNotWin) {
+TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
   policy.on = {RetryOn::k5xx};
   rig.start();
-  Talk& bad_second = rig.connect().ask();
+  Talk& bad_second = rig.connect().send_request();
   {
     const Pair pair = hedged();
     pair.second.respond(503, "no");
@@ -238,8 +239,8 @@ TEST_P(HttpHedgeTest, WhatIsToBeAskedAgainDoesNotWin) {
     pair.first.respond(200, "the first");
     rig.expect_response(bad_second, 200, "the first");
   }
-  begin_anew();
-  Talk& bad_first = rig.connect().ask();
+  next_request();
+  Talk& bad_first = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.respond(503, "no");
   rig.settle();
@@ -250,10 +251,10 @@ TEST_P(HttpHedgeTest, WhatIsToBeAskedAgainDoesNotWin) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 0u);
 }
 
-// Without `5xx` in the policy it is an answer.
+// Without `5xx` in the policy it is the response.
 TEST_P(HttpHedgeTest, OtherErrorsWin) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   hedged().second.respond(503, "an answer");
   rig.expect_response(talk, 503, "an answer");
 }
@@ -261,9 +262,9 @@ TEST_P(HttpHedgeTest, OtherErrorsWin) {
 TEST_P(HttpHedgeTest, OneBreaksOff) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 3;
-  rig.upstream().retry_budget = {.percent = 0, .min = 2};  // Of which the other takes nothing.
+  rig.upstream().retry_budget = {.percent = 0, .min = 2};  // The other one takes nothing from it.
   rig.start();
-  Talk& without_first = rig.connect().ask();
+  Talk& without_first = rig.connect().send_request();
   {
     const Pair pair = hedged();
     pair.first.cancel(ResetReason::kInternal);
@@ -271,8 +272,8 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
     pair.second.respond(200, "the second");
     rig.expect_response(without_first, 200, "the second");
   }
-  begin_anew();
-  Talk& without_second = rig.connect().ask();
+  next_request();
+  Talk& without_second = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.cancel(ResetReason::kInternal);
   rig.settle();
@@ -284,7 +285,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
 TEST_P(HttpHedgeTest, BothBreakOff) {
   policy.on = {RetryOn::kConnectFailure};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.cancel();
   rig.settle();
@@ -295,12 +296,12 @@ TEST_P(HttpHedgeTest, BothBreakOff) {
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
-// As many attempts as the policy has, with a hedge each, for so long as there are endpoints.
-TEST_P(HttpHedgeTest, BothBreakOffAndItIsSentAgain) {
+// As many attempts as the policy has, with a hedge each, as long as there are endpoints.
+TEST_P(HttpHedgeTest, BothBreakOffAndRequestIsRetried) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 4;
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send("body", true);
   {
     const Pair pair = hedged();
@@ -321,13 +322,13 @@ TEST_P(HttpHedgeTest, BothBreakOffAndItIsSentAgain) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 1u);
 }
 
-// The last attempt has none; nor if it still waits for its connection, as it does in HTTP/2.
-TEST_P(HttpHedgeTest, NoMoreThanTheAttempts) {
+// The last attempt has no hedge, even if it still waits for its connection, as it does in HTTP/2.
+TEST_P(HttpHedgeTest, AttemptsAreBounded) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 3;
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   const Pair pair = hedged();
   one.silent = other.silent = true;
   pair.first.connection->break_off();
@@ -341,9 +342,9 @@ TEST_P(HttpHedgeTest, NoMoreThanTheAttempts) {
   one.silent = other.silent = false;
 }
 
-TEST_P(HttpHedgeTest, TheSecondCannotBeReached) {
+TEST_P(HttpHedgeTest, SecondCannotBeReached) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& slow = rig.request_at(first());
   second().stop();
   rig.pass(250ms);
@@ -356,20 +357,20 @@ TEST_P(HttpHedgeTest, TheSecondCannotBeReached) {
   expect_hedges(0, 0);
 }
 
-TEST_P(HttpHedgeTest, TheFirstTakesTooLong) {
+TEST_P(HttpHedgeTest, FirstTimesOut) {
   policy.on = {RetryOn::kTimeout};
   policy.try_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   rig.pass(850ms);
   rig.wait_cancelled(pair.first);
   EXPECT_FALSE(talk.over());
   pair.second.respond(200, "the second");
   rig.expect_response(talk, 200, "the second");
-  // It has the same time.
-  begin_anew();
-  Talk& slow = rig.connect().ask();
+  // It has the same timeout.
+  next_request();
+  Talk& slow = rig.connect().send_request();
   const Pair both = hedged();
   rig.pass(850ms);
   rig.wait_cancelled(both.first);
@@ -381,7 +382,7 @@ TEST_P(HttpHedgeTest, TheFirstTakesTooLong) {
 
 TEST_P(HttpHedgeTest, ClientsThatLeave) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   talk.cancel();
   rig.wait_cancelled(pair.first);
@@ -389,10 +390,10 @@ TEST_P(HttpHedgeTest, ClientsThatLeave) {
   rig.expect_ended(HttpEnd::kClientReset);
 }
 
-TEST_P(HttpHedgeTest, TheTimeOfAllIsOver) {
+TEST_P(HttpHedgeTest, RequestTimeout) {
   route.request_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   const Pair pair = hedged();
   rig.pass(1s);
   rig.wait_over(talk);
@@ -402,10 +403,10 @@ TEST_P(HttpHedgeTest, TheTimeOfAllIsOver) {
   rig.expect_ended(HttpEnd::kRequestTimeout);
 }
 
-// A response is not there before its last head is.
-TEST_P(HttpHedgeTest, InterimHeadsWinNothing) {
+// A response is complete only with its final head.
+TEST_P(HttpHedgeTest, InterimResponsesDoNotWin) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& slow = rig.request_at(first());
   slow.respond(103, {}, false);
   rig.until([&] { return talk.interim.size() == 1; });
@@ -418,13 +419,13 @@ TEST_P(HttpHedgeTest, InterimHeadsWinNothing) {
   EXPECT_EQ(talk.interim.size(), 1u);
 }
 
-// ---- Connections that are not there yet ----
+// ---- Connections that are not ready yet ----
 
 // HTTP/2 waits for the endpoint's SETTINGS.
-TEST_P(HttpHedgeTest, TheFirstWaitsForItsConnection) {
+TEST_P(HttpHedgeTest, FirstWaitsForItsConnection) {
   one.silent = other.silent = true;
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send("body", true);
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
@@ -445,7 +446,7 @@ TEST_P(HttpHedgeTest, BothWaitAndTheFirstFails) {
   one.silent = other.silent = true;
   policy.on = {RetryOn::kRefused};
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send("body", true);
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
@@ -468,7 +469,7 @@ TEST_P(HttpHedgeTest, BothWaitAndTheFirstFails) {
 TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
   one.silent = other.silent = true;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
   rig.pass(250ms);
@@ -479,28 +480,28 @@ TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
   rig.settle();
 }
 
-// ---- Who is spoken of ----
+// ---- Attribution ----
 
-TEST_P(HttpHedgeTest, TheCookieLeadsToTheWinner) {
+TEST_P(HttpHedgeTest, CookieNamesTheWinner) {
   rig.upstream().sticky.emplace();
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   hedged().second.respond(200, "the second");
   HttpOrigin& winner = second();
   rig.expect_response(talk, 200, "the second");
   const std::string cookie = talk.field("set-cookie");
   const size_t before = winner.requests.size();
-  Talk& again = rig.connect().ask("GET", "/", {{"cookie", cookie.substr(0, cookie.find(';'))}});
+  Talk& again = rig.connect().send_request("GET", "/", {{"cookie", cookie.substr(0, cookie.find(';'))}});
   rig.request_at(winner, before).respond(200, "kept");
   rig.expect_response(again, 200, "kept");
   EXPECT_EQ(again.field("set-cookie"), "");
 }
 
 // The winner's errors are its own, and the other one is not blamed for being slow.
-TEST_P(HttpHedgeTest, ErrorsAreTheWinners) {
+TEST_P(HttpHedgeTest, ErrorsCountForTheWinner) {
   rig.upstream().ejection.emplace().consecutive_errors = 1;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   hedged().second.respond(500, "an error");
   rig.expect_response(talk, 500, "an error");
   const size_t loser = &first() == &other ? 1 : 0;
@@ -510,8 +511,8 @@ TEST_P(HttpHedgeTest, ErrorsAreTheWinners) {
 
 // ---- Storms ----
 
-// Everything is slow, and each request would have its hedge: the upstream gets little more than what is asked.
-TEST_P(HttpHedgeTest, NoStorm) {
+// Everything is slow, and each request would have its hedge: the upstream gets little more than the clients' requests.
+TEST_P(HttpHedgeTest, HedgesAreBounded) {
   rig.upstream().retry_budget = {.percent = 20, .min = 3};
   rig.start();
   constexpr size_t kRequests = 60;
@@ -519,7 +520,7 @@ TEST_P(HttpHedgeTest, NoStorm) {
   for (size_t i = 0; i < kRequests; ++i) {
     const size_t before = asked();
     const size_t first_of_other = other.requests.size();
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     rig.until([&] { return asked() > before; });
     Talk& slow = other.requests.size() > first_of_other ? *other.requests.back() : *one.requests.back();
     rig.until([&] { return slow.has_head; });
@@ -528,7 +529,7 @@ TEST_P(HttpHedgeTest, NoStorm) {
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, 200);
   }
-  // In ten seconds of it there are 49 requests at most.
+  // In ten seconds of it there are at most 49 requests.
   EXPECT_LE(rig.upstream_counters().requests.value(), kRequests * 120 / 100 + 2 * 3);
   EXPECT_GE(rig.upstream_counters().hedges.value(), kRequests / 10);
   EXPECT_GT(rig.upstream_counters().retries_over_budget.value(), 0u);

@@ -1,4 +1,4 @@
-// The far end of a connection that speaks HTTP by the proxy's own codecs, on a plain socket.
+// The far end of a connection that speaks HTTP with the proxy's own codecs, on a plain socket.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,43 +23,43 @@ using FieldList = std::initializer_list<std::pair<std::string_view, std::string_
 
 class HttpPeer;
 
-/// One stream of an end: what it heard, and what it says.
+/// One stream of such an end: what it received, and what it sends.
 class Talk final : public StreamReceiver {
  public:
   explicit Talk(ChunkPool& pool) : pool_(pool) {}
   Talk(const Talk&) = delete;
   Talk& operator=(const Talk&) = delete;
 
-  // What it says. In the order of HttpStream; nothing once it is over.
+  // Sending, in the order of HttpStream. Does nothing once the stream is over.
   void request(std::string_view method, std::string_view path, FieldList fields, std::string_view protocol, bool end) {
-    Head said;
-    set(said, Head::Part::kMethod, method);
-    set(said, Head::Part::kScheme, "http");
-    set(said, Head::Part::kAuthority, "a.test");
-    if (!path.empty()) set(said, Head::Part::kPath, path);
-    if (!protocol.empty()) set(said, Head::Part::kProtocol, protocol);
-    say(std::move(said), fields, end);
+    Head message;
+    set(message, Head::Part::kMethod, method);
+    set(message, Head::Part::kScheme, "http");
+    set(message, Head::Part::kAuthority, "a.test");
+    if (!path.empty()) set(message, Head::Part::kPath, path);
+    if (!protocol.empty()) set(message, Head::Part::kProtocol, protocol);
+    send_message(std::move(message), fields, end);
   }
   void respond(uint16_t status, FieldList fields, bool end) {
-    Head said;
-    said.status = status;
-    say(std::move(said), fields, end);
+    Head message;
+    message.status = status;
+    send_message(std::move(message), fields, end);
   }
   void respond(uint16_t status, std::string_view bytes) {
     respond(status, {}, false);
     send(bytes, true);
   }
   void send(std::string_view bytes, bool end = false) {
-    said_end = said_end || end;
+    sent_end = sent_end || end;
     stream->send_body(buffer_of(pool_, bytes), end);
   }
   void send_trailers(FieldList fields) {
-    Fields said;
-    for (const auto& [name, value] : fields) EXPECT_TRUE(said.add(pool_, name, value));
-    said_end = true;
-    stream->send_trailers(said);
+    Fields message;
+    for (const auto& [name, value] : fields) EXPECT_TRUE(message.add(pool_, name, value));
+    sent_end = true;
+    stream->send_trailers(message);
   }
-  /// Breaks it off: a stream of HTTP/2, or the whole connection of HTTP/1.1.
+  /// Breaks it off: an HTTP/2 stream, or the whole HTTP/1.1 connection.
   void cancel(ResetReason why = ResetReason::kCancelled) {
     stream->reset(why);
     release();
@@ -67,9 +67,9 @@ class Talk final : public StreamReceiver {
   void release() {
     if (stream) std::exchange(stream, nullptr)->release();
   }
-  /// Lets go of what is over.
+  /// Releases a stream that is over.
   void settle() {
-    if (stream && (reset || (ended && said_end && stream->sent_all()))) release();
+    if (stream && (reset || (ended && sent_end && stream->sent_all()))) release();
   }
 
   std::string field(std::string_view name) const { return std::string(head.fields.value(name)); }
@@ -102,8 +102,8 @@ class Talk final : public StreamReceiver {
   }
   void on_drained(HttpStream&) override {}
 
-  // What it heard.
-  HttpPeer* connection = nullptr;  ///< That it is on.
+  // Received data.
+  HttpPeer* connection = nullptr;  ///< The connection of the stream.
   HttpStream* stream = nullptr;    ///< Null once it was released.
   Head head;
   std::vector<uint16_t> interim;
@@ -111,28 +111,28 @@ class Talk final : public StreamReceiver {
   Fields trailers;
   ResetReason reason = ResetReason::kCancelled;
   bool has_head = false, ended = false, reset = false;
-  bool said_end = false;
+  bool sent_end = false;
 
  private:
-  void set(Head& said, Head::Part part, std::string_view value) { EXPECT_TRUE(said.set(pool_, part, value)); }
-  void say(Head&& said, FieldList fields, bool end) {
-    for (const auto& [name, value] : fields) EXPECT_TRUE(said.fields.add(pool_, name, value));
-    said_end = end;
-    stream->send_head(said, end);
+  void set(Head& message, Head::Part part, std::string_view value) { EXPECT_TRUE(message.set(pool_, part, value)); }
+  void send_message(Head&& message, FieldList fields, bool end) {
+    for (const auto& [name, value] : fields) EXPECT_TRUE(message.fields.add(pool_, name, value));
+    sent_end = end;
+    stream->send_head(message, end);
   }
 
   ChunkPool& pool_;
 };
 
-/// A connection. Does nothing but in turn().
+/// A connection. It acts only in turn().
 class HttpPeer final : public HttpCodec::Acceptor {
  public:
   struct Options {
     bool http2 = false;
     bool server = false;
-    uint32_t streams = 1000;            ///< Of HTTP/2, that it takes at once.
-    uint32_t header_list = 32 * 1024;   ///< Of HTTP/2: twice that ends the connection.
-    std::vector<Talk*>* log = nullptr;  ///< Gets a server's requests, in the order in which they come.
+    uint32_t streams = 1000;            ///< HTTP/2: how many it allows at once.
+    uint32_t header_list = 32 * 1024;   ///< HTTP/2: twice that ends the connection.
+    std::vector<Talk*>* log = nullptr;  ///< Gets a server's requests, in the order in which they arrive.
   };
 
   HttpPeer(ChunkPool& pool, int fd, const Options& options)
@@ -150,11 +150,11 @@ class HttpPeer final : public HttpCodec::Acceptor {
       codec = std::make_unique<Http1Client>(pool, limits1_, counts1_);
     }
   }
-  ~HttpPeer() { codec.reset(); }  // Before what it refers to.
+  ~HttpPeer() { codec.reset(); }  // Before the objects to which it refers.
   HttpPeer(const HttpPeer&) = delete;
   HttpPeer& operator=(const HttpPeer&) = delete;
 
-  /// Of a client: begins a stream, without saying anything.
+  /// A client's call: begins a stream, without sending anything.
   Talk& open() {
     Talk& talk = *talks.emplace_back(std::make_unique<Talk>(pool_));
     talk.connection = this;
@@ -168,13 +168,14 @@ class HttpPeer final : public HttpCodec::Acceptor {
     if (stream) stream->release();
     return stream != nullptr;
   }
-  Talk& ask(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {}, bool end = true) {
+  Talk& send_request(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {},
+                     bool end = true) {
     Talk& talk = open();
     talk.request(method, path, fields, "", end);
     return talk;
   }
   Talk& post(std::string_view body, bool end = true) {
-    Talk& talk = ask("POST", "/", {}, false);
+    Talk& talk = send_request("POST", "/", {}, false);
     talk.send(body, end);
     return talk;
   }
@@ -184,7 +185,7 @@ class HttpPeer final : public HttpCodec::Acceptor {
     return talk;
   }
 
-  /// Reads and writes what there is.
+  /// Reads and writes as much as possible.
   void turn() {
     if (!socket.open()) return;
     if (reads && !gone_ && (codec->wants_bytes() || codec->status() != HttpCodec::Status::kOpen)) {
@@ -206,10 +207,10 @@ class HttpPeer final : public HttpCodec::Acceptor {
       sent_ += socket.send_some(std::string_view(unsent_).substr(sent_));
     } while (unsent_.size() == sent_ && codec->has_output() && socket.error == 0);
     for (auto& talk : talks) talk->settle();
-    const bool said_all = unsent_.size() == sent_ && !codec->has_output();
-    if (said_all && (codec->status() != HttpCodec::Status::kOpen || codec->output_ended())) socket.shutdown_write();
+    const bool all_sent = unsent_.size() == sent_ && !codec->has_output();
+    if (all_sent && (codec->status() != HttpCodec::Status::kOpen || codec->output_ended())) socket.shutdown_write();
   }
-  /// Whether something that was said is not with the socket.
+  /// Whether sent data has not reached the socket.
   bool has_unsent() const { return sent_ < unsent_.size() || codec->has_output(); }
   /// The other side sees a reset.
   void break_off() {
@@ -220,7 +221,7 @@ class HttpPeer final : public HttpCodec::Acceptor {
     forget();
     socket.close();
   }
-  /// Whether the other side has said what it takes: before, no client of HTTP/2 may ask for a tunnel.
+  /// Whether the other side's SETTINGS have arrived: before, no client of HTTP/2 may request a tunnel.
   bool greeted() const { return !http2_ || static_cast<const Http2Codec&>(*codec).greeted(); }
   /// Whether the other side has ended or reset the connection.
   bool gone() const { return gone_; }
@@ -236,8 +237,8 @@ class HttpPeer final : public HttpCodec::Acceptor {
 
   Peer socket;
   std::unique_ptr<HttpCodec> codec;
-  std::deque<std::unique_ptr<Talk>> talks;  ///< All that there were.
-  bool reads = true;                        ///< Else nothing is taken from the socket.
+  std::deque<std::unique_ptr<Talk>> talks;  ///< All streams so far.
+  bool reads = true;                        ///< If false, nothing is read from the socket.
 
  private:
   void forget() {
@@ -249,7 +250,7 @@ class HttpPeer final : public HttpCodec::Acceptor {
   std::vector<Talk*>* log_;
   bool gone_ = false;
   std::string unsent_;
-  size_t sent_ = 0;  // Of it.
+  size_t sent_ = 0;  // How much of it was sent.
   Http1Options limits1_;
   Http1Counters counts1_;
   Http2Limits limits2_;

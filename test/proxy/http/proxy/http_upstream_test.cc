@@ -1,4 +1,5 @@
-// The connections that requests share: which one a request gets, when it is sent again, and how many there may be.
+// The connections that requests share: which one a request gets, when it is retried, and how many connections there may
+// be.
 
 #include "proxy/http/proxy/http_upstream.h"
 
@@ -30,18 +31,18 @@ class HttpUpstreamTest : public test::HttpRigTest {
   }
   // A request by a client of its own, and its response.
   void serve(HttpOrigin& origin) {
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.request_at(origin, origin.requests.size()).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
   Talk& next_request(HttpOrigin& origin) { return rig.request_at(origin, origin.requests.size()); }
-  // Connections of the origin that the proxy has not left.
+  // The origin's connections that the proxy has not closed.
   static size_t open(const HttpOrigin& origin) {
     size_t count = 0;
     for (auto& connection : origin.connections) count += connection->gone() ? 0 : 1;
     return count;
   }
-  // Waits until all that was asked has come to the origin.
+  // Waits until all requests have arrived at the origin.
   void expect_requests(HttpOrigin& origin, size_t count) {
     rig.until([&] { return origin.requests.size() == count; });
     rig.settle();
@@ -50,9 +51,9 @@ class HttpUpstreamTest : public test::HttpRigTest {
   uint64_t opened() { return rig.upstream_counters().connections_opened.value(); }
 };
 
-// ---- Connections that are shared ----
+// ---- Shared connections ----
 
-TEST_P(HttpUpstreamTest, ConnectionIsUsedAgain) {
+TEST_P(HttpUpstreamTest, ConnectionIsReused) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (int i = 0; i < 5; ++i) serve(origin);
@@ -62,14 +63,14 @@ TEST_P(HttpUpstreamTest, ConnectionIsUsedAgain) {
   EXPECT_EQ(open(origin), 1u);
 }
 
-// Many at once: a connection each in HTTP/1.1, of which so many stay as may; one for all in HTTP/2.
+// Many requests at once: HTTP/1.1 opens a connection for each, of which max_idle stay; HTTP/2 opens one for all.
 TEST_P(HttpUpstreamTest, ManyAtOnceAndMaxIdle) {
   rig.upstream().pool.max_idle = 2;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   constexpr size_t kCount = 6;
   std::vector<Talk*> talks;
-  for (size_t i = 0; i < kCount; ++i) talks.push_back(&rig.connect().ask());
+  for (size_t i = 0; i < kCount; ++i) talks.push_back(&rig.connect().send_request());
   expect_requests(origin, kCount);
   EXPECT_EQ(opened(), upstream_http2() ? 1u : kCount);
   for (Talk* const request : origin.requests) request->respond(200, "fine");
@@ -109,16 +110,16 @@ TEST_P(HttpUpstreamTest, PoolIdleTimeout) {
   EXPECT_EQ(opened(), 2u);
 }
 
-// Defect: each frame that an endpoint of HTTP/2 sent began pool.idle_timeout anew, so that one that sends a PING now
-// and then kept connections that nobody used for ever.
-TEST(HttpUpstreamStreams, PingsDoNotPutOffThePoolIdleTimeout) {
+// Defect: each frame from an endpoint of HTTP/2 restarted pool.idle_timeout, so that an endpoint that sends a PING now
+// and then kept unused connections forever.
+TEST(HttpUpstreamStreams, PingsDoNotDelayThePoolIdleTimeout) {
   for (const auto step : {500ms, 3000ms}) {
     HttpRig rig({.client_http2 = false, .upstream_http2 = true});
     rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
     rig.upstream().pool.idle_timeout = 10s;
     HttpOrigin& origin = rig.add_origin();
     rig.start();
-    Talk& talk = rig.connect().ask();
+    Talk& talk = rig.connect().send_request();
     rig.request_at(origin).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
     HttpPeer& connection = *origin.connections[0];
@@ -133,7 +134,7 @@ TEST(HttpUpstreamStreams, PingsDoNotPutOffThePoolIdleTimeout) {
   }
 }
 
-// Streams over what we, or the endpoint, allow on a connection of HTTP/2 go by another.
+// Streams beyond our limit or the endpoint's on a connection of HTTP/2 use another one.
 TEST(HttpUpstreamStreams, MaxStreams) {
   for (const bool ours : {true, false}) {
     HttpRig rig({.client_http2 = false, .upstream_http2 = true});
@@ -142,7 +143,7 @@ TEST(HttpUpstreamStreams, MaxStreams) {
     origin.options.streams = ours ? 100 : 2;
     rig.start();
     std::vector<Talk*> talks;
-    for (int i = 0; i < 5; ++i) talks.push_back(&rig.connect().ask());
+    for (int i = 0; i < 5; ++i) talks.push_back(&rig.connect().send_request());
     rig.until([&] { return origin.requests.size() == 5; });
     EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 3u);
     for (auto& connection : origin.connections) EXPECT_LE(connection->talks.size(), 2u);
@@ -152,12 +153,12 @@ TEST(HttpUpstreamStreams, MaxStreams) {
   }
 }
 
-// An endpoint that says that it goes gets nothing new, and what it has is finished.
+// A draining endpoint gets no new requests, and those that it has are finished.
 TEST_P(HttpUpstreamTest, EndpointDrains) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   serve(origin);
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = next_request(origin);
   origin.connections[0]->codec->drain();
   origin.connections[0]->codec->drain();
@@ -179,16 +180,16 @@ TEST_P(HttpUpstreamTest, MaxConnectionsPerEndpoint) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   std::vector<Talk*> talks;
-  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().ask());
+  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().send_request());
   expect_requests(origin, 2);
-  rig.expect_response(rig.connect().ask(), 503, "no endpoint can be reached\n");
+  rig.expect_response(rig.connect().send_request(), 503, "no endpoint can be reached\n");
   for (size_t i = 0; i < 2; ++i) origin.requests[i]->respond(200, "fine");
   for (Talk* const talk : talks) rig.expect_response(*talk, 200, "fine");
   rig.expect_ended(HttpEnd::kNoEndpoint);
   serve(origin);
 }
 
-/// An endpoint to which connections are not made: its queue is full, and stays so.
+/// An endpoint to which no connection succeeds: its accept queue is full, and stays so.
 class FullPort {
  public:
   FullPort() : fd_(test::tcp_listen(0)) {
@@ -218,12 +219,12 @@ TEST_P(HttpUpstreamTest, MaxPending) {
   rig.add_endpoint(full.port());
   rig.start();
   std::vector<Talk*> talks;
-  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().ask());
+  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().send_request());
   rig.until([&] { return rig.http().requests.value() == 2; });
-  rig.expect_response(rig.connect().ask(), 503, "too many requests wait for a connection\n");
+  rig.expect_response(rig.connect().send_request(), 503, "too many requests wait for a connection\n");
   EXPECT_EQ(rig.upstream_counters().pending_refused.value(), 1u);
   rig.until([&] { return rig.ended(HttpEnd::kTooManyPending) == 1; });
-  // Those who wait are told when it does not come.
+  // Waiting requests fail when it does not connect.
   rig.pass(60s);
   EXPECT_FALSE(talks[0]->over());
   rig.pass(60s);
@@ -232,15 +233,15 @@ TEST_P(HttpUpstreamTest, MaxPending) {
   EXPECT_GT(rig.connect_errors(ConnectError::kTimeout), 0u);
 }
 
-// ---- What is tried again ----
+// ---- Retries ----
 
-TEST_P(HttpUpstreamTest, NextEndpointWhereOneRefuses) {
+TEST_P(HttpUpstreamTest, NextEndpointWhenOneRefuses) {
   rig.upstream().fail_timeout = 100s;
   const ClosedPort closed;
   rig.add_endpoint(closed.port());
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  // A body that has come meanwhile goes with it.
+  // A body that has arrived meanwhile is sent with it.
   Talk& talk = rig.connect().post("all of it");
   Talk& request = next_request(origin);
   rig.wait_over(request);
@@ -263,20 +264,20 @@ TEST_P(HttpUpstreamTest, AttemptsAreUsedUp) {
   const ClosedPort closed[4];
   for (const ClosedPort& port : closed) rig.add_endpoint(port.port());
   rig.start();
-  rig.expect_response(rig.connect().ask(), 503, "no endpoint can be reached\n");
+  rig.expect_response(rig.connect().send_request(), 503, "no endpoint can be reached\n");
   rig.expect_ended(HttpEnd::kNoEndpoint);
   uint64_t errors = 0;
   for (size_t i = 0; i < 4; ++i) errors += rig.connect_errors(ConnectError::kRefused, i);
   EXPECT_EQ(errors, 3u);
 }
 
-// A connection that has waited may be closed by the endpoint just when a request is on its way: that one is sent again,
-// if it may be, on a new connection.
+// An endpoint may close an idle connection just when a request is in flight: the request is retried on a new
+// connection, if it may be.
 TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   serve(origin);
-  Talk& talk = rig.connect().ask("GET", "/again");
+  Talk& talk = rig.connect().send_request("GET", "/again");
   next_request(origin).connection->break_off();
   Talk& again = next_request(origin);
   EXPECT_EQ(again.head.path(), "/again");
@@ -284,8 +285,8 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   rig.expect_response(talk, 200, "again");
   EXPECT_EQ(rig.http().retries.value(), 1u);
   EXPECT_EQ(opened(), 2u);
-  // Again and again is no accident any more: the new connection was not used before.
-  Talk& hopeless = rig.connect().ask("GET", "/hopeless");
+  // A second loss is not a coincidence: the new connection was not used before.
+  Talk& hopeless = rig.connect().send_request("GET", "/hopeless");
   next_request(origin).connection->break_off();
   next_request(origin).connection->break_off();
   rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
@@ -293,19 +294,19 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
-// A request that must not be repeated looks first whether the connection is still there: an end may have come that no
-// completion has told yet.
-TEST_P(HttpUpstreamTest, ConnectionsThatEndedAreSeenBeforeAPost) {
-  if (upstream_http2()) return;  // Where a GOAWAY says what was processed.
+// A request that must not be retried first checks whether the connection is still open: an end may have arrived for
+// which there was no completion yet.
+TEST_P(HttpUpstreamTest, EndedConnectionsAreDetectedBeforeAPost) {
+  if (upstream_http2()) return;  // There, GOAWAY says what was processed.
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& first = client.ask();
+  Talk& first = client.send_request();
   next_request(origin).respond(200, "fine");
   rig.expect_response(first, 200, "fine");
   rig.settle();
-  // The end comes behind the client's request in the same batch, and so is not known when it is to be sent on.
-  Talk& talk = client.ask("POST");
+  // The end arrives after the client's request in the same batch, and so is unknown when the request is to be sent.
+  Talk& talk = client.send_request("POST");
   client.turn();
   origin.connections[0]->close();
   Talk& request = next_request(origin);
@@ -316,17 +317,17 @@ TEST_P(HttpUpstreamTest, ConnectionsThatEndedAreSeenBeforeAPost) {
   EXPECT_EQ(opened(), 2u);
 }
 
-// Defect: a connection was given to the next request while the rest of one that was answered early still waited to be
-// sent on it.
-TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotUsedAgain) {
+// Defect: a connection was given to the next request while the rest of a request that got an early response was still
+// to be sent on it.
+TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotReused) {
   if (upstream_http2()) return;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = client.send_request("POST", "/", {}, /*end=*/false);
   Talk& request = next_request(origin);
   origin.connections[0]->reads = false;
-  // Until the socket takes no more, and then the end: all of it is with the proxy.
+  // Until the socket takes no more, and then the end: the proxy has all of it.
   for (bool moves = true; moves;) {
     const uint64_t before = rig.endpoint().bytes_out.value();
     talk.send(std::string(32 * 1024, 'x'));
@@ -336,12 +337,12 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotUsedAgain) {
   }
   talk.send("", /*end=*/true);
   rig.settle(10);
-  // An answer of a server that reads no more, while the proxy still has some of the request.
+  // A response of a server that reads no more, while the proxy still has a part of the request.
   origin.connections[0]->socket.send_some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
   rig.until([&] { return talk.has_head; });
   EXPECT_FALSE(request.ended);
   rig.settle(20);
-  Talk& other = rig.connect().ask("GET", "/other");
+  Talk& other = rig.connect().send_request("GET", "/other");
   Talk& forwarded = next_request(origin);
   EXPECT_EQ(forwarded.head.path(), "/other");
   EXPECT_NE(forwarded.connection, request.connection);
@@ -349,26 +350,26 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotUsedAgain) {
   rig.expect_response(other, 200, "fine");
 }
 
-// ... but not where the endpoint may have done already what was asked, or the request is not here any more.
-TEST_P(HttpUpstreamTest, WhatIsNotSentAgain) {
+// A request is not retried if the endpoint may have processed it, or if the proxy no longer has it.
+TEST_P(HttpUpstreamTest, RequestsThatAreNotRetried) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& first = rig.connect().ask("GET", "/fresh");  // On a connection that never waited.
+  Talk& first = rig.connect().send_request("GET", "/fresh");  // On a connection that was never idle.
   next_request(origin).connection->break_off();
   rig.expect_response(first, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& post = rig.connect().ask("POST");  // Not to be done twice.
+  Talk& post = rig.connect().send_request("POST");  // It must not be done twice.
   next_request(origin).connection->break_off();
   rig.expect_response(post, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& put = rig.connect().ask("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
+  Talk& put = rig.connect().send_request("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
   put.send("body", /*end=*/true);
   Talk& request = next_request(origin);
   rig.wait_over(request);
   request.connection->break_off();
   rig.expect_response(put, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& begun = rig.connect().ask();
+  Talk& begun = rig.connect().send_request();
   Talk& responding = next_request(origin);
   responding.respond(200, {}, false);
   rig.until([&] { return begun.has_head; });
@@ -378,21 +379,21 @@ TEST_P(HttpUpstreamTest, WhatIsNotSentAgain) {
   EXPECT_EQ(rig.http().retries.value(), 0u);
 }
 
-// REFUSED_STREAM says that the endpoint has not looked at it: anything may be sent again of which no body has gone, as
-// often as there are attempts.
+// REFUSED_STREAM says that the endpoint has not processed the request: any request may be retried of which no body was
+// sent, as often as there are attempts.
 TEST(HttpUpstreamStreams, RefusedStreams) {
   for (const bool client_http2 : {false, true}) {
     HttpRig rig({.client_http2 = client_http2, .upstream_http2 = true});
     rig.upstream().connect_attempts = 3;
     HttpOrigin& origin = rig.add_origin();
     rig.start();
-    Talk& talk = rig.connect().ask("POST");
+    Talk& talk = rig.connect().send_request("POST");
     for (size_t i = 0; i < 2; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
     rig.request_at(origin, 2).respond(200, "at last");
     rig.expect_response(talk, 200, "at last");
     EXPECT_EQ(rig.http().retries.value(), 2u);
 
-    Talk& hopeless = rig.connect().ask();
+    Talk& hopeless = rig.connect().send_request();
     for (size_t i = 3; i < 6; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
     rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
     EXPECT_EQ(rig.http().retries.value(), 4u);
@@ -409,13 +410,13 @@ TEST(HttpUpstreamStreams, RefusedStreams) {
   }
 }
 
-// An endpoint of HTTP/2 is there when it has said its SETTINGS; one that never does is not.
+// An endpoint of HTTP/2 is connected when its SETTINGS have arrived; one that never sends them is not.
 TEST_P(HttpUpstreamTest, ConnectTimeout) {
   rig.upstream().connect_timeout = 100s;
   HttpOrigin& origin = rig.add_origin();
   origin.silent = true;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.until([&] { return rig.http().requests.value() == 1; });
   rig.pass(60s);
   EXPECT_FALSE(talk.over());
@@ -424,13 +425,13 @@ TEST_P(HttpUpstreamTest, ConnectTimeout) {
     rig.expect_response(talk, 503, "no endpoint can be reached\n");
     rig.expect_ended(HttpEnd::kNoEndpoint);
     EXPECT_EQ(rig.connect_errors(ConnectError::kTimeout), 1u);
-  } else {  // It was connected: the time of a response is another.
+  } else {  // It was connected: the timeout of a response is another.
     EXPECT_FALSE(talk.over());
     EXPECT_EQ(rig.endpoint().connected.value(), 1u);
   }
 }
 
-// The time to connect begins with each attempt. So long as no stream is there, that of the response does not run.
+// The connect timeout begins with each attempt. The timeout of the response does not begin before there is a stream.
 TEST(HttpUpstreamStreams, ConnectTimeoutBeginsWithTheAttempt) {
   HttpRig rig({.client_http2 = false, .upstream_http2 = true});
   rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
@@ -440,7 +441,7 @@ TEST(HttpUpstreamStreams, ConnectTimeoutBeginsWithTheAttempt) {
   rig.start();
   HttpPeer& client = rig.connect();
   rig.pass(110s);
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   rig.until([&] { return rig.http().requests.value() == 1; });
   for (uint64_t failed = 0; failed < 2; ++failed) {
     rig.pass(90s);

@@ -68,7 +68,7 @@ class IdentityTest : public testing::Test {
   RequestIdentity identity_;
 };
 
-TEST_F(IdentityTest, ByDefaultThePeer) {
+TEST_F(IdentityTest, PeerByDefault) {
   EXPECT_FALSE(identifies(config_));
   come({{"x-forwarded-for", "1.1.1.1"},
         {"x-forwarded-proto", "https"},
@@ -94,7 +94,7 @@ TEST_F(IdentityTest, ClientAndSchemeOfATrustedPeer) {
   EXPECT_EQ(refused(Claim::kForwardedFor) + refused(Claim::kForwardedProto), 0u) << "nothing was said";
 }
 
-TEST_F(IdentityTest, NothingOfOthersIsBelieved) {
+TEST_F(IdentityTest, FieldsOfOthersAreIgnored) {
   trust("10.0.0.0/8");
   come({{"x-forwarded-for", "1.1.1.1"}, {"x-forwarded-proto", "https"}}, "11.0.0.1");
   EXPECT_EQ(client(), "11.0.0.1");
@@ -102,7 +102,7 @@ TEST_F(IdentityTest, NothingOfOthersIsBelieved) {
   EXPECT_EQ(refused(Claim::kForwardedFor), 0u);
 }
 
-TEST_F(IdentityTest, WhatIsMalformedIsCounted) {
+TEST_F(IdentityTest, MalformedFieldsAreCounted) {
   trust("10.0.0.0/8");
   come({{"x-forwarded-for", "1.1.1.1, unknown"}, {"x-forwarded-proto", "gopher"}});
   EXPECT_EQ(client(), "10.0.0.1");
@@ -114,7 +114,7 @@ TEST_F(IdentityTest, WhatIsMalformedIsCounted) {
   EXPECT_EQ(refused(Claim::kForwardedProto), 2u);
 }
 
-TEST_F(IdentityTest, IdsAreMade) {
+TEST_F(IdentityTest, IdsAreGenerated) {
   make_ids(config::TrustFrom::kNever);
   std::set<std::string> ids;
   for (int i = 0; i < 1000; ++i) {
@@ -127,7 +127,7 @@ TEST_F(IdentityTest, IdsAreMade) {
   EXPECT_EQ(refused(Claim::kRequestId), 0u);
 }
 
-TEST_F(IdentityTest, IdsThatAreBelieved) {
+TEST_F(IdentityTest, TrustedIds) {
   make_ids(config::TrustFrom::kTrusted);
   trust("10.0.0.0/8");
   const std::string uuid = "4bf92f35-77b3-4da6-a3ce-929d0e0e4736";
@@ -153,7 +153,7 @@ TEST_F(IdentityTest, IdsThatAreBelieved) {
   EXPECT_EQ(request_id().size(), kRequestIdDigits) << "of two nobody knows which";
 }
 
-TEST_F(IdentityTest, TraceIsPassedOn) {
+TEST_F(IdentityTest, TraceIsForwarded) {
   for (const config::TraceContext mode : {config::TraceContext::kPass, config::TraceContext::kMake}) {
     config_.trace_context = mode;
     come({{"traceparent", kParent}, {"tracestate", "a=b"}, {"tracestate", "c=d"}});
@@ -167,7 +167,7 @@ TEST_F(IdentityTest, TraceIsPassedOn) {
   }
 }
 
-TEST_F(IdentityTest, TraceIsMade) {
+TEST_F(IdentityTest, TraceIsGenerated) {
   config_.trace_context = config::TraceContext::kPass;
   come({{"tracestate", "a=b"}});
   EXPECT_EQ(field("traceparent") + field("tracestate") + trace_id(), "");
@@ -181,7 +181,7 @@ TEST_F(IdentityTest, TraceIsMade) {
   EXPECT_EQ(refused(Claim::kTraceParent), 0u);
 }
 
-TEST_F(IdentityTest, TraceThatIsMalformed) {
+TEST_F(IdentityTest, MalformedTrace) {
   const Pairs fields = {{"traceparent", "00-zero-zero-01"}, {"tracestate", "a=b"}};
   config_.trace_context = config::TraceContext::kPass;
   come(fields);
@@ -195,7 +195,7 @@ TEST_F(IdentityTest, TraceThatIsMalformed) {
   EXPECT_EQ(refused(Claim::kTraceParent), 3u);
 }
 
-// It fits, or it is refused: never a head with half of it.
+// It fits, or the request is refused: never a head with a part of it.
 TEST_F(IdentityTest, NoRoom) {
   make_ids(config::TrustFrom::kNever);
   config_.trace_context = config::TraceContext::kMake;
@@ -214,7 +214,7 @@ TEST_F(IdentityTest, NoRoom) {
   EXPECT_GT(refusals, 10);
 }
 
-// With all that may be configured, and what is logged and answered of it.
+// With all possible configuration, and with what is logged and sent back.
 TEST_F(IdentityTest, AllocatesNothing) {
   make_ids(config::TrustFrom::kTrusted);
   trust("10.0.0.0/8");
@@ -257,7 +257,7 @@ TEST(RandomIds, FollowFromTheirState) {
   EXPECT_EQ(a.next(), 1215971899390074240u);
   std::array<char, 32> digits;
   b.fill(digits);
-  // In the order of the words' digits from the lowest one; a word of zeros is not used.
+  // In the order of the words' digits from the lowest one; a word of zeros is skipped.
   EXPECT_EQ(std::string_view(digits.data(), 32), "00d2000000000000080700a500000000");
 }
 

@@ -1,6 +1,6 @@
-// Copies of requests for another upstream (`mirror`): which are made, what is in them, when they are given up, and that
-// neither clients nor the upstream that answers notice any of it. That nothing is left of them the rig sees at the end
-// of each.
+// Copies of requests for another upstream (`mirror`): which are made, what they contain, when they are abandoned, and
+// that neither clients nor the responding upstream are affected. At the end of each test the rig checks that nothing is
+// left of them.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class HttpMirrorTest : public test::HttpRigTest {
     EXPECT_EQ(counters.mirrored.value(), made);
     EXPECT_EQ(counters.mirrors_given_up.value(), given_up);
   }
-  /// The client's request is answered by the one that it was for.
+  /// The client's request gets its response from its own upstream.
   void expect_served(Talk& talk, size_t n = 0) {
     Talk& got = rig.request_at(origin, n);
     rig.wait_over(got);
@@ -47,7 +47,7 @@ class HttpMirrorTest : public test::HttpRigTest {
     rig.expect_response(talk, 200, "served");
   }
 
-  // One upstream more; both are said by the same version.
+  // One more upstream, with the same version.
   config::Upstream& added =
       rig.upstreams.emplace_back(config::Upstream{.name = "trial", .protocol = rig.upstreams.front().protocol});
   HttpOrigin& origin = rig.add_origin();
@@ -55,12 +55,12 @@ class HttpMirrorTest : public test::HttpRigTest {
   config::HttpRoute& route = rig.config().routes.emplace_back();
 };
 
-TEST_P(HttpMirrorTest, CopiesAreWhole) {
+TEST_P(HttpMirrorTest, CopiesAreComplete) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
+  Talk& talk = rig.connect().send_request("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
   Talk& copy = rig.request_at(trial);
   talk.send("one ");
-  rig.until([&] { return copy.body == "one "; });  // As it comes.
+  rig.until([&] { return copy.body == "one "; });  // As it arrives.
   talk.send("two");
   talk.send_trailers({{"x-sum", "7"}});
   rig.wait_over(copy);
@@ -76,10 +76,10 @@ TEST_P(HttpMirrorTest, CopiesAreWhole) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpMirrorTest, AnswersOfCopiesAreThrownAway) {
+TEST_P(HttpMirrorTest, ResponsesToCopiesAreDropped) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& copy = rig.request_at(trial);
   copy.respond(500, std::string(2'000'000, 'n'));
   rig.until([&] { return copy.stream == nullptr; });  // All of it was read.
@@ -95,9 +95,9 @@ TEST_P(HttpMirrorTest, Percent) {
   HttpPeer& client = rig.connect();
   constexpr size_t kRequests = 200;
   for (size_t i = 0; i < kRequests; ++i) {
-    expect_served(client.ask(), i);
+    expect_served(client.send_request(), i);
     for (Talk* copy : trial.requests) {
-      if (copy->stream && copy->ended && !copy->said_end) copy->respond(200, "");
+      if (copy->stream && copy->ended && !copy->sent_end) copy->respond(200, "");
     }
   }
   const uint64_t made = rig.upstream_counters(1).mirrored.value();
@@ -105,11 +105,11 @@ TEST_P(HttpMirrorTest, Percent) {
   EXPECT_LE(made, 95u);
 }
 
-TEST_P(HttpMirrorTest, NoneOfThem) {
+TEST_P(HttpMirrorTest, ZeroPercent) {
   route.mirror->percent = 0;
   rig.start();
   HttpPeer& client = rig.connect();
-  for (size_t i = 0; i < 20; ++i) expect_served(client.ask(), i);
+  for (size_t i = 0; i < 20; ++i) expect_served(client.send_request(), i);
   expect_copies(0, 0);
 }
 
@@ -124,14 +124,14 @@ TEST_P(HttpMirrorTest, TunnelsAreNotCopied) {
   EXPECT_TRUE(trial.connections.empty());
 }
 
-// Behind 256 KiB that wait the copy goes, and not the client's pace.
-TEST_P(HttpMirrorTest, WhoReadsNothingLosesTheCopy) {
+// After 256 KiB are waiting, the copy is abandoned, and the client is not slowed down.
+TEST_P(HttpMirrorTest, SlowMirrorLosesTheCopy) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
   rig.request_at(trial);
   trial.silent = true;
   uint64_t sent = 0;
-  // What sockets hold is not ours to bound.
+  // The memory of sockets is not the proxy's to bound.
   for (; rig.upstream_counters(1).mirrors_given_up.value() == 0 && sent < 64'000'000; sent += 100'000) {
     talk.send(std::string(100'000, 'b'));
     rig.until([&] { return origin.requests.size() == 1 && origin.requests[0]->body.size() == sent + 100'000; });
@@ -143,15 +143,15 @@ TEST_P(HttpMirrorTest, WhoReadsNothingLosesTheCopy) {
   expect_copies(1, 1);
 }
 
-// Their upstream is full; the other one is not held up.
-TEST_P(HttpMirrorTest, CopiesForWhichThereIsNoConnection) {
+// Their upstream is full; the other one is not delayed.
+TEST_P(HttpMirrorTest, CopiesWithoutAConnection) {
   copies().max_connections_per_endpoint = 1;
   copies().pool.max_streams = 1;
   rig.start();
-  Talk& first = rig.connect().ask();
-  rig.request_at(trial);  // Is not answered.
+  Talk& first = rig.connect().send_request();
+  rig.request_at(trial);  // It gets no response.
   expect_served(first);
-  Talk& second = rig.connect().ask("POST", "/", {}, false);
+  Talk& second = rig.connect().send_request("POST", "/", {}, false);
   rig.request_at(origin, 1);
   const std::string body(300'000, 'b');
   second.send(body, true);
@@ -161,10 +161,10 @@ TEST_P(HttpMirrorTest, CopiesForWhichThereIsNoConnection) {
   EXPECT_EQ(trial.requests.size(), 1u);
 }
 
-// What comes with the head has to wait until there is a connection.
-TEST_P(HttpMirrorTest, BodiesThatAreThereAtOnce) {
+// A body that arrives with the head has to wait until there is a connection.
+TEST_P(HttpMirrorTest, BodiesThatArriveWithTheHead) {
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"trailer", "x-sum"}}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {{"trailer", "x-sum"}}, false);
   talk.send("body");
   talk.send_trailers({{"x-sum", "7"}});
   expect_served(talk);
@@ -176,10 +176,10 @@ TEST_P(HttpMirrorTest, BodiesThatAreThereAtOnce) {
   expect_copies(1, 0);
 }
 
-TEST_P(HttpMirrorTest, CopiesHaveTheTimeOfTheirUpstream) {
+TEST_P(HttpMirrorTest, CopiesHaveTheTimeoutOfTheirUpstream) {
   copies().response_timeout = 2s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& copy = rig.request_at(trial);
   rig.pass(1s);
   EXPECT_FALSE(copy.reset || copy.connection->gone());
@@ -190,10 +190,10 @@ TEST_P(HttpMirrorTest, CopiesHaveTheTimeOfTheirUpstream) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpMirrorTest, AClientThatLeavesCutsTheCopyOfWhatIsIncomplete) {
+TEST_P(HttpMirrorTest, DisconnectCutsTheCopyOfAnIncompleteRequest) {
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask("POST", "/", {}, false).send("a part");
+  client.send_request("POST", "/", {}, false).send("a part");
   Talk& copy = rig.request_at(trial);
   rig.until([&] { return copy.body == "a part"; });
   client.break_off();
@@ -203,10 +203,10 @@ TEST_P(HttpMirrorTest, AClientThatLeavesCutsTheCopyOfWhatIsIncomplete) {
   expect_copies(1, 1);
 }
 
-TEST_P(HttpMirrorTest, CopiesThatAreCompleteGoOnWithoutTheClient) {
+TEST_P(HttpMirrorTest, CompleteCopiesContinueWithoutTheClient) {
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   Talk& copy = rig.request_at(trial);
   rig.request_at(origin);
   client.break_off();
@@ -218,11 +218,11 @@ TEST_P(HttpMirrorTest, CopiesThatAreCompleteGoOnWithoutTheClient) {
   expect_copies(1, 0);
 }
 
-// The copy goes out as the body comes; it is the other upstream that is asked when all is here.
+// The copy is sent as the body arrives; the other upstream gets the request when it is complete.
 TEST_P(HttpMirrorTest, WithBuffer) {
   route.buffer.emplace().requests.bytes = size_t{8} << 20;
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
   Talk& copy = rig.request_at(trial);
   std::string body;
   for (int i = 0; i < 20; ++i) {
@@ -240,13 +240,13 @@ TEST_P(HttpMirrorTest, WithBuffer) {
   expect_copies(1, 0);
 }
 
-// What is repeated for its client is no second request.
+// A retry for the client is not a second request.
 TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
   config::Retry& policy = route.retry.emplace();
   policy.on = {config::RetryOn::k5xx};
   policy.backoff = policy.max_backoff = 0ms;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(origin).respond(503, "busy");
   expect_served(talk, 1);
   rig.request_at(trial).respond(200, "");
@@ -254,10 +254,10 @@ TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
   EXPECT_EQ(trial.requests.size(), 1u);
 }
 
-// Defect: a copy whose connection or stream was reset was counted as if it had been taken.
-TEST_P(HttpMirrorTest, CopiesThatAreBrokenOffAreCounted) {
+// Defect: a copy whose connection or stream was reset was counted as delivered.
+TEST_P(HttpMirrorTest, BrokenCopiesAreCounted) {
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.request_at(trial).cancel();
   if (!upstream_http2()) trial.connections[0]->break_off();
   expect_copies(1, 1);
@@ -265,10 +265,10 @@ TEST_P(HttpMirrorTest, CopiesThatAreBrokenOffAreCounted) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpMirrorTest, AnUpstreamThatRefusesLosesItsCopies) {
+TEST_P(HttpMirrorTest, RefusingUpstreamLosesItsCopies) {
   trial.stop();
   rig.start();
-  expect_served(rig.connect().ask());
+  expect_served(rig.connect().send_request());
   expect_copies(1, 1);
   rig.expect_ended(HttpEnd::kOk);
 }

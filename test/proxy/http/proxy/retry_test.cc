@@ -1,4 +1,5 @@
-// Requests that are sent again: for what, how often, with which body, and within which budget. And the times of routes.
+// Retried requests: for which failures, how often, with which body, and within which budget. Also the timeouts of
+// routes.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ class HttpRetryTest : public test::HttpRigTest {
     EXPECT_EQ(origin.requests.size(), requests_);
   }
 
-  // Where `fail` is what becomes of each request.
+  // The test runs with `fail` for each request.
   template <typename Fail>
   void expect_no_storm(Fail fail) {
     retry({RetryOn::k5xx}).attempts = 10;
@@ -56,7 +57,7 @@ class HttpRetryTest : public test::HttpRigTest {
     HttpPeer& client = rig.connect();
     size_t seen = 0;
     for (size_t i = 0; i < kRequests; ++i) {
-      Talk& talk = client.ask();
+      Talk& talk = client.send_request();
       rig.until([&] {
         for (; seen < origin.requests.size(); ++seen) fail(*origin.requests[seen]);
         return talk.over();
@@ -69,7 +70,7 @@ class HttpRetryTest : public test::HttpRigTest {
   }
   void expect_ends_after_a_second(HttpEnd end) {
     rig.start();
-    Talk& slow = rig.connect().ask();
+    Talk& slow = rig.connect().send_request();
     next_request();
     rig.pass(1100ms);
     rig.wait_over(slow);
@@ -83,10 +84,10 @@ class HttpRetryTest : public test::HttpRigTest {
   size_t requests_ = 0;
 };
 
-TEST_P(HttpRetryTest, WhatFailed) {
+TEST_P(HttpRetryTest, EachKindOfFailure) {
   retry({RetryOn::k5xx}).attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/x", {{"x-own", "1"}});
+  Talk& talk = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
   next_request().respond(500, "first");
   next_request().respond(503, {}, true);
   Talk& last = next_request();
@@ -99,11 +100,11 @@ TEST_P(HttpRetryTest, WhatFailed) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 2u);
 }
 
-// The last attempt's response is the client's, whatever it is.
-TEST_P(HttpRetryTest, OnlySoOften) {
+// The last attempt's response goes to the client, whatever it is.
+TEST_P(HttpRetryTest, AttemptsAreBounded) {
   retry({RetryOn::kGatewayError}).attempts = 2;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   next_request().respond(502, "first");
   next_request().respond(503, "second");
   rig.expect_response(talk, 503, "second");
@@ -111,44 +112,44 @@ TEST_P(HttpRetryTest, OnlySoOften) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpRetryTest, OnlyForWhatIsAsked) {
+TEST_P(HttpRetryTest, OnlyForConfiguredFailures) {
   retry({RetryOn::kGatewayError});
   rig.start();
-  Talk& other = rig.connect().ask();
+  Talk& other = rig.connect().send_request();
   next_request().respond(500, "not of a gateway");
   rig.expect_response(other, 500, "not of a gateway");
-  Talk& fine = rig.connect().ask();
+  Talk& fine = rig.connect().send_request();
   next_request().respond(404, "no failure");
   rig.expect_response(fine, 404, "no failure");
   expect_no_more();
 }
 
-// What may have been done must not be done twice.
-TEST_P(HttpRetryTest, NotWhatIsNotIdempotent) {
+// A request that may have been processed must not be processed twice.
+TEST_P(HttpRetryTest, NotForNonIdempotentRequests) {
   retry({RetryOn::k5xx, RetryOn::kReset, RetryOn::kTimeout});
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
   talk.send("body", true);
   Talk& first = next_request();
   rig.wait_over(first);
   first.respond(503, "once");
   rig.expect_response(talk, 503, "once");
-  Talk& cut = rig.connect().ask("POST");
+  Talk& cut = rig.connect().send_request("POST");
   next_request().cancel();
   rig.wait_over(cut);
   EXPECT_EQ(cut.head.status, 502);
   expect_no_more();
 }
 
-TEST_P(HttpRetryTest, BodiesGoAgain) {
+TEST_P(HttpRetryTest, BodiesAreResent) {
   retry({RetryOn::k5xx}).attempts = 3;
   rig.start();
   const std::string half = test::stream_bytes(3, 0, 20'000);
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(half);
   Talk& first = next_request();
   rig.until([&] { return first.body.size() == half.size(); });
-  first.respond(503, {}, false);  // Before all of it is there.
+  first.respond(503, {}, false);  // Before all of it has arrived.
   Talk& second = next_request();
   talk.send(half, true);
   rig.wait_over(second);
@@ -162,10 +163,10 @@ TEST_P(HttpRetryTest, BodiesGoAgain) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpRetryTest, LongBodiesDoNot) {
+TEST_P(HttpRetryTest, LongBodiesAreNotResent) {
   retry({RetryOn::k5xx});
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   talk.send(std::string(100'000, 'x'), true);
   Talk& first = next_request();
   rig.wait_over(first);
@@ -178,7 +179,7 @@ TEST_P(HttpRetryTest, ResetsAndAnotherEndpoint) {
   HttpOrigin& other = rig.add_origin();
   retry({RetryOn::kReset});
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   rig.until([&] { return origin.requests.size() + other.requests.size() == 1; });
   HttpOrigin& first = origin.requests.empty() ? other : origin;
   HttpOrigin& second = origin.requests.empty() ? origin : other;
@@ -188,18 +189,18 @@ TEST_P(HttpRetryTest, ResetsAndAnotherEndpoint) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpRetryTest, AttemptsThatTakeTooLong) {
+TEST_P(HttpRetryTest, AttemptsThatTimeOut) {
   config::Retry& policy = retry({RetryOn::kTimeout});
   policy.try_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& first = next_request();
   rig.pass(1100ms);
   rig.wait_cancelled(first);
   next_request().respond(200, "in time");
   rig.expect_response(talk, 200, "in time");
   // The last one has no more time than the others.
-  Talk& slow = rig.connect().ask();
+  Talk& slow = rig.connect().send_request();
   next_request();
   rig.pass(1100ms);
   next_request();
@@ -209,13 +210,13 @@ TEST_P(HttpRetryTest, AttemptsThatTakeTooLong) {
   rig.expect_ended(HttpEnd::kResponseTimeout);
 }
 
-// The time of an attempt begins with the end of the request, and anew with each attempt.
-TEST_P(HttpRetryTest, EachAttemptHasItsOwnTime) {
+// The timeout of an attempt begins with the end of the request, and again with each attempt.
+TEST_P(HttpRetryTest, EachAttemptHasItsOwnTimeout) {
   config::Retry& policy = retry({RetryOn::kTimeout});
   policy.try_timeout = 10s;
   policy.attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().ask("PUT", "/", {}, false);
+  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
   next_request();
   rig.pass(9s);
   talk.send("body", true);
@@ -234,18 +235,18 @@ TEST_P(HttpRetryTest, EachAttemptHasItsOwnTime) {
   rig.expect_ended(HttpEnd::kResponseTimeout);
 }
 
-TEST_P(HttpRetryTest, WaitsBefore) {
+TEST_P(HttpRetryTest, WaitsBeforeARetry) {
   config::Retry& policy = retry({RetryOn::k5xx});
   policy.backoff = policy.max_backoff = 10h;
   rig.start();
-  // At random, so not even the first is likely to be sent at once.
+  // The delay is random, so even the first is unlikely to be sent at once.
   std::vector<Talk*> talks;
   for (int i = 0; i < 3; ++i) {
-    talks.push_back(&rig.connect().ask("PUT", "/", {}, false));
+    talks.push_back(&rig.connect().send_request("PUT", "/", {}, false));
     next_request().respond(503, {}, true);
   }
   expect_no_more();
-  // What comes of the body meanwhile waits too.
+  // The body that arrives meanwhile waits too.
   for (Talk* talk : talks) talk->send("body", true);
   rig.settle();
   rig.pass(10h);
@@ -259,12 +260,12 @@ TEST_P(HttpRetryTest, WaitsBefore) {
   rig.expect_ended(HttpEnd::kOk, 3);
 }
 
-TEST_P(HttpRetryTest, ClientsThatLeaveWhileItWaits) {
+TEST_P(HttpRetryTest, ClientLeavesDuringTheWait) {
   config::Retry& policy = retry({RetryOn::k5xx});
   policy.backoff = policy.max_backoff = 10h;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   next_request().respond(503, {}, true);
   rig.settle();
   talk.cancel();
@@ -280,7 +281,7 @@ const test::FieldList kCall = {{"content-type", "application/grpc"}, {"te", "tra
 TEST_P(HttpRetryTest, GrpcStatuses) {
   retry({RetryOn::kGrpcUnavailable, RetryOn::kGrpcResourceExhausted}).attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/service/Call", kCall, false);
+  Talk& talk = rig.connect().send_request("POST", "/service/Call", kCall, false);
   talk.send("a message", true);
   for (const std::string_view status : {"14", "8"}) {
     Talk& request = next_request();
@@ -299,12 +300,12 @@ TEST_P(HttpRetryTest, GrpcStatuses) {
   EXPECT_EQ(rig.upstream_counters().retries.value(), 2u);
 }
 
-// Nor what is no call, or said something before its status, or ended well.
-TEST_P(HttpRetryTest, OnlyTheGrpcStatusesThatAreAskedFor) {
+// Responses that are not gRPC, that sent data before their status, or that ended well are not retried.
+TEST_P(HttpRetryTest, OnlyConfiguredGrpcStatuses) {
   retry({RetryOn::kGrpcUnavailable});
   rig.start();
   const auto expect_status = [&](test::FieldList fields, std::string_view status) {
-    Talk& talk = rig.connect().ask("POST", "/service/Call", fields);
+    Talk& talk = rig.connect().send_request("POST", "/service/Call", fields);
     next_request().respond(200, {{"grpc-status", status}}, true);
     rig.wait_over(talk);
     EXPECT_EQ(talk.field("grpc-status"), status);
@@ -313,7 +314,7 @@ TEST_P(HttpRetryTest, OnlyTheGrpcStatusesThatAreAskedFor) {
   expect_status(kCall, "0");
   expect_status({}, "14");
   if (client_http2() && upstream_http2()) {
-    Talk& begun = rig.connect().ask("POST", "/service/Call", kCall);
+    Talk& begun = rig.connect().send_request("POST", "/service/Call", kCall);
     Talk& request = next_request();
     request.respond(200, {}, false);
     request.send_trailers({{"grpc-status", "14"}});
@@ -327,7 +328,7 @@ TEST_P(HttpRetryTest, GrpcStatusesHaveTheSameBudget) {
   retry({RetryOn::kGrpcUnavailable});
   rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/service/Call", kCall);
+  Talk& talk = rig.connect().send_request("POST", "/service/Call", kCall);
   next_request().respond(200, {{"grpc-status", "14"}}, true);
   rig.wait_over(talk);
   EXPECT_EQ(talk.field("grpc-status"), "14");
@@ -335,31 +336,31 @@ TEST_P(HttpRetryTest, GrpcStatusesHaveTheSameBudget) {
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 1u);
 }
 
-// Everything fails, and each failure is to be tried again: the upstream gets little more than what is asked.
-TEST_P(HttpRetryTest, NoStorm) {
+// Everything fails, and each failure is retried: the upstream gets little more than the clients' requests.
+TEST_P(HttpRetryTest, RetriesAreBounded) {
   expect_no_storm([](Talk& request) { request.respond(503, {}, true); });
 }
 
-// Defect: a request whose kept connection broke off was sent again without asking the budget, and so was each further
-// try: 2.4 requests for each of a client.
-TEST_P(HttpRetryTest, NoStormOfConnectionsThatBreakOff) {
+// Defect: a request whose kept connection broke was retried without the budget, and so was each further attempt: 2.4
+// upstream requests for each request of a client.
+TEST_P(HttpRetryTest, RetriesOfBrokenConnectionsAreBounded) {
   std::set<const HttpPeer*> used;
   expect_no_storm([&](Talk& request) {
     used.insert(request.connection).second ? request.respond(503, {}, true) : request.connection->break_off();
   });
 }
 
-// Defect: what kept connections had lost was answered with a 502 as soon as the budget was used up, although the
-// upstream was well.
-TEST_P(HttpRetryTest, WhatWasLostUnseenComesOnTopWhileTheUpstreamAnswers) {
+// Defect: requests that were lost with kept connections got a 502 as soon as the budget was used up, although the
+// upstream worked.
+TEST_P(HttpRetryTest, LostUnseenIsBeyondTheBudgetWhileTheUpstreamResponds) {
   rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
   HttpPeer& client = rig.connect();
   for (int i = 0; i < 20; ++i) {
-    Talk& before = client.ask();
+    Talk& before = client.send_request();
     next_request().respond(200, {}, true);
     rig.wait_over(before);
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     next_request().connection->break_off();
     next_request().respond(200, "again");
     rig.expect_response(talk, 200, "again");
@@ -367,15 +368,16 @@ TEST_P(HttpRetryTest, WhatWasLostUnseenComesOnTopWhileTheUpstreamAnswers) {
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 0u);
 }
 
-// Defect: over HTTP/2 what was lost with a connection was sent over a sibling, which was about to be lost, too: a 502
-// when an upstream was started anew.
-TEST_P(HttpRetryTest, WhatWasLostUnseenGoesOverAConnectionThatWasMadeSince) {
+// Defect: over HTTP/2, a request that was lost with a connection was sent on another old one, which was about to be
+// lost, too: a 502 when an upstream was restarted.
+TEST_P(HttpRetryTest, LostUnseenUsesANewerConnection) {
   rig.upstream().pool.max_streams = 1;
   rig.start();
   HttpPeer& client = rig.connect();
   std::set<HttpPeer*> used;
   for (int round = 0; round < 2; ++round) {
-    Talk *talks[2] = {&client.ask(), &rig.connect().ask()}, *requests[2] = {&next_request(), &next_request()};
+    Talk *talks[2] = {&client.send_request(), &rig.connect().send_request()},
+         *requests[2] = {&next_request(), &next_request()};
     for (Talk* const request : requests) {
       used.insert(request->connection);
       request->respond(200, {}, true);
@@ -383,7 +385,7 @@ TEST_P(HttpRetryTest, WhatWasLostUnseenGoesOverAConnectionThatWasMadeSince) {
     for (Talk* const talk : talks) rig.wait_over(*talk);
   }
   ASSERT_EQ(used.size(), 2u);
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   next_request().connection->break_off();
   Talk& again = next_request();
   EXPECT_FALSE(used.contains(again.connection));
@@ -391,16 +393,16 @@ TEST_P(HttpRetryTest, WhatWasLostUnseenGoesOverAConnectionThatWasMadeSince) {
   rig.expect_response(talk, 200, "again");
 }
 
-// Defect: the second loss of a request was answered with a 502. Over HTTP/2 others may use the new connection, too, and
-// have been answered, before it is closed in turn.
-TEST_P(HttpRetryTest, WhatWasLostUnseenMayBeLostSoAgain) {
+// Defect: the second loss of a request caused a 502. Over HTTP/2 others may use the new connection, too, and get
+// responses, before it is closed in turn.
+TEST_P(HttpRetryTest, LostUnseenMayBeLostAgain) {
   if (!upstream_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& before = client.ask();
+  Talk& before = client.send_request();
   next_request().respond(200, {}, true);
   rig.wait_over(before);
-  Talk* talks[2] = {&client.ask(), &rig.connect().ask()};
+  Talk* talks[2] = {&client.send_request(), &rig.connect().send_request()};
   Talk* requests[2] = {&next_request(), &next_request()};
   ASSERT_EQ(requests[0]->connection, requests[1]->connection);
   requests[0]->connection->break_off();
@@ -413,34 +415,34 @@ TEST_P(HttpRetryTest, WhatWasLostUnseenMayBeLostSoAgain) {
   for (Talk* const talk : talks) rig.expect_response(*talk, 200, "again");
 }
 
-// Defect: with two attempts nothing was left to repeat for one that a kept connection had lost.
-TEST_P(HttpRetryTest, WhatWasLostUnseenIsNoAttempt) {
+// Defect: with two attempts no retry was left for a request that a kept connection had lost.
+TEST_P(HttpRetryTest, LostUnseenIsNoAttempt) {
   retry({RetryOn::k5xx}).attempts = 2;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& before = client.ask();
+  Talk& before = client.send_request();
   next_request().respond(200, {}, true);
   rig.wait_over(before);
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   next_request().connection->break_off();
   next_request().respond(503, {}, true);
   next_request().respond(200, "third");
   rig.expect_response(talk, 200, "third");
 }
 
-// ---- Times of routes ----
+// ---- Timeouts of routes ----
 
-TEST_P(HttpRetryTest, TimeForTheResponse) {
+TEST_P(HttpRetryTest, ResponseTimeout) {
   route().response_timeout = 1s;
   expect_ends_after_a_second(HttpEnd::kResponseTimeout);
 }
 
-TEST_P(HttpRetryTest, TimeOfAll) {
+TEST_P(HttpRetryTest, RequestTimeout) {
   route().request_timeout = 1s;
   expect_ends_after_a_second(HttpEnd::kRequestTimeout);
 }
 
-TEST_P(HttpRetryTest, TimeWithoutAnything) {
+TEST_P(HttpRetryTest, StreamIdleTimeout) {
   route().stream_idle_timeout = 1s;
   expect_ends_after_a_second(HttpEnd::kIdleTimeout);
 }
@@ -460,20 +462,20 @@ TEST(RetryBudget, IsAShareOfTheLastTenSeconds) {
   EXPECT_FALSE(meter.take(now_ms));
   now_ms += 9'000;
   EXPECT_FALSE(meter.take(now_ms));
-  now_ms += 1'000;  // All of that is forgotten.
+  now_ms += 1'000;  // All of that has expired.
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(meter.take(now_ms));
   EXPECT_FALSE(meter.take(now_ms));
   now_ms += 1'000'000'000;
   EXPECT_TRUE(meter.take(now_ms));
 }
 
-TEST(RetryBudget, AnswersPayForWhatKeptConnectionsLost) {
+TEST(RetryBudget, ResponsesPayForLostUnseenRequests) {
   const config::RetryBudget budget{.percent = 0, .min = 2};
   RetryBudgetMeter meter(budget);
   uint64_t now_ms = 1'000'000;
   for (int i = 0; i < 5; ++i) meter.note_response(now_ms);
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;  // As all others.
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(meter.take_unseen(now_ms)) << i;  // Like all others.
   EXPECT_FALSE(meter.take_unseen(now_ms));
   EXPECT_FALSE(meter.take(now_ms));
   meter.note_response(now_ms);
@@ -485,7 +487,7 @@ TEST(RetryBudget, AnswersPayForWhatKeptConnectionsLost) {
   EXPECT_FALSE(meter.take_unseen(now_ms));
 }
 
-TEST(RetryBudget, MayBeNothing) {
+TEST(RetryBudget, MayBeZero) {
   const config::RetryBudget budget{.percent = 0, .min = 0};
   RetryBudgetMeter meter(budget);
   for (int i = 0; i < 100; ++i) meter.note_request(5'000);

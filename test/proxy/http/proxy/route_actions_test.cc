@@ -1,4 +1,4 @@
-// What a route does to a request and to its answer, on the way between any two versions of HTTP.
+// What a route does to a request and to its response, between any two versions of HTTP.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -41,13 +41,13 @@ class HttpRouteActions : public test::HttpRigTest {
   size_t requests_ = 0;
 };
 
-// Defect: on a route without the change a client could say who it is in the field in which another route tells that.
-TEST_P(HttpRouteActions, NobodySaysInAFieldOfOursWhoTheyAre) {
+// Defect: on a route without the change, a client could set its own identity in the field that another route sets.
+TEST_P(HttpRouteActions, ClientsCannotSetIdentityFields) {
   forward("/told").request_headers = {set("x-who", "%{peer}")};
   forward("/").request_headers = {set("x-mine", "%{method}")};
   rig.start();
   for (const char* path : {"/told", "/else"}) {
-    rig.connect().ask("GET", path, {{"x-who", "admin"}, {"x-else", "kept"}});
+    rig.connect().send_request("GET", path, {{"x-who", "admin"}, {"x-else", "kept"}});
     Talk& got = next_request();
     EXPECT_EQ(got.field("x-who"), "") << path;
     EXPECT_EQ(got.field("x-else"), "kept");
@@ -61,12 +61,12 @@ TEST_P(HttpRouteActions, Redirects) {
   redirect.prefix = "/new";
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask("GET", "/old/x?y=1");
+  Talk& talk = client.send_request("GET", "/old/x?y=1");
   rig.expect_response(talk, 308, "");
   EXPECT_EQ(talk.field("location"), "https://a.test/new/x?y=1");
   EXPECT_EQ(talk.field("content-length"), "0");
-  // With a body that nobody wants, the connection goes on.
-  Talk& post = client.ask("POST", "/old", {{"content-length", "5"}}, /*end=*/false);
+  // After a body that is not used, the connection continues.
+  Talk& post = client.send_request("POST", "/old", {{"content-length", "5"}}, /*end=*/false);
   post.send("hello", true);
   rig.expect_response(post, 308, "");
   EXPECT_EQ(post.field("location"), "https://a.test/new");
@@ -74,13 +74,13 @@ TEST_P(HttpRouteActions, Redirects) {
   EXPECT_EQ(origin.requests.size(), 0u);
 }
 
-// A Location that is longer than a head can be is no answer.
+// A Location that is longer than a head can be cannot be sent.
 TEST_P(HttpRouteActions, RedirectWithoutRoom) {
   rig.config().max_head = rig.config().max_start_line = config::Size{64 * 1024};
   config::Redirect& redirect = route("/").redirect.emplace();
   redirect.prefix = "/" + std::string(60'000, 'a');
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/" + std::string(10'000, 'x'));
+  Talk& talk = rig.connect().send_request("GET", "/" + std::string(10'000, 'x'));
   rig.wait_over(talk);
   EXPECT_EQ(talk.head.status, 400);
   rig.expect_ended(HttpEnd::kBadRequest);
@@ -93,13 +93,13 @@ TEST_P(HttpRouteActions, Rewrites) {
   forward("/other").rewrite.emplace().path = "/one";
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& first = client.ask("GET", "/api/%7Ex?q=/api");
+  Talk& first = client.send_request("GET", "/api/%7Ex?q=/api");
   Talk& got = next_request();
   EXPECT_EQ(got.head.path(), "/~x?q=/api");
   EXPECT_EQ(got.head.authority(), "inner.test:8080");
   got.respond(200, "fine");
   rig.expect_response(first, 200, "fine");
-  Talk& second = client.ask("GET", "/other/x?q");
+  Talk& second = client.send_request("GET", "/other/x?q");
   Talk& other = next_request();
   EXPECT_EQ(other.head.path(), "/one?q");
   EXPECT_EQ(other.head.authority(), "a.test");
@@ -107,7 +107,7 @@ TEST_P(HttpRouteActions, Rewrites) {
   rig.expect_response(second, 200, "fine");
 }
 
-TEST_P(HttpRouteActions, BodiesThatAreTooLarge) {
+TEST_P(HttpRouteActions, BodiesTooLarge) {
   rig.config().max_body = config::Size{1000};
   forward("/a").max_body = config::Size{2000};
   forward("/b").max_body = config::Size{0};
@@ -115,8 +115,8 @@ TEST_P(HttpRouteActions, BodiesThatAreTooLarge) {
   rig.start();
   const auto post = [&](std::string_view path, size_t bytes, bool told) -> Talk& {
     const std::string length = std::to_string(bytes);
-    Talk& talk = told ? rig.connect().ask("POST", path, {{"content-length", length}}, false)
-                      : rig.connect().ask("POST", path, {}, false);
+    Talk& talk = told ? rig.connect().send_request("POST", path, {{"content-length", length}}, false)
+                      : rig.connect().send_request("POST", path, {}, false);
     talk.send(std::string(bytes, 'x'), true);
     return talk;
   };
@@ -132,21 +132,21 @@ TEST_P(HttpRouteActions, BodiesThatAreTooLarge) {
     expect_served(post("/a", 2000, told), 2000);
     expect_served(post("/b", 100'000, told), 100'000);
   }
-  // That it is too large is known before it comes: no upstream hears of it.
+  // The length is known to be too large before the body arrives: the request is not sent upstream.
   const size_t requests = origin.requests.size();
   Talk& told = post("/", 1001, true);
   rig.wait_over(told);
   EXPECT_EQ(told.head.status, 413);
   rig.settle();
   EXPECT_EQ(origin.requests.size(), requests);
-  // Or with its last byte.
+  // Or the limit is exceeded by its last byte.
   Talk& found = post("/a", 2001, false);
   rig.wait_over(found);
   EXPECT_EQ(found.head.status, 413);
   rig.expect_ended(HttpEnd::kBodyTooLarge, 2);
 }
 
-TEST_P(HttpRouteActions, ChangesWhatIsForwarded) {
+TEST_P(HttpRouteActions, ChangesForwardedRequests) {
   rig.config().request_headers = {set("x-listener", "%{listener}"), set("x-both", "listener")};
   config::HttpRoute& changing = forward("/a");
   changing.request_headers = {set("x-both", "route"),
@@ -158,24 +158,24 @@ TEST_P(HttpRouteActions, ChangesWhatIsForwarded) {
   forward("/");
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask("GET", "/a/b?c", {{"user-agent", "test"}, {"x-client", "spoofed"}});
+  Talk& talk = client.send_request("GET", "/a/b?c", {{"user-agent", "test"}, {"x-client", "spoofed"}});
   Talk& got = next_request();
   EXPECT_EQ(got.field("x-listener"), "edge");
   EXPECT_EQ(got.field("x-both"), "route");
-  EXPECT_EQ(got.field("x-path"), "/a/b?c");  // What was asked for.
+  EXPECT_EQ(got.field("x-path"), "/a/b?c");  // The path of the client's request.
   EXPECT_EQ(got.field("x-client"), "127.0.0.1");
   EXPECT_EQ(got.field("x-agent"), "test");
   EXPECT_EQ(got.field("user-agent"), "");
   got.respond(200, "fine");
   rig.expect_response(talk, 200, "fine");
-  client.ask("GET", "/");
+  client.send_request("GET", "/");
   Talk& plain = next_request();
   EXPECT_EQ(plain.field("x-both"), "listener");
   plain.respond(200, "fine");
   rig.expect_ended(HttpEnd::kOk, 2);
 }
 
-TEST_P(HttpRouteActions, ChangesEveryAnswer) {
+TEST_P(HttpRouteActions, ChangesEveryResponse) {
   rig.config().response_headers = {set("x-served", "%{listener} %{method} %{path}"),
                                    {.name = config::FieldName::parse("server").value(), .remove = true}};
   forward("/a").response_headers = {set("x-route", "a")};
@@ -183,32 +183,32 @@ TEST_P(HttpRouteActions, ChangesEveryAnswer) {
   rig.config().routes.back().response_headers = {set("x-route", "b")};
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& forwarded = client.ask("GET", "/a");
+  Talk& forwarded = client.send_request("GET", "/a");
   next_request().respond(200, {{"server", "origin"}}, true);
   rig.expect_response(forwarded, 200, "");
   EXPECT_EQ(forwarded.field("x-served"), "edge GET /a");
   EXPECT_EQ(forwarded.field("x-route"), "a");
   EXPECT_EQ(forwarded.field("server"), "");
-  Talk& own = client.ask("GET", "/b");
+  Talk& own = client.send_request("GET", "/b");
   rig.expect_response(own, 418, "");
   EXPECT_EQ(own.field("x-served"), "edge GET /b");
   EXPECT_EQ(own.field("x-route"), "b");
-  Talk& none = client.ask("GET", "/c");
+  Talk& none = client.send_request("GET", "/c");
   rig.wait_over(none);
   EXPECT_EQ(none.head.status, 404);
   EXPECT_EQ(none.field("x-served"), "edge GET /c");
-  Talk& failed = client.ask("POST", "/a");  // Which is not sent again.
+  Talk& failed = client.send_request("POST", "/a");  // It is not retried.
   next_request().cancel();
   rig.wait_over(failed);
   EXPECT_EQ(failed.head.status, 502);
   EXPECT_EQ(failed.field("x-route"), "a");
 }
 
-// An interim response is not the answer.
-TEST_P(HttpRouteActions, LeavesInterimResponsesAlone) {
+// An interim response is not changed.
+TEST_P(HttpRouteActions, DoesNotChangeInterimResponses) {
   forward("/").response_headers = {set("x-route", "a")};
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& got = next_request();
   got.respond(103, {{"link", "</a>"}}, false);
   got.respond(200, "fine");
@@ -231,7 +231,7 @@ TEST_P(HttpRouteActions, ChoosesByMethodAndFields) {
   rig.start();
   HttpPeer& client = rig.connect();
   const auto took = [&](std::string_view method, std::string_view path, test::FieldList fields) {
-    Talk& talk = client.ask(method, path, fields);
+    Talk& talk = client.send_request(method, path, fields);
     Talk& got = next_request();
     got.respond(204, {}, true);
     rig.wait_over(talk);
@@ -241,7 +241,7 @@ TEST_P(HttpRouteActions, ChoosesByMethodAndFields) {
   EXPECT_EQ(took("GET", "/?a=abc", {{"x-beta", "yes"}}), "reads");
   EXPECT_EQ(took("DELETE", "/?a=abc", {{"x-beta", "yes"}}), "beta");
   EXPECT_EQ(took("DELETE", "/?a=abc", {{"x-beta", "no"}}), "local");
-  Talk& none = client.ask("DELETE", "/?a=xyz");
+  Talk& none = client.send_request("DELETE", "/?a=xyz");
   rig.wait_over(none);
   EXPECT_EQ(none.head.status, 404);
 }

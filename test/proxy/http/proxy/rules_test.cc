@@ -1,4 +1,4 @@
-// What HTTP asks of whoever passes a message on, between any two versions.
+// HTTP's rules for intermediaries, between any two versions.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,12 +36,12 @@ class HttpRules : public test::HttpRigTest {
     return made;
   }
   void respond(std::string prefix, uint16_t status, std::string_view body) {
-    auto& answer = route(std::move(prefix)).respond.emplace();
-    answer.status = status;
-    answer.body = body;
+    auto& response = route(std::move(prefix)).respond.emplace();
+    response.status = status;
+    response.body = body;
   }
   Talk& next_request() { return rig.request_at(origin, requests_++); }
-  /// Sends these bytes on a connection of their own, and returns what comes back once it has `text`.
+  /// Sends these bytes on a connection of their own. Returns what comes back once it contains `text`.
   std::string raw(std::string_view bytes, std::string_view text) {
     Peer client = rig.connect_raw();
     client.send(bytes);
@@ -62,8 +62,9 @@ class HttpRules : public test::HttpRigTest {
 
 // ---- Trailers ----
 
-// Defect: what no client may say in a head, it could say in trailers; a server that merges these believed it.
-TEST_P(HttpRules, TrailersSayNothingThatIsOurs) {
+// Defect: fields that no client may send in a head were accepted in trailers; a server that merges trailers into the
+// head trusted them.
+TEST_P(HttpRules, TrailersHaveNoReservedFields) {
   rig.config().request_id.emplace().header = name("x-request-id");
   rig.config().trace_context = config::TraceContext::kPass;
   forward("/told").request_headers = {set("x-client-identity", "%{peer}")};
@@ -71,7 +72,7 @@ TEST_P(HttpRules, TrailersSayNothingThatIsOurs) {
   rig.start();
   uint64_t dropped = 0;
   for (const char* const path : {"/told", "/else"}) {
-    Talk& talk = rig.connect().ask("POST", path, {}, /*end=*/false);
+    Talk& talk = rig.connect().send_request("POST", path, {}, /*end=*/false);
     talk.send("body");
     talk.send_trailers({{"x-client-identity", "admin"},
                         {"x-set", "there"},
@@ -92,8 +93,8 @@ TEST_P(HttpRules, TrailersSayNothingThatIsOurs) {
     dropped += 6;
     EXPECT_EQ(rig.http().trailer_fields_dropped.value(), dropped);
   }
-  // Where nothing is left, the body ends as one without trailers.
-  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  // If no trailers are left, the body ends without trailers.
+  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x-client-identity", "admin"}});
   Talk& got = next_request();
@@ -104,11 +105,11 @@ TEST_P(HttpRules, TrailersSayNothingThatIsOurs) {
   rig.expect_ended(HttpEnd::kOk, 3);
 }
 
-// Defect: the rule for underscores was not there for trailers of HTTP/2.
+// Defect: the rule for underscores did not apply to trailers of HTTP/2.
 TEST_P(HttpRules, TrailersHaveNoUnderscores) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x_client_identity", "admin"}});
   rig.wait_over(talk);
@@ -118,36 +119,36 @@ TEST_P(HttpRules, TrailersHaveNoUnderscores) {
   EXPECT_EQ(rig.ended(HttpEnd::kBadRequest), 1u);
 }
 
-TEST_P(HttpRules, TrailersHaveUnderscoresWhereTheyMay) {
+TEST_P(HttpRules, TrailersHaveUnderscoresIfAllowed) {
   rig.config().http1.allow_underscores = true;
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {}, /*end=*/false);
+  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
   talk.send("body");
   talk.send_trailers({{"x_sum", "4"}});
   Talk& got = next_request();
-  // Whether it takes them is another question.
+  // Whether the origin accepts them does not matter here.
   rig.until([&] { return got.over(); });
   if (!got.reset) got.respond(200, "fine");
   rig.wait_over(talk);
 }
 
-// Defect: a response that was complete was reset for its trailers, when they had more than 16 fields in HTTP/1.1.
-TEST_P(HttpRules, ManyTrailersOfAResponse) {
+// Defect: a complete response was reset for its trailers, when they had more than 16 fields in HTTP/1.1.
+TEST_P(HttpRules, ManyResponseTrailers) {
   forward("/");
   rig.start();
   for (const size_t count : {20u, 250u}) {
-    Talk& talk = rig.connect().ask("GET", "/", {{"te", "trailers"}});
+    Talk& talk = rig.connect().send_request("GET", "/", {{"te", "trailers"}});
     Talk& got = next_request();
     got.respond(200, {}, false);
     got.send("body");
     Fields trailers;
     ChunkPool& pool = *ChunkPool::current();
     for (size_t i = 0; i < count; ++i) EXPECT_TRUE(trailers.add(pool, "x-sum", std::to_string(i)));
-    got.said_end = true;
+    got.sent_end = true;
     got.stream->send_trailers(trailers);
     rig.expect_response(talk, 200, "body");
-    // The client of the test takes no more than 200 of HTTP/1.1 and 100 of HTTP/2, as the proxy does.
+    // The client of the test accepts at most 200 in HTTP/1.1 and 100 in HTTP/2, like the proxy.
     if (count == 20) {
       EXPECT_EQ(talk.trailers.size(), count);
     }
@@ -160,11 +161,12 @@ TEST_P(HttpRules, ManyTrailersOfAResponse) {
 
 // ---- Expect, Max-Forwards, Host, Date ----
 
-// Defect: fields of HTTP/2 went on as they came, where there were two, or in another spelling.
-TEST_P(HttpRules, ExpectationsAreOne) {
+// Defect: fields of HTTP/2 were forwarded unchanged if there were two, or in another spelling.
+TEST_P(HttpRules, ExpectationsAreMerged) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("POST", "/", {{"expect", "100-Continue"}, {"expect", "100-continue"}}, /*end=*/false);
+  Talk& talk =
+      rig.connect().send_request("POST", "/", {{"expect", "100-Continue"}, {"expect", "100-continue"}}, /*end=*/false);
   Talk& got = next_request();
   EXPECT_EQ(got.head.fields.find("expect", got.head.fields.find("expect") + 1), Fields::npos);
   EXPECT_EQ(got.field("expect"), "100-continue");
@@ -173,63 +175,63 @@ TEST_P(HttpRules, ExpectationsAreOne) {
   got.respond(200, "fine");
   rig.expect_response(talk, 200, "fine");
 
-  Talk& get = rig.connect().ask("GET", "/", {{"expect", "100-continue"}});
+  Talk& get = rig.connect().send_request("GET", "/", {{"expect", "100-continue"}});
   Talk& without = next_request();
   EXPECT_EQ(without.field("expect"), "") << "there is nothing to expect";
   without.respond(200, "fine");
   rig.expect_response(get, 200, "fine");
 
-  Talk& other = rig.connect().ask("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
+  Talk& other = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
   rig.until([&] { return other.has_head; });
   EXPECT_EQ(other.head.status, 417);
 }
 
-// Defect: which methods were forwarded depended on the version that the client spoke.
+// Defect: which methods were forwarded depended on the version of the client.
 TEST_P(HttpRules, Methods) {
   forward("/");
   rig.start();
   for (const char* const method : {"LABEL", "BAN", "X-1"}) {
-    Talk& talk = rig.connect().ask(method);
+    Talk& talk = rig.connect().send_request(method);
     Talk& got = next_request();
     EXPECT_EQ(got.head.method(), method);
     got.respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
   for (const char* const method : {"get", "xGET", "Head", "connect", "PRI"}) {
-    Talk& talk = rig.connect().ask(method);
+    Talk& talk = rig.connect().send_request(method);
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, 501) << method;
   }
   EXPECT_EQ(origin.requests.size(), 3u);
 }
 
-// Defect: Max-Forwards went on unchanged (RFC 9110 section 7.6.2).
+// Defect: Max-Forwards was forwarded unchanged (RFC 9110 section 7.6.2).
 TEST_P(HttpRules, MaxForwards) {
   forward("/");
   rig.start();
   HttpPeer& client = rig.connect();
   for (const char* const method : {"OPTIONS", "TRACE"}) {
-    Talk& last = client.ask(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
+    Talk& last = client.send_request(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
     rig.expect_response(last, 200, method[0] == 'T' ? "TRACE /a?b HTTP/1.1\r\n\r\n" : "");
     EXPECT_EQ(last.field("content-type"), method[0] == 'T' ? "message/http" : "");
-    Talk& on = client.ask(method, "/", {{"max-forwards", "10"}});
+    Talk& on = client.send_request(method, "/", {{"max-forwards", "10"}});
     Talk& got = next_request();
     EXPECT_EQ(got.field("max-forwards"), "9");
     got.respond(200, "fine");
     rig.expect_response(on, 200, "fine");
   }
-  Talk& get = client.ask("GET", "/", {{"max-forwards", "0"}});
+  Talk& get = client.send_request("GET", "/", {{"max-forwards", "0"}});
   Talk& got = next_request();
   EXPECT_EQ(got.field("max-forwards"), "0") << "of other methods it says nothing";
   got.respond(200, "fine");
   rig.expect_response(get, 200, "fine");
   EXPECT_EQ(origin.requests.size(), 3u);
-  Talk& bad = rig.connect().ask("OPTIONS", "/", {{"max-forwards", "+1"}});
+  Talk& bad = rig.connect().send_request("OPTIONS", "/", {{"max-forwards", "+1"}});
   rig.wait_over(bad);
   EXPECT_EQ(bad.head.status, 400);
 }
 
-// Defect: a request of HTTP/1.0 without Host, as old health checks are, was refused.
+// Defect: a request of HTTP/1.0 without Host, as old health checks send it, was refused.
 TEST_P(HttpRules, RequestsWithoutAHost) {
   if (client_http2()) GTEST_SKIP() << "HTTP/2 has no such requests";
   config::HttpRoute& named = forward("/");
@@ -257,16 +259,16 @@ TEST_P(HttpRules, RequestsWithoutAHost) {
   EXPECT_TRUE(raw("GET / HTTP/1.1\r\n\r\n", "\r\n\r\n").starts_with("HTTP/1.1 400 "));
 }
 
-// Defect: a response without Date went on without (RFC 9110 section 6.6.1), and our own 400 had none.
+// Defect: a response without Date was forwarded without one (RFC 9110 section 6.6.1), and our own 400 had none.
 TEST_P(HttpRules, ResponsesHaveADate) {
   forward("/");
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& without = client.ask();
+  Talk& without = client.send_request();
   next_request().respond(200, "fine");
   rig.expect_response(without, 200, "fine");
   EXPECT_EQ(without.field("date").size(), 29u);
-  Talk& with = client.ask();
+  Talk& with = client.send_request();
   next_request().respond(200, {{"date", "Sun, 06 Nov 1994 08:49:37 GMT"}}, true);
   rig.expect_response(with, 200, "");
   EXPECT_EQ(with.field("date"), "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -276,11 +278,11 @@ TEST_P(HttpRules, ResponsesHaveADate) {
   EXPECT_TRUE(refused.starts_with("HTTP/1.1 400 ") && refused.find("\r\ndate: ") != std::string::npos) << refused;
 }
 
-// Defect: in a response `host` is a field as any other, but it was left out towards clients of HTTP/2.
-TEST_P(HttpRules, AHostInAResponse) {
+// Defect: in a response `host` is an ordinary field, but it was left out towards clients of HTTP/2.
+TEST_P(HttpRules, HostInAResponse) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   next_request().respond(200, {{"host", "b"}}, true);
   rig.expect_response(talk, 200, "");
   EXPECT_EQ(talk.field("host"), "b");
@@ -288,8 +290,8 @@ TEST_P(HttpRules, AHostInAResponse) {
 
 // ---- Responses of our own ----
 
-// Defect: a response of 2xx by a route agreed to a tunnel.
-TEST_P(HttpRules, OurOwnResponseIsNoTunnel) {
+// Defect: a 2xx response by a route accepted a tunnel.
+TEST_P(HttpRules, OwnResponseDoesNotAcceptATunnel) {
   respond("/", 200, "plain");
   rig.config().allow_connect = true;
   rig.start();
@@ -298,7 +300,7 @@ TEST_P(HttpRules, OurOwnResponseIsNoTunnel) {
   if (client_http2()) {
     EXPECT_EQ(talk.head.status, 501) << "any 2xx would agree";
   } else {
-    // The codec of the test takes no response but 101 for an agreement.
+    // The codec of the test accepts no response but 101 as an accepted upgrade.
     const std::string response =
         raw("GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
             "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n",
@@ -310,7 +312,7 @@ TEST_P(HttpRules, OurOwnResponseIsNoTunnel) {
   EXPECT_EQ(rig.http().tunnels.value(), 0u);
 }
 
-// Defect: four POSTs with chunks in one packet got one response, and then the connection ended without saying so.
+// Defect: four chunked POSTs in one packet got one response, and then the connection ended without `Connection: close`.
 TEST_P(HttpRules, ChunkedRequestsToRoutesThatRespond) {
   if (client_http2()) GTEST_SKIP() << "there are no chunks";
   respond("/", 200, "own");
@@ -324,11 +326,11 @@ TEST_P(HttpRules, ChunkedRequestsToRoutesThatRespond) {
   EXPECT_EQ(received.find("connection: close"), received.rfind("connection: close"));
 }
 
-// Defect: a GET with gRPC's type and a deadline that was over got 200 and no body, and caches kept it.
-TEST_P(HttpRules, AGetIsNoCallOfGrpc) {
+// Defect: a GET with gRPC's type and an expired deadline got 200 and no body, and caches kept it.
+TEST_P(HttpRules, GetIsNoGrpcCall) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().ask("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
+  Talk& talk = rig.connect().send_request("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
   next_request().respond(200, "the file");
   rig.expect_response(talk, 200, "the file");
 }

@@ -1,5 +1,4 @@
-// A client's connection from its first byte to its end: the times it is given, its age, and how it ends when the proxy
-// does.
+// A client's connection from its first byte to its end: its timeouts, its age, and how it ends when the proxy does.
 
 #include <gtest/gtest.h>
 
@@ -26,15 +25,15 @@ constexpr size_t kMiB = size_t{1} << 20;
 class HttpSessionLifeTest : public test::HttpRigTest {
  protected:
   HttpSessionLifeTest() {
-    // Only what a test is about counts.
+    // Only the timeouts of the test apply.
     config::Http& config = rig.config();
     config.header_timeout = config.idle_timeout = config.send_timeout = config.stream_idle_timeout = 100h;
     config.body_timeout = config.stuck_timeout = config.http2.preface_timeout = 100h;
     rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
   }
-  // A request and its response, on a connection that goes on.
+  // A request and its response, on a connection that continues.
   void serve(HttpPeer& client, HttpOrigin& origin) {
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     rig.request_at(origin, served_++).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
@@ -53,9 +52,9 @@ void read_to_end(HttpRig& rig, Peer& client) {
   });
 }
 
-// ---- Times ----
+// ---- Timeouts ----
 
-// From the head's first byte on, however it trickles.
+// From the head's first byte on, however slowly it arrives.
 TEST_P(HttpSessionLifeTest, HeadTimeout) {
   rig.config().header_timeout = 100s;
   rig.add_origin();
@@ -79,10 +78,10 @@ TEST_P(HttpSessionLifeTest, HeadTimeout) {
   EXPECT_EQ(rig.http().requests.value(), 0u);
 }
 
-// Regression: the timer of a head looked at what the batch before had left. A head whose last bytes came in the very
-// batch in which its time was over ended the connection under the request that had just begun, which went on without
-// it: a use after free that a client could bring about.
-TEST_P(HttpSessionLifeTest, HeadThatIsCompleteAsItsTimeEnds) {
+// Defect: the timer of a head used the state of the previous batch. A head whose last bytes arrived in the batch in
+// which its timeout expired ended the connection under the request that had just begun: a use after free that a client
+// could cause.
+TEST_P(HttpSessionLifeTest, HeadThatIsCompleteWhenItsTimeoutExpires) {
   rig.config().header_timeout = 1s;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
@@ -107,7 +106,7 @@ TEST_P(HttpSessionLifeTest, HeadThatIsCompleteAsItsTimeEnds) {
   rig.expect_ended(HttpEnd::kOk);
 }
 
-TEST_P(HttpSessionLifeTest, ClientThatNeverSpeaks) {
+TEST_P(HttpSessionLifeTest, ClientThatNeverSends) {
   rig.config().idle_timeout = 100s;
   rig.add_origin();
   rig.start();
@@ -119,7 +118,7 @@ TEST_P(HttpSessionLifeTest, ClientThatNeverSpeaks) {
   EXPECT_EQ(rig.http().header_timeouts.value(), 0u);
 }
 
-// Of HTTP/2 the first words are more than the preface.
+// In HTTP/2, SETTINGS must follow the preface.
 TEST(HttpSessionLife, PrefaceTimeout) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().http2.preface_timeout = 100s;
@@ -137,7 +136,7 @@ TEST(HttpSessionLife, PrefaceTimeout) {
   EXPECT_EQ(rig.http().header_timeouts.value(), 2u);
 }
 
-// Behind a preface that came late there is all of preface_timeout, and behind its first byte all of header_timeout.
+// After a late preface there is all of preface_timeout, and after its first byte all of header_timeout.
 TEST(HttpSessionLife, PrefaceTimeoutBeginsWithThePreface) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().http2.preface_timeout = rig.config().header_timeout = 100s;
@@ -156,7 +155,7 @@ TEST(HttpSessionLife, PrefaceTimeoutBeginsWithThePreface) {
   EXPECT_EQ(rig.http().header_timeouts.value(), 1u);
 }
 
-// It runs only between requests, and anew behind each.
+// It runs only between requests, and restarts after each.
 TEST_P(HttpSessionLifeTest, IdleTimeout) {
   rig.config().idle_timeout = 100s;
   HttpOrigin& origin = rig.add_origin();
@@ -173,14 +172,14 @@ TEST_P(HttpSessionLifeTest, IdleTimeout) {
   rig.expect_ended(HttpEnd::kOk, 4);
 }
 
-// A defect: it ran from the request on where nothing moved between the request and its response, so that a connection
-// whose response took longer than idle_timeout was closed a second behind it.
+// Defect: it counted from the request if nothing was transferred between the request and its response, so that a
+// connection whose response took longer than idle_timeout was closed a second after it.
 TEST_P(HttpSessionLifeTest, IdleTimeoutRunsFromTheResponseOn) {
   rig.config().idle_timeout = 100s;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin, served_++);
   rig.pass(200s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
@@ -190,9 +189,9 @@ TEST_P(HttpSessionLifeTest, IdleTimeoutRunsFromTheResponseOn) {
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
 }
 
-// Defect: each frame that came put off the end of idle_timeout by a second, so a client of HTTP/2 without a request
-// kept its connection for ever by a PING in each second.
-TEST(HttpSessionLife, PingsDoNotPutOffTheIdleTimeout) {
+// Defect: each frame delayed the end of idle_timeout by a second, so a client of HTTP/2 without a request kept its
+// connection forever by a PING in each second.
+TEST(HttpSessionLife, PingsDoNotDelayTheIdleTimeout) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().idle_timeout = 10s;
   rig.add_origin();
@@ -215,7 +214,7 @@ TEST(HttpSessionLife, PingsDoNotPutOffTheIdleTimeout) {
   client.close();
 }
 
-// Each head has its whole time, however long the connection was silent: from the head's first byte on, not from the
+// Each head has its whole timeout, however long the connection was silent: from the head's first byte on, not from the
 // connection's beginning or the last response.
 TEST_P(HttpSessionLifeTest, HeadTimeoutBeginsWithTheHead) {
   rig.config().header_timeout = 100s;
@@ -248,7 +247,7 @@ TEST_P(HttpSessionLifeTest, HeadTimeoutBeginsWithTheHead) {
   EXPECT_EQ(rig.http().header_timeouts.value(), 1u);
 }
 
-// A connection that is old takes no more requests; the one that is under way is answered.
+// An old connection accepts no more requests; the one in progress gets its response.
 TEST_P(HttpSessionLifeTest, MaxConnectionAge) {
   rig.config().max_connection_age = 100s;
   HttpOrigin& origin = rig.add_origin();
@@ -256,7 +255,7 @@ TEST_P(HttpSessionLifeTest, MaxConnectionAge) {
   HttpPeer& idle = rig.connect();
   serve(idle, origin);
   HttpPeer& busy = rig.connect();
-  Talk& talk = busy.ask();
+  Talk& talk = busy.send_request();
   Talk& request = rig.request_at(origin, served_++);
   rig.pass(60s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
@@ -288,11 +287,11 @@ TEST_P(HttpSessionLifeTest, SendTimeoutOfAConnection) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  client.ask();
+  client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
-  // Until nothing moves: sockets take more than one would think.
+  // Until nothing moves: sockets take more than one would expect.
   uint64_t sent = 0;
   do {
     sent = rig.counters().bytes_out.value();
@@ -308,7 +307,7 @@ TEST_P(HttpSessionLifeTest, SendTimeoutOfAConnection) {
   rig.wait_cancelled(request);
 }
 
-// ... and one that gives a stream of HTTP/2 no window with this stream only.
+// A client that gives a stream of HTTP/2 no window loses only this stream.
 TEST(HttpSessionLife, SendTimeoutOfAStream) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().send_timeout = 100s;
@@ -316,7 +315,7 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   talk.stream->set_reading(false);
   rig.request_at(origin).respond(200, std::string(kMiB, 'x'));
   rig.until([&] { return talk.body.size() >= 60'000; });
@@ -325,14 +324,14 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   rig.pass(60s);
   rig.expect_ended(HttpEnd::kSendTimeout);
   rig.until([&] { return talk.reset; });
-  Talk& next = client.ask();
+  Talk& next = client.send_request();
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(next, 200, "fine");
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
 }
 
-// Defect: what the client took of one stream kept all others that it gave no window.
-TEST(HttpSessionLife, SendTimeoutBesideAStreamThatTrickles) {
+// Defect: data that the client took of one stream kept all others to which it gave no window.
+TEST(HttpSessionLife, SendTimeoutBesideASlowStream) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().send_timeout = 100s;
   rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
@@ -352,8 +351,8 @@ TEST(HttpSessionLife, SendTimeoutBesideAStreamThatTrickles) {
   EXPECT_EQ(rig.sum_of_ends(), 2u) << "the one that is taken goes on";
 }
 
-// ... and so did a byte now and then of the window of the connection.
-TEST(HttpSessionLife, SendTimeoutWhereTheConnectionTrickles) {
+// Defect: so did a byte now and then of the window of the connection.
+TEST(HttpSessionLife, SendTimeoutOnASlowConnection) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().send_timeout = 100s;
   rig.config().idle_timeout = rig.config().stream_idle_timeout = 100h;
@@ -376,9 +375,9 @@ TEST(HttpSessionLife, SendTimeoutWhereTheConnectionTrickles) {
   EXPECT_GE(rig.ended(HttpEnd::kSendTimeout), 3u) << "some get a byte of their own now and then";
 }
 
-// Regression: whatever was sent on a connection counted, so a client that took no response but sent a PING now and then
-// kept it for ever.
-TEST(HttpSessionLife, AnswersToPingsAreNoProgress) {
+// Defect: whatever was sent on a connection counted, so a client that took no response but sent a PING now and then
+// kept it forever.
+TEST(HttpSessionLife, PingAcksAreNoProgress) {
   HttpRig rig({.client_http2 = true, .upstream_http2 = false});
   rig.config().send_timeout = 100s;
   rig.config().stream_idle_timeout = rig.config().idle_timeout = 100h;
@@ -399,9 +398,9 @@ TEST(HttpSessionLife, AnswersToPingsAreNoProgress) {
   client.close();
 }
 
-// ---- The end of the proxy ----
+// ---- Shutdown of the proxy ----
 
-// What waits ends at once, what is under way is finished, and nothing new begins.
+// Idle connections end at once, requests in progress are finished, and nothing new begins.
 TEST_P(HttpSessionLifeTest, Drain) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
@@ -423,7 +422,7 @@ TEST_P(HttpSessionLifeTest, Drain) {
   request.respond(200, "done");
   rig.expect_response(talk, 200, "done");
   expect_end(busy);
-  if (!client_http2()) {  // Half a request is under way, too.
+  if (!client_http2()) {  // An incomplete request is in progress, too.
     late.send(head.substr(20));
     rig.request_at(origin, served_++).respond(200, "done");
     read_to_end(rig, late);
@@ -436,14 +435,14 @@ TEST_P(HttpSessionLifeTest, Drain) {
   rig.expect_ended(HttpEnd::kOk, client_http2() ? 2 : 3);
 }
 
-// The time to drain is over: whatever is under way has one end, in whichever phase it is.
+// The time to drain is over: each request in progress ends once, in whichever phase it is.
 TEST_P(HttpSessionLifeTest, ShutDown) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   std::vector<HttpPeer*> clients;
   for (int i = 0; i < 5; ++i) clients.push_back(&rig.connect());
   serve(*clients[0], origin);
-  Talk& responding = clients[1]->ask();
+  Talk& responding = clients[1]->send_request();
   rig.request_at(origin, served_++).respond(200, {}, false);
   Talk& uploading = clients[2]->post("part", /*end=*/false);
   Talk& uploaded = rig.request_at(origin, served_++);
@@ -452,7 +451,7 @@ TEST_P(HttpSessionLifeTest, ShutDown) {
   accepted.respond(200, {}, false);
   rig.until([&] { return responding.has_head && tunnel.has_head && uploaded.body == "part"; });
   origin.silent = true;
-  Talk& waiting = clients[4]->ask();
+  Talk& waiting = clients[4]->send_request();
   rig.until([&] { return rig.http().requests.value() == 5; });
   rig.shut_down();
   rig.until([&] { return rig.acceptor().idle(); });
@@ -479,7 +478,7 @@ TEST_P(HttpSessionLifeTest, CrowdThatLeaves) {
   std::vector<Talk*> talks;
   for (size_t i = 0; i < kClients; ++i) {
     clients.push_back(&rig.connect());
-    for (size_t j = 0; j < kRequests; ++j) talks.push_back(&clients.back()->ask());
+    for (size_t j = 0; j < kRequests; ++j) talks.push_back(&clients.back()->send_request());
   }
   rig.until([&] { return rig.http().requests.value() == kClients * kRequests; });
   for (HttpPeer* const client : clients) client->close();

@@ -1,5 +1,5 @@
-// An HTTP proxy within the test: one worker turned by hand, an acceptor, pooled upstreams, and clients and origins that
-// speak by the proxy's own codecs on plain sockets. Time is the test's: see clock.h.
+// An HTTP proxy within the test: one worker whose loop the test runs, an acceptor, pooled upstreams, and clients and
+// origins that use the proxy's own codecs on plain sockets. The test sets the time: see clock.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ inline config::Address loopback_of(uint16_t port) {
   return config::Address::parse("127.0.0.1:" + std::to_string(port)).value();
 }
 
-/// What is spoken on either side.
+/// The versions of HTTP on both sides.
 struct Versions {
   bool client_http2;
   bool upstream_http2;
@@ -39,7 +39,7 @@ inline std::string name_of(Versions versions) {
   return std::string(versions.client_http2 ? "Http2" : "Http1") + "To" + (versions.upstream_http2 ? "Http2" : "Http1");
 }
 
-/// A server. Its connections are taken, and say something, only while the rig turns.
+/// A server. It accepts connections and sends only while the rig's loop runs.
 class HttpOrigin {
  public:
   HttpOrigin(ChunkPool& pool, bool http2) : options{.http2 = http2, .server = true, .log = &requests}, pool_(pool) {}
@@ -55,15 +55,15 @@ class HttpOrigin {
     if (silent) return;
     for (auto& connection : connections) connection->turn();
   }
-  /// Refuses from now on.
+  /// Refuses connections from now on.
   void stop() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 
-  HttpPeer::Options options;    ///< Of connections to come.
-  std::vector<Talk*> requests;  ///< All that came, in their order.
+  HttpPeer::Options options;    ///< Of future connections.
+  std::vector<Talk*> requests;  ///< All requests, in order.
   std::deque<std::unique_ptr<HttpPeer>> connections;
-  bool silent = false;  ///< Says and reads nothing.
+  bool silent = false;  ///< Sends and reads nothing.
 
  private:
   ChunkPool& pool_;
@@ -71,8 +71,8 @@ class HttpOrigin {
   uint16_t port_ = port_of(fd_);
 };
 
-/// Set the public fields, add origins, start(). At the end everything is shut down, and each request must have had
-/// exactly one end, and each session.
+/// Set the public fields, add origins, start(). At the end everything is shut down, and each request and each session
+/// must have ended exactly once.
 class HttpRig {
  public:
   explicit HttpRig(Versions versions) : versions_(versions) {
@@ -89,9 +89,9 @@ class HttpRig {
     clients_.clear();
     origins_.clear();
     use_.reset();
-    desk_.reset();  // The worker turns no more.
+    desk_.reset();  // The worker's loop no longer runs.
     loop_.reset();
-    forget_skips();
+    reset_time();
     pool_.take_remote_frees();
     EXPECT_EQ(pool_.leaked(), 0u) << "chunks of the ends did not come home";
   }
@@ -110,7 +110,7 @@ class HttpRig {
 
   void start() {
     loop_.emplace(options);
-    use_.emplace(&pool_);  // What the test does, it does as one of the ends.
+    use_.emplace(&pool_);  // The test acts as one of the ends.
     state_ = std::make_unique<ListenerState>(listener, upstreams);
     read_auth_files();
     std::vector<size_t> endpoint_counts;
@@ -141,7 +141,7 @@ class HttpRig {
     loop_->settle(2);
   }
 
-  /// As SIGHUP does it.
+  /// Like SIGHUP.
   void read_auth_files() {
     absl::StatusOr<ListenerAuthFiles> files = sluice::read_auth_files(listener);
     ASSERT_TRUE(files.ok()) << files.status();
@@ -159,7 +159,7 @@ class HttpRig {
     until([&] { return client.greeted(); });
     return client;
   }
-  /// One of which only the test writes and reads.
+  /// A new client that only the test writes and reads.
   Peer connect_raw() const { return Peer(tcp_connect(port_)); }
 
   bool until(const std::function<bool()>& done) {
@@ -168,20 +168,20 @@ class HttpRig {
       return done();
     });
   }
-  /// Lets everything happen that is about to.
+  /// Runs the loop until all pending events are processed.
   void settle(int turns = 8) {
     for (int i = 0; i < turns; ++i) {
       turn_peers();
       loop_->settle(1);
     }
   }
-  /// Lets so much time pass, and what it brings happen.
+  /// Advances the time, and processes the events that this causes.
   void pass(std::chrono::milliseconds time) {
     settle(2);
     skip_time(time);
     settle();
   }
-  /// The `n`-th request that came to an origin, once its head is there.
+  /// The `n`-th request at an origin, once its head has arrived.
   Talk& request_at(HttpOrigin& origin, size_t n = 0) {
     SLUICE_CHECK(until([&] { return origin.requests.size() > n && origin.requests[n]->has_head; }));
     return *origin.requests[n];
@@ -189,18 +189,18 @@ class HttpRig {
   bool wait_over(const Talk& talk) {
     return until([&] { return talk.over(); });
   }
-  /// Waits until the origin has heard that nobody wants it any more.
+  /// Waits until the origin sees that the request was canceled.
   void wait_cancelled(const Talk& request) {
     until([&] { return request.reset || !request.stream || request.connection->gone(); });
   }
-  /// Waits for a whole response.
+  /// Waits for a complete response.
   void expect_response(const Talk& talk, uint16_t status, std::string_view body) {
     wait_over(talk);
     EXPECT_FALSE(talk.reset) << "for " << static_cast<int>(talk.reason);
     EXPECT_EQ(talk.head.status, status);
     EXPECT_TRUE(talk.body == body) << talk.body.size() << " bytes: " << talk.body.substr(0, 200);
   }
-  /// Waits until so many requests have ended so, and nothing is under way; the others have ended well.
+  /// Waits until that many requests have ended so, and none is in progress; the others must have ended well.
   void expect_ended(HttpEnd end, uint64_t times = 1) {
     until([&] { return ended(end) >= times && sum_of_ends() == http().requests.value(); });
     for (size_t i = 0; i < kHttpEndCount; ++i) {
@@ -234,7 +234,7 @@ class HttpRig {
   UpstreamState& upstream_state() { return *upstream_states_[0]; }
   EndpointHealth& health(size_t index = 0) { return upstream_state().endpoint(index).health; }
   EndpointCounters& endpoint(size_t index = 0) { return counters_->upstreams[0][index]; }
-  /// As SIGTERM does it,
+  /// Like SIGTERM,
   void drain() {
     const ChunkPool::Use use(&loop_->worker().pool());
     acceptor_->stop_accepting();
@@ -247,10 +247,10 @@ class HttpRig {
     acceptor_->shut_down();
   }
 
-  /// Slow work leaves the worker from now on.
+  /// From now on, slow work runs on helper threads.
   void add_desk() { desk_.emplace(loop_->worker()); }
 
-  /// A name stands for these ports of 127.0.0.1 from now on, and the worker is told.
+  /// From now on a name has these ports of 127.0.0.1, and the worker is notified.
   void resolve(uint32_t configured, std::vector<uint16_t> ports) {
     std::vector<ResolvedEndpoint> now;
     for (const uint16_t port : ports) now.push_back({.address = loopback_of(port)});
@@ -263,7 +263,7 @@ class HttpRig {
 
   Loop& loop() { return *loop_; }
   ClientAcceptor& acceptor() { return *acceptor_; }
-  /// Whether no more than `bytes` are held, beyond what is posted.
+  /// Whether at most `bytes` are held, beyond what is posted.
   bool holds_at_most(size_t bytes) {
     return loop()->pool().out_bytes() <=
            loop()->small_group().posted_bytes() + loop()->large_group().posted_bytes() + bytes;
@@ -296,7 +296,7 @@ class HttpRig {
     loop_->settle(2);
     EXPECT_EQ(sum_of_ends(), http().requests.value()) << "each request has one end";
     EXPECT_EQ(sum_of_session_ends(), counters().accepted.value()) << "and each session";
-    loop_->until([this] { return loop_->chunks_out() == 0; });  // Some may be with helpers.
+    loop_->until([this] { return loop_->chunks_out() == 0; });  // Helper threads may have some.
     EXPECT_EQ(state_->connections.active(), 0u);
     EXPECT_EQ(global_.active(), 0u);
     for (const auto& each : upstream_states_) {

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-// Defect: each response for which a client waits had a copy of its body.
+// Defect: each response that waited for its client had a copy of its body.
 TEST(SharedBodies, AreInMemoryOnce) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
@@ -25,10 +25,10 @@ TEST(SharedBodies, AreInMemoryOnce) {
     waiting.push_back(bodies.of_page(pool, std::string(page)));
   }
   EXPECT_EQ(waiting.back().to_string(), page);
-  EXPECT_LE(pool.out_bytes(), once + 200 * 512);  // What a clone takes to name its chunks.
+  EXPECT_LE(pool.out_bytes(), once + 200 * 512);  // The memory of a clone for the names of its chunks.
 }
 
-TEST(SharedBodies, PagesThatDiffer) {
+TEST(SharedBodies, DifferentPages) {
   ChunkPool pool({.budget_bytes = 1 << 20});
   ChunkPool::Use use(&pool);
   SharedBodies bodies;

@@ -1,4 +1,4 @@
-// Responses that end early: what has come of them reaches the client, and then they do not look whole.
+// Truncated responses: the data that has arrived reaches the client, and then the response does not look complete.
 
 #include <gtest/gtest.h>
 
@@ -46,8 +46,8 @@ class TruncationTest : public test::HttpRigTest {
   config::HttpRoute route;
 };
 
-// Defect: what the proxy held was dropped: of 1,000,000 bytes 262,161 arrived, and fewer at a slow client.
-TEST_P(TruncationTest, SlowClientsGetAllThatCame) {
+// Defect: data that the proxy held was dropped: of 1,000,000 bytes 262,161 arrived, and fewer at a slow client.
+TEST_P(TruncationTest, SlowClientsGetAllThatArrived) {
   for (const bool slow : {false, true}) {
     test::HttpRig each(GetParam());
     HttpOrigin& from = each.add_origin();
@@ -56,7 +56,7 @@ TEST_P(TruncationTest, SlowClientsGetAllThatCame) {
     config.stuck_timeout = 100h;
     each.start();
     HttpPeer& client = each.connect();
-    Talk& talk = client.ask();
+    Talk& talk = client.send_request();
     Talk& request = each.request_at(from);
     client.reads = !slow;
     const std::string body = test::stream_bytes(1, 0, kMiB);
@@ -77,11 +77,11 @@ TEST_P(TruncationTest, SlowClientsGetAllThatCame) {
   }
 }
 
-// Defect: of a small one not even the status arrived now and then.
-TEST_P(TruncationTest, SmallOnes) {
+// Defect: of a small response sometimes not even the status arrived.
+TEST_P(TruncationTest, SmallResponses) {
   start();
   const std::string body = "a part of it";
-  Talk& talk = rig.connect().ask();
+  Talk& talk = rig.connect().send_request();
   Talk& request = rig.request_at(origin);
   request.respond(200, {{"content-length", "100"}}, false);
   request.send(body);
@@ -90,7 +90,7 @@ TEST_P(TruncationTest, SmallOnes) {
   expect_truncated(talk, body);
 }
 
-// Of which the end is the only framing there is: a reset, and behind what was sent.
+// The end of the connection is the only framing: a reset after the data.
 TEST(Truncation, OldClients) {
   test::HttpRig rig({.client_http2 = false, .upstream_http2 = false});
   HttpOrigin& origin = rig.add_origin();
@@ -131,13 +131,13 @@ TEST(Truncation, ResponseBeforeAFailedSend) {
   EXPECT_EQ(request.body, "part") << "the send was not the one that failed";
 }
 
-// Bodies that wait, in memory and in the file, go out before the cut.
-TEST_P(TruncationTest, BodiesThatWait) {
+// Buffered bodies, in memory and in the file, are sent before the cut.
+TEST_P(TruncationTest, BufferedBodies) {
   route.buffer.emplace().responses = {64 * kMiB};
   start();
   const std::string body = test::stream_bytes(1, 0, 12 * kMiB);
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
@@ -152,11 +152,11 @@ TEST_P(TruncationTest, BodiesThatWait) {
 }
 
 // A client that takes nothing of the rest has only send_timeout.
-TEST_P(TruncationTest, ForAsLongAsTheClientTakesIt) {
+TEST_P(TruncationTest, AsLongAsTheClientReads) {
   rig.config().send_timeout = 10s;
   start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.ask();
+  Talk& talk = client.send_request();
   Talk& request = rig.request_at(origin);
   if (client_http2()) talk.stream->set_reading(false);
   request.respond(200, {}, false);
@@ -169,7 +169,7 @@ TEST_P(TruncationTest, ForAsLongAsTheClientTakesIt) {
   if (client_http2()) {
     rig.expect_ended(HttpEnd::kSendTimeout);
   } else {
-    rig.expect_ended(HttpEnd::kUpstreamReset);  // The rest is with the connection.
+    rig.expect_ended(HttpEnd::kUpstreamReset);  // The connection has the rest.
   }
 }
 

@@ -1,10 +1,10 @@
-// Responses of the proxy itself, and the fields that it adds to every response.
+// The way of a response through an exchange, and the responses of the proxy itself.
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "net/worker.h"
 #include "pool/check.h"
@@ -12,12 +12,12 @@
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/message/http_date.h"
 #include "proxy/http/proxy/exchange.h"
+#include "proxy/http/proxy/forward_head.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
-#include "proxy/router/field_changes.h"
-#include "proxy/router/rewrite.h"
+#include "proxy/http/proxy/upstream_connection.h"
 
 namespace sluice {
 
@@ -47,6 +47,8 @@ OwnResponse own_response(HttpEnd end) {
       return {401, kUnauthenticated, "the client is not authenticated"};
     case HttpEnd::kAuthBusy:
       return {503, kUnavailable, "too many passwords wait to be checked"};
+    case HttpEnd::kMaintenance:
+      return {503, kUnavailable, "down for maintenance"};
     case HttpEnd::kNoEndpoint:
       return {503, kUnavailable, "no endpoint can be reached"};
     case HttpEnd::kNotResolved:
@@ -83,16 +85,94 @@ OwnResponse own_response(HttpEnd end) {
 
 }  // namespace
 
+void Exchange::take_response(Head&& head, bool end) {
+  if (head.status < 200 && head.status != 101) {
+    client_->send_head(head, false);
+    return session_->wake();
+  }
+  to_->state().report_response(endpoint_, head.status, now_ms());
+  if (head.status < 500) to_->retry_budget().note_response(now_ms());
+  if (retry_instead_of(head, end)) return;
+  end_hedge();
+  if (by_hedge()) to_->counters().hedges_won.add();
+  body_.forget_kept();
+  log_.note_response();
+  // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
+  if (tunnel_ && head.ignores_upgrade && session_->http2()) return fail(HttpEnd::kUpstreamRefused);
+  response_.begin();
+  status_ = head.status;
+  if (tunnel_) {
+    tunnel_agreed_ = head.status / 100 == 2 && !head.ignores_upgrade;
+    if (tunnel_agreed_) {
+      if (!session_->http2() && !request_.protocol().empty()) status_ = 101;  // The status that the client receives.
+      listener_.counters.tunnels.add();
+      watch();  // A tunnel has its own idle timeout.
+    }
+    request_ended_ = request_ended_ || !tunnel_agreed_;
+  }
+  deadlines_.response_ms = deadlines_.active_ms;
+  if (end) response_.end();
+  // A recipient adds a Date to a response without one (RFC 9110 section 6.6.1): caches behind this proxy count from it.
+  const bool dated =
+      tunnel_agreed_ || head.fields.find("date") != Fields::npos || head.fields.add(pool(), "date", http_date());
+  const bool http2 = to_->config().protocol == config::Protocol::kHttp2;
+  if (!dated || !add_via(pool(), http2 ? listener_.via_http2 : listener_.via_http1, head) ||
+      (to_->config().sticky && !to_->keep_client(facts(), endpoint_, head.fields)) || !change_response(head, end) ||
+      !run_response_phases(PhaseStep::kResponseBody, head, end)) {
+    return fail(HttpEnd::kUpstreamMalformed);
+  }
+  if (!listener_.log) request_.clear();
+  client_->send_head(head, end);
+  session_->wake();
+  settle();
+}
+
+void Exchange::response_body(Buffer&& body, bool end) {
+  response_.send(std::move(body), end);
+  regulate_response();
+  settle();
+}
+
+void Exchange::response_trailers(Fields&& trailers) {
+  response_.send_trailers(std::move(trailers));
+  settle();
+}
+
+// Pauses the upstream while the client does not keep up.
+void Exchange::regulate_response() {
+  if (!upstream_ || response_.ended()) return;
+  const bool paused = response_.paused();
+  if (response_.must_pause() == paused) return;
+  upstream_->set_reading(paused);
+  if (paused) connection_->wake();
+}
+
+bool Exchange::run_response_phases(PhaseStep step, Head& head, bool end) {
+  if (!phases_) return true;
+  const std::vector<Phase*>& phases = phases_->at(step);
+  return std::all_of(phases.begin(), phases.end(), [&](Phase* phase) { return phase->on_response(*this, head, end); });
+}
+
+bool Exchange::change_response(Head& head, bool end) {
+  const bool changed = run_response_phases(PhaseStep::kResponseFields, head, end) &&
+                       run_response_phases(PhaseStep::kResponseRules, head, end);
+  log_.keep_fields(*this, head);
+  return changed;
+}
+
+// ---- Our own responses ----
+
 void Exchange::fail(HttpEnd why) {
   stop_waiting();
   end_hedge();
-  retry_at_ms_ = 0;
+  deadlines_.retry_ms = RequestDeadlines::kNever;
+  phase_waits_ = false;
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();
-  if (!client_) return destroy();
+  if (!client_) return retire();
   end_ = why;
-  if (!response_begun_) {
+  if (!response_.begun()) {
     if (grpc_) return respond_grpc(why);
     const OwnResponse response = own_response(why);
     return respond_error(response.status, response.text);
@@ -102,7 +182,7 @@ void Exchange::fail(HttpEnd why) {
   if (takes_nothing && !session_->http2()) session_->abandon();
   client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
   release_client();
-  destroy();
+  retire();
 }
 
 void Exchange::respond_error(uint16_t status, std::string_view message) {
@@ -113,46 +193,39 @@ void Exchange::respond_error(uint16_t status, std::string_view message) {
                        .trace_id = request_.fields.text(identity_.trace_id)};
   // An error page may wait for a client that reads nothing, so while memory is short it is a single line.
   static const ErrorPages lines;
-  const ErrorPages& pages = worker_.worker().in_reserve() ? lines : listener_.error_pages;
+  const ErrorPages& pages = loop_.in_reserve() ? lines : listener_.error_pages;
   const OwnBody body = pages.body(error, preferred_form(request_.fields));
   respond(status, body.content_type, body.text);
 }
 
-void Exchange::redirect(const config::Redirect& redirect) {
-  static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::optional<std::string_view> location =
-      redirect_location(redirect, route_->match, facts(), config().paths, scratch);
-  if (!location) return fail(HttpEnd::kBadRequest);
-  respond(static_cast<uint16_t>(redirect.status), {}, {}, *location);
-}
-
 void Exchange::respond(uint16_t status, std::string_view content_type, std::string_view body,
                        std::string_view location) {
-  ChunkPool& pool = worker_.worker().pool();
+  ChunkPool& chunks = pool();
   Head head;
   head.status = status;
   head.own = true;
   std::array<char, 24> length;
   const auto written = std::to_chars(length.data(), length.data() + length.size(), body.size());
   const bool may_have_body = status != 204 && status != 304;
-  bool room = head.fields.add(pool, "date", http_date());
+  bool room = head.fields.add(chunks, "date", http_date());
   if (may_have_body) {
-    room = room && (content_type.empty() || head.fields.add(pool, "content-type", content_type)) &&
-           head.fields.add(pool, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
+    room = room && (content_type.empty() || head.fields.add(chunks, "content-type", content_type)) &&
+           head.fields.add(chunks, "content-length", {length.data(), static_cast<size_t>(written.ptr - length.data())});
   }
   // The Accept field determined the form of the error page.
-  room = room && (end_ == HttpEnd::kOk || head.fields.add(pool, "vary", "accept"));
+  room = room && (end_ == HttpEnd::kOk || head.fields.add(chunks, "vary", "accept"));
   SLUICE_CHECK(room);
-  if (!location.empty() && !head.fields.add(pool, "location", location)) return fail(HttpEnd::kBadRequest);
-  (void)change_response(head);  // A response without these changes is better than none.
-  response_begun_ = response_ended_ = true;
+  if (!location.empty() && !head.fields.add(chunks, "location", location)) return fail(HttpEnd::kBadRequest);
+  (void)change_response(head, true);  // A response without these changes is better than none.
+  response_.begin();
+  response_.end();
   status_ = status;
   const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
   client_->send_head(head, end);
   if (!end) {
-    response_bytes_ = body.size();
-    const bool configured = route_ && route_->respond && body.data() == route_->respond->body.data();
-    client_->send_body(configured ? listener_.bodies.of_config(pool, body) : listener_.bodies.of_page(pool, body),
+    response_.count(body.size());
+    const bool configured = target_ && target_->route->respond && body.data() == target_->route->respond->body.data();
+    client_->send_body(configured ? listener_.bodies.of_config(chunks, body) : listener_.bodies.of_page(chunks, body),
                        true);
   }
   session_->wake();
@@ -161,7 +234,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
 
 // Sends a trailers-only response, which is how gRPC clients expect errors.
 void Exchange::respond_grpc(HttpEnd why) {
-  ChunkPool& pool = worker_.worker().pool();
+  ChunkPool& chunks = pool();
   const OwnResponse response = own_response(why);
   uint8_t status = response.grpc_status;
   if (why == HttpEnd::kUpstreamReset) {
@@ -174,26 +247,17 @@ void Exchange::respond_grpc(HttpEnd why) {
   std::array<char, 4> number;
   const auto written = std::to_chars(number.data(), number.data() + number.size(), status);
   const bool room =
-      head.fields.add(pool, "date", http_date()) && head.fields.add(pool, "content-type", "application/grpc") &&
-      head.fields.add(pool, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
-      head.fields.add(pool, "grpc-message", response.text);
+      head.fields.add(chunks, "date", http_date()) && head.fields.add(chunks, "content-type", "application/grpc") &&
+      head.fields.add(chunks, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
+      head.fields.add(chunks, "grpc-message", response.text);
   SLUICE_CHECK(room);
-  (void)change_response(head);
-  response_begun_ = response_ended_ = true;
+  (void)change_response(head, true);
+  response_.begin();
+  response_.end();
   status_ = 200;
   client_->send_head(head, true);
   session_->wake();
   settle();
-}
-
-bool Exchange::change_response(Head& head) {
-  ChunkPool& pool = worker_.worker().pool();
-  const auto facts_of = [this] { return facts(); };
-  const bool changed = return_request_id(head) && add_access_fields(head) &&
-                       change_fields(pool, config().response_headers, facts_of, head.fields) &&
-                       (!route_ || change_fields(pool, route_->response_headers, facts_of, head.fields));
-  keep_response_fields(head);
-  return changed;
 }
 
 }  // namespace sluice

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "net/worker.h"
+#include "proxy/alts/handshaker_services.h"
+#include "proxy/http/proxy/connection_pump.h"
+
+namespace sluice {
+
+/// What the connections of one worker share, clients' and upstreams'.
+class HttpServices {
+ public:
+  Worker& worker() { return worker_; }
+  HandshakerServices& handshakers() { return handshakers_; }
+  ConnectionPump& pump() { return pump_; }
+
+ protected:
+  HttpServices(Worker& loop, HandshakerServices& alts, ConnectionPump::Pump run)
+      : worker_(loop), handshakers_(alts), pump_(loop, run) {}
+  ~HttpServices() = default;
+  HttpServices(const HttpServices&) = delete;
+  HttpServices& operator=(const HttpServices&) = delete;
+
+ private:
+  Worker& worker_;
+  HandshakerServices& handshakers_;
+  ConnectionPump pump_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+// The configured changes of header fields: those of the listener, then those of the route.
+#include <memory>
+
+#include "proxy/http/proxy/phases/phase.h"
+#include "proxy/http/proxy/phases/phase_context.h"
+#include "proxy/router/field_changes.h"
+
+namespace sluice {
+
+namespace {
+
+class FieldRulesPhase final : public Phase {
+ public:
+  FieldRulesPhase(const config::Http& http, const config::HttpRoute* route) : http_(http), route_(route) {}
+
+  PhaseResult on_request(PhaseContext& exchange) override {
+    const bool room = change(exchange, http_.request_headers, exchange.request()) &&
+                      change(exchange, route_->request_headers, exchange.request());
+    return room ? PhaseResult::go_on() : PhaseResult::fail(HttpEnd::kBadRequest);
+  }
+
+  bool on_response(PhaseContext& exchange, Head& head, bool) override {
+    return change(exchange, http_.response_headers, head) &&
+           (!route_ || change(exchange, route_->response_headers, head));
+  }
+
+ private:
+  static bool change(PhaseContext& exchange, const std::vector<config::FieldChange>& changes, Head& head) {
+    return change_fields(exchange.pool(), changes, [&] { return exchange.attributes(); }, head.fields);
+  }
+
+  const config::Http& http_;
+  const config::HttpRoute* const route_;  // Null: a request without a route, which is not forwarded.
+};
+
+}  // namespace
+
+std::unique_ptr<Phase> make_field_rules(const PhaseSetup& setup) {
+  const config::Http& http = setup.http;
+  const config::HttpRoute* const route = setup.route();
+  const bool used = !http.request_headers.empty() || !http.response_headers.empty() ||
+                    (route && (!route->request_headers.empty() || !route->response_headers.empty()));
+  return used ? std::make_unique<FieldRulesPhase>(http, route) : nullptr;
+}
+
+}  // namespace sluice

@@ -1,0 +1,162 @@
+#include "proxy/http/proxy/request_body.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "net/worker.h"
+#include "proxy/http/proxy/body_buffer.h"
+#include "proxy/http/proxy/http_listener.h"
+#include "proxy/http/proxy/http_session.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/mirrored_request.h"
+#include "proxy/http/proxy/request_context.h"
+
+namespace sluice {
+
+RequestBody::RequestBody(RequestContext& context) : context_(context) {}
+RequestBody::~RequestBody() = default;
+
+// ---- The mirror ----
+
+void RequestBody::begin_mirror(HttpUpstream& to) {
+  const bool body_ends = context_.request_ended() && trailers_.empty();
+  MirroredRequest::begin(context_.http_worker(), to, context_.request(), body_ends && held_.empty(), mirror_);
+  if (mirror_ && !held_.empty()) mirror_->send_body(held_.clone(), body_ends);
+  if (mirror_ && !trailers_.empty()) mirror_->send_trailers(trailers_);
+}
+
+void RequestBody::mirror(Buffer& body, bool end) {
+  if (mirror_) mirror_->send_body(body.clone(), end);
+}
+
+void RequestBody::mirror(const Fields& trailers) {
+  if (mirror_) mirror_->send_trailers(trailers);
+}
+
+void RequestBody::cut_mirror() {
+  if (mirror_) mirror_->cut();
+}
+
+// ---- To the upstream ----
+
+void RequestBody::send_held(HttpStream& upstream) {
+  const bool body_ends = context_.request_ended() && trailers_.empty();
+  if (!held_.empty() || body_ends) pass(upstream, std::move(held_), body_ends);
+  if (!trailers_.empty()) pass_trailers(upstream, std::exchange(trailers_, {}));
+}
+
+// The pieces are kept for a retry as long as they are small or the request was buffered. While memory is short, none
+// are kept.
+void RequestBody::pass(HttpStream& upstream, Buffer&& body, bool end) {
+  const config::HttpRoute& route = *context_.route();
+  const uint64_t most = buffer_ ? route.buffer->requests.bytes : kMaxKeptBytes;
+  const uint64_t room = context_.loop().in_reserve() ? 0 : most;
+  if ((route.retry || buffer_) && !lost_ && kept_.size() + body.size() <= room) {
+    kept_.append(body.clone());
+  } else {
+    lost_ = true;
+    kept_.clear();
+  }
+  upstream.send_body(std::move(body), end);
+}
+
+void RequestBody::pass_trailers(HttpStream& upstream, Fields&& trailers) {
+  upstream.send_trailers(trailers);
+  if (!context_.route()->retry || lost_) {
+    lost_ = true;
+  } else {
+    trailers_ = std::move(trailers);
+  }
+}
+
+void RequestBody::take_back() {
+  kept_.append(std::move(held_));
+  if (buffer_) {
+    buffer_->put_back(std::move(kept_));
+    all_passed_ = false;
+  } else {
+    held_ = std::move(kept_);
+  }
+}
+
+void RequestBody::send_copy(HttpStream& upstream, const Head& head) {
+  const bool body_ends = trailers_.empty();
+  Buffer body = kept_.clone();
+  body.append(held_.clone());
+  upstream.send_head(head, body_ends && body.empty());
+  if (!body.empty()) upstream.send_body(std::move(body), body_ends);
+  if (!body_ends) upstream.send_trailers(trailers_);
+}
+
+// ---- The buffer ----
+
+void RequestBody::begin_buffering(uint64_t most_bytes) {
+  const auto moved = [](void* self) { static_cast<RequestBody*>(self)->context_.on_request_moved(); };
+  buffer_ = context_.make_body_buffer(most_bytes, moved, this);
+  collecting_ = true;
+  buffer_->add(std::move(held_));
+}
+
+void RequestBody::end_buffering() {
+  collecting_ = false;
+  buffer_.reset();
+}
+
+void RequestBody::add_to_buffer(Buffer&& body) { buffer_->add(std::move(body)); }
+
+bool RequestBody::take_collected() {
+  if (!collecting_ || !(context_.request_ended() || buffer_->stays_full())) return false;
+  collecting_ = false;
+  return true;
+}
+
+bool RequestBody::pass_buffered(HttpStream& upstream) {
+  bool passed = false;
+  for (const size_t most = BodyBuffer::share(context_.loop()); !all_passed_ && upstream.queued() < most;) {
+    Buffer piece = buffer_->take(most);
+    all_passed_ = context_.request_ended() && buffer_->empty();
+    if (piece.empty() && !all_passed_) break;
+    passed = true;
+    pass(upstream, std::move(piece), all_passed_ && trailers_.empty());
+    if (all_passed_ && !trailers_.empty()) pass_trailers(upstream, std::exchange(trailers_, {}));
+  }
+  return passed;
+}
+
+void RequestBody::store() { buffer_->store(); }
+
+void RequestBody::follow_buffer() {
+  if (!context_.request_ended() && buffer_->full() != paused_) pause(!paused_);
+}
+
+bool RequestBody::add_content_length() {
+  constexpr std::string_view kLength = "content-length";
+  if (!buffer_ || !context_.request_ended() || !trailers_.empty()) return true;
+  Fields& fields = context_.request().fields;
+  if (fields.find(kLength) != Fields::npos) return true;
+  std::array<char, 24> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), bytes_).ptr;
+  return fields.add(context_.pool(), kLength, {digits.data(), end});
+}
+
+// ---- From the client ----
+
+void RequestBody::pause(bool paused) {
+  paused_ = paused;
+  context_.client()->set_reading(!paused);
+  if (!paused) context_.session()->wake();
+}
+
+void RequestBody::drop_held() {
+  held_.clear();
+  if (std::exchange(paused_, false)) context_.client()->set_reading(true);
+}
+
+void RequestBody::clear() {
+  held_.clear();
+  kept_.clear();
+}
+
+}  // namespace sluice
