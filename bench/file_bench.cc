@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/spill.h"
+#include "sluice/spill.h"
 
 namespace sluice {
 namespace {

@@ -34,12 +34,12 @@
 #include "alts_like/plain_record_layer.h"
 #include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
-#include "buffer/buffer.h"
-#include "buffer/copied.h"
 #include "net/features.h"
 #include "net/socket.h"
 #include "net/worker.h"
-#include "pool/check.h"
+#include "sluice/buffer.h"
+#include "sluice/copied.h"
+#include "sluice/internal/check.h"
 #include "test/support/allocations.h"
 
 namespace sluice {

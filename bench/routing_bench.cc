@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/router/field_changes.h"
 #include "proxy/router/http_router.h"
+#include "sluice/internal/check.h"
 #include "test/proxy/http/h2/allocations.h"
 
 namespace sluice {

@@ -14,8 +14,9 @@ foreach(layer pool buffer)
   list(APPEND sources ${layer_sources})
 endforeach()
 add_library(sluice_iobuf_archive STATIC ${sources})
-target_include_directories(sluice_iobuf_archive PUBLIC
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/sluice>)
+target_include_directories(sluice_iobuf_archive
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  PRIVATE "${PROJECT_SOURCE_DIR}/src")
 target_compile_features(sluice_iobuf_archive PUBLIC cxx_std_20)
 target_link_libraries(sluice_iobuf_archive PUBLIC Threads::Threads)
 target_compile_definitions(sluice_iobuf_archive PRIVATE $<TARGET_PROPERTY:sluice_pool,INTERFACE_COMPILE_DEFINITIONS>)
@@ -29,8 +30,8 @@ set(package "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
 install(TARGETS sluice_iobuf_archive EXPORT sluice-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT iobuf)
 install(EXPORT sluice-targets NAMESPACE sluice:: DESTINATION "${package}" COMPONENT iobuf)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/src/pool" "${PROJECT_SOURCE_DIR}/src/buffer"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/sluice" COMPONENT iobuf FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT iobuf
+  FILES_MATCHING PATTERN "*.h")
 
 set(made "${PROJECT_BINARY_DIR}/install")
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/sluice-config.cmake.in" "${made}/sluice-config.cmake"
@@ -40,7 +41,7 @@ write_basic_package_version_file("${made}/sluice-config-version.cmake" COMPATIBI
 install(FILES "${made}/sluice-config.cmake" "${made}/sluice-config-version.cmake"
   DESTINATION "${package}" COMPONENT iobuf)
 
-file(RELATIVE_PATH headers_from_pc "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}/sluice")
+file(RELATIVE_PATH headers_from_pc "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/sluice-iobuf.pc.in" "${made}/sluice-iobuf.pc" @ONLY)
 install(FILES "${made}/sluice-iobuf.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT iobuf)
 

@@ -28,9 +28,9 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/buffer.h"
-#include "buffer/copied.h"
-#include "pool/chunk_pool.h"
+#include <sluice/buffer.h>
+#include <sluice/chunk_pool.h>
+#include <sluice/copied.h>
 
 namespace {
 

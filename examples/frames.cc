@@ -12,10 +12,10 @@
 #include <cstring>
 #include <utility>
 
-#include "buffer/buffer.h"
-#include "buffer/copied.h"
-#include "buffer/cursor.h"
-#include "pool/chunk_pool.h"
+#include <sluice/buffer.h>
+#include <sluice/chunk_pool.h>
+#include <sluice/copied.h>
+#include <sluice/cursor.h>
 
 namespace {
 

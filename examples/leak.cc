@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "buffer/lease.h"
-#include "pool/chunk_pool.h"
+#include <sluice/chunk_pool.h>
+#include <sluice/lease.h>
 
 // Not in an anonymous namespace, and not inlined: otherwise the dynamic symbol table would not contain them.
 namespace example {

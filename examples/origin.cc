@@ -17,10 +17,10 @@
 #include <string>
 #include <string_view>
 
-#include "buffer/buffer.h"
 #include "net/features.h"
 #include "net/listener.h"
 #include "net/worker.h"
+#include <sluice/buffer.h>
 
 namespace {
 

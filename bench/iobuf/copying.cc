@@ -5,7 +5,7 @@
 #include <span>
 
 #include "bench/iobuf/home.h"
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 
 namespace sluice::bench {
 namespace {

@@ -17,8 +17,8 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/cord_buffer.h"
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice::bench {
 

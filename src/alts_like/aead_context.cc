@@ -5,8 +5,8 @@
 #include <new>
 #include <utility>
 
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

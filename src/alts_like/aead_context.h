@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "pool/chunk.h"
+#include "sluice/chunk.h"
 
 namespace sluice {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "buffer/cursor.h"
-#include "pool/check.h"
+#include "sluice/cursor.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

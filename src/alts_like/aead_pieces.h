@@ -8,9 +8,9 @@
 #include <span>
 
 #include "alts_like/aead_context.h"
-#include "buffer/buffer.h"
-#include "buffer/lease.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/lease.h"
 
 namespace sluice {
 

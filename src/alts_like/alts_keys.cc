@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 
 #include "alts_like/alts_record_layer.h"
 #include "alts_like/handshaker_text.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

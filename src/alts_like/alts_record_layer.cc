@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "alts_like/aead_pieces.h"
-#include "buffer/cursor.h"
-#include "pool/check.h"
+#include "sluice/cursor.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -12,7 +12,7 @@
 #include "alts_like/alts_keys.h"
 #include "alts_like/record_layer.h"
 #include "alts_like/record_state.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

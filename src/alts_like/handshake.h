@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "alts_like/record_layer.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

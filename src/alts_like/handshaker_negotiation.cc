@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "alts_like/handshaker_text.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "alts_like/alts_record_layer.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace grpc::gcp {
 class HandshakerResult;

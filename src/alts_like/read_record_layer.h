@@ -5,7 +5,7 @@
 #include <span>
 
 #include "alts_like/record_layer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

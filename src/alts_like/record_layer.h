@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "alts_like/secret_bytes.h"
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include "alts_like/record_state.h"
 #include "alts_like/tls12_keys.h"
 #include "alts_like/tls_alert.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 
 #include "alts_like/aead_pieces.h"
 #include "alts_like/tls_session_ticket.h"
-#include "buffer/cursor.h"
-#include "pool/check.h"
+#include "sluice/cursor.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

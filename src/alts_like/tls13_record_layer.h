@@ -13,7 +13,7 @@
 #include "alts_like/tls13_keys.h"
 #include "alts_like/tls_alert.h"
 #include "alts_like/tls_records.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -17,7 +17,7 @@
 #include "alts_like/peer_certificate.h"
 #include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -12,7 +12,7 @@
 #include "alts_like/handshake.h"
 #include "alts_like/record_layer.h"
 #include "alts_like/tls_wire.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "alts_like/aead_pieces.h"
-#include "buffer/buffer.h"
-#include "buffer/cursor.h"
+#include "sluice/buffer.h"
+#include "sluice/cursor.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 
 namespace sluice {
 

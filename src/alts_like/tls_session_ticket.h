@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "alts_like/tls_alert.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

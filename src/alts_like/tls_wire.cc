@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -3,8 +3,8 @@
 #include <openssl/base.h>
 #include <openssl/bio.h>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -1,14 +1,14 @@
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "buffer/chunk_counter.h"
-#include "buffer/copied.h"
-#include "pool/check.h"
+#include "sluice/copied.h"
+#include "sluice/internal/check.h"
+#include "sluice/internal/chunk_counter.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 std::span<const std::byte> Buffer::window(size_t index) const {
   SLUICE_CHECK(index < window_count());
@@ -530,4 +530,4 @@ bool Buffer::compact(ChunkPool& pool) {
   return true;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,9 +1,9 @@
-#include "buffer/chunk_counter.h"
+#include "sluice/internal/chunk_counter.h"
 
 #include <new>
 #include <utility>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 const ChunkCounter::Entry& ChunkCounter::add(const Window& window) {
   Entry* entry = find(window.chunk);
@@ -48,4 +48,4 @@ void ChunkCounter::grow() {
   bits_ = larger.bits_;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,6 +1,6 @@
-#include "buffer/pinned_bytes.h"
+#include "sluice/pinned_bytes.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 void PinnedBytes::add(const Buffer& buffer) {
   block_bytes_ += buffer.windows_.block_bytes();
@@ -9,4 +9,4 @@ void PinnedBytes::add(const Buffer& buffer) {
 
 Buffer::Pinned PinnedBytes::total() const { return Buffer::pinned_by(chunks_, block_bytes_); }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,4 +1,4 @@
-#include "buffer/spill.h"
+#include "sluice/spill.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 namespace {
 
@@ -110,4 +110,4 @@ bool spill(Buffer& buffer, FilePool& files, FileError* error) {
   return true;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,12 +1,12 @@
-#include "buffer/window_chain.h"
+#include "sluice/internal/window_chain.h"
 
 #include <cstring>
 #include <utility>
 
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 WindowChain::Block* WindowChain::new_block(uint32_t at) {
   ChunkPool* pool = ChunkPool::current();
@@ -202,4 +202,4 @@ size_t WindowChain::block_bytes() const {
   return bytes;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "buffer/buffer.h"
 #include "net/ring.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/listener.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

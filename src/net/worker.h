@@ -14,7 +14,7 @@
 #include "net/socket.h"
 #include "net/timer_wheel.h"
 #include "net/yielding_task.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -1,13 +1,13 @@
-#include "pool/arena.h"
+#include "sluice/internal/arena.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
-#include "pool/check.h"
-#include "pool/poison.h"
+#include "sluice/internal/check.h"
+#include "sluice/internal/poison.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 Arena::Arena(Options options) {
   limit_ = std::clamp<size_t>((options.reserve_bytes + kSlabBytes - 1) / kSlabBytes, 1, kNoSlab - 1);
@@ -47,4 +47,4 @@ void Arena::give_back(uint16_t slab) {
 
 void Arena::discard(std::byte* data, size_t bytes) { SLUICE_CHECK(madvise(data, bytes, MADV_DONTNEED) == 0); }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,8 +1,8 @@
-#include "pool/budget.h"
+#include "sluice/budget.h"
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 void Budget::set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context) {
   SLUICE_CHECK(low_bytes <= high_bytes);
@@ -27,4 +27,4 @@ void Budget::update_pressure() {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

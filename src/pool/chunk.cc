@@ -1,12 +1,12 @@
-#include "pool/chunk.h"
+#include "sluice/chunk.h"
 
 #include <cstdlib>
 #include <new>
 
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 namespace {
 
@@ -73,4 +73,4 @@ Chunk* external_chunk(std::byte* data, size_t bytes, ChunkKind kind, ReleaseFunc
   return chunk;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,4 +1,4 @@
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 #include <memory>
 #include <new>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 namespace {
 
@@ -413,4 +413,4 @@ void ChunkPool::report_leaks() const {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

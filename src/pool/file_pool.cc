@@ -1,4 +1,4 @@
-#include "pool/file_pool.h"
+#include "sluice/file_pool.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -26,12 +26,12 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
-#include "pool/poison.h"
 #include "pool/range_set.h"
-#include "pool/tier.h"
+#include "sluice/internal/check.h"
+#include "sluice/internal/poison.h"
+#include "sluice/tier.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 namespace {
 
@@ -494,4 +494,4 @@ FilePool::Stats FilePool::stats() const {
   return stats;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,4 +1,4 @@
-#include "pool/leak_stacks.h"
+#include "sluice/internal/leak_stacks.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 namespace {
 
@@ -122,4 +122,4 @@ void LeakStacks::report(std::FILE* out) const {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

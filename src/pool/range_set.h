@@ -5,7 +5,7 @@
 #include <iterator>
 #include <map>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// The `count` numbers from `begin` on.
 struct Range {
@@ -66,4 +66,4 @@ class RangeSet {
   size_t count_ = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,4 +1,4 @@
-#include "pool/thread_pool.h"
+#include "sluice/thread_pool.h"
 
 #include <pthread.h>
 
@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 namespace {
 
@@ -141,4 +141,4 @@ ThreadPools thread_pools() {
   return counts;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

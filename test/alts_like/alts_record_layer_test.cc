@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/support/allocations.h"
 #include "test/support/buffers.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "alts_like/tls13_record_layer.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

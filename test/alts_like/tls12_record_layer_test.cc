@@ -15,7 +15,7 @@
 
 #include "alts_like/record_state.h"
 #include "alts_like/tls_handshake.h"
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/alts_like/handmade_records.h"
 #include "test/alts_like/ssl_pair.h"
 #include "test/alts_like/tls13_fixture.h"

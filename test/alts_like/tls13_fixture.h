@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "alts_like/tls13_record_layer.h"
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice::test {
 

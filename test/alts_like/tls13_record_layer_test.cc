@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "alts_like/tls_session_ticket.h"
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/alts_like/handmade_records.h"
 #include "test/alts_like/ssl_pair.h"
 #include "test/alts_like/tls13_fixture.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "pool/poison.h"
+#include "sluice/internal/poison.h"
 
 namespace {
 constinit thread_local uint64_t count = 0;

@@ -1,4 +1,4 @@
-#include "buffer/appender.h"
+#include "sluice/appender.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 #include "test/buffer/pool_fixture.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 #include <gtest/gtest.h>
 

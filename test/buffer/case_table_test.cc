@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/appender.h"
-#include "buffer/cursor.h"
+#include "sluice/appender.h"
+#include "sluice/cursor.h"
 #include "test/buffer/pool_fixture.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/buffer/pool_fixture.h"
 
 namespace sluice {

@@ -1,6 +1,6 @@
 // Which operations copy payload, and how many bytes: `copied_bytes` is the number that the proxy reports.
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 
 #include <gtest/gtest.h>
 

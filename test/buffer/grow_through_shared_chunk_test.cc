@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "buffer/appender.h"
+#include "sluice/appender.h"
 #include "test/buffer/pool_fixture.h"
 
 namespace sluice {

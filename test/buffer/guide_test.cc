@@ -15,11 +15,11 @@
 #include <thread>
 #include <utility>
 
-#include "buffer/appender.h"
-#include "buffer/buffer.h"
-#include "buffer/cursor.h"
-#include "pool/budget.h"
-#include "pool/thread_pool.h"
+#include "sluice/appender.h"
+#include "sluice/budget.h"
+#include "sluice/buffer.h"
+#include "sluice/cursor.h"
+#include "sluice/thread_pool.h"
 #include "test/buffer/pool_fixture.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "buffer/lease.h"
+#include "sluice/lease.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The bytes that several buffers of one holder pin together.
 
-#include "buffer/pinned_bytes.h"
+#include "sluice/pinned_bytes.h"
 
 #include <gtest/gtest.h>
 

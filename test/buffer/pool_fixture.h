@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/buffer.h"
-#include "buffer/copied.h"
+#include "sluice/buffer.h"
+#include "sluice/copied.h"
 #include "test/support/buffers.h"
 
 namespace sluice::test {

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 #include "test/buffer/pool_fixture.h"
 
 namespace sluice {

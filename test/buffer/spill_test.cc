@@ -1,7 +1,7 @@
 // Buffers that move to a file: their bytes, the memory that becomes free, what is shared, and what happens when the
 // file takes no more.
 
-#include "buffer/spill.h"
+#include "sluice/spill.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/buffer/pool_fixture.h"
 #include "test/pool/file_pool_fixture.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 #include "test/buffer/allocations.h"
 #include "test/buffer/pool_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "buffer/view.h"
+#include "sluice/view.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "buffer/spill.h"
+#include "sluice/spill.h"
 
 namespace sluice {
 namespace {

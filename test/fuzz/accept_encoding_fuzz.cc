@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pool/check.h"
 #include "proxy/compression/accept_encoding.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "alts_like/alts_record_layer.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 #include "test/support/fuzz_input.h"
 
 namespace sluice {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "pool/check.h"
 #include "proxy/resolve/lookup.h"
 #include "proxy/resolve/refresh_times.h"
 #include "proxy/resolve/srv_answer.h"
+#include "sluice/internal/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace sluice;

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "pool/check.h"
 #include "proxy/http/proxy/grpc_health.h"
+#include "sluice/internal/check.h"
 #include "test/support/buffers.h"
 #include "test/support/cuts.h"
 

@@ -21,8 +21,8 @@
 
 #include "alts_like/handshaker_negotiation.h"
 #include "alts_like/handshaker_text.h"
-#include "pool/check.h"
 #include "proxy/alts/handshaker_channel.h"
+#include "sluice/internal/check.h"
 #include "test/alts_like/handshaker_fake.h"
 #include "test/support/fuzz_input.h"
 

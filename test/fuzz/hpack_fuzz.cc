@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/http/h2/frame.h"
 #include "proxy/http/h2/hpack.h"
+#include "sluice/internal/check.h"
 #include "test/support/buffers.h"
 #include "test/support/fuzz_input.h"
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/http/h2/http2_codec.h"
+#include "sluice/internal/check.h"
 #include "test/support/buffers.h"
 #include "test/support/fuzz_input.h"
 

@@ -20,13 +20,13 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/access_log/access_log.h"
 #include "proxy/auth/auth_files.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/http/proxy/http_session_factory.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/listener/client_acceptor.h"
+#include "sluice/internal/check.h"
 #include "test/fuzz/http_session_features.h"
 
 namespace sluice::fuzz {

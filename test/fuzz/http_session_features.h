@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/config/model/config.h"
+#include "sluice/internal/check.h"
 #include "test/proxy/auth/token_maker.h"
 
 namespace sluice::fuzz {

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/h2/frame.h"
+#include "sluice/internal/check.h"
 #include "test/support/buffers.h"
 
 namespace sluice::fuzz {

@@ -9,8 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/accept.h"
 #include "proxy/http/message/request_id.h"
 #include "proxy/http/proxy/client_address.h"
@@ -18,6 +16,8 @@
 #include "proxy/http/proxy/forwarded_field.h"
 #include "proxy/http/proxy/identity.h"
 #include "proxy/http/proxy/trace_context.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

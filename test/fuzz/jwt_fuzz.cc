@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "pool/check.h"
 #include "proxy/auth/jwt.h"
 #include "proxy/auth/jwt_authenticator.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

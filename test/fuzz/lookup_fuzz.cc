@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/resolve/lookup.h"
+#include "sluice/internal/check.h"
 #include "test/support/fuzz_input.h"
 
 namespace sluice {

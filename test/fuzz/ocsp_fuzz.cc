@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/tls/ocsp_response.h"
+#include "sluice/internal/check.h"
 #include "test/proxy/tls/test_certificate.h"
 
 namespace {

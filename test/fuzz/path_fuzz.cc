@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "pool/check.h"
 #include "proxy/router/canonical_path.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/router/http_router.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

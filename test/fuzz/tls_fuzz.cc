@@ -16,7 +16,7 @@
 #include "alts_like/read_record_layer.h"
 #include "alts_like/tls12_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 #include "test/alts_like/handmade_records.h"
 #include "test/support/fuzz_input.h"
 

@@ -23,11 +23,11 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/buffer.h"
 #include "net/features.h"
 #include "net/listener.h"
 #include "net/socket.h"
 #include "net/worker.h"
+#include "sluice/buffer.h"
 #include "test/net/test_clock.h"
 #include "test/support/buffers.h"
 

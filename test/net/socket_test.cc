@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/net/loop.h"
 
 namespace sluice {

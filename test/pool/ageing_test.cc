@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "pool/arena.h"
+#include "sluice/internal/arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

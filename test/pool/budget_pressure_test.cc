@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "pool/budget.h"
-#include "pool/chunk_pool.h"
+#include "sluice/budget.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

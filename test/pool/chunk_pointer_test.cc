@@ -1,4 +1,4 @@
-#include "pool/chunk_pointer.h"
+#include "sluice/chunk_pointer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 #include <gtest/gtest.h>
 

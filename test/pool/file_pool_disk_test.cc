@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/file_pool.h"
+#include "sluice/file_pool.h"
 #include "test/pool/file_pool_fixture.h"
 #include "test/pool/resident.h"
 

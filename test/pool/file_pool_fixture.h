@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "pool/chunk_pool.h"
-#include "pool/file_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/file_pool.h"
 
 namespace sluice::test {
 

@@ -1,6 +1,6 @@
 // Chunks in a file: their sizes, their blocks on disk, when these are returned, and the limit.
 
-#include "pool/file_pool.h"
+#include "sluice/file_pool.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

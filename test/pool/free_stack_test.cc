@@ -1,4 +1,4 @@
-#include "pool/free_stack.h"
+#include "sluice/internal/free_stack.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/support/another_reference.h"
 
 namespace sluice {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
 
 namespace sluice {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

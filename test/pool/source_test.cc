@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

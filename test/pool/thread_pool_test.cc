@@ -1,7 +1,7 @@
 // Pools of threads that are not workers, and the lifetimes of these pools and of their chunks. Run under
 // ThreadSanitizer too.
 
-#include "pool/thread_pool.h"
+#include "sluice/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "pool/tier.h"
+#include "sluice/tier.h"
 
 #include <gtest/gtest.h>
 

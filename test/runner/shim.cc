@@ -22,11 +22,11 @@
 #include "alts_like/read_record_layer.h"
 #include "alts_like/tls13_record_layer.h"
 #include "alts_like/tls_handshake.h"
-#include "buffer/buffer.h"
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
 #include "runner/shim_context.h"
 #include "runner/shim_flags.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

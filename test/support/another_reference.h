@@ -1,7 +1,7 @@
 // A second reference to a chunk, which programs get through views only.
 #pragma once
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice::test {
 

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/appender.h"
-#include "buffer/buffer.h"
-#include "buffer/copied.h"
-#include "buffer/cursor.h"
-#include "buffer/spill.h"
-#include "pool/file_pool.h"
+#include "sluice/appender.h"
+#include "sluice/buffer.h"
+#include "sluice/copied.h"
+#include "sluice/cursor.h"
+#include "sluice/file_pool.h"
+#include "sluice/spill.h"
 
 namespace sluice::test {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 namespace sluice::test {
 

@@ -17,11 +17,11 @@
 
 #include "net/features.h"
 #include "net/listener.h"
-#include "pool/check.h"
 #include "proxy/access_log/access_log.h"
 #include "proxy/listener/listener_state.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

@@ -17,7 +17,7 @@ PRINTER = ROOT / "tools" / "gdb" / "sluice_gdb.py"
 PROGRAM = r"""
 #include <cstring>
 
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
 using sluice::Buffer;
 using sluice::ChunkPool;
@@ -68,8 +68,8 @@ class GdbPrinter(unittest.TestCase):
             source, program = pathlib.Path(folder, "program.cc"), pathlib.Path(folder, "program")
             source.write_text(PROGRAM, encoding="utf-8")
             sources = [source, *sorted((ROOT / "src/pool").glob("*.cc")), *sorted((ROOT / "src/buffer").glob("*.cc"))]
-            subprocess.run([compiler, "-std=c++20", "-g", "-O0", f"-I{ROOT / 'src'}", "-o", program, *sources],
-                           check=True)
+            subprocess.run([compiler, "-std=c++20", "-g", "-O0", f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}",
+                            "-o", program, *sources], check=True)
             commands = ["set debuginfod enabled off", "set disable-randomization off", "set width 0",
                         f"source {PRINTER}", "break stop_here", "run", "up"]
             commands += [f"print {name}" for name in NAMES]

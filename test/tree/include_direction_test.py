@@ -1,6 +1,7 @@
 """Checks the source tree: includes point down the layers, headers are guarded, and no file grows too long.
 
-The layers, and which of them each may include, are in the table of docs/internals/architecture.md.
+The floors, which of them each may include, and the floor of each header of the buffer library stand in the tables of
+docs/internals/architecture.md.
 """
 
 import pathlib
@@ -20,7 +21,21 @@ def floors(table):
     return rows
 
 
-FLOORS = floors((ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8"))
+def headers(table):
+    """Header of the library -> its floor, by the rows "| headers of `floor` | public ones | those in internal/ |"."""
+    rows = {}
+    for floor, public, internal in re.findall(r"^\| headers of `(\w+)` \| ([^|]+) \| ([^|]+) \|", table, re.M):
+        for folder, names in (("sluice/", public), ("sluice/internal/", internal)):
+            rows.update(dict.fromkeys((folder + name for name in re.findall(r"`(\w+\.h)`", names)), floor))
+    return rows
+
+
+ARCHITECTURE = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
+FLOORS = floors(ARCHITECTURE)
+HEADERS = headers(ARCHITECTURE)
+LIBRARY = set(HEADERS.values())
+# The one internal header of the library that the floors above it share: the checks of the whole project.
+SHARED = "sluice/internal/check.h"
 
 # Layer -> headers that it must not include, by the beginnings of their names, and why.
 FORBIDDEN = {
@@ -37,28 +52,41 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 GUARD = re.compile(r"^\s*#\s*pragma\s+once\b|^\s*#\s*ifndef\s+\w+\s*\n\s*#\s*define\s+\w+", re.MULTILINE)
 
 
-def problems_of_include(floor, kind, header, src):
+def problems_of_include(name, floor, kind, header, root, library):
     folder = str(pathlib.PurePosixPath(header).parent)
-    if folder in FLOORS or folder.split("/")[0] in {each.split("/")[0] for each in FLOORS}:
+    if header.startswith("sluice/"):
+        if header not in library:
+            yield f"includes {header}, which does not exist"
+        elif library[header] != floor and library[header] not in FLOORS[floor]:
+            yield f"{floor} must not know about {library[header]} (includes {header})"
+        elif folder == "sluice/internal" and header != SHARED and floor not in LIBRARY:
+            yield f"includes {header}, which is internal to the buffer library"
+    elif folder in FLOORS or folder.split("/")[0] in {each.split("/")[0] for each in FLOORS}:
         if folder != floor and folder not in FLOORS[floor]:
             yield f"{floor} must not know about {folder} (includes {header})"
-        if not (src / header).is_file():
+        if not (root / "src" / header).is_file():
             yield f"includes {header}, which does not exist"
+        if name.startswith("include/"):
+            yield f"includes {header}, which is not installed"
     elif kind == '"' and header.split("/")[0] != "absl":
-        yield f'includes "{header}": headers of the project are named from src/ on, others in <>'
+        yield f'includes "{header}": headers of the project are named from src/ or include/ on, others in <>'
     for start, why in FORBIDDEN.get(floor, []):
         if header.startswith(start):
             yield f"{floor} must not include {header}: {why}"
 
 
-def problems(src):
-    """All problems below the folder src, one line each."""
+def problems(root, library):
+    """All that is wrong below the folders src and include, one line each; `library` has the floors of its headers."""
     found = []
-    for path in sorted(p for p in src.rglob("*") if p.suffix in (".h", ".cc")):
-        name = path.relative_to(src)
-        floor = name.parent.as_posix()
+    paths = [p for folder in ("include", "src") for p in (root / folder).rglob("*") if p.suffix in (".h", ".cc")]
+    for path in sorted(paths):
+        name = path.relative_to(root).as_posix()
+        if name.startswith("include/"):
+            floor = library.get(name.removeprefix("include/"))
+        else:
+            floor = path.parent.relative_to(root / "src").as_posix()
         if floor not in FLOORS:
-            found.append(f"{name}: the folder is no floor of docs/internals/architecture.md")
+            found.append(f"{name}: docs/internals/architecture.md has no floor for it")
             continue
         text = path.read_text(encoding="utf-8")
         lines = text.splitlines()
@@ -69,29 +97,42 @@ def problems(src):
         for number, line in enumerate(lines, 1):
             match = INCLUDE.match(line)
             if match:
-                found += [f"{name}:{number}: {what}" for what in problems_of_include(floor, *match.groups(), src)]
+                found += [f"{name}:{number}: {what}"
+                          for what in problems_of_include(name, floor, *match.groups(), root, library)]
     return found
 
 
 class SourceTree(unittest.TestCase):
-    def test_sources_follow_the_rules(self):
-        self.assertEqual([], problems(ROOT / "src"))
+    def test_sources_keep_the_rules(self):
+        self.assertEqual([], problems(ROOT, HEADERS))
 
     def test_the_table_has_each_folder(self):
         folders = {p.parent.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.cc")}
         self.assertEqual(folders, set(FLOORS))
 
+    def test_the_table_has_each_header(self):
+        """As those that are not in it are found above, none is there that is gone."""
+        self.assertEqual([], [header for header in HEADERS if not (ROOT / "include" / header).is_file()])
+
+    def test_each_internal_header_is_needed(self):
+        """A header is installed because users include it, or because such a header needs it."""
+        needed = {header for path in (ROOT / "include").rglob("*.h")
+                  for header in re.findall(r'^#include "(.*)"', path.read_text(encoding="utf-8"), re.M)}
+        self.assertEqual([], [header for header in HEADERS if "/internal/" in header and header not in needed])
+
 
 class Checker(unittest.TestCase):
     """The checker finds the problems that it should find."""
 
+    library = {"sluice/a.h": "pool", "sluice/b.h": "buffer", "sluice/internal/i.h": "pool", SHARED: "pool"}
+
     def check(self, files):
         with tempfile.TemporaryDirectory() as folder:
-            src = pathlib.Path(folder)
+            root = pathlib.Path(folder)
             for name, text in files.items():
-                (src / name).parent.mkdir(parents=True, exist_ok=True)
-                (src / name).write_text(text, encoding="utf-8")
-            return problems(src)
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text, encoding="utf-8")
+            return problems(root, self.library)
 
     def expect(self, files, *words):
         found = self.check(files)
@@ -99,37 +140,47 @@ class Checker(unittest.TestCase):
         for word, line in zip(words, found):
             self.assertIn(word, line)
 
-    good = {"pool/a.h": "#pragma once\n#include <cstddef>\n", "buffer/b.h": "#pragma once\n"}
-
-    def test_good_tree_passes(self):
-        uses = '#include "absl/status/status.h"\n#include "buffer/b.h"\n#include "pool/a.h"\n'
-        self.expect({**self.good, "net/n.cc": uses, "proxy/l4/p.cc": uses + '#include "net/n.h"\n#include "proxy/common/c.h"\n',
-                     "proxy/common/c.h": "#pragma once\n",
-                     "net/n.h": "#ifndef N_H_\n#define N_H_\n#endif\n"})
+    def test_a_good_tree_passes(self):
+        uses = f'#include "absl/status/status.h"\n#include "sluice/b.h"\n#include "sluice/a.h"\n#include "{SHARED}"\n'
+        self.expect({"include/sluice/a.h": "#pragma once\n#include <cstddef>\n#include \"sluice/internal/i.h\"\n",
+                     "include/sluice/b.h": "#pragma once\n#include \"sluice/a.h\"\n",
+                     "src/pool/r.h": "#pragma once\n",
+                     "src/pool/a.cc": '#include "sluice/a.h"\n#include "pool/r.h"\n',
+                     "src/net/n.cc": uses, "src/net/n.h": "#ifndef N_H_\n#define N_H_\n#endif\n",
+                     "src/proxy/l4/p.cc": uses + '#include "net/n.h"\n#include "proxy/common/c.h"\n',
+                     "src/proxy/common/c.h": "#pragma once\n"})
 
     def test_upward_and_sideways_includes(self):
-        self.expect({**self.good, "pool/a.cc": '#include "buffer/b.h"\n'}, "pool must not know about buffer")
-        self.expect({**self.good, "alts_like/r.cc": '#include "net/n.h"\n', "net/n.h": "#pragma once\n"},
+        self.expect({"src/pool/a.cc": '#include "sluice/b.h"\n'}, "pool must not know about buffer")
+        self.expect({"include/sluice/a.h": '#pragma once\n#include <sluice/b.h>\n'}, "pool must not know about buffer")
+        self.expect({"src/alts_like/r.cc": '#include "net/n.h"\n', "src/net/n.h": "#pragma once\n"},
                     "alts_like must not know about net")
-        self.expect({**self.good, "net/n.cc": "#include <proxy/l4/p.h>\n", "proxy/l4/p.h": "#pragma once\n"},
+        self.expect({"src/net/n.cc": "#include <proxy/l4/p.h>\n", "src/proxy/l4/p.h": "#pragma once\n"},
                     "net must not know about proxy/l4")
-        self.expect({"proxy/tls/t.cc": '#include "proxy/l4/p.h"\n', "proxy/l4/p.h": "#pragma once\n"},
+        self.expect({"src/proxy/tls/t.cc": '#include "proxy/l4/p.h"\n', "src/proxy/l4/p.h": "#pragma once\n"},
                     "proxy/tls must not know about proxy/l4")
 
+    def test_headers_of_the_library(self):
+        self.expect({"src/net/n.cc": '#include "sluice/internal/i.h"\n'}, "is internal to the buffer library")
+        self.expect({"include/sluice/b.h": '#pragma once\n#include "pool/r.h"\n', "src/pool/r.h": "#pragma once\n"},
+                    "is not installed")
+        self.expect({"include/sluice/new.h": "#pragma once\n"}, "has no floor")
+
     def test_forbidden_headers(self):
-        self.expect({"pool/a.cc": '#include "absl/strings/str_cat.h"\n'}, "only the standard library")
-        self.expect({"buffer/b.cc": "#include <absl/status/status.h>\n"}, "only the standard library")
-        self.expect({"alts_like/r.cc": "#include <sys/socket.h>\n# include <liburing.h>\n"}, "a socket", "a socket")
+        self.expect({"src/pool/a.cc": '#include "absl/strings/str_cat.h"\n'}, "only the standard library")
+        self.expect({"include/sluice/b.h": "#pragma once\n#include <absl/status/status.h>\n"}, "only the standard library")
+        self.expect({"src/alts_like/r.cc": "#include <sys/socket.h>\n# include <liburing.h>\n"}, "a socket", "a socket")
 
     def test_names_and_guards(self):
-        self.expect({**self.good, "pool/a.cc": '#include "a.h"\n'}, "from src/ on")
-        self.expect({"buffer/b.cc": '#include "pool/gone.h"\n'}, "does not exist")
-        self.expect({"pool/a.h": "#include <cstddef>\n"}, "no include guard")
-        self.expect({"misc/m.h": "#pragma once\n", "proxy/m.h": "#pragma once\n"}, "no floor", "no floor")
+        self.expect({"src/pool/a.cc": '#include "a.h"\n'}, "from src/ or include/ on")
+        self.expect({"src/buffer/b.cc": '#include "pool/gone.h"\n#include "sluice/gone.h"\n'}, "not exist", "not exist")
+        self.expect({"src/pool/r.h": "#include <cstddef>\n", "include/sluice/a.h": "#include <cstddef>\n"},
+                    "no include guard", "no include guard")
+        self.expect({"src/misc/m.h": "#pragma once\n", "src/proxy/m.h": "#pragma once\n"}, "no floor", "no floor")
 
     def test_length(self):
-        self.expect({"pool/a.cc": "\n" * 701}, "701 lines")
-        self.expect({"pool/a.cc": "\n" * 700})
+        self.expect({"src/pool/a.cc": "\n" * 701}, "701 lines")
+        self.expect({"src/pool/a.cc": "\n" * 700})
 
 
 if __name__ == "__main__":

@@ -123,9 +123,10 @@ class BufferPrinter:
 
 
 def printers():
+    # The types are in an inline namespace (include/sluice/version.h).
     collection = gdb.printing.RegexpCollectionPrettyPrinter("sluice")
-    collection.add_printer("Buffer", "^sluice::Buffer$", BufferPrinter)
-    collection.add_printer("Window", "^sluice::Window$", WindowPrinter)
+    collection.add_printer("Buffer", r"^sluice::(v\w+::)?Buffer$", BufferPrinter)
+    collection.add_printer("Window", r"^sluice::(v\w+::)?Window$", WindowPrinter)
     return collection
 
 

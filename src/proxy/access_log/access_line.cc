@@ -1,7 +1,7 @@
 #include "proxy/access_log/access_line.h"
 
-#include "pool/check.h"
 #include "proxy/log/line_writer.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/log/log_file.h"
 #include "proxy/log/run_log.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

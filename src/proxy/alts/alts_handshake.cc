@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "alts_like/alts_record_layer.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

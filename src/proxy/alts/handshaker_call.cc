@@ -2,9 +2,9 @@
 
 #include <openssl/mem.h>
 
-#include "pool/check.h"
 #include "proxy/alts/handshaker_connection.h"
 #include "proxy/alts/handshaker_service.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

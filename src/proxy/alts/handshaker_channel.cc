@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "alts_like/handshaker_text.h"
-#include "pool/check.h"
 #include "proxy/http/message/head.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/h2/frame.h"
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/h2/limits.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include "pool/check.h"
 #include "proxy/config/model/config.h"
 #include "proxy/resolve/lookup.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

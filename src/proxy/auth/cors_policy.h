@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/chunk_pool.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/http/message/head.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

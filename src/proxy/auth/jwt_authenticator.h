@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/auth/auth_result.h"
 #include "proxy/auth/jwt.h"
 #include "proxy/auth/jwt_keys.h"
 #include "proxy/auth/token_cache.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/fields.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

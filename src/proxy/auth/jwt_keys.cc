@@ -17,10 +17,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/common/base64.h"
 #include "proxy/common/json.h"
 #include "proxy/common/suggestions.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

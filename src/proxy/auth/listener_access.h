@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/chunk_pool.h"
 #include "proxy/auth/auth_files.h"
 #include "proxy/auth/auth_result.h"
 #include "proxy/auth/basic_authenticator.h"
@@ -16,6 +15,7 @@
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/head.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

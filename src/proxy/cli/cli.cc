@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "pool/chunk_pool.h"
 #include "proxy/cli/explain_command.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/diagnostics.h"
@@ -23,6 +22,8 @@
 #include "proxy/config/model/units.h"
 #include "proxy/server/server.h"
 #include "proxy/server/startup_check.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/version.h"
 
 namespace sluice {
 
@@ -253,7 +254,7 @@ int check(const Flags& flags) {
 int run_command_line(std::span<const std::string_view> arguments) {
   const std::string_view command = arguments.empty() ? std::string_view() : arguments[0];
   if (command == "version" || command == "--version") {
-    std::printf("sluice %s\n", SLUICE_VERSION);
+    std::printf("sluice %s\n", SLUICE_VERSION_STRING);
     return 0;
   }
   const bool wants_help = std::any_of(arguments.begin(), arguments.end(),

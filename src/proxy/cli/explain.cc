@@ -12,8 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
 #include "proxy/auth/reserved_headers.h"
 #include "proxy/cli/access_words.h"
 #include "proxy/cli/compression_words.h"
@@ -34,6 +32,8 @@
 #include "proxy/router/rewrite.h"
 #include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

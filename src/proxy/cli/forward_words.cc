@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "pool/check.h"
 #include "proxy/cli/balancing_words.h"
 #include "proxy/config/load/scalar.h"
 #include "proxy/config/model/units.h"
 #include "proxy/http/message/message_rules.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

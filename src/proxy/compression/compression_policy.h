@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/chunk_pool.h"
 #include "proxy/compression/content_coding.h"
 #include "proxy/config/model/compression.h"
 #include "proxy/http/message/head.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "buffer/lease.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
+#include "sluice/lease.h"
 
 namespace sluice {
 

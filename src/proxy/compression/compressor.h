@@ -5,9 +5,9 @@
 #include <memory>
 #include <span>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
 #include "proxy/compression/content_coding.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "pool/check.h"
 #include "proxy/compression/block_cache.h"
 #include "proxy/compression/compressor.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -12,13 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "alts_like/client_hello.h"
 #include "net/worker.h"
-#include "pool/check.h"
 #include "proxy/config/model/units.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/router/request_key.h"
 #include "proxy/transport/handshakes.h"
 #include "proxy/transport/proxy_protocol.h"
 #include "proxy/transport/upstream_socket.h"
+#include "sluice/copied.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -4,9 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "buffer/buffer.h"
 #include "net/timer_wheel.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/common/peer_address.h"
 #include "proxy/listener/client_acceptor.h"
@@ -15,6 +13,8 @@
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/transport/transport.h"
 #include "proxy/upstream/balancer.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

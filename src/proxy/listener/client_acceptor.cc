@@ -9,7 +9,7 @@
 #include <atomic>
 #include <utility>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "alts_like/handshake.h"
-#include "buffer/buffer.h"
 #include "net/timer_wheel.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/common/peer_address.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/transport/proxy_protocol.h"
 #include "proxy/transport/transport.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include <new>
 #include <span>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "pool/tier.h"
 #include "proxy/common/counter.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/upstream/balancer.h"
 #include "proxy/upstream/endpoint.h"
+#include "sluice/tier.h"
 
 namespace sluice {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

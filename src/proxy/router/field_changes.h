@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "pool/chunk_pool.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/router/request_attributes.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

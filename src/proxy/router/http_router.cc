@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "pool/check.h"
 #include "proxy/router/request_match.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "buffer/copied.h"
 #include "net/worker.h"
-#include "pool/tier.h"
+#include "sluice/copied.h"
+#include "sluice/tier.h"
 
 namespace sluice {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "pool/file_pool.h"
 #include "proxy/config/model/config.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/upstream/endpoint.h"
+#include "sluice/file_pool.h"
 
 namespace sluice {
 

@@ -29,6 +29,7 @@
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
+#include "sluice/version.h"
 
 namespace sluice {
 
@@ -209,7 +210,7 @@ void Server::remove_unix_sockets() {
 absl::Status Server::start() {
   const uint64_t descriptors = raise_descriptor_limit();
   const unsigned worker_count = config_.workers.value_or(usable_cpus());
-  log(absl::StrCat("version " SLUICE_VERSION ", configuration ",
+  log(absl::StrCat("version " SLUICE_VERSION_STRING ", configuration ",
                    options_.config_path.empty() ? "from the command line" : options_.config_path, ", pid ", getpid(),
                    ", workers ", worker_count));
 

@@ -13,13 +13,13 @@
 #include "net/features.h"
 #include "net/helper_threads.h"
 #include "net/socket.h"
-#include "pool/chunk_pool.h"
 #include "proxy/access_log/access_log.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/config/model/config.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/tls/server_context.h"
 #include "proxy/upstream/endpoint.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -14,11 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "alts_like/peer_certificate.h"
-#include "pool/check.h"
 #include "proxy/common/read_file.h"
 #include "proxy/tls/ocsp_response.h"
 #include "proxy/tls/pem_file.h"
 #include "proxy/tls/posix_time_text.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

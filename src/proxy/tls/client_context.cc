@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/config/model/server_name.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
 #include "proxy/tls/pem_file.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/config/model/config.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/common/read_file.h"
 #include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
 #include "proxy/tls/pem_file.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

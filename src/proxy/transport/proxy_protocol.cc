@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "buffer/cursor.h"
-#include "pool/check.h"
+#include "sluice/cursor.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "buffer/buffer.h"
 #include "proxy/common/peer_address.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

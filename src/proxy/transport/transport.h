@@ -9,10 +9,10 @@
 #include "alts_like/handshake.h"
 #include "alts_like/record_layer.h"
 #include "alts_like/tls_handshake.h"
-#include "buffer/buffer.h"
 #include "net/socket.h"
 #include "net/yielding_task.h"
 #include "proxy/common/connection_limits.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/log/run_log.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

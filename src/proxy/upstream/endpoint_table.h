@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/config/model/config.h"
 #include "proxy/upstream/endpoint_set.h"
 #include "proxy/upstream/endpoint_state.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

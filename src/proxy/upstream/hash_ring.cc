@@ -1,7 +1,7 @@
 #include "proxy/upstream/hash_ring.h"
 
-#include "pool/check.h"
 #include "proxy/upstream/stable_hash.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

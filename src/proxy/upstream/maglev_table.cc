@@ -1,7 +1,7 @@
 #include "proxy/upstream/maglev_table.h"
 
-#include "pool/check.h"
 #include "proxy/upstream/stable_hash.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

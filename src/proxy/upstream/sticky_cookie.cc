@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "absl/strings/numbers.h"
-#include "pool/check.h"
 #include "proxy/http/message/named_values.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "pool/chunk_pool.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/upstream/endpoint_set.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

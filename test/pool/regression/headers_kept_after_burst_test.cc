@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
 
 namespace sluice {

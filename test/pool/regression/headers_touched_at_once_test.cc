@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include <new>
 #include <thread>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/support/another_reference.h"
 
 namespace sluice {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "buffer/lease.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/lease.h"
 
 namespace sluice {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 #include "test/proxy/http/h2/allocations.h"
 
 namespace sluice {

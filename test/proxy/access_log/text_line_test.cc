@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/access_log/access_line.h"
 #include "proxy/http/proxy/client_address.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/config/model/resolve.h"
+#include "sluice/internal/check.h"
 #include "test/net/loop.h"
 
 namespace sluice::test {

@@ -15,7 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 #include "test/proxy/compression/decoders.h"
 #include "test/proxy/http/h2/allocations.h"
 

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
 #include "proxy/access_log/access_log.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

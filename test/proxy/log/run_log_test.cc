@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 namespace {

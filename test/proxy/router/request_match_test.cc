@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/chunk_pool.h"
 #include "proxy/common/peer_address.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

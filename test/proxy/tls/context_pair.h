@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

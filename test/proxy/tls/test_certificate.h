@@ -12,8 +12,8 @@
 #include <fstream>
 #include <string>
 
-#include "pool/check.h"
 #include "proxy/config/model/config.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::test {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <optional>
 
-#include "pool/chunk_pool.h"
 #include "proxy/upstream/stable_hash.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

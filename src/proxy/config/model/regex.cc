@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "pool/check.h"
 #include "proxy/common/suggestions.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::config {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 
 namespace sluice::http1 {
 

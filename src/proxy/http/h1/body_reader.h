@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/buffer.h"
 #include "proxy/http/h1/error.h"
 #include "proxy/http/h1/head_reader.h"
+#include "sluice/buffer.h"
 
 namespace sluice::http1 {
 

@@ -6,10 +6,10 @@
 #include <array>
 #include <charconv>
 
-#include "pool/check.h"
 #include "proxy/common/token.h"
 #include "proxy/http/h1/start_line.h"
 #include "proxy/http/message/message_rules.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::http1 {
 

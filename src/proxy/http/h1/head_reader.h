@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/http/h1/error.h"
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h1/websocket.h"
 #include "proxy/http/message/head.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice::http1 {
 

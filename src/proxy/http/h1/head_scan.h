@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/buffer.h"
 #include "proxy/http/h1/error.h"
+#include "sluice/buffer.h"
 
 namespace sluice::http1 {
 

@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <string_view>
 
-#include "buffer/buffer.h"
-#include "pool/check.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/http/h1/body_reader.h"
 #include "proxy/http/h1/error.h"
 #include "proxy/http/h1/head_reader.h"
 #include "proxy/http/h1/head_scan.h"
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/message/codec.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

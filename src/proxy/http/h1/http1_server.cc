@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "buffer/cursor.h"
 #include "proxy/common/token.h"
 #include "proxy/http/h1/writer.h"
 #include "proxy/http/message/http_date.h"
 #include "proxy/http/message/reason_phrase.h"
+#include "sluice/cursor.h"
 
 namespace sluice {
 

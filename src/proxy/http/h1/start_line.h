@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/http/h1/error.h"
 #include "proxy/http/message/head.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice::http1 {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "pool/check.h"
 #include "proxy/common/token.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::http1 {
 

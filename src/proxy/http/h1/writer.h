@@ -6,9 +6,9 @@
 #include <cstring>
 #include <string_view>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/fields.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice::http1 {
 

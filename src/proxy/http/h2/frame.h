@@ -6,9 +6,9 @@
 #include <span>
 #include <string_view>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/stream.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "buffer/lease.h"
 #include "proxy/http/h2/limits.h"
 #include "proxy/http/h2/priority.h"
 #include "proxy/http/message/head.h"
+#include "sluice/lease.h"
 
 namespace sluice {
 

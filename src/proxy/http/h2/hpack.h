@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/buffer.h"
-#include "buffer/lease.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/h2/header_block.h"
 #include "proxy/http/message/head.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/lease.h"
 
 struct nghttp2_hd_deflater;
 struct nghttp2_hd_inflater;

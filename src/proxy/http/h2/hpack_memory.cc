@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/h2/flood_limits.h"
 #include "proxy/http/h2/frame.h"
 #include "proxy/http/h2/header_block.h"
@@ -17,6 +15,8 @@
 #include "proxy/http/h2/schedule.h"
 #include "proxy/http/h2/stream_table.h"
 #include "proxy/http/message/codec.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

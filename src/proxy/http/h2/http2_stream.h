@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/buffer.h"
 #include "proxy/http/h2/header_block.h"
 #include "proxy/http/h2/priority.h"
 #include "proxy/http/message/stream.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pool/check.h"
 #include "proxy/http/h2/http2_stream.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "buffer/lease.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/h2/http2_stream.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/lease.h"
 
 namespace sluice {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "buffer/buffer.h"
 #include "proxy/http/message/stream.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

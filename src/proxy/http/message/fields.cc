@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

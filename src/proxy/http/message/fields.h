@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

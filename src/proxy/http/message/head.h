@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/fields.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/buffer.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/http/message/head.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

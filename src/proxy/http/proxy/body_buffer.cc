@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "buffer/copied.h"
-#include "buffer/spill.h"
+#include "sluice/copied.h"
+#include "sluice/spill.h"
 
 namespace sluice {
 

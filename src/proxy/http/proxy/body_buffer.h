@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "buffer/buffer.h"
 #include "net/worker.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/metrics/http_counters.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

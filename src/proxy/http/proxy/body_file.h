@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "net/helper_threads.h"
-#include "pool/file_pool.h"
 #include "proxy/config/model/config.h"
+#include "sluice/file_pool.h"
 
 namespace sluice {
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
-#include "buffer/buffer.h"
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/endpoint.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "pool/check.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "buffer/buffer.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/message/stream.h"
@@ -17,6 +16,8 @@
 #include "proxy/http/proxy/upstream_attempts.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/request_attributes.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "net/worker.h"
-#include "pool/check.h"
 #include "proxy/http/message/accept.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/message/http_date.h"

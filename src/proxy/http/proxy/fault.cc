@@ -1,6 +1,6 @@
 #include "proxy/http/proxy/fault.h"
 
-#include "pool/check.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/common/counter.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/head.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -1,6 +1,6 @@
 #include "proxy/http/proxy/grpc_health.h"
 
-#include "buffer/cursor.h"
+#include "sluice/cursor.h"
 
 namespace sluice {
 

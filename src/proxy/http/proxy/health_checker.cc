@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
-#include "pool/check.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -6,12 +6,12 @@
 #include <new>
 #include <utility>
 
-#include "buffer/buffer.h"
 #include "net/timer_wheel.h"
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/codec.h"
 #include "proxy/http/proxy/connection_pump.h"
 #include "proxy/transport/transport.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <string_view>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/codec.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/listener/connection_setup.h"
 #include "proxy/listener/session.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

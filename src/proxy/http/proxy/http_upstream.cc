@@ -4,12 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "pool/check.h"
 #include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/upstream_connection.h"
 #include "proxy/http/proxy/upstream_request.h"
 #include "proxy/router/request_key.h"
 #include "proxy/upstream/sticky_cookie.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

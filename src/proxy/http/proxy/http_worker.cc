@@ -4,6 +4,7 @@
 
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/http/proxy/http_upstream.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/common/random_ids.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/head.h"
 #include "proxy/metrics/http_counters.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

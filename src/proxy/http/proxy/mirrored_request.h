@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "buffer/buffer.h"
 #include "net/timer_wheel.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/proxy/upstream_request.h"
+#include "sluice/buffer.h"
 
 namespace sluice {
 

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/message/stream.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pool/chunk_pointer.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/stream.h"
@@ -12,6 +11,7 @@
 #include "proxy/http/proxy/phases/phase_context.h"
 #include "proxy/http/proxy/request_deadlines.h"
 #include "proxy/router/request_attributes.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

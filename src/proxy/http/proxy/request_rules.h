@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-#include "pool/chunk_pool.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/proxy/phases/phase.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

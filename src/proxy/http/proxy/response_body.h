@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/buffer.h"
-#include "pool/check.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/compression/content_coding.h"
 #include "proxy/http/message/fields.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pointer.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

@@ -5,12 +5,12 @@
 #include <memory>
 #include <utility>
 
-#include "buffer/buffer.h"
 #include "net/yielding_task.h"
-#include "pool/check.h"
 #include "proxy/compression/compressor.h"
 #include "proxy/compression/compressor_pool.h"
 #include "proxy/http/message/fields.h"
+#include "sluice/buffer.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 

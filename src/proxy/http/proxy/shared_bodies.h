@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "buffer/buffer.h"
-#include "pool/chunk_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "pool/chunk_pointer.h"
 #include "proxy/common/random.h"
 #include "proxy/config/model/retry.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/proxy/upstream_request.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

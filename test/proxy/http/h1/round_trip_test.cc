@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/proxy/http/h1/rig.h"
 #include "test/support/allocations.h"
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pool/poison.h"
+#include "sluice/internal/poison.h"
 
 namespace sluice::test {
 

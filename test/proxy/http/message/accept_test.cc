@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "buffer/copied.h"
+#include "sluice/copied.h"
 #include "test/net/loop.h"
 
 namespace sluice {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "pool/chunk_pool.h"
 #include "proxy/http/proxy/client_address.h"
+#include "sluice/chunk_pool.h"
 
 namespace sluice {
 namespace {

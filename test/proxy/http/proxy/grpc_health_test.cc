@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 #include "test/support/buffers.h"
 
 namespace sluice {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "pool/chunk_pool.h"
 #include "proxy/access_log/access_line.h"
 #include "proxy/http/message/accept.h"
 #include "proxy/http/message/error_pages.h"
@@ -18,6 +17,7 @@
 #include "proxy/http/proxy/client_address.h"
 #include "proxy/http/proxy/forward_head.h"
 #include "proxy/http/proxy/trace_context.h"
+#include "sluice/chunk_pool.h"
 #include "test/proxy/http/h2/allocations.h"
 
 namespace sluice {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string_view>
 
-#include "pool/chunk_pointer.h"
 #include "proxy/auth/listener_access.h"
 #include "proxy/common/random.h"
 #include "proxy/compression/compression_policy.h"
@@ -15,6 +14,7 @@
 #include "proxy/http/message/head.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "pool/chunk_pointer.h"
 #include "proxy/compression/content_coding.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/proxy/phases/phase.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
 #include "proxy/router/request_attributes.h"
+#include "sluice/chunk_pointer.h"
 
 namespace sluice {
 

@@ -5,11 +5,11 @@
 #include <span>
 #include <utility>
 
-#include "buffer/view.h"
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
+#include "sluice/view.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// A writable window onto a chunk. Its bytes belong to it alone, even if other windows share the chunk: exclusivity is
 /// per byte range, and the chunk's reference count covers lifetime only. Move-only. It cannot be cloned: `freeze` it
@@ -126,4 +126,4 @@ class Lease {
   uint32_t size_ = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -2,10 +2,10 @@
 
 #include <cstddef>
 
-#include "buffer/buffer.h"
-#include "buffer/chunk_counter.h"
+#include "sluice/buffer.h"
+#include "sluice/internal/chunk_counter.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Adds up the memory that several buffers of one holder, such as a connection, pin together. A chunk that lies in
 /// several of them counts once. A chunk with other holders counts with the holder's fair share: its windows in
@@ -26,4 +26,4 @@ class PinnedBytes {
   size_t block_bytes_ = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "pool/chunk.h"
+#include "sluice/chunk.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Records where a sample of the outstanding chunks was taken: their call stacks. Not thread-safe: it belongs to a
 /// pool's home thread.
@@ -46,4 +46,4 @@ class LeakStacks {
   std::unordered_map<const Chunk*, Stack> stacks_;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

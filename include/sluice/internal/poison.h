@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "pool/check.h"
-#include "pool/tier.h"
+#include "sluice/internal/check.h"
+#include "sluice/tier.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SLUICE_ASAN 1
@@ -19,7 +19,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 // Free chunks are poisoned under AddressSanitizer, so that a use after the last release is reported where it happens.
 // In other builds these functions do nothing: chunks are never zeroed.
@@ -50,4 +50,4 @@ inline void check_pattern(const std::byte* data) {
   SLUICE_CHECK(!written_to_after_its_last_reference);
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

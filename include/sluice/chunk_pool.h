@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "pool/arena.h"
-#include "pool/budget.h"
-#include "pool/check.h"
-#include "pool/chunk.h"
-#include "pool/free_stack.h"
-#include "pool/leak_stacks.h"
-#include "pool/metadata_memory.h"
-#include "pool/poison.h"
-#include "pool/tier.h"
+#include "sluice/budget.h"
+#include "sluice/chunk.h"
+#include "sluice/internal/arena.h"
+#include "sluice/internal/check.h"
+#include "sluice/internal/free_stack.h"
+#include "sluice/internal/leak_stacks.h"
+#include "sluice/internal/metadata_memory.h"
+#include "sluice/internal/poison.h"
+#include "sluice/tier.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// A worker's chunks: one last-in, first-out free list per tier, over one arena.
 ///
@@ -346,4 +346,4 @@ class ChunkRef {
   Chunk* chunk_ = nullptr;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

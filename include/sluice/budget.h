@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Called with `high` true when memory becomes scarce, and with false when enough is available.
 using PressureFunction = void (*)(void* context, bool high);
@@ -73,4 +73,4 @@ class Budget {
   void* pressure_context_ = nullptr;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 // Pools for threads that are not workers.
 //
@@ -42,4 +42,4 @@ struct ThreadPools {
 };
 ThreadPools thread_pools();
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

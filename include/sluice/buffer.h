@@ -12,12 +12,12 @@
 #include <string_view>
 #include <utility>
 
-#include "buffer/lease.h"
-#include "buffer/view.h"
-#include "buffer/window_chain.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/window_chain.h"
+#include "sluice/lease.h"
+#include "sluice/view.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 class ChunkCounter;
 
@@ -427,4 +427,4 @@ void Buffer::apply(size_t offset, size_t count, Visit&& visit) const {
   });
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "buffer/buffer.h"
-#include "buffer/copied.h"
+#include "sluice/buffer.h"
+#include "sluice/copied.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Writes typed values to the end of a buffer. The buffer receives them at commit() or when the appender is destroyed,
 /// and must not be used before that. When the pool's budget is used up, `ok()` stays false and nothing more is written.
@@ -88,4 +88,4 @@ class Appender {
   bool ok_ = true;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

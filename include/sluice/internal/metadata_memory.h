@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 // Memory for a pool's own records. A block of a page or more is a separate mapping: its pages cost memory only once
 // touched and return to the system at once, whereas malloc would keep much of it after a burst.
@@ -41,4 +41,4 @@ MetadataMemory<T> allocate_metadata(size_t count) {
   return MetadataMemory<T>(mapped == MAP_FAILED ? nullptr : static_cast<T*>(mapped), MetadataDeleter(bytes));
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <iterator>
 
-#include "pool/chunk.h"
+#include "sluice/chunk.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// A byte range of a chunk, as held in a `Buffer`'s chain. Plain data: its holder owns one reference to the chunk and
 /// must drop it or pass it on.
@@ -252,4 +252,4 @@ inline WindowChain::Iterator& WindowChain::Iterator::operator++() {
   return *this;
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

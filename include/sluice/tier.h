@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 // Chunk sizes: 64 B to 64 KiB in powers of two, as in gVisor's bufferv2. Larger data is a chain of chunks.
 
@@ -23,4 +23,4 @@ constexpr int tier_for(size_t bytes) {
 static_assert(tier_bytes(kTierCount - 1) == kMaxChunkBytes);
 static_assert(tier_for(0) == 0 && tier_for(64) == 0 && tier_for(65) == 1 && tier_for(kMaxChunkBytes) == kTierCount - 1);
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -6,7 +6,7 @@
 // Assertions. SLUICE_CHECK is always on and guards invariants whose violation would corrupt data. SLUICE_DCHECK is for
 // test builds and costs nothing in release builds. kDebugChecks is true when SLUICE_DCHECK is on.
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Prints the failed condition with its file and line, then aborts. Never returns.
 [[noreturn]] inline void check_failed(const char* file, int line, const char* condition) {
@@ -14,7 +14,7 @@ namespace sluice {
   std::abort();
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1
 
 #define SLUICE_CHECK(condition) \
   (__builtin_expect(!!(condition), 1) ? (void)0 : ::sluice::check_failed(__FILE__, __LINE__, #condition))
@@ -27,7 +27,7 @@ namespace sluice {
 #define SLUICE_DEBUG_CHECKS false
 #endif
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 inline constexpr bool kDebugChecks = SLUICE_DEBUG_CHECKS;
-}  // namespace sluice
+}  // namespace sluice::inline v0_1
 #undef SLUICE_DEBUG_CHECKS

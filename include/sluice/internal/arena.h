@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Reserves one range of addresses and hands it out in slabs of equal size. Pages cost memory only once touched. A slab
 /// that is given back returns its pages to the system at once but keeps its addresses. Slabs are reused last in, first
@@ -51,4 +51,4 @@ class Arena {
   std::vector<uint16_t> free_;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

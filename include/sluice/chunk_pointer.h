@@ -6,9 +6,9 @@
 #include <new>
 #include <utility>
 
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Destroys an object that make_in_chunk created and releases its chunk.
 template <class T>
@@ -38,4 +38,4 @@ ChunkPointer<T> make_in_chunk(ChunkPool& pool, Args&&... args) {
   return ChunkPointer<T>(new (chunk->data + kFront) T{std::forward<Args>(args)...});
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "buffer/window_chain.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/window_chain.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Counts the chunks behind a set of windows, each once. Up to eight chunks need no memory; more take a chunk of the
 /// thread's current pool, as window blocks do. The windows must stay valid while the counter is in use.
@@ -45,4 +45,4 @@ class ChunkCounter {
   size_t count_ = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

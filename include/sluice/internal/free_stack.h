@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "pool/check.h"
-#include "pool/chunk.h"
-#include "pool/metadata_memory.h"
+#include "sluice/chunk.h"
+#include "sluice/internal/check.h"
+#include "sluice/internal/metadata_memory.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Free chunks of one tier, last in, first out, so that the warmest chunk is reused first. The stack also tracks which
 /// chunks at the bottom stayed unused for two aging periods, like the victim cache of Go's sync.Pool with a timer in
@@ -165,4 +165,4 @@ class FreeStack {
   size_t slab_count_ = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "buffer/buffer.h"
-#include "pool/file_pool.h"
+#include "sluice/buffer.h"
+#include "sluice/file_pool.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Moves a buffer's bytes to a file, which frees the memory of chunks without other holders. Windows that lie in the
 /// file already stay as they are. Readers of the buffer see no difference; moved bytes are read-only (make_writable
@@ -16,4 +16,4 @@ namespace sluice {
 ///     if (body.pinned_bytes() > memory_mark && !spill(body, files)) stop_reading();
 [[nodiscard]] bool spill(Buffer& buffer, FilePool& files, FileError* error = nullptr);
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

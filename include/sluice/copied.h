@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Payload bytes that this thread has copied in user space since it started (`sluice_copied_bytes_total`). Plain
 /// forwarding copies none.
@@ -45,4 +45,4 @@ inline void counted_copy_few(void* to, const void* from, size_t bytes) {
   }
 }
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

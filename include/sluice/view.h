@@ -5,10 +5,10 @@
 #include <span>
 #include <utility>
 
-#include "pool/check.h"
-#include "pool/chunk_pool.h"
+#include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// A read-only window onto a chunk, which it keeps alive. Any number of views may overlap, on different threads too;
 /// one view belongs to one thread at a time. Move-only; `clone` is explicit and O(1).
@@ -75,4 +75,4 @@ class View {
   uint32_t size_ = 0;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include "buffer/buffer.h"
+#include "sluice/buffer.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Reads typed values from a buffer across window boundaries without changing it. A read past the end returns 0 and
 /// makes `ok()` false for good, so a parser may check once after several reads. The buffer must not change while the
@@ -130,4 +130,4 @@ class Cursor {
   bool ok_ = true;
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pool/tier.h"
+#include "sluice/tier.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 class ChunkPool;
 
@@ -21,7 +21,7 @@ enum class ChunkKind : uint8_t {
 /// The header of one piece of memory. It lives outside the data, so that a 4 KiB chunk has 4,096 usable, page-aligned
 /// bytes. The reference count covers lifetime only; `Lease` and `View` decide who may write which bytes.
 ///
-/// Code outside `src/pool` does not touch the fields: it holds a `ChunkRef`.
+/// Code outside the pools does not touch the fields: it holds a `ChunkRef`.
 struct Chunk {
   std::byte* data;
   ChunkPool* home;  ///< Null for a chunk that belongs to no pool.
@@ -79,4 +79,4 @@ using ReleaseFunction = void (*)(void* context, std::byte* data, size_t bytes);
 /// `release` may be null. Never null. The reference count is 1. Precondition: bytes < 2^31.
 Chunk* external_chunk(std::byte* data, size_t bytes, ChunkKind kind, ReleaseFunction release, void* context);
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1

@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "pool/chunk.h"
+#include "sluice/chunk.h"
 
-namespace sluice {
+namespace sluice::inline v0_1 {
 
 /// Why a FilePool is unusable or refused a call.
 struct FileError {
@@ -111,4 +111,4 @@ class FilePool {
   State* state_;  // Outlives the pool while chunks are outstanding.
 };
 
-}  // namespace sluice
+}  // namespace sluice::inline v0_1
