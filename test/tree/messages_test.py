@@ -72,7 +72,7 @@ class MessagesTest(unittest.TestCase):
 
     def test_each_message_has_a_meaning(self):
         page = messages.Page((ROOT / messages.PAGE).read_text(encoding="utf-8"))
-        problems = list(messages.problems(page, messages.messages_in(ROOT / "src")))
+        problems = list(messages.problems(page, messages.messages_in(ROOT)))
         self.assertEqual(problems, [], "see tools/messages --write")
 
     def test_page_has_the_form_of_write(self):
@@ -86,7 +86,7 @@ class ToolTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        file = pathlib.Path(folder.name) / "proxy/server/planted.cc"
+        file = pathlib.Path(folder.name) / "src/proxy/server/planted.cc"
         file.parent.mkdir(parents=True)
         file.write_text(PLANTED, encoding="utf-8")
         self.source = messages.messages_in(pathlib.Path(folder.name))
@@ -94,7 +94,7 @@ class ToolTest(unittest.TestCase):
     def test_finds_planted_messages(self):
         self.assertEqual(list(self.source), FOUND)
         line = PLANTED.split("expected a name")[0].count("\n") + 1
-        self.assertEqual(self.source[FOUND[0]], [("proxy/server/planted.cc", line)])
+        self.assertEqual(self.source[FOUND[0]], [("src/proxy/server/planted.cc", line)])
 
     def test_reports_what_is_missing_and_what_is_gone(self):
         problems = list(messages.problems(messages.Page(PAGE), self.source))
