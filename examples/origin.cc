@@ -121,7 +121,9 @@ class Connection final : public Socket::Owner {
 
 class Origin final : public sluice::Listener::Owner {
  public:
-  Origin(Worker& worker, int fd) : worker_(worker), listener_(worker.ring(), worker.timers(), *this, fd, false) { listener_.start(); }
+  Origin(Worker& worker, int fd) : worker_(worker), listener_(worker.ring(), worker.timers(), *this, fd, false) {
+    listener_.start();
+  }
 
  private:
   void on_accepted(sluice::Listener&, int fd) override { new Connection(worker_, fd); }

@@ -59,8 +59,10 @@ TEST(JsonLine, HasAllValues) {
       line,
       "{\"time\":\"2026-07-31T12:12:12.418Z\",\"client\":\"203.0.113.7\",\"listener\":\"edge\",\"protocol\":\"HTTP/2\","
       "\"tls_version\":\"TLSv1.3\",\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"method\":\"GET\","
-      "\"authority\":\"api.example.com\",\"path\":\"/v1/items?page=2\",\"status\":200,\"reason\":\"ok\",\"detail\":null,"
-      "\"bytes_in\":7,\"bytes_out\":5120,\"duration_us\":1834,\"upstream_us\":1702,\"route\":\"items\",\"upstream\":\"api\","
+      "\"authority\":\"api.example.com\",\"path\":\"/v1/"
+      "items?page=2\",\"status\":200,\"reason\":\"ok\",\"detail\":null,"
+      "\"bytes_in\":7,\"bytes_out\":5120,\"duration_us\":1834,\"upstream_us\":1702,\"route\":\"items\",\"upstream\":"
+      "\"api\","
       "\"endpoint\":\"10.0.0.4:9000\",\"attempts\":2,\"request_id\":\"abc\","
       "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"user_agent\":\"curl/8.9.1\"}\n");
   std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
@@ -73,7 +75,8 @@ TEST(JsonLine, MissingValuesAreNull) {
   EXPECT_EQ(line_of({}),
             "{\"time\":\"1970-01-01T00:00:00.000Z\",\"client\":null,\"listener\":null,\"protocol\":null,"
             "\"tls_version\":null,\"tls_cipher\":null,\"method\":null,\"authority\":null,\"path\":null,\"status\":0,"
-            "\"reason\":null,\"detail\":null,\"bytes_in\":0,\"bytes_out\":0,\"duration_us\":0,\"upstream_us\":null,\"route\":null,"
+            "\"reason\":null,\"detail\":null,\"bytes_in\":0,\"bytes_out\":0,\"duration_us\":0,\"upstream_us\":null,"
+            "\"route\":null,"
             "\"upstream\":null,\"endpoint\":null,\"attempts\":0,\"request_id\":null,\"trace_id\":null,"
             "\"user_agent\":null}\n");
 }

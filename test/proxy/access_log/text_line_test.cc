@@ -82,9 +82,10 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
              .endpoint = "e",
              .attempts = 5,
              .facts = &facts_};
-  EXPECT_EQ(line("%{time} %{target} %{status} %{reason} %{detail} %{duration} %{upstream_duration} %{bytes_in} %{bytes_out} "
-                 "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} 100%%"),
-            "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C 100%");
+  EXPECT_EQ(
+      line("%{time} %{target} %{status} %{reason} %{detail} %{duration} %{upstream_duration} %{bytes_in} %{bytes_out} "
+           "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} 100%%"),
+      "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C 100%");
   facts_.request_id = "i";
   facts_.trace_id = "t";
   facts_.host = "h";

@@ -20,9 +20,9 @@ namespace {
 constexpr std::string_view kRequestNames[] = {
     "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
     "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
-constexpr std::string_view kLogNames[] = {
-    "target",   "time",      "clf_time", "status",   "reason",   "detail",   "duration",  "upstream_duration",
-    "bytes_in", "bytes_out", "route",    "upstream", "endpoint", "attempts", "tls_cipher"};
+constexpr std::string_view kLogNames[] = {"target", "time",     "clf_time",          "status",   "reason",
+                                          "detail", "duration", "upstream_duration", "bytes_in", "bytes_out",
+                                          "route",  "upstream", "endpoint",          "attempts", "tls_cipher"};
 constexpr std::string_view kHeaderPrefix = "header:", kResponseHeaderPrefix = "response_header:";
 
 std::optional<TextVariable> find_name(std::string_view name, std::span<const std::string_view> names,

@@ -166,8 +166,8 @@ bool Http2HeaderBlock::add_host(ChunkPool& pool, std::string_view value) {
   value = without_empty_port(value);
   if (!has(Head::Part::kAuthority)) return add_part(pool, Head::Part::kAuthority, value);
   // Different names in :authority and Host could be read as two different requests.
-  const bool same = std::ranges::equal(head_.authority(), value,
-                                       [](char a, char b) { return http2::lower(a) == http2::lower(b); });
+  const bool same =
+      std::ranges::equal(head_.authority(), value, [](char a, char b) { return http2::lower(a) == http2::lower(b); });
   return same || breaks("a Host that differs from :authority");
 }
 

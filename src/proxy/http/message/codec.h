@@ -53,8 +53,8 @@ class HttpCodec {
     /// Whether a new request that holds `bytes` may be accepted while the connection already holds `held_bytes`. If
     /// not, the codec refuses the request and does not call on_stream.
     virtual bool admits(size_t /*held_bytes*/, size_t /*bytes*/) { return true; }
-    /// The codec has refused a request for which it did not call on_stream, and the HTTP/2 connection stays open. `status`
-    /// is the response's, or 0 if the stream was reset without one. `why` is a string literal.
+    /// The codec has refused a request for which it did not call on_stream, and the HTTP/2 connection stays open.
+    /// `status` is the response's, or 0 if the stream was reset without one. `why` is a string literal.
     virtual void on_refused(uint16_t /*status*/, const char* /*why*/) {}
     /// Whether an HTTP/1.1 connection may read another pipelined request in this turn of the loop.
     virtual bool may_read_pipelined() { return true; }

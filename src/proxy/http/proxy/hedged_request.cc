@@ -4,8 +4,8 @@
 
 #include "net/worker.h"
 #include "proxy/http/proxy/fault.h"
-#include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_services.h"
+#include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/upstream_attempts.h"
 #include "proxy/http/proxy/upstream_connection.h"
 

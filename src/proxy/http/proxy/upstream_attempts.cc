@@ -7,8 +7,8 @@
 
 #include "net/worker.h"
 #include "proxy/http/proxy/hedged_request.h"
-#include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_services.h"
+#include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
 namespace sluice {
