@@ -42,12 +42,12 @@ class HttpMaintenance : public test::HttpRigTest {
   void wait_for_look() { rig.pass(std::chrono::seconds(1)); }
 
   void served(std::string_view path) {
-    Talk& talk = rig.connect().ask("GET", path);
+    Talk& talk = rig.connect().send_request("GET", path);
     rig.request_at(origin, requests_++).respond(200, "fine");
     rig.expect_response(talk, 200, "fine");
   }
   Talk& down(std::string_view path, FieldList fields = {}, uint16_t status = 503) {
-    Talk& talk = rig.connect().ask("POST", path, fields);
+    Talk& talk = rig.connect().send_request("POST", path, fields);
     rig.wait_over(talk);
     EXPECT_EQ(talk.head.status, status);
     return talk;
