@@ -203,7 +203,7 @@ class Logs(IdentityTest):
         self.raw(proxy, b"x", target=b"/\x01")
         self.raw(proxy, b"x\r\nX_Y: z")
         with wire.Http2Client(proxy.address("plain")) as client:
-            self.assertEqual(client.response(client.ask(fields=[("host", "b.test")])).failure, "PROTOCOL_ERROR")
+            self.assertEqual(client.response(client.send_request(fields=[("host", "b.test")])).failure, "PROTOCOL_ERROR")
         lines = [json.loads(line.decode()) for line in self.log_lines(log, len(self.AGENTS) + 4)]
         self.assertEqual([line["user_agent"] for line in lines[:4]],
                          [agent.decode(errors="replace") for agent in self.AGENTS])

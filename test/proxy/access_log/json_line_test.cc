@@ -139,7 +139,8 @@ TEST(JsonLine, RandomTexts) {
                            .method = text,
                            .authority = text,
                            .path = text,
-                           .reason = text};
+                           .reason = text,
+                           .detail = text};
     record.route = record.upstream = record.endpoint = record.user_agent = record.request_id = record.trace_id = text;
     record.request_bytes = record.response_bytes = record.duration_us = UINT64_MAX;
     record.upstream_us = UINT64_MAX;
@@ -154,7 +155,7 @@ TEST(JsonLine, RandomTexts) {
         ++quotes;
       }
     }
-    ASSERT_EQ(quotes, text.empty() ? 22u * 2 + 2 : 22u * 2 + 2 * 16) << line;
+    ASSERT_EQ(quotes, text.empty() ? 23u * 2 + 2 : 23u * 2 + 2 * 17) << line;
   }
 }
 
