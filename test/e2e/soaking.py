@@ -193,7 +193,7 @@ class Soak:
         while not self._stop.is_set():
             manner, _, strict = chooser.choices(self._MANNERS, [weight for _, weight, _ in self._MANNERS])[0]
             name = manner.__name__.strip("_")
-            listener = "rude" if name == "meet_the_rude" else chooser.choice(("main", "over_tls"))
+            listener = "rude" if name == "use_misbehaving_server" else chooser.choice(("main", "over_tls"))
             try:
                 with connect(self.proxy.address(listener), timeout=20 * SLOWNESS) as sock:
                     manner(self, sock)
