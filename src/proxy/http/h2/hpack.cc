@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "proxy/http/h2/field_rules.h"
 #include "proxy/http/h2/frame.h"
@@ -57,11 +58,14 @@ std::optional<uint64_t> take_integer(std::span<const uint8_t>& from, unsigned pr
   return std::nullopt;
 }
 
-// Whether the field that begins here has a longer string than nghttp2 accepts. nghttp2 reports that like any other
+// Whether the field that begins at `offset` has a longer string than nghttp2 accepts. nghttp2 reports that like any other
 // error. But a peer whose field is merely too large should not get COMPRESSION_ERROR, which means that its encoder is
 // broken.
-bool has_huge_string(std::span<const uint8_t> from) {
+bool has_huge_string(const Buffer& fragment, size_t offset) {
   constexpr uint64_t kMostBytes = 65536;  // NGHTTP2_HD_MAX_NAME and _VALUE.
+  std::vector<uint8_t> field(fragment.size() - offset);  // The connection ends: a copy is not too much.
+  fragment.copy_out(offset, std::as_writable_bytes(std::span(field)));
+  std::span<const uint8_t> from = field;
   if (from.empty() || from[0] >= 0x80 || (from[0] & 0xe0) == 0x20) return false;
   const std::optional<uint64_t> index = take_integer(from, from[0] >= 0x40 ? 6 : 4);
   for (int strings = index == 0 ? 2 : 1; index && strings > 0; --strings) {
@@ -103,6 +107,7 @@ HpackDecoder::Status HpackDecoder::decode(ChunkPool& pool, const Http2Limits& li
                                           Http2HeaderBlock& block) {
   if (!inflater_) wake();
   size_t windows_left = fragment.window_count();
+  size_t taken = 0, field_begin = 0;  // Offsets in the fragment.
   auto window = fragment.windows().begin();
   do {  // Runs once even for an empty fragment.
     const std::span<const std::byte> bytes = windows_left > 0 ? *window : std::span<const std::byte>();
@@ -115,10 +120,12 @@ HpackDecoder::Status HpackDecoder::decode(ChunkPool& pool, const Http2Limits& li
       nghttp2_nv field;
       int flags = 0;
       const nghttp2_ssize read = nghttp2_hd_inflate_hd3(inflater_, &field, &flags, at, left, final ? 1 : 0);
-      if (read < 0) return has_huge_string({at, left}) ? Status::kTooLarge : Status::kBroken;
+      if (read < 0) return has_huge_string(fragment, field_begin) ? Status::kTooLarge : Status::kBroken;
       at += read;
       left -= static_cast<size_t>(read);
+      taken += static_cast<size_t>(read);
       if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0) {
+        field_begin = taken;
         const bool sensitive = (field.flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0;
         if (!block.add(pool, limits, text_of(field.name, field.namelen), text_of(field.value, field.valuelen),
                        sensitive)) {

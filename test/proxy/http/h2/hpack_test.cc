@@ -41,6 +41,19 @@ class HpackTest : public PoolTest {
   Http2Limits limits_;
 };
 
+// Defect: whether a string was reported as too large depended on how the bytes were split.
+TEST_F(HpackTest, HugeStringHoweverItIsSplit) {
+  // A literal with a new name, whose value has 2 MiB; then one whose Huffman code is broken.
+  const std::string huge = std::string("\x40\x01x\x7f\x81\xff\x7f", 7) + std::string(40, 'v');
+  const std::string broken = std::string("\x40\x01x\x82\xff\xff", 6);
+  for (size_t cut = 0; cut < 9; ++cut) {
+    HpackDecoder first, second;
+    Http2HeaderBlock a(Http2HeaderBlock::Kind::kRequest), b(Http2HeaderBlock::Kind::kRequest);
+    EXPECT_EQ(decode(first, huge, a, cut), HpackDecoder::Status::kTooLarge) << cut;
+    EXPECT_EQ(decode(second, broken, b, cut), HpackDecoder::Status::kBroken) << cut;
+  }
+}
+
 TEST_F(HpackTest, Rfc7541AppendixC6) {  // Responses with Huffman codes, each of which depends on the previous ones.
   // The examples use a table of 256 bytes, which the first block announces.
   const std::string blocks[] = {
