@@ -58,11 +58,11 @@ std::optional<uint64_t> take_integer(std::span<const uint8_t>& from, unsigned pr
   return std::nullopt;
 }
 
-// Whether the field that begins at `offset` has a longer string than nghttp2 accepts. nghttp2 reports that like any other
-// error. But a peer whose field is merely too large should not get COMPRESSION_ERROR, which means that its encoder is
-// broken.
+// Whether the field that begins at `offset` has a longer string than nghttp2 accepts. nghttp2 reports that like any
+// other error. But a peer whose field is merely too large should not get COMPRESSION_ERROR, which means that its
+// encoder is broken.
 bool has_huge_string(const Buffer& fragment, size_t offset) {
-  constexpr uint64_t kMostBytes = 65536;  // NGHTTP2_HD_MAX_NAME and _VALUE.
+  constexpr uint64_t kMostBytes = 65536;                 // NGHTTP2_HD_MAX_NAME and _VALUE.
   std::vector<uint8_t> field(fragment.size() - offset);  // The connection ends: a copy is not too much.
   fragment.copy_out(offset, std::as_writable_bytes(std::span(field)));
   std::span<const uint8_t> from = field;
