@@ -36,11 +36,10 @@ Http1Codec::~Http1Codec() { pending_tunnel_.reset(); }
 
 HttpCodec::Status Http1Codec::receive(Buffer&& bytes) {
   if (status_ == Status::kOpen && persistence_ != Persistence::kEndsUnread) {
-    if (bytes.empty()) {
-      head_allowed_ = head_allowed_ || input_waits_;
-    } else {
+    if (!bytes.empty()) {
       head_allowed_ = head_allowed_ || (!in_exchange() && input_.empty());
       input_.append(std::move(bytes));
+      if (input_waits_) return status_;  // Only a call without bytes resumes it.
     }
   } else {
     bytes.clear();

@@ -33,17 +33,18 @@ bool Http1Server::skip_empty_line() {
 }
 
 bool Http1Server::read_head() {
+  const bool resumed = input_waits_;
   input_waits_ = false;
   if (output_full()) return false;
   if (input_.empty() || !skip_empty_line() || input_.empty()) {
     if (peer_ended()) end_connection();
     return false;
   }
-  if (!head_allowed_ && !acceptor_.may_read_pipelined()) {
-    input_waits_ = true;
-    return false;
+  if (!head_allowed_) {
+    input_waits_ = !acceptor_.may_read_pipelined() && !resumed;  // A resumed one takes from the turn's budget too.
+    if (input_waits_) return false;
+    head_allowed_ = true;
   }
-  head_allowed_ = true;
   const Http1Limits& limits = options_.limits;
   if (scan_head({limits.start_line_bytes, limits.head_bytes, limits.fields}) != Scan::kComplete) {
     return false;

@@ -427,8 +427,11 @@ TEST_F(ServerTest, PipelinedRequestsTakeTurns) {
   EXPECT_EQ(origin_.heads, 2) << "the turn has no room";
   EXPECT_TRUE(server_.input_waits());
   EXPECT_FALSE(server_.mid_head()) << "it is not the client that is slow to send";
+  origin_.pipelined_left = 5;
   proceed();
   EXPECT_EQ(origin_.heads, 3) << "it is resumed";
+  EXPECT_EQ(origin_.pipelined_left, 4) << "which takes from the turn's budget too";
+  origin_.pipelined_left = 0;
   EXPECT_FALSE(server_.input_waits());
   respond();
   receive("/1.1\nHost: a");
