@@ -1,4 +1,4 @@
-# What `cmake --install` puts where, in two components:
+# What `cmake --install` puts where, in two components (Package.cmake has what comes with the program):
 #   iobuf   the buffer library: headers, one archive, a CMake package (find_package(sluice)) and a pkg-config file
 #   proxy   the sluice program, where it is built
 # All of it may be moved afterwards: nothing that is installed holds an absolute path.

@@ -19,6 +19,7 @@
 
 #include "net/features.h"
 #include "net/listener.h"
+#include "net/socket.h"
 #include "net/worker.h"
 #include <sluice/buffer.h>
 

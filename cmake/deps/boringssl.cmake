@@ -9,8 +9,11 @@ set(BUILD_SHARED_LIBS OFF)
 sluice_add_dependency(boringssl)
 set(BUILD_TESTING ${tests})
 set(BUILD_SHARED_LIBS ${shared})
-foreach(library crypto ssl)
+# What a compiler warns of depends on its version and the optimization, and the library makes errors of it.
+foreach(library crypto fipsmodule ssl)
   target_compile_options(${library} PRIVATE -w -g0)
+endforeach()
+foreach(library crypto ssl)
   set_target_properties(${library} PROPERTIES UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endforeach()
 # These do not go together with others: they define what others define too, or macros that change a header.

@@ -56,8 +56,11 @@ inline bool chunk_unique(const Chunk* chunk) { return chunk->refs.load(std::memo
 /// Whether the caller's reference is the only one and the memory is writable.
 inline bool chunk_writable(const Chunk* chunk) { return chunk_unique(chunk) && chunk->kind != ChunkKind::kReadOnly; }
 
-/// Returns an unreferenced chunk to its home pool or to the heap. The cold half of `chunk_unref`.
+/// Returns an unreferenced chunk to its home pool or, if it has none, frees it. The cold half of `chunk_unref`, defined
+/// by the pool.
 void chunk_return(Chunk* chunk);
+/// Frees an unreferenced chunk that has no home. Called by chunk_return only.
+void free_unpooled_chunk(Chunk* chunk);
 
 /// Drops a reference. The last one returns the chunk to its home pool. Callable on any thread. A sole holder needs no
 /// read-modify-write: no other thread can add a reference.

@@ -88,7 +88,7 @@ bool compatible(const grpc::gcp::RpcProtocolVersions& peer) {
   return std::min(ours, max) >= std::max(ours, min);
 }
 
-std::string quoted(std::string_view text) { return '"' + printable(text, kMaxDetailBytes) + '"'; }
+std::string in_quotes(std::string_view text) { return '"' + printable(text, kMaxDetailBytes) + '"'; }
 
 }  // namespace
 
@@ -175,14 +175,14 @@ AltsNegotiation::Status AltsNegotiation::digest(std::string_view response, std::
 AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResult& result) {
   const auto& offered = options_.application_protocols;
   if (std::find(offered.begin(), offered.end(), result.application_protocol()) == offered.end()) {
-    return fail("the handshaker service chose the application protocol " + quoted(result.application_protocol()) +
+    return fail("the handshaker service chose the application protocol " + in_quotes(result.application_protocol()) +
                 ", which was not offered");
   }
   const auto& protocols = options_.record_protocols;
   const auto protocol = std::find_if(protocols.begin(), protocols.end(),
                                      [&](AltsProtocol p) { return alts_protocol_name(p) == result.record_protocol(); });
   if (protocol == protocols.end()) {
-    return fail("the handshaker service chose the record protocol " + quoted(result.record_protocol()) +
+    return fail("the handshaker service chose the record protocol " + in_quotes(result.record_protocol()) +
                 ", which was not offered");
   }
   const size_t key_bytes = AltsKeys::secret_bytes(*protocol);
@@ -193,11 +193,13 @@ AltsNegotiation::Status AltsNegotiation::finish(const grpc::gcp::HandshakerResul
   const std::string& peer = name_of(result.peer_identity());
   if (peer.empty()) return fail("the handshaker service did not identify the peer");
   const std::string& local = name_of(result.local_identity());
-  if (!is_name(peer) || !is_name(local)) return fail("the handshaker service gave a malformed name: " + quoted(peer));
+  if (!is_name(peer) || !is_name(local)) {
+    return fail("the handshaker service gave a malformed name: " + in_quotes(peer));
+  }
   const auto& targets = options_.target_service_accounts;
   const std::string& account = result.peer_identity().service_account();
   if (!targets.empty() && std::find(targets.begin(), targets.end(), account) == targets.end()) {
-    return fail("the peer is " + quoted(peer) + ", none of target_identities");
+    return fail("the peer is " + in_quotes(peer) + ", none of target_identities");
   }
   if (!result.has_peer_rpc_versions()) return fail("the handshaker service did not send the peer's RPC versions");
   if (!compatible(result.peer_rpc_versions())) return fail("the peer's RPC versions do not include 2.1");

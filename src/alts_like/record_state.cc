@@ -6,7 +6,7 @@ namespace sluice {
 
 // ---- Writing ----
 
-StateWriter::StateWriter(SecretBytes& out, RecordProtocol protocol) : out_(out), begin_(out.size()) {
+StateWriter::StateWriter(SecretBytes& out, RecordProtocol protocol) : StateWriter(out) {
   u8(kRecordStateVersion);
   u8(static_cast<uint8_t>(protocol));
 }
@@ -20,6 +20,11 @@ void StateWriter::buffer(const Buffer& buffer) {
   for (const std::span<const std::byte> window : buffer.windows()) {
     bytes({reinterpret_cast<const uint8_t*>(window.data()), window.size()});
   }
+}
+
+void StateWriter::text(std::string_view text) {
+  u32(static_cast<uint32_t>(text.size()));
+  bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
 bool StateWriter::done() {
@@ -44,6 +49,11 @@ uint64_t StateReader::number(size_t count) {
   uint64_t value = 0;
   for (const uint8_t byte : bytes(count)) value = value << 8 | byte;
   return value;
+}
+
+std::string_view StateReader::text() {
+  const std::span<const uint8_t> read = bytes(u32());
+  return {reinterpret_cast<const char*>(read.data()), read.size()};
 }
 
 Buffer StateReader::buffer(ChunkPool& pool) {

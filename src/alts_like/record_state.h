@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "alts_like/secret_bytes.h"
 #include "sluice/buffer.h"
@@ -28,6 +29,9 @@ enum class RecordProtocol : uint8_t { kPlain = 0, kTls13 = 1, kAlts = 2, kTls12 
 /// Appends the serialized state of a record layer to `out`, which must outlive it.
 class StateWriter {
  public:
+  /// Appends values only.
+  explicit StateWriter(SecretBytes& out) : out_(out), begin_(out.size()) {}
+  /// Begins the state of a record layer: appends the version and the protocol.
   StateWriter(SecretBytes& out, RecordProtocol protocol);
   void u8(uint8_t value) { out_.push_back(value); }
   void u16(uint16_t value) { number(value, 2); }
@@ -36,6 +40,7 @@ class StateWriter {
   /// Without a length.
   void bytes(std::span<const uint8_t> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
   void buffer(const Buffer& buffer);
+  void text(std::string_view text);
   /// Finishes the state. False if it exceeds kMaxRecordStateBytes; everything appended is then removed.
   bool done();
 
@@ -57,6 +62,8 @@ class StateReader {
   /// Empty if fewer than `count` bytes are left.
   std::span<const uint8_t> bytes(size_t count);
   Buffer buffer(ChunkPool& pool);
+  /// Valid as long as the bytes that are read.
+  std::string_view text();
   bool ok() const { return ok_; }
   /// Whether every read succeeded and nothing is left.
   bool done() const { return ok_ && rest_.empty(); }

@@ -2,6 +2,7 @@
 
 #include <liburing.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,7 +28,8 @@ class BufferRing {
  public:
   struct Options {
     uint16_t group;
-    uint16_t entries;          ///< Power of two, at most 32,768.
+    uint16_t entries;          ///< Chunks to post, a power of two, at most 32,768.
+    uint16_t max_entries = 0;  ///< Chunks to post after calls of grow(), such a number too. 0: `entries`.
     size_t chunk_bytes;        ///< A tier's size.
     bool incremental = false;  ///< IOU_PBUF_RING_INC, Linux 6.12.
     bool reserved = false;     ///< Chunks may come from the pool's reserve.
@@ -46,11 +48,19 @@ class BufferRing {
   /// order and before any other decision: offsets in a posted chunk follow from that order.
   void take(const Completion& completion, Buffer& to);
 
-  /// Posts chunks to empty slots, as far as the pool's budget allows. True if every slot is filled.
+  /// Posts chunks until as many are posted as should be, as far as the pool's budget allows. True if they are.
   bool refill();
-  /// Slots without a chunk.
-  size_t empty_slots() const { return empty_.size(); }
-  size_t filled_slots() const { return options_.entries - empty_.size(); }
+  /// Doubles the number of chunks to post, up to Options::max_entries. For a burst: each receive in a turn needs one.
+  void grow() { wanted_ = static_cast<uint16_t>(std::min<size_t>(2 * size_t{wanted_}, slots_.size())); }
+  /// Undoes all calls of grow(), and withdraws the posted chunks if there are more than Options::entries; refill()
+  /// posts fewer then. While completions wait to be reaped, chunks are not withdrawn. Call it again later.
+  void shrink();
+  /// The number of chunks to post.
+  size_t wanted_slots() const { return wanted_; }
+  /// Chunks that refill() would post.
+  size_t empty_slots() const { return wanted_ - std::min<size_t>(wanted_, filled_slots()); }
+  size_t filled_slots() const { return slots_.size() - empty_.size(); }
+  size_t chunk_bytes() const { return options_.chunk_bytes; }
   size_t posted_bytes() const { return filled_slots() * options_.chunk_bytes; }
 
  private:
@@ -61,13 +71,17 @@ class BufferRing {
   };
 
   BufferRing(Ring& ring, ChunkPool& pool, Options options) : ring_(ring), pool_(pool), options_(options) {}
+  int register_group();
+  void unregister_group();
   uint32_t take_from(uint16_t id, uint32_t bytes, bool more, Buffer& to);
 
   Ring& ring_;
   ChunkPool& pool_;
   Options options_;
+  uint16_t wanted_ = 0;
   io_uring_buf_ring* shared_ = nullptr;  // Mapped. The kernel reads it and, in incremental mode, edits it.
   size_t shared_bytes_ = 0;
+  bool registered_ = false;
   uint16_t tail_ = 0;
   std::vector<Slot> slots_;      // By buffer id.
   std::vector<uint16_t> id_at_;  // Buffer id by ring position: a bundle names only its first buffer.

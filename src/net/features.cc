@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "net/buffer_ring.h"
+#include "net/io_uring_access.h"
 #include "net/ring.h"
 
 namespace sluice {
@@ -194,6 +195,7 @@ std::string Features::to_string() const {
 }
 
 absl::StatusOr<Features> probe_features(RingsMode mode) {
+  if (absl::Status access = check_io_uring_access(); !access.ok()) return access;
   auto ring = Ring::open({.submission_entries = 8, .completion_entries = 16});
   if (!ring.ok()) return ring.status();
   ChunkPool pool({.budget_bytes = 1 << 20});

@@ -2,9 +2,11 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -21,12 +23,11 @@ bool set_option(int fd, int level, int name, int value) {
 }
 
 void set_stream_options(int fd, const ListenOptions& options) {
-  if (options.nodelay) set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (options.unsent_bytes > 0) {
-    set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.unsent_bytes));
-  }
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, options.nodelay);
+  // 0 is the system's default (tcp(7), since Linux 3.12).
+  set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, static_cast<int>(options.unsent_bytes));
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options.keepalive_idle_s > 0);
   if (options.keepalive_idle_s == 0) return;
-  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options.keepalive_idle_s);
   if (options.keepalive_interval_s) set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options.keepalive_interval_s);
   if (options.keepalive_probes) set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options.keepalive_probes);
@@ -56,6 +57,14 @@ absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, con
   return fd;
 }
 
+void set_listen_options(int fd, const ListenOptions& options) {
+  int family = 0;
+  socklen_t length = sizeof family;
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length);
+  if (family != AF_UNIX) set_stream_options(fd, options);
+  listen(fd, options.backlog);
+}
+
 Listener::Listener(Ring& ring, TimerWheel& timers, Owner& owner, int fd, bool shared)
     : ring_(ring),
       timers_(timers),
@@ -71,13 +80,13 @@ Listener::~Listener() {
 void Listener::start() { arm(); }
 
 void Listener::arm() {
-  if (armed_ || stopped_) return;
-  const Accepting accepting = owner_.accepting();
-  if (accepting == Accepting::kNone) return pause();
+  if (armed_ || stopped_ || leave_ != Leave::kNo) return;
+  const uint32_t accepting = owner_.accepting();
+  if (accepting == 0) return pause();
   armed_ = true;
   paused_ = false;
   // Accepted descriptors stay blocking: on a non-blocking one, io_uring fails a send that must wait with EAGAIN.
-  single_shot_ = shared_ || accepting == Accepting::kOne;
+  single_shot_ = shared_ || accepting != kAll;
   if (single_shot_) {
     ring_.accept_once(this, fd_, SOCK_CLOEXEC);
   } else {
@@ -85,9 +94,19 @@ void Listener::arm() {
   }
 }
 
-void Listener::stop() {
-  if (stopped_) return;
-  stopped_ = true;
+// Nobody else accepts from the descriptor, so a connection that waits cannot be gone when it is accepted.
+void Listener::accept_backlog() {
+  pollfd waiting{fd_, POLLIN, 0};
+  for (int i = 0; i < kMaxBacklog && !shared_ && owner_.accepting() > 0 && poll(&waiting, 1, 0) == 1; ++i) {
+    const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) return;
+    owner_.on_accepted(*this, fd);
+  }
+}
+
+void Listener::stop(bool leave_backlog) {
+  if (std::exchange(stopped_, true)) return;
+  if (!leave_backlog) accept_backlog();
   retry_.cancel();
   if (armed_) ring_.cancel_fd(nullptr, fd_);
   ring_.close(fd_);
@@ -95,7 +114,7 @@ void Listener::stop() {
 }
 
 void Listener::review() {
-  if (!armed_ || single_shot_ || stopped_ || owner_.accepting() == Accepting::kMany) return;
+  if (!armed_ || single_shot_ || stopped_ || leave_ != Leave::kNo || owner_.accepting() == kAll) return;
   ring_.cancel_fd(nullptr, fd_);  // Its completion arms again with the current mode.
   reviewed_ = true;
 }
@@ -106,21 +125,78 @@ void Listener::pause() {
 }
 
 void Listener::resume() {
-  if (!paused_) return;
+  if (!paused_ || leave_ != Leave::kNo) return;
   retry_.cancel();
   arm();
 }
 
-void Listener::complete(Completion completion) {
-  if (!completion.more()) armed_ = false;
+void Listener::leave() {
+  if (stopped_ || leave_ != Leave::kNo) return;
+  leave_ = Leave::kCanceling;
+  retry_.cancel();
+  paused_ = false;
+  if (armed_) ring_.cancel_fd(nullptr, fd_);
+  reviewed_ = armed_;
+  continue_leaving();
+}
+
+// Called when nothing may be in flight any more.
+void Listener::continue_leaving() {
+  if (armed_ || burst_in_flight_ > 0 || stopped_ || leave_ == Leave::kDone) return;
+  if (!accepts_now_) {
+    leave_ = Leave::kDone;
+    return;
+  }
+  leave_ = Leave::kTaking;
+  ++burst_in_flight_;
+  ring_.accept_now(this, fd_, SOCK_CLOEXEC);
+}
+
+void Listener::reclaim() {
+  leave_ = Leave::kNo;
+  arm();
+}
+
+// A loaded kernel takes one connection at a time for a multishot: it then queues behind the pending work of all sockets
+// before it takes the next. A thousand clients that connect at once would keep the ones behind them waiting for a
+// second. So connections that wait are also accepted directly, a bounded number in each turn.
+void Listener::accept_burst() {
+  if (!accepts_now_ || !armed_ || shared_ || stopped_ || leave_ != Leave::kNo || burst_in_flight_ > 0) return;
+  // A bound includes the connection for which accepting is armed.
+  uint32_t most = owner_.accepting();
+  if (most != kAll && most > 0) --most;
+  most = std::min<uint32_t>(most, burst_);
+  for (; burst_in_flight_ < most; ++burst_in_flight_) ring_.accept_now(this, fd_, SOCK_CLOEXEC);
+  burst_ = static_cast<uint8_t>(2 * std::min<int>(burst_, kMaxBurst / 2));
+}
+
+void Listener::complete(Op op, Completion completion) {
+  if (op == Op::kAcceptNow) {
+    --burst_in_flight_;
+    if (completion.res == -EINVAL) accepts_now_ = false;
+    if (completion.res == -EAGAIN) burst_ = kFirstBurst;
+    if (completion.res == -EINVAL || completion.res == -EAGAIN) {
+      if (leave_ == Leave::kTaking) leave_ = Leave::kDone;
+      if (leave_ == Leave::kCanceling) continue_leaving();
+      return;
+    }
+  } else if (!completion.more()) {
+    armed_ = false;
+  }
+  take(completion);
+  if (leave_ != Leave::kNo) return continue_leaving();
+  // Any other error (-ECONNABORTED, a multishot ended by overflow) affects at most one connection: continue.
+  if (!armed_ && !paused_) arm();
+  if (completion.more_waiting()) accept_burst();
+}
+
+void Listener::take(Completion completion) {
   if (completion.res >= 0) {
     errors_ = 0;
-    if (stopped_) {
-      ::close(completion.res);
-    } else {
-      owner_.on_accepted(*this, completion.res);
-    }
-  } else if (!stopped_ && !std::exchange(reviewed_, false)) {
+    owner_.on_accepted(*this, completion.res);
+  } else if (!stopped_ && !std::exchange(reviewed_, false) && completion.res != -ECANCELED) {
+    // -ECANCELED: another listener has stopped on a duplicate of this descriptor. A cancel by descriptor finds the
+    // operations of the file behind it.
     // A persistent error, such as EINVAL after another process shut the socket down, would recur immediately forever.
     const bool too_many_errors = ++errors_ >= kMaxErrors;
     if (too_many_errors || completion.res == -EMFILE || completion.res == -ENFILE || completion.res == -ENOBUFS ||
@@ -131,8 +207,6 @@ void Listener::complete(Completion completion) {
       return;
     }
   }
-  // Any other error (-ECONNABORTED, a multishot ended by overflow) affects at most one connection: continue.
-  if (!armed_ && !paused_) arm();
 }
 
 }  // namespace sluice

@@ -22,28 +22,36 @@ struct ListenOptions {
   int keepalive_probes = 0;      ///< 0: the system default.
 };
 absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, const ListenOptions& options);
+/// Changes the options of a listening socket, except `ipv6_only`. Connections that it has accepted keep theirs.
+void set_listen_options(int fd, const ListenOptions& options);
 
 /// Accepts connections from one listening descriptor on one worker, whose ring and timers, like the owner, outlive it.
 class alignas(kTargetAlignment) Listener {
  public:
-  enum class Accepting : uint8_t { kMany, kOne, kNone };
+  /// No bound: see Owner::accepting.
+  static constexpr uint32_t kAll = UINT32_MAX;
   class Owner {
    public:
     virtual void on_accepted(Listener& listener, int fd) = 0;  ///< The owner takes over the descriptor.
     /// Accepting is paused for kRetryMs or until `resume`, because the process or system ran out of descriptors or
     /// memory, or accepting failed kMaxErrors times in a row.
     virtual void on_accept_paused(Listener& listener, int error) = 0;
-    /// Returns how many connections to accept now; called whenever accepting is armed. A multishot takes all pending
-    /// connections at once, even more than there is room for. After kNone it is called again after kRetryMs or by
+    /// Returns how many connections to accept now; called whenever accepting is armed. With kAll, a multishot takes all
+    /// pending connections at once, even more than there is room for. After 0 it is called again after kRetryMs or by
     /// `resume`.
-    virtual Accepting accepting() { return Accepting::kMany; }
+    virtual uint32_t accepting() { return kAll; }
 
    protected:
     ~Owner() = default;
   };
   static constexpr uint64_t kRetryMs = 100;
+  /// The default of config::Listener::backlog. Clients that keep connecting must not hold up the loop.
+  static constexpr int kMaxBacklog = 4096;
   /// Errors that affect at most one connection do not pause accepting, unless this many occur in a row.
   static constexpr uint8_t kMaxErrors = 32;
+  /// How many waiting connections are accepted at once, besides those of the multishot: twice as many each time, as
+  /// long as there are as many.
+  static constexpr uint8_t kFirstBurst = 16, kMaxBurst = 128;
 
   /// `shared`: other workers accept from the same descriptor (a Unix socket cannot use SO_REUSEPORT), so it accepts one
   /// connection at a time.
@@ -53,19 +61,41 @@ class alignas(kTargetAlignment) Listener {
   Listener& operator=(const Listener&) = delete;
 
   void start();
-  /// Stops accepting and closes the descriptor. Connections pending in the backlog are lost.
-  void stop();
-  bool stopped() const { return stopped_ && !armed_; }
+  /// Gives the owner the connections that wait in the backlog, at most kMaxBacklog of them, stops accepting, and closes
+  /// the descriptor. A few more may arrive until stopped(). Other workers accept the backlog of a `shared` descriptor.
+  /// `leave_backlog`: another process accepts from the same socket, so what waits is left to it.
+  void stop(bool leave_backlog = false);
+  bool stopped() const { return stopped_ && !armed_ && burst_in_flight_ == 0; }
   /// Calls the owner's `accepting` again. Connections already being accepted still arrive.
   void review();
   /// Ends a pause early because descriptors became available.
   void resume();
+  /// Stops accepting, but keeps the descriptor: another process accepts from the same socket. For a new connection the
+  /// kernel wakes one of those that wait, so a connection that came just now may have been announced here only. The
+  /// owner still gets it (with Ring::accept_now, Linux 6.10).
+  void leave();
+  /// Whether leave() is complete: no connection arrives any more.
+  bool left() const { return leave_ == Leave::kDone; }
+  /// The other process is gone: accepts again.
+  void reclaim();
   int fd() const { return fd_; }
 
-  void complete(Completion completion);
+  void complete(Op op, Completion completion);
 
  private:
+  // The steps of leave().
+  enum class Leave : uint8_t {
+    kNo,
+    kCanceling,  // Accepts are still in flight.
+    kTaking,     // One Ring::accept_now at a time takes what waits.
+    kDone,       // Nothing waited.
+  };
+
   void arm();
+  void accept_backlog();
+  void accept_burst();
+  void continue_leaving();
+  void take(Completion completion);
   void pause();
 
   Ring& ring_;
@@ -77,8 +107,12 @@ class alignas(kTargetAlignment) Listener {
   bool single_shot_ = false;  // The armed accept ends after one connection.
   bool stopped_ = false;
   bool paused_ = false;
-  bool reviewed_ = false;  // The armed accept was canceled by review().
-  uint8_t errors_ = 0;     // Consecutive errors.
+  Leave leave_ = Leave::kNo;
+  bool reviewed_ = false;    // The armed accept was canceled by review().
+  bool accepts_now_ = true;  // Whether the kernel has Ring::accept_now.
+  uint8_t errors_ = 0;       // Consecutive errors.
+  uint8_t burst_ = kFirstBurst;
+  uint8_t burst_in_flight_ = 0;  // Submissions of Ring::accept_now.
   Timer retry_;
 };
 

@@ -4,11 +4,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "net/io_uring_access.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -17,39 +15,6 @@ namespace {
 
 // Space for the iovecs of one submission batch. A batch that needs more is submitted early.
 constexpr size_t kScratchBytes = 128 * 1024;
-
-absl::Status setup_error(int error) {
-  switch (error) {
-    case ENOSYS:
-      return absl::UnavailableError(
-          "this kernel has no io_uring; Sluice needs Linux 6.6 or newer built with CONFIG_IO_URING");
-    case EPERM:
-    case EACCES: {
-      std::string value = "?";
-      std::ifstream("/proc/sys/kernel/io_uring_disabled") >> value;
-      // Docker's default profile is the usual cause, and pointing at the sysctl would then mislead.
-      const char* const seccomp =
-          "a seccomp profile such as Docker's default must allow io_uring_setup, io_uring_enter and io_uring_register "
-          "(docker run --security-opt seccomp=PROFILE.json)";
-      if (value == "0") {
-        return absl::PermissionDeniedError(
-            absl::StrCat("io_uring is switched off for this process, though kernel.io_uring_disabled is 0: ", seccomp));
-      }
-      return absl::PermissionDeniedError(absl::StrCat(
-          "io_uring is switched off for this process: kernel.io_uring_disabled is ", value,
-          " (set it to 0 with `sysctl kernel.io_uring_disabled=0`, or to 1 and join kernel.io_uring_group); ",
-          seccomp));
-    }
-    case EINVAL:
-      return absl::UnavailableError(
-          "this kernel's io_uring lacks SINGLE_ISSUER | DEFER_TASKRUN; Sluice needs Linux 6.6 or newer");
-    case ENOMEM:
-      return absl::ResourceExhaustedError(
-          "no memory for the io_uring queues; raise `ulimit -l` or lower limits.max_connections");
-    default:
-      return absl::InternalError(absl::StrCat("cannot set up io_uring: ", std::strerror(error)));
-  }
-}
 
 }  // namespace
 
@@ -63,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
   const int result = io_uring_queue_init_params(options.submission_entries, &ring->ring_, &params);
   if (result < 0) {
     ring->ring_.ring_fd = -1;
-    return setup_error(-result);
+    return io_uring_error("io_uring_setup", -result, IoUringRestrictions::of_this_process());
   }
   // Saves a descriptor lookup per system call. If the kernel refuses, the ring still works.
   io_uring_register_ring_fd(&ring->ring_);
@@ -128,6 +93,13 @@ void Ring::accept_once(void* target, int fd, int flags) {
   finish(sqe, Op::kAccept, target);
 }
 
+void Ring::accept_now(void* target, int fd, int flags) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_accept(sqe, fd, nullptr, nullptr, flags);
+  sqe->ioprio |= IORING_ACCEPT_DONTWAIT;
+  finish(sqe, Op::kAcceptNow, target);
+}
+
 void Ring::recv_multishot(void* target, int fd, uint16_t group) {
   io_uring_sqe* sqe = next_sqe();
   io_uring_prep_recv_multishot(sqe, fd, nullptr, 0, 0);
@@ -172,9 +144,15 @@ void Ring::recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_byte
   finish(sqe, Op::kRecv, target);
 }
 
+// An entry, with room for a message of these windows. Both may need a submission, after which the scratch memory is
+// free again: so a message is written only once its entry exists.
+io_uring_sqe* Ring::next_sqe_with_scratch(std::span<const iovec> windows) {
+  if (scratch_used_ + sizeof(msghdr) + windows.size_bytes() > scratch_.size()) submit();
+  return next_sqe();
+}
+
 msghdr* Ring::scratch_message(std::span<const iovec> windows) {
   const size_t bytes = sizeof(msghdr) + windows.size_bytes();
-  if (scratch_used_ + bytes > scratch_.size()) submit();
   SLUICE_CHECK(scratch_used_ + bytes <= scratch_.size());
   auto* message = new (scratch_.data() + scratch_used_) msghdr{};
   auto* iovecs = reinterpret_cast<iovec*>(message + 1);
@@ -194,15 +172,15 @@ void Ring::send(void* target, int fd, std::span<const iovec> windows) {
     finish(sqe, Op::kSend, target);
     return;
   }
+  io_uring_sqe* sqe = next_sqe_with_scratch(windows);
   msghdr* message = scratch_message(windows);
-  io_uring_sqe* sqe = next_sqe();
   io_uring_prep_sendmsg(sqe, fd, message, kFlags);
   finish(sqe, Op::kSend, target);
 }
 
 void Ring::send_zero_copy(void* target, int fd, std::span<const iovec> windows) {
+  io_uring_sqe* sqe = next_sqe_with_scratch(windows);
   msghdr* message = scratch_message(windows);
-  io_uring_sqe* sqe = next_sqe();
   io_uring_prep_sendmsg_zc(sqe, fd, message, MSG_NOSIGNAL | MSG_WAITALL);
   sqe->ioprio |= IORING_SEND_ZC_REPORT_USAGE;
   finish(sqe, Op::kSendZeroCopy, target);

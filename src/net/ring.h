@@ -18,6 +18,7 @@ namespace sluice {
 enum class Op : uint8_t {
   kIgnored,  ///< The completion is of no interest (and is skipped on success).
   kAccept,
+  kAcceptNow,
   kRecv,
   kReadable,
   kSend,
@@ -36,6 +37,8 @@ struct Completion {
   bool more() const { return flags & IORING_CQE_F_MORE; }
   bool has_buffer() const { return flags & IORING_CQE_F_BUFFER; }
   bool buffer_more() const { return flags & IORING_CQE_F_BUF_MORE; }
+  /// Of an accept: whether more connections wait (Linux 6.10).
+  bool more_waiting() const { return flags & IORING_CQE_F_SOCK_NONEMPTY; }
   bool notification() const { return flags & IORING_CQE_F_NOTIF; }
   uint16_t buffer_id() const { return static_cast<uint16_t>(flags >> IORING_CQE_BUFFER_SHIFT); }
 };
@@ -65,6 +68,9 @@ class Ring {
 
   void accept_multishot(void* target, int fd, int flags);
   void accept_once(void* target, int fd, int flags);
+  /// Accepts a connection that waits already (Op::kAcceptNow); completes with -EAGAIN if there is none, and with
+  /// -EINVAL before Linux 6.10.
+  void accept_now(void* target, int fd, int flags);
   /// Receives into buffers of `group` until canceled. Waits for data before it takes a buffer.
   void recv_multishot(void* target, int fd, uint16_t group);
   /// Receives once, into one buffer of `group`.
@@ -128,6 +134,8 @@ class Ring {
     }
   }
 
+  /// Whether completions wait to be reaped.
+  bool has_completions() const { return io_uring_cq_ready(&ring_) > 0 || io_uring_cq_has_overflow(&ring_); }
   /// Number of waits that began with more completions than the queue holds.
   uint64_t overflows() const { return overflows_; }
   uint64_t enters() const { return enters_; }
@@ -157,6 +165,7 @@ class Ring {
   void finish(io_uring_sqe* sqe, Op op, void* target);
   void maybe_inject(io_uring_sqe* sqe, Op op);
   void rewrite(Delivery& delivery);
+  io_uring_sqe* next_sqe_with_scratch(std::span<const iovec> windows);
   msghdr* scratch_message(std::span<const iovec> windows);
 
   io_uring ring_{};

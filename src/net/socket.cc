@@ -82,7 +82,7 @@ void Socket::connect(int fd, const sockaddr* address, socklen_t length) {
   outgoing_ = true;
   single_ = address->sa_family == AF_UNIX;
   ++in_flight_;
-  worker_.ring().connect(this, fd, address, length);
+  worker_.ring().connect(target(), fd, address, length);
 }
 
 void Socket::request_service() {
@@ -123,12 +123,12 @@ void Socket::receive_completed() {
 void Socket::park() {
   SLUICE_DCHECK(state_ == State::kOpen && receive_ == Receive::kOff);
   receive_ = Receive::kParked;
-  worker_.park(*this);
+  worker_.park(*this, bulk_, outgoing_);
 }
 
 void Socket::unpark() {
   SLUICE_DCHECK(receive_ == Receive::kParked);
-  worker_.unpark(*this);
+  worker_.unpark(*this, bulk_, outgoing_);
   receive_ = Receive::kOff;
 }
 
@@ -139,19 +139,19 @@ void Socket::resume_parked(bool bulk) {
 }
 
 void Socket::end_input() {
-  SLUICE_DCHECK(state_ == State::kOpen && receive_ == Receive::kOff);
+  SLUICE_DCHECK(open() && receive_ == Receive::kOff);
   receive_ = Receive::kEnded;
 }
 
 void Socket::cancel_receive() {
-  SLUICE_DCHECK(state_ == State::kOpen && (receive_ == Receive::kArmed || receive_ == Receive::kCancelling));
+  SLUICE_DCHECK(open() && (receive_ == Receive::kArmed || receive_ == Receive::kCancelling));
   receive_ = Receive::kCancelling;
   ++in_flight_;
   ++cancels_;
   if (cancels_by_key(1)) {
-    worker_.ring().cancel_op(this, Op::kRecv);
+    worker_.ring().cancel_op(target(), Op::kRecv);
   } else {
-    worker_.ring().cancel_receives(this, fd_);
+    worker_.ring().cancel_receives(target(), fd_);
   }
 }
 
@@ -171,11 +171,11 @@ void Socket::cancel_all() {
     submit(worker_.ring());
   };
   if (!cancels_by_key(kKeyedCancelMisses) || !send_has_key || !all_known) {
-    return cancel([this](Ring& ring) { ring.cancel_fd(this, fd_); });
+    return cancel([this](Ring& ring) { ring.cancel_fd(target(), fd_); });
   }
   const bool waits_readable = worker_.options().read_mode == ReadMode::kReady;
-  if (receiving) cancel([&](Ring& ring) { ring.cancel_op(this, waits_readable ? Op::kReadable : Op::kRecv); });
-  if (sending_) cancel([this](Ring& ring) { ring.cancel_op(this, Op::kSend); });
+  if (receiving) cancel([&](Ring& ring) { ring.cancel_op(target(), waits_readable ? Op::kReadable : Op::kRecv); });
+  if (sending_) cancel([this](Ring& ring) { ring.cancel_op(target(), Op::kSend); });
 }
 
 void Socket::send(Buffer&& data) {
@@ -233,7 +233,7 @@ void Socket::shutdown_write() {
 }
 
 void Socket::shut_output() {
-  SLUICE_DCHECK(state_ == State::kOpen && output_ == Output::kEnding && out_.empty() && !sending_);
+  SLUICE_DCHECK(open() && output_ == Output::kEnding && out_.empty() && !sending_);
   output_ = Output::kShut;
   // A direct call: io_uring would hand a shutdown to its worker threads.
   ::shutdown(fd_, SHUT_WR);
@@ -245,7 +245,7 @@ void Socket::fail_output() {
 }
 
 void Socket::submit_send() {
-  if (!may_send() || sending_ || out_.empty()) return;
+  if (!may_send() || detaching() || sending_ || out_.empty()) return;
   std::array<iovec, kSendWindows> windows;
   const size_t count = out_.fill_iovecs(windows);
   sending_ = true;
@@ -253,29 +253,29 @@ void Socket::submit_send() {
   ++worker_.counters().sends;
   if (!no_zero_copy_ && out_.size() >= worker_.zero_copy_bytes()) {
     ++worker_.counters().zero_copy_sends;
-    worker_.ring().send_zero_copy(this, fd_, {windows.data(), count});
+    worker_.ring().send_zero_copy(target(), fd_, {windows.data(), count});
   } else {
-    worker_.ring().send(this, fd_, {windows.data(), count});
+    worker_.ring().send(target(), fd_, {windows.data(), count});
   }
 }
 
 void Socket::submit_receive() {
-  if (!want_data_ || receive_ != Receive::kOff) return;
+  if (!want_data_ || receive_ != Receive::kOff || detaching()) return;
   if (worker_.options().read_mode != ReadMode::kProvided) return submit_own_receive();
   arm_receive(/*large=*/bulk_);
   // While memory is short, each socket takes one chunk in turn: a multishot would take all available chunks.
   if (single_ || worker_.short_of_memory()) {
     const BufferRing& group = bulk_ ? worker_.large_group() : worker_.small_group();
-    worker_.ring().recv_once(this, fd_, group.group(), /*poll_first=*/!bulk_);
+    worker_.ring().recv_once(target(), fd_, group.group(), /*poll_first=*/!bulk_);
   } else if (!bulk_) {
-    worker_.ring().recv_multishot(this, fd_, worker_.small_group().group());
+    worker_.ring().recv_multishot(target(), fd_, worker_.small_group().group());
   } else if (worker_.options().features.bundles) {
     const auto bytes =
         static_cast<uint32_t>(std::clamp(owner_.receive_credit(*this), kBulkReceiveBytesMin, kBulkReceiveBytesMax));
     // No POLL_FIRST: a bulk stream usually has data, and waiting for a wakeup costs 2 %.
-    worker_.ring().recv_bundles(this, fd_, worker_.large_group().group(), bytes, bytes, /*poll_first=*/false);
+    worker_.ring().recv_bundles(target(), fd_, worker_.large_group().group(), bytes, bytes, /*poll_first=*/false);
   } else {
-    worker_.ring().recv_once(this, fd_, worker_.large_group().group(), /*poll_first=*/false);
+    worker_.ring().recv_once(target(), fd_, worker_.large_group().group(), /*poll_first=*/false);
   }
 }
 
@@ -285,9 +285,9 @@ void Socket::submit_own_receive() {
   if (pinned && !take_own_chunk()) return receive_ended({-ENOBUFS, 0});
   arm_receive(/*large=*/!pinned);  // Waiting without a buffer needs no cancel: unwanted data is not read.
   if (pinned) {
-    worker_.ring().recv_into(this, fd_, own_chunk().data(), kOwnBytes);
+    worker_.ring().recv_into(target(), fd_, own_chunk().data(), kOwnBytes);
   } else {
-    worker_.ring().wait_readable(this, fd_);
+    worker_.ring().wait_readable(target(), fd_);
   }
 }
 
@@ -349,7 +349,7 @@ void Socket::complete(Op op, Completion completion) {
     default:
       SLUICE_CHECK(false);
   }
-  if (closing()) maybe_closed();
+  check_in_flight();
 }
 
 // A cancel may miss a submission that is changing hands inside the kernel, whether it finds nothing or finds another
@@ -358,15 +358,15 @@ void Socket::complete(Op op, Completion completion) {
 // missed.
 void Socket::cancel_ended(Completion completion) {
   --cancels_;
-  if (completion.res > 0 && !closing()) cancel_misses_ = 0;
+  if (completion.res > 0 && !cancels_all()) cancel_misses_ = 0;
   if (cancels_ > 0) return;
   if (completion.res > 0) {
-    if (!closing()) return;
+    if (!cancels_all()) return;
     request_service();
     service_ = Service::kQueuedToCancel;
     return;
   }
-  if (closing()) {
+  if (cancels_all()) {
     retry_cancel();
   } else if (receive_ == Receive::kCancelling && ++cancel_misses_ < kCancelTries) {
     cancel_receive();
@@ -376,6 +376,7 @@ void Socket::cancel_ended(Completion completion) {
 void Socket::retry_cancel() {
   if (in_flight_ == pending_notifications()) return;
   if (++cancel_misses_ < kCancelTries) return cancel_all();
+  if (detaching()) return;  // It may complete by itself. The owner has a timeout.
   // Some submission cannot be canceled. Shutting the connection down makes it complete.
   ::shutdown(fd_, SHUT_RDWR);
 }
@@ -431,7 +432,7 @@ bool Socket::input_is_over() const {
 void Socket::receive_end() {
   static std::byte nothing;
   arm_receive(/*large=*/false);
-  worker_.ring().recv_into(this, fd_, &nothing, sizeof nothing);
+  worker_.ring().recv_into(target(), fd_, &nothing, sizeof nothing);
 }
 
 // Handles the end of a receive submission: arms it again, parks it, or ends reading.
@@ -440,7 +441,7 @@ void Socket::receive_ended(Completion completion) {
   if (completion.res == -ENOBUFS) {
     // Not an error: every posted chunk was taken. Wait until one is released.
     ++worker_.counters().no_buffers;
-    if (!want_data_) return;
+    if (!want_data_ || detaching()) return;
     if (input_is_over()) return receive_end();
     park();
   } else if (completion.res == 0) {
@@ -462,7 +463,8 @@ void Socket::receive_ended(Completion completion) {
 void Socket::complete_send(Completion completion) {
   sending_ = false;
   if (closing()) return;
-  if (completion.res < 0 && completion.res != -EINTR && completion.res != -EAGAIN) {
+  const bool canceled = completion.res == -ECANCELED && detaching();
+  if (completion.res < 0 && completion.res != -EINTR && completion.res != -EAGAIN && !canceled) {
     fail_output();
     owner_.on_error(*this, -completion.res);
     return;
@@ -540,11 +542,42 @@ void Socket::close() {
   request_service();
 }
 
+void Socket::detach() {
+  if (state_ != State::kOpen) return;
+  state_ = State::kDetaching;
+  if (receive_ == Receive::kParked) unpark();
+  if (in_flight_ > 0) cancel_all();
+  // on_detached must not run inside detach, so the end of the batch checks again.
+  request_service();
+}
+
+void Socket::reattach() {
+  if (!detaching()) return;
+  state_ = State::kOpen;
+  cancel_misses_ = 0;
+  request_service();
+}
+
+int Socket::take() {
+  SLUICE_CHECK(detached());
+  want_data_ = false;
+  if (worker_.options().read_mode != ReadMode::kProvided) own_chunk() = {};
+  state_ = State::kReleasing;
+  out_.clear();
+  request_service();
+  return std::exchange(fd_, -1);
+}
+
 void Socket::abort() {
   if (!open()) return;
   const linger reset{1, 0};
   setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   close();
+}
+
+void Socket::check_in_flight() {
+  if (closing()) return maybe_closed();
+  if (detached()) owner_.on_detached(*this);
 }
 
 // Precondition: closing().
@@ -573,7 +606,15 @@ void Socket::end_service() {
   const bool to_cancel = service_ == Service::kQueuedToCancel;
   service_ = Service::kNone;
   if (to_cancel && cancels_ == 0) retry_cancel();
-  if (closing()) maybe_closed();
+  check_in_flight();
 }
+
+// ---- LoopSocket ----
+
+void LoopSocket::complete(Op op, Completion completion) { static_cast<Socket*>(this)->complete(op, completion); }
+void LoopSocket::submit_send() { static_cast<Socket*>(this)->submit_send(); }
+void LoopSocket::submit_receive() { static_cast<Socket*>(this)->submit_receive(); }
+void LoopSocket::end_service() { static_cast<Socket*>(this)->end_service(); }
+void LoopSocket::resume_parked(bool bulk) { static_cast<Socket*>(this)->resume_parked(bulk); }
 
 }  // namespace sluice

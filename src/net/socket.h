@@ -7,20 +7,13 @@
 #include <memory>
 #include <vector>
 
+#include "net/loop_socket.h"
 #include "net/ring.h"
 #include "sluice/buffer.h"
 
 namespace sluice {
 
 class Worker;
-
-/// Where a socket's received bytes go. kProvided is the default; the other modes are what proxies usually do, for
-/// comparison and as a fallback.
-enum class ReadMode : uint8_t {
-  kProvided,  ///< Into buffers that all sockets share: an idle socket holds none.
-  kReady,     ///< Into a buffer that is taken once the socket is readable.
-  kPinned,    ///< Into a buffer that the socket holds while it waits.
-};
 
 /// A connected (or connecting) stream socket on a worker's ring. The worker and the owner outlive it.
 ///
@@ -32,7 +25,7 @@ enum class ReadMode : uint8_t {
 ///
 /// Lifetime: `close` (or `abort`) cancels pending operations. `on_closed` is called after the last completion, never
 /// from inside `close`. Until then the object must stay at its address.
-class alignas(kTargetAlignment) Socket {
+class Socket final : public LoopSocket {
  public:
   /// Callbacks. They run on the worker's loop, one at a time, and may call any method of any socket.
   class Owner {
@@ -43,6 +36,8 @@ class alignas(kTargetAlignment) Socket {
     virtual void on_sent(Socket& socket) = 0;              ///< Queued bytes were sent; `queued()` is smaller.
     virtual void on_error(Socket& socket, int error) = 0;  ///< Reading or writing failed; close it.
     virtual void on_closed(Socket& socket) = 0;
+    /// The socket is detached(). May be repeated.
+    virtual void on_detached(Socket&) {}
     /// Number of bytes that the next bulk receive may deliver. Also bounds the data that arrives after stop_reading.
     virtual size_t receive_credit(Socket&) { return kDefaultCredit; }
     static constexpr size_t kDefaultCredit = 256 * 1024;
@@ -62,7 +57,7 @@ class alignas(kTargetAlignment) Socket {
   /// Takes over `fd` and connects it. `address` must stay valid until on_connected.
   void connect(int fd, const sockaddr* address, socklen_t length);
 
-  bool open() const { return state_ == State::kOpen; }
+  bool open() const { return state_ == State::kOpen || state_ == State::kDetaching; }
   /// False after on_closed, or if no descriptor was ever adopted: the object may then be destroyed.
   bool busy() const { return state_ != State::kNone; }
   int fd() const { return fd_; }
@@ -101,20 +96,39 @@ class alignas(kTargetAlignment) Socket {
   /// Sends FIN once the queued output is empty.
   void shutdown_write();
   bool write_shut() const { return output_ == Output::kShut; }
+  /// Whether shutdown_write() was called.
+  bool write_ended() const { return output_ == Output::kEnding || output_ == Output::kShut; }
+  /// The queued output.
+  const Buffer& output() const { return out_; }
+  /// Whether sending has failed, so that queued output is lost.
+  bool output_failed() const { return output_ == Output::kFailed; }
+
+  /// Cancels pending operations so that the connection can continue elsewhere. on_detached follows, never from inside
+  /// this call. Data that has arrived is delivered first, and output stays queued: from now on nothing is received or
+  /// sent. Precondition: connected.
+  void detach();
+  /// Undoes detach(): the socket continues as before.
+  void reattach();
+  /// Whether nothing is in flight after detach(), so that take() may be called.
+  bool detached() const {
+    return state_ == State::kDetaching && service_ == Service::kNone && in_flight_ == pending_notifications();
+  }
+  /// Takes the descriptor away without closing it, and drops queued output. on_closed follows, when the kernel has
+  /// released the memory of zero-copy sends. Precondition: detached().
+  int take();
 
   /// Closes the connection and drops queued output. `abort` makes the peer see a reset.
   void close();
   void abort();
 
-  // Called by the worker's loop.
+  // Called by the worker's loop, as the functions of LoopSocket.
   void complete(Op op, Completion completion);
-  /// Submit a send or a receive if one is due.
   void submit_send();
   void submit_receive();
   void end_service();
+  void resume_parked(bool bulk);
 
  private:
-  friend class Worker;
   /// Bytes of zero-copy sends that the kernel has not released. Allocated only for sockets that use zero-copy.
   struct Lent {
     Buffer data;
@@ -127,11 +141,12 @@ class alignas(kTargetAlignment) Socket {
   };
   // The states of a socket. Each transition is a function that asserts where it comes from.
   //
-  //   State       comes from      fd_   in flight
-  //   kNone       kReleasing      none  nothing
-  //   kOpen       kNone           open  anything
-  //   kClosing    kOpen           open  anything; only cancels are submitted
-  //   kReleasing  kClosing        none  notifications of zero-copy sends
+  //   State       comes from           fd_   in flight
+  //   kNone       kReleasing           none  nothing
+  //   kOpen       kNone, kDetaching    open  anything
+  //   kDetaching  kOpen                open  anything; only cancels are submitted
+  //   kClosing    kOpen, kDetaching    open  anything; only cancels are submitted
+  //   kReleasing  kClosing, kDetaching none  notifications of zero-copy sends
   //
   //   Output      comes from      out_
   //   kOpen       (State::kNone)  anything
@@ -147,7 +162,7 @@ class alignas(kTargetAlignment) Socket {
   //   kEnded      kOff            no receive
   //
   // Output and Receive matter in kOpen only; on the way to kNone, a receive in flight stays kArmed or kCancelling.
-  enum class State : uint8_t { kNone, kOpen, kClosing, kReleasing };
+  enum class State : uint8_t { kNone, kOpen, kDetaching, kClosing, kReleasing };
   enum class Output : uint8_t {
     kOpen,
     kEnding,  // shutdown_write() was called: FIN follows the queued output.
@@ -168,6 +183,8 @@ class alignas(kTargetAlignment) Socket {
     kQueuedToCancel,  // A cancel is retried then: one that found a submission may have missed another.
   };
 
+  /// The target of the socket's submissions: the worker casts it back to the same type.
+  LoopSocket* target() { return this; }
   void complete_receive(Completion completion);
   void complete_send(Completion completion);
   void complete_zero_copy(Completion completion);
@@ -191,9 +208,12 @@ class alignas(kTargetAlignment) Socket {
   /// Completions that cannot be canceled: notifications of zero-copy sends whose memory the kernel still reads.
   uint32_t pending_notifications() const { return lent_ ? lent_->sends : 0; }
   bool closing() const { return state_ >= State::kClosing; }
-  bool may_send() const { return state_ == State::kOpen && output_ < Output::kShut; }
+  bool detaching() const { return state_ == State::kDetaching; }
+  bool cancels_all() const { return state_ >= State::kDetaching; }
+  bool may_send() const { return open() && output_ < Output::kShut; }
   void request_service();
   void maybe_closed();
+  void check_in_flight();
 
   // Transitions, next to close, shutdown_write and cancel_receive.
   void open_with(int fd);
@@ -203,23 +223,18 @@ class alignas(kTargetAlignment) Socket {
   void receive_completed();
   void park();
   void unpark();
-  /// Called by the worker when the large or the small group has a buffer again.
-  void resume_parked(bool bulk);
   void end_input();
 
   Worker& worker_;
   Owner& owner_;
   Buffer out_;
   std::unique_ptr<Lent> lent_;
-  // Parked sockets form a list, first in, first out.
-  Socket* parked_next_ = nullptr;
-  Socket* parked_previous_ = nullptr;
   int fd_ = -1;
   uint16_t in_flight_ = 0;  // Submissions with a completion still to come, including cancels.
   uint8_t cancels_ = 0;
   uint8_t cancel_misses_ = 0;  // Cancels that left submissions in flight.
   Receive receive_ = Receive::kOff;
-  State state_ : 2 = State::kNone;
+  State state_ : 3 = State::kNone;
   Output output_ : 2 = Output::kOpen;
   Service service_ : 2 = Service::kNone;
   // Facts beside the states, in any combination.

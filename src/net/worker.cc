@@ -29,6 +29,11 @@ constexpr uint16_t kLargeGroup = 1;
 // chunks are smaller.
 constexpr size_t kIncrementalChunkBytes = 16 * 1024;
 constexpr size_t kPlainChunkBytes = 4 * 1024;
+// The small group grows up to this size while clients send at once, as long as it takes at most one part in kGroupShare
+// of the memory left. A plain group does not: each of its receives takes a chunk, so a single sender could make it
+// grow.
+constexpr uint16_t kMaxSmallEntries = 64;
+constexpr size_t kGroupShare = 16;
 // An incremental chunk with fewer bytes left is retired, if the kernel supports that.
 constexpr uint32_t kMinLeftBytes = 1024;
 
@@ -78,9 +83,11 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::open(Options options) {
   worker->ring_ = std::move(*ring);
 
   const bool incremental = options.features.incremental;
+  const uint16_t small_entries = incremental ? options.ring_entries : plain_entries(options.ring_entries);
   auto small = BufferRing::open(*worker->ring_, worker->pool_,
                                 {.group = kSmallGroup,
-                                 .entries = incremental ? options.ring_entries : plain_entries(options.ring_entries),
+                                 .entries = small_entries,
+                                 .max_entries = std::max(small_entries, incremental ? kMaxSmallEntries : uint16_t{0}),
                                  .chunk_bytes = incremental ? kIncrementalChunkBytes : kPlainChunkBytes,
                                  .incremental = incremental,
                                  .reserved = true,
@@ -148,13 +155,14 @@ void Worker::complete(Op op, void* target, Completion completion) {
     case Op::kSend:
     case Op::kSendZeroCopy:
     case Op::kConnect:
-      static_cast<Socket*>(target)->complete(op, completion);
+      static_cast<LoopSocket*>(target)->complete(op, completion);
       break;
     case Op::kCancel:
-      if (target) static_cast<Socket*>(target)->complete(op, completion);
+      if (target) static_cast<LoopSocket*>(target)->complete(op, completion);
       break;
     case Op::kAccept:
-      static_cast<Listener*>(target)->complete(completion);
+    case Op::kAcceptNow:
+      static_cast<Listener*>(target)->complete(op, completion);
       break;
     case Op::kMessage: {
       auto& message = *static_cast<Message*>(target);
@@ -196,16 +204,25 @@ void Worker::serve_sockets() {
   // The callbacks below may queue more sockets; those are served in the same pass.
   for (size_t i = 0; i < service_.size(); ++i) service_[i]->submit_send();
   pool_.take_remote_frees();
+  adapt_small_group();
   small_->refill();
   large_->refill();
   resume_parked();
   for (size_t i = 0; i < service_.size(); ++i) {
-    Socket* socket = service_[i];
+    LoopSocket* socket = service_[i];
     socket->submit_send();
     socket->submit_receive();
     socket->end_service();
   }
   service_.clear();
+}
+
+// Each receive needs a buffer until the next turn. If more clients send at once than there are buffers, the others wait
+// for a turn each 16 of them, behind all that these turns do. So the group grows while that happens, if there is
+// memory, and decay() shrinks it.
+void Worker::adapt_small_group() {
+  if (std::exchange(seen_no_buffers_, counters_.no_buffers) == counters_.no_buffers) return;
+  if (pool_.headroom_bytes() > kGroupShare * 2 * small_->wanted_slots() * small_->chunk_bytes()) small_->grow();
 }
 
 // The calls may add more calls, which run too.
@@ -216,12 +233,12 @@ void Worker::run_all(std::vector<Deferred>& calls) {
 
 // In ReadMode::kPinned, waiting takes a chunk, so all sockets share one list: clients that wait for a response must not
 // get the chunk that the response needs.
-Worker::ParkedList& Worker::parked_list_of(const Socket& socket) {
-  return parked_[socket.bulk_][socket.outgoing_ && options_.read_mode != ReadMode::kPinned];
+Worker::ParkedList& Worker::parked_list(bool bulk, bool outgoing) {
+  return parked_[bulk][outgoing && options_.read_mode != ReadMode::kPinned];
 }
 
-void Worker::park(Socket& socket) {
-  ParkedList& list = parked_list_of(socket);
+void Worker::park(LoopSocket& socket, bool bulk, bool outgoing) {
+  ParkedList& list = parked_list(bulk, outgoing);
   socket.parked_previous_ = list.last;
   socket.parked_next_ = nullptr;
   (list.last ? list.last->parked_next_ : list.first) = &socket;
@@ -229,8 +246,8 @@ void Worker::park(Socket& socket) {
   ++counters_.parked;
 }
 
-void Worker::unpark(Socket& socket) {
-  ParkedList& list = parked_list_of(socket);
+void Worker::unpark(LoopSocket& socket, bool bulk, bool outgoing) {
+  ParkedList& list = parked_list(bulk, outgoing);
   (socket.parked_previous_ ? socket.parked_previous_->parked_next_ : list.first) = socket.parked_next_;
   (socket.parked_next_ ? socket.parked_next_->parked_previous_ : list.last) = socket.parked_previous_;
   socket.parked_next_ = socket.parked_previous_ = nullptr;
@@ -249,12 +266,11 @@ void Worker::resume_parked() {
     const bool from = posted[bulk] > 0 ? bulk : !bulk;
     if (bulk && !from && pool_.reserved_headroom_bytes() < pool_.reserve_bytes() / 2) continue;
     for (size_t buffers = from == bulk ? posted[from] : (posted[from] + 1) / 2; buffers > 0; --buffers) {
-      const ParkedList& turn = parked_[bulk][outgoing_next_];
-      Socket* const next = turn.first ? turn.first : parked_[bulk][!outgoing_next_].first;
-      if (!next) break;
-      Socket& socket = *next;
-      outgoing_next_ = !socket.outgoing_;
-      socket.resume_parked(from);
+      const bool outgoing = parked_[bulk][outgoing_next_].first ? outgoing_next_ : !outgoing_next_;
+      LoopSocket* const socket = parked_[bulk][outgoing].first;
+      if (!socket) break;
+      outgoing_next_ = !outgoing;
+      socket->resume_parked(from);
     }
   }
 }
@@ -273,6 +289,7 @@ void Worker::decay() {
   if (now_ms() - last_age_ms_ >= period_ms) {
     last_age_ms_ = now_ms();
     pool_.age();
+    small_->shrink();
   }
   if (!pool_.trim(kTrimBytes)) next_ms = std::max(next_ms, last_age_ms_ + period_ms);
   timers_.arm(decay_timer_, next_ms);

@@ -10,8 +10,9 @@
 #include "absl/status/statusor.h"
 #include "net/buffer_ring.h"
 #include "net/features.h"
+#include "net/loop_socket.h"
+#include "net/read_mode.h"
 #include "net/ring.h"
-#include "net/socket.h"
 #include "net/timer_wheel.h"
 #include "net/yielding_task.h"
 #include "sluice/chunk_pool.h"
@@ -91,12 +92,13 @@ class Worker {
   void before_sends(void (*call)(void* context), void* context) { before_sends_.push_back({call, context}); }
 
   /// Requests a submission for `socket` at the end of the batch.
-  void request_service(Socket& socket) { service_.push_back(&socket); }
+  void request_service(LoopSocket& socket) { service_.push_back(&socket); }
   /// Parks sockets whose receive found no buffer and arms them again as chunks are released. Accepted and outgoing
   /// sockets take turns, each first in, first out. Data from a client often frees chunks (it takes a response or
-  /// leaves), whereas data from an upstream mostly uses them, and there may be many more upstream sockets.
-  void park(Socket& socket);
-  void unpark(Socket& socket);
+  /// leaves), whereas data from an upstream mostly uses them, and there may be many more upstream sockets. `bulk`: the
+  /// receive needs a buffer of the large group. Both arguments must be the same for park and unpark.
+  void park(LoopSocket& socket, bool bulk, bool outgoing);
+  void unpark(LoopSocket& socket, bool bulk, bool outgoing);
 
   /// Counters of one worker. Only its own thread writes them.
   struct Counters {
@@ -164,6 +166,7 @@ class Worker {
   void end_of_batch();
   void serve_sockets();
   static void run_all(std::vector<Deferred>& calls);
+  void adapt_small_group();
   void resume_parked();
   void set_ring_timer();
   void decay();
@@ -182,18 +185,19 @@ class Worker {
   uint64_t shed_load_ms_ = 0;
   uint64_t ring_timer_due_ms_ = UINT64_MAX;
   Counters counters_;
+  uint64_t seen_no_buffers_ = 0;  // Counters::no_buffers at the last look.
   uint32_t batch_ = 0;
   bool stopping_ = false;
   size_t zero_copy_bytes_;
   std::vector<ChunkRef> own_chunks_;  // By descriptor.
-  std::vector<Socket*> service_;
+  std::vector<LoopSocket*> service_;
   std::vector<Deferred> deferred_;
   std::vector<Deferred> before_sends_;
   struct ParkedList {
-    Socket* first = nullptr;
-    Socket* last = nullptr;
+    LoopSocket* first = nullptr;
+    LoopSocket* last = nullptr;
   };
-  ParkedList& parked_list_of(const Socket& socket);
+  ParkedList& parked_list(bool bulk, bool outgoing);
   // Indexed by group (small, large) and direction (accepted, outgoing).
   ParkedList parked_[2][2];
   bool outgoing_next_ = false;  // Whether an outgoing socket is next in turn.

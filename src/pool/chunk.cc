@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "sluice/chunk_pool.h"
 #include "sluice/internal/check.h"
 
 namespace sluice::inline v0_1 {
@@ -15,7 +14,9 @@ struct ExternalChunk : Chunk {
   void* context;
 };
 
-void free_unpooled(Chunk* chunk) {
+}  // namespace
+
+void free_unpooled_chunk(Chunk* chunk) {
   if (chunk->kind == ChunkKind::kHeap) {
     chunk->~Chunk();
     std::free(chunk);
@@ -24,21 +25,6 @@ void free_unpooled(Chunk* chunk) {
   ExternalChunk* external = static_cast<ExternalChunk*>(chunk);
   if (external->release) external->release(external->context, external->data, external->capacity);
   delete external;
-}
-
-}  // namespace
-
-void chunk_return(Chunk* chunk) {
-  ChunkPool* home = chunk->home;
-  if (home == ChunkPool::fast_put_pool_of_thread_) [[likely]] {
-    home->put_home(chunk);
-  } else if (home == nullptr) {
-    free_unpooled(chunk);
-  } else if (home == ChunkPool::current()) {
-    home->put_slow(chunk);
-  } else {
-    home->push_remote_free(chunk);
-  }
 }
 
 Chunk* heap_chunk(size_t bytes) {

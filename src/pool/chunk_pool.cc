@@ -121,6 +121,19 @@ Chunk* ChunkPool::get_any(Tier& t, int tier, const void* caller) {
   return chunk;
 }
 
+void chunk_return(Chunk* chunk) {
+  ChunkPool* home = chunk->home;
+  if (home == ChunkPool::fast_put_pool_of_thread_) [[likely]] {
+    home->put_home(chunk);
+  } else if (home == nullptr) {
+    free_unpooled_chunk(chunk);
+  } else if (home == ChunkPool::current()) {
+    home->put_slow(chunk);
+  } else {
+    home->push_remote_free(chunk);
+  }
+}
+
 // Releases a chunk on the home thread when put_home alone is not enough.
 void ChunkPool::put_slow(Chunk* chunk) {
   if (stacks_) stacks_->forget(chunk);

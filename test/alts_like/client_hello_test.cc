@@ -383,7 +383,7 @@ TEST(ClientHelloTest, BoundsTheSize) {
   fields.extensions = vector16(extension(21, std::string(kMaxClientHelloBytes - rest + 1, '\0')));
   const std::string larger = records(message(fields.body()), 16384);
   EXPECT_EQ(parse(larger).text, "too large");
-  EXPECT_EQ(parse(larger.substr(0, 9)).text, "too large") << "its header says so";
+  EXPECT_EQ(parse(larger.substr(0, 9)).text, "too large") << "its header has the length";
   EXPECT_EQ(parse(from_hex("16 0301 4000 01 ffff")).text, "need more");
   EXPECT_EQ(parse(from_hex("16 0301 4000 01 ffffff")).text, "too large");
 

@@ -1,4 +1,4 @@
-// Raw TLS records, which no library could be told to send.
+// Raw TLS records, which no library could be made to send.
 #pragma once
 
 #include <algorithm>

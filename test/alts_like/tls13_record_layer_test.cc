@@ -157,7 +157,7 @@ TEST_P(Tls13CipherTest, RecordsCutAnywhere) {
   }
 }
 
-// Every size of record, with every amount of padding, which no library could be told to send.
+// Every size of record, with every amount of padding, which no library could be made to send.
 //
 //   SLUICE_SIZE_STEP=1 build/release/test/alts_like_test --gtest_filter='*EverySizeAndPadding*'   the long form
 TEST_P(Tls13CipherTest, EverySizeAndPadding) {
@@ -453,14 +453,14 @@ TEST_P(Tls13CipherTest, KeyUpdatesInBothDirections) {
     opened_.clear();
     ASSERT_EQ(open(layer, pair.client.take_output()), Status::kOpen) << layer.error();
     ASSERT_EQ(opened_, text);
-    EXPECT_FALSE(layer.has_output()) << "An answer waits for what is sealed next";
-    std::string answer = round % 4 ? flushed(layer) : std::string();
+    EXPECT_FALSE(layer.has_output()) << "A response waits for what is sealed next";
+    std::string response = round % 4 ? flushed(layer) : std::string();
     if (round % 5 == 0) {
       Buffer wire;
       layer.update_keys(pool_, round % 2, wire);
-      answer += wire.to_string();
+      response += wire.to_string();
     }
-    pair.client.give_input(answer + sealed(layer, text));
+    pair.client.give_input(response + sealed(layer, text));
     ASSERT_EQ(pair.client.read(), text);
   }
 }

@@ -95,7 +95,7 @@ TEST_P(HandshakeTest, BothSides) {
   }
 }
 
-// Session tickets need no send of their own: they are sent with the first data, or when the owner asks for pending
+// Session tickets need no send of their own: they are sent with the first data, or when the owner requests pending
 // output.
 TEST_P(HandshakeTest, TicketsAreSentWithTheFirstData) {
   if (GetParam() != TLS1_3_VERSION) return;  // There they are part of the handshake.

@@ -39,13 +39,14 @@ class PeersAlone(AltsTest):
 
     def test_wrong_results(self):
         """grpc-go rejects these lies too. (It accepts the other lies, or crashes.)"""
-        for lie, said in (("status", "handshake failed"), ("bad_consumed", "out-of-bound"),
-                          ("old_versions", "RPC versions"), ("no_result_protocol", "unknown resulted record protocol"),
-                          ("die", "handshake failed")):
+        for lie, message in (("status", "handshake failed"), ("bad_consumed", "out-of-bound"),
+                             ("old_versions", "RPC versions"),
+                             ("no_result_protocol", "unknown resulted record protocol"),
+                             ("die", "handshake failed")):
             with self.subTest(lie):
                 server = self.keep(GrpcServer(self.keep(Handshaker())))
                 liar = self.keep(Handshaker(lie=lie))
-                self.assertIn(said, self.keep(GrpcClient(server.address, liar)).error())
+                self.assertIn(message, self.keep(GrpcClient(server.address, liar)).error())
 
     def test_wrong_identity(self):
         service = self.keep(Handshaker(check=True))
@@ -122,9 +123,9 @@ class Pairs(AltsTest):
 
     def test_frame_sizes(self):
         """Frame sizes: what the peers announce, and what grpc-go writes."""
-        for said, written in ((0, 4096), (16 * 1024, 512 * 1024), (MIB, 512 * 1024)):
-            with self.subTest(said=said, written=written):
-                service = self.keep(Handshaker(max_frame_size=said))
+        for announced, written in ((0, 4096), (16 * 1024, 512 * 1024), (MIB, 512 * 1024)):
+            with self.subTest(announced=announced, written=written):
+                service = self.keep(Handshaker(max_frame_size=announced))
                 server = self.keep(GrpcServer(service, frame=written))
                 proxy = self.listening(server.text, service, max_frame_size="1MiB", upstream=self.by_service(
                     service, target_identities=[SERVER], max_frame_size="1MiB"))
@@ -169,7 +170,7 @@ class Http(AltsTest):
         proxy = self.grpc_proxy(self.keep(GrpcServer()), service, {
             "routes": routes, "access_log": {"file": log, "format": "%{peer} %{tls_version} %{tls_cipher} %{status}"}})
         seen, = self.keep(GrpcClient(proxy.address(), service)).result()
-        self.assertEqual(seen["Told"], CLIENT)
+        self.assertEqual(seen["Forwarded"], CLIENT)
         harness.wait_until(lambda: os.path.getsize(log), what="a line")
         with open(log, encoding="utf-8") as lines:
             self.assertEqual(set(lines), {f"{CLIENT} ALTS ALTSRP_GCM_AES128_REKEY 200\n"})
@@ -257,14 +258,14 @@ class BrokenService(AltsTest):
 
         def attempt_once():
             lines, before, start = proxy.stderr().count(text), failures(proxy.stats()), time.monotonic()
-            said, how = attempt()
+            received, how = attempt()
             took = time.monotonic() - start
             self.assertIn(how, ("end", "reset"))
             self.assertLess(took, self.TIMEOUT_S + 1.5 * SLOWNESS)
             proxy.wait_for(lambda s: failures(s) == before + 1, what="a counter")
             held.call()
             harness.wait_until(lambda: proxy.stderr().count(text) > lines, 3, "a line about the service")
-            return said, took
+            return received, took
         with self.subTest("nobody"):
             attempt_once()
         for kind, service in self.services(address):
@@ -272,16 +273,16 @@ class BrokenService(AltsTest):
                 # After a failure, the proxy may wait a little before it connects to the service.
                 deadline = time.monotonic() + 5 * SLOWNESS
                 while True:
-                    said, took = attempt_once()
+                    received, took = attempt_once()
                     time.sleep(0.1)
                     if service.was_called():
                         break
-                    self.assertLess(time.monotonic(), deadline, "the service is not asked any more")
+                    self.assertLess(time.monotonic(), deadline, "the service is not called any more")
                 if kind == "silent":
                     self.assertGreater(took, self.TIMEOUT_S - 0.3)
-                    harness.wait_until(lambda: "left" in service.results(), 3, "the service to hear that it may stop")
-                if kind == "status" and said is not None:
-                    self.assertEqual(said, REFUSAL)
+                    harness.wait_until(lambda: "left" in service.results(), 3, "the service to see the end of the call")
+                if kind == "status" and received is not None:
+                    self.assertEqual(received, REFUSAL)
 
     def wait_for_recovery(self, address, proxy, theirs, held):
         """When the service is back it is used soon, even after many failures."""
@@ -309,7 +310,8 @@ class BrokenService(AltsTest):
         address, server = ("127.0.0.1", free_port()), self.keep(GrpcServer(self.keep(Handshaker())))
         with contextlib.closing(Handshaker(listen="%s:%d" % address)) as service:
             proxy = self.speaking(server.text, service, target_identities=[SERVER],
-                                  upstream={"connect_timeout": f"{self.TIMEOUT_S}s"})
+                                  upstream={"connect_timeout": f"{self.TIMEOUT_S}s"},
+                                  top={"log": {"level": "debug"}})  # A line for each attempt.
             held = self.keep(HeldClient(proxy.address()))
             held.call()
         self.each_service(proxy, address, failed_connects,
@@ -458,10 +460,10 @@ class RawFrames(AltsTest):
         """The endpoint's first frame comes directly after the last handshake message of its client."""
         service = self.keep(Handshaker())
 
-        def talk(sock):
+        def serve(sock):
             sock.sendall(HELLO_FROM_SERVER)
             self.assertEqual(sock.recv(1000), HELLO_FROM_CLIENT)
-        proxy = self.speaking(self.keep(Origin(raw_server(talk))).address, service)
+        proxy = self.speaking(self.keep(Origin(raw_server(serve))).address, service)
         client = self.keep(connect(proxy.address()))
         self.assertTrue(ping(client, b"hello"))
         self.assertEqual(last_outcome(client), "end")
@@ -495,9 +497,9 @@ class RawFrames(AltsTest):
         for peer in slow:
             self.assertIn(peer.outcome(), ("end", "reset"))
         proxy.wait_for(lambda s: failed_handshakes(s) == 3)
-        for said in (b"", CLIENT_INIT[:4], CLIENT_INIT):
+        for sent in (b"", CLIENT_INIT[:4], CLIENT_INIT):
             peer = RawAltsPeer(proxy.address())
-            peer.send(said)
+            peer.send(sent)
             time.sleep(0.05)
             peer.close()
         proxy.wait_for(lambda s: s.total("sessions_active") == 0 and s.ended("client_left") >= 1)

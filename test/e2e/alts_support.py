@@ -63,10 +63,10 @@ class AltsTest(harness.SluiceTest):
         return self.start(harness.configuration([origin], listener=self.by_service(service, **options),
                                                 upstream=upstream), cut_allowed=cut_allowed)
 
-    def speaking(self, endpoint, service, upstream=None, cut_allowed=False, **options):
+    def speaking(self, endpoint, service, upstream=None, cut_allowed=False, top=None, **options):
         """A proxy with ALTS towards its endpoint."""
         return self.start(harness.configuration([endpoint], upstream={**self.by_service(service, **options),
-                                                                      **(upstream or {})}),
+                                                                      **(upstream or {})}, **(top or {})),
                           cut_allowed=cut_allowed)
 
     def certificates(self):
@@ -242,7 +242,7 @@ class RawAltsPeer:
         if not SERVER_INIT["core"].startswith(came):
             came += receive_exactly(self.sock, len(SERVER_INIT["go"]) - len(came))
         if came not in SERVER_INIT.values():
-            raise AssertionError(f"the server said {came!r}")
+            raise AssertionError(f"the server sent {came!r}")
         self._send(CLIENT_FINISHED + behind, piecewise)
 
     def try_to_shake(self):

@@ -90,9 +90,9 @@ class Forwarding(AltsTest):
 
 class Trust(AltsTest):
 
-    def refused(self, client_says, proxy, text):
+    def refused(self, front, proxy, text):
         """The connection ends, and the log of `proxy` has the reason."""
-        with connect(client_says.address()) as client:
+        with connect(front.address()) as client:
             self.assertIn(last_outcome(client), ("end", "reset"))
         self.assertTrue(proxy.wait_for_output(text), proxy.stderr())
 
@@ -163,16 +163,16 @@ class Trust(AltsTest):
         origin = self.keep(Origin(echo))
         tls = self.terminating(origin.address)
         outer = self.outer(tls, target_identities=["localhost"])
-        self.refused(outer, outer, "ALTS with 127.0.0.1")
+        self.refused(outer, outer, "(ALTS failed: the peer does not speak ")
 
     def test_routes_by_identity(self):
-        def says(text):
+        def server_of(text):
             return self.keep(Origin(lambda sock: sock.sendall(text))).address
         config = harness.configuration([], listener={"alts": self.east}, tcp={"forward": ""})
         config["listeners"][0]["tcp"] = {"routes": [
             {"match": {"peer": ["nobody.example", "west.example"]}, "forward": "known"}, {"forward": "rest"}]}
-        config["upstreams"] = [{"name": "known", "endpoints": ["%s" % says(b"known")]},
-                               {"name": "rest", "endpoints": ["%s" % says(b"rest")]}]
+        config["upstreams"] = [{"name": "known", "endpoints": ["%s" % server_of(b"known")]},
+                               {"name": "rest", "endpoints": ["%s" % server_of(b"rest")]}]
         inner = self.start(config)
         for alts, expected in ((self.west, b"known"), (self.east, b"rest")):
             with connect(self.outer(inner, **alts).address()) as client:
@@ -284,13 +284,13 @@ class Http(AltsTest, HttpTest):
         inner = self.inner_http(self.origin(), routes=[
             {"match": {"path": {"exact": "/well"}}, "respond": {"status": 200}}, {"respond": {"status": 503}}])
         for protocol in ("http1", "http2"):
-            for path, says in (("/well", None), ("/ill", "is unhealthy: it responded with 503")):
+            for path, message in (("/well", None), ("/ill", "is unhealthy: it responded with 503")):
                 with self.subTest(protocol=protocol, path=path):
                     outer = self.outer_http(inner, protocol, health_check={"interval": "50ms", "timeout": "2s",
                                                                            "http": {"path": path}})
                     outer.wait_for(lambda s: s.total("endpoint_health_checks_total") >= 3)
-                    if says:
-                        self.assertTrue(outer.wait_for_output(says), outer.stderr())
+                    if message:
+                        self.assertTrue(outer.wait_for_output(message), outer.stderr())
                     else:
                         self.assertEqual(outer.stats().total("endpoint_health_checks_failed_total"), 0, outer.stderr())
 

@@ -2,6 +2,7 @@
 cannot be done."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -90,37 +91,54 @@ class CommandLine(CliTest):
             self.assertRegex(result.stdout, r"^sluice \d+\.\d+\.\d+\n$")
 
     def test_help(self):
-        # Defect: --help after a command was an unknown option.
-        for spelling in ("help", "--help", "-h", "run --help", "run -h", "check --config x --help", "explain --help"):
-            result = self.call(*spelling.split())
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
-            self.assertIn("sluice check --config FILE", result.stdout)
+        overview = self.call("help")
+        self.assertEqual((overview.returncode, overview.stderr), (0, ""))
+        for spelling in ("--help", "-h"):
+            self.assertEqual(self.call(spelling).stdout, overview.stdout)
+        commands = re.findall(r"^  sluice (\w+) ", overview.stdout, re.MULTILINE)
+        self.assertLessEqual({"run", "check", "reload", "diff", "explain", "schema", "version", "help"}, set(commands))
+        for command in commands:
+            page = self.call("help", command)
+            self.assertEqual((page.returncode, page.stderr), (0, ""))
+            self.assertTrue(page.stdout.startswith(f"usage:\n  sluice {command}"), page.stdout)
+            self.assertIn("\nExit codes:\n  0  ", page.stdout)
+            # Defect: --help after a command was an unknown option, and then the page of all commands.
+            for spelling in (("--help",), ("-h",), ("--config", "x", "--help")):
+                self.assertEqual(self.call(command, *spelling).stdout, page.stdout)
+        self.assertIn("--print ", self.call("check", "--help").stdout)
+        self.assertNotIn("--print", self.call("run", "--help").stdout)
+        self.assert_fails(2, 'unknown command "chek"; did you mean "check"?', "help", "chek")
 
     def test_wrong_calls(self):
         self.assert_fails(2, "usage:")
         self.assert_fails(2, 'unknown command "frobnicate"; see `sluice help`', "frobnicate")
         self.assert_fails(2, 'unknown command "chek"; did you mean "check"?', "chek")
-        self.assert_fails(2, 'unknown option "--bogus"', "run", "--bogus")
-        self.assert_fails(2, 'unknown option "--listne"; did you mean "--listen"?', "run", "--listne", "127.0.0.1:0")
-        self.assert_fails(2, 'unknown option "extra"', "check", "extra")
-        self.assert_fails(2, "--workers needs a value", "run", "--workers")
+        self.assert_fails(2, 'unknown option "--bogus" of run\nsee `sluice run --help`', "run", "--bogus")
+        self.assert_fails(2, 'unknown option "--listne" of run; did you mean "--listen"?', "run", "--listne", "127.0.0.1:0")
+        self.assert_fails(2, 'unknown argument "extra" of check\nsee `sluice check --help`', "check", "extra")
+        self.assert_fails(2, "--workers needs a value, N\nsee `sluice run --help`", "run", "--workers")
         for value in ("0", "1025", "-1", "two", "1x", ""):
             self.assert_fails(2, "--workers takes a number from 1 to 1024", "run", f"--workers={value}")
-        self.assert_fails(2, "--rings takes auto, plain or incremental", "run", "--rings=round")
-        self.assert_fails(2, "--pool takes arena or malloc", "run", "--pool", "swimming")
+        self.assert_fails(2, '--rings takes auto, plain or incremental, got "round"', "run", "--rings=round")
+        self.assert_fails(2, '--pool takes arena or malloc, got "swimming"', "run", "--pool", "swimming")
         self.assert_fails(2, "--stats: expected a duration", "run", "--stats", "5")
-        self.assert_fails(2, "check needs --config FILE", "check")
+        self.assert_fails(2, "check needs --config FILE\nsee `sluice check --help`", "check")
+        self.assert_fails(2, "diff needs --config FILE\nsee `sluice diff --help`", "diff")
+        self.assert_fails(2, '--pid takes a process ID, got "one"\nsee `sluice reload --help`', "reload", "--pid", "one")
         # Defect: these were accepted silently.
         self.assert_fails(2, "--tcp takes no value", "run", "--tcp=no")
-        self.assert_fails(2, "check takes --config and --print only", "check", "--config", "x", "--workers", "2")
-        self.assert_fails(2, "--print belongs to check", "run", "--config", "x", "--print")
+        self.assert_fails(2, 'unknown option "--workers" of check; it belongs to run', "check", "--config", "x", "--workers", "2")
+        self.assert_fails(2, 'unknown option "--print" of run; it belongs to check', "run", "--config", "x", "--print")
+        self.assert_fails(2, 'unknown argument "all" of version', "version", "all")
+        self.assert_fails(2, "completion needs a shell: bash, zsh or fish", "completion")
+        self.assert_fails(2, 'completion takes bash, zsh or fish, got "csh"', "completion", "csh")
 
         self.assert_fails(2, "explain needs --config FILE", "explain", "http://a/")
-        self.assert_fails(2, "explain takes a method, or none, and a URL", "explain", "--config", "x")
-        self.assert_fails(2, "explain takes a method, or none, and a URL", "explain", "--config=x", "GET", "http://a/", "b")
-        self.assert_fails(2, 'unknown option "--form"; did you mean "--from"?', "explain", "--form", "127.0.0.1")
+        self.assert_fails(2, "explain takes a method, or none, and a URL\nsee `sluice explain --help`", "explain", "--config", "x")
+        self.assert_fails(2, 'unknown argument "b" of explain', "explain", "--config=x", "GET", "http://a/", "b")
+        self.assert_fails(2, 'unknown option "--form" of explain; did you mean "--from"?', "explain", "--form", "127.0.0.1")
         self.assert_fails(2, "--peer needs a value", "explain", "--peer")
-        self.assert_fails(2, "-H takes `NAME: VALUE`, got \"x\"", "explain", "-H", "x")
+        self.assert_fails(2, "-H takes `NAME: VALUE`, got \"x\"", "explain", "--config", "x", "-H", "x", "http://a/")
 
     def test_explain(self):
         """Tests of explain() cover the rest."""
@@ -169,6 +187,30 @@ class CommandLine(CliTest):
             self.assertIn(default, printed.stdout)
         again = self.call("check", f"--config={self.file(printed.stdout)}", "--print")
         self.assertEqual((again.returncode, again.stdout), (0, printed.stdout), again.stderr)
+
+    def test_several_files(self):
+        """`check --print` prints one configuration, with the values of variables; a mistake has the name of its file."""
+        path = self.file("include: conf.d/*.yaml\n" + GOOD)
+        part = os.path.join(os.path.dirname(path), "conf.d", "part.yaml")
+        os.mkdir(os.path.dirname(part))
+        with open(part, "w", encoding="utf-8") as file:
+            file.write("upstreams:\n  - { name: &name part, endpoints: [ \"127.0.0.1:${SLUICE_TEST_PORT}\" ] }\n"
+                       "listeners:\n  - { name: *name, address: \"127.0.0.1:0\", tcp: { forward: part } }\n")
+
+        def check(environment):
+            return subprocess.run([SLUICE, "check", "--config", path, "--print"], capture_output=True, text=True, timeout=10,
+                                  check=False, env={**os.environ, **environment})
+
+        printed = check({"SLUICE_TEST_PORT": "9876"})
+        self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+        for expected in ("  - name: part\n", "      forward: part\n", "      - address: 127.0.0.1:9876\n"):
+            self.assertIn(expected, printed.stdout)
+        self.assertNotIn("include", printed.stdout)
+        again = self.call("check", f"--config={self.file(printed.stdout)}", "--print")
+        self.assertEqual((again.returncode, again.stdout), (0, printed.stdout), again.stderr)
+        refused = check({})
+        self.assertEqual(refused.returncode, 1)
+        self.assertRegex(refused.stderr, rf'^{re.escape(part)}:2:38: the environment variable "SLUICE_TEST_PORT" is not set: ')
 
     def test_mistakes_have_position(self):
         self.check(GOOD.replace("address: 127.0.0.1:0", "adress: 127.0.0.1:0").replace("forward: pg", "forward: gp")
@@ -235,7 +277,7 @@ upstreams:
                    f"27:16: upstreams[0].tls.ca: {folder}/no-ca.pem: expected CA certificates")
 
     def test_overlapping_addresses(self):
-        """Defect: `check` accepted it, and `run` said that another process had the address."""
+        """Defect: `check` accepted it, and `run` reported that another process had the address."""
         text = """listeners:
   - { name: a, address: "127.0.0.1:8080", tcp: { forward: c } }
   - { name: b, address: "0.0.0.0:8080", tcp: { forward: c } }

@@ -88,7 +88,8 @@ class Documents(TlsTest):
                 path = self.write(folder, self.with_files(text, folder))
                 result = subprocess.run([SLUICE, "check", "--config", path], capture_output=True, text=True, timeout=20,
                                         check=False)
-                self.assertEqual((result.returncode, result.stderr), (0, ""), text)
+                warnings = [line for line in result.stderr.splitlines() if not MACHINE.search(line)]
+                self.assertEqual((result.returncode, warnings), (0, []), text)
         self.assertGreater(found, 30)
 
     def test_transcripts(self):
@@ -140,29 +141,31 @@ class Documents(TlsTest):
                 self.assertRegex(printed, pattern_of(output))
 
     def test_commands(self):
-        found, usage = 0, output_of(SLUICE, "help")
+        found = 0
         for command in documents.commands():
             found += 1
             with self.subTest(f"{command.place}: {' '.join(command.words)}"):
-                problem = problem_of(command.words, usage)
+                problem = problem_of(command.words)
                 self.assertIsNone(problem)
         self.assertGreater(found, 100)
 
     def test_rules(self):
         """What counts as wrong."""
-        usage = output_of(SLUICE, "help")
         for good in ("sluice run --config f", "tools/build asan", "cmake --install build/release --component proxy",
                      "tools/bench compare --rows h1", "build/release/bench/iobuf_bench", "curl --compressed x"):
-            self.assertIsNone(problem_of(good.split(), usage), good)
-        for bad in ("sluice start", "sluice run --conf f", "tools/none", "tools/build fast", "tools/suites --never",
+            self.assertIsNone(problem_of(good.split()), good)
+        for bad in ("sluice start", "sluice run --conf f", "sluice check --listen f", "tools/none", "tools/build fast", "tools/suites --never",
                     "cmake --install build/release --component nobody", "bench/compare --row h1", "build/release/bench/no_bench",
                     "curl --compresed x", "python3 test/e2e/no_test.py", "cmake -DSLUICE_NOTHING=ON"):
-            self.assertIsNotNone(problem_of(bad.split(), usage), bad)
+            self.assertIsNotNone(problem_of(bad.split()), bad)
         self.assertEqual(list(documents.simple_commands("A1=b sudo x 'y z' $(w -v) && u | t # s")),
                          [["x", "y z", "SUBSTITUTED"], ["u"], ["t"]])
         self.assertRegex("a 12 b\nc\nd\n", pattern_of("a ... b\n...\nd\n"))
         self.assertNotRegex("a 12 b\nd\ne\n", pattern_of("a ... b\nd\n"))
 
+
+# Warnings about this machine: examples have the addresses and the sizes of others.
+MACHINE = re.compile("warning: .*(no interface of this machine has|needs [0-9]+ file descriptors)")
 
 # ---- Transcripts
 
@@ -218,12 +221,17 @@ def output_of(*command):
 
 @functools.cache
 def text_of(path):
-    """What a script of ours says of itself: --help, where that is Python's argparse, else all of it."""
+    """What a script of ours prints about itself: --help, where that is Python's argparse, else all of it."""
     text = path.read_text(encoding="utf-8")
     if "argparse" in text and os.access(path, os.X_OK):
         with contextlib.suppress(subprocess.CalledProcessError):
             return output_of(path, "--help")
     return text
+
+
+@functools.cache
+def overview():
+    return output_of(SLUICE, "help")
 
 
 @functools.cache
@@ -236,20 +244,21 @@ def options_of(words):
     return [word.partition("=")[0] for word in words if re.match("--?[A-Za-z]", word)]
 
 
-def says(text, word):
+def contains_word(text, word):
     return re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text) is not None
 
 
 def unknown(options, text):
-    return next((f"there is no option {option}" for option in options if not says(text, option)), None)
+    return next((f"there is no option {option}" for option in options if not contains_word(text, option)), None)
 
 
-def problem_of(words, usage):
+def problem_of(words):
     """What is wrong with a call of a program, or None."""
     program, arguments = words[0], words[1:]
     if program == "sluice":
-        if not arguments or not (says(usage, f"sluice {arguments[0]}") or arguments[0] == "help"):
-            return "there is no such command of sluice"
+        if not arguments or not contains_word(overview(), f"sluice {arguments[0]}"):
+            return None if arguments in (["--version"], ["COMMAND", "--help"]) else "there is no such command of sluice"
+        usage = output_of(SLUICE, "help", arguments[0]) + " --help"
         return unknown([option.strip("[]") for option in options_of(arguments)], usage)
     if program in ("python3", "bazel"):
         files = [word for word in arguments if word.endswith(".py")]
@@ -257,7 +266,7 @@ def problem_of(words, usage):
     if program in ("cmake", "ctest"):
         names = [word[2:].partition("=")[0] for word in arguments if word.startswith("-DSLUICE")]
         names += [after for word, after in zip(arguments, arguments[1:]) if word in ("--preset", "--component", "--target")]
-        return next((f"the build knows no {name}" for name in names if not says(build_files(), name)), None)
+        return next((f"the build knows no {name}" for name in names if not contains_word(build_files(), name)), None)
     if program.startswith("build/"):
         return problem_of_built(program)
     if program == "curl" and shutil.which("curl"):

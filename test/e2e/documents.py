@@ -14,7 +14,7 @@ LISTENER = "listeners: [ {{ name: main, address: 127.0.0.1:8080, tcp: {{ forward
 UPSTREAM = "  - {{ name: {}, endpoints: [ 127.0.0.1:9000 ] }}\n"
 
 # Programs of others that the documents call, and ours.
-FOREIGN = set("""apt-get bazel cat cd curl docker echo export g++ grep grpcurl gzip htpasswd journalctl kill mkdir mv openssl psql
+FOREIGN = set("""apt-get bazel cat cd cp curl docker echo export g++ grep grpcurl gzip htpasswd install journalctl kill kubectl mkdir mv openssl pip psql
                  python3 rm sed sleep ss systemctl tail useradd /tmp/envoy/bin/pip""".split())
 OURS = re.compile(r"sluice$|(tools|bench|test|build)/\S+$|(cmake|ctest)$")
 # What may stand before the program.

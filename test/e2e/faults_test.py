@@ -11,7 +11,7 @@ import time
 import harness
 from harness import MIB, wait_until
 from origins import (BlackHole, Origin, ping, connect, echo, free_port, last_outcome, outcome, outcome_of_connecting,
-                     receive_all, receive_exactly, refused_address, reset, say_name)
+                     receive_all, receive_exactly, refused_address, reset, send_name)
 from workers import OriginProcess
 
 # More than all socket buffers on the way can hold.
@@ -405,7 +405,7 @@ class Endpoints(harness.SluiceTest):
 
     def test_cool_down_and_recovery(self):
         """After max_fails failures in a row an endpoint is passed over for fail_timeout, then tried again."""
-        good = self.keep(Origin(say_name(b"good")))
+        good = self.keep(Origin(send_name(b"good")))
         port = free_port()
         bad_address = f"127.0.0.1:{port}"
         proxy = self.proxy(bad_address, good.address, upstream={"max_fails": 2, "fail_timeout": "1500ms"})
@@ -418,7 +418,7 @@ class Endpoints(harness.SluiceTest):
             self.assertEqual(who(), b"good")
         self.assertEqual(proxy.stats().connect_errors("refused", endpoint=bad_address), 2)
         # No connection goes there before the time is over, though the endpoint is up again.
-        reborn = self.keep(Origin(say_name(b"born"), ("127.0.0.1", port)))
+        reborn = self.keep(Origin(send_name(b"born"), ("127.0.0.1", port)))
         self.assertEqual({who() for _ in range(6)}, {b"good"})
         wait_until(lambda: who() == b"born", 5, "the endpoint that came back")
         self.assertEqual({who() for _ in range(4)}, {b"good", b"born"})
@@ -434,7 +434,7 @@ class Endpoints(harness.SluiceTest):
             self.assertTrue(ping(client))
 
     def test_weights_and_least_connections(self):
-        origins = [self.keep(Origin(say_name(name))) for name in (b"a", b"b")]
+        origins = [self.keep(Origin(send_name(name))) for name in (b"a", b"b")]
         endpoints = [{"address": origins[0].address, "weight": 3}, origins[1].address]
         for balance in ("round_robin", "least_connections", "least_request", "random"):
             with self.subTest(balance):

@@ -9,6 +9,8 @@ Environment variables:
   CI=true            a missing tool is a failure; otherwise it skips the test
 """
 
+import ctypes
+import contextlib
 import atexit
 import collections
 import faulthandler
@@ -106,6 +108,50 @@ def end(child, seconds=5):
     _children.discard(child)
 
 
+class OrphanedProcess:
+    """A process whose parent has ended, with the methods of Popen that are used here. This process becomes the parent."""
+
+    PR_SET_CHILD_SUBREAPER = 36
+
+    def __init__(self, pid, like):
+        self.pid, self.returncode = pid, None
+        self.stdin, self.stdout, self.stderr = like.stdin, like.stdout, like.stderr  # Inherited.
+        _children.discard(like)
+        _children.add(self)
+
+    @classmethod
+    def expect_some(cls):
+        """Must be called before the parent ends."""
+        ctypes.CDLL(None).prctl(cls.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def poll(self):
+        if self.returncode is None:
+            with contextlib.suppress(ChildProcessError):  # Its parent still exists.
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, seconds=None):
+        deadline = time.monotonic() + (seconds or 3600)
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("sluice", seconds)
+            time.sleep(0.005)
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
 def _kill_children():
     for child in list(_children):
         if child.poll() is None:
@@ -199,28 +245,30 @@ class Proxy:
 
     STOP_SECONDS = 20
 
-    def __init__(self, config, arguments=(), stats=None, descriptors=None, environment=None, listeners=()):
+    def __init__(self, config, arguments=(), stats=None, descriptors=None, environment=None, listeners=(), before=None):
         """`config` is the configuration as a value, or the text of a file that has these `listeners`. `stats` is the
-        value of --stats, if any."""
+        value of --stats, if any. `before` is called in the new process before the program starts."""
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
-        path = os.path.join(self._directory.name, "sluice.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            # JSON is YAML.
-            file.write(config if isinstance(config, str) else json.dumps(config, indent=1))
+        self.config = config
+        self.path = path = os.path.join(self._directory.name, "sluice.yaml")
+        self.write_configuration(config)
         self._stderr = []
         self._periodic = stats is not None
         self._block = ""  # The last complete dump of the counters.
         self._block_count = 0
         self._stdout_closed = False
-        self._asking = threading.Lock()
+        self._stats_lock = threading.Lock()
         self._news = threading.Condition()
-        self.addresses = {}
+        self.addresses = {}  # By listener; of several, the last one.
+        self.all_addresses = collections.defaultdict(list)
+        self.before_upgrades = []
+        self._replaced = []  # Processes that hold the same pipes.
         # Set before the program starts: io_uring keeps the limit that held when an accept was armed.
         limit = [need("prlimit"), f"--nofile={descriptors}:{descriptors}"] if descriptors else []
         self.process = spawn(
             [*limit, SLUICE, "run", "--config", path, *(["--stats", stats] if stats else []), *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **(environment or {})})
+            env={**os.environ, **(environment or {})}, preexec_fn=before)
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_stdout, self._read_stderr)]
         for reader in self._readers:
             reader.start()
@@ -232,16 +280,64 @@ class Proxy:
             raise ProxyError(f"sluice did not start:\n{self.stderr()}")
         time.sleep(PAUSE_SECONDS)
 
+    # Configuration
+
+    def write_configuration(self, config):
+        with open(self.path, "w", encoding="utf-8") as file:
+            # JSON is YAML.
+            file.write(config if isinstance(config, str) else json.dumps(config, indent=1))
+
+    def reload(self, config, succeeds=True):
+        """Replaces the file and sends SIGHUP. Returns what was logged about it, when it is over."""
+        self.write_configuration(config)
+        ends = "reload: configuration applied", "nothing was changed: "
+        with self._news:
+            before = len(self._stderr)
+            self.signal(signal.SIGHUP)
+            self._news.wait_for(lambda: any(end in line for line in self._stderr[before:] if line for end in ends) or
+                                self._stderr_closed(), 15 * SLOWNESS)
+            output = "".join(filter(None, self._stderr[before:]))
+        if (ends[0] in output) != succeeds:
+            raise ProxyError(f"a reload should have {'succeeded' if succeeds else 'failed'}:\n{self.stderr()}")
+        return output
+
+    def upgrade(self, *arguments, succeeds=True, waits=True):
+        """Runs `sluice upgrade`. If it succeeds, this object stands for the new process, and the counters of the old one
+        are in `self.before_upgrades`. Returns what the command printed."""
+        OrphanedProcess.expect_some()
+        done = subprocess.run([SLUICE, "upgrade", "--pid", str(self.pid), *arguments], capture_output=True, text=True,
+                              timeout=120 * SLOWNESS)
+        if (done.returncode == 0) != succeeds:
+            raise ProxyError(f"an upgrade should have {'succeeded' if succeeds else 'failed'}: {done}\n{self.stderr()}")
+        if succeeds:
+            old = self.process
+            self._replaced.append(old)
+            self.process = OrphanedProcess(int(re.search(r"process (\d+)", done.stdout)[1]), old)
+            if waits:
+                self.end_of(old)
+        return done.stdout + done.stderr
+
+    def end_of(self, old, seconds=STOP_SECONDS):
+        """Waits for the end of a process that an upgrade has replaced, and keeps its last counters."""
+        code = old.wait(seconds * SLOWNESS)
+        if code != 0:
+            raise ProxyError(f"the old process: exit code {code}\n{self.stderr()}")
+        # It prints them just before it ends.
+        time.sleep(0.05)
+        with self._news:
+            self.before_upgrades.append(Stats.parse(self._block))
+
     # Output
 
     def _read_stderr(self):
-        listener = re.compile(r"^(?:\S+ \w+ )?sluice: listener (\S+) on (\S+)$")
+        listener = re.compile(r"^(?:\S+ \w+ )?sluice: listener (\S+) on (\S+)(?: \(IPv4 too\))?$")
         for line in self.process.stderr:
             with self._news:
                 self._stderr.append(line)
                 match = listener.match(line.rstrip("\n"))
                 if match:
                     self.addresses[match[1]] = match[2]
+                    self.all_addresses[match[1]].append(match[2])
                 self._news.notify_all()
         with self._news:
             self._stderr.append(None)
@@ -277,7 +373,7 @@ class Proxy:
 
     def stats(self):
         """The current counters."""
-        with self._asking:  # Two pending signals count as one.
+        with self._stats_lock:  # Two pending signals count as one.
             if self._periodic:
                 self._next_dump()  # This dump may have begun before the signal.
             return Stats.parse(self._next_dump())
@@ -377,6 +473,7 @@ class Proxy:
         except subprocess.TimeoutExpired:
             self.kill()
             raise ProxyError(f"sluice did not end within {seconds * SLOWNESS} s; stderr:\n{self.stderr()}") from None
+        self._kill_replaced()
         for reader in self._readers:
             reader.join(5)
         end(self.process)
@@ -384,10 +481,17 @@ class Proxy:
         with self._news:
             return code, Stats.parse(self._block)
 
+    def _kill_replaced(self):
+        for old in self._replaced:
+            if old.poll() is None:
+                old.kill()
+                old.wait()
+
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self._kill_replaced()
         for reader in self._readers:
             reader.join(5)
         end(self.process)

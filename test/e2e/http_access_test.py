@@ -139,7 +139,7 @@ class Access(HttpTest):
         now = int(time.time())
         rsa, ec = signers
         text = ec.token()
-        for name, token, said in (
+        for name, token, message in (
                 ("expired", ec.token(exp=now - 6), "has expired"),
                 ("not yet", ec.token(nbf=now + 60), "is not valid yet"),
                 ("other issuer", ec.token(iss="https://evil.example"), "issuer is not accepted"),
@@ -154,7 +154,7 @@ class Access(HttpTest):
             with self.subTest(name):
                 response = self.curl(proxy, HTTP1, "/api/x", *bearer(token))
                 self.assertEqual(response.status, 401)
-                self.assertIn(said, response.fields["www-authenticate"])
+                self.assertIn(message, response.fields["www-authenticate"])
         # The key set is replaced while serving; one that cannot be read leaves the previous one in use.
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(rsa.token())).status, 200)
         self.write("keys.json", json.dumps({"keys": [stranger.jwk()]}).encode())
@@ -163,7 +163,7 @@ class Access(HttpTest):
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(rsa.token())).status, 401)
         self.write("keys.json", b"{}")
         proxy.signal(signal.SIGHUP)
-        self.assertTrue(proxy.wait_for_output("the previously loaded files stay in use"))
+        self.assertTrue(proxy.wait_for_output("the previous configuration and files stay in use"))
         self.assertEqual(self.curl(proxy, HTTP1, "/api/x", *bearer(stranger.token())).status, 200)
 
     def test_cors(self):
@@ -180,7 +180,7 @@ class Access(HttpTest):
                                  {"access-control-allow-origin": origin, "access-control-allow-credentials": "true",
                                   "access-control-allow-methods": "PUT", "access-control-allow-headers": "x-a",
                                   "access-control-max-age": "3600"})
-                # The preflight was answered before any other check.
+                # The preflight got its response before any other check.
                 denied = self.curl(proxy, client, "/", "-X", "PUT", "-H", f"Origin: {origin}")
                 self.assertEqual((denied.status, denied.fields["access-control-allow-origin"], denied.fields["vary"]),
                                  # The response to a failure has the format that the client accepts.
@@ -204,12 +204,12 @@ class Access(HttpTest):
                 self.assertEqual(self.curl(proxy, client, "/").body, b"/ auth= user= roles=")
 
     def test_invalid_files(self):
-        for text, said in ((b"bob:hunter2\n", 'line 1: user "bob": expected a hash'), (b"", "it has no users")):
+        for text, message in ((b"bob:hunter2\n", 'line 1: user "bob": expected a hash'), (b"", "it has no users")):
             with self.subTest(text):
                 path = self.write("users", text)
                 with self.assertRaises(harness.ProxyError) as failed:
                     self.routes({"forward": "main", "auth": {"basic": {"users_file": path}}})
-                self.assertIn(f"listeners[0].http.routes[0].auth.basic.users_file: {path}: {said}", str(failed.exception))
+                self.assertIn(f"listeners[0].http.routes[0].auth.basic.users_file: {path}: {message}", str(failed.exception))
 
     def test_explain_matches_behavior(self):
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={"routes": [

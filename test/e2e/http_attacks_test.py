@@ -144,8 +144,8 @@ class Attacks(AttackTest):
             "empty SETTINGS": (b"", wire.settings_frame(), "settings"),
             "SETTINGS of many entries": (held, wire.settings_frame(*entries), "settings"),
             "PING": (b"", frame(wire.PING, payload=b"attacker"), "pings"),
-            "answers to no PING": (b"", frame(wire.PING, wire.ACK, payload=b"attacker"), "over glitches"),
-            "answers to no SETTINGS": (b"", frame(wire.SETTINGS, wire.ACK), "over glitches"),
+            "responses to no PING": (b"", frame(wire.PING, wire.ACK, payload=b"attacker"), "over glitches"),
+            "responses to no SETTINGS": (b"", frame(wire.SETTINGS, wire.ACK), "over glitches"),
             "GOAWAY": (b"", wire.goaway_frame(0), "over glitches"),
             "WINDOW_UPDATE": (b"", wire.window_frame(0, 1), "window updates"),
             "PRIORITY": (b"", frame(wire.PRIORITY, stream=1, payload=struct.pack(">IB", 3, 16)), "unused frames"),
@@ -227,7 +227,7 @@ class Attacks(AttackTest):
             "stream windows": lambda until: flood(self.short, requests, b"", until, settings=[(wire.INITIAL_WINDOW, 0)]),
             "connection window": lambda until: flood(self.short, requests, b"", until,
                                                      settings=[(wire.INITIAL_WINDOW, 1 << 30)]),
-        }, memory_mib=96, seconds=SECONDS + 1 + 2 * SHORT_SECONDS * SLOWNESS)
+        }, memory_mib=112, seconds=SECONDS + 1 + 2 * SHORT_SECONDS * SLOWNESS)
         endings = sum(results["HTTP/1.1"], [])
         self.assertEqual(set(endings) - {"end", "reset"}, set())
         # HTTP/1.1: the connection is stuck. HTTP/2: the streams are.
@@ -248,7 +248,7 @@ class Attacks(AttackTest):
         """Requests without end from a client that reads no responses."""
         blob = repeated(b"GET /size/2000 HTTP/1.1\r\nhost: a\r\n\r\n")
         self.under({f"{number}": lambda until: flood(self.main, b"", blob, until, http2=False, reads=False)
-                    for number in range(4)}, memory_mib=8, together=True)
+                    for number in range(4)}, memory_mib=10, together=True)
         self.check_counted("pipelines full")
 
     def test_tiny_pieces(self):

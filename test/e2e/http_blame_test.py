@@ -53,7 +53,7 @@ class Truncated(HttpTest):
         self.assertEqual(len(body), len(BODY))
         self.assertEqual(body, BODY)
         proxy.wait_for(lambda stats: stats.total("http_requests_ended_total", reason="upstream_reset") == 1,
-                       what="an end that is told")
+                       what="an end that is reported")
 
     # Defect: a median of 262,161 of these 1,000,000 bytes arrived, and 128,000 at a slow reader.
     def test_end(self):

@@ -20,7 +20,7 @@ const hash = async bytes => hex(await crypto.subtle.digest('SHA-256', bytes));
 const load = async path => (await fetch(path)).arrayBuffer();
 
 // The text, and bytes of each of the sizes, come back as they went.
-function talk(number) {
+function exchange(number) {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(`wss://${location.host}/websocket?${number}`);
     socket.binaryType = 'arraybuffer';
@@ -45,7 +45,7 @@ async function look() {
   const downloads = await Promise.all([...Array(10).keys()].map(async n => hash(await load(`/files/data?${n}`))));
   const body = new Uint8Array(%(upload)d).map((_, i) => i * 13);
   const upload = await (await fetch('/echo', {method: 'POST', body})).json();
-  const sockets = await Promise.all([1, 2, 3].map(talk));
+  const sockets = await Promise.all([1, 2, 3].map(exchange));
   const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
   return {
     scripts: window.scripts, styles: getComputedStyle(document.body).getPropertyValue('--styles').trim().length,
@@ -55,8 +55,8 @@ async function look() {
 }
 
 onload = async () => {
-  const said = await look().catch(error => ({error: `${error}`}));
-  await fetch('/report', {method: 'POST', body: JSON.stringify(said)});
+  const report = await look().catch(error => ({error: `${error}`}));
+  await fetch('/report', {method: 'POST', body: JSON.stringify(report)});
 };
 </script>"""
 
@@ -109,11 +109,11 @@ class BrowserTest(HttpTest):
         config["upstreams"].append({**self.upstream(sockets), "name": "sockets"})
         proxy = self.start(config)
         browser = self.browse(proxy, "/files/page.html")
-        said = pages.report(60)
-        self.assertEqual(said, {
+        report = pages.report(60)
+        self.assertEqual(report, {
             "scripts": 34, "styles": 97 + 2, "images": list(range(3, PARTS + 1, 3)), "downloads": [digest],
             "upload": [3 * MIB, True, "HTTP/2.0" if behind[0] == "http2" else "HTTP/1.1"],
-            "sockets": ["4321 enough"] * 3, "count": 1 + PARTS + 10 + 1, "protocols": ["h2"]}, json.dumps(said))
+            "sockets": ["4321 enough"] * 3, "count": 1 + PARTS + 10 + 1, "protocols": ["h2"]}, json.dumps(report))
         for _ in range(3):
             self.assertEqual(sockets.report(), {"Path": "/websocket", "Code": 4321, "Reason": "enough"})
         # Chromium may have opened more connections at the same time, which it closes when the first one is ready.

@@ -335,7 +335,7 @@ class Buffering(harness.SluiceTest):
     # The file
 
     def test_missing_directory(self):
-        with self.assertRaisesRegex(harness.ProxyError, "body_file.directory: /nowhere cannot be used"):
+        with self.assertRaisesRegex(harness.ProxyError, "body_file: cannot keep bytes in a file in /nowhere"):
             self.through("127.0.0.1:1", {"requests": "1MiB"}, directory="/nowhere")
 
 

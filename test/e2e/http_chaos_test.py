@@ -254,14 +254,14 @@ class Chaos:
             body = bytes(message.body)
             ours = dict(message.fields).get("x-path") is None
             if message.status == 200 and (dict(message.fields).get("x-path") != path or body != PlannedRequest(path).down):
-                self._wrong(f"{outcome}: {len(body)} bytes that are not what was asked, of "
+                self._wrong(f"{outcome}: {len(body)} bytes that are not what was requested, of "
                             f"{message.value('x-path') or 'nobody'}")
             elif message.status not in (200, 500, 502, 503, 504, 408):
                 self._wrong(f"{outcome}")
             elif message.status == 500 and (ours or body != b"the upstream's own error"):
                 self._wrong(f"{outcome}: {body[:100]}")
         elif message.body and message.status == 200 and not PlannedRequest(path).down.startswith(bytes(message.body)):
-            self._wrong(f"{outcome}: what came of it is not what was asked")
+            self._wrong(f"{outcome}: what came of it is not what was requested")
         return self._note(outcome)
 
     # Clients
@@ -377,15 +377,15 @@ class Chaos:
             thread.start()
         chooser = random.Random(self.seed)
         end = time.monotonic() + seconds
-        said = time.monotonic()
+        logged_at = time.monotonic()
         while time.monotonic() < end and self.proxy.process.poll() is None and len(self.errors) < 20:
             time.sleep(min(0.15, max(0, end - time.monotonic())))
             if not calm:
                 server = chooser.choice(self.servers)
                 server.call(server.misbehave)
-            if time.monotonic() - said > 10:
-                said = time.monotonic()
-                self._log(f"{end - said:4.0f} s left: {self._number} requests, PSS {self.proxy.pss() / KIB:.0f} KiB, "
+            if time.monotonic() - logged_at > 10:
+                logged_at = time.monotonic()
+                self._log(f"{end - logged_at:4.0f} s left: {self._number} requests, PSS {self.proxy.pss() / KIB:.0f} KiB, "
                           f"{dict(self.counts)}")
                 self._check_log(seconds < 60)
         for server in self.servers:
@@ -450,15 +450,15 @@ class Chaos:
             wish = PlannedRequest(outcome.path)
             if outcome.whole:
                 if status != outcome.status:
-                    self._wrong(f"the log says {line}: {outcome}")
+                    self._wrong(f"the log has {line}: {outcome}")
                 if status in (200, 500) and reason != "ok":
-                    self._wrong(f"the log says {line}: {outcome}")
+                    self._wrong(f"the log has {line}: {outcome}")
                 if status == 200 and size != wish.size:
-                    self._wrong(f"the log says {line}: {outcome}")
+                    self._wrong(f"the log has {line}: {outcome}")
                 if status in (502, 503, 504, 408) and reason == "ok":
-                    self._wrong(f"the log does not explain it, it says {line}: {outcome}")
+                    self._wrong(f"the log does not explain it, it has {line}: {outcome}")
             elif reason == "ok":
-                self._wrong(f"the log says {line}: {outcome}")
+                self._wrong(f"the log has {line}: {outcome}")
         self.reasons = getattr(self, "reasons", collections.Counter()) + reasons
 
     # The run

@@ -89,7 +89,7 @@ class Compression(HttpTest):
 
     def test_events_are_not_delayed(self):
         """The client reads each event before the server sends the next."""
-        heard = threading.Semaphore(0)
+        received = threading.Semaphore(0)
         events = 5
 
         def stream(sock):
@@ -98,7 +98,7 @@ class Compression(HttpTest):
             sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
             for i in range(events):
                 sock.sendall(f"data: {i}\n\n".encode())
-                if not heard.acquire(timeout=20):
+                if not received.acquire(timeout=20):
                     return
         proxy = self.through(self.keep(Origin(stream)).address, kind=("http1", False), http={"compression": {}})
         with Http1Client(proxy.address("plain")) as client:
@@ -107,12 +107,12 @@ class Compression(HttpTest):
             message = client.reader.messages[0]
             self.assertEqual(message.value("content-encoding"), "gzip")
             for i in range(events):
-                said = "".join(f"data: {j}\n\n" for j in range(i + 1)).encode()
+                expected = "".join(f"data: {j}\n\n" for j in range(i + 1)).encode()
                 self.assertTrue(client.wait(
-                    lambda: zlib.decompressobj(31).decompress(bytes(message.body)) == said), f"event {i}")
-                heard.release()
+                    lambda: zlib.decompressobj(31).decompress(bytes(message.body)) == expected), f"event {i}")
+                received.release()
             client.wait(lambda: message.complete)
-            self.assertEqual(gzip.decompress(bytes(message.body)), said)
+            self.assertEqual(gzip.decompress(bytes(message.body)), expected)
 
     def test_many_responses_and_slow_clients(self):
         """More responses than may be compressed at once: some pass uncompressed, and all arrive complete."""

@@ -201,13 +201,13 @@ respond_well("PRIORITY before a response", lambda s, good: frame(wire.PRIORITY, 
 respond_well("DATA behind a response", lambda s, good: good + data_frame(s, b"EVIL", True))
 respond_well("trailers behind a response", lambda s, good: good + headers_frame(s, [("x", "evil")], True))
 respond_well("a response behind a response", lambda s, good: good + status(s) + data_frame(s, b"EVIL", True))
-respond_well("an unasked response behind a response",
+respond_well("an unrequested response behind a response",
              lambda s, good: good + status(s + 2) + data_frame(s + 2, b"EVIL", True))
 
 
 @scenario2(OK)
 def refuses_once(peer):
-    """REFUSED_STREAM says that the request may be retried."""
+    """REFUSED_STREAM means that the request may be retried."""
     while (request := peer.head(10 * SLOWNESS)):
         if peer.first_time(request.path):
             peer.send(rst_frame(request.stream, 7))
@@ -485,7 +485,7 @@ class HostileUpstream(harness.SluiceTest):
     def check(self, version, name, expected, method="GET", body=None):
         """Both kinds of clients send requests to the hostile upstream, and a further client to one where half of the
         endpoints work."""
-        asked = [(client, f"/bad{version}/{client}") for client in (1, 2)]
+        requests = [(client, f"/bad{version}/{client}") for client in (1, 2)]
         results, problems = {}, []
 
         def run(client, path):
@@ -501,7 +501,7 @@ class HostileUpstream(harness.SluiceTest):
             if any(OK not in pair for pair in zip(words, words[1:])):
                 problems.append(f"mixed: the next request was not served: {words}")
 
-        threads = [threading.Thread(target=run, args=one) for one in asked] + [threading.Thread(target=run_mixed)]
+        threads = [threading.Thread(target=run, args=one) for one in requests] + [threading.Thread(target=run_mixed)]
         for thread in threads:
             thread.start()
         for thread in threads:

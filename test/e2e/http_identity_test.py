@@ -320,8 +320,8 @@ class Failures(IdentityTest):
                 self.assertIn(b"xff=", self.curl(proxy, client, "/there").body)
 
     def test_invalid_pages(self):
-        for data, said in ((b"x" * 65537, "expected a body of at most 64KiB, got 65537 bytes"),
-                           (b"%{path}", 'there is no variable "path" of errors')):
+        for data, message in ((b"x" * 65537, "expected a body of at most 64KiB, got 65537 bytes"),
+                              (b"%{path}", 'there is no variable "path" of errors')):
             path = self.write("page.html", data)
             config = self.configuration(self.upstream("127.0.0.1:1", kind=HTTP1), http={
                 "errors": [{"status": "5xx", "file": path}]})
@@ -329,7 +329,7 @@ class Failures(IdentityTest):
                 output = self.call(harness.SLUICE, command, "--config", self.write("c.json", json.dumps(config).encode()),
                                    check=False)
                 self.assertEqual(output.returncode, 1)
-                self.assertIn(f"{path}: {said}", output.stderr.decode())
+                self.assertIn(f"{path}: {message}", output.stderr.decode())
 
 
 class Explain(IdentityTest):

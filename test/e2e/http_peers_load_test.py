@@ -97,26 +97,26 @@ class Nghttp(HttpTest):
 
     def test_repeated_requests(self):
         def check(proxy, client):
-            said = self.nghttp(proxy, client, "/files/body", "-n", "-m", "200")
-            self.assertEqual(len(re.findall(r":status: 200", said)), 200)
-            self.assertNotIn("RST_STREAM", said)
+            output = self.nghttp(proxy, client, "/files/body", "-n", "-m", "200")
+            self.assertEqual(len(re.findall(r":status: 200", output)), 200)
+            self.assertNotIn("RST_STREAM", output)
         self.each(check)
 
     def test_trailers(self):
         def check(proxy, client):
-            said = self.nghttp(proxy, client, "/trailers", "-d", os.path.join(self.files, "body"),
-                               "--no-content-length", "--trailer", "x-last: 7")
-            self.assertIn("100000 bytes", said)
-            self.assertIn("back-x-last: 7", said)
-            self.assertIn("x-announced: yes", said)
+            output = self.nghttp(proxy, client, "/trailers", "-d", os.path.join(self.files, "body"),
+                                 "--no-content-length", "--trailer", "x-last: 7")
+            self.assertIn("100000 bytes", output)
+            self.assertIn("back-x-last: 7", output)
+            self.assertIn("x-announced: yes", output)
         self.each(check)
 
     def test_priorities(self):
         """RFC 7540's priorities, which are obsolete, do no harm."""
         def check(proxy, client):
             for arguments in (("-a",), ("-a", "--no-dep"), ("-p", "7"), ("--no-rfc7540-pri",)):
-                said = self.nghttp(proxy, client, "/files/" if "-a" in arguments else "/small", "-n", *arguments)
-                self.assertEqual(said.count(":status: 200"), 4 if "-a" in arguments else 1, arguments)
+                output = self.nghttp(proxy, client, "/files/" if "-a" in arguments else "/small", "-n", *arguments)
+                self.assertEqual(output.count(":status: 200"), 4 if "-a" in arguments else 1, arguments)
         self.each(check)
 
     def test_frames(self):
@@ -128,11 +128,11 @@ class Nghttp(HttpTest):
                               ("-d", os.path.join(self.files, "body"), "--no-content-length"),
                               ("-d", os.path.join(self.files, "body"), "--expect-continue")):
                 path = "/echo" if "-d" in arguments else "/files/body"
-                said = self.nghttp(proxy, client, path, *(() if "-d" in arguments else ("-n",)), "-m", "3", *arguments)
-                self.assertEqual(said.count(":status: 200"), 3, (arguments, said[-3000:]))
-                self.assertNotIn("RST_STREAM", said, arguments)
+                output = self.nghttp(proxy, client, path, *(() if "-d" in arguments else ("-n",)), "-m", "3", *arguments)
+                self.assertEqual(output.count(":status: 200"), 3, (arguments, output[-3000:]))
+                self.assertNotIn("RST_STREAM", output, arguments)
                 if "-d" in arguments:
-                    self.assertEqual(said.count('"Bytes":100000'), 3)
+                    self.assertEqual(output.count('"Bytes":100000'), 3)
         self.each(check)
 
 
@@ -146,8 +146,8 @@ class Upstreams(HttpTest):
                 with self.subTest(f"{words(client)} -> {words(server)}"):
                     url = self.url(proxy, client, "/echo?[1-30]")
                     if client != HTTP2:  # See check_reuse.
-                        said = self.call(need("curl"), *self.curl_options(client), url).stdout.decode()
-                        self.assertEqual(re.findall(r'"Connection":(\d+)', said), ["1"] * 30)
+                        output = self.call(need("curl"), *self.curl_options(client), url).stdout.decode()
+                        self.assertEqual(re.findall(r'"Connection":(\d+)', output), ["1"] * 30)
                     # Also for other clients.
                     for _ in range(3):
                         self.assertEqual(self.curl(proxy, client, "/echo").json()["Connection"], 1)
@@ -174,9 +174,9 @@ class Upstreams(HttpTest):
             proxy = self.through(self.web_server(server, hang_up=how), max_fails=0)
             for client in (HTTP1, HTTP2_TLS):
                 with self.subTest(f"{words(client)} -> {words(server)}"):
-                    said = self.call(need("curl"), *self.curl_options(client), "-o", "/dev/null", "-w", "%{http_code},",
-                                     self.url(proxy, client, "/small?[1-500]")).stdout.decode()
-                    self.assertEqual(said, "200," * 500)
+                    output = self.call(need("curl"), *self.curl_options(client), "-o", "/dev/null", "-w", "%{http_code},",
+                                       self.url(proxy, client, "/small?[1-500]")).stdout.decode()
+                    self.assertEqual(output, "200," * 500)
                     streams = ("-m", "5") if client[0] == "http2" else ("--h1",)
                     output = self.call(need("h2load"), "-n", "500", "-c", "10", *streams, self.url(
                         proxy, client, "/small").replace("localhost", "127.0.0.1")).stdout.decode()
@@ -238,19 +238,19 @@ class Drain(HttpTest):
                 self.assertTrue(proxy.wait_for_output("draining"))
                 self.assertEqual(self.call(need("curl"), *self.curl_options(client), self.url(proxy, client, "/small"),
                                            check=False).returncode, 7)
-                said = last.communicate(timeout=10 * SLOWNESS)[0].decode()
-                self.assertIn("slept", said)
+                output = last.communicate(timeout=10 * SLOWNESS)[0].decode()
+                self.assertIn("slept", output)
                 if client[0] == "http2":
-                    self.assertRegex(said, r"recv GOAWAY frame")
-                    self.assertRegex(said, r"error_code=NO_ERROR")
-                    self.assertNotIn("RST_STREAM", said)
+                    self.assertRegex(output, r"recv GOAWAY frame")
+                    self.assertRegex(output, r"error_code=NO_ERROR")
+                    self.assertNotIn("RST_STREAM", output)
                 else:
-                    self.assertRegex(said, r"(?i)\r\nconnection: close\r\n")
+                    self.assertRegex(output, r"(?i)\r\nconnection: close\r\n")
                 self.drained(proxy, 5)
 
     def test_load(self):
         """No request is lost under load. (h2load counts requests as failed that it had not sent when GOAWAY arrived. So
-        the proxy's counters say how many there were.)"""
+        the proxy's counters have how many there were.)"""
         for client in (HTTP2, HTTP2_TLS):
             with self.subTest(words(client)):
                 proxy = self.through(self.web_server(HTTP1))
@@ -259,12 +259,12 @@ class Drain(HttpTest):
                 proxy.wait_for(lambda s: s.total("http_requests_total") > 200, what="load")
                 proxy.signal(signal.SIGTERM)
                 stats = self.drained(proxy, 6)
-                said = load.communicate(timeout=30 * SLOWNESS)[0].decode()
-                succeeded = int(re.search(r"(\d+) succeeded", said)[1])
+                output = load.communicate(timeout=30 * SLOWNESS)[0].decode()
+                succeeded = int(re.search(r"(\d+) succeeded", output)[1])
                 self.assertGreater(succeeded, 100)
                 self.assertEqual(stats.total("http_requests_ended_total", reason="ok"), succeeded)
                 self.assertEqual(stats.total("http_requests_ended_total"), succeeded)
-                self.assertIn(f"status codes: {succeeded} 2xx, 0 3xx, 0 4xx, 0 5xx", said)
+                self.assertIn(f"status codes: {succeeded} 2xx, 0 3xx, 0 4xx, 0 5xx", output)
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ class HttpTest(TlsTest):
             return CurlResponse(head_text, body, json.loads(result.stdout))
 
     def go_client(self, where, kind, path, headers=(), trailers=(), **options):
-        """One request by Go, as `answer` of http_peers.d/web/client.go."""
+        """One request by Go, as `responseReport` of http_peers.d/web/client.go."""
         secure = {"ca": self.ca} if kind[1] else {}
         fields = [f"-header={line}" for line in headers] + [f"-trailer={line}" for line in trailers]
         return json.loads(self.call(go_program("./web"), "client", *fields, *go_options(

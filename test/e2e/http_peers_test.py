@@ -31,16 +31,16 @@ class PeersTest(HttpTest):
         """Uploads with known and unknown length arrive unchanged, with the same framing."""
         data = os.urandom(size)
         path, digest = self.write("upload", data), hashlib.sha256(data).hexdigest()
-        for length_told in (True, False):
-            arguments = ("-X", "POST", "-T", path) if length_told else (
+        for known_length in (True, False):
+            arguments = ("-X", "POST", "-T", path) if known_length else (
                 "-X", "POST", "-T", "-", *(("-H", "Transfer-Encoding: chunked") if client[0] == "http1" else ()))
             response = self.curl(proxy, client, "/echo", *arguments, *((), ("-H", "Expect:"))[size % 2],
-                                 **({} if length_told else {"input": data}))
+                                 **({} if known_length else {"input": data}))
             seen = response.json()
             self.assertEqual((response.status, seen["Method"], seen["Bytes"], seen["Hash"]), (200, "POST", size, digest))
             self.assertEqual(seen["Header"].get("Content-Length", [str(size)]), [str(size)])
             if "ContentLength" in seen:
-                self.assertEqual(seen["ContentLength"], size if length_told else -1)
+                self.assertEqual(seen["ContentLength"], size if known_length else -1)
 
     def check_trailers(self, proxy, client):
         response = self.go_client(proxy, client, "/trailers", ["Te: trailers"], ["X-Last: 1", "X-Sum: abc"],
@@ -74,10 +74,10 @@ class PeersTest(HttpTest):
                                  "--expect100-timeout", str(20 * SLOWNESS))
             self.assertEqual((response.status, response.facts["size_upload"]), (417, 0))
         else:  # curl reports an error when the stream is reset after the response.
-            said = self.call(need("nghttp"), "-v", "-y", "--expect-continue", "-d", path, self.url(
+            output = self.call(need("nghttp"), "-v", "-y", "--expect-continue", "-d", path, self.url(
                 proxy, client, "/refuse")).stdout.decode()
-            self.assertIn(":status: 417", said)
-            self.assertNotIn("send DATA", said)
+            self.assertIn(":status: 417", output)
+            self.assertNotIn("send DATA", output)
         self.assertEqual(self.curl(proxy, client, "/small").status, 200)
 
     def check_files(self, proxy, client):
@@ -117,9 +117,9 @@ class PeersTest(HttpTest):
         """curl reuses its connection. (For HTTP/2 without TLS it cannot: curl 7.88 fails with Go's server, too.)"""
         if client == HTTP2:
             return
-        said = self.call(need("curl"), *self.curl_options(client), "-o", "/dev/null", "-w",
-                         "%{http_code} %{num_connects},", self.url(proxy, client, "/small?[1-5]")).stdout
-        self.assertEqual(said, b"200 1,200 0,200 0,200 0,200 0,")
+        output = self.call(need("curl"), *self.curl_options(client), "-o", "/dev/null", "-w",
+                           "%{http_code} %{num_connects},", self.url(proxy, client, "/small?[1-5]")).stdout
+        self.assertEqual(output, b"200 1,200 0,200 0,200 0,200 0,")
 
     def check_http10(self, proxy, client):
         """HTTP/1.0: a body without a length ends with the connection, and is not chunked."""
@@ -396,8 +396,8 @@ class AccessLog(PeersTest):
         for client in KINDS:
             self.assertEqual(self.curl(proxy, client, "/gone").status, 503)
             self.assertEqual(self.curl(proxy, client, "/none").status, 404)
-        said = [(line["path"], line["status"], line["reason"], line["upstream"]) for line in self.lines(proxy, 8)]
-        self.assertEqual(said, [("/gone", "503", "no_endpoint", "main"), ("/none", "404", "no_route", "-")] * 4)
+        logged = [(line["path"], line["status"], line["reason"], line["upstream"]) for line in self.lines(proxy, 8)]
+        self.assertEqual(logged, [("/gone", "503", "no_endpoint", "main"), ("/none", "404", "no_route", "-")] * 4)
 
 
 if __name__ == "__main__":

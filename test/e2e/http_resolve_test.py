@@ -10,7 +10,7 @@ import time
 import harness
 from harness import SLOWNESS, SluiceTest, configuration, wait_until
 from name_server import AAAA, SERVFAIL, NameServer
-from origins import Origin, connect, free_port, receive_exactly, say_name
+from origins import Origin, connect, free_port, receive_exactly, send_name
 from programs import Nginx
 
 NAME = "app.test"
@@ -270,7 +270,7 @@ class Resolve(SluiceTest):
         """An open connection stays with its endpoint; the next goes to the new one. Without any endpoint, it is
         closed."""
         for address in ("127.0.0.2", "127.0.0.3"):
-            self.keep(Origin(say_name(address.encode()), (address, self.port)))
+            self.keep(Origin(send_name(address.encode()), (address, self.port)))
         self.names.set(NAME, "127.0.0.2")
         proxy = self.resolving(http=False)
 

@@ -110,8 +110,8 @@ class Routes(HttpTest):
                 wait_until(lambda: status("/app", client) == 200, what="the route to be up")
                 self.write("down", b"")
                 wait_until(lambda: status("/app", client) == 503, what="the route to be down")
-                answer = self.curl(proxy, client, "/app/x")
-                self.assertEqual((answer.status, answer.fields["retry-after"], answer.body),
+                response = self.curl(proxy, client, "/app/x")
+                self.assertEqual((response.status, response.fields["retry-after"], response.body),
                                  (503, "120", b"down for maintenance\n"))
                 self.assertEqual(status("/", client), 200)
                 os.remove(file)
@@ -133,7 +133,7 @@ class Routes(HttpTest):
                 self.assertEqual(self.response_text(proxy, "/?a=b&debug", client=client)[0], 403)
 
     def test_explain_matches_behavior(self):
-        """For each request, `sluice explain` says what then happens to it, and which certificate a name gets."""
+        """For each request, `sluice explain` prints what then happens to it, and which certificate a name gets."""
         config = self.configuration(self.upstream(f"127.0.0.1:{self.port}", kind=("http1", False)), http={"routes": [
             {"match": {"path": {"prefix": "/a"}}, "forward": "main", "rewrite": {"prefix": "/b", "host": "inner.test"},
              "request_headers": [{"name": "x-env", "set": "%{method}"}, {"name": "x-path", "set": "%{path}"}]},
@@ -145,10 +145,10 @@ class Routes(HttpTest):
         for method, target, *fields in (("GET", "/a/x?y"), ("PUT", "/a"), ("GET", "/old/x"), ("DELETE", "/x"),
                                         ("GET", "/x", "X-Canary: 1"), ("GET", "/x")):
             with self.subTest(f"{method} {target}"):
-                said = [argument for field in fields for argument in ("-H", field)]
+                field_arguments = [argument for field in fields for argument in ("-H", field)]
                 output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain", method,
-                                   f"http://a.test{target}", *said).stdout.decode()
-                response = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *said)
+                                   f"http://a.test{target}", *field_arguments).stdout.decode()
+                response = self.curl(proxy, HTTP1, target, "-X", method, "-H", "Host: a.test", *field_arguments)
                 if response.status == 200:
                     printed_fields = dict(re.findall(r"^ {12}([a-z-]+): (.*)$", output, re.MULTILINE))
                     line = re.search(r"^sends +(\S+ \S+) HTTP", output, re.MULTILINE)[1]

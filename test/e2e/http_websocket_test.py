@@ -19,10 +19,10 @@ from tls_support import Process
 HTTP1, HTTP1_TLS, HTTP2, HTTP2_TLS = KINDS
 
 # What each side must be able to do, by the names of client.mjs.
-TALK = ("sizes", "fragments", "fragments_back", "pings", "client_closes", "server_closes", "server_breaks_off",
-        "protocols", "compressed", "forbidden", "flood")
+PEER_CASES = ("sizes", "fragments", "fragments_back", "pings", "client_closes", "server_closes", "server_breaks_off",
+              "protocols", "compressed", "forbidden", "flood")
 # The cases among them for which an echo server is enough.
-TALK_OF_ECHO = ("sizes", "fragments", "client_closes", "compressed")
+ECHO_CASES = ("sizes", "fragments", "client_closes", "compressed")
 
 
 class WebsocketTest(HttpTest):
@@ -34,8 +34,8 @@ class WebsocketTest(HttpTest):
 
     def pass_cases(self, where, kind, *cases, **options):
         """Runs the cases, each of which must pass."""
-        said = self.call(*self.run_of(where, kind, *cases), env={**os.environ, "OPTIONS": json.dumps(options)}).stdout
-        self.assertEqual(said.decode().split(), list(cases))
+        output = self.call(*self.run_of(where, kind, *cases), env={**os.environ, "OPTIONS": json.dumps(options)}).stdout
+        self.assertEqual(output.decode().split(), list(cases))
 
     def begin(self, where, kind, case, **options):
         """The same with one case that waits during the test until it is continued with continue_clients()."""
@@ -63,18 +63,18 @@ class WebsocketTest(HttpTest):
         """One proxy in front of each kind of server."""
         return [self.through(server, http=http, **options) for server in self.servers()]
 
-    def talk(self, where, client, server, cases=TALK):
+    def check_cases(self, where, client, server, cases=PEER_CASES):
         offered = "permessage-deflate" if client[0] == server[0] == "http1" else ""
         self.pass_cases(where, client, *cases, count=5000 if LONG else 1000, extensions=offered)
 
 
-class Talk(WebsocketTest):
+class Interoperability(WebsocketTest):
 
     def test_peers_alone(self):
         """The programs without the proxy, so that a failure of theirs is not blamed on it."""
         for kind in (HTTP1, HTTP2):
             with self.subTest(words(kind)):
-                self.talk(self.web_server(kind, node=True), kind, kind)
+                self.check_cases(self.web_server(kind, node=True), kind, kind)
 
     def test_node(self):
         """Sizes, fragments, pings and closes from either end, negotiated options, and refusals."""
@@ -82,7 +82,7 @@ class Talk(WebsocketTest):
             proxy = self.through(self.web_server(server, node=True))
             for client in KINDS if LONG else (HTTP1, HTTP2, HTTP1_TLS if server == HTTP2 else HTTP2_TLS):
                 with self.subTest(f"{words(client)} -> {words(server)}"):
-                    self.talk(proxy, client, server)
+                    self.check_cases(proxy, client, server)
             stats = self.stop(proxy)
             self.assertGreater(stats.total("http_tunnels_total"), 0)
             self.assertEqual(stats.total("http_requests_ended_total"), stats.total("http_requests_total"))
@@ -92,7 +92,7 @@ class Talk(WebsocketTest):
             proxy = self.through(self.web_server(server))
             for client in (HTTP1, HTTP2):
                 with self.subTest(f"{words(client)} -> {words(server)}"):
-                    self.talk(proxy, client, server, TALK_OF_ECHO)
+                    self.check_cases(proxy, client, server, ECHO_CASES)
 
     def test_switched_off(self):
         for proxy in self.proxies(http={"websocket": False}):
@@ -208,11 +208,11 @@ class SlowPeers(WebsocketTest):
         for proxy in proxies:
             self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2 * count)
 
-    def check_slow(self, case, said, counter, count):
+    def check_slow(self, case, text, counter, count):
         """A client of each kind sends or receives 32 MiB that the receiver does not read."""
         proxies = self.proxies()
         clients = self.begin_all(proxies, case, count=count)
-        self.wait_all(clients, said)
+        self.wait_all(clients, text)
         for proxy in proxies:
             seen = []
 

@@ -1,7 +1,7 @@
 """HTTP/1.1 and HTTP/2 on plain sockets: lets tests send what no library would send, and see exactly what arrives.
 
 Texts of heads are str with a character per byte (latin-1), bodies are bytes. Readers take bytes and are strict: a
-`WireError` says which rule the peer broke.
+`WireError` reports which rule the peer broke.
 """
 
 import collections
@@ -707,8 +707,8 @@ class Http2Client(Peer):
         reader = self.reader
         self.wait(lambda: reader.settings)
         window = reader.settings.get(INITIAL_WINDOW, FIRST_WINDOW)
-        is_answered = lambda: reader.streams.get(stream) or reader.goaway or self.how
-        while not is_answered():
+        has_response = lambda: reader.streams.get(stream) or reader.goaway or self.how
+        while not has_response():
             window += reader.windows.pop(stream, 0)
             self._window += reader.windows.pop(0, 0)
             size = min(window, self._window, 16384, len(body))
@@ -719,7 +719,7 @@ class Http2Client(Peer):
                 self.send(data_frame(stream, piece, not body))
                 if not body:
                     return
-            elif not self.wait(lambda: reader.windows[stream] or window and reader.windows[0] or is_answered()):
+            elif not self.wait(lambda: reader.windows[stream] or window and reader.windows[0] or has_response()):
                 return
 
     def response(self, stream, seconds=PATIENCE_SECONDS):
@@ -932,7 +932,7 @@ class Server:
         self._calls.append(lambda: (result.append(action()), done.set()))
         self._wake.send(b"x")
         if not done.wait(PATIENCE_SECONDS):
-            raise AssertionError(f"the test's server does not answer: {self.problem}")
+            raise AssertionError(f"the test's server does not respond: {self.problem}")
         return result[0]
 
     def close(self):

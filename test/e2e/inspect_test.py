@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, ping, connect, echo, last_outcome, outcome_of_connecting, receive_exactly, say_name
+from origins import Origin, ping, connect, echo, last_outcome, outcome_of_connecting, receive_exactly, send_name
 
 GONE = ("end", "reset")
 V2_SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -136,7 +136,7 @@ class Hello(Inspected):
 
     def start_proxy(self, default=True, **tcp):
         names = (b"alpha", b"stars", b"h2---", b"other")
-        alpha, stars, h2, other = (self.keep(Origin(say_name(name))).address for name in names)
+        alpha, stars, h2, other = (self.keep(Origin(send_name(name))).address for name in names)
         routes = [
             {"match": {"sni": ["alpha.test"], "alpn": ["h2"]}, "forward": "h2"},
             {"match": {"sni": ["alpha.test"]}, "forward": "alpha"},

@@ -5,7 +5,7 @@ import time
 
 import harness
 from harness import wait_until
-from origins import Origin, ping, connect, echo, last_outcome, outcome, outcome_of_connecting, receive_exactly, say_name
+from origins import Origin, ping, connect, echo, last_outcome, outcome, outcome_of_connecting, receive_exactly, send_name
 
 GONE = ("end", "reset")
 
@@ -86,7 +86,7 @@ class Limits(harness.SluiceTest):
 
     def test_endpoint(self):
         """A full endpoint is passed over; when all are full the connection is closed."""
-        origins = [self.keep(Origin(say_name(name))) for name in (b"a", b"b")]
+        origins = [self.keep(Origin(send_name(name))) for name in (b"a", b"b")]
         proxy = self.proxy(*(origin.address for origin in origins), upstream={"max_connections_per_endpoint": 2})
         clients = [self.keep(connect(proxy.address())) for _ in range(4)]
         self.assertEqual(sorted(receive_exactly(client, 1) for client in clients), [b"a", b"a", b"b", b"b"])
@@ -144,7 +144,7 @@ class Descriptors(harness.SluiceTest):
         self.assertTrue(ping(early))
         for client in crowd:
             client.close()
-        wait_until(lambda: proxy.open_descriptors() < 12, 10, "descriptors to come free")
+        wait_until(lambda: proxy.open_descriptors() < 16, 10, "descriptors to come free")
         with connect(proxy.address()) as late:
             self.assertTrue(ping(late))
 

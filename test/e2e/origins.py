@@ -138,7 +138,7 @@ def discard(sock):
         pass
 
 
-def say_name(name):
+def send_name(name):
     """A server that sends its name and then echoes."""
     def handler(sock):
         sock.sendall(name)

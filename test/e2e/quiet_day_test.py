@@ -423,6 +423,7 @@ class Day:
     def __init__(self, proxy, seed):
         self.proxy = proxy
         self.end = 0
+        self.longest_pause = LONGEST_PAUSE
         self.counts = collections.Counter()
         self.errors = []
         self._lock = threading.Lock()
@@ -458,7 +459,7 @@ class Day:
     def run_client(self, client):
         while True:
             # Short pauses as well as long ones.
-            pause = client.chooser.uniform(0, LONGEST_PAUSE if client.chooser.random() < 0.7 else LONGEST_PAUSE / 10)
+            pause = client.chooser.uniform(0, self.longest_pause * (1 if client.chooser.random() < 0.7 else 0.1))
             when = self.wake_up(pause)
             if when > self.end or self.errors:
                 break
@@ -539,11 +540,11 @@ class QuietDay(TlsTest):
         stuck = [thread for thread in threads if thread.is_alive()]
         counts = day.counts
         harness.print_note(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
-        said = proxy.stderr()
-        self.assertEqual((day.errors, stuck), ([], []), f"seed {seed}; stderr:\n{said}")
+        output = proxy.stderr()
+        self.assertEqual((day.errors, stuck), ([], []), f"seed {seed}; stderr:\n{output}")
         stats = proxy.wait_for(lambda stats: stats.total("sessions_active") == 0, 20, "sessions to end")
         self.check_counters(stats, counts)
-        self.assertEqual(re.findall(r"^.*(?:warning|error).*$", said, re.M), [])
+        self.assertEqual(re.findall(r"^.*(?:warning|error).*$", output, re.M), [])
         self.stop(proxy)
 
     def check_counters(self, stats, counts):

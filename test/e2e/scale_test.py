@@ -25,13 +25,13 @@ class Scale(harness.SluiceTest):
         # Warm-up: allocates everything that is allocated once, including all posted buffers.
         clients.do("open", 50)
         for _ in range(5):
-            clients.do("ask")
+            clients.do("request")
         clients.do("close")
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)
         base = proxy.pss()
 
         clients.do("open", COUNT)
-        clients.do("ask")
+        clients.do("request")
         stats = proxy.wait_for(lambda s: s.total("sessions_active") == COUNT and s.total("pool_pinned_bytes") == 0)
         idle = base if SANITIZER else proxy.settled_pss(base + MAX_IDLE_BYTES * COUNT)
         per_pair = (idle - base) / COUNT
@@ -40,7 +40,7 @@ class Scale(harness.SluiceTest):
         if not SANITIZER:
             self.assertLessEqual(per_pair, MAX_IDLE_BYTES)
 
-        clients.do("ask")
+        clients.do("request")
         self.assertEqual(proxy.stats().ended("finished"), 50)
         clients.do("close")
         proxy.wait_for(lambda s: s.total("sessions_active") == 0, 30)

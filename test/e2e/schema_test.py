@@ -44,12 +44,12 @@ upstreams:
 
 
 def loader():
-    """YAML 1.2's core schema, which editors use: `off` and `2026-01-02` are strings, and so is `0:80`."""
+    """YAML 1.2's core schema, which editors use: `off` and `2026-01-02` are strings, and so is `0:80`. Editors know merge keys."""
     class CoreLoader(yaml.SafeLoader):
         yaml_implicit_resolvers = {}
     for tag, pattern, first in (
             ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"), ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
-            ("int", "[-+]?[0-9]+", "-+0123456789"),
+            ("merge", "<<", ["<"]), ("int", "[-+]?[0-9]+", "-+0123456789"),
             ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789")):
         CoreLoader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), list(first))
     return CoreLoader
@@ -79,7 +79,7 @@ class Schema(harness.SluiceTest):
                               check=False)
 
     def refused_by_loader(self, config):
-        """Ignores what `check` says of referenced files: only whether there is a finding with a line."""
+        """Ignores what `check` prints about referenced files: only whether there is a finding with a line."""
         return "sluice.yaml:" in self.check(json.dumps(config)).stderr
 
     def test_accepts_all_examples(self):
@@ -103,6 +103,14 @@ class Schema(harness.SluiceTest):
         self.assertEqual(printed.returncode, 0, printed.stderr)
         self.assertGreater(printed.stdout.count("\n"), 100)
         self.assertEqual(self.errors(printed.stdout), [])
+
+    def test_accepts_variables(self):
+        for old, new in (("workers: 2", "workers: ${A}"), ("probes: 3", "probes: '${A:-3}'"),
+                         ("request_timeout: 90s", "request_timeout: ${A}s"), ("forwarded_for: off", "forwarded_for: ${A}"),
+                         ("status: 404", "status: '4${A}'"), ("buffer_high: 64KiB", "buffer_high: '${A}'"),
+                         ("[ 10.0.0.1:80, ", "[ '${A}', "), ("balance: least_request", "balance: ${A:-random}")):
+            self.assertIn(old, GOOD)
+            self.assertEqual(self.errors(GOOD.replace(old, new)), [], new)
 
     def test_accepts_good_and_rejects_bad(self):
         self.assertEqual(self.errors(GOOD), [])

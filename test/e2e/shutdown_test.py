@@ -9,7 +9,9 @@ import time
 
 import harness
 from harness import MIB, SLOWNESS
-from origins import Origin, ping, connect, echo, last_outcome, outcome, receive_exactly
+from http_wire import Http2Client
+from origins import Origin, connect, discard, echo, last_outcome, outcome, ping, receive_all, receive_exactly
+from reload_test import UPGRADE, read_head, websocket
 from transfers import TransferRun
 
 
@@ -62,6 +64,24 @@ class Shutdown(harness.SluiceTest):
                 self.assertEqual((code, stats.ended("shutdown")), (0, 0))
                 proxy.checked = True
 
+    def test_new_connection_gets_its_response(self):
+        """Defect: a client whose connection had just been accepted, and whose request was on its way, got an end instead of a
+        response."""
+        config = harness.configuration([], listener={"http": {"routes": [{"respond": {"status": 200, "body": "x"}}]}})
+        del config["listeners"][0]["tcp"]
+        config["upstreams"] = []
+        proxy = self.start(config)
+        first, silent = self.keep(connect(proxy.address())), self.keep(connect(proxy.address()))
+        proxy.wait_for(lambda stats: stats.total("sessions_active") == 2)
+        proxy.signal(signal.SIGTERM)
+        self.assertTrue(proxy.wait_for_output("draining"))
+        time.sleep(0.2)
+        first.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        self.assertEqual(receive_exactly(first, 12), b"HTTP/1.1 200")
+        start = time.monotonic()
+        self.assertEqual(outcome(silent), "end")
+        self.assertLess(time.monotonic() - start, 3 * SLOWNESS)
+
     def test_shutdown_timeout(self):
         proxy, client = self.proxy_with_client(shutdown_timeout="700ms")
         start = time.monotonic()
@@ -85,6 +105,97 @@ class Shutdown(harness.SluiceTest):
                 code, stats = proxy.wait()
                 self.assertLess(time.monotonic() - start, 2 * SLOWNESS)
                 self.assertEqual((code, stats.ended("shutdown")), (0, 1))
+
+    # ---- Readiness, and the time until accepting ends
+
+    READINESS = {"routes": [{"match": {"path": {"exact": "/ready"}}, "readiness": True}, {"forward": "web"}]}
+
+    def proxy_with_readiness(self, web=None, **top):
+        tcp, web = self.keep(Origin(echo)), self.keep(Origin(web or discard))
+        config = {"workers": 2, "shutdown_timeout": "5s", **top,
+                  "listeners": [{"name": "main", "address": "127.0.0.1:0", "tcp": {"forward": "main"}},
+                                {"name": "web", "address": "127.0.0.1:0", "http": self.READINESS}],
+                  "upstreams": [{"name": "main", "endpoints": [tcp.address]}, {"name": "web", "endpoints": [web.address]}]}
+        return self.start(config, cut_allowed=True)
+
+    def readiness(self, proxy):
+        with connect(proxy.address("web")) as sock:
+            sock.sendall(b"GET /ready HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            response = receive_all(sock)
+        return int(response.split()[1]), response.split(b"\r\n\r\n")[1]
+
+    def test_readiness(self):
+        """It turns false at the signal. New connections are accepted until shutdown_delay is over."""
+        proxy = self.proxy_with_readiness(shutdown_delay="1200ms")
+        self.assertEqual(self.readiness(proxy), (200, b"ready\n"))
+        start = time.monotonic()
+        proxy.signal(signal.SIGTERM)
+        self.assertTrue(proxy.wait_for_output("stopping: not ready any more; new connections are accepted for another 1200ms"))
+        self.assertEqual(self.readiness(proxy), (503, b"draining\n"))
+        with connect(proxy.address()) as client:
+            self.assertTrue(ping(client))
+            self.assertTrue(proxy.wait_for_output("draining: no new connections"))
+            self.assertGreaterEqual(time.monotonic() - start, 1.1)
+            harness.wait_until(lambda: self.refused(proxy), 5, "new connections to be refused")
+            self.assertTrue(ping(client))
+        self.assertEqual(proxy.wait()[0], 0)
+        proxy.checked = True
+
+    def test_readiness_is_for_requests_only(self):
+        """No CONNECT is accepted by its 200."""
+        proxy = self.proxy_with_readiness()
+        with connect(proxy.address("web")) as sock:
+            sock.sendall(b"CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n")
+            self.assertRegex(receive_all(sock), rb"^HTTP/1.1 (4|5)\d\d ")
+
+    def test_signals_skip_the_delay_and_then_the_drain(self):
+        proxy = self.proxy_with_readiness(shutdown_delay="1h", shutdown_timeout="1h")
+        client = self.keep(connect(proxy.address()))
+        self.assertTrue(ping(client))
+        proxy.signal(signal.SIGTERM)
+        self.assertTrue(proxy.wait_for_output("stopping: "))
+        self.assertEqual(self.readiness(proxy), (503, b"draining\n"))
+        proxy.signal(signal.SIGTERM)
+        self.assertTrue(proxy.wait_for_output("draining: "))
+        self.assertTrue(ping(client))
+        proxy.signal(signal.SIGINT)
+        self.assertEqual(outcome(client), "reset")
+        code, stats = proxy.wait()
+        self.assertEqual((code, stats.total("sessions_reset_total", kind="tcp")), (0, 1))
+
+    def test_no_reload_while_stopping(self):
+        proxy = self.proxy_with_readiness(shutdown_delay="1h")
+        proxy.signal(signal.SIGTERM)
+        self.assertTrue(proxy.wait_for_output("stopping: "))
+        proxy.signal(signal.SIGHUP)
+        self.assertTrue(proxy.wait_for_output("reload: ignored, because the process is draining"))
+        proxy.signal(signal.SIGTERM)
+        self.assertEqual(proxy.wait()[0], 0)
+        proxy.checked = True
+
+    def test_resets_are_counted_by_kind(self):
+        def serve(sock):
+            head = read_head(sock)
+            if b"upgrade" in head.lower():
+                return websocket(sock, head)
+            discard(sock)
+        proxy = self.proxy_with_readiness(serve, shutdown_timeout="700ms")
+        tcp, http1, tunnel = (self.keep(connect(proxy.address(name))) for name in ("main", "web", "web"))
+        self.assertTrue(ping(tcp))
+        http1.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        tunnel.sendall(UPGRADE)
+        self.assertIn(b" 101 ", read_head(tunnel))
+        http2 = Http2Client(proxy.address("web"))
+        http2.send_request()
+        proxy.wait_for(lambda s: s.total("upstream_requests_total") == 3)
+        proxy.signal(signal.SIGTERM)
+        self.assertEqual(outcome(tcp), "reset")
+        code, stats = proxy.wait()
+        self.assertEqual(code, 0)
+        for kind in ("tcp", "http1", "tunnel", "http2"):
+            self.assertEqual(stats.total("sessions_reset_total", kind=kind), 1, kind)
+        self.assertIn("sessions reset because their time to end was over: 1 tcp, 1 http1, 1 tunnel, 1 http2", proxy.stderr())
+        http2.close()
 
     def test_cut_during_transfer(self):
         """The client reads nothing, every buffer is full, and the time is over."""

@@ -1,5 +1,5 @@
 """Bulk data through TLS, records of every size and padding, and storms of key updates, with third-party programs: Go's
-crypto/tls and openssl. Records that those cannot be told to send are made after their handshake (tls_peers.d)."""
+crypto/tls and openssl. Records that those cannot be made to send are made after their handshake (tls_peers.d)."""
 
 import contextlib
 import hashlib
@@ -156,41 +156,41 @@ class KeyUpdates(BulkTest):
     def test_storms_from_client(self):
         """The maximum number of updates in a row, then data, repeatedly."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
-        for ask in (False, True):
+        for request in (False, True):
             report, = GoPeer.client(proxy.address(), 120, do="updates", updates=UPDATES_IN_A_ROW, rounds=self.ROUNDS,
-                                    ask=ask, ca=self.ca)
+                                    request=request, ca=self.ca)
             self.check(report)
             self.assertEqual(report["SentBytes"], 100 * self.ROUNDS)
             self.assertEqual(report["ReceivedHash"], report["SentHash"])
             self.assertEqual(report["UpdatesSent"], UPDATES_IN_A_ROW * self.ROUNDS)
             # One response is enough for many requests, but at least one must arrive.
-            self.assertGreaterEqual(report["UpdatesReceived"], 1 if ask else 0)
-            self.assertLessEqual(report["UpdatesReceived"], report["UpdatesSent"] if ask else 0)
+            self.assertGreaterEqual(report["UpdatesReceived"], 1 if request else 0)
+            self.assertLessEqual(report["UpdatesReceived"], report["UpdatesSent"] if request else 0)
 
     def test_storms_from_server(self):
-        for ask in (False, True):
-            server = self.keep(GoPeer(do="updates", updates=UPDATES_IN_A_ROW, rounds=self.ROUNDS, ask=ask, seconds=120,
-                                      **self.credentials))
+        for request in (False, True):
+            server = self.keep(GoPeer(do="updates", updates=UPDATES_IN_A_ROW, rounds=self.ROUNDS, request=request,
+                                      seconds=120, **self.credentials))
             proxy = self.proxy(server.address, upstream=self.to_upstream)
             echo(self.keep(connect(proxy.address())))
             report = server.report()
             self.check(report)
             self.assertEqual(report["ReceivedHash"], report["SentHash"])
-            self.assertGreaterEqual(report["UpdatesReceived"], 1 if ask else 0)
-            self.assertLessEqual(report["UpdatesReceived"], report["UpdatesSent"] if ask else 0)
+            self.assertGreaterEqual(report["UpdatesReceived"], 1 if request else 0)
+            self.assertLessEqual(report["UpdatesReceived"], report["UpdatesSent"] if request else 0)
 
     def test_one_too_many_from_client(self):
         """The client gets the alert, the log has a line, and other clients are still served."""
         proxy = self.terminating(self.keep(Origin(echo)).address)
         for times in (1, 2):
-            report, = GoPeer.client(proxy.address(), do="updates", updates=UPDATES_IN_A_ROW + 1, ask=True, ca=self.ca)
+            report, = GoPeer.client(proxy.address(), do="updates", updates=UPDATES_IN_A_ROW + 1, request=True, ca=self.ca)
             self.assertEqual(report["Alert"], UNEXPECTED_MESSAGE)
             proxy.wait_for(lambda s: s.ended("tls_error") == times)
         self.assertTrue(proxy.wait_for_output("TLS with it failed: too many KeyUpdates"))
         self.still_serves(proxy, True)
 
     def test_one_too_many_from_server(self):
-        server = self.keep(GoPeer(do="updates", updates=UPDATES_IN_A_ROW + 1, ask=True, **self.credentials))
+        server = self.keep(GoPeer(do="updates", updates=UPDATES_IN_A_ROW + 1, request=True, **self.credentials))
         proxy = self.proxy(server.address, upstream=self.to_upstream)
         client = self.keep(connect(proxy.address()))
         with self.assertRaises(ConnectionError):  # Not everything arrived.
@@ -217,7 +217,7 @@ class KeyUpdates(BulkTest):
         """Rows of updates, half of which request one, while the other side sends data all the time."""
         rows, received = 30 if not SANITIZER else 10, bytearray()
 
-        def talk(sock):
+        def serve(sock):
             stop = threading.Event()
 
             def send():
@@ -228,7 +228,7 @@ class KeyUpdates(BulkTest):
             while data := sock.recv(65536):
                 received.extend(data)
             stop.set()
-        proxy = self.terminating(self.keep(Origin(talk)).address)
+        proxy = self.terminating(self.keep(Origin(serve)).address)
         client = self.s_client(proxy)
         for i in range(rows):
             for letter in (b"K", b"k") * 15:

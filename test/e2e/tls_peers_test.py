@@ -82,8 +82,8 @@ class OpensslClient(PeersTest):
         for version in VERSIONS:
             for group, printed in GROUPS.items():
                 with self.subTest(group=group, version=version):
-                    said = self.check_lines(proxy, version, "-groups", group)
-                    self.assertRegex(said, rb"Temp Key: (ECDH, )?" + printed)
+                    output = self.check_lines(proxy, version, "-groups", group)
+                    self.assertRegex(output, rb"Temp Key: (ECDH, )?" + printed)
 
     def test_hello_retry_request(self):
         """The client's first key share is of a group that the server does not have."""
@@ -161,9 +161,9 @@ class OpensslClient(PeersTest):
         client.child.stdin.close()  # A command would count only alone.
         client.child.wait(10 * SLOWNESS)
         client.wait_for(b"Max Early Data: 16384")
-        said = self.check_lines(proxy, "-tls1_3", "-sess_in", theirs, "-early_data", early)
-        self.assertIn(b"Early data was rejected", said)
-        self.assertNotIn(b"early words", said)
+        output = self.check_lines(proxy, "-tls1_3", "-sess_in", theirs, "-early_data", early)
+        self.assertIn(b"Early data was rejected", output)
+        self.assertNotIn(b"early words", output)
         self.assertEqual(proxy.stats().total("tls_handshakes_total"), 3)
 
     def test_client_certificates(self):
@@ -171,8 +171,8 @@ class OpensslClient(PeersTest):
         mine = ("-cert", self.client["chain"], "-key", self.client["key"])
         for version, alert in zip(VERSIONS, (b"certificate required", b"handshake failure")):
             with self.subTest(version):
-                said = self.check_lines(proxy, version, *mine)
-                self.assertIn(b"Acceptable client certificate CA names\nCN = test authority", said)
+                output = self.check_lines(proxy, version, *mine)
+                self.assertIn(b"Acceptable client certificate CA names\nCN = test authority", output)
                 file = os.path.join(self.temporary_directory(), "session")
                 self.check_lines(proxy, version, *mine, "-sess_out", file)
                 self.assertIn(b"\nReused, ", self.check_lines(proxy, version, *mine, "-sess_in", file))
@@ -236,7 +236,7 @@ class OpensslServer(PeersTest):
                 with self.subTest(group=group, version=version):
                     proxy = self.originating(self.s_server(version, "-groups", group, "-msg", commands=False))
                     self.reversed_lines(proxy)
-                    # The proxy sends a key share of the first group only, and is asked for another.
+                    # The proxy sends a key share of the first group only, and gets a request for another.
                     hellos = 2 if version == "-tls1_3" and group != "X25519" else 1
                     self.assertEqual(self.child.output.count(b", ClientHello"), hellos)
 
@@ -547,14 +547,14 @@ class Web(PeersTest):
             const load = async n => (await fetch('data?' + n)).arrayBuffer();
             const get = async n => hex(await crypto.subtle.digest('SHA-256', await load(n)));
             onload = async () => {
-              let said;
+              let outcome;
               try {
                 const hashes = await Promise.all([...Array(12).keys()].map(get));
                 const upload = await fetch('put/upload', {method: 'PUT', body: await load(99)});
-                said = [scripted, styled.offsetWidth, image.naturalWidth, upload.status, new Set(hashes).size,
+                outcome = [scripted, styled.offsetWidth, image.naturalWidth, upload.status, new Set(hashes).size,
                         hashes[0], performance.getEntriesByType('navigation')[0].nextHopProtocol].join(' ');
-              } catch (error) { said = error; }
-              result.textContent = 'said: ' + said;
+              } catch (error) { outcome = error; }
+              result.textContent = 'said: ' + outcome;
             }</script>""")
         key = self.call("openssl", "x509", "-in", self.server["chain"], "-pubkey", "-noout").stdout
         key = self.call("openssl", "pkey", "-pubin", "-outform", "DER", input=key).stdout
@@ -570,9 +570,9 @@ class Web(PeersTest):
                     "--host-resolver-rules=MAP a.example.com 127.0.0.1, MAP * ~NOTFOUND",
                     "--timeout=20000", "--virtual-time-budget=60000", "--dump-dom",
                     f"https://a.example.com:{proxy.port()}/index.html", check=False, env={**os.environ, "HOME": folder})
-                said = re.search(rb"said: ([^<]*)", result.stdout)
-                self.assertTrue(said, (result.stdout + result.stderr).decode(errors="replace")[-4000:])
-                self.assertEqual(said[1].decode(), f"scripted 77 33 201 1 {hashlib.sha256(data).hexdigest()} http/1.1")
+                shown = re.search(rb"said: ([^<]*)", result.stdout)
+                self.assertTrue(shown, (result.stdout + result.stderr).decode(errors="replace")[-4000:])
+                self.assertEqual(shown[1].decode(), f"scripted 77 33 201 1 {hashlib.sha256(data).hexdigest()} http/1.1")
                 self.assertTrue(self.written("put/upload") == data)
                 os.remove(os.path.join(self.site, "put/upload"))
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)

@@ -258,11 +258,11 @@ class Stapling(TlsTest):
         self.assertEqual(check(self, config), (0, ""))
         proxy = self.start(config)
         self.files.staple(self.rsa, response)
-        said = "response.der: the OCSP response is for another certificate; nothing is stapled"
-        self.assertIn(said, check(self, config, status=1)[1])
+        message = "response.der: the OCSP response is for another certificate; nothing is stapled"
+        self.assertIn(message, check(self, config, status=1)[1])
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
-        self.assertTrue(proxy.wait_for_output(said))
+        self.assertTrue(proxy.wait_for_output(message))
         self.assertIsNone(self.stapled(proxy))
 
 
@@ -339,9 +339,10 @@ class Identity(TlsTest):
         self.assertEqual(exchange(resumed, b"hello"), b"hello")
         unknown = self.secure(proxy.address(), self.context(ssl.TLSVersion.TLSv1_2))
         self.assertEqual(exchange(unknown, b"hello"), b"hello")
-        said = {0x01: b"h2", 0x02: b"localhost", 0x21: b"TLSv1.3", 0x22: b"client", 0x23: headers[0][0x23], "verify": 0}
-        self.assertEqual(headers[0], {**said, "client": 7})
-        self.assertEqual(headers[1], {**said, "client": 5})
+        expected = {0x01: b"h2", 0x02: b"localhost", 0x21: b"TLSv1.3", 0x22: b"client", 0x23: headers[0][0x23],
+                    "verify": 0}
+        self.assertEqual(headers[0], {**expected, "client": 7})
+        self.assertEqual(headers[1], {**expected, "client": 5})
         self.assertEqual(headers[2], {0x02: b"localhost", 0x21: b"TLSv1.2", 0x23: headers[2][0x23], "verify": 1,
                                       "client": 1})
         self.assertRegex(headers[0][0x23], rb"^TLS_AES_\d+_GCM_SHA\d+$")

@@ -445,7 +445,7 @@ class Origination(TlsTest):
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         client.settimeout(10 * SLOWNESS)
         self.assertTrue(client.recv(65536).startswith(b"HTTP/1.1 503 "))
-        self.assertTrue(proxy.wait_for_output(f"TLS with {origin.address} failed: "))
+        self.assertTrue(proxy.wait_for_output(f"endpoint {origin.address} cannot be connected to (TLS failed: "))
         self.assertGreater(proxy.stats().connect_errors("tls"), 0)
 
     def test_broken_record_in_response(self):

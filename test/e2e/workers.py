@@ -34,7 +34,7 @@ class OriginProcess(_Process):
 
 
 class ClientProcess(_Process):
-    """A crowd of clients in a process. Orders: "open" N connections; "ask" each for an echo; "close" them all."""
+    """A crowd of clients in a process. Orders: "open" N connections; "request" an echo from each; "close" them all."""
 
     def __init__(self, address):
         super().__init__("clients", address[0], str(address[1]))
@@ -100,7 +100,7 @@ def _clients(host, port):
             if order == "open":
                 for _ in range(int(count)):
                     sockets.append(connect((host, int(port)), timeout=30 * SLOWNESS))
-            elif order == "ask":
+            elif order == "request":
                 send_requests()
             elif order == "close":
                 while sockets:

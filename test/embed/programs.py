@@ -49,9 +49,9 @@ def check_frames(test, program):
             yield left[:size]
             left = left[size:]
 
-    def expect(output, said):
+    def expect(output, message):
         lines = output.decode().splitlines()
-        test.assertEqual(len(lines), len(payloads) + 1, said)
+        test.assertEqual(len(lines), len(payloads) + 1, message)
         for number, (line, payload) in enumerate(zip(lines, payloads), 1):
             found = re.fullmatch(rf"{number}: (\d+) bytes in (\d+) windows, checksum ([0-9a-f]{{4}})", line)
             test.assertTrue(found, line)
@@ -74,9 +74,9 @@ def check_frames(test, program):
 
         feeder = threading.Thread(target=feed)
         feeder.start()
-        output, said = process.stdout.read(), process.stderr.read()
+        output, errors = process.stdout.read(), process.stderr.read()
         feeder.join(SECONDS)
-        test.assertEqual((process.wait(SECONDS), said), (0, b""))
+        test.assertEqual((process.wait(SECONDS), errors), (0, b""))
     expect(output, "in pieces")
 
     path = os.path.join(test.folder, "frames.bin")
@@ -196,9 +196,9 @@ class _Server:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        output, said = self.process.communicate(timeout=SECONDS)
+        output, errors = self.process.communicate(timeout=SECONDS)
         # A leaked chunk would be reported.
-        self.test.assertEqual((self.process.returncode, said), (0, b""))
+        self.test.assertEqual((self.process.returncode, errors), (0, b""))
         end = re.fullmatch(r"(\d+) bytes echoed, (\d+) bytes copied, (\d+) bytes of chunks at most\n", output.decode())
         self.test.assertTrue(end, output)
         self.echoed, self.copied, self.at_most = map(int, end.groups())

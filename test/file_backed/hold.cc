@@ -58,7 +58,7 @@ uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash) {
   return hash;
 }
 
-void say(const char* phase, const FilePool& files, size_t held) {
+void print_status(const char* phase, const FilePool& files, size_t held) {
   const FilePool::Stats stats = files.stats();
   std::printf(
       "{\"phase\": \"%s\", \"held_bytes\": %zu, \"out_bytes\": %zu, \"disk_bytes\": %zu, \"file_system_bytes\": %zu, "
@@ -99,17 +99,17 @@ int run(size_t total_bytes, size_t body_bytes, bool to_file, const std::string& 
       return 1;
     }
   }
-  say("held", files, bodies.size() * body_bytes);
+  print_status("held", files, bodies.size() * body_bytes);
   size_t wrong = 0;
   for (size_t i = 0; i < bodies.size(); ++i) {
     uint64_t hash = 0;
     for (std::span<const std::byte> window : bodies[i].windows()) hash = hash_of(window, hash);
     wrong += hash != hashes[i] || bodies[i].size() != body_bytes;
   }
-  say("read", files, bodies.size() * body_bytes);
+  print_status("read", files, bodies.size() * body_bytes);
   bodies.clear();
   files.trim();
-  say("released", files, 0);
+  print_status("released", files, 0);
   if (wrong > 0) std::fprintf(stderr, "%zu bodies are not as they were\n", wrong);
   return wrong > 0;
 }

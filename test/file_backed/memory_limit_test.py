@@ -2,7 +2,7 @@
 
 A program (hold.cc) holds bodies in a FilePool, inside a memory cgroup that is too small for them. The cgroup's limit
 kills a process that needs more. Anonymous memory must stay below the limit, all bodies must be read back unchanged, and
-the file must occupy what the pool says, and nothing in the end.
+the file must occupy what the pool reports, and nothing in the end.
 
 Environment variables:
   SLUICE_HOLD                the program; default build/release/test/file_backed_hold
@@ -32,7 +32,7 @@ TOTAL, LIMIT = (4096 * MIB, 256 * MIB) if LONG else (512 * MIB, 64 * MIB)
 BOOKKEEPING = 16 * 4096
 
 
-def say(text):
+def print_note(text):
     sys.stderr.write(f"\n    {text}\n")
 
 
@@ -142,9 +142,9 @@ class MemoryLimit(unittest.TestCase):
             time.sleep(0.01)
         out, err = process.communicate()
         figures = {line["phase"]: line for line in map(json.loads, out.splitlines())}
-        say(f"{TOTAL // MIB} MiB in {where}, in {LIMIT // MIB} MiB: {time.monotonic() - start:.1f} s, exit code "
-            f"{process.returncode}; anonymous {max(anonymous) / MIB:.1f} MiB at most, cgroup "
-            f"{self.cgroup.peak() / MIB:.1f} MiB at most {err.strip()}")
+        print_note(f"{TOTAL // MIB} MiB in {where}, in {LIMIT // MIB} MiB: {time.monotonic() - start:.1f} s, exit code "
+                   f"{process.returncode}; anonymous {max(anonymous) / MIB:.1f} MiB at most, cgroup "
+                   f"{self.cgroup.peak() / MIB:.1f} MiB at most {err.strip()}")
         return process.returncode, figures, anonymous
 
     def check_bodies(self, body_kib):
@@ -158,7 +158,7 @@ class MemoryLimit(unittest.TestCase):
             self.assertLess(peak, LIMIT)
         for phase in ("held", "read"):
             line = figures[phase]
-            say(f"{phase}: {line}")
+            print_note(f"{phase}: {line}")
             self.assertEqual(TOTAL, line["held_bytes"])
             self.assertEqual(TOTAL, line["out_bytes"])
             self.assertLess(line["rss_anon"], LIMIT)
@@ -187,6 +187,6 @@ class MemoryLimit(unittest.TestCase):
 
 if __name__ == "__main__":
     if os.environ.get("SLUICE_SANITIZE"):
-        say("skipped: a sanitizer takes more memory than the limit")
+        print_note("skipped: a sanitizer takes more memory than the limit")
         sys.exit(0)
     unittest.main(verbosity=2)

@@ -70,7 +70,7 @@ class Fuzz : test::FuzzInput {
     for (auto& caller : callers_) {
       if (caller && !caller->over && caller->stream) channel.close(*caller, false);
     }
-    channel.fail("the handshaker service is no longer asked");
+    channel.fail("the handshaker service is no longer called");
     SLUICE_CHECK(channel.calls() == 0);
   }
 

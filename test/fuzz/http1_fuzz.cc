@@ -25,8 +25,8 @@ namespace {
 constexpr uint8_t kResponse = 1;
 constexpr uint8_t kHeadMethod = 2;
 constexpr uint8_t kConnect = 4;
-constexpr uint8_t kPauses = 8;     // The receiver reads only sometimes.
-constexpr uint8_t kNoAnswer = 16;  // No responses to requests, so that later ones wait.
+constexpr uint8_t kPauses = 8;       // The receiver reads only sometimes.
+constexpr uint8_t kNoResponse = 16;  // No responses to requests, so that later ones wait.
 
 using Status = HttpCodec::Status;
 
@@ -118,11 +118,11 @@ class Recorder : public StreamReceiver {
 // Parses requests, and responds to them.
 class Origin : public Recorder, public HttpCodec::Acceptor {
  public:
-  explicit Origin(bool answers) : answers_(answers) {}
-  StreamReceiver& on_stream(HttpStream& to_answer) override {
+  explicit Origin(bool responds) : responds_(responds) {}
+  StreamReceiver& on_stream(HttpStream& request_stream) override {
     restart();
     ++requests;
-    stream = &to_answer;
+    stream = &request_stream;
     return *this;
   }
 
@@ -130,17 +130,17 @@ class Origin : public Recorder, public HttpCodec::Acceptor {
   int requests = 0;
 
  protected:
-  void completed(HttpStream& to_answer) override {
-    if (!answers_) return;
+  void completed(HttpStream& request_stream) override {
+    if (!responds_) return;
     Head head;
     head.status = 200;
-    to_answer.send_head(head, true);
+    request_stream.send_head(head, true);
     stream = nullptr;
-    to_answer.release();
+    request_stream.release();
   }
 
  private:
-  const bool answers_;
+  const bool responds_;
 };
 
 // Passes each request to the next hop, and checks what arrives there.
@@ -222,14 +222,14 @@ void check_requests(const test::CutInput& input, uint8_t mode) {
   options.allow_connect = mode & kConnect;
   Http1Counters counters;
   ChunkPool& pool = *ChunkPool::current();
-  const bool answers = !(mode & kNoAnswer);
-  Origin origin(answers), cut_origin(answers);
+  const bool responds = !(mode & kNoResponse);
+  Origin origin(responds), cut_origin(responds);
   Http1Server server(pool, options, counters, origin), cut_server(pool, options, counters, cut_origin);
   const std::string sent = feed(server, input, false, mode, origin.stream);
   const std::string cut_sent = feed(cut_server, input, true, mode, cut_origin.stream);
   SLUICE_CHECK(cut_origin.text == origin.text && without_dates(cut_sent) == without_dates(sent));
   SLUICE_CHECK(cut_server.status() == server.status() && cut_server.error() == server.error());
-  SLUICE_CHECK(answers || origin.requests <= 1);
+  SLUICE_CHECK(responds || origin.requests <= 1);
   server.receive_end();
   cut_server.receive_end();
   SLUICE_CHECK(cut_origin.text == origin.text && cut_server.status() == server.status());
@@ -241,8 +241,8 @@ void check_requests(const test::CutInput& input, uint8_t mode) {
 }
 
 // A client that has sent a request.
-struct Asked {
-  Asked(uint8_t mode, const Http1Options& options, Http1Counters& counters, Recorder& story)
+struct SentRequest {
+  SentRequest(uint8_t mode, const Http1Options& options, Http1Counters& counters, Recorder& story)
       : client(*ChunkPool::current(), options, counters), stream(client.open_stream(story)) {
     ChunkPool& pool = *ChunkPool::current();
     Head head;
@@ -262,7 +262,7 @@ void check_response(const test::CutInput& input, uint8_t mode) {
   const Http1Options options{.limits = Http1Limits::of_responses()};
   Http1Counters counters;
   Recorder story, cut_story, next_story;
-  Asked whole(mode, options, counters, story), cut(mode, options, counters, cut_story);
+  SentRequest whole(mode, options, counters, story), cut(mode, options, counters, cut_story);
   feed(whole.client, input, false, mode, whole.stream);
   feed(cut.client, input, true, mode, cut.stream);
   SLUICE_CHECK(cut_story.text == story.text && cut.client.status() == whole.client.status());
@@ -276,7 +276,7 @@ void check_response(const test::CutInput& input, uint8_t mode) {
   Recorder relay;
   Origin origin(false);
   Http1Server server(*ChunkPool::current(), kWide, counters, origin);
-  Asked first(mode, options, counters, relay), next(mode, kWide, counters, next_story);
+  SentRequest first(mode, options, counters, relay), next(mode, kWide, counters, next_story);
   Buffer wire;
   next.client.flush(wire);
   server.receive(std::move(wire));

@@ -116,32 +116,21 @@ class Edge {
   Edge(Machine& machine, const Options& options) : machine_(machine), options_(options) {
     configure();
     HttpFeatures(options.features, machine.credentials()).add_to(*listener_.http);
-    state_.emplace(listener_, upstreams_);
+    state_ = std::make_shared<ListenerState>(listener_, upstreams_);
     if (options.features & HttpFeatures::kAuth) state_->auth.replace(read_auth_files(listener_).value());
-    std::vector<size_t> endpoint_counts;
-    for (const config::Upstream& upstream : upstreams_) {
-      endpoint_counts.push_back(upstream.endpoints.size());
-      upstream_states_.push_back(std::make_unique<UpstreamState>(upstream));
-      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
-      tls_sessions_.emplace_back(upstream.endpoints.size());
+    counters_.emplace(config::Config{.listeners = {listener_}, .upstreams = upstreams_});
+    for (size_t i = 0; i < upstreams_.size(); ++i) {
+      worker_upstreams_.push_back(
+          std::make_shared<WorkerUpstream>(std::make_shared<UpstreamState>(upstreams_[i]), 0, *counters_, i));
     }
-    counters_.emplace(1, endpoint_counts);
     handshakers_.emplace(machine_.worker());
-    http_.emplace(HttpWorker::Context{machine_.worker(), balancers_, tls_sessions_, *handshakers_, *counters_,
-                                      &machine_.body_file()});
-    // A descriptor of its own for the same socket: the acceptor closes it.
-    const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
-    SLUICE_CHECK(fd >= 0);
-    const ClientAcceptor::Context context{machine_.worker(), global_,       *state_,    balancers_,
-                                          tls_sessions_,     *handshakers_, *counters_, 0};
-    acceptor_.emplace(context,
-                      std::make_unique<HttpSessionFactory>(context, *http_, options_.log ? &machine_.log() : nullptr),
-                      fd, false);
-    acceptor_->start();
+    http_.emplace(HttpWorker::Context{machine_.worker(), *handshakers_, &machine_.body_file()});
+    acceptors_.push_back(make_acceptor());
+    acceptors_.back()->start();
   }
   /// Precondition: idle().
   ~Edge() {
-    acceptor_.reset();
+    acceptors_.clear();
     http_.reset();
   }
   Edge(const Edge&) = delete;
@@ -149,53 +138,80 @@ class Edge {
 
   void drain() {
     const ChunkPool::Use use(&machine_.worker().pool());
-    acceptor_->drain();
+    for (auto& acceptor : acceptors_) acceptor->drain();
+  }
+  /// As if another configuration had replaced this one, with other limits and the same routes and upstreams.
+  void reload() {
+    const ChunkPool::Use use(&machine_.worker().pool());
+    listener_.http->http2.max_streams = 3 + listener_.http->http2.max_streams % 7;
+    listener_.http->max_fields = 20 + listener_.http->max_fields % 50;
+    state_ = std::make_shared<ListenerState>(listener_, upstreams_, state_->limits);
+    if (options_.features & HttpFeatures::kAuth) state_->auth.replace(read_auth_files(listener_).value());
+    std::unique_ptr<ClientAcceptor> next = make_acceptor();
+    next->start();
+    for (auto& acceptor : acceptors_) acceptor->hand_over(*next);
+    acceptors_.push_back(std::move(next));
   }
   void shut_down() {
     const ChunkPool::Use use(&machine_.worker().pool());
-    acceptor_->shut_down();
+    for (auto& acceptor : acceptors_) acceptor->shut_down();
   }
-  void stop_accepting() { acceptor_->stop_accepting(); }
+  void stop_accepting() {
+    for (auto& acceptor : acceptors_) acceptor->stop_accepting();
+  }
   /// Precondition: sessions_gone().
   void close_upstreams(bool at_once) {
     const ChunkPool::Use use(&machine_.worker().pool());
     at_once ? http_->shut_down() : http_->close();
   }
-  bool sessions_gone() const { return acceptor_->idle(); }
-  bool idle() const { return acceptor_->idle() && http_->idle(); }
+  bool sessions_gone() const {
+    return std::all_of(acceptors_.begin(), acceptors_.end(), [](const auto& acceptor) { return acceptor->idle(); });
+  }
+  bool idle() const { return sessions_gone() && http_->idle(); }
 
-  uint64_t accepted() const { return counters_->listeners[0].accepted.value(); }
+  uint64_t accepted() const { return counters_->listeners[0]->accepted.value(); }
   uint64_t requests() const { return http().requests.value(); }
   uint64_t requests_ended() const { return sum(http().ended); }
   uint64_t requests_passed_on() const {
     uint64_t all = 0;
-    for (const UpstreamHttpCounters& upstream : counters_->http_upstreams) all += upstream.requests.value();
+    for (const auto& upstream : counters_->http_upstreams) all += upstream->requests.value();
     return all;
   }
   uint64_t connections_opened() const {
     uint64_t all = 0;
-    for (const UpstreamHttpCounters& upstream : counters_->http_upstreams) all += upstream.connections_opened.value();
+    for (const auto& upstream : counters_->http_upstreams) all += upstream->connections_opened.value();
     return all;
   }
-  uint64_t sessions_ended() const { return sum(counters_->listeners[0].ended); }
+  uint64_t sessions_ended() const { return sum(counters_->listeners[0]->ended); }
   /// Responses whose status was sent to the client, the proxy's own included.
   uint64_t statuses() const { return sum(http().statuses); }
   uint64_t active() const {
-    uint64_t all = global_.active() + state_->connections.active();
-    for (const auto& upstream : upstream_states_) {
-      for (size_t i = 0; i < upstream->size(); ++i) all += upstream->endpoint(i).active.load();
+    uint64_t all = global_.active() + state_->limits->connections.active();
+    for (const auto& upstream : worker_upstreams_) {
+      for (size_t i = 0; i < upstream->state->size(); ++i) all += upstream->state->endpoint(i).active.load();
     }
     return all;
   }
 
  private:
+  std::unique_ptr<ClientAcceptor> make_acceptor() {
+    // A descriptor of its own for the same socket: the acceptor closes it.
+    const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
+    SLUICE_CHECK(fd >= 0);
+    const ClientAcceptor::Context context{machine_.worker(),           global_,       state_,
+                                          worker_upstreams_,           *handshakers_, counters_->listeners[0],
+                                          counters_->http_listeners[0]};
+    return std::make_unique<ClientAcceptor>(
+        context, std::make_unique<HttpSessionFactory>(context, *http_, options_.log ? &machine_.log() : nullptr),
+        std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});
+  }
   template <typename Counters>
   static uint64_t sum(const Counters& counters) {
     uint64_t sum = 0;
     for (const Counter& counter : counters) sum += counter.value();
     return sum;
   }
-  const HttpCounters& http() const { return counters_->http_listeners[0]; }
+  const HttpCounters& http() const { return *counters_->http_listeners[0]; }
 
   void add_upstream(std::string name, config::Protocol protocol, std::initializer_list<int> endpoints) {
     config::Upstream& upstream = upstreams_.emplace_back();
@@ -218,7 +234,7 @@ class Edge {
   void configure() {
     using std::chrono::seconds;
     listener_.name = "edge";
-    listener_.address = address_of(machine_.edge());
+    listener_.addresses = {address_of(machine_.edge())};
     listener_.backlog = 128;
     add_upstream("http1", config::Protocol::kHttp1, {machine_.http1()});
     add_upstream("http2", config::Protocol::kHttp2, {machine_.http2()});
@@ -276,15 +292,13 @@ class Edge {
   const Options options_;
   config::Listener listener_;
   std::vector<config::Upstream> upstreams_;
-  std::optional<ListenerState> state_;
+  std::shared_ptr<ListenerState> state_;
   ConnectionLimit global_{0};
-  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
-  std::vector<std::unique_ptr<Balancer>> balancers_;
-  std::vector<SessionCache> tls_sessions_;
   std::optional<WorkerCounters> counters_;
+  WorkerUpstreams worker_upstreams_;
   std::optional<HandshakerServices> handshakers_;
   std::optional<HttpWorker> http_;
-  std::optional<ClientAcceptor> acceptor_;
+  std::vector<std::unique_ptr<ClientAcceptor>> acceptors_;  // The last one accepts.
 };
 
 }  // namespace sluice::fuzz

@@ -58,8 +58,9 @@ using Type = Http2FrameType;
 
 constexpr size_t kMaxSteps = 200;
 constexpr size_t kMaxClients = 4;
+constexpr int kMaxReloads = 3;
 // The bytes that peers may send in total: their sockets can hold that much, which no mark bounds.
-constexpr size_t kMaxBytesSaid = size_t{4} << 20;
+constexpr size_t kMaxBytesSent = size_t{4} << 20;
 // The bytes that the sessions of an input may hold at once: some streams at their marks, and what sockets delivered for
 // them.
 constexpr size_t kMaxHeldBytes = size_t{6} << 20;
@@ -95,9 +96,9 @@ class Fuzz final : test::FuzzInput {
                          .log = logged_,
                          .features = features});
     edge_ = &edge;
-    answers_ = (flags & 32) != 0;  // Endpoints respond to each request by themselves.
-    settles_ = (flags & 64) == 0;  // Each step takes effect before the next.
-    raw_ = (flags & 128) != 0;     // Only what steps say is sent: no SETTINGS, no preface.
+    responds_ = (flags & 32) != 0;  // Endpoints respond to each request by themselves.
+    settles_ = (flags & 64) == 0;   // Each step takes effect before the next.
+    raw_ = (flags & 128) != 0;      // Only what steps say is sent: no SETTINGS, no preface.
     slow_sockets_ = (more & 1) != 0;
     connect((flags & 1) != 0);
     for (size_t steps = 0; !used_up() && steps < kMaxSteps; ++steps) {
@@ -137,7 +138,7 @@ class Fuzz final : test::FuzzInput {
     for (auto& peer : clients_) quiet_ = !peer->turn() && quiet_;
     for (auto& peer : endpoints_) {
       quiet_ = !peer->turn() && quiet_;
-      if (answers_) answer(*peer);
+      if (responds_) respond_to_pending(*peer);
     }
     SLUICE_CHECK(held_bytes() <= kMaxHeldBytes);
     SLUICE_CHECK(edge_->requests_ended() <= edge_->requests());
@@ -190,34 +191,34 @@ class Fuzz final : test::FuzzInput {
     peer.greeted = true;
     const bool client = !peer.http2_receiver->server();
     const std::string entries = client ? std::string() : std::string("\0\x08", 2) + u32(1);  // Accepts websockets.
-    say(peer, (client ? std::string(kHttp2Preface) : std::string()) + frame(Type::kSettings, 0, 0, entries));
+    send(peer, (client ? std::string(kHttp2Preface) : std::string()) + frame(Type::kSettings, 0, 0, entries));
   }
   Peer* peer_of(bool endpoint) {
     if (!endpoint) return clients_[client_].get();
     return endpoints_.empty() ? nullptr : endpoints_[endpoint_].get();
   }
-  void say(Peer& peer, std::string_view bytes) {
-    said_bytes_ += bytes.size();
+  void send(Peer& peer, std::string_view bytes) {
+    sent_bytes_ += bytes.size();
     quiet_ = false;
-    if (said_bytes_ > kMaxBytesSaid) return;
-    if (cut_ == 0) return peer.say(bytes);
+    if (sent_bytes_ > kMaxBytesSent) return;
+    if (cut_ == 0) return peer.send(bytes);
     // Only the first pieces: each takes a turn.
     for (int pieces = 0; pieces < 20 && bytes.size() > cut_; ++pieces) {
-      peer.say(bytes.substr(0, cut_));
+      peer.send(bytes.substr(0, cut_));
       bytes.remove_prefix(cut_);
       turn_worker();
     }
-    peer.say(bytes);
+    peer.send(bytes);
   }
-  void answer(Peer& peer) {
+  void respond_to_pending(Peer& peer) {
     if (peer.http2_receiver) {
       for (const uint32_t stream : std::exchange(peer.http2_receiver->pending, {})) {
-        say(peer, frame(Type::kHeaders, 4, stream, literal(":status", "200")) + frame(Type::kData, 1, stream, "ok"));
+        send(peer, frame(Type::kHeaders, 4, stream, literal(":status", "200")) + frame(Type::kData, 1, stream, "ok"));
       }
     }
     if (!peer.http1_receiver) return;
     for (; peer.http1_receiver->pending > 0; --peer.http1_receiver->pending) {
-      say(peer, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+      send(peer, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     }
   }
 
@@ -261,7 +262,12 @@ class Fuzz final : test::FuzzInput {
         return;
       case 6:
         quiet_ = false;
-        if (const uint8_t which = byte(); which % 8 == 0) edge_->drain();
+        if (const uint8_t which = byte(); which % 8 == 0) {
+          edge_->drain();
+        } else if (which % 8 == 1 && reloads_ < kMaxReloads) {
+          ++reloads_;
+          edge_->reload();
+        }
         return;
       case 7:
         quiet_ = false;
@@ -294,14 +300,14 @@ class Fuzz final : test::FuzzInput {
     switch (what) {
       case 9: {  // Bytes.
         const uint8_t size = byte();
-        return say(peer, take(size));
+        return send(peer, take(size));
       }
       case 10: {  // Any frame.
         const auto type = static_cast<Type>(byte() % 18);
         const uint8_t flags = byte();
         const uint32_t stream = stream_of(peer, byte());
         const uint8_t size = byte();
-        return say(peer, frame(type, flags, stream, take(size)));
+        return send(peer, frame(type, flags, stream, take(size)));
       }
       case 11:
       case 12:
@@ -313,27 +319,27 @@ class Fuzz final : test::FuzzInput {
       case 16:
         return trailers(peer);
       case 17:
-        if (!peer.http2) return say(peer, "0\r\n\r\n");
+        if (!peer.http2) return send(peer, "0\r\n\r\n");
         return rst(peer);
       case 18: {
         const uint32_t stream = byte() % 2 == 0 ? 0 : stream_of(peer, byte());
         const uint8_t size = byte();
         const uint32_t more = size == 255 ? number() : size < 128 ? size : (size - 127u) * 1000;
-        return say_http2(peer, frame(Type::kWindowUpdate, 0, stream, u32(more)));
+        return send_http2(peer, frame(Type::kWindowUpdate, 0, stream, u32(more)));
       }
       case 19:
         return settings(peer);
       case 20:
-        return say_http2(peer, frame(Type::kSettings, 1, 0, ""));
+        return send_http2(peer, frame(Type::kSettings, 1, 0, ""));
       case 21: {
         const uint8_t how = byte();
-        return say_http2(peer, frame(Type::kPing, how & 1, 0, how & 2 ? "draining" : "12345678"));
+        return send_http2(peer, frame(Type::kPing, how & 1, 0, how & 2 ? "draining" : "12345678"));
       }
       case 22: {
         const uint8_t last = byte(), error = byte();
-        return say_http2(peer,
-                         frame(Type::kGoaway, 0, 0,
-                               u32(last >= 200 ? kHttp2MaxStream : last % 16) + u32(error < 200 ? 0 : error % 16)));
+        return send_http2(peer,
+                          frame(Type::kGoaway, 0, 0,
+                                u32(last >= 200 ? kHttp2MaxStream : last % 16) + u32(error < 200 ? 0 : error % 16)));
       }
       case 23:
         quiet_ = false;
@@ -352,18 +358,18 @@ class Fuzz final : test::FuzzInput {
         if (peer.http2 && !peer.greeted) greet(peer);
         return;
       case 28:
-        return say_http2(peer, frame(Type::kPriorityUpdate, 0, 0, u32(stream_of(peer, byte())) + "u=1, i"));
+        return send_http2(peer, frame(Type::kPriorityUpdate, 0, 0, u32(stream_of(peer, byte())) + "u=1, i"));
       default:  // Many at once.
         for (int n = byte() % 8; n > 0; --n) endpoint ? respond(peer) : request(peer);
         return;
     }
   }
-  void say_http2(Peer& peer, std::string_view bytes) {
-    if (peer.http2) say(peer, bytes);
+  void send_http2(Peer& peer, std::string_view bytes) {
+    if (peer.http2) send(peer, bytes);
   }
   void rst(Peer& peer) {
     const uint32_t stream = stream_of(peer, byte());
-    say(peer, frame(Type::kRstStream, 0, stream, u32(byte() % 14)));
+    send(peer, frame(Type::kRstStream, 0, stream, u32(byte() % 14)));
   }
   void settings(Peer& peer) {
     std::string entries;
@@ -373,7 +379,7 @@ class Fuzz final : test::FuzzInput {
       const uint32_t value = size == 255 ? number() : size * (name == 5 ? 20'000u : size >= 128 ? 1000u : 1u);
       entries += std::string{0, name} + u32(value);
     }
-    say_http2(peer, frame(Type::kSettings, 0, 0, entries));
+    send_http2(peer, frame(Type::kSettings, 0, 0, entries));
   }
 
   std::string_view value_of(const Text& field) const {
@@ -396,7 +402,7 @@ class Fuzz final : test::FuzzInput {
       const uint32_t stream = peer.next_stream;
       peer.next_stream += 2;
       const bool end = (request.body == Request::kNone && request.method != "CONNECT" && !websocket) || (which & 64);
-      return say_head(peer, stream, block, end, (which & 32) != 0);
+      return send_head(peer, stream, block, end, (which & 32) != 0);
     }
     std::string head(request.method);
     head.append(" ").append(request.path.empty() ? "a.test:80" : request.path);
@@ -410,7 +416,7 @@ class Fuzz final : test::FuzzInput {
     if (which & 128) head.append(many_lines());
     head.append("\r\n");
     if ((which & 64) && request.body == Request::kChunked) head.append("4\r\nbody\r\n0\r\n\r\n");
-    say(peer, head);
+    send(peer, head);
   }
   // The same for responses; 32: as HTTP/1.0, or in two frames.
   void respond(Peer& peer) {
@@ -424,8 +430,8 @@ class Fuzz final : test::FuzzInput {
       }
       if (which & 128) block += many_fields();
       const bool end = (which & 64) != 0 && response.body.empty();
-      say_head(peer, stream, block, end, (which & 32) != 0);
-      if (!response.body.empty()) say(peer, frame(Type::kData, which & 64 ? 1 : 0, stream, response.body));
+      send_head(peer, stream, block, end, (which & 32) != 0);
+      if (!response.body.empty()) send(peer, frame(Type::kData, which & 64 ? 1 : 0, stream, response.body));
       return;
     }
     std::string head(which & 32 ? "HTTP/1.0 " : "HTTP/1.1 ");
@@ -439,14 +445,14 @@ class Fuzz final : test::FuzzInput {
     head.append("\r\n").append(response.body);
     const bool chunked = !response.fields.empty() && response.fields.back().value == "chunked";
     if ((which & 64) && chunked) head.append("0\r\n\r\n");
-    say(peer, head);
+    send(peer, head);
   }
-  void say_head(Peer& peer, uint32_t stream, std::string_view block, bool end, bool in_two) {
+  void send_head(Peer& peer, uint32_t stream, std::string_view block, bool end, bool in_two) {
     const uint8_t flag = end ? 1 : 0;
-    if (!in_two) return say(peer, frame(Type::kHeaders, flag | 4, stream, block));
+    if (!in_two) return send(peer, frame(Type::kHeaders, flag | 4, stream, block));
     const size_t half = block.size() / 2;
-    say(peer, frame(Type::kHeaders, flag, stream, block.substr(0, half)) +
-                  frame(Type::kContinuation, 4, stream, block.substr(half)));
+    send(peer, frame(Type::kHeaders, flag, stream, block.substr(0, half)) +
+                   frame(Type::kContinuation, 4, stream, block.substr(half)));
   }
   std::string many_fields() {
     std::string block;
@@ -463,9 +469,10 @@ class Fuzz final : test::FuzzInput {
     const uint8_t size = byte();
     const std::string bytes(large ? size * size_t{512} : size, 'b');
     const uint8_t how = byte();
-    if (!peer.http2) return say(peer, how & 1 ? chunk(bytes) : bytes);
+    if (!peer.http2) return send(peer, how & 1 ? chunk(bytes) : bytes);
     const uint32_t stream = stream_of(peer, byte());
-    if (how & 128) return say(peer, frame(Type::kData, how & 1, stream, bytes));  // Possibly a frame that is too large.
+    if (how & 128)
+      return send(peer, frame(Type::kData, how & 1, stream, bytes));  // Possibly a frame that is too large.
     std::string frames;
     for (size_t at = 0; at == 0 || at < bytes.size(); at += kHttp2FrameBytes) {
       const std::string_view piece = std::string_view(bytes).substr(at, kHttp2FrameBytes);
@@ -474,12 +481,12 @@ class Fuzz final : test::FuzzInput {
       frames +=
           frame(Type::kData, end | (padded ? 8 : 0), stream, (padded ? std::string(1, '\0') : "") + std::string(piece));
     }
-    say(peer, frames);
+    send(peer, frames);
   }
   void trailers(Peer& peer) {
-    if (!peer.http2) return say(peer, "0\r\nx-trailer: 1\r\ngrpc-status: 0\r\n\r\n");
-    say(peer,
-        frame(Type::kHeaders, 5, stream_of(peer, byte()), literal("x-trailer", "1") + literal("grpc-status", "0")));
+    if (!peer.http2) return send(peer, "0\r\nx-trailer: 1\r\ngrpc-status: 0\r\n\r\n");
+    send(peer,
+         frame(Type::kHeaders, 5, stream_of(peer, byte()), literal("x-trailer", "1") + literal("grpc-status", "0")));
   }
 
   // ---- The end ----
@@ -488,7 +495,7 @@ class Fuzz final : test::FuzzInput {
   // the proxy ends first, its connections to endpoints (32) at once.
   void end(uint8_t how) {
     hogged_.clear();
-    answers_ = false;
+    responds_ = false;
     if (how & 16) {
       edge_->stop_accepting();
       edge_->shut_down();
@@ -542,11 +549,12 @@ class Fuzz final : test::FuzzInput {
   size_t client_ = 0, endpoint_ = 0;  // The peers of the next steps.
   std::vector<ChunkRef> hogged_;
   size_t cut_ = 0;
-  size_t said_bytes_ = 0;
+  int reloads_ = 0;
+  size_t sent_bytes_ = 0;
   uint64_t opened_ = 0;   // Connections to endpoints,
   int expect_turns_ = 0;  // of which some may still have to be accepted for this many turns.
   bool quiet_ = true;     // Nothing has happened that may have an effect.
-  bool answers_ = false, settles_ = true, raw_ = false, slow_sockets_ = false, logged_ = false;
+  bool responds_ = false, settles_ = true, raw_ = false, slow_sockets_ = false, logged_ = false;
 };
 
 void run_one(const uint8_t* data, size_t size) {

@@ -24,7 +24,7 @@ struct Request {
   enum { kNone, kLength, kChunked } body = kNone;
 };
 inline constexpr std::string_view kKey = "dGhlIHNhbXBsZSBub25jZQ==";
-// Requests to /chat ask for a websocket.
+// Requests to /chat request a websocket.
 /// A placeholder for a token, which differs each time.
 inline constexpr std::string_view kToken = "TOKEN";
 inline const std::array<Request, 32> kRequests{{

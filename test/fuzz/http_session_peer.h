@@ -1,4 +1,4 @@
-// The ends of http_session_fuzz.cc: a socket that sends what it is told to, and checks what the proxy sends.
+// The ends of http_session_fuzz.cc: a socket that sends what it is given, and checks what the proxy sends.
 #pragma once
 
 #include <netinet/in.h>
@@ -119,15 +119,15 @@ class Http1Receiver final : HttpCodec::Acceptor, StreamReceiver {
     SLUICE_CHECK(server_.status() == HttpCodec::Status::kOpen);
     server_.receive(test::heap_buffer_of(bytes));
     // It responds to each request at once, so that it reads the next.
-    while (std::exchange(answer_, false)) {
+    while (std::exchange(response_due_, false)) {
       Head head;
       head.status = 200;
       stream_->send_head(head, true);
       std::exchange(stream_, nullptr)->release();
       server_.receive(Buffer());
     }
-    Buffer said;
-    while (server_.has_output()) server_.flush(said);
+    Buffer output;
+    while (server_.has_output()) server_.flush(output);
     SLUICE_CHECK(server_.status() != HttpCodec::Status::kFailed);
   }
   ~Http1Receiver() {
@@ -162,10 +162,10 @@ class Http1Receiver final : HttpCodec::Acceptor, StreamReceiver {
     ++requests;
     ++pending;
     tunnel_ = head.method() == "CONNECT" || !head.protocol().empty();
-    answer_ = end && !tunnel_;
+    response_due_ = end && !tunnel_;
   }
-  void on_body(HttpStream&, Buffer&&, bool end) override { answer_ = end && !tunnel_; }
-  void on_trailers(HttpStream&, Fields&&) override { answer_ = true; }
+  void on_body(HttpStream&, Buffer&&, bool end) override { response_due_ = end && !tunnel_; }
+  void on_trailers(HttpStream&, Fields&&) override { response_due_ = true; }
   // Called only if it is not a request: receive() reports that.
   void on_reset(HttpStream&, ResetReason) override {}
   void on_drained(HttpStream&) override {}
@@ -174,7 +174,7 @@ class Http1Receiver final : HttpCodec::Acceptor, StreamReceiver {
   Http1Server server_;
   HttpStream* stream_ = nullptr;
   bool tunnel_ = false;
-  bool answer_ = false;
+  bool response_due_ = false;
 };
 
 /// One end of a connection to the proxy, or of one from it. Nothing blocks.
@@ -195,7 +195,7 @@ class Peer {
 
   bool open() const { return fd_ >= 0; }
   /// Data that the socket does not take waits for turn().
-  void say(std::string_view bytes) {
+  void send(std::string_view bytes) {
     if (fd_ < 0 || shut_) return;
     if (begin_.size() < kHttp2Preface.size()) begin_.append(bytes.substr(0, kHttp2Preface.size() - begin_.size()));
     unsent_.append(bytes);
@@ -203,7 +203,7 @@ class Peer {
   }
   /// Returns whether it sent or received something.
   bool turn() {
-    const bool said = push();
+    const bool sent = push();
     static std::array<char, 16384> bytes;
     size_t total = 0;
     while (fd_ >= 0 && reads && !ended_ && total < kBytesPerTurn) {
@@ -214,7 +214,7 @@ class Peer {
       total += static_cast<size_t>(n);
       receive({bytes.data(), static_cast<size_t>(n)});
     }
-    return said || total > 0;
+    return sent || total > 0;
   }
   void half_close() {
     if (fd_ < 0 || std::exchange(shut_, true)) return;

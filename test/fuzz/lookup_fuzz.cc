@@ -68,8 +68,8 @@ class Server final : test::FuzzInput {
           ::recvfrom(fd, query_.data(), query_.size(), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &length);
       if (size < static_cast<ssize_t>(kHeaderBytes)) break;
       busy = true;
-      const std::string said = response({query_.data(), static_cast<size_t>(size)});
-      ::sendto(fd, said.data(), said.size(), 0, reinterpret_cast<const sockaddr*>(&from), length);
+      const std::string reply = response({query_.data(), static_cast<size_t>(size)});
+      ::sendto(fd, reply.data(), reply.size(), 0, reinterpret_cast<const sockaddr*>(&from), length);
     }
     std::vector<pollfd> polled;
     lookup.add_to(polled);
@@ -92,11 +92,11 @@ class Server final : test::FuzzInput {
     const char query_type = query[end + 2];
     const size_t count = byte() % 20;
     const uint8_t code = how < 64 ? 0 : how % 8;
-    std::string said(query.substr(0, 2));
-    said.append("\x81").append(1, static_cast<char>(0x80 | code)).append(u16(1)).append(u16(count)).append(4, '\0');
-    said.append(question);
-    for (size_t i = 0; i < count; ++i) said.append(record(query_type));
-    return said;
+    std::string message(query.substr(0, 2));
+    message.append("\x81").append(1, static_cast<char>(0x80 | code)).append(u16(1)).append(u16(count)).append(4, '\0');
+    message.append(question);
+    for (size_t i = 0; i < count; ++i) message.append(record(query_type));
+    return message;
   }
   // A byte: its name, its type, and whether its size is right.
   std::string record(char query_type) {
@@ -122,9 +122,9 @@ class Server final : test::FuzzInput {
       default:
         data = take(byte());
     }
-    std::string said(kNames[how < 192 ? 0 : how / 16 % 4]);
-    said.append(1, '\0').append(1, type).append(u16(1)).append(u16(byte() & 32 ? 0xffff : 0)).append(u16(byte()));
-    return said.append(u16(how & 8 && how & 16 ? byte() : data.size())).append(data);
+    std::string encoded(kNames[how < 192 ? 0 : how / 16 % 4]);
+    encoded.append(1, '\0').append(1, type).append(u16(1)).append(u16(byte() & 32 ? 0xffff : 0)).append(u16(byte()));
+    return encoded.append(u16(how & 8 && how & 16 ? byte() : data.size())).append(data);
   }
 
   static void check(const LookupResult& result, const config::Resolve& settings, bool service) {

@@ -21,9 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return sluice::check_ocsp_response(der, certificate.x509.get(), kNow);
   };
   const std::vector<uint8_t> whole(data, data + size);  // A copy, so that a sanitizer detects reads past its end.
-  const absl::Status said = check(whole);
-  SLUICE_CHECK(said == check(whole));
-  if (!said.ok() || size == 0) return 0;
+  const absl::Status status = check(whole);
+  SLUICE_CHECK(status == check(whole));
+  if (!status.ok() || size == 0) return 0;
   const std::vector<uint8_t> cut(data, data + size - 1);
   SLUICE_CHECK(!check(cut).ok());
   return 0;

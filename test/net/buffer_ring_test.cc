@@ -125,6 +125,77 @@ TEST_F(BufferRingTest, PlainTakesOneChunkPerReceive) {
   }
 }
 
+TEST_F(BufferRingTest, GrowsAndShrinks) {
+  open({.group = 0, .entries = 2, .max_entries = 8, .chunk_bytes = 512});
+  ASSERT_TRUE(group_->refill());
+  EXPECT_EQ(group_->filled_slots(), 2u);
+  group_->grow();
+  EXPECT_EQ(group_->empty_slots(), 2u);
+  EXPECT_TRUE(group_->refill());
+  EXPECT_EQ(group_->filled_slots(), 4u);
+  for (int i = 0; i < 5; ++i) group_->grow();
+  EXPECT_TRUE(group_->refill());
+  EXPECT_EQ(group_->filled_slots(), 8u);
+  arm(conn(0));
+  std::string bytes = stream_bytes(0, 0, 8 * 512);
+  conn(0).peer.send(bytes);
+  reap();
+  EXPECT_EQ(take_text(conn(0)), bytes);
+  EXPECT_TRUE(group_->refill());
+  if (!conn(0).armed) arm(conn(0));
+  conn(0).peer.send("a");
+  reap();
+  group_->shrink();
+  EXPECT_EQ(group_->wanted_slots(), 2u);
+  EXPECT_EQ(group_->filled_slots(), 2u);
+  EXPECT_EQ(pool_->leaked(), 3u);  // With the piece that was received.
+  // The receive is still armed, and completes from the new buffers.
+  ASSERT_TRUE(conn(0).armed);
+  conn(0).peer.send("bc");
+  reap();
+  EXPECT_EQ(take_text(conn(0)), "abc");
+}
+
+// A chunk of which pieces were received is withdrawn too: the pieces stay valid.
+TEST_F(BufferRingTest, ShrinksWithPartlyFilledChunks) {
+  if (!test::kernel_features().incremental) GTEST_SKIP();
+  open({.group = 0, .entries = 1, .max_entries = 4, .chunk_bytes = 4096, .incremental = true});
+  group_->grow();
+  ASSERT_TRUE(group_->refill());
+  arm(conn(0));
+  std::string expected;
+  for (int i = 0; i < 20; ++i) {
+    const std::string bytes = stream_bytes(3, expected.size(), 100);
+    expected += bytes;
+    conn(0).peer.send(bytes);
+    reap();
+    if (i % 5 == 2) {
+      group_->shrink();
+      EXPECT_EQ(group_->filled_slots(), 1u);
+      group_->grow();
+      EXPECT_TRUE(group_->refill());
+    }
+    ASSERT_TRUE(conn(0).armed);
+  }
+  EXPECT_EQ(take_text(conn(0)), expected);
+}
+
+TEST_F(BufferRingTest, DoesNotShrinkWhileCompletionsWait) {
+  open({.group = 0, .entries = 1, .max_entries = 4, .chunk_bytes = 512});
+  group_->grow();
+  ASSERT_TRUE(group_->refill());
+  arm(conn(0));
+  reap();
+  conn(0).peer.send("waits");
+  ring_->wait(0);
+  group_->shrink();
+  EXPECT_GT(group_->filled_slots(), 1u);
+  reap();
+  EXPECT_EQ(take_text(conn(0)), "waits");
+  group_->shrink();
+  EXPECT_EQ(group_->filled_slots(), 1u);
+}
+
 TEST_F(BufferRingTest, PlainSplitsDataLongerThanAChunk) {
   open({.group = 0, .entries = 8, .chunk_bytes = 512});
   group_->refill();

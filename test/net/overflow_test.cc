@@ -47,6 +47,30 @@ TEST(OverflowTest, RingKeepsOverflowedCompletions) {
   EXPECT_GE((*ring)->overflows(), 1u);
 }
 
+// Defect: the list of a send's windows was written before its entry was taken. If the submission queue was full just
+// then, it was submitted, the memory of all lists became free, and the next send wrote its list over that of this one:
+// the peer got the bytes of another connection.
+TEST(OverflowTest, SendsKeepTheirWindowsWhenTheSubmissionQueueIsFull) {
+  constexpr unsigned kEntries = 8;
+  for (unsigned before = 0; before <= kEntries; ++before) {
+    auto ring = Ring::open({.submission_entries = kEntries, .completion_entries = 64});
+    ASSERT_TRUE(ring.ok());
+    const Pair one = test::unix_pair(), two = test::unix_pair();
+    Peer peer_one(one.theirs), ours_one(one.ours), peer_two(two.theirs), ours_two(two.ours);
+    std::string a = "aa", b = "bb", c = "cc", d = "dd";
+    const iovec first[] = {{a.data(), a.size()}, {b.data(), b.size()}};
+    const iovec second[] = {{c.data(), c.size()}, {d.data(), d.size()}};
+    for (unsigned i = 0; i < before; ++i) (*ring)->cancel_op(nullptr, Op::kRecv);
+    (*ring)->send(nullptr, ours_one.fd(), first);
+    (*ring)->send(nullptr, ours_two.fd(), second);
+    (*ring)->submit();
+    peer_one.read();
+    peer_two.read();
+    EXPECT_EQ(peer_one.received, "aabb") << before;
+    EXPECT_EQ(peer_two.received, "ccdd") << before;
+  }
+}
+
 TEST(OverflowTest, SocketsLoseNothing) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);

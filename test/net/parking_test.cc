@@ -82,6 +82,47 @@ class OneChunkTest : public ::testing::Test {
   std::vector<size_t> order_;
 };
 
+// Defect: only as many sockets as buffers were posted, 16, received in a turn. A thousand clients that sent at once
+// made the others wait for a second.
+TEST(GrowthTest, BuffersGrowWhileManySocketsReceiveAtOnce) {
+  constexpr size_t kSockets = 60, kBytes = 16'000;
+  Worker::Options options = plain_with(size_t{64} << 20);
+  options.features = test::kernel_features();
+  if (!options.features.incremental) GTEST_SKIP();
+  options.decay_ms = 50;
+  Loop loop(options);
+  Links all = links(loop, kSockets);
+  for (auto& link : all) link->client.socket.start_reading();
+  loop.settle();
+  const size_t at_first = loop->small_group().wanted_slots();
+  ASSERT_LT(at_first, kSockets / 4);
+  for (auto& link : all) link->peer.send(std::string(kBytes, 'x'));
+  const uint32_t begun = loop->batch();
+  loop.until([&] {
+    return std::all_of(all.begin(), all.end(),
+                       [](const auto& link) { return link->client.recorder.received.size() == kBytes; });
+  });
+  EXPECT_LE(loop->batch() - begun, kSockets / 2);
+  EXPECT_GT(loop->small_group().wanted_slots(), at_first);
+  loop.until([&] { return loop->small_group().filled_slots() == at_first; });  // After a while it shrinks.
+}
+
+TEST(GrowthTest, BuffersDoNotGrowWhenMemoryIsShort) {
+  Worker::Options options = plain_with(size_t{256} << 10);
+  options.features = test::kernel_features();
+  Loop loop(options);
+  Links all = links(loop, 60);
+  for (auto& link : all) link->client.socket.start_reading();
+  loop.settle();
+  const size_t at_first = loop->small_group().wanted_slots();
+  for (auto& link : all) link->peer.send("x");
+  loop.until([&] {
+    return std::all_of(all.begin(), all.end(),
+                       [](const auto& link) { return link->client.recorder.received.size() == 1; });
+  });
+  EXPECT_EQ(loop->small_group().wanted_slots(), at_first);
+}
+
 TEST_F(OneChunkTest, ResumesFirstInFirstOut) {
   start(6);
   EXPECT_GE(loop_->counters().no_buffers, 5u);

@@ -18,76 +18,76 @@ void note(void* context, bool high) { *static_cast<std::string*>(context) += hig
 
 TEST(BudgetPressure, NotifiesAtTheMarks) {
   Budget budget(100);
-  std::string heard;
-  budget.set_pressure(60, 40, &note, &heard);
+  std::string received;
+  budget.set_pressure(60, 40, &note, &received);
   ASSERT_TRUE(budget.take(60));
-  EXPECT_EQ(heard, "");
+  EXPECT_EQ(received, "");
   ASSERT_TRUE(budget.take(1));
-  EXPECT_EQ(heard, "H");
+  EXPECT_EQ(received, "H");
   EXPECT_TRUE(budget.pressed());
   ASSERT_TRUE(budget.take(20));
   budget.give_back(41);  // The low mark itself.
-  EXPECT_EQ(heard, "H") << "once";
+  EXPECT_EQ(received, "H") << "once";
   budget.give_back(1);
-  EXPECT_EQ(heard, "Hl");
+  EXPECT_EQ(received, "Hl");
   EXPECT_FALSE(budget.pressed());
   ASSERT_TRUE(budget.take(50));
   EXPECT_FALSE(budget.take(50));
-  EXPECT_EQ(heard, "HlH");
+  EXPECT_EQ(received, "HlH");
   budget.give_back(89);
-  EXPECT_EQ(heard, "HlHl");
+  EXPECT_EQ(received, "HlHl");
 }
 
 TEST(BudgetPressure, NotifiesAtOnceWhenTheMarkIsExceeded) {
   Budget budget(100);
   ASSERT_TRUE(budget.take(80));
-  std::string heard;
-  budget.set_pressure(60, 40, &note, &heard);
-  EXPECT_EQ(heard, "H");
-  budget.set_pressure(90, 40, &note, &heard);
-  EXPECT_EQ(heard, "H");
+  std::string received;
+  budget.set_pressure(60, 40, &note, &received);
+  EXPECT_EQ(received, "H");
+  budget.set_pressure(90, 40, &note, &received);
+  EXPECT_EQ(received, "H");
   budget.set_pressure(0, 0, nullptr, nullptr);
   EXPECT_TRUE(budget.take(20));
   budget.give_back(100);
-  EXPECT_EQ(heard, "H");
+  EXPECT_EQ(received, "H");
 }
 
 TEST(BudgetPressure, OfPools) {
   constexpr size_t kSlab = Arena::kSlabBytes;
   Budget budget(8 * kSlab);
-  std::string heard;
-  budget.set_pressure(4 * kSlab, 3 * kSlab, &note, &heard);
+  std::string received;
+  budget.set_pressure(4 * kSlab, 3 * kSlab, &note, &received);
   ChunkPool a({.budget_bytes = 8 * kSlab, .shared = &budget}), b({.budget_bytes = 8 * kSlab, .shared = &budget});
   ChunkPool::Use use(&a);
   std::vector<ChunkRef> chunks;
   for (size_t i = 0; i < 3 * kSlab / kMaxChunkBytes; ++i) {
     chunks.push_back(ChunkRef::take((i % 2 ? a : b).get(kMaxChunkBytes)));
   }
-  EXPECT_EQ(heard, "");
+  EXPECT_EQ(received, "");
   for (size_t i = 0; i < 3 * kSlab / kMaxChunkBytes; ++i) chunks.push_back(ChunkRef::take(a.get(kMaxChunkBytes)));
-  EXPECT_EQ(heard, "H") << "neither pool's own budget is near";
+  EXPECT_EQ(received, "H") << "neither pool's own budget is near";
   chunks.clear();
   for (ChunkPool* pool : {&a, &b}) pool->trim_all();
-  EXPECT_EQ(heard, "Hl");
+  EXPECT_EQ(received, "Hl");
 }
 
 // Whatever threads do at the same time: calls are serialized, and the last one has the final state.
 TEST(BudgetPressure, OfManyThreads) {
-  struct Heard {
+  struct Calls {
     std::atomic<int> under_way = 0;
     std::atomic<bool> wrong = false, high = false;
-    std::atomic<uint64_t> calls = 0;
+    std::atomic<uint64_t> count = 0;
     static void note(void* context, bool high) {
-      Heard& heard = *static_cast<Heard*>(context);
-      if (heard.under_way.fetch_add(1) != 0 || heard.high.exchange(high) == high) heard.wrong = true;
-      ++heard.calls;
-      heard.under_way.fetch_sub(1);
+      Calls& calls = *static_cast<Calls*>(context);
+      if (calls.under_way.fetch_add(1) != 0 || calls.high.exchange(high) == high) calls.wrong = true;
+      ++calls.count;
+      calls.under_way.fetch_sub(1);
     }
   };
   for (const int count : {2, 3, 8}) {
     Budget budget(100);
-    Heard heard;
-    budget.set_pressure(50, 50, &Heard::note, &heard);
+    Calls calls;
+    budget.set_pressure(50, 50, &Calls::note, &calls);
     std::vector<std::thread> threads;
     for (int i = 0; i < count; ++i) {
       threads.emplace_back([&] {
@@ -98,13 +98,13 @@ TEST(BudgetPressure, OfManyThreads) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_FALSE(heard.wrong);
+    EXPECT_FALSE(calls.wrong);
     EXPECT_EQ(budget.used_bytes(), 0u);
     EXPECT_FALSE(budget.pressed());
-    EXPECT_FALSE(heard.high);
-    EXPECT_EQ(heard.calls % 2, 0u);
+    EXPECT_FALSE(calls.high);
+    EXPECT_EQ(calls.count % 2, 0u);
     ASSERT_TRUE(budget.take(51));
-    EXPECT_TRUE(heard.high);
+    EXPECT_TRUE(calls.high);
   }
 }
 

@@ -72,7 +72,7 @@ class FilePoolDeathTest : public testing::Test {
     return {.directory = test::file_directory(), .limit_bytes = limit_bytes, .step_bytes = step_bytes};
   }
   /// Prints the error and exits.
-  static void say(const FileError& error) {
+  static void print_and_exit(const FileError& error) {
     std::fprintf(stderr, "%d %s\n", static_cast<int>(error.kind), error.message.c_str());
     _exit(0);
   }
@@ -124,7 +124,7 @@ TEST_F(FilePoolDeathTest, RefusesAFileSystemThatCannotReserveBlocks) {
         make_fail(SYS_fallocate, EOPNOTSUPP);
         const FilePool files(options());
         CHECK_THAT(files.error().code == EOPNOTSUPP);
-        say(files.error());
+        print_and_exit(files.error());
       },
       testing::ExitedWithCode(0),
       "1 .*cannot reserve blocks .fallocate.: Operation not supported; choose a directory on");
@@ -135,7 +135,7 @@ TEST_F(FilePoolDeathTest, RefusesAFileSystemThatCannotPunchHoles) {
       {
         make_fail(SYS_fallocate, EOPNOTSUPP, 1, FALLOC_FL_PUNCH_HOLE);
         const FilePool files(options());
-        say(files.error());
+        print_and_exit(files.error());
       },
       testing::ExitedWithCode(0),
       "1 .*cannot give blocks back .FALLOC_FL_PUNCH_HOLE.: Operation not supported; choose");
@@ -147,7 +147,7 @@ TEST_F(FilePoolDeathTest, RefusesAFileSystemThatDoesNotReallyReserveBlocks) {
       {
         make_fail(SYS_fallocate, 0);
         const FilePool files(options());
-        say(files.error());
+        print_and_exit(files.error());
       },
       testing::ExitedWithCode(0), "1 .*its blocks were not reserved");
 }
@@ -157,7 +157,7 @@ TEST_F(FilePoolDeathTest, RefusesAFileSystemThatDoesNotReallyPunchHoles) {
       {
         make_fail(SYS_fallocate, 0, 1, FALLOC_FL_PUNCH_HOLE);
         const FilePool files(options());
-        say(files.error());
+        print_and_exit(files.error());
       },
       testing::ExitedWithCode(0), "1 .*its blocks were not given back");
 }
@@ -188,7 +188,7 @@ TEST_F(FilePoolDeathTest, ReportsAFailureToStartItsThread) {
         make_fail(SYS_clone3, EAGAIN);
         make_fail(SYS_clone, EAGAIN);
         const FilePool files(options());
-        say(files.error());
+        print_and_exit(files.error());
       },
       testing::ExitedWithCode(0), "1 .*cannot start a thread: Resource temporarily unavailable; raise `ulimit -u`");
 }
@@ -231,7 +231,7 @@ TEST_F(FilePoolDeathTest, FullDiskIsAClearError) {
         files.trim();
         CHECK_THAT(files.file_system_bytes() == 15 * kExtent);
         CHECK_THAT(test::chunk_of(files, kExtent));
-        say(error);
+        print_and_exit(error);
       },
       testing::ExitedWithCode(0),
       "3 no room for 65536 more bytes in a file in /tmp/sluice-tiny-[^ ]* .1048576 bytes in "
@@ -253,7 +253,7 @@ TEST_F(FilePoolDeathTest, FileSizeLimitIsAClearErrorAndNoSignal) {
         while (Chunk* chunk = files.get(kExtent, &error)) chunks.push_back(ChunkRef::take(chunk));
         CHECK_THAT(chunks.size() == 5);
         CHECK_THAT(files.stats().refused_by_disk == 1);
-        say(error);
+        print_and_exit(error);
       },
       testing::ExitedWithCode(0), "3 no room for 65536 more bytes .*: File too large; raise `ulimit -f`");
 }
@@ -271,7 +271,7 @@ TEST_F(FilePoolDeathTest, QuotaIsAClearError) {
         CHECK_THAT(files.disk_bytes() == 4 * kExtent);
         rest.clear();
         CHECK_THAT(files.get(kExtent) != nullptr);  // Reserved blocks can still be used.
-        say(error);
+        print_and_exit(error);
       },
       testing::ExitedWithCode(0), "3 no room .*: Disk quota exceeded; raise the quota");
 }
@@ -290,7 +290,7 @@ TEST_F(FilePoolDeathTest, FailedWriteIsAClearError) {
         CHECK_THAT(!files.write(chunk.data(), std::span(&piece, 1), &error));
         CHECK_THAT(error.code == EIO);
         CHECK_THAT(files.stats().refused_by_disk == 1);
-        say(error);
+        print_and_exit(error);
       },
       testing::ExitedWithCode(0), "3 no room for 100 more bytes .*: Input/output error; check the disk");
 }

@@ -24,11 +24,11 @@ inline std::string file_directory() {
 /// neighbors.
 inline constexpr size_t kBookkeepingBytes = FilePool::kExtentBytes - 1;
 
-/// The file occupies what the pool says, and little more.
+/// The file occupies what the pool reports, and little more.
 inline void expect_on_disk(const FilePool& files) {
-  const size_t said = files.disk_bytes(), occupied = files.file_system_bytes();
-  EXPECT_GE(occupied, said);
-  EXPECT_LE(occupied, said + kBookkeepingBytes);
+  const size_t reported = files.disk_bytes(), occupied = files.file_system_bytes();
+  EXPECT_GE(occupied, reported);
+  EXPECT_LE(occupied, reported + kBookkeepingBytes);
 }
 
 inline ChunkRef chunk_of(FilePool& files, size_t bytes) {

@@ -188,7 +188,7 @@ TEST(HomeComing, WakesOnTheFirstRemoteFree) {
     return id;
   };
   release_elsewhere();
-  EXPECT_EQ(woken.times, 0) << "nobody asked for it";
+  EXPECT_EQ(woken.times, 0) << "nobody requested it";
   pool.take_remote_frees();
 
   pool.wake_on_remote_free(true);

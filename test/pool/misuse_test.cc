@@ -18,7 +18,7 @@ class PoolDeathTest : public testing::Test {
   PoolDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST(Pool, SaysNothingWhenEveryChunkReturned) {
+TEST(Pool, PrintsNothingWhenEveryChunkReturned) {
   testing::internal::CaptureStderr();
   {
     ChunkPool pool({.budget_bytes = 1 << 20});

@@ -92,10 +92,10 @@ TEST(Pressure, DoesNotChangeTheBudget) {
 struct Cache {
   ChunkPool& pool;
   std::vector<ChunkRef> chunks;
-  int told = 0;
+  int notifications = 0;
   static void shrink(void* context, bool high) {
     Cache& cache = *static_cast<Cache*>(context);
-    ++cache.told;
+    ++cache.notifications;
     if (high) cache.chunks.clear();
     chunk_unref(cache.pool.get(64));
   }
@@ -112,7 +112,7 @@ TEST(Pressure, FunctionMayUseThePool) {
     cache.chunks.push_back(std::move(chunk));
     EXPECT_LE(pool.out_bytes(), 10 * 4096u);
   }
-  EXPECT_GT(cache.told, 10);
+  EXPECT_GT(cache.notifications, 10);
 }
 
 }  // namespace

@@ -126,21 +126,21 @@ TEST_F(ThreadPoolTest, FreeMemoryIsReturnedWhenTheThreadEnds) {
 // Lives as long as its thread, and longer than objects that were made after it.
 struct Late {
   ChunkRef chunk;
-  bool ask = false;
+  bool uses_pool = false;
   ~Late() {
-    if (ask) chunk_unref(thread_pool().get(64));
+    if (uses_pool) chunk_unref(thread_pool().get(64));
   }
 };
 
 TEST_F(ThreadPoolTest, ServesTheDestructorsOfItsThread) {
   std::thread([] {
     thread_local Late late;
-    late.ask = true;
+    late.uses_pool = true;
     late.chunk = ChunkRef::take(thread_pool().get(4096));
   }).join();
   std::thread([] {
     thread_local Late late;  // Calls thread_pool() for the first time when its thread ends.
-    late.ask = true;
+    late.uses_pool = true;
   }).join();
   EXPECT_EQ(since().waiting, 0u);
   EXPECT_EQ(since().in_use, 0u);

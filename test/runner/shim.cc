@@ -223,10 +223,10 @@ class Exchange {
       const RecordLayer::Status status = layer_->open(pool_, std::move(received), plain);
       for (auto& session : handshake_->sessions_of(layer_->take_tickets())) keep(std::move(session));
       // Not after our end.
-      if (layer_->has_output() && !end_said_) {
-        Buffer answer;
-        layer_->flush(pool_, answer);
-        unsent_.empty() ? wire_.send(answer) : unsent_.append(std::move(answer));
+      if (layer_->has_output() && !end_sent_) {
+        Buffer output;
+        layer_->flush(pool_, output);
+        unsent_.empty() ? wire_.send(output) : unsent_.append(std::move(output));
       }
       if (status == RecordLayer::Status::kFailed) {
         std::fprintf(stderr, "%s: :%s:\n", is_13_ ? "record" : "record of BoringSSL",
@@ -295,7 +295,7 @@ class Exchange {
     Buffer wire;
     layer_->seal_end(pool_, wire);
     wire_.send(wire);
-    end_said_ = true;
+    end_sent_ = true;
     // The peer may still send (RFC 8446 section 6.1).
     while (flags_.shim_shuts_down && !ended_) {
       Buffer plain;
@@ -319,7 +319,7 @@ class Exchange {
   int sessions_ = 0;
   bool is_13_ = false;
   bool opened_ = false;
-  bool end_said_ = false;
+  bool end_sent_ = false;
   bool ended_ = false;  // By the peer.
 };
 
@@ -350,7 +350,7 @@ int run(const ShimCommand& command) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const sluice::test::ShimCommand command = sluice::test::parse_command(argc, argv);
-  if (command.asks_for_handshaker) {
+  if (command.queries_handshaker) {
     std::puts("No");  // BoringSSL's handshakes that are split between processes are not supported.
     return 0;
   }

@@ -193,7 +193,7 @@ ShimCommand parse_command(int argc, char** argv) {
     const bool for_retry = strip(name, "on-retry-");
     const bool for_initial = strip(name, "on-initial-"), for_resume = !for_initial && strip(name, "on-resume-");
     if (name == "is-handshaker-supported") {
-      command.asks_for_handshaker = true;
+      command.queries_handshaker = true;
       continue;
     }
     const bool ignored = for_handshaker || for_retry;

@@ -59,7 +59,7 @@ struct ShimFlags {
 };
 
 struct ShimCommand {
-  bool asks_for_handshaker = false;  ///< -is-handshaker-supported
+  bool queries_handshaker = false;  ///< -is-handshaker-supported
   ShimFlags initial, resume;
 };
 

@@ -19,8 +19,8 @@ namespace sluice::test {
 class HttpOrigin {
  public:
   explicit HttpOrigin(Bodies bodies) : bodies_(bodies) {
-    answer_ = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(bodies.response) + "\r\n\r\n";
-    answer_.append(bodies.response, 'x');
+    response_ = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(bodies.response) + "\r\n\r\n";
+    response_.append(bodies.response, 'x');
     listen_fd_ = listen_anywhere(address_);
     acceptor_ = std::thread([this] {
       for (int fd; (fd = accept(listen_fd_, nullptr, nullptr)) >= 0;) {
@@ -44,13 +44,13 @@ class HttpOrigin {
       const size_t body = method == 'P' ? bodies_.request : 0;
       if (!remote_frees.wait_for(body)) break;
       remote_frees.take(body);
-      if (!send_all(fd, answer_)) break;
+      if (!send_all(fd, response_)) break;
     }
     close(fd);
   }
 
   const Bodies bodies_;
-  std::string answer_;
+  std::string response_;
   sockaddr_in address_;
   int listen_fd_;
   std::thread acceptor_;

@@ -86,7 +86,7 @@ TEST_P(SteadyState, TlsAllocatesNothingAndCopiesLessThanAHundredth) {
   });
   EXPECT_EQ(cost.allocations, 0u);
   EXPECT_LT(cost.copied_bytes, 2 * kTrips * bytes / 100);
-  EXPECT_EQ(forwarding.proxy().counters().listeners[1].tls_handshakes.value(), 1u);
+  EXPECT_EQ(forwarding.proxy().counters().listeners[1]->tls_handshakes.value(), 1u);
 }
 
 class HttpSteadyState : public testing::TestWithParam<std::tuple<RingsMode, test::Bodies>> {
@@ -103,7 +103,7 @@ class HttpSteadyState : public testing::TestWithParam<std::tuple<RingsMode, test
       if (cost.allocations == 0) break;
       EXPECT_LT(cost.allocations, 100u);
     }
-    EXPECT_EQ(forwarding.proxy().counters().listeners.back().tls_handshakes.value() > 0, more != nullptr);
+    EXPECT_EQ(forwarding.proxy().counters().listeners.back()->tls_handshakes.value() > 0, more != nullptr);
     return cost;
   }
 };

@@ -494,7 +494,7 @@ class BufferProgram {
       return static_cast<bool>(room);
     };
     if (!unless_refused(to.buffer, pool, 0, act)) return;
-    expect(room.size() >= bytes, "less room than was asked for");
+    expect(room.size() >= bytes, "less room than was requested");
     const size_t windows = to.buffer.window_count();
     if (tail >= bytes) {
       const std::span<const std::byte> last = to.buffer.window(windows - 1);
@@ -1026,7 +1026,7 @@ class BufferProgram {
       // All marks of a window are equal or '-', except for a sole view's and for what was added beside it.
       expect(writable || exclusive.find('x') == std::string_view::npos, "bytes that nobody shares are not writable");
       expect(!writable || exclusive.find('r') == std::string_view::npos, "read-only memory is writable");
-      if (count < 4) expect(buffer.writable_window(count).empty() == !writable, "writable_window says otherwise");
+      if (count < 4) expect(buffer.writable_window(count).empty() == !writable, "writable_window disagrees");
       add_range({window.data(), size}, writable);
       add_chunk(window.chunk);
       offset += size;

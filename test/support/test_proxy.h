@@ -18,7 +18,7 @@
 #include "net/features.h"
 #include "net/listener.h"
 #include "proxy/access_log/access_log.h"
-#include "proxy/listener/listener_state.h"
+#include "proxy/server/generation.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/internal/check.h"
@@ -54,24 +54,23 @@ class TestProxy {
  public:
   /// Takes `listen_fds`, one for each listener, in the place of their addresses.
   TestProxy(config::Config config, std::vector<int> listen_fds, Worker::Options options)
-      : config_(std::move(config)), counters_(config_.listeners.size(), endpoint_counts(config_)) {
-    auto contexts = read_tls_files(config_, TlsShared());
+      : generation_(std::move(config), 1) {
+    const config::Config& configuration = *generation_.config;
+    auto contexts = read_tls_files(configuration, TlsShared());
     SLUICE_CHECK(contexts.ok());
     std::vector<std::string> log_files;
-    for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      const config::Listener& listener = config_.listeners[i];
-      listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
-      listeners_[i]->tls.replace(std::move(contexts->listeners[i]));
+    for (size_t i = 0; i < configuration.listeners.size(); ++i) {
+      const config::Listener& listener = configuration.listeners[i];
+      generation_.listeners[i]->tls.replace(std::move(contexts->listeners[i]));
       if (listener.http && listener.http->access_log) log_files.push_back(listener.http->access_log->file);
     }
-    for (size_t i = 0; i < config_.upstreams.size(); ++i) {
-      upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[i]));
-      upstreams_[i]->tls.replace(std::move(contexts->upstreams[i]));
+    for (size_t i = 0; i < configuration.upstreams.size(); ++i) {
+      generation_.upstreams[i]->tls.replace(std::move(contexts->upstreams[i]));
     }
-    const std::vector<bool> shared_fd(listen_fds.size(), false);
-    worker_ = std::make_unique<WorkerThread>(
-        options, WorkerThread::Shared{config_, connections_, listeners_, upstreams_, counters_, open_logs(log_files)},
-        std::move(listen_fds), shared_fd);
+    WorkerGeneration first(generation_, 0);
+    for (const int fd : listen_fds) first.sockets.push_back({{.fd = fd, .family = AF_INET}});
+    first.access_logs = open_logs(log_files);
+    worker_ = std::make_unique<WorkerThread>(options, WorkerThread::Shared{connections_}, std::move(first));
     SLUICE_CHECK(worker_->wait_until_ready().ok());
   }
   /// Its clients must be closed.
@@ -80,24 +79,19 @@ class TestProxy {
     worker_.reset();
   }
 
-  const WorkerCounters& counters() const { return counters_; }
+  const WorkerCounters& counters() const { return *generation_.counters[0]; }
   /// The worker's present gauges.
   const WorkerGauges& gauges() {
     const uint64_t before = worker_->snapshots();
     worker_->request_snapshot();
     while (worker_->snapshots() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return counters_.gauges;
+    return *counters().gauges;
   }
 
  private:
-  static std::vector<size_t> endpoint_counts(const config::Config& config) {
-    std::vector<size_t> counts;
-    for (const config::Upstream& upstream : config.upstreams) counts.push_back(upstream.endpoints.size());
-    return counts;
-  }
   // For the writers of the worker; a log belongs to the first listener.
   std::vector<AccessLogWriter*> open_logs(const std::vector<std::string>& files) {
-    std::vector<AccessLogWriter*> writers(config_.listeners.size(), nullptr);
+    std::vector<AccessLogWriter*> writers(generation_.listeners.size(), nullptr);
     if (files.empty()) return writers;
     auto logs = AccessLogs::open(files, 1);
     SLUICE_CHECK(logs.ok() && files.size() == 1);
@@ -106,11 +100,8 @@ class TestProxy {
     return writers;
   }
 
-  config::Config config_;
+  Generation generation_;
   ConnectionLimit connections_{0};
-  std::vector<std::unique_ptr<ListenerState>> listeners_;
-  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
-  WorkerCounters counters_;
   std::unique_ptr<AccessLogs> logs_;
   std::unique_ptr<WorkerThread> worker_;
 };

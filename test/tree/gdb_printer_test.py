@@ -83,7 +83,7 @@ class GdbPrinter(unittest.TestCase):
         # "$1 = ...": everything up to the next one.
         outputs = re.split(r"^\$\d+ = ", cls.output, flags=re.MULTILINE)[1:]
         if len(outputs) != len(NAMES) + 2:
-            raise AssertionError("gdb said:\n" + cls.output)
+            raise AssertionError("gdb printed:\n" + cls.output)
         cls.printed = dict(zip(NAMES + ["two of the chain", "pretty"], outputs))
 
     @staticmethod

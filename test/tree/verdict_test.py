@@ -41,7 +41,7 @@ FAILED (failures=1)"""
 GTEST = """[ RUN      ] A.C
 /w/loop.h:306: Failure
 Failed
-{said}
+{message}
 [  FAILED  ] A.C (40000 ms)
 [==========] 2 tests from 1 test suite ran. (0 ms total)"""
 
@@ -62,7 +62,7 @@ class Verdict(unittest.TestCase):
         for output in (PYTHON.format(raised="AssertionError: waited 10 s for counters; they are\nfoo 1"),
                        PYTHON.format(raised="TimeoutError: timed out"),
                        PYTHON.format(raised="ValueError: x\n\nDuring handling ...\n\nAssertionError: waited 4 s for it"),
-                       GTEST.format(said="waited in vain")):
+                       GTEST.format(message="waited in vain")):
             self.assertEqual(self.judge(("e2e.a_test", output)), (0, "unsteady: e2e.a_test\n"), output)
 
     def test_nothing_else_is_rerun(self):
@@ -70,8 +70,8 @@ class Verdict(unittest.TestCase):
                        PYTHON.format(raised="AssertionError: waited 4 s for it\n\n...\n\nValueError: x"),
                        PYTHON.format(raised="AssertionError: waited 4 s for it; stderr: AddressSanitizer: ..."),
                        PYTHON.format(raised="AssertionError: waited 4 s for it").replace("\nFAILED (failures=1)", ""),
-                       GTEST.format(said="another connection's data"),
-                       GTEST.format(said="waited in vain\n/w/x.cc:1: Failure\nthe bytes are wrong"),
+                       GTEST.format(message="another connection's data"),
+                       GTEST.format(message="waited in vain\n/w/x.cc:1: Failure\nthe bytes are wrong"),
                        "Segmentation fault", ""):
             self.assertEqual(self.judge(("e2e.a_test", output)), (1, ""), output)
 
@@ -87,9 +87,9 @@ class Verdict(unittest.TestCase):
                              ("test_a (__main__.X.test_a) ... \n  remark\nskipped \"it's so\"", "X.test_a: it's so"),
                              ("setUpClass (__main__.X) ... skipped 'no gdb'", "X.setUpClass: no gdb")):
             for ci in (False, True):
-                code, said = self.judge(("pool.shard_0", output), status=0, ci=ci)
-                self.assertEqual(code, int(ci), said)
-                self.assertEqual(said.splitlines()[0], f"skipped: pool.shard_0 {skip}")
+                code, printed = self.judge(("pool.shard_0", output), status=0, ci=ci)
+                self.assertEqual(code, int(ci), printed)
+                self.assertEqual(printed.splitlines()[0], f"skipped: pool.shard_0 {skip}")
 
 
 if __name__ == "__main__":

@@ -84,6 +84,19 @@ struct AccessLogs::Log {
     reported_lost = lost;
     silent_until = now + kSilence;
   }
+  // Drops the lines that are left, when nobody writes any more.
+  void drop_rest(std::string_view when) {
+    uint64_t lost = 0;
+    for (auto& writer : writers) {
+      const size_t lines = LogFile::discard(writer->ring_);
+      writer->dropped.add(lines);
+      lost += lines;
+    }
+    if (lost == 0) return;
+    const bool failed = state == LogFile::Result::kFailed;
+    warn(absl::StrCat(failed ? std::generic_category().message(file->error()) : "its reader accepts no lines",
+                      "; lost ", when, ": ", lost, ", dropped in total: ", dropped()));
+  }
   void warn(const std::string& text) const {
     log_line(LogLevel::kWarning, absl::StrCat("access log \"", file->target(), "\": ", text));
   }
@@ -97,13 +110,14 @@ struct AccessLogs::Log {
   bool reported_failure = false;  // A failure is reported, but not yet its end.
   uint64_t reported_lost = 0;
   Clock::time_point silent_until;
+  Clock::time_point close_at = Clock::time_point::max();  // Of one that is being closed, whatever is left.
 };
 
 // Writes all logs. While lines arrive it writes every kGather, and sooner when a ring is half full. After an idle
 // period it sleeps until a writer rings the bell.
 class AccessLogs::Thread {
  public:
-  Thread(std::vector<std::unique_ptr<Log>>& logs, int bell) : logs_(logs), bell_(bell), thread_([this] { run(); }) {}
+  explicit Thread(AccessLogs& all) : all_(all), bell_(all.bell_), thread_([this] { run(); }) {}
   ~Thread() {
     stopping_.store(true, std::memory_order_release);
     eventfd_write(bell_, 1);
@@ -112,13 +126,17 @@ class AccessLogs::Thread {
 
  private:
   void run();
+  void follow_logs();
+  void end_closing(Clock::time_point now);
   bool write(Clock::time_point now);
   void finish();
   bool wait(Clock::time_point until);
   void call_at(uint64_t fill);
 
-  std::vector<std::unique_ptr<Log>>& logs_;
+  AccessLogs& all_;
   const int bell_;
+  std::vector<Log*> logs_;                     // All that it writes.
+  std::vector<std::unique_ptr<Log>> closing_;  // Of these, those that are being closed.
   std::atomic<bool> stopping_{false};
   std::vector<pollfd> polls_;
   std::thread thread_;
@@ -135,6 +153,7 @@ void AccessLogs::Thread::run() {
   int idle_looks = 0;
   Clock::time_point look_at = Clock::now() + kGather;
   while (!stopping_.load(std::memory_order_acquire)) {
+    follow_logs();
     call_at(idle_looks == 0 ? LineRing::kBytes / 2 : 1);
     const bool called = wait(idle_looks < 2 ? look_at : Clock::time_point::max());
     const Clock::time_point now = Clock::now();
@@ -148,8 +167,37 @@ void AccessLogs::Thread::run() {
       continue;
     }
     look_at = now + kGather;
+    end_closing(now);
   }
   finish();
+}
+
+void AccessLogs::Thread::follow_logs() {
+  const std::lock_guard lock(all_.mutex_);
+  if (!std::exchange(all_.changed_, false)) return;
+  for (auto& log : all_.closing_) {
+    log->close_at = Clock::now() + kExitPatience;
+    log->retry_at = Clock::now();
+    closing_.push_back(std::move(log));
+  }
+  all_.closing_.clear();
+  logs_.clear();
+  for (auto* const logs : {&all_.logs_, &closing_}) {
+    for (auto& log : *logs) {
+      if (log) logs_.push_back(log.get());
+    }
+  }
+}
+
+// A log is closed when its lines are written, or cannot be.
+void AccessLogs::Thread::end_closing(Clock::time_point now) {
+  std::erase_if(closing_, [&](const std::unique_ptr<Log>& log) {
+    const bool failed = log->state == LogFile::Result::kFailed && now < log->retry_at;
+    if (!log->empty() && !failed && now < log->close_at) return false;
+    log->drop_rest("when it was closed");
+    std::erase(logs_, log.get());
+    return true;
+  });
 }
 
 bool AccessLogs::Thread::write(Clock::time_point now) {
@@ -159,6 +207,7 @@ bool AccessLogs::Thread::write(Clock::time_point now) {
 }
 
 void AccessLogs::Thread::finish() {
+  follow_logs();
   const Clock::time_point deadline = Clock::now() + kExitPatience;
   for (auto& log : logs_) log->retry_at = Clock::now();
   for (;;) {
@@ -167,9 +216,10 @@ void AccessLogs::Thread::finish() {
     const bool done = std::all_of(logs_.begin(), logs_.end(), [](const auto& log) {
       return log->state == LogFile::Result::kFailed || log->empty();
     });
-    if (done || now >= deadline) return;
+    if (done || now >= deadline) break;
     wait(now + kExitLook);
   }
+  end_closing(Clock::time_point::max());
 }
 
 // Waits until `until`, until the bell rings, or until a log can be retried or is writable. Returns whether the bell
@@ -177,6 +227,7 @@ void AccessLogs::Thread::finish() {
 bool AccessLogs::Thread::wait(Clock::time_point until) {
   polls_.assign(1, {bell_, POLLIN, 0});
   for (const auto& log : logs_) {
+    until = std::min(until, log->close_at);
     if (log->state == LogFile::Result::kDone) continue;
     until = std::min(until, log->retry_at);
     if (log->state == LogFile::Result::kBlocked) polls_.push_back({log->file->fd(), POLLOUT, 0});
@@ -199,7 +250,7 @@ void AccessLogs::Thread::call_at(uint64_t fill) {
   }
 }
 
-AccessLogs::AccessLogs() = default;
+AccessLogs::AccessLogs(size_t workers) : workers_(workers) {}
 
 AccessLogs::~AccessLogs() {
   close();
@@ -207,28 +258,68 @@ AccessLogs::~AccessLogs() {
 }
 
 absl::StatusOr<std::unique_ptr<AccessLogs>> AccessLogs::open(const std::vector<std::string>& targets, size_t workers) {
-  std::unique_ptr<AccessLogs> all(new AccessLogs);
-  if (targets.empty()) return all;
-  all->bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (all->bell_ < 0) return absl::ErrnoToStatus(errno, "cannot write access logs: cannot make an eventfd");
-  for (const std::string& target : targets) {
-    const auto same = std::find_if(all->logs_.begin(), all->logs_.end(),
-                                   [&](const auto& log) { return log->file->target() == target; });
-    all->log_of_target_.push_back(static_cast<size_t>(same - all->logs_.begin()));
-    if (same != all->logs_.end()) continue;
-    auto file = LogFile::open(target);
-    if (!file.ok()) return file.status();
-    auto log = std::make_unique<Log>();
-    log->file = std::move(*file);
-    for (size_t i = 0; i < workers; ++i) log->writers.push_back(std::make_unique<AccessLogWriter>(all->bell_));
-    all->logs_.push_back(std::move(log));
-  }
-  all->thread_ = std::make_unique<Thread>(all->logs_, all->bell_);
+  std::unique_ptr<AccessLogs> all(new AccessLogs(workers));
+  if (const auto added = all->add(targets); !added.ok()) return added.status();
   return all;
 }
 
+absl::StatusOr<std::vector<size_t>> AccessLogs::add(const std::vector<std::string>& targets) {
+  std::vector<size_t> indices;
+  if (targets.empty()) return indices;
+  if (bell_ < 0) bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (bell_ < 0) return absl::ErrnoToStatus(errno, "cannot write access logs: cannot make an eventfd");
+  std::vector<std::unique_ptr<Log>> opened;
+  std::vector<size_t> places;  // Of `opened`.
+  size_t next_place = 0;
+  for (const std::string& target : targets) {
+    const auto is_same = [&](const auto& log) { return log && log->file->target() == target; };
+    const auto known = std::find_if(logs_.begin(), logs_.end(), is_same);
+    const auto same = std::find_if(opened.begin(), opened.end(), is_same);
+    if (known != logs_.end()) {
+      indices.push_back(static_cast<size_t>(known - logs_.begin()));
+      continue;
+    }
+    if (same != opened.end()) {
+      indices.push_back(places[static_cast<size_t>(same - opened.begin())]);
+      continue;
+    }
+    auto file = LogFile::open(target);
+    if (!file.ok()) return file.status();
+    opened.push_back(std::make_unique<Log>());
+    opened.back()->file = std::move(*file);
+    while (next_place < logs_.size() && logs_[next_place]) ++next_place;
+    places.push_back(next_place++);
+    indices.push_back(places.back());
+    for (size_t i = 0; i < workers_; ++i) opened.back()->writers.push_back(std::make_unique<AccessLogWriter>(bell_));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < opened.size(); ++i) {
+      if (places[i] >= logs_.size()) logs_.resize(places[i] + 1);
+      logs_[places[i]] = std::move(opened[i]);
+    }
+    changed_ = true;
+  }
+  if (!thread_) thread_ = std::make_unique<Thread>(*this);
+  eventfd_write(bell_, 1);  // The thread notices the new logs.
+  return indices;
+}
+
+void AccessLogs::keep_only(const std::vector<size_t>& used) {
+  bool closes = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < logs_.size(); ++i) {
+      if (!logs_[i] || std::find(used.begin(), used.end(), i) != used.end()) continue;
+      closing_.push_back(std::move(logs_[i]));
+      changed_ = closes = true;
+    }
+  }
+  if (closes) eventfd_write(bell_, 1);
+}
+
 AccessLogWriter& AccessLogs::writer(size_t target, size_t worker) {
-  SLUICE_CHECK(target < log_of_target_.size() && worker < log(target).writers.size());
+  SLUICE_CHECK(target < logs_.size() && logs_[target] && worker < log(target).writers.size());
   return *log(target).writers[worker];
 }
 
@@ -246,6 +337,7 @@ absl::Status AccessLogs::reopen() {
   if (!thread_) return absl::OkStatus();
   absl::Status result;
   for (auto& log : logs_) {
+    if (!log) continue;
     const absl::Status status = log->file->reopen();
     if (status.ok()) continue;
     result = result.ok() ? status : absl::Status(result.code(), absl::StrCat(result.message(), "\n", status.message()));
@@ -258,16 +350,7 @@ void AccessLogs::close() {
   if (!thread_) return;
   thread_.reset();
   for (auto& log : logs_) {
-    uint64_t lost = 0;
-    for (auto& writer : log->writers) {
-      const size_t lines = LogFile::discard(writer->ring_);
-      writer->dropped.add(lines);
-      lost += lines;
-    }
-    if (lost == 0) continue;
-    const bool failed = log->state == LogFile::Result::kFailed;
-    log->warn(absl::StrCat(failed ? std::generic_category().message(log->file->error()) : "its reader accepts no lines",
-                           "; lost at exit: ", lost, ", dropped in total: ", log->dropped()));
+    if (log) log->drop_rest("at exit");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,11 +59,16 @@ class AccessLogs {
  public:
   /// Opens each target: a path, `stdout` or `stderr`. Equal targets share one log. The error is for the user.
   static absl::StatusOr<std::unique_ptr<AccessLogs>> open(const std::vector<std::string>& targets, size_t workers);
+  /// Opens the targets that are not open yet: all of them, or none. `targets[i]` has the index `result[i]`.
+  absl::StatusOr<std::vector<size_t>> add(const std::vector<std::string>& targets);
+  /// Closes all logs but those with these indices; another log may get their indices later. Lines that are queued are
+  /// still written, as by close(). Nobody may use the writers of the closed logs any more.
+  void keep_only(const std::vector<size_t>& used);
   ~AccessLogs();
   AccessLogs(const AccessLogs&) = delete;
   AccessLogs& operator=(const AccessLogs&) = delete;
 
-  /// The writer for `targets[target]` on one worker. It may be used by one thread at a time.
+  /// The writer for a target, by its index, on one worker. It may be used by one thread at a time.
   AccessLogWriter& writer(size_t target, size_t worker);
   /// The lines written and dropped, summed over all workers and over all targets that share the log. May be called on
   /// any thread.
@@ -83,13 +89,16 @@ class AccessLogs {
   struct Log;
   class Thread;
 
-  AccessLogs();
-  const Log& log(size_t target) const { return *logs_[log_of_target_[target]]; }
+  explicit AccessLogs(size_t workers);
+  const Log& log(size_t target) const { return *logs_[target]; }
 
-  std::vector<std::unique_ptr<Log>> logs_;
-  std::vector<size_t> log_of_target_;
+  const size_t workers_;
+  std::mutex mutex_;  // Guards what follows when it changes, and when the writing thread reads it.
+  std::vector<std::unique_ptr<Log>> logs_;     // By index; null: not in use.
+  std::vector<std::unique_ptr<Log>> closing_;  // For the writing thread, which takes them.
+  bool changed_ = false;                       // Since the writing thread has read it.
   int bell_ = -1;
-  std::unique_ptr<Thread> thread_;  // Null: there are no logs, or they are closed.
+  std::unique_ptr<Thread> thread_;  // Null: there are no logs, or they are closed. Declared last: it uses the others.
 };
 
 }  // namespace sluice

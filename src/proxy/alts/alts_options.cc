@@ -1,30 +1,23 @@
 #include "proxy/alts/alts_options.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <utility>
+
+#include "proxy/common/peer_address.h"
 
 namespace sluice {
 
 namespace {
 
 // Empty for a Unix socket: the service knows only IP addresses.
-AltsOptions::Endpoint endpoint_of(const sockaddr_storage& storage) {
+AltsOptions::Endpoint endpoint_of(const PeerAddress& address) {
+  if (address.family() != AF_INET && address.family() != AF_INET6) return {};
   std::array<char, INET6_ADDRSTRLEN> text{};
-  if (storage.ss_family == AF_INET) {
-    const auto& address = reinterpret_cast<const sockaddr_in&>(storage);
-    inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-    return {text.data(), ntohs(address.sin_port)};
-  }
-  if (storage.ss_family == AF_INET6) {
-    const auto& address = reinterpret_cast<const sockaddr_in6&>(storage);
-    inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
-    return {text.data(), ntohs(address.sin6_port)};
-  }
-  return {};
+  inet_ntop(address.family(), address.address_bytes().data(), text.data(), text.size());
+  return {text.data(), address.port()};
 }
 
 }  // namespace
@@ -35,11 +28,8 @@ AltsOptions alts_options(const config::Alts& alts, bool is_client, std::string t
   options.target_service_accounts = alts.target_identities;
   options.target_name = std::move(target_name);
   options.max_frame_bytes = alts.max_frame_size.bytes;
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) == 0) options.local = endpoint_of(storage);
-  length = sizeof storage;
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) == 0) options.remote = endpoint_of(storage);
+  options.local = endpoint_of(PeerAddress::own_of(fd));
+  options.remote = endpoint_of(PeerAddress::peer_of(fd));
   return options;
 }
 

@@ -2,8 +2,8 @@
 
 #include <openssl/mem.h>
 
+#include "net/worker.h"
 #include "proxy/alts/handshaker_connection.h"
-#include "proxy/alts/handshaker_service.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {

@@ -13,7 +13,7 @@
 namespace sluice {
 
 class HandshakerConnection;
-class HandshakerService;
+class Worker;
 
 /// A call of DoHandshake, one for each handshake. Its destruction cancels a call in progress.
 ///
@@ -25,9 +25,31 @@ class HandshakerCall final : private HandshakerChannel::Caller {
   /// Our side in the handshake. Each role has its own bound on calls.
   enum class Role : uint8_t { kClient, kServer };
 
+  /// What a call asks of its service, and reports to it.
+  class Service {
+   public:
+    virtual Worker& worker() = 0;
+    /// The call waits until the service opens it or makes it fail, perhaps before this returns.
+    virtual void enqueue(HandshakerCall& call) = 0;
+    /// The same, but the call waits ahead of the others, and nothing happens before this returns. Returns false if the
+    /// service is closed.
+    virtual bool enqueue_retry(HandshakerCall& call) = 0;
+    /// The call no longer waits.
+    virtual void withdraw(HandshakerCall& call) = 0;
+    /// The call has had its response, and is at rest until the next request.
+    virtual void note_resting(HandshakerCall& call) = 0;
+    virtual void note_resumed(HandshakerCall& call) = 0;
+    /// The open call has ended.
+    virtual void note_end(HandshakerCall& call) = 0;
+    /// Updates the service after a call on this connection has ended.
+    virtual void update(HandshakerConnection& connection) = 0;
+
+   protected:
+    ~Service() = default;
+  };
+
   /// `service` and `wake` must outlive the call.
-  HandshakerCall(HandshakerService& service, Role role, YieldingTask& wake)
-      : service_(service), wake_(wake), role_(role) {}
+  HandshakerCall(Service& service, Role role, YieldingTask& wake) : service_(service), wake_(wake), role_(role) {}
   ~HandshakerCall();
   HandshakerCall(const HandshakerCall&) = delete;
   HandshakerCall& operator=(const HandshakerCall&) = delete;
@@ -53,7 +75,7 @@ class HandshakerCall final : private HandshakerChannel::Caller {
   HandshakerConnection* leave(bool done);
   void stop_resting();
 
-  HandshakerService& service_;
+  Service& service_;
   YieldingTask& wake_;
   HandshakerConnection* connection_ = nullptr;  // Null while the call is not open.
   Place waiting_at_;                            // Its place among the waiting calls of its role.

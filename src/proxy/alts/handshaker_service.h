@@ -29,7 +29,9 @@ namespace sluice {
 ///
 /// Shutdown: `close()` ends all calls and the connection, which takes a few turns of the worker's loop. Destroy the
 /// service, and stop the worker, only when `idle()`. A service that was never used is idle as soon as it is closed.
-class HandshakerService final : private HandshakerConnection::Owner, private HandshakerLookup::Owner {
+class HandshakerService final : public HandshakerCall::Service,
+                                private HandshakerConnection::Owner,
+                                private HandshakerLookup::Owner {
  public:
   using Role = HandshakerCall::Role;
 
@@ -46,7 +48,7 @@ class HandshakerService final : private HandshakerConnection::Owner, private Han
   void close();
   bool idle() const { return closed_ && connections_.empty(); }
 
-  Worker& worker() { return worker_; }
+  Worker& worker() override { return worker_; }
   const std::string& address_text() const { return address_text_; }
   size_t open_calls(Role role) const { return side(role).open; }
   size_t waiting_calls(Role role) const { return side(role).waiting.size(); }
@@ -62,7 +64,6 @@ class HandshakerService final : private HandshakerConnection::Owner, private Han
   static constexpr uint64_t kResetDoneMs = 100;
 
  private:
-  friend class HandshakerCall;
   // The calls of one role.
   struct Side {
     std::list<HandshakerCall*> waiting;
@@ -75,14 +76,14 @@ class HandshakerService final : private HandshakerConnection::Owner, private Han
   const Side& side(Role role) const { return sides_[static_cast<size_t>(role)]; }
   bool any_waiting() const;
 
-  // Notifications from calls.
-  void enqueue(HandshakerCall& call);
-  bool enqueue_retry(HandshakerCall& call);
-  void withdraw(HandshakerCall& call);
-  void note_resting(HandshakerCall& call);
-  void note_resumed(HandshakerCall& call);
-  void note_end(HandshakerCall& call) { --side(call.role_).open; }
-  void update(HandshakerConnection& connection);
+  // HandshakerCall::Service
+  void enqueue(HandshakerCall& call) override;
+  bool enqueue_retry(HandshakerCall& call) override;
+  void withdraw(HandshakerCall& call) override;
+  void note_resting(HandshakerCall& call) override;
+  void note_resumed(HandshakerCall& call) override;
+  void note_end(HandshakerCall& call) override { --side(call.role_).open; }
+  void update(HandshakerConnection& connection) override;
 
   // Admission of calls.
   void pump();

@@ -57,8 +57,8 @@ void claim_text(const JsonText& json, const JsonValue* claim, std::string& text)
   if (!good || text.size() > kMaxClaimBytes || text.starts_with(' ') || text.ends_with(' ')) text.clear();
 }
 
-JwtAuthenticator::JwtAuthenticator(const config::JwtAuth& rules, std::string_view realm)
-    : rules_(rules), realm_challenge_(absl::StrCat("Bearer realm=\"", realm, "\"")) {}
+JwtAuthenticator::JwtAuthenticator(config::Snapshot<config::JwtAuth> rules, std::string_view realm)
+    : rules_(std::move(rules)), realm_challenge_(absl::StrCat("Bearer realm=\"", realm, "\"")) {}
 
 void JwtAuthenticator::use(const JwtKeys& keys) {
   keys_ = &keys;
@@ -66,7 +66,7 @@ void JwtAuthenticator::use(const JwtKeys& keys) {
 }
 
 AuthResult JwtAuthenticator::check(ChunkPool& pool, Fields& fields, int64_t now_s) {
-  const std::optional<std::string_view> token = find_token(rules_, fields);
+  const std::optional<std::string_view> token = find_token(*rules_, fields);
   if (!token) {
     challenge_ = realm_challenge_;
     return AuthResult::kRefused;
@@ -75,17 +75,17 @@ AuthResult JwtAuthenticator::check(ChunkPool& pool, Fields& fields, int64_t now_
   const SecretDigest digest = digest_of(*token);
   const TokenCache::Slot* slot = cache_.find(digest, now_s);
   if (!slot) {
-    const JwtFault fault = reader_.read(*token, *keys_, rules_, now_s);
+    const JwtFault fault = reader_.read(*token, *keys_, *rules_, now_s);
     if (fault != JwtFault::kNone) return refuse(fault);
     TokenCache::Slot& made = cache_.put(digest, reader_.good_until_s());
-    made.values.resize(rules_.claims.size());
-    for (size_t i = 0; i < rules_.claims.size(); ++i) {
+    made.values.resize(rules_->claims.size());
+    for (size_t i = 0; i < rules_->claims.size(); ++i) {
       const JsonText& claims = reader_.claims();
-      claim_text(claims, claims.member(claims.root(), rules_.claims[i].claim), made.values[i]);
+      claim_text(claims, claims.member(claims.root(), rules_->claims[i].claim), made.values[i]);
     }
     slot = &made;
   }
-  return add_claims(pool, rules_, slot->values, fields) ? AuthResult::kAdmitted : AuthResult::kTooLarge;
+  return add_claims(pool, *rules_, slot->values, fields) ? AuthResult::kAdmitted : AuthResult::kTooLarge;
 }
 
 bool JwtAuthenticator::add_claims(ChunkPool& pool, const config::JwtAuth& rules, const std::vector<std::string>& values,

@@ -9,6 +9,7 @@
 #include "proxy/auth/jwt_keys.h"
 #include "proxy/auth/token_cache.h"
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/http/message/fields.h"
 #include "sluice/chunk_pool.h"
 
@@ -17,8 +18,8 @@ namespace sluice {
 /// Authenticates clients by token (JWT) on one worker, and forwards claims to upstreams.
 class JwtAuthenticator {
  public:
-  /// `realm` is the protection space in the challenge. `rules` outlives it.
-  JwtAuthenticator(const config::JwtAuth& rules, std::string_view realm);
+  /// `realm` is the protection space in the challenge.
+  JwtAuthenticator(config::Snapshot<config::JwtAuth> rules, std::string_view realm);
 
   /// Replaces the keys, and clears the cache, so that all tokens are verified again. `keys` must outlive their use
   /// here.
@@ -34,7 +35,7 @@ class JwtAuthenticator {
   static bool add_claims(ChunkPool& pool, const config::JwtAuth& rules, const std::vector<std::string>& values,
                          Fields& fields);
 
-  const config::JwtAuth& rules_;
+  const config::Snapshot<config::JwtAuth> rules_;
   const std::string realm_challenge_;
   const JwtKeys* keys_ = nullptr;
   JwtReader reader_;

@@ -29,38 +29,39 @@ bool admits_address(const std::vector<config::Cidr>& allow, const std::vector<co
   return !holds(deny, client) && (allow.empty() || holds(allow, client));
 }
 
-std::unique_ptr<ListenerAccess> ListenerAccess::make(const config::Http& http, SharedAuth& shared) {
+std::unique_ptr<ListenerAccess> ListenerAccess::make(const config::Snapshot<config::Http>& http, SharedAuth& shared) {
   const auto has_rules = [](const config::HttpRoute& route) {
     return !route.allow.empty() || !route.deny.empty() || route.auth || route.cors;
   };
-  if (http.allow.empty() && http.deny.empty() && std::none_of(http.routes.begin(), http.routes.end(), has_rules)) {
+  if (http->allow.empty() && http->deny.empty() && std::none_of(http->routes.begin(), http->routes.end(), has_rules)) {
     return nullptr;
   }
   return std::make_unique<ListenerAccess>(http, shared);
 }
 
-ListenerAccess::ListenerAccess(const config::Http& http, SharedAuth& shared) : http_(http), shared_(shared) {
-  for (size_t i = 0; i < http.routes.size(); ++i) {
-    const config::HttpRoute& route = http.routes[i];
+ListenerAccess::ListenerAccess(const config::Snapshot<config::Http>& http, SharedAuth& shared)
+    : http_(http), shared_(shared) {
+  for (size_t i = 0; i < http->routes.size(); ++i) {
+    const config::HttpRoute& route = http->routes[i];
     cors_.push_back(route.cors ? std::make_unique<CorsPolicy>(*route.cors) : nullptr);
     gate_of_route_.push_back(nullptr);
     if (!route.auth) continue;
     const auto same =
-        std::find_if(gates_.begin(), gates_.end(), [&](const Gate& g) { return g.config == *route.auth; });
+        std::find_if(gates_.begin(), gates_.end(), [&](const Gate& g) { return *g.config == *route.auth; });
     if (same != gates_.end()) {
       gate_of_route_.back() = &*same;
       continue;
     }
-    Gate& made = gates_.emplace_back(Gate{*route.auth, i, nullptr, nullptr});
+    Gate& made = gates_.emplace_back(Gate{http.part(*route.auth), i, nullptr, nullptr});
     gate_of_route_.back() = &made;
     if (route.auth->basic)
       made.basic = std::make_unique<BasicAuthenticator>(*route.auth->basic, shared.password_threads());
-    if (route.auth->jwt) made.jwt = std::make_unique<JwtAuthenticator>(*route.auth->jwt, kRealm);
+    if (route.auth->jwt) made.jwt = std::make_unique<JwtAuthenticator>(http.part(*route.auth->jwt), kRealm);
   }
 }
 
 bool ListenerAccess::admits(const config::HttpRoute* route, const ClientIp& client) const {
-  return admits_address(http_.allow, http_.deny, client) &&
+  return admits_address(http_->allow, http_->deny, client) &&
          (!route || admits_address(route->allow, route->deny, client));
 }
 
@@ -95,8 +96,8 @@ std::string_view ListenerAccess::challenge(uint32_t route) const {
 
 void ListenerAccess::remove_credentials(uint32_t route, Head& request) const {
   const Gate* const gate = this->gate(route);
-  if (!gate || gate->config.forward) return;
-  request.fields.remove(gate->jwt ? std::string_view(gate->config.jwt->header.text()) : "authorization");
+  if (!gate || gate->config->forward) return;
+  request.fields.remove(gate->jwt ? std::string_view(gate->config->jwt->header.text()) : "authorization");
 }
 
 }  // namespace sluice

@@ -13,6 +13,7 @@
 #include "proxy/auth/cors_policy.h"
 #include "proxy/auth/jwt_authenticator.h"
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/head.h"
 #include "sluice/chunk_pool.h"
@@ -27,9 +28,9 @@ bool admits_address(const std::vector<config::Cidr>& allow, const std::vector<co
 /// The access control of one listener on one worker: addresses, authentication, and CORS.
 class ListenerAccess {
  public:
-  /// Returns null if neither the listener nor a route has any access rules. `http` and `shared` outlive it.
-  static std::unique_ptr<ListenerAccess> make(const config::Http& http, SharedAuth& shared);
-  ListenerAccess(const config::Http& http, SharedAuth& shared);
+  /// Returns null if neither the listener nor a route has any access rules. `shared` outlives it.
+  static std::unique_ptr<ListenerAccess> make(const config::Snapshot<config::Http>& http, SharedAuth& shared);
+  ListenerAccess(const config::Snapshot<config::Http>& http, SharedAuth& shared);
   ListenerAccess(const ListenerAccess&) = delete;
   ListenerAccess& operator=(const ListenerAccess&) = delete;
 
@@ -55,7 +56,7 @@ class ListenerAccess {
  private:
   // The authenticator that routes with equal `auth` share.
   struct Gate {
-    const config::Auth& config;
+    config::Snapshot<config::Auth> config;
     size_t route;  // The first of these routes, whose files are used.
     std::unique_ptr<JwtAuthenticator> jwt;
     std::unique_ptr<BasicAuthenticator> basic;
@@ -64,7 +65,7 @@ class ListenerAccess {
   Gate* gate(uint32_t route) const { return route < gate_of_route_.size() ? gate_of_route_[route] : nullptr; }
   void refresh();
 
-  const config::Http& http_;
+  const config::Snapshot<config::Http> http_;
   SharedAuth& shared_;
   std::shared_ptr<const ListenerAuthFiles> files_;
   uint32_t generation_ = 0;

@@ -11,7 +11,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/cli/arguments.h"
+#include "proxy/cli/command_table.h"
+#include "proxy/cli/completion.h"
+#include "proxy/cli/control_command.h"
 #include "proxy/cli/explain_command.h"
+#include "proxy/cli/failure.h"
+#include "proxy/cli/help_page.h"
+#include "proxy/cli/manual.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/diagnostics.h"
 #include "proxy/config/load/from_flags.h"
@@ -23,81 +30,22 @@
 #include "proxy/server/server.h"
 #include "proxy/server/startup_check.h"
 #include "sluice/chunk_pool.h"
+#include "sluice/internal/check.h"
 #include "sluice/version.h"
 
 namespace sluice {
 
 namespace {
 
-constexpr std::string_view kUsage = R"(usage:
-  sluice run --config FILE [OPTIONS]
-  sluice run --listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]
-  sluice check --config FILE [--print]
-  sluice explain --config FILE [METHOD] URL [OPTIONS]
-  sluice schema
-  sluice version
-
-schema prints the JSON schema of the configuration, for editors.
-
-run options:
-  --workers N        threads; default: as many as the affinity mask and the CPU quota allow
-  --rings MODE       provided-buffer rings: auto, plain or incremental; default auto
-  --pool SOURCE      where buffers come from: arena (pools of reused memory) or malloc (one malloc and free each, to see
-                     what the pools are worth); default arena
-  --read-mode MODE   what a connection that waits for data holds: provided (nothing), ready (nothing, but takes a buffer of
-                     32 KiB for each read) or pinned (such a buffer); the last two are for comparison; default provided
-  --stats INTERVAL   print the counters every INTERVAL (1s, 500ms); SIGUSR2 prints the counters once, and they are always
-                     printed at exit
-
-explain options, which describe a hypothetical request:
-  -H 'NAME: VALUE'   a header field; repeat for more
-  --from IP          the client's address; default 127.0.0.1
-  --peer NAME        an authenticated identity of the client; repeat for more
-  --listener NAME    the listener; default: by the URL's scheme and port
-
-signals of run:
-  TERM, INT, QUIT    drain: no new connections, up to `shutdown_timeout` for the others; a second signal ends them
-  HUP                reload the files of TLS and of `auth`; the configuration itself is read at start only
-  USR1               reopen the access logs, after they were renamed
-
-Relative paths, here and in the configuration, are relative to the working directory.
-
-addresses: 127.0.0.1:8080, [::1]:8080, unix:/run/app.sock
-)";
-
-constexpr std::string_view kOptions[] = {"--config", "--listen", "--to",        "--tcp",   "--workers",
-                                         "--rings",  "--pool",   "--read-mode", "--stats", "--print"};
-
-constexpr std::string_view kCommands[] = {"run", "check", "explain", "schema", "version", "help"};
-
-bool is_command(std::string_view word) {
-  return std::find(std::begin(kCommands), std::end(kCommands), word) != std::end(kCommands);
-}
-
 struct Flags {
   std::string config;
   config::RunFlags run;
   std::optional<uint32_t> workers;
   std::optional<config::Rings> rings;
-  std::optional<ChunkPool::Source> pool;
-  std::optional<ReadMode> read_mode;
+  ChunkPool::Source pool = ChunkPool::Source::kArena;
+  ReadMode read_mode = ReadMode::kProvided;
   std::chrono::milliseconds stats{0};
-  bool print = false;
-
-  bool is_for_run() const {
-    return !run.listen.empty() || !run.to.empty() || run.tcp || workers || rings || pool || read_mode ||
-           stats.count() > 0;
-  }
 };
-
-void say(std::string_view message) {
-  std::fprintf(stderr, "sluice: %.*s\n", static_cast<int>(message.size()), message.data());
-}
-
-int fail(int code, std::string_view message) {
-  say(message);
-  return code;
-}
 
 absl::Status set_workers(std::string_view value, Flags& flags) {
   uint32_t count = 0;
@@ -109,176 +57,154 @@ absl::Status set_workers(std::string_view value, Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status set_rings(std::string_view value, Flags& flags) {
-  if (value == "auto") {
-    flags.rings = config::Rings::kAuto;
-  } else if (value == "plain") {
-    flags.rings = config::Rings::kPlain;
-  } else if (value == "incremental") {
-    flags.rings = config::Rings::kIncremental;
-  } else {
-    return absl::InvalidArgumentError("--rings takes auto, plain or incremental");
-  }
-  return absl::OkStatus();
+config::Rings rings_of(std::string_view value) {
+  return value == "auto"    ? config::Rings::kAuto
+         : value == "plain" ? config::Rings::kPlain
+                            : config::Rings::kIncremental;
 }
 
-absl::Status set_pool(std::string_view value, Flags& flags) {
-  if (value == "arena") {
-    flags.pool = ChunkPool::Source::kArena;
-  } else if (value == "malloc") {
-    flags.pool = ChunkPool::Source::kHeap;
-  } else {
-    return absl::InvalidArgumentError("--pool takes arena or malloc");
-  }
-  return absl::OkStatus();
+ReadMode read_mode_of(std::string_view value) {
+  return value == "provided" ? ReadMode::kProvided : value == "ready" ? ReadMode::kReady : ReadMode::kPinned;
 }
 
-absl::Status set_read_mode(std::string_view value, Flags& flags) {
-  if (value == "provided") {
-    flags.read_mode = ReadMode::kProvided;
-  } else if (value == "ready") {
-    flags.read_mode = ReadMode::kReady;
-  } else if (value == "pinned") {
-    flags.read_mode = ReadMode::kPinned;
-  } else {
-    return absl::InvalidArgumentError("--read-mode takes provided, ready or pinned");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status set_stats(std::string_view value, Flags& flags) {
-  const auto interval = config::parse_duration(value);
-  if (!interval.ok()) return absl::InvalidArgumentError(absl::StrCat("--stats: ", interval.status().message()));
-  flags.stats = *interval;
-  return absl::OkStatus();
-}
-
-absl::Status set_option(std::string_view name, std::string_view value, Flags& flags) {
-  if (name == "--config") {
-    flags.config = value;
-  } else if (name == "--listen") {
-    flags.run.listen = value;
-  } else if (name == "--to") {
-    flags.run.to.emplace_back(value);
-  } else if (name == "--workers") {
-    return set_workers(value, flags);
-  } else if (name == "--rings") {
-    return set_rings(value, flags);
-  } else if (name == "--pool") {
-    return set_pool(value, flags);
-  } else if (name == "--read-mode") {
-    return set_read_mode(value, flags);
-  } else if (name == "--stats") {
-    return set_stats(value, flags);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status unknown_option(std::string_view name) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown option ", config::in_quotes(name), config::did_you_mean(name, kOptions)));
-}
-
-// Parses options of the form `--name value` or `--name=value`.
-absl::StatusOr<Flags> parse_flags(std::span<const std::string_view> arguments) {
+absl::StatusOr<Flags> flags_of(const Arguments& arguments) {
   Flags flags;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const size_t equals = arguments[i].find('=');
-    const std::string_view name = arguments[i].substr(0, equals);
-    if (name == "--tcp" || name == "--print") {
-      if (equals != std::string_view::npos) return absl::InvalidArgumentError(absl::StrCat(name, " takes no value"));
-      (name == "--tcp" ? flags.run.tcp : flags.print) = true;
-      continue;
-    }
-    if (std::find(std::begin(kOptions), std::end(kOptions), name) == std::end(kOptions)) return unknown_option(name);
-    std::string_view value;
-    if (equals != std::string_view::npos) {
-      value = arguments[i].substr(equals + 1);
-    } else if (++i < arguments.size()) {
-      value = arguments[i];
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat(name, " needs a value"));
-    }
-    const absl::Status set = set_option(name, value, flags);
-    if (!set.ok()) return set;
+  flags.config = arguments.value("--config").value_or("");
+  flags.run.listen = arguments.value("--listen").value_or("");
+  for (const std::string_view to : arguments.values("--to")) flags.run.to.emplace_back(to);
+  flags.run.tcp = arguments.has("--tcp");
+  if (const auto workers = arguments.value("--workers")) {
+    if (const absl::Status set = set_workers(*workers, flags); !set.ok()) return set;
+  }
+  if (const auto rings = arguments.value("--rings")) flags.rings = rings_of(*rings);
+  if (const auto pool = arguments.value("--pool")) {
+    flags.pool = *pool == "arena" ? ChunkPool::Source::kArena : ChunkPool::Source::kHeap;
+  }
+  if (const auto mode = arguments.value("--read-mode")) flags.read_mode = read_mode_of(*mode);
+  if (const auto stats = arguments.value("--stats")) {
+    const auto interval = config::parse_duration(*stats);
+    if (!interval.ok()) return absl::InvalidArgumentError(absl::StrCat("--stats: ", interval.status().message()));
+    flags.stats = *interval;
   }
   return flags;
 }
 
-config::FurtherCheck check_for(CheckFor purpose) {
-  return [purpose](const config::Config& config, config::Report& report) { check_startup(config, purpose, report); };
-}
-
-absl::StatusOr<config::Config> load(const Flags& flags) {
+// Puts the files that the configuration is made of into `files`.
+absl::StatusOr<config::Config> load(const Flags& flags, std::vector<std::string>& files) {
   if (flags.config.empty()) return config::from_flags(flags.run);
   if (!flags.run.listen.empty() || !flags.run.to.empty() || flags.run.tcp) {
     return absl::InvalidArgumentError("--config replaces --listen, --to and --tcp; give one or the other");
   }
-  return config::load_file(flags.config, nullptr, check_for(CheckFor::kRun));
+  return config::load_file(flags.config, nullptr, [&files](const config::Config& config, config::Report& report) {
+    check_startup(config, CheckFor::kRun, report);
+    files = report.sources();
+  });
 }
 
-int run(const Flags& flags) {
-  if (flags.print) return fail(2, "--print belongs to check");
-  auto config = load(flags);
+int run(const Arguments& arguments) {
+  const absl::StatusOr<Flags> parsed = flags_of(arguments);
+  if (!parsed.ok()) return fail_usage("run", parsed.status().message());
+  const Flags& flags = *parsed;
+  const auto load_with_flags = [&flags](std::vector<std::string>& files) {
+    absl::StatusOr<config::Config> config = load(flags, files);
+    if (config.ok() && flags.workers) config->workers = flags.workers;
+    if (config.ok() && flags.rings) config->memory.rings = *flags.rings;
+    return config;
+  };
+  std::vector<std::string> files;
+  auto config = load_with_flags(files);
   if (!config.ok()) return fail(1, config.status().message());
-  if (flags.workers) config->workers = flags.workers;
-  if (flags.rings) config->memory.rings = *flags.rings;
   Server server(*std::move(config), {.config_path = flags.config,
                                      .stats_interval = flags.stats,
-                                     .pool_source = flags.pool.value_or(ChunkPool::Source::kArena),
-                                     .read_mode = flags.read_mode.value_or(ReadMode::kProvided)});
+                                     .pool_source = flags.pool,
+                                     .read_mode = flags.read_mode,
+                                     .files = std::move(files),
+                                     .load = load_with_flags});
   const absl::Status status = server.run();
   return status.ok() ? 0 : fail(1, status.message());
 }
 
-int check(const Flags& flags) {
-  if (flags.config.empty()) return fail(2, "check needs --config FILE");
-  if (flags.is_for_run()) return fail(2, "check takes --config and --print only");
+int check(const Arguments& arguments) {
+  const std::string path(arguments.value("--config").value_or(""));
+  if (path.empty()) return fail_usage("check", "check needs --config FILE");
   std::vector<std::string> warnings;
-  const auto config = config::load_file(flags.config, &warnings, check_for(CheckFor::kCheck));
+  const auto config = config::load_file(path, &warnings, [](const config::Config& loaded, config::Report& report) {
+    check_startup(loaded, CheckFor::kCheck, report);
+  });
   for (const std::string& warning : warnings) std::fprintf(stderr, "%s\n", warning.c_str());
   if (!config.ok()) {
     std::fprintf(stderr, "%s\n", std::string(config.status().message()).c_str());
     return 1;
   }
-  if (flags.print) {
+  if (arguments.has("--print")) {
     std::fputs(config::print_config(*config).c_str(), stdout);
   } else {
-    std::printf("%s: ok\n", flags.config.c_str());
+    std::printf("%s: ok\n", path.c_str());
   }
   return 0;
 }
 
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+int unknown_command(std::string_view word) {
+  const std::string guess = config::did_you_mean(word, command_names());
+  return fail(2, absl::StrCat("unknown command ", config::in_quotes(word), guess, "; see `sluice help`"));
+}
+
+int help(const Arguments& arguments) {
+  if (arguments.words().empty()) return print(help_overview());
+  const Command* const command = find_command(arguments.words()[0]);
+  return command ? print(help_page(*command)) : unknown_command(arguments.words()[0]);
+}
+
+int completion(const Arguments& arguments) {
+  if (arguments.words().empty()) return fail_usage("completion", "completion needs a shell: bash, zsh or fish");
+  return print(completion_script(arguments.words()[0]));
+}
+
+struct Handler {
+  std::string_view command;
+  int (*run)(const Arguments& arguments);
+};
+
+// By command, as in the table of commands.
+constexpr Handler kHandlers[] = {
+    {"run", run},
+    {"check", check},
+    {"reload", [](const Arguments& arguments) { return reload_command(arguments); }},
+    {"upgrade", [](const Arguments& arguments) { return upgrade_command(arguments); }},
+    {"diff", [](const Arguments& arguments) { return diff_command(arguments); }},
+    {"explain", [](const Arguments& arguments) { return explain_command(arguments); }},
+    {"schema", [](const Arguments&) { return print(config::json_schema()); }},
+    {"completion", completion},
+    {"manual", [](const Arguments&) { return print(manual_page()); }},
+    {"version", [](const Arguments&) { return print(absl::StrCat("sluice ", SLUICE_VERSION_STRING, "\n")); }},
+    {"help", help},
+};
+
 }  // namespace
 
 int run_command_line(std::span<const std::string_view> arguments) {
-  const std::string_view command = arguments.empty() ? std::string_view() : arguments[0];
-  if (command == "version" || command == "--version") {
-    std::printf("sluice %s\n", SLUICE_VERSION_STRING);
-    return 0;
-  }
-  const bool wants_help = std::any_of(arguments.begin(), arguments.end(),
-                                      [](std::string_view each) { return each == "--help" || each == "-h"; });
-  if (command == "help" || (wants_help && is_command(command)) || command == "--help" || command == "-h") {
-    std::fputs(std::string(kUsage).c_str(), stdout);
-    return 0;
-  }
-  if (command == "schema") {
-    std::fputs(config::json_schema().c_str(), stdout);
-    return 0;
-  }
-  if (command == "explain") return explain_command(arguments.subspan(1));
-  if (command.empty()) {
-    std::fputs(std::string(kUsage).c_str(), stderr);
+  if (arguments.empty()) {
+    std::fputs(help_overview().c_str(), stderr);
     return 2;
   }
-  if (command != "run" && command != "check") {
-    return fail(2, absl::StrCat("unknown command ", config::in_quotes(command),
-                                config::did_you_mean(command, kCommands), "; see `sluice help`"));
-  }
-  const auto flags = parse_flags(arguments.subspan(1));
-  if (!flags.ok()) return fail(2, absl::StrCat(flags.status().message(), "\nsee `sluice help`"));
-  return command == "run" ? run(*flags) : check(*flags);
+  std::string_view name = arguments[0];
+  if (name == "--version") name = "version";
+  if (name == "--help" || name == "-h") name = "help";
+  const Command* const command = find_command(name);
+  if (!command) return unknown_command(name);
+  const auto is_help = [](std::string_view each) { return each == "--help" || each == "-h"; };
+  if (std::any_of(arguments.begin() + 1, arguments.end(), is_help)) return print(help_page(*command));
+  const absl::StatusOr<Arguments> parsed = Arguments::parse(*command, arguments.subspan(1));
+  if (!parsed.ok()) return fail_usage(name, parsed.status().message());
+  const auto handler = std::find_if(std::begin(kHandlers), std::end(kHandlers),
+                                    [&](const Handler& each) { return each.command == name; });
+  SLUICE_CHECK(handler != std::end(kHandlers));
+  return handler->run(*parsed);
 }
 
 }  // namespace sluice

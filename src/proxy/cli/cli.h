@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-/// Runs the command line `sluice run | check | explain | schema | version`. Returns the process's exit code: 0, 1
-/// (start-up failed, or the configuration has errors) or 2 (the command line is wrong).
+/// Runs the command line, without the name of the program. Returns the process's exit code. The commands and their exit
+/// codes are in all_commands(); 2 if the command line is wrong.
 int run_command_line(std::span<const std::string_view> arguments);
 
 }  // namespace sluice

@@ -13,11 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "proxy/auth/reserved_headers.h"
-#include "proxy/cli/access_words.h"
-#include "proxy/cli/compression_words.h"
-#include "proxy/cli/conditions.h"
-#include "proxy/cli/forward_words.h"
-#include "proxy/cli/lines.h"
+#include "proxy/cli/explain_words.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/common/token.h"
 #include "proxy/config/load/scalar.h"
@@ -74,7 +70,8 @@ bool is_secure(const config::Listener& listener) { return listener.tls || listen
 
 std::string words_for(const config::Listener& listener) {
   const char* const kind = listener.tls ? "TLS" : listener.alts ? "ALTS" : "plain";
-  return absl::StrCat(listener.name, " (", listener.address.text(), ", ", kind, ")");
+  const auto append = [](std::string* out, const config::Address& address) { out->append(address.text()); };
+  return absl::StrCat(listener.name, " (", absl::StrJoin(listener.addresses, ", ", append), ", ", kind, ")");
 }
 
 absl::StatusOr<const config::Listener*> find_listener(const config::Config& config, const ExplainedRequest& request,
@@ -91,8 +88,11 @@ absl::StatusOr<const config::Listener*> find_listener(const config::Config& conf
       ++fitting;
       only = &listener;
     }
-    const bool has_port = listener.address.kind() != config::Address::Kind::kUnix;
-    if (!found && (named || (by_port && has_port && listener.address.port() == url.port))) found = &listener;
+    const bool has_port =
+        std::any_of(listener.addresses.begin(), listener.addresses.end(), [&](const config::Address& address) {
+          return address.kind() != config::Address::Kind::kUnix && address.port() == url.port;
+        });
+    if (!found && (named || (by_port && has_port))) found = &listener;
   }
   if (found) return found;
   if (fitting == 1) return only;
@@ -250,7 +250,7 @@ class Explainer {
       lines_.add(i == 0 ? "routes" : "", absl::StrCat(http_.forward.empty() ? absl::StrCat("routes[", i, "]: ") : "",
                                                       why.empty() ? "taken" : absl::StrCat("no: ", why)));
     }
-    const AccessWords access = access_words(http_, target ? target->route : nullptr, identity_.client, head_);
+    const AccessWords access = access_words(http_, target ? target->route.get() : nullptr, identity_.client, head_);
     for (const auto& [word, text] : access.lines) lines_.add(word, text);
     if (!access.response.empty()) return lines_.add("answers", access.response);
     if (!target) return lines_.add("answers", "404, no route");
@@ -275,6 +275,7 @@ class Explainer {
       return lines_.add("answers", absl::StrCat(route.respond->status, ", ", route.respond->body.size(), " bytes of ",
                                                 route.respond->content_type));
     }
+    if (route.readiness) return lines_.add("answers", "200 (ready), or 503 (draining) from the first signal to stop");
     if (route.redirect) {
       const auto location = redirect_location(*route.redirect, route.match, facts(), http_.paths, scratch);
       return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <span>
-#include <string_view>
+#include "proxy/cli/arguments.h"
 
 namespace sluice {
 
-/// Runs `sluice explain` with the arguments after that word, and prints the result of explain(). Returns the exit code,
-/// as run_command_line().
-int explain_command(std::span<const std::string_view> arguments);
+/// Runs `sluice explain`, and prints the result of explain(). Returns the exit code.
+int explain_command(const Arguments& arguments);
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ SourceLimit::Place SourceLimit::take_place(const Source& source) {
   std::lock_guard lock(s.mutex);
   std::unique_ptr<Connections>& connections = s.sources[source];
   if (!connections) connections = std::make_unique<Connections>(Connections{s, source});
-  if (connections->active >= limit_) return nullptr;
+  if (connections->active >= limit_.load(std::memory_order_relaxed)) return nullptr;
   ++connections->active;
   return Place(connections.get());
 }

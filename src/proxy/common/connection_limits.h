@@ -21,16 +21,24 @@ class ConnectionLimit {
   /// A `limit` of 0 means unlimited.
   explicit ConnectionLimit(uint32_t limit) : limit_(limit) {}
 
+  /// Changes the limit. Connections that are counted already stay, even if they are more than that.
+  void set_limit(uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   /// Counts one more connection. Returns false, without counting it, if the limit is reached.
   bool enter() {
-    if (active_.fetch_add(1, std::memory_order_relaxed) < limit_ || limit_ == 0) return true;
+    const uint32_t limit = limit_.load(std::memory_order_relaxed);
+    if (active_.fetch_add(1, std::memory_order_relaxed) < limit || limit == 0) return true;
     leave();
     return false;
   }
+  /// Counts one more connection, beyond the limit if need be.
+  void enter_beyond() { active_.fetch_add(1, std::memory_order_relaxed); }
   void leave() { active_.fetch_sub(1, std::memory_order_relaxed); }
   uint32_t active() const { return active_.load(std::memory_order_relaxed); }
   /// Whether more than half of the limit is in use.
-  bool crowded() const { return limit_ != 0 && active() > limit_ / 2; }
+  bool crowded() const {
+    const uint32_t limit = limit_.load(std::memory_order_relaxed);
+    return limit != 0 && active() > limit / 2;
+  }
 
   /// The deleter of Place: calls leave().
   struct Leave {
@@ -41,7 +49,7 @@ class ConnectionLimit {
   Place take_place() { return Place(enter() ? this : nullptr); }
 
  private:
-  const uint32_t limit_;
+  std::atomic<uint32_t> limit_;
   std::atomic<uint32_t> active_{0};
 };
 
@@ -71,7 +79,9 @@ class SourceLimit {
   /// A `limit` of 0 means unlimited: enabled() is false, and callers skip the table.
   explicit SourceLimit(uint32_t limit) : limit_(limit) {}
 
-  bool enabled() const { return limit_ != 0; }
+  /// Changes the limit. Sources that have more connections keep them.
+  void set_limit(uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
+  bool enabled() const { return limit_.load(std::memory_order_relaxed) != 0; }
 
   struct Connections;
   /// The deleter of Place: counts one connection less, and removes a source that has none left.
@@ -90,7 +100,7 @@ class SourceLimit {
   };
   Shard& shard(const Source& source) { return shards_[absl::Hash<Source>()(source) % kShards]; }
 
-  const uint32_t limit_;
+  std::atomic<uint32_t> limit_;
   std::array<Shard, kShards> shards_;
 };
 

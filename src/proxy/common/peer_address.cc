@@ -33,7 +33,7 @@ PeerAddress query_socket(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
   sockaddr_storage address;
   socklen_t length = sizeof address;
   if (get(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
-  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length);
+  return PeerAddress::copy_of(reinterpret_cast<sockaddr*>(&address), length).unmapped();
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ struct PeerAddress {
   /// byte is zero is an abstract name, whose trailing zero bytes are dropped. An empty path is an unnamed socket.
   /// Truncated to kUnixPathBytes.
   static PeerAddress unix_socket(std::span<const std::byte> path);
-  /// The remote and the local address of a socket; not set if the kernel reports none.
+  /// The remote and the local address of a socket; not set if the kernel reports none. An IPv4 connection of a socket
+  /// for both families has IPv4 addresses.
   static PeerAddress peer_of(int fd);
   static PeerAddress own_of(int fd);
 

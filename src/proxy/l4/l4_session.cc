@@ -67,17 +67,20 @@ ClientHello hello_of(const Agreement& agreed) {
 
 }  // namespace
 
-void L4Session::start(ClientAcceptor& acceptor, int fd) { (new L4Session(acceptor, fd))->setup_->client.begin(); }
+void L4Session::start(ClientAcceptor& acceptor, int fd, int family) {
+  auto* const session = new L4Session(acceptor);
+  session->client_.adopt(fd, family);
+  session->setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *session);
+  session->setup_->client.begin();
+}
 
-L4Session::L4Session(ClientAcceptor& acceptor, int fd)
+L4Session::L4Session(ClientAcceptor& acceptor)
     : acceptor_(acceptor),
       client_(acceptor.worker(), *this),
       started_ms_(acceptor.worker().now_ms()),
       upstream_(acceptor.worker(), *this),
       timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
       last_active_ms_(started_ms_) {
-  client_.adopt(fd, acceptor.listener().config.address.family());
-  setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *this);
   acceptor_.joined(*this);
 }
 
@@ -85,9 +88,9 @@ L4Session::~L4Session() { acceptor_.left(*this); }
 
 ListenerCounters& L4Session::counters() { return acceptor_.counters(); }
 EndpointCounters& L4Session::endpoint_counters() {
-  return acceptor_.endpoint_counters(upstream_index_, endpoint_index_);
+  return acceptor_.upstream(upstream_index_).counters_of(endpoint_index_);
 }
-UpstreamState& L4Session::upstream_state() const { return acceptor_.balancer(upstream_index_).upstream(); }
+UpstreamState& L4Session::upstream_state() const { return *acceptor_.upstream(upstream_index_).state; }
 
 // The client's address: from the PROXY header while setup holds it, otherwise from the kernel.
 PeerAddress L4Session::client_source() const {
@@ -152,7 +155,7 @@ void L4Session::read_hello() {
 void L4Session::route(const ClientHello* hello) {
   const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->client.agreed()});
   if (!upstream) {
-    log_client(acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
+    log_client(acceptor_.worker(), *acceptor_.listener().config, text_of(client_source()),
                "closed: no route matches it");
     return finish(SessionEnd::kNoRoute);
   }
@@ -165,7 +168,7 @@ void L4Session::route(const ClientHello* hello) {
 void L4Session::connect_next() {
   SLUICE_DCHECK(state_ == State::kSetup || state_ == State::kHello || state_ == State::kRetrying);
   state_ = State::kConnecting;
-  Balancer& balancer = acceptor_.balancer(upstream_index_);
+  Balancer& balancer = acceptor_.upstream(upstream_index_).balancer;
   while (setup_->attempts < upstream_state().config().connect_attempts) {
     Choice choice{.tried = setup_->tried, .now_ms = acceptor_.worker().now_ms()};
     if (balancer.needs_hash()) choice.hash = hash_of_client(ClientIp(client_source()));
@@ -178,7 +181,7 @@ void L4Session::connect_next() {
   }
   const bool unresolved = balancer.view().present().empty();
   log_client(
-      acceptor_.worker(), acceptor_.listener().config, text_of(client_source()),
+      acceptor_.worker(), *acceptor_.listener().config, text_of(client_source()),
       absl::StrCat("closed: upstream \"", upstream_state().config().name,
                    unresolved ? "\" has no endpoint because its names do not resolve" : "\" has no endpoint left",
                    " after ", setup_->attempts, " attempt(s)"));
@@ -192,19 +195,23 @@ bool L4Session::open_upstream() {
     endpoint_counters().connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
     return false;
   }
-  upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
-  acceptor_.balancer(upstream_index_).view().hold(endpoint_index_);
-  endpoint_counted_ = true;
+  use_endpoint();
   arm_timer(acceptor_.worker().now_ms() + milliseconds(upstream_state().config().connect_timeout));
   upstream_.connect(fd, address.data(), address.length());
   return true;
+}
+
+void L4Session::use_endpoint() {
+  upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
+  acceptor_.upstream(upstream_index_).balancer.view().hold(endpoint_index_);
+  endpoint_counted_ = true;
 }
 
 void L4Session::leave_endpoint() {
   if (!endpoint_counted_) return;
   endpoint_counted_ = false;
   upstream_state().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
-  acceptor_.balancer(upstream_index_).view().let_go(endpoint_index_);
+  acceptor_.upstream(upstream_index_).balancer.view().let_go(endpoint_index_);
 }
 
 void L4Session::on_connected(Transport&, int error) {
@@ -215,7 +222,7 @@ void L4Session::on_connected(Transport&, int error) {
 
 void L4Session::begin_upstream_handshake() {
   tls_generation_ = make_endpoint_handshake(upstream_state(), endpoint_index_, acceptor_.handshakers(),
-                                            acceptor_.tls_sessions(upstream_index_), upstream_.socket(),
+                                            acceptor_.upstream(upstream_index_).tls_sessions, upstream_.socket(),
                                             upstream_.prepare_handshake());
   Buffer header;
   queue_proxy_header(header);
@@ -231,12 +238,11 @@ void L4Session::on_secured(Transport&, const Agreement& agreement) {
 }
 
 void L4Session::on_insecure(Transport&, std::string_view error) {
-  if (!error.empty()) log_failure(upstream_, error);
-  connect_failed(ConnectError::kTls);
+  connect_failed(ConnectError::kTls, describe_failure(upstream_state().config(), error));
 }
 
 void L4Session::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
-  acceptor_.tls_sessions(upstream_index_).put(endpoint_index_, tls_generation_, std::move(session));
+  acceptor_.upstream(upstream_index_).tls_sessions.put(endpoint_index_, tls_generation_, std::move(session));
 }
 
 void L4Session::connected() {
@@ -247,11 +253,11 @@ void L4Session::connected() {
 }
 
 // The transport closes first. The next attempt starts when it has closed (on_closed).
-void L4Session::connect_failed(ConnectError error) {
+void L4Session::connect_failed(ConnectError error, std::string_view detail) {
   SLUICE_DCHECK(state_ == State::kConnecting);
   endpoint_counters().connect_errors[static_cast<size_t>(error)].add();
   if (error != ConnectError::kLocal) {
-    upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms(), connect_error_name(error));
+    upstream_state().report_failure(endpoint_index_, acceptor_.worker().now_ms(), error, detail);
   }
   leave_endpoint();
   state_ = State::kRetrying;
@@ -321,6 +327,8 @@ void L4Session::on_data(Transport& from, Buffer&& data) {
     case State::kForwarding:
       note_activity();
       return pass_on(from, std::move(data));
+    case State::kMoving:
+      return pass_on(from, std::move(data));
     case State::kDraining:
       if (&from == &failed_side() && drain_ == Drain::kRest) pass_on(from, std::move(data));
       return;
@@ -387,6 +395,7 @@ void L4Session::on_end(Transport& from, bool truncated) {
       setup_->client_end = truncated ? ClientEnd::kTruncated : ClientEnd::kOrderly;
       return;
     case State::kForwarding:
+    case State::kMoving:
       return side_ended(from, truncated);
     case State::kDraining:
       if (&from == &failed_side()) continue_draining();
@@ -400,6 +409,7 @@ void L4Session::on_end(Transport& from, bool truncated) {
 // section 6.1, RFC 5246 section 7.2.1): with TLS the close_notify is left out, without TLS the connection is reset.
 void L4Session::side_ended(Transport& from, bool truncated) {
   if (truncated) {
+    if (!other(from).secured()) stay();
     (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
     if (!other(from).secured()) {
       return begin_draining(from, is_client(from) ? SessionEnd::kClientError : SessionEnd::kUpstreamError,
@@ -422,6 +432,7 @@ void L4Session::on_error(Transport& transport, int error) {
     if (state_ == State::kRetrying) return upstream_.close();
     if (state_ == State::kConnecting) return connect_failed(connect_error_of(error));
   }
+  stay();
   const SessionEnd end = is_client(transport) ? SessionEnd::kClientError : SessionEnd::kUpstreamError;
   state_ == State::kForwarding ? begin_draining(transport, end, Drain::kRest) : finish(end);
 }
@@ -430,13 +441,14 @@ void L4Session::on_record_error(Transport& from, std::string_view error) {
   // The data before the bad record belongs to the endpoint; forward() reaches the record again.
   if (state_ == State::kConnecting || state_ == State::kRetrying) return from.stop_reading();
   if (state_ == State::kDraining && drain_ == Drain::kRest) return failed_while_draining(from);
+  stay();
   if (state_ != State::kForwarding) return;
   log_failure(from, error);
   begin_draining(from, is_client(from) ? SessionEnd::kTlsError : SessionEnd::kUpstreamError, Drain::kAlert);
 }
 
 void L4Session::log_failure(const Transport& with, std::string_view error) const {
-  const config::Listener& listener = acceptor_.listener().config;
+  const config::Listener& listener = *acceptor_.listener().config;
   const UpstreamState& upstream = upstream_state();
   const bool is_alts = is_client(with) ? listener.alts.has_value() : upstream.config().alts.has_value();
   const std::string whom = is_client(with) ? "it" : upstream.describe(endpoint_index_);
@@ -455,12 +467,10 @@ void L4Session::on_timer() {
     case State::kRetrying:
       return upstream_.close();
     case State::kConnecting:
-      if (upstream_.in_handshake()) {
-        log_failure(upstream_, absl::StrCat("the handshake was not complete after ",
-                                            config::print_duration(upstream_state().config().connect_timeout),
-                                            ", waiting for ", upstream_.awaited()));
-      }
-      return connect_failed(ConnectError::kTimeout);
+      if (!upstream_.in_handshake()) return connect_failed(ConnectError::kTimeout);
+      return connect_failed(ConnectError::kTimeout, describe_slow_handshake(upstream_state().config(), upstream_));
+    case State::kMoving:
+      return stay();
     case State::kSetup:
     case State::kClosing:
       return;
@@ -508,12 +518,14 @@ void L4Session::check_quiet() {
 
 // ---- The end ----
 
-void L4Session::shut_down() {
+bool L4Session::shut_down() {
+  const bool was_open = state_ != State::kClosing;
   if (state_ == State::kSetup) {
     client_.set_owner(*this);
     setup_.reset();
   }
   finish(SessionEnd::kShutdown);
+  return was_open;
 }
 
 void L4Session::finish(SessionEnd end) {

@@ -29,12 +29,22 @@ struct ClientHello;
 /// While it forwards, the session holds no buffer of its own: data from one transport goes straight to the other. Only
 /// the earlier stages need more (`Setup`), which is freed before forwarding. The session owns itself and destroys
 /// itself when both transports have closed.
+///
+/// While it forwards, it can move to another process: l4_session_move.cc.
 class L4Session final : public Session, private Transport::Owner {
  public:
   /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
-  static void start(ClientAcceptor& acceptor, int fd);
+  /// `family` is that of the listening socket.
+  static void start(ClientAcceptor& acceptor, int fd, int family);
 
-  void shut_down() override;
+  /// Continues the session that move_out() has written. Takes ownership of the descriptors. False if the state is
+  /// malformed, or its endpoint is not one of the configuration; the connections are reset then. `stays`: it does not
+  /// move out again.
+  static bool resume(ClientAcceptor& acceptor, MovingSession& moving, bool stays);
+
+  SessionKind kind() const override { return SessionKind::kTcp; }
+  bool shut_down() override;
+  bool move_out() override;
 
  private:
   //   State        comes from                      what it has
@@ -43,6 +53,7 @@ class L4Session final : public Session, private Transport::Owner {
   //   kConnecting  kSetup, kHello, kRetrying       setup_, and the endpoint of an attempt
   //   kRetrying    kConnecting                     setup_
   //   kForwarding  kConnecting                     an endpoint
+  //   kMoving      kForwarding                     an endpoint; both transports are detaching
   //   kDraining    kForwarding, or kSetup (alert)  drain_, client_failed_, end_
   //   kClosing     any
   enum class State : uint8_t {
@@ -51,6 +62,7 @@ class L4Session final : public Session, private Transport::Owner {
     kConnecting,
     kRetrying,  ///< The upstream transport is closing so that the next endpoint can be tried.
     kForwarding,
+    kMoving,    ///< It leaves for another process once nothing is in flight.
     kDraining,  ///< One side has failed. Queued output is still sent, then both sides are closed.
     kClosing,
   };
@@ -80,7 +92,7 @@ class L4Session final : public Session, private Transport::Owner {
     ClientEnd client_end = ClientEnd::kNone;  ///< The client's end of stream, not yet passed on.
   };
 
-  L4Session(ClientAcceptor& acceptor, int fd);
+  explicit L4Session(ClientAcceptor& acceptor);
   ~L4Session();
 
   void client_ready(Buffer&& first);
@@ -98,6 +110,7 @@ class L4Session final : public Session, private Transport::Owner {
   void on_error(Transport& transport, int error) override;
   void on_record_error(Transport& from, std::string_view error) override;
   void on_closed(Transport& transport) override;
+  void on_detached(Transport& transport) override;
   size_t receive_credit(Transport& from) override;
 
   void on_timer();
@@ -109,10 +122,16 @@ class L4Session final : public Session, private Transport::Owner {
   bool open_upstream();
   void begin_upstream_handshake();
   void connected();
-  void connect_failed(ConnectError error);
+  void connect_failed(ConnectError error, std::string_view detail = {});
   void leave_endpoint();
   void queue_proxy_header(Buffer& to);
   void forward();
+  void continue_forwarding();
+  void depart();
+  bool read_state(MovingSession& moving);
+  bool find_endpoint(std::string_view upstream, std::string_view address);
+  void stay();
+  void use_endpoint();
   void pass_on(Transport& from, Buffer&& data);
   void side_ended(Transport& from, bool truncated);
   void note_activity();
@@ -155,6 +174,7 @@ class L4Session final : public Session, private Transport::Owner {
   State state_ : 3 = State::kSetup;
   bool endpoint_counted_ : 1 = false;
   bool quiet_ : 1 = false;  // check_quiet() has run since the last activity.
+  bool stays_ : 1 = false;  // No other process has taken it.
 };
 // A proxy with very many connections consists mostly of these objects.
 static_assert(sizeof(L4Session) <= 432);
@@ -163,7 +183,10 @@ static_assert(kSessionEndCount <= 32);  // end_
 /// Makes L4Sessions.
 class L4SessionFactory final : public SessionFactory {
  public:
-  void start(ClientAcceptor& acceptor, int fd) override { L4Session::start(acceptor, fd); }
+  void start(ClientAcceptor& acceptor, int fd, int family) override { L4Session::start(acceptor, fd, family); }
+  bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
+    return L4Session::resume(acceptor, session, stays);
+  }
 };
 
 }  // namespace sluice

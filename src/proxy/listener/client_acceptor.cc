@@ -26,39 +26,72 @@ constexpr uint64_t kReviewPauseMs = 20;
 // The most sessions that one step ends. Each may have a hundred requests, which end with it.
 constexpr int kShedSessions = 16;
 
+// Sessions that could not move to another process are visited again after this pause.
+constexpr uint64_t kMoveOutPauseMs = 50;
+
+// This many sessions are moved, drained or ended in one turn of the loop, whatever the number of acceptors: below a
+// millisecond of work.
+constexpr int kVisitedSessions = 250;
+
 }  // namespace
 
-ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared)
-    : context_(context),
-      listener_(context.worker.ring(), context.worker.timers(), *this, listen_fd, shared),
+ClientAcceptor::SocketListener::SocketListener(ClientAcceptor& acceptor, const ListenSocket& socket)
+    : Listener(acceptor.worker().ring(), acceptor.worker().timers(), acceptor, socket.fd, socket.shared),
+      family(socket.family) {}
+
+ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory,
+                               const std::vector<ListenSocket>& sockets)
+    : context_(std::move(context)),
       factory_(std::move(factory)),
-      review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {}
+      move_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->move_out_some(); }, this),
+      visit_task_([](void* self) { static_cast<ClientAcceptor*>(self)->visit_some(); }, this),
+      review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {
+  SLUICE_CHECK(!sockets.empty());
+  for (const ListenSocket& socket : sockets) listeners_.push_back(std::make_unique<SocketListener>(*this, socket));
+}
 
 ClientAcceptor::~ClientAcceptor() { SLUICE_CHECK(sessions_ == nullptr); }
 
-void ClientAcceptor::on_accepted(Listener&, int fd) {
+void ClientAcceptor::start() {
+  for (auto& listener : listeners_) listener->start();
+}
+
+bool ClientAcceptor::idle() const {
+  return sessions_ == nullptr && factory_->idle() &&
+         std::all_of(listeners_.begin(), listeners_.end(), [](const auto& each) { return each->stopped(); });
+}
+
+void ClientAcceptor::on_accepted(Listener& listener, int fd) {
   counters().accepted.add();
+  if (shut_down_) {  // The kernel had accepted it before accepting stopped.
+    counters().ended[static_cast<size_t>(SessionEnd::kShutdown)].add();
+    ::close(fd);
+    return;
+  }
   if (!context_.global_connections.enter()) return refuse(fd, Refusal::kGlobal);
-  if (!context_.listener.connections.enter()) {
+  if (!context_.listener->limits->connections.enter()) {
     context_.global_connections.leave();
     return refuse(fd, Refusal::kListener);
   }
-  factory_->start(*this, fd);
-  listener_.review();
+  factory_->start(*this, fd, static_cast<SocketListener&>(listener).family);
+  if (draining_ && sessions_) sessions_->drain();  // The same.
+  listener.review();
 }
 
 // Accepting must not use up the descriptors that accepted connections need for their upstream side.
-Listener::Accepting ClientAcceptor::accepting() {
+uint32_t ClientAcceptor::accepting() {
   const uint64_t active = context_.global_connections.active();
   if (active >= context_.descriptor_room) {
     if (!std::exchange(no_room_, true)) counters().accept_pauses.add();
-    return Listener::Accepting::kNone;
+    return 0;
   }
   no_room_ = false;
-  // One multishot accept could take the whole backlog at once; it counts twice, as a margin. The other listeners and
-  // workers could do the same before any of them checks again.
-  const uint64_t waiting = uint64_t{context_.listener.config.backlog} * 2 + context_.other_backlogs;
-  return active + waiting >= context_.descriptor_room ? Listener::Accepting::kOne : Listener::Accepting::kMany;
+  // One multishot accept could take the whole backlog at once; it counts twice, as a margin. The other sockets could do
+  // the same before any of them is checked again. If that is too much, each may take an equal part of half the room
+  // that is left.
+  const uint64_t waiting = uint64_t{context_.listener->config->backlog} * 2 + context_.other_backlogs;
+  if (active + waiting < context_.descriptor_room) return Listener::kAll;
+  return static_cast<uint32_t>(std::max<uint64_t>((context_.descriptor_room - active) / 2 / context_.sockets, 1));
 }
 
 // A reset leaves no lingering socket on either side.
@@ -71,7 +104,7 @@ void ClientAcceptor::refuse(int fd, Refusal reason) {
 
 void ClientAcceptor::on_accept_paused(Listener&, int) { counters().accept_pauses.add(); }
 
-void ClientAcceptor::joined(Session& session) {
+void ClientAcceptor::link(Session& session) {
   session.previous = nullptr;
   session.next = sessions_;
   if (sessions_) sessions_->previous = &session;
@@ -79,15 +112,30 @@ void ClientAcceptor::joined(Session& session) {
   session_peak_ = std::max(session_peak_, ++session_count_);
 }
 
-void ClientAcceptor::left(Session& session) {
+void ClientAcceptor::unlink(Session& session) {
   (session.previous ? session.previous->next : sessions_) = session.next;
   if (session.next) session.next->previous = session.previous;
   if (next_reviewed_ == &session) next_reviewed_ = session.next;
-  context_.listener.connections.leave();
+  if (next_visited_ == &session) next_visited_ = session.next;
+  --session_count_;
+}
+
+void ClientAcceptor::joined(Session& session) { link(session); }
+
+void ClientAcceptor::left(Session& session) {
+  unlink(session);
+  context_.listener->limits->connections.leave();
   context_.global_connections.leave();
   // Two descriptors are free now.
-  listener_.resume();
-  if (--session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
+  for (auto& listener : listeners_) listener->resume();
+  if (session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
+}
+
+void ClientAcceptor::moved(Session& session, ClientAcceptor& to) {
+  SLUICE_DCHECK(to.context_.listener->limits == context_.listener->limits);
+  unlink(session);
+  to.link(session);
+  if (to.draining_) session.drain();
 }
 
 // malloc keeps the memory that sessions have freed in its arenas indefinitely unless it is trimmed. malloc_trim() walks
@@ -113,16 +161,120 @@ void ClientAcceptor::trim_heap() {
 }
 
 void ClientAcceptor::stop_accepting() {
-  listener_.stop();
+  for (auto& listener : listeners_) listener->stop(/*leave_backlog=*/leaves_accepting_);
   factory_->stop();
 }
 
-void ClientAcceptor::drain() {
-  for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->drain();
+void ClientAcceptor::drain() { visit_all(/*with_moved=*/false); }
+
+void ClientAcceptor::drain_all() { visit_all(/*with_moved=*/true); }
+
+void ClientAcceptor::end_all() {
+  ending_ = true;
+  shut_down_ = true;
+  visit_all(/*with_moved=*/true);
+}
+
+void ClientAcceptor::visit_all(bool with_moved) {
+  draining_ = true;
+  successor_ = nullptr;
+  next_visited_ = sessions_;
+  requests_to_visit_ = with_moved ? factory_->requests() : 0;
+  worker().yielding_tasks().push(visit_task_);
+}
+
+void ClientAcceptor::hand_over(ClientAcceptor& successor) {
+  stop_accepting();
+  successor_ = &successor;
+  next_visited_ = sessions_;
+  worker().yielding_tasks().push(visit_task_);
+}
+
+void ClientAcceptor::visit_some() {
+  int left = kVisitedSessions;
+  const auto leave = [this](Session& session) { ending_ ? end(session) : session.drain(); };
+  for (; left > 0 && next_visited_; --left) {
+    Session& session = *std::exchange(next_visited_, next_visited_->next);
+    successor_ ? move(session) : leave(session);
+  }
+  // The last request takes the place of one that ends, so from the last to the first none is passed over.
+  for (; left > 0 && requests_to_visit_ > 0; --left) {
+    requests_to_visit_ = std::min(requests_to_visit_, factory_->requests());
+    if (requests_to_visit_ == 0) break;
+    if (Session* const session = factory_->session_of(--requests_to_visit_)) leave(*session);
+  }
+  if (next_visited_ || requests_to_visit_ > 0) worker().yielding_tasks().push(visit_task_);
+}
+
+// ---- Moving to another process ----
+
+void ClientAcceptor::begin_moving_out(Departures& departures, uint64_t drains_at_ms) {
+  departures_ = &departures;
+  drains_at_ms_ = drains_at_ms;
+  leaves_accepting_ = true;
+  successor_ = nullptr;
+  for (auto& listener : listeners_) listener->leave();
+  next_visited_ = sessions_;
+  move_out_some();
+}
+
+void ClientAcceptor::move_out_some() {
+  for (int i = 0; i < kVisitedSessions && next_visited_ && departures_->has_room(); ++i) {
+    Session& session = *std::exchange(next_visited_, next_visited_->next);
+    if (!session.move_out() && worker().now_ms() >= drains_at_ms_) session.drain();
+  }
+  const uint64_t pause_ms = next_visited_ ? 1 : kMoveOutPauseMs;
+  if (!next_visited_) next_visited_ = sessions_;
+  worker().timers().arm(move_timer_, worker().now_ms() + pause_ms);
+}
+
+SourceLimit::Place ClientAcceptor::take_source_place(const Source& source) {
+  SourceLimit& sources = context_.listener->limits->sources;
+  return sources.enabled() ? sources.take_place(source) : nullptr;
+}
+
+bool ClientAcceptor::has_left() const {
+  return std::all_of(listeners_.begin(), listeners_.end(),
+                     [](const auto& listener) { return listener->left() || listener->stopped(); });
+}
+
+void ClientAcceptor::end_moving_out(bool accepts) {
+  departures_ = nullptr;
+  next_visited_ = nullptr;
+  move_timer_.cancel();
+  if (!accepts) return;
+  leaves_accepting_ = false;
+  for (auto& listener : listeners_) listener->reclaim();
+}
+
+// It was admitted when it was accepted, so the limits do not end it now.
+bool ClientAcceptor::resume(MovingSession session, bool stays) {
+  context_.global_connections.enter_beyond();
+  context_.listener->limits->connections.enter_beyond();
+  counters().resumed.add();
+  if (!shut_down_ && factory_->resume(*this, session, stays)) {
+    if (draining_ && sessions_) sessions_->drain();
+    return true;
+  }
+  counters().ended[static_cast<size_t>(SessionEnd::kNotResumed)].add();
+  context_.listener->limits->connections.leave();
+  context_.global_connections.leave();
+  return false;
+}
+
+void ClientAcceptor::set_others(uint64_t other_backlogs, uint32_t sockets) {
+  context_.other_backlogs = other_backlogs;
+  context_.sockets = sockets;
 }
 
 void ClientAcceptor::shut_down() {
-  for (Session* session = sessions_; session != nullptr;) std::exchange(session, session->next)->shut_down();
+  shut_down_ = true;
+  for (Session* session = sessions_; session != nullptr;) end(*std::exchange(session, session->next));
+}
+
+void ClientAcceptor::end(Session& session) {
+  const auto kind = static_cast<size_t>(session.kind());
+  if (session.shut_down()) context_.resets->by_kind[kind].add();
 }
 
 // ---- Memory ----

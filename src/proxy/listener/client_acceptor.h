@@ -7,14 +7,15 @@
 #include "net/listener.h"
 #include "net/timer_wheel.h"
 #include "net/worker.h"
+#include "net/yielding_task.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/common/source_memory.h"
 #include "proxy/listener/listener_state.h"
+#include "proxy/listener/moving_session.h"
 #include "proxy/listener/session.h"
+#include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/l4_counters.h"
-#include "proxy/tls/session_cache.h"
-#include "proxy/upstream/balancer.h"
 
 namespace sluice {
 
@@ -25,54 +26,106 @@ class SessionFactory {
  public:
   virtual ~SessionFactory() = default;
   /// Makes the session of an accepted connection. The session owns itself and joins `acceptor`. Takes ownership of the
-  /// descriptor.
-  virtual void start(ClientAcceptor& acceptor, int fd) = 0;
+  /// descriptor. `family` is that of the listening socket.
+  virtual void start(ClientAcceptor& acceptor, int fd, int family) = 0;
+  /// Makes a session of another factory of this kind continue as a session of `acceptor`, this factory's, if it can.
+  virtual void adopt(ClientAcceptor& /*acceptor*/, Session& /*session*/) {}
+  /// Continues a session that a factory of this kind has written, as one of `acceptor`, this factory's. Takes ownership
+  /// of the descriptors. False if it cannot; the session has ended then. `stays`: it does not move out again.
+  virtual bool resume(ClientAcceptor& /*acceptor*/, MovingSession& /*session*/, bool /*stays*/) { return false; }
   /// Starts no session from now on. Existing sessions continue.
   virtual void stop() {}
+  /// Whether nothing uses it except sessions.
+  virtual bool idle() const { return true; }
+  /// The number of requests that began here and have not ended, and the session of one of them; null if it has left it.
+  /// The session may have moved to another acceptor.
+  virtual size_t requests() const { return 0; }
+  virtual Session* session_of(size_t /*request*/) { return nullptr; }
   /// See ClientAcceptor::update_counters().
   virtual void update_counters() {}
 };
 
-/// One worker's share of a listener: accepts connections, applies the limits, and holds the list of sessions.
+/// A listening socket of one worker.
+struct ListenSocket {
+  int fd = -1;
+  int family = 0;       ///< AF_INET, AF_INET6 or AF_UNIX.
+  bool shared = false;  ///< Whether other workers accept from it, too: see Listener.
+};
+
+/// One worker's share of a listener: accepts connections from its sockets, applies the limits, and holds the list of
+/// sessions.
+///
+/// When another configuration has changed the listener, another acceptor replaces this one, which lives on until its
+/// last session has ended or has moved to its successor.
 class ClientAcceptor final : public Listener::Owner {
  public:
   struct Context {
     Worker& worker;
     ConnectionLimit& global_connections;
-    ListenerState& listener;
-    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's balancers, by upstream.
-    std::vector<SessionCache>& tls_sessions;            ///< The worker's TLS sessions, by upstream.
-    HandshakerServices& handshakers;                    ///< The worker's handshaker services.
-    WorkerCounters& counters;
-    size_t listener_index;
+    std::shared_ptr<ListenerState> listener;
+    WorkerUpstreams upstreams;
+    HandshakerServices& handshakers;  ///< The worker's handshaker services.
+    std::shared_ptr<ListenerCounters> counters;
+    std::shared_ptr<HttpCounters> http_counters;
     uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
-    uint64_t other_backlogs = 0;  ///< Connections that may wait at the process's other acceptors, on all workers.
+    uint64_t other_backlogs = 0;            ///< Connections that may wait at the process's other listening sockets.
+    uint32_t sockets = 1;                   ///< Listening sockets of the process.
+    std::shared_ptr<ResetCounters> resets = std::make_shared<ResetCounters>();
   };
-  /// Takes ownership of the listening descriptor.
-  ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, int listen_fd, bool shared);
+  /// Takes ownership of the descriptors of the sockets.
+  ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, const std::vector<ListenSocket>& sockets);
   ~ClientAcceptor();
 
-  void start() { listener_.start(); }
+  void start();
   /// Stops accepting. Existing sessions continue.
   void stop_accepting();
-  bool idle() const { return listener_.stopped() && sessions_ == nullptr; }
-  /// Ends each session as soon as it has nothing in progress.
+  bool idle() const;
+  /// Ends each session as soon as it has nothing in progress, some sessions in each turn of the loop. Precondition:
+  /// stop_accepting() was called.
   void drain();
-  /// Ends the remaining sessions now.
+  /// Like drain(), also for sessions that have moved away, but have requests that began here.
+  void drain_all();
+  /// Ends the sessions that drain_all() has left, some in each turn of the loop.
+  void end_all();
+  /// Stops accepting because `successor` accepts from the same socket or in its place. Moves the sessions that can be
+  /// moved to it, some in each turn; the others continue here. `successor` has sessions of the same kind, and outlives
+  /// this acceptor or is replaced by another call.
+  void hand_over(ClientAcceptor& successor);
+  /// Moves the sessions to another process, each as soon as its state permits. Those that do not get into such a state
+  /// before `drains_at_ms` are drained then. Accepts nothing meanwhile: the other process accepts from the same socket.
+  void begin_moving_out(Departures& departures, uint64_t drains_at_ms);
+  /// No session moves out any more. `accepts`: the other process is gone, so this one accepts again.
+  void end_moving_out(bool accepts);
+  /// Whether the listening sockets are left to the other process, and no connection arrives here any more.
+  bool has_left() const;
+  /// Where sessions go. Precondition: they are moving out.
+  Departures& departures() { return *departures_; }
+  bool moving_out() const { return departures_ != nullptr; }
+  /// Continues a session that has left another acceptor with this listener's name. `stays`: see SessionFactory. False:
+  /// it could not, and the session has ended.
+  bool resume(MovingSession session, bool stays);
+  /// A place for a session that resume() continues. Null if the listener does not limit sources, or if the limit is
+  /// reached: the session was admitted when it was accepted, and goes on uncounted.
+  SourceLimit::Place take_source_place(const Source& source);
+  /// The acceptor to which sessions move; null if there is none.
+  ClientAcceptor* successor() const { return successor_; }
+  /// Makes a session of this acceptor continue as one of its successor, if it can. Precondition: there is a successor.
+  void move(Session& session) { successor_->factory_->adopt(*successor_, session); }
+  /// The listening sockets of the process have changed: see Context.
+  void set_others(uint64_t other_backlogs, uint32_t sockets);
+  /// Ends the remaining sessions now, all in this turn of the loop.
   void shut_down();
   /// Copies the counts that only this worker holds into its counters.
   void update_counters();
 
   Worker& worker() { return context_.worker; }
-  ListenerState& listener() { return context_.listener; }
-  const config::Tcp& tcp() const { return *context_.listener.config.tcp; }
-  ListenerCounters& counters() { return context_.counters.listeners[context_.listener_index]; }
-  EndpointCounters& endpoint_counters(uint32_t upstream, uint32_t endpoint) {
-    return context_.counters.upstreams[upstream][balancer(upstream).upstream().slots().configured(endpoint)];
-  }
-  Balancer& balancer(uint32_t upstream) { return *context_.balancers[upstream]; }
+  ListenerState& listener() { return *context_.listener; }
+  const std::shared_ptr<ListenerState>& shared_listener() const { return context_.listener; }
+  const config::Tcp& tcp() const { return *context_.listener->config->tcp; }
+  ListenerCounters& counters() { return *context_.counters; }
+  const WorkerUpstreams& upstreams() const { return context_.upstreams; }
+  WorkerUpstream& upstream(uint32_t index) { return *context_.upstreams[index]; }
   HandshakerServices& handshakers() { return context_.handshakers; }
-  SessionCache& tls_sessions(uint32_t upstream) { return context_.tls_sessions[upstream]; }
 
   /// Reviews the memory that sessions hold, a few sessions at a time, until memory is no longer short.
   void review_memory();
@@ -85,19 +138,43 @@ class ClientAcceptor final : public Listener::Owner {
 
   void joined(Session& session);
   void left(Session& session);
+  /// The session goes on as one of `to`, which has the same limits.
+  void moved(Session& session, ClientAcceptor& to);
 
  private:
+  struct SocketListener : Listener {
+    SocketListener(ClientAcceptor& acceptor, const ListenSocket& socket);
+    const int family;
+  };
+
   void on_accepted(Listener& listener, int fd) override;
   void on_accept_paused(Listener& listener, int error) override;
-  Listener::Accepting accepting() override;
+  uint32_t accepting() override;
   void refuse(int fd, Refusal reason);
+  void link(Session& session);
+  void unlink(Session& session);
+  void visit_all(bool with_moved);
+  void visit_some();
+  void move_out_some();
+  void end(Session& session);
   void trim_heap();
   void review_some();
 
   Context context_;
-  Listener listener_;
+  std::vector<std::unique_ptr<SocketListener>> listeners_;  // At least one.
   std::unique_ptr<SessionFactory> factory_;
   Session* sessions_ = nullptr;
+  ClientAcceptor* successor_ = nullptr;
+  Departures* departures_ = nullptr;
+  uint64_t drains_at_ms_ = 0;      // When sessions that cannot move out are drained.
+  bool leaves_accepting_ = false;  // Another process accepts from the same sockets.
+  Timer move_timer_;
+  bool draining_ = false;
+  bool shut_down_ = false;
+  bool ending_ = false;              // Sessions are ended rather than drained.
+  Session* next_visited_ = nullptr;  // The next session to move, drain or end.
+  size_t requests_to_visit_ = 0;     // Then, the requests below that index.
+  YieldingTask visit_task_;
   Session* next_reviewed_ = nullptr;
   bool needs_another_round_ = false;  // A session asked for another review during this round.
   Timer review_timer_;

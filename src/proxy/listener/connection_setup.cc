@@ -43,7 +43,7 @@ PeerAddress ConnectionSetup::destination() const {
 void ConnectionSetup::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().arm(timer_, due_ms); }
 
 void ConnectionSetup::begin() {
-  const config::ProxyProtocol& proxy = acceptor_.listener().config.proxy_protocol;
+  const config::ProxyProtocol& proxy = acceptor_.listener().config->proxy_protocol;
   bool expect_header = proxy.accept != config::ProxyHeaderIn::kOff;
   if (expect_header && !proxy.trusted.empty()) {
     const PeerAddress peer = source();
@@ -77,7 +77,7 @@ void ConnectionSetup::read_proxy_header() {
       proxy_header_ = make_in_chunk<ProxyHeader>(acceptor_.worker().pool(), header);
       return after_proxy_header();
     case ProxyStatus::kNotProxy:
-      if (acceptor_.listener().config.proxy_protocol.accept == config::ProxyHeaderIn::kOptional) {
+      if (acceptor_.listener().config->proxy_protocol.accept == config::ProxyHeaderIn::kOptional) {
         return after_proxy_header();
       }
       [[fallthrough]];
@@ -90,7 +90,7 @@ void ConnectionSetup::read_proxy_header() {
 
 void ConnectionSetup::after_proxy_header() {
   timer_.cancel();
-  if (SourceLimit& sources = acceptor_.listener().sources; sources.enabled()) {
+  if (SourceLimit& sources = acceptor_.listener().limits->sources; sources.enabled()) {
     Source source;
     const PeerAddress peer = this->source();
     if (peer.is_set() && Source::from(peer.data(), source)) {
@@ -108,14 +108,14 @@ void ConnectionSetup::after_proxy_header() {
 
 void ConnectionSetup::begin_handshake() {
   ListenerState& listener = acceptor_.listener();
-  ConnectionLimit::Place place = listener.handshakes.take_place();
+  ConnectionLimit::Place place = listener.limits->handshakes.take_place();
   if (!place) {
     log("refused: as many handshakes are in progress as `max_handshakes` allows");
     return refuse(Refusal::kHandshakes);
   }
   state_ = State::kHandshake;
   Handshaking& handshaking = client_.prepare_handshake();
-  make_client_handshake(listener.config, listener.tls.take().context, acceptor_.handshakers(), client_.socket(),
+  make_client_handshake(*listener.config, listener.tls.take().context, acceptor_.handshakers(), client_.socket(),
                         handshaking);
   handshaking.place = std::move(place);
   handshake_ms_ = handshaking.started_ms;
@@ -127,7 +127,7 @@ void ConnectionSetup::check_handshake() {
   const ListenerState& listener = acceptor_.listener();
   const uint64_t now = acceptor_.worker().now_ms();
   const uint64_t due = handshake_ms_ + milliseconds(listener.handshake_timeout());
-  const bool crowded = listener.handshakes.crowded();
+  const bool crowded = listener.limits->handshakes.crowded();
   if (now >= due || (crowded && now >= handshake_ms_ + kCrowdedHandshakeMs)) {
     log_failure(absl::StrCat("the handshake was not complete after ",
                              config::print_duration(config::Duration(now - handshake_ms_)), ", waiting for ",
@@ -177,12 +177,12 @@ void ConnectionSetup::on_error(Transport&, int) {
 void ConnectionSetup::on_closed(Transport&) { owner_.on_client_closed(); }
 
 void ConnectionSetup::log_failure(std::string_view error) const {
-  const config::Listener& listener = acceptor_.listener().config;
+  const config::Listener& listener = *acceptor_.listener().config;
   sluice::log_failure(acceptor_.worker(), listener, text_of(source()), listener.alts.has_value(), "it", error);
 }
 
 void ConnectionSetup::log(std::string_view what) const {
-  log_client(acceptor_.worker(), acceptor_.listener().config, text_of(source()), what);
+  log_client(acceptor_.worker(), *acceptor_.listener().config, text_of(source()), what);
 }
 
 // BoringSSL sends no alert in this case, so this response is all that the client receives.

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "proxy/auth/auth_files.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/router/http_router.h"
 #include "proxy/router/tcp_router.h"
@@ -12,32 +15,47 @@
 
 namespace sluice {
 
-/// The state of one listener that all workers share. `config` outlives it.
-struct ListenerState {
-  ListenerState(const config::Listener& listener, const std::vector<config::Upstream>& upstreams)
-      : config(listener),
-        connections(listener.max_connections),
-        sources(listener.max_connections_per_source),
-        router(listener.tcp ? TcpRouter(*listener.tcp, upstreams) : TcpRouter()),
-        http_router(listener.http ? HttpRouter(*listener.http, upstreams) : HttpRouter()),
-        error_pages(listener.http ? ErrorPages(*listener.http) : ErrorPages()),
-        handshakes(listener.tls    ? listener.tls->max_handshakes
-                   : listener.alts ? listener.alts->max_handshakes
-                                   : 0) {}
-  /// Whether clients begin with a handshake.
-  bool terminates() const { return config.tls || config.alts; }
-  config::Duration handshake_timeout() const {
-    return config.tls ? config.tls->handshake_timeout : config.alts->handshake_timeout;
+/// What the limits of a listener count, on all workers. Listeners of the same name in successive configurations share
+/// it.
+struct ListenerLimits {
+  explicit ListenerLimits(const config::Listener& listener) { set(listener); }
+
+  ConnectionLimit connections{0};
+  SourceLimit sources{0};
+  ConnectionLimit handshakes{0};  ///< Handshakes in progress.
+
+  /// Sets the limits that `listener` configures.
+  void set(const config::Listener& listener) {
+    connections.set_limit(listener.max_connections);
+    sources.set_limit(listener.max_connections_per_source);
+    handshakes.set_limit(listener.tls    ? listener.tls->max_handshakes
+                         : listener.alts ? listener.alts->max_handshakes
+                                         : 0);
   }
-  const config::Listener& config;
-  ConnectionLimit connections;
-  SourceLimit sources;
+};
+
+/// The state of one listener of a configuration that all workers share.
+struct ListenerState {
+  /// `shared`: the limits of the listener that it replaces. Without one it makes its own.
+  ListenerState(config::Snapshot<config::Listener> listener, const std::vector<config::Upstream>& upstreams,
+                std::shared_ptr<ListenerLimits> shared = nullptr)
+      : config(std::move(listener)),
+        limits(shared ? std::move(shared) : std::make_shared<ListenerLimits>(*config)),
+        router(config->tcp ? TcpRouter(*config->tcp, upstreams) : TcpRouter()),
+        http_router(config->http ? HttpRouter(*config->http, upstreams) : HttpRouter()),
+        error_pages(config->http ? ErrorPages(*config->http) : ErrorPages()) {}
+  /// Whether clients begin with a handshake.
+  bool terminates() const { return config->tls || config->alts; }
+  config::Duration handshake_timeout() const {
+    return config->tls ? config->tls->handshake_timeout : config->alts->handshake_timeout;
+  }
+  const config::Snapshot<config::Listener> config;
+  const std::shared_ptr<ListenerLimits> limits;
   TcpRouter router;
   HttpRouter http_router;
   ErrorPages error_pages;
-  ConnectionLimit handshakes;  ///< Handshakes in progress.
-  CurrentContext tls;          ///< For listeners that terminate TLS, or ALTS with certificates.
-  SharedAuth auth;             ///< Access rules from the files that the routes name.
+  CurrentContext tls;  ///< For listeners that terminate TLS, or ALTS with certificates.
+  SharedAuth auth;     ///< Access rules from the files that the routes name.
 };
 
 }  // namespace sluice

@@ -1,14 +1,20 @@
 #pragma once
 
+#include "proxy/metrics/l4_counters.h"
+
 namespace sluice {
 
 /// One accepted connection and all the work done for it.
 class Session {
  public:
-  /// Ends the session now: the time to drain is over.
-  virtual void shut_down() = 0;
+  virtual SessionKind kind() const = 0;
+  /// Ends the session now: the time to drain is over. Returns false if it had ended already.
+  virtual bool shut_down() = 0;
   /// Ends the session as soon as it has nothing in progress.
   virtual void drain() {}
+  /// Begins to leave for another process, if the session is in a state in which it can. Departures::depart() follows,
+  /// unless something comes between. False: not now.
+  virtual bool move_out() { return false; }
   /// Called while memory is short. Pauses or ends the session if it holds more than its share. Returns true if the
   /// session needs another review.
   virtual bool review_memory() { return false; }

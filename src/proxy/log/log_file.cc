@@ -68,18 +68,16 @@ const char* advice(int error) {
 
 bool is_own(const std::string& target) { return target == "stdout" || target == "stderr"; }
 
-absl::StatusOr<int> open_target(const std::string& target) {
-  const int fd = target == "stdout"   ? open_own(STDOUT_FILENO)
-                 : target == "stderr" ? open_own(STDERR_FILENO)
-                                      : ::open(target.c_str(), kFlags | O_CREAT, kMode);
+absl::StatusOr<int> opened(int fd, const std::string& target, std::string_view what) {
   if (fd >= 0) return fd;
   const int error = errno;
-  return absl::ErrnoToStatus(error, absl::StrCat("access log \"", target, "\": cannot be opened", advice(error)));
+  return absl::ErrnoToStatus(error, absl::StrCat(what, " \"", target, "\": cannot be opened", advice(error)));
 }
 
-bool same_file(int a, int b) {
-  struct stat of_a, of_b;
-  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+absl::StatusOr<int> open_target(const std::string& target) {
+  constexpr std::string_view kWhat = "access log";
+  if (!is_own(target)) return open_log_path(target, kWhat);
+  return opened(open_own(target == "stdout" ? STDOUT_FILENO : STDERR_FILENO), target, kWhat);
 }
 
 std::string_view text(const iovec& part) { return {static_cast<const char*>(part.iov_base), part.iov_len}; }
@@ -145,6 +143,15 @@ ssize_t write_without_waiting(int fd, bool stream, const iovec* parts, int count
 
 }  // namespace
 
+absl::StatusOr<int> open_log_path(const std::string& path, std::string_view what) {
+  return opened(::open(path.c_str(), kFlags | O_CREAT, kMode), path, what);
+}
+
+bool is_same_file(int a, int b) {
+  struct stat of_a, of_b;
+  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
 absl::StatusOr<std::unique_ptr<LogFile>> LogFile::open(std::string target) {
   if (target.empty()) return absl::InvalidArgumentError("access log: give a path, `stdout` or `stderr`");
   const auto fd = open_target(target);
@@ -176,7 +183,7 @@ void LogFile::take_reopened() {
   const int fd = reopened_.exchange(-1);
   if (fd < 0) return;
   // A partly written line is written again, in full, to the new file.
-  if (!same_file(fd, fd_)) begun_ = 0;
+  if (!is_same_file(fd, fd_)) begun_ = 0;
   close(fd_);
   use(fd);
 }

@@ -65,6 +65,12 @@ class LogFile {
   Counter errors_;
 };
 
+/// Opens a path for appending, and makes the file if there is none. `what` begins the error, which is for the user.
+absl::StatusOr<int> open_log_path(const std::string& path, std::string_view what);
+
+/// Whether two descriptors are of one file.
+bool is_same_file(int a, int b);
+
 /// Returns a new descriptor for the file that `own` refers to. If possible it has its own open file description, so
 /// that O_NONBLOCK does not affect other processes that share `own`. Negative on failure.
 int open_own(int own);

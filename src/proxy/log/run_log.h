@@ -1,8 +1,9 @@
-// The run-time log: the proxy's own messages on standard error, and the counters on standard output.
+// The run-time log: the proxy's own messages, on standard error or elsewhere, and the counters on standard output.
 #pragma once
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,23 +11,24 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "proxy/common/log_limit.h"
+#include "proxy/log/log_line.h"
+#include "proxy/log/log_sink.h"
 
 namespace sluice {
 
-enum class LogLevel : uint8_t { kInfo, kWarning, kError };
-
-/// Queues lines for standard error and text for standard output, and writes them on its own thread, so that no serving
-/// thread waits for a slow reader. While a reader takes nothing, up to kQueueBytes are queued for each of the two;
-/// further lines are dropped and counted, and a line reports them when the reader resumes.
+/// Queues events for the log and text for standard output, and writes them on its own thread, so that no serving
+/// thread waits for a slow reader or disk. While a reader takes nothing, up to kQueueBytes are queued for each of the
+/// two; further lines are dropped and counted, and the next line that gets out is one that reports them.
 class RunLog {
  public:
   static constexpr size_t kQueueBytes = size_t{256} * 1024;
   /// A longer line is cut.
-  static constexpr size_t kMaxLineBytes = 4096;
+  static constexpr size_t kMaxLineBytes = kMaxRunLogLineBytes;
 
-  /// The caller keeps ownership of the descriptors. They are reopened where that is possible, so that their flags do
-  /// not change.
+  /// Lines go to `err` as text until configure(). The caller keeps ownership of the descriptors. They are reopened
+  /// where that is possible, so that their flags do not change.
   explicit RunLog(int out = STDOUT_FILENO, int err = STDERR_FILENO);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -40,34 +42,55 @@ class RunLog {
   /// Writes the queued output, for at most one second, and ends the thread.
   void stop();
 
-  /// Queues the line `TIME LEVEL sluice: TEXT`. Control characters in `text` are written as `\xNN`.
-  void line(LogLevel level, std::string_view text);
+  /// Changes what is logged and how. `sink`: where to; null: as before. Lines that are queued still go to the earlier
+  /// sink, but not if that is blocked.
+  void configure(LogLevel level, LogStyle style, std::unique_ptr<LogSink> sink);
+  /// Opens a log that is a file again, after it was renamed. If that fails, the log goes on in the file that is open.
+  absl::Status reopen();
+
+  /// Whether events of this level are logged: for callers whose text costs something.
+  bool enabled(LogLevel level) const { return level >= level_.load(std::memory_order_relaxed); }
+  /// Queues an event, if its level is enabled. In text its line is `TIME LEVEL sluice: TEXT`.
+  void line(LogLevel level, std::string_view text, const LogFields& fields = {});
   /// Queues `text`, which consists of whole lines, for standard output. It is queued entirely or dropped entirely.
   void print(std::string_view text);
 
-  /// The number of lines dropped from standard error and from standard output.
+  /// The events of a level so far, with those that were dropped later.
+  uint64_t lines(LogLevel level) const { return lines_[static_cast<size_t>(level)].load(std::memory_order_relaxed); }
+  /// The number of lines dropped from the log and from standard output.
   uint64_t lines_dropped() const;
   uint64_t prints_dropped() const;
+  /// The number of lines that the sink refused, for example because a disk was full. They are dropped lines, too.
+  uint64_t write_errors() const;
 
  private:
-  class Queue;
+  class Prints;
+  class Lines;
   class Thread;
 
-  void put(Queue& queue, std::string_view text);
+  void ring();
 
-  std::unique_ptr<Queue> out_, err_;
-  std::atomic<bool> running_{false};
-  int bell_ = -1;  // An eventfd. It stays open, because another thread may be in put() while stop() runs.
+  std::atomic<LogLevel> level_{LogLevel::kInfo};
+  std::array<std::atomic<uint64_t>, kLogLevels> lines_{};
+  std::unique_ptr<Prints> prints_;
+  std::unique_ptr<Lines> log_;
+  int bell_ = -1;  // An eventfd. It stays open, because another thread may be in line() while stop() runs.
   std::unique_ptr<Thread> thread_;
 };
 
 /// Writes a line to the log of the process.
-inline void log_line(LogLevel level, std::string_view text) { RunLog::process().line(level, text); }
+inline void log_line(LogLevel level, std::string_view text, const LogFields& fields = {}) {
+  RunLog::process().line(level, text, fields);
+}
 /// Writes each line of `text` to the log of the process.
 void log_lines(LogLevel level, std::string_view text);
+/// Whether the log of the process takes lines of this level.
+inline bool log_enabled(LogLevel level) { return RunLog::process().enabled(level); }
 
 /// Whether `limit` admits one more line now. If not, the line counts as suppressed.
 bool log_admits(LogLimit& limit, uint64_t now_ms);
+/// For the end of a line that `limit` has admitted: how many were suppressed before it; empty if none were.
+std::string left_out_text(LogLimit& limit);
 /// The number of lines that a LogLimit has suppressed.
 uint64_t log_lines_suppressed();
 

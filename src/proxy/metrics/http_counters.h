@@ -89,7 +89,14 @@ struct HttpCounters {
   Counter compression_refused;  ///< Responses not compressed because too many were being compressed.
   Counter compression_in_bytes, compression_out_bytes;
   BodyFileCounters body_file;
+  Http1Counters http1;  ///< Counts of the codecs, for the worker only; publish() copies them.
+  Http2Counters http2;
   CodecCounters codecs;
+
+  void publish() {
+    codecs.set(http1);
+    codecs.set(http2);
+  }
 };
 
 /// The counters of one worker for one HTTP upstream.

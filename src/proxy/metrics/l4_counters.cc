@@ -1,5 +1,9 @@
 #include "proxy/metrics/l4_counters.h"
 
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+
 namespace sluice {
 
 const char* refusal_name(Refusal refusal) {
@@ -11,8 +15,13 @@ const char* session_end_name(SessionEnd end) {
   constexpr std::array<const char*, kSessionEndCount> kNames = {
       "finished",    "client_error",  "upstream_error", "idle_timeout", "max_duration", "proxy_header", "proxy_timeout",
       "hello",       "hello_timeout", "client_left",    "no_route",     "no_endpoint",  "not_resolved", "tls_handshake",
-      "tls_timeout", "tls_error",     "memory",         "stuck",        "shutdown"};
+      "tls_timeout", "tls_error",     "memory",         "stuck",        "shutdown",     "moved",        "not_resumed"};
   return kNames[static_cast<size_t>(end)];
+}
+
+const char* session_kind_name(SessionKind kind) {
+  constexpr std::array<const char*, kSessionKindCount> kNames = {"tcp", "http1", "tunnel", "http2"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 void BalancerCounters::set(const Balancer::Counts& counts) {
@@ -22,13 +31,48 @@ void BalancerCounters::set(const Balancer::Counts& counts) {
   panics.set(counts.panics);
 }
 
-WorkerCounters::WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts)
-    : listeners(listener_count),
-      http_listeners(listener_count),
-      http_upstreams(endpoint_counts.size()),
-      balancers(endpoint_counts.size()) {
-  upstreams.reserve(endpoint_counts.size());
-  for (size_t count : endpoint_counts) upstreams.emplace_back(count);
+WorkerCounters::WorkerCounters(const config::Config& config)
+    : gauges(std::make_shared<WorkerGauges>()), resets(std::make_shared<ResetCounters>()) {
+  for (size_t i = 0; i < config.listeners.size(); ++i) {
+    listeners.push_back(std::make_shared<ListenerCounters>());
+    http_listeners.push_back(std::make_shared<HttpCounters>());
+  }
+  for (const config::Upstream& upstream : config.upstreams) {
+    auto& endpoints = upstreams.emplace_back();
+    for (size_t i = 0; i < upstream.endpoints.size(); ++i) endpoints.push_back(std::make_shared<EndpointCounters>());
+    http_upstreams.push_back(std::make_shared<UpstreamHttpCounters>());
+    balancers.push_back(std::make_shared<BalancerCounters>());
+  }
+}
+
+WorkerCounters::WorkerCounters(const config::Config& config, const config::Config& old, const WorkerCounters& before)
+    : WorkerCounters(config) {
+  gauges = before.gauges;
+  resets = before.resets;
+  for (size_t i = 0; i < config.listeners.size(); ++i) {
+    for (size_t was = 0; was < old.listeners.size(); ++was) {
+      if (old.listeners[was].name != config.listeners[i].name) continue;
+      listeners[i] = before.listeners[was];
+      http_listeners[i] = before.http_listeners[was];
+    }
+  }
+  for (size_t i = 0; i < config.upstreams.size(); ++i) {
+    for (size_t was = 0; was < old.upstreams.size(); ++was) {
+      const config::Upstream &now = config.upstreams[i], &then = old.upstreams[was];
+      if (then.name != now.name) continue;
+      absl::flat_hash_map<std::string, std::shared_ptr<EndpointCounters>> known;
+      for (size_t e = 0; e < then.endpoints.size(); ++e) {
+        known.emplace(then.endpoints[e].text(), before.upstreams[was][e]);
+      }
+      for (size_t e = 0; e < now.endpoints.size(); ++e) {
+        const auto same = known.find(now.endpoints[e].text());
+        if (same != known.end()) upstreams[i][e] = same->second;
+      }
+      if (!is_unchanged(then, now)) continue;
+      http_upstreams[i] = before.http_upstreams[was];
+      balancers[i] = before.balancers[was];
+    }
+  }
 }
 
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proxy/common/counter.h"
+#include "proxy/config/model/config.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/upstream/balancer.h"
 #include "proxy/upstream/endpoint.h"
@@ -39,13 +40,26 @@ enum class SessionEnd : uint8_t {
   kMemory,        ///< It held more than its share of the chunk budget and released none while memory was short.
   kStuck,         ///< Its peer read nothing while other connections waited for the chunk budget.
   kShutdown,      ///< It was still open when the drain timeout expired.
+  kMoved,         ///< It continues in the process that replaces this one.
+  kNotResumed,    ///< It came from the process that this one replaces, and could not continue.
 };
-inline constexpr int kSessionEndCount = 19;
+inline constexpr int kSessionEndCount = 21;
 const char* session_end_name(SessionEnd end);
+
+/// What a session carries.
+enum class SessionKind : uint8_t {
+  kTcp,
+  kHttp1,
+  kTunnel,  ///< A websocket or CONNECT tunnel over HTTP/1.1.
+  kHttp2,   ///< With the tunnels that are in it.
+};
+inline constexpr int kSessionKindCount = 4;
+const char* session_kind_name(SessionKind kind);
 
 /// The counters of one worker for one listener. `bytes_in` is received from clients, `bytes_out` is sent to them.
 struct ListenerCounters {
   Counter accepted;
+  Counter resumed;        ///< Sessions that continue from another process.
   Counter accept_pauses;  ///< Pauses in accepting for lack of descriptors or kernel memory.
   Counter bytes_in;
   Counter bytes_out;
@@ -82,21 +96,39 @@ struct WorkerGauges {
   Counter batches, completions, overflows;
 };
 
-/// The counters of the control loop.
-struct ControlCounters {
-  Counter tls_reloads;          ///< Successful reloads of TLS files.
-  Counter tls_reload_failures;  ///< Failed reloads of TLS files.
+/// The sessions of one worker that were reset because their time to drain was over, by SessionKind.
+struct ResetCounters {
+  std::array<Counter, kSessionKindCount> by_kind;
 };
 
-/// All counters of one worker. The layout is fixed at start; indices are those of the configuration.
+/// The counters of the control loop.
+struct ControlCounters {
+  Counter reloads;                 ///< Reloads of the configuration that were applied.
+  Counter reload_failures;         ///< Reloads that changed nothing, because of an error.
+  Counter upgrades;                ///< New processes that have taken over.
+  Counter upgrade_failures;        ///< New processes that did not start, or died before this one had ended.
+  Counter tls_reloads;             ///< Successful reloads of TLS files.
+  Counter tls_reload_failures;     ///< Failed reloads of TLS files.
+  Counter configurations;          ///< Configurations in use: the current one, and earlier ones with connections left.
+  Counter configurations_drained;  ///< Those that were drained because more than `reload.max_generations` were in use.
+};
+
+/// The counters of one worker for one configuration; indices are those of the configuration. Counters outlive a
+/// configuration that is replaced by another one with the same listener, upstream or endpoint: both point to them.
 struct WorkerCounters {
-  WorkerCounters(size_t listener_count, const std::vector<size_t>& endpoint_counts);
-  std::vector<ListenerCounters> listeners;
-  std::vector<HttpCounters> http_listeners;              ///< By listener, like `listeners`.
-  std::vector<std::vector<EndpointCounters>> upstreams;  ///< By upstream, then by endpoint.
-  std::vector<UpstreamHttpCounters> http_upstreams;
-  std::vector<BalancerCounters> balancers;
-  WorkerGauges gauges;
+  explicit WorkerCounters(const config::Config& config);
+  /// For the configuration that replaces `old`, whose counters are `before`. A listener keeps the counters of the
+  /// listener of its name, an endpoint those of the endpoint with its address in the upstream of that name. The other
+  /// counters of an upstream begin at 0 unless it is unchanged.
+  WorkerCounters(const config::Config& config, const config::Config& old, const WorkerCounters& before);
+
+  std::vector<std::shared_ptr<ListenerCounters>> listeners;
+  std::vector<std::shared_ptr<HttpCounters>> http_listeners;              ///< By listener, like `listeners`.
+  std::vector<std::vector<std::shared_ptr<EndpointCounters>>> upstreams;  ///< By upstream, then by endpoint.
+  std::vector<std::shared_ptr<UpstreamHttpCounters>> http_upstreams;
+  std::vector<std::shared_ptr<BalancerCounters>> balancers;
+  std::shared_ptr<WorkerGauges> gauges;
+  std::shared_ptr<ResetCounters> resets;
 };
 
 }  // namespace sluice

@@ -73,8 +73,8 @@ class Lookup {
   void fail(std::string_view what, std::string_view why);
   void note_ttl(int64_t ttl_s);
 
-  const config::Endpoint& endpoint_;
-  const config::Resolve& settings_;
+  const config::Endpoint endpoint_;
+  const config::Resolve settings_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Query>> queries_;
   std::optional<uint32_t> ttl_s_;

@@ -32,7 +32,8 @@ uint64_t now_ms() {
 }
 
 void log(const UpstreamState& upstream, const std::string& text) {
-  log_line(LogLevel::kInfo, absl::StrCat("upstream \"", upstream.config().name, "\": ", text));
+  log_line(LogLevel::kInfo, absl::StrCat("upstream \"", upstream.config().name, "\": ", text),
+           {.upstream = upstream.config().name});
 }
 
 std::string list(const std::vector<ResolvedEndpoint>& endpoints) {
@@ -56,7 +57,7 @@ bool Resolver::has_names(const config::Config& config) {
 }
 
 Resolver::Resolver(const Upstreams& upstreams, std::function<void()> changed) : changed_(std::move(changed)) {
-  for (const std::unique_ptr<UpstreamState>& upstream : upstreams) {
+  for (const std::shared_ptr<UpstreamState>& upstream : upstreams) {
     const config::Upstream& config = upstream->config();
     for (uint32_t i = 0; i < config.endpoints.size(); ++i) {
       if (!config.endpoints[i].is_resolved()) continue;

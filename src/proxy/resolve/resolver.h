@@ -26,7 +26,7 @@ namespace sluice {
 /// outlive it.
 class Resolver {
  public:
-  using Upstreams = std::vector<std::unique_ptr<UpstreamState>>;
+  using Upstreams = std::vector<std::shared_ptr<UpstreamState>>;
   /// `changed` is called on the resolver's thread after the endpoints of an upstream have changed. Workers notice the
   /// change by themselves when they next choose an endpoint.
   Resolver(const Upstreams& upstreams, std::function<void()> changed);

@@ -36,12 +36,12 @@ void HttpRouter::Group::find(std::string_view path, Visit&& visit) const {
   if (found != paths_.end() && !found->second.exact.empty()) visit(found->second.exact);
 }
 
-HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstream>& upstreams)
-    : routes_(config::routes_of(http)) {
+HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstream>& upstreams) {
+  const config::Snapshot<std::vector<config::HttpRoute>> routes(config::routes_of(http));
   absl::flat_hash_map<std::string_view, uint32_t> upstream_of, group_of;
   for (uint32_t i = 0; i < upstreams.size(); ++i) upstream_of.try_emplace(upstreams[i].name, i);
   std::vector<NamePattern> patterns;
-  for (const config::HttpRoute& route : routes_) {
+  for (const config::HttpRoute& route : *routes) {
     const auto index = static_cast<uint32_t>(targets_.size());
     const auto named = [&](std::string_view name) {
       const auto found = upstream_of.find(name);
@@ -50,7 +50,7 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
     };
     HttpTarget target{.upstream = route.forward.empty() ? HttpTarget::kNone : named(route.forward),
                       .index = index,
-                      .route = &route,
+                      .route = routes.part(route),
                       .shares = {}};
     uint64_t weights = 0;
     for (const config::SplitTarget& part : route.split) {
@@ -86,7 +86,7 @@ const HttpTarget* HttpRouter::route(const RequestAttributes& facts) const {
   const auto consider = [&](const Indices& indices) {
     for (const uint32_t index : indices) {
       if (index >= best) return;
-      const std::optional<config::HttpMatch>& match = routes_[index].match;
+      const std::optional<config::HttpMatch>& match = targets_[index].route->match;
       if (!match || !find_mismatch(*match, facts)) {
         best = index;
         return;

@@ -10,6 +10,7 @@
 #include "proxy/common/name_match.h"
 #include "proxy/common/random.h"
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/router/request_attributes.h"
 
 namespace sluice {
@@ -23,11 +24,11 @@ struct HttpTarget {
     uint64_t up_to;  ///< The sum of the weights up to and including this one.
   };
 
-  uint32_t upstream;               ///< Index of the upstream; kNone: the route splits, responds, or redirects.
-  uint32_t index;                  ///< Index of the route.
-  const config::HttpRoute* route;  ///< Valid as long as the router.
-  std::vector<Share> shares;       ///< If the route splits its requests.
-  uint32_t mirror = kNone;         ///< Index of the upstream that gets copies.
+  uint32_t upstream;  ///< Index of the upstream; kNone: the route splits, responds, or redirects.
+  uint32_t index;     ///< Index of the route.
+  config::Snapshot<config::HttpRoute> route;
+  std::vector<Share> shares;  ///< If the route splits its requests.
+  uint32_t mirror = kNone;    ///< Index of the upstream that gets copies.
 
   /// Whether requests are forwarded to an upstream.
   bool forwards() const { return upstream != kNone || !shares.empty(); }
@@ -79,8 +80,7 @@ class HttpRouter {
     bool has_exact_ = false;
   };
 
-  std::vector<config::HttpRoute> routes_;
-  std::vector<HttpTarget> targets_;  // By route, like routes_.
+  std::vector<HttpTarget> targets_;  // By route.
   Group any_host_;
   std::vector<Group> hosts_;
   NameTable names_;  // Values are indices into hosts_.

@@ -12,7 +12,7 @@ namespace sluice {
 
 namespace {
 
-using Workers = std::vector<std::unique_ptr<WorkerCounters>>;
+using Workers = std::vector<std::shared_ptr<WorkerCounters>>;
 
 /// Sums `get(worker counters)` over the workers.
 template <typename Get>
@@ -38,10 +38,11 @@ void line(std::string& out, std::string_view name, std::string_view labels, uint
 
 void listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
   const auto total = [&](auto get) {
-    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.listeners[index]); });
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(*w.listeners[index]); });
   };
   const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
   const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
+  const uint64_t resumed = total([](const ListenerCounters& c) -> const Counter& { return c.resumed; });
   uint64_t over = 0;
   std::string reasons;
   for (size_t r = 0; r < kRefusalCount; ++r) {
@@ -59,7 +60,8 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
     }
   }
   line(out, "accepted_total", label, accepted);
-  line(out, "sessions_active", label, accepted - over);
+  line(out, "resumed_total", label, resumed);
+  line(out, "sessions_active", label, accepted + resumed - over);
   line(out, "accept_pauses_total", label,
        total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
   line(out, "received_bytes_total", label,
@@ -135,7 +137,7 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
                     const UpstreamState& state, const EndpointView& view, uint64_t active) {
   const auto total = [&](auto get) {
     return sum(workers,
-               [&](const WorkerCounters& w) -> const Counter& { return get(w.upstreams[upstream][endpoint]); });
+               [&](const WorkerCounters& w) -> const Counter& { return get(*w.upstreams[upstream][endpoint]); });
   };
   const config::Endpoint& configured = state.config().endpoints[endpoint];
   const std::string label =
@@ -194,7 +196,7 @@ void compression_lines(std::string& out, std::string_view label, const auto& tot
 
 void http_listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
   const auto total = [&](auto get) {
-    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_listeners[index]); });
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(*w.http_listeners[index]); });
   };
   const auto member = [&](Counter HttpCounters::* counter) {
     return total([&](const HttpCounters& c) -> const Counter& { return c.*counter; });
@@ -260,7 +262,7 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
 
 void http_upstream_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
   const auto total = [&](auto get) {
-    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(w.http_upstreams[index]); });
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(*w.http_upstreams[index]); });
   };
   const auto member = [&](Counter UpstreamHttpCounters::* counter) {
     return total([&](const UpstreamHttpCounters& c) -> const Counter& { return c.*counter; });
@@ -294,18 +296,18 @@ void balancer_lines(std::string& out, const Workers& workers, size_t index, cons
                            Line{"upstream_failovers_total", &BalancerCounters::failovers},
                            Line{"upstream_panics_total", &BalancerCounters::panics}}) {
     const uint64_t n =
-        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.balancers[index].*each.counter; });
+        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.balancers[index]).*each.counter; });
     if (n) line(out, each.name, label, n);
   }
 }
 
 void worker_lines(std::string& out, const Workers& workers) {
   const auto total = [&](Counter WorkerGauges::* member) {
-    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.*member; });
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.gauges).*member; });
   };
   for (size_t tier = 0; tier < kTierCount; ++tier) {
     const uint64_t bytes =
-        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges.tier_out_bytes[tier]; });
+        sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges->tier_out_bytes[tier]; });
     if (bytes) line(out, "pool_tier_bytes", absl::StrCat("tier=\"", tier_bytes(static_cast<int>(tier)), "\""), bytes);
   }
   line(out, "pool_bytes", "", total(&WorkerGauges::pool_out_bytes));
@@ -355,9 +357,26 @@ void update_gauges(Worker& worker, WorkerGauges& gauges) {
   gauges.overflows.set(worker.ring().overflows());
 }
 
+uint64_t resets_of(const Workers& workers, SessionKind kind) {
+  return sum(workers, [kind](const WorkerCounters& w) -> const Counter& {
+    return w.resets->by_kind[static_cast<size_t>(kind)];
+  });
+}
+
 std::string format_stats(const config::Config& config, const ControlCounters& control, const Workers& workers,
-                         const std::vector<std::unique_ptr<UpstreamState>>& upstreams) {
+                         const std::vector<std::shared_ptr<UpstreamState>>& upstreams) {
   std::string out;
+  line(out, "config_reloads_total", "", control.reloads.value());
+  line(out, "config_reload_failures_total", "", control.reload_failures.value());
+  line(out, "upgrades_total", "", control.upgrades.value());
+  line(out, "upgrade_failures_total", "", control.upgrade_failures.value());
+  line(out, "configurations", "", control.configurations.value());
+  line(out, "configurations_drained_total", "", control.configurations_drained.value());
+  for (size_t kind = 0; kind < kSessionKindCount; ++kind) {
+    const uint64_t n = resets_of(workers, static_cast<SessionKind>(kind));
+    const char* const name = session_kind_name(static_cast<SessionKind>(kind));
+    if (n) line(out, "sessions_reset_total", absl::StrCat("kind=\"", name, "\""), n);
+  }
   line(out, "tls_reloads_total", "", control.tls_reloads.value());
   line(out, "tls_reload_failures_total", "", control.tls_reload_failures.value());
   for (size_t i = 0; i < config.listeners.size(); ++i) {
@@ -391,11 +410,16 @@ std::string format_body_file(const FilePool::Stats& stats) {
   return out;
 }
 
-std::string format_run_log(uint64_t lines_dropped, uint64_t prints_dropped, uint64_t suppressed) {
+std::string format_run_log(const RunLogCounts& counts) {
   std::string out;
-  line(out, "log_dropped_total", "stream=\"stderr\"", lines_dropped);
-  line(out, "log_dropped_total", "stream=\"stdout\"", prints_dropped);
-  line(out, "log_suppressed_total", "", suppressed);
+  for (size_t i = 0; i < counts.lines.size(); ++i) {
+    const std::string_view level = log_level_name(static_cast<LogLevel>(i));
+    line(out, "log_lines_total", absl::StrCat("level=\"", level, "\""), counts.lines[i]);
+  }
+  line(out, "log_dropped_total", "stream=\"log\"", counts.dropped);
+  line(out, "log_dropped_total", "stream=\"stdout\"", counts.prints_dropped);
+  line(out, "log_errors_total", "", counts.errors);
+  line(out, "log_suppressed_total", "", counts.suppressed);
   return out;
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "proxy/config/model/config.h"
+#include "proxy/log/log_line.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/upstream/endpoint.h"
 #include "sluice/file_pool.h"
@@ -16,18 +19,28 @@ class Worker;
 /// Copies a worker's current state into its gauges. Call it on the worker's own thread.
 void update_gauges(Worker& worker, WorkerGauges& gauges);
 
+/// How many sessions of this kind were reset because their time to drain was over.
+uint64_t resets_of(const std::vector<std::shared_ptr<WorkerCounters>>& workers, SessionKind kind);
+
 /// Formats every counter, summed over the workers, one per line in the Prometheus text format. Series by reason are
 /// omitted while they are zero.
 std::string format_stats(const config::Config& config, const ControlCounters& control,
-                         const std::vector<std::unique_ptr<WorkerCounters>>& workers,
-                         const std::vector<std::unique_ptr<UpstreamState>>& upstreams);
+                         const std::vector<std::shared_ptr<WorkerCounters>>& workers,
+                         const std::vector<std::shared_ptr<UpstreamState>>& upstreams);
 
 /// Formats the counters of the body file in the same format.
 std::string format_body_file(const FilePool::Stats& stats);
 
-/// Formats the counters of the run-time log in the same format: lines dropped on standard error and standard output,
-/// and lines suppressed by a limit.
-std::string format_run_log(uint64_t lines_dropped, uint64_t prints_dropped, uint64_t suppressed);
+/// What the run-time log counts.
+struct RunLogCounts {
+  std::array<uint64_t, kLogLevels> lines{};  ///< By level.
+  uint64_t dropped = 0;                      ///< Lines of the log that were dropped,
+  uint64_t prints_dropped = 0;               ///< and of standard output.
+  uint64_t errors = 0;                       ///< Writes that failed.
+  uint64_t suppressed = 0;                   ///< Lines over a LogLimit.
+};
+/// Formats them in the same format.
+std::string format_run_log(const RunLogCounts& counts);
 
 /// Formats the counters of a listener's access log in the same format.
 std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors);

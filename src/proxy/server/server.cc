@@ -1,12 +1,11 @@
 #include "proxy/server/server.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
+#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,13 +19,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "net/listener.h"
 #include "proxy/common/cpus.h"
+#include "proxy/config/load/print.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/listener/listener_state.h"
+#include "proxy/listener/moving_session.h"
 #include "proxy/log/run_log.h"
 #include "proxy/resolve/resolver.h"
 #include "proxy/server/metrics_report.h"
+#include "proxy/server/reload_words.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/version.h"
@@ -37,13 +40,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Time for sockets to close after all sessions were ended; then the process exits anyway.
-constexpr std::chrono::seconds kShutDownTimeout{5};
 constexpr std::chrono::milliseconds kSnapshotTimeout{200};
-// Unsent bytes in the kernel toward an HTTP client. Without this bound the kernel accepts up to tcp_wmem, 4 MiB, for
-// each client that reads nothing. A thousand such clients keep a worker copying for seconds, and exhaust tcp_mem for
-// all connections of the machine.
-constexpr uint32_t kUnsentBytes = 128 * 1024;
+// Interval at which it is checked whether earlier generations are still in use.
+constexpr std::chrono::milliseconds kUnusedPoll{500};
+// A change of watched files is applied when they have not changed for kSettle, or after kMaxSettle.
+constexpr std::chrono::milliseconds kSettle{300};
+constexpr std::chrono::seconds kMaxSettle{5};
+void log(std::string_view text) { log_line(LogLevel::kInfo, text); }
+void warn(std::string_view text) { log_line(LogLevel::kWarning, text); }
 
 uint64_t raise_descriptor_limit() {
   rlimit limit{};
@@ -70,88 +74,34 @@ uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
   return descriptors > taken ? static_cast<uint32_t>(std::min<uint64_t>((descriptors - taken) / 2, UINT32_MAX)) : 1;
 }
 
-ListenOptions listen_options(const config::Listener& listener) {
-  const auto seconds = [](config::Duration d) { return static_cast<int>((d.count() + 999) / 1000); };
-  return {.backlog = static_cast<int>(listener.backlog),
-          .unsent_bytes = listener.http ? kUnsentBytes : 0,
-          .nodelay = listener.nodelay,
-          .keepalive_idle_s = seconds(listener.keepalive.idle),
-          .keepalive_interval_s = seconds(listener.keepalive.interval),
-          .keepalive_probes = static_cast<int>(listener.keepalive.probes)};
-}
-
-const char* unix_path(const config::Address& address) {
-  return reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
-}
-
-// A socket file without a listening process is left over from a process that was killed.
-void remove_stale_unix_socket(const config::Address& address) {
-  const char* const path = unix_path(address);
-  struct stat file;
-  if (path[0] == '\0' || stat(path, &file) != 0 || !S_ISSOCK(file.st_mode)) return;
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
-  if (connect(fd, address.data(), address.length()) != 0 && errno == ECONNREFUSED) unlink(path);
-  close(fd);
-}
-
-// The configured address; if its port is 0, with the port that the kernel chose.
-std::string bound_address(const config::Listener& listener, int fd) {
-  std::string text = listener.address.text();
-  if (listener.address.kind() == config::Address::Kind::kUnix || listener.address.port() != 0) return text;
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length);
-  // The port has the same offset for both families.
-  const uint16_t port = ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
-  return absl::StrCat(text.substr(0, text.rfind(':') + 1), port);
-}
-
-// With SO_REUSEPORT two instances would share an address silently, so a plain bind checks for another one first.
-absl::Status check_address_is_free(const config::Address& address) {
-  const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return absl::ErrnoToStatus(errno, "socket");
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address.family() == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  const int result = bind(fd, address.data(), address.length());
-  const int error = errno;
-  close(fd);
-  return result == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, "bind");
-}
-
-absl::Status listen_error(const config::Listener& listener, const absl::Status& error) {
-  // Compares the text, because several errnos share a status code.
-  const auto is = [&](int number) { return absl::EndsWith(error.message(), std::strerror(number)); };
-  const char* hint = "";
-  if (is(EADDRINUSE)) hint = "; another process listens there (see `ss -ltnp`)";
-  if (is(EADDRNOTAVAIL)) hint = "; no interface of this machine has it (see `ip address`)";
-  if (is(EACCES)) hint = "; ports below 1024 need CAP_NET_BIND_SERVICE";
-  return absl::Status(error.code(), absl::StrCat("listener \"", listener.name, "\": cannot listen on ",
-                                                 listener.address.text(), ": ", error.message(), hint));
-}
-
-// Describes the files that a reload has read.
-std::string reloaded_files(const config::Config& config) {
-  const auto by_files = [](const auto& alts) { return alts && !alts->certificates.empty(); };
-  size_t tls_listeners = 0, tls_upstreams = 0, auth_routes = 0;
-  for (const config::Listener& listener : config.listeners) {
-    tls_listeners += listener.tls || by_files(listener.alts);
-    if (!listener.http) continue;
-    for (const config::HttpRoute& route : listener.http->routes) auth_routes += route.auth.has_value();
+void close_descriptors(const std::vector<WorkerGeneration>& parts, size_t from) {
+  for (size_t i = from; i < parts.size(); ++i) {
+    for (const auto& sockets : parts[i].sockets) {
+      for (const ListenSocket& each : sockets) close(each.fd);
+    }
   }
-  for (const config::Upstream& upstream : config.upstreams) tls_upstreams += upstream.tls || by_files(upstream.alts);
-  std::vector<std::string> read;
-  if (tls_listeners > 0) read.push_back(absl::StrCat("the TLS files of ", tls_listeners, " listener(s)"));
-  if (tls_upstreams > 0) read.push_back(absl::StrCat("the TLS files of ", tls_upstreams, " upstream(s)"));
-  if (auth_routes > 0) read.push_back(absl::StrCat("the `auth` files of ", auth_routes, " route(s)"));
-  return read.empty() ? "" : absl::StrCat("read ", absl::StrJoin(read, ", "));
 }
 
-void close_all(const std::vector<std::vector<int>>& fds) {
-  for (const auto& row : fds) {
-    for (int fd : row) close(fd);
+// Takes over the values of keys that are read at start only, with a warning for each that has changed.
+void keep_until_restart(const config::Config& current, config::Config& next) {
+  const auto keep = [](std::string_view key, const auto& old, auto& now) {
+    if (old == now) return;
+    warn(absl::StrCat("reload: `", key, "` has changed, but is read at start only: restart for it"));
+    now = old;
+  };
+  keep("workers", current.workers, next.workers);
+  keep("memory", current.memory, next.memory);
+  keep("body_file", current.body_file, next.body_file);
+}
+
+// Whether a name has no address yet.
+bool lacks_addresses(const Generation& generation) {
+  for (const auto& upstream : generation.upstreams) {
+    for (uint32_t i = 0; i < upstream->config().endpoints.size(); ++i) {
+      if (upstream->config().endpoints[i].is_resolved() && upstream->slots().present_of(i).empty()) return true;
+    }
   }
+  return false;
 }
 
 sigset_t handled_signals() {
@@ -161,12 +111,13 @@ sigset_t handled_signals() {
   return signals;
 }
 
-void log(std::string_view text) { log_line(LogLevel::kInfo, text); }
-void warn(std::string_view text) { log_line(LogLevel::kWarning, text); }
-
 }  // namespace
 
-Server::Server(config::Config config, Options options) : config_(std::move(config)), options_(options) {}
+Server::Server(config::Snapshot<config::Config> config, Options options)
+    : options_(std::move(options)),
+      worker_count_(config->workers.value_or(usable_cpus())),
+      generation_(std::move(config), worker_count_),
+      sockets_(worker_count_) {}
 Server::~Server() = default;
 
 absl::Status Server::run() {
@@ -174,20 +125,35 @@ absl::Status Server::run() {
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "signalfd");
+  const absl::Cleanup close_signals = [this] { close(signal_fd_); };
+  absl::StatusOr<std::vector<int>> passed = take_passed_sockets();  // Before there are other threads.
+  if (!passed.ok()) return passed.status();
+  if (absl::Status inherited = sockets_.inherit_passed(*passed); !inherited.ok()) return inherited;
   RunLog::process().start();
   const absl::Cleanup stop_log = [] { RunLog::process().stop(); };
+  manager_ = ServiceManager::from_environment();
+  watchdog_ = Watchdog::from_environment();
 
+  absl::StatusOr<std::unique_ptr<Predecessor>> predecessor = Predecessor::find();
+  if (!predecessor.ok()) return predecessor.status();
+  if (*predecessor) predecessors_.push_back(*std::move(predecessor));
   const absl::Status status = start();
   if (!status.ok()) {
-    remove_unix_sockets();
+    if (!predecessors_.empty()) predecessors_[0]->report_failure(status.message());
+    predecessors_.empty() ? sockets_.close() : sockets_.leave();
     resolver_.reset();
     for (auto& worker : workers_) {
       if (!worker->stopped()) worker->shut_down();
     }
     workers_.clear();
+    // The caller prints it on standard error.
+    if (generation_.config->log.to != config::LogTarget()) log_lines(LogLevel::kError, status.message());
     return status;
   }
   serve();
+  log_resets();
   resolver_.reset();
   access_logs_->close();
   print_stats();
@@ -195,145 +161,200 @@ absl::Status Server::run() {
   return absl::OkStatus();
 }
 
-// Must be called while the listeners are open. Then a file with the same device and inode is certainly ours, and not
-// that of a process that has taken over the path.
-void Server::remove_unix_sockets() {
-  for (const UnixSocketFile& ours : unix_sockets_) {
-    struct stat file;
-    if (stat(ours.path.c_str(), &file) == 0 && file.st_dev == ours.device && file.st_ino == ours.inode) {
-      unlink(ours.path.c_str());
-    }
-  }
-  unix_sockets_.clear();
-}
-
 absl::Status Server::start() {
   const uint64_t descriptors = raise_descriptor_limit();
-  const unsigned worker_count = config_.workers.value_or(usable_cpus());
+  const config::Config& config = *generation_.config;
+  std::unique_ptr<LogSink> sink;
+  if (config.log.to != config::LogTarget()) {
+    absl::StatusOr<std::unique_ptr<LogSink>> opened = LogSink::open(config.log.to.destination());
+    if (!opened.ok()) return opened.status();
+    sink = *std::move(opened);
+  }
+  RunLog::process().configure(config.log.level, config.log.format, std::move(sink));
   log(absl::StrCat("version " SLUICE_VERSION_STRING ", configuration ",
                    options_.config_path.empty() ? "from the command line" : options_.config_path, ", pid ", getpid(),
-                   ", workers ", worker_count));
+                   ", workers ", worker_count_));
 
   if (absl::Status posting = Worker::prepare_to_post(); !posting.ok()) return posting;
-  auto features = probe_features(static_cast<RingsMode>(config_.memory.rings));
+  auto features = probe_features(static_cast<RingsMode>(config.memory.rings));
   if (!features.ok()) return features.status();
   features_ = *features;
 
-  for (const config::Upstream& upstream : config_.upstreams) {
-    upstreams_.push_back(std::make_unique<UpstreamState>(upstream));
-  }
-  for (const config::Listener& listener : config_.listeners) {
-    listeners_.push_back(std::make_unique<ListenerState>(listener, config_.upstreams));
-  }
-  for (auto& listener : listeners_) {
-    if (absl::Status errors = listener->error_pages.read_files(); !errors.ok()) return errors;
-  }
-  key_signer_ = std::make_unique<KeySigner>(worker_count);
+  key_signer_ = std::make_unique<KeySigner>(worker_count_);
   tls_shared_.signer = key_signer_.get();
-  if (absl::Status read = read_files(); !read.ok()) return read;
-  if (absl::Status logs = open_access_logs(worker_count); !logs.ok()) return logs;
-  if (absl::Status file = open_body_file(); !file.ok()) return file;
-  if (absl::Status resolving = resolve_names(); !resolving.ok()) return resolving;
-
-  auto fds = open_listeners(worker_count);
-  if (!fds.ok()) return fds.status();
-
-  const uint32_t room = descriptor_room(descriptors, worker_count);
-  const uint32_t max_connections =
-      config_.limits.max_connections.value_or(std::min(config::kDefaultMaxConnections, room));
-  if (max_connections > room) {
-    warn(absl::StrCat("limits.max_connections is ", max_connections, ", but ", descriptors,
-                      " file descriptors are enough for ", room, ": accepting pauses there; raise `ulimit -n`"));
+  auto logs = AccessLogs::open({}, worker_count_);
+  if (!logs.ok()) return logs.status();
+  access_logs_ = std::move(*logs);
+  absl::StatusOr<Preparation> prepared = prepare(generation_);
+  if (!prepared.ok()) return prepared.status();
+  if (absl::Status resolving = resolve_names(generation_); !resolving.ok()) return resolving;
+  const bool is_upgrade = !predecessors_.empty();
+  if (is_upgrade) {
+    std::vector<std::unique_ptr<Predecessor>> earlier;
+    if (absl::Status taken = predecessors_[0]->take_over(sockets_, earlier); !taken.ok()) return taken;
+    for (auto& each : earlier) predecessors_.push_back(std::move(each));
   }
-  global_connections_ = std::make_unique<ConnectionLimit>(max_connections);
+  if (absl::Status listening = sockets_.open(config); !listening.ok()) return listening;
+  sockets_.keep_only(config);  // Of those that were inherited.
+  absl::StatusOr<std::vector<WorkerGeneration>> parts = for_workers(generation_, nullptr, *prepared);
+  if (!parts.ok()) return parts.status();
+  install(generation_, *std::move(prepared));
 
-  std::vector<size_t> endpoint_counts;
-  for (const config::Upstream& upstream : config_.upstreams) endpoint_counts.push_back(upstream.endpoints.size());
-  std::vector<bool> shared_fd;
-  for (const config::Listener& listener : config_.listeners) {
-    shared_fd.push_back(listener.address.kind() == config::Address::Kind::kUnix && worker_count > 1);
+  descriptor_room_ = descriptor_room(descriptors, worker_count_);
+  if (max_connections() > descriptor_room_) {
+    warn(absl::StrCat("limits.max_connections is ", max_connections(), ", but ", descriptors,
+                      " file descriptors are enough for ", descriptor_room_,
+                      ": accepting pauses there; raise `ulimit -n`"));
   }
+  global_connections_.set_limit(max_connections());
+
   Worker::Options options;
   options.features = features_;
-  options.budget_bytes = config_.memory.worker_budget.bytes;
-  options.max_sockets = 2 * size_t{max_connections} / worker_count;
-  options.ring_entries = static_cast<uint16_t>(config_.memory.ring_entries);
-  options.zero_copy_bytes = config_.memory.zero_copy_from.bytes;
+  options.budget_bytes = config.memory.worker_budget.bytes;
+  options.max_sockets = 2 * size_t{max_connections()} / worker_count_;
+  options.ring_entries = static_cast<uint16_t>(config.memory.ring_entries);
+  options.zero_copy_bytes = config.memory.zero_copy_from.bytes;
   options.pool_source = options_.pool_source;
   options.read_mode = options_.read_mode;
-  for (unsigned i = 0; i < worker_count; ++i) {
+  for (unsigned i = 0; i < worker_count_; ++i) {
     options.index = i;
-    counters_.push_back(std::make_unique<WorkerCounters>(config_.listeners.size(), endpoint_counts));
-    workers_.push_back(std::make_unique<WorkerThread>(
-        options,
-        WorkerThread::Shared{config_, *global_connections_, listeners_, upstreams_, *counters_.back(), log_writers(i),
-                             room, worker_count, body_file_.get(), &lookup_threads_},
-        (*fds)[i], shared_fd));
+    workers_.push_back(
+        std::make_unique<WorkerThread>(options,
+                                       WorkerThread::Shared{global_connections_, descriptor_room_, worker_count_,
+                                                            body_file_.get(), &lookup_threads_, &stopping_},
+                                       std::move((*parts)[i])));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {
-      for (unsigned rest = i + 1; rest < worker_count; ++rest) {
-        for (int fd : (*fds)[rest]) close(fd);
-      }
+      close_descriptors(*parts, i + 1);
       return ready;
     }
   }
   workers_started_.store(true, std::memory_order_release);
-  log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
-                   " max_connections=", max_connections));
-  for (size_t i = 0; i < config_.listeners.size(); ++i) {
-    log(absl::StrCat("listener ", config_.listeners[i].name, " on ",
-                     bound_address(config_.listeners[i], (*fds)[0][i])));
+  if (auto control = ControlSocket::open(); control.ok()) {
+    control_ = *std::move(control);
+  } else {
+    warn(absl::StrCat(control.status().message(), ": `sluice reload` is not available; SIGHUP is"));
   }
+  control_counters_.configurations.set(1);
+  watch_files();
+  log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
+                   " max_connections=", max_connections()));
+  log_listeners(nullptr);
+  if (is_upgrade) predecessors_[0]->report_ready();
   return absl::OkStatus();
 }
 
-// One descriptor per worker and listener; a Unix socket is opened once and duplicated.
-absl::StatusOr<std::vector<std::vector<int>>> Server::open_listeners(unsigned worker_count) {
-  std::vector<std::vector<int>> fds(worker_count);
-  for (const config::Listener& listener : config_.listeners) {
-    const bool is_unix = listener.address.kind() == config::Address::Kind::kUnix;
-    if (is_unix) {
-      remove_stale_unix_socket(listener.address);
-    } else if (absl::Status free = check_address_is_free(listener.address); !free.ok()) {
-      close_all(fds);
-      return listen_error(listener, free);
-    }
-    sockaddr_storage storage{};
-    socklen_t length = listener.address.length();
-    std::memcpy(&storage, listener.address.data(), length);
-    for (unsigned worker = 0; worker < worker_count; ++worker) {
-      if (is_unix && worker > 0) {
-        fds[worker].push_back(fcntl(fds[0].back(), F_DUPFD_CLOEXEC, 0));
-        continue;
-      }
-      auto fd = open_listener(reinterpret_cast<sockaddr*>(&storage), length, listen_options(listener));
-      if (!fd.ok()) {
-        close_all(fds);
-        return listen_error(listener, fd.status());
-      }
-      // With port 0, the other workers bind the port that the kernel chose for the first.
-      if (worker == 0 && !is_unix) getsockname(*fd, reinterpret_cast<sockaddr*>(&storage), &(length = sizeof storage));
-      fds[worker].push_back(*fd);
-    }
-    struct stat file;
-    if (is_unix && unix_path(listener.address)[0] != '\0' && stat(unix_path(listener.address), &file) == 0) {
-      unix_sockets_.push_back({unix_path(listener.address), file.st_dev, file.st_ino});
+// `before`: the previous configuration, whose listeners are left out if they are at the same addresses.
+void Server::log_listeners(const config::Config* before) const {
+  const config::ListenAddresses addresses(*generation_.config);
+  std::optional<config::ListenAddresses> were;
+  if (before) were.emplace(*before);
+  for (const config::Listener& listener : generation_.config->listeners) {
+    const std::vector<config::ListenAddress> now = addresses.of(listener);
+    const auto same = [&](const config::Listener& was) { return was.name == listener.name && were->of(was) == now; };
+    if (before && std::any_of(before->listeners.begin(), before->listeners.end(), same)) continue;
+    for (const std::string& address : sockets_.bound_addresses(listener, now)) {
+      log_line(LogLevel::kInfo, absl::StrCat("listener ", listener.name, " on ", address), {.listener = listener.name});
     }
   }
-  return fds;
 }
 
-absl::Status Server::open_body_file() {
+uint32_t Server::max_connections() const {
+  return generation_.config->limits.max_connections.value_or(
+      std::min(config::kDefaultMaxConnections, descriptor_room_));
+}
+
+// Reads and opens all that a generation needs, apart from its sockets. Nothing takes effect yet.
+absl::StatusOr<Server::Preparation> Server::prepare(const Generation& generation) {
+  const config::Config& config = *generation.config;
+  Preparation prepared;
+  for (const auto& listener : generation.listeners) {
+    if (workers_started_ && generation_.has(*listener)) continue;  // In use, so they are read.
+    if (absl::Status errors = listener->error_pages.read_files(); !errors.ok()) return errors;
+  }
+  auto contexts = read_tls_files(config, tls_shared_);
+  if (!contexts.ok()) return contexts.status();
+  for (const FileWarning& warning : contexts->warnings) warn(warning.text);
+  prepared.tls = *std::move(contexts);
+  for (const config::Listener& listener : config.listeners) {
+    auto files = read_auth_files(listener);
+    if (!files.ok()) return files.status();
+    prepared.auth.push_back(*std::move(files));
+  }
+  std::vector<std::string> targets;
+  for (const config::Listener& listener : config.listeners) {
+    if (listener.http && listener.http->access_log) targets.push_back(listener.http->access_log->file);
+  }
+  const auto logs = access_logs_->add(targets);
+  if (!logs.ok()) return logs.status();
+  size_t next_log = 0;
+  for (const config::Listener& listener : config.listeners) {
+    std::optional<size_t>& log = prepared.access_logs.emplace_back();
+    if (listener.http && listener.http->access_log) log = (*logs)[next_log++];
+  }
+  if (config.log.to != generation_.config->log.to) {
+    auto sink = LogSink::open(config.log.to.destination());
+    if (!sink.ok()) return sink.status();
+    prepared.log = *std::move(sink);
+  }
+  if (absl::Status file = open_body_file(config); !file.ok()) return file;
+  return prepared;
+}
+
+// Existing connections keep the TLS context that they started with.
+void Server::install(const Generation& generation, Preparation prepared) {
+  for (size_t i = 0; i < generation.listeners.size(); ++i) {
+    ListenerState& listener = *generation.listeners[i];
+    listener.tls.replace(std::move(prepared.tls.listeners[i]));
+    listener.auth.replace(std::move(prepared.auth[i]));
+    listener.limits->set(*listener.config);
+  }
+  for (size_t i = 0; i < generation.upstreams.size(); ++i) {
+    generation.upstreams[i]->tls.replace(std::move(prepared.tls.upstreams[i]));
+  }
+  access_log_of_listener_ = std::move(prepared.access_logs);
+  const config::Log& log_now = generation.config->log;
+  if (log_now == generation_.config->log) return;
+  if (prepared.log) log(absl::StrCat("the log continues in ", log_now.to.text()));
+  RunLog::process().configure(log_now.level, log_now.format, std::move(prepared.log));
+}
+
+// `before`: the generation that the workers have; null if they have none.
+absl::StatusOr<std::vector<WorkerGeneration>> Server::for_workers(const Generation& next, const Generation* before,
+                                                                  const Preparation& prepared) {
+  std::vector<WorkerGeneration> parts;
+  const config::ListenAddresses addresses(*next.config);
+  for (unsigned worker = 0; worker < worker_count_; ++worker) {
+    WorkerGeneration& part = parts.emplace_back(next, worker);
+    for (size_t i = 0; i < next.listeners.size(); ++i) {
+      const config::Listener& listener = *next.listeners[i]->config;
+      const std::optional<size_t>& log = prepared.access_logs[i];
+      part.access_logs.push_back(log ? &access_logs_->writer(*log, worker) : nullptr);
+      std::vector<ListenSocket>& sockets = part.sockets.emplace_back();
+      if (before && before->has(*next.listeners[i])) continue;
+      auto copies = sockets_.duplicate(listener, addresses.of(listener), worker);
+      if (!copies.ok()) {
+        close_descriptors(parts, 0);
+        return copies.status();
+      }
+      sockets = *std::move(copies);
+    }
+  }
+  return parts;
+}
+
+absl::Status Server::open_body_file(const config::Config& config) {
   const auto wants = [](const config::Listener& listener) { return listener.http && keeps_bodies(*listener.http); };
-  if (std::none_of(config_.listeners.begin(), config_.listeners.end(), wants)) return absl::OkStatus();
-  body_file_ = std::make_unique<BodyFile>(config_.body_file);
-  const FilePool& pool = body_file_->pool;
+  if (body_file_ || std::none_of(config.listeners.begin(), config.listeners.end(), wants)) return absl::OkStatus();
+  auto file = std::make_unique<BodyFile>(config.body_file);
+  const FilePool& pool = file->pool;
   if (!pool.ok()) return absl::FailedPreconditionError(absl::StrCat("body_file: ", pool.error().message));
   if (pool.in_memory()) {
     warn(
-        absl::StrCat("body_file.directory: ", config_.body_file.directory,
+        absl::StrCat("body_file.directory: ", config.body_file.directory,
                      " is in memory (tmpfs), so buffering bodies there saves no memory; choose a directory on a disk"));
   }
+  body_file_ = std::move(file);
   return absl::OkStatus();
 }
 
@@ -341,128 +362,295 @@ bool Server::all_stopped() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->stopped(); });
 }
 
+// Waits for a signal and returns it; -1 if none arrived. Commands that arrive meanwhile are obeyed.
+int Server::wait(std::chrono::nanoseconds pause) {
+  const bool moving_out = phase_ == Phase::kMovingOut;
+  std::vector<pollfd> polled = {{signal_fd_, POLLIN, 0},
+                                {control_ ? control_->fd() : -1, POLLIN, 0},
+                                {watch_ ? watch_->fd() : -1, POLLIN, 0},
+                                {moving_out ? successor_->channel_fd() : -1, POLLIN, 0},
+                                {moving_out ? successor_->departures_fd() : -1, POLLIN, 0}};
+  const size_t first_predecessor = polled.size();
+  // A successor continues with them.
+  for (auto& predecessor : predecessors_) polled.push_back({successor_ ? -1 : predecessor->fd(), POLLIN, 0});
+  const int64_t ns = pause.count();
+  const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
+  if (ppoll(polled.data(), polled.size(), &timeout, nullptr) <= 0) return -1;
+  if (polled[1].revents & POLLIN) control_->serve([this](std::string_view command) { return obey(command); });
+  if ((polled[2].revents & POLLIN) && watch_ && watch_->take()) {
+    const Clock::time_point now = Clock::now();
+    if (settled_ == Clock::time_point::max()) changed_ = now;
+    settled_ = std::min(now + kSettle, changed_ + kMaxSettle);
+  }
+  if (polled[3].revents || polled[4].revents) exchange_with_successor();
+  for (size_t i = polled.size(); i-- > first_predecessor && !successor_;) {
+    const auto predecessor = predecessors_.begin() + static_cast<std::ptrdiff_t>(i - first_predecessor);
+    if (polled[i].revents && !exchange_with(**predecessor)) predecessors_.erase(predecessor);
+  }
+  signalfd_siginfo received;
+  if (!(polled[0].revents & POLLIN) || read(signal_fd_, &received, sizeof received) != sizeof received) return -1;
+  return static_cast<int>(received.ssi_signo);
+}
+
 void Server::serve() {
-  const sigset_t signals = handled_signals();
   const bool periodic = options_.stats_interval.count() > 0;
   Clock::time_point next_stats = Clock::now() + options_.stats_interval;
-  Clock::time_point deadline = Clock::time_point::max();
-  enum class Phase { kServing, kDraining, kShuttingDown } phase = Phase::kServing;
 
+  manager_.ready(status_line());
   while (!all_stopped()) {
     const auto now = Clock::now();
+    destroy_unused();
+    end_overdue(now);
+    if (watchdog_.is_due(now)) feed_watchdog();
+    if (now >= settled_) {
+      settled_ = Clock::time_point::max();
+      if (phase_ == Phase::kServing) (void)reload();
+    }
     if (periodic && now >= next_stats) {
       print_stats();
       next_stats += options_.stats_interval;
     }
-    if (now >= deadline) {
-      if (phase == Phase::kShuttingDown) {
-        // No session should need more time. If one does, exiting is better than hanging.
-        log_line(LogLevel::kError, "sessions did not end in time; exiting anyway");
-        RunLog::process().stop();
-        std::_Exit(1);
-      }
-      warn("shutdown_timeout is over: ending the remaining sessions");
-      phase = Phase::kShuttingDown;
-      deadline = now + kShutDownTimeout;
-      for (auto& worker : workers_) worker->shut_down();
+    if (phase_ == Phase::kMovingOut && global_connections_.active() == 0 && successor_->idle()) {
+      log(absl::StrCat("upgrade: all connections have moved or ended; process ", successor_->pid(), " continues"));
+      leave_to_successor();
     }
-    // While serving, wake up only for signals and statistics; while draining, poll often.
-    const auto pause = phase == Phase::kServing ? (periodic ? next_stats - now : Clock::duration(std::chrono::hours(1)))
-                                                : Clock::duration(std::chrono::milliseconds(20));
-    const auto ns = std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(pause).count());
-    const timespec timeout{ns / 1'000'000'000, ns % 1'000'000'000};
-    const int received = sigtimedwait(&signals, nullptr, &timeout);
+    if (now >= deadline_) end_phase();
+    // While serving, wake up for signals, statistics, and the end of earlier generations; while draining, poll often.
+    Clock::duration pause = retired_.empty() ? Clock::duration(std::chrono::hours(1)) : kUnusedPoll;
+    if (periodic) pause = std::min(pause, next_stats - now);
+    if (settled_ != Clock::time_point::max()) pause = std::min(pause, settled_ - now);
+    for (const Retired& each : retired_) {
+      if (each.end_at != Clock::time_point::max()) pause = std::min(pause, each.end_at - now);
+    }
+    if (watchdog_.is_on()) pause = std::min<Clock::duration>(pause, watchdog_.next() - now);
+    if (phase_ != Phase::kServing) pause = std::chrono::milliseconds(20);
+    const int received = wait(std::max<Clock::duration>(pause, Clock::duration(0)));
     if (received < 0) continue;
     if (received == SIGHUP) {
-      reload();
+      (void)reload();
     } else if (received == SIGUSR1) {
-      reopen_access_logs();
+      reopen_logs();
     } else if (received == SIGUSR2) {
       print_stats();
-    } else if (phase == Phase::kServing) {
-      log(absl::StrCat("draining: no new connections; ", global_connections_->active(), " open, up to ",
-                       config::print_duration(config_.shutdown_timeout), " to end; a second signal ends them now"));
-      phase = Phase::kDraining;
-      deadline = Clock::now() + config_.shutdown_timeout;
-      remove_unix_sockets();
-      for (auto& worker : workers_) worker->drain();
-    } else if (phase == Phase::kDraining) {
-      deadline = Clock::now();
+    } else if (phase_ == Phase::kServing) {
+      const config::Duration delay = generation_.config->shutdown_delay;
+      if (delay.count() > 0) {
+        log(absl::StrCat("stopping: not ready any more; new connections are accepted for another ",
+                         config::print_duration(delay), "; a second signal skips that"));
+      }
+      phase_ = Phase::kDelaying;
+      stopping_ = true;
+      deadline_ = Clock::now() + delay;
+    } else if (phase_ != Phase::kShuttingDown) {
+      deadline_ = Clock::now();  // The present phase ends.
     }
   }
 }
 
-// Replaces either all files or none. Existing connections keep the TLS context that they started with.
-absl::Status Server::read_files() {
-  auto contexts = read_tls_files(config_, tls_shared_);
-  if (!contexts.ok()) return contexts.status();
-  for (const FileWarning& warning : contexts->warnings) warn(warning.text);
-  std::vector<ListenerAuthFiles> auth;
-  for (const config::Listener& listener : config_.listeners) {
-    auto files = read_auth_files(listener);
-    if (!files.ok()) return files.status();
-    auth.push_back(*std::move(files));
+void Server::feed_watchdog() {
+  std::vector<Watchdog::Progress> progress;
+  for (const auto& worker : workers_) progress.push_back({worker->snapshots(), worker->stopped()});
+  if (watchdog_.feeds(Clock::now(), progress)) {
+    manager_.feed_watchdog();
+  } else {
+    log_line(LogLevel::kError, "a worker makes no progress: the watchdog of the service manager is not fed");
   }
-  for (size_t i = 0; i < listeners_.size(); ++i) {
-    listeners_[i]->tls.replace(std::move(contexts->listeners[i]));
-    listeners_[i]->auth.replace(std::move(auth[i]));
-  }
-  for (size_t i = 0; i < upstreams_.size(); ++i) upstreams_[i]->tls.replace(std::move(contexts->upstreams[i]));
-  return absl::OkStatus();
+  for (auto& worker : workers_) worker->request_snapshot();
 }
 
-// Waits for the first lookups, so that their results are available to the first requests.
-absl::Status Server::resolve_names() {
-  if (!Resolver::has_names(config_)) return absl::OkStatus();
-  resolver_ = std::make_unique<Resolver>(upstreams_, [this] {
+// What the service manager shows.
+std::string Server::status_line() const {
+  return absl::StrCat("serving: ", generation_.config->listeners.size(), " listeners, ", worker_count_, " workers");
+}
+
+// Waits for the first lookups of new names, so that their results are available to the first requests.
+absl::Status Server::resolve_names(const Generation& generation) {
+  resolver_.reset();  // Only one resolver may change the endpoints of an upstream.
+  if (!Resolver::has_names(*generation.config)) return absl::OkStatus();
+  resolver_ = std::make_unique<Resolver>(generation.upstreams, [this] {
     // If posting is not possible, workers notice the change when they next choose an endpoint.
     if (!Worker::prepare_to_post().ok() || !workers_started_.load(std::memory_order_acquire)) return;
     for (auto& worker : workers_) worker->follow_endpoints();
   });
+  const bool waits = lacks_addresses(generation);
   if (absl::Status started = resolver_->start(); !started.ok()) return started;
-  resolver_->wait_for_first();
+  if (waits) resolver_->wait_for_first();
   return absl::OkStatus();
 }
 
-absl::Status Server::open_access_logs(unsigned workers) {
-  std::vector<std::string> targets;
-  for (const config::Listener& listener : config_.listeners) {
-    std::optional<size_t>& log = access_log_of_listener_.emplace_back();
-    if (!listener.http || !listener.http->access_log) continue;
-    log = targets.size();
-    targets.push_back(listener.http->access_log->file);
+void Server::reopen_logs() {
+  const absl::Status run_log = RunLog::process().reopen(), access_logs = access_logs_->reopen();
+  if (run_log.ok() && access_logs.ok()) return log("log and access logs reopened");
+  for (const absl::Status& status : {run_log, access_logs}) {
+    if (status.ok()) continue;
+    log_lines(LogLevel::kError, absl::StrCat(status.message(), "; such a log goes on in the file that is open"));
   }
-  auto logs = AccessLogs::open(targets, workers);
-  if (!logs.ok()) return logs.status();
-  access_logs_ = std::move(*logs);
-  return absl::OkStatus();
 }
 
-std::vector<AccessLogWriter*> Server::log_writers(unsigned worker) {
-  std::vector<AccessLogWriter*> writers;
-  for (const std::optional<size_t> log : access_log_of_listener_) {
-    writers.push_back(log ? &access_logs_->writer(*log, worker) : nullptr);
+// ---- Reload ----
+
+absl::StatusOr<std::string> Server::obey(std::string_view command) {
+  if (command == "reload") return reload();
+  if (command == "upgrade") return upgrade({});
+  if (absl::ConsumePrefix(&command, "upgrade ")) return upgrade(command);
+  if (command == "config") return config::print_config(*generation_.config);
+  return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command, "\""));
+}
+
+// Returns what has changed.
+absl::StatusOr<std::string> Server::reload() {
+  if (phase_ != Phase::kServing) {
+    warn("reload: ignored, because the process is draining");
+    return absl::FailedPreconditionError("ignored, because the process is draining");
   }
-  return writers;
-}
-
-void Server::reopen_access_logs() {
-  const absl::Status opened = access_logs_->reopen();
-  if (opened.ok()) return log("access logs reopened");
-  log_lines(LogLevel::kError,
-            absl::StrCat("access logs: ", opened.message(), "; such a log goes on in the file that is open"));
-}
-
-void Server::reload() {
-  if (const absl::Status read = read_files(); !read.ok()) {
+  manager_.reloading();
+  absl::StatusOr<std::string> changes = replace_generation();
+  manager_.ready(changes.ok() ? status_line() : absl::StrCat(status_line(), "; the last reload failed, see the log"));
+  if (!changes.ok()) {
+    control_counters_.reload_failures.add();
     control_counters_.tls_reload_failures.add();
-    return log_lines(LogLevel::kError,
-                     absl::StrCat("reload: ", read.message(), "; the previously loaded files stay in use"));
+    const std::string why = absl::StrCat(changes.status().message(),
+                                         "\nnothing was changed: the previous configuration and files stay in use");
+    log_lines(LogLevel::kError, absl::StrCat("reload: ", why));
+    return absl::Status(changes.status().code(), why);
   }
+  control_counters_.reloads.add();
   control_counters_.tls_reloads.add();
-  const std::string files = reloaded_files(config_);
-  log(absl::StrCat("reload: ", files.empty() ? "the configuration names no files to reload" : files,
-                   "; the configuration itself is read at start only: restart for changes of it"));
+  watch_files();
+  log(absl::StrCat("reload: ", *changes));
+  return changes;
+}
+
+void Server::watch_files() {
+  if (!generation_.config->watch) {
+    settled_ = Clock::time_point::max();
+    return watch_.reset();
+  }
+  if (!watch_) {
+    absl::StatusOr<std::unique_ptr<FileWatch>> opened = FileWatch::open();
+    if (!opened.ok()) return warn(absl::StrCat("`watch`: ", opened.status().message()));
+    watch_ = *std::move(opened);
+  }
+  std::vector<std::string> files = files_of(*generation_.config);
+  files.insert(files.end(), options_.files.begin(), options_.files.end());
+  if (!watch_->watch(files)) warn("`watch`: not all folders of the configuration's files can be watched");
+}
+
+// All or nothing: until the workers get their parts, each step may fail.
+absl::StatusOr<std::string> Server::replace_generation() {
+  absl::StatusOr<config::Config> loaded = options_.load ? options_.load(options_.files) : *generation_.config;
+  if (!loaded.ok()) return loaded.status();
+  keep_until_restart(*generation_.config, *loaded);
+  resolver_.reset();  // The next generation takes over the addresses that it has found.
+  absl::Cleanup stay = [this] {
+    sockets_.keep_only(*generation_.config);
+    (void)resolve_names(generation_);
+    close_unused_logs();
+  };
+  Generation next(*std::move(loaded), generation_);
+  absl::StatusOr<Preparation> prepared = prepare(next);
+  if (!prepared.ok()) return prepared.status();
+  if (absl::Status listening = sockets_.open(*next.config); !listening.ok()) return listening;
+  if (absl::Status resolving = resolve_names(next); !resolving.ok()) return resolving;
+  absl::StatusOr<std::vector<WorkerGeneration>> parts = for_workers(next, &generation_, *prepared);
+  if (!parts.ok()) return parts.status();
+  std::move(stay).Cancel();
+
+  const std::vector<std::optional<size_t>> logs = access_log_of_listener_;
+  install(next, *std::move(prepared));
+  // Before the workers stop accepting: they take what has arrived, and then no socket must be left in which more waits.
+  sockets_.keep_only(*next.config);
+  std::vector<std::future<void>> applied;
+  for (unsigned i = 0; i < worker_count_; ++i) {
+    applied.push_back(workers_[i]->apply(std::move((*parts)[i]), body_file_.get()));
+  }
+  for (std::future<void>& each : applied) each.wait();
+  const config::Snapshot<config::Config> before = generation_.config;
+  retire(std::exchange(generation_, std::move(next)), logs);
+  bound_generations();
+  global_connections_.set_limit(max_connections());
+  const config::Config& config = *generation_.config;
+  log_listeners(&*before);
+  const std::string files = reloaded_files(config);
+  return absl::StrCat("configuration applied: ", describe_changes(*before, config), files.empty() ? "" : "; ", files);
+}
+
+// Keeps what the current generation does not share, so that its destruction does not delay a worker.
+void Server::retire(Generation old, const std::vector<std::optional<size_t>>& access_logs) {
+  Retired retired;
+  for (auto& listener : old.listeners) {
+    if (!generation_.has(*listener)) retired.listeners.push_back(std::move(listener));
+  }
+  for (auto& upstream : old.upstreams) {
+    if (!generation_.has(*upstream)) retired.upstreams.push_back(std::move(upstream));
+  }
+  for (const std::optional<size_t>& log : access_logs) {
+    if (log) retired.access_logs.push_back(*log);
+  }
+  retired_.push_back(std::move(retired));
+  destroy_unused();
+  close_unused_logs();
+}
+
+// Makes the connections of the oldest generations leave if too many are in use.
+void Server::bound_generations() {
+  const config::Config& config = *generation_.config;
+  const size_t bound = config.reload.max_generations;
+  if (retired_.size() + 1 > bound) {
+    leave({}, /*now=*/false);  // Workers look for unused parts only now and then.
+    destroy_unused();
+  }
+  for (size_t i = 0; i + bound < retired_.size() + 1; ++i) {
+    Retired& oldest = retired_[i];
+    if (std::exchange(oldest.draining, true)) continue;
+    warn(absl::StrCat("reload: more than ", bound,
+                      " configurations are in use (reload.max_generations): the connections "
+                      "of the oldest one are drained, and reset after ",
+                      config::print_duration(config.shutdown_timeout)));
+    control_counters_.configurations_drained.add();
+    oldest.end_at = Clock::now() + config.shutdown_timeout;
+    leave(oldest, /*now=*/false);
+  }
+}
+
+void Server::end_overdue(Clock::time_point now) {
+  if (stopping_) return;  // All connections leave.
+  for (Retired& each : retired_) {
+    if (now < each.end_at) continue;
+    each.end_at = Clock::time_point::max();
+    leave(each, /*now=*/true);
+  }
+}
+
+void Server::leave(const Retired& retired, bool now) {
+  std::vector<const ListenerState*> listeners;
+  for (const auto& listener : retired.listeners) listeners.push_back(listener.get());
+  std::vector<std::future<void>> begun;
+  for (auto& worker : workers_) begun.push_back(worker->leave(listeners, now));
+  for (std::future<void>& each : begun) each.wait();
+}
+
+void Server::destroy_unused() {
+  const auto unused = [](const auto& state) { return state.use_count() == 1; };
+  const size_t destroyed = std::erase_if(retired_, [&](const Retired& each) {
+    return std::all_of(each.listeners.begin(), each.listeners.end(), unused) &&
+           std::all_of(each.upstreams.begin(), each.upstreams.end(), unused);
+  });
+  if (destroyed > 0) {
+    close_unused_logs();
+    log_resets();
+    if (retired_.empty()) malloc_trim(0);  // As after a crowd: see ClientAcceptor.
+  }
+  if (workers_started_) control_counters_.configurations.set(1 + retired_.size());
+}
+
+void Server::close_unused_logs() {
+  std::vector<size_t> used;
+  for (const std::optional<size_t>& log : access_log_of_listener_) {
+    if (log) used.push_back(*log);
+  }
+  for (const Retired& each : retired_) used.insert(used.end(), each.access_logs.begin(), each.access_logs.end());
+  access_logs_->keep_only(used);
 }
 
 void Server::print_stats() {
@@ -477,16 +665,21 @@ void Server::print_stats() {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  std::string text = format_stats(config_, control_counters_, counters_, upstreams_);
+  std::string text = format_stats(*generation_.config, control_counters_, generation_.counters, generation_.upstreams);
   for (size_t i = 0; i < access_log_of_listener_.size(); ++i) {
     if (const std::optional<size_t> target = access_log_of_listener_[i]) {
-      text += format_access_log(config_.listeners[i], access_logs_->written(*target), access_logs_->dropped(*target),
-                                access_logs_->errors(*target));
+      text += format_access_log(generation_.config->listeners[i], access_logs_->written(*target),
+                                access_logs_->dropped(*target), access_logs_->errors(*target));
     }
   }
   if (body_file_) text += format_body_file(body_file_->pool.stats());
   RunLog& run_log = RunLog::process();
-  text += format_run_log(run_log.lines_dropped(), run_log.prints_dropped(), log_lines_suppressed());
+  RunLogCounts counts{.dropped = run_log.lines_dropped(),
+                      .prints_dropped = run_log.prints_dropped(),
+                      .errors = run_log.write_errors(),
+                      .suppressed = log_lines_suppressed()};
+  for (size_t i = 0; i < kLogLevels; ++i) counts.lines[i] = run_log.lines(static_cast<LogLevel>(i));
+  text += format_run_log(counts);
   // As in OpenMetrics, so that a reader of a pipe knows where the output ends.
   text += "# EOF\n";
   run_log.print(text);

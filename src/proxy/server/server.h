@@ -2,23 +2,36 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "net/features.h"
 #include "net/helper_threads.h"
-#include "net/socket.h"
+#include "net/read_mode.h"
 #include "proxy/access_log/access_log.h"
+#include "proxy/auth/auth_files.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/config/model/config.h"
+#include "proxy/log/log_sink.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/server/control_socket.h"
+#include "proxy/server/file_watch.h"
+#include "proxy/server/generation.h"
+#include "proxy/server/listen_sockets.h"
+#include "proxy/server/predecessor.h"
+#include "proxy/server/service_manager.h"
+#include "proxy/server/successor.h"
 #include "proxy/tls/server_context.h"
-#include "proxy/upstream/endpoint.h"
+#include "proxy/tls/tls_files.h"
 #include "sluice/chunk_pool.h"
 
 namespace sluice {
@@ -26,9 +39,9 @@ namespace sluice {
 struct BodyFile;
 class Resolver;
 class WorkerThread;
-struct ListenerState;
 
-/// The running proxy: shared state, one thread per worker, and the control loop on the thread that calls run().
+/// The running proxy: the current configuration with its state, one thread per worker, and the control loop on the
+/// thread that calls run().
 class Server {
  public:
   struct Options {
@@ -36,53 +49,115 @@ class Server {
     std::chrono::milliseconds stats_interval{0};  ///< 0: counters are printed only at exit and on SIGUSR2.
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
     ReadMode read_mode = ReadMode::kProvided;
+    std::vector<std::string> files;  ///< The files, and patterns for files, that the configuration is made of.
+    /// Loads and checks the configuration again, for a reload, and updates `files`. The error is for the user. Null: it
+    /// stays as it is.
+    std::function<absl::StatusOr<config::Config>(std::vector<std::string>& files)> load = nullptr;
   };
-  Server(config::Config config, Options options);
+  Server(config::Snapshot<config::Config> config, Options options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   /// Starts the proxy, serves until SIGTERM, SIGINT or SIGQUIT has drained it, and prints the counters. SIGHUP reloads
-  /// the files of TLS and `auth`, SIGUSR1 reopens the access logs, and SIGUSR2 prints the counters. Returns an error if
-  /// the proxy could not start; the message is for the user.
+  /// the configuration and the files that it names, SIGUSR1 reopens the logs, and SIGUSR2 prints the counters.
+  /// Returns an error if the proxy could not start; the message is for the user.
   absl::Status run();
 
  private:
+  /// What is read and opened for a generation before it takes effect.
+  struct Preparation {
+    TlsContexts tls;
+    std::vector<ListenerAuthFiles> auth;             // By listener.
+    std::vector<std::optional<size_t>> access_logs;  // By listener: index into access_logs_.
+    std::unique_ptr<LogSink> log;                    // Of the run-time log; null: it goes on where it is.
+  };
+
   absl::Status start();
-  absl::StatusOr<std::vector<std::vector<int>>> open_listeners(unsigned workers);
-  absl::Status read_files();
-  absl::Status resolve_names();
-  absl::Status open_access_logs(unsigned workers);
-  absl::Status open_body_file();
-  void remove_unix_sockets();
-  std::vector<AccessLogWriter*> log_writers(unsigned worker);
-  void reopen_access_logs();
-  void reload();
+  absl::StatusOr<Preparation> prepare(const Generation& generation);
+  void install(const Generation& generation, Preparation prepared);
+  absl::StatusOr<std::vector<WorkerGeneration>> for_workers(const Generation& next, const Generation* before,
+                                                            const Preparation& prepared);
+  absl::Status resolve_names(const Generation& generation);
+  absl::Status open_body_file(const config::Config& config);
+  uint32_t max_connections() const;
+  void log_listeners(const config::Config* before) const;
+  void reopen_logs();
+  absl::StatusOr<std::string> reload();
+  absl::StatusOr<std::string> replace_generation();
+  absl::StatusOr<std::string> obey(std::string_view command);
+  absl::StatusOr<std::string> upgrade(std::string_view binary);
+  void end_phase();
+  void exchange_with_successor();
+  void leave_to_successor();
+  void serve_again();
+  void stop_moving_out(bool accepts);
+  void keep_session(unsigned worker, MovingSession session);
+  bool exchange_with(Predecessor& predecessor);
+  bool can_resume(const MovingSession& session) const;
+  int wait(std::chrono::nanoseconds pause);
+  void watch_files();
+  void retire(Generation old, const std::vector<std::optional<size_t>>& access_logs);
+  void bound_generations();
+  void end_overdue(std::chrono::steady_clock::time_point now);
+  void destroy_unused();
+  void close_unused_logs();
+  void log_resets();
+  void stop_accepting();
   void serve();
+  void feed_watchdog();
+  std::string status_line() const;
   void print_stats();
   bool all_stopped() const;
 
-  struct UnixSocketFile {
-    std::string path;
-    dev_t device;
-    ino_t inode;
+  // The parts of an earlier generation that the current one does not share.
+  struct Retired {
+    std::vector<std::shared_ptr<ListenerState>> listeners;
+    std::vector<std::shared_ptr<UpstreamState>> upstreams;
+    std::vector<size_t> access_logs;  // Those that it writes: indices into access_logs_.
+    bool draining = false;
+    // When to end what is left, while it drains.
+    std::chrono::steady_clock::time_point end_at = std::chrono::steady_clock::time_point::max();
   };
+  void leave(const Retired& retired, bool now);
 
-  config::Config config_;
   Options options_;
+  const unsigned worker_count_;
+  Generation generation_;         // The current one.
+  std::vector<Retired> retired_;  // Those that connections still use, the oldest first.
   Features features_;
   std::unique_ptr<KeySigner> key_signer_;
   TlsShared tls_shared_;
-  std::unique_ptr<ConnectionLimit> global_connections_;
-  std::vector<std::unique_ptr<ListenerState>> listeners_;
-  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
+  uint32_t descriptor_room_ = 0;  // See ClientAcceptor::Context.
+  ConnectionLimit global_connections_{0};
   ControlCounters control_counters_;
   std::unique_ptr<AccessLogs> access_logs_;
   std::vector<std::optional<size_t>> access_log_of_listener_;  // Index into access_logs_.
-  std::vector<UnixSocketFile> unix_sockets_;                   // Of the listeners, while they are open.
-  std::unique_ptr<BodyFile> body_file_;                        // Set if a route has `buffer`.
-  HelperThreads lookup_threads_{2};                            // Resolve the names of handshaker services.
-  std::vector<std::unique_ptr<WorkerCounters>> counters_;
+  ListenSockets sockets_;
+  ServiceManager manager_;
+  Watchdog watchdog_{std::chrono::microseconds(0)};
+  std::unique_ptr<ControlSocket> control_;         // Null if it could not be opened.
+  int signal_fd_ = -1;                             // Readable if a handled signal has arrived.
+  std::unique_ptr<FileWatch> watch_;               // Set if the configuration has `watch`.
+  std::chrono::steady_clock::time_point changed_;  // When a watched file changed first, if `settled_` is set.
+  std::chrono::steady_clock::time_point settled_ = std::chrono::steady_clock::time_point::max();  // When to reload.
+  enum class Phase : uint8_t {
+    kServing,
+    kMovingOut,  // A successor serves; sessions move to it, or end here.
+    kDelaying,   // `shutdown_delay`: accepts, but is not ready.
+    kDraining,
+    kShuttingDown,
+  };
+  Phase phase_ = Phase::kServing;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();  // Of the phase.
+  // The process that this one replaces, if it still exists, and those before it that do.
+  std::vector<std::unique_ptr<Predecessor>> predecessors_;
+  std::unique_ptr<Successor> successor_;  // Set from an upgrade on.
+  unsigned next_worker_ = 0;              // Takes the next session that arrives.
+  std::atomic<bool> stopping_{false};     // The first signal to stop has come; workers read it.
+  std::array<uint64_t, kSessionKindCount> logged_resets_{};
+  std::unique_ptr<BodyFile> body_file_;  // Set if a route has, or had, `buffer`.
+  HelperThreads lookup_threads_{2};      // Resolve the names of handshaker services.
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};
   std::unique_ptr<Resolver> resolver_;  // Set if endpoints have names. Posts messages to the workers.

@@ -1,5 +1,7 @@
 #include "proxy/server/startup_check.h"
 
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,19 +15,21 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "net/features.h"
 #include "proxy/auth/auth_files.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/proxy/body_file.h"
+#include "proxy/log/log_sink.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/tls_files.h"
+#include "sluice/file_pool.h"
 
 namespace sluice {
 
 namespace {
 
+using config::item_path;
 using config::Report;
-
-std::string item(std::string_view list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
 // A configuration key and the file that it names.
 struct NamedFile {
@@ -39,12 +43,82 @@ class StartupCheck {
       : config_(config), purpose_(purpose), report_(report) {}
 
   void run() {
-    for (size_t i = 0; i < config_.listeners.size(); ++i) check_listener(config_.listeners[i], item("listeners", i));
-    for (size_t i = 0; i < config_.upstreams.size(); ++i) check_upstream(config_.upstreams[i], item("upstreams", i));
+    check_run_log();
+    check_limits();
+    check_rings();
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      check_listener(config_.listeners[i], item_path("listeners", i));
+    }
+    for (size_t i = 0; i < config_.upstreams.size(); ++i) {
+      check_upstream(config_.upstreams[i], item_path("upstreams", i));
+    }
   }
 
  private:
+  // What depends on the machine is only a warning of `check`, which may run on another one.
+  void report_machine(const std::string& path, std::string_view message) {
+    purpose_ == CheckFor::kRun ? report_.error(path, message) : report_.warn(path, message);
+  }
+
+  void check_address(const config::Address& address, const std::string& path) {
+    if (address.kind() == config::Address::Kind::kUnix) return check_unix_socket(address, path);
+    // Port 0 is free, whoever listens.
+    const config::Address any_port = address.with_port(0);
+    const int fd = socket(any_port.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool bound = fd >= 0 && bind(fd, any_port.data(), any_port.length()) == 0;
+    const int error = errno;
+    if (fd >= 0) close(fd);
+    if (bound) return;
+    if (error == EADDRNOTAVAIL) {
+      report_machine(path, absl::StrCat("no interface of this machine has ", address.text(), " (see `ip address`)"));
+    } else if (error == EAFNOSUPPORT) {
+      report_machine(path, "this machine has no IPv6; use an IPv4 address");
+    }
+  }
+
+  // An abstract name needs no directory.
+  void check_unix_socket(const config::Address& address, const std::string& path) {
+    const std::string text = address.text(), file = text.substr(text.find(':') + 1);
+    if (file.starts_with('@')) return;
+    struct stat status;
+    if (lstat(file.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+      return report_.error(path, absl::StrCat(file, " exists and is not a socket; remove it, or choose another name"));
+    }
+    check_folder(folder_of(file), path);
+  }
+
+  static std::string folder_of(const std::string& file) {
+    const size_t slash = file.rfind('/');
+    return slash == std::string::npos ? "." : file.substr(0, std::max<size_t>(slash, 1));
+  }
+
+  // Makes the file, as `run` does: it has no name, and is gone with this object.
+  void check_body_file() {
+    const FilePool pool({.directory = config_.body_file.directory, .limit_bytes = config_.body_file.limit.bytes});
+    if (!pool.ok()) report_.error("body_file", pool.error().message);
+  }
+
+  void check_limits() {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const uint64_t connections = config_.limits.max_connections.value_or(0);
+    if (purpose_ == CheckFor::kRun || connections * 2 < limit.rlim_max) return;  // `run` knows what it has left.
+    report_.warn("limits.max_connections",
+                 absl::StrCat("needs ", connections * 2, " file descriptors, but this process may have ",
+                              limit.rlim_max, "; raise `ulimit -Hn`"));
+  }
+
+  void check_rings() {
+    if (purpose_ == CheckFor::kRun || config_.memory.rings != config::Rings::kIncremental) return;
+    const absl::Status features = probe_features(RingsMode::kIncremental).status();
+    if (!features.ok()) report_.warn("memory.rings", features.message());
+  }
+
   void check_listener(const config::Listener& listener, const std::string& path) {
+    for (size_t i = 0; i < listener.addresses.size(); ++i) {
+      const std::string list = path + ".address";
+      check_address(listener.addresses[i], listener.addresses.size() == 1 ? list : item_path(list, i));
+    }
     std::vector<NamedFile> files;
     bool good = true;
     if (listener.alts) {
@@ -54,7 +128,7 @@ class StartupCheck {
       good = check_certificates(listener.tls->certificates, path + ".tls", files);
       files.push_back({path + ".tls.client_ca", listener.tls->client_ca});
       for (size_t i = 0; i < listener.tls->ticket_keys.size(); ++i) {
-        files.push_back({item(path + ".tls.ticket_keys", i), listener.tls->ticket_keys[i]});
+        files.push_back({item_path(path + ".tls.ticket_keys", i), listener.tls->ticket_keys[i]});
       }
     }
     if (good) {
@@ -63,16 +137,16 @@ class StartupCheck {
     }
     if (!listener.http) return;
     const config::Http& http = *listener.http;
-    for (size_t i = 0; i < http.routes.size(); ++i) check_auth(http.routes[i], item(path + ".http.routes", i));
+    for (size_t i = 0; i < http.routes.size(); ++i) check_auth(http.routes[i], item_path(path + ".http.routes", i));
     for (size_t i = 0; i < http.errors.size(); ++i) {
       config::Http one;
       one.errors = {http.errors[i]};
       if (const absl::Status read = ErrorPages(one).read_files(); !read.ok()) {
-        report_.error(item(path + ".http.errors", i) + ".file", read.message());
+        report_.error(item_path(path + ".http.errors", i) + ".file", read.message());
       }
     }
     if (http.access_log) check_log(http.access_log->file, path + ".http.access_log.file");
-    if (keeps_bodies(http)) check_folder(config_.body_file.directory, "body_file.directory");
+    if (keeps_bodies(http) && !std::exchange(body_file_checked_, true)) check_body_file();
   }
 
   void check_upstream(const config::Upstream& upstream, const std::string& path) {
@@ -96,7 +170,7 @@ class StartupCheck {
                           std::vector<NamedFile>& files) {
     bool good = true;
     for (size_t i = 0; i < certificates.size(); ++i) {
-      good = check_certificate(certificates[i], item(path + ".certificates", i), files) && good;
+      good = check_certificate(certificates[i], item_path(path + ".certificates", i), files) && good;
     }
     return good;
   }
@@ -140,14 +214,22 @@ class StartupCheck {
     report_.error(path + (route.auth->jwt ? ".auth.jwt.jwks_file" : ".auth.basic.users_file"), read.message());
   }
 
+  void check_run_log() {
+    const LogDestination& to = config_.log.to.destination();
+    if (to.kind == LogDestination::Kind::kFile) check_log(to.path, "log.to");
+    if (to.kind != LogDestination::Kind::kSyslog) return;
+    // Connects, which the daemon does not notice.
+    const absl::Status opened = LogSink::open(to).status();
+    if (!opened.ok()) report_.error("log.to", opened.message());
+  }
+
   // Checks the permissions instead of opening the file, which would create it.
   void check_log(const std::string& file, const std::string& path) {
     if (file == "stdout" || file == "stderr") return;
     struct stat status;
     if (stat(file.c_str(), &status) != 0) {
       if (errno != ENOENT) return report_errno(file, "cannot be written to", path);
-      const size_t slash = file.rfind('/');
-      return check_folder(slash == std::string::npos ? "." : file.substr(0, std::max<size_t>(slash, 1)), path);
+      return check_folder(folder_of(file), path);
     }
     if (S_ISDIR(status.st_mode)) return report_.error(path, absl::StrCat(file, " is a directory: name a file in it"));
     if (access(file.c_str(), W_OK) != 0) report_errno(file, "cannot be written to", path);
@@ -170,6 +252,7 @@ class StartupCheck {
   const CheckFor purpose_;
   Report& report_;
   std::vector<FileWarning> warnings_;
+  bool body_file_checked_ = false;
 };
 
 }  // namespace

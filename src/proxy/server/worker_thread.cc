@@ -1,10 +1,14 @@
 #include "proxy/server/worker_thread.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "proxy/http/proxy/http_session_factory.h"
 #include "proxy/l4/l4_session.h"
 #include "proxy/server/metrics_report.h"
@@ -16,23 +20,56 @@ namespace {
 
 // Interval at which a draining worker checks whether its last session has ended.
 constexpr uint64_t kDrainPollMs = 20;
+// Interval at which a worker checks whether parts of earlier generations are still in use.
+constexpr uint64_t kUnusedPollMs = 100;
+
+// Whether the clients of `old` were admitted by the same rules as those of `now`, so that they may go on there: nobody
+// may stay who would not have been let in.
+bool admits_the_same(const config::Listener& old, const config::Listener& now) {
+  if (!old.http || !now.http || old.alts != now.alts || old.proxy_protocol != now.proxy_protocol) return false;
+  if (!old.tls || !now.tls) return !old.tls && !now.tls;
+  return old.tls->client_ca == now.tls->client_ca && old.tls->client_certificate == now.tls->client_certificate;
+}
+
+template <class Items>
+bool all_idle(const Items& items) {
+  return std::all_of(items.begin(), items.end(), [](const auto& each) { return each->idle(); });
+}
 
 }  // namespace
 
-WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<int> listen_fds,
-                           std::vector<bool> shared_fd)
-    : options_(options), shared_(std::move(shared)) {
+WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, WorkerGeneration first)
+    : options_(options), shared_(shared) {
   const auto request = [this](Request& r, void (*run)(Message&, Worker&)) {
     r.run = run;
     r.thread = this;
   };
+  request(apply_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->http_->set_body_file(self->next_body_file_);
+    self->adopt(*std::exchange(self->next_, std::nullopt));
+    self->applied_.set_value();
+  });
+  request(leave_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    for (auto& acceptor : self->old_acceptors_) {
+      if (std::find(self->left_.begin(), self->left_.end(), &acceptor->listener()) == self->left_.end()) continue;
+      self->leave_now_ ? acceptor->end_all() : acceptor->drain_all();
+    }
+    const auto finish = [](void* thread) {
+      static_cast<WorkerThread*>(thread)->destroy_unused();
+      static_cast<WorkerThread*>(thread)->applied_.set_value();
+    };
+    self->worker_->defer(finish, self);
+  });
   request(drain_, [](Message& m, Worker&) { static_cast<Request&>(m).thread->begin_drain(); });
   request(shut_down_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->begin_drain();
     for (auto& acceptor : self->acceptors_) acceptor->shut_down();
+    for (auto& acceptor : self->old_acceptors_) acceptor->shut_down();
     self->http_->shut_down();
-    for (auto& checker : self->checkers_) checker->close();
+    for (Checks& each : self->checks_) each.checker->close();
   });
   request(snapshot_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
@@ -42,30 +79,103 @@ WorkerThread::WorkerThread(Worker::Options options, Shared shared, std::vector<i
   request(follow_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->following_.store(false, std::memory_order_release);
-    for (auto& balancer : self->balancers_) balancer->follow_endpoints();
+    for (auto& upstream : self->upstreams_) upstream->balancer.follow_endpoints();
     self->http_->follow_endpoints();
-    for (auto& checker : self->checkers_) checker->follow_endpoints();
+    for (Checks& each : self->checks_) each.checker->follow_endpoints();
   });
-  thread_ = std::thread([this, fds = std::move(listen_fds), shared_fds = std::move(shared_fd)]() mutable {
-    main(std::move(fds), std::move(shared_fds));
+  request(begin_moving_out_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    const uint64_t drains_at_ms = self->worker_->now_ms() + config::milliseconds(self->drain_after_);
+    for (auto& acceptor : self->old_acceptors_) acceptor->begin_moving_out(*self->departures_, drains_at_ms);
+    for (auto& acceptor : self->acceptors_) acceptor->begin_moving_out(*self->departures_, drains_at_ms);
+    self->check_left();
   });
+  request(end_moving_out_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    for (auto& acceptor : self->old_acceptors_) acceptor->end_moving_out(self->accepts_again_);
+    for (auto& acceptor : self->acceptors_) acceptor->end_moving_out(self->accepts_again_);
+    self->ended_moving_out_.set_value();
+  });
+  thread_ = std::thread([this, generation = std::move(first)]() mutable { main(std::move(generation)); });
 }
 
 WorkerThread::~WorkerThread() { thread_.join(); }
+
+std::future<void> WorkerThread::apply(WorkerGeneration next, BodyFile* body_file) {
+  next_ = std::move(next);
+  next_body_file_ = body_file;
+  applied_ = std::promise<void>();
+  std::future<void> applied = applied_.get_future();
+  post(apply_);
+  return applied;
+}
+
+std::future<void> WorkerThread::leave(std::vector<const ListenerState*> listeners, bool now) {
+  left_ = std::move(listeners);
+  leave_now_ = now;
+  applied_ = std::promise<void>();
+  std::future<void> applied = applied_.get_future();
+  post(leave_);
+  return applied;
+}
 
 void WorkerThread::follow_endpoints() {
   if (!following_.exchange(true, std::memory_order_acq_rel)) post(follow_);
 }
 
-void WorkerThread::post(Request& request) {
-  std::lock_guard lock(worker_mutex_);
-  if (worker_) worker_->post(request);
+std::future<void> WorkerThread::begin_moving_out(Departures& departures, config::Duration drain_after) {
+  drain_after_ = drain_after;
+  departures_ = &departures;
+  accepts_no_more_ = std::promise<void>();
+  std::future<void> left = accepts_no_more_.get_future();
+  if (!post(begin_moving_out_)) accepts_no_more_.set_value();
+  return left;
 }
 
-void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd) {
+void WorkerThread::check_left() {
+  const auto has_left = [](const auto& acceptor) { return acceptor->has_left(); };
+  if (std::all_of(acceptors_.begin(), acceptors_.end(), has_left)) return accepts_no_more_.set_value();
+  worker_->timers().arm(*left_timer_, worker_->now_ms() + 1);
+}
+
+std::future<void> WorkerThread::end_moving_out(bool accepts) {
+  accepts_again_ = accepts;
+  ended_moving_out_ = std::promise<void>();
+  std::future<void> ended = ended_moving_out_.get_future();
+  if (!post(end_moving_out_)) ended_moving_out_.set_value();
+  return ended;
+}
+
+void WorkerThread::resume(MovingSession session, bool stays) {
+  auto arrival = std::make_unique<Arrival>();
+  arrival->run = [](Message& m, Worker&) {
+    const std::unique_ptr<Arrival> self(static_cast<Arrival*>(&m));
+    const Acceptors& acceptors = self->thread->acceptors_;
+    const auto found = std::find_if(acceptors.begin(), acceptors.end(), [&self](const auto& each) {
+      return each->listener().config->name == self->session.listener;
+    });
+    if (found != acceptors.end()) (*found)->resume(std::move(self->session), self->stays);
+  };
+  arrival->thread = this;
+  arrival->session = std::move(session);
+  arrival->stays = stays;
+  if (post(*arrival)) (void)arrival.release();
+}
+
+// False if the worker has ended.
+bool WorkerThread::post(Message& message) {
+  std::lock_guard lock(worker_mutex_);
+  if (worker_) worker_->post(message);
+  return worker_ != nullptr;
+}
+
+void WorkerThread::main(WorkerGeneration first) {
+  pthread_setname_np(pthread_self(), absl::StrCat("worker ", options_.index).c_str());
   auto worker = Worker::open(options_);
   if (!worker.ok()) {
-    for (int fd : listen_fds) ::close(fd);
+    for (const auto& sockets : first.sockets) {
+      for (const ListenSocket& each : sockets) ::close(each.fd);
+    }
     stopped_.store(true, std::memory_order_release);
     ready_.set_value(worker.status());
     return;
@@ -74,89 +184,188 @@ void WorkerThread::main(std::vector<int> listen_fds, std::vector<bool> shared_fd
     std::lock_guard lock(worker_mutex_);
     worker_ = std::move(*worker);
   }
-  for (auto& upstream : shared_.upstreams) {
-    balancers_.push_back(std::make_unique<Balancer>(*upstream, options_.index));
-    tls_sessions_.emplace_back(upstream->size());
-  }
   handshakers_ = std::make_unique<HandshakerServices>(*worker_, shared_.lookup_threads);
-  http_ = std::make_unique<HttpWorker>(
-      HttpWorker::Context{*worker_, balancers_, tls_sessions_, *handshakers_, shared_.counters, shared_.body_file});
-  start_checks();
-  uint64_t backlogs = 0;
-  for (const config::Listener& listener : shared_.config.listeners)
-    backlogs += uint64_t{listener.backlog} * shared_.workers;
-  for (size_t i = 0; i < listen_fds.size(); ++i) {
-    const ClientAcceptor::Context context{*worker_,
-                                          shared_.global_connections,
-                                          *shared_.listeners[i],
-                                          balancers_,
-                                          tls_sessions_,
-                                          *handshakers_,
-                                          shared_.counters,
-                                          i,
-                                          shared_.descriptor_room,
-                                          backlogs - shared_.config.listeners[i].backlog};
-    acceptors_.push_back(
-        std::make_unique<ClientAcceptor>(context, make_session_factory(context), listen_fds[i], shared_fd[i]));
-    acceptors_.back()->start();
-  }
+  http_ =
+      std::make_unique<HttpWorker>(HttpWorker::Context{*worker_, *handshakers_, shared_.body_file, shared_.stopping});
+  unused_timer_ = std::make_unique<Timer>(
+      [](void* self) {
+        auto* const thread = static_cast<WorkerThread*>(self);
+        thread->worker_->defer([](void* deferred) { static_cast<WorkerThread*>(deferred)->destroy_unused(); }, thread);
+      },
+      this);
+  left_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->check_left(); }, this);
+  adopt(std::move(first));
   ready_.set_value(absl::OkStatus());
   {
     KeySigner::Desk signatures(*worker_);
     worker_->run();
     drain_timer_.reset();
+    unused_timer_.reset();
+    left_timer_.reset();
     update_counters();
     acceptors_.clear();
-    checkers_.clear();
+    old_acceptors_.clear();
+    checks_.clear();
+    old_checks_.clear();
     http_.reset();
+    upstreams_.clear();
     handshakers_.reset();
   }
-  update_gauges(*worker_, shared_.counters.gauges);
+  update_gauges(*worker_, *counters_->gauges);
   // Destroyed here and not after the join, because only the thread that opened a ring may use it.
   std::lock_guard lock(worker_mutex_);
   worker_.reset();
   stopped_.store(true, std::memory_order_release);
 }
 
-std::unique_ptr<SessionFactory> WorkerThread::make_session_factory(const ClientAcceptor::Context& context) {
-  if (!context.listener.config.http) return std::make_unique<L4SessionFactory>();
-  AccessLogWriter* const access_log =
-      shared_.access_logs.empty() ? nullptr : shared_.access_logs[context.listener_index];
-  return std::make_unique<HttpSessionFactory>(context, *http_, access_log);
+// ---- Generations ----
+
+void WorkerThread::adopt(WorkerGeneration next) {
+  const bool is_first = std::exchange(counters_, next.counters) == nullptr;
+  const WorkerUpstreams before = std::exchange(upstreams_, upstreams_of(next));
+  replace_checks(before);
+  replace_acceptors(next);
+  if (!is_first) worker_->timers().arm(*unused_timer_, worker_->now_ms() + kUnusedPollMs);
+}
+
+WorkerUpstreams WorkerThread::upstreams_of(const WorkerGeneration& next) {
+  absl::flat_hash_map<const UpstreamState*, std::shared_ptr<WorkerUpstream>> known;
+  for (const auto& each : upstreams_) known.emplace(each->state.get(), each);
+  WorkerUpstreams upstreams;
+  for (size_t i = 0; i < next.upstreams.size(); ++i) {
+    const auto same = known.find(next.upstreams[i].get());
+    upstreams.push_back(same != known.end()
+                            ? same->second
+                            : std::make_shared<WorkerUpstream>(next.upstreams[i], options_.index, *next.counters, i));
+  }
+  return upstreams;
+}
+
+// Each upstream is checked by one worker only, because one check per endpoint is enough.
+void WorkerThread::replace_checks(const WorkerUpstreams& before) {
+  const absl::flat_hash_set<std::shared_ptr<WorkerUpstream>> known(before.begin(), before.end());
+  std::vector<Checks> old = std::exchange(checks_, {});
+  for (size_t i = 0; i < upstreams_.size(); ++i) {
+    const auto same =
+        std::find_if(old.begin(), old.end(), [&](const Checks& each) { return each.upstream == upstreams_[i]; });
+    if (same != old.end()) {
+      checks_.push_back(std::move(*same));
+      old.erase(same);
+    } else if (i % shared_.workers == options_.index && upstreams_[i]->state->config().health_check &&
+               !known.contains(upstreams_[i])) {
+      checks_.push_back({upstreams_[i], std::make_unique<HealthChecker>(*http_, upstreams_[i]->balancer)});
+      checks_.back().checker->start();
+    }
+  }
+  for (Checks& each : old) {
+    each.checker->close();
+    old_checks_.push_back(std::move(each));
+  }
+}
+
+void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
+  Acceptors old = std::exchange(acceptors_, {});
+  uint64_t backlogs = 0;
+  size_t sockets = 0;
+  for (const auto& listener : next.listeners) {
+    const size_t addresses = listener->config->addresses.size();
+    backlogs += uint64_t{listener->config->backlog} * addresses * shared_.workers;
+    sockets += addresses * shared_.workers;
+  }
+  for (size_t i = 0; i < next.listeners.size(); ++i) {
+    const std::shared_ptr<ListenerState>& listener = next.listeners[i];
+    const auto same =
+        std::find_if(old.begin(), old.end(), [&](const auto& each) { return each->shared_listener() == listener; });
+    const bool is_new = same == old.end();
+    if (!is_new) {
+      acceptors_.push_back(std::move(*same));
+      old.erase(same);
+    } else {
+      const ClientAcceptor::Context context{*worker_,
+                                            shared_.global_connections,
+                                            listener,
+                                            upstreams_,
+                                            *handshakers_,
+                                            next.counters->listeners[i],
+                                            next.counters->http_listeners[i],
+                                            shared_.descriptor_room,
+                                            /*other_backlogs=*/0,
+                                            /*sockets=*/1,
+                                            next.counters->resets};
+      std::unique_ptr<SessionFactory> factory;
+      if (listener->config->http) {
+        factory = std::make_unique<HttpSessionFactory>(context, *http_,
+                                                       next.access_logs.empty() ? nullptr : next.access_logs[i]);
+      } else {
+        factory = std::make_unique<L4SessionFactory>();
+      }
+      acceptors_.push_back(std::make_unique<ClientAcceptor>(context, std::move(factory), next.sockets[i]));
+    }
+    acceptors_.back()->set_others(backlogs - listener->config->backlog, static_cast<uint32_t>(sockets));
+    if (is_new) acceptors_.back()->start();
+  }
+  for (auto& each : old) retire(std::move(each));
+}
+
+// Its sessions move to the acceptor of the listener that has its name now, if there is one that would have admitted
+// them. So do those that are still to move to it.
+void WorkerThread::retire(std::unique_ptr<ClientAcceptor> old) {
+  const config::Listener& was = *old->listener().config;
+  const auto successor = std::find_if(acceptors_.begin(), acceptors_.end(), [&](const auto& each) {
+    const config::Listener& now = *each->listener().config;
+    return now.name == was.name && admits_the_same(was, now);
+  });
+  ClientAcceptor* const leaving = old.get();
+  old_acceptors_.push_back(std::move(old));
+  for (auto& each : old_acceptors_) {
+    if (each.get() != leaving && each->successor() != leaving) continue;
+    if (successor != acceptors_.end()) {
+      each->hand_over(**successor);
+    } else {
+      each->stop_accepting();
+      each->drain();
+    }
+  }
+}
+
+// Called after what this turn has ended is destroyed. What is still in use is checked again later.
+void WorkerThread::destroy_unused() {
+  std::erase_if(old_acceptors_, [](const auto& acceptor) { return acceptor->idle(); });
+  std::erase_if(old_checks_, [](const Checks& each) { return each.checker->idle(); });
+  const bool closed = http_->close_unused();
+  if (old_acceptors_.empty() && old_checks_.empty() && closed) return;
+  worker_->timers().arm(*unused_timer_, worker_->now_ms() + kUnusedPollMs);
 }
 
 void WorkerThread::update_counters() {
-  update_gauges(*worker_, shared_.counters.gauges);
-  for (size_t i = 0; i < balancers_.size(); ++i) shared_.counters.balancers[i].set(balancers_[i]->counts());
+  update_gauges(*worker_, *counters_->gauges);
+  for (auto& upstream : upstreams_) upstream->balancer_counters->set(upstream->balancer.counts());
   http_->update_counters();
   for (auto& acceptor : acceptors_) acceptor->update_counters();
 }
 
-// Each upstream is checked by one worker only, because one check per endpoint is enough.
-void WorkerThread::start_checks() {
-  for (size_t i = options_.index; i < shared_.upstreams.size(); i += shared_.workers) {
-    if (!shared_.upstreams[i]->config().health_check) continue;
-    checkers_.push_back(std::make_unique<HealthChecker>(*http_, *balancers_[i]));
-    checkers_.back()->start();
-  }
-}
+// ---- The end ----
 
 void WorkerThread::begin_drain() {
   if (drain_timer_) return;
-  for (auto& acceptor : acceptors_) {
-    acceptor->stop_accepting();
-    acceptor->drain();
+  for (Acceptors* const each : {&acceptors_, &old_acceptors_}) {
+    for (auto& acceptor : *each) {
+      acceptor->stop_accepting();
+      acceptor->drain();
+    }
   }
   drain_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->stop_if_idle(); }, this);
   stop_if_idle();
 }
 
 void WorkerThread::stop_if_idle() {
-  bool idle = std::all_of(acceptors_.begin(), acceptors_.end(), [](const auto& acceptor) { return acceptor->idle(); });
+  bool idle = all_idle(acceptors_) && all_idle(old_acceptors_);
   if (idle) {
-    for (auto& checker : checkers_) checker->close();
+    for (Checks& each : checks_) each.checker->close();
     http_->close();  // closes what only sessions needed
-    idle = http_->idle() && std::all_of(checkers_.begin(), checkers_.end(), [](const auto& c) { return c->idle(); });
+    const auto done = [](const Checks& each) { return each.checker->idle(); };
+    idle = http_->idle() && std::all_of(checks_.begin(), checks_.end(), done) &&
+           std::all_of(old_checks_.begin(), old_checks_.end(), done);
   }
   if (idle) {
     handshakers_->close();  // closes what only upstream connections and checks needed

@@ -4,17 +4,18 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "net/timer_wheel.h"
 #include "net/worker.h"
-#include "proxy/access_log/access_log.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/http/proxy/health_checker.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/listener/client_acceptor.h"
+#include "proxy/server/generation.h"
 
 namespace sluice {
 
@@ -22,20 +23,15 @@ namespace sluice {
 class WorkerThread {
  public:
   struct Shared {
-    const config::Config& config;
     ConnectionLimit& global_connections;
-    std::vector<std::unique_ptr<ListenerState>>& listeners;
-    std::vector<std::unique_ptr<UpstreamState>>& upstreams;
-    WorkerCounters& counters;
-    std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null entries allowed. May be empty.
-    uint32_t descriptor_room = UINT32_MAX;      ///< See ClientAcceptor::Context.
-    unsigned workers = 1;                       ///< Number of workers in the process.
-    BodyFile* body_file = nullptr;              ///< See HttpWorker::Context.
-    HelperThreads* lookup_threads = nullptr;    ///< See HandshakerService.
+    uint32_t descriptor_room = UINT32_MAX;        ///< See ClientAcceptor::Context.
+    unsigned workers = 1;                         ///< Number of workers in the process.
+    BodyFile* body_file = nullptr;                ///< See HttpWorker::Context.
+    HelperThreads* lookup_threads = nullptr;      ///< See HandshakerService.
+    const std::atomic<bool>* stopping = nullptr;  ///< See PhaseSetup.
   };
-  /// Starts the thread. `listen_fds` has one descriptor per listener; the thread owns them. `shared_fd[i]` is true if
-  /// other workers accept from descriptor i too.
-  WorkerThread(Worker::Options options, Shared shared, std::vector<int> listen_fds, std::vector<bool> shared_fd);
+  /// Starts the thread with its first generation.
+  WorkerThread(Worker::Options options, const Shared& shared, WorkerGeneration first);
   /// Joins the thread, which must have been requested to stop.
   ~WorkerThread();
 
@@ -45,12 +41,28 @@ class WorkerThread {
 
   // For the control thread, after wait_until_ready() returned OK.
 
+  /// Makes `next` the generation of new connections and requests; the result is ready when it is. Sessions move to it
+  /// if they can. `body_file`: see Shared. Must not be called before the previous call has completed, or after drain().
+  std::future<void> apply(WorkerGeneration next, BodyFile* body_file);
+  /// Drains the connections of these listeners of earlier generations, or, if `now`, ends those that are left. The
+  /// result is ready when that has begun, and what nobody uses of any generation is gone. The same rules as for
+  /// apply().
+  std::future<void> leave(std::vector<const ListenerState*> listeners, bool now);
   /// Stops accepting. The worker stops when its last session has ended.
   void drain() { post(drain_); }
   /// Ends the remaining sessions.
   void shut_down() { post(shut_down_); }
   /// Makes the worker close its connections to removed endpoints as they become free, and release those endpoints.
   void follow_endpoints();
+  /// Moves sessions to another process, which accepts from the same sockets, each as soon as its state permits. What
+  /// cannot move within `drain_after` is drained then. When the result is ready, this worker accepts no more.
+  /// `departures` outlives the thread, or the result of end_moving_out().
+  std::future<void> begin_moving_out(Departures& departures, config::Duration drain_after);
+  /// When the result is ready, no session departs any more. `accepts`: the other process is gone, so this one accepts
+  /// again.
+  std::future<void> end_moving_out(bool accepts);
+  /// Continues a session that came from another process, or did not get there. `stays`: it does not move out again.
+  void resume(MovingSession session, bool stays);
   /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
   uint64_t snapshots() const { return snapshots_.load(std::memory_order_acquire); }
@@ -59,10 +71,27 @@ class WorkerThread {
   struct Request : Message {
     WorkerThread* thread;
   };
-  void post(Request& request);
-  void main(std::vector<int> listen_fds, std::vector<bool> shared_fd);
-  std::unique_ptr<SessionFactory> make_session_factory(const ClientAcceptor::Context& context);
-  void start_checks();
+  struct Checks {
+    std::shared_ptr<WorkerUpstream> upstream;  // Outlives the checker.
+    std::unique_ptr<HealthChecker> checker;
+  };
+  using Acceptors = std::vector<std::unique_ptr<ClientAcceptor>>;
+
+  // A session that arrives. Destroys itself when it has run.
+  struct Arrival : Message {
+    WorkerThread* thread;
+    MovingSession session;
+    bool stays;
+  };
+  bool post(Message& request);
+  void main(WorkerGeneration first);
+  void adopt(WorkerGeneration next);
+  WorkerUpstreams upstreams_of(const WorkerGeneration& next);
+  void replace_acceptors(const WorkerGeneration& next);
+  void retire(std::unique_ptr<ClientAcceptor> old);
+  void replace_checks(const WorkerUpstreams& before);
+  void destroy_unused();
+  void check_left();
   void begin_drain();
   void stop_if_idle();
   void update_counters();
@@ -71,14 +100,27 @@ class WorkerThread {
   Shared shared_;
   std::mutex worker_mutex_;  // Guards worker_: a request must not race with the worker's destruction.
   std::unique_ptr<Worker> worker_;
-  std::vector<std::unique_ptr<Balancer>> balancers_;
-  std::vector<SessionCache> tls_sessions_;
+  std::shared_ptr<WorkerCounters> counters_;
+  WorkerUpstreams upstreams_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<HttpWorker> http_;
-  std::vector<std::unique_ptr<HealthChecker>> checkers_;  // One for each upstream that this worker checks.
-  std::vector<std::unique_ptr<ClientAcceptor>> acceptors_;
+  std::vector<Checks> checks_;  // One for each upstream that this worker checks.
+  Acceptors acceptors_;         // By listener.
+  // Parts of earlier generations, until their last use has ended.
+  std::vector<Checks> old_checks_;
+  Acceptors old_acceptors_;
+  std::unique_ptr<Timer> unused_timer_;
   std::unique_ptr<Timer> drain_timer_;
-  Request drain_, shut_down_, snapshot_, follow_;
+  std::optional<WorkerGeneration> next_;  // Set while apply_ is posted.
+  BodyFile* next_body_file_ = nullptr;
+  std::promise<void> applied_, accepts_no_more_, ended_moving_out_;
+  std::unique_ptr<Timer> left_timer_;       // Waits until no acceptor accepts.
+  std::vector<const ListenerState*> left_;  // Set while leave_ is posted.
+  bool leave_now_ = false;
+  Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, begin_moving_out_, end_moving_out_;
+  Departures* departures_ = nullptr;
+  config::Duration drain_after_{0};
+  bool accepts_again_ = false;
   std::atomic<bool> following_{false};  // follow_ is posted and has not run yet.
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};

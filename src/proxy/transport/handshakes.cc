@@ -6,10 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "alts_like/alts_like_handshake.h"
 #include "proxy/alts/alts_handshake.h"
 #include "proxy/alts/alts_options.h"
+#include "proxy/config/model/server_name.h"
 #include "proxy/log/run_log.h"
 #include "proxy/tls/client_context.h"
 #include "proxy/tls/key_signer.h"
@@ -63,6 +65,23 @@ uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoin
   return current.generation;
 }
 
+std::string describe_failure(const config::Upstream& upstream, std::string_view error) {
+  std::string text = absl::StrCat(upstream.alts ? "ALTS" : "TLS",
+                                  " failed: ", error.empty() ? "it closed during the handshake" : error);
+  // The handshake itself knows only names that it sends, and addresses are not sent.
+  const bool is_refusal = absl::StrContains(error, "CERTIFICATE_VERIFY_FAILED");
+  if (is_refusal && upstream.tls && config::is_ip_address(upstream.tls->server_name)) {
+    absl::StrAppend(&text, "; expected \"", upstream.tls->server_name, "\"");
+  }
+  return text;
+}
+
+std::string describe_slow_handshake(const config::Upstream& upstream, const Transport& transport) {
+  return describe_failure(
+      upstream, absl::StrCat("the handshake was not complete after ", config::print_duration(upstream.connect_timeout),
+                             ", waiting for ", transport.awaited()));
+}
+
 void log_failure(const Worker& worker, const config::Listener& listener, std::string_view client, bool is_alts,
                  std::string_view whom, std::string_view error) {
   log_client(worker, listener, client, absl::StrCat(is_alts ? "ALTS" : "TLS", " with ", whom, " failed: ", error));
@@ -71,8 +90,10 @@ void log_failure(const Worker& worker, const config::Listener& listener, std::st
 void log_client(const Worker& worker, const config::Listener& listener, std::string_view client,
                 std::string_view what) {
   static thread_local LogLimit limit;
-  if (!log_admits(limit, worker.now_ms())) return;
-  log_line(LogLevel::kInfo, absl::StrCat("listener \"", listener.name, "\", client ", client, ": ", what));
+  if (!log_enabled(LogLevel::kInfo) || !log_admits(limit, worker.now_ms())) return;
+  log_line(LogLevel::kInfo,
+           absl::StrCat("listener \"", listener.name, "\", client ", client, ": ", what, left_out_text(limit)),
+           {.listener = listener.name, .client = client, .reason = what});
 }
 
 }  // namespace sluice

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
+#include "net/socket.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/tls/session_cache.h"
@@ -21,6 +23,13 @@ void make_client_handshake(const config::Listener& listener, bssl::UniquePtr<SSL
 /// generation of the SSL_CTX, for SessionCache::put. Precondition: the upstream has `tls` or `alts`.
 uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoint, HandshakerServices& handshakers,
                                  SessionCache& sessions, const Socket& socket, Handshaking& handshaking);
+
+/// Describes a failed handshake with an endpoint: `TLS failed: ERROR`, with the name that was expected. `error`: empty
+/// if the endpoint closed.
+std::string describe_failure(const config::Upstream& upstream, std::string_view error);
+
+/// Describes a handshake with an endpoint, by `transport`, that took longer than `connect_timeout`.
+std::string describe_slow_handshake(const config::Upstream& upstream, const Transport& transport);
 
 /// Logs a TLS or ALTS failure on one side of a connection, within a LogLimit per worker. `client`: the client's
 /// address; `whom`: the endpoint's address, or "it" for the client itself.

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "alts_like/read_record_layer.h"
 #include "net/worker.h"
 
 namespace sluice {
@@ -121,6 +122,12 @@ void Transport::open_records(Buffer&& wire) {
   RecordLayer& records = *secure_->records;
   Buffer plain;
   const RecordLayer::Status status = records.open(pool(), std::move(wire), plain);
+  // Many small records in one receive: a window for each would pin its record and more memory than it carries.
+  if (plain.window_count() > 1 && plain.size() < plain.window_count() * Buffer::kPackBytes) {
+    Buffer packed;
+    packed.append_packed(pool(), std::exchange(plain, {}));
+    plain = std::move(packed);
+  }
   take_tickets();
   send_alert();
   if (status == RecordLayer::Status::kFailed) sealed_end_ = true;  // Nothing may follow an alert.
@@ -202,6 +209,55 @@ bool Transport::park() {
     secure_->handshaking.reset();
   }
   return !socket_.failed();
+}
+
+// ---- Continuing elsewhere ----
+
+namespace {
+
+// The flags of a written state.
+enum : uint8_t {
+  kOutputEnded = 1,  // Our direction ends after the queued output.
+  kInputEnded = 2,   // The peer's direction has ended.
+  kSealedEnd = 4,    // Nothing may be sealed any more.
+  kSecured = 8,      // The state of the record layer follows.
+};
+
+}  // namespace
+
+void Transport::detach() {
+  (void)park();  // Its output goes with the queue.
+  socket_.detach();
+}
+
+bool Transport::write_state(StateWriter& out) {
+  if (in_handshake() || insecure_ || socket_.output_failed()) return false;
+  out.u8(static_cast<uint8_t>((socket_.write_ended() ? kOutputEnded : 0) | (ended_ ? kInputEnded : 0) |
+                              (sealed_end_ ? kSealedEnd : 0) | (secured() ? kSecured : 0)));
+  out.buffer(socket_.output());
+  if (!secured()) return true;
+  SecretBytes records;
+  if (!secure_->records->write_state(records)) return false;
+  out.u32(static_cast<uint32_t>(records.size()));
+  out.bytes(records);
+  return true;
+}
+
+bool Transport::restore(int fd, StateReader& in) {
+  socket_.adopt(fd);
+  const uint8_t flags = in.u8();
+  Buffer output = in.buffer(pool());
+  if (flags & kSecured) {
+    secure_ = std::make_unique<Secure>();
+    secure_->records = read_record_layer(pool(), in.bytes(in.u32()));
+    if (!secure_->records) return false;
+  }
+  if (!in.ok()) return false;
+  ended_ = flags & kInputEnded;
+  sealed_end_ = flags & kSealedEnd;
+  socket_.send(std::move(output));
+  if (flags & kOutputEnded) socket_.shutdown_write();
+  return true;
 }
 
 // ---- The end ----

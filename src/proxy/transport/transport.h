@@ -8,6 +8,7 @@
 
 #include "alts_like/handshake.h"
 #include "alts_like/record_layer.h"
+#include "alts_like/record_state.h"
 #include "alts_like/tls_handshake.h"
 #include "net/socket.h"
 #include "net/yielding_task.h"
@@ -59,6 +60,8 @@ class Transport final : private Socket::Owner {
     /// A record violated TLS or ALTS, or the peer sent a fatal alert. An alert for the peer is queued, if there is one.
     virtual void on_record_error(Transport& transport, std::string_view error) = 0;
     virtual void on_closed(Transport& transport) = 0;
+    /// The transport is detached(). May be repeated.
+    virtual void on_detached(Transport&) {}
     /// A session to resume with the endpoint later.
     virtual void on_session(Transport&, bssl::UniquePtr<SSL_SESSION>) {}
     virtual size_t receive_credit(Transport&) { return Socket::Owner::kDefaultCredit; }
@@ -112,6 +115,26 @@ class Transport final : private Socket::Owner {
   void close();
   void abort();
 
+  // To continue the connection in another process:
+  //
+  //     transport.detach();                                          // on_detached() follows
+  //     if (transport.write_state(state)) send(state, transport.take());
+  //     ...
+  //     if (!transport.restore(fd, reader)) ...                      // there
+
+  /// Starts to detach the socket: see Socket. Precondition: no handshake is in progress.
+  void detach();
+  void reattach() { socket_.reattach(); }
+  bool detached() const { return socket_.detached(); }
+  /// Serializes what restore() needs. Precondition: detached(). False if it is not possible: take() must not be called
+  /// then, and the transport may only be closed.
+  bool write_state(StateWriter& out);
+  /// Takes the descriptor away; on_closed() follows. Precondition: write_state() has returned true.
+  int take() { return socket_.take(); }
+  /// Continues a connection that write_state() has written. Takes ownership of the descriptor. Reading has to be
+  /// started. False if the state is malformed; the transport may only be closed then. Precondition: not busy().
+  bool restore(int fd, StateReader& in);
+
   /// For an idle connection: sends the pending output of the record layer and frees its memory. False if the socket has
   /// failed without an event (Socket::failed).
   bool park();
@@ -129,6 +152,7 @@ class Transport final : private Socket::Owner {
   void on_sent(Socket&) override { owner_->on_sent(*this); }
   void on_error(Socket&, int error) override { owner_->on_error(*this, error); }
   void on_closed(Socket&) override;
+  void on_detached(Socket&) override { owner_->on_detached(*this); }
   size_t receive_credit(Socket&) override;
 
   void queue_step(Buffer&& received);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/tls/current_context.h"
 #include "proxy/upstream/ejections.h"
 #include "proxy/upstream/endpoint_table.h"
@@ -30,14 +31,18 @@ const char* connect_error_name(ConnectError error);
 /// Classifies an errno of connect().
 ConnectError connect_error_of(int error);
 
-/// The run-time state of an upstream's endpoints, shared by the workers. The configuration outlives it.
+/// The run-time state of an upstream's endpoints, shared by the workers.
 class UpstreamState {
  public:
-  explicit UpstreamState(const config::Upstream& upstream);
+  explicit UpstreamState(config::Snapshot<config::Upstream> upstream);
+
+  /// Takes over what is known about the endpoints that `old` has too: their health, and the addresses of names. Must be
+  /// called before anything else uses this state.
+  void continue_from(const UpstreamState& old);
 
   CurrentContext tls;  ///< For endpoints that use TLS, or ALTS by certificates.
 
-  const config::Upstream& config() const { return config_; }
+  const config::Upstream& config() const { return *config_; }
   /// Endpoints are identified by their slots. EndpointTable describes which accessors are valid for which slots.
   EndpointTable& slots() { return slots_; }
   const EndpointTable& slots() const { return slots_; }
@@ -59,8 +64,9 @@ class UpstreamState {
   void report_connection(size_t index) {
     if (ejections_) ejections_->on_success(index);
   }
-  void report_error(size_t index, uint64_t now_ms) {
-    if (ejections_) ejections_->on_error(index, now_ms);
+  /// `why`: in a few words, for the log.
+  void report_error(size_t index, uint64_t now_ms, std::string_view why = {}) {
+    if (ejections_) ejections_->on_error(index, now_ms, why);
   }
   /// Ends expired ejections. Called before each choice.
   void end_expired_ejections(uint64_t now_ms) {
@@ -69,27 +75,31 @@ class UpstreamState {
   /// Null if `ejection` is not configured.
   const Ejections* ejections() const { return ejections_.get(); }
 
-  /// Sets the state that an endpoint's health checks found. Called by one worker.
-  void set_healthy(size_t index, bool healthy, uint64_t now_ms);
+  /// Sets the state that an endpoint's health checks found, and logs a change. Called by one worker. `why`: what was
+  /// wrong.
+  void set_healthy(size_t index, bool healthy, uint64_t now_ms, std::string_view why = {});
   uint64_t health_generation() const { return slots_.health_generation(); }
 
   /// Report that a connection was made or failed. After `max_fails` failures in a row the endpoint is passed over for
-  /// `fail_timeout`; the first connection after that is the probe. Each change is logged.
+  /// `fail_timeout`; the first connection after that is the probe. Each change is logged once, whichever worker finds
+  /// it: the first failure, the passing over, and the next success. `detail`: the reason, where there is more to say
+  /// than the kind of error.
   void report_success(size_t index, uint64_t now_ms);
-  void report_failure(size_t index, uint64_t now_ms, std::string_view why = "failed");
+  void report_failure(size_t index, uint64_t now_ms, ConnectError error = ConnectError::kOther,
+                      std::string_view detail = {});
 
   /// The share of its weight that an endpoint gets, in units of 1 / kFullShare. It is kFullShare, except during slow
   /// start: within Upstream::slow_start after the endpoint came up it grows from a tenth to the full share.
   static constexpr uint64_t kFullShare = 1000;
   uint64_t share(size_t index, uint64_t now_ms) const {
-    return config_.slow_start.count() == 0 ? kFullShare : growing_share(index, now_ms);
+    return config_->slow_start.count() == 0 ? kFullShare : growing_share(index, now_ms);
   }
 
  private:
-  void log_change(size_t index, uint64_t now_ms, std::string_view what) const;
+  void log_failing(size_t index, uint64_t now_ms, uint32_t fails, std::string_view why);
   uint64_t growing_share(size_t index, uint64_t now_ms) const;
 
-  const config::Upstream& config_;
+  const config::Snapshot<config::Upstream> config_;
   EndpointTable slots_;
   std::vector<ResolveCounters> resolving_;
   std::unique_ptr<Ejections> ejections_;

@@ -10,9 +10,11 @@ namespace sluice {
 /// The state of an endpoint apart from connection failures, shared by all workers and read for each choice. Ejections
 /// writes the fields about errors; the one worker that checks the endpoint writes those about checks.
 struct EndpointHealth {
-  std::atomic<bool> healthy{true};            ///< False while its health checks fail.
-  std::atomic<uint64_t> ejected_until_ms{0};  ///< When Ejections ends the ejection; 0: not ejected.
-  std::atomic<uint32_t> errors_in_a_row{0};   ///< Failed requests in a row.
+  std::atomic<bool> healthy{true};              ///< False while its health checks fail.
+  std::atomic<uint64_t> unhealthy_since_ms{0};  ///< When they began to.
+  std::atomic<uint64_t> ejected_until_ms{0};    ///< When Ejections ends the ejection; 0: not ejected.
+  std::atomic<uint64_t> ejected_since_ms{0};    ///< When the last ejection began.
+  std::atomic<uint32_t> errors_in_a_row{0};     ///< Failed requests in a row.
   std::atomic<uint32_t> gateway_errors_in_a_row{0};
   std::atomic<uint32_t> ejections_in_a_row{0};  ///< Determines the duration of the next; see Ejections.
 
@@ -23,6 +25,23 @@ struct EndpointHealth {
   Counter checks_not_made;  ///< Not made for a local reason, such as lack of a descriptor.
   std::atomic<uint64_t> ejections{0};
 
+  /// Takes over the state and the counters of the same endpoint in another configuration.
+  void continue_from(const EndpointHealth& old) {
+    const auto copy = [](auto& to, const auto& from) {
+      to.store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    };
+    copy(healthy, old.healthy);
+    copy(unhealthy_since_ms, old.unhealthy_since_ms);
+    copy(ejected_until_ms, old.ejected_until_ms);
+    copy(ejected_since_ms, old.ejected_since_ms);
+    copy(errors_in_a_row, old.errors_in_a_row);
+    copy(gateway_errors_in_a_row, old.gateway_errors_in_a_row);
+    copy(ejections_in_a_row, old.ejections_in_a_row);
+    checks.set(old.checks.value());
+    failed_checks.set(old.failed_checks.value());
+    checks_not_made.set(old.checks_not_made.value());
+    copy(ejections, old.ejections);
+  }
   /// Resets the state to that of an unknown endpoint. The counters keep their values.
   void begin_anew() {
     healthy.store(true, std::memory_order_relaxed);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -24,11 +24,11 @@ size_t slots_of(const config::Upstream& upstream) {
 
 }  // namespace
 
-EndpointTable::EndpointTable(const config::Upstream& upstream)
-    : config_(upstream), size_(slots_of(upstream)), fixed_(0), slots_(std::make_unique<Slot[]>(size_)) {
+EndpointTable::EndpointTable(config::Snapshot<config::Upstream> upstream)
+    : config_(std::move(upstream)), size_(slots_of(*config_)), fixed_(0), slots_(std::make_unique<Slot[]>(size_)) {
   std::vector<uint32_t> names;
-  for (uint32_t i = 0; i < upstream.endpoints.size(); ++i) {
-    const config::Endpoint& endpoint = upstream.endpoints[i];
+  for (uint32_t i = 0; i < config_->endpoints.size(); ++i) {
+    const config::Endpoint& endpoint = config_->endpoints[i];
     if (endpoint.is_resolved()) {
       names.push_back(i);
       continue;
@@ -49,7 +49,7 @@ bool EndpointTable::is_of(const Slot& slot, uint32_t configured) const {
 }
 
 std::string EndpointTable::describe(size_t slot) const {
-  const config::Endpoint& endpoint = config_.endpoints[configured(slot)];
+  const config::Endpoint& endpoint = config_->endpoints[configured(slot)];
   if (!endpoint.is_resolved()) return text(slot);
   return absl::StrCat(endpoint.text(), " (", text(slot), ")");
 }
@@ -66,7 +66,7 @@ void EndpointTable::renew_set() {
     present.push_back({.slot = i, .address = text(i), .weight = weight(i), .priority = priority(i)});
   }
   const uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  auto set = std::make_shared<const EndpointSet>(config_, size_, present, generation);
+  auto set = std::make_shared<const EndpointSet>(*config_, size_, present, generation);
   {
     const std::lock_guard lock(mutex_);
     set_.swap(set);
@@ -110,7 +110,7 @@ EndpointTable::Change EndpointTable::replace(uint32_t configured, std::span<cons
   }
   for (const ResolvedEndpoint* const endpoint : wanted) {
     Slot* const slot =
-        change.present < config_.resolve.max_addresses ? find_place(configured, endpoint->address) : nullptr;
+        change.present < config_->resolve.max_addresses ? find_place(configured, endpoint->address) : nullptr;
     if (!slot) {
       ++change.left_out;
       continue;
@@ -121,6 +121,28 @@ EndpointTable::Change EndpointTable::replace(uint32_t configured, std::span<cons
   }
   if (change.any()) renew_set();
   return change;
+}
+
+// While the old table is still in use, its resolver must not run.
+void EndpointTable::continue_from(const EndpointTable& old) {
+  for (uint32_t i = 0; i < config_->endpoints.size(); ++i) {
+    if (!config_->endpoints[i].is_resolved()) continue;
+    for (uint32_t was = 0; was < old.config_->endpoints.size(); ++was) {
+      const bool same = old.config_->endpoints[was].text() == config_->endpoints[i].text();
+      if (same && old.config_->endpoints[was].is_resolved()) (void)replace(i, old.present_of(was));
+    }
+  }
+  const auto is_present = [](const Slot& slot) { return slot.state.present.load(std::memory_order_relaxed); };
+  absl::flat_hash_map<std::string_view, const Slot*> known;
+  for (size_t i = 0; i < old.size_; ++i) {
+    if (is_present(old.slots_[i])) known.emplace(old.slots_[i].text, &old.slots_[i]);
+  }
+  for (size_t i = 0; i < size_; ++i) {
+    if (!is_present(slots_[i])) continue;
+    const auto same = known.find(slots_[i].text);
+    if (same != known.end()) slots_[i].state.continue_from(same->second->state);
+  }
+  note_health_change();
 }
 
 bool EndpointTable::adjust(Slot& slot, const ResolvedEndpoint& to) {
@@ -162,11 +184,6 @@ void EndpointTable::occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_
   }
   adjust(slot, by);
   slot.state.present.store(true, std::memory_order_release);
-}
-
-void log_endpoint(const EndpointTable& slots, size_t slot, std::string_view what) {
-  log_line(LogLevel::kWarning,
-           absl::StrCat("upstream \"", slots.config().name, "\": endpoint ", slots.describe(slot), " ", what));
 }
 
 EndpointView::EndpointView(EndpointTable& slots) : slots_(slots), uses_(slots.size()) {

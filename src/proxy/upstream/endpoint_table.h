@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/upstream/endpoint_set.h"
 #include "proxy/upstream/endpoint_state.h"
 #include "sluice/internal/check.h"
@@ -40,12 +41,12 @@ class EndpointView;
 /// An EndpointSet, remade with every change, lists the slots that are present.
 class EndpointTable {
  public:
-  explicit EndpointTable(const config::Upstream& upstream);
+  explicit EndpointTable(config::Snapshot<config::Upstream> upstream);
   ~EndpointTable();
   EndpointTable(const EndpointTable&) = delete;
   EndpointTable& operator=(const EndpointTable&) = delete;
 
-  const config::Upstream& config() const { return config_; }
+  const config::Upstream& config() const { return *config_; }
   size_t size() const { return size_; }
   /// The generation of endpoint_set(). It increases with every change of the present endpoints, their weights or
   /// priorities.
@@ -86,6 +87,9 @@ class EndpointTable {
   /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/guides/balancing.md). New
   /// endpoints start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
   Change replace(uint32_t configured, std::span<const ResolvedEndpoint> now, uint64_t now_ms = 0);
+  /// Takes over the states of the endpoints that `old` has at the same addresses, and the present addresses of the
+  /// names that both have. Must be called before there is any view.
+  void continue_from(const EndpointTable& old);
   /// The present endpoints of a configured endpoint. On the thread of replace().
   std::vector<ResolvedEndpoint> present_of(uint32_t configured) const;
   /// Remakes the set from the endpoints that are present; replace() does so by itself. On the thread of replace().
@@ -110,7 +114,7 @@ class EndpointTable {
   static bool adjust(Slot& slot, const ResolvedEndpoint& to);
   void occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_ms);
 
-  const config::Upstream& config_;
+  const config::Snapshot<config::Upstream> config_;
   size_t size_;
   size_t fixed_;  // The number of slots at the front with configured addresses.
   std::unique_ptr<Slot[]> slots_;
@@ -120,9 +124,6 @@ class EndpointTable {
   std::vector<EndpointView*> views_;
   std::atomic<uint64_t> health_generation_{0};
 };
-
-/// Logs a line about an endpoint for the operator: `what` follows the endpoint's name.
-void log_endpoint(const EndpointTable& slots, size_t slot, std::string_view what);
 
 /// One thread's view of an upstream's endpoints: which are present, and which it still uses.
 ///

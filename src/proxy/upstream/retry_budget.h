@@ -69,7 +69,7 @@ class RetryBudgetMeter {
     second_ = second;
   }
 
-  const config::RetryBudget& budget_;
+  const config::RetryBudget budget_;
   std::array<Slot, kSeconds> slots_{};  // One for each second.
   uint64_t second_ = 0;
   uint64_t requests_ = 0, retries_ = 0, responses_ = 0, unseen_ = 0;  // Sums over the slots.

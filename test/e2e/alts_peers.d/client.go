@@ -21,10 +21,10 @@ import (
 
 // What a client saw of its last call.
 type clientReport struct {
-	Server string // The server's identity, according to this side's handshake.
-	Client string // The client's identity, according to the server's handshake.
-	Told   string // The client's identity, according to a field that a proxy added.
-	From   string // The client's address, as the server sees it.
+	Server    string // The server's identity, according to this side's handshake.
+	Client    string // The client's identity, according to the server's handshake.
+	Forwarded string // The client's identity, according to a field that a proxy added.
+	From      string // The client's address, as the server sees it.
 }
 
 func runClient() {
@@ -41,7 +41,7 @@ func runClient() {
 		}
 		seen, err := call(ctx, conn, nil)
 		fail(err)
-		say(seen)
+		printJSON(seen)
 		cancel()
 	}
 }
@@ -65,13 +65,13 @@ func random(size int) []byte {
 
 // Sends data and expects the same data back.
 func call(ctx context.Context, conn *grpc.ClientConn, data []byte) (seen clientReport, err error) {
-	var answer wrapperspb.BytesValue
+	var response wrapperspb.BytesValue
 	var header metadata.MD
 	var server peer.Peer
-	err = conn.Invoke(ctx, "/"+serviceName+"/Unary", wrapperspb.Bytes(data), &answer, grpc.Header(&header),
+	err = conn.Invoke(ctx, "/"+serviceName+"/Unary", wrapperspb.Bytes(data), &response, grpc.Header(&header),
 		grpc.Peer(&server))
-	if err == nil && !bytes.Equal(answer.Value, data) {
-		err = fmt.Errorf("%d bytes became %d others", len(data), len(answer.Value))
+	if err == nil && !bytes.Equal(response.Value, data) {
+		err = fmt.Errorf("%d bytes became %d others", len(data), len(response.Value))
 	}
 	if info, err := alts.AuthInfoFromPeer(&server); err == nil {
 		seen.Server = info.PeerServiceAccount()
@@ -80,7 +80,7 @@ func call(ctx context.Context, conn *grpc.ClientConn, data []byte) (seen clientR
 		seen.Client = value
 	}
 	for _, value := range header.Get("told") {
-		seen.Told = value
+		seen.Forwarded = value
 	}
 	for _, value := range header.Get("from") {
 		seen.From = value
@@ -130,7 +130,7 @@ func holdCase(ctx context.Context, conn *grpc.ClientConn) error {
 			return err
 		}
 		first = seen.From
-		say(seen)
+		printJSON(seen)
 	}
 	return nil
 }

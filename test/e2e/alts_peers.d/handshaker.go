@@ -71,7 +71,7 @@ func doHandshake(_ any, stream grpc.ServerStream) error {
 	defer func() {
 		underWay.Add(-1)
 		if !h.over {
-			say(h.report)
+			printJSON(h.report)
 		}
 	}()
 	for {
@@ -94,9 +94,9 @@ func doHandshake(_ any, stream grpc.ServerStream) error {
 			return grpcstatus.Error(codes.InvalidArgument, err.Error())
 		}
 		if *lie == "silent" {
-			asked := h.report
-			asked.Result = "silent"
-			say(asked)
+			report := h.report
+			report.Result = "silent"
+			printJSON(report)
 			<-stream.Context().Done()
 			return stream.Context().Err()
 		}
@@ -105,7 +105,7 @@ func doHandshake(_ any, stream grpc.ServerStream) error {
 			if h.report.Result = resp.Status.Details; resp.Result != nil {
 				h.report.Result = "done"
 			}
-			say(h.report)
+			printJSON(h.report)
 		}
 		if err = send(stream, resp); err != nil {
 			return err
@@ -150,7 +150,7 @@ func (h *handshake) startClient(start *clientStart) (response, error) {
 	if err := sound(start.ApplicationProtocols, start.RecordProtocols, start.RpcVersions); err != nil {
 		return response{}, err
 	}
-	return h.answer(response{OutFrames: []byte(clientInit)}, 0), nil
+	return h.respond(response{OutFrames: []byte(clientInit)}, 0), nil
 }
 
 func (h *handshake) startServer(start *serverStart) (response, error) {
@@ -202,16 +202,16 @@ func (h *handshake) take(in []byte) response {
 		if bytes.HasPrefix(all, []byte(whole)) {
 			consumed := len(whole) - len(h.held)
 			h.held = nil
-			return h.answer(h.reply(whole), consumed)
+			return h.respond(h.reply(whole), consumed)
 		}
 	}
 	for _, whole := range h.expected() {
 		if strings.HasPrefix(whole, string(all)) {
 			if *keep {
-				return h.answer(response{}, 0)
+				return h.respond(response{}, 0)
 			}
 			h.held = all
-			return h.answer(response{}, len(in))
+			return h.respond(response{}, len(in))
 		}
 	}
 	return h.refused(codes.InvalidArgument, fmt.Sprintf("unexpected handshake bytes %.40q", all))
@@ -269,7 +269,7 @@ func (h *handshake) result(peer, local string) *result {
 }
 
 // Builds the response of the service, and applies the lies that do not concern the result.
-func (h *handshake) answer(resp response, consumed int) response {
+func (h *handshake) respond(resp response, consumed int) response {
 	resp.BytesConsumed = consumed
 	switch {
 	case *lie == "status" && h.report.Role != "" && consumed > 0:

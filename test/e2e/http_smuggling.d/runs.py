@@ -331,9 +331,9 @@ class Target:
                 self._barrier = None
             if response:
                 if response.value("x-echo") != f"GET {path}" or not response.complete:
-                    raise WireError(f"a client that asked for {path} got {response!r}")
+                    raise WireError(f"a client that requested {path} got {response!r}")
                 return
-        raise WireError(f"{self.name} does not answer a plain request")
+        raise WireError(f"{self.name} does not respond to a plain request")
 
     def close(self):
         if self._barrier:

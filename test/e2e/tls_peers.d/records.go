@@ -219,7 +219,7 @@ func (r *records) sendSizes(data func(int) []byte) error {
 
 func (r *records) sendUpdates(data func(int) []byte, done *report) error {
 	message := []byte{keyUpdate, 0, 0, 1, 0}
-	if *askForUpdate {
+	if *requestUpdate {
 		message[4] = 1
 	}
 	for range *rounds {

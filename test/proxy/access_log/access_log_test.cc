@@ -133,15 +133,55 @@ TEST_F(AccessLogTest, AllLinesAreWrittenAtExit) {
 
 TEST_F(AccessLogTest, DuplicateTargetsAreOne) {
   auto logs = open({path("a"), path("b"), path("a")}, 2);
-  EXPECT_EQ(&logs->writer(0, 1), &logs->writer(2, 1));
   EXPECT_NE(&logs->writer(0, 1), &logs->writer(0, 0));
   EXPECT_NE(&logs->writer(0, 1), &logs->writer(1, 1));
   EXPECT_EQ(descriptors_of("a").size(), 1u);
-  ASSERT_TRUE(put(logs->writer(2, 0), "x\n"));
+  // Nor is a target that is open already opened again.
+  EXPECT_EQ(logs->add({path("b"), path("c"), path("a"), path("c")}).value(), (std::vector<size_t>{1, 2, 0, 2}));
+  EXPECT_EQ(descriptors_of("a").size(), 1u);
+  ASSERT_TRUE(put(logs->writer(0, 0), "x\n"));
+  ASSERT_TRUE(put(logs->writer(2, 0), "y\n"));
   logs->close();
   EXPECT_EQ(logs->written(0), 1u);
   EXPECT_EQ(logs->written(2), 1u);
   EXPECT_EQ(logs->written(1), 0u);
+}
+
+TEST_F(AccessLogTest, LogsThatAreNotKeptAreClosed) {
+  auto logs = open({path("a"), path("b"), path("c")}, 2);
+  for (size_t w = 0; w < 2; ++w) ASSERT_TRUE(put(logs->writer(1, w), line_of(w, 0, 300)));
+  logs->keep_only({0, 2});
+  EXPECT_TRUE(comes_true([&] { return descriptors_of("b").empty(); }));
+  for (const auto& of_worker : numbers(contents(path("b")), 2))
+    EXPECT_EQ(of_worker, up_to(1)) << "queued lines are lost";
+  std::filesystem::remove(path("b"));
+  EXPECT_TRUE(logs->reopen().ok());
+  EXPECT_FALSE(std::filesystem::exists(path("b")));
+  // Others keep their indices. The place that is free is the next one's, and then new ones come behind.
+  EXPECT_EQ(logs->add({path("c"), path("d"), path("e"), path("d"), path("a")}).value(),
+            (std::vector<size_t>{2, 1, 3, 1, 0}));
+  for (size_t target = 0; target < 4; ++target) ASSERT_TRUE(put(logs->writer(target, 0), "x\n"));
+  logs->close();
+  for (const char* name : {"a", "c", "d", "e"}) EXPECT_EQ(contents(path(name)), "x\n") << name;
+  EXPECT_EQ(logs->written(1), 1u);
+}
+
+// A pipe whose reader reads nothing cannot take what is queued: the log is closed all the same, and says how much is
+// lost.
+TEST_F(AccessLogTest, BlockedLogIsClosedToo) {
+  ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
+  const int reader = ::open(path("fifo").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  auto logs = open({path("fifo"), path("other")});
+  while (put(logs->writer(0, 0), line_of(0, 0, 4000))) {
+  }
+  const auto writers = [&] { return descriptors_of("fifo").size(); };
+  EXPECT_EQ(writers(), 2u);  // With ours.
+  logs->keep_only({1});
+  EXPECT_TRUE(comes_true([&] { return writers() == 1; }));
+  ASSERT_TRUE(put(logs->writer(1, 0), "x\n"));
+  EXPECT_TRUE(comes_true([&] { return contents(path("other")) == "x\n"; }));
+  ::close(reader);
 }
 
 TEST_F(AccessLogTest, FilesAreAppendedTo) {
@@ -169,7 +209,7 @@ TEST_F(AccessLogTest, DescriptorsAreNotInherited) {
   EXPECT_NE(fcntl(all[0], F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST_F(AccessLogTest, OpenErrorsSayWhatToDo) {
+TEST_F(AccessLogTest, OpenErrorsExplainWhatToDo) {
   const auto error_of = [](const std::string& target) {
     const auto logs = AccessLogs::open({target}, 1);
     return logs.ok() ? std::string("none") : std::string(logs.status().message());

@@ -118,7 +118,7 @@ TEST_F(HandshakerFailureTest, ServiceSendsGarbageLater) {
 
 TEST_F(HandshakerFailureTest, HandshakeStatus) {
   EXPECT_EQ(error_after([](FakeService::Call& call) {
-              FakeService::answer(call, FakeResponse{.out_frames = "alert", .status = {{16, "who are you?"}}});
+              FakeService::send_response(call, FakeResponse{.out_frames = "alert", .status = {{16, "who are you?"}}});
               FakeService::end(call, "16", "who are you?");
             }),
             "the handshaker service refused: UNAUTHENTICATED: who are you? (handshaker service: " +
@@ -176,9 +176,10 @@ TEST_F(HandshakerFailureTest, TooManyHeaders) {
 // ---- The service violates the protocol
 
 TEST_F(HandshakerFailureTest, WrongResult) {
-  EXPECT_THAT(
-      error_after([](FakeService::Call& call) { FakeService::answer(call, FakeResponse{.bytes_consumed = 100}); }),
-      HasSubstr("consumed 100 bytes of 0 (handshaker service: " + fake.address.text()));
+  EXPECT_THAT(error_after([](FakeService::Call& call) {
+                FakeService::send_response(call, FakeResponse{.bytes_consumed = 100});
+              }),
+              HasSubstr("consumed 100 bytes of 0 (handshaker service: " + fake.address.text()));
   expect_it_works();
 }
 

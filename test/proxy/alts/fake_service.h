@@ -136,7 +136,7 @@ class FakeService {
     }
     nghttp2_session_resume_data(call.connection.session, call.id);
   }
-  static void answer(Call& call, const FakeResponse& response) { respond(call, framed(response.bytes())); }
+  static void send_response(Call& call, const FakeResponse& response) { respond(call, framed(response.bytes())); }
   static void end(Call& call, const std::string& status = "0", const std::string& message = "") {
     call.ends = true;
     call.status = status;
@@ -154,7 +154,7 @@ class FakeService {
   }
   void respond_as_usual(Call& call, const std::string& request) {
     const FakeResponse response = call.handshake.respond(request);
-    answer(call, response);
+    send_response(call, response);
     // As the fake of gRPC core does.
     if (response.result && dialect_ == FakeDialect::kCore) end(call);
   }

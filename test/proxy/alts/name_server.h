@@ -36,7 +36,7 @@ class NameServer {
 
   /// Keys are names on the wire, such as "\3app\4test". Other names do not exist.
   std::map<std::string, std::vector<std::string>> addresses;
-  bool answers = true;
+  bool responds = true;
   bool responds_ip6 = true;  ///< Responds that a name has no IPv6 addresses.
   bool fails = false;        ///< Responds with SERVFAIL.
   int query_count = 0;       ///< The number of queries for IPv4 addresses.
@@ -49,14 +49,14 @@ class NameServer {
     for (;;) {
       const ssize_t size = recvfrom(fd_, query, sizeof query, 0, reinterpret_cast<sockaddr*>(&from), &from_size);
       if (size < 17) return;
-      const std::string response = answer(std::string(query, static_cast<size_t>(size)));
-      if (!answers || response.empty()) continue;
+      const std::string response = response_to(std::string(query, static_cast<size_t>(size)));
+      if (!responds || response.empty()) continue;
       sendto(fd_, response.data(), response.size(), 0, generic(from), sizeof from);
     }
   }
 
  private:
-  std::string answer(const std::string& query) {
+  std::string response_to(const std::string& query) {
     const size_t name_end = query.find('\0', 12);
     const std::string name = query.substr(12, name_end - 12), question = query.substr(12, name_end + 5 - 12);
     const bool ip4 = question[question.size() - 3] == 1;

@@ -117,13 +117,13 @@ TEST_F(HandshakerNamesTest, NameServerFails) {
 }
 
 TEST_F(HandshakerNamesTest, NameServerIsSilent) {
-  names_.answers = false;
+  names_.responds = false;
   EXPECT_EQ(error_of_client(),
             "the handshaker service " + text_ + " cannot be found: no answer from the name servers within 5 seconds");
 }
 
 TEST_F(HandshakerNamesTest, CloseDuringLookup) {
-  names_.answers = false;
+  names_.responds = false;
   Side client(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return names_.query_count > 0; }));
   by_name_->close();
@@ -132,11 +132,11 @@ TEST_F(HandshakerNamesTest, CloseDuringLookup) {
 }
 
 TEST_F(HandshakerNamesTest, HandshakeAbandonedDuringLookup) {
-  names_.answers = false;
+  names_.responds = false;
   auto client = std::make_unique<Side>(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return names_.query_count > 0; }));
   client.reset();
-  names_.answers = true;
+  names_.responds = true;
   names_.addresses[wire_name()] = {"127.0.0.1"};
   Side next(*this, true, by_name_.get());
   ASSERT_TRUE(wait([&] { return next.sent == "ClientInit"; }));

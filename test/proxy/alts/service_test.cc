@@ -133,7 +133,7 @@ TEST_F(HandshakerServiceTest, MessagesMayBeSplitOverFrames) {
 TEST_F(HandshakerServiceTest, LongMessagesPassTheWindows) {
   const std::string frames(100'000, 'f');
   fake.on_request = [&](FakeService::Call& call, const std::string&) {
-    FakeService::answer(call, FakeResponse{.out_frames = frames});
+    FakeService::send_response(call, FakeResponse{.out_frames = frames});
     return true;
   };
   Side client(*this, true), server(*this, false);

@@ -45,21 +45,21 @@ TEST_F(BasicAuthenticatorTest, GoodPasswordIsRemembered) {
   const HelperThreads::Desk desk(loop_.worker());
   BasicAuthenticator gate(rules_, threads);
   gate.use(users_);
-  int told = 0, good = 0;
+  int notified = 0, good = 0;
   const auto check_and_wait = [&](std::string_view given) {
     const AuthResult verdict = check(gate, given);
     if (verdict != AuthResult::kLater) return verdict;
     struct Result {
-      int &told, &good;
-    } heard{told, good};
+      int &notified, &good;
+    } result{notified, good};
     job_->tell(
         [](void* context, bool fits) {
-          ++static_cast<Result*>(context)->told;
+          ++static_cast<Result*>(context)->notified;
           static_cast<Result*>(context)->good += fits;
         },
-        &heard);
-    const int before = told;
-    EXPECT_TRUE(loop_.until([&] { return told > before; }));
+        &result);
+    const int before = notified;
+    EXPECT_TRUE(loop_.until([&] { return notified > before; }));
     return verdict;
   };
   EXPECT_EQ(check_and_wait("bob:hunter2"), AuthResult::kLater);

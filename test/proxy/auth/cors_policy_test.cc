@@ -23,7 +23,7 @@ class CorsPolicyTest : public testing::Test {
     EXPECT_TRUE(CorsPolicy(config_).add_to_preflight(pool_, origin, fields));
     return listed(fields);
   }
-  std::string answer(std::string_view origin) {
+  std::string response(std::string_view origin) {
     Fields fields;
     // The upstream's own CORS fields do not count.
     EXPECT_TRUE(fields.add(pool_, "access-control-allow-origin", "https://upstream.example"));
@@ -68,17 +68,17 @@ TEST_F(CorsPolicyTest, Preflights) {
 TEST_F(CorsPolicyTest, Responses) {
   config_.origins = {"https://a.example"};
   config_.expose = {name("x-c"), name("x-d")};
-  EXPECT_EQ(answer("https://a.example"),
+  EXPECT_EQ(response("https://a.example"),
             "vary: Origin\naccess-control-allow-origin: https://a.example\naccess-control-expose-headers: x-c, x-d\n");
-  EXPECT_EQ(answer("https://b.example"), "vary: Origin\n");
-  EXPECT_EQ(answer(""), "vary: Origin\n");
+  EXPECT_EQ(response("https://b.example"), "vary: Origin\n");
+  EXPECT_EQ(response(""), "vary: Origin\n");
 }
 
 TEST_F(CorsPolicyTest, AnyOrigin) {
   config_.origins = {"*"};
-  EXPECT_EQ(answer("https://a.example"), "access-control-allow-origin: *\n");
-  EXPECT_EQ(answer("null"), "access-control-allow-origin: *\n");
-  EXPECT_EQ(answer(""), "");
+  EXPECT_EQ(response("https://a.example"), "access-control-allow-origin: *\n");
+  EXPECT_EQ(response("null"), "access-control-allow-origin: *\n");
+  EXPECT_EQ(response(""), "");
 }
 
 }  // namespace

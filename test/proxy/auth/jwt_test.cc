@@ -198,8 +198,8 @@ TEST(Jwt, Times) {
   const JwtKeys keys = keys_of(ec_maker().jwks());
   config::JwtAuth rules;
   rules.leeway = std::chrono::seconds(10);
-  const auto at = [&](std::string_view said) {
-    return read(ec_maker().token(absl::StrCat("{", said, "}")), keys, rules);
+  const auto at = [&](std::string_view payload) {
+    return read(ec_maker().token(absl::StrCat("{", payload, "}")), keys, rules);
   };
   EXPECT_EQ(at(absl::StrCat("\"exp\":", kNow - 9)), JwtFault::kNone);
   EXPECT_EQ(at(absl::StrCat("\"exp\":", kNow - 10)), JwtFault::kExpired);
@@ -223,7 +223,7 @@ TEST(Jwt, IssuerAndAudience) {
   config::JwtAuth rules;
   rules.issuer = "https://issuer.example/";
   rules.audience = {"api", "web"};
-  const auto with = [&](std::string_view said) { return read(ec_maker().token(claims(said)), keys, rules); };
+  const auto with = [&](std::string_view members) { return read(ec_maker().token(claims(members)), keys, rules); };
   const std::string issued = R"(,"iss":"https://issuer.example/")";
   EXPECT_EQ(with(issued + R"(,"aud":"web")"), JwtFault::kNone);
   EXPECT_EQ(with(issued + R"(,"aud":["x","api"])"), JwtFault::kNone);

@@ -79,9 +79,9 @@ sends       GET /x?y=z HTTP/2
 )");
 }
 
-// Defect: explain said that a request is forwarded which the proxy refuses: too long a body, CONNECT, a websocket.
+// Defect: explain printed that a request is forwarded which the proxy refuses: too long a body, CONNECT, a websocket.
 TEST(Explain, TooLargeOrNotAllowed) {
-  const auto told = [](ExplainedRequest request, std::string_view keys) {
+  const auto outcome = [](ExplainedRequest request, std::string_view keys) {
     request.url = "http://a.test/";
     const std::string text =
         explained(std::move(request), absl::StrCat(R"(
@@ -98,14 +98,14 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ], max_connections_per_endpoint: 
   const std::string limits =
       "limits      body 1KiB, 7 requests to one endpoint, 3 connections tried, 1024 requests waiting for one, "
       "retries 20 %, or 100 in ten seconds";
-  EXPECT_EQ(told({.method = "PUT", .fields = {{"content-length", "1024"}}}, "via: a"), limits);
-  EXPECT_EQ(told({.method = "PUT", .fields = {{"content-length", "1025"}}}, "via: a"),
+  EXPECT_EQ(outcome({.method = "PUT", .fields = {{"content-length", "1024"}}}, "via: a"), limits);
+  EXPECT_EQ(outcome({.method = "PUT", .fields = {{"content-length", "1025"}}}, "via: a"),
             "answers     413, a body of 1025 bytes, where 1024 are allowed");
-  EXPECT_EQ(told({.method = "CONNECT"}, "via: a"), "answers     501, because allow_connect is off");
-  EXPECT_EQ(told({.method = "CONNECT"}, "allow_connect: true"), limits);
-  EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "WebSocket"}}}, "websocket: false"),
+  EXPECT_EQ(outcome({.method = "CONNECT"}, "via: a"), "answers     501, because allow_connect is off");
+  EXPECT_EQ(outcome({.method = "CONNECT"}, "allow_connect: true"), limits);
+  EXPECT_EQ(outcome({.method = "GET", .fields = {{"upgrade", "WebSocket"}}}, "websocket: false"),
             "answers     501, because websocket is off");
-  EXPECT_EQ(told({.method = "GET", .fields = {{"upgrade", "websocket"}}}, "via: a"), limits);
+  EXPECT_EQ(outcome({.method = "GET", .fields = {{"upgrade", "websocket"}}}, "via: a"), limits);
 }
 
 // Defect: only the first upstream of a split was printed.
@@ -160,7 +160,7 @@ TEST(Explain, HealthOfAnUpstream) {
 }
 
 TEST(Explain, Retries) {
-  const auto told = [](std::string method) {
+  const auto retry = [](std::string method) {
     const std::string text = explained({.method = std::move(method), .url = "http://a.test/"}, R"(
 listeners:
   - name: a
@@ -174,10 +174,10 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5, 1.2.3.5:5 ] } ]
     const size_t at = text.find("retry  ");
     return at == std::string::npos ? text : text.substr(at, text.find("\nsends", at) - at);
   };
-  EXPECT_EQ(told("GET"),
+  EXPECT_EQ(retry("GET"),
             "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
             "hedge       another endpoint after 200ms without a response, as one of the attempts");
-  EXPECT_EQ(told("POST"),
+  EXPECT_EQ(retry("POST"),
             "retry       3 attempts in all, for 5xx, grpc_unavailable\n"
             "hedge       none: POST is not idempotent");
 }

@@ -75,7 +75,7 @@ TEST(Address, ComparesWhole) {
   EXPECT_FALSE(address("unix:a") == address("unix:ab"));
 }
 
-TEST(Address, ErrorsSayWhatToWrite) {
+TEST(Address, ErrorsExplainWhatToWrite) {
   const std::string expected = "expected an address such as 127.0.0.1:8080, \"[::1]:8080\" or unix:/run/app.sock, got ";
   const std::string every = "; for every interface write 0.0.0.0:PORT or \"[::]:PORT\"";
   const std::string brackets = "; an IPv6 address needs brackets, and YAML then needs quotes: \"[::1]:PORT\"";
@@ -152,7 +152,7 @@ TEST(Cidr, RoundTrip) {
   EXPECT_EQ(Cidr().text(), "");
 }
 
-TEST(Cidr, ErrorsSayWhatToWrite) {
+TEST(Cidr, ErrorsExplainWhatToWrite) {
   const std::string expected = "expected an address range such as 10.0.0.0/8 or \"2001:db8::/32\", got ";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "\"\""},

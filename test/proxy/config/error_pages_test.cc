@@ -54,18 +54,19 @@ TEST(ErrorText, Pieces) {
 }
 
 TEST(ErrorText, Errors) {
-  const auto said = [](std::string_view text) { return std::string(ErrorText::parse(text).status().message()); };
+  const auto error = [](std::string_view text) { return std::string(ErrorText::parse(text).status().message()); };
   const std::string known = " of errors; they are status, reason, message, request_id, trace_id";
-  EXPECT_EQ(said("%{path}"), "there is no variable \"path\"" + known) << "which could hold HTML of a client";
-  EXPECT_EQ(said("%{}"), "there is no variable \"\"" + known);
+  EXPECT_EQ(error("%{path}"), "there is no variable \"path\"" + known) << "which could hold HTML of a client";
+  EXPECT_EQ(error("%{}"), "there is no variable \"\"" + known);
   // Defect: a known name without its end was accepted, and more than the text was removed.
-  for (const std::string_view text : {"%{status", "%{", "a%{stat"}) EXPECT_EQ(said(text), "expected a `}` behind `%{`");
+  for (const std::string_view text : {"%{status", "%{", "a%{stat"})
+    EXPECT_EQ(error(text), "expected a `}` behind `%{`");
   std::string text;
   for (size_t i = 0; i < ErrorText::kMaxVariables; ++i) text += "%{status}";
-  EXPECT_EQ(said(text), "");
-  EXPECT_EQ(said(text + "%{status}"), "expected at most 64 variables");
-  EXPECT_EQ(said(std::string(ErrorText::kMaxBytes, 'x')), "");
-  EXPECT_EQ(said(std::string(ErrorText::kMaxBytes + 1, 'x')), "expected a body of at most 64KiB, got 65537 bytes");
+  EXPECT_EQ(error(text), "");
+  EXPECT_EQ(error(text + "%{status}"), "expected at most 64 variables");
+  EXPECT_EQ(error(std::string(ErrorText::kMaxBytes, 'x')), "");
+  EXPECT_EQ(error(std::string(ErrorText::kMaxBytes + 1, 'x')), "expected a body of at most 64KiB, got 65537 bytes");
 }
 
 TEST(LoaderResponses, AccessLog) {

@@ -70,9 +70,11 @@ TEST(LoaderHttp, Forwards) {
        "f:1:64: listeners[0].http.routes[0]: expected `forward: NAME`, `respond: { status: 404 }` or `redirect: { "
        "scheme: https }`"},
       {with_route("forward: web, respond: { status: 404 }"),
-       "f:1:64: listeners[0].http.routes[0]: `forward`, `split`, `respond` and `redirect` exclude each other"},
+       "f:1:64: listeners[0].http.routes[0]: `forward`, `split`, `respond`, `redirect` and `readiness` exclude each "
+       "other"},
       {with_route("redirect: { path: / }, respond: { status: 404 }"),
-       "f:1:64: listeners[0].http.routes[0]: `forward`, `split`, `respond` and `redirect` exclude each other"},
+       "f:1:64: listeners[0].http.routes[0]: `forward`, `split`, `respond`, `redirect` and `readiness` exclude each "
+       "other"},
       {with_upstream("protocol: tcp"),
        "f:1:63: listeners[0].http.forward: upstream \"web\" has `protocol: tcp`: give it http1 or http2 to send it "
        "requests"},

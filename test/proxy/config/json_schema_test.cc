@@ -76,19 +76,29 @@ TEST_F(JsonSchema, HasEachKeyOfTheReference) {
 }
 
 TEST_F(JsonSchema, HasTypesBoundsAndDefaults) {
-  EXPECT_EQ(text("listeners[].backlog", "type"), "integer");
-  EXPECT_EQ(text("listeners[].backlog", "minimum"), "1");
-  EXPECT_EQ(text("listeners[].backlog", "maximum"), "65535");
+  const YAML::Node backlog = of_type(at("listeners[].backlog"), "integer");
+  EXPECT_EQ(backlog["minimum"].as<std::string>(), "1");
+  EXPECT_EQ(backlog["maximum"].as<std::string>(), "65535");
   EXPECT_EQ(text("listeners[].nodelay", "default"), "true");
   EXPECT_EQ(text("shutdown_timeout", "default"), "30s");
   EXPECT_EQ(text("workers", "default"), "auto");
   EXPECT_EQ(text("listeners[].name", "default"), "-");
   EXPECT_EQ(text("listeners", "minItems"), "1");
   EXPECT_EQ(text("upstreams[].balance", "default"), "round_robin");
-  EXPECT_EQ(at("upstreams[].balance")["enum"][0].as<std::string>(), "round_robin");
+  EXPECT_EQ(at("upstreams[].balance")["anyOf"][0]["enum"][0].as<std::string>(), "round_robin");
   EXPECT_NE(text("listeners[].keepalive.idle", "description").find(" From 0 to 32767s."), std::string::npos);
   EXPECT_NE(text("listeners[].tcp.buffer_low", "description").find(" Default: half of `buffer_high`."),
             std::string::npos);
+}
+
+TEST_F(JsonSchema, AcceptsVariablesInsteadOfNumbersAndWords) {
+  const std::string variable = "#/definitions/variable";
+  for (const char* path : {"workers", "shutdown_timeout", "listeners[].backlog", "listeners[].nodelay",
+                           "listeners[].tcp.buffer_low", "upstreams[].balance"}) {
+    EXPECT_EQ(at(path)["anyOf"][1]["$ref"].as<std::string>("-"), variable) << path;
+  }
+  EXPECT_FALSE(at("listeners[].name")["anyOf"]) << "any text will do";
+  EXPECT_EQ(root_["definitions"]["variable"]["pattern"].as<std::string>(), "[$][{]");
 }
 
 TEST_F(JsonSchema, HasRequiredKeys) {

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proxy/config/load/include.h"
 #include "proxy/config/load/print.h"
 #include "proxy/config/load/reference.h"
 #include "proxy/config/load/yaml.h"
@@ -73,7 +74,7 @@ TEST(Loader, DefaultsAreThoseOfTheStructs) {
   Config expected;
   Listener& listener = expected.listeners.emplace_back();
   listener.name = "db";
-  listener.address = *Address::parse("0.0.0.0:5432");
+  listener.addresses = {*Address::parse("0.0.0.0:5432")};
   listener.tcp.emplace().forward = "pg";
   Upstream& upstream = expected.upstreams.emplace_back();
   upstream.name = "pg";
@@ -85,12 +86,17 @@ TEST(Loader, ReadsEveryKey) {
   constexpr std::string_view kText = R"(
 workers: 3
 shutdown_timeout: 1m
+shutdown_delay: 7s
+reload: { max_generations: 3 }
+watch: true
+log: { level: debug, format: json, to: "syslog:/run/log" }
 limits: { max_connections: 1000 }
 memory: { worker_budget: 4MiB, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
 body_file: { directory: /x, limit: 6MiB }
 listeners:
   - name: edge
-    address: "[::]:443"
+    address: [ "[::]:443", "unix:/run/edge" ]
+    ipv6_only: true
     backlog: 128
     max_connections: 7
     max_connections_per_source: 0
@@ -173,6 +179,7 @@ listeners:
           buffer: { requests: 4MiB, responses: 5MiB }
           mirror: { to: two, percent: 5 }
           match: { path: { prefix: /split } }
+        - { match: { path: { exact: /ready } }, readiness: true }
         - forward: two
       request_headers: [ { name: x-e, set: f } ]
       response_headers: [ { name: x-f, set: g } ]
@@ -262,6 +269,7 @@ upstreams:
     response_timeout: 28s
 )";
   for (const KeyInfo& key : list_keys()) {
+    if (key.path == kIncludeKey) continue;  // it is no value: include_test.cc
     const std::string last = key.path.substr(key.path.rfind('.') + 1);
     EXPECT_TRUE(!key.available || absl::StrContains(kText, last + ":")) << key.path << " is missing in this test";
   }
@@ -270,6 +278,12 @@ upstreams:
   const Config& config = *loaded;
   EXPECT_EQ(config.workers, 3);
   EXPECT_EQ(config.shutdown_timeout, std::chrono::minutes(1));
+  EXPECT_EQ(config.shutdown_delay, std::chrono::seconds(7));
+  EXPECT_EQ(config.reload.max_generations, 3);
+  EXPECT_TRUE(config.watch);
+  EXPECT_EQ(config.log.level, LogLevel::kDebug);
+  EXPECT_EQ(config.log.format, LogStyle::kJson);
+  EXPECT_EQ(config.log.to.destination(), (LogDestination{LogDestination::Kind::kSyslog, "/run/log"}));
   EXPECT_EQ(config.limits.max_connections, 1000);
   EXPECT_EQ(config.memory.worker_budget.bytes, 4 * kMiB);
   EXPECT_EQ(config.memory.ring_entries, 8);
@@ -280,7 +294,10 @@ upstreams:
   ASSERT_EQ(config.listeners.size(), 3);
   const Listener& edge = config.listeners[0];
   EXPECT_EQ(edge.name, "edge");
-  EXPECT_EQ(edge.address.text(), "[::]:443");
+  ASSERT_EQ(edge.addresses.size(), 2);
+  EXPECT_EQ(edge.addresses[0].text(), "[::]:443");
+  EXPECT_EQ(edge.addresses[1].text(), "unix:/run/edge");
+  EXPECT_TRUE(edge.ipv6_only);
   EXPECT_EQ(edge.backlog, 128);
   EXPECT_EQ(edge.max_connections, 7);
   EXPECT_EQ(edge.max_connections_per_source, 0);
@@ -320,7 +337,7 @@ upstreams:
   EXPECT_FALSE(config.listeners[1].tcp);
   ASSERT_TRUE(config.listeners[1].http);
   const Http& http = *config.listeners[1].http;
-  ASSERT_EQ(http.routes.size(), 7);
+  ASSERT_EQ(http.routes.size(), 8);
   EXPECT_EQ(http.routes[5].split, (std::vector<SplitTarget>{{"two", 9}, {"three", 1}}));
   EXPECT_EQ(http.routes[5].request_timeout, std::chrono::seconds(30));
   EXPECT_EQ(http.routes[5].stream_idle_timeout, std::chrono::seconds(31));
@@ -400,7 +417,8 @@ upstreams:
                                                .scheme = "Token",
                                                .cookie = "token",
                                                .claims = {{"sub", field("x-user")}}}));
-  EXPECT_EQ(http.routes[6], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
+  EXPECT_TRUE(http.routes[6].readiness);
+  EXPECT_EQ(http.routes[7], (HttpRoute{.match = std::nullopt, .forward = "two", .respond = std::nullopt}));
   EXPECT_EQ(http.request_headers, (Changes{{.name = field("x-e"), .set = text("f")}}));
   EXPECT_EQ(http.response_headers, (Changes{{.name = field("x-f"), .set = text("g")}}));
   EXPECT_EQ(http.header_timeout, std::chrono::seconds(11));
@@ -740,6 +758,23 @@ TEST(Loader, Addresses) {
                     "  - { name: b, address: 0.0.0.0:80, tcp: { forward: pg } }\n",
                     kUpstreams),
        {"f:3:25: listeners[1].address: 0.0.0.0:80 is already the address of listeners[0] (2:5)"}},
+      {absl::StrCat(
+           "listeners:\n"
+           "  - { name: a, address: [ 0.0.0.0:80, 127.0.0.1:81, 0.0.0.0:80, 127.0.0.1:80 ], tcp: { forward: pg } }\n"
+           "  - { name: b, address: [ \"[::]:80\", 0.0.0.0:81 ], tcp: { forward: pg } }\n",
+           kUpstreams),
+       {"f:2:53: listeners[0].address[2]: 0.0.0.0:80 is listed twice",
+        "f:2:65: listeners[0].address[3]: port 80 is included in 0.0.0.0:80, the address of listeners[0] (2:5); use "
+        "one "
+        "of the two, or another port",
+        "f:3:38: listeners[1].address[1]: port 81 of all addresses includes 127.0.0.1:81, the address of listeners[0] "
+        "(2:5); use one of the two, or another port"}},
+      {with_listener("name: a, address: [], tcp: { forward: pg }"),
+       {"f:1:34: listeners[0].address: expected at least one item, got an empty list"}},
+      {with_listener("name: a, address: \"[::ffff:1.2.3.4]:80\", tcp: { forward: pg }"),
+       {"f:1:34: listeners[0].address: is an IPv4 address in the form of IPv6; write 1.2.3.4:80"}},
+      {with_listener("name: a, address: 0.0.0.0:80, ipv6_only: true, tcp: { forward: pg }"),
+       {"f:1:57: listeners[0].ipv6_only: has no effect without an address such as \"[::]:443\""}},
       {with_upstream("name: pg, endpoints: [ 1.2.3.4:0, db:70000, 1.2.3.4:5, { address: 1.2.3.4:5 } ]"),
        {"f:2:39: upstreams[0].endpoints[0]: expected a port from 1 to 65535, got \"1.2.3.4:0\"",
         "f:2:50: upstreams[0].endpoints[1]: expected an address such as 127.0.0.1:8080, \"[::1]:8080\" or "
@@ -795,7 +830,6 @@ TEST(Loader, YamlItself) {
       {"sni: [ *.example.com ]\n",
        {"f:1:8: YAML syntax: the referenced anchor is not defined; a value that begins with * or & needs quotes, as in "
         "\"*.example.com\""}},
-      {"a: &x 1\nb: *x\n", {"f:2:4: aliases (*name) are not supported: write the value out"}},
       {"workers: !!int 3\n", {"f:1:10: tags are not supported: remove \"tag:yaml.org,2002:int\""}},
       {"workers: 1\n---\nworkers: 2\n", {"f:3:1: a second YAML document begins here: a configuration is one"}},
       {"? [ a ]\n: b\n", {"f:1:3: a key must be a plain word"}},

@@ -26,6 +26,14 @@ TEST(Print, ShowsEveryDefault) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(print_config(*config), R"(workers: auto
 shutdown_timeout: 30s
+shutdown_delay: 0
+reload:
+  max_generations: 8
+watch: false
+log:
+  level: info
+  format: text
+  to: stderr
 limits:
   max_connections: auto
 memory:
@@ -39,6 +47,7 @@ body_file:
 listeners:
   - name: main
     address: 127.0.0.1:8080
+    ipv6_only: false
     backlog: 4096
     max_connections: 10000
     max_connections_per_source: 0

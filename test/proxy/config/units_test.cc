@@ -35,7 +35,7 @@ TEST(Units, DurationsUseTheLargestUnitThatDivides) {
   }
 }
 
-TEST(Units, DurationErrorsSayWhatIsExpected) {
+TEST(Units, DurationErrorsNameWhatIsExpected) {
   const std::string expected = "expected a duration such as 250ms, 5s, 1m or 2h, got ";
   const std::string units = "; the units are ms, s, m and h, after a whole number";
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -87,7 +87,7 @@ TEST(Units, SizesUseTheLargestUnitThatDivides) {
   }
 }
 
-TEST(Units, SizeErrorsSayWhatIsExpected) {
+TEST(Units, SizeErrorsNameWhatIsExpected) {
   const std::string expected = "expected a size such as 64KiB, 4MiB or 1GiB, got ";
   const std::string units = "; the units are KiB, MiB, GiB, KB, MB and GB, after a whole number";
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -54,7 +54,7 @@ class SessionRig {
  public:
   SessionRig() {
     listener.name = "edge";
-    listener.address = loopback_address(0);
+    listener.addresses = {loopback_address(0)};
     listener.tcp.emplace().forward = "origin";
     upstreams.push_back({.name = "origin"});
     options.max_sockets = 1024;
@@ -70,10 +70,10 @@ class SessionRig {
     acceptor_->shut_down();
     loop_->until([this] { return acceptor_->idle(); });
     EXPECT_EQ(loop_->chunks_out(), 0u);
-    EXPECT_EQ(state_->connections.active(), 0u);
+    EXPECT_EQ(state_->limits->connections.active(), 0u);
     EXPECT_EQ(global_->active(), 0u);
-    for (auto& upstream : upstream_states_) {
-      for (size_t i = 0; i < upstream->size(); ++i) EXPECT_EQ(upstream->endpoint(i).active.load(), 0u);
+    for (auto& upstream : upstreams_) {
+      for (size_t i = 0; i < upstream->state->size(); ++i) EXPECT_EQ(upstream->state->endpoint(i).active.load(), 0u);
     }
     EXPECT_EQ(counters().accepted.value(), sum_of_ends() + sum_of_refusals());
     acceptor_.reset();
@@ -93,24 +93,22 @@ class SessionRig {
 
   void start() {
     loop_.emplace(options);
-    state_ = std::make_unique<ListenerState>(listener, upstreams);
+    state_ = std::make_shared<ListenerState>(listener, upstreams);
     global_ = std::make_unique<ConnectionLimit>(global_limit);
-    std::vector<size_t> counts;
-    for (const config::Upstream& upstream : upstreams) {
-      upstream_states_.push_back(std::make_unique<UpstreamState>(upstream));
-      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
-      tls_sessions_.emplace_back(upstream.endpoints.size());
-      counts.push_back(upstream.endpoints.size());
+    counters_.emplace(config::Config{.listeners = {listener}, .upstreams = upstreams});
+    for (size_t i = 0; i < upstreams.size(); ++i) {
+      upstreams_.push_back(
+          std::make_shared<WorkerUpstream>(std::make_shared<UpstreamState>(upstreams[i]), 0, *counters_, i));
     }
-    counters_ = std::make_unique<WorkerCounters>(1, counts);
-    const absl::StatusOr<int> fd = open_listener(listener.address.data(), listener.address.length(), {});
+    const absl::StatusOr<int> fd = open_listener(listener.addresses[0].data(), listener.addresses[0].length(), {});
     ASSERT_TRUE(fd.ok()) << fd.status();
-    if (listener.address.family() == AF_INET) port_ = port_of(*fd);
+    if (listener.addresses[0].family() == AF_INET) port_ = port_of(*fd);
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     acceptor_ = std::make_unique<ClientAcceptor>(
-        ClientAcceptor::Context{loop_->worker(), *global_, *state_, balancers_, tls_sessions_, *handshakers_,
-                                *counters_, 0, descriptor_room, other_backlogs},
-        std::make_unique<L4SessionFactory>(), *fd, false);
+        ClientAcceptor::Context{loop_->worker(), *global_, state_, upstreams_, *handshakers_, counters_->listeners[0],
+                                counters_->http_listeners[0], descriptor_room, other_backlogs},
+        std::make_unique<L4SessionFactory>(),
+        std::vector<ListenSocket>{{.fd = *fd, .family = listener.addresses[0].family()}});
     acceptor_->start();
     loop_->settle(2);
   }
@@ -175,7 +173,7 @@ class SessionRig {
   }
   /// Waits until that many sessions have ended so, and no other is left; nothing else may have been counted.
   void expect_only(SessionEnd end, uint64_t times = 1) {
-    until([&] { return sum_of_ends() >= times && state_->connections.active() == 0; });
+    until([&] { return sum_of_ends() >= times && state_->limits->connections.active() == 0; });
     for (size_t i = 0; i < kSessionEndCount; ++i) {
       const auto which = static_cast<SessionEnd>(i);
       EXPECT_EQ(ended(which), which == end ? times : 0u) << session_end_name(which);
@@ -186,9 +184,9 @@ class SessionRig {
   ClientAcceptor& acceptor() { return *acceptor_; }
   ListenerState& state() { return *state_; }
   ConnectionLimit& global() { return *global_; }
-  UpstreamState& upstream_state(size_t i = 0) { return *upstream_states_[i]; }
-  ListenerCounters& counters() { return counters_->listeners[0]; }
-  EndpointCounters& endpoint(size_t i, size_t upstream = 0) { return counters_->upstreams[upstream][i]; }
+  UpstreamState& upstream_state(size_t i = 0) { return *upstreams_[i]->state; }
+  ListenerCounters& counters() { return *counters_->listeners[0]; }
+  EndpointCounters& endpoint(size_t i, size_t upstream = 0) { return *counters_->upstreams[upstream][i]; }
   uint16_t port() const { return port_; }
 
   config::Listener listener;
@@ -201,13 +199,11 @@ class SessionRig {
  private:
   std::optional<Loop> loop_;
   std::vector<std::unique_ptr<Origin>> origins_;
-  std::unique_ptr<ListenerState> state_;
+  std::shared_ptr<ListenerState> state_;
   std::unique_ptr<ConnectionLimit> global_;
-  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
-  std::vector<std::unique_ptr<Balancer>> balancers_;
-  std::vector<SessionCache> tls_sessions_;
+  std::optional<WorkerCounters> counters_;
+  WorkerUpstreams upstreams_;
   std::unique_ptr<HandshakerServices> handshakers_;
-  std::unique_ptr<WorkerCounters> counters_;
   std::unique_ptr<ClientAcceptor> acceptor_;
   uint16_t port_ = 0;
 };

@@ -179,14 +179,14 @@ TEST_F(SessionTest, UnixSocketsOnBothSides) {
   const int listening = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(bind(listening, upstream_address.data(), upstream_address.length()), 0);
   ASSERT_EQ(listen(listening, 8), 0);
-  rig.listener.address = address(base);
+  rig.listener.addresses = {address(base)};
   rig.listener.max_connections_per_source = 1;  // Does not apply.
   rig.upstreams[0].endpoints.push_back({.address = upstream_address});
   rig.start();
   std::vector<Peer> clients, upstreams;
   for (int i = 0; i < 3; ++i) {
     clients.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(connect(clients.back().fd(), rig.listener.address.data(), rig.listener.address.length()), 0);
+    ASSERT_EQ(connect(clients.back().fd(), rig.listener.addresses[0].data(), rig.listener.addresses[0].length()), 0);
     rig.until([&] { return rig.endpoint(0).connected.value() == upstreams.size() + 1; });
     upstreams.emplace_back(accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
   }
@@ -372,7 +372,7 @@ TEST_F(SessionTest, GlobalLimit) {
   EXPECT_EQ(rig.refused(Refusal::kGlobal), 1u);
   // One ends: there is room again.
   clients[0].reset();
-  rig.until([&] { return rig.state().connections.active() == 1; });
+  rig.until([&] { return rig.state().limits->connections.active() == 1; });
   Peer next = rig.connect();
   rig.peer_of(origin, 2);
 }
@@ -433,10 +433,14 @@ TEST_F(SessionTest, OtherAcceptorsCount) {
   rig.other_backlogs = 90;
   rig.start();
   const auto accepting = [&] { return static_cast<Listener::Owner&>(rig.acceptor()).accepting(); };
-  EXPECT_EQ(accepting(), Listener::Accepting::kMany);
+  EXPECT_EQ(accepting(), Listener::kAll);
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(rig.global().enter());
-  EXPECT_EQ(accepting(), Listener::Accepting::kOne);
-  for (int i = 0; i < 8; ++i) rig.global().leave();
+  EXPECT_EQ(accepting(), 46u);  // Half of the room that is left.
+  for (int i = 8; i < 99; ++i) EXPECT_TRUE(rig.global().enter());
+  EXPECT_EQ(accepting(), 1u);
+  EXPECT_TRUE(rig.global().enter());
+  EXPECT_EQ(accepting(), 0u);
+  for (int i = 0; i < 100; ++i) rig.global().leave();
 }
 
 // More connections wait than there are descriptors: they are not accepted, and so not refused, until others end.
@@ -455,7 +459,7 @@ TEST_F(SessionTest, WaitsForDescriptors) {
   EXPECT_GE(rig.counters().accept_pauses.value(), 1u);
   for (size_t i = 0; i < 10; ++i) {
     rig.expect_received(rig.peer_of(origin, i), "hello");
-    EXPECT_LE(rig.state().connections.active(), 4u);
+    EXPECT_LE(rig.state().limits->connections.active(), 4u);
     clients[i].close();
     origin.peers[i].close();
   }

@@ -34,19 +34,19 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
     config_.upstreams[0].endpoints = {{.address = test::loopback_address(closed_port_.port())},
                                       {.address = test::loopback_address(origin_.port())}};
     config::Listener listener{.name = "edge"};
-    listener.address = unix_listener()
-                           ? config::Address::parse("unix:@sluice-workers-test-" + std::to_string(getpid())).value()
-                           : test::loopback_address(0);
+    const config::Address address =
+        unix_listener() ? config::Address::parse("unix:@sluice-workers-test-" + std::to_string(getpid())).value()
+                        : test::loopback_address(0);
+    listener.addresses = {address};
     listener.tcp.emplace().forward = "origin";
     listener.max_connections = 40;
     listener.max_connections_per_source = 30;
     config_.listeners.push_back(listener);
-    listeners_.push_back(std::make_unique<ListenerState>(config_.listeners[0], config_.upstreams));
-    upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
+    generation_.emplace(config_, kWorkers);
 
     sockaddr_storage bound{};
-    socklen_t length = listener.address.length();
-    std::memcpy(&bound, listener.address.data(), length);
+    socklen_t length = address.length();
+    std::memcpy(&bound, address.data(), length);
     int shared = -1;
     for (unsigned i = 0; i < kWorkers; ++i) {
       int fd = -1;
@@ -63,10 +63,9 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
       options.features = test::kernel_features();
       options.max_sockets = 1024;
       options.budget_bytes = size_t{4} << 20;
-      counters_.push_back(std::make_unique<WorkerCounters>(1, std::vector<size_t>{2}));
-      workers_.push_back(std::make_unique<WorkerThread>(
-          options, WorkerThread::Shared{config_, global_, listeners_, upstreams_, *counters_.back()},
-          std::vector<int>{fd}, std::vector<bool>{unix_listener()}));
+      WorkerGeneration first(*generation_, i);
+      first.sockets = {{{.fd = fd, .family = address.family(), .shared = unix_listener()}}};
+      workers_.push_back(std::make_unique<WorkerThread>(options, WorkerThread::Shared{global_}, std::move(first)));
       ASSERT_TRUE(workers_.back()->wait_until_ready().ok());
     }
     bound_ = bound;
@@ -95,30 +94,28 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
   }
   uint64_t total(Counter ListenerCounters::* member) {
     uint64_t sum = 0;
-    for (auto& worker : counters_) sum += (worker->listeners[0].*member).value();
+    for (auto& worker : generation_->counters) sum += ((*worker->listeners[0]).*member).value();
     return sum;
   }
   /// To be called when the workers have stopped.
   void expect_accounted() {
     uint64_t over = 0;
-    for (auto& worker : counters_) {
-      for (const Counter& counter : worker->listeners[0].ended) over += counter.value();
-      for (const Counter& counter : worker->listeners[0].refused) over += counter.value();
-      EXPECT_EQ(worker->gauges.pool_out_bytes.value(), worker->gauges.posted_bytes.value());
+    for (auto& worker : generation_->counters) {
+      for (const Counter& counter : worker->listeners[0]->ended) over += counter.value();
+      for (const Counter& counter : worker->listeners[0]->refused) over += counter.value();
+      EXPECT_EQ(worker->gauges->pool_out_bytes.value(), worker->gauges->posted_bytes.value());
     }
     EXPECT_EQ(total(&ListenerCounters::accepted), over);
     EXPECT_EQ(global_.active(), 0u);
-    EXPECT_EQ(listeners_[0]->connections.active(), 0u);
-    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(upstreams_[0]->endpoint(i).active.load(), 0u);
+    EXPECT_EQ(generation_->listeners[0]->limits->connections.active(), 0u);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(generation_->upstreams[0]->endpoint(i).active.load(), 0u);
   }
 
   const test::ClosedPort closed_port_;
   Origin origin_;
   config::Config config_;
   ConnectionLimit global_{100};
-  std::vector<std::unique_ptr<ListenerState>> listeners_;
-  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
-  std::vector<std::unique_ptr<WorkerCounters>> counters_;
+  std::optional<Generation> generation_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   sockaddr_storage bound_{};
   socklen_t bound_length_ = 0;
@@ -138,7 +135,7 @@ TEST_P(WorkersTest, ShareTheWorkAndDrain) {
       clients.back().send("question");
     }
     for (auto& worker : workers_) worker->request_snapshot();
-    format_stats(config_, {}, counters_, upstreams_);
+    format_stats(config_, {}, generation_->counters, generation_->upstreams);
     until([&] {
       for (Peer& peer : origin_.peers) {
         peer.read();

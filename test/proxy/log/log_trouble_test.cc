@@ -73,9 +73,9 @@ TEST_F(LogFailureTest, PipeWithoutReader) {
   EXPECT_EQ(logs->dropped(0), refused_);
   logs.reset();
   close(reader);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, AllOf(HasSubstr('"' + path("fifo") + '"'), HasSubstr("more slowly than they arrive")));
-  EXPECT_EQ(count(said, "\n"), 1u) << said;
+  const std::string output = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(output, AllOf(HasSubstr('"' + path("fifo") + '"'), HasSubstr("more slowly than they arrive")));
+  EXPECT_EQ(count(output, "\n"), 1u) << output;
 }
 
 // Lines of two workers that no pipe takes in one piece, while the reader takes a little at a time.
@@ -204,11 +204,11 @@ TEST_F(LogFailureTest, FullDisk) {
   logs->close();
   EXPECT_LT(Clock::now() - start, test::milliseconds(900)) << "nobody waits for a full disk";
   EXPECT_EQ(logs->dropped(0), refused_ + taken);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, AllOf(HasSubstr("\"/dev/full\": No space left on device; retrying"),
-                          HasSubstr("lost at exit: " + std::to_string(taken) +
-                                    ", dropped in total: " + std::to_string(refused_ + taken))));
-  EXPECT_EQ(count(said, "\n"), 2u) << said;
+  const std::string output = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(output, AllOf(HasSubstr("\"/dev/full\": No space left on device; retrying"),
+                            HasSubstr("lost at exit: " + std::to_string(taken) +
+                                      ", dropped in total: " + std::to_string(refused_ + taken))));
+  EXPECT_EQ(count(output, "\n"), 2u) << output;
 }
 
 // A limit on the size of files is like a disk that becomes full in the middle of a line, and then has room again.

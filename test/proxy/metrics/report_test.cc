@@ -37,26 +37,26 @@ class ReportTest : public ::testing::Test {
     for (const char* address : {"127.0.0.1:1", "[::1]:2"}) {
       config_.upstreams[0].endpoints.push_back({.address = config::Address::parse(address).value()});
     }
-    upstreams_.push_back(std::make_unique<UpstreamState>(config_.upstreams[0]));
-    for (int i = 0; i < 2; ++i) workers_.push_back(std::make_unique<WorkerCounters>(2, std::vector<size_t>{2}));
+    upstreams_.push_back(std::make_shared<UpstreamState>(config_.upstreams[0]));
+    for (int i = 0; i < 2; ++i) workers_.push_back(std::make_shared<WorkerCounters>(config_));
   }
   std::string text() { return format_stats(config_, {}, workers_, upstreams_); }
 
   config::Config config_;
-  std::vector<std::unique_ptr<WorkerCounters>> workers_;
-  std::vector<std::unique_ptr<UpstreamState>> upstreams_;
+  std::vector<std::shared_ptr<WorkerCounters>> workers_;
+  std::vector<std::shared_ptr<UpstreamState>> upstreams_;
 };
 
 TEST_F(ReportTest, SumsOverWorkers) {
   for (auto& worker : workers_) {
-    worker->listeners[0].accepted.add(10);
-    worker->listeners[0].bytes_in.add(1'000'000'000'000);
-    worker->listeners[0].ended[static_cast<size_t>(SessionEnd::kFinished)].add(3);
-    worker->listeners[0].refused[static_cast<size_t>(Refusal::kSource)].add(1);
-    worker->upstreams[0][1].connected.add(2);
-    worker->upstreams[0][1].connect_errors[static_cast<size_t>(ConnectError::kTimeout)].add(4);
-    worker->gauges.pool_out_bytes.set(100);
-    worker->gauges.posted_bytes.set(60);
+    worker->listeners[0]->accepted.add(10);
+    worker->listeners[0]->bytes_in.add(1'000'000'000'000);
+    worker->listeners[0]->ended[static_cast<size_t>(SessionEnd::kFinished)].add(3);
+    worker->listeners[0]->refused[static_cast<size_t>(Refusal::kSource)].add(1);
+    worker->upstreams[0][1]->connected.add(2);
+    worker->upstreams[0][1]->connect_errors[static_cast<size_t>(ConnectError::kTimeout)].add(4);
+    worker->gauges->pool_out_bytes.set(100);
+    worker->gauges->posted_bytes.set(60);
   }
   upstreams_[0]->endpoint(1).active.store(7);
   const std::string stats = text();
@@ -77,7 +77,7 @@ TEST_F(ReportTest, SumsOverWorkers) {
 TEST_F(ReportTest, Balancers) {
   EXPECT_THAT(text(), Not(HasSubstr("sticky")));
   for (auto& worker : workers_) {
-    worker->balancers[0].set({.preferred = 1, .preferred_lost = 2, .failovers = 3, .panics = 4});
+    worker->balancers[0]->set({.preferred = 1, .preferred_lost = 2, .failovers = 3, .panics = 4});
   }
   const std::string stats = text();
   EXPECT_THAT(stats, HasSubstr("sluice_upstream_sticky_kept_total{upstream=\"pg\"} 2\n"));
@@ -91,7 +91,7 @@ TEST_F(ReportTest, HealthWithChecks) {
   EXPECT_THAT(text(), Not(HasSubstr("eject")));
   config_.upstreams[0].health_check.emplace();
   config_.upstreams[0].ejection.emplace();
-  upstreams_[0] = std::make_unique<UpstreamState>(config_.upstreams[0]);
+  upstreams_[0] = std::make_shared<UpstreamState>(config_.upstreams[0]);
   upstreams_[0]->set_healthy(0, false, 1);
   upstreams_[0]->endpoint(0).health.checks.add(9);
   upstreams_[0]->endpoint(0).health.failed_checks.add(4);
@@ -117,8 +117,8 @@ TEST_F(ReportTest, NamesAreOneEndpoint) {
   config.upstreams.push_back({.name = "app"});
   config.upstreams[0].endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()},
                                    {.address = config::Address::parse("127.0.0.1:1").value()}};
-  std::vector<std::unique_ptr<UpstreamState>> upstreams;
-  upstreams.push_back(std::make_unique<UpstreamState>(config.upstreams[0]));
+  std::vector<std::shared_ptr<UpstreamState>> upstreams;
+  upstreams.push_back(std::make_shared<UpstreamState>(config.upstreams[0]));
   EndpointTable& slots = upstreams[0]->slots();
   EndpointView view(slots);
   const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
@@ -130,9 +130,9 @@ TEST_F(ReportTest, NamesAreOneEndpoint) {
   slots.state(2).active = 3;
   slots.state(0).active = 5;
   upstreams[0]->resolving(0).lookups.add(7);
-  std::vector<std::unique_ptr<WorkerCounters>> workers;
-  workers.push_back(std::make_unique<WorkerCounters>(0, std::vector<size_t>{2}));
-  workers[0]->upstreams[0][0].connected.add(4);
+  std::vector<std::shared_ptr<WorkerCounters>> workers;
+  workers.push_back(std::make_shared<WorkerCounters>(config));
+  workers[0]->upstreams[0][0]->connected.add(4);
   const std::string stats = format_stats(config, {}, workers, upstreams);
   const std::string label = "{upstream=\"app\",endpoint=\"app.test:80\"";
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_total" + label + "} 4\n"));
@@ -150,8 +150,8 @@ TEST_F(ReportTest, HealthOfNames) {
   config.upstreams[0].endpoints = {{.address = config::EndpointAddress::parse("app.test:80").value()}};
   config.upstreams[0].health_check.emplace();
   config.upstreams[0].ejection.emplace();
-  std::vector<std::unique_ptr<UpstreamState>> upstreams;
-  upstreams.push_back(std::make_unique<UpstreamState>(config.upstreams[0]));
+  std::vector<std::shared_ptr<UpstreamState>> upstreams;
+  upstreams.push_back(std::make_shared<UpstreamState>(config.upstreams[0]));
   EndpointTable& slots = upstreams[0]->slots();
   const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
   (void)slots.replace(0, std::vector{at("10.0.0.1:80"), at("10.0.0.2:80"), at("10.0.0.3:80")});
@@ -159,8 +159,8 @@ TEST_F(ReportTest, HealthOfNames) {
   slots.state(0).health.checks.add(2);
   slots.state(1).health.checks.add(3);
   slots.state(0).health.ejected_until_ms = slots.state(2).health.ejected_until_ms = 9;
-  std::vector<std::unique_ptr<WorkerCounters>> workers;
-  workers.push_back(std::make_unique<WorkerCounters>(0, std::vector<size_t>{1}));
+  std::vector<std::shared_ptr<WorkerCounters>> workers;
+  workers.push_back(std::make_shared<WorkerCounters>(config));
   const std::string label = "{upstream=\"app\",endpoint=\"app.test:80\"} ";
   std::string stats = format_stats(config, {}, workers, upstreams);
   EXPECT_THAT(stats, HasSubstr("sluice_endpoint_healthy" + label + "0\n"));

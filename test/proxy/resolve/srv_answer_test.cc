@@ -41,9 +41,9 @@ class Message {
     return *this;
   }
   /// The question's name, compressed.
-  Message& asked() { return u16(0xc00c); }
+  Message& question_name() { return u16(0xc00c); }
   Message& srv(uint16_t priority, uint16_t weight, uint16_t port, std::string_view target, uint32_t ttl_s = 60) {
-    asked().u16(33).u16(1).u32(ttl_s);
+    question_name().u16(33).u16(1).u32(ttl_s);
     const size_t at = bytes_.size();
     u16(0).u16(priority).u16(weight).u16(port).name(target);
     const size_t size = bytes_.size() - at - 2;
@@ -68,7 +68,7 @@ TEST(SrvAnswerTest, Records) {
 // An alias leads to another name with these records; its TTL counts too.
 TEST(SrvAnswerTest, Aliases) {
   Message message(2);
-  message.asked().u16(5).u16(1).u32(7).u16(2).u16(0xc00c);
+  message.question_name().u16(5).u16(1).u32(7).u16(2).u16(0xc00c);
   const auto answer = message.srv(1, 1, 80, "a.test").parse();
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->records.size(), 1u);
@@ -104,11 +104,11 @@ TEST(SrvAnswerTest, Malformed) {
   ++longer.bytes()[longer.bytes().size() - 1 - 8 - 6 - 1];  // The low byte of its length.
   EXPECT_FALSE(longer.parse());
   Message shorter(1);
-  shorter.asked().u16(33).u16(1).u32(1).u16(6).u16(1).u16(1).u16(1);
+  shorter.question_name().u16(33).u16(1).u32(1).u16(6).u16(1).u16(1).u16(1);
   EXPECT_FALSE(shorter.parse());
   // and a name that points to itself.
   Message loop(1);
-  loop.asked().u16(33).u16(1).u32(1).u16(8).u16(1).u16(1).u16(1);
+  loop.question_name().u16(33).u16(1).u32(1).u16(8).u16(1).u16(1).u16(1);
   loop.u16(0xc000 | static_cast<unsigned>(loop.bytes().size()));
   EXPECT_FALSE(loop.parse());
 }

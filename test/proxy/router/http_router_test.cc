@@ -268,27 +268,27 @@ TEST(HttpRouter, LookupAmongAThousandRoutesAllocatesNothing) {
   ASSERT_TRUE(fields.add(pool, "x-env", "beta-2"));
   Agreement agreed;
   agreed.peer_names = {"me"};
-  std::vector<std::pair<std::string, std::string>> asked;
+  std::vector<std::pair<std::string, std::string>> requests;
   for (int i = 0; i < 100; ++i) {
     const std::string name = absl::StrCat("tenant-", i, ".example.com");
     for (const std::string& path :
          {absl::StrCat("/item-", i), absl::StrCat("/team-", i, "/x"), absl::StrCat("/who-", i),
           absl::StrCat("/abc-", i), absl::StrCat("/only-", i, "/x"), std::string("/status"), std::string("/v1/x"),
           std::string("/v2"), std::string("/other"), std::string("*")}) {
-      for (const std::string& host : {name, "www." + name, std::string("nowhere")}) asked.emplace_back(host, path);
+      for (const std::string& host : {name, "www." + name, std::string("nowhere")}) requests.emplace_back(host, path);
     }
   }
   std::vector<bool> taken(table.routes().size() + 1);  // The last one: none.
-  const auto ask_all = [&] {
-    for (const auto& [host, path] : asked) {
+  const auto route_all = [&] {
+    for (const auto& [host, path] : requests) {
       const HttpTarget* const target = router.route(
           {.host = host, .path = path, .query = "a=b&debug=10", .method = "GET", .fields = &fields, .agreed = &agreed});
       taken[target ? target->index : table.routes().size()] = true;
     }
   };
-  ask_all();
+  route_all();
   const uint64_t before = test::allocations;
-  ask_all();
+  route_all();
   EXPECT_EQ(test::allocations, before);
   EXPECT_EQ(std::count(taken.begin(), taken.end(), true), 901);  // All but those for untrusted clients; and none.
 }

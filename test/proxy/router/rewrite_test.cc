@@ -68,14 +68,15 @@ TEST(Rewrite, ResultIsCanonical) {
   EXPECT_EQ(substituted("/(.*)", "\\1", "/x"), "none");
 }
 
-constexpr RequestAttributes kAsked{.host = "a.example",
-                                   .path = "/old/x",
-                                   .query = "q=1",
-                                   .authority = "a.example:8080",
-                                   .method = "GET",
-                                   .scheme = "http"};
+constexpr RequestAttributes kRequest{.host = "a.example",
+                                     .path = "/old/x",
+                                     .query = "q=1",
+                                     .authority = "a.example:8080",
+                                     .method = "GET",
+                                     .scheme = "http"};
 
-std::string location(const config::Redirect& redirect, RequestAttributes facts = kAsked, std::string prefix = "/old") {
+std::string location(const config::Redirect& redirect, RequestAttributes facts = kRequest,
+                     std::string prefix = "/old") {
   std::array<char, 200> scratch;
   return std::string(redirect_location(redirect, below(std::move(prefix)), facts, {}, scratch).value_or("no room"));
 }
@@ -107,7 +108,7 @@ TEST(Redirect, RelativeOnTheSameServer) {
 TEST(Redirect, PathNeverNamesAHost) {
   config::Redirect redirect;
   redirect.prefix = "/";
-  RequestAttributes facts = kAsked;
+  RequestAttributes facts = kRequest;
   facts.path = "/old//evil.example/";
   EXPECT_EQ(location(redirect, facts), "/.//evil.example/?q=1");
   redirect.scheme = "https";
@@ -117,7 +118,7 @@ TEST(Redirect, PathNeverNamesAHost) {
 TEST(Redirect, NoRoom) {
   config::Redirect redirect;
   redirect.scheme = "https";
-  RequestAttributes facts = kAsked;
+  RequestAttributes facts = kRequest;
   const std::string query(300, 'q');
   facts.query = query;
   EXPECT_EQ(location(redirect, facts), "no room");

@@ -20,8 +20,9 @@ using config::Balance;
 
 /// An upstream with endpoints of these weights.
 struct Fixture {
-  explicit Fixture(Balance balance, std::vector<uint32_t> weights, uint64_t seed = 0) {
+  explicit Fixture(Balance balance, std::vector<uint32_t> weights, uint64_t seed = 0, uint32_t max_connections = 0) {
     config.balance = balance;
+    config.max_connections_per_endpoint = max_connections;
     for (uint32_t weight : weights) config.endpoints.push_back({.weight = weight});
     state = std::make_unique<UpstreamState>(config);
     balancer = std::make_unique<Balancer>(*state, seed);
@@ -214,8 +215,7 @@ TEST(BalancerTest, TriedEndpointsAreNotPickedAgain) {
 
 TEST(BalancerTest, FullEndpointsAreNotPicked) {
   for (const Balance balance : kAll) {
-    Fixture f(balance, {1, 1, 1});
-    f.config.max_connections_per_endpoint = 2;
+    Fixture f(balance, {1, 1, 1}, 0, /*max_connections=*/2);
     f.state->endpoint(0).active.store(2);
     f.state->endpoint(1).active.store(3);
     for (int i = 0; i < 50; ++i) EXPECT_EQ(f.pick(), 2u);
@@ -244,7 +244,7 @@ TEST(BalancerTest, DownEndpointsArePassedOverForTheirTimeout) {
 // A last resort: an endpoint that was down a moment ago is better than none.
 TEST(BalancerTest, AllAreTriedWhenAllAreDown) {
   for (const Balance balance : kAll) {
-    Fixture f(balance, {1, 1, 1}, 2);
+    Fixture f(balance, {1, 1, 1}, 2, /*max_connections=*/1);
     for (size_t i = 0; i < 3; ++i) f.set_down(i, 1000);
     std::set<uint32_t> picked;
     TriedEndpoints tried;
@@ -258,7 +258,6 @@ TEST(BalancerTest, AllAreTriedWhenAllAreDown) {
     EXPECT_FALSE(f.pick(tried, 5));
     // Endpoints that are up come first, tried or full ones never.
     f.set_down(1, 0);
-    f.config.max_connections_per_endpoint = 1;
     f.state->endpoint(2).active.store(1);
     TriedEndpoints only_one;
     EXPECT_EQ(f.pick(only_one, 5), 1u);

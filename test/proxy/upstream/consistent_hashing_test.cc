@@ -128,12 +128,12 @@ TYPED_TEST(ConsistentHashingTest, NoMembers) {
   const auto anybody = [](uint32_t) { return true; };
   EXPECT_FALSE(TypeParam().find(1, anybody));
   EXPECT_FALSE(TypeParam(members(0)).find(1, anybody));
-  size_t asked = 0;
+  size_t calls = 0;
   EXPECT_FALSE(TypeParam(members(5)).find(1, [&](uint32_t) {
-    ++asked;
+    ++calls;
     return false;
   }));
-  EXPECT_EQ(asked, kMaxHashSteps);
+  EXPECT_EQ(calls, kMaxHashSteps);
 }
 
 TYPED_TEST(ConsistentHashingTest, EdgesOfTheHash) {

@@ -54,6 +54,35 @@ uint32_t slot_of(const EndpointTable& slots, const EndpointView& view, const Res
   return 0;
 }
 
+// As at a reload: another configuration has some of the endpoints at other places.
+TEST(EndpointSlotsTest, ContinuesFromAnotherTable) {
+  EndpointTable old(upstream());
+  (void)old.replace(kName, std::vector{resolved(1), resolved(2, 5)});
+  const EndpointView then(old);
+  old.state(1).down_until_ms = 7;
+  old.state(slot_of(old, then, resolved(2))).fails_in_a_row = 3;
+  old.state(0).health.checks.add(9);
+  config::Upstream config;
+  config.name = "main";
+  for (const char* const each : {"app.test:80", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:1"}) {
+    config.endpoints.push_back({.address = where(each)});
+  }
+  EndpointTable slots(config);
+  slots.continue_from(old);
+  const EndpointView view(slots);
+  EXPECT_THAT(texts(slots, view),
+              UnorderedElementsAre("127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:1", "10.0.0.1:80", "10.0.0.2:80"));
+  const auto state = [&](const ResolvedEndpoint& endpoint) -> EndpointState& {
+    return slots.state(slot_of(slots, view, endpoint));
+  };
+  const auto at = [](const char* text) { return ResolvedEndpoint{config::Address::parse(text).value()}; };
+  EXPECT_EQ(state(at("127.0.0.1:2")).down_until_ms, 7u);
+  EXPECT_EQ(state(at("127.0.0.1:3")).down_until_ms, 0u);
+  EXPECT_EQ(state(at("127.0.0.1:1")).health.checks.value(), 9u);
+  EXPECT_EQ(state(resolved(2)).fails_in_a_row, 3u);
+  EXPECT_EQ(slots.weight(slot_of(slots, view, resolved(2))), 5u);
+}
+
 TEST(EndpointSlotsTest, ConfiguredAddressesAreNeverRemoved) {
   const config::Upstream config = upstream();
   EndpointTable slots(config);

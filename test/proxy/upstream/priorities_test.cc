@@ -57,8 +57,9 @@ TEST(PrioritySharesTest, Edges) {
 
 /// Four endpoints of priority 0, two of priority 5, one of priority 9.
 struct Fixture {
-  explicit Fixture(Balance balance) {
+  explicit Fixture(Balance balance, uint32_t max_connections = 0) {
     config.balance = balance;
+    config.max_connections_per_endpoint = max_connections;
     for (const uint32_t priority : {5u, 0u, 0u, 9u, 0u, 5u, 0u}) config.endpoints.push_back({.priority = priority});
     state = std::make_unique<UpstreamState>(config);
     balancer = std::make_unique<Balancer>(*state, 1);
@@ -131,7 +132,7 @@ TEST_P(PrioritiesTest, AllAreTriedWhenAllAreDown) {
 
 // After a failed attempt the next priority is used before no endpoint is left.
 TEST_P(PrioritiesTest, TriedAndFullOnesLeadToTheNext) {
-  Fixture f(GetParam());
+  Fixture f(GetParam(), /*max_connections=*/1);
   TriedEndpoints tried;
   for (const uint32_t priority : {0u, 0u, 0u, 0u, 5u, 5u, 9u}) {
     const std::optional<uint32_t> picked = f.pick(tried);
@@ -140,7 +141,6 @@ TEST_P(PrioritiesTest, TriedAndFullOnesLeadToTheNext) {
     tried.add(*picked);
   }
   EXPECT_FALSE(f.pick(tried));
-  f.config.max_connections_per_endpoint = 1;
   for (const size_t i : {1u, 2u, 4u, 6u}) f.state->endpoint(i).active.store(1);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(f.config.endpoints[f.pick().value()].priority, 5u);
 }

@@ -19,9 +19,9 @@ constexpr uint64_t kFull = UpstreamState::kFullShare;
 
 /// Four endpoints, and ten seconds until one that was down has its whole share again.
 struct Fixture {
-  explicit Fixture(Balance balance) {
+  explicit Fixture(Balance balance, config::Duration slow_start = std::chrono::seconds(10)) {
     config.balance = balance;
-    config.slow_start = std::chrono::seconds(10);
+    config.slow_start = slow_start;
     config.fail_timeout = std::chrono::seconds(5);
     config.endpoints.resize(4);
     state = std::make_unique<UpstreamState>(config);
@@ -74,8 +74,7 @@ TEST(SlowStartTest, SuccessDuringThePause) {
 }
 
 TEST(SlowStartTest, OffByDefault) {
-  Fixture f(Balance::kRoundRobin);
-  f.config.slow_start = config::Duration(0);
+  Fixture f(Balance::kRoundRobin, config::Duration(0));
   f.state->report_failure(0, 1000);
   f.state->report_success(0, 2000);
   EXPECT_EQ(f.state->share(0, 2000), kFull);

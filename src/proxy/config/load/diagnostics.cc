@@ -24,6 +24,8 @@ std::string_view around(std::string_view path) {
 
 }  // namespace
 
+std::string item_path(std::string_view list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
+
 Mark Report::place_of(std::string_view path) const {
   while (true) {
     const auto found = places_.find(std::string(path));
@@ -61,19 +63,35 @@ void Report::warn(std::string_view path, std::string_view message) {
   warnings_.push_back({place_of(path), std::string(path), absl::StrCat(path, ": ", message)});
 }
 
-std::string Report::place_text(std::string_view name, Mark mark) {
-  return mark.line == 0 ? std::string(name) : absl::StrCat(name, ":", mark.line, ":", mark.column);
+uint32_t Report::add_file(std::string_view name) {
+  files_.emplace_back(name);
+  return static_cast<uint32_t>(files_.size() - 1);
 }
 
-std::vector<std::string> Report::warnings(std::string_view name) const {
+std::vector<std::string> Report::sources() const {
+  std::vector<std::string> sources = files_;
+  sources.insert(sources.end(), patterns_.begin(), patterns_.end());
+  return sources;
+}
+
+std::string Report::place_text(Mark mark) const {
+  return files_.size() == 1 ? absl::StrCat(mark.line, ":", mark.column) : line_start(mark);
+}
+
+std::string Report::line_start(Mark mark) const {
+  const std::string& name = files_[mark.file];
+  return mark.line == 0 ? name : absl::StrCat(name, ":", mark.line, ":", mark.column);
+}
+
+std::vector<std::string> Report::warnings() const {
   std::vector<std::string> lines;
   for (const Finding& warning : warnings_) {
-    lines.push_back(absl::StrCat(place_text(name, warning.mark), ": warning: ", warning.message));
+    lines.push_back(absl::StrCat(line_start(warning.mark), ": warning: ", warning.message));
   }
   return lines;
 }
 
-absl::Status Report::status(std::string_view name) const {
+absl::Status Report::status() const {
   if (ok()) return absl::OkStatus();
   std::vector<const Finding*> sorted;
   for (const Finding& finding : findings_) sorted.push_back(&finding);
@@ -82,9 +100,9 @@ absl::Status Report::status(std::string_view name) const {
             [](const Finding* a, const Finding* b) { return std::tie(a->mark, a) < std::tie(b->mark, b); });
   std::string text;
   for (const Finding* finding : sorted) {
-    absl::StrAppend(&text, text.empty() ? "" : "\n", place_text(name, finding->mark), ": ", finding->message);
+    absl::StrAppend(&text, text.empty() ? "" : "\n", line_start(finding->mark), ": ", finding->message);
   }
-  if (left_out_ != 0) absl::StrAppend(&text, "\n", name, ": and ", left_out_, " more");
+  if (left_out_ != 0) absl::StrAppend(&text, "\n", files_[0], ": and ", left_out_, " more");
   return absl::InvalidArgumentError(text);
 }
 

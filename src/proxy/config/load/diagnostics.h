@@ -1,6 +1,7 @@
-// Findings about a configuration. All are collected before any is reported, each with its position in the file.
+// Findings about a configuration. All are collected before any is reported, each with its position in its file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,19 +13,35 @@
 
 namespace sluice::config {
 
-/// A position in a text. Lines and columns count from 1; line 0 means no position (the value came from the command
-/// line).
+/// A position in a file. Lines and columns count from 1; line 0 means no position in it (or that the value came from
+/// the command line).
 struct Mark {
+  uint32_t file = 0;  ///< In the order of Report::add_file(); 0 is the configuration's own file.
   uint32_t line = 0;
   uint32_t column = 0;
 
   auto operator<=>(const Mark&) const = default;
 };
 
+/// The path of an item of a list: `listeners[0]` for the first item of `listeners`. `list` is the path of the list.
+std::string item_path(std::string_view list, size_t index);
+
 /// Collects findings. A value is identified by its path, such as `listeners[0].tcp.forward`; "" is the whole
 /// configuration. The loader records the position of each path, so later checks need only the path.
 class Report {
  public:
+  /// `name`: the path of the main file.
+  explicit Report(std::string_view name) : files_{std::string(name)} {}
+
+  /// Adds a file that the configuration includes. Returns its number for Mark.
+  uint32_t add_file(std::string_view name);
+  /// Notes a path or pattern for files that the configuration includes.
+  void add_pattern(std::string_view pattern) { patterns_.emplace_back(pattern); }
+  /// The files, and the patterns for files, that the configuration is made of.
+  std::vector<std::string> sources() const;
+  /// Where `mark` is, for the inside of a message: `LINE:COLUMN`, behind the file's name if there are several files.
+  std::string place_text(Mark mark) const;
+
   /// Records that the value at `path` was written at `mark`.
   void place(std::string_view path, Mark mark) { places_.insert_or_assign(std::string(path), mark); }
   bool is_placed(std::string_view path) const { return places_.contains(std::string(path)); }
@@ -47,11 +64,12 @@ class Report {
   bool ok() const { return findings_.empty(); }
   /// Whether further findings are only counted, so that callers can skip expensive messages.
   bool is_full() const { return findings_.size() == kMaxFindings; }
-  /// OK, or InvalidArgument with one line for each finding, in file order: `NAME:LINE:COLUMN: MESSAGE`, or `NAME:
-  /// MESSAGE` without a position. If there are more than kMaxFindings, a last line gives the number left out.
-  absl::Status status(std::string_view name) const;
+  /// OK, or InvalidArgument with one line for each finding, in the order of the files and then of their lines:
+  /// `NAME:LINE:COLUMN: MESSAGE`, or `NAME: MESSAGE` without a position. If there are more than kMaxFindings, a last
+  /// line gives the number left out.
+  absl::Status status() const;
   /// One line for each warning, in the order of discovery: `NAME:LINE:COLUMN: warning: MESSAGE`.
-  std::vector<std::string> warnings(std::string_view name) const;
+  std::vector<std::string> warnings() const;
 
   static constexpr size_t kMaxFindings = 100;
 
@@ -63,8 +81,10 @@ class Report {
   };
 
   bool is_consequence(std::string_view path) const;
-  static std::string place_text(std::string_view name, Mark mark);
+  std::string line_start(Mark mark) const;
 
+  std::vector<std::string> files_;
+  std::vector<std::string> patterns_;
   std::unordered_map<std::string, Mark> places_;
   std::unordered_set<std::string> ignored_;
   std::vector<Finding> findings_;

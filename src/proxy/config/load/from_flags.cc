@@ -27,16 +27,17 @@ absl::StatusOr<Config> from_flags(const RunFlags& flags) {
   Listener& listener = config.listeners.emplace_back();
   listener.name = "main";
   (flags.tcp ? listener.tcp.emplace().forward : listener.http.emplace().forward) = "main";
-  if (absl::Status status = parse_into(listener.address, "--listen", flags.listen); !status.ok()) return status;
+  if (absl::Status status = parse_into(listener.addresses.emplace_back(), "--listen", flags.listen); !status.ok())
+    return status;
   Upstream& upstream = config.upstreams.emplace_back();
   upstream.name = "main";
   for (const std::string& to : flags.to) {
     Endpoint& endpoint = upstream.endpoints.emplace_back();
     if (absl::Status status = parse_into(endpoint.address, "--to", to); !status.ok()) return status;
   }
-  Report report;
+  Report report("command line");
   validate(config, report);
-  if (!report.ok()) return report.status("command line");
+  if (!report.ok()) return report.status();
   return config;
 }
 

@@ -121,7 +121,10 @@ template <class T>
 struct ScalarSchema;
 
 template <class T>
-  requires(std::is_same_v<T, std::string> || requires { TypeName<T>::kName; })
+concept IsText = std::is_same_v<T, std::string> || requires { TypeName<T>::kName; };
+
+template <class T>
+  requires IsText<T>
 struct ScalarSchema<T> {
   static Object of(const Rules&) { return any_text(); }
 };
@@ -176,6 +179,15 @@ template <class T>
   requires(!std::is_same_v<std::optional<T>, AutoCount>)
 struct ScalarSchema<std::optional<T>> : ScalarSchema<T> {};
 
+// Instead of a number or a word, a text may have the environment variable that holds it.
+constexpr std::string_view kVariable = "variable";
+
+Object variable() { return pattern("[$][{]").add("description", quote("An environment variable.")); }
+
+Object or_variable(const Object& schema) {
+  return any_of(schema, Object().add("$ref", quote(absl::StrCat("#/definitions/", kVariable))));
+}
+
 template <class T>
 std::string default_of(const T& value) {
   const std::string text = Scalar<T>::print(value);
@@ -203,6 +215,13 @@ class MapSchema {
     if (rules.required && !rules.unless.empty()) choices_.push_back(needs_one(key, rules.unless).text());
   }
 
+  void directive(std::string_view key, std::string_view help) {
+    const Object one = type("string");
+    const Object all = type("array").add("items", one.text());
+    keys_.add(key, Object().add("description", quote(help)).add(any_of(all, one)).text());
+    is_part_ = true;
+  }
+
   void unavailable(std::string_view key, std::string_view instead, std::string_view /*stands_for*/ = "") {
     const std::string help = absl::StrCat("Not available in this version (", instead, ").");
     keys_.add(key, Object().add("description", quote(help)).add("not", "{}").text());
@@ -210,7 +229,8 @@ class MapSchema {
 
   Object schema() const {
     Object map = type("object");
-    if (!required_.empty()) map.add("required", list(required_));
+    // What one file lacks, another may have.
+    if (!required_.empty() && !is_part_) map.add("required", list(required_));
     if (!choices_.empty()) map.add("allOf", list(choices_));
     return map.add("properties", keys_.text()).add("additionalProperties", "false");
   }
@@ -239,6 +259,7 @@ class MapSchema {
   Object keys_;
   std::vector<std::string> required_;
   std::vector<std::string> choices_;
+  bool is_part_ = false;
 };
 
 template <class T>
@@ -261,8 +282,10 @@ Object schema_of_map(T& value) {
 
 template <class T>
 Object schema_of(T& value, const Rules& rules) {
-  if constexpr (IsScalar<T>) {
+  if constexpr (IsText<T>) {
     return ScalarSchema<T>::of(rules);
+  } else if constexpr (IsScalar<T>) {
+    return or_variable(ScalarSchema<T>::of(rules));
   } else if constexpr (kIsList<T>) {
     return schema_of_list<typename T::value_type>(rules);
   } else if constexpr (requires { value.emplace(); }) {
@@ -276,8 +299,11 @@ Object schema_of(T& value, const Rules& rules) {
 
 std::string json_schema() {
   Config config;
-  const Object schema =
-      Object().add("$schema", quote(kDraft)).add("title", quote("Configuration of Sluice")).add(schema_of(config, {}));
+  const Object schema = Object()
+                            .add("$schema", quote(kDraft))
+                            .add("title", quote("Configuration of Sluice"))
+                            .add(schema_of(config, {}))
+                            .add("definitions", Object().add(kVariable, variable().text()).text());
   return indent(schema.text());
 }
 

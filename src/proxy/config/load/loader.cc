@@ -1,19 +1,14 @@
 #include "proxy/config/load/loader.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/diagnostics.h"
+#include "proxy/config/load/include.h"
 #include "proxy/config/load/schema.h"
 #include "proxy/config/load/validate.h"
 #include "proxy/config/load/yaml.h"
@@ -38,6 +33,8 @@ class MapReader {
       missing_.push_back({key, rules.unless});
     }
   }
+
+  void directive(std::string_view key, std::string_view /*help*/) { known_.push_back(key); }
 
   void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "") {
     unavailable_.push_back(key);
@@ -133,7 +130,7 @@ void read_scalar(const Node& node, const std::string& path, T& value, const Rule
 template <class T>
 void read_list(const Node& node, const std::string& path, std::vector<T>& list, const Rules& rules, Report& report) {
   if (node.kind == Node::Kind::kScalar && rules.one_word) {
-    return read(node, absl::StrCat(path, "[0]"), list.emplace_back(), {}, report);
+    return read(node, item_path(path, 0), list.emplace_back(), {}, report);
   }
   if (node.kind == Node::Kind::kScalar) {
     return report.error(path, absl::StrCat("expected a list, got ", in_quotes(node.text), "; write [ ... ] around it"));
@@ -141,7 +138,7 @@ void read_list(const Node& node, const std::string& path, std::vector<T>& list, 
   if (!expect_kind(Node::Kind::kList, "a list", node, path, report)) return;
   if (node.items.size() < rules.min) return report.error(path, "expected at least one item, got an empty list");
   list.resize(node.items.size());
-  for (size_t i = 0; i < list.size(); ++i) read(node.items[i], absl::StrCat(path, "[", i, "]"), list[i], {}, report);
+  for (size_t i = 0; i < list.size(); ++i) read(node.items[i], item_path(path, i), list[i], {}, report);
 }
 
 template <class T>
@@ -165,6 +162,7 @@ void read_map(const Node& node, const std::string& path, T& value, Report& repor
 template <class T>
 void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report) {
   report.place(path, node.mark);
+  if (node.unusable) return report.ignore(path);
   if constexpr (IsScalar<T>) {
     read_scalar(node, path, value, rules, report);
   } else if constexpr (kIsList<T>) {
@@ -180,7 +178,7 @@ void read(const Node& node, const std::string& path, T& value, const Rules& rule
 void resolve_defaults(Config& config, const Report& report) {
   for (size_t i = 0; i < config.listeners.size(); ++i) {
     Listener& listener = config.listeners[i];
-    if (listener.tcp && !report.is_placed(absl::StrCat("listeners[", i, "].tcp.buffer_low"))) {
+    if (listener.tcp && !report.is_placed(item_path("listeners", i) + ".tcp.buffer_low")) {
       listener.tcp->buffer_low.bytes = listener.tcp->buffer_high.bytes / 2;
     }
     if (listener.http && listener.tls && listener.tls->alpn.empty()) listener.tls->alpn = {"h2", "http/1.1"};
@@ -192,45 +190,39 @@ void resolve_defaults(Config& config, const Report& report) {
   }
 }
 
+absl::StatusOr<Config> load(const Node& root, bool usable, Report& report, std::vector<std::string>* warnings,
+                            const FurtherCheck& further) {
+  Config config;
+  if (usable && root.kind == Node::Kind::kNull) {
+    report.error("", "the file is empty: it needs `listeners` and `upstreams`");
+  } else if (usable) {
+    read(root, "", config, {}, report);
+    resolve_defaults(config, report);
+    validate(config, report);
+    if (report.ok() && further) further(config, report);
+  }
+  if (warnings) *warnings = report.warnings();
+  if (!report.ok()) return report.status();
+  return config;
+}
+
 }  // namespace
 
 absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, std::vector<std::string>* warnings,
                                  const FurtherCheck& further) {
-  Report report;
-  Config config;
+  Report report(name);
   Node root;
-  if (parse_yaml(text, root, report)) {
-    if (root.kind == Node::Kind::kNull) {
-      report.error("", "the file is empty: it needs `listeners` and `upstreams`");
-    } else {
-      read(root, "", config, {}, report);
-      resolve_defaults(config, report);
-      validate(config, report);
-      if (report.ok() && further) further(config, report);
-    }
-  }
-  if (warnings) *warnings = report.warnings(name);
-  if (!report.ok()) return report.status(name);
-  return config;
+  const bool usable = read_text(text, root, report);
+  return load(root, usable, report, warnings, further);
 }
 
 absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings,
                                  const FurtherCheck& further) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  const absl::Cleanup close_it = [fd] { close(fd); };
-  // Reads up to one byte beyond the limit, so that load_text() can detect a file that is too large.
-  std::string text(kMaxYamlBytes + 1, '\0');
-  size_t length = 0;
-  while (length < text.size()) {
-    const ssize_t got = ::read(fd, text.data() + length, text.size() - length);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-    if (got == 0) break;
-    length += static_cast<size_t>(got);
-  }
-  text.resize(length);
-  return load_text(text, path, warnings, further);
+  Report report(path);
+  Node root;
+  const absl::StatusOr<bool> usable = read_files(path, root, report);
+  if (!usable.ok()) return usable.status();
+  return load(root, *usable, report, warnings, further);
 }
 
 }  // namespace sluice::config

@@ -15,14 +15,16 @@ namespace sluice::config {
 /// A further check of a Config that has passed validate(), for findings beyond its text, such as unreadable files.
 using FurtherCheck = std::function<void(const Config&, Report&)>;
 
-/// Parses `text`, one YAML document of at most 4 MiB. A Config that is returned has passed validate(). All findings are
-/// reported together: InvalidArgument with one line for each, `NAME:LINE:COLUMN: what is wrong, what was expected, what
-/// to do`, in file order. Probable mistakes in a valid configuration go to `warnings`, one line each.
+/// Parses `text`, one YAML document of at most 4 MiB. It cannot `include` files, since it has no folder. A Config that
+/// is returned has passed validate(). All findings are reported together: InvalidArgument with one line for each,
+/// `NAME:LINE:COLUMN: what is wrong, what was expected, what to do`, in file order. Probable mistakes in a valid
+/// configuration go to `warnings`, one line each.
 absl::StatusOr<Config> load_text(std::string_view text, std::string_view name,
                                  std::vector<std::string>* warnings = nullptr, const FurtherCheck& further = nullptr);
 
-/// Reads the file at `path` and parses it as load_text() does, with `path` as the name. If the file cannot be read,
-/// returns the system's error as a status (NotFound, PermissionDenied, ...).
+/// Reads the file at `path`, and those that it includes, and parses them as load_text() does. Findings have the name of
+/// their file: `path`, or the path of the included file. If the file at `path` cannot be read, returns the system's
+/// error as a status (NotFound, PermissionDenied, ...).
 absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings = nullptr,
                                  const FurtherCheck& further = nullptr);
 

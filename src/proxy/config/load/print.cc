@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/config/load/schema.h"
+#include "proxy/config/load/variables.h"
 
 namespace sluice::config {
 namespace {
@@ -25,8 +26,9 @@ bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), inside);
 }
 
-std::string yaml_scalar(std::string_view text) {
-  if (is_plain(text)) return std::string(text);
+std::string yaml_scalar(std::string_view value) {
+  const std::string text = escape_variables(value);
+  if (is_plain(text)) return text;
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -53,9 +55,14 @@ class MapPrinter {
     if (rules.omit_empty && is_empty(value)) return;
     absl::StrAppend(&out_, lead_, key, ":");
     lead_.assign(lead_.size(), ' ');
+    if constexpr (kIsList<T>) {
+      // Most listeners have one address.
+      if (rules.required && rules.one_word && value.size() == 1) return print(value.front());
+    }
     print(value);
   }
 
+  void directive(std::string_view, std::string_view) {}
   void unavailable(std::string_view, std::string_view, std::string_view = "") {}
 
  private:

@@ -37,6 +37,14 @@ class KeyLister {
     add(std::move(info), value, rules);
   }
 
+  void directive(std::string_view key, std::string_view help) {
+    KeyInfo info;
+    info.path = prefix_ + std::string(key);
+    info.type = "path, or list of path";
+    info.help = help;
+    keys_.push_back(std::move(info));
+  }
+
   void unavailable(std::string_view key, std::string_view instead, std::string_view /*stands_for*/ = "") {
     KeyInfo info;
     info.path = prefix_ + std::string(key);

@@ -86,6 +86,15 @@ struct EnumWords<RetryOn> {
       "grpc_resource_exhausted"};
 };
 
+template <>
+struct EnumWords<LogLevel> {
+  static constexpr std::string_view kWords[] = {"debug", "info", "warning", "error"};
+};
+template <>
+struct EnumWords<LogStyle> {
+  static constexpr std::string_view kWords[] = {"text", "json"};
+};
+
 /// The index of `text` in `words`; InvalidArgument if it is none of them.
 absl::StatusOr<size_t> parse_word(std::string_view text, std::span<const std::string_view> words);
 /// Formats `words` as "`a`, `b` or `c`", for the reference.
@@ -205,6 +214,10 @@ struct TypeName<TextTemplate> {
 template <>
 struct TypeName<LogFormat> {
   static constexpr std::string_view kName = "`default`, `json` or text with variables";
+};
+template <>
+struct TypeName<LogTarget> {
+  static constexpr std::string_view kName = "`stderr`, `syslog`, `syslog:PATH` or path";
 };
 template <>
 struct TypeName<ErrorText> {

@@ -5,11 +5,13 @@
 // has
 //
 //   template <class T> void field(std::string_view key, T& value, std::string_view help, const Rules& rules = {});
+//   void directive(std::string_view key, std::string_view help);
 //   void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "");
 //
-// T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either. unavailable()
-// is for keys that are reserved and refused in this version; a file that has one may lack the key that it `stands_for`.
-// Rules that involve several keys (a name that must exist, a mark below another) are in validate.cc.
+// T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either. directive()
+// is for a key that names files, which are read before the values are (include.h). unavailable() is for keys that are
+// reserved and refused in this version; a file that has one may lack the key that it `stands_for`. Rules that involve
+// several keys (a name that must exist, a mark below another) are in validate.cc.
 #pragma once
 
 #include <cstdint>
@@ -161,11 +163,13 @@ void describe(V& v, ListenerAlts& a) {
 template <class V>
 void describe(V& v, Listener& l) {
   v.field("name", l.name, "Name in logs and counters.", {.required = true});
-  v.field("address", l.address,
-          "Where to accept: `0.0.0.0:443`, `\"[::]:443\"` (IPv6 only), `unix:/run/a.sock` or `unix:@abstract`; port 0 "
-          "lets the "
-          "kernel choose.",
-          {.required = true});
+  v.field("address", l.addresses,
+          "Where to accept: `0.0.0.0:443`, `\"[::]:443\"` (IPv4, too: see `ipv6_only`), `unix:/run/a.sock` or "
+          "`unix:@abstract`; port 0 lets the kernel choose.",
+          {.required = true, .one_word = true, .min = 1});
+  v.field(
+      "ipv6_only", l.ipv6_only,
+      "Whether `[::]` accepts IPv6 only. It does in any case if a listener has an IPv4 address with the same port.");
   v.field("backlog", l.backlog, "Connections the kernel keeps waiting, per worker (it clamps to net.core.somaxconn).",
           {.min = 1, .max = 65535});
   v.field("max_connections", l.max_connections, "Open connections of this listener; 0 = unlimited.");
@@ -195,10 +199,22 @@ void describe(V& v, Memory& m) {
   v.field("worker_budget", m.worker_budget,
           "Buffer memory one worker may hold. A quarter of it is a reserve for connections that hold little.",
           {.min = kMiB});
-  v.field("ring_entries", m.ring_entries, "Buffers posted to the kernel per ring tier and worker; a power of two.",
+  v.field("ring_entries", m.ring_entries,
+          "Buffers posted to the kernel per ring tier and worker; a power of two. Up to 1 MiB of small ones while many "
+          "clients "
+          "send at once.",
           {.min = 1, .max = 32768});
   v.field("zero_copy_from", m.zero_copy_from, "Sends of at least this size go out without a copy; 0 = never.");
   v.field("rings", m.rings, "Kind of provided-buffer rings. `auto`: incremental where the kernel can.");
+}
+
+template <class V>
+void describe(V& v, Log& l) {
+  v.field("level", l.level, "The lowest level that is logged.");
+  v.field("format", l.format, "Lines of text, or a JSON object on each line: see docs/operating/logs.md.");
+  v.field("to", l.to,
+          "Where lines go: `stderr`, a file, or a syslog daemon, by RFC 5424 to `/dev/log` or the socket that is "
+          "named.");
 }
 
 template <class V>
@@ -208,11 +224,29 @@ void describe(V& v, BodyFile& f) {
 }
 
 template <class V>
+void describe(V& v, Reload& r) {
+  v.field("max_generations", r.max_generations,
+          "Configurations in use at a time, each by connections that began with it. Beyond it, those of the oldest one "
+          "are drained, for up to `shutdown_timeout`.",
+          {.min = 1, .max = 1000});
+}
+
+template <class V>
 void describe(V& v, Config& c) {
+  v.directive("include",
+              "More files of this configuration: paths, or patterns such as `conf.d/*.yaml`, relative to the folder of "
+              "the file that has this key.");
   v.field("workers", c.workers, "Threads. `auto`: the CPUs that the affinity mask and the cgroup's quota allow.",
           {.min = 1, .max = 1024});
   v.field("shutdown_timeout", c.shutdown_timeout,
-          "How long open connections may go on after the first SIGTERM or SIGINT; a second one ends them.");
+          "How long open connections may go on once no new ones are accepted, after SIGTERM or SIGINT. Another signal "
+          "ends them.");
+  v.field("shutdown_delay", c.shutdown_delay,
+          "How long new connections are still accepted after SIGTERM or SIGINT, while routes with `readiness` respond "
+          "with 503, so that a load balancer notices. Another signal skips it.");
+  v.field("reload", c.reload, "Changes of the configuration in the running process.");
+  v.field("watch", c.watch, "Reloads the configuration when one of its files changes, certificates included.");
+  v.field("log", c.log, "The run-time log: what happens to the proxy and its endpoints.");
   v.field("limits", c.limits, "Bounds on the whole process.");
   v.field("memory", c.memory, "Buffer memory.");
   v.field("body_file", c.body_file, "The file that holds buffered bodies, on routes with `buffer`.");

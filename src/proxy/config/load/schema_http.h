@@ -280,6 +280,8 @@ void describe(V& v, HttpRoute& r) {
           {.omit_empty = true, .min = 2});
   v.field("respond", r.respond, "Sends a fixed response, without an upstream.", {.omit_empty = true});
   v.field("redirect", r.redirect, "Sends the client elsewhere.", {.omit_empty = true});
+  v.field("readiness", r.readiness,
+          "Responds with 200 and `ready`, or 503 and `draining` from the first signal to stop, for load balancers.");
   v.field("rewrite", r.rewrite, "Changes the request that is forwarded to the upstream.", {.omit_empty = true});
   v.field("allow", r.allow, "Ranges of client addresses; all others get 403.",
           {.omit_empty = true, .one_word = true, .min = 1});

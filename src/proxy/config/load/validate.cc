@@ -6,16 +6,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/common/peer_address.h"
 #include "proxy/common/suggestions.h"
-#include "proxy/config/load/validate_balancing.h"
-#include "proxy/config/load/validate_compression.h"
-#include "proxy/config/load/validate_error_pages.h"
-#include "proxy/config/load/validate_health.h"
+#include "proxy/config/load/validate_http.h"
 #include "proxy/config/load/validate_route.h"
+#include "proxy/config/load/validate_upstream.h"
 #include "proxy/config/model/name.h"
 #include "proxy/config/model/server_name.h"
 #include "proxy/router/http_router.h"
@@ -34,19 +35,18 @@ bool is_via_char(unsigned char c) {
          std::string_view("!#$%&'*+-.^_`|~:[]").find(static_cast<char>(c)) != std::string_view::npos;
 }
 
-std::string item(std::string_view list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
-
-// Formats a path, followed by its position as in "listeners[0] (12:5)" if it has one.
+// Formats a path, followed by its position as in "listeners[0] (12:5)", or "listeners[0] (a.yaml:12:5)" if there are
+// several files, if it has one.
 std::string at(const Report& report, std::string_view path) {
   const Mark mark = report.place_of(path);
-  return mark.line == 0 ? std::string(path) : absl::StrCat(path, " (", mark.line, ":", mark.column, ")");
+  return mark.line == 0 ? std::string(path) : absl::StrCat(path, " (", report.place_text(mark), ")");
 }
 
 template <class Named>
 void check_names(const std::vector<Named>& list, std::string_view list_path, Report& report) {
   std::map<std::string_view, size_t> seen;
   for (size_t i = 0; i < list.size(); ++i) {
-    const std::string path = absl::StrCat(item(list_path, i), ".name");
+    const std::string path = absl::StrCat(item_path(list_path, i), ".name");
     const std::string& name = list[i].name;
     if (!is_name(name)) {
       report.error(path, absl::StrCat("expected ", kNameRule, ", got ", in_quotes(name)));
@@ -55,7 +55,7 @@ void check_names(const std::vector<Named>& list, std::string_view list_path, Rep
     const auto [first, inserted] = seen.emplace(name, i);
     if (inserted) continue;
     report.error(path, absl::StrCat(in_quotes(name), " is already the name of ",
-                                    at(report, item(list_path, first->second)), "; names must be unique"));
+                                    at(report, item_path(list_path, first->second)), "; names must be unique"));
   }
 }
 
@@ -77,25 +77,29 @@ class Checker {
     if (config_.listeners.empty()) report_.error("listeners", "expected at least one listener");
     check_names(config_.listeners, "listeners", report_);
     check_names(config_.upstreams, "upstreams", report_);
-    for (size_t i = 0; i < config_.listeners.size(); ++i) check_listener(config_.listeners[i], item("listeners", i));
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      check_listener(config_.listeners[i], item_path("listeners", i));
+    }
     check_listen_addresses();
     for (size_t i = 0; i < config_.upstreams.size(); ++i) {
-      check_upstream(config_.upstreams[i], item("upstreams", i));
+      check_upstream(config_.upstreams[i], item_path("upstreams", i));
       const auto forward = http_forwards_.find(i);
       check_upstream_protocol(config_.upstreams[i], forward == http_forwards_.end() ? "" : forward->second,
-                              item("upstreams", i));
+                              item_path("upstreams", i));
     }
     if (!report_.ok()) return;
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      if (config_.listeners[i].http) check_reachable(*config_.listeners[i].http, item("listeners", i) + ".http");
+      if (config_.listeners[i].http) check_reachable(*config_.listeners[i].http, item_path("listeners", i) + ".http");
     }
   }
 
  private:
   void check_listener(const Listener& listener, const std::string& path) {
     const ProxyProtocol& proxy = listener.proxy_protocol;
-    const bool is_unix = listener.address.is_set() && listener.address.kind() == Address::Kind::kUnix;
-    if (proxy.accept == ProxyHeaderIn::kOptional && proxy.trusted.empty() && !is_unix) {
+    const bool all_unix = std::all_of(listener.addresses.begin(), listener.addresses.end(), [](const Address& address) {
+      return address.is_set() && address.kind() == Address::Kind::kUnix;
+    });
+    if (proxy.accept == ProxyHeaderIn::kOptional && proxy.trusted.empty() && !all_unix) {
       report_.error(path + ".proxy_protocol.accept",
                     "`optional` lets every client choose the address it seems to come from: list the proxies in front "
                     "under `trusted`, or use `required`");
@@ -161,7 +165,7 @@ class Checker {
       report_.error(path, "expected `peer_ca`, the authorities that the peer's certificate must come from");
     }
     if (alts.certificates.size() > 1) {
-      report_.error(item(path + ".certificates", 1), "one certificate is enough: ALTS knows no server names");
+      report_.error(item_path(path + ".certificates", 1), "one certificate is enough: ALTS knows no server names");
     }
   }
 
@@ -190,7 +194,7 @@ class Checker {
     check_table(tcp, path);
     if (!tcp.forward.empty()) check_forward(tcp.forward, path + ".forward");
     for (size_t i = 0; i < tcp.routes.size(); ++i) {
-      const std::string route_path = item(path + ".routes", i);
+      const std::string route_path = item_path(path + ".routes", i);
       check_route(tcp.routes[i], i + 1 == tcp.routes.size(), route_path);
       check_peer(tcp.routes[i].match, proven, route_path);
     }
@@ -215,7 +219,7 @@ class Checker {
     check_field_changes(http.request_headers, path + ".request_headers", report_);
     check_field_changes(http.response_headers, path + ".response_headers", report_);
     for (size_t i = 0; i < http.routes.size(); ++i) {
-      const std::string route_path = item(path + ".routes", i);
+      const std::string route_path = item_path(path + ".routes", i);
       check_http_route(http.routes[i], http.paths, i + 1 == http.routes.size(), route_path);
       check_peer(http.routes[i].match, proven, route_path);
     }
@@ -242,15 +246,15 @@ class Checker {
     }
     check_route_values(route, paths, path, report_);
     const int actions = (route.forward.empty() ? 0 : 1) + (route.split.empty() ? 0 : 1) + (route.respond ? 1 : 0) +
-                        (route.redirect ? 1 : 0);
+                        (route.redirect ? 1 : 0) + (route.readiness ? 1 : 0);
     if (actions == 0) {
       report_.error(path, "expected `forward: NAME`, `respond: { status: 404 }` or `redirect: { scheme: https }`");
     } else if (actions > 1) {
-      report_.error(path, "`forward`, `split`, `respond` and `redirect` exclude each other");
+      report_.error(path, "`forward`, `split`, `respond`, `redirect` and `readiness` exclude each other");
     }
     if (!route.forward.empty()) check_http_forward(route.forward, path + ".forward");
     for (size_t i = 0; i < route.split.size(); ++i) {
-      check_http_forward(route.split[i].forward, item(path + ".split", i) + ".forward");
+      check_http_forward(route.split[i].forward, item_path(path + ".split", i) + ".forward");
     }
     if (route.mirror) check_http_forward(route.mirror->to, path + ".mirror.to");
   }
@@ -261,9 +265,9 @@ class Checker {
     for (uint32_t i = 0; i < http.routes.size(); ++i) {
       const std::vector<uint32_t> takers = takers_before(http.routes[i], i, router);
       if (takers.empty()) continue;
-      report_.error(item(path + ".routes", i),
-                    absl::StrCat("never taken: its requests go to ", at(report_, item(path + ".routes", takers[0])),
-                                 takers.size() == 1 ? "" : " and others before it"));
+      report_.error(item_path(path + ".routes", i), absl::StrCat("never taken: its requests go to ",
+                                                                 at(report_, item_path(path + ".routes", takers[0])),
+                                                                 takers.size() == 1 ? "" : " and others before it"));
     }
   }
 
@@ -303,7 +307,7 @@ class Checker {
   void check_http_alpn(const std::vector<std::string>& alpn, const std::string& path) {
     for (size_t i = 0; i < alpn.size(); ++i) {
       if (alpn[i] == kAlpnHttp1 || alpn[i] == kAlpnHttp2) continue;
-      report_.error(item(path, i), absl::StrCat("`http` speaks h2 and http/1.1, got ", in_quotes(alpn[i])));
+      report_.error(item_path(path, i), absl::StrCat("`http` speaks h2 and http/1.1, got ", in_quotes(alpn[i])));
     }
   }
 
@@ -311,7 +315,7 @@ class Checker {
     for (size_t i = 0; i < alpn.size(); ++i) {
       const bool printable = std::all_of(alpn[i].begin(), alpn[i].end(), absl::ascii_isgraph);
       if (!alpn[i].empty() && alpn[i].size() <= kMaxAlpnBytes && printable) continue;
-      report_.error(item(path, i),
+      report_.error(item_path(path, i),
                     absl::StrCat("expected an ALPN protocol such as h2 or http/1.1, got ", in_quotes(alpn[i])));
     }
   }
@@ -336,38 +340,78 @@ class Checker {
     http_forwards_.emplace(static_cast<size_t>(upstream - config_.upstreams.begin()), path);
   }
 
-  void check_listen_addresses() {
-    std::map<std::string, size_t> seen;
+  // A place in the lists of addresses: the index of a listener, and of one of its addresses.
+  using AddressIndex = std::pair<size_t, size_t>;
+
+  const Address& address_at(AddressIndex index) const { return config_.listeners[index.first].addresses[index.second]; }
+
+  std::string address_path(AddressIndex index) const {
+    const std::string path = item_path("listeners", index.first) + ".address";
+    return config_.listeners[index.first].addresses.size() == 1 ? path : item_path(path, index.second);
+  }
+
+  std::vector<AddressIndex> all_addresses() const {
+    std::vector<AddressIndex> all;
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      const Address& address = config_.listeners[i].address;
-      const std::string path = item("listeners", i) + ".address";
+      for (size_t j = 0; j < config_.listeners[i].addresses.size(); ++j) all.emplace_back(i, j);
+    }
+    return all;
+  }
+
+  void check_listen_addresses() {
+    std::map<std::string, AddressIndex> seen;
+    for (const AddressIndex& index : all_addresses()) {
+      const Address& address = address_at(index);
+      const std::string path = address_path(index);
       if (!address.is_set()) {
         report_.error(path, "expected an address");
         continue;
       }
+      const PeerAddress plain = PeerAddress::copy_of(address.data(), address.length());
+      if (plain.unmapped() != plain) {
+        report_.error(path, absl::StrCat("is an IPv4 address in the form of IPv6; write ", text_of(plain.unmapped())));
+      }
       const bool kernel_chooses = address.kind() != Address::Kind::kUnix && address.port() == 0;
       if (kernel_chooses) continue;
-      const auto [first, inserted] = seen.emplace(address.text(), i);
-      if (!inserted) {
-        report_.error(path, absl::StrCat(address.text(), " is already the address of ",
-                                         at(report_, item("listeners", first->second))));
-      }
+      const auto [first, inserted] = seen.emplace(address.text(), index);
+      if (inserted) continue;
+      report_.error(path, first->second.first == index.first
+                              ? absl::StrCat(address.text(), " is listed twice")
+                              : absl::StrCat(address.text(), " is already the address of ",
+                                             at(report_, item_path("listeners", first->second.first))));
     }
-    // At start-up the proxy binds each address to check that no other process has it. That bind would fail against the
-    // proxy's own overlapping listener.
+    check_overlaps();
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) check_overlap(i, j);
+      const Listener& listener = config_.listeners[i];
+      const auto all_ip6 = [](const Address& address) {
+        return address.is_set() && address.kind() == Address::Kind::kIp6 && address.is_wildcard();
+      };
+      if (listener.ipv6_only && std::none_of(listener.addresses.begin(), listener.addresses.end(), all_ip6)) {
+        report_.error(item_path("listeners", i) + ".ipv6_only",
+                      "has no effect without an address such as \"[::]:443\"");
+      }
     }
   }
 
-  void check_overlap(size_t later, size_t earlier) {
-    const Address& a = config_.listeners[later].address;
-    const Address& b = config_.listeners[earlier].address;
-    if (!a.is_set() || !b.is_set() || a.kind() == Address::Kind::kUnix || a.kind() != b.kind()) return;
-    if (a.port() != b.port() || a.port() == 0 || a.is_wildcard() == b.is_wildcard()) return;
-    report_.error(item("listeners", later) + ".address",
+  // A connection to the narrower address would never reach the other listener, which is hardly what is meant.
+  void check_overlaps() {
+    std::map<std::tuple<Address::Kind, uint16_t, bool>, AddressIndex>
+        first_of;  // by kind, port, and whether of all addresses
+    for (const AddressIndex& index : all_addresses()) {
+      const Address& address = address_at(index);
+      if (!address.is_set() || address.kind() == Address::Kind::kUnix || address.port() == 0) continue;
+      const auto other = first_of.find({address.kind(), address.port(), !address.is_wildcard()});
+      if (other != first_of.end()) report_overlap(index, other->second);
+      first_of.try_emplace({address.kind(), address.port(), address.is_wildcard()}, index);
+    }
+  }
+
+  void report_overlap(AddressIndex later, AddressIndex earlier) {
+    const Address& a = address_at(later);
+    const Address& b = address_at(earlier);
+    report_.error(address_path(later),
                   absl::StrCat("port ", a.port(), a.is_wildcard() ? " of all addresses includes " : " is included in ",
-                               b.text(), ", the address of ", at(report_, item("listeners", earlier)),
+                               b.text(), ", the address of ", at(report_, item_path("listeners", earlier.first)),
                                "; use one of the two, or another port"));
   }
 
@@ -407,13 +451,13 @@ class Checker {
     std::map<std::string, size_t> seen;
     for (size_t i = 0; i < upstream.endpoints.size(); ++i) {
       const Endpoint& endpoint = upstream.endpoints[i];
-      const std::string endpoint_path = item(path + ".endpoints", i);
+      const std::string endpoint_path = item_path(path + ".endpoints", i);
       if (!check_endpoint(endpoint, endpoint_path)) continue;
       const auto [first, inserted] = seen.emplace(endpoint.text(), i);
       if (inserted) continue;
-      report_.error(endpoint_path,
-                    absl::StrCat(endpoint.text(), " is already ", at(report_, item(path + ".endpoints", first->second)),
-                                 "; for a larger share give it a `weight`"));
+      report_.error(endpoint_path, absl::StrCat(endpoint.text(), " is already ",
+                                                at(report_, item_path(path + ".endpoints", first->second)),
+                                                "; for a larger share give it a `weight`"));
     }
     check_resolve(upstream.resolve, path + ".resolve");
   }
@@ -446,7 +490,7 @@ class Checker {
       const Address& server = resolve.servers[i];
       if (server.is_set() && (server.kind() == Address::Kind::kUnix || server.port() == 0)) {
         report_.error(
-            item(path + ".servers", i),
+            item_path(path + ".servers", i),
             absl::StrCat("expected the address of a name server such as 127.0.0.1:53, got ", in_quotes(server.text())));
       }
     }

@@ -1,7 +1,6 @@
 #include "proxy/config/load/validate_route.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -9,27 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/common/token.h"
-#include "proxy/config/load/validate_access.h"
+#include "proxy/config/load/validate_http.h"
 #include "proxy/router/canonical_path.h"
 
 namespace sluice::config {
 namespace {
-
-// Header fields that cannot be changed: connection-specific fields (RFC 9110 section 7.6.1), fields that determine the
-// length of a message, and the fields of a websocket handshake that differ per connection.
-constexpr std::string_view kReservedFields[] = {"connection",
-                                                "content-length",
-                                                "http2-settings",
-                                                "keep-alive",
-                                                "proxy-connection",
-                                                "sec-websocket-accept",
-                                                "sec-websocket-key",
-                                                "te",
-                                                "trailer",
-                                                "transfer-encoding",
-                                                "upgrade"};
-
-std::string item(const std::string& list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
 
 bool is_host(std::string_view host) {
   if (host.starts_with('[')) return host.ends_with(']') && Address::parse(absl::StrCat(host, ":1")).ok();
@@ -83,16 +66,16 @@ class RouteChecker {
     for (size_t i = 0; i < match.method.size(); ++i) {
       const std::string& method = match.method[i];
       if (http1::is_token(method) && absl::AsciiStrToUpper(method) == method) continue;
-      report_.error(item(path + ".method", i),
+      report_.error(item_path(path + ".method", i),
                     absl::StrCat("expected a method such as GET, in capitals, got ", in_quotes(method)));
     }
     for (size_t i = 0; i < match.headers.size(); ++i) {
       if (match.headers[i].name.text() != "host") continue;
-      report_.error(item(path + ".headers", i) + ".name", "Host is no field here: write `match: { host: NAME }`");
+      report_.error(item_path(path + ".headers", i) + ".name", "Host is no field here: write `match: { host: NAME }`");
     }
     for (size_t i = 0; i < match.query.size(); ++i) {
       if (!match.query[i].name.empty()) continue;
-      report_.error(item(path + ".query", i) + ".name", "expected the name of a parameter");
+      report_.error(item_path(path + ".query", i) + ".name", "expected the name of a parameter");
     }
   }
 
@@ -238,34 +221,6 @@ class RouteChecker {
 
 void check_route_values(const HttpRoute& route, const Paths& paths, const std::string& path, Report& report) {
   RouteChecker(route, paths, report).check(path);
-}
-
-void check_content_type(const std::string& type, const std::string& path, Report& report) {
-  const bool blank_ends = absl::StripAsciiWhitespace(type) != type;
-  if (!type.empty() && !blank_ends && std::all_of(type.begin(), type.end(), absl::ascii_isprint)) return;
-  report.error(path, absl::StrCat("expected a type such as text/html; charset=utf-8, got ", in_quotes(type)));
-}
-
-void check_field_name(const FieldName& field, const std::string& path, Report& report) {
-  const std::string& name = field.text();
-  if (name == "host") return report.error(path, "Host is no field here: write `rewrite: { host: NAME }`");
-  if (std::find(std::begin(kReservedFields), std::end(kReservedFields), name) == std::end(kReservedFields)) return;
-  report.error(path, absl::StrCat(in_quotes(name),
-                                  " is the proxy's own affair: it belongs to one connection, or says how long a "
-                                  "message is"));
-}
-
-void check_field_changes(const std::vector<FieldChange>& changes, const std::string& path, Report& report) {
-  for (size_t i = 0; i < changes.size(); ++i) {
-    const FieldChange& change = changes[i];
-    const std::string change_path = item(path, i);
-    const int given = (change.set.empty() ? 0 : 1) + (change.add.empty() ? 0 : 1) + (change.remove ? 1 : 0);
-    if (given != 1) {
-      report.error(change_path, given == 0 ? "expected `set: VALUE`, `add: VALUE` or `remove: true`"
-                                           : "`set`, `add` and `remove` exclude each other");
-    }
-    check_field_name(change.name, change_path + ".name", report);
-  }
 }
 
 }  // namespace sluice::config

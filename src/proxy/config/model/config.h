@@ -7,8 +7,9 @@
 //
 //   absl::StatusOr<config::Config> config = config::load_file("sluice.yaml");
 //   if (!config.ok()) return fail(config.status().message());  // one line for each finding: FILE:LINE:COLUMN: what
-//   for (const config::Listener& listener : config->listeners) open(listener.address.data(),
-//   listener.address.length());
+//   for (const config::Listener& listener : config->listeners) {
+//     for (const config::Address& address : listener.addresses) open(address.data(), address.length());
+//   }
 #pragma once
 
 #include <chrono>
@@ -27,6 +28,7 @@
 #include "proxy/config/model/health.h"
 #include "proxy/config/model/host_pattern.h"
 #include "proxy/config/model/identity.h"
+#include "proxy/config/model/log.h"
 #include "proxy/config/model/maintenance.h"
 #include "proxy/config/model/regex.h"
 #include "proxy/config/model/resolve.h"
@@ -219,10 +221,12 @@ struct FieldChange {
 struct HttpRoute {
   std::optional<HttpMatch> match;  ///< Absent: matches every request.
   std::string name;                ///< For the logs.
-  std::string forward;             ///< Name of an upstream. Exactly one of this, `split`, `respond` and `redirect`.
+  /// Name of an upstream. Exactly one of this, `split`, `respond`, `redirect` and `readiness`.
+  std::string forward;
   std::vector<SplitTarget> split;  ///< Chosen at random, by weight.
   std::optional<Respond> respond;
   std::optional<Redirect> redirect;
+  bool readiness = false;          ///< Responds whether the process takes new connections: instead of the others.
   std::optional<Rewrite> rewrite;  ///< Of the forwarded request.
   std::vector<Cidr> allow, deny;   ///< As in Http; both levels apply.
   std::optional<Maintenance> maintenance;
@@ -427,10 +431,12 @@ struct ListenerAlts : Alts {
   bool operator==(const ListenerAlts&) const = default;
 };
 
-/// A listener: one socket address on which connections are accepted, with what is done with them.
+/// A listener: the socket addresses on which connections are accepted, with what is done with them.
 struct Listener {
   std::string name;  ///< For logs and counters; unique among listeners.
-  Address address;   ///< Port 0: the kernel chooses.
+  std::vector<Address>
+      addresses;           ///< At least one. Port 0: the kernel chooses, another one for each. See ListenAddress.
+  bool ipv6_only = false;  ///< Whether `[::]` accepts no IPv4 connections. Off, as with Envoy and HAProxy.
   /// Accept queue length, per worker. The kernel clamps it to net.core.somaxconn, whose default is also 4096.
   uint32_t backlog = 4096;
   /// Open connections of this listener; 0 = unlimited. 10,000 is the example in Envoy's edge guide.
@@ -530,6 +536,9 @@ struct Upstream {
   bool operator==(const Upstream&) const = default;
 };
 
+/// Whether an upstream of one configuration is still the same in the next one, and keeps its state and its connections.
+inline bool is_unchanged(const Upstream& before, const Upstream& now) { return before == now; }
+
 /// The constant behind `limits.max_connections: auto`; see Limits.
 inline constexpr uint32_t kDefaultMaxConnections = 50000;
 
@@ -556,7 +565,7 @@ struct Memory {
   Size worker_budget{256 * kMiB};
   /// Buffers posted per ring, a power of two (the kernel's rule): 64 KiB buffers for bulk streams and 16 KiB buffers
   /// for the others (plain rings: four times as many 4 KiB buffers). 16 take 1.25 MiB in all, which stays warm in a
-  /// core's cache.
+  /// core's cache. While many clients send at once, the ring of small buffers grows up to 1 MiB.
   uint32_t ring_entries = 16;
   /// Minimum size of zero-copy sends (SENDMSG_ZC); 0 = never. Off by default: zero copy pays only on real network cards
   /// and for large sends, and the threshold depends on the card. A connection on which the kernel reports a copy anyway
@@ -567,12 +576,28 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
+/// Changes of the configuration in the running process.
+struct Reload {
+  /// Configurations in use at a time, each by the connections that began with it. When there are more, those of the
+  /// oldest one are drained, so that reloads cannot use up memory. 8: a day of hourly changes, with TCP sessions of
+  /// some hours.
+  uint32_t max_generations = 8;
+
+  bool operator==(const Reload&) const = default;
+};
+
 /// The whole configuration.
 struct Config {
   AutoCount workers;  ///< Threads. auto: as many as the affinity mask and the cgroup's CPU quota allow.
   /// Time that open connections have to finish after the first SIGTERM or SIGINT; 30 seconds is Kubernetes' grace
   /// period.
   Duration shutdown_timeout = std::chrono::seconds(30);
+  /// Time between the first SIGTERM or SIGINT and the end of accepting, in which routes with `readiness` respond that
+  /// the process is draining. 0 suits processes behind no load balancer.
+  Duration shutdown_delay{0};
+  Reload reload;
+  bool watch = false;  ///< Whether changes of the configuration's files are applied without a command.
+  Log log;
   Limits limits;
   Memory memory;
   BodyFile body_file;

@@ -1,30 +1,18 @@
 #include "proxy/config/model/regex.h"
 
-#include <re2/re2.h>
-
 #include <array>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/config/model/regex_engine.h"
 #include "sluice/internal/check.h"
 
 namespace sluice::config {
 namespace {
 
 constexpr int kMaxGroups = 10;  // \0 to \9
-
-re2::RE2::Options options() {
-  re2::RE2::Options options;
-  options.set_encoding(re2::RE2::Options::EncodingLatin1);  // matches bytes, so that invalid UTF-8 cannot evade a match
-  options.set_dot_nl(true);
-  options.set_log_errors(false);
-  options.set_max_mem(Regex::kMaxMemoryBytes);
-  return options;
-}
-
-re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
@@ -34,10 +22,10 @@ absl::StatusOr<Regex> Regex::parse(std::string_view text) {
     return absl::InvalidArgumentError(
         absl::StrCat("a regular expression has ", kMaxTextBytes, " bytes at most, this one ", text.size()));
   }
-  auto compiled = std::make_shared<const re2::RE2>(piece(text), options());
-  if (!compiled->ok()) {
+  auto compiled = regex_engine::compile(text, kMaxMemoryBytes);
+  if (const std::string& mistake = regex_engine::mistake(*compiled); !mistake.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected a regular expression, got ", in_quotes(text), ": ", compiled->error()));
+        absl::StrCat("expected a regular expression, got ", in_quotes(text), ": ", mistake));
   }
   Regex regex;
   regex.text_ = text;
@@ -45,15 +33,13 @@ absl::StatusOr<Regex> Regex::parse(std::string_view text) {
   return regex;
 }
 
-bool Regex::fits(std::string_view subject) const { return re2::RE2::FullMatch(piece(subject), *compiled_); }
+bool Regex::fits(std::string_view subject) const { return regex_engine::fits(*compiled_, subject); }
 
 std::optional<std::string_view> Regex::substitute(std::string_view subject, std::string_view substitution,
                                                   std::span<char> room) const {
-  std::array<re2::StringPiece, kMaxGroups> groups;
-  const int wanted = re2::RE2::MaxSubmatch(piece(substitution)) + 1;
-  if (!compiled_->Match(piece(subject), 0, subject.size(), re2::RE2::ANCHOR_BOTH, groups.data(), wanted)) {
-    return subject;
-  }
+  std::array<std::string_view, kMaxGroups> groups;
+  const auto wanted = static_cast<size_t>(regex_engine::highest_group(substitution)) + 1;
+  if (!regex_engine::find_groups(*compiled_, subject, std::span(groups).first(wanted))) return subject;
   size_t size = 0;
   const auto write = [&](const char* bytes, size_t count) {
     if (count > room.size() - size) return false;
@@ -68,7 +54,7 @@ std::optional<std::string_view> Regex::substitute(std::string_view subject, std:
     const char c = substitution[++i];
     if (c == '\\') {
       if (!write(&c, 1)) return std::nullopt;
-    } else if (const re2::StringPiece& group = groups[static_cast<size_t>(c - '0')];
+    } else if (const std::string_view group = groups[static_cast<size_t>(c - '0')];
                !write(group.data(), group.size())) {
       return std::nullopt;
     }
@@ -77,9 +63,8 @@ std::optional<std::string_view> Regex::substitute(std::string_view subject, std:
 }
 
 absl::Status Regex::accepts(std::string_view substitution) const {
-  std::string error;
-  if (compiled_->CheckRewriteString(piece(substitution), &error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(error);
+  const std::string mistake = regex_engine::substitution_mistake(*compiled_, substitution);
+  return mistake.empty() ? absl::OkStatus() : absl::InvalidArgumentError(mistake);
 }
 
 }  // namespace sluice::config

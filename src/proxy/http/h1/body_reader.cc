@@ -110,8 +110,9 @@ BodyReader::Result BodyReader::read_chunks(ChunkPool& pool, Buffer& in, Buffer& 
 void BodyReader::take(ChunkPool& pool, Buffer& in, Buffer& body) {
   const size_t bytes = static_cast<size_t>(std::min<uint64_t>(left_, in.size()));
   left_ -= bytes;
-  if (bytes > 0 && bytes <= kTinyBytes && !body.empty() && bytes <= in.window(0).size() &&
-      body.append_copy(pool, in.window(0).first(bytes))) {
+  // A tiny chunk on its own would pin its whole receive buffer, unless it is all that the buffer holds.
+  if (bytes > 0 && bytes <= kTinyBytes && (!body.empty() || in.size() > bytes + kTinyBytes) &&
+      bytes <= in.window(0).size() && body.append_copy(pool, in.window(0).first(bytes))) {
     in.trim_front(bytes);
   } else {
     body.append(in.split_front(bytes));

@@ -10,7 +10,7 @@
 namespace sluice::http1 {
 
 /// Extracts a message's body from the received bytes. It moves bytes rather than copying them, except for a chunk of a
-/// few bytes that follows other data: there a window of its own would cost more than the copy.
+/// few bytes beside other data: there a window of its own would cost more than the copy, and pin more.
 class BodyReader {
  public:
   enum class Result : uint8_t {

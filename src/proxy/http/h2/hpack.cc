@@ -77,26 +77,36 @@ bool has_huge_string(const Buffer& fragment, size_t offset) {
   return false;
 }
 
-// Decodes a whole block and discards its fields, to rebuild the table.
-void replay(nghttp2_hd_inflater* inflater, std::span<const std::byte> block) {
+// Decodes a whole block and discards its fields, to rebuild the table. False if the block is malformed.
+bool replay(nghttp2_hd_inflater* inflater, std::span<const std::byte> block) {
   const auto* at = reinterpret_cast<const uint8_t*>(block.data());
   const uint8_t* end = at + block.size();
   int flags = 0;
   do {
     nghttp2_nv field;
     const nghttp2_ssize read = nghttp2_hd_inflate_hd3(inflater, &field, &flags, at, static_cast<size_t>(end - at), 1);
-    SLUICE_CHECK(read >= 0);
+    if (read < 0) return false;
     at += read;
   } while ((flags & NGHTTP2_HD_INFLATE_FINAL) == 0);
   nghttp2_hd_inflate_end_headers(inflater);
+  return true;
 }
 
 }  // namespace
 
 void HpackDecoder::wake() {
   inflater_ = new_hpack_inflater();
-  if (parked_) replay(inflater_, parked_.bytes());
+  if (parked_) SLUICE_CHECK(replay(inflater_, parked_.bytes()));
   parked_ = Lease();
+}
+
+bool HpackDecoder::restore(ChunkPool& pool, std::span<const std::byte> block) {
+  if (block.empty()) return true;
+  if (block.size() > 2 * kHpackTableBytes) return false;
+  inflater_ = new_hpack_inflater();
+  if (!replay(inflater_, block)) return false;
+  park(pool);
+  return true;
 }
 
 void HpackDecoder::forget() {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "proxy/http/h2/header_block.h"
 #include "proxy/http/message/head.h"
@@ -37,6 +39,11 @@ class HpackDecoder {
   /// Packs the table into the smallest sufficient chunk. Precondition: not within a block.
   void park(ChunkPool& pool);
   size_t parked_bytes() const { return parked_.size(); }
+  /// Of a parked decoder: a header block that rebuilds the table, in HPACK. Empty for an empty table.
+  std::span<const std::byte> parked_block() const { return parked_.bytes(); }
+  /// Continues with the table of another decoder. `block`: its parked_block(). False if it is malformed. Precondition:
+  /// nothing was decoded.
+  bool restore(ChunkPool& pool, std::span<const std::byte> block);
   /// Whether the tables exist, rather than a packed form or nothing.
   bool live() const { return inflater_ != nullptr; }
 
@@ -67,6 +74,13 @@ class HpackEncoder {
   /// Frees the table. The next block begins with an empty one and signals that to the peer.
   void park() { forget(); }
   bool live() const { return deflater_ != nullptr; }
+  uint32_t table_bytes() const { return table_bytes_; }
+  /// Continues after another encoder, whose `table_bytes` it takes: the next block begins with an empty table and
+  /// signals that to the peer. Precondition: nothing was encoded.
+  void restore(uint32_t table_bytes) {
+    table_bytes_ = std::min(table_bytes, kHpackTableBytes);
+    used_ = true;
+  }
 
  private:
   class Block;

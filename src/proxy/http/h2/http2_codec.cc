@@ -40,6 +40,14 @@ void Http2Codec::greet() {
     std::memcpy(room.data(), kHttp2Preface.data(), kHttp2Preface.size());
     control_.append(std::move(room));
   }
+  queue_settings();
+  const uint32_t more = limits().connection_window_bytes - kHttp2FirstWindow;
+  if (more == 0) return;
+  queue(Http2FrameType::kWindowUpdate, 0, more);
+  receive_window_ += more;
+}
+
+void Http2Codec::queue_settings() {
   Http2SettingsList settings;
   if (is_server()) {
     settings.add(Http2Setting::kMaxConcurrentStreams, limits().streams);
@@ -52,10 +60,6 @@ void Http2Codec::greet() {
   settings.add(Http2Setting::kMaxHeaderListSize, limits().header_list_bytes);
   settings.add(Http2Setting::kNoRfc7540Priorities, 1);
   queue({.type = Http2FrameType::kSettings}, settings.bytes());
-  const uint32_t more = limits().connection_window_bytes - kHttp2FirstWindow;
-  if (more == 0) return;
-  queue(Http2FrameType::kWindowUpdate, 0, more);
-  receive_window_ += more;
 }
 
 HttpCodec::Status Http2Codec::status() const {

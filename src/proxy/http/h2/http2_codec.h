@@ -4,8 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
+#include "alts_like/record_state.h"
 #include "proxy/http/h2/flood_limits.h"
 #include "proxy/http/h2/frame.h"
 #include "proxy/http/h2/header_block.h"
@@ -61,6 +63,13 @@ class Http2Codec final : public HttpCodec {
   };
 
   explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
+  /// Continues a connection without streams that write_state() has written, as the server. Null if the state is
+  /// malformed, or if the limits now allow less than was announced to the peer.
+  static std::unique_ptr<Http2Codec> resume(const Shared& shared, Acceptor& acceptor, StateReader& in);
+  /// Whether nothing is in progress, so that write_state() may be called.
+  bool idle() const;
+  /// Serializes the state of a server's connection. It must not be used afterwards. Precondition: idle().
+  void write_state(StateWriter& out);
   /// Frees all streams, released or not, without notifying their receivers.
   ~Http2Codec();
   Http2Codec(const Http2Codec&) = delete;
@@ -129,8 +138,15 @@ class Http2Codec final : public HttpCodec {
     Http2Codec& connection_;
   };
 
+  struct Resumed {};
+  Http2Codec(const Shared& shared, Acceptor& acceptor, Resumed);
+
+  // http2_state.cc
+  bool read_state(StateReader& in);
+
   // http2_codec.cc: parsing of input.
   void greet();
+  void queue_settings();
   size_t head_limit_bytes(bool resumed) const;
   bool take_preface();
   bool take_frame();

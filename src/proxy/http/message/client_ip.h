@@ -28,6 +28,13 @@ class ClientIp {
     std::memcpy(bytes_.data(), bytes.data(), bytes.size());
   }
 
+  /// An address of 4 or 16 bytes in network order; no address for any other size.
+  explicit ClientIp(std::span<const uint8_t> bytes) {
+    if (bytes.size() != 4 && bytes.size() != 16) return;
+    size_ = static_cast<uint8_t>(bytes.size());
+    std::memcpy(bytes_.data(), bytes.data(), bytes.size());
+  }
+
   /// The address as text, written to `room`. Empty if there is no IP address, as for Unix sockets.
   std::string_view text(std::span<char, kTextBytes> room) const {
     if (size_ == 0) return {};

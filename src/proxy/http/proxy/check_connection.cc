@@ -37,7 +37,6 @@ Buffer small_copy(ChunkPool& pool, std::span<const std::byte> bytes) {
 CheckConnection::Shared::Shared(HttpWorker& on, UpstreamState& of, Owner& check_owner)
     : worker(on),
       upstream(of),
-      config(*of.config().health_check),
       owner(check_owner),
       sessions(of.size()),
       http2_shared{on.worker().pool(), http2, http2_counters} {
@@ -45,19 +44,23 @@ CheckConnection::Shared::Shared(HttpWorker& on, UpstreamState& of, Owner& check_
 }
 
 CheckConnection::CheckConnection(Shared& shared, uint32_t endpoint)
-    : HttpConnection(shared.worker), shared_(shared), endpoint_(endpoint) {}
+    : HttpConnection(shared.worker), shared_(shared), endpoint_(endpoint) {
+  ++shared_.existing;
+}
+
+CheckConnection::~CheckConnection() { --shared_.existing; }
 
 // ---- Connecting ----
 
 void CheckConnection::begin() {
   address_ = shared_.upstream.address(endpoint_);
-  if (shared_.config.port != 0) address_ = address_.with_port(static_cast<uint16_t>(shared_.config.port));
+  if (shared_.config().port != 0) address_ = address_.with_port(static_cast<uint16_t>(shared_.config().port));
   const int fd = open_upstream_socket(upstream(), address_.family());
   if (fd < 0) {
     finish(Outcome::kNotMade, absl::StrCat("cannot open a socket: ", std::strerror(errno)));
     return on_gone();
   }
-  arm_timer(services_.worker().now_ms() + config::milliseconds(shared_.config.timeout));
+  arm_timer(services_.worker().now_ms() + config::milliseconds(shared_.config().timeout));
   transport_.connect(fd, address_.data(), address_.length());
 }
 
@@ -80,7 +83,7 @@ void CheckConnection::on_connected(Transport&, int error) {
 // connection is the proxy's own.
 void CheckConnection::send_proxy_header() {
   const config::ProxyHeaderOut version = upstream().send_proxy_protocol;
-  if (version == config::ProxyHeaderOut::kOff || shared_.config.port != 0) return;
+  if (version == config::ProxyHeaderOut::kOff || shared_.config().port != 0) return;
   std::array<std::byte, kMaxWrittenProxyBytes> header;
   const PeerAddress nobody;
   const size_t bytes = version == config::ProxyHeaderOut::kV1 ? write_proxy_v1(header, nobody, nobody)
@@ -100,8 +103,7 @@ void CheckConnection::on_secured(Transport&, const Agreement& agreement) {
 }
 
 void CheckConnection::on_insecure(Transport&, std::string_view error) {
-  fail(absl::StrCat(upstream().alts ? "ALTS" : "TLS",
-                    " failed: ", error.empty() ? "it closed during the handshake" : error));
+  fail(describe_failure(upstream(), error));
   leave();
 }
 
@@ -128,9 +130,9 @@ void CheckConnection::send_request() {
   if (!speaks_http2()) codec_->drain();  // Connection: close.
   Head head;
   if (!make_request(head)) return finish(Outcome::kNotMade, "its request is longer than a head can be");
-  stream_->send_head(head, !shared_.config.grpc);
-  if (shared_.config.grpc) {
-    const std::string message = grpc_health_request(shared_.config.grpc->service);
+  stream_->send_head(head, !shared_.config().grpc);
+  if (shared_.config().grpc) {
+    const std::string message = grpc_health_request(shared_.config().grpc->service);
     stream_->send_body(small_copy(services_.worker().pool(), std::as_bytes(std::span(message))), true);
   }
   wake();
@@ -138,7 +140,7 @@ void CheckConnection::send_request() {
 
 bool CheckConnection::make_request(Head& head) const {
   ChunkPool& pool = services_.worker().pool();
-  const auto& http = shared_.config.http;
+  const auto& http = shared_.config().http;
   const config::Address& address = shared_.upstream.address(endpoint_);
   const bool is_unix = address.kind() == config::Address::Kind::kUnix;
   std::string authority = http ? http->host : std::string();
@@ -159,7 +161,7 @@ bool CheckConnection::make_request(Head& head) const {
 void CheckConnection::on_head(HttpStream&, Head&& head, bool end) {
   if (head.status < 200 || finished_) return;
   responded_ = true;
-  if (const auto& http = shared_.config.http) {
+  if (const auto& http = shared_.config().http) {
     if (!is_expected(head.status)) return fail(absl::StrCat("it responded with ", head.status));
     if (http->body.empty()) return pass();
     if (end) check_body();
@@ -170,7 +172,7 @@ void CheckConnection::on_head(HttpStream&, Head&& head, bool end) {
 }
 
 bool CheckConnection::is_expected(uint16_t status) const {
-  const std::vector<uint32_t>& expected = shared_.config.http->status;
+  const std::vector<uint32_t>& expected = shared_.config().http->status;
   if (expected.empty()) return status < 400;
   return std::find(expected.begin(), expected.end(), status) != expected.end();
 }
@@ -180,8 +182,8 @@ void CheckConnection::on_body(HttpStream&, Buffer&& body, bool end) {
   body_.append(std::move(body));
   if (body_.size() > kMaxBodyBytes) body_.truncate(kMaxBodyBytes);
   const bool full = body_.size() == kMaxBodyBytes;
-  if (shared_.config.http) {
-    if (end || full || body_.find(shared_.config.http->body) != Buffer::npos) check_body();
+  if (shared_.config().http) {
+    if (end || full || body_.find(shared_.config().http->body) != Buffer::npos) check_body();
   } else if (end || full) {
     fail("its response is not a grpc.health.v1.HealthCheckResponse");
   }
@@ -189,11 +191,11 @@ void CheckConnection::on_body(HttpStream&, Buffer&& body, bool end) {
 
 void CheckConnection::on_trailers(HttpStream&, Fields&& trailers) {
   if (finished_) return;
-  shared_.config.http ? check_body() : check_call(trailers.value("grpc-status"));
+  shared_.config().http ? check_body() : check_call(trailers.value("grpc-status"));
 }
 
 void CheckConnection::check_body() {
-  const std::string& expected = shared_.config.http->body;
+  const std::string& expected = shared_.config().http->body;
   if (body_.find(expected) != Buffer::npos) return pass();
   fail(absl::StrCat("its response does not contain \"", expected, "\""));
 }
@@ -267,7 +269,7 @@ void CheckConnection::on_error(Transport& transport, int error) {
 
 void CheckConnection::on_timer() {
   if (lingering()) return linger_timeout();
-  fail(absl::StrCat("it did not ", stage(), " within ", config::print_duration(shared_.config.timeout)));
+  fail(absl::StrCat("it did not ", stage(), " within ", config::print_duration(shared_.config().timeout)));
   leave();
 }
 

@@ -40,10 +40,10 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
   /// State that all checks of an upstream share. It outlives them.
   struct Shared {
     Shared(HttpWorker& on, UpstreamState& of, Owner& check_owner);
+    const config::HealthCheck& config() const { return *upstream.config().health_check; }
 
     HttpWorker& worker;
     UpstreamState& upstream;
-    const config::HealthCheck& config;
     Owner& owner;
     SessionCache sessions;
     Http1Options http1;
@@ -51,9 +51,11 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
     Http2Limits http2;
     Http2Counters http2_counters;
     Http2Codec::Shared http2_shared;
+    size_t existing = 0;  ///< Checks that are not destroyed yet.
   };
 
   CheckConnection(Shared& shared, uint32_t endpoint);
+  ~CheckConnection();
 
   uint32_t endpoint() const { return endpoint_; }
   /// Starts the check. Owner::on_checked follows, perhaps before this returns.
@@ -86,7 +88,7 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
   const config::Upstream& upstream() const { return shared_.upstream.config(); }
   bool speaks_http2() const { return upstream().protocol == config::Protocol::kHttp2; }
   /// Whether a request is sent. If not, a connection is enough to pass.
-  bool sends_request() const { return shared_.config.http || shared_.config.grpc; }
+  bool sends_request() const { return shared_.config().http || shared_.config().grpc; }
   void send_proxy_header();
   void speak_http();
   void send_request();

@@ -26,9 +26,17 @@ Exchange::Exchange(HttpSession& session, HttpStream& client)
       response_(*this),
       log_(*this) {
   listener_.counters.requests.add();
+  place_ = static_cast<uint32_t>(listener_.exchanges.size());
+  listener_.exchanges.push_back(this);
 }
 
-Exchange::~Exchange() { SLUICE_CHECK(over_); }
+Exchange::~Exchange() {
+  SLUICE_CHECK(over_);
+  Exchange* const last = listener_.exchanges.back();
+  listener_.exchanges[place_] = last;
+  last->place_ = place_;
+  listener_.exchanges.pop_back();
+}
 
 // ---- Stream events ----
 
@@ -134,7 +142,8 @@ void Exchange::settle() {
 // The end: nothing calls the exchange from now on. Those who called it may still be at work, so it is destroyed at the
 // end of the turn.
 void Exchange::retire() {
-  if (std::exchange(over_, true)) return;
+  if (over_) return;
+  over_ = true;
   SLUICE_CHECK(!client_ && !upstream_ && !waiting_ && !hedge_);
   deadlines_.timer.cancel();
   phase_waits_ = false;

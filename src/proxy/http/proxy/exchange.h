@@ -34,10 +34,10 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
 
-  // UpstreamRequest
+  // UpstreamCaller
   RequestAttributes facts() const override { return attributes(); }
   bool may_repeat() const override;
-  // UpstreamAttempts
+  // HedgedRequest::Owner
   uint64_t send_hedge(HttpStream& stream) override;
   void on_hedge_response(Head&& head, bool end) override;
 
@@ -53,7 +53,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
-  // UpstreamRequest
+  // UpstreamCaller
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd why) override;
   void on_connect_failed() override;
@@ -85,6 +85,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   [[nodiscard]] bool take_another(config::RetryOn why);
   bool was_lost_unseen(ResetReason reason) const;
   Fault fault_of_reset(ResetReason reason) const;
+  bool is_cancelled_at_deadline(ResetReason reason) const;
   void upstream_reset(ResetReason reason);
   [[nodiscard]] bool retry_instead_of(const Head& head, bool end);
   void response_timed_out();
@@ -139,11 +140,12 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   ResetReason upstream_reason_ = ResetReason::kInternal;
   PhaseStep step_ = PhaseStep::kAdmit;  // The step of the request.
   [[no_unique_address]] ResponseBody response_;
-  uint8_t next_phase_ = 0;         // The next phase of the step.
-  bool phase_waits_ = false;       // A phase will resume the request.
-  bool tunnel_agreed_ = false;     // The upstream accepted the tunnel.
-  bool deadline_is_grpc_ = false;  // The deadline of the whole exchange is that of a gRPC client.
-  bool over_ = false;              // Both streams are released.
+  uint8_t next_phase_ = 0;             // The next phase of the step.
+  bool phase_waits_ : 1 = false;       // A phase will resume the request.
+  bool tunnel_agreed_ : 1 = false;     // The upstream accepted the tunnel.
+  bool deadline_is_grpc_ : 1 = false;  // The deadline of the whole exchange is that of a gRPC client.
+  bool over_ : 1 = false;              // Both streams are released.
+  uint32_t place_;                     // In HttpListener::exchanges.
   RequestLog log_;
 };
 

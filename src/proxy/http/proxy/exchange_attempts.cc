@@ -15,6 +15,13 @@ namespace sluice {
 
 using config::RetryOn;
 
+namespace {
+
+// How much earlier than here an endpoint may notice the deadline that it was given.
+constexpr uint64_t kDeadlineSkewMs = 20;
+
+}  // namespace
+
 bool Exchange::may_repeat() const {
   return is_idempotent(request_.method()) || !request_.protocol().empty();  // An upgrade is a GET.
 }
@@ -37,13 +44,23 @@ Fault Exchange::fault_of_reset(ResetReason reason) const {
   return rule.end == HttpEnd::kUpstreamReset && awaits_body() ? Fault::kNone : rule.fault;
 }
 
+// Whether the endpoint cancelled a gRPC call at its deadline. It may notice the deadline before the timer here does:
+// its clock is another one, and ours stands still during a turn of the loop.
+bool Exchange::is_cancelled_at_deadline(ResetReason reason) const {
+  return deadline_is_grpc_ && reason == ResetReason::kCancelled &&
+         now_ms() + kDeadlineSkewMs >= deadlines_.whole_due_ms;
+}
+
 void Exchange::upstream_reset(ResetReason reason) {
+  const bool expired = is_cancelled_at_deadline(reason);
   const bool unseen = was_lost_unseen(reason);
   const Fault fault = fault_of_reset(reason);
   const RetryOn why = reason == ResetReason::kRefused ? RetryOn::kRefused : RetryOn::kReset;
-  const bool may_retry = !hedge_ && fault != Fault::kClient && (!response_.ended() || tunnel_agreed_);
+  const bool may_retry = !hedge_ && !expired && fault != Fault::kClient && (!response_.ended() || tunnel_agreed_);
   const bool retries = may_retry && (unseen ? take_unseen_retry(now_ms()) : take_another(why));
-  if (fault == Fault::kEndpoint) to_->state().report_error(endpoint_, now_ms());
+  if (fault == Fault::kEndpoint) {
+    to_->state().report_error(endpoint_, now_ms(), http_end_name(reset_rule(Side::kUpstream, reason).end));
+  }
   leave_upstream();
   if (response_.ended() && !tunnel_agreed_) return settle();
   if (hedge_) return use_hedge();
@@ -53,7 +70,7 @@ void Exchange::upstream_reset(ResetReason reason) {
   }
   if (retries) return retry();
   upstream_reason_ = reason;
-  const HttpEnd end = reset_rule(Side::kUpstream, reason).end;
+  const HttpEnd end = expired ? HttpEnd::kDeadline : reset_rule(Side::kUpstream, reason).end;
   if (response_.begun() && client_) return cut_response(end);
   fail(end);
 }
@@ -70,7 +87,7 @@ bool Exchange::retry_instead_of(const Head& head, bool end) {
 
 void Exchange::response_timed_out() {
   connection_->suspect(deadlines_.waiting_since_ms);
-  to_->state().report_error(endpoint_, now_ms());
+  to_->state().report_error(endpoint_, now_ms(), http_end_name(HttpEnd::kResponseTimeout));
   if (!hedge_ && !take_another(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
   upstream_->reset(ResetReason::kCancelled);
   leave_upstream();

@@ -39,7 +39,8 @@ void Exchange::take_request(bool end) {
   if (session_->http2()) {
     // The HTTP/1.1 codec has checked these already.
     if (!is_method_to_forward(request_.method())) return fail(HttpEnd::kNotAllowed);
-    if (!listener_.http1.allow_underscores && has_underscore(request_.fields)) return fail(HttpEnd::kBadRequest);
+    if (!listener_.codecs->http1.allow_underscores && has_underscore(request_.fields))
+      return fail(HttpEnd::kBadRequest);
     if (!take_expectations(pool(), request_, /*has_body=*/!request_ended_ && !tunnel_)) {
       end_ = HttpEnd::kBadRequest;
       return respond_error(417, "the expectation is not supported");
@@ -106,7 +107,8 @@ bool Exchange::obey(const PhaseResult& result) {
 }
 
 void Exchange::resume(const PhaseResult& result) {
-  if (!std::exchange(phase_waits_, false)) return;
+  if (!phase_waits_) return;
+  phase_waits_ = false;
   note_activity();
   if (result.kind != PhaseResult::Kind::kContinue || !target_->forwards()) body_.drop_held();
   if (obey(result)) advance();
@@ -115,7 +117,7 @@ void Exchange::resume(const PhaseResult& result) {
 // Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.
 bool Exchange::begin_forwarding() {
   if (!obey(count_hop(pool(), request_, original_path()))) return false;
-  to_ = &http_worker().upstream(target_->choose(http_worker().random()));
+  to_ = listener_.upstreams[target_->choose(http_worker().random())].get();
   uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
   if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
   if (is_body_too_large(std::max(declared_bytes, body_.bytes()))) {
@@ -133,7 +135,7 @@ bool Exchange::is_body_too_large(uint64_t bytes) const {
   return limit > 0 && bytes > limit && !tunnel_;
 }
 
-void Exchange::mirror(uint32_t upstream) { body_.begin_mirror(http_worker().upstream(upstream)); }
+void Exchange::mirror(uint32_t upstream) { body_.begin_mirror(*listener_.upstreams[upstream]); }
 
 PhaseResult Exchange::collect(uint64_t most_bytes) {
   body_.begin_buffering(most_bytes);
@@ -196,7 +198,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
 }
 
 void Exchange::request_trailers(Fields&& trailers) {
-  if (!listener_.http1.allow_underscores && !response_.ended() && has_underscore(trailers)) {
+  if (!listener_.codecs->http1.allow_underscores && !response_.ended() && has_underscore(trailers)) {
     request_ended_ = true;
     return fail(HttpEnd::kBadRequest);
   }

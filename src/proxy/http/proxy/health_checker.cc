@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "proxy/log/run_log.h"
+#include "proxy/upstream/endpoint_log.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -13,11 +15,11 @@ namespace sluice {
 HealthChecker::HealthChecker(HttpWorker& worker, Balancer& balancer)
     : balancer_(balancer), shared_(worker, balancer.upstream(), *this) {
   for (uint32_t i = 0; i < shared_.upstream.size(); ++i) {
-    endpoints_.push_back(std::make_unique<Endpoint>(*this, i, shared_.config));
+    endpoints_.push_back(std::make_unique<Endpoint>(*this, i, shared_.config()));
   }
 }
 
-HealthChecker::~HealthChecker() { SLUICE_CHECK(connections_.empty()); }
+HealthChecker::~HealthChecker() { SLUICE_CHECK(connections_.empty() && idle()); }
 
 void HealthChecker::follow_endpoints() {
   if (closed_) return;
@@ -42,10 +44,10 @@ void HealthChecker::check(Endpoint& endpoint) {
   if (!balancer_.view().is_present(endpoint.index)) return;  // Removed; follow_endpoints() is about to notice.
   const uint32_t incarnation = health_of(endpoint).incarnation.load(std::memory_order_relaxed);
   if (std::exchange(endpoint.incarnation, incarnation) != incarnation) {
-    endpoint.thresholds = CheckThresholds(shared_.config.healthy_after, shared_.config.unhealthy_after);
+    endpoint.thresholds = CheckThresholds(shared_.config().healthy_after, shared_.config().unhealthy_after);
   }
   // Up to a tenth more, so that checks that began together drift apart.
-  const auto interval_ms = config::milliseconds(shared_.config.interval);
+  const auto interval_ms = config::milliseconds(shared_.config().interval);
   endpoint.next_ms = now_ms() + interval_ms + shared_.worker.random().below(interval_ms / 10 + 1);
   endpoint.checking = true;
   balancer_.view().hold(endpoint.index);
@@ -71,10 +73,14 @@ void HealthChecker::take_result(Endpoint& endpoint, bool passed, std::string_vie
   if (health.incarnation.load(std::memory_order_relaxed) != endpoint.incarnation) return;  // Of an earlier endpoint.
   health.checks.add();
   if (!passed) health.failed_checks.add();
-  if (!endpoint.thresholds.take(passed)) return;
-  shared_.upstream.set_healthy(endpoint.index, passed, now_ms());
-  log_endpoint(shared_.upstream.slots(), endpoint.index,
-               passed ? std::string("is healthy again") : absl::StrCat("is unhealthy: ", why));
+  // The state differs without a change of the thresholds where it was taken over from another configuration.
+  const bool changed = endpoint.thresholds.take(passed), healthy = endpoint.thresholds.healthy();
+  if (changed || health.healthy.load(std::memory_order_relaxed) != healthy) {
+    return shared_.upstream.set_healthy(endpoint.index, healthy, now_ms(), why);
+  }
+  if (!passed && log_enabled(LogLevel::kDebug)) {
+    log_endpoint_event(shared_.upstream.slots(), endpoint.index, absl::StrCat("has failed a health check: ", why));
+  }
 }
 
 void HealthChecker::on_check_gone(CheckConnection& check) {

@@ -29,7 +29,7 @@ class HealthChecker final : private CheckConnection::Owner {
   void follow_endpoints();
   /// Starts no further check, and ends those in progress without an outcome.
   void close();
-  bool idle() const { return connections_.empty(); }
+  bool idle() const { return shared_.existing == 0; }
 
  private:
   /// The state of one slot.

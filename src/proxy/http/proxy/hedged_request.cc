@@ -6,12 +6,11 @@
 #include "proxy/http/proxy/fault.h"
 #include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_upstream.h"
-#include "proxy/http/proxy/upstream_attempts.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
 namespace sluice {
 
-HedgedRequest::HedgedRequest(UpstreamAttempts& owner, HttpUpstream& to) : owner_(owner) { to_ = &to; }
+HedgedRequest::HedgedRequest(Owner& owner, HttpUpstream& to) : owner_(owner) { to_ = &to; }
 
 void HedgedRequest::end() {
   stop_waiting();
@@ -34,8 +33,10 @@ void HedgedRequest::on_head(HttpStream&, Head&& head, bool end) {
 void HedgedRequest::on_reset(HttpStream&, ResetReason reason) {
   // The endpoint may not have seen the request.
   const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();
-  const Fault fault = reset_rule(Side::kUpstream, reason).fault;
-  if (fault == Fault::kEndpoint && !unseen) to_->state().report_error(endpoint_, to_->services().worker().now_ms());
+  const ResetRule rule = reset_rule(Side::kUpstream, reason);
+  if (rule.fault == Fault::kEndpoint && !unseen) {
+    to_->state().report_error(endpoint_, to_->services().worker().now_ms(), http_end_name(rule.end));
+  }
   owner_.end_hedge();
 }
 

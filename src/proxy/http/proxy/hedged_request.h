@@ -7,13 +7,25 @@
 
 namespace sluice {
 
-class UpstreamAttempts;
-
 /// A second copy of a request, to another endpoint of its upstream, sent while the first endpoint has not responded.
 /// The request owns it, is notified of the result, and takes over its stream if the hedge wins.
 class HedgedRequest final : public UpstreamRequest {
  public:
-  HedgedRequest(UpstreamAttempts& owner, HttpUpstream& to);
+  /// The request that is hedged.
+  class Owner : public UpstreamRequest {
+   public:
+    /// Sends the whole request on the hedge's stream. Returns the time in milliseconds.
+    virtual uint64_t send_hedge(HttpStream& stream) = 0;
+    /// Takes the head of the hedge's final response. From then on the stream belongs to this request, or is released.
+    virtual void on_hedge_response(Head&& head, bool end) = 0;
+    /// The hedge has failed. Ends it.
+    virtual void end_hedge() = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  HedgedRequest(Owner& owner, HttpUpstream& to);
 
   /// Looks for an endpoint. If this fails at once, its owner has ended the hedge before begin() returns.
   void begin() { call(); }
@@ -29,14 +41,14 @@ class HedgedRequest final : public UpstreamRequest {
   void on_trailers(HttpStream&, Fields&&) override {}
   void on_reset(HttpStream&, ResetReason reason) override;
   void on_drained(HttpStream&) override {}
-  // UpstreamRequest
+  // UpstreamCaller
   RequestAttributes facts() const override;
   std::optional<uint32_t> beside() const override;
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd) override;
   void on_connect_failed() override;
 
-  UpstreamAttempts& owner_;
+  Owner& owner_;
   uint64_t sent_ms_ = 0;
 };
 

@@ -202,6 +202,11 @@ void HttpConnection::close() {
   transport_.close();
 }
 
+void HttpConnection::leave() {
+  closing_ = true;
+  timer_.cancel();
+}
+
 void HttpConnection::on_closed(Transport&) {
   timer_.cancel();
   on_gone();

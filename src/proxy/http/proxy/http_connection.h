@@ -104,6 +104,8 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   bool lingering() const { return lingering_; }
   void reset();
   void close();
+  /// The connection continues elsewhere: its descriptor was taken from the transport. on_gone() follows.
+  void leave();
   bool ending() const { return lingering_ || closing_; }
   /// The time of the last read or completed send; for timers.
   uint64_t last_active_ms() const { return last_active_ms_; }

@@ -6,9 +6,11 @@
 #include "proxy/auth/reserved_headers.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/http/proxy/forward_head.h"
+#include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/identity.h"
 #include "proxy/router/field_changes.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 
@@ -23,28 +25,10 @@ bool changes_speak_of_tls(const config::Http& http) {
 
 }  // namespace
 
-HttpListener::HttpListener(HttpWorker& http_worker, const config::Listener& listener_config, const HttpRouter& routes,
-                           const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts,
-                           AccessLogWriter* access_log, BeginExchange begin)
-    : http(http_worker),
-      listener(listener_config),
-      config(*listener_config.http),
-      router(routes),
-      error_pages(errors),
-      counters(counts),
-      begin_exchange(begin),
-      log(access_log),
-      log_format(config.access_log ? config.access_log->format : config::LogFormat()),
-      access(ListenerAccess::make(config, auth)),
-      reserved_headers(sluice::reserved_headers(config)),
-      reserved_trailers(sluice::reserved_trailers(config)),
-      identifies(sluice::identifies(config)),
-      via_http1(via_of(config, false)),
-      via_http2(via_of(config, true)),
-      keeps_bodies(sluice::keeps_bodies(config)),
-      keeps_agreement(access_log != nullptr || changes_speak_of_tls(config)),
-      http2_shared{http_worker.worker().pool(), http2, http2_counters} {
-  if (config.compression) compression.emplace(*config.compression);
+HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener& listener, HttpCounters& counters)
+    : http2_shared{worker.worker().pool(), http2, counters.http2} {
+  http2_shared.head_budget = &worker.pump().head_budget();
+  const config::Http& config = *listener.http;
   http1.secure = listener.tls || listener.alts;
   http1.allow_connect = config.allow_connect;
   http1.allow_underscores = config.http1.allow_underscores;
@@ -62,5 +46,33 @@ HttpListener::HttpListener(HttpWorker& http_worker, const config::Listener& list
   http2.header_fields_hard = std::max(config.max_fields + 28, config.max_fields * 5 / 4);
   http2.requests = config.http2.max_requests;
 }
+
+HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Listener> listener_config,
+                           const HttpRouter& routes, const ErrorPages& errors, SharedAuth& auth,
+                           const WorkerUpstreams& to, HttpCounters& counts, AccessLogWriter* access_log,
+                           BeginExchange begin)
+    : http(http_worker),
+      listener(std::move(listener_config)),
+      config(listener.part(*listener->http)),
+      router(routes),
+      error_pages(errors),
+      counters(counts),
+      begin_exchange(begin),
+      log(access_log),
+      log_format(config->access_log ? config->access_log->format : config::LogFormat()),
+      access(ListenerAccess::make(config, auth)),
+      reserved_headers(sluice::reserved_headers(*config)),
+      reserved_trailers(sluice::reserved_trailers(*config)),
+      identifies(sluice::identifies(*config)),
+      via_http1(via_of(*config, false)),
+      via_http2(via_of(*config, true)),
+      keeps_bodies(sluice::keeps_bodies(*config)),
+      keeps_agreement(access_log != nullptr || changes_speak_of_tls(*config)),
+      codecs(std::make_shared<HttpCodecSettings>(http_worker, *listener, counts)) {
+  if (config->compression) compression.emplace(*config->compression);
+  for (const std::shared_ptr<WorkerUpstream>& upstream : to) upstreams.push_back(http_worker.http_upstream(upstream));
+}
+
+HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty()); }
 
 }  // namespace sluice

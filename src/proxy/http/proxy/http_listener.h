@@ -9,36 +9,56 @@
 #include "proxy/auth/listener_access.h"
 #include "proxy/compression/compression_policy.h"
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/shared_bodies.h"
+#include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
 
 namespace sluice {
 
 class AccessLogWriter;
+class Exchange;
 class HttpSession;
+class HttpUpstream;
 class HttpWorker;
 
 /// Begins the exchange of a new stream.
 using BeginExchange = StreamReceiver& (*)(HttpSession& session, HttpStream& stream);
 
-/// State that the sessions of one HTTP listener share, on one worker. All references outlive it.
+/// The settings of the codecs of one HTTP listener, on one worker. A connection keeps those that it began with, also
+/// when it moves to another configuration. The counters outlive it.
+struct HttpCodecSettings {
+  HttpCodecSettings(HttpWorker& worker, const config::Listener& listener, HttpCounters& counters);
+  HttpCodecSettings(const HttpCodecSettings&) = delete;
+  HttpCodecSettings& operator=(const HttpCodecSettings&) = delete;
+
+  Http1Options http1;
+  Http2Limits http2;
+  Http2Codec::Shared http2_shared;
+};
+
+/// State that the requests of one HTTP listener share, on one worker. All references outlive it, and it outlives its
+/// exchanges.
 struct HttpListener {
-  HttpListener(HttpWorker& http_worker, const config::Listener& listener, const HttpRouter& routes,
-               const ErrorPages& errors, SharedAuth& auth, HttpCounters& counts, AccessLogWriter* access_log,
-               BeginExchange begin);
+  HttpListener(HttpWorker& http_worker, config::Snapshot<config::Listener> listener, const HttpRouter& routes,
+               const ErrorPages& errors, SharedAuth& auth, const WorkerUpstreams& to, HttpCounters& counts,
+               AccessLogWriter* access_log, BeginExchange begin);
+  ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
   HttpWorker& http;  ///< The HTTP state of the worker.
-  const config::Listener& listener;
-  const config::Http& config;
+  const config::Snapshot<config::Listener> listener;
+  const config::Snapshot<config::Http> config;
   const HttpRouter& router;
+  std::vector<std::shared_ptr<HttpUpstream>> upstreams;  ///< By index in the configuration.
+  std::vector<Exchange*> exchanges;                      ///< Those that have not been destroyed.
   const ErrorPages& error_pages;
   SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;
@@ -54,17 +74,7 @@ struct HttpListener {
   ListenerPhases phases;  ///< Empty until they are made.
   bool keeps_bodies;      ///< Whether some route buffers bodies, rather than leave them to connections.
   bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
-  Http1Options http1;
-  Http2Limits http2;
-  Http1Counters http1_counters;
-  Http2Counters http2_counters;
-  Http2Codec::Shared http2_shared;
-
-  /// Copies the counts of the codecs into `counters`.
-  void update_counters() {
-    counters.codecs.set(http1_counters);
-    counters.codecs.set(http2_counters);
-  }
+  const std::shared_ptr<HttpCodecSettings> codecs;
 };
 
 }  // namespace sluice

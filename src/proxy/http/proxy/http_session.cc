@@ -29,6 +29,9 @@ namespace {
 // A connection is checked once after this long without activity, and at this interval while there is activity.
 constexpr uint64_t kQuietMs = 1000;
 
+// A drain does not end a connection without a request before it is this old.
+constexpr uint64_t kFirstRequestMs = 1000;
+
 // For this long after a connection's first exchange was shed, its other exchanges may be shed too.
 constexpr uint32_t kShedLoadTogetherMs = 200;
 
@@ -44,29 +47,37 @@ constexpr size_t kSourcePart = 16;
 // How many body bytes an HTTP/2 connection must send to count as progress for all of its streams that wait for it.
 constexpr uint32_t kProgressBytes = 4096;
 
+// What a pipelined request takes of the turn's budget. One that fails to connect takes about as long as decoding these
+// bytes of heads. It makes 64 requests in a turn.
+constexpr size_t kPipelinedBytes = size_t{16} << 10;
+
 using config::milliseconds;
 
 }  // namespace
 
-void HttpSession::start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd) {
-  auto* const session = new HttpSession(acceptor, listener, worker, fd);
+void HttpSession::start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd, int family) {
+  auto* const session = new HttpSession(acceptor, listener, worker);
+  ChunkPool& pool = worker.worker().pool();
+  session->transport_.adopt(fd, family);
+  session->beginning_ = make_in_chunk<Beginning>(pool);
+  session->beginning_->setup = make_in_chunk<ConnectionSetup>(pool, acceptor, session->transport_, *session);
   session->beginning_->setup->begin();
 }
 
-HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd)
+HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker)
     : HttpConnection(worker),
-      acceptor_(acceptor),
-      listener_(listener),
+      acceptor_(&acceptor),
+      listener_(&listener),
       started_ms_(acceptor.worker().now_ms()),
       waits_since_ms_(started_ms_),
       last_body_ms_(started_ms_) {
-  transport_.adopt(fd, acceptor.listener().config.address.family());
-  beginning_ = make_in_chunk<Beginning>(services_.worker().pool());
-  beginning_->setup = make_in_chunk<ConnectionSetup>(services_.worker().pool(), acceptor, transport_, *this);
-  acceptor_.joined(*this);
+  acceptor_->joined(*this);
 }
 
-HttpSession::~HttpSession() { acceptor_.left(*this); }
+HttpSession::~HttpSession() {
+  codec_.reset();  // It refers to codec_settings_.
+  acceptor_->left(*this);
+}
 
 // ---- Before the first request ----
 
@@ -81,9 +92,10 @@ void HttpSession::on_client_ready(Buffer&& first) {
   if (agreed_) {
     if (agreed_->alpn == "h2") version = Version::kHttp2;
     if (agreed_->alpn == "http/1.1") version = Version::kHttp1;
-    if (agreed_->peer_names.empty() && !listener_.keeps_agreement) agreed_.reset();
+    if (agreed_->peer_names.empty() && !listener_->keeps_agreement) agreed_.reset();
   }
   transport_.start_reading();
+  follow_configuration();
   if (version != Version::kUnknown) {
     begin(version, std::move(first));
   } else {
@@ -95,7 +107,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
 }
 
 void HttpSession::on_client_refused(Refusal reason) {
-  acceptor_.counters().refused[static_cast<size_t>(reason)].add();
+  acceptor_->counters().refused[static_cast<size_t>(reason)].add();
   end_counted_ = true;
   transport_.set_owner(*this);
   reset();
@@ -134,29 +146,33 @@ void HttpSession::begin(Version version, Buffer&& first) {
   version_ = version;
   waits_since_ms_ = services_.worker().now_ms();
   if (version == Version::kHttp2) {
-    listener_.counters.connections_h2.add();
-    speak(make_codec<Http2Codec>(listener_.http2_shared, this));
+    listener_->counters.connections_h2.add();
+    codec_settings_ = listener_->codecs;
+    speak(make_codec<Http2Codec>(codec_settings_->http2_shared, this));
   } else {
-    listener_.counters.connections_h1.add();
+    listener_->counters.connections_h1.add();
     make_http1();
   }
-  if (draining_) codec_->drain();
   arm_timer(waits_since_ms_ + kQuietMs);
   Buffer bytes = std::move(first);
   beginning_.reset();
   if (!bytes.empty()) HttpConnection::on_data(transport_, std::move(bytes));
+  if (draining_ && !awaits_first_request()) codec_->drain();
 }
 
 void HttpSession::make_http1() {
   ChunkPool& pool = services_.worker().pool();
-  speak(make_codec_in_chunk<Http1Server>(pool, pool, listener_.http1, listener_.http1_counters, *this, requests_));
+  codec_settings_ = listener_->codecs;
+  speak(make_codec_in_chunk<Http1Server>(pool, pool, codec_settings_->http1, listener_->counters.http1, *this,
+                                         requests_));
 }
 
 // ---- Requests ----
 
 StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
   busy_ = true;  // Even if the response is finished before this batch.
-  return listener_.begin_exchange(*this, stream);
+  follow_configuration();
+  return listener_->begin_exchange(*this, stream);
 }
 
 // On a shared connection, a byte now and then is not progress for all streams.
@@ -183,7 +199,9 @@ void HttpSession::on_sent(Transport& transport) {
 }
 
 void HttpSession::on_data(Transport& transport, Buffer&& data) {
-  acceptor_.counters().bytes_in.add(data.size());
+  if (moving_) [[unlikely]]
+    return moving_->late.append(std::move(data));
+  acceptor_->counters().bytes_in.add(data.size());
   if (!has_codec() && !ending()) {
     if (beginning_) {
       if (beginning_->first.empty()) waits_since_ms_ = services_.worker().now_ms();
@@ -201,19 +219,22 @@ void HttpSession::on_part(Transport&) {
 }
 
 void HttpSession::on_end(Transport& transport, bool truncated) {
-  if (truncated) acceptor_.counters().tls_truncated.add();
+  stay();
+  if (truncated) acceptor_->counters().tls_truncated.add();
   if (!has_codec()) count_end(SessionEnd::kFinished);
   if (!defer_end(truncated ? PeerEnd::kTruncated : PeerEnd::kOrderly)) HttpConnection::on_end(transport, truncated);
 }
 
 void HttpSession::on_error(Transport& transport, int error) {
+  stay();
   count_end(SessionEnd::kClientError);
   if (!defer_end(PeerEnd::kError)) HttpConnection::on_error(transport, error);
 }
 
 void HttpSession::on_record_error(Transport& transport, std::string_view error) {
+  stay();
   std::array<char, ClientIp::kTextBytes> room;
-  const config::Listener& config = acceptor_.listener().config;
+  const config::Listener& config = *acceptor_->listener().config;
   log_failure(services_.worker(), config, client_ip_.text(room), config.alts.has_value(), "it", error);
   count_end(SessionEnd::kTlsError);
   HttpConnection::on_record_error(transport, error);
@@ -223,7 +244,7 @@ void HttpSession::on_codec_done() {
   count_end(SessionEnd::kFinished);
   if (!codec_->error().empty()) {
     std::array<char, ClientIp::kTextBytes> room;
-    log_client(services_.worker(), acceptor_.listener().config, client_ip_.text(room),
+    log_client(services_.worker(), *acceptor_->listener().config, client_ip_.text(room),
                absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " with it failed: ", codec_->error()));
   }
   if (version_ == Version::kHttp1) {
@@ -235,18 +256,21 @@ void HttpSession::on_codec_done() {
   codec_->cut_shows() ? linger(/*cut=*/true) : cut_off();
 }
 
-void HttpSession::on_flushed(size_t bytes) { acceptor_.counters().bytes_out.add(bytes); }
+void HttpSession::on_flushed(size_t bytes) { acceptor_->counters().bytes_out.add(bytes); }
 
 void HttpSession::on_pumped() {
   if (ending()) return;
-  if (acceptor_.worker().in_reserve()) [[unlikely]]
-    acceptor_.review_memory();
+  if (acceptor_->worker().in_reserve()) [[unlikely]]
+    acceptor_->review_memory();
   const bool mid_head = codec_->mid_head();
   const bool busy = codec_->streams() > 0;
   // The time of a head also runs while streams are open. The idle time begins at the end of the last stream.
   if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = services_.worker().now_ms();
   mid_head_ = mid_head;
   busy_ = busy;
+  // Between two requests, however soon the next one comes.
+  if (acceptor_->moving_out() && acceptor_->departures().has_room() && move_out()) [[unlikely]]
+    return;
   if (!std::exchange(quiet_, false)) return;
   arm_timer(services_.worker().now_ms() + kQuietMs);
 }
@@ -254,8 +278,8 @@ void HttpSession::on_pumped() {
 // No connection may take more than a share of what is left of the worker's chunk budget, so that many slow clients
 // together leave something for the others.
 size_t HttpSession::send_mark() const {
-  const size_t mark = acceptor_.worker().share(listener_.config.buffer_high.bytes);
-  return listener_.keeps_bodies ? std::min(mark, BodyBuffer::share(acceptor_.worker())) : mark;
+  const size_t mark = acceptor_->worker().share(listener_->config->buffer_high.bytes);
+  return listener_->keeps_bodies ? std::min(mark, BodyBuffer::share(acceptor_->worker())) : mark;
 }
 
 size_t HttpSession::receive_credit(Transport&) { return send_mark(); }
@@ -263,24 +287,23 @@ size_t HttpSession::receive_credit(Transport&) { return send_mark(); }
 // ---- Memory ----
 
 size_t HttpSession::held_limit() const {
-  const Worker& worker = acceptor_.worker();
+  const Worker& worker = acceptor_->worker();
   const size_t share = worker.share(kMaxHeldBytes);
   return worker.in_reserve() && must_give_back() ? share : std::max(share, kMinHeldBytes);
 }
 
 bool HttpSession::must_give_back() const {
-  const ChunkPool& pool = acceptor_.worker().pool();
+  const ChunkPool& pool = acceptor_->worker().pool();
   if (pool.reserved_headroom_bytes() < pool.reserve_bytes() / 2) return true;
   Source source;
   if (!Source::from(client_ip_.bytes(), source)) return true;
-  const SourceMemory* const memory = acceptor_.source_memory();
+  const SourceMemory* const memory = acceptor_->source_memory();
   return memory && memory->held(source) >= pool.budget_bytes() / kSourcePart;
 }
 
 bool HttpSession::admits(size_t held_bytes, size_t bytes) { return held_bytes + bytes <= held_limit(); }
 
-// A request takes about as long as decoding 8 KiB of heads, which makes 128 of them in a turn.
-bool HttpSession::may_read_pipelined() { return services_.pump().head_budget().take(size_t{8} * 1024); }
+bool HttpSession::may_read_pipelined() { return services_.pump().head_budget().take(kPipelinedBytes); }
 
 // A connection that holds too much pauses only itself. Further input waits in the kernel.
 bool HttpSession::may_read() {
@@ -290,8 +313,8 @@ bool HttpSession::may_read() {
   }
   if (paused_ms_ == 0) {
     paused_ms_ = std::max<uint32_t>(static_cast<uint32_t>(services_.worker().now_ms()), 1);
-    listener_.counters.memory_pauses.add();
-    acceptor_.review_memory();
+    listener_->counters.memory_pauses.add();
+    acceptor_->review_memory();
   }
   return false;
 }
@@ -299,7 +322,7 @@ bool HttpSession::may_read() {
 bool HttpSession::review_memory() {
   if (ending() || !codec_) return false;
   if (Source source; Source::from(client_ip_.bytes(), source)) {
-    acceptor_.source_memory()->add(source, codec_->held_bytes() + transport_.queued());
+    acceptor_->source_memory()->add(source, codec_->held_bytes() + transport_.queued());
   }
   const bool was_paused = paused_ms_ != 0;
   if (may_read()) {
@@ -313,9 +336,9 @@ bool HttpSession::review_memory() {
     reset();
     return false;
   }
-  const uint64_t limit_ms = milliseconds(listener_.config.stuck_timeout);
-  const auto now = static_cast<uint32_t>(acceptor_.worker().now_ms());
-  if (limit_ms > 0 && now - paused_ms_ >= limit_ms && acceptor_.worker().in_reserve() && acceptor_.may_shed()) {
+  const uint64_t limit_ms = milliseconds(listener_->config->stuck_timeout);
+  const auto now = static_cast<uint32_t>(acceptor_->worker().now_ms());
+  if (limit_ms > 0 && now - paused_ms_ >= limit_ms && acceptor_->worker().in_reserve() && acceptor_->may_shed()) {
     count_end(SessionEnd::kMemory);
     codec_->shed("the connection holds more than its share of memory, which is short");
     wake();
@@ -328,15 +351,20 @@ bool HttpSession::review_memory() {
 
 void HttpSession::on_timer() {
   if (lingering()) return linger_timeout();
-  const config::Http& config = listener_.config;
+  if (moving_) return stay();
+  const config::Http& config = *listener_->config;
   const uint64_t now = services_.worker().now_ms();
   if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {
     const bool silent = beginning_ && beginning_->first.empty();
+    if (draining_ && silent && !awaits_first_request()) {
+      count_end(SessionEnd::kFinished);
+      return close();
+    }
     const uint64_t limit = milliseconds(silent        ? config.idle_timeout
                                         : !beginning_ ? config.http2.preface_timeout
                                                       : config.header_timeout);
     if (limit == 0 || now < waits_since_ms_ + limit) return arm_timer(now + kQuietMs);
-    if (!silent) listener_.counters.header_timeouts.add();
+    if (!silent) listener_->counters.header_timeouts.add();
     count_end(SessionEnd::kIdleTimeout);
     return reset();
   }
@@ -406,7 +434,7 @@ bool HttpSession::should_shed_load() {
 // A client that has half-closed may still wait for its response, but nearly always it is gone. Other proxies assume so
 // at once.
 bool HttpSession::client_has_left() const {
-  return listener_.config.http1.half_close == config::HalfClose::kClose && transport_.ended() && codec_ &&
+  return listener_->config->http1.half_close == config::HalfClose::kClose && transport_.ended() && codec_ &&
          codec_->streams() > 0 && version_ == Version::kHttp1 && !static_cast<const Http1Server&>(*codec_).in_tunnel();
 }
 
@@ -424,9 +452,9 @@ void HttpSession::park_codec() {
 
 // Counts and logs a response to a request that never became an exchange. Its method and path are unknown.
 void HttpSession::log_refused(uint16_t status, std::string_view why) {
-  if (status != 0) listener_.counters.statuses[status / 100].add();
-  if (!listener_.log) return;
-  const std::span<char> room = listener_.log->begin();
+  if (status != 0) listener_->counters.statuses[status / 100].add();
+  if (!listener_->log) return;
+  const std::span<char> room = listener_->log->begin();
   if (room.empty()) return;
   AccessRecord record;
   timespec now;
@@ -434,7 +462,7 @@ void HttpSession::log_refused(uint16_t status, std::string_view why) {
   record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
   std::array<char, ClientIp::kTextBytes> ip;
   record.client = client_ip_.text(ip);
-  record.listener = listener_.listener.name;
+  record.listener = listener_->listener->name;
   record.protocol = http2() ? "HTTP/2" : "HTTP/1.1";
   if (agreed_) {
     record.tls = agreed_->version;
@@ -445,11 +473,11 @@ void HttpSession::log_refused(uint16_t status, std::string_view why) {
   record.detail = why;
   const RequestAttributes facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
   record.facts = &facts;
-  listener_.log->commit(format_access_line(listener_.log_format, record, room));
+  listener_->log->commit(format_access_line(listener_->log_format, record, room));
 }
 
 void HttpSession::head_timed_out() {
-  listener_.counters.header_timeouts.add();
+  listener_->counters.header_timeouts.add();
   count_end(SessionEnd::kIdleTimeout);
   if (version_ == Version::kHttp2) {
     if (codec_->status() == HttpCodec::Status::kFailed) return reset();  // The client did not take the GOAWAY either.
@@ -476,6 +504,7 @@ void HttpSession::head_timed_out() {
 void HttpSession::drain() {
   if (std::exchange(draining_, true) || ending()) return;
   if (beginning_ && beginning_->setup) return;  // The first request still gets its response.
+  if (awaits_first_request()) return;           // The timer looks again.
   if (!has_codec()) {
     if (beginning_ && !beginning_->first.empty()) return;
     count_end(SessionEnd::kFinished);
@@ -486,14 +515,39 @@ void HttpSession::drain() {
   arm_timer(services_.worker().now_ms() + kQuietMs);
 }
 
-void HttpSession::shut_down() {
+// A client that has just connected is about to send its request. HTTP/2 has a GOAWAY for that case.
+bool HttpSession::awaits_first_request() const {
+  if (version_ == Version::kHttp2 || services_.worker().now_ms() >= started_ms_ + kFirstRequestMs) return false;
+  return beginning_ || (codec_ && static_cast<const Http1Server&>(*codec_).requests() == 0);
+}
+
+void HttpSession::move_to(ClientAcceptor& to, HttpListener& listener) {
+  if (ending() || (beginning_ && beginning_->setup)) return;
+  std::exchange(acceptor_, &to)->moved(*this, to);
+  listener_ = &listener;
+}
+
+void HttpSession::follow_configuration() {
+  if (acceptor_->successor()) [[unlikely]]
+    acceptor_->move(*this);
+}
+
+SessionKind HttpSession::kind() const {
+  if (http2()) return SessionKind::kHttp2;
+  const bool tunnel = version_ == Version::kHttp1 && codec_ && static_cast<const Http1Server&>(*codec_).in_tunnel();
+  return tunnel ? SessionKind::kTunnel : SessionKind::kHttp1;
+}
+
+bool HttpSession::shut_down() {
+  const bool was_open = !ending();
   shutting_down_ = true;
   count_end(SessionEnd::kShutdown);
   reset();
+  return was_open;
 }
 
 void HttpSession::count_end(SessionEnd end) {
-  if (!std::exchange(end_counted_, true)) acceptor_.counters().ended[static_cast<size_t>(end)].add();
+  if (!std::exchange(end_counted_, true)) acceptor_->counters().ended[static_cast<size_t>(end)].add();
 }
 
 void HttpSession::on_gone() {

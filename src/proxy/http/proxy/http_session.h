@@ -9,6 +9,7 @@
 #include "proxy/http/message/codec.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/listener/connection_setup.h"
+#include "proxy/listener/moving_session.h"
 #include "proxy/listener/session.h"
 #include "sluice/buffer.h"
 #include "sluice/chunk_pointer.h"
@@ -16,6 +17,7 @@
 namespace sluice {
 
 class ClientAcceptor;
+struct HttpCodecSettings;
 struct HttpListener;
 
 /// A client's connection to an HTTP listener. Each of its requests is an exchange of its own.
@@ -28,13 +30,24 @@ class HttpSession final : public Session,
                           public ConnectionSetup::Owner {
  public:
   /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
-  static void start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd);
+  /// `family` is that of the listening socket.
+  static void start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd, int family);
 
-  void shut_down() override;
+  /// Continues the session that move_out() has written. Takes ownership of the descriptors. False if `moving` has not
+  /// what a session needs; if its state is malformed, the session ends by itself.
+  static bool resume(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, MovingSession& moving,
+                     bool stays);
+
+  SessionKind kind() const override;
+  bool shut_down() override;
   void drain() override;
+  bool move_out() override;
   bool review_memory() override;
 
-  HttpListener& listener() { return listener_; }
+  /// Continues as a session of `to`, an acceptor whose configuration replaces that of the present one. During setup,
+  /// the present one still decides how the connection begins, so nothing changes.
+  void move_to(ClientAcceptor& to, HttpListener& listener);
+  HttpListener& listener() { return *listener_; }
   const ClientIp& client_ip() const { return client_ip_; }
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }
@@ -61,7 +74,12 @@ class HttpSession final : public Session,
     Buffer first;                         // Bytes received after setup.
   };
 
-  HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd);
+  /// While it leaves for another process.
+  struct Moving {
+    Buffer late;  // Received since it began to leave.
+  };
+
+  HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker);
   ~HttpSession() override;
 
   // ConnectionSetup::Owner
@@ -91,12 +109,22 @@ class HttpSession final : public Session,
   void on_end(Transport& transport, bool truncated) override;
   void on_error(Transport& transport, int error) override;
   void on_record_error(Transport& transport, std::string_view error) override;
+  void on_detached(Transport& transport) override;
   size_t receive_credit(Transport& transport) override;
+
+  /// Moves to the successor of its acceptor, if there is one.
+  void follow_configuration();
+  // http_session_move.cc
+  bool can_move() const;
+  void depart();
+  void stay();
+  bool read_state(MovingSession& moving);
 
   void inspect_first_bytes();
   void begin(Version version, Buffer&& first);
   void make_http1();
   bool client_has_left() const;
+  bool awaits_first_request() const;
   bool is_trickle();
   void park_codec();
   // How many bytes it may hold now (HttpCodec::held_bytes).
@@ -108,9 +136,11 @@ class HttpSession final : public Session,
   void log_refused(uint16_t status, std::string_view why);
   void head_timed_out();
 
-  ClientAcceptor& acceptor_;
-  HttpListener& listener_;
+  ClientAcceptor* acceptor_;
+  HttpListener* listener_;
+  std::shared_ptr<HttpCodecSettings> codec_settings_;  // Of the codec; null before there is one.
   ChunkPointer<Beginning> beginning_;
+  ChunkPointer<Moving> moving_;
   std::unique_ptr<Agreement> agreed_;  // If requests need it.
   SourceLimit::Place source_place_;    // Set if the listener limits connections per source.
   ClientIp client_ip_;                 // Has no alignment, so small members follow it.
@@ -123,7 +153,8 @@ class HttpSession final : public Session,
   bool body_in_flight_ : 1 = false;  // The transport holds response body.
   bool shutting_down_ : 1 = false;
   bool abandoned_ : 1 = false;
-  uint32_t requests_ = 0;  // Requests of an HTTP/1.1 codec that was freed while idle.
+  bool stays_ : 1 = false;  // No other process has taken it.
+  uint32_t requests_ = 0;   // Requests of an HTTP/1.1 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;
   uint32_t paused_ms_ = 0;          // When it began to hold more than its share of memory; 0: it does not.
   uint32_t progress_at_bytes_ = 0;  // HTTP/2 body bytes that had been sent at last_body_ms_.

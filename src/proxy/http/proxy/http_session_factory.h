@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
@@ -14,28 +16,41 @@ class HttpSessionFactory final : public SessionFactory {
   /// `access_log`: null if the listener has none.
   HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogWriter* access_log)
       : http_(http),
-        listener_(http, context.listener.config, context.listener.http_router, context.listener.error_pages,
-                  context.listener.auth, context.counters.http_listeners[context.listener_index], access_log,
+        counters_(context.http_counters),
+        listener_(http, context.listener->config, context.listener->http_router, context.listener->error_pages,
+                  context.listener->auth, context.upstreams, *counters_, access_log,
                   [](HttpSession& session, HttpStream& stream) -> StreamReceiver& {
                     return Exchange::begin(session, stream);
                   }) {
-    listener_.http2_shared.head_budget = &http.pump().head_budget();
     listener_.phases.make({.http = listener_.config,
                            .target = nullptr,
                            .access = listener_.access.get(),
                            .compression = listener_.compression ? &*listener_.compression : nullptr,
                            .counters = listener_.counters,
                            .compressors = http.compressors(),
-                           .random = http.random()},
+                           .random = http.random(),
+                           .stopping = http.stopping()},
                           listener_.router.targets());
   }
 
-  void start(ClientAcceptor& acceptor, int fd) override { HttpSession::start(acceptor, listener_, http_, fd); }
+  void start(ClientAcceptor& acceptor, int fd, int family) override {
+    HttpSession::start(acceptor, listener_, http_, fd, family);
+  }
+  bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
+    return HttpSession::resume(acceptor, listener_, http_, session, stays);
+  }
+  void adopt(ClientAcceptor& acceptor, Session& session) override {
+    static_cast<HttpSession&>(session).move_to(acceptor, listener_);
+  }
   void stop() override { listener_.bodies.drop(); }
-  void update_counters() override { listener_.update_counters(); }
+  bool idle() const override { return listener_.exchanges.empty(); }
+  size_t requests() const override { return listener_.exchanges.size(); }
+  Session* session_of(size_t request) override { return listener_.exchanges[request]->session(); }
+  void update_counters() override { counters_->publish(); }
 
  private:
   HttpWorker& http_;
+  const std::shared_ptr<HttpCounters> counters_;
   HttpListener listener_;
 };
 

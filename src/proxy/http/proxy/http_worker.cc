@@ -11,34 +11,46 @@ namespace sluice {
 HttpWorker::HttpWorker(const Context& context)
     : HttpServices(context.worker, context.handshakers, HttpConnection::pump),
       context_(context),
-      random_(reinterpret_cast<uintptr_t>(this)) {
-  for (size_t i = 0; i < context.balancers.size(); ++i) {
-    upstreams_.push_back(std::make_unique<HttpUpstream>(*this, *context.balancers[i], context.tls_sessions[i],
-                                                        context.counters.upstreams[i],
-                                                        context.counters.http_upstreams[i]));
-  }
-}
+      random_(reinterpret_cast<uintptr_t>(this)) {}
 
 HttpWorker::~HttpWorker() = default;
 
+std::shared_ptr<HttpUpstream> HttpWorker::http_upstream(const std::shared_ptr<WorkerUpstream>& upstream) {
+  std::shared_ptr<HttpUpstream>& made = upstreams_[upstream.get()];
+  if (!made) made = std::make_shared<HttpUpstream>(*this, upstream);
+  return made;
+}
+
+bool HttpWorker::close_unused() {
+  bool left = false;
+  absl::erase_if(upstreams_, [&left](const auto& each) {
+    if (each.second.use_count() > 1) return false;
+    each.second->close();
+    if (each.second->idle()) return true;
+    left = true;
+    return false;
+  });
+  return !left;
+}
+
 void HttpWorker::follow_endpoints() {
-  for (auto& upstream : upstreams_) upstream->follow_endpoints();
+  for (auto& [key, upstream] : upstreams_) upstream->follow_endpoints();
 }
 
 void HttpWorker::close() {
-  for (auto& upstream : upstreams_) upstream->close();
+  for (auto& [key, upstream] : upstreams_) upstream->close();
 }
 
 void HttpWorker::shut_down() {
-  for (auto& upstream : upstreams_) upstream->shut_down();
+  for (auto& [key, upstream] : upstreams_) upstream->shut_down();
 }
 
 bool HttpWorker::idle() const {
-  return std::all_of(upstreams_.begin(), upstreams_.end(), [](const auto& upstream) { return upstream->idle(); });
+  return std::all_of(upstreams_.begin(), upstreams_.end(), [](const auto& each) { return each.second->idle(); });
 }
 
 void HttpWorker::update_counters() {
-  for (auto& upstream : upstreams_) upstream->update_counters();
+  for (auto& [key, upstream] : upstreams_) upstream->update_counters();
 }
 
 }  // namespace sluice

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/common/random.h"
@@ -11,9 +12,7 @@
 #include "proxy/compression/compressor_pool.h"
 #include "proxy/http/proxy/exchange_memory.h"
 #include "proxy/http/proxy/http_services.h"
-#include "proxy/metrics/l4_counters.h"
-#include "proxy/tls/session_cache.h"
-#include "proxy/upstream/balancer.h"
+#include "proxy/listener/worker_upstream.h"
 
 namespace sluice {
 
@@ -21,28 +20,32 @@ struct BodyFile;
 class HttpUpstream;
 
 /// The HTTP state of one worker, apart from client connections: the upstream connections that its requests share, and
-/// memory for exchanges.
+/// memory for exchanges. It outlives the configurations.
 class HttpWorker : public HttpServices {
  public:
   struct Context {
     Worker& worker;
-    std::vector<std::unique_ptr<Balancer>>& balancers;  ///< The worker's balancers, by upstream.
-    std::vector<SessionCache>& tls_sessions;            ///< The worker's TLS sessions, by upstream.
     HandshakerServices& handshakers;
-    WorkerCounters& counters;
-    BodyFile* body_file = nullptr;  ///< Set if a route has `buffer`.
+    BodyFile* body_file = nullptr;                ///< Set if a route has `buffer`.
+    const std::atomic<bool>* stopping = nullptr;  ///< See PhaseSetup.
   };
   explicit HttpWorker(const Context& context);
   ~HttpWorker();
   HttpWorker(const HttpWorker&) = delete;
   HttpWorker& operator=(const HttpWorker&) = delete;
 
-  HttpUpstream& upstream(uint32_t index) { return *upstreams_[index]; }
+  /// The HTTP side of an upstream of this worker. It is made once, and lives at least as long as the result is kept.
+  std::shared_ptr<HttpUpstream> http_upstream(const std::shared_ptr<WorkerUpstream>& upstream);
+  /// Closes the upstreams that nobody keeps any more, and destroys those that have no connection left. Returns whether
+  /// none of them is left. Call it with Worker::defer: requests that have ended are destroyed before.
+  bool close_unused();
   Random& random() { return random_; }
   RandomIds& ids() { return ids_; }
   CompressorPool& compressors() { return compressors_; }
+  const std::atomic<bool>* stopping() const { return context_.stopping; }
   /// Precondition: a route has `buffer`.
   BodyFile& body_file() { return *context_.body_file; }
+  void set_body_file(BodyFile* file) { context_.body_file = file; }
 
   ExchangeMemory& exchange_memory() { return exchange_memory_; }
 
@@ -60,7 +63,7 @@ class HttpWorker : public HttpServices {
   Context context_;
   Random random_;
   RandomIds ids_;
-  std::vector<std::unique_ptr<HttpUpstream>> upstreams_;
+  absl::flat_hash_map<const WorkerUpstream*, std::shared_ptr<HttpUpstream>> upstreams_;
   CompressorPool compressors_;
   ExchangeMemory exchange_memory_;
 };

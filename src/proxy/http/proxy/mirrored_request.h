@@ -38,7 +38,7 @@ class MirroredRequest final : public UpstreamRequest {
   void on_trailers(HttpStream&, Fields&&) override { finish(); }
   void on_reset(HttpStream&, ResetReason) override;
   void on_drained(HttpStream&) override {}
-  // UpstreamRequest
+  // UpstreamCaller
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd) override;
   void on_connect_failed() override { call(); }

@@ -34,7 +34,7 @@ RequestContext::RequestContext(HttpSession& session, HttpStream& client, void (*
       deadlines_(loop_, look, this) {}
 
 HttpWorker& RequestContext::http_worker() const { return listener_.http; }
-const config::Http& RequestContext::config() const { return listener_.config; }
+const config::Http& RequestContext::config() const { return *listener_.config; }
 
 size_t RequestContext::high_mark() const {
   const size_t of_connection = config().buffer_high.bytes * kConnectionMarks / (session_ ? session_->streams() : 1);
@@ -60,7 +60,7 @@ RequestAttributes RequestContext::attributes() const {
           .fields = &request_.fields,
           .client = &client_ip(),
           .agreed = session_->agreed(),
-          .listener = listener_.listener.name,
+          .listener = listener_.listener->name,
           .request_id = request_.fields.text(identity_.request_id),
           .trace_id = request_.fields.text(identity_.trace_id),
           .http2 = session_->http2()};
@@ -79,7 +79,7 @@ std::string_view RequestContext::scheme() const {
     case ForwardedScheme::kNone:
       break;
   }
-  return listener_.http1.secure ? "https" : "http";
+  return listener_.codecs->http1.secure ? "https" : "http";
 }
 
 std::string_view RequestContext::original_path() const {
@@ -123,7 +123,7 @@ void RequestContext::find_route() {
 }
 
 bool RequestContext::add_origin_fields() {
-  const Origin origin{session_->client_ip(), client_ip(), scheme(), original_authority(), listener_.listener.name};
+  const Origin origin{session_->client_ip(), client_ip(), scheme(), original_authority(), listener_.listener->name};
   return add_origin(pool(), config(), origin, session_->http2() ? listener_.via_http2 : listener_.via_http1,
                     listener_.counters.claims_refused, request_);
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "net/worker.h"
-#include "proxy/http/proxy/hedged_request.h"
 #include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/upstream_connection.h"
@@ -30,9 +29,6 @@ bool may_be_processed(RetryOn why) {
 constexpr std::string_view kGrpcResourceExhausted = "8", kGrpcUnavailable = "14";
 
 }  // namespace
-
-UpstreamAttempts::UpstreamAttempts() = default;
-UpstreamAttempts::~UpstreamAttempts() = default;
 
 // ---- Retries ----
 

@@ -6,30 +6,23 @@
 #include "proxy/common/random.h"
 #include "proxy/config/model/retry.h"
 #include "proxy/http/message/head.h"
-#include "proxy/http/proxy/upstream_request.h"
+#include "proxy/http/proxy/hedged_request.h"
 #include "sluice/chunk_pointer.h"
 
 namespace sluice {
 
-class HedgedRequest;
-
 /// The attempts of one request at its upstream: how many there were, and whether there may be another. A request is
 /// resent after a failure (a retry), or sent to a second endpoint too while the first is slow (a hedge).
-class UpstreamAttempts : public UpstreamRequest {
+class UpstreamAttempts : public HedgedRequest::Owner {
  public:
-  // Called by the hedge.
-  /// Sends the whole request on the hedge's stream. Returns the time in milliseconds.
-  virtual uint64_t send_hedge(HttpStream& stream) = 0;
-  /// Takes the head of the hedge's final response. From then on the stream belongs to this request, or is released.
-  virtual void on_hedge_response(Head&& head, bool end) = 0;
-  void end_hedge();
+  // HedgedRequest::Owner
+  void end_hedge() final;
 
  protected:
   /// The retry policy of a route, if it has one. Without one, only requests that no endpoint has processed are retried.
   using Policy = std::optional<config::Retry>;
 
-  UpstreamAttempts();
-  ~UpstreamAttempts();
+  ~UpstreamAttempts() = default;
 
   /// How often the request was sent, without the attempts that perhaps no endpoint saw.
   uint32_t tries() const { return uint32_t{sent_} - lost_unseen_; }

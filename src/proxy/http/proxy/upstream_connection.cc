@@ -13,8 +13,8 @@
 #include "net/worker.h"
 #include "proxy/http/h1/http1_client.h"
 #include "proxy/http/proxy/http_services.h"
-#include "proxy/http/proxy/http_upstream.h"
-#include "proxy/http/proxy/upstream_request.h"
+#include "proxy/http/proxy/upstream_caller.h"
+#include "proxy/http/proxy/upstream_pool.h"
 #include "proxy/log/run_log.h"
 #include "proxy/transport/handshakes.h"
 #include "proxy/transport/upstream_socket.h"
@@ -37,12 +37,16 @@ using config::milliseconds;
 
 }  // namespace
 
-UpstreamConnection::UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number)
+UpstreamConnection::UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number)
     : HttpConnection(upstream.services()), upstream_(upstream), number_(number), endpoint_(endpoint) {
+  ++upstream_.existing_;
   upstream_.hold(endpoint_);
 }
 
-UpstreamConnection::~UpstreamConnection() { upstream_.let_go(endpoint_); }
+UpstreamConnection::~UpstreamConnection() {
+  upstream_.let_go(endpoint_);
+  --upstream_.existing_;
+}
 
 // ---- Connecting ----
 
@@ -78,21 +82,22 @@ void UpstreamConnection::on_secured(Transport&, const Agreement& agreement) {
 
 void UpstreamConnection::on_insecure(Transport&, std::string_view error) {
   if (state_ != State::kConnecting) return;
-  log_failure(security(), error.empty() ? "it closed during the handshake" : error);
-  connect_failed(ConnectError::kTls);
+  connect_failed(ConnectError::kTls, describe_failure(upstream_.config(), error));
 }
 
 void UpstreamConnection::on_session(Transport&, bssl::UniquePtr<SSL_SESSION> session) {
   upstream_.sessions().put(endpoint_, generation_, std::move(session));
 }
 
-const char* UpstreamConnection::security() const { return upstream_.config().alts ? "ALTS" : "TLS"; }
-
-void UpstreamConnection::log_failure(std::string_view what, std::string_view error) {
+// Logs a failure of a connection that was good before.
+void UpstreamConnection::log_failure(std::string_view error) {
   static thread_local LogLimit limit;
-  if (!log_admits(limit, services_.worker().now_ms())) return;
-  log_line(LogLevel::kWarning, absl::StrCat("upstream \"", upstream_.config().name, "\": ", what, " with ",
-                                            upstream_.state().describe(endpoint_), " failed: ", error));
+  if (!log_enabled(LogLevel::kWarning) || !log_admits(limit, services_.worker().now_ms())) return;
+  const std::string endpoint = upstream_.state().describe(endpoint_);
+  log_line(LogLevel::kWarning,
+           absl::StrCat("upstream \"", upstream_.config().name, "\": ", upstream_.config().alts ? "ALTS" : "TLS",
+                        " with ", endpoint, " failed: ", error, left_out_text(limit)),
+           {.upstream = upstream_.config().name, .endpoint = endpoint, .reason = error});
 }
 
 // Starts HTTP. The socket is connected, and the handshake, if there is one, is done.
@@ -117,31 +122,29 @@ void UpstreamConnection::become_ready() {
     upstream_.endpoints_[endpoint_].streams = static_cast<Http2Codec&>(*codec_).peer_streams();
   }
   // Callers for which there is no room look for another connection.
-  while (UpstreamRequest* const caller = first_waiting_) {
+  while (UpstreamCaller* const caller = first_waiting_) {
     remove_waiting(*caller);
-    if (attach(*caller)) continue;
-    caller->found_no_room();
-    upstream_.request(*caller);
+    if (!attach(*caller)) caller->on_no_room();
   }
   become_idle();
 }
 
-void UpstreamConnection::connect_failed(ConnectError error) {
+void UpstreamConnection::connect_failed(ConnectError error, std::string_view detail) {
   upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(error)].add();
   if (error != ConnectError::kLocal) {
-    upstream_.state().report_failure(endpoint_, services_.worker().now_ms(), connect_error_name(error));
+    upstream_.state().report_failure(endpoint_, services_.worker().now_ms(), error, detail);
   }
   leave_lists();
   // In TLS, the queued alert shows the endpoint what was wrong.
   error == ConnectError::kTls ? linger(/*cut=*/true) : close();
-  while (UpstreamRequest* const caller = first_waiting_) {
+  while (UpstreamCaller* const caller = first_waiting_) {
     remove_waiting(*caller);
     caller->on_connect_failed();
   }
 }
 
-void UpstreamConnection::add_waiting(UpstreamRequest& caller) {
-  UpstreamRequest** last = &first_waiting_;
+void UpstreamConnection::add_waiting(UpstreamCaller& caller) {
+  UpstreamCaller** last = &first_waiting_;
   while (*last) last = &(*last)->next_waiting;
   caller.next_waiting = nullptr;
   caller.set_awaited(this);
@@ -150,8 +153,8 @@ void UpstreamConnection::add_waiting(UpstreamRequest& caller) {
   ++upstream_.pending_;
 }
 
-void UpstreamConnection::remove_waiting(UpstreamRequest& caller) {
-  for (UpstreamRequest** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
+void UpstreamConnection::remove_waiting(UpstreamCaller& caller) {
+  for (UpstreamCaller** at = &first_waiting_; *at; at = &(*at)->next_waiting) {
     if (*at != &caller) continue;
     *at = caller.next_waiting;
     caller.set_awaited(nullptr);
@@ -161,8 +164,8 @@ void UpstreamConnection::remove_waiting(UpstreamRequest& caller) {
   }
 }
 
-void UpstreamConnection::replace_waiting(UpstreamRequest& caller, UpstreamRequest& by) {
-  UpstreamRequest** at = &first_waiting_;
+void UpstreamConnection::replace_waiting(UpstreamCaller& caller, UpstreamCaller& by) {
+  UpstreamCaller** at = &first_waiting_;
   while (*at != &caller) at = &(*at)->next_waiting;
   by.next_waiting = caller.next_waiting;
   *at = &by;
@@ -184,7 +187,7 @@ bool UpstreamConnection::looks_alive() const {
   return ::poll(&seen, 1, 0) == 0;
 }
 
-bool UpstreamConnection::attach(UpstreamRequest& caller) {
+bool UpstreamConnection::attach(UpstreamCaller& caller) {
   HttpStream* const stream = state_ == State::kReady && !ending() && !draining_ ? codec_->open_stream(caller) : nullptr;
   if (!stream) {
     leave_lists();
@@ -216,7 +219,7 @@ void UpstreamConnection::become_idle() {
     arm_timer(services_.worker().now_ms() + kQuietMs);  // Its remaining output may find no room in the socket.
     return leave_lists();
   }
-  HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
+  UpstreamPool::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
   const bool http2 = upstream_.speaks_http2();
   if ((http2 && static_cast<Http2Codec&>(*codec_).draining()) || !upstream_.is_present(endpoint_)) {
     leave_lists();
@@ -251,7 +254,7 @@ void UpstreamConnection::become_idle() {
 bool UpstreamConnection::has_unsent() const { return codec_->has_output() || transport_.queued() > 0; }
 
 void UpstreamConnection::leave_lists() {
-  HttpUpstream::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
+  UpstreamPool::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
   if (std::exchange(listed_, false)) {
     std::erase(endpoint.idle, this);
     std::erase(endpoint.shared, this);
@@ -304,7 +307,9 @@ void UpstreamConnection::on_part(Transport&) {
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {
   if (state_ == State::kConnecting && !ending()) {
     if (upstream_.speaks_http2() && !transport_.in_handshake()) {
-      log_failure("HTTP/2", "it closed before it sent its SETTINGS: does it speak HTTP/2 here? (`protocol: http2`)");
+      return connect_failed(
+          ConnectError::kReset,
+          "HTTP/2 failed: it closed before it sent its SETTINGS: does it speak HTTP/2 here? (`protocol: http2`)");
     }
     return connect_failed(ConnectError::kReset);
   }
@@ -313,9 +318,11 @@ void UpstreamConnection::on_end(Transport& transport, bool truncated) {
 }
 
 void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
-  log_failure(security(), error);
-  if (state_ != State::kConnecting || ending()) return HttpConnection::on_record_error(transport, error);
-  connect_failed(ConnectError::kTls);
+  if (state_ == State::kConnecting && !ending()) {
+    return connect_failed(ConnectError::kTls, describe_failure(upstream_.config(), error));
+  }
+  log_failure(error);
+  HttpConnection::on_record_error(transport, error);
 }
 
 void UpstreamConnection::on_error(Transport& transport, int error) {
@@ -341,8 +348,7 @@ void UpstreamConnection::on_pumped() {
 
 void UpstreamConnection::on_codec_done() {
   if (state_ == State::kConnecting) {
-    log_failure("HTTP", codec_->error());
-    return connect_failed(ConnectError::kOther);
+    return connect_failed(ConnectError::kOther, absl::StrCat("HTTP failed: ", codec_->error()));
   }
   leave_lists();
   if (codec_->status() != HttpCodec::Status::kFailed) return linger(/*cut=*/false);
@@ -354,12 +360,8 @@ void UpstreamConnection::on_timer() {
   if (lingering()) return linger_timeout();
   const uint64_t now = services_.worker().now_ms();
   if (state_ == State::kConnecting) {
-    if (transport_.in_handshake()) {
-      log_failure(security(), absl::StrCat("the handshake was not complete after ",
-                                           config::print_duration(upstream_.config().connect_timeout), ", waiting for ",
-                                           transport_.awaited()));
-    }
-    return connect_failed(ConnectError::kTimeout);
+    if (!transport_.in_handshake()) return connect_failed(ConnectError::kTimeout);
+    return connect_failed(ConnectError::kTimeout, describe_slow_handshake(upstream_.config(), transport_));
   }
   if ((draining_ || users_ == 0 || codec_->status() != HttpCodec::Status::kOpen) && has_unsent()) {
     check_progress();
@@ -378,9 +380,13 @@ void UpstreamConnection::on_timer() {
 
 void UpstreamConnection::on_gone() {
   leave_lists();
-  while (first_waiting_) remove_waiting(*first_waiting_);  // Callers are not notified: the worker is shutting down.
   state_ = State::kGone;
   std::erase(upstream_.all_, this);
+  // The worker is shutting down. What still waits is a copy of a request, whose client does not keep it.
+  while (UpstreamCaller* const caller = first_waiting_) {
+    remove_waiting(*caller);
+    caller->on_no_upstream(HttpEnd::kShutdown);
+  }
   services_.worker().defer([](void* self) { delete static_cast<UpstreamConnection*>(self); }, this);
 }
 

@@ -7,15 +7,15 @@
 
 namespace sluice {
 
-class HttpUpstream;
-class UpstreamRequest;
+class UpstreamCaller;
+class UpstreamPool;
 
 /// A connection to an endpoint, on which the proxy is the HTTP client. It destroys itself when it has closed.
 class UpstreamConnection final : public HttpConnection {
  public:
   /// `number`: the upstream numbers its connections in the order of their creation. The upstream outlives the
   /// connection.
-  UpstreamConnection(HttpUpstream& upstream, uint32_t endpoint, uint64_t number);
+  UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number);
   ~UpstreamConnection() override;
 
   /// Starts to connect. Returns false if no socket can be opened.
@@ -32,15 +32,15 @@ class UpstreamConnection final : public HttpConnection {
   bool looks_alive() const;
   /// Opens the caller's stream on this connection. Returns false if there is no room for it, or if the connection is
   /// about to end.
-  bool attach(UpstreamRequest& caller);
+  bool attach(UpstreamCaller& caller);
   /// The caller has released its stream.
   void detach();
 
   /// Callers that wait until the connection is ready.
-  void add_waiting(UpstreamRequest& caller);
-  void remove_waiting(UpstreamRequest& caller);
+  void add_waiting(UpstreamCaller& caller);
+  void remove_waiting(UpstreamCaller& caller);
   /// `by` takes the place of `caller` in the queue.
-  void replace_waiting(UpstreamRequest& caller, UpstreamRequest& by);
+  void replace_waiting(UpstreamCaller& caller, UpstreamCaller& by);
   uint32_t waiting() const { return waiting_count_; }
 
   /// Ends the connection as soon as it has no request in progress.
@@ -77,15 +77,14 @@ class UpstreamConnection final : public HttpConnection {
 
   void begin();
   void become_ready();
-  void connect_failed(ConnectError error);
+  void connect_failed(ConnectError error, std::string_view detail = {});
   void leave_lists();
   void become_idle();
   bool has_unsent() const;
-  const char* security() const;
-  void log_failure(std::string_view what, std::string_view error);
+  void log_failure(std::string_view error);
 
-  HttpUpstream& upstream_;
-  UpstreamRequest* first_waiting_ = nullptr;
+  UpstreamPool& upstream_;
+  UpstreamCaller* first_waiting_ = nullptr;
   uint64_t number_;
   uint64_t idle_since_ms_ = 0;
   uint64_t last_received_ms_ = 0;

@@ -7,11 +7,7 @@
 
 namespace sluice {
 
-bool UpstreamRequest::attempts_left() const { return connects_ < to_->config().connect_attempts; }
-
-bool UpstreamRequest::may_use(const UpstreamConnection& connection) const {
-  return !wants_fresh_ || connection.number() > newest_;
-}
+bool UpstreamRequest::attempts_left() const { return to_->attempts_left(*this); }
 
 void UpstreamRequest::call() {
   waiting_ = true;
@@ -28,6 +24,12 @@ void UpstreamRequest::chose(uint32_t endpoint) {
   ++connects_;
   to_->state().endpoint(endpoint).active.fetch_add(1, std::memory_order_relaxed);
   endpoint_counted_ = true;
+}
+
+// The endpoint may be chosen again, but this counts as an attempt.
+void UpstreamRequest::on_no_room() {
+  tried_.remove(endpoint_);
+  call();
 }
 
 void UpstreamRequest::leave_endpoint() {

@@ -99,10 +99,10 @@ func random(size int) []byte {
 // A message of 20 MiB in each direction. Only the length of the response is checked, since the server sends zeros.
 func huge(ctx context.Context, caller client) error {
 	const size = 20 << 20
-	answer, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: size,
+	response, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: size,
 		Payload: &grpc_testing.Payload{Body: random(size)}})
-	if err == nil && len(answer.Payload.Body) != size {
-		err = fmt.Errorf("%d bytes came", len(answer.Payload.Body))
+	if err == nil && len(response.Payload.Body) != size {
+		err = fmt.Errorf("%d bytes came", len(response.Payload.Body))
 	}
 	return err
 }
@@ -116,9 +116,9 @@ func rally(stream stream, size int) error {
 		_, err = stream.Recv() // Recv returns the reason.
 		return err
 	}
-	answer, err := stream.Recv()
-	if err == nil && len(answer.GetPayload().GetBody()) != size {
-		err = fmt.Errorf("%d bytes came instead of %d", len(answer.GetPayload().GetBody()), size)
+	response, err := stream.Recv()
+	if err == nil && len(response.GetPayload().GetBody()) != size {
+		err = fmt.Errorf("%d bytes came instead of %d", len(response.GetPayload().GetBody()), size)
 	}
 	return err
 }
@@ -181,10 +181,10 @@ func streams(ctx context.Context, caller client) error {
 func crowd(ctx context.Context, caller client) error {
 	return atOnce(*count, func(i int) error {
 		body := random(1000)
-		answer, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: int32(i * 13 % 5000),
+		response, err := caller.UnaryCall(ctx, &grpc_testing.SimpleRequest{ResponseSize: int32(i * 13 % 5000),
 			Payload: &grpc_testing.Payload{Body: body}})
-		if err == nil && !bytes.Equal(answer.Payload.Body, make([]byte, i*13%5000)) {
-			err = fmt.Errorf("call %d: %d bytes came", i, len(answer.Payload.Body))
+		if err == nil && !bytes.Equal(response.Payload.Body, make([]byte, i*13%5000)) {
+			err = fmt.Errorf("call %d: %d bytes came", i, len(response.Payload.Body))
 		}
 		return err
 	})
@@ -238,7 +238,7 @@ type outcome struct {
 }
 
 func printStatus(start time.Time, err error) error {
-	say(outcome{status.Code(err).String(), status.Convert(err).Message(), time.Since(start).Milliseconds()})
+	printJSON(outcome{status.Code(err).String(), status.Convert(err).Message(), time.Since(start).Milliseconds()})
 	return nil
 }
 

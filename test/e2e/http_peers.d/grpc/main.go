@@ -38,7 +38,7 @@ var (
 
 	failing = flag.Int("failing", 0, "server: so many calls end with UNAVAILABLE before anything else")
 
-	maxAge = flag.Duration("max-age", 0, "server: of a connection; then it is told to go away")
+	maxAge = flag.Duration("max-age", 0, "server: of a connection; then it gets GOAWAY")
 
 	target      = flag.String("target", "", "client: `address` of the server")
 	authorities = flag.String("ca", "", "client: PEM `file` of whom to believe; with it TLS is spoken")
@@ -58,7 +58,7 @@ func check(err error) {
 	}
 }
 
-func say(what any) {
+func printJSON(what any) {
 	line, err := json.Marshal(what)
 	check(err)
 	fmt.Println(string(line))

@@ -92,7 +92,7 @@ async function close(socket, code = 1000) {
   assert.equal((await socket.ended).code, code);
 }
 
-const told = () => once(process.stdin, 'data');
+const continued = () => once(process.stdin, 'data');
 
 // ---- Cases
 
@@ -229,7 +229,7 @@ const cases = {
     socket.send('now');
     socket.pause();
     console.log('paused');
-    await told();
+    await continued();
     const other = await open();
     await echo(other, [1, 100_000]);
     await close(other);
@@ -244,7 +244,7 @@ const cases = {
     const piece = Buffer.alloc(1 << 20, 'x');
     for (let i = 0; i < count; ++i) socket.send(piece);
     console.log('sent');
-    await told();
+    await continued();
     const other = await open('/resume');
     other.send('now');
     assert.equal(await message(socket), `${count << 20} bytes`);
@@ -266,10 +266,10 @@ const cases = {
   async held() {
     const socket = await open();
     console.log('open');
-    await told();
+    await continued();
     await echo(socket, [10, 100_000]);
     console.log('works');
-    const {code} = await Promise.race([socket.ended, told().then(() => close(socket)).then(() => ({code: 1000}))]);
+    const {code} = await Promise.race([socket.ended, continued().then(() => close(socket)).then(() => ({code: 1000}))]);
     console.log(`ended with ${code}`);
   },
 };

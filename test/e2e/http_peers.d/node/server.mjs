@@ -11,7 +11,7 @@ import {limits, overStream} from './over_http2.mjs';
 
 const [protocol, chain, key] = process.argv.slice(2);
 const secret = chain && {cert: fs.readFileSync(chain), key: fs.readFileSync(key)};
-const say = what => console.log(JSON.stringify(what));
+const printJSON = what => console.log(JSON.stringify(what));
 
 // ---- Requests
 
@@ -75,7 +75,7 @@ const actions = {
   '/destroy': (socket, data, binary, query, stream) => protocol === 'http2' ?
       stream.close(http2.constants.NGHTTP2_CANCEL) : secret ? stream.destroy() : stream.resetAndDestroy(),
   '/ping': (socket, data) => {
-    socket.once('pong', answer => socket.send(`ponged ${answer}`));
+    socket.once('pong', payload => socket.send(`ponged ${payload}`));
     socket.ping(data);
   },
   // Returns the message in frames of the given number of bytes.
@@ -101,7 +101,7 @@ function welcome(socket, stream, url) {
   const {pathname, searchParams} = new URL(url, 'http://any');
   socket.on('message', (data, binary) => actions[pathname](socket, data, binary, searchParams, stream));
   socket.on('error', () => {});
-  socket.on('close', (code, reason) => say({Path: pathname, Code: code, Reason: `${reason}`}));
+  socket.on('close', (code, reason) => printJSON({Path: pathname, Code: code, Reason: `${reason}`}));
 }
 
 function upgrade(server) {

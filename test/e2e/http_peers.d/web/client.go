@@ -13,7 +13,7 @@ import (
 )
 
 // The response.
-type answer struct {
+type responseReport struct {
 	Status    int
 	Proto     string
 	Header    http.Header
@@ -66,15 +66,15 @@ func request() (*http.Request, *[]early) {
 	return request, seen
 }
 
-func exchange(transport *http.Transport) (answer, error) {
+func exchange(transport *http.Transport) (responseReport, error) {
 	start := time.Now()
 	request, seen := request()
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return answer{}, err
+		return responseReport{}, err
 	}
 	defer response.Body.Close()
-	came := answer{Status: response.StatusCode, Proto: response.Proto, Header: response.Header}
+	came := responseReport{Status: response.StatusCode, Proto: response.Proto, Header: response.Header}
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
 		came.BodyError = err.Error()
@@ -84,11 +84,11 @@ func exchange(transport *http.Transport) (answer, error) {
 	return came, nil
 }
 
-func ask() {
+func sendRequests() {
 	transport := transport()
 	var all sync.WaitGroup
 	var lock sync.Mutex
-	var last answer
+	var last responseReport
 	for range *requests {
 		all.Go(func() {
 			came, err := exchange(transport)
@@ -102,5 +102,5 @@ func ask() {
 		})
 	}
 	all.Wait()
-	say(last)
+	printJSON(last)
 }

@@ -21,7 +21,7 @@ var (
 	files       = flag.String("files", "", "server: `folder` of what is under /files/")
 	certificate = flag.String("certificate", "", "server: PEM `file`; with it TLS is spoken")
 	key         = flag.String("key", "", "server: PEM `file`")
-	hangUp      = flag.String("hang-up", "never", "server: never, always or sometimes closes a connection when a response is done, without having said so")
+	hangUp      = flag.String("hang-up", "never", "server: never, always or sometimes closes a connection when a response is done, without having announced it")
 	maxStreams  = flag.Int("max-streams", 250, "server: requests at once on a connection of HTTP/2")
 
 	authorities = flag.String("ca", "", "client: PEM `file` of whom to believe")
@@ -29,7 +29,7 @@ var (
 	method      = flag.String("method", "GET", "client")
 	url         = flag.String("url", "", "client")
 	body        = flag.String("body", "", "client: what is sent; with trailers, chunked or without a length")
-	requests    = flag.Int("requests", 1, "client: so many at once; what is said is about the last that came")
+	requests    = flag.Int("requests", 1, "client: so many at once; what is printed is about the last that came")
 	headers     list
 	trailers    list
 )
@@ -63,7 +63,7 @@ func check(err error) {
 	}
 }
 
-func say(what any) {
+func printJSON(what any) {
 	line, err := json.Marshal(what)
 	check(err)
 	fmt.Println(string(line))
@@ -88,7 +88,7 @@ func trust(file string) *tls.Config {
 func main() {
 	flag.Var(&headers, "header", "client: `name: value`; may be repeated")
 	flag.Var(&trailers, "trailer", "client: `name: value`; may be repeated")
-	roles := map[string]func(){"server": serve, "client": ask}
+	roles := map[string]func(){"server": serve, "client": sendRequests}
 	if len(os.Args) < 2 || roles[os.Args[1]] == nil {
 		check(fmt.Errorf("usage: %s server|client [options]", os.Args[0]))
 	}

@@ -130,7 +130,7 @@ func afterResponses(conn net.Conn, state http.ConnState) {
 
 func handlers() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) { answerJSON(w, look(r)) })
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) { respondJSON(w, look(r)) })
 	mux.HandleFunc("/small", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("x", 100)) })
 	mux.HandleFunc("/status", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(int(number(r, "code"))) })
 	mux.HandleFunc("/hints", hints)
@@ -160,7 +160,7 @@ func look(r *http.Request) seen {
 		hex.EncodeToString(hash.Sum(nil)), connection}
 }
 
-func answerJSON(w http.ResponseWriter, what any) {
+func respondJSON(w http.ResponseWriter, what any) {
 	text, err := json.Marshal(what)
 	check(err)
 	w.Header().Set("Content-Type", "application/json")
@@ -193,7 +193,7 @@ func sleep(w http.ResponseWriter, r *http.Request) {
 	case <-time.After(time.Duration(number(r, "ms")) * time.Millisecond):
 		io.WriteString(w, "slept")
 	case <-r.Context().Done():
-		say(map[string]string{"GaveUp": r.RequestURI})
+		printJSON(map[string]string{"GaveUp": r.RequestURI})
 	}
 }
 
@@ -215,7 +215,7 @@ func many(w http.ResponseWriter, r *http.Request) {
 func report(_ http.ResponseWriter, r *http.Request) {
 	var what any
 	check(json.NewDecoder(r.Body).Decode(&what))
-	say(what)
+	printJSON(what)
 }
 
 func echoMessages(w http.ResponseWriter, r *http.Request) {

@@ -11,10 +11,10 @@
 namespace sluice {
 namespace {
 
-enum Asked : char { kGet, kHead, kConnect, kWebsocket };
+enum Requested : char { kGet, kHead, kConnect, kWebsocket };
 
 struct Case {
-  Asked asked;
+  Requested requested;
   std::string_view raw;  // See test::wire; then the connection ends.
   // What the receiver gets before the connection ends, `+` if the connection could be reused, `|` and what it gets at
   // the end; then `!reason` if it fails, with `~` for a reason of llhttp's.
@@ -194,15 +194,15 @@ class Taker : public test::Http1Recorder {
 
 class Responses : public test::Http1Test, public testing::WithParamInterface<size_t> {
  protected:
-  std::string outcome(Asked asked, std::string_view raw, const std::vector<size_t>& cuts = {}) {
+  std::string outcome(Requested requested, std::string_view raw, const std::vector<size_t>& cuts = {}) {
     Taker taker;
     Http1Client client(pool_, client_options_, counters_);
     HttpStream* const stream = client.open_stream(taker);
-    Head head = request_head(asked == kHead ? "HEAD" : asked == kConnect ? "CONNECT" : "GET", "/");
-    if (asked == kWebsocket) {
+    Head head = request_head(requested == kHead ? "HEAD" : requested == kConnect ? "CONNECT" : "GET", "/");
+    if (requested == kWebsocket) {
       EXPECT_TRUE(head.set(pool_, Head::Part::kProtocol, "websocket"));
     }
-    stream->send_head(head, asked == kGet || asked == kHead);
+    stream->send_head(head, requested == kGet || requested == kHead);
     test::flushed(client);
     test::feed(client, raw, cuts);
     std::string text = taker.text;
@@ -222,11 +222,11 @@ class Responses : public test::Http1Test, public testing::WithParamInterface<siz
 TEST_P(Responses, AreParsedHoweverTheyAreCut) {
   const Case& test_case = kCases[GetParam()];
   const std::string raw = test::wire(test_case.raw);
-  ASSERT_EQ(outcome(test_case.asked, raw), test_case.expected) << test_case.raw;
+  ASSERT_EQ(outcome(test_case.requested, raw), test_case.expected) << test_case.raw;
   for (size_t cut = 1; cut < raw.size(); ++cut) {
-    ASSERT_EQ(outcome(test_case.asked, raw, {cut}), test_case.expected) << test_case.raw << "\ncut at " << cut;
+    ASSERT_EQ(outcome(test_case.requested, raw, {cut}), test_case.expected) << test_case.raw << "\ncut at " << cut;
   }
-  ASSERT_EQ(outcome(test_case.asked, raw, test::splits_every(1, raw.size())), test_case.expected)
+  ASSERT_EQ(outcome(test_case.requested, raw, test::splits_every(1, raw.size())), test_case.expected)
       << test_case.raw << "\nbyte by byte";
 }
 

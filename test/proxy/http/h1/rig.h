@@ -93,7 +93,7 @@ class Http1Recorder : public StreamReceiver {
       in_body_ = true;
       text += text_of(body);
     } else {
-      EXPECT_TRUE(end) << "an empty body that says nothing";
+      EXPECT_TRUE(end) << "an empty body that means nothing";
     }
     body_bytes += body.size();
     if (end) finish(".");
@@ -142,33 +142,33 @@ class Http1Origin : public Http1Recorder, public HttpCodec::Acceptor {
   void on_head(HttpStream& to, Head&& head, bool end) override {
     Http1Recorder::on_head(to, std::move(head), end);
     tunnel_ = !last.protocol().empty() || last.method() == "CONNECT";
-    if (tunnel_ && answers) {
+    if (tunnel_ && responds) {
       Head response;
       response.status = 200;
       to.send_head(response, false);
     }
-    answer(to);
+    respond(to);
   }
   void on_body(HttpStream& to, Buffer&& body, bool end) override {
     Http1Recorder::on_body(to, std::move(body), end);
-    answer(to);
+    respond(to);
   }
   void on_trailers(HttpStream& to, Fields&& trailers) override {
     Http1Recorder::on_trailers(to, std::move(trailers));
-    answer(to);
+    respond(to);
   }
 
   bool admits(size_t held_bytes, size_t bytes) override { return held_bytes + bytes <= most_held_bytes; }
   bool may_read_pipelined() override { return pipelined_left > 0 && pipelined_left-- > 0; }
 
-  bool answers = true;
+  bool responds = true;
   size_t most_held_bytes = SIZE_MAX;
   int pipelined_left = 1'000'000;
   HttpStream* stream = nullptr;
 
  private:
-  void answer(HttpStream& to) {
-    if (!answers || !ended) return;
+  void respond(HttpStream& to) {
+    if (!responds || !ended) return;
     if (tunnel_) {
       to.send_body(Buffer(), true);
     } else {

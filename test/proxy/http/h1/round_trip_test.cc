@@ -17,7 +17,7 @@ namespace {
 class RoundTrips : public test::Http1Test {
  protected:
   RoundTrips() : server_(pool_, options_, counters_, origin_), client_(pool_, client_options_, counters_) {
-    origin_.answers = false;
+    origin_.responds = false;
     options_.limits.requests = 1u << 30;
   }
 

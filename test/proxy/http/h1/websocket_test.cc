@@ -22,7 +22,7 @@ std::string upgrade(std::string_view fields = "Sec-WebSocket-Key: dGhlIHNhbXBsZS
 class WebsocketTest : public test::Http1Test {
  protected:
   WebsocketTest() : server_(pool_, options_, counters_, origin_), client_(pool_, client_options_, counters_) {
-    origin_.answers = false;
+    origin_.responds = false;
   }
   Status receive(std::string_view text) { return server_.receive(test::heap_buffer_of(test::wire(text))); }
   std::string sent() { return test::shown(test::flushed(server_)); }
@@ -116,7 +116,7 @@ TEST_F(WebsocketTest, RefusalEndsTheConnection) {
 TEST_F(WebsocketTest, InvalidUpgrades) {
   const auto outcome = [this](std::string_view raw) {
     test::Http1Origin origin;
-    origin.answers = false;
+    origin.responds = false;
     Http1Server server(pool_, options_, counters_, origin);
     server.receive(test::heap_buffer_of(test::wire(raw)));
     return origin.text + (server.status() == Status::kFailed ? "!" + std::string(server.error()) : "");
@@ -206,7 +206,7 @@ TEST_F(WebsocketTest, OtherProtocolsCannotBeRequested) {
   again->release();
 }
 
-// A server sends 200 only where it is told that the 200 does not accept the upgrade.
+// A server sends 200 only where the head has the flag that the 200 does not accept the upgrade.
 TEST_F(WebsocketTest, ServerForwardsIgnoredUpgrade) {
   receive(upgrade() + "GET /evil HTTP/1.1\nHost: a\n\n");
   Head head = with(response_head(200), "content-length", "2");
@@ -268,7 +268,7 @@ TEST_F(WebsocketTest, ResetTunnelIsCut) {
 TEST_F(WebsocketTest, OwnResponseDoesNotAcceptTheUpgrade) {
   for (const uint16_t status : {uint16_t{200}, uint16_t{204}}) {
     test::Http1Origin origin;
-    origin.answers = false;
+    origin.responds = false;
     Http1Server server(pool_, options_, counters_, origin);
     server.receive(test::heap_buffer_of(test::wire(upgrade())));
     Head head = response_head(status);

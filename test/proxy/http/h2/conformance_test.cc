@@ -116,7 +116,7 @@ std::vector<Case> server_cases() {
       {"RFC 9218 2.1 NO_RFC7540_PRIORITIES", settings(setting(9, 2)), "GOAWAY 0 PROTOCOL_ERROR"},
       {"6.6 PUSH_PROMISE", get(1) + frame(Type::kPushPromise, 4, 1, u32(2) + kBlock), "GOAWAY 1 PROTOCOL_ERROR"},
       {"6.7 PING", ping(), "PING ack; PING ack"},
-      {"6.7 an answer to no PING", ping(1), kFine},
+      {"6.7 a response to no PING", ping(1), kFine},
       {"6.7 PING of a stream", frame(Type::kPing, 0, 1, "12345678"), "GOAWAY 0 PROTOCOL_ERROR"},
       {"6.7 PING of a wrong length", ping(0, "123456"), "GOAWAY 0 FRAME_SIZE_ERROR"},
       {"6.8 GOAWAY of a stream", frame(Type::kGoaway, 0, 1, std::string(8, '\0')), "GOAWAY 0 PROTOCOL_ERROR"},
@@ -318,38 +318,38 @@ TEST_F(Http2Conformance, ServerClosedStream) {  // Section 5.1: closed, both by 
 
 std::vector<Case> client_cases() {
   // One request is in progress on stream 1.
-  const auto answer = [](std::string_view status, FieldList more = {}, uint8_t flags = kEnd) {
+  const auto response_frame = [](std::string_view status, FieldList more = {}, uint8_t flags = kEnd) {
     FieldList fields = {{":status", std::string(status)}};
     fields.insert(fields.end(), more.begin(), more.end());
     return headers(1, flags, fields);
   };
   const std::string bad = "RST 1 PROTOCOL_ERROR; PING ack";
   return {
-      {"8.1 a response", answer("200"), kFine},
-      {"8.1 an informational one first", answer("103", {}, 0) + answer("200"), kFine},
-      {"8.1 an informational one with an end", answer("103"), bad},
-      {"8.1 trailers", answer("200", {}, 0) + data(1, "x") + headers(1, kEnd, {{"grpc-status", "0"}}), kFine},
+      {"8.1 a response", response_frame("200"), kFine},
+      {"8.1 an informational one first", response_frame("103", {}, 0) + response_frame("200"), kFine},
+      {"8.1 an informational one with an end", response_frame("103"), bad},
+      {"8.1 trailers", response_frame("200", {}, 0) + data(1, "x") + headers(1, kEnd, {{"grpc-status", "0"}}), kFine},
       {"8.1 DATA first", data(1, "x"), bad},
-      {"8.1 DATA behind an informational one", answer("103", {}, 0) + data(1, "x"), bad},
-      {"8.1.1 content-length and no DATA", answer("200", {{"content-length", "1"}}), bad},
-      {"8.1.1 less than content-length", answer("200", {{"content-length", "2"}}, 0) + data(1, "x", true), bad},
-      {"8.1.1 DATA of a 204", answer("204", {}, 0) + data(1, "x", true), bad},
-      {"8.1.1 no DATA of a 304", answer("304", {{"content-length", "5"}}), kFine},
+      {"8.1 DATA behind an informational one", response_frame("103", {}, 0) + data(1, "x"), bad},
+      {"8.1.1 content-length and no DATA", response_frame("200", {{"content-length", "1"}}), bad},
+      {"8.1.1 less than content-length", response_frame("200", {{"content-length", "2"}}, 0) + data(1, "x", true), bad},
+      {"8.1.1 DATA of a 204", response_frame("204", {}, 0) + data(1, "x", true), bad},
+      {"8.1.1 no DATA of a 304", response_frame("304", {{"content-length", "5"}}), kFine},
       {"8.3.2 no :status", headers(1, kEnd, {{"x", "1"}}), bad},
-      {"8.3.2 two of them", answer("200", {{":status", "200"}}), bad},
-      {"8.3.2 :status of four digits", answer("2000"), bad},
-      {"8.3.2 :status of two digits", answer("20"), bad},
-      {"8.3.2 :status that is no number", answer("2x0"), bad},
-      {"8.3.2 a request's pseudo-header", answer("200", {{":path", "/"}}), bad},
-      {"8.6 101", answer("101", {}, 0), bad},
-      {"8.2.2 connection", answer("200", {{"connection", "close"}}), bad},
-      {"8.2.2 transfer-encoding", answer("200", {{"transfer-encoding", "chunked"}}), bad},
+      {"8.3.2 two of them", response_frame("200", {{":status", "200"}}), bad},
+      {"8.3.2 :status of four digits", response_frame("2000"), bad},
+      {"8.3.2 :status of two digits", response_frame("20"), bad},
+      {"8.3.2 :status that is no number", response_frame("2x0"), bad},
+      {"8.3.2 a request's pseudo-header", response_frame("200", {{":path", "/"}}), bad},
+      {"8.6 101", response_frame("101", {}, 0), bad},
+      {"8.2.2 connection", response_frame("200", {{"connection", "close"}}), bad},
+      {"8.2.2 transfer-encoding", response_frame("200", {{"transfer-encoding", "chunked"}}), bad},
       {"6.5.2 ENABLE_PUSH of a server", settings(setting(2, 1)), "GOAWAY 0 PROTOCOL_ERROR"},
       {"8.4 PUSH_PROMISE", frame(Type::kPushPromise, 4, 1, u32(2) + block(get_fields())), "GOAWAY 0 PROTOCOL_ERROR"},
       {"5.1.1 a stream of the server's own", headers(2, kEnd, {{":status", "200"}}), "GOAWAY 0 PROTOCOL_ERROR"},
       {"5.1 idle: HEADERS", headers(3, kEnd, {{":status", "200"}}), "GOAWAY 0 PROTOCOL_ERROR"},
       {"5.1 idle: DATA", data(3, "x"), "GOAWAY 0 PROTOCOL_ERROR"},
-      {"5.1 half-closed (remote): DATA", answer("200") + data(1, "x"), "GOAWAY 0 STREAM_CLOSED"},
+      {"5.1 half-closed (remote): DATA", response_frame("200") + data(1, "x"), "GOAWAY 0 STREAM_CLOSED"},
       {"RFC 9218 7.1 PRIORITY_UPDATE of a server", frame(Type::kPriorityUpdate, 0, 0, u32(1)),
        "GOAWAY 0 PROTOCOL_ERROR"},
   };

@@ -107,11 +107,11 @@ class Http2Cost : public PoolTest {
 TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
   Releasing acceptor(server_.echo);
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Client asker;
+  Client receiver;
   Buffer body = sluice::test::buffer_of(pool_, std::string(40'000, 'x'), splits_every(16384, 40'000));
   const auto send_request = [&](size_t count) {
     for (size_t i = 0; i < count; ++i) {
-      HttpStream* stream = client.open_stream(asker);
+      HttpStream* stream = client.open_stream(receiver);
       stream->send_head(head_, i % 2 == 0);
       if (i % 2 != 0) stream->send_body(body.clone(), true);
       converse(client, server);
@@ -123,8 +123,8 @@ TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
   send_request(1000);
   EXPECT_EQ(allocations - before, 0u);
   EXPECT_EQ(copied() - copied_before, 0u);
-  EXPECT_EQ(asker.ended, 3000u);
-  EXPECT_EQ(asker.received, 1500u * 40'000);
+  EXPECT_EQ(receiver.ended, 3000u);
+  EXPECT_EQ(receiver.received, 1500u * 40'000);
   EXPECT_EQ(server.streams(), 0u);
   EXPECT_EQ(counters_.completed, 6000u);
 }
@@ -132,7 +132,7 @@ TEST_F(Http2Cost, NoAllocationAndNoCopyPerRequest) {
 TEST_F(Http2Cost, NoAllocationWhenHeadersChange) {  // Each request is added to both tables, and evicts another.
   Releasing acceptor(server_.echo);
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Client asker;
+  Client receiver;
   uint64_t before = 0;
   for (int i = 0; i < 4000; ++i) {
     if (i == 3000) before = allocations;
@@ -142,7 +142,7 @@ TEST_F(Http2Cost, NoAllocationWhenHeadersChange) {  // Each request is added to 
     ASSERT_TRUE(head.set(pool_, Head::Part::kMethod, "GET") && head.set(pool_, Head::Part::kScheme, "https") &&
                 head.set(pool_, Head::Part::kAuthority, "a.example") && head.set(pool_, Head::Part::kPath, "/") &&
                 head.fields.add(pool_, "x-id", id));
-    client.open_stream(asker)->send_head(head, true);
+    client.open_stream(receiver)->send_head(head, true);
     converse(client, server);
   }
   EXPECT_EQ(allocations - before, 0u);
@@ -152,9 +152,9 @@ TEST_F(Http2Cost, MemoryOfAWaitingConnection) {
   Releasing acceptor(server_.echo);
   const size_t nothing = pool_.out_bytes();
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Client asker;
+  Client receiver;
   converse(client, server);
-  client.open_stream(asker)->send_head(head_, true);
+  client.open_stream(receiver)->send_head(head_, true);
   converse(client, server);
   const size_t live = pool_.out_bytes() - nothing;
   server.park();
@@ -168,12 +168,12 @@ TEST_F(Http2Cost, MemoryOfAWaitingConnection) {
   EXPECT_LE(parked, 512u);  // The text of both decoders' tables, and nothing else.
   // Afterwards it continues as before.
   for (int i = 0; i < 3; ++i) {
-    client.open_stream(asker)->send_head(head_, true);
+    client.open_stream(receiver)->send_head(head_, true);
     converse(client, server);
     server.park();
     client.park();
   }
-  EXPECT_EQ(asker.ended, 4u);
+  EXPECT_EQ(receiver.ended, 4u);
   EXPECT_LE(pool_.out_bytes() - nothing, parked);
 }
 
@@ -181,10 +181,10 @@ TEST_F(Http2Cost, MemoryOfAFullTable) {
   Releasing acceptor(server_.echo);
   const size_t nothing = pool_.out_bytes();
   Http2Codec server(shared_, &acceptor), client(shared_);
-  Client asker;
+  Client receiver;
   for (int i = 0; i < 300; ++i) {
     Head head = request(pool_, "GET", {{"x-" + std::to_string(i), std::to_string(i)}});
-    client.open_stream(asker)->send_head(head, true);
+    client.open_stream(receiver)->send_head(head, true);
     converse(client, server);
   }
   const size_t live = pool_.out_bytes() - nothing;

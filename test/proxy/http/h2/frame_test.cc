@@ -41,8 +41,8 @@ TEST(Http2FrameBudget, FramesGoBeyondIt) {
 TEST(Http2Errors, ResetsAreTranslated) {
   const struct {
     ResetReason reason;
-    Http2Error told;
-    ResetReason heard;
+    Http2Error sent;
+    ResetReason received;
   } cases[] = {
       {ResetReason::kCancelled, Http2Error::kCancel, ResetReason::kCancelled},
       {ResetReason::kRefused, Http2Error::kRefusedStream, ResetReason::kRefused},
@@ -56,8 +56,8 @@ TEST(Http2Errors, ResetsAreTranslated) {
       {ResetReason::kUnsendable, Http2Error::kInternalError, ResetReason::kInternal},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(http2_error(c.reason, false), c.told);
-    EXPECT_EQ(reset_reason(static_cast<uint32_t>(c.told)), c.heard);
+    EXPECT_EQ(http2_error(c.reason, false), c.sent);
+    EXPECT_EQ(reset_reason(static_cast<uint32_t>(c.sent)), c.received);
   }
   EXPECT_EQ(http2_error(ResetReason::kConnectionLost, true), Http2Error::kCancel);
   EXPECT_EQ(reset_reason(0), ResetReason::kCancelled);

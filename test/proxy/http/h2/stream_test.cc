@@ -553,10 +553,12 @@ TEST_F(Http2StreamTest, ClientReceivesGoaway) {
 TEST_F(Http2StreamTest, ErrorReaderGetsThePeersErrors) {
   struct Reader final : Http2Codec::ErrorReader {
     void on_goaway(Http2Error error, std::string_view text) override {
-      heard += "goaway " + std::string(http2_error_name(error)) + ' ' + std::string(text) + '\n';
+      received += "goaway " + std::string(http2_error_name(error)) + ' ' + std::string(text) + '\n';
     }
-    void on_stream_reset(Http2Error error) override { heard += "reset " + std::string(http2_error_name(error)) + '\n'; }
-    std::string heard;
+    void on_stream_reset(Http2Error error) override {
+      received += "reset " + std::string(http2_error_name(error)) + '\n';
+    }
+    std::string received;
   } reader;
   const Http2Limits limits;
   Http2Counters counters;
@@ -566,13 +568,13 @@ TEST_F(Http2StreamTest, ErrorReaderGetsThePeersErrors) {
   a.stream = connection.open_stream(a);
   a.stream->send_head(request(pool_), true);
   connection.receive(buffer_of(settings() + rst(1, Http2Error::kStreamClosed)));
-  EXPECT_EQ(reader.heard, "reset STREAM_CLOSED\n");
+  EXPECT_EQ(reader.received, "reset STREAM_CLOSED\n");
   EXPECT_EQ(a.reason, ResetReason::kInternal);
   const std::string long_text(200, 'x');
   connection.receive(buffer_of(frame(Http2FrameType::kGoaway, 0, 0, u32(1) + u32(11) + "calm") +
                                frame(Http2FrameType::kGoaway, 0, 0, u32(0) + u32(77) + long_text)));
-  EXPECT_EQ(reader.heard, "reset STREAM_CLOSED\ngoaway ENHANCE_YOUR_CALM calm\ngoaway  " +
-                              long_text.substr(0, Http2Codec::kMaxGoawayText) + '\n');
+  EXPECT_EQ(reader.received, "reset STREAM_CLOSED\ngoaway ENHANCE_YOUR_CALM calm\ngoaway  " +
+                                 long_text.substr(0, Http2Codec::kMaxGoawayText) + '\n');
   Buffer out;
   connection.flush(out);
 }
@@ -626,16 +628,16 @@ TEST_F(Http2StreamTest, ReleaseDuringTheEndCallback) {  // The slot is free at o
   };
   ScriptedPeer peer(pool_, false);
   peer.greet(setting(3, 1));
-  SendsNextRequest asks(*peer.connection);
+  SendsNextRequest receiver(*peer.connection);
   for (uint32_t id = 1; id < 7; id += 2) {
-    peer.connection->open_stream(asks)->send_head(request(pool_), true);
+    peer.connection->open_stream(receiver)->send_head(request(pool_), true);
     peer.output();
     const FieldList ok = {{":status", "200"}};
     peer.give(id == 1   ? headers(id, kEnd, ok)
               : id == 3 ? headers(id, 0, ok) + data(id, "x", true)
                         : headers(id, 0, ok) + headers(id, kEnd, {{"x", "1"}}));
   }
-  EXPECT_EQ(asks.released, 3);
+  EXPECT_EQ(receiver.released, 3);
   EXPECT_EQ(peer.output(), "");
   EXPECT_EQ(peer.counters.completed, 3u);
 }

@@ -23,7 +23,7 @@ namespace {
 using test::FieldList;
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 using test::TokenMaker;
 
 constexpr std::string_view kFastHash = "bob:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=\n";  // hunter2
@@ -56,24 +56,24 @@ class HttpAccess : public test::HttpRigTest {
   static void rewrite(const std::string& path, std::string_view text) { std::ofstream(path) << text; }
 
   /// Sends a request, and expects this response of the proxy's own.
-  Talk& refused(FieldList fields, uint16_t status, std::string_view path = "/", std::string_view method = "GET") {
-    Talk& talk = rig.connect().send_request(method, path, fields);
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.head.status, status);
-    return talk;
+  PeerStream& refused(FieldList fields, uint16_t status, std::string_view path = "/", std::string_view method = "GET") {
+    PeerStream& stream = rig.connect().send_request(method, path, fields);
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.head.status, status);
+    return stream;
   }
   /// Sends a request, and expects it to reach the origin.
-  Talk& served(FieldList fields, std::string_view path = "/", std::string_view method = "GET") {
-    Talk& talk = rig.connect().send_request(method, path, fields);
-    Talk& got = rig.request_at(origin, requests_++);
+  PeerStream& served(FieldList fields, std::string_view path = "/", std::string_view method = "GET") {
+    PeerStream& stream = rig.connect().send_request(method, path, fields);
+    PeerStream& got = rig.request_at(origin, requests_++);
     got.respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
-    response = &talk;
+    rig.expect_response(stream, 200, "fine");
+    response = &stream;
     return got;
   }
 
   HttpOrigin& origin;
-  Talk* response = nullptr;
+  PeerStream* response = nullptr;
 
  private:
   size_t requests_ = 0;
@@ -98,9 +98,9 @@ TEST_P(HttpAccess, ByAddress) {
 TEST_P(HttpAccess, ByAddressOnTheWholeListener) {
   rig.config().deny = {range("127.0.0.1")};
   forward("/a").allow = {range("127.0.0.1")};
-  config::HttpRoute& answers = rig.config().routes.emplace_back();
-  answers.match.emplace().path.emplace().prefix = "/b";
-  answers.respond.emplace();
+  config::HttpRoute& responding = rig.config().routes.emplace_back();
+  responding.match.emplace().path.emplace().prefix = "/b";
+  responding.respond.emplace();
   rig.start();
   refused({}, 403, "/a");
   refused({}, 403, "/b");  // The route's own response is refused, too,
@@ -139,17 +139,17 @@ TEST_P(HttpAccess, SlowPasswords) {
   rig.start();
   rig.add_desk();
   const std::string good = basic("bob:hunter2");
-  Talk& talk = rig.connect().send_request("POST", "/", {{"authorization", good}}, /*end=*/false);
-  talk.send("some ");
-  talk.send("data", true);
-  Talk& got = rig.request_at(origin, 0);
+  PeerStream& stream = rig.connect().send_request("POST", "/", {{"authorization", good}}, /*end=*/false);
+  stream.send("some ");
+  stream.send("data", true);
+  PeerStream& got = rig.request_at(origin, 0);
   rig.wait_over(got);
   EXPECT_EQ(got.body, "some data");
   got.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
   refused({{"authorization", basic("bob:hunter3")}}, 401);
   refused({{"authorization", basic("eve:hunter2")}}, 401);
-  Talk& again = rig.connect().send_request("GET", "/", {{"authorization", good}});
+  PeerStream& again = rig.connect().send_request("GET", "/", {{"authorization", good}});
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(again, 200, "fine");
   rig.expect_ended(HttpEnd::kUnauthorized, 2);
@@ -164,13 +164,14 @@ TEST_P(HttpAccess, BodiesAreCollectedAfterPasswords) {
   rig.start();
   rig.add_desk();
   const std::string body = test::stream_bytes(1, 0, 500'000);
-  Talk& talk = rig.connect().send_request("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
-  talk.send(body, true);
-  Talk& got = rig.request_at(origin, 0);
+  PeerStream& stream =
+      rig.connect().send_request("POST", "/", {{"authorization", basic("bob:hunter2")}}, /*end=*/false);
+  stream.send(body, true);
+  PeerStream& got = rig.request_at(origin, 0);
   rig.wait_over(got);
   EXPECT_TRUE(got.body == body) << got.body.size();
   got.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
 }
 
 // Possible defects: a response for a request that has ended; a check that finds its authenticator changed.
@@ -180,9 +181,9 @@ TEST_P(HttpAccess, ClientMayLeaveDuringPasswordCheck) {
   rig.start();
   rig.add_desk();
   for (int i = 0; i < 10; ++i) {
-    Talk& talk = rig.connect().send_request("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
+    PeerStream& stream = rig.connect().send_request("GET", "/", {{"authorization", basic(absl::StrCat("bob:", i))}});
     if (i % 2 == 0) rig.settle(3);
-    talk.cancel();
+    stream.cancel();
   }
   rewrite(path, "eve:{SHA}87u9ZqY9S/F0eUBXjsPQEDUw4h0=\n");
   rig.read_auth_files();
@@ -206,7 +207,7 @@ TEST_P(HttpAccess, Tokens) {
   EXPECT_EQ(refused({}, 401, "/api").field("www-authenticate"), "Bearer realm=\"sluice\"");
   const std::string good = token(maker, "api");
   for (int i = 0; i < 2; ++i) {
-    Talk& got = served({{"authorization", good}, {"x-user", "somebody else"}}, "/api/x");
+    PeerStream& got = served({{"authorization", good}, {"x-user", "somebody else"}}, "/api/x");
     EXPECT_EQ(got.field("x-user"), "me");
     EXPECT_EQ(got.head.fields.find("x-user", got.head.fields.find("x-user") + 1), Fields::npos);
     EXPECT_EQ(got.field("authorization"), "");
@@ -217,7 +218,7 @@ TEST_P(HttpAccess, Tokens) {
   refused({{"authorization", token(maker, "api", 1'000'000'000)}}, 401, "/api");
   refused({{"authorization", token(other, "api")}}, 401, "/api");
   // Where no token is required, a client cannot claim an identity either; its own Authorization is forwarded unchanged.
-  Talk& open = served({{"authorization", "mine"}, {"x-user", "somebody else"}});
+  PeerStream& open = served({{"authorization", "mine"}, {"x-user", "somebody else"}});
   EXPECT_EQ(open.field("x-user"), "");
   EXPECT_EQ(open.field("authorization"), "mine");
   rewrite(path, other.jwks());
@@ -232,9 +233,9 @@ TEST_P(HttpAccess, GrpcCalls) {
   forward("/").auth.emplace().basic.emplace().users_file = write(kFastHash);
   rig.start();
   const FieldList call = {{"content-type", "application/grpc"}, {"te", "trailers"}};
-  Talk& forbidden = refused(call, 200, "/denied/x", "POST");
+  PeerStream& forbidden = refused(call, 200, "/denied/x", "POST");
   EXPECT_EQ(forbidden.field("grpc-status"), "7");
-  Talk& unknown = refused(call, 200, "/x/y", "POST");
+  PeerStream& unknown = refused(call, 200, "/x/y", "POST");
   EXPECT_EQ(unknown.field("grpc-status"), "16");
 }
 
@@ -247,8 +248,8 @@ TEST_P(HttpAccess, Cors) {
   cors.expose = {name("x-b")};
   route.auth.emplace().basic.emplace().users_file = write(kFastHash);  // Preflights have no credentials.
   rig.start();
-  const FieldList asks = {{"origin", "https://page.example"}, {"access-control-request-method", "DELETE"}};
-  Talk& preflight = refused(asks, 204, "/", "OPTIONS");
+  const FieldList preflight_fields = {{"origin", "https://page.example"}, {"access-control-request-method", "DELETE"}};
+  PeerStream& preflight = refused(preflight_fields, 204, "/", "OPTIONS");
   EXPECT_EQ(preflight.field("access-control-allow-origin"), "https://page.example");
   EXPECT_EQ(preflight.field("access-control-allow-methods"), "GET, DELETE");
   EXPECT_EQ(preflight.field("access-control-allow-headers"), "x-a");

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using test::HttpOrigin;
 using test::HttpPeer;
 using test::HttpRig;
-using test::Talk;
+using test::PeerStream;
 
 void set_times(HttpRig& rig) {
   config::Http& config = rig.config();
@@ -42,10 +42,10 @@ class BlameTest : public test::HttpRigTest {
     EXPECT_EQ(rig.health(index).ejections.load(), 1u);
   }
   // As the client sends it: an extended CONNECT, or an upgrade.
-  Talk& request_protocol(HttpPeer& client, std::string_view protocol, bool end) {
-    Talk& talk = client.open();
-    talk.request("CONNECT", "/", {}, protocol, end);
-    return talk;
+  PeerStream& request_protocol(HttpPeer& client, std::string_view protocol, bool end) {
+    PeerStream& stream = client.open();
+    stream.request("CONNECT", "/", {}, protocol, end);
+    return stream;
   }
   uint64_t opened() { return rig.upstream_counters().connections_opened.value(); }
 
@@ -59,10 +59,10 @@ TEST_P(BlameTest, OnlyWebsocketsAreAccepted) {
   rig.start();
   HttpPeer& client = rig.connect_greeted();
   for (const char* const protocol : {"evil", "connect-udp", "WEBSOCKETS"}) {
-    Talk& talk = request_protocol(client, protocol, /*end=*/false);
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.head.status, 501) << protocol;
-    talk.release();
+    PeerStream& stream = request_protocol(client, protocol, /*end=*/false);
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.head.status, 501) << protocol;
+    stream.release();
   }
   rig.expect_ended(HttpEnd::kNotAllowed, 3);
   expect_nobody_ejected();
@@ -74,9 +74,9 @@ TEST_P(BlameTest, TunnelsThatEndBeforeTheyBegin) {
   if (!client_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect_greeted();
-  Talk& talk = request_protocol(client, "websocket", /*end=*/true);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 400);
+  PeerStream& stream = request_protocol(client, "websocket", /*end=*/true);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 400);
   rig.expect_ended(HttpEnd::kBadRequest);
   expect_nobody_ejected();
   EXPECT_EQ(opened(), 0u);
@@ -87,12 +87,12 @@ TEST_P(BlameTest, TunnelsThatEndBeforeTheyAreAccepted) {
   if (!client_http2() || upstream_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect_greeted();
-  Talk& talk = request_protocol(client, "websocket", /*end=*/false);
+  PeerStream& stream = request_protocol(client, "websocket", /*end=*/false);
   rig.until([&] { return opened() == 1; });
   rig.settle();
-  talk.send("", /*end=*/true);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 400);
+  stream.send("", /*end=*/true);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 400);
   rig.expect_ended(HttpEnd::kBadRequest);
   expect_nobody_ejected();
 }
@@ -102,21 +102,21 @@ TEST_P(BlameTest, TunnelsThatEndBeforeTheyAreAccepted) {
 TEST_P(BlameTest, UpgradesMayBeIgnored) {
   if (upstream_http2()) return;  // There 2xx accepts the tunnel.
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
+  PeerStream& stream = rig.connect_greeted().websocket();
   rig.until([&] { return origin.requests.size() == 1; });
   // Not the response of the origin's codec to an upgrade.
   origin.connections[0]->socket.send_some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain");
-  rig.wait_over(talk);
+  rig.wait_over(stream);
   if (client_http2()) {
-    EXPECT_EQ(talk.head.status, 502) << "a 2xx would be a yes: RFC 8441 section 5";
+    EXPECT_EQ(stream.head.status, 502) << "a 2xx would be a yes: RFC 8441 section 5";
     rig.expect_ended(HttpEnd::kUpstreamRefused);
   } else {
-    EXPECT_EQ(talk.head.status, 200);
-    EXPECT_TRUE(talk.head.ignores_upgrade);
-    EXPECT_EQ(talk.body, "plain");
+    EXPECT_EQ(stream.head.status, 200);
+    EXPECT_TRUE(stream.head.ignores_upgrade);
+    EXPECT_EQ(stream.body, "plain");
     rig.expect_ended(HttpEnd::kOk);
   }
-  if (talk.stream) talk.release();
+  if (stream.codec_stream) stream.release();
   EXPECT_EQ(rig.http().tunnels.value(), 0u);
   expect_nobody_ejected();
 }
@@ -124,10 +124,10 @@ TEST_P(BlameTest, UpgradesMayBeIgnored) {
 // The status that the HTTP/1.1 client gets is the one that is counted.
 TEST_P(BlameTest, WebsocketsAreCountedByWhatTheClientGets) {
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
+  PeerStream& stream = rig.connect_greeted().websocket();
   rig.request_at(origin).respond(200, {}, false);
-  rig.until([&] { return talk.has_head; });
-  talk.send("", true);
+  rig.until([&] { return stream.has_head; });
+  stream.send("", true);
   origin.requests[0]->send("", true);
   rig.expect_ended(HttpEnd::kOk);
   EXPECT_EQ(rig.http().statuses[1].value(), client_http2() ? 0u : 1u);
@@ -139,20 +139,20 @@ TEST_P(BlameTest, WebsocketsAreCountedByWhatTheClientGets) {
 TEST_P(BlameTest, EndpointsMayTimeOutSlowClients) {
   rig.start();
   for (const bool lost : {false, true}) {
-    Talk& talk = rig.connect().post("a part", /*end=*/false);
-    HttpOrigin* asked = nullptr;
+    PeerStream& stream = rig.connect().post("a part", /*end=*/false);
+    HttpOrigin* chosen = nullptr;
     rig.until([&] {
       for (HttpOrigin* const each : {&origin, &second}) {
-        if (!each->requests.empty() && each->requests.back()->body == "a part") asked = each;
+        if (!each->requests.empty() && each->requests.back()->body == "a part") chosen = each;
       }
-      return asked != nullptr;
+      return chosen != nullptr;
     });
-    Talk& request = *asked->requests.back();
+    PeerStream& request = *chosen->requests.back();
     lost ? request.connection->break_off() : request.cancel(ResetReason::kInternal);
-    asked->requests.clear();
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.head.status, 502);
-    if (talk.stream) talk.release();
+    chosen->requests.clear();
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.head.status, 502);
+    if (stream.codec_stream) stream.release();
   }
   rig.expect_ended(HttpEnd::kUpstreamReset, 2);
   expect_nobody_ejected();
@@ -161,11 +161,11 @@ TEST_P(BlameTest, EndpointsMayTimeOutSlowClients) {
 // An endpoint that breaks off a complete request is ejected.
 TEST_P(BlameTest, EndpointsThatBreakOffAreEjected) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.request_at(origin);
   origin.connections.back()->break_off();
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 502);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 502);
   expect_ejected(0);
 }
 
@@ -178,10 +178,10 @@ TEST_P(BlameTest, EndpointsMayRejectMalformedRequests) {
   rig.config().forward.clear();
   rig.config().routes = {route};
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.request_at(origin).cancel(ResetReason::kMalformed);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 502);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 502);
   rig.expect_ended(HttpEnd::kUpstreamRefused);
   EXPECT_EQ(rig.http().retries.value(), 0u) << "it would be rejected again";
   expect_nobody_ejected();
@@ -190,9 +190,9 @@ TEST_P(BlameTest, EndpointsMayRejectMalformedRequests) {
 // 501 and 505 concern the method and the version that the client chose.
 TEST_P(BlameTest, MethodsUnknownToEndpoints) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.request_at(origin).respond(501, "no such method");
-  rig.expect_response(talk, 501, "no such method");
+  rig.expect_response(stream, 501, "no such method");
   expect_nobody_ejected();
 }
 
@@ -202,14 +202,14 @@ TEST_P(BlameTest, HeadsLargerThanTheEndpointAccepts) {
   if (!upstream_http2()) return;
   origin.options.header_list = 4096;
   rig.start();
-  Talk& other = rig.connect().send_request();
-  Talk& request = rig.request_at(origin);
+  PeerStream& other = rig.connect().send_request();
+  PeerStream& request = rig.request_at(origin);
   HttpPeer& client = rig.connect();
-  Talk& turn_of_second = client.send_request();
+  PeerStream& turn_of_second = client.send_request();
   rig.request_at(second).respond(200, "fine");
   rig.expect_response(turn_of_second, 200, "fine");
   const std::string big(10'000, 'x');
-  Talk& large = client.send_request("GET", "/", {{"x-big", big}});
+  PeerStream& large = client.send_request("GET", "/", {{"x-big", big}});
   rig.wait_over(large);
   EXPECT_EQ(large.head.status, 400);
   request.respond(200, "fine");

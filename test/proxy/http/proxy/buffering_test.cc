@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 constexpr uint64_t kMiB = 1 << 20;
 
@@ -39,12 +39,12 @@ class BufferingTest : public test::HttpRigTest {
     start();
   }
   // In two pieces.
-  Talk& put(const std::string& bytes) {
-    Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-    talk.send(bytes.substr(0, bytes.size() / 2));
+  PeerStream& put(const std::string& bytes) {
+    PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+    stream.send(bytes.substr(0, bytes.size() / 2));
     rig.settle();
-    talk.send(bytes.substr(bytes.size() / 2), true);
-    return talk;
+    stream.send(bytes.substr(bytes.size() / 2), true);
+    return stream;
   }
   bool upstream_is_free() { return rig.upstream_state().endpoint(0).active.load() == 0; }
 
@@ -58,20 +58,20 @@ TEST_P(BufferingTest, UpstreamIsFreeBeforeTheClientHasRead) {
   start();
   const std::string body = test::stream_bytes(1, 0, 12 * kMiB);  // More than sockets hold.
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
-  Talk& request = rig.request_at(origin);
+  PeerStream& stream = client.send_request();
+  PeerStream& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
   request.send(body);
   request.send_trailers({{"x-sum", "1"}});
   rig.until([&] { return upstream_is_free(); });
   EXPECT_GT(rig.http().body_file.written_bytes.value(), 0u);
-  EXPECT_FALSE(talk.ended);
+  EXPECT_FALSE(stream.ended);
   client.reads = true;
-  rig.wait_over(talk);
-  EXPECT_TRUE(talk.body == body);
+  rig.wait_over(stream);
+  EXPECT_TRUE(stream.body == body);
   if (client_http2()) {
-    EXPECT_EQ(talk.trailers.value("x-sum"), "1");
+    EXPECT_EQ(stream.trailers.value("x-sum"), "1");
   }
   rig.expect_ended(HttpEnd::kOk);
 }
@@ -81,11 +81,11 @@ TEST_P(BufferingTest, ClientDisconnectsDuringAWrite) {
   start();
   HttpPeer& client = rig.connect();
   client.send_request();
-  Talk& request = rig.request_at(origin);
+  PeerStream& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, std::string(12 * kMiB, 'x'));
   rig.until([&] { return rig.http().body_file.written_bytes.value() > 0; });
-  client.talks[0]->cancel();
+  client.streams[0]->cancel();
   client.socket.close();
   rig.expect_ended(HttpEnd::kClientReset);
 }
@@ -94,59 +94,59 @@ TEST_P(BufferingTest, RequestIsSentWhenComplete) {
   route.buffer.emplace().requests = {64 * kMiB};
   start();
   const std::string half = test::stream_bytes(1, 0, 2 * kMiB);
-  Talk& talk = rig.connect().post(half, false);
+  PeerStream& stream = rig.connect().post(half, false);
   rig.until([&] { return rig.http().body_file.written_bytes.value() > kMiB; });
   rig.settle();
   EXPECT_TRUE(origin.requests.empty());
-  talk.send(half, true);
-  Talk& request = rig.request_at(origin);
+  stream.send(half, true);
+  PeerStream& request = rig.request_at(origin);
   rig.wait_over(request);
   EXPECT_TRUE(request.body == half + half);
   EXPECT_EQ(request.field("content-length"), std::to_string(4 * kMiB));
   request.respond(200, "ok");
-  rig.expect_response(talk, 200, "ok");
+  rig.expect_response(stream, 200, "ok");
   rig.expect_ended(HttpEnd::kOk);
 }
 
 TEST_P(BufferingTest, RequestTrailersFollowTheBody) {
   route.buffer.emplace().requests = {64 * kMiB};
   start();
-  Talk& talk = rig.connect().post("body", false);
+  PeerStream& stream = rig.connect().post("body", false);
   rig.settle();
   EXPECT_TRUE(origin.requests.empty());
-  talk.send_trailers({{"x-sum", "1"}});
-  Talk& request = rig.request_at(origin);
+  stream.send_trailers({{"x-sum", "1"}});
+  PeerStream& request = rig.request_at(origin);
   rig.wait_over(request);
   EXPECT_EQ(request.body, "body");
   EXPECT_EQ(request.trailers.value("x-sum"), "1");
   request.respond(200, "ok");
-  rig.expect_response(talk, 200, "ok");
+  rig.expect_response(stream, 200, "ok");
 }
 
 TEST_P(BufferingTest, RestBeyondTheBoundIsForwarded) {
   route.buffer.emplace().requests = {256 * 1024};
   start();
   const std::string piece = test::stream_bytes(1, 0, 300 * 1024);
-  Talk& talk = rig.connect().post(piece, false);
-  Talk& request = rig.request_at(origin);
+  PeerStream& stream = rig.connect().post(piece, false);
+  PeerStream& request = rig.request_at(origin);
   rig.until([&] { return request.body.size() == piece.size(); });
   EXPECT_FALSE(request.ended);
-  talk.send(piece, true);
+  stream.send(piece, true);
   rig.wait_over(request);
   EXPECT_TRUE(request.body == piece + piece);
   request.respond(200, "ok");
-  rig.expect_response(talk, 200, "ok");
+  rig.expect_response(stream, 200, "ok");
 }
 
 TEST_P(BufferingTest, ResponseBeforeTheRequestIsRead) {
   route.buffer.emplace().requests = {8 * kMiB};
   start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.post(std::string(6 * kMiB, 'x'));
-  Talk& request = rig.request_at(origin);
+  PeerStream& stream = client.post(std::string(6 * kMiB, 'x'));
+  PeerStream& request = rig.request_at(origin);
   request.respond(403, {}, true);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 403);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 403);
   rig.until([&] { return rig.sum_of_ends() == 1; });
 }
 
@@ -157,32 +157,32 @@ TEST_P(BufferingTest, CollectedRequestIsResentWhole) {
   retry.backoff = retry.max_backoff = 0ms;
   start();
   const std::string body = test::stream_bytes(1, 0, 3 * kMiB);
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send(body, true);
-  Talk& first = rig.request_at(origin);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send(body, true);
+  PeerStream& first = rig.request_at(origin);
   rig.wait_over(first);
   EXPECT_TRUE(first.body == body);
   first.respond(503, "again");
-  Talk& second = rig.request_at(origin, 1);
+  PeerStream& second = rig.request_at(origin, 1);
   rig.wait_over(second);
   EXPECT_TRUE(second.body == body) << second.body.size();
   second.respond(200, "ok");
-  rig.expect_response(talk, 200, "ok");
+  rig.expect_response(stream, 200, "ok");
 }
 
 // The second endpoint gets all of it, whichever of the two responds.
 TEST_P(BufferingTest, CollectedRequestsAreHedged) {
   HttpOrigin& other = rig.add_origin();
   start_with_hedges();
-  Talk& talk = put(little);
-  Talk& first = rig.request_at(origin);
+  PeerStream& stream = put(little);
+  PeerStream& first = rig.request_at(origin);
   rig.wait_over(first);
   rig.pass(1100ms);
-  Talk& second = rig.request_at(other);
+  PeerStream& second = rig.request_at(other);
   rig.wait_over(second);
   EXPECT_TRUE(first.body == little && second.body == little);
   second.respond(200, "ok");
-  rig.expect_response(talk, 200, "ok");
+  rig.expect_response(stream, 200, "ok");
   rig.wait_cancelled(first);
 }
 
@@ -191,18 +191,18 @@ TEST_P(BufferingTest, WaitingHedgeGetsTheBodyLater) {
   HttpOrigin& other = rig.add_origin();
   other.silent = upstream_http2();  // It would have to send SETTINGS before it gets a request.
   start_with_hedges();
-  Talk& talk = put(little);
-  Talk& first = rig.request_at(origin);
+  PeerStream& stream = put(little);
+  PeerStream& first = rig.request_at(origin);
   rig.wait_over(first);
   rig.pass(1100ms);
   first.cancel(ResetReason::kInternal);
   rig.settle();
   other.silent = false;
-  Talk& second = rig.request_at(other);
+  PeerStream& second = rig.request_at(other);
   rig.wait_over(second);
   EXPECT_TRUE(second.body == little) << second.body.size();
   second.respond(200, "ok");
-  rig.expect_response(talk, 200, "ok");
+  rig.expect_response(stream, 200, "ok");
 }
 
 TEST_P(BufferingTest, ClientDisconnectsBeforeTheEnd) {

@@ -18,7 +18,7 @@ using test::Decoded;
 using test::FieldList;
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 std::string lines(size_t bytes) {
   std::mt19937 random(3);
@@ -32,22 +32,22 @@ class HttpCompression : public test::HttpRigTest {
  protected:
   HttpCompression() : origin(rig.add_origin()) { rig.config().compression.emplace(); }
 
-  Talk& send_request(HttpPeer& client, std::string_view accepted = "gzip", std::string_view method = "GET") {
+  PeerStream& send_request(HttpPeer& client, std::string_view accepted = "gzip", std::string_view method = "GET") {
     return client.send_request(method, "/", {{"accept-encoding", accepted}});
   }
-  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  PeerStream& next_request() { return rig.request_at(origin, requests_++); }
   uint64_t compressed(ContentCoding coding) { return rig.http().compressed[static_cast<size_t>(coding)].value(); }
-  void expect_decoded(const Talk& talk, ContentCoding coding, std::string_view text) {
-    rig.wait_over(talk);
-    EXPECT_FALSE(talk.reset);
-    EXPECT_EQ(talk.field("content-encoding"), content_coding_name(coding));
-    const Decoded decoded = decode(coding, talk.body);
+  void expect_decoded(const PeerStream& stream, ContentCoding coding, std::string_view text) {
+    rig.wait_over(stream);
+    EXPECT_FALSE(stream.reset);
+    EXPECT_EQ(stream.field("content-encoding"), content_coding_name(coding));
+    const Decoded decoded = decode(coding, stream.body);
     EXPECT_TRUE(decoded.ended);
     EXPECT_TRUE(decoded.text == text) << decoded.text.size() << " of " << text.size();
   }
-  void expect_plain(const Talk& talk, std::string_view text) {
-    rig.expect_response(talk, 200, text);
-    EXPECT_EQ(talk.field("content-encoding"), "");
+  void expect_plain(const PeerStream& stream, std::string_view text) {
+    rig.expect_response(stream, 200, text);
+    EXPECT_EQ(stream.field("content-encoding"), "");
   }
 
   HttpOrigin& origin;
@@ -61,17 +61,17 @@ TEST_P(HttpCompression, EachCoding) {
   HttpPeer& client = rig.connect();
   const std::string text = lines(100'000);
   for (const ContentCoding coding : {ContentCoding::kGzip, ContentCoding::kBrotli, ContentCoding::kZstd}) {
-    Talk& talk = send_request(client, content_coding_name(coding));
-    Talk& got = next_request();
+    PeerStream& stream = send_request(client, content_coding_name(coding));
+    PeerStream& got = next_request();
     EXPECT_EQ(got.field("accept-encoding"), content_coding_name(coding));
     const std::string length = std::to_string(text.size());
     got.respond(200, {{"content-type", "text/plain"}, {"content-length", length}, {"etag", "\"a\""}}, false);
     got.send(text, true);
-    expect_decoded(talk, coding, text);
-    EXPECT_LT(talk.body.size(), text.size() / 2);
-    EXPECT_EQ(talk.field("content-length"), "");
-    EXPECT_EQ(talk.field("vary"), "accept-encoding");
-    EXPECT_EQ(talk.field("etag"), "W/\"a\"");
+    expect_decoded(stream, coding, text);
+    EXPECT_LT(stream.body.size(), text.size() / 2);
+    EXPECT_EQ(stream.field("content-length"), "");
+    EXPECT_EQ(stream.field("vary"), "accept-encoding");
+    EXPECT_EQ(stream.field("etag"), "W/\"a\"");
     EXPECT_EQ(compressed(coding), 1u);
   }
   rig.expect_ended(HttpEnd::kOk, 3);
@@ -89,13 +89,14 @@ TEST_P(HttpCompression, UncompressedResponses) {
   rig.start();
   HttpPeer& client = rig.connect();
   const std::string text = lines(5000);
-  const auto expect_as_it_is = [&](std::string_view path, FieldList asked, FieldList answered, bool varies) {
-    Talk& talk = client.send_request("POST", path, asked);  // Like all calls of gRPC.
-    Talk& got = next_request();
-    got.respond(200, answered, false);
+  const auto expect_as_it_is = [&](std::string_view path, FieldList request_fields, FieldList response_fields,
+                                   bool varies) {
+    PeerStream& stream = client.send_request("POST", path, request_fields);  // Like all calls of gRPC.
+    PeerStream& got = next_request();
+    got.respond(200, response_fields, false);
     got.send(text, true);
-    rig.expect_response(talk, 200, text);
-    EXPECT_EQ(talk.field("vary"), varies ? "accept-encoding" : "");
+    rig.expect_response(stream, 200, text);
+    EXPECT_EQ(stream.field("vary"), varies ? "accept-encoding" : "");
   };
   constexpr std::pair<std::string_view, std::string_view> kGzip = {"accept-encoding", "gzip"},
                                                           kText = {"content-type", "text/plain"};
@@ -105,8 +106,8 @@ TEST_P(HttpCompression, UncompressedResponses) {
   expect_as_it_is("/", {kGzip}, {kText, {"cache-control", "no-transform"}}, false);
   expect_as_it_is("/off", {kGzip}, {kText}, false);
   expect_as_it_is("/", {kGzip, {"content-type", "application/grpc"}}, {kText}, false);
-  Talk& encoded = send_request(client);
-  Talk& got = next_request();
+  PeerStream& encoded = send_request(client);
+  PeerStream& got = next_request();
   got.respond(200, {kText, {"content-encoding", "br"}}, false);
   got.send(text, true);
   rig.expect_response(encoded, 200, text);
@@ -118,18 +119,18 @@ TEST_P(HttpCompression, UncompressedResponses) {
 TEST_P(HttpCompression, HeadAndResponsesWithoutBodies) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& head = send_request(client, "gzip", "HEAD");
+  PeerStream& head = send_request(client, "gzip", "HEAD");
   next_request().respond(200, {{"content-type", "text/plain"}, {"content-length", "5000"}}, true);
   rig.expect_response(head, 200, "");
   EXPECT_EQ(head.field("content-length"), "5000");
   EXPECT_EQ(head.field("content-encoding"), "");
   EXPECT_EQ(head.field("vary"), "accept-encoding");
   for (const uint16_t status : {uint16_t{204}, uint16_t{304}}) {
-    Talk& talk = send_request(client);
+    PeerStream& stream = send_request(client);
     next_request().respond(status, {{"content-type", "text/plain"}, {"etag", "\"a\""}}, true);
-    rig.expect_response(talk, status, "");
-    EXPECT_EQ(talk.field("content-encoding"), "");
-    EXPECT_EQ(talk.field("etag"), "\"a\"");
+    rig.expect_response(stream, status, "");
+    EXPECT_EQ(stream.field("content-encoding"), "");
+    EXPECT_EQ(stream.field("etag"), "\"a\"");
   }
 }
 
@@ -137,53 +138,53 @@ TEST_P(HttpCompression, HeadAndResponsesWithoutBodies) {
 TEST_P(HttpCompression, UpstreamNeedNotSupportIt) {
   rig.config().request_headers = {{.name = config::FieldName::parse("accept-encoding").value(), .remove = true}};
   rig.start();
-  Talk& talk = send_request(rig.connect());
-  Talk& got = next_request();
+  PeerStream& stream = send_request(rig.connect());
+  PeerStream& got = next_request();
   EXPECT_EQ(got.field("accept-encoding"), "");
   const std::string text = lines(2000);
   got.respond(200, {{"content-type", "text/html"}}, false);
   got.send(text, true);
-  expect_decoded(talk, ContentCoding::kGzip, text);
+  expect_decoded(stream, ContentCoding::kGzip, text);
 }
 
 // Each event arrives as soon as the upstream is silent.
 TEST_P(HttpCompression, EventsAreNotDelayed) {
   rig.start();
   for (const ContentCoding coding : {ContentCoding::kGzip, ContentCoding::kBrotli, ContentCoding::kZstd}) {
-    Talk& talk = send_request(rig.connect(), content_coding_name(coding));
-    Talk& got = next_request();
+    PeerStream& stream = send_request(rig.connect(), content_coding_name(coding));
+    PeerStream& got = next_request();
     got.respond(200, {{"content-type", "text/event-stream"}}, false);
     std::string text;
     for (int i = 0; i < 5; ++i) {
       const std::string event = "data: " + std::to_string(i) + "\n\n";
       text += event;
       got.send(event);
-      EXPECT_TRUE(rig.until([&] { return decode(coding, talk.body).text == text; }));
+      EXPECT_TRUE(rig.until([&] { return decode(coding, stream.body).text == text; }));
     }
     got.send("", true);
-    expect_decoded(talk, coding, text);
+    expect_decoded(stream, coding, text);
   }
 }
 
 TEST_P(HttpCompression, TrailersFollowTheBody) {
   rig.start();
-  Talk& talk = send_request(rig.connect(), "br");
-  Talk& got = next_request();
+  PeerStream& stream = send_request(rig.connect(), "br");
+  PeerStream& got = next_request();
   const std::string text = lines(30'000);
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send(text);
   got.send_trailers({{"x-sum", "1"}});
-  expect_decoded(talk, ContentCoding::kBrotli, text);
-  EXPECT_EQ(talk.trailers.value("x-sum"), "1");
+  expect_decoded(stream, ContentCoding::kBrotli, text);
+  EXPECT_EQ(stream.trailers.value("x-sum"), "1");
 }
 
 TEST_P(HttpCompression, EmptyBody) {
   rig.start();
-  Talk& talk = send_request(rig.connect());
-  Talk& got = next_request();
+  PeerStream& stream = send_request(rig.connect());
+  PeerStream& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send("", true);
-  expect_decoded(talk, ContentCoding::kGzip, "");
+  expect_decoded(stream, ContentCoding::kGzip, "");
 }
 
 // No more at once than are allowed; further responses pass uncompressed, and are counted.
@@ -191,12 +192,12 @@ TEST_P(HttpCompression, SimultaneousCompressionsAreBounded) {
   rig.config().compression->max_streams = 1;
   rig.start();
   const std::string text = lines(3000);
-  Talk& first = send_request(rig.connect());
-  Talk& first_got = next_request();
+  PeerStream& first = send_request(rig.connect());
+  PeerStream& first_got = next_request();
   first_got.respond(200, {{"content-type", "text/plain"}}, false);
   rig.until([&] { return first.has_head; });
-  Talk& second = send_request(rig.connect());
-  Talk& second_got = next_request();
+  PeerStream& second = send_request(rig.connect());
+  PeerStream& second_got = next_request();
   second_got.respond(200, {{"content-type", "text/plain"}}, false);
   second_got.send(text, true);
   expect_plain(second, text);
@@ -204,8 +205,8 @@ TEST_P(HttpCompression, SimultaneousCompressionsAreBounded) {
   EXPECT_EQ(rig.http().compression_refused.value(), 1u);
   first_got.send(text, true);
   expect_decoded(first, ContentCoding::kGzip, text);
-  Talk& third = send_request(rig.connect());
-  Talk& third_got = next_request();
+  PeerStream& third = send_request(rig.connect());
+  PeerStream& third_got = next_request();
   third_got.respond(200, {{"content-type", "text/plain"}}, false);
   third_got.send(text, true);
   expect_decoded(third, ContentCoding::kGzip, text);
@@ -216,10 +217,10 @@ TEST_P(HttpCompression, BackPressure) {
   rig.config().buffer_high = config::Size{64 * 1024};
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = send_request(client, "zstd");
-  Talk& got = next_request();
+  PeerStream& stream = send_request(client, "zstd");
+  PeerStream& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   client.reads = false;
   std::mt19937 random(5);
   std::string noise(24'000'000, '\0');  // As large when it is compressed, and more than sockets hold.
@@ -230,31 +231,31 @@ TEST_P(HttpCompression, BackPressure) {
   EXPECT_TRUE(rig.holds_at_most(size_t{1} << 20));
   client.reads = true;
   got.send("", true);
-  expect_decoded(talk, ContentCoding::kZstd, noise);
+  expect_decoded(stream, ContentCoding::kZstd, noise);
 }
 
 // A response that has begun must not look complete.
 TEST_P(HttpCompression, UpstreamBreaksOff) {
   rig.start();
-  Talk& talk = send_request(rig.connect());
-  Talk& got = next_request();
+  PeerStream& stream = send_request(rig.connect());
+  PeerStream& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send(lines(200'000));
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   got.cancel(ResetReason::kInternal);
-  rig.wait_over(talk);
-  EXPECT_TRUE(talk.reset);
+  rig.wait_over(stream);
+  EXPECT_TRUE(stream.reset);
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
 TEST_P(HttpCompression, ClientLeaves) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = send_request(client);
-  Talk& got = next_request();
+  PeerStream& stream = send_request(client);
+  PeerStream& got = next_request();
   got.respond(200, {{"content-type", "text/plain"}}, false);
   got.send(lines(500'000));
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   client.break_off();
   rig.wait_cancelled(got);
   rig.expect_ended(HttpEnd::kClientReset);

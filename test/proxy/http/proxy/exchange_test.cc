@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
@@ -38,12 +38,12 @@ class HttpExchangeTest : public test::HttpRigTest {
     config.body_timeout = config.stuck_timeout = config.header_timeout = 100h;
     rig.upstream().response_timeout = rig.upstream().pool.idle_timeout = 100h;
   }
-  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  PeerStream& next_request() { return rig.request_at(origin, requests_++); }
   // The client's connection, or a new one, works as before.
   void expect_works() {
-    Talk& talk = rig.connect().send_request();
+    PeerStream& stream = rig.connect().send_request();
     next_request().respond(200, "works");
-    rig.expect_response(talk, 200, "works");
+    rig.expect_response(stream, 200, "works");
   }
 
   HttpOrigin& origin;
@@ -57,8 +57,8 @@ class HttpExchangeTest : public test::HttpRigTest {
 TEST_P(HttpExchangeTest, Messages) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& get = client.send_request("GET", "/a/../b?c", {{"x-own", "1"}, {"x-own", "2"}});
-  Talk& got = next_request();
+  PeerStream& get = client.send_request("GET", "/a/../b?c", {{"x-own", "1"}, {"x-own", "2"}});
+  PeerStream& got = next_request();
   EXPECT_EQ(got.head.method(), "GET");
   EXPECT_EQ(got.head.path(), "/b?c");
   EXPECT_EQ(got.head.authority(), "a.test");
@@ -73,23 +73,23 @@ TEST_P(HttpExchangeTest, Messages) {
   EXPECT_EQ(get.field("via"), upstream_http2() ? "2 sluice" : "1.1 sluice");
 
   const std::string body = pattern(300'000);
-  Talk& post = client.post(body);
-  Talk& posted = next_request();
+  PeerStream& post = client.post(body);
+  PeerStream& posted = next_request();
   rig.wait_over(posted);
   EXPECT_TRUE(posted.body == body);
   posted.respond(201, body);
   rig.expect_response(post, 201, body);
 
-  Talk& put = client.send_request("PUT", "/", {{"content-length", "7"}}, /*end=*/false);
+  PeerStream& put = client.send_request("PUT", "/", {{"content-length", "7"}}, /*end=*/false);
   put.send("written", /*end=*/true);
-  Talk& written = next_request();
+  PeerStream& written = next_request();
   rig.wait_over(written);
   EXPECT_EQ(written.body, "written");
   EXPECT_EQ(written.field("content-length"), "7");
   written.respond(204, {}, /*end=*/true);
   rig.expect_response(put, 204, "");
 
-  Talk& head = client.send_request("HEAD");
+  PeerStream& head = client.send_request("HEAD");
   next_request().respond(200, {{"content-length", "1000"}}, /*end=*/true);
   rig.expect_response(head, 200, "");
   EXPECT_EQ(head.field("content-length"), "1000");
@@ -103,34 +103,34 @@ TEST_P(HttpExchangeTest, Messages) {
 
 TEST_P(HttpExchangeTest, InterimResponses) {
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}}, /*end=*/false);
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}}, /*end=*/false);
+  PeerStream& request = next_request();
   request.respond(100, {}, false);
-  rig.until([&] { return !talk.interim.empty(); });
-  talk.send("body", /*end=*/true);
+  rig.until([&] { return !stream.interim.empty(); });
+  stream.send("body", /*end=*/true);
   rig.wait_over(request);
   EXPECT_EQ(request.body, "body");
   for (int i = 0; i < 2; ++i) request.respond(103, {{"link", "</a>"}}, false);
   request.respond(200, "whole");
-  rig.expect_response(talk, 200, "whole");
-  EXPECT_EQ(talk.interim, (std::vector<uint16_t>{100, 103, 103}));
+  rig.expect_response(stream, 200, "whole");
+  EXPECT_EQ(stream.interim, (std::vector<uint16_t>{100, 103, 103}));
   rig.expect_ended(HttpEnd::kOk);
 }
 
 TEST_P(HttpExchangeTest, Trailers) {
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {{"te", "trailers"}}, /*end=*/false);
-  talk.send("body");
-  talk.send_trailers({{"x-sum", "4"}});
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {{"te", "trailers"}}, /*end=*/false);
+  stream.send("body");
+  stream.send_trailers({{"x-sum", "4"}});
+  PeerStream& request = next_request();
   rig.wait_over(request);
   EXPECT_EQ(request.body, "body");
   EXPECT_EQ(request.trailers.value("x-sum"), "4");
   request.respond(200, {}, false);
   request.send("back");
   request.send_trailers({{"x-result", "fine"}});
-  rig.expect_response(talk, 200, "back");
-  EXPECT_EQ(talk.trailers.value("x-result"), "fine");
+  rig.expect_response(stream, 200, "back");
+  EXPECT_EQ(stream.trailers.value("x-result"), "fine");
   rig.expect_ended(HttpEnd::kOk);
 }
 
@@ -138,16 +138,16 @@ TEST_P(HttpExchangeTest, Trailers) {
 TEST_P(HttpExchangeTest, EarlyResponse) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.post("the beginning", /*end=*/false);
-  Talk& request = next_request();
+  PeerStream& stream = client.post("the beginning", /*end=*/false);
+  PeerStream& request = next_request();
   rig.until([&] { return !request.body.empty(); });
   request.respond(413, "too much");
-  rig.until([&] { return talk.ended; });
-  EXPECT_EQ(talk.head.status, 413);
-  EXPECT_EQ(talk.body, "too much");
+  rig.until([&] { return stream.ended; });
+  EXPECT_EQ(stream.head.status, 413);
+  EXPECT_EQ(stream.body, "too much");
   rig.expect_ended(HttpEnd::kOk);
   rig.wait_cancelled(request);
-  if (talk.stream) talk.release();
+  if (stream.codec_stream) stream.release();
   expect_works();
 }
 
@@ -158,20 +158,20 @@ TEST_P(HttpExchangeTest, SlowOriginStopsTheClient) {
   rig.config().buffer_high = {128 * config::kKiB};
   rig.start();
   const std::string body = pattern(24 * kMiB);
-  Talk& talk = rig.connect().post(body);
-  Talk& request = next_request();
-  request.stream->set_reading(false);
+  PeerStream& stream = rig.connect().post(body);
+  PeerStream& request = next_request();
+  request.codec_stream->set_reading(false);
   for (uint64_t came = 1; came != rig.counters().bytes_in.value();) {
     came = rig.counters().bytes_in.value();
     rig.settle(30);
   }
   EXPECT_LT(rig.counters().bytes_in.value(), body.size() - 4 * kMiB);
   EXPECT_TRUE(rig.holds_at_most((128 << 10) + kMiB)) << rig.loop()->pool().out_bytes();
-  request.stream->set_reading(true);
+  request.codec_stream->set_reading(true);
   rig.wait_over(request);
   EXPECT_TRUE(request.body == body) << request.body.size();
   request.respond(200, "all of it");
-  rig.expect_response(talk, 200, "all of it");
+  rig.expect_response(stream, 200, "all of it");
   rig.expect_ended(HttpEnd::kOk);
 }
 
@@ -179,8 +179,8 @@ TEST_P(HttpExchangeTest, SlowClientStopsTheOrigin) {
   rig.config().buffer_high = {128 * config::kKiB};
   rig.start();
   const std::string body = pattern(24 * kMiB);
-  Talk& talk = rig.connect().send_request();
-  talk.stream->set_reading(false);
+  PeerStream& stream = rig.connect().send_request();
+  stream.codec_stream->set_reading(false);
   next_request().respond(200, body);
   for (uint64_t came = 1; came != rig.endpoint().bytes_in.value();) {
     came = rig.endpoint().bytes_in.value();
@@ -188,8 +188,8 @@ TEST_P(HttpExchangeTest, SlowClientStopsTheOrigin) {
   }
   EXPECT_LT(rig.endpoint().bytes_in.value(), body.size() - 4 * kMiB);
   EXPECT_TRUE(rig.holds_at_most((128 << 10) + kMiB)) << rig.loop()->pool().out_bytes();
-  talk.stream->set_reading(true);
-  rig.expect_response(talk, 200, body);
+  stream.codec_stream->set_reading(true);
+  rig.expect_response(stream, 200, body);
   rig.expect_ended(HttpEnd::kOk);
 }
 
@@ -200,16 +200,16 @@ TEST_P(HttpExchangeTest, SlowClientStopsTheOrigin) {
 TEST_P(HttpExchangeTest, ClientBreaksOff) {
   rig.start();
   for (const bool politely : {false, true}) {
-    const auto break_off = [&](HttpPeer& client, Talk& talk) {
+    const auto break_off = [&](HttpPeer& client, PeerStream& stream) {
       if (!politely) return client.break_off();
-      if (client_http2()) return talk.cancel();
+      if (client_http2()) return stream.cancel();
       client.close();
       rig.pass(2s);  // It could still wait for its response, so time passes.
     };
     const uint64_t before = rig.sum_of_ends();
     origin.silent = true;
     HttpPeer& early = rig.connect();
-    Talk& never = early.send_request();
+    PeerStream& never = early.send_request();
     rig.until([&] { return rig.http().requests.value() == before + 1; });
     break_off(early, never);
     rig.until([&] { return rig.sum_of_ends() == before + 1; });
@@ -217,23 +217,23 @@ TEST_P(HttpExchangeTest, ClientBreaksOff) {
     for (int phase = 0; phase < 3; ++phase) {
       const std::string path = "/" + std::to_string(phase) + (politely ? "p" : "");
       HttpPeer& client = rig.connect();
-      Talk& talk = client.send_request("POST", path, {}, /*end=*/phase > 0);
-      Talk* request = nullptr;
+      PeerStream& stream = client.send_request("POST", path, {}, /*end=*/phase > 0);
+      PeerStream* request = nullptr;
       rig.until([&] {
-        for (Talk* const came : origin.requests) {
+        for (PeerStream* const came : origin.requests) {
           if (came->has_head && came->head.path() == path) request = came;
         }
         return request != nullptr;
       });
       if (phase == 0) {
-        talk.send("a part");
+        stream.send("a part");
         rig.until([&] { return request->body == "a part"; });
       } else if (phase == 2) {
         request->respond(200, {}, false);
         request->send("a part");
-        rig.until([&] { return talk.body == "a part"; });
+        rig.until([&] { return stream.body == "a part"; });
       }
-      break_off(client, talk);
+      break_off(client, stream);
       rig.wait_cancelled(*request);
       EXPECT_FALSE(phase == 0 && request->ended) << "half a request looks whole";
       rig.until([&] { return rig.sum_of_ends() == before + 2 + static_cast<uint64_t>(phase); });
@@ -249,24 +249,24 @@ TEST_P(HttpExchangeTest, OriginBreaksOff) {
   for (int phase = 0; phase < 3; ++phase) {
     for (const bool lost : {false, true}) {  // Only the stream, or the whole connection.
       HttpPeer& client = rig.connect();
-      Talk& talk = phase == 1 ? client.post("a part", /*end=*/false) : client.send_request("POST");
-      Talk& request = next_request();
+      PeerStream& stream = phase == 1 ? client.post("a part", /*end=*/false) : client.send_request("POST");
+      PeerStream& request = next_request();
       if (phase == 1) rig.until([&] { return request.body == "a part"; });
       if (phase == 2) {
         request.respond(200, {}, false);
         request.send("a part");
-        rig.until([&] { return talk.body == "a part"; });
+        rig.until([&] { return stream.body == "a part"; });
       }
       lost ? origin.connections.back()->break_off() : request.cancel(ResetReason::kInternal);
-      rig.until([&] { return talk.over(); });
+      rig.until([&] { return stream.over(); });
       if (phase < 2) {
-        EXPECT_EQ(talk.head.status, 502);
-        EXPECT_EQ(talk.body, "the upstream failed before it responded\n");
+        EXPECT_EQ(stream.head.status, 502);
+        EXPECT_EQ(stream.body, "the upstream failed before it responded\n");
       } else {
-        EXPECT_EQ(talk.head.status, 200);
-        EXPECT_TRUE(talk.reset) << "half a response looks whole";
+        EXPECT_EQ(stream.head.status, 200);
+        EXPECT_TRUE(stream.reset) << "half a response looks whole";
       }
-      if (talk.stream && !talk.reset) talk.release();
+      if (stream.codec_stream && !stream.reset) stream.release();
     }
   }
   rig.expect_ended(HttpEnd::kUpstreamReset, 6);
@@ -277,14 +277,14 @@ TEST_P(HttpExchangeTest, OriginBreaksOff) {
 // A response that HTTP does not allow is not forwarded.
 TEST_P(HttpExchangeTest, MalformedResponse) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& request = next_request();
   for (auto& connection : origin.connections) {
     EXPECT_GT(connection->socket.send_some(upstream_http2() ? std::string("\0\0\0\0\0\0\0\0\1", 9)  // DATA, no head.
                                                             : "HTTP/1.1 2000 OK\r\n\r\n"),
               0u);
   }
-  rig.expect_response(talk, 502, "the upstream's response is malformed\n");
+  rig.expect_response(stream, 502, "the upstream's response is malformed\n");
   rig.wait_cancelled(request);
   rig.expect_ended(HttpEnd::kUpstreamMalformed);
 }
@@ -294,15 +294,15 @@ TEST_P(HttpExchangeTest, MalformedResponse) {
 TEST_P(HttpExchangeTest, ResponseTimeout) {
   rig.upstream().response_timeout = 100s;
   rig.start();
-  Talk& talk = rig.connect().post("up", /*end=*/false);
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect().post("up", /*end=*/false);
+  PeerStream& request = next_request();
   rig.pass(60s);
-  talk.send("load", /*end=*/true);
+  stream.send("load", /*end=*/true);
   rig.wait_over(request);
   rig.pass(60s);  // It begins with the end of the request.
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   rig.pass(60s);
-  rig.expect_response(talk, 504, "the upstream did not respond in time\n");
+  rig.expect_response(stream, 504, "the upstream did not respond in time\n");
   rig.expect_ended(HttpEnd::kResponseTimeout);
   rig.wait_cancelled(request);
 }
@@ -310,41 +310,41 @@ TEST_P(HttpExchangeTest, ResponseTimeout) {
 TEST_P(HttpExchangeTest, BodyTimeout) {
   rig.config().body_timeout = 100s;
   rig.start();
-  Talk& talk = rig.connect().post("a", /*end=*/false);
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect().post("a", /*end=*/false);
+  PeerStream& request = next_request();
   for (int i = 0; i < 3; ++i) {  // Any data restarts it.
     rig.pass(60s);
-    talk.send("b");
+    stream.send("b");
     rig.until([&] { return request.body.size() == 2 + static_cast<size_t>(i); });
   }
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   rig.pass(60s);
   rig.pass(60s);
-  rig.until([&] { return talk.over(); });
-  EXPECT_EQ(talk.head.status, 408);
-  EXPECT_EQ(talk.body, "the request body did not arrive in time\n");
+  rig.until([&] { return stream.over(); });
+  EXPECT_EQ(stream.head.status, 408);
+  EXPECT_EQ(stream.body, "the request body did not arrive in time\n");
   rig.expect_ended(HttpEnd::kBodyTimeout);
   rig.wait_cancelled(request);
   EXPECT_FALSE(request.ended);
-  if (talk.stream) talk.release();
+  if (stream.codec_stream) stream.release();
 }
 
 // For requests without another timeout: bytes in either direction restart it.
 TEST_P(HttpExchangeTest, StreamIdleTimeout) {
   rig.config().stream_idle_timeout = 100s;
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& request = next_request();
   request.respond(200, {}, false);
   for (size_t i = 1; i <= 3; ++i) {
     rig.pass(60s);
     request.send("x");
-    rig.until([&] { return talk.body.size() == i; });
+    rig.until([&] { return stream.body.size() == i; });
   }
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   rig.pass(60s);
   rig.pass(60s);
-  rig.until([&] { return talk.reset; });
+  rig.until([&] { return stream.reset; });
   rig.expect_ended(HttpEnd::kIdleTimeout);
   rig.wait_cancelled(request);
 }
@@ -354,13 +354,13 @@ TEST_P(HttpExchangeTest, RequestTimeout) {
   rig.config().request_timeout = 100s;
   rig.start();
   HttpPeer &one = rig.connect(), &two = rig.connect();
-  Talk& begun = one.send_request();
-  Talk& request = next_request();
+  PeerStream& begun = one.send_request();
+  PeerStream& request = next_request();
   request.respond(200, {}, false);
   rig.pass(60s);
   request.send("busy");
-  Talk& silent = two.send_request();
-  Talk& other = next_request();
+  PeerStream& silent = two.send_request();
+  PeerStream& other = next_request();
   rig.until([&] { return begun.body == "busy"; });
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   rig.pass(60s);
@@ -383,16 +383,16 @@ TEST_P(HttpExchangeTest, TimeoutsBeginWithTheRequest) {
   HttpPeer& client = rig.connect_greeted();
   for (int i = 0; i < 2; ++i) {
     rig.pass(110s);
-    Talk& talk = client.post("a", /*end=*/false);
-    Talk& request = next_request();
+    PeerStream& stream = client.post("a", /*end=*/false);
+    PeerStream& request = next_request();
     rig.pass(45s);
     EXPECT_EQ(rig.sum_of_ends(), static_cast<uint64_t>(i));
-    talk.send("b", /*end=*/true);
+    stream.send("b", /*end=*/true);
     rig.wait_over(request);
     rig.pass(45s);
     EXPECT_EQ(rig.sum_of_ends(), static_cast<uint64_t>(i));
     request.respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
     rig.expect_ended(HttpEnd::kOk, static_cast<uint64_t>(i) + 1);
   }
 }
@@ -403,16 +403,16 @@ TEST_P(HttpExchangeTest, TunnelTimeoutBeginsWithTheTunnel) {
   rig.start();
   HttpPeer& client = rig.connect_greeted();
   rig.pass(110s);
-  Talk& talk = client.websocket();
-  Talk& request = next_request();
+  PeerStream& stream = client.websocket();
+  PeerStream& request = next_request();
   rig.pass(110s);
   request.respond(200, {}, false);
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   rig.pass(90s);
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   rig.pass(20s);
   rig.expect_ended(HttpEnd::kIdleTimeout);
-  rig.until([&] { return talk.over() && request.over(); });
+  rig.until([&] { return stream.over() && request.over(); });
 }
 
 // ---- Tunnels ----
@@ -420,19 +420,19 @@ TEST_P(HttpExchangeTest, TunnelTimeoutBeginsWithTheTunnel) {
 TEST_P(HttpExchangeTest, Tunnel) {
   rig.start();
   for (const bool client_first : {true, false}) {  // Which half ends first.
-    Talk& talk = rig.connect_greeted().websocket();
-    Talk& request = next_request();
+    PeerStream& stream = rig.connect_greeted().websocket();
+    PeerStream& request = next_request();
     EXPECT_EQ(request.head.protocol(), "websocket");
     EXPECT_FALSE(request.ended);
     request.respond(200, {}, false);
-    rig.until([&] { return talk.has_head; });
-    EXPECT_EQ(talk.head.status, 200);
-    talk.send("question");
+    rig.until([&] { return stream.has_head; });
+    EXPECT_EQ(stream.head.status, 200);
+    stream.send("question");
     rig.until([&] { return request.body == "question"; });
     request.send("answer");
-    rig.until([&] { return talk.body == "answer"; });
+    rig.until([&] { return stream.body == "answer"; });
     // One half ends, the other continues.
-    Talk &first = client_first ? talk : request, &last = client_first ? request : talk;
+    PeerStream &first = client_first ? stream : request, &last = client_first ? request : stream;
     first.send("!", /*end=*/true);
     rig.wait_over(last);
     EXPECT_TRUE(last.ended && last.body.ends_with("!"));
@@ -450,13 +450,13 @@ TEST_P(HttpExchangeTest, TunnelTimeout) {
   rig.config().tunnel_timeout = 100s;
   rig.config().stream_idle_timeout = rig.config().request_timeout = rig.config().idle_timeout = 20s;
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
-  Talk& request = next_request();
+  PeerStream& stream = rig.connect_greeted().websocket();
+  PeerStream& request = next_request();
   request.respond(200, {}, false);
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   for (size_t i = 1; i <= 4; ++i) {
     rig.pass(60s);
-    Talk &from = i % 2 ? talk : request, &to = i % 2 ? request : talk;
+    PeerStream &from = i % 2 ? stream : request, &to = i % 2 ? request : stream;
     from.send("x");
     rig.until([&] { return to.body.size() == (i + 1) / 2; });
   }
@@ -465,17 +465,17 @@ TEST_P(HttpExchangeTest, TunnelTimeout) {
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   rig.pass(60s);
   rig.expect_ended(HttpEnd::kIdleTimeout);
-  rig.until([&] { return talk.over() && request.over(); });
+  rig.until([&] { return stream.over() && request.over(); });
 }
 
 TEST_P(HttpExchangeTest, TunnelIsRefusedByTheOrigin) {
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
+  PeerStream& stream = rig.connect_greeted().websocket();
   next_request().respond(403, "not for you");
-  rig.until([&] { return talk.ended; });
-  EXPECT_EQ(talk.head.status, 403);
-  EXPECT_EQ(talk.body, "not for you");
-  if (talk.stream) talk.release();
+  rig.until([&] { return stream.ended; });
+  EXPECT_EQ(stream.head.status, 403);
+  EXPECT_EQ(stream.body, "not for you");
+  if (stream.codec_stream) stream.release();
   rig.expect_ended(HttpEnd::kOk);
   EXPECT_EQ(rig.http().tunnels.value(), 0u);
 }
@@ -483,10 +483,10 @@ TEST_P(HttpExchangeTest, TunnelIsRefusedByTheOrigin) {
 TEST_P(HttpExchangeTest, TunnelIsNotAllowed) {
   rig.config().websocket = false;
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
-  rig.until([&] { return talk.ended; });
-  EXPECT_EQ(talk.head.status, 501);
-  if (talk.stream) talk.release();
+  PeerStream& stream = rig.connect_greeted().websocket();
+  rig.until([&] { return stream.ended; });
+  EXPECT_EQ(stream.head.status, 501);
+  if (stream.codec_stream) stream.release();
   rig.expect_ended(HttpEnd::kNotAllowed);
   EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 0u);
 }

@@ -41,14 +41,14 @@ class ForwardHeadTest : public ::testing::Test {
 
   bool add(std::string_view client, bool secure, std::string_view via, Head& head) {
     const ClientIp ip = parse_forwarded_address(client).value_or(ClientIp());
-    const Origin origin{ip, told_client_.value_or(ip), secure ? "https" : "http", "a.example:8080", "edge"};
+    const Origin origin{ip, claimed_client_.value_or(ip), secure ? "https" : "http", "a.example:8080", "edge"};
     return add_origin(pool_, config_, origin, via, refused_, head);
   }
 
   ChunkPool pool_;
   ChunkPool::Use use_;
   config::Http config_;
-  std::optional<ClientIp> told_client_;
+  std::optional<ClientIp> claimed_client_;
   ClaimCounters refused_;
 };
 
@@ -121,7 +121,7 @@ TEST_F(ForwardHeadTest, NoRoom) {
 
 // Appended values have the address of the peer; replaced ones, the client address that trusted proxies report.
 TEST_F(ForwardHeadTest, ClientBehindTrustedProxies) {
-  told_client_ = parse_forwarded_address("2001:db8::7");
+  claimed_client_ = parse_forwarded_address("2001:db8::7");
   config_.forwarded = config::ForwardedFor::kAppend;
   EXPECT_EQ(forwarded({{"x-forwarded-for", "2001:db8::7"}}, "10.0.0.1"),
             (Pairs{{"forwarded", "for=10.0.0.1;proto=http;host=\"a.example:8080\";by=_edge"},

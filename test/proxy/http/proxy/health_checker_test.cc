@@ -17,7 +17,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using namespace std::string_literals;  // NOLINT(google-build-using-namespace)
 using test::HttpOrigin;
 using test::HttpRig;
-using test::Talk;
+using test::PeerStream;
 
 /// Each version of HTTP towards the endpoints.
 class HealthCheckerTest : public testing::TestWithParam<bool> {
@@ -34,7 +34,7 @@ class HealthCheckerTest : public testing::TestWithParam<bool> {
   }
   bool http2() const { return GetParam(); }
   // The next check, once its head has arrived.
-  Talk& next(HttpOrigin& origin) { return rig.request_at(origin, answered_++); }
+  PeerStream& next(HttpOrigin& origin) { return rig.request_at(origin, responded_++); }
   // Responds to the next check, once it is due.
   void respond(HttpOrigin& origin, uint16_t status, std::string_view body = "well") {
     const uint64_t before = rig.health().checks.value();
@@ -47,7 +47,7 @@ class HealthCheckerTest : public testing::TestWithParam<bool> {
   uint64_t failed(size_t index = 0) { return rig.health(index).failed_checks.value(); }
 
   HttpRig rig{{.client_http2 = false, .upstream_http2 = GetParam()}};
-  size_t answered_ = 0;
+  size_t responded_ = 0;
 };
 
 TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
@@ -55,7 +55,7 @@ TEST_P(HealthCheckerTest, FirstAtOnceThenEveryInterval) {
   check().http->host = "inner.test";
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& first = next(origin);
+  PeerStream& first = next(origin);
   EXPECT_TRUE(healthy());  // Until the first result.
   EXPECT_EQ(first.head.method(), "GET");
   EXPECT_EQ(first.head.path(), "/healthz?x=y");
@@ -110,7 +110,13 @@ TEST_P(HealthCheckerTest, ExpectedStatuses) {
     respond(origin, static_cast<uint16_t>(status));
     EXPECT_EQ(healthy(), expected) << status;
   }
+}
+
+TEST_P(HealthCheckerTest, ConfiguredStatuses) {
+  check().healthy_after = check().unhealthy_after = 1;
   check().http->status = {404, 401};
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
   for (const auto& [status, expected] : {std::pair{200, false}, {404, true}, {403, false}, {401, true}}) {
     respond(origin, static_cast<uint16_t>(status));
     EXPECT_EQ(healthy(), expected) << status;
@@ -132,7 +138,7 @@ TEST_P(HealthCheckerTest, ExpectedBody) {
   EXPECT_FALSE(healthy());
   // It is found before the end, across the boundary of two pieces.
   rig.pass(11s);
-  Talk& slow = next(origin);
+  PeerStream& slow = next(origin);
   slow.respond(200, {}, false);
   slow.send("it is all g");
   rig.settle();
@@ -162,9 +168,9 @@ TEST_P(HealthCheckerTest, TimesOutDuringAResponse) {
   check().http->body = "all good";
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& talk = next(origin);
-  talk.respond(200, {}, false);
-  talk.send("all");
+  PeerStream& stream = next(origin);
+  stream.respond(200, {}, false);
+  stream.send("all");
   rig.settle();
   EXPECT_EQ(checks(), 0u);
   rig.pass(2100ms);
@@ -254,7 +260,7 @@ TEST_P(HealthCheckerTest, AnotherEndpoint) {
   respond(origin, 200);
   EXPECT_TRUE(healthy());
   rig.pass(11s);
-  Talk& old = next(origin);
+  PeerStream& old = next(origin);
   rig.upstream_state().endpoint(0).begin_anew(0);
   old.respond(503, "ill");
   rig.settle();
@@ -276,7 +282,7 @@ TEST_P(HealthCheckerTest, FollowsNames) {
   respond(origin, 503);
   EXPECT_FALSE(healthy());
   rig.pass(11s);
-  Talk& late = next(origin);
+  PeerStream& late = next(origin);
   rig.resolve(0, {other.port()});
   rig.request_at(other).respond(200, "well");
   rig.until([&] { return checks(1) == 1; });
@@ -300,12 +306,12 @@ TEST_P(HealthCheckerTest, RequestsPassOverUnhealthyEndpoints) {
   rig.until([&] { return checks(0) == 1 && checks(1) == 1; });
   // A connection to each is kept for later.
   for (int i = 0; i < 2; ++i) {
-    Talk& talk = rig.connect().send_request();
+    PeerStream& stream = rig.connect().send_request();
     rig.until([&] { return origin.requests.size() + other.requests.size() == static_cast<size_t>(3 + i); });
     for (HttpOrigin* const each : {&origin, &other}) {
       if (!each->requests.back()->sent_end) each->requests.back()->respond(200, "fine");
     }
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
   ASSERT_EQ(origin.requests.size(), 2u);
   for (size_t i = 0; i < 3; ++i) {
@@ -316,9 +322,9 @@ TEST_P(HealthCheckerTest, RequestsPassOverUnhealthyEndpoints) {
   }
   EXPECT_FALSE(healthy(0));
   for (size_t i = 0; i < 10; ++i) {
-    Talk& talk = rig.connect().send_request();
+    PeerStream& stream = rig.connect().send_request();
     rig.request_at(other, 5 + i).respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
   EXPECT_EQ(origin.requests.size(), 5u);
   rig.until([&] { return origin.connections[1]->gone(); });  // The kept connection.
@@ -333,12 +339,12 @@ TEST_P(HealthCheckerTest, AllAreTriedWhenNoneIsHealthy) {
   rig.request_at(other).respond(500, "ill");
   rig.until([&] { return !healthy(0) && !healthy(1); });
   for (int i = 0; i < 4; ++i) {
-    Talk& talk = rig.connect().send_request();
+    PeerStream& stream = rig.connect().send_request();
     rig.until([&] { return origin.requests.size() + other.requests.size() == static_cast<size_t>(3 + i); });
     for (HttpOrigin* const each : {&origin, &other}) {
       if (!each->requests.back()->sent_end) each->requests.back()->respond(200, "fine");
     }
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
   EXPECT_EQ(origin.requests.size(), 3u);
   EXPECT_EQ(other.requests.size(), 3u);
@@ -356,15 +362,15 @@ class GrpcCheckTest : public testing::Test {
     check.healthy_after = check.unhealthy_after = 1;
     check.grpc.emplace().service = "a.B";
   }
-  Talk& next(HttpOrigin& origin) {
+  PeerStream& next(HttpOrigin& origin) {
     if (n_ > 0) rig.pass(6s);
     return rig.request_at(origin, n_++);
   }
   // Whether it counts as healthy after this.
-  bool after(Talk& talk, const std::string& body, std::string_view status) {
-    talk.respond(200, {{"content-type", "application/grpc"}}, false);
-    talk.send(body);
-    talk.send_trailers({{"grpc-status", status}});
+  bool after(PeerStream& stream, const std::string& body, std::string_view status) {
+    stream.respond(200, {{"content-type", "application/grpc"}}, false);
+    stream.send(body);
+    stream.send_trailers({{"grpc-status", status}});
     rig.until([&] { return rig.health().checks.value() == n_; });
     return rig.health().healthy.load();
   }
@@ -376,7 +382,7 @@ class GrpcCheckTest : public testing::Test {
 TEST_F(GrpcCheckTest, SendsAndReads) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& first = next(origin);
+  PeerStream& first = next(origin);
   rig.until([&] { return first.over(); });
   EXPECT_EQ(first.head.method(), "POST");
   EXPECT_EQ(first.head.path(), "/grpc.health.v1.Health/Check");
@@ -407,7 +413,7 @@ TEST_F(GrpcCheckTest, NotGrpc) {
   rig.until([&] { return rig.health().checks.value() == 1; });
   EXPECT_FALSE(rig.health().healthy.load());
   EXPECT_TRUE(after(next(origin), "\0\0\0\0\x02\x08\x01"s, "0"));
-  Talk& page = next(origin);
+  PeerStream& page = next(origin);
   page.respond(200, "<html>");
   rig.until([&] { return rig.health().checks.value() == 3; });
   EXPECT_FALSE(rig.health().healthy.load());
@@ -424,11 +430,11 @@ class EjectedRequestsTest : public test::HttpRigTest {
   }
   // One request, which `origin` must get; `respond` responds to it there.
   template <typename Respond>
-  Talk& serve(HttpOrigin& origin, Respond respond) {
-    Talk& talk = rig.connect().send_request();
+  PeerStream& serve(HttpOrigin& origin, Respond respond) {
+    PeerStream& stream = rig.connect().send_request();
     respond(rig.request_at(origin, origin.requests.size()));
-    rig.wait_over(talk);
-    return talk;
+    rig.wait_over(stream);
+    return stream;
   }
   bool out(size_t index = 0) { return rig.health(index).ejected_until_ms.load() != 0; }
 };
@@ -440,13 +446,13 @@ TEST_P(EjectedRequestsTest, ResponsesWith5xx) {
   const auto serve_some = [&](int count, uint16_t status_of_first) {
     for (int i = 0; i < count; ++i) {
       const size_t before = first.requests.size() + second.requests.size();
-      Talk& talk = rig.connect().send_request();
+      PeerStream& stream = rig.connect().send_request();
       rig.until([&] { return first.requests.size() + second.requests.size() == before + 1; });
       for (HttpOrigin* const each : {&first, &second}) {
         if (each->requests.empty() || each->requests.back()->sent_end) continue;
         each->requests.back()->respond(each == &first ? status_of_first : 200, "x");
       }
-      rig.wait_over(talk);
+      rig.wait_over(stream);
     }
   };
   serve_some(12, 500);  // In turn, until one is ejected; from then on all go to the other.
@@ -467,18 +473,18 @@ TEST_P(EjectedRequestsTest, RequestsWithoutAResponse) {
   rig.start();
   const auto others = [&](bool healthy) { rig.health(1).healthy.store(healthy); };
   others(false);
-  serve(origin, [](Talk& request) { request.cancel(ResetReason::kInternal); });
-  serve(origin, [&](Talk&) { rig.pass(6s); });
+  serve(origin, [](PeerStream& request) { request.cancel(ResetReason::kInternal); });
+  serve(origin, [&](PeerStream&) { rig.pass(6s); });
   EXPECT_EQ(rig.health(0).errors_in_a_row.load(), 2u);
-  serve(origin, [](Talk& request) { request.respond(200, "x"); });
+  serve(origin, [](PeerStream& request) { request.respond(200, "x"); });
   EXPECT_EQ(rig.health(0).errors_in_a_row.load(), 0u);
   for (int i = 0; i < 3; ++i) {
     others(false);
-    Talk& talk = rig.connect().post("x");  // It is not retried, whichever connection it used.
-    Talk& request = rig.request_at(origin, origin.requests.size());
+    PeerStream& stream = rig.connect().post("x");  // It is not retried, whichever connection it used.
+    PeerStream& request = rig.request_at(origin, origin.requests.size());
     others(true);
     request.connection->break_off();
-    rig.wait_over(talk);
+    rig.wait_over(stream);
   }
   EXPECT_TRUE(out());
 }
@@ -488,11 +494,11 @@ TEST_P(EjectedRequestsTest, ErrorsOfOthersDoNotCount) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   for (int i = 0; i < 4; ++i) {
-    Talk& talk = rig.connect().send_request();
-    Talk& request = rig.request_at(origin, origin.requests.size());
-    client_http2() ? talk.cancel() : talk.connection->break_off();
+    PeerStream& stream = rig.connect().send_request();
+    PeerStream& request = rig.request_at(origin, origin.requests.size());
+    client_http2() ? stream.cancel() : stream.connection->break_off();
     rig.wait_cancelled(request);
-    if (upstream_http2()) serve(origin, [](Talk& refused) { refused.cancel(ResetReason::kCancelled); });
+    if (upstream_http2()) serve(origin, [](PeerStream& refused) { refused.cancel(ResetReason::kCancelled); });
   }
   EXPECT_EQ(rig.health(0).errors_in_a_row.load(), 0u);
   EXPECT_FALSE(out());

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using config::RetryOn;
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 class HttpHedgeTest : public test::HttpRigTest {
  protected:
@@ -36,26 +36,26 @@ class HttpHedgeTest : public test::HttpRigTest {
   /// The endpoint that gets the request first, and is slow.
   HttpOrigin& first() {
     if (!first_) {
-      rig.until([&] { return asked() > 0; });
+      rig.until([&] { return request_count() > 0; });
       first_ = one.requests.empty() ? &other : &one;
     }
     return *first_;
   }
   HttpOrigin& second() { return &first() == &one ? other : one; }
-  size_t asked() const { return one.requests.size() + other.requests.size(); }
+  size_t request_count() const { return one.requests.size() + other.requests.size(); }
   /// Both requests, when the second was sent.
   struct Pair {
-    Talk& first;
-    Talk& second;
+    PeerStream& first;
+    PeerStream& second;
   };
   Pair hedged() {
-    Talk& slow = rig.request_at(first());
+    PeerStream& slow = rig.request_at(first());
     rig.pass(250ms);
     return {slow, rig.request_at(second())};
   }
   void expect_no_hedge() {
     rig.pass(10s);
-    EXPECT_EQ(asked(), 1u);
+    EXPECT_EQ(request_count(), 1u);
     EXPECT_EQ(rig.upstream_counters().hedges.value(), 0u);
   }
   /// Prepares for another request.
@@ -80,15 +80,15 @@ class HttpHedgeTest : public test::HttpRigTest {
 
 TEST_P(HttpHedgeTest, SecondIsFaster) {
   rig.start();
-  Talk& talk = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
+  PeerStream& stream = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
   rig.request_at(first());
   rig.pass(100ms);
-  EXPECT_EQ(asked(), 1u) << "not yet";
+  EXPECT_EQ(request_count(), 1u) << "not yet";
   const Pair pair = hedged();
   EXPECT_EQ(pair.second.head.path(), "/x");
   EXPECT_EQ(pair.second.field("x-own"), "1");
   pair.second.respond(200, "the second");
-  rig.expect_response(talk, 200, "the second");
+  rig.expect_response(stream, 200, "the second");
   rig.wait_cancelled(pair.first);
   rig.expect_ended(HttpEnd::kOk);
   expect_hedges(1, 1);
@@ -98,12 +98,12 @@ TEST_P(HttpHedgeTest, SecondIsFaster) {
 
 TEST_P(HttpHedgeTest, FirstIsFasterAfterAll) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.respond(200, {}, false);
   rig.wait_cancelled(pair.second);  // At once.
   pair.first.send("the first", true);
-  rig.expect_response(talk, 200, "the first");
+  rig.expect_response(stream, 200, "the first");
   rig.expect_ended(HttpEnd::kOk);
   expect_hedges(1, 0);
 }
@@ -112,44 +112,44 @@ TEST_P(HttpHedgeTest, FirstIsFasterAfterAll) {
 TEST_P(HttpHedgeTest, LongResponseOfTheSecond) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
+  PeerStream& stream = client.send_request();
   const Pair pair = hedged();
   client.reads = false;
   const std::string body = test::stream_bytes(1, 0, 4'000'000);
   pair.second.respond(200, body);
   rig.settle(50);
   client.reads = true;
-  rig.expect_response(talk, 200, body);
+  rig.expect_response(stream, 200, body);
   rig.expect_ended(HttpEnd::kOk);
 }
 
 TEST_P(HttpHedgeTest, SecondBreaksOffAfterItsHead) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.respond(200, {}, false);
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   pair.second.cancel();
-  rig.wait_over(talk);
-  EXPECT_TRUE(talk.reset);
+  rig.wait_over(stream);
+  EXPECT_TRUE(stream.reset);
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
 TEST_P(HttpHedgeTest, BodiesGoToBoth) {
   rig.start();
   const std::string body = test::stream_bytes(3, 0, 50'000);
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send(body);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send(body);
   rig.settle();
-  talk.send_trailers({{"x-sum", "7"}});
+  stream.send_trailers({{"x-sum", "7"}});
   const Pair pair = hedged();
-  for (Talk* const request : {&pair.first, &pair.second}) {
+  for (PeerStream* const request : {&pair.first, &pair.second}) {
     rig.wait_over(*request);
     EXPECT_TRUE(request->body == body) << request->body.size();
     EXPECT_EQ(request->trailers.value("x-sum"), "7");
   }
   pair.second.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
 }
 
 // ---- No hedge ----
@@ -163,18 +163,18 @@ TEST_P(HttpHedgeTest, NotForNonIdempotentRequests) {
 
 TEST_P(HttpHedgeTest, NotBeforeTheRequestIsComplete) {
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
   rig.request_at(first());
   expect_no_hedge();
-  talk.send("all", true);
+  stream.send("all", true);
   rig.wait_over(rig.request_at(first()));
   EXPECT_EQ(hedged().second.head.method(), "PUT");
 }
 
 TEST_P(HttpHedgeTest, NotForLongBodies) {
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send(std::string(100'000, 'x'), true);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send(std::string(100'000, 'x'), true);
   rig.wait_over(rig.request_at(first()));
   expect_no_hedge();
 }
@@ -201,28 +201,28 @@ TEST_P(HttpHedgeTest, NoOtherEndpointCostsNoBudget) {
   rig.upstream().retry_budget = {.percent = 0, .min = 1};
   policy.on = {RetryOn::k5xx};
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& slow = rig.request_at(first());
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& slow = rig.request_at(first());
   rig.health(&second() == &other ? 1 : 0).healthy = false;
   expect_no_hedge();
   rig.health(&second() == &other ? 1 : 0).healthy = true;
   slow.respond(503, "no");
   rig.request_at(second()).respond(200, "again");
-  rig.expect_response(talk, 200, "again");
+  rig.expect_response(stream, 200, "again");
 }
 
 TEST_P(HttpHedgeTest, HedgeIsOneOfTheAttempts) {
   policy.on = {RetryOn::k5xx};
   policy.attempts = 2;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.respond(503, "second");
   rig.wait_over(rig.request_at(second()));
   rig.settle();
   pair.first.respond(503, "first");
-  rig.expect_response(talk, 503, "first");
-  EXPECT_EQ(asked(), 2u);
+  rig.expect_response(stream, 503, "first");
+  EXPECT_EQ(request_count(), 2u);
 }
 
 // ---- One of the two fails ----
@@ -230,7 +230,7 @@ TEST_P(HttpHedgeTest, HedgeIsOneOfTheAttempts) {
 TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
   policy.on = {RetryOn::k5xx};
   rig.start();
-  Talk& bad_second = rig.connect().send_request();
+  PeerStream& bad_second = rig.connect().send_request();
   {
     const Pair pair = hedged();
     pair.second.respond(503, "no");
@@ -240,7 +240,7 @@ TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
     rig.expect_response(bad_second, 200, "the first");
   }
   next_request();
-  Talk& bad_first = rig.connect().send_request();
+  PeerStream& bad_first = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.respond(503, "no");
   rig.settle();
@@ -254,9 +254,9 @@ TEST_P(HttpHedgeTest, RetriableResponseDoesNotWin) {
 // Without `5xx` in the policy it is the response.
 TEST_P(HttpHedgeTest, OtherErrorsWin) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   hedged().second.respond(503, "an answer");
-  rig.expect_response(talk, 503, "an answer");
+  rig.expect_response(stream, 503, "an answer");
 }
 
 TEST_P(HttpHedgeTest, OneBreaksOff) {
@@ -264,7 +264,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
   policy.attempts = 3;
   rig.upstream().retry_budget = {.percent = 0, .min = 2};  // The other one takes nothing from it.
   rig.start();
-  Talk& without_first = rig.connect().send_request();
+  PeerStream& without_first = rig.connect().send_request();
   {
     const Pair pair = hedged();
     pair.first.cancel(ResetReason::kInternal);
@@ -273,7 +273,7 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
     rig.expect_response(without_first, 200, "the second");
   }
   next_request();
-  Talk& without_second = rig.connect().send_request();
+  PeerStream& without_second = rig.connect().send_request();
   const Pair pair = hedged();
   pair.second.cancel(ResetReason::kInternal);
   rig.settle();
@@ -285,14 +285,14 @@ TEST_P(HttpHedgeTest, OneBreaksOff) {
 TEST_P(HttpHedgeTest, BothBreakOff) {
   policy.on = {RetryOn::kConnectFailure};
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
   pair.first.cancel();
   rig.settle();
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   pair.second.cancel();
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 502);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 502);
   rig.expect_ended(HttpEnd::kUpstreamReset);
 }
 
@@ -301,23 +301,23 @@ TEST_P(HttpHedgeTest, BothBreakOffAndRequestIsRetried) {
   policy.on = {RetryOn::kReset};
   policy.attempts = 4;
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send("body", true);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send("body", true);
   {
     const Pair pair = hedged();
     pair.first.cancel();
     rig.settle();
-    EXPECT_EQ(asked(), 2u);
+    EXPECT_EQ(request_count(), 2u);
     pair.second.cancel();
   }
-  rig.until([&] { return asked() == 3; });
+  rig.until([&] { return request_count() == 3; });
   rig.pass(250ms);
-  rig.until([&] { return asked() == 4; });
-  Talk& last = rig.request_at(other, 1);
+  rig.until([&] { return request_count() == 4; });
+  PeerStream& last = rig.request_at(other, 1);
   rig.wait_over(last);
   EXPECT_EQ(last.body, "body");
   last.respond(200, "the fourth");
-  rig.expect_response(talk, 200, "the fourth");
+  rig.expect_response(stream, 200, "the fourth");
   EXPECT_EQ(rig.upstream_counters().hedges.value(), 2u);
   EXPECT_EQ(rig.upstream_counters().retries.value(), 1u);
 }
@@ -344,16 +344,16 @@ TEST_P(HttpHedgeTest, AttemptsAreBounded) {
 
 TEST_P(HttpHedgeTest, SecondCannotBeReached) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& slow = rig.request_at(first());
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& slow = rig.request_at(first());
   second().stop();
   rig.pass(250ms);
   const size_t index = &second() == &other ? 1 : 0;
   rig.until([&] { return rig.connect_errors(ConnectError::kRefused, index) == 1; });
   rig.pass(10s);
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   slow.respond(200, "the first");
-  rig.expect_response(talk, 200, "the first");
+  rig.expect_response(stream, 200, "the first");
   expect_hedges(0, 0);
 }
 
@@ -361,16 +361,16 @@ TEST_P(HttpHedgeTest, FirstTimesOut) {
   policy.on = {RetryOn::kTimeout};
   policy.try_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
   rig.pass(850ms);
   rig.wait_cancelled(pair.first);
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   pair.second.respond(200, "the second");
-  rig.expect_response(talk, 200, "the second");
+  rig.expect_response(stream, 200, "the second");
   // It has the same timeout.
   next_request();
-  Talk& slow = rig.connect().send_request();
+  PeerStream& slow = rig.connect().send_request();
   const Pair both = hedged();
   rig.pass(850ms);
   rig.wait_cancelled(both.first);
@@ -382,9 +382,9 @@ TEST_P(HttpHedgeTest, FirstTimesOut) {
 
 TEST_P(HttpHedgeTest, ClientsThatLeave) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
-  talk.cancel();
+  stream.cancel();
   rig.wait_cancelled(pair.first);
   rig.wait_cancelled(pair.second);
   rig.expect_ended(HttpEnd::kClientReset);
@@ -393,11 +393,11 @@ TEST_P(HttpHedgeTest, ClientsThatLeave) {
 TEST_P(HttpHedgeTest, RequestTimeout) {
   route.request_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   const Pair pair = hedged();
   rig.pass(1s);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 504);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 504);
   rig.wait_cancelled(pair.first);
   rig.wait_cancelled(pair.second);
   rig.expect_ended(HttpEnd::kRequestTimeout);
@@ -406,17 +406,17 @@ TEST_P(HttpHedgeTest, RequestTimeout) {
 // A response is complete only with its final head.
 TEST_P(HttpHedgeTest, InterimResponsesDoNotWin) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& slow = rig.request_at(first());
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& slow = rig.request_at(first());
   slow.respond(103, {}, false);
-  rig.until([&] { return talk.interim.size() == 1; });
+  rig.until([&] { return stream.interim.size() == 1; });
   const Pair pair = hedged();
   pair.second.respond(103, {}, false);
   rig.settle();
   EXPECT_FALSE(pair.first.reset);
   pair.second.respond(200, "the second");
-  rig.expect_response(talk, 200, "the second");
-  EXPECT_EQ(talk.interim.size(), 1u);
+  rig.expect_response(stream, 200, "the second");
+  EXPECT_EQ(stream.interim.size(), 1u);
 }
 
 // ---- Connections that are not ready yet ----
@@ -425,19 +425,19 @@ TEST_P(HttpHedgeTest, InterimResponsesDoNotWin) {
 TEST_P(HttpHedgeTest, FirstWaitsForItsConnection) {
   one.silent = other.silent = true;
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send("body", true);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send("body", true);
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
   HttpOrigin& slow = one.connections.empty() ? other : one;
   HttpOrigin& fast = one.connections.empty() ? one : other;
   rig.pass(250ms);
   fast.silent = false;
-  Talk& request = rig.request_at(fast);
+  PeerStream& request = rig.request_at(fast);
   rig.wait_over(request);
   EXPECT_EQ(request.body, "body");
   request.respond(200, "fast");
-  rig.expect_response(talk, 200, "fast");
+  rig.expect_response(stream, 200, "fast");
   slow.silent = false;
   rig.expect_ended(HttpEnd::kOk);
 }
@@ -446,8 +446,8 @@ TEST_P(HttpHedgeTest, BothWaitAndTheFirstFails) {
   one.silent = other.silent = true;
   policy.on = {RetryOn::kRefused};
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send("body", true);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send("body", true);
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
   HttpOrigin& slow = one.connections.empty() ? other : one;
@@ -456,25 +456,25 @@ TEST_P(HttpHedgeTest, BothWaitAndTheFirstFails) {
   rig.until([&] { return fast.connections.size() == 1; });
   slow.connections[0]->break_off();
   rig.settle();
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   fast.silent = false;
-  Talk& request = rig.request_at(fast);
+  PeerStream& request = rig.request_at(fast);
   rig.wait_over(request);
   EXPECT_EQ(request.body, "body");
   request.respond(200, "fast");
-  rig.expect_response(talk, 200, "fast");
+  rig.expect_response(stream, 200, "fast");
   rig.expect_ended(HttpEnd::kOk);
 }
 
 TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
   one.silent = other.silent = true;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.until([&] { return one.connections.size() + other.connections.size() == 1; });
   rig.settle();
   rig.pass(250ms);
   rig.until([&] { return one.connections.size() + other.connections.size() == 2; });
-  talk.cancel();
+  stream.cancel();
   rig.expect_ended(HttpEnd::kClientReset);
   one.silent = other.silent = false;
   rig.settle();
@@ -485,13 +485,13 @@ TEST_P(HttpHedgeTest, BothWaitAndTheClientLeaves) {
 TEST_P(HttpHedgeTest, CookieNamesTheWinner) {
   rig.upstream().sticky.emplace();
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   hedged().second.respond(200, "the second");
   HttpOrigin& winner = second();
-  rig.expect_response(talk, 200, "the second");
-  const std::string cookie = talk.field("set-cookie");
+  rig.expect_response(stream, 200, "the second");
+  const std::string cookie = stream.field("set-cookie");
   const size_t before = winner.requests.size();
-  Talk& again = rig.connect().send_request("GET", "/", {{"cookie", cookie.substr(0, cookie.find(';'))}});
+  PeerStream& again = rig.connect().send_request("GET", "/", {{"cookie", cookie.substr(0, cookie.find(';'))}});
   rig.request_at(winner, before).respond(200, "kept");
   rig.expect_response(again, 200, "kept");
   EXPECT_EQ(again.field("set-cookie"), "");
@@ -501,9 +501,9 @@ TEST_P(HttpHedgeTest, CookieNamesTheWinner) {
 TEST_P(HttpHedgeTest, ErrorsCountForTheWinner) {
   rig.upstream().ejection.emplace().consecutive_errors = 1;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   hedged().second.respond(500, "an error");
-  rig.expect_response(talk, 500, "an error");
+  rig.expect_response(stream, 500, "an error");
   const size_t loser = &first() == &other ? 1 : 0;
   EXPECT_FALSE(rig.upstream_state().endpoint(1 - loser).up(0));
   EXPECT_TRUE(rig.upstream_state().endpoint(loser).up(0));
@@ -518,16 +518,16 @@ TEST_P(HttpHedgeTest, HedgesAreBounded) {
   constexpr size_t kRequests = 60;
   HttpPeer& client = rig.connect();
   for (size_t i = 0; i < kRequests; ++i) {
-    const size_t before = asked();
+    const size_t before = request_count();
     const size_t first_of_other = other.requests.size();
-    Talk& talk = client.send_request();
-    rig.until([&] { return asked() > before; });
-    Talk& slow = other.requests.size() > first_of_other ? *other.requests.back() : *one.requests.back();
+    PeerStream& stream = client.send_request();
+    rig.until([&] { return request_count() > before; });
+    PeerStream& slow = other.requests.size() > first_of_other ? *other.requests.back() : *one.requests.back();
     rig.until([&] { return slow.has_head; });
     rig.pass(201ms);
     slow.respond(200, {}, true);
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.head.status, 200);
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.head.status, 200);
   }
   // In ten seconds of it there are at most 49 requests.
   EXPECT_LE(rig.upstream_counters().requests.value(), kRequests * 120 / 100 + 2 * 3);

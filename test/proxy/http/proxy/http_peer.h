@@ -24,11 +24,11 @@ using FieldList = std::initializer_list<std::pair<std::string_view, std::string_
 class HttpPeer;
 
 /// One stream of such an end: what it received, and what it sends.
-class Talk final : public StreamReceiver {
+class PeerStream final : public StreamReceiver {
  public:
-  explicit Talk(ChunkPool& pool) : pool_(pool) {}
-  Talk(const Talk&) = delete;
-  Talk& operator=(const Talk&) = delete;
+  explicit PeerStream(ChunkPool& pool) : pool_(pool) {}
+  PeerStream(const PeerStream&) = delete;
+  PeerStream& operator=(const PeerStream&) = delete;
 
   // Sending, in the order of HttpStream. Does nothing once the stream is over.
   void request(std::string_view method, std::string_view path, FieldList fields, std::string_view protocol, bool end) {
@@ -51,25 +51,25 @@ class Talk final : public StreamReceiver {
   }
   void send(std::string_view bytes, bool end = false) {
     sent_end = sent_end || end;
-    stream->send_body(buffer_of(pool_, bytes), end);
+    codec_stream->send_body(buffer_of(pool_, bytes), end);
   }
   void send_trailers(FieldList fields) {
     Fields message;
     for (const auto& [name, value] : fields) EXPECT_TRUE(message.add(pool_, name, value));
     sent_end = true;
-    stream->send_trailers(message);
+    codec_stream->send_trailers(message);
   }
   /// Breaks it off: an HTTP/2 stream, or the whole HTTP/1.1 connection.
   void cancel(ResetReason why = ResetReason::kCancelled) {
-    stream->reset(why);
+    codec_stream->reset(why);
     release();
   }
   void release() {
-    if (stream) std::exchange(stream, nullptr)->release();
+    if (codec_stream) std::exchange(codec_stream, nullptr)->release();
   }
   /// Releases a stream that is over.
   void settle() {
-    if (stream && (reset || (ended && sent_end && stream->sent_all()))) release();
+    if (codec_stream && (reset || (ended && sent_end && codec_stream->sent_all()))) release();
   }
 
   std::string field(std::string_view name) const { return std::string(head.fields.value(name)); }
@@ -103,8 +103,8 @@ class Talk final : public StreamReceiver {
   void on_drained(HttpStream&) override {}
 
   // Received data.
-  HttpPeer* connection = nullptr;  ///< The connection of the stream.
-  HttpStream* stream = nullptr;    ///< Null once it was released.
+  HttpPeer* connection = nullptr;      ///< The connection of the stream.
+  HttpStream* codec_stream = nullptr;  ///< Null once it was released.
   Head head;
   std::vector<uint16_t> interim;
   std::string body;
@@ -118,7 +118,7 @@ class Talk final : public StreamReceiver {
   void send_message(Head&& message, FieldList fields, bool end) {
     for (const auto& [name, value] : fields) EXPECT_TRUE(message.fields.add(pool_, name, value));
     sent_end = end;
-    stream->send_head(message, end);
+    codec_stream->send_head(message, end);
   }
 
   ChunkPool& pool_;
@@ -130,9 +130,9 @@ class HttpPeer final : public HttpCodec::Acceptor {
   struct Options {
     bool http2 = false;
     bool server = false;
-    uint32_t streams = 1000;            ///< HTTP/2: how many it allows at once.
-    uint32_t header_list = 32 * 1024;   ///< HTTP/2: twice that ends the connection.
-    std::vector<Talk*>* log = nullptr;  ///< Gets a server's requests, in the order in which they arrive.
+    uint32_t streams = 1000;                  ///< HTTP/2: how many it allows at once.
+    uint32_t header_list = 32 * 1024;         ///< HTTP/2: twice that ends the connection.
+    std::vector<PeerStream*>* log = nullptr;  ///< Gets a server's requests, in the order in which they arrive.
   };
 
   HttpPeer(ChunkPool& pool, int fd, const Options& options)
@@ -155,34 +155,34 @@ class HttpPeer final : public HttpCodec::Acceptor {
   HttpPeer& operator=(const HttpPeer&) = delete;
 
   /// A client's call: begins a stream, without sending anything.
-  Talk& open() {
-    Talk& talk = *talks.emplace_back(std::make_unique<Talk>(pool_));
-    talk.connection = this;
-    talk.stream = codec->open_stream(talk);
-    SLUICE_CHECK(talk.stream != nullptr);
-    return talk;
+  PeerStream& open() {
+    PeerStream& stream = *streams.emplace_back(std::make_unique<PeerStream>(pool_));
+    stream.connection = this;
+    stream.codec_stream = codec->open_stream(stream);
+    SLUICE_CHECK(stream.codec_stream != nullptr);
+    return stream;
   }
   bool can_open() {
-    Talk probe(pool_);
+    PeerStream probe(pool_);
     HttpStream* const stream = codec->open_stream(probe);
     if (stream) stream->release();
     return stream != nullptr;
   }
-  Talk& send_request(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {},
-                     bool end = true) {
-    Talk& talk = open();
-    talk.request(method, path, fields, "", end);
-    return talk;
+  PeerStream& send_request(std::string_view method = "GET", std::string_view path = "/", FieldList fields = {},
+                           bool end = true) {
+    PeerStream& stream = open();
+    stream.request(method, path, fields, "", end);
+    return stream;
   }
-  Talk& post(std::string_view body, bool end = true) {
-    Talk& talk = send_request("POST", "/", {}, false);
-    talk.send(body, end);
-    return talk;
+  PeerStream& post(std::string_view body, bool end = true) {
+    PeerStream& stream = send_request("POST", "/", {}, false);
+    stream.send(body, end);
+    return stream;
   }
-  Talk& websocket() {
-    Talk& talk = open();
-    talk.request("CONNECT", "/", {{"sec-websocket-version", "13"}}, "websocket", false);
-    return talk;
+  PeerStream& websocket() {
+    PeerStream& stream = open();
+    stream.request("CONNECT", "/", {{"sec-websocket-version", "13"}}, "websocket", false);
+    return stream;
   }
 
   /// Reads and writes as much as possible.
@@ -206,7 +206,7 @@ class HttpPeer final : public HttpCodec::Acceptor {
       }
       sent_ += socket.send_some(std::string_view(unsent_).substr(sent_));
     } while (unsent_.size() == sent_ && codec->has_output() && socket.error == 0);
-    for (auto& talk : talks) talk->settle();
+    for (auto& stream : streams) stream->settle();
     const bool all_sent = unsent_.size() == sent_ && !codec->has_output();
     if (all_sent && (codec->status() != HttpCodec::Status::kOpen || codec->output_ended())) socket.shutdown_write();
   }
@@ -228,26 +228,26 @@ class HttpPeer final : public HttpCodec::Acceptor {
   bool was_reset() const { return socket.error != 0; }
 
   StreamReceiver& on_stream(HttpStream& stream) override {
-    talks.push_back(std::make_unique<Talk>(pool_));
-    talks.back()->connection = this;
-    talks.back()->stream = &stream;
-    if (log_) log_->push_back(talks.back().get());
-    return *talks.back();
+    streams.push_back(std::make_unique<PeerStream>(pool_));
+    streams.back()->connection = this;
+    streams.back()->codec_stream = &stream;
+    if (log_) log_->push_back(streams.back().get());
+    return *streams.back();
   }
 
   Peer socket;
   std::unique_ptr<HttpCodec> codec;
-  std::deque<std::unique_ptr<Talk>> talks;  ///< All streams so far.
-  bool reads = true;                        ///< If false, nothing is read from the socket.
+  std::deque<std::unique_ptr<PeerStream>> streams;  ///< All streams so far.
+  bool reads = true;                                ///< If false, nothing is read from the socket.
 
  private:
   void forget() {
-    for (auto& talk : talks) talk->release();
+    for (auto& stream : streams) stream->release();
   }
 
   ChunkPool& pool_;
   bool http2_;
-  std::vector<Talk*>* log_;
+  std::vector<PeerStream*>* log_;
   bool gone_ = false;
   std::string unsent_;
   size_t sent_ = 0;  // How much of it was sent.

@@ -20,7 +20,7 @@ using test::ClosedPort;
 using test::HttpOrigin;
 using test::HttpPeer;
 using test::HttpRig;
-using test::Talk;
+using test::PeerStream;
 
 class HttpUpstreamTest : public test::HttpRigTest {
  protected:
@@ -31,11 +31,11 @@ class HttpUpstreamTest : public test::HttpRigTest {
   }
   // A request by a client of its own, and its response.
   void serve(HttpOrigin& origin) {
-    Talk& talk = rig.connect().send_request();
+    PeerStream& stream = rig.connect().send_request();
     rig.request_at(origin, origin.requests.size()).respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
-  Talk& next_request(HttpOrigin& origin) { return rig.request_at(origin, origin.requests.size()); }
+  PeerStream& next_request(HttpOrigin& origin) { return rig.request_at(origin, origin.requests.size()); }
   // The origin's connections that the proxy has not closed.
   static size_t open(const HttpOrigin& origin) {
     size_t count = 0;
@@ -69,12 +69,12 @@ TEST_P(HttpUpstreamTest, ManyAtOnceAndMaxIdle) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   constexpr size_t kCount = 6;
-  std::vector<Talk*> talks;
-  for (size_t i = 0; i < kCount; ++i) talks.push_back(&rig.connect().send_request());
+  std::vector<PeerStream*> streams;
+  for (size_t i = 0; i < kCount; ++i) streams.push_back(&rig.connect().send_request());
   expect_requests(origin, kCount);
   EXPECT_EQ(opened(), upstream_http2() ? 1u : kCount);
-  for (Talk* const request : origin.requests) request->respond(200, "fine");
-  for (Talk* const talk : talks) rig.expect_response(*talk, 200, "fine");
+  for (PeerStream* const request : origin.requests) request->respond(200, "fine");
+  for (PeerStream* const stream : streams) rig.expect_response(*stream, 200, "fine");
   rig.until([&] { return open(origin) <= 2; });
   rig.settle();
   EXPECT_EQ(open(origin), upstream_http2() ? 1u : 2u);
@@ -110,6 +110,36 @@ TEST_P(HttpUpstreamTest, PoolIdleTimeout) {
   EXPECT_EQ(opened(), 2u);
 }
 
+// Defect: a pool was idle as soon as its last connection had closed, before that was destroyed. A reload that destroyed
+// the pool in this turn left a connection that used the freed pool.
+TEST_P(HttpUpstreamTest, PoolIsIdleOnceItsConnectionIsDestroyed) {
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  serve(origin);
+  struct Turn {
+    HttpRig* rig;
+    bool idle_before = false;  // Before the turn's deferred calls.
+    bool idle = false;
+  } turn{&rig};
+  ASSERT_FALSE(rig.http_worker().idle());
+  origin.connections[0]->close();
+  rig.loop().until([&] {
+    if (turn.idle) return true;
+    const auto look = [](void* context) {
+      auto* const t = static_cast<Turn*>(context);
+      t->idle_before = t->rig->http_worker().idle();
+      const auto look_again = [](void* c) {
+        auto* const later = static_cast<Turn*>(c);
+        later->idle = later->rig->http_worker().idle();
+      };
+      t->rig->loop()->defer(look_again, t);
+    };
+    rig.loop()->defer(look, &turn);
+    return false;
+  });
+  EXPECT_FALSE(turn.idle_before);
+}
+
 // Defect: each frame from an endpoint of HTTP/2 restarted pool.idle_timeout, so that an endpoint that sends a PING now
 // and then kept unused connections forever.
 TEST(HttpUpstreamStreams, PingsDoNotDelayThePoolIdleTimeout) {
@@ -119,9 +149,9 @@ TEST(HttpUpstreamStreams, PingsDoNotDelayThePoolIdleTimeout) {
     rig.upstream().pool.idle_timeout = 10s;
     HttpOrigin& origin = rig.add_origin();
     rig.start();
-    Talk& talk = rig.connect().send_request();
+    PeerStream& stream = rig.connect().send_request();
     rig.request_at(origin).respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
     HttpPeer& connection = *origin.connections[0];
     auto passed = 0ms;
     while (!connection.gone() && passed < 15s) {
@@ -142,13 +172,13 @@ TEST(HttpUpstreamStreams, MaxStreams) {
     HttpOrigin& origin = rig.add_origin();
     origin.options.streams = ours ? 100 : 2;
     rig.start();
-    std::vector<Talk*> talks;
-    for (int i = 0; i < 5; ++i) talks.push_back(&rig.connect().send_request());
+    std::vector<PeerStream*> streams;
+    for (int i = 0; i < 5; ++i) streams.push_back(&rig.connect().send_request());
     rig.until([&] { return origin.requests.size() == 5; });
     EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 3u);
-    for (auto& connection : origin.connections) EXPECT_LE(connection->talks.size(), 2u);
-    for (Talk* const request : origin.requests) request->respond(200, "fine");
-    for (Talk* const talk : talks) rig.expect_response(*talk, 200, "fine");
+    for (auto& connection : origin.connections) EXPECT_LE(connection->streams.size(), 2u);
+    for (PeerStream* const request : origin.requests) request->respond(200, "fine");
+    for (PeerStream* const stream : streams) rig.expect_response(*stream, 200, "fine");
     rig.expect_ended(HttpEnd::kOk, 5);
   }
 }
@@ -158,15 +188,15 @@ TEST_P(HttpUpstreamTest, EndpointDrains) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   serve(origin);
-  Talk& talk = rig.connect().send_request();
-  Talk& request = next_request(origin);
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& request = next_request(origin);
   origin.connections[0]->codec->drain();
   origin.connections[0]->codec->drain();
   rig.settle();
   serve(origin);
   EXPECT_EQ(opened(), 2u);
   request.respond(200, "the last one");
-  rig.expect_response(talk, 200, "the last one");
+  rig.expect_response(stream, 200, "the last one");
   rig.until([&] { return origin.connections[0]->gone(); });
   EXPECT_FALSE(origin.connections[0]->was_reset());
   rig.expect_ended(HttpEnd::kOk, 3);
@@ -179,12 +209,12 @@ TEST_P(HttpUpstreamTest, MaxConnectionsPerEndpoint) {
   rig.upstream().max_connections_per_endpoint = 2;
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  std::vector<Talk*> talks;
-  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().send_request());
+  std::vector<PeerStream*> streams;
+  for (int i = 0; i < 2; ++i) streams.push_back(&rig.connect().send_request());
   expect_requests(origin, 2);
   rig.expect_response(rig.connect().send_request(), 503, "no endpoint can be reached\n");
   for (size_t i = 0; i < 2; ++i) origin.requests[i]->respond(200, "fine");
-  for (Talk* const talk : talks) rig.expect_response(*talk, 200, "fine");
+  for (PeerStream* const stream : streams) rig.expect_response(*stream, 200, "fine");
   rig.expect_ended(HttpEnd::kNoEndpoint);
   serve(origin);
 }
@@ -218,17 +248,17 @@ TEST_P(HttpUpstreamTest, MaxPending) {
   const FullPort full;
   rig.add_endpoint(full.port());
   rig.start();
-  std::vector<Talk*> talks;
-  for (int i = 0; i < 2; ++i) talks.push_back(&rig.connect().send_request());
+  std::vector<PeerStream*> streams;
+  for (int i = 0; i < 2; ++i) streams.push_back(&rig.connect().send_request());
   rig.until([&] { return rig.http().requests.value() == 2; });
   rig.expect_response(rig.connect().send_request(), 503, "too many requests wait for a connection\n");
   EXPECT_EQ(rig.upstream_counters().pending_refused.value(), 1u);
   rig.until([&] { return rig.ended(HttpEnd::kTooManyPending) == 1; });
   // Waiting requests fail when it does not connect.
   rig.pass(60s);
-  EXPECT_FALSE(talks[0]->over());
+  EXPECT_FALSE(streams[0]->over());
   rig.pass(60s);
-  for (Talk* const talk : talks) rig.expect_response(*talk, 503, "no endpoint can be reached\n");
+  for (PeerStream* const stream : streams) rig.expect_response(*stream, 503, "no endpoint can be reached\n");
   rig.until([&] { return rig.ended(HttpEnd::kNoEndpoint) == 2; });
   EXPECT_GT(rig.connect_errors(ConnectError::kTimeout), 0u);
 }
@@ -242,12 +272,12 @@ TEST_P(HttpUpstreamTest, NextEndpointWhenOneRefuses) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   // A body that has arrived meanwhile is sent with it.
-  Talk& talk = rig.connect().post("all of it");
-  Talk& request = next_request(origin);
+  PeerStream& stream = rig.connect().post("all of it");
+  PeerStream& request = next_request(origin);
   rig.wait_over(request);
   EXPECT_EQ(request.body, "all of it");
   request.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
   EXPECT_EQ(rig.http().retries.value(), 1u);
   EXPECT_EQ(rig.connect_errors(ConnectError::kRefused), 1u);
   for (int i = 0; i < 4; ++i) serve(origin);  // It is passed over now,
@@ -277,16 +307,16 @@ TEST_P(HttpUpstreamTest, ConnectionIsLostBeforeTheResponse) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   serve(origin);
-  Talk& talk = rig.connect().send_request("GET", "/again");
+  PeerStream& stream = rig.connect().send_request("GET", "/again");
   next_request(origin).connection->break_off();
-  Talk& again = next_request(origin);
+  PeerStream& again = next_request(origin);
   EXPECT_EQ(again.head.path(), "/again");
   again.respond(200, "again");
-  rig.expect_response(talk, 200, "again");
+  rig.expect_response(stream, 200, "again");
   EXPECT_EQ(rig.http().retries.value(), 1u);
   EXPECT_EQ(opened(), 2u);
   // A second loss is not a coincidence: the new connection was not used before.
-  Talk& hopeless = rig.connect().send_request("GET", "/hopeless");
+  PeerStream& hopeless = rig.connect().send_request("GET", "/hopeless");
   next_request(origin).connection->break_off();
   next_request(origin).connection->break_off();
   rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
@@ -301,17 +331,17 @@ TEST_P(HttpUpstreamTest, EndedConnectionsAreDetectedBeforeAPost) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& first = client.send_request();
+  PeerStream& first = client.send_request();
   next_request(origin).respond(200, "fine");
   rig.expect_response(first, 200, "fine");
   rig.settle();
   // The end arrives after the client's request in the same batch, and so is unknown when the request is to be sent.
-  Talk& talk = client.send_request("POST");
+  PeerStream& stream = client.send_request("POST");
   client.turn();
   origin.connections[0]->close();
-  Talk& request = next_request(origin);
+  PeerStream& request = next_request(origin);
   request.respond(200, "done");
-  rig.expect_response(talk, 200, "done");
+  rig.expect_response(stream, 200, "done");
   EXPECT_EQ(rig.http().retries.value(), 0u);
   EXPECT_LE(rig.upstream_counters().connections_stale.value(), 1u);
   EXPECT_EQ(opened(), 2u);
@@ -324,26 +354,26 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotReused) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request("POST", "/", {}, /*end=*/false);
-  Talk& request = next_request(origin);
+  PeerStream& stream = client.send_request("POST", "/", {}, /*end=*/false);
+  PeerStream& request = next_request(origin);
   origin.connections[0]->reads = false;
   // Until the socket takes no more, and then the end: the proxy has all of it.
   for (bool moves = true; moves;) {
     const uint64_t before = rig.endpoint().bytes_out.value();
-    talk.send(std::string(32 * 1024, 'x'));
+    stream.send(std::string(32 * 1024, 'x'));
     rig.until([&] { return !client.has_unsent(); });
     rig.settle(4);
     moves = rig.endpoint().bytes_out.value() != before;
   }
-  talk.send("", /*end=*/true);
+  stream.send("", /*end=*/true);
   rig.settle(10);
   // A response of a server that reads no more, while the proxy still has a part of the request.
   origin.connections[0]->socket.send_some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-  rig.until([&] { return talk.has_head; });
+  rig.until([&] { return stream.has_head; });
   EXPECT_FALSE(request.ended);
   rig.settle(20);
-  Talk& other = rig.connect().send_request("GET", "/other");
-  Talk& forwarded = next_request(origin);
+  PeerStream& other = rig.connect().send_request("GET", "/other");
+  PeerStream& forwarded = next_request(origin);
   EXPECT_EQ(forwarded.head.path(), "/other");
   EXPECT_NE(forwarded.connection, request.connection);
   forwarded.respond(200, "fine");
@@ -354,23 +384,23 @@ TEST_P(HttpUpstreamTest, ConnectionsWithUnsentBytesAreNotReused) {
 TEST_P(HttpUpstreamTest, RequestsThatAreNotRetried) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& first = rig.connect().send_request("GET", "/fresh");  // On a connection that was never idle.
+  PeerStream& first = rig.connect().send_request("GET", "/fresh");  // On a connection that was never idle.
   next_request(origin).connection->break_off();
   rig.expect_response(first, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& post = rig.connect().send_request("POST");  // It must not be done twice.
+  PeerStream& post = rig.connect().send_request("POST");  // It must not be done twice.
   next_request(origin).connection->break_off();
   rig.expect_response(post, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& put = rig.connect().send_request("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
+  PeerStream& put = rig.connect().send_request("PUT", "/", {{"content-length", "4"}}, /*end=*/false);
   put.send("body", /*end=*/true);
-  Talk& request = next_request(origin);
+  PeerStream& request = next_request(origin);
   rig.wait_over(request);
   request.connection->break_off();
   rig.expect_response(put, 502, "the upstream failed before it responded\n");
   serve(origin);
-  Talk& begun = rig.connect().send_request();
-  Talk& responding = next_request(origin);
+  PeerStream& begun = rig.connect().send_request();
+  PeerStream& responding = next_request(origin);
   responding.respond(200, {}, false);
   rig.until([&] { return begun.has_head; });
   responding.connection->break_off();
@@ -387,24 +417,24 @@ TEST(HttpUpstreamStreams, RefusedStreams) {
     rig.upstream().connect_attempts = 3;
     HttpOrigin& origin = rig.add_origin();
     rig.start();
-    Talk& talk = rig.connect().send_request("POST");
+    PeerStream& stream = rig.connect().send_request("POST");
     for (size_t i = 0; i < 2; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
     rig.request_at(origin, 2).respond(200, "at last");
-    rig.expect_response(talk, 200, "at last");
+    rig.expect_response(stream, 200, "at last");
     EXPECT_EQ(rig.http().retries.value(), 2u);
 
-    Talk& hopeless = rig.connect().send_request();
+    PeerStream& hopeless = rig.connect().send_request();
     for (size_t i = 3; i < 6; ++i) rig.request_at(origin, i).cancel(ResetReason::kRefused);
     rig.expect_response(hopeless, 502, "the upstream failed before it responded\n");
     EXPECT_EQ(rig.http().retries.value(), 4u);
 
-    Talk& passed = rig.connect().post("body", /*end=*/false);
-    Talk& request = rig.request_at(origin, 6);
+    PeerStream& passed = rig.connect().post("body", /*end=*/false);
+    PeerStream& request = rig.request_at(origin, 6);
     rig.until([&] { return request.body == "body"; });
     request.cancel(ResetReason::kRefused);
     rig.until([&] { return passed.ended; });
     EXPECT_EQ(passed.head.status, 502);
-    if (passed.stream) passed.release();
+    if (passed.codec_stream) passed.release();
     EXPECT_EQ(rig.http().retries.value(), 4u);
     rig.expect_ended(HttpEnd::kUpstreamReset, 2);
   }
@@ -416,17 +446,17 @@ TEST_P(HttpUpstreamTest, ConnectTimeout) {
   HttpOrigin& origin = rig.add_origin();
   origin.silent = true;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.until([&] { return rig.http().requests.value() == 1; });
   rig.pass(60s);
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   rig.pass(60s);
   if (upstream_http2()) {
-    rig.expect_response(talk, 503, "no endpoint can be reached\n");
+    rig.expect_response(stream, 503, "no endpoint can be reached\n");
     rig.expect_ended(HttpEnd::kNoEndpoint);
     EXPECT_EQ(rig.connect_errors(ConnectError::kTimeout), 1u);
   } else {  // It was connected: the timeout of a response is another.
-    EXPECT_FALSE(talk.over());
+    EXPECT_FALSE(stream.over());
     EXPECT_EQ(rig.endpoint().connected.value(), 1u);
   }
 }
@@ -441,15 +471,15 @@ TEST(HttpUpstreamStreams, ConnectTimeoutBeginsWithTheAttempt) {
   rig.start();
   HttpPeer& client = rig.connect();
   rig.pass(110s);
-  Talk& talk = client.send_request();
+  PeerStream& stream = client.send_request();
   rig.until([&] { return rig.http().requests.value() == 1; });
   for (uint64_t failed = 0; failed < 2; ++failed) {
     rig.pass(90s);
     EXPECT_EQ(rig.connect_errors(ConnectError::kTimeout, 0) + rig.connect_errors(ConnectError::kTimeout, 1), failed);
-    EXPECT_FALSE(talk.over());
+    EXPECT_FALSE(stream.over());
     rig.pass(20s);
   }
-  rig.expect_response(talk, 503, "no endpoint can be reached\n");
+  rig.expect_response(stream, 503, "no endpoint can be reached\n");
   rig.expect_ended(HttpEnd::kNoEndpoint);
 }
 

@@ -91,7 +91,7 @@ TEST_F(IdentityTest, ClientAndSchemeOfATrustedPeer) {
   EXPECT_EQ(identity_.scheme, ForwardedScheme::kHttp);
   come({});
   EXPECT_EQ(client(), "10.0.0.1");
-  EXPECT_EQ(refused(Claim::kForwardedFor) + refused(Claim::kForwardedProto), 0u) << "nothing was said";
+  EXPECT_EQ(refused(Claim::kForwardedFor) + refused(Claim::kForwardedProto), 0u) << "nothing was claimed";
 }
 
 TEST_F(IdentityTest, FieldsOfOthersAreIgnored) {
@@ -158,11 +158,11 @@ TEST_F(IdentityTest, TraceIsForwarded) {
     config_.trace_context = mode;
     come({{"traceparent", kParent}, {"tracestate", "a=b"}, {"tracestate", "c=d"}});
     EXPECT_EQ(trace_id(), kParent.substr(3, 32));
-    const std::optional<TraceParent> told = TraceParent::parse(field("traceparent"));
-    ASSERT_TRUE(told) << field("traceparent");
-    EXPECT_EQ(std::string_view(told->trace_id.data(), 32), kParent.substr(3, 32));
-    EXPECT_NE(std::string_view(told->parent_id.data(), 16), kParent.substr(36, 16)) << "we are the parent now";
-    EXPECT_FALSE(told->sampled) << "as the client has decided";
+    const std::optional<TraceParent> forwarded = TraceParent::parse(field("traceparent"));
+    ASSERT_TRUE(forwarded) << field("traceparent");
+    EXPECT_EQ(std::string_view(forwarded->trace_id.data(), 32), kParent.substr(3, 32));
+    EXPECT_NE(std::string_view(forwarded->parent_id.data(), 16), kParent.substr(36, 16)) << "we are the parent now";
+    EXPECT_FALSE(forwarded->sampled) << "as the client has decided";
     EXPECT_EQ(field("tracestate"), "a=b | c=d");
   }
 }
@@ -173,10 +173,10 @@ TEST_F(IdentityTest, TraceIsGenerated) {
   EXPECT_EQ(field("traceparent") + field("tracestate") + trace_id(), "");
   config_.trace_context = config::TraceContext::kMake;
   come({{"tracestate", "a=b"}});
-  const std::optional<TraceParent> told = TraceParent::parse(field("traceparent"));
-  ASSERT_TRUE(told) << field("traceparent");
-  EXPECT_EQ(trace_id(), std::string_view(told->trace_id.data(), 32));
-  EXPECT_TRUE(told->sampled);
+  const std::optional<TraceParent> forwarded = TraceParent::parse(field("traceparent"));
+  ASSERT_TRUE(forwarded) << field("traceparent");
+  EXPECT_EQ(trace_id(), std::string_view(forwarded->trace_id.data(), 32));
+  EXPECT_TRUE(forwarded->sampled);
   EXPECT_EQ(field("tracestate"), "") << "it was of no trace";
   EXPECT_EQ(refused(Claim::kTraceParent), 0u);
 }

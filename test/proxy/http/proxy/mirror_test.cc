@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 class HttpMirrorTest : public test::HttpRigTest {
  protected:
@@ -40,11 +40,11 @@ class HttpMirrorTest : public test::HttpRigTest {
     EXPECT_EQ(counters.mirrors_given_up.value(), given_up);
   }
   /// The client's request gets its response from its own upstream.
-  void expect_served(Talk& talk, size_t n = 0) {
-    Talk& got = rig.request_at(origin, n);
+  void expect_served(PeerStream& stream, size_t n = 0) {
+    PeerStream& got = rig.request_at(origin, n);
     rig.wait_over(got);
     got.respond(200, "served");
-    rig.expect_response(talk, 200, "served");
+    rig.expect_response(stream, 200, "served");
   }
 
   // One more upstream, with the same version.
@@ -57,12 +57,12 @@ class HttpMirrorTest : public test::HttpRigTest {
 
 TEST_P(HttpMirrorTest, CopiesAreComplete) {
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
-  Talk& copy = rig.request_at(trial);
-  talk.send("one ");
+  PeerStream& stream = rig.connect().send_request("POST", "/a?b", {{"x-own", "1"}, {"trailer", "x-sum"}}, false);
+  PeerStream& copy = rig.request_at(trial);
+  stream.send("one ");
   rig.until([&] { return copy.body == "one "; });  // As it arrives.
-  talk.send("two");
-  talk.send_trailers({{"x-sum", "7"}});
+  stream.send("two");
+  stream.send_trailers({{"x-sum", "7"}});
   rig.wait_over(copy);
   EXPECT_EQ(copy.head.method(), "POST");
   EXPECT_EQ(copy.head.path(), "/a?b");
@@ -70,7 +70,7 @@ TEST_P(HttpMirrorTest, CopiesAreComplete) {
   EXPECT_EQ(copy.field("x-own"), "1");
   EXPECT_EQ(copy.body, "one two");
   EXPECT_EQ(copy.trailers.value("x-sum"), "7");
-  expect_served(talk);
+  expect_served(stream);
   copy.respond(200, "nobody sees it");
   expect_copies(1, 0);
   rig.expect_ended(HttpEnd::kOk);
@@ -79,13 +79,13 @@ TEST_P(HttpMirrorTest, CopiesAreComplete) {
 TEST_P(HttpMirrorTest, ResponsesToCopiesAreDropped) {
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
-  Talk& copy = rig.request_at(trial);
+  PeerStream& stream = client.send_request();
+  PeerStream& copy = rig.request_at(trial);
   copy.respond(500, std::string(2'000'000, 'n'));
-  rig.until([&] { return copy.stream == nullptr; });  // All of it was read.
-  EXPECT_FALSE(talk.has_head);
+  rig.until([&] { return copy.codec_stream == nullptr; });  // All of it was read.
+  EXPECT_FALSE(stream.has_head);
   EXPECT_FALSE(copy.reset);
-  expect_served(talk);
+  expect_served(stream);
   expect_copies(1, 0);
 }
 
@@ -96,8 +96,8 @@ TEST_P(HttpMirrorTest, Percent) {
   constexpr size_t kRequests = 200;
   for (size_t i = 0; i < kRequests; ++i) {
     expect_served(client.send_request(), i);
-    for (Talk* copy : trial.requests) {
-      if (copy->stream && copy->ended && !copy->sent_end) copy->respond(200, "");
+    for (PeerStream* copy : trial.requests) {
+      if (copy->codec_stream && copy->ended && !copy->sent_end) copy->respond(200, "");
     }
   }
   const uint64_t made = rig.upstream_counters(1).mirrored.value();
@@ -115,11 +115,11 @@ TEST_P(HttpMirrorTest, ZeroPercent) {
 
 TEST_P(HttpMirrorTest, TunnelsAreNotCopied) {
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
+  PeerStream& stream = rig.connect_greeted().websocket();
   if (upstream_http2()) {
     rig.until([&] { return !origin.connections.empty() && origin.connections[0]->greeted(); });
   }
-  rig.until([&] { return !origin.requests.empty() || talk.over() || talk.has_head; });
+  rig.until([&] { return !origin.requests.empty() || stream.over() || stream.has_head; });
   expect_copies(0, 0);
   EXPECT_TRUE(trial.connections.empty());
 }
@@ -127,17 +127,17 @@ TEST_P(HttpMirrorTest, TunnelsAreNotCopied) {
 // After 256 KiB are waiting, the copy is abandoned, and the client is not slowed down.
 TEST_P(HttpMirrorTest, SlowMirrorLosesTheCopy) {
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, false);
   rig.request_at(trial);
   trial.silent = true;
   uint64_t sent = 0;
   // The memory of sockets is not the proxy's to bound.
   for (; rig.upstream_counters(1).mirrors_given_up.value() == 0 && sent < 64'000'000; sent += 100'000) {
-    talk.send(std::string(100'000, 'b'));
+    stream.send(std::string(100'000, 'b'));
     rig.until([&] { return origin.requests.size() == 1 && origin.requests[0]->body.size() == sent + 100'000; });
   }
-  talk.send("", true);
-  expect_served(talk);
+  stream.send("", true);
+  expect_served(stream);
   EXPECT_EQ(origin.requests[0]->body.size(), sent);
   trial.silent = false;
   expect_copies(1, 1);
@@ -148,10 +148,10 @@ TEST_P(HttpMirrorTest, CopiesWithoutAConnection) {
   copies().max_connections_per_endpoint = 1;
   copies().pool.max_streams = 1;
   rig.start();
-  Talk& first = rig.connect().send_request();
+  PeerStream& first = rig.connect().send_request();
   rig.request_at(trial);  // It gets no response.
   expect_served(first);
-  Talk& second = rig.connect().send_request("POST", "/", {}, false);
+  PeerStream& second = rig.connect().send_request("POST", "/", {}, false);
   rig.request_at(origin, 1);
   const std::string body(300'000, 'b');
   second.send(body, true);
@@ -164,11 +164,11 @@ TEST_P(HttpMirrorTest, CopiesWithoutAConnection) {
 // A body that arrives with the head has to wait until there is a connection.
 TEST_P(HttpMirrorTest, BodiesThatArriveWithTheHead) {
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {{"trailer", "x-sum"}}, false);
-  talk.send("body");
-  talk.send_trailers({{"x-sum", "7"}});
-  expect_served(talk);
-  Talk& copy = rig.request_at(trial);
+  PeerStream& stream = rig.connect().send_request("POST", "/", {{"trailer", "x-sum"}}, false);
+  stream.send("body");
+  stream.send_trailers({{"x-sum", "7"}});
+  expect_served(stream);
+  PeerStream& copy = rig.request_at(trial);
   rig.wait_over(copy);
   EXPECT_EQ(copy.body, "body");
   EXPECT_EQ(copy.trailers.value("x-sum"), "7");
@@ -179,14 +179,14 @@ TEST_P(HttpMirrorTest, BodiesThatArriveWithTheHead) {
 TEST_P(HttpMirrorTest, CopiesHaveTheTimeoutOfTheirUpstream) {
   copies().response_timeout = 2s;
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& copy = rig.request_at(trial);
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& copy = rig.request_at(trial);
   rig.pass(1s);
   EXPECT_FALSE(copy.reset || copy.connection->gone());
   rig.pass(2s);
   rig.wait_cancelled(copy);
   expect_copies(1, 1);
-  expect_served(talk);
+  expect_served(stream);
   rig.expect_ended(HttpEnd::kOk);
 }
 
@@ -194,7 +194,7 @@ TEST_P(HttpMirrorTest, DisconnectCutsTheCopyOfAnIncompleteRequest) {
   rig.start();
   HttpPeer& client = rig.connect();
   client.send_request("POST", "/", {}, false).send("a part");
-  Talk& copy = rig.request_at(trial);
+  PeerStream& copy = rig.request_at(trial);
   rig.until([&] { return copy.body == "a part"; });
   client.break_off();
   rig.wait_cancelled(copy);
@@ -207,13 +207,13 @@ TEST_P(HttpMirrorTest, CompleteCopiesContinueWithoutTheClient) {
   rig.start();
   HttpPeer& client = rig.connect();
   client.send_request();
-  Talk& copy = rig.request_at(trial);
+  PeerStream& copy = rig.request_at(trial);
   rig.request_at(origin);
   client.break_off();
   rig.expect_ended(HttpEnd::kClientReset);
   EXPECT_FALSE(copy.reset || copy.connection->gone());
   copy.respond(200, "in time");
-  rig.until([&] { return copy.stream == nullptr; });
+  rig.until([&] { return copy.codec_stream == nullptr; });
   EXPECT_FALSE(copy.reset);
   expect_copies(1, 0);
 }
@@ -222,18 +222,18 @@ TEST_P(HttpMirrorTest, CompleteCopiesContinueWithoutTheClient) {
 TEST_P(HttpMirrorTest, WithBuffer) {
   route.buffer.emplace().requests.bytes = size_t{8} << 20;
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
-  Talk& copy = rig.request_at(trial);
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, false);
+  PeerStream& copy = rig.request_at(trial);
   std::string body;
   for (int i = 0; i < 20; ++i) {
     const std::string piece(100'000, static_cast<char>('a' + i));
-    talk.send(piece);
+    stream.send(piece);
     body += piece;
     rig.until([&] { return copy.body.size() == body.size(); });
   }
   EXPECT_TRUE(origin.requests.empty());
-  talk.send("", true);
-  expect_served(talk);
+  stream.send("", true);
+  expect_served(stream);
   rig.wait_over(copy);
   EXPECT_TRUE(origin.requests[0]->body == body && copy.body == body);
   copy.respond(200, "");
@@ -246,9 +246,9 @@ TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
   policy.on = {config::RetryOn::k5xx};
   policy.backoff = policy.max_backoff = 0ms;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.request_at(origin).respond(503, "busy");
-  expect_served(talk, 1);
+  expect_served(stream, 1);
   rig.request_at(trial).respond(200, "");
   expect_copies(1, 0);
   EXPECT_EQ(trial.requests.size(), 1u);
@@ -257,11 +257,11 @@ TEST_P(HttpMirrorTest, RetriesAreNotCopied) {
 // Defect: a copy whose connection or stream was reset was counted as delivered.
 TEST_P(HttpMirrorTest, BrokenCopiesAreCounted) {
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.request_at(trial).cancel();
   if (!upstream_http2()) trial.connections[0]->break_off();
   expect_copies(1, 1);
-  expect_served(talk);
+  expect_served(stream);
   rig.expect_ended(HttpEnd::kOk);
 }
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using config::RetryOn;
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 class HttpRetryTest : public test::HttpRigTest {
  protected:
@@ -41,7 +41,7 @@ class HttpRetryTest : public test::HttpRigTest {
     policy.backoff = policy.max_backoff = 0ms;
     return policy;
   }
-  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  PeerStream& next_request() { return rig.request_at(origin, requests_++); }
   void expect_no_more() {
     rig.settle();
     EXPECT_EQ(origin.requests.size(), requests_);
@@ -57,12 +57,12 @@ class HttpRetryTest : public test::HttpRigTest {
     HttpPeer& client = rig.connect();
     size_t seen = 0;
     for (size_t i = 0; i < kRequests; ++i) {
-      Talk& talk = client.send_request();
+      PeerStream& stream = client.send_request();
       rig.until([&] {
         for (; seen < origin.requests.size(); ++seen) fail(*origin.requests[seen]);
-        return talk.over();
+        return stream.over();
       });
-      EXPECT_GE(talk.head.status, 502);
+      EXPECT_GE(stream.head.status, 502);
     }
     EXPECT_LE(origin.requests.size(), kRequests * 120 / 100 + 3);
     EXPECT_GE(origin.requests.size(), kRequests * 110 / 100);
@@ -70,7 +70,7 @@ class HttpRetryTest : public test::HttpRigTest {
   }
   void expect_ends_after_a_second(HttpEnd end) {
     rig.start();
-    Talk& slow = rig.connect().send_request();
+    PeerStream& slow = rig.connect().send_request();
     next_request();
     rig.pass(1100ms);
     rig.wait_over(slow);
@@ -87,14 +87,14 @@ class HttpRetryTest : public test::HttpRigTest {
 TEST_P(HttpRetryTest, EachKindOfFailure) {
   retry({RetryOn::k5xx}).attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
+  PeerStream& stream = rig.connect().send_request("GET", "/x", {{"x-own", "1"}});
   next_request().respond(500, "first");
   next_request().respond(503, {}, true);
-  Talk& last = next_request();
+  PeerStream& last = next_request();
   EXPECT_EQ(last.head.path(), "/x");
   EXPECT_EQ(last.field("x-own"), "1");
   last.respond(200, "third");
-  rig.expect_response(talk, 200, "third");
+  rig.expect_response(stream, 200, "third");
   rig.expect_ended(HttpEnd::kOk);
   EXPECT_EQ(rig.http().retries.value(), 2u);
   EXPECT_EQ(rig.upstream_counters().retries.value(), 2u);
@@ -104,10 +104,10 @@ TEST_P(HttpRetryTest, EachKindOfFailure) {
 TEST_P(HttpRetryTest, AttemptsAreBounded) {
   retry({RetryOn::kGatewayError}).attempts = 2;
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   next_request().respond(502, "first");
   next_request().respond(503, "second");
-  rig.expect_response(talk, 503, "second");
+  rig.expect_response(stream, 503, "second");
   expect_no_more();
   rig.expect_ended(HttpEnd::kOk);
 }
@@ -115,10 +115,10 @@ TEST_P(HttpRetryTest, AttemptsAreBounded) {
 TEST_P(HttpRetryTest, OnlyForConfiguredFailures) {
   retry({RetryOn::kGatewayError});
   rig.start();
-  Talk& other = rig.connect().send_request();
+  PeerStream& other = rig.connect().send_request();
   next_request().respond(500, "not of a gateway");
   rig.expect_response(other, 500, "not of a gateway");
-  Talk& fine = rig.connect().send_request();
+  PeerStream& fine = rig.connect().send_request();
   next_request().respond(404, "no failure");
   rig.expect_response(fine, 404, "no failure");
   expect_no_more();
@@ -128,13 +128,13 @@ TEST_P(HttpRetryTest, OnlyForConfiguredFailures) {
 TEST_P(HttpRetryTest, NotForNonIdempotentRequests) {
   retry({RetryOn::k5xx, RetryOn::kReset, RetryOn::kTimeout});
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {}, false);
-  talk.send("body", true);
-  Talk& first = next_request();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, false);
+  stream.send("body", true);
+  PeerStream& first = next_request();
   rig.wait_over(first);
   first.respond(503, "once");
-  rig.expect_response(talk, 503, "once");
-  Talk& cut = rig.connect().send_request("POST");
+  rig.expect_response(stream, 503, "once");
+  PeerStream& cut = rig.connect().send_request("POST");
   next_request().cancel();
   rig.wait_over(cut);
   EXPECT_EQ(cut.head.status, 502);
@@ -145,33 +145,33 @@ TEST_P(HttpRetryTest, BodiesAreResent) {
   retry({RetryOn::k5xx}).attempts = 3;
   rig.start();
   const std::string half = test::stream_bytes(3, 0, 20'000);
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send(half);
-  Talk& first = next_request();
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send(half);
+  PeerStream& first = next_request();
   rig.until([&] { return first.body.size() == half.size(); });
   first.respond(503, {}, false);  // Before all of it has arrived.
-  Talk& second = next_request();
-  talk.send(half, true);
+  PeerStream& second = next_request();
+  stream.send(half, true);
   rig.wait_over(second);
   EXPECT_TRUE(second.body == half + half) << second.body.size();
   second.respond(503, "again");
-  Talk& third = next_request();
+  PeerStream& third = next_request();
   rig.wait_over(third);
   EXPECT_TRUE(third.body == half + half) << third.body.size();
   third.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
   rig.expect_ended(HttpEnd::kOk);
 }
 
 TEST_P(HttpRetryTest, LongBodiesAreNotResent) {
   retry({RetryOn::k5xx});
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
-  talk.send(std::string(100'000, 'x'), true);
-  Talk& first = next_request();
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
+  stream.send(std::string(100'000, 'x'), true);
+  PeerStream& first = next_request();
   rig.wait_over(first);
   first.respond(503, "gone");
-  rig.expect_response(talk, 503, "gone");
+  rig.expect_response(stream, 503, "gone");
   expect_no_more();
 }
 
@@ -179,13 +179,13 @@ TEST_P(HttpRetryTest, ResetsAndAnotherEndpoint) {
   HttpOrigin& other = rig.add_origin();
   retry({RetryOn::kReset});
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   rig.until([&] { return origin.requests.size() + other.requests.size() == 1; });
   HttpOrigin& first = origin.requests.empty() ? other : origin;
   HttpOrigin& second = origin.requests.empty() ? origin : other;
   rig.request_at(first).cancel();
   rig.request_at(second).respond(200, "the other");
-  rig.expect_response(talk, 200, "the other");
+  rig.expect_response(stream, 200, "the other");
   rig.expect_ended(HttpEnd::kOk);
 }
 
@@ -193,14 +193,14 @@ TEST_P(HttpRetryTest, AttemptsThatTimeOut) {
   config::Retry& policy = retry({RetryOn::kTimeout});
   policy.try_timeout = 1s;
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& first = next_request();
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& first = next_request();
   rig.pass(1100ms);
   rig.wait_cancelled(first);
   next_request().respond(200, "in time");
-  rig.expect_response(talk, 200, "in time");
+  rig.expect_response(stream, 200, "in time");
   // The last one has no more time than the others.
-  Talk& slow = rig.connect().send_request();
+  PeerStream& slow = rig.connect().send_request();
   next_request();
   rig.pass(1100ms);
   next_request();
@@ -216,22 +216,22 @@ TEST_P(HttpRetryTest, EachAttemptHasItsOwnTimeout) {
   policy.try_timeout = 10s;
   policy.attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().send_request("PUT", "/", {}, false);
+  PeerStream& stream = rig.connect().send_request("PUT", "/", {}, false);
   next_request();
   rig.pass(9s);
-  talk.send("body", true);
+  stream.send("body", true);
   for (int i = 0; i < 2; ++i) {
     rig.pass(9s);
     expect_no_more();
     rig.pass(2s);
-    Talk& again = next_request();
+    PeerStream& again = next_request();
     rig.wait_over(again);
   }
   rig.pass(9s);
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   rig.pass(2s);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 504);
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 504);
   rig.expect_ended(HttpEnd::kResponseTimeout);
 }
 
@@ -240,23 +240,23 @@ TEST_P(HttpRetryTest, WaitsBeforeARetry) {
   policy.backoff = policy.max_backoff = 10h;
   rig.start();
   // The delay is random, so even the first is unlikely to be sent at once.
-  std::vector<Talk*> talks;
+  std::vector<PeerStream*> streams;
   for (int i = 0; i < 3; ++i) {
-    talks.push_back(&rig.connect().send_request("PUT", "/", {}, false));
+    streams.push_back(&rig.connect().send_request("PUT", "/", {}, false));
     next_request().respond(503, {}, true);
   }
   expect_no_more();
   // The body that arrives meanwhile waits too.
-  for (Talk* talk : talks) talk->send("body", true);
+  for (PeerStream* stream : streams) stream->send("body", true);
   rig.settle();
   rig.pass(10h);
-  for (size_t i = 0; i < talks.size(); ++i) {
-    Talk& again = next_request();
+  for (size_t i = 0; i < streams.size(); ++i) {
+    PeerStream& again = next_request();
     rig.wait_over(again);
     EXPECT_EQ(again.body, "body");
     again.respond(200, "fine");
   }
-  for (Talk* talk : talks) rig.expect_response(*talk, 200, "fine");
+  for (PeerStream* stream : streams) rig.expect_response(*stream, 200, "fine");
   rig.expect_ended(HttpEnd::kOk, 3);
 }
 
@@ -265,10 +265,10 @@ TEST_P(HttpRetryTest, ClientLeavesDuringTheWait) {
   policy.backoff = policy.max_backoff = 10h;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
+  PeerStream& stream = client.send_request();
   next_request().respond(503, {}, true);
   rig.settle();
-  talk.cancel();
+  stream.cancel();
   rig.expect_ended(HttpEnd::kClientReset);
   rig.pass(10h);
   expect_no_more();
@@ -281,20 +281,20 @@ const test::FieldList kCall = {{"content-type", "application/grpc"}, {"te", "tra
 TEST_P(HttpRetryTest, GrpcStatuses) {
   retry({RetryOn::kGrpcUnavailable, RetryOn::kGrpcResourceExhausted}).attempts = 3;
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/service/Call", kCall, false);
-  talk.send("a message", true);
+  PeerStream& stream = rig.connect().send_request("POST", "/service/Call", kCall, false);
+  stream.send("a message", true);
   for (const std::string_view status : {"14", "8"}) {
-    Talk& request = next_request();
+    PeerStream& request = next_request();
     rig.wait_over(request);
     EXPECT_EQ(request.body, "a message");
     request.respond(200, {{"content-type", "application/grpc"}, {"grpc-status", status}}, true);
   }
-  Talk& last = next_request();
+  PeerStream& last = next_request();
   rig.wait_over(last);
   EXPECT_EQ(last.body, "a message");
   last.respond(200, {{"content-type", "application/grpc"}, {"grpc-status", "14"}}, true);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.field("grpc-status"), "14");
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.field("grpc-status"), "14");
   expect_no_more();
   rig.expect_ended(HttpEnd::kOk);
   EXPECT_EQ(rig.upstream_counters().retries.value(), 2u);
@@ -305,17 +305,17 @@ TEST_P(HttpRetryTest, OnlyConfiguredGrpcStatuses) {
   retry({RetryOn::kGrpcUnavailable});
   rig.start();
   const auto expect_status = [&](test::FieldList fields, std::string_view status) {
-    Talk& talk = rig.connect().send_request("POST", "/service/Call", fields);
+    PeerStream& stream = rig.connect().send_request("POST", "/service/Call", fields);
     next_request().respond(200, {{"grpc-status", status}}, true);
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.field("grpc-status"), status);
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.field("grpc-status"), status);
   };
   expect_status(kCall, "8");
   expect_status(kCall, "0");
   expect_status({}, "14");
   if (client_http2() && upstream_http2()) {
-    Talk& begun = rig.connect().send_request("POST", "/service/Call", kCall);
-    Talk& request = next_request();
+    PeerStream& begun = rig.connect().send_request("POST", "/service/Call", kCall);
+    PeerStream& request = next_request();
     request.respond(200, {}, false);
     request.send_trailers({{"grpc-status", "14"}});
     rig.wait_over(begun);
@@ -328,24 +328,24 @@ TEST_P(HttpRetryTest, GrpcStatusesHaveTheSameBudget) {
   retry({RetryOn::kGrpcUnavailable});
   rig.upstream().retry_budget = {.percent = 0, .min = 0};
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/service/Call", kCall);
+  PeerStream& stream = rig.connect().send_request("POST", "/service/Call", kCall);
   next_request().respond(200, {{"grpc-status", "14"}}, true);
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.field("grpc-status"), "14");
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.field("grpc-status"), "14");
   expect_no_more();
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 1u);
 }
 
 // Everything fails, and each failure is retried: the upstream gets little more than the clients' requests.
 TEST_P(HttpRetryTest, RetriesAreBounded) {
-  expect_no_storm([](Talk& request) { request.respond(503, {}, true); });
+  expect_no_storm([](PeerStream& request) { request.respond(503, {}, true); });
 }
 
 // Defect: a request whose kept connection broke was retried without the budget, and so was each further attempt: 2.4
 // upstream requests for each request of a client.
 TEST_P(HttpRetryTest, RetriesOfBrokenConnectionsAreBounded) {
   std::set<const HttpPeer*> used;
-  expect_no_storm([&](Talk& request) {
+  expect_no_storm([&](PeerStream& request) {
     used.insert(request.connection).second ? request.respond(503, {}, true) : request.connection->break_off();
   });
 }
@@ -357,13 +357,13 @@ TEST_P(HttpRetryTest, LostUnseenIsBeyondTheBudgetWhileTheUpstreamResponds) {
   rig.start();
   HttpPeer& client = rig.connect();
   for (int i = 0; i < 20; ++i) {
-    Talk& before = client.send_request();
+    PeerStream& before = client.send_request();
     next_request().respond(200, {}, true);
     rig.wait_over(before);
-    Talk& talk = client.send_request();
+    PeerStream& stream = client.send_request();
     next_request().connection->break_off();
     next_request().respond(200, "again");
-    rig.expect_response(talk, 200, "again");
+    rig.expect_response(stream, 200, "again");
   }
   EXPECT_EQ(rig.upstream_counters().retries_over_budget.value(), 0u);
 }
@@ -376,21 +376,21 @@ TEST_P(HttpRetryTest, LostUnseenUsesANewerConnection) {
   HttpPeer& client = rig.connect();
   std::set<HttpPeer*> used;
   for (int round = 0; round < 2; ++round) {
-    Talk *talks[2] = {&client.send_request(), &rig.connect().send_request()},
-         *requests[2] = {&next_request(), &next_request()};
-    for (Talk* const request : requests) {
+    PeerStream *streams[2] = {&client.send_request(), &rig.connect().send_request()},
+               *requests[2] = {&next_request(), &next_request()};
+    for (PeerStream* const request : requests) {
       used.insert(request->connection);
       request->respond(200, {}, true);
     }
-    for (Talk* const talk : talks) rig.wait_over(*talk);
+    for (PeerStream* const stream : streams) rig.wait_over(*stream);
   }
   ASSERT_EQ(used.size(), 2u);
-  Talk& talk = client.send_request();
+  PeerStream& stream = client.send_request();
   next_request().connection->break_off();
-  Talk& again = next_request();
+  PeerStream& again = next_request();
   EXPECT_FALSE(used.contains(again.connection));
   again.respond(200, "again");
-  rig.expect_response(talk, 200, "again");
+  rig.expect_response(stream, 200, "again");
 }
 
 // Defect: the second loss of a request caused a 502. Over HTTP/2 others may use the new connection, too, and get
@@ -399,20 +399,20 @@ TEST_P(HttpRetryTest, LostUnseenMayBeLostAgain) {
   if (!upstream_http2()) return;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& before = client.send_request();
+  PeerStream& before = client.send_request();
   next_request().respond(200, {}, true);
   rig.wait_over(before);
-  Talk* talks[2] = {&client.send_request(), &rig.connect().send_request()};
-  Talk* requests[2] = {&next_request(), &next_request()};
+  PeerStream* streams[2] = {&client.send_request(), &rig.connect().send_request()};
+  PeerStream* requests[2] = {&next_request(), &next_request()};
   ASSERT_EQ(requests[0]->connection, requests[1]->connection);
   requests[0]->connection->break_off();
-  Talk* again[2] = {&next_request(), &next_request()};
+  PeerStream* again[2] = {&next_request(), &next_request()};
   ASSERT_EQ(again[0]->connection, again[1]->connection);
   again[0]->respond(200, "again");
-  rig.until([&] { return talks[0]->over() || talks[1]->over(); });
+  rig.until([&] { return streams[0]->over() || streams[1]->over(); });
   again[1]->connection->break_off();
   next_request().respond(200, "again");
-  for (Talk* const talk : talks) rig.expect_response(*talk, 200, "again");
+  for (PeerStream* const stream : streams) rig.expect_response(*stream, 200, "again");
 }
 
 // Defect: with two attempts no retry was left for a request that a kept connection had lost.
@@ -420,14 +420,14 @@ TEST_P(HttpRetryTest, LostUnseenIsNoAttempt) {
   retry({RetryOn::k5xx}).attempts = 2;
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& before = client.send_request();
+  PeerStream& before = client.send_request();
   next_request().respond(200, {}, true);
   rig.wait_over(before);
-  Talk& talk = client.send_request();
+  PeerStream& stream = client.send_request();
   next_request().connection->break_off();
   next_request().respond(503, {}, true);
   next_request().respond(200, "third");
-  rig.expect_response(talk, 200, "third");
+  rig.expect_response(stream, 200, "third");
 }
 
 // ---- Timeouts of routes ----

@@ -13,7 +13,7 @@ namespace {
 
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 config::FieldChange set(std::string_view name, std::string_view value) {
   return {.name = config::FieldName::parse(name).value(), .set = config::TextTemplate::parse(value).value()};
@@ -33,7 +33,7 @@ class HttpRouteActions : public test::HttpRigTest {
     made.forward = "origin";
     return made;
   }
-  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  PeerStream& next_request() { return rig.request_at(origin, requests_++); }
 
   HttpOrigin& origin;
 
@@ -48,7 +48,7 @@ TEST_P(HttpRouteActions, ClientsCannotSetIdentityFields) {
   rig.start();
   for (const char* path : {"/told", "/else"}) {
     rig.connect().send_request("GET", path, {{"x-who", "admin"}, {"x-else", "kept"}});
-    Talk& got = next_request();
+    PeerStream& got = next_request();
     EXPECT_EQ(got.field("x-who"), "") << path;
     EXPECT_EQ(got.field("x-else"), "kept");
   }
@@ -61,12 +61,12 @@ TEST_P(HttpRouteActions, Redirects) {
   redirect.prefix = "/new";
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request("GET", "/old/x?y=1");
-  rig.expect_response(talk, 308, "");
-  EXPECT_EQ(talk.field("location"), "https://a.test/new/x?y=1");
-  EXPECT_EQ(talk.field("content-length"), "0");
+  PeerStream& stream = client.send_request("GET", "/old/x?y=1");
+  rig.expect_response(stream, 308, "");
+  EXPECT_EQ(stream.field("location"), "https://a.test/new/x?y=1");
+  EXPECT_EQ(stream.field("content-length"), "0");
   // After a body that is not used, the connection continues.
-  Talk& post = client.send_request("POST", "/old", {{"content-length", "5"}}, /*end=*/false);
+  PeerStream& post = client.send_request("POST", "/old", {{"content-length", "5"}}, /*end=*/false);
   post.send("hello", true);
   rig.expect_response(post, 308, "");
   EXPECT_EQ(post.field("location"), "https://a.test/new");
@@ -80,9 +80,9 @@ TEST_P(HttpRouteActions, RedirectWithoutRoom) {
   config::Redirect& redirect = route("/").redirect.emplace();
   redirect.prefix = "/" + std::string(60'000, 'a');
   rig.start();
-  Talk& talk = rig.connect().send_request("GET", "/" + std::string(10'000, 'x'));
-  rig.wait_over(talk);
-  EXPECT_EQ(talk.head.status, 400);
+  PeerStream& stream = rig.connect().send_request("GET", "/" + std::string(10'000, 'x'));
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 400);
   rig.expect_ended(HttpEnd::kBadRequest);
 }
 
@@ -93,14 +93,14 @@ TEST_P(HttpRouteActions, Rewrites) {
   forward("/other").rewrite.emplace().path = "/one";
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& first = client.send_request("GET", "/api/%7Ex?q=/api");
-  Talk& got = next_request();
+  PeerStream& first = client.send_request("GET", "/api/%7Ex?q=/api");
+  PeerStream& got = next_request();
   EXPECT_EQ(got.head.path(), "/~x?q=/api");
   EXPECT_EQ(got.head.authority(), "inner.test:8080");
   got.respond(200, "fine");
   rig.expect_response(first, 200, "fine");
-  Talk& second = client.send_request("GET", "/other/x?q");
-  Talk& other = next_request();
+  PeerStream& second = client.send_request("GET", "/other/x?q");
+  PeerStream& other = next_request();
   EXPECT_EQ(other.head.path(), "/one?q");
   EXPECT_EQ(other.head.authority(), "a.test");
   other.respond(200, "fine");
@@ -113,34 +113,34 @@ TEST_P(HttpRouteActions, BodiesTooLarge) {
   forward("/b").max_body = config::Size{0};
   forward("/");
   rig.start();
-  const auto post = [&](std::string_view path, size_t bytes, bool told) -> Talk& {
+  const auto post = [&](std::string_view path, size_t bytes, bool with_length) -> PeerStream& {
     const std::string length = std::to_string(bytes);
-    Talk& talk = told ? rig.connect().send_request("POST", path, {{"content-length", length}}, false)
-                      : rig.connect().send_request("POST", path, {}, false);
-    talk.send(std::string(bytes, 'x'), true);
-    return talk;
+    PeerStream& stream = with_length ? rig.connect().send_request("POST", path, {{"content-length", length}}, false)
+                                     : rig.connect().send_request("POST", path, {}, false);
+    stream.send(std::string(bytes, 'x'), true);
+    return stream;
   };
-  const auto expect_served = [&](Talk& talk, size_t bytes) {
-    Talk& got = next_request();
+  const auto expect_served = [&](PeerStream& stream, size_t bytes) {
+    PeerStream& got = next_request();
     rig.wait_over(got);
     EXPECT_EQ(got.body.size(), bytes);
     got.respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   };
-  for (const bool told : {true, false}) {
-    expect_served(post("/", 1000, told), 1000);
-    expect_served(post("/a", 2000, told), 2000);
-    expect_served(post("/b", 100'000, told), 100'000);
+  for (const bool with_length : {true, false}) {
+    expect_served(post("/", 1000, with_length), 1000);
+    expect_served(post("/a", 2000, with_length), 2000);
+    expect_served(post("/b", 100'000, with_length), 100'000);
   }
   // The length is known to be too large before the body arrives: the request is not sent upstream.
   const size_t requests = origin.requests.size();
-  Talk& told = post("/", 1001, true);
-  rig.wait_over(told);
-  EXPECT_EQ(told.head.status, 413);
+  PeerStream& declared = post("/", 1001, true);
+  rig.wait_over(declared);
+  EXPECT_EQ(declared.head.status, 413);
   rig.settle();
   EXPECT_EQ(origin.requests.size(), requests);
   // Or the limit is exceeded by its last byte.
-  Talk& found = post("/a", 2001, false);
+  PeerStream& found = post("/a", 2001, false);
   rig.wait_over(found);
   EXPECT_EQ(found.head.status, 413);
   rig.expect_ended(HttpEnd::kBodyTooLarge, 2);
@@ -158,8 +158,8 @@ TEST_P(HttpRouteActions, ChangesForwardedRequests) {
   forward("/");
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request("GET", "/a/b?c", {{"user-agent", "test"}, {"x-client", "spoofed"}});
-  Talk& got = next_request();
+  PeerStream& stream = client.send_request("GET", "/a/b?c", {{"user-agent", "test"}, {"x-client", "spoofed"}});
+  PeerStream& got = next_request();
   EXPECT_EQ(got.field("x-listener"), "edge");
   EXPECT_EQ(got.field("x-both"), "route");
   EXPECT_EQ(got.field("x-path"), "/a/b?c");  // The path of the client's request.
@@ -167,9 +167,9 @@ TEST_P(HttpRouteActions, ChangesForwardedRequests) {
   EXPECT_EQ(got.field("x-agent"), "test");
   EXPECT_EQ(got.field("user-agent"), "");
   got.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
   client.send_request("GET", "/");
-  Talk& plain = next_request();
+  PeerStream& plain = next_request();
   EXPECT_EQ(plain.field("x-both"), "listener");
   plain.respond(200, "fine");
   rig.expect_ended(HttpEnd::kOk, 2);
@@ -183,21 +183,21 @@ TEST_P(HttpRouteActions, ChangesEveryResponse) {
   rig.config().routes.back().response_headers = {set("x-route", "b")};
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& forwarded = client.send_request("GET", "/a");
+  PeerStream& forwarded = client.send_request("GET", "/a");
   next_request().respond(200, {{"server", "origin"}}, true);
   rig.expect_response(forwarded, 200, "");
   EXPECT_EQ(forwarded.field("x-served"), "edge GET /a");
   EXPECT_EQ(forwarded.field("x-route"), "a");
   EXPECT_EQ(forwarded.field("server"), "");
-  Talk& own = client.send_request("GET", "/b");
+  PeerStream& own = client.send_request("GET", "/b");
   rig.expect_response(own, 418, "");
   EXPECT_EQ(own.field("x-served"), "edge GET /b");
   EXPECT_EQ(own.field("x-route"), "b");
-  Talk& none = client.send_request("GET", "/c");
+  PeerStream& none = client.send_request("GET", "/c");
   rig.wait_over(none);
   EXPECT_EQ(none.head.status, 404);
   EXPECT_EQ(none.field("x-served"), "edge GET /c");
-  Talk& failed = client.send_request("POST", "/a");  // It is not retried.
+  PeerStream& failed = client.send_request("POST", "/a");  // It is not retried.
   next_request().cancel();
   rig.wait_over(failed);
   EXPECT_EQ(failed.head.status, 502);
@@ -208,13 +208,13 @@ TEST_P(HttpRouteActions, ChangesEveryResponse) {
 TEST_P(HttpRouteActions, DoesNotChangeInterimResponses) {
   forward("/").response_headers = {set("x-route", "a")};
   rig.start();
-  Talk& talk = rig.connect().send_request();
-  Talk& got = next_request();
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& got = next_request();
   got.respond(103, {{"link", "</a>"}}, false);
   got.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
-  ASSERT_EQ(talk.interim.size(), 1u);
-  EXPECT_EQ(talk.field("x-route"), "a");
+  rig.expect_response(stream, 200, "fine");
+  ASSERT_EQ(stream.interim.size(), 1u);
+  EXPECT_EQ(stream.field("x-route"), "a");
 }
 
 TEST_P(HttpRouteActions, ChoosesByMethodAndFields) {
@@ -231,17 +231,17 @@ TEST_P(HttpRouteActions, ChoosesByMethodAndFields) {
   rig.start();
   HttpPeer& client = rig.connect();
   const auto took = [&](std::string_view method, std::string_view path, test::FieldList fields) {
-    Talk& talk = client.send_request(method, path, fields);
-    Talk& got = next_request();
+    PeerStream& stream = client.send_request(method, path, fields);
+    PeerStream& got = next_request();
     got.respond(204, {}, true);
-    rig.wait_over(talk);
+    rig.wait_over(stream);
     return got.field("x-took");
   };
   EXPECT_EQ(took("GET", "/", {}), "reads");
   EXPECT_EQ(took("GET", "/?a=abc", {{"x-beta", "yes"}}), "reads");
   EXPECT_EQ(took("DELETE", "/?a=abc", {{"x-beta", "yes"}}), "beta");
   EXPECT_EQ(took("DELETE", "/?a=abc", {{"x-beta", "no"}}), "local");
-  Talk& none = client.send_request("DELETE", "/?a=xyz");
+  PeerStream& none = client.send_request("DELETE", "/?a=xyz");
   rig.wait_over(none);
   EXPECT_EQ(none.head.status, 404);
 }

@@ -14,7 +14,7 @@ namespace {
 using test::HttpOrigin;
 using test::HttpPeer;
 using test::Peer;
-using test::Talk;
+using test::PeerStream;
 
 config::FieldName name(std::string_view text) { return config::FieldName::parse(text).value(); }
 config::FieldChange set(std::string_view field, std::string_view value) {
@@ -40,7 +40,7 @@ class HttpRules : public test::HttpRigTest {
     response.status = status;
     response.body = body;
   }
-  Talk& next_request() { return rig.request_at(origin, requests_++); }
+  PeerStream& next_request() { return rig.request_at(origin, requests_++); }
   /// Sends these bytes on a connection of their own. Returns what comes back once it contains `text`.
   std::string raw(std::string_view bytes, std::string_view text) {
     Peer client = rig.connect_raw();
@@ -72,36 +72,36 @@ TEST_P(HttpRules, TrailersHaveNoReservedFields) {
   rig.start();
   uint64_t dropped = 0;
   for (const char* const path : {"/told", "/else"}) {
-    Talk& talk = rig.connect().send_request("POST", path, {}, /*end=*/false);
-    talk.send("body");
-    talk.send_trailers({{"x-client-identity", "admin"},
-                        {"x-set", "there"},
-                        {"x-internal", "1"},
-                        {"x-request-id", "mine"},
-                        {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
-                        {"tracestate", "a=b"},
-                        {"x-forwarded-for", "1.2.3.4"},
-                        {"authorization", "Bearer x"},
-                        {"x-sum", "4"}});
-    Talk& got = next_request();
+    PeerStream& stream = rig.connect().send_request("POST", path, {}, /*end=*/false);
+    stream.send("body");
+    stream.send_trailers({{"x-client-identity", "admin"},
+                          {"x-set", "there"},
+                          {"x-internal", "1"},
+                          {"x-request-id", "mine"},
+                          {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+                          {"tracestate", "a=b"},
+                          {"x-forwarded-for", "1.2.3.4"},
+                          {"authorization", "Bearer x"},
+                          {"x-sum", "4"}});
+    PeerStream& got = next_request();
     rig.wait_over(got);
     EXPECT_EQ(got.body, "body");
     EXPECT_EQ(got.trailers.size(), 1u) << path;
     EXPECT_EQ(got.trailers.value("x-sum"), "4");
     got.respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
     dropped += 6;
     EXPECT_EQ(rig.http().trailer_fields_dropped.value(), dropped);
   }
   // If no trailers are left, the body ends without trailers.
-  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
-  talk.send("body");
-  talk.send_trailers({{"x-client-identity", "admin"}});
-  Talk& got = next_request();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, /*end=*/false);
+  stream.send("body");
+  stream.send_trailers({{"x-client-identity", "admin"}});
+  PeerStream& got = next_request();
   rig.wait_over(got);
   EXPECT_TRUE(got.ended && got.trailers.empty());
   got.respond(204, {}, /*end=*/true);
-  rig.expect_response(talk, 204, "");
+  rig.expect_response(stream, 204, "");
   rig.expect_ended(HttpEnd::kOk, 3);
 }
 
@@ -109,12 +109,12 @@ TEST_P(HttpRules, TrailersHaveNoReservedFields) {
 TEST_P(HttpRules, TrailersHaveNoUnderscores) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
-  talk.send("body");
-  talk.send_trailers({{"x_client_identity", "admin"}});
-  rig.wait_over(talk);
-  EXPECT_TRUE(talk.reset || talk.head.status == 400) << talk.head.status;
-  for (const Talk* const request : origin.requests) EXPECT_FALSE(request->ended);
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, /*end=*/false);
+  stream.send("body");
+  stream.send_trailers({{"x_client_identity", "admin"}});
+  rig.wait_over(stream);
+  EXPECT_TRUE(stream.reset || stream.head.status == 400) << stream.head.status;
+  for (const PeerStream* const request : origin.requests) EXPECT_FALSE(request->ended);
   rig.until([&] { return rig.sum_of_ends() == 1; });
   EXPECT_EQ(rig.ended(HttpEnd::kBadRequest), 1u);
 }
@@ -123,14 +123,14 @@ TEST_P(HttpRules, TrailersHaveUnderscoresIfAllowed) {
   rig.config().http1.allow_underscores = true;
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().send_request("POST", "/", {}, /*end=*/false);
-  talk.send("body");
-  talk.send_trailers({{"x_sum", "4"}});
-  Talk& got = next_request();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, /*end=*/false);
+  stream.send("body");
+  stream.send_trailers({{"x_sum", "4"}});
+  PeerStream& got = next_request();
   // Whether the origin accepts them does not matter here.
   rig.until([&] { return got.over(); });
   if (!got.reset) got.respond(200, "fine");
-  rig.wait_over(talk);
+  rig.wait_over(stream);
 }
 
 // Defect: a complete response was reset for its trailers, when they had more than 16 fields in HTTP/1.1.
@@ -138,22 +138,22 @@ TEST_P(HttpRules, ManyResponseTrailers) {
   forward("/");
   rig.start();
   for (const size_t count : {20u, 250u}) {
-    Talk& talk = rig.connect().send_request("GET", "/", {{"te", "trailers"}});
-    Talk& got = next_request();
+    PeerStream& stream = rig.connect().send_request("GET", "/", {{"te", "trailers"}});
+    PeerStream& got = next_request();
     got.respond(200, {}, false);
     got.send("body");
     Fields trailers;
     ChunkPool& pool = *ChunkPool::current();
     for (size_t i = 0; i < count; ++i) EXPECT_TRUE(trailers.add(pool, "x-sum", std::to_string(i)));
     got.sent_end = true;
-    got.stream->send_trailers(trailers);
-    rig.expect_response(talk, 200, "body");
+    got.codec_stream->send_trailers(trailers);
+    rig.expect_response(stream, 200, "body");
     // The client of the test accepts at most 200 in HTTP/1.1 and 100 in HTTP/2, like the proxy.
     if (count == 20) {
-      EXPECT_EQ(talk.trailers.size(), count);
+      EXPECT_EQ(stream.trailers.size(), count);
     }
     if (count == 250) {
-      EXPECT_EQ(talk.trailers.size(), 0u);
+      EXPECT_EQ(stream.trailers.size(), 0u);
     }
   }
   rig.expect_ended(HttpEnd::kOk, 2);
@@ -165,23 +165,24 @@ TEST_P(HttpRules, ManyResponseTrailers) {
 TEST_P(HttpRules, ExpectationsAreMerged) {
   forward("/");
   rig.start();
-  Talk& talk =
+  PeerStream& stream =
       rig.connect().send_request("POST", "/", {{"expect", "100-Continue"}, {"expect", "100-continue"}}, /*end=*/false);
-  Talk& got = next_request();
+  PeerStream& got = next_request();
   EXPECT_EQ(got.head.fields.find("expect", got.head.fields.find("expect") + 1), Fields::npos);
   EXPECT_EQ(got.field("expect"), "100-continue");
-  talk.send("body", true);
+  stream.send("body", true);
   rig.wait_over(got);
   got.respond(200, "fine");
-  rig.expect_response(talk, 200, "fine");
+  rig.expect_response(stream, 200, "fine");
 
-  Talk& get = rig.connect().send_request("GET", "/", {{"expect", "100-continue"}});
-  Talk& without = next_request();
+  PeerStream& get = rig.connect().send_request("GET", "/", {{"expect", "100-continue"}});
+  PeerStream& without = next_request();
   EXPECT_EQ(without.field("expect"), "") << "there is nothing to expect";
   without.respond(200, "fine");
   rig.expect_response(get, 200, "fine");
 
-  Talk& other = rig.connect().send_request("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
+  PeerStream& other =
+      rig.connect().send_request("POST", "/", {{"expect", "100-continue"}, {"expect", "x"}}, /*end=*/false);
   rig.until([&] { return other.has_head; });
   EXPECT_EQ(other.head.status, 417);
 }
@@ -191,16 +192,16 @@ TEST_P(HttpRules, Methods) {
   forward("/");
   rig.start();
   for (const char* const method : {"LABEL", "BAN", "X-1"}) {
-    Talk& talk = rig.connect().send_request(method);
-    Talk& got = next_request();
+    PeerStream& stream = rig.connect().send_request(method);
+    PeerStream& got = next_request();
     EXPECT_EQ(got.head.method(), method);
     got.respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
   for (const char* const method : {"get", "xGET", "Head", "connect", "PRI"}) {
-    Talk& talk = rig.connect().send_request(method);
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.head.status, 501) << method;
+    PeerStream& stream = rig.connect().send_request(method);
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.head.status, 501) << method;
   }
   EXPECT_EQ(origin.requests.size(), 3u);
 }
@@ -211,22 +212,22 @@ TEST_P(HttpRules, MaxForwards) {
   rig.start();
   HttpPeer& client = rig.connect();
   for (const char* const method : {"OPTIONS", "TRACE"}) {
-    Talk& last = client.send_request(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
+    PeerStream& last = client.send_request(method, "/a?b", {{"max-forwards", "0"}, {"cookie", "secret"}});
     rig.expect_response(last, 200, method[0] == 'T' ? "TRACE /a?b HTTP/1.1\r\n\r\n" : "");
     EXPECT_EQ(last.field("content-type"), method[0] == 'T' ? "message/http" : "");
-    Talk& on = client.send_request(method, "/", {{"max-forwards", "10"}});
-    Talk& got = next_request();
+    PeerStream& on = client.send_request(method, "/", {{"max-forwards", "10"}});
+    PeerStream& got = next_request();
     EXPECT_EQ(got.field("max-forwards"), "9");
     got.respond(200, "fine");
     rig.expect_response(on, 200, "fine");
   }
-  Talk& get = client.send_request("GET", "/", {{"max-forwards", "0"}});
-  Talk& got = next_request();
-  EXPECT_EQ(got.field("max-forwards"), "0") << "of other methods it says nothing";
+  PeerStream& get = client.send_request("GET", "/", {{"max-forwards", "0"}});
+  PeerStream& got = next_request();
+  EXPECT_EQ(got.field("max-forwards"), "0") << "it does not apply to other methods";
   got.respond(200, "fine");
   rig.expect_response(get, 200, "fine");
   EXPECT_EQ(origin.requests.size(), 3u);
-  Talk& bad = rig.connect().send_request("OPTIONS", "/", {{"max-forwards", "+1"}});
+  PeerStream& bad = rig.connect().send_request("OPTIONS", "/", {{"max-forwards", "+1"}});
   rig.wait_over(bad);
   EXPECT_EQ(bad.head.status, 400);
 }
@@ -243,7 +244,7 @@ TEST_P(HttpRules, RequestsWithoutAHost) {
   rig.start();
   Peer client = rig.connect_raw();
   client.send("GET /health HTTP/1.0\r\n\r\n");
-  Talk& got = next_request();
+  PeerStream& got = next_request();
   EXPECT_EQ(got.head.authority(), "origin") << "the upstream's name";
   EXPECT_EQ(got.field("x-host") + got.field("x-authority"), "");
   EXPECT_EQ(got.field("forwarded").find("host"), std::string::npos) << got.field("forwarded");
@@ -264,11 +265,11 @@ TEST_P(HttpRules, ResponsesHaveADate) {
   forward("/");
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& without = client.send_request();
+  PeerStream& without = client.send_request();
   next_request().respond(200, "fine");
   rig.expect_response(without, 200, "fine");
   EXPECT_EQ(without.field("date").size(), 29u);
-  Talk& with = client.send_request();
+  PeerStream& with = client.send_request();
   next_request().respond(200, {{"date", "Sun, 06 Nov 1994 08:49:37 GMT"}}, true);
   rig.expect_response(with, 200, "");
   EXPECT_EQ(with.field("date"), "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -282,10 +283,10 @@ TEST_P(HttpRules, ResponsesHaveADate) {
 TEST_P(HttpRules, HostInAResponse) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().send_request();
+  PeerStream& stream = rig.connect().send_request();
   next_request().respond(200, {{"host", "b"}}, true);
-  rig.expect_response(talk, 200, "");
-  EXPECT_EQ(talk.field("host"), "b");
+  rig.expect_response(stream, 200, "");
+  EXPECT_EQ(stream.field("host"), "b");
 }
 
 // ---- Responses of our own ----
@@ -295,10 +296,10 @@ TEST_P(HttpRules, OwnResponseDoesNotAcceptATunnel) {
   respond("/", 200, "plain");
   rig.config().allow_connect = true;
   rig.start();
-  Talk& talk = rig.connect_greeted().websocket();
-  rig.until([&] { return talk.over(); });
+  PeerStream& stream = rig.connect_greeted().websocket();
+  rig.until([&] { return stream.over(); });
   if (client_http2()) {
-    EXPECT_EQ(talk.head.status, 501) << "any 2xx would agree";
+    EXPECT_EQ(stream.head.status, 501) << "any 2xx would agree";
   } else {
     // The codec of the test accepts no response but 101 as an accepted upgrade.
     const std::string response =
@@ -330,9 +331,26 @@ TEST_P(HttpRules, ChunkedRequestsToRoutesThatRespond) {
 TEST_P(HttpRules, GetIsNoGrpcCall) {
   forward("/");
   rig.start();
-  Talk& talk = rig.connect().send_request("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
+  PeerStream& stream =
+      rig.connect().send_request("GET", "/", {{"content-type", "application/grpc"}, {"grpc-timeout", "1n"}});
   next_request().respond(200, "the file");
-  rig.expect_response(talk, 200, "the file");
+  rig.expect_response(stream, 200, "the file");
+}
+
+// Defect: an endpoint that cancelled a gRPC call at its deadline, before the timer of the proxy expired, made the
+// client get CANCELLED, not DEADLINE_EXCEEDED.
+TEST_P(HttpRules, EndpointCancelsAtDeadline) {
+  if (!upstream_http2()) GTEST_SKIP() << "there is no CANCEL";
+  forward("/");
+  rig.start();
+  PeerStream& stream =
+      rig.connect().send_request("POST", "/a.b/C", {{"content-type", "application/grpc"}, {"grpc-timeout", "1S"}});
+  PeerStream& request = next_request();
+  request.cancel();
+  test::Loop::jump(990);  // The endpoint's clock is a little ahead.
+  rig.until([&] { return stream.over(); });
+  EXPECT_EQ(stream.head.fields.value("grpc-status"), "4");
+  rig.expect_ended(HttpEnd::kDeadline, 1);
 }
 
 SLUICE_EACH_VERSION(HttpRules);

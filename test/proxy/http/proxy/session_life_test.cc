@@ -18,7 +18,7 @@ using test::HttpOrigin;
 using test::HttpPeer;
 using test::HttpRig;
 using test::Peer;
-using test::Talk;
+using test::PeerStream;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
@@ -33,9 +33,9 @@ class HttpSessionLifeTest : public test::HttpRigTest {
   }
   // A request and its response, on a connection that continues.
   void serve(HttpPeer& client, HttpOrigin& origin) {
-    Talk& talk = client.send_request();
+    PeerStream& stream = client.send_request();
     rig.request_at(origin, served_++).respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
   void expect_end(HttpPeer& client) {
     rig.until([&] { return client.gone(); });
@@ -179,12 +179,12 @@ TEST_P(HttpSessionLifeTest, IdleTimeoutRunsFromTheResponseOn) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
-  Talk& request = rig.request_at(origin, served_++);
+  PeerStream& stream = client.send_request();
+  PeerStream& request = rig.request_at(origin, served_++);
   rig.pass(200s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
   request.respond(200, "late");
-  rig.expect_response(talk, 200, "late");
+  rig.expect_response(stream, 200, "late");
   rig.pass(60s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
 }
@@ -255,15 +255,15 @@ TEST_P(HttpSessionLifeTest, MaxConnectionAge) {
   HttpPeer& idle = rig.connect();
   serve(idle, origin);
   HttpPeer& busy = rig.connect();
-  Talk& talk = busy.send_request();
-  Talk& request = rig.request_at(origin, served_++);
+  PeerStream& stream = busy.send_request();
+  PeerStream& request = rig.request_at(origin, served_++);
   rig.pass(60s);
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
   rig.pass(60s);
   expect_end(idle);
-  EXPECT_FALSE(talk.over());
+  EXPECT_FALSE(stream.over());
   request.respond(200, "late");
-  rig.expect_response(talk, 200, "late");
+  rig.expect_response(stream, 200, "late");
   expect_end(busy);
   rig.expect_session_ended(SessionEnd::kFinished, 2);
   rig.expect_ended(HttpEnd::kOk, 2);
@@ -288,14 +288,14 @@ TEST_P(HttpSessionLifeTest, SendTimeoutOfAConnection) {
   rig.start();
   HttpPeer& client = rig.connect();
   client.send_request();
-  Talk& request = rig.request_at(origin);
+  PeerStream& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
   // Until nothing moves: sockets take more than one would expect.
   uint64_t sent = 0;
   do {
     sent = rig.counters().bytes_out.value();
-    if (request.stream->queued() < kMiB) request.send(std::string(kMiB, 'x'));
+    if (request.codec_stream->queued() < kMiB) request.send(std::string(kMiB, 'x'));
     rig.settle(20);
   } while (rig.counters().bytes_out.value() != sent);
   rig.pass(60s);
@@ -315,16 +315,16 @@ TEST(HttpSessionLife, SendTimeoutOfAStream) {
   HttpOrigin& origin = rig.add_origin();
   rig.start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
-  talk.stream->set_reading(false);
+  PeerStream& stream = client.send_request();
+  stream.codec_stream->set_reading(false);
   rig.request_at(origin).respond(200, std::string(kMiB, 'x'));
-  rig.until([&] { return talk.body.size() >= 60'000; });
+  rig.until([&] { return stream.body.size() >= 60'000; });
   rig.pass(60s);
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   rig.pass(60s);
   rig.expect_ended(HttpEnd::kSendTimeout);
-  rig.until([&] { return talk.reset; });
-  Talk& next = client.send_request();
+  rig.until([&] { return stream.reset; });
+  PeerStream& next = client.send_request();
   rig.request_at(origin, 1).respond(200, "fine");
   rig.expect_response(next, 200, "fine");
   EXPECT_EQ(rig.sum_of_session_ends(), 0u);
@@ -406,8 +406,8 @@ TEST_P(HttpSessionLifeTest, Drain) {
   rig.start();
   HttpPeer &idle = rig.connect(), &silent = rig.connect(), &busy = rig.connect();
   serve(idle, origin);
-  Talk& talk = busy.post("first, ", /*end=*/false);
-  Talk& request = rig.request_at(origin, served_++);
+  PeerStream& stream = busy.post("first, ", /*end=*/false);
+  PeerStream& request = rig.request_at(origin, served_++);
   Peer late = rig.connect_raw();
   const std::string head = "GET /late HTTP/1.1\r\nhost: a.test\r\n\r\n";
   if (!client_http2()) late.send(head.substr(0, 20));
@@ -415,12 +415,12 @@ TEST_P(HttpSessionLifeTest, Drain) {
   rig.drain();
   expect_end(idle);
   expect_end(silent);
-  EXPECT_FALSE(talk.over());
-  talk.send("second", /*end=*/true);
+  EXPECT_FALSE(stream.over());
+  stream.send("second", /*end=*/true);
   rig.until([&] { return request.ended; });
   EXPECT_EQ(request.body, "first, second");
   request.respond(200, "done");
-  rig.expect_response(talk, 200, "done");
+  rig.expect_response(stream, 200, "done");
   expect_end(busy);
   if (!client_http2()) {  // An incomplete request is in progress, too.
     late.send(head.substr(20));
@@ -442,24 +442,24 @@ TEST_P(HttpSessionLifeTest, ShutDown) {
   std::vector<HttpPeer*> clients;
   for (int i = 0; i < 5; ++i) clients.push_back(&rig.connect());
   serve(*clients[0], origin);
-  Talk& responding = clients[1]->send_request();
+  PeerStream& responding = clients[1]->send_request();
   rig.request_at(origin, served_++).respond(200, {}, false);
-  Talk& uploading = clients[2]->post("part", /*end=*/false);
-  Talk& uploaded = rig.request_at(origin, served_++);
-  Talk& tunnel = clients[3]->websocket();
-  Talk& accepted = rig.request_at(origin, served_++);
+  PeerStream& uploading = clients[2]->post("part", /*end=*/false);
+  PeerStream& uploaded = rig.request_at(origin, served_++);
+  PeerStream& tunnel = clients[3]->websocket();
+  PeerStream& accepted = rig.request_at(origin, served_++);
   accepted.respond(200, {}, false);
   rig.until([&] { return responding.has_head && tunnel.has_head && uploaded.body == "part"; });
   origin.silent = true;
-  Talk& waiting = clients[4]->send_request();
+  PeerStream& waiting = clients[4]->send_request();
   rig.until([&] { return rig.http().requests.value() == 5; });
   rig.shut_down();
   rig.until([&] { return rig.acceptor().idle(); });
   rig.expect_ended(HttpEnd::kShutdown, 4);
   rig.expect_session_ended(SessionEnd::kShutdown, 5);
-  for (Talk* const talk : {&responding, &uploading, &tunnel, &waiting}) {
-    rig.until([&] { return talk->reset; });
-    EXPECT_TRUE(talk == &tunnel || !talk->ended);
+  for (PeerStream* const stream : {&responding, &uploading, &tunnel, &waiting}) {
+    rig.until([&] { return stream->reset; });
+    EXPECT_TRUE(stream == &tunnel || !stream->ended);
   }
   origin.silent = false;
   rig.wait_cancelled(uploaded);
@@ -475,17 +475,17 @@ TEST_P(HttpSessionLifeTest, CrowdThatLeaves) {
   origin.silent = true;
   constexpr size_t kClients = 12, kRequests = 20;
   std::vector<HttpPeer*> clients;
-  std::vector<Talk*> talks;
+  std::vector<PeerStream*> streams;
   for (size_t i = 0; i < kClients; ++i) {
     clients.push_back(&rig.connect());
-    for (size_t j = 0; j < kRequests; ++j) talks.push_back(&clients.back()->send_request());
+    for (size_t j = 0; j < kRequests; ++j) streams.push_back(&clients.back()->send_request());
   }
   rig.until([&] { return rig.http().requests.value() == kClients * kRequests; });
   for (HttpPeer* const client : clients) client->close();
   rig.expect_ended(HttpEnd::kClientReset, kClients * kRequests);
   rig.until([&] { return rig.sum_of_session_ends() == kClients; });
-  for (Talk* const talk : talks) {
-    if (talk->stream) talk->release();
+  for (PeerStream* const stream : streams) {
+    if (stream->codec_stream) stream->release();
   }
 }
 

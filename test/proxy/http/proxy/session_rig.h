@@ -60,8 +60,8 @@ class HttpOrigin {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
 
-  HttpPeer::Options options;    ///< Of future connections.
-  std::vector<Talk*> requests;  ///< All requests, in order.
+  HttpPeer::Options options;          ///< Of future connections.
+  std::vector<PeerStream*> requests;  ///< All requests, in order.
   std::deque<std::unique_ptr<HttpPeer>> connections;
   bool silent = false;  ///< Sends and reads nothing.
 
@@ -77,7 +77,7 @@ class HttpRig {
  public:
   explicit HttpRig(Versions versions) : versions_(versions) {
     listener.name = "edge";
-    listener.address = loopback_of(0);
+    listener.addresses = {loopback_of(0)};
     listener.http.emplace().forward = "origin";
     upstreams.push_back({.name = "origin"});
     upstream().protocol = versions.upstream_http2 ? config::Protocol::kHttp2 : config::Protocol::kHttp1;
@@ -111,31 +111,25 @@ class HttpRig {
   void start() {
     loop_.emplace(options);
     use_.emplace(&pool_);  // The test acts as one of the ends.
-    state_ = std::make_unique<ListenerState>(listener, upstreams);
+    state_ = std::make_shared<ListenerState>(listener, upstreams);
     read_auth_files();
-    std::vector<size_t> endpoint_counts;
-    for (const config::Upstream& each : upstreams) {
-      upstream_states_.push_back(std::make_unique<UpstreamState>(each));
-      balancers_.push_back(std::make_unique<Balancer>(*upstream_states_.back(), 0));
-      tls_sessions_.emplace_back(each.endpoints.size());
-      endpoint_counts.push_back(each.endpoints.size());
+    counters_.emplace(config::Config{.listeners = {listener}, .upstreams = upstreams});
+    for (size_t i = 0; i < upstreams.size(); ++i) {
+      upstreams_.push_back(
+          std::make_shared<WorkerUpstream>(std::make_shared<UpstreamState>(upstreams[i]), 0, *counters_, i));
     }
-    counters_ = std::make_unique<WorkerCounters>(1, endpoint_counts);
-    const absl::StatusOr<int> fd = open_listener(listener.address.data(), listener.address.length(), {});
+    const absl::StatusOr<int> fd = open_listener(listener.addresses[0].data(), listener.addresses[0].length(), {});
     ASSERT_TRUE(fd.ok()) << fd.status();
     port_ = port_of(*fd);
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     if (keeps_bodies(config())) body_file_.emplace(config::BodyFile());
-    http_worker_ = std::make_unique<HttpWorker>(HttpWorker::Context{
-        loop_->worker(), balancers_, tls_sessions_, *handshakers_, *counters_, body_file_ ? &*body_file_ : nullptr});
-    const ClientAcceptor::Context context{loop_->worker(), global_,       *state_,    balancers_,
-                                          tls_sessions_,   *handshakers_, *counters_, 0};
-    acceptor_ = std::make_unique<ClientAcceptor>(
-        context, std::make_unique<HttpSessionFactory>(context, *http_worker_, nullptr), *fd, false);
+    http_worker_ = std::make_unique<HttpWorker>(
+        HttpWorker::Context{loop_->worker(), *handshakers_, body_file_ ? &*body_file_ : nullptr});
+    acceptor_ = make_acceptor(*fd);
     acceptor_->start();
     if (upstream().health_check) {
       const ChunkPool::Use use(&loop_->worker().pool());
-      checker_ = std::make_unique<HealthChecker>(*http_worker_, *balancers_[0]);
+      checker_ = std::make_unique<HealthChecker>(*http_worker_, upstreams_[0]->balancer);
       checker_->start();
     }
     loop_->settle(2);
@@ -182,23 +176,23 @@ class HttpRig {
     settle();
   }
   /// The `n`-th request at an origin, once its head has arrived.
-  Talk& request_at(HttpOrigin& origin, size_t n = 0) {
+  PeerStream& request_at(HttpOrigin& origin, size_t n = 0) {
     SLUICE_CHECK(until([&] { return origin.requests.size() > n && origin.requests[n]->has_head; }));
     return *origin.requests[n];
   }
-  bool wait_over(const Talk& talk) {
-    return until([&] { return talk.over(); });
+  bool wait_over(const PeerStream& stream) {
+    return until([&] { return stream.over(); });
   }
   /// Waits until the origin sees that the request was canceled.
-  void wait_cancelled(const Talk& request) {
-    until([&] { return request.reset || !request.stream || request.connection->gone(); });
+  void wait_cancelled(const PeerStream& request) {
+    until([&] { return request.reset || !request.codec_stream || request.connection->gone(); });
   }
   /// Waits for a complete response.
-  void expect_response(const Talk& talk, uint16_t status, std::string_view body) {
-    wait_over(talk);
-    EXPECT_FALSE(talk.reset) << "for " << static_cast<int>(talk.reason);
-    EXPECT_EQ(talk.head.status, status);
-    EXPECT_TRUE(talk.body == body) << talk.body.size() << " bytes: " << talk.body.substr(0, 200);
+  void expect_response(const PeerStream& stream, uint16_t status, std::string_view body) {
+    wait_over(stream);
+    EXPECT_FALSE(stream.reset) << "for " << static_cast<int>(stream.reason);
+    EXPECT_EQ(stream.head.status, status);
+    EXPECT_TRUE(stream.body == body) << stream.body.size() << " bytes: " << stream.body.substr(0, 200);
   }
   /// Waits until that many requests have ended so, and none is in progress; the others must have ended well.
   void expect_ended(HttpEnd end, uint64_t times = 1) {
@@ -228,12 +222,13 @@ class HttpRig {
 
   config::Upstream& upstream() { return upstreams[0]; }
   config::Http& config() { return *listener.http; }
-  ListenerCounters& counters() { return counters_->listeners[0]; }
-  HttpCounters& http() { return counters_->http_listeners[0]; }
-  UpstreamHttpCounters& upstream_counters(size_t index = 0) { return counters_->http_upstreams[index]; }
-  UpstreamState& upstream_state() { return *upstream_states_[0]; }
+  ListenerCounters& counters() { return *counters_->listeners[0]; }
+  HttpCounters& http() { return *counters_->http_listeners[0]; }
+  UpstreamHttpCounters& upstream_counters(size_t index = 0) { return *counters_->http_upstreams[index]; }
+  HttpWorker& http_worker() { return *http_worker_; }
+  UpstreamState& upstream_state() { return *upstreams_[0]->state; }
   EndpointHealth& health(size_t index = 0) { return upstream_state().endpoint(index).health; }
-  EndpointCounters& endpoint(size_t index = 0) { return counters_->upstreams[0][index]; }
+  EndpointCounters& endpoint(size_t index = 0) { return *counters_->upstreams[0][index]; }
   /// Like SIGTERM,
   void drain() {
     const ChunkPool::Use use(&loop_->worker().pool());
@@ -256,7 +251,7 @@ class HttpRig {
     for (const uint16_t port : ports) now.push_back({.address = loopback_of(port)});
     (void)upstream_state().slots().replace(configured, now);
     const ChunkPool::Use use(&loop_->worker().pool());
-    balancers_[0]->follow_endpoints();
+    upstreams_[0]->balancer.follow_endpoints();
     http_worker_->follow_endpoints();
     if (checker_) checker_->follow_endpoints();
   }
@@ -274,6 +269,18 @@ class HttpRig {
   Worker::Options options;
 
  private:
+  std::unique_ptr<ClientAcceptor> make_acceptor(int fd) {
+    const ClientAcceptor::Context context{loop_->worker(),
+                                          global_,
+                                          state_,
+                                          upstreams_,
+                                          *handshakers_,
+                                          counters_->listeners[0],
+                                          counters_->http_listeners[0]};
+    return std::make_unique<ClientAcceptor>(context,
+                                            std::make_unique<HttpSessionFactory>(context, *http_worker_, nullptr),
+                                            std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});
+  }
   template <typename Counters>
   static uint64_t sum(const Counters& counters) {
     uint64_t sum = 0;
@@ -297,10 +304,10 @@ class HttpRig {
     EXPECT_EQ(sum_of_ends(), http().requests.value()) << "each request has one end";
     EXPECT_EQ(sum_of_session_ends(), counters().accepted.value()) << "and each session";
     loop_->until([this] { return loop_->chunks_out() == 0; });  // Helper threads may have some.
-    EXPECT_EQ(state_->connections.active(), 0u);
+    EXPECT_EQ(state_->limits->connections.active(), 0u);
     EXPECT_EQ(global_.active(), 0u);
-    for (const auto& each : upstream_states_) {
-      for (size_t i = 0; i < each->size(); ++i) EXPECT_EQ(each->endpoint(i).active.load(), 0u);
+    for (const auto& each : upstreams_) {
+      for (size_t i = 0; i < each->state->size(); ++i) EXPECT_EQ(each->state->endpoint(i).active.load(), 0u);
     }
     acceptor_.reset();
     checker_.reset();
@@ -318,13 +325,11 @@ class HttpRig {
   std::optional<ChunkPool::Use> use_;
   std::deque<std::unique_ptr<HttpOrigin>> origins_;
   std::deque<std::unique_ptr<HttpPeer>> clients_;
-  std::unique_ptr<ListenerState> state_;
+  std::shared_ptr<ListenerState> state_;
   ConnectionLimit global_{0};
-  std::vector<std::unique_ptr<UpstreamState>> upstream_states_;
-  std::vector<std::unique_ptr<Balancer>> balancers_;
-  std::vector<SessionCache> tls_sessions_;
+  std::optional<WorkerCounters> counters_;
+  WorkerUpstreams upstreams_;
   std::unique_ptr<HandshakerServices> handshakers_;
-  std::unique_ptr<WorkerCounters> counters_;
   std::unique_ptr<HttpWorker> http_worker_;
   std::unique_ptr<ClientAcceptor> acceptor_;
   std::unique_ptr<HealthChecker> checker_;  // Where the upstream has checks.

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using test::HttpOrigin;
 using test::HttpPeer;
-using test::Talk;
+using test::PeerStream;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
@@ -32,13 +32,13 @@ class TruncationTest : public test::HttpRigTest {
     rig.start();
     rig.add_desk();
   }
-  void expect_truncated(Talk& talk, const std::string& body) {
-    rig.wait_over(talk);
-    EXPECT_TRUE(talk.reset) << "it looks whole";
-    EXPECT_EQ(talk.head.status, 200);
-    EXPECT_EQ(talk.body.size(), body.size());
-    EXPECT_TRUE(talk.body == body);
-    if (talk.stream) talk.release();
+  void expect_truncated(PeerStream& stream, const std::string& body) {
+    rig.wait_over(stream);
+    EXPECT_TRUE(stream.reset) << "it looks whole";
+    EXPECT_EQ(stream.head.status, 200);
+    EXPECT_EQ(stream.body.size(), body.size());
+    EXPECT_TRUE(stream.body == body);
+    if (stream.codec_stream) stream.release();
     rig.expect_ended(HttpEnd::kUpstreamReset);
   }
 
@@ -56,23 +56,23 @@ TEST_P(TruncationTest, SlowClientsGetAllThatArrived) {
     config.stuck_timeout = 100h;
     each.start();
     HttpPeer& client = each.connect();
-    Talk& talk = client.send_request();
-    Talk& request = each.request_at(from);
+    PeerStream& stream = client.send_request();
+    PeerStream& request = each.request_at(from);
     client.reads = !slow;
     const std::string body = test::stream_bytes(1, 0, kMiB);
     request.respond(200, {{"content-length", "1048677"}}, false);
     request.send(body);
     each.settle(50);
     client.reads = true;
-    each.until([&] { return request.stream->queued() == 0 && !request.connection->has_unsent(); });
+    each.until([&] { return request.codec_stream->queued() == 0 && !request.connection->has_unsent(); });
     client.reads = !slow;
     request.connection->close();
     each.settle(20);
     client.reads = true;
-    each.wait_over(talk);
-    EXPECT_TRUE(talk.reset) << "it looks whole";
-    EXPECT_TRUE(talk.body == body) << talk.body.size();
-    if (talk.stream) talk.release();
+    each.wait_over(stream);
+    EXPECT_TRUE(stream.reset) << "it looks whole";
+    EXPECT_TRUE(stream.body == body) << stream.body.size();
+    if (stream.codec_stream) stream.release();
     each.expect_ended(HttpEnd::kUpstreamReset);
   }
 }
@@ -81,13 +81,13 @@ TEST_P(TruncationTest, SlowClientsGetAllThatArrived) {
 TEST_P(TruncationTest, SmallResponses) {
   start();
   const std::string body = "a part of it";
-  Talk& talk = rig.connect().send_request();
-  Talk& request = rig.request_at(origin);
+  PeerStream& stream = rig.connect().send_request();
+  PeerStream& request = rig.request_at(origin);
   request.respond(200, {{"content-length", "100"}}, false);
   request.send(body);
   request.connection->turn();  // In one piece with the end.
   request.connection->close();
-  expect_truncated(talk, body);
+  expect_truncated(stream, body);
 }
 
 // The end of the connection is the only framing: a reset after the data.
@@ -97,7 +97,7 @@ TEST(Truncation, OldClients) {
   rig.start();
   test::Peer client = rig.connect_raw();
   client.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n");
-  Talk& request = rig.request_at(origin);
+  PeerStream& request = rig.request_at(origin);
   const std::string body = test::stream_bytes(1, 0, 100'000);
   request.respond(200, {}, false);
   request.send(body);
@@ -118,16 +118,16 @@ TEST(Truncation, ResponseBeforeAFailedSend) {
   test::HttpRig rig({.client_http2 = false, .upstream_http2 = false});
   HttpOrigin& origin = rig.add_origin();
   rig.start();
-  Talk& talk = rig.connect().post("part", /*end=*/false);
-  Talk& request = rig.request_at(origin);
+  PeerStream& stream = rig.connect().post("part", /*end=*/false);
+  PeerStream& request = rig.request_at(origin);
   rig.until([&] { return request.body == "part"; });
   rig.loop().ring().inject(Op::kSend, -ECONNRESET);
-  talk.send("more");
+  stream.send("more");
   rig.settle(1);  // The send is submitted in the next turn, together with the receive of the response.
   request.respond(200, "early");
   rig.settle(4);
-  EXPECT_EQ(talk.head.status, 200);
-  EXPECT_EQ(talk.body, "early");
+  EXPECT_EQ(stream.head.status, 200);
+  EXPECT_EQ(stream.body, "early");
   EXPECT_EQ(request.body, "part") << "the send was not the one that failed";
 }
 
@@ -137,18 +137,18 @@ TEST_P(TruncationTest, BufferedBodies) {
   start();
   const std::string body = test::stream_bytes(1, 0, 12 * kMiB);
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
-  Talk& request = rig.request_at(origin);
+  PeerStream& stream = client.send_request();
+  PeerStream& request = rig.request_at(origin);
   client.reads = false;
   request.respond(200, {}, false);
   request.send(body);
-  rig.until([&] { return request.stream->queued() == 0 && !request.connection->has_unsent(); });
+  rig.until([&] { return request.codec_stream->queued() == 0 && !request.connection->has_unsent(); });
   rig.settle(50);
   request.connection->close();
   rig.until([&] { return rig.upstream_state().endpoint(0).active.load() == 0; });
   EXPECT_EQ(rig.sum_of_ends(), 0u);
   client.reads = true;
-  expect_truncated(talk, body);
+  expect_truncated(stream, body);
 }
 
 // A client that takes nothing of the rest has only send_timeout.
@@ -156,9 +156,9 @@ TEST_P(TruncationTest, AsLongAsTheClientReads) {
   rig.config().send_timeout = 10s;
   start();
   HttpPeer& client = rig.connect();
-  Talk& talk = client.send_request();
-  Talk& request = rig.request_at(origin);
-  if (client_http2()) talk.stream->set_reading(false);
+  PeerStream& stream = client.send_request();
+  PeerStream& request = rig.request_at(origin);
+  if (client_http2()) stream.codec_stream->set_reading(false);
   request.respond(200, {}, false);
   request.send(test::stream_bytes(1, 0, 200'000));
   rig.settle(50);

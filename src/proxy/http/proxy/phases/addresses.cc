@@ -25,7 +25,7 @@ class AddressesPhase final : public Phase {
 
 std::unique_ptr<Phase> make_addresses(const PhaseSetup& setup) {
   const config::HttpRoute* const route = setup.route();
-  const bool used = !setup.http.allow.empty() || !setup.http.deny.empty() ||
+  const bool used = !setup.http->allow.empty() || !setup.http->deny.empty() ||
                     (route && (!route->allow.empty() || !route->deny.empty()));
   return used && setup.access ? std::make_unique<AddressesPhase>(*setup.access) : nullptr;
 }

@@ -1,5 +1,6 @@
 // The configured changes of header fields: those of the listener, then those of the route.
 #include <memory>
+#include <optional>
 
 #include "proxy/http/proxy/phases/phase.h"
 #include "proxy/http/proxy/phases/phase_context.h"
@@ -11,17 +12,18 @@ namespace {
 
 class FieldRulesPhase final : public Phase {
  public:
-  FieldRulesPhase(const config::Http& http, const config::HttpRoute* route) : http_(http), route_(route) {}
+  explicit FieldRulesPhase(const PhaseSetup& setup)
+      : http_(setup.http), route_(setup.target ? std::optional(setup.target->route) : std::nullopt) {}
 
   PhaseResult on_request(PhaseContext& exchange) override {
-    const bool room = change(exchange, http_.request_headers, exchange.request()) &&
-                      change(exchange, route_->request_headers, exchange.request());
+    const bool room = change(exchange, http_->request_headers, exchange.request()) &&
+                      change(exchange, (*route_)->request_headers, exchange.request());
     return room ? PhaseResult::go_on() : PhaseResult::fail(HttpEnd::kBadRequest);
   }
 
   bool on_response(PhaseContext& exchange, Head& head, bool) override {
-    return change(exchange, http_.response_headers, head) &&
-           (!route_ || change(exchange, route_->response_headers, head));
+    return change(exchange, http_->response_headers, head) &&
+           (!route_ || change(exchange, (*route_)->response_headers, head));
   }
 
  private:
@@ -29,18 +31,18 @@ class FieldRulesPhase final : public Phase {
     return change_fields(exchange.pool(), changes, [&] { return exchange.attributes(); }, head.fields);
   }
 
-  const config::Http& http_;
-  const config::HttpRoute* const route_;  // Null: a request without a route, which is not forwarded.
+  const config::Snapshot<config::Http> http_;
+  const std::optional<config::Snapshot<config::HttpRoute>> route_;  // Not set: requests without a route.
 };
 
 }  // namespace
 
 std::unique_ptr<Phase> make_field_rules(const PhaseSetup& setup) {
-  const config::Http& http = setup.http;
+  const config::Http& http = *setup.http;
   const config::HttpRoute* const route = setup.route();
   const bool used = !http.request_headers.empty() || !http.response_headers.empty() ||
                     (route && (!route->request_headers.empty() || !route->response_headers.empty()));
-  return used ? std::make_unique<FieldRulesPhase>(http, route) : nullptr;
+  return used ? std::make_unique<FieldRulesPhase>(setup) : nullptr;
 }
 
 }  // namespace sluice

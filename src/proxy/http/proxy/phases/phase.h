@@ -2,6 +2,7 @@
 // and their own state.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "proxy/compression/compression_policy.h"
 #include "proxy/compression/compressor_pool.h"
 #include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
 #include "proxy/http/message/head.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
@@ -71,15 +73,17 @@ class Phase {
 
 /// What a phase is made from. All of it outlives the phase.
 struct PhaseSetup {
-  const config::Http& http;
+  config::Snapshot<config::Http> http;
   const HttpTarget* target;              ///< Null: for requests that match no route.
   ListenerAccess* access;                ///< Null if every client is admitted.
   const CompressionPolicy* compression;  ///< Null if the listener compresses nothing.
   HttpCounters& counters;
   CompressorPool& compressors;  ///< Of the worker.
   Random& random;               ///< Of the worker.
+  /// Whether the process is about to end; set by another thread. Null: it is not.
+  const std::atomic<bool>* stopping = nullptr;
 
-  const config::HttpRoute* route() const { return target ? target->route : nullptr; }
+  const config::HttpRoute* route() const { return target ? target->route.get() : nullptr; }
 };
 
 /// Makes a phase for one route; null if the route does not use it.

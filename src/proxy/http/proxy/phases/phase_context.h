@@ -28,7 +28,7 @@ class PhaseContext {
   virtual RequestAttributes attributes() const = 0;
   /// The route of the request and where it leads; null if no route matches.
   const HttpTarget* target() const { return target_; }
-  const config::HttpRoute* route() const { return target_ ? target_->route : nullptr; }
+  const config::HttpRoute* route() const { return target_ ? target_->route.get() : nullptr; }
   bool tunnel() const { return tunnel_; }
   bool grpc() const { return grpc_; }
   /// Whether the whole request has arrived.

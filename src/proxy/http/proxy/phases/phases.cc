@@ -5,7 +5,7 @@
 namespace sluice {
 
 // Each in the file of its name.
-MakePhase make_cors, make_addresses, make_maintenance, make_authentication, make_redirect, make_respond,
+MakePhase make_cors, make_addresses, make_maintenance, make_authentication, make_redirect, make_respond, make_readiness,
     make_compression, make_rewrite, make_field_rules, make_mirror, make_buffer, make_request_id;
 
 namespace {
@@ -25,6 +25,7 @@ constexpr Entry kOrder[] = {
     {make_authentication, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_redirect, PhaseStep::kAct, PhaseStep::kNone},
     {make_respond, PhaseStep::kAct, PhaseStep::kNone},
+    {make_readiness, PhaseStep::kAct, PhaseStep::kNone},
     // Before the fields are changed: the coding is negotiated with the client, whatever the upstream receives.
     {make_compression, PhaseStep::kForward, PhaseStep::kResponseBody},
     {make_rewrite, PhaseStep::kForward, PhaseStep::kNone},

@@ -1,5 +1,6 @@
 // Fixed responses.
 #include <memory>
+#include <utility>
 
 #include "proxy/http/message/message_rules.h"
 #include "proxy/http/proxy/phases/phase.h"
@@ -11,12 +12,12 @@ namespace {
 
 class RespondPhase final : public Phase {
  public:
-  explicit RespondPhase(const config::Respond& response) : response_(response) {}
+  explicit RespondPhase(config::Snapshot<config::Respond> response) : response_(std::move(response)) {}
 
   PhaseResult on_request(PhaseContext& exchange) override {
-    const auto status = static_cast<uint16_t>(response_.status);
+    const auto status = static_cast<uint16_t>(response_->status);
     if (would_agree_to_tunnel(exchange, status)) return PhaseResult::fail(HttpEnd::kNotAllowed);
-    return PhaseResult::respond(status, response_.content_type, response_.body);
+    return PhaseResult::respond(status, response_->content_type, response_->body);
   }
 
  private:
@@ -27,14 +28,15 @@ class RespondPhase final : public Phase {
     return exchange.tunnel() && status / 100 == 2 && exchange.request().method() == "CONNECT";
   }
 
-  const config::Respond& response_;
+  const config::Snapshot<config::Respond> response_;
 };
 
 }  // namespace
 
 std::unique_ptr<Phase> make_respond(const PhaseSetup& setup) {
   const config::HttpRoute* const route = setup.route();
-  return route && route->respond ? std::make_unique<RespondPhase>(*route->respond) : nullptr;
+  if (!route || !route->respond) return nullptr;
+  return std::make_unique<RespondPhase>(setup.target->route.part(*route->respond));
 }
 
 }  // namespace sluice

@@ -16,7 +16,7 @@ namespace {
 
 using test::FieldList;
 using test::HttpOrigin;
-using test::Talk;
+using test::PeerStream;
 
 class HttpMaintenance : public test::HttpRigTest {
  protected:
@@ -42,15 +42,15 @@ class HttpMaintenance : public test::HttpRigTest {
   void wait_for_look() { rig.pass(std::chrono::seconds(1)); }
 
   void served(std::string_view path) {
-    Talk& talk = rig.connect().send_request("GET", path);
+    PeerStream& stream = rig.connect().send_request("GET", path);
     rig.request_at(origin, requests_++).respond(200, "fine");
-    rig.expect_response(talk, 200, "fine");
+    rig.expect_response(stream, 200, "fine");
   }
-  Talk& down(std::string_view path, FieldList fields = {}, uint16_t status = 503) {
-    Talk& talk = rig.connect().send_request("POST", path, fields);
-    rig.wait_over(talk);
-    EXPECT_EQ(talk.head.status, status);
-    return talk;
+  PeerStream& down(std::string_view path, FieldList fields = {}, uint16_t status = 503) {
+    PeerStream& stream = rig.connect().send_request("POST", path, fields);
+    rig.wait_over(stream);
+    EXPECT_EQ(stream.head.status, status);
+    return stream;
   }
 
   HttpOrigin& origin;
@@ -68,9 +68,9 @@ TEST_P(HttpMaintenance, LastsAsLongAsTheFile) {
   served("/app");
   begin();
   wait_for_look();
-  Talk& talk = down("/app/x");
-  EXPECT_EQ(talk.field("retry-after"), "300");
-  EXPECT_EQ(talk.body, "down for maintenance\n");
+  PeerStream& stream = down("/app/x");
+  EXPECT_EQ(stream.field("retry-after"), "300");
+  EXPECT_EQ(stream.body, "down for maintenance\n");
   served("/");
   end();
   wait_for_look();
@@ -89,18 +89,18 @@ TEST_P(HttpMaintenance, BetweenAddressesAndPasswords) {
   begin();
   rig.start();
   EXPECT_EQ(down("/denied", {}, 403).field("retry-after"), "");
-  Talk& talk = down("/", {{"origin", "https://page.example"}});
-  EXPECT_EQ(talk.field("access-control-allow-origin"), "https://page.example");
-  EXPECT_EQ(talk.field("www-authenticate"), "");
+  PeerStream& stream = down("/", {{"origin", "https://page.example"}});
+  EXPECT_EQ(stream.field("access-control-allow-origin"), "https://page.example");
+  EXPECT_EQ(stream.field("www-authenticate"), "");
 }
 
 TEST_P(HttpMaintenance, CallsOfGrpc) {
   maintained("/");
   begin();
   rig.start();
-  Talk& talk = down("/x/y", {{"content-type", "application/grpc"}, {"te", "trailers"}}, 200);
-  EXPECT_EQ(talk.field("grpc-status"), "14");
-  EXPECT_EQ(talk.field("grpc-message"), "down for maintenance");
+  PeerStream& stream = down("/x/y", {{"content-type", "application/grpc"}, {"te", "trailers"}}, 200);
+  EXPECT_EQ(stream.field("grpc-status"), "14");
+  EXPECT_EQ(stream.field("grpc-message"), "down for maintenance");
 }
 
 SLUICE_EACH_VERSION(HttpMaintenance);

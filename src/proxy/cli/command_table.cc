@@ -1,0 +1,227 @@
+#include "proxy/cli/command_table.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+namespace {
+
+using Row = CommandList::Row;
+
+constexpr std::string_view kExitCodes = "Exit codes";
+
+const CommandOption kConfig{.name = "--config", .value = "FILE", .text = "The configuration.", .is_file = true};
+const CommandOption kPid{.name = "--pid",
+                         .value = "PID",
+                         .text = "The process. Without it there must be only one in this network namespace."};
+const CommandList kFailsWith1{kExitCodes,
+                              {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
+
+std::vector<Command> make_commands() {
+  std::vector<Command> commands;
+  commands.push_back({
+      .name = "run",
+      .summary = "runs the proxy in the foreground",
+      .usage = {"--config FILE [OPTIONS]", "--listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]"},
+      .text =
+          "Serves until a signal ends it. The log goes to standard error, the counters to standard output. Relative "
+          "paths, here and in the configuration, are relative to the working directory; those of `include` are "
+          "relative to the folder of the file that has it.",
+      .options =
+          {
+              kConfig,
+              {.name = "--listen",
+               .value = "ADDRESS",
+               .text = "Without a configuration: the address of the only listener."},
+              {.name = "--to",
+               .value = "ADDRESS",
+               .text = "Without a configuration: an endpoint. Repeat it for more.",
+               .repeats = true},
+              {.name = "--tcp", .text = "Without a configuration: forward connections. Default: HTTP requests."},
+              {.name = "--workers",
+               .value = "N",
+               .text = "The number of threads. Default: as many as the affinity mask and the CPU quota allow."},
+              {.name = "--rings",
+               .value = "MODE",
+               .text = "Provided-buffer rings: auto, plain or incremental. Default: auto.",
+               .choices = {"auto", "plain", "incremental"}},
+              {.name = "--pool",
+               .value = "SOURCE",
+               .text = "Where buffers come from: arena (pools of reused memory) or malloc (one malloc and free each, "
+                       "to see what the pools are worth). Default: arena.",
+               .choices = {"arena", "malloc"}},
+              {.name = "--read-mode",
+               .value = "MODE",
+               .text = "What a connection that waits for data holds: provided (nothing), ready (nothing, but takes a "
+                       "buffer of 32 KiB for each read) or pinned (such a buffer). The last two are for comparison. "
+                       "Default: provided.",
+               .choices = {"provided", "ready", "pinned"}},
+              {.name = "--stats",
+               .value = "INTERVAL",
+               .text = "Print the counters every INTERVAL, such as 1s or 500ms. They are always printed at exit."},
+          },
+      .lists = {{"Addresses",
+                 {{"127.0.0.1:8080", "IPv4; 0.0.0.0 for all."},
+                  {"[::1]:8080", "IPv6."},
+                  {"unix:/run/app.sock", "A Unix socket."}}},
+                {"Signals",
+                 {{"TERM, INT, QUIT",
+                   "Drain: no new connections, up to `shutdown_timeout` for the others. A second signal ends them."},
+                  {"HUP", "Reload the configuration and the files that it names, like `sluice reload`."},
+                  {"USR1", "Reopen the access logs, after they were renamed."},
+                  {"USR2", "Print the counters."}}},
+                {"Environment",
+                 {{"NOTIFY_SOCKET",
+                   "Where a service manager such as systemd takes notifications of start, reload and drain."},
+                  {"WATCHDOG_USEC", "The service manager's time-out: it is fed while all workers make progress."}}}},
+      .exit_codes = {kExitCodes,
+                     {{"0", "A signal has ended it, and it has drained."},
+                      {"1", "It could not start, or connections did not end in time."},
+                      {"2", "The command line is wrong."}}},
+  });
+  commands.push_back({
+      .name = "check",
+      .summary = "checks a configuration",
+      .usage = {"--config FILE [--print]"},
+      .text = "Reports each mistake with its line and column, and all that `sluice run` would refuse.",
+      .options = {kConfig, {.name = "--print", .text = "Print the configuration with all defaults."}},
+      .exit_codes = {kExitCodes,
+                     {{"0", "The configuration is valid."},
+                      {"1", "It is not, or cannot be read."},
+                      {"2", "The command line is wrong."}}},
+  });
+  commands.push_back({
+      .name = "reload",
+      .summary = "makes a running process apply its changed configuration",
+      .usage = {"[--pid PID]"},
+      .text = "Waits until the configuration is applied, and prints what has changed. If it is not valid or cannot be "
+              "applied, it prints why, and nothing changes.",
+      .options = {kPid},
+      .exit_codes = {kExitCodes,
+                     {{"0", "The configuration is applied."},
+                      {"1", "It is not, or there is no such process."},
+                      {"2", "The command line is wrong."}}},
+  });
+  commands.push_back({
+      .name = "upgrade",
+      .summary = "replaces a running process by a new one",
+      .usage = {"[--binary PATH] [--pid PID]"},
+      .text =
+          "Starts the program anew, with the command line of the running process. The new process takes over the "
+          "listening sockets and the connections, and the old one ends when it has none left. If the new one does not "
+          "get ready, it prints why, and nothing changes.",
+      .options = {{.name = "--binary",
+                   .value = "PATH",
+                   .text = "The program to start; default: the file of the running one.",
+                   .is_file = true},
+                  kPid},
+      .exit_codes = {kExitCodes,
+                     {{"0", "The new process serves."},
+                      {"1", "It does not, or there is no such process."},
+                      {"2", "The command line is wrong."}}},
+  });
+  commands.push_back({
+      .name = "diff",
+      .summary = "prints what a reload would change",
+      .usage = {"--config FILE [--pid PID]"},
+      .text = "Compares a configuration with that of a running process, and changes nothing.",
+      .options = {kConfig, kPid},
+      .exit_codes = {kExitCodes,
+                     {{"0", "Nothing would change."},
+                      {"1", "Something would."},
+                      {"2", "The command line or the configuration is wrong, or there is no such process."}}},
+  });
+  commands.push_back({
+      .name = "explain",
+      .summary = "prints how a configuration handles a request",
+      .usage = {"--config FILE [OPTIONS] [METHOD] URL"},
+      .text = "Makes no connections. The options describe a hypothetical request.",
+      .options =
+          {kConfig,
+           {.name = "-H", .value = "'NAME: VALUE'", .text = "A header field. Repeat it for more.", .repeats = true},
+           {.name = "--from", .value = "IP", .text = "The client's address. Default: 127.0.0.1."},
+           {.name = "--peer",
+            .value = "NAME",
+            .text = "An authenticated identity of the client. Repeat it for more.",
+            .repeats = true},
+           {.name = "--listener", .value = "NAME", .text = "The listener. Default: by the URL's scheme and port."}},
+      .exit_codes = {kExitCodes,
+                     {{"0", "The request is explained."},
+                      {"1", "The configuration or the request is not valid."},
+                      {"2", "The command line is wrong."}}},
+      .max_words = 2,
+  });
+  commands.push_back({
+      .name = "schema",
+      .summary = "prints the JSON schema of the configuration, for editors",
+      .usage = {""},
+      .text = "The schema has each key with its type, its default and what it does.",
+      .exit_codes = kFailsWith1,
+  });
+  commands.push_back({
+      .name = "completion",
+      .summary = "prints a completion script for a shell",
+      .usage = {"bash|zsh|fish"},
+      .text = "For the current shell: `source <(sluice completion bash)`, the same with zsh, or "
+              "`sluice completion fish | source`. Packages install the scripts.",
+      .exit_codes = kFailsWith1,
+      .max_words = 1,
+      .words = {"bash", "zsh", "fish"},
+  });
+  commands.push_back({
+      .name = "manual",
+      .summary = "prints the man page",
+      .usage = {""},
+      .text = "To read it: `sluice manual | man -l -`. Packages install it.",
+      .exit_codes = kFailsWith1,
+  });
+  commands.push_back({
+      .name = "version",
+      .summary = "prints the version",
+      .usage = {""},
+      .text = "The same as `sluice --version`.",
+      .exit_codes = kFailsWith1,
+  });
+  commands.push_back({
+      .name = "help",
+      .summary = "prints an overview, or the page of a command",
+      .usage = {"[COMMAND]"},
+      .text = "The same as `sluice COMMAND --help`.",
+      .exit_codes = kFailsWith1,
+      .max_words = 1,
+  });
+  return commands;
+}
+
+const std::vector<Command>& commands_table() {
+  static const std::vector<Command> commands = make_commands();
+  return commands;
+}
+
+}  // namespace
+
+const CommandOption* Command::option(std::string_view wanted) const {
+  const auto found =
+      std::find_if(options.begin(), options.end(), [&](const CommandOption& each) { return each.name == wanted; });
+  return found == options.end() ? nullptr : &*found;
+}
+
+std::span<const Command> all_commands() { return commands_table(); }
+
+const Command* find_command(std::string_view name) {
+  const std::vector<Command>& commands = commands_table();
+  const auto found =
+      std::find_if(commands.begin(), commands.end(), [&](const Command& each) { return each.name == name; });
+  return found == commands.end() ? nullptr : &*found;
+}
+
+std::span<const std::string_view> command_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const Command& command : commands_table()) all.push_back(command.name);
+    return all;
+  }();
+  return names;
+}
+
+}  // namespace sluice

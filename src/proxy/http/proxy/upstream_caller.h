@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "proxy/http/message/stream.h"
+#include "proxy/metrics/http_counters.h"
+#include "proxy/router/request_attributes.h"
+#include "proxy/upstream/tried_endpoints.h"
+
+namespace sluice {
+
+class UpstreamConnection;
+
+/// The sender of one request, as the upstream and its connections see it: they ask it about the request and report the
+/// results to it. It receives the events of its stream.
+class UpstreamCaller : public StreamReceiver {
+ public:
+  /// The request's attributes, for upstreams that choose an endpoint by them. Without fields if they are not known.
+  virtual RequestAttributes facts() const { return {}; }
+  const TriedEndpoints& tried() const { return tried_; }
+  /// The endpoint that already has the same request; see Choice::beside.
+  virtual std::optional<uint32_t> beside() const { return {}; }
+  /// Whether the request may be resent if an idle connection turns out to be closed (RFC 9110 section 9.2.2). For other
+  /// requests it is worth checking the connection first.
+  virtual bool may_repeat() const { return true; }
+  /// How many attempts it has made of those that config::Upstream::connect_attempts limits.
+  uint32_t limited_attempts() const { return connects_; }
+  /// Whether the connection with this number may be used. After the failure of a reused connection, only a connection
+  /// made after the request was last sent may be used: the same cause may have ended the older ones too.
+  bool may_use(uint64_t connection) const { return !wants_fresh_ || connection > newest_; }
+
+  /// The upstream has chosen the endpoint for this attempt.
+  virtual void chose(uint32_t endpoint) = 0;
+  virtual void on_upstream(UpstreamConnection& connection, HttpStream& stream) = 0;
+  virtual void on_no_upstream(HttpEnd why) = 0;
+  /// The chosen endpoint could not be connected to.
+  virtual void on_connect_failed() = 0;
+  /// The awaited connection has no room for the request, which needs another one.
+  virtual void on_no_room() = 0;
+
+  /// Sets the connection that the request waits for, or null.
+  void set_awaited(UpstreamConnection* connection) { connection_ = connection; }
+  UpstreamCaller* next_waiting = nullptr;  // In the queue of a connection.
+
+ protected:
+  ~UpstreamCaller() = default;
+
+  UpstreamConnection* connection_ = nullptr;  // The connection of the stream, or the awaited connection.
+  TriedEndpoints tried_;
+  uint64_t newest_ = 0;  // The upstream's newest connection when the request was last sent.
+  uint32_t connects_ = 0;
+  bool wants_fresh_ = false;
+};
+
+}  // namespace sluice

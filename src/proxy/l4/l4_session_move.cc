@@ -1,0 +1,132 @@
+// An L4Session that moves to another process: it lets go of its connections, writes its state, and a session there
+// continues where it stopped.
+//
+// The state: the age and the time since the last activity, in milliseconds; the source that the listener counts, if
+// any; the client's transport and the endpoint's (Transport::write_state).
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "alts_like/record_state.h"
+#include "net/worker.h"
+#include "proxy/l4/l4_session.h"
+#include "proxy/listener/client_acceptor.h"
+#include "proxy/listener/moving_session.h"
+#include "sluice/internal/check.h"
+
+namespace sluice {
+
+namespace {
+
+// A session whose connections are not detached after this long continues, and is visited again later.
+constexpr uint64_t kMoveTimeoutMs = 1000;
+
+}  // namespace
+
+bool L4Session::move_out() {
+  if (state_ == State::kMoving) return true;
+  if (state_ != State::kForwarding || stays_) return false;
+  state_ = State::kMoving;
+  arm_timer(acceptor_.worker().now_ms() + kMoveTimeoutMs);
+  client_.detach();
+  upstream_.detach();
+  return true;
+}
+
+void L4Session::on_detached(Transport&) {
+  if (state_ == State::kMoving && client_.detached() && upstream_.detached()) depart();
+}
+
+// Precondition: both transports are detached.
+void L4Session::depart() {
+  if (!acceptor_.moving_out()) return stay();
+  const uint64_t now = acceptor_.worker().now_ms();
+  MovingSession moving;
+  moving.listener = acceptor_.listener().config->name;
+  moving.upstream = upstream_state().config().name;
+  moving.endpoint = upstream_state().address(endpoint_index_).text();
+  StateWriter out(moving.state);
+  out.u64(now - started_ms_);
+  out.u64(now - last_active_ms_);
+  out.u8(source_place_ ? (source_place_->source.ipv6 ? 16 : 4) : 0);
+  if (source_place_) out.bytes(source_place_->source.bytes);
+  if (!client_.write_state(out) || !upstream_.write_state(out)) return finish(SessionEnd::kNotResumed);
+  moving.fds = {client_.take(), upstream_.take()};
+  state_ = State::kClosing;
+  counters().ended[static_cast<size_t>(SessionEnd::kMoved)].add();
+  timer_.cancel();
+  leave_endpoint();
+  acceptor_.departures().depart(acceptor_.worker().index(), std::move(moving));
+}
+
+// Continues here, if it was about to move.
+void L4Session::stay() {
+  if (state_ != State::kMoving) return;
+  state_ = State::kForwarding;
+  client_.reattach();
+  upstream_.reattach();
+  continue_forwarding();
+}
+
+bool L4Session::resume(ClientAcceptor& acceptor, MovingSession& moving, bool stays) {
+  if (moving.fds.size() != 2) return false;
+  auto* const session = new L4Session(acceptor);
+  session->stays_ = stays;
+  if (!session->read_state(moving)) {
+    session->finish(SessionEnd::kNotResumed);
+    return true;
+  }
+  session->state_ = State::kForwarding;
+  session->use_endpoint();
+  session->continue_forwarding();
+  session->maybe_finished();
+  return true;
+}
+
+bool L4Session::read_state(MovingSession& moving) {
+  StateReader in(moving.state);
+  const std::vector<int> fds = moving.take_fds();
+  const uint64_t now = acceptor_.worker().now_ms();
+  started_ms_ = now - std::min(in.u64(), now);
+  last_active_ms_ = now - std::min(in.u64(), now);
+  if (const uint8_t source_bytes = in.u8(); source_bytes > 0) {
+    Source source;
+    source.ipv6 = source_bytes == 16;
+    const std::span<const uint8_t> bytes = in.bytes(source.bytes.size());
+    std::copy(bytes.begin(), bytes.end(), source.bytes.begin());
+    source_place_ = acceptor_.take_source_place(source);
+  }
+  const bool client_read = client_.restore(fds[0], in);
+  const bool upstream_read = upstream_.restore(fds[1], in);
+  return client_read && upstream_read && in.done() && find_endpoint(moving.upstream, moving.endpoint);
+}
+
+bool L4Session::find_endpoint(std::string_view upstream, std::string_view address) {
+  const WorkerUpstreams& upstreams = acceptor_.upstreams();
+  const auto found = std::find_if(upstreams.begin(), upstreams.end(),
+                                  [&](const auto& each) { return each->state->config().name == upstream; });
+  if (found == upstreams.end()) return false;
+  upstream_index_ = static_cast<uint32_t>(found - upstreams.begin());
+  for (const uint32_t slot : (*found)->balancer.view().present()) {
+    if (upstream_state().address(slot).text() != address) continue;
+    endpoint_index_ = slot;
+    return true;
+  }
+  return false;
+}
+
+// Reads on, and measures the time again. A side whose output is too long is read later (on_sent).
+void L4Session::continue_forwarding() {
+  quiet_ = false;
+  on_timer();
+  if (state_ != State::kForwarding) return;
+  if (upstream_.queued() < high_mark()) client_.start_reading();
+  if (client_.queued() < high_mark()) upstream_.start_reading();
+}
+
+}  // namespace sluice

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alts_like/secret_bytes.h"
+
+namespace sluice {
+
+/// Version of the serialized sessions. A process accepts sessions of its own version only.
+inline constexpr uint16_t kMovingSessionVersion = 1;
+/// Bound on a serialized session. Its queued output and the states of two record layers fit well.
+inline constexpr size_t kMaxMovingSessionBytes = size_t{16} << 20;
+
+/// A session between two processes, or on its way back: what it needs to continue, without anything that refers to its
+/// worker. It has keys, so its bytes are wiped.
+struct MovingSession {
+  MovingSession() = default;
+  MovingSession(MovingSession&& other) noexcept { *this = static_cast<MovingSession&&>(other); }
+  MovingSession& operator=(MovingSession&& other) noexcept {
+    std::swap(kind, other.kind);
+    std::swap(listener, other.listener);
+    std::swap(upstream, other.upstream);
+    std::swap(endpoint, other.endpoint);
+    std::swap(state, other.state);
+    std::swap(fds, other.fds);
+    return *this;
+  }
+  /// Closes the descriptors with a reset: peers must not take an end that nobody sent for the end of the stream.
+  ~MovingSession();
+
+  /// The descriptors, which the caller owns from now on.
+  std::vector<int> take_fds() { return std::exchange(fds, {}); }
+
+  enum class Kind : uint8_t { kTcp = 1, kHttp = 2 };
+
+  Kind kind = Kind::kTcp;
+  std::string listener;  ///< The name.
+  std::string upstream;  ///< The name, if the session has an endpoint.
+  std::string endpoint;  ///< Its address, or empty.
+  SecretBytes state;     ///< Written and read by this kind of session.
+  std::vector<int> fds;  ///< Owned.
+};
+
+/// Takes the sessions that leave a worker for another process.
+class Departures {
+ public:
+  /// Whether a session may begin to leave now. It limits how many are under way at the same time.
+  virtual bool has_room() const = 0;
+  /// Called by any worker.
+  virtual void depart(unsigned worker, MovingSession session) = 0;
+
+ protected:
+  ~Departures() = default;
+};
+
+}  // namespace sluice

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "proxy/config/model/config.h"
+#include "proxy/config/model/snapshot.h"
+#include "proxy/listener/client_acceptor.h"
+#include "proxy/listener/listener_state.h"
+#include "proxy/metrics/l4_counters.h"
+#include "proxy/upstream/endpoint.h"
+
+namespace sluice {
+
+class AccessLogWriter;
+
+/// A configuration with the state that all workers share. A generation that replaces another one shares with it the
+/// state of all that has not changed.
+struct Generation {
+  /// The first generation.
+  Generation(config::Snapshot<config::Config> configuration, unsigned workers);
+  /// The generation that replaces `before`. An upstream that has not changed keeps its state; one that has takes over
+  /// the health of the endpoints that it had before, and the addresses of names. A listener keeps its state if neither
+  /// it, nor what its addresses accept, nor any upstream has changed, and its limits in any case.
+  Generation(config::Snapshot<config::Config> configuration, const Generation& before);
+
+  /// Whether `listener` is the state of a listener of this generation.
+  bool has(const ListenerState& listener) const;
+  bool has(const UpstreamState& upstream) const;
+
+  config::Snapshot<config::Config> config;
+  std::vector<std::shared_ptr<ListenerState>> listeners;
+  std::vector<std::shared_ptr<UpstreamState>> upstreams;
+  std::vector<std::shared_ptr<WorkerCounters>> counters;  ///< By worker.
+};
+
+/// A generation as one worker gets it.
+struct WorkerGeneration {
+  WorkerGeneration(const Generation& generation, unsigned worker)
+      : listeners(generation.listeners), upstreams(generation.upstreams), counters(generation.counters[worker]) {}
+
+  std::vector<std::shared_ptr<ListenerState>> listeners;
+  std::vector<std::shared_ptr<UpstreamState>> upstreams;
+  std::shared_ptr<WorkerCounters> counters;
+  /// By listener. The worker owns them; none: it has an acceptor for this listener already.
+  std::vector<std::vector<ListenSocket>> sockets;
+  std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null entries allowed. May be empty.
+};
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#include "proxy/server/handed_values.h"
+
+#include <cstdint>
+#include <span>
+
+#include "alts_like/record_state.h"
+
+namespace sluice {
+
+void HandedSocket::write(SecretBytes& out) const {
+  StateWriter writer(out);
+  writer.text(listener);
+  writer.text(address);
+  writer.u8(both_families);
+  writer.u32(ordinal);
+}
+
+bool HandedSocket::read(const SecretBytes& bytes) {
+  StateReader reader(bytes);
+  listener = reader.text();
+  address = reader.text();
+  const uint8_t both = reader.u8();
+  both_families = both == 1;
+  ordinal = reader.u32();
+  return both <= 1 && reader.done();
+}
+
+void write_session(const MovingSession& session, SecretBytes& out) {
+  StateWriter writer(out);
+  writer.u16(kMovingSessionVersion);
+  writer.u8(static_cast<uint8_t>(session.kind));
+  writer.text(session.listener);
+  writer.text(session.upstream);
+  writer.text(session.endpoint);
+  writer.u32(static_cast<uint32_t>(session.state.size()));
+  writer.bytes(session.state);
+}
+
+bool read_session(const SecretBytes& bytes, MovingSession& session) {
+  StateReader reader(bytes);
+  if (reader.u16() != kMovingSessionVersion) return false;
+  session.kind = MovingSession::Kind{reader.u8()};
+  session.listener = reader.text();
+  session.upstream = reader.text();
+  session.endpoint = reader.text();
+  const std::span<const uint8_t> state = reader.bytes(reader.u32());
+  session.state.assign(state.begin(), state.end());
+  return reader.done();
+}
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proxy/listener/moving_session.h"
+#include "proxy/server/handover_channel.h"
+#include "proxy/server/listen_sockets.h"
+
+namespace sluice {
+
+/// The process that has started this one in an upgrade, as this one sees it.
+class Predecessor {
+ public:
+  /// Null if this process was not started by an upgrade. The error is for the user.
+  static absl::StatusOr<std::unique_ptr<Predecessor>> find();
+
+  /// Receives what this process needs to start: the listening sockets, and `earlier`, the processes before that one
+  /// that still have sessions. The error is for the user.
+  absl::Status take_over(ListenSockets& sockets, std::vector<std::unique_ptr<Predecessor>>& earlier);
+  /// Reports that this process accepts connections.
+  void report_ready() { (void)channel_.send(HandoverType::kReady); }
+  /// Reports that this process cannot start.
+  void report_failure(std::string_view why) { (void)channel_.send(HandoverType::kFailed, why); }
+  /// Reports that this process is shutting down.
+  void report_leaving() { (void)channel_.send(HandoverType::kLeaving); }
+
+  /// Readable if exchange() has something to do.
+  int fd() const { return channel_.fd(); }
+  /// Takes the sessions that have arrived, at most kAtOnce. `take` returns false if this process cannot continue a
+  /// session; it then must not have used the descriptors. False: the process has ended, or has sent something else.
+  bool exchange(const std::function<bool(MovingSession& session)>& take);
+  uint64_t sessions_taken() const { return taken_; }
+
+ private:
+  static constexpr int kAtOnce = 64;
+
+  explicit Predecessor(int fd) : channel_(fd) {}
+
+  HandoverChannel channel_;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace sluice
