@@ -334,9 +334,7 @@ class Identities(AltsTest):
 
     def refused(self, proxy, *words):
         """A plain client gets nothing, and one line of the log has all the words."""
-        client = self.keep(connect(proxy.address()))
-        client.sendall(b"secret")
-        self.assertIn(last_outcome(client), ("end", "reset"))
+        self.assertIn(outcome_of_connecting(proxy.address(), data=b"secret"), ("end", "reset"))
         proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and failed_connects(s) == 1)
         harness.wait_until(lambda: any(all(word in line for word in words) for line in proxy.stderr().splitlines()), 3,
                            f"a line with {words}; there is\n{proxy.stderr()}")
@@ -386,9 +384,7 @@ class Identities(AltsTest):
         for what, certificate in (("of another authority", stranger), ("of another name", far)):
             with self.subTest("a client's certificate " + what):
                 behind, _, proxy = two(certificate, ca, "far")
-                client = self.keep(connect(proxy.address()))
-                client.sendall(b"secret")
-                self.assertIn(last_outcome(client), ("end", "reset"))
+                self.assertIn(outcome_of_connecting(proxy.address(), data=b"secret"), ("end", "reset"))
                 behind.wait_for(lambda s: failed_handshakes(s) == 1)
                 self.assertTrue(behind.wait_for_output("ALTS with it failed", 3))
         self.assertEqual(came, [b"ping"])

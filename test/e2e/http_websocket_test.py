@@ -176,6 +176,20 @@ class Ends(WebsocketTest):
             proxy.process.wait(30 * SLOWNESS)
             self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2)
 
+    def test_upgrade(self):
+        """Websockets of HTTP/1.1 continue in the process that replaces their own."""
+        for kind in (HTTP1, HTTP1_TLS):
+            with self.subTest(server=kind):
+                proxy = self.through(self.web_server(kind, node=True))
+                clients = [self.begin(proxy, kind, "held") for kind in (HTTP1, HTTP1_TLS)]
+                self.wait_all(clients, "open")
+                self.assertIn("2 connections moved", proxy.upgrade())
+                self.continue_clients(clients)
+                self.wait_all(clients, "works")
+                self.assertIn("2 connections moved", proxy.upgrade())
+                self.continue_clients(clients)
+                self.wait_all(clients, "ended with 1000")
+
     def test_shutdown_timeout(self):
         proxies = self.proxies(top={"shutdown_timeout": "300ms"}, cut_allowed=True)
         clients = self.begin_all(proxies, "held")

@@ -90,9 +90,7 @@ def outcome(sock):
     more."""
     try:
         return sock.recv(1 << 16) or "end"
-    except ConnectionResetError:
-        return "reset"
-    except BrokenPipeError:
+    except (ConnectionResetError, BrokenPipeError):
         return "reset"
     except socket.timeout:
         return "silence"
@@ -106,12 +104,14 @@ def last_outcome(sock):
             return how
 
 
-def outcome_of_connecting(address, source=None):
-    """How a connection that is refused after it was accepted ends: a reset may arrive before connect() has returned."""
+def outcome_of_connecting(address, source=None, data=b""):
+    """How a connection that is refused after it was accepted ends: a reset may arrive before connect() has returned, or
+    before `data` is sent."""
     try:
         with connect(address, source) as sock:
+            sock.sendall(data)
             return last_outcome(sock)
-    except ConnectionResetError:
+    except (ConnectionResetError, BrokenPipeError):
         return "reset"
 
 

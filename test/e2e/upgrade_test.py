@@ -6,6 +6,7 @@ import hashlib
 import os
 import pathlib
 import random
+import re
 import select
 import signal
 import socket
@@ -38,6 +39,36 @@ class UpgradeTest(TlsTest):
             upstreams=[upstream("plain", origin),
                        upstream("tls", secure, tls={"server_name": "localhost", "ca": self.ca})], **rest)
 
+    def tunnels(self, count, **http):
+        """A proxy, and that many clients with an open websocket of each kind: plain, and with TLS on both sides."""
+        def serve(sock):
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += sock.recv(1)
+            key = re.search(rb"sec-websocket-key: (\S+)", head)[1].decode()
+            sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+                         f"sec-websocket-accept: {quiet_day.accept_of(key)}\r\n\r\n".encode())
+            echo(sock)
+
+        self.log = self.temporary_directory() + "/access.log"
+        http["access_log"] = {"file": self.log, "format": "%{status} %{reason} %{bytes_out}"}
+        proxy = self.start_with(
+            listener("plain", http={"forward": "plain", **http}),
+            listener("tls", http={"forward": "tls", **http}, tls={"certificates": [self.server]}),
+            upstreams=[upstream("plain", self.keep(Origin(serve))),
+                       upstream("tls", self.keep(Origin(self.over_tls(serve))),
+                                tls={"server_name": "localhost", "ca": self.ca})])
+        clients = [self.keep(connect(proxy.address("plain"))) for _ in range(count)] + [
+            self.secure_socket(proxy, "tls") for _ in range(count)]
+        for client in clients:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+                           b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += client.recv(1)
+            self.assertTrue(head.startswith(b"HTTP/1.1 101 "), head)
+        return proxy, clients
+
     def over_tls(self, serve):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server["chain"], self.server["key"])
@@ -49,6 +80,56 @@ class UpgradeTest(TlsTest):
 
     def secure_socket(self, proxy, name):
         return self.keep(self.secure(proxy.address(name)))
+
+    def transfer_during_upgrades(self, proxy, clients):
+        """Each client sends random bytes as fast as it can, and receives their echo."""
+        size = (16 if SANITIZER else 64) * MIB
+        results = []
+
+        def transfer(client, seed):
+            try:
+                results.append(transfer_all(client, seed))
+            except OSError as error:
+                results.append(f"client {seed}: {error}")
+
+        def transfer_all(client, seed):
+            """Both directions in one thread: an SSLSocket is not safe for two."""
+            chooser = random.Random(seed)
+            sent, received = hashlib.sha256(), hashlib.sha256()
+            to_send, to_receive, piece = size, size, b""
+            client.setblocking(False)
+            while to_receive:
+                if not piece and to_send:
+                    piece = chooser.randbytes(min(to_send, chooser.randrange(1, 256 * KIB)))
+                    sent.update(piece)
+                    to_send -= len(piece)
+                moved = 0
+                with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    if piece:
+                        moved = client.send(piece)
+                        piece = piece[moved:]
+                with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    back = client.recv(min(to_receive, MIB))
+                    if not back:
+                        return f"client {seed}: ended {to_receive} bytes early"
+                    received.update(back)
+                    to_receive -= len(back)
+                    moved += len(back)
+                if not moved:
+                    select.select([client], [client] if piece else [], [], 1)
+            return sent.digest() == received.digest()
+
+        threads = [threading.Thread(target=transfer, args=(client, i), daemon=True) for i, client in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        upgrades = 0
+        while any(thread.is_alive() for thread in threads):
+            proxy.upgrade()
+            upgrades += 1
+            time.sleep(0.1)
+        self.assertEqual(results, [True] * len(clients))
+        harness.print_note(f"{upgrades} upgrades")
+        self.assertGreater(upgrades, 0 if SANITIZER else 2)
 
 
 class Connections(UpgradeTest):
@@ -108,56 +189,9 @@ class Connections(UpgradeTest):
 
     def test_bulk_both_ways(self):
         """Transfers in both directions at full speed, plain and TLS, during upgrades: each byte arrives once."""
-        size = (16 if SANITIZER else 64) * MIB
         proxy = self.tcp(self.keep(Origin(echo)))
-        clients = [self.keep(connect(proxy.address("plain"))) for _ in range(2)] + [
-            self.secure_socket(proxy, "tls") for _ in range(2)]
-        results = []
-
-        def transfer(client, seed):
-            try:
-                results.append(transfer_all(client, seed))
-            except OSError as error:
-                results.append(f"client {seed}: {error}")
-
-        def transfer_all(client, seed):
-            """Both directions in one thread: an SSLSocket is not safe for two."""
-            chooser = random.Random(seed)
-            sent, received = hashlib.sha256(), hashlib.sha256()
-            to_send, to_receive, piece = size, size, b""
-            client.setblocking(False)
-            while to_receive:
-                if not piece and to_send:
-                    piece = chooser.randbytes(min(to_send, chooser.randrange(1, 256 * KIB)))
-                    sent.update(piece)
-                    to_send -= len(piece)
-                moved = 0
-                with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                    if piece:
-                        moved = client.send(piece)
-                        piece = piece[moved:]
-                with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                    back = client.recv(min(to_receive, MIB))
-                    if not back:
-                        return f"client {seed}: ended {to_receive} bytes early"
-                    received.update(back)
-                    to_receive -= len(back)
-                    moved += len(back)
-                if not moved:
-                    select.select([client], [client] if piece else [], [], 1)
-            return sent.digest() == received.digest()
-
-        threads = [threading.Thread(target=transfer, args=(client, i), daemon=True) for i, client in enumerate(clients)]
-        for thread in threads:
-            thread.start()
-        upgrades = 0
-        while any(thread.is_alive() for thread in threads):
-            proxy.upgrade()
-            upgrades += 1
-            time.sleep(0.1)
-        self.assertEqual(results, [True] * 4)
-        harness.print_note(f"{upgrades} upgrades")
-        self.assertGreater(upgrades, 0 if SANITIZER else 2)
+        self.transfer_during_upgrades(proxy, [self.keep(connect(proxy.address("plain"))) for _ in range(2)] + [
+            self.secure_socket(proxy, "tls") for _ in range(2)])
 
     def test_client_that_does_not_read(self):
         """Queued output moves too."""
@@ -227,6 +261,51 @@ class Connections(UpgradeTest):
         self.assertEqual(slow.get(), "a")
         self.assertEqual(http2.get("/").body, b"a")
         http2.close()
+
+    def test_tunnels(self):
+        """Websockets of HTTP/1.1, plain and with TLS on both sides, while their connections are idle."""
+        proxy, clients = self.tunnels(20)
+        for _ in range(3):
+            for client in clients:
+                self.assertTrue(ping(client))
+            self.assertIn("40 connections moved, 0 still end or move here", proxy.upgrade())
+        stats = proxy.before_upgrades[0]
+        self.assertEqual((stats.total("http_requests_ended_total", reason="moved"), stats.ended("moved")), (40, 40))
+        for client in clients:
+            self.assertTrue(ping(client))
+        # They are still sessions of their listeners.
+        self.assertEqual(proxy.stats().total("sessions_active"), 40)
+        proxy.signal(signal.SIGHUP)
+        self.assertTrue(proxy.wait_for_output("reload: configuration applied"))
+        for client in clients:
+            self.assertTrue(ping(client))
+            client.close()
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+        self.assertEqual(pathlib.Path(self.log).read_text(encoding="utf-8"), "101 moved 4\n" * 40)
+
+    def test_session_tickets(self):
+        """The new process resumes the sessions of TLS that the old one began."""
+        proxy = self.tcp(self.keep(Origin(echo)))
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = self.context(version=version)
+            first = self.keep(self.secure(proxy.address("tls"), context))
+            self.assertTrue(ping(first))  # TLS 1.3 sends tickets behind its handshake.
+            for _ in range(2):
+                proxy.upgrade()
+                again = self.keep(self.secure(proxy.address("tls"), context, session=first.session))
+                self.assertTrue(ping(again) and again.session_reused)
+                first = again
+
+    def test_tunnel_timeout(self):
+        """It counts from the last byte, also if that was before the upgrade."""
+        proxy, (client, secure) = self.tunnels(1, tunnel_timeout=f"{2 * SLOWNESS}s")
+        self.assertTrue(ping(client) and ping(secure))
+        proxy.upgrade()
+        proxy.wait_for(lambda s: s.ended("idle_timeout") == 2)
+
+    def test_bulk_through_tunnels(self):
+        proxy, clients = self.tunnels(2)
+        self.transfer_during_upgrades(proxy, clients)
 
     def test_unix_socket(self):
         """The file of the socket stays where it is, and the last process removes it."""

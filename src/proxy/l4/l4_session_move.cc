@@ -1,13 +1,11 @@
 // An L4Session that moves to another process: it lets go of its connections, writes its state, and a session there
 // continues where it stopped.
 //
-// The state: the age and the time since the last activity, in milliseconds; the source that the listener counts, if
-// any; the client's transport and the endpoint's (Transport::write_state).
+// The state: ForwardingState; the client's transport and the endpoint's (Transport::write_state).
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,14 +45,14 @@ void L4Session::depart() {
   if (!acceptor_.moving_out()) return stay();
   const uint64_t now = acceptor_.worker().now_ms();
   MovingSession moving;
+  moving.kind = acceptor_.listener().config->tcp ? MovingSession::Kind::kTcp : MovingSession::Kind::kTunnel;
   moving.listener = acceptor_.listener().config->name;
   moving.upstream = upstream_state().config().name;
   moving.endpoint = upstream_state().address(endpoint_index_).text();
   StateWriter out(moving.state);
-  out.u64(now - started_ms_);
-  out.u64(now - last_active_ms_);
-  out.u8(source_place_ ? (source_place_->source.ipv6 ? 16 : 4) : 0);
-  if (source_place_) out.bytes(source_place_->source.bytes);
+  ForwardingState state{.age_ms = now - started_ms_, .quiet_ms = now - last_active_ms_, .source = {}};
+  if (source_place_) state.source = source_place_->source;
+  state.write(out);
   if (!client_.write_state(out) || !upstream_.write_state(out)) return finish(SessionEnd::kNotResumed);
   moving.fds = {client_.take(), upstream_.take()};
   state_ = State::kClosing;
@@ -92,15 +90,10 @@ bool L4Session::read_state(MovingSession& moving) {
   StateReader in(moving.state);
   const std::vector<int> fds = moving.take_fds();
   const uint64_t now = acceptor_.worker().now_ms();
-  started_ms_ = now - std::min(in.u64(), now);
-  last_active_ms_ = now - std::min(in.u64(), now);
-  if (const uint8_t source_bytes = in.u8(); source_bytes > 0) {
-    Source source;
-    source.ipv6 = source_bytes == 16;
-    const std::span<const uint8_t> bytes = in.bytes(source.bytes.size());
-    std::copy(bytes.begin(), bytes.end(), source.bytes.begin());
-    source_place_ = acceptor_.take_source_place(source);
-  }
+  const ForwardingState state = ForwardingState::read(in);
+  started_ms_ = now - std::min(state.age_ms, now);
+  last_active_ms_ = now - std::min(state.quiet_ms, now);
+  if (state.source) source_place_ = acceptor_.take_source_place(*state.source);
   const bool client_read = client_.restore(fds[0], in);
   const bool upstream_read = upstream_.restore(fds[1], in);
   return client_read && upstream_read && in.done() && find_endpoint(moving.upstream, moving.endpoint);

@@ -121,7 +121,7 @@ class ClientAcceptor final : public Listener::Owner {
   Worker& worker() { return context_.worker; }
   ListenerState& listener() { return *context_.listener; }
   const std::shared_ptr<ListenerState>& shared_listener() const { return context_.listener; }
-  const config::Tcp& tcp() const { return *context_.listener->config->tcp; }
+  const config::Tcp& tcp() const { return context_.listener->forwarding; }
   ListenerCounters& counters() { return *context_.counters; }
   const WorkerUpstreams& upstreams() const { return context_.upstreams; }
   WorkerUpstream& upstream(uint32_t index) { return *context_.upstreams[index]; }

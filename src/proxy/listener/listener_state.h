@@ -43,7 +43,8 @@ struct ListenerState {
         limits(shared ? std::move(shared) : std::make_shared<ListenerLimits>(*config)),
         router(config->tcp ? TcpRouter(*config->tcp, upstreams) : TcpRouter()),
         http_router(config->http ? HttpRouter(*config->http, upstreams) : HttpRouter()),
-        error_pages(config->http ? ErrorPages(*config->http) : ErrorPages()) {}
+        error_pages(config->http ? ErrorPages(*config->http) : ErrorPages()),
+        forwarding(forwarding_of(*config)) {}
   /// Whether clients begin with a handshake.
   bool terminates() const { return config->tls || config->alts; }
   config::Duration handshake_timeout() const {
@@ -56,6 +57,20 @@ struct ListenerState {
   ErrorPages error_pages;
   CurrentContext tls;  ///< For listeners that terminate TLS, or ALTS with certificates.
   SharedAuth auth;     ///< Access rules from the files that the routes name.
+  /// How connections without HTTP are forwarded: as `tcp` says, or with `http` as its tunnels are.
+  const config::Tcp forwarding;
+
+ private:
+  static config::Tcp forwarding_of(const config::Listener& listener) {
+    if (listener.tcp) return *listener.tcp;
+    config::Tcp tunnels;
+    if (!listener.http) return tunnels;
+    tunnels.idle_timeout = listener.http->tunnel_timeout;
+    tunnels.stuck_timeout = listener.http->stuck_timeout;
+    tunnels.buffer_high = listener.http->buffer_high;
+    tunnels.buffer_low = {tunnels.buffer_high.bytes / 2};
+    return tunnels;
+  }
 };
 
 }  // namespace sluice

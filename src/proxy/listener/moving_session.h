@@ -2,11 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "alts_like/record_state.h"
 #include "alts_like/secret_bytes.h"
+#include "proxy/common/connection_limits.h"
 
 namespace sluice {
 
@@ -35,7 +38,11 @@ struct MovingSession {
   /// The descriptors, which the caller owns from now on.
   std::vector<int> take_fds() { return std::exchange(fds, {}); }
 
-  enum class Kind : uint8_t { kTcp = 1, kHttp = 2 };
+  enum class Kind : uint8_t {
+    kTcp = 1,
+    kHttp = 2,
+    kTunnel = 3,  ///< A tunnel through an HTTP listener, without HTTP. Its state is that of kTcp.
+  };
 
   Kind kind = Kind::kTcp;
   std::string listener;  ///< The name.
@@ -43,6 +50,18 @@ struct MovingSession {
   std::string endpoint;  ///< Its address, or empty.
   SecretBytes state;     ///< Written and read by this kind of session.
   std::vector<int> fds;  ///< Owned.
+};
+
+/// The beginning of the state of kTcp and kTunnel. The client's transport and the endpoint's follow
+/// (Transport::write_state).
+struct ForwardingState {
+  uint64_t age_ms = 0;
+  uint64_t quiet_ms = 0;         ///< Time since data last moved.
+  std::optional<Source> source;  ///< The client's, if the listener counts it.
+
+  void write(StateWriter& out) const;
+  /// Reads what write() has written. If that is malformed, `in` reports it.
+  static ForwardingState read(StateReader& in);
 };
 
 /// Takes the sessions that leave a worker for another process.

@@ -32,6 +32,7 @@ const char* http_end_name(HttpEnd end) {
       "request_timeout",
       "deadline",
       "shutdown",
+      "moved",
   };
   return kNames[static_cast<size_t>(end)];
 }

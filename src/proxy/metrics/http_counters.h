@@ -38,8 +38,9 @@ enum class HttpEnd : uint8_t {
   kRequestTimeout,     ///< The request as a whole took too long. 504
   kDeadline,           ///< The deadline of a gRPC client passed. 504, or the grpc-status for it.
   kShutdown,           ///< The request was still in progress when the drain timeout expired.
+  kMoved,              ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 25;
+inline constexpr int kHttpEndCount = 26;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.

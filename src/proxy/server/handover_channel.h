@@ -17,6 +17,7 @@ namespace sluice {
 enum class HandoverType : uint8_t {
   kSocket = 1,      ///< Old: a listening socket, with its descriptors.
   kPredecessor,     ///< Old: its own connection to the process before it, which still has sessions.
+  kTicketKeys,      ///< Old: the random keys of session tickets.
   kSocketsEnd,      ///< Old: that was all that the new process needs to start.
   kReady,           ///< New: it accepts connections.
   kFailed,          ///< New: it cannot start. The content is the reason.

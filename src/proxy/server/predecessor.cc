@@ -32,7 +32,8 @@ absl::StatusOr<std::unique_ptr<Predecessor>> Predecessor::find() {
   return std::unique_ptr<Predecessor>(new Predecessor(fd));
 }
 
-absl::Status Predecessor::take_over(ListenSockets& sockets, std::vector<std::unique_ptr<Predecessor>>& earlier) {
+absl::Status Predecessor::take_over(ListenSockets& sockets, TicketKeys& keys,
+                                    std::vector<std::unique_ptr<Predecessor>>& earlier) {
   for (;;) {
     absl::StatusOr<std::optional<HandoverMessage>> message = channel_.receive(kSocketTimeoutMs);
     if (message.ok() && !*message) message = absl::UnavailableError("it sends no data");
@@ -48,6 +49,9 @@ absl::Status Predecessor::take_over(ListenSockets& sockets, std::vector<std::uni
     if (type == HandoverType::kPredecessor && fds.size() == 1) {
       earlier.push_back(std::unique_ptr<Predecessor>(new Predecessor(fds[0])));
       continue;
+    }
+    if (StateReader reader((*message)->content); type == HandoverType::kTicketKeys && fds.empty()) {
+      if (keys.take_over(reader)) continue;
     }
     if (type == HandoverType::kSocket && socket.read((*message)->content)) {
       socket.fds = fds;

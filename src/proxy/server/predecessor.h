@@ -10,6 +10,7 @@
 #include "proxy/listener/moving_session.h"
 #include "proxy/server/handover_channel.h"
 #include "proxy/server/listen_sockets.h"
+#include "proxy/tls/ticket_keys.h"
 
 namespace sluice {
 
@@ -19,9 +20,9 @@ class Predecessor {
   /// Null if this process was not started by an upgrade. The error is for the user.
   static absl::StatusOr<std::unique_ptr<Predecessor>> find();
 
-  /// Receives what this process needs to start: the listening sockets, and `earlier`, the processes before that one
-  /// that still have sessions. The error is for the user.
-  absl::Status take_over(ListenSockets& sockets, std::vector<std::unique_ptr<Predecessor>>& earlier);
+  /// Receives what this process needs to start: the listening sockets, the random keys of session tickets, and
+  /// `earlier`, the processes before that one that still have sessions. The error is for the user.
+  absl::Status take_over(ListenSockets& sockets, TicketKeys& keys, std::vector<std::unique_ptr<Predecessor>>& earlier);
   /// Reports that this process accepts connections.
   void report_ready() { (void)channel_.send(HandoverType::kReady); }
   /// Reports that this process cannot start.

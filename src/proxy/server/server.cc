@@ -191,7 +191,8 @@ absl::Status Server::start() {
   const bool is_upgrade = !predecessors_.empty();
   if (is_upgrade) {
     std::vector<std::unique_ptr<Predecessor>> earlier;
-    if (absl::Status taken = predecessors_[0]->take_over(sockets_, earlier); !taken.ok()) return taken;
+    if (absl::Status taken = predecessors_[0]->take_over(sockets_, *tls_shared_.ticket_keys, earlier); !taken.ok())
+      return taken;
     for (auto& each : earlier) predecessors_.push_back(std::move(each));
   }
   if (absl::Status listening = sockets_.open(config); !listening.ok()) return listening;

@@ -59,7 +59,7 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
   std::vector<int> earlier;
   for (auto& predecessor : predecessors_) earlier.push_back(predecessor->fd());
   absl::StatusOr<std::unique_ptr<Successor>> started =
-      Successor::start({program, command_line}, sockets_, earlier, [this] {
+      Successor::start({program, command_line}, sockets_, *tls_shared_.ticket_keys, earlier, [this] {
         if (watchdog_.is_due(std::chrono::steady_clock::now())) feed_watchdog();
       });
   if (!started.ok()) {
@@ -167,6 +167,7 @@ bool Server::can_resume(const MovingSession& session) const {
       std::find_if(listeners.begin(), listeners.end(), [&](const auto& each) { return each.name == session.listener; });
   if (listener == listeners.end()) return false;
   if ((session.kind == MovingSession::Kind::kTcp) != listener->tcp.has_value()) return false;
+  if (session.kind == MovingSession::Kind::kTunnel && session.upstream.empty()) return false;
   if (session.upstream.empty()) return true;
   for (const auto& upstream : generation_.upstreams) {
     if (upstream->config().name != session.upstream) continue;

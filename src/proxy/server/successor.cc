@@ -65,7 +65,7 @@ absl::StatusOr<pid_t> spawn(const Successor::Command& command, int fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Successor>> Successor::start(const Command& command, const ListenSockets& sockets,
-                                                            const std::vector<int>& predecessors,
+                                                            TicketKeys& keys, const std::vector<int>& predecessors,
                                                             const std::function<void()>& while_waiting) {
   std::array<int, 2> ends;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<Successor>> Successor::start(const Command& comma
     return pid.status();
   }
   std::unique_ptr<Successor> successor(new Successor(ends[0], *pid, departures_fd));
-  absl::Status status = successor->hand_over(sockets, predecessors);
+  absl::Status status = successor->hand_over(sockets, keys, predecessors);
   // Even if it takes no sockets, it may say why.
   if (absl::Status ready = successor->await_ready(while_waiting); !ready.ok()) status = std::move(ready);
   if (status.ok()) return successor;
@@ -90,7 +90,8 @@ absl::StatusOr<std::unique_ptr<Successor>> Successor::start(const Command& comma
 
 Successor::~Successor() { ::close(departures_fd_); }
 
-absl::Status Successor::hand_over(const ListenSockets& sockets, const std::vector<int>& predecessors) {
+absl::Status Successor::hand_over(const ListenSockets& sockets, TicketKeys& keys,
+                                  const std::vector<int>& predecessors) {
   for (const HandedSocket& socket : sockets.to_hand_over()) {
     SecretBytes content;
     socket.write(content);
@@ -99,6 +100,10 @@ absl::Status Successor::hand_over(const ListenSockets& sockets, const std::vecto
   for (const int fd : predecessors) {
     if (absl::Status sent = channel_.send(HandoverType::kPredecessor, {}, {fd}); !sent.ok()) return sent;
   }
+  SecretBytes ticket_keys;
+  StateWriter writer(ticket_keys);
+  keys.write(writer);
+  if (absl::Status sent = channel_.send(HandoverType::kTicketKeys, text_of(ticket_keys)); !sent.ok()) return sent;
   return channel_.send(HandoverType::kSocketsEnd);
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "proxy/common/read_file.h"
@@ -85,6 +86,28 @@ int TicketKeys::open(const uint8_t* name, const uint8_t* iv, EVP_CIPHER_CTX* cip
                     HMAC_Init_ex(hmac, key->hmac.data(), key->hmac.size(), EVP_sha256(), nullptr);
   if (!done) return -1;
   return key == keys_.begin() ? 1 : 2;
+}
+
+void TicketKeys::write(StateWriter& out) {
+  const std::lock_guard lock(mutex_);
+  renew_if_due();
+  out.u64(static_cast<uint64_t>(made_s_));
+  out.u8(static_cast<uint8_t>(keys_.size()));
+  for (const Key& key : keys_) out.bytes({reinterpret_cast<const uint8_t*>(&key), sizeof key});
+}
+
+bool TicketKeys::take_over(StateReader& in) {
+  const auto made_s = static_cast<int64_t>(in.u64());
+  const size_t count = in.u8();
+  const std::span<const uint8_t> bytes = in.bytes(count * sizeof(Key));
+  if (!in.done() || count == 0 || count > kKeysKept || made_s > now_s()) return false;
+  const std::lock_guard lock(mutex_);
+  OPENSSL_cleanse(keys_.data(), keys_.size() * sizeof(Key));
+  keys_.reserve(kKeysKept + 1);
+  keys_.resize(count);
+  std::memcpy(keys_.data(), bytes.data(), bytes.size());
+  made_s_ = made_s;
+  return true;
 }
 
 void TicketKeys::age(int64_t seconds) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "alts_like/record_state.h"
 
 namespace sluice {
 
@@ -35,6 +36,11 @@ class TicketKeys {
   /// is no such key. 2: the client should get a new ticket.
   int open(const uint8_t* name, const uint8_t* iv, EVP_CIPHER_CTX* cipher, HMAC_CTX* hmac);
 
+  /// Appends random keys and their age for the process that replaces this one.
+  void write(StateWriter& out);
+  /// Continues with the keys that another process of this machine has written. False if they are malformed.
+  bool take_over(StateReader& in);
+
   /// For tests: makes the current random key older by `seconds`.
   void age(int64_t seconds);
 
@@ -50,7 +56,7 @@ class TicketKeys {
   std::mutex mutex_;
   std::vector<Key> keys_;  // The first key seals.
   const bool renewed_;     // Whether the keys are random ones, which are renewed.
-  int64_t made_s_ = 0;     // When the first key was made.
+  int64_t made_s_ = 0;     // When the first key was made, by the clock of the machine.
 };
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <span>
 #include <string>
 
 namespace sluice {
@@ -49,6 +50,40 @@ class TicketKeysTest : public testing::Test {
  private:
   std::vector<std::string> files_;
 };
+
+TEST_F(TicketKeysTest, TheNextProcessContinuesWithRandomKeys) {
+  TicketKeys before, now;
+  const Ticket old = sealed_by(before);
+  before.age(kDay);
+  const Ticket current = sealed_by(before);
+  SecretBytes state;
+  StateWriter writer(state);
+  before.write(writer);
+  StateReader reader(state);
+  ASSERT_TRUE(now.take_over(reader));
+  EXPECT_EQ(opened_by(now, current), 1);
+  EXPECT_EQ(opened_by(now, old), 2);
+  EXPECT_EQ(opened_by(before, sealed_by(now)), 1);
+  now.age(kDay);  // The age of the keys continues, too.
+  EXPECT_EQ(opened_by(now, current), 2);
+}
+
+TEST_F(TicketKeysTest, MalformedKeysAreRefused) {
+  TicketKeys before;
+  const Ticket ticket = sealed_by(before);
+  SecretBytes state;
+  StateWriter writer(state);
+  before.write(writer);
+  for (size_t size = 0; size < state.size(); ++size) {
+    TicketKeys now;
+    StateReader reader(std::span<const uint8_t>(state).first(size));
+    EXPECT_FALSE(now.take_over(reader)) << size;
+    EXPECT_EQ(opened_by(now, ticket), 0);
+  }
+  state[8] = 0;  // No key.
+  StateReader reader(std::span<const uint8_t>(state).first(9));
+  EXPECT_FALSE(TicketKeys().take_over(reader));
+}
 
 TEST_F(TicketKeysTest, OwnKeysAreRenewedDailyAndOpenForTwoMoreDays) {
   TicketKeys keys;

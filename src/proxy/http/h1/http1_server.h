@@ -36,6 +36,8 @@ class Http1Server final : public Http1Codec {
   /// The next response carries Connection: close, and requests after it get no response. An idle connection ends at
   /// once; one with a partial request ends after its response.
   void drain() override;
+  /// Like drain(), but an idle connection waits for one more request.
+  void end_after_request() { draining_ = true; }
 
  private:
   void send_head(const Head& head, bool end) override;

@@ -99,6 +99,10 @@ class HttpCodec {
   /// Whether our half of a tunnel is over: nothing more will be sent, while the peer may still send. Once all output is
   /// flushed, the owner shuts down the socket's writing side.
   virtual bool output_ended() const { return false; }
+  /// The receiver of the tunnel that the connection has become; null unless both directions of it are open.
+  virtual StreamReceiver* tunnel() const { return nullptr; }
+  /// Whether it holds no bytes of that tunnel.
+  virtual bool tunnel_is_empty() const { return false; }
   /// Whether the output ends within a message. Where the end of the connection is the end of the message, the owner
   /// must not let the message look complete.
   virtual bool output_cut() const { return false; }

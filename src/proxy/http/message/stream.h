@@ -40,6 +40,14 @@ class StreamReceiver {
   /// queued() has decreased.
   virtual void on_drained(HttpStream& stream) = 0;
 
+  // A tunnel can move to another process, with the connections of both its streams:
+  /// Begins to move, if it can now.
+  virtual bool move_out() { return false; }
+  /// One of the connections is detached.
+  virtual void on_detached() {}
+  /// Continues here, if it was about to move.
+  virtual void stay() {}
+
  protected:
   ~StreamReceiver() = default;
 };

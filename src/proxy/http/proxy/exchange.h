@@ -53,6 +53,9 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
+  bool move_out() override;
+  void on_detached() override;
+  void stay() override;
   // UpstreamCaller
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd why) override;
@@ -105,6 +108,11 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   void respond_error(uint16_t status, std::string_view message);
   void respond_grpc(HttpEnd why);
 
+  // A tunnel that moves to another process: exchange_move.cc.
+  bool can_move() const;
+  bool detached() const;
+  void depart();
+
   // The end.
   /// Ends the exchange without a response from the upstream: sends a response of our own, or resets a response that has
   /// begun.
@@ -145,6 +153,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   bool tunnel_agreed_ : 1 = false;     // The upstream accepted the tunnel.
   bool deadline_is_grpc_ : 1 = false;  // The deadline of the whole exchange is that of a gRPC client.
   bool over_ : 1 = false;              // Both streams are released.
+  bool moving_ : 1 = false;            // The tunnel leaves for another process once nothing is in flight.
   uint32_t place_;                     // In HttpListener::exchanges.
   RequestLog log_;
 };

@@ -74,6 +74,7 @@ OwnResponse own_response(HttpEnd end) {
     case HttpEnd::kShutdown:
       return {503, kUnavailable, "the proxy is shutting down"};
     case HttpEnd::kOk:
+    case HttpEnd::kMoved:
     case HttpEnd::kClientReset:
     case HttpEnd::kSendTimeout:
     case HttpEnd::kUpstreamReset:

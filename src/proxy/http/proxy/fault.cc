@@ -75,6 +75,7 @@ ResetRule reset_rule(Side side, ResetReason reason) {
 Fault fault_of(HttpEnd end) {
   switch (end) {
     case HttpEnd::kOk:
+    case HttpEnd::kMoved:
     case HttpEnd::kUpstreamRefused:  // The endpoint does not support what the request needs.
     case HttpEnd::kIdleTimeout:      // Neither side made progress.
     case HttpEnd::kRequestTimeout:   // It covers all attempts and the client's own pauses.

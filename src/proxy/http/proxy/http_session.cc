@@ -165,6 +165,7 @@ void HttpSession::make_http1() {
   codec_settings_ = listener_->codecs;
   speak(make_codec_in_chunk<Http1Server>(pool, pool, codec_settings_->http1, listener_->counters.http1, *this,
                                          requests_));
+  if (draining_) static_cast<Http1Server&>(*codec_).end_after_request();
 }
 
 // ---- Requests ----
@@ -352,6 +353,10 @@ bool HttpSession::review_memory() {
 void HttpSession::on_timer() {
   if (lingering()) return linger_timeout();
   if (moving_) return stay();
+  if (moves_tunnel()) {
+    keep_tunnel();
+    return arm_timer(services_.worker().now_ms() + kQuietMs);
+  }
   const config::Http& config = *listener_->config;
   const uint64_t now = services_.worker().now_ms();
   if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {
@@ -387,7 +392,7 @@ void HttpSession::on_timer() {
   if (draining_ && codec_) codec_->drain();  // The second step of an HTTP/2 drain.
   const uint64_t age = milliseconds(config.max_connection_age);
   if (age > 0 && !draining_ && now >= started_ms_ + age) drain();
-  if (has_codec() && codec_->has_output()) {
+  if (has_codec() && (codec_->has_output() || codec_->status() != HttpCodec::Status::kOpen)) {
     arm_timer(now + kQuietMs);
     return wake();
   }
@@ -504,7 +509,10 @@ void HttpSession::head_timed_out() {
 void HttpSession::drain() {
   if (std::exchange(draining_, true) || ending()) return;
   if (beginning_ && beginning_->setup) return;  // The first request still gets its response.
-  if (awaits_first_request()) return;           // The timer looks again.
+  if (awaits_first_request()) {                 // Until the timer looks again.
+    if (codec_) static_cast<Http1Server&>(*codec_).end_after_request();
+    return;
+  }
   if (!has_codec()) {
     if (beginning_ && !beginning_->first.empty()) return;
     count_end(SessionEnd::kFinished);

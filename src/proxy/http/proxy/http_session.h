@@ -48,6 +48,17 @@ class HttpSession final : public Session,
   /// the present one still decides how the connection begins, so nothing changes.
   void move_to(ClientAcceptor& to, HttpListener& listener);
   HttpListener& listener() { return *listener_; }
+
+  // Called by a tunnel that moves to another process (exchange_move.cc).
+  /// Whether sessions move now, and this one may.
+  bool may_move_tunnel() const;
+  /// Starts to detach the connection. The tunnel is notified: StreamReceiver::on_detached() or stay().
+  void begin_moving_tunnel();
+  /// The client's source, if the listener limits connections per source.
+  const Source* counted_source() const { return source_place_ ? &source_place_->source : nullptr; }
+  /// The tunnel has left with the connection.
+  void depart_with_tunnel(MovingSession moving);
+
   const ClientIp& client_ip() const { return client_ip_; }
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }

@@ -6,6 +6,7 @@
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "proxy/l4/l4_session.h"
 #include "proxy/listener/client_acceptor.h"
 
 namespace sluice {
@@ -37,9 +38,11 @@ class HttpSessionFactory final : public SessionFactory {
     HttpSession::start(acceptor, listener_, http_, fd, family);
   }
   bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
+    if (session.kind == MovingSession::Kind::kTunnel) return L4Session::resume(acceptor, session, stays);
     return HttpSession::resume(acceptor, listener_, http_, session, stays);
   }
   void adopt(ClientAcceptor& acceptor, Session& session) override {
+    if (session.kind() == SessionKind::kTcp) return;  // A tunnel that came from another process.
     static_cast<HttpSession&>(session).move_to(acceptor, listener_);
   }
   void stop() override { listener_.bodies.drop(); }

@@ -1,5 +1,5 @@
 // An HttpSession that moves to another process while it has no request: it lets go of its connection, writes its state,
-// and a session there continues where it stopped.
+// and a session there continues where it stopped. (With a tunnel: exchange_move.cc.)
 //
 // The state: the version; the number of requests of HTTP/1.1; the ages of the connection and of the wait for a request,
 // in milliseconds; the client's address; what the handshake agreed on, if requests need it; the codec of HTTP/2
@@ -80,6 +80,7 @@ bool HttpSession::can_move() const {
 
 bool HttpSession::move_out() {
   if (moving_) return true;
+  if (StreamReceiver* const tunnel = codec_ ? codec_->tunnel() : nullptr) return tunnel->move_out();
   if (!can_move()) return false;
   moving_ = make_in_chunk<Moving>(services_.worker().pool());
   arm_timer(services_.worker().now_ms() + kDetachTimeoutMs);
@@ -87,9 +88,7 @@ bool HttpSession::move_out() {
   return true;
 }
 
-void HttpSession::on_detached(Transport&) {
-  if (moving_) depart();
-}
+void HttpSession::on_detached(Transport& transport) { moving_ ? depart() : HttpConnection::on_detached(transport); }
 
 void HttpSession::depart() {
   if (!acceptor_->moving_out() || !can_move()) return stay();
@@ -128,6 +127,7 @@ void HttpSession::depart() {
 
 // Continues here, if it was about to move.
 void HttpSession::stay() {
+  keep_tunnel();
   if (!moving_) [[likely]]
     return;
   Buffer late = std::move(moving_->late);
@@ -135,6 +135,20 @@ void HttpSession::stay() {
   transport_.reattach();
   arm_timer(services_.worker().now_ms() + kQuietAfterMoveMs);
   if (!late.empty()) on_data(transport_, std::move(late));
+}
+
+bool HttpSession::may_move_tunnel() const { return acceptor_->moving_out() && !stays_ && !ending(); }
+
+void HttpSession::begin_moving_tunnel() {
+  arm_timer(services_.worker().now_ms() + kDetachTimeoutMs);
+  HttpConnection::begin_moving_tunnel();
+}
+
+void HttpSession::depart_with_tunnel(MovingSession moving) {
+  moving.listener = acceptor_->listener().config->name;
+  count_end(SessionEnd::kMoved);
+  leave();
+  acceptor_->departures().depart(services_.worker().index(), std::move(moving));
 }
 
 bool HttpSession::resume(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, MovingSession& moving,

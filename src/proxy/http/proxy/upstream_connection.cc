@@ -326,6 +326,7 @@ void UpstreamConnection::on_record_error(Transport& transport, std::string_view 
 }
 
 void UpstreamConnection::on_error(Transport& transport, int error) {
+  keep_tunnel();
   if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
   // A send failed. The endpoint may have responded before it reset the connection: the receive delivers what arrived,
   // then fails itself.

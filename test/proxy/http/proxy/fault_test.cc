@@ -79,6 +79,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kRequestTimeout, kNone},
     {HttpEnd::kDeadline, kClient},
     {HttpEnd::kShutdown, kSluice},
+    {HttpEnd::kMoved, kNone},
 };
 static_assert(std::size(kEnds) == kHttpEndCount, "a new end needs an owner: here, and in docs/operating/health.md");
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -433,6 +434,31 @@ TEST_P(HttpSessionLifeTest, Drain) {
   rig.until([&] { return rig.acceptor().idle(); });
   rig.expect_session_ended(SessionEnd::kFinished, 4);
   rig.expect_ended(HttpEnd::kOk, client_http2() ? 2 : 3);
+}
+
+// Defect: the response to a client that had just connected did not have Connection: close, and then nothing ended the
+// connection before idle_timeout.
+TEST(HttpSessionLife, DrainBeforeTheFirstRequest) {
+  HttpRig rig({.client_http2 = false, .upstream_http2 = false});
+  rig.config().idle_timeout = 100h;
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  const std::string head = "GET / HTTP/1.1\r\nhost: a.test\r\n\r\n";
+  std::array clients = {rig.connect_raw(), rig.connect_raw()};
+  clients[1].send(head.substr(0, 20));
+  rig.settle();
+  rig.drain();
+  rig.settle();
+  clients[0].send(head);
+  clients[1].send(head.substr(20));
+  for (size_t i = 0; i < clients.size(); ++i) rig.request_at(origin, i).respond(200, "done");
+  for (Peer& client : clients) {
+    read_to_end(rig, client);
+    EXPECT_NE(client.received.find("\r\nconnection: close\r\n"), std::string::npos) << client.received;
+    client.close();
+  }
+  rig.expect_session_ended(SessionEnd::kFinished, 2);
+  rig.expect_ended(HttpEnd::kOk, 2);
 }
 
 // The time to drain is over: each request in progress ends once, in whichever phase it is.
