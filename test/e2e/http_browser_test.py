@@ -61,6 +61,22 @@ onload = async () => {
 </script>"""
 
 
+# A message every 100 ms over one websocket.
+TICKING = """<!DOCTYPE html><meta charset=utf-8><link rel=icon href="data:,"><script>
+const report = what => fetch('/report', {method: 'POST', body: JSON.stringify(what)});
+const socket = new WebSocket(`wss://${location.host}/websocket`);
+let received = 0;
+const send = () => socket.send(`message ${received}`);
+socket.onopen = send;
+socket.onmessage = async ({data}) => {
+  if (data !== `message ${received}`) return socket.close(4000, data);
+  if (++received === 5) await report('open');
+  received === 50 ? socket.close(4321, 'enough') : setTimeout(send, 100);
+};
+socket.onclose = ({code, reason}) => report(`${received} messages, ${code} ${reason}`);
+</script>"""
+
+
 class BrowserTest(HttpTest):
 
     def write_page(self):
@@ -100,14 +116,18 @@ class BrowserTest(HttpTest):
         self.addCleanup(harness.end, browser)
         return browser
 
-    def check(self, behind):
-        digest = self.write_page()
+    def proxy_of(self, behind):
+        """A proxy with a server of pages and one of websockets."""
         pages = self.web_server(behind, files=self.files)
         sockets = self.web_server(behind, node=True)
         config = self.configuration(self.upstream(pages), {"routes": [
             {"match": {"path": {"exact": "/websocket"}}, "forward": "sockets"}, {"forward": "main"}]})
         config["upstreams"].append({**self.upstream(sockets), "name": "sockets"})
-        proxy = self.start(config)
+        return self.start(config), pages, sockets
+
+    def check(self, behind):
+        digest = self.write_page()
+        proxy, pages, sockets = self.proxy_of(behind)
         browser = self.browse(proxy, "/files/page.html")
         report = pages.report(60)
         self.assertEqual(report, {
@@ -123,6 +143,18 @@ class BrowserTest(HttpTest):
         self.assertEqual(stats.total("http_tunnels_total"), 3)
         harness.end(browser)
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+
+    def test_upgrades(self):
+        """The websocket, a stream of HTTP/2, moves from process to process."""
+        self.write("page.html", TICKING.encode())
+        proxy, pages, _ = self.proxy_of(("http1", False))
+        self.browse(proxy, "/files/page.html")
+        self.assertEqual(pages.report(60), "open")
+        for _ in range(3):
+            proxy.upgrade()
+            self.assertEqual(proxy.before_upgrades[-1].total("http_requests_ended_total", reason="shutdown"), 0)
+        self.assertEqual(proxy.stats().total("http_tunnels_total"), 0)
+        self.assertEqual(pages.report(60), "50 messages, 4321 enough")
 
     def test_page(self):
         for behind in KINDS if LONG else (("http1", False), ("http2", True)):

@@ -177,18 +177,43 @@ class Ends(WebsocketTest):
             self.assertEqual(self.stop(proxy).total("http_requests_ended_total", reason="ok"), 2)
 
     def test_upgrade(self):
-        """Websockets of HTTP/1.1 continue in the process that replaces their own."""
+        """Websockets to servers of HTTP/1.1 continue in the process that replaces their own."""
         for kind in (HTTP1, HTTP1_TLS):
             with self.subTest(server=kind):
                 proxy = self.through(self.web_server(kind, node=True))
-                clients = [self.begin(proxy, kind, "held") for kind in (HTTP1, HTTP1_TLS)]
+                clients = [self.begin(proxy, kind, "held") for kind in KINDS]
                 self.wait_all(clients, "open")
-                self.assertIn("2 connections moved", proxy.upgrade())
+                self.assertIn("4 connections moved, 0 still", proxy.upgrade())
                 self.continue_clients(clients)
                 self.wait_all(clients, "works")
-                self.assertIn("2 connections moved", proxy.upgrade())
+                self.assertIn("4 connections moved, 0 still", proxy.upgrade())
                 self.continue_clients(clients)
                 self.wait_all(clients, "ended with 1000")
+                proxy.wait_for(lambda s: s.total("sessions_active") == 0)
+
+    def test_upgrades_under_load(self):
+        """No message is lost, repeated or changed while the connections move."""
+        proxy = self.through(self.web_server(HTTP1, node=True))
+        clients = [self.begin(proxy, kind, "flood", count=100_000 if LONG else 20_000) for kind in KINDS]
+        upgrades = 0
+        while any(client.child.poll() is None for client in clients):
+            proxy.upgrade()
+            upgrades += 1
+        self.assertEqual([client.output for client in clients], [b"flood\n"] * 4)
+        harness.print_note(f"{upgrades} upgrades")
+        self.assertGreater(upgrades, 2)
+
+    def test_upgrade_with_slow_peers(self):
+        """Data that waits for a reader moves, too, in either direction."""
+        for case, text in (("slow_client", "paused"), ("slow_server", "sent")):
+            with self.subTest(case):
+                proxy = self.through(self.web_server(HTTP1, node=True))
+                clients = [self.begin(proxy, kind, case, count=5000 if case == "slow_client" else 8) for kind in KINDS]
+                self.wait_all(clients, text)
+                for _ in range(2):
+                    proxy.upgrade()
+                self.continue_clients(clients)
+                self.wait_all(clients, case)
 
     def test_shutdown_timeout(self):
         proxies = self.proxies(top={"shutdown_timeout": "300ms"}, cut_allowed=True)

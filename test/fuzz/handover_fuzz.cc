@@ -46,6 +46,10 @@ void read_connection(std::span<const uint8_t> bytes) {
     StateReader in(bytes);
     const std::unique_ptr<Http2Codec> codec = Http2Codec::resume(shared, requests, in);
     if (codec) {
+      for (HttpStream* const stream : codec->take_streams()) {
+        stream->hand_over(requests);
+        stream->set_reading(true);
+      }
       codec->set_now(1000);
       constexpr std::string_view kPing(
           "\0\0\x08\x06\0\0\0\0\0"

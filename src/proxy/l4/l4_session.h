@@ -129,7 +129,6 @@ class L4Session final : public Session, private Transport::Owner {
   void continue_forwarding();
   void depart();
   bool read_state(MovingSession& moving);
-  bool find_endpoint(std::string_view upstream, std::string_view address);
   void stay();
   void use_endpoint();
   void pass_on(Transport& from, Buffer&& data);

@@ -47,8 +47,7 @@ void L4Session::depart() {
   MovingSession moving;
   moving.kind = acceptor_.listener().config->tcp ? MovingSession::Kind::kTcp : MovingSession::Kind::kTunnel;
   moving.listener = acceptor_.listener().config->name;
-  moving.upstream = upstream_state().config().name;
-  moving.endpoint = upstream_state().address(endpoint_index_).text();
+  moving.endpoints = {{upstream_state().config().name, upstream_state().address(endpoint_index_).text()}};
   StateWriter out(moving.state);
   ForwardingState state{.age_ms = now - started_ms_, .quiet_ms = now - last_active_ms_, .source = {}};
   if (source_place_) state.source = source_place_->source;
@@ -96,21 +95,13 @@ bool L4Session::read_state(MovingSession& moving) {
   if (state.source) source_place_ = acceptor_.take_source_place(*state.source);
   const bool client_read = client_.restore(fds[0], in);
   const bool upstream_read = upstream_.restore(fds[1], in);
-  return client_read && upstream_read && in.done() && find_endpoint(moving.upstream, moving.endpoint);
-}
-
-bool L4Session::find_endpoint(std::string_view upstream, std::string_view address) {
-  const WorkerUpstreams& upstreams = acceptor_.upstreams();
-  const auto found = std::find_if(upstreams.begin(), upstreams.end(),
-                                  [&](const auto& each) { return each->state->config().name == upstream; });
-  if (found == upstreams.end()) return false;
-  upstream_index_ = static_cast<uint32_t>(found - upstreams.begin());
-  for (const uint32_t slot : (*found)->balancer.view().present()) {
-    if (upstream_state().address(slot).text() != address) continue;
-    endpoint_index_ = slot;
-    return true;
-  }
-  return false;
+  if (!client_read || !upstream_read || !in.done() || moving.endpoints.size() != 1) return false;
+  const MovingSession::Endpoint& endpoint = moving.endpoints[0];
+  const std::optional<EndpointPlace> found = find_endpoint(acceptor_.upstreams(), endpoint.upstream, endpoint.address);
+  if (!found) return false;
+  upstream_index_ = found->upstream;
+  endpoint_index_ = found->slot;
+  return true;
 }
 
 // Reads on, and measures the time again. A side whose output is too long is read later (on_sent).

@@ -10,6 +10,7 @@ namespace sluice {
 
 MovingSession::~MovingSession() {
   for (const int fd : fds) {
+    if (fd < 0) continue;
     const linger reset{1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     ::close(fd);

@@ -26,8 +26,7 @@ struct MovingSession {
   MovingSession& operator=(MovingSession&& other) noexcept {
     std::swap(kind, other.kind);
     std::swap(listener, other.listener);
-    std::swap(upstream, other.upstream);
-    std::swap(endpoint, other.endpoint);
+    std::swap(endpoints, other.endpoints);
     std::swap(state, other.state);
     std::swap(fds, other.fds);
     return *this;
@@ -44,12 +43,18 @@ struct MovingSession {
     kTunnel = 3,  ///< A tunnel through an HTTP listener, without HTTP. Its state is that of kTcp.
   };
 
+  /// An endpoint that it has a connection to.
+  struct Endpoint {
+    std::string upstream;  ///< The name.
+    std::string address;
+  };
+
   Kind kind = Kind::kTcp;
   std::string listener;  ///< The name.
-  std::string upstream;  ///< The name, if the session has an endpoint.
-  std::string endpoint;  ///< Its address, or empty.
-  SecretBytes state;     ///< Written and read by this kind of session.
-  std::vector<int> fds;  ///< Owned.
+  std::vector<Endpoint> endpoints;
+  SecretBytes state;  ///< Written and read by this kind of session.
+  /// The client's connection, then those to the endpoints. Owned, unless -1.
+  std::vector<int> fds;
 };
 
 /// The beginning of the state of kTcp and kTunnel. The client's transport and the endpoint's follow

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,5 +42,14 @@ struct WorkerUpstream {
 
 /// The upstreams of a configuration on one worker, by index.
 using WorkerUpstreams = std::vector<std::shared_ptr<WorkerUpstream>>;
+
+/// An endpoint by its places.
+struct EndpointPlace {
+  uint32_t upstream;  ///< Index in WorkerUpstreams.
+  uint32_t slot;
+};
+/// Finds a present endpoint by the name of its upstream and its address.
+std::optional<EndpointPlace> find_endpoint(const WorkerUpstreams& upstreams, std::string_view upstream,
+                                           std::string_view address);
 
 }  // namespace sluice

@@ -30,8 +30,11 @@ void write_session(const MovingSession& session, SecretBytes& out) {
   writer.u16(kMovingSessionVersion);
   writer.u8(static_cast<uint8_t>(session.kind));
   writer.text(session.listener);
-  writer.text(session.upstream);
-  writer.text(session.endpoint);
+  writer.u16(static_cast<uint16_t>(session.endpoints.size()));
+  for (const MovingSession::Endpoint& endpoint : session.endpoints) {
+    writer.text(endpoint.upstream);
+    writer.text(endpoint.address);
+  }
   writer.u32(static_cast<uint32_t>(session.state.size()));
   writer.bytes(session.state);
 }
@@ -41,8 +44,12 @@ bool read_session(const SecretBytes& bytes, MovingSession& session) {
   if (reader.u16() != kMovingSessionVersion) return false;
   session.kind = MovingSession::Kind{reader.u8()};
   session.listener = reader.text();
-  session.upstream = reader.text();
-  session.endpoint = reader.text();
+  session.endpoints.clear();
+  for (uint16_t left = reader.u16(); left > 0 && reader.ok(); --left) {
+    MovingSession::Endpoint& endpoint = session.endpoints.emplace_back();
+    endpoint.upstream = reader.text();
+    endpoint.address = reader.text();
+  }
   const std::span<const uint8_t> state = reader.bytes(reader.u32());
   session.state.assign(state.begin(), state.end());
   return reader.done();

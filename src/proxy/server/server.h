@@ -95,6 +95,7 @@ class Server {
   void keep_session(unsigned worker, MovingSession session);
   bool exchange_with(Predecessor& predecessor);
   bool can_resume(const MovingSession& session) const;
+  bool has(const MovingSession::Endpoint& wanted) const;
   int wait(std::chrono::nanoseconds pause);
   void watch_files();
   void retire(Generation old, const std::vector<std::optional<size_t>>& access_logs);

@@ -167,13 +167,15 @@ bool Server::can_resume(const MovingSession& session) const {
       std::find_if(listeners.begin(), listeners.end(), [&](const auto& each) { return each.name == session.listener; });
   if (listener == listeners.end()) return false;
   if ((session.kind == MovingSession::Kind::kTcp) != listener->tcp.has_value()) return false;
-  if (session.kind == MovingSession::Kind::kTunnel && session.upstream.empty()) return false;
-  if (session.upstream.empty()) return true;
+  return std::ranges::all_of(session.endpoints, [this](const MovingSession::Endpoint& each) { return has(each); });
+}
+
+bool Server::has(const MovingSession::Endpoint& wanted) const {
   for (const auto& upstream : generation_.upstreams) {
-    if (upstream->config().name != session.upstream) continue;
+    if (upstream->config().name != wanted.upstream) continue;
     // The addresses of names are known to the workers only.
     for (const config::Endpoint& endpoint : upstream->config().endpoints) {
-      if (endpoint.is_resolved() || endpoint.address.text() == session.endpoint) return true;
+      if (endpoint.is_resolved() || endpoint.address.text() == wanted.address) return true;
     }
   }
   return false;

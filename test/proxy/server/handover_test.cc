@@ -94,15 +94,16 @@ TEST(HandedValuesTest, SessionsAndSockets) {
   MovingSession session;
   session.kind = MovingSession::Kind::kHttp;
   session.listener = "web";
-  session.upstream = "app";
-  session.endpoint = "127.0.0.1:80";
+  session.endpoints = {{"app", "127.0.0.1:80"}, {"other", "127.0.0.1:81"}};
   session.state = {1, 2, 3};
   SecretBytes bytes;
   write_session(session, bytes);
   MovingSession read;
   ASSERT_TRUE(read_session(bytes, read));
   EXPECT_EQ(read.kind, session.kind);
-  EXPECT_EQ(read.listener + read.upstream + read.endpoint, "webapp127.0.0.1:80");
+  EXPECT_EQ(read.listener, "web");
+  ASSERT_EQ(read.endpoints.size(), 2u);
+  EXPECT_EQ(read.endpoints[1].upstream + " " + read.endpoints[1].address, "other 127.0.0.1:81");
   EXPECT_EQ(read.state, session.state);
   for (size_t size = 0; size < bytes.size(); ++size) {
     MovingSession none;

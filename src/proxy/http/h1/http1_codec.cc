@@ -355,6 +355,15 @@ void Http1Codec::settle_exchange() {
   if (status_ == Status::kOpen && (!persists() || (draining_ && input_.empty()))) end_connection();
 }
 
+std::vector<StreamReceiver*> Http1Codec::receivers() const {
+  return receiver_ ? std::vector<StreamReceiver*>{receiver_} : std::vector<StreamReceiver*>();
+}
+
+bool Http1Codec::can_move() const {
+  if (status_ != Status::kOpen || peer_ended()) return false;
+  return idle() || (in_tunnel() && receiver_ && in_ == In::kBody && out_ == Out::kBody);
+}
+
 void Http1Codec::release() {
   if (!in_exchange()) return;
   SLUICE_DCHECK(exchange_ == Exchange::kOpen);

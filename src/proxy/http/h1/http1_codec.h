@@ -51,11 +51,9 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   uint32_t requests() const { return requests_; }
   /// Whether the connection has become a tunnel and carries no more messages.
   bool in_tunnel() const { return persistence_ == Persistence::kTunnel; }
-  StreamReceiver* tunnel() const final {
-    const bool open = status_ == Status::kOpen && in_ == In::kBody && out_ == Out::kBody && peer_ == Peer::kSends;
-    return in_tunnel() && open ? receiver_ : nullptr;
-  }
-  bool tunnel_is_empty() const final { return tunnel() && input_.empty() && output_.empty(); }
+  std::vector<StreamReceiver*> receivers() const final;
+  bool can_move() const final;
+  bool holds_tunneled_bytes() const final { return in_tunnel() && !input_.empty(); }
   bool output_cut() const final { return out_ == Out::kCut; }
   bool cut_shows() const final {
     return out_framing_ == http1::Framing::kLength || out_framing_ == http1::Framing::kChunked;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "alts_like/record_state.h"
 #include "proxy/http/h2/flood_limits.h"
@@ -63,13 +64,17 @@ class Http2Codec final : public HttpCodec {
   };
 
   explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
-  /// Continues a connection without streams that write_state() has written, as the server. Null if the state is
-  /// malformed, or if the limits now allow less than was announced to the peer.
+  /// Continues a connection that write_state() has written, as the server. Null if the state is malformed, or if the
+  /// limits now allow less than was announced to the peer. Its streams have no receivers: call take_streams().
   static std::unique_ptr<Http2Codec> resume(const Shared& shared, Acceptor& acceptor, StateReader& in);
-  /// Whether nothing is in progress, so that write_state() may be called.
-  bool idle() const;
-  /// Serializes the state of a server's connection. It must not be used afterwards. Precondition: idle().
+  /// The streams of a connection that continues, in the order of receivers() before. Each must get a receiver by
+  /// HttpStream::hand_over() before any other call, and reads once HttpStream::set_reading() is called.
+  std::vector<HttpStream*> take_streams() const;
+  /// Serializes the state of a server's connection. It must not be used afterwards. Preconditions: can_move(), and no
+  /// output.
   void write_state(StateWriter& out);
+  std::vector<StreamReceiver*> receivers() const override;
+  bool can_move() const override;
   /// Frees all streams, released or not, without notifying their receivers.
   ~Http2Codec();
   Http2Codec(const Http2Codec&) = delete;
@@ -142,7 +147,10 @@ class Http2Codec final : public HttpCodec {
   Http2Codec(const Shared& shared, Acceptor& acceptor, Resumed);
 
   // http2_state.cc
+  static bool is_open_tunnel(const Http2Stream& stream);
+  std::vector<Http2Stream*> streams_in_order() const;
   bool read_state(StateReader& in);
+  bool read_stream(StateReader& in);
 
   // http2_codec.cc: parsing of input.
   void greet();

@@ -1,18 +1,54 @@
-// The state of an idle HTTP/2 server connection, so that another process can continue it.
+// The state of an HTTP/2 server connection without streams other than open tunnels, so that another process can
+// continue it.
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "alts_like/record_state.h"
 #include "proxy/http/h2/http2_codec.h"
 
 namespace sluice {
 
-bool Http2Codec::idle() const {
-  return is_server() && status_ == Status::kOpen && drain_ == Drain::kNo && !peer_draining_ && !peer_ended_ &&
-         greeted_ && preface_left_ == 0 && busy_ == 0 && streams_ == 0 && held_streams_ == 0 && table_.size() == 0 &&
-         !first_pending_ && !dead_ && control_.empty() && block_stream_ == 0 && !in_data_ && gathered_stream_ == 0 &&
-         !input_waits_;
+namespace {
+
+// Streams are few: each has a descriptor, and those of a connection travel together.
+constexpr size_t kMaxMovedStreams = 200;
+
+}  // namespace
+
+bool Http2Codec::is_open_tunnel(const Http2Stream& stream) {
+  return stream.receiver_ && stream.connect_ && stream.sent_head_ && !stream.queued_end_ && !stream.received_end_ &&
+         !stream.closed();
+}
+
+bool Http2Codec::can_move() const {
+  bool only_tunnels = true;
+  table_.for_each([&](const Http2Stream& stream) { only_tunnels = only_tunnels && is_open_tunnel(stream); });
+  return only_tunnels && table_.size() <= kMaxMovedStreams && is_server() && status_ == Status::kOpen &&
+         drain_ == Drain::kNo && !peer_draining_ && !peer_ended_ && greeted_ && preface_left_ == 0 && busy_ == 0 &&
+         held_streams_ == 0 && !dead_ && block_stream_ == 0 && gathered_stream_ == 0 && !input_waits_;
+}
+
+// By their ids, so that both processes have the same order.
+std::vector<Http2Stream*> Http2Codec::streams_in_order() const {
+  std::vector<Http2Stream*> streams;
+  table_.for_each([&](Http2Stream& stream) { streams.push_back(&stream); });
+  std::ranges::sort(streams, {}, &Http2Stream::id);
+  return streams;
+}
+
+std::vector<StreamReceiver*> Http2Codec::receivers() const {
+  std::vector<StreamReceiver*> receivers;
+  for (const Http2Stream* stream : streams_in_order()) receivers.push_back(stream->receiver_);
+  return receivers;
+}
+
+std::vector<HttpStream*> Http2Codec::take_streams() const {
+  const std::vector<Http2Stream*> streams = streams_in_order();
+  return {streams.begin(), streams.end()};
 }
 
 void Http2Codec::write_state(StateWriter& out) {
@@ -42,6 +78,26 @@ void Http2Codec::write_state(StateWriter& out) {
   out.u32(static_cast<uint32_t>(table.size()));
   out.bytes({reinterpret_cast<const uint8_t*>(table.data()), table.size()});
   out.buffer(partial_);
+  // The DATA frame that has begun.
+  out.u8(in_data_);
+  out.u8(data_end_);
+  out.u32(data_stream_);
+  out.u32(data_left_);
+  out.u16(padding_left_);
+
+  const std::vector<Http2Stream*> streams = streams_in_order();
+  out.u16(static_cast<uint16_t>(streams.size()));
+  for (const Http2Stream* stream : streams) {
+    out.u32(stream->id_);
+    out.u8(stream->tunnel_);
+    out.u8(stream->priority_.urgency);
+    out.u8(stream->priority_.incremental);
+    out.u32(static_cast<uint32_t>(stream->send_window_));
+    out.u32(static_cast<uint32_t>(stream->receive_window_));
+    out.u32(stream->credit_);
+    out.u32(stream->withheld_);
+    out.buffer(stream->queue_);
+  }
 }
 
 Http2Codec::Http2Codec(const Shared& shared, Acceptor& acceptor, Resumed)
@@ -51,6 +107,27 @@ std::unique_ptr<Http2Codec> Http2Codec::resume(const Shared& shared, Acceptor& a
   std::unique_ptr<Http2Codec> codec(new Http2Codec(shared, acceptor, Resumed()));
   if (!codec->read_state(in)) return nullptr;
   return codec;
+}
+
+bool Http2Codec::read_stream(StateReader& in) {
+  const uint32_t id = in.u32();
+  if (!in.ok() || id % 2 == 0 || id > last_peer_id_ || table_.find(id)) return false;
+  Http2Stream& stream = make_stream(nullptr);
+  stream.id_ = id;
+  stream.tunnel_ = in.u8() != 0;
+  stream.connect_ = stream.sent_head_ = stream.received_head_ = true;
+  stream.priority_.urgency = in.u8() % Http2Priority::kLevels;
+  stream.priority_.incremental = in.u8() != 0;
+  stream.send_window_ = static_cast<int32_t>(in.u32());
+  stream.receive_window_ = static_cast<int32_t>(in.u32());
+  stream.credit_ = in.u32();
+  stream.withheld_ = in.u32();
+  stream.reading_ = false;
+  stream.queue_ = in.buffer(shared_.pool);
+  table_.insert(shared_.pool, stream);
+  schedule(stream);
+  const int64_t window = int64_t{stream.receive_window_} + stream.credit_ + stream.withheld_;
+  return in.ok() && stream.receive_window_ >= 0 && window <= kHttp2MaxWindow;
 }
 
 bool Http2Codec::read_state(StateReader& in) {
@@ -72,6 +149,15 @@ bool Http2Codec::read_state(StateReader& in) {
   const std::span<const uint8_t> table = in.bytes(in.u32());
   if (!decoder_.restore(shared_.pool, std::as_bytes(table))) return false;
   partial_ = in.buffer(shared_.pool);
+  in_data_ = in.u8() != 0;
+  data_end_ = in.u8() != 0;
+  data_stream_ = in.u32();
+  data_left_ = in.u32();
+  padding_left_ = in.u16();
+  if (data_left_ > kHttp2FrameBytes || padding_left_ > UINT8_MAX) return false;
+  for (uint16_t left = in.u16(); left > 0; --left) {
+    if (!read_stream(in)) return false;
+  }
   greeted_ = true;
   const bool sane = peer_stream_window_ <= kHttp2MaxWindow && last_peer_id_ <= kHttp2MaxStream &&
                     send_window_ <= int64_t{kHttp2MaxWindow} && send_window_ >= -int64_t{kHttp2MaxWindow} &&

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "proxy/http/message/stream.h"
 #include "sluice/buffer.h"
@@ -99,10 +100,13 @@ class HttpCodec {
   /// Whether our half of a tunnel is over: nothing more will be sent, while the peer may still send. Once all output is
   /// flushed, the owner shuts down the socket's writing side.
   virtual bool output_ended() const { return false; }
-  /// The receiver of the tunnel that the connection has become; null unless both directions of it are open.
-  virtual StreamReceiver* tunnel() const { return nullptr; }
-  /// Whether it holds no bytes of that tunnel.
-  virtual bool tunnel_is_empty() const { return false; }
+  /// The receivers of the open streams. It allocates, so it is for rare events only.
+  virtual std::vector<StreamReceiver*> receivers() const = 0;
+  /// Whether nothing is in progress but tunnels that are open in both directions. The connection can continue in
+  /// another process then, once all output is flushed.
+  virtual bool can_move() const = 0;
+  /// Whether it holds bytes of a tunnel, which do not move with it.
+  virtual bool holds_tunneled_bytes() const { return false; }
   /// Whether the output ends within a message. Where the end of the connection is the end of the message, the owner
   /// must not let the message look complete.
   virtual bool output_cut() const { return false; }

@@ -25,6 +25,7 @@ enum class ResetReason : uint8_t {
 inline constexpr int kResetReasonCount = 10;
 
 class HttpStream;
+class MovableTunnel;
 
 /// Receives the events of a stream: of a request that a server reads, or of a response that a client reads. The order
 /// is on_head (on a client perhaps after several 1xx heads), on_body any number of times, and perhaps on_trailers.
@@ -40,13 +41,8 @@ class StreamReceiver {
   /// queued() has decreased.
   virtual void on_drained(HttpStream& stream) = 0;
 
-  // A tunnel can move to another process, with the connections of both its streams:
-  /// Begins to move, if it can now.
-  virtual bool move_out() { return false; }
-  /// One of the connections is detached.
-  virtual void on_detached() {}
-  /// Continues here, if it was about to move.
-  virtual void stay() {}
+  /// The receiver as a tunnel, which can move to another process; null if it is none.
+  virtual MovableTunnel* movable_tunnel() { return nullptr; }
 
  protected:
   ~StreamReceiver() = default;

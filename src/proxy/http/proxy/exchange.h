@@ -7,6 +7,7 @@
 #include "proxy/http/message/head.h"
 #include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/fault.h"
+#include "proxy/http/proxy/movable_tunnel.h"
 #include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/request_body.h"
 #include "proxy/http/proxy/request_context.h"
@@ -30,7 +31,7 @@ namespace sluice {
 ///
 /// It lies in memory of the HttpWorker. When both streams are released, it is over, and its memory returns at the end
 /// of the turn. So its functions may be called, and its members used, until the turn ends, whatever was called before.
-class Exchange final : public UpstreamAttempts, public RequestContext {
+class Exchange final : public UpstreamAttempts, public RequestContext, private MovableTunnel {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
 
@@ -53,9 +54,19 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
-  bool move_out() override;
-  void on_detached() override;
+  MovableTunnel* movable_tunnel() override { return tunnel_agreed_ ? this : nullptr; }
+  // MovableTunnel
+  bool can_move() const override;
+  void begin_moving() override;
   void stay() override;
+  bool pass_all_on() override;
+  size_t queued() const override;
+  Transport& endpoint_transport() override;
+  MovingSession::Endpoint endpoint_names() const override;
+  ForwardingState forwarding_state() const override;
+  void depart() override;
+  void on_endpoint_detached() override;
+  void on_endpoint_ends() override;
   // UpstreamCaller
   void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
   void on_no_upstream(HttpEnd why) override;
@@ -108,11 +119,6 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   void respond_error(uint16_t status, std::string_view message);
   void respond_grpc(HttpEnd why);
 
-  // A tunnel that moves to another process: exchange_move.cc.
-  bool can_move() const;
-  bool detached() const;
-  void depart();
-
   // The end.
   /// Ends the exchange without a response from the upstream: sends a response of our own, or resets a response that has
   /// begun.
@@ -153,7 +159,6 @@ class Exchange final : public UpstreamAttempts, public RequestContext {
   bool tunnel_agreed_ : 1 = false;     // The upstream accepted the tunnel.
   bool deadline_is_grpc_ : 1 = false;  // The deadline of the whole exchange is that of a gRPC client.
   bool over_ : 1 = false;              // Both streams are released.
-  bool moving_ : 1 = false;            // The tunnel leaves for another process once nothing is in flight.
   uint32_t place_;                     // In HttpListener::exchanges.
   RequestLog log_;
 };

@@ -91,7 +91,6 @@ void HttpConnection::on_data(Transport&, Buffer&& data) {
 }
 
 void HttpConnection::on_end(Transport&, bool truncated) {
-  keep_tunnel();
   if (lingering_) {
     if (transport_.queued() == 0) finish_linger();
     return;
@@ -126,13 +125,9 @@ void HttpConnection::on_sent(Transport&) {
   if (codec_ && codec_->has_output() && transport_.queued() < send_mark()) wake();
 }
 
-void HttpConnection::on_error(Transport&, int) {
-  keep_tunnel();
-  reset();
-}
+void HttpConnection::on_error(Transport&, int) { reset(); }
 
 void HttpConnection::on_record_error(Transport&, std::string_view) {
-  keep_tunnel();
   lose();
   linger(/*cut=*/true);
 }
@@ -215,42 +210,6 @@ void HttpConnection::leave() {
 void HttpConnection::on_closed(Transport&) {
   timer_.cancel();
   on_gone();
-}
-
-// ---- Tunnels that move ----
-
-void HttpConnection::begin_moving_tunnel() {
-  moves_tunnel_ = true;
-  transport_.detach();
-}
-
-void HttpConnection::on_detached(Transport&) {
-  if (!moves_tunnel_) return;
-  if (StreamReceiver* const tunnel = codec_->tunnel()) tunnel->on_detached();
-}
-
-void HttpConnection::keep_tunnel() {
-  if (!moves_tunnel_) [[likely]]
-    return;
-  if (StreamReceiver* const tunnel = codec_->tunnel()) tunnel->stay();
-}
-
-void HttpConnection::end_moving_tunnel() {
-  if (!std::exchange(moves_tunnel_, false)) return;
-  transport_.reattach();
-  wake();
-}
-
-bool HttpConnection::empty_tunnel() {
-  codec_->receive(Buffer());
-  while (codec_->has_output()) {
-    Buffer out;
-    codec_->flush(out);
-    if (out.empty()) break;
-    on_flushed(out.size());
-    transport_.send(std::move(out));
-  }
-  return codec_->tunnel_is_empty();
 }
 
 }  // namespace sluice

@@ -60,7 +60,6 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   bool cuts_off_ = false;  // Ends with a reset after lingering.
   bool closing_ = false;
   bool done_reported_ = false;
-  bool moves_tunnel_ = false;
 
  public:
   HttpCodec& codec() { return *codec_; }
@@ -70,19 +69,6 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   void wake();
 
   HttpServices& services() { return services_; }
-
-  // Called by a tunnel that moves to another process (exchange_move.cc). Precondition: the codec has the tunnel.
-  /// Starts to detach the transport. The tunnel is notified: StreamReceiver::on_detached() or stay().
-  void begin_moving_tunnel();
-  /// Continues, if it was about to move.
-  void end_moving_tunnel();
-  /// Passes on what the codec holds, and returns whether it holds nothing now.
-  bool empty_tunnel();
-  /// Precondition: begin_moving_tunnel() was called.
-  Transport& tunnel_transport() { return transport_; }
-  /// The connection continues elsewhere: its descriptor was taken from the transport. on_gone() follows.
-  void leave();
-
   /// Does what wake() scheduled.
   static void pump(PumpedConnection& connection) { static_cast<HttpConnection&>(connection).pump(); }
 
@@ -118,6 +104,8 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   bool lingering() const { return lingering_; }
   void reset();
   void close();
+  /// The connection continues elsewhere: its descriptor was taken from the transport. on_gone() follows.
+  void leave();
   bool ending() const { return lingering_ || closing_; }
   /// The time of the last read or completed send; for timers.
   uint64_t last_active_ms() const { return last_active_ms_; }
@@ -131,10 +119,6 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   /// that leaves at once does not hold up the others. False if it can be handled now.
   bool defer_end(PeerEnd how);
 
-  /// A tunnel that is about to move stays. Called before events that end its connection.
-  void keep_tunnel();
-  bool moves_tunnel() const { return moves_tunnel_; }
-
   // Transport::Owner
   void on_data(Transport& transport, Buffer&& data) override;
   void on_end(Transport& transport, bool truncated) override;
@@ -142,7 +126,6 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   void on_error(Transport& transport, int error) override;
   void on_record_error(Transport& transport, std::string_view error) override;
   void on_closed(Transport& transport) override;
-  void on_detached(Transport& transport) override;
   size_t receive_credit(Transport& transport) override;
 
   HttpServices& services_;

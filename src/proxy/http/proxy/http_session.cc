@@ -353,10 +353,6 @@ bool HttpSession::review_memory() {
 void HttpSession::on_timer() {
   if (lingering()) return linger_timeout();
   if (moving_) return stay();
-  if (moves_tunnel()) {
-    keep_tunnel();
-    return arm_timer(services_.worker().now_ms() + kQuietMs);
-  }
   const config::Http& config = *listener_->config;
   const uint64_t now = services_.worker().now_ms();
   if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {

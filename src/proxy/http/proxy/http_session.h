@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/codec.h"
@@ -17,6 +18,10 @@
 namespace sluice {
 
 class ClientAcceptor;
+class Http2Codec;
+class MovableTunnel;
+class StateReader;
+class StateWriter;
 struct HttpCodecSettings;
 struct HttpListener;
 
@@ -49,15 +54,11 @@ class HttpSession final : public Session,
   void move_to(ClientAcceptor& to, HttpListener& listener);
   HttpListener& listener() { return *listener_; }
 
-  // Called by a tunnel that moves to another process (exchange_move.cc).
-  /// Whether sessions move now, and this one may.
-  bool may_move_tunnel() const;
-  /// Starts to detach the connection. The tunnel is notified: StreamReceiver::on_detached() or stay().
-  void begin_moving_tunnel();
-  /// The client's source, if the listener limits connections per source.
-  const Source* counted_source() const { return source_place_ ? &source_place_->source : nullptr; }
-  /// The tunnel has left with the connection.
-  void depart_with_tunnel(MovingSession moving);
+  // Called by its tunnels while it moves to another process:
+  /// A tunnel's connection is detached.
+  void continue_moving();
+  /// Continues here, if it was about to move.
+  void stay();
 
   const ClientIp& client_ip() const { return client_ip_; }
   const Agreement* agreed() const { return agreed_.get(); }
@@ -127,9 +128,13 @@ class HttpSession final : public Session,
   void follow_configuration();
   // http_session_move.cc
   bool can_move() const;
+  std::vector<MovableTunnel*> tunnels() const;
+  bool detached() const;
+  bool pass_all_on(const std::vector<MovableTunnel*>& tunnels);
   void depart();
-  void stay();
+  void write_state(StateWriter& out);
   bool read_state(MovingSession& moving);
+  bool read_tunnels(Http2Codec* codec, StateReader& in, MovingSession& moving);
 
   void inspect_first_bytes();
   void begin(Version version, Buffer&& first);

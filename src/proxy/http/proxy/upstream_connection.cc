@@ -8,11 +8,13 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/http/h1/http1_client.h"
 #include "proxy/http/proxy/http_services.h"
+#include "proxy/http/proxy/movable_tunnel.h"
 #include "proxy/http/proxy/upstream_caller.h"
 #include "proxy/http/proxy/upstream_pool.h"
 #include "proxy/log/run_log.h"
@@ -305,6 +307,7 @@ void UpstreamConnection::on_part(Transport&) {
 }
 
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {
+  keep_tunnel();
   if (state_ == State::kConnecting && !ending()) {
     if (upstream_.speaks_http2() && !transport_.in_handshake()) {
       return connect_failed(
@@ -318,6 +321,7 @@ void UpstreamConnection::on_end(Transport& transport, bool truncated) {
 }
 
 void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
+  keep_tunnel();
   if (state_ == State::kConnecting && !ending()) {
     return connect_failed(ConnectError::kTls, describe_failure(upstream_.config(), error));
   }
@@ -392,5 +396,46 @@ void UpstreamConnection::on_gone() {
 }
 
 size_t UpstreamConnection::send_mark() const { return kSendMark; }
+
+// ---- Tunnels that move ----
+
+void UpstreamConnection::begin_moving() {
+  moving_ = true;
+  transport_.detach();
+}
+
+void UpstreamConnection::stay() {
+  if (!std::exchange(moving_, false)) return;
+  transport_.reattach();
+  wake();
+}
+
+bool UpstreamConnection::pass_all_on() {
+  codec_->receive(Buffer());
+  while (codec_->has_output()) {
+    Buffer out;
+    codec_->flush(out);
+    on_flushed(out.size());
+    transport_.send(std::move(out));
+  }
+  return !codec_->holds_tunneled_bytes();
+}
+
+// Null if it has ended.
+MovableTunnel* UpstreamConnection::moving_tunnel() const {
+  const std::vector<StreamReceiver*> receivers = moving_ ? codec_->receivers() : std::vector<StreamReceiver*>();
+  return receivers.empty() ? nullptr : receivers[0]->movable_tunnel();
+}
+
+void UpstreamConnection::on_detached(Transport&) {
+  if (MovableTunnel* const tunnel = moving_tunnel()) tunnel->on_endpoint_detached();
+}
+
+// Before the connection ends.
+void UpstreamConnection::keep_tunnel() {
+  if (!moving_) [[likely]]
+    return;
+  if (MovableTunnel* const tunnel = moving_tunnel()) tunnel->on_endpoint_ends();
+}
 
 }  // namespace sluice

@@ -43,6 +43,16 @@ class UpstreamConnection final : public HttpConnection {
   void replace_waiting(UpstreamCaller& caller, UpstreamCaller& by);
   uint32_t waiting() const { return waiting_count_; }
 
+  // Called by a tunnel that moves to another process: see MovableTunnel.
+  void begin_moving();
+  /// Continues, if it was about to move.
+  void stay();
+  /// Passes on what the codec holds. False: something still waits in it.
+  bool pass_all_on();
+  Transport& transport() { return transport_; }
+  /// The tunnel has left with the descriptor.
+  void leave_with_tunnel() { leave(); }
+
   /// Ends the connection as soon as it has no request in progress.
   void drain();
   /// Like drain(), but serves the waiting callers first. Called when the endpoint is gone.
@@ -74,6 +84,7 @@ class UpstreamConnection final : public HttpConnection {
   void on_end(Transport& transport, bool truncated) override;
   void on_record_error(Transport& transport, std::string_view error) override;
   void on_error(Transport& transport, int error) override;
+  void on_detached(Transport& transport) override;
 
   void begin();
   void become_ready();
@@ -82,6 +93,8 @@ class UpstreamConnection final : public HttpConnection {
   void become_idle();
   bool has_unsent() const;
   void log_failure(std::string_view error);
+  MovableTunnel* moving_tunnel() const;
+  void keep_tunnel();
 
   UpstreamPool& upstream_;
   UpstreamCaller* first_waiting_ = nullptr;
@@ -97,6 +110,7 @@ class UpstreamConnection final : public HttpConnection {
   bool listed_ = false;  // In Endpoint::idle or ::shared.
   bool draining_ = false;
   bool quiet_ = false;
+  bool moving_ = false;  // A tunnel leaves with it once it is detached.
 };
 
 }  // namespace sluice
