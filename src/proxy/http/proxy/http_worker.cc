@@ -46,7 +46,8 @@ void HttpWorker::shut_down() {
 }
 
 bool HttpWorker::idle() const {
-  return std::all_of(upstreams_.begin(), upstreams_.end(), [](const auto& each) { return each.second->idle(); });
+  return tunnels_ == 0 &&
+         std::all_of(upstreams_.begin(), upstreams_.end(), [](const auto& each) { return each.second->idle(); });
 }
 
 void HttpWorker::update_counters() {

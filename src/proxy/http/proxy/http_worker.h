@@ -49,6 +49,10 @@ class HttpWorker : public HttpServices {
 
   ExchangeMemory& exchange_memory() { return exchange_memory_; }
 
+  // A StreamTunnel exists. Until the last one is destroyed, the worker is not idle().
+  void tunnel_began() { ++tunnels_; }
+  void tunnel_ended() { --tunnels_; }
+
   /// Call it when the names of upstreams may have resolved to other endpoints.
   void follow_endpoints();
   /// Ends upstream connections as they become free. Call it when no client connections are left.
@@ -66,6 +70,7 @@ class HttpWorker : public HttpServices {
   absl::flat_hash_map<const WorkerUpstream*, std::shared_ptr<HttpUpstream>> upstreams_;
   CompressorPool compressors_;
   ExchangeMemory exchange_memory_;
+  size_t tunnels_ = 0;
 };
 
 }  // namespace sluice

@@ -7,8 +7,8 @@
 #include "net/worker.h"
 #include "proxy/config/model/units.h"
 #include "proxy/http/proxy/http_listener.h"
-#include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_session.h"
+#include "proxy/http/proxy/http_worker.h"
 
 namespace sluice {
 
@@ -23,21 +23,25 @@ using config::milliseconds;
 
 StreamTunnel::StreamTunnel(HttpSession& session, HttpStream& client, std::shared_ptr<WorkerUpstream> upstream,
                            uint32_t slot)
-    : worker_(session.services().worker()),
+    : http_(session.listener().http),
       session_(&session),
       client_(&client),
       upstream_(std::move(upstream)),
       slot_(slot),
-      endpoint_(worker_, *this),
+      endpoint_(http_.worker(), *this),
       timer_([](void* self) { static_cast<StreamTunnel*>(self)->on_timer(); }, this),
-      started_ms_(worker_.now_ms()),
+      started_ms_(now_ms()),
       active_ms_(started_ms_) {
+  http_.tunnel_began();
   client_->hand_over(*this);
   upstream_->state->endpoint(slot_).active.fetch_add(1, std::memory_order_relaxed);
   upstream_->balancer.view().hold(slot_);
 }
 
-StreamTunnel::~StreamTunnel() { leave_endpoint(); }
+StreamTunnel::~StreamTunnel() {
+  leave_endpoint();
+  http_.tunnel_ended();
+}
 
 void StreamTunnel::leave_endpoint() {
   if (!std::exchange(holds_endpoint_, false)) return;
@@ -65,18 +69,18 @@ void StreamTunnel::abandon() {
   maybe_destroy();
 }
 
-uint64_t StreamTunnel::now_ms() const { return worker_.now_ms(); }
+uint64_t StreamTunnel::now_ms() const { return http_.worker().now_ms(); }
 
 void StreamTunnel::note_activity() {
   active_ms_ = now_ms();
   if (std::exchange(quiet_, false)) arm_timer(active_ms_ + kQuietMs);
 }
 
-void StreamTunnel::arm_timer(uint64_t due_ms) { worker_.timers().arm(timer_, due_ms); }
+void StreamTunnel::arm_timer(uint64_t due_ms) { http_.worker().timers().arm(timer_, due_ms); }
 
 // How much may be queued for one side: see HttpSession::send_mark().
 size_t StreamTunnel::high_mark() const {
-  return session_ ? worker_.share(session_->listener().config->buffer_high.bytes) : 0;
+  return session_ ? http_.worker().share(session_->listener().config->buffer_high.bytes) : 0;
 }
 
 size_t StreamTunnel::receive_credit(Transport&) {
@@ -202,7 +206,7 @@ void StreamTunnel::on_closed(Transport&) { maybe_destroy(); }
 void StreamTunnel::maybe_destroy() {
   if (client_ || endpoint_.busy() || std::exchange(destroyed_, true)) return;
   timer_.cancel();
-  worker_.defer([](void* self) { delete static_cast<StreamTunnel*>(self); }, this);
+  http_.worker().defer([](void* self) { delete static_cast<StreamTunnel*>(self); }, this);
 }
 
 void StreamTunnel::on_timer() {

@@ -13,6 +13,7 @@
 namespace sluice {
 
 class HttpSession;
+class HttpWorker;
 
 /// A tunnel through a stream of HTTP/2 that came from another process: the stream, and the endpoint's connection
 /// without HTTP. It owns itself and destroys itself when both have ended.
@@ -76,7 +77,7 @@ class StreamTunnel final : public StreamReceiver, private MovableTunnel, private
   void leave_endpoint();
   void maybe_destroy();
 
-  Worker& worker_;
+  HttpWorker& http_;
   HttpSession* session_;  // Null with client_.
   HttpStream* client_;    // Null once released.
   const std::shared_ptr<WorkerUpstream> upstream_;
