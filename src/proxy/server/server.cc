@@ -411,7 +411,7 @@ void Server::serve() {
       print_stats();
       next_stats += options_.stats_interval;
     }
-    if (phase_ == Phase::kMovingOut && global_connections_.active() == 0 && successor_->idle()) {
+    if (phase_ == Phase::kMovingOut && has_moved_out()) {
       log(absl::StrCat("upgrade: all connections have moved or ended; process ", successor_->pid(), " continues"));
       leave_to_successor();
     }

@@ -88,6 +88,7 @@ class Server {
   absl::StatusOr<std::string> obey(std::string_view command);
   absl::StatusOr<std::string> upgrade(std::string_view binary);
   void end_phase();
+  bool has_moved_out() const;
   void exchange_with_successor();
   void leave_to_successor();
   void serve_again();

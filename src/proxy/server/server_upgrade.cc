@@ -93,13 +93,19 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
     if (phase_ != Phase::kMovingOut)
       return absl::UnavailableError("the new process has ended; this process serves again");
     if (successor_->sessions_taken() != before || !successor_->idle()) last = std::chrono::steady_clock::now();
-    if (global_connections_.active() == 0 && successor_->idle()) break;
+    if (has_moved_out()) break;
   }
   const std::string done =
       absl::StrCat("process ", successor_->pid(), " has taken over: ", successor_->sessions_taken(),
                    " connections moved, ", global_connections_.active(), " still end or move here");
   log_line(LogLevel::kInfo, absl::StrCat("upgrade: ", done));
   return done;
+}
+
+// Whether the successor has all connections, or those that it has not have ended.
+bool Server::has_moved_out() const {
+  return successor_->idle() && std::ranges::none_of(workers_, [](const auto& each) { return each->awaits_session(); }) &&
+         global_connections_.active() == 0;
 }
 
 void Server::exchange_with_successor() {

@@ -155,11 +155,17 @@ void WorkerThread::resume(MovingSession session, bool stays) {
       return each->listener().config->name == self->session.listener;
     });
     if (found != acceptors.end()) (*found)->resume(std::move(self->session), self->stays);
+    self->thread->arriving_.fetch_sub(1, std::memory_order_release);
   };
   arrival->thread = this;
   arrival->session = std::move(session);
   arrival->stays = stays;
-  if (post(*arrival)) (void)arrival.release();
+  arriving_.fetch_add(1, std::memory_order_relaxed);
+  if (post(*arrival)) {
+    (void)arrival.release();
+  } else {
+    arriving_.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 // False if the worker has ended.

@@ -63,6 +63,8 @@ class WorkerThread {
   std::future<void> end_moving_out(bool accepts);
   /// Continues a session that came from another process, or did not get there. `stays`: it does not move out again.
   void resume(MovingSession session, bool stays);
+  /// Whether a session of resume() is not counted among the connections yet.
+  bool awaits_session() const { return arriving_.load(std::memory_order_acquire) > 0; }
   /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
   uint64_t snapshots() const { return snapshots_.load(std::memory_order_acquire); }
@@ -125,6 +127,7 @@ class WorkerThread {
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> snapshots_{0};
+  std::atomic<uint32_t> arriving_{0};
   std::thread thread_;
 };
 
