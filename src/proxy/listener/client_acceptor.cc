@@ -208,8 +208,9 @@ void ClientAcceptor::visit_some() {
 
 // ---- Moving to another process ----
 
-void ClientAcceptor::begin_moving_out(Departures& departures, uint64_t drains_at_ms) {
+void ClientAcceptor::begin_moving_out(Departures& departures, uint64_t drains_at_ms, size_t per_ms) {
   departures_ = &departures;
+  moves_per_ms_ = per_ms;
   drains_at_ms_ = drains_at_ms;
   leaves_accepting_ = true;
   successor_ = nullptr;
@@ -219,7 +220,7 @@ void ClientAcceptor::begin_moving_out(Departures& departures, uint64_t drains_at
 }
 
 void ClientAcceptor::move_out_some() {
-  for (int i = 0; i < kVisitedSessions && next_visited_ && departures_->has_room(); ++i) {
+  for (size_t i = 0; i < moves_per_ms_ && next_visited_ && departures_->has_room(); ++i) {
     Session& session = *std::exchange(next_visited_, next_visited_->next);
     if (!session.move_out() && worker().now_ms() >= drains_at_ms_) session.drain();
   }

@@ -80,6 +80,7 @@ class ClientAcceptor final : public Listener::Owner {
   /// Stops accepting. Existing sessions continue.
   void stop_accepting();
   bool idle() const;
+  size_t sessions() const { return session_count_; }
   /// Ends each session as soon as it has nothing in progress, some sessions in each turn of the loop. Precondition:
   /// stop_accepting() was called.
   void drain();
@@ -93,7 +94,8 @@ class ClientAcceptor final : public Listener::Owner {
   void hand_over(ClientAcceptor& successor);
   /// Moves the sessions to another process, each as soon as its state permits. Those that do not get into such a state
   /// before `drains_at_ms` are drained then. Accepts nothing meanwhile: the other process accepts from the same socket.
-  void begin_moving_out(Departures& departures, uint64_t drains_at_ms);
+  /// `per_ms`: how many sessions begin to move in each millisecond.
+  void begin_moving_out(Departures& departures, uint64_t drains_at_ms, size_t per_ms);
   /// No session moves out any more. `accepts`: the other process is gone, so this one accepts again.
   void end_moving_out(bool accepts);
   /// Whether the listening sockets are left to the other process, and no connection arrives here any more.
@@ -166,6 +168,7 @@ class ClientAcceptor final : public Listener::Owner {
   Session* sessions_ = nullptr;
   ClientAcceptor* successor_ = nullptr;
   Departures* departures_ = nullptr;
+  size_t moves_per_ms_ = 0;
   uint64_t drains_at_ms_ = 0;      // When sessions that cannot move out are drained.
   bool leaves_accepting_ = false;  // Another process accepts from the same sockets.
   Timer move_timer_;

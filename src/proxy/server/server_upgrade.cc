@@ -104,7 +104,8 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
 
 // Whether the successor has all connections, or those that it has not have ended.
 bool Server::has_moved_out() const {
-  return successor_->idle() && std::ranges::none_of(workers_, [](const auto& each) { return each->awaits_session(); }) &&
+  return successor_->idle() &&
+         std::ranges::none_of(workers_, [](const auto& each) { return each->awaits_session(); }) &&
          global_connections_.active() == 0;
 }
 

@@ -20,6 +20,8 @@ namespace {
 
 // Interval at which a draining worker checks whether its last session has ended.
 constexpr uint64_t kDrainPollMs = 20;
+// How many sessions of a worker begin to move to another process in each millisecond, if there is time.
+constexpr size_t kMovesPerMs = 16;
 // Interval at which a worker checks whether parts of earlier generations are still in use.
 constexpr uint64_t kUnusedPollMs = 100;
 
@@ -85,10 +87,7 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
   });
   request(begin_moving_out_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
-    const uint64_t drains_at_ms = self->worker_->now_ms() + config::milliseconds(self->drain_after_);
-    for (auto& acceptor : self->old_acceptors_) acceptor->begin_moving_out(*self->departures_, drains_at_ms);
-    for (auto& acceptor : self->acceptors_) acceptor->begin_moving_out(*self->departures_, drains_at_ms);
-    self->check_left();
+    self->begin_moving_out();
   });
   request(end_moving_out_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
@@ -130,6 +129,23 @@ std::future<void> WorkerThread::begin_moving_out(Departures& departures, config:
   std::future<void> left = accepts_no_more_.get_future();
   if (!post(begin_moving_out_)) accepts_no_more_.set_value();
   return left;
+}
+
+// All sessions have begun to move after a quarter of the time at the latest; with few sessions at a pace that leaves
+// other connections their processor time.
+void WorkerThread::begin_moving_out() {
+  size_t sessions = 0;
+  for (const auto& acceptor : acceptors_) sessions += acceptor->sessions();
+  for (const auto& acceptor : old_acceptors_) sessions += acceptor->sessions();
+  const uint64_t drain_after_ms = config::milliseconds(drain_after_);
+  const size_t per_ms = std::max<size_t>(kMovesPerMs, sessions / std::max<uint64_t>(drain_after_ms / 4, 1));
+  const auto begin = [&](ClientAcceptor& acceptor) {
+    const size_t share = sessions == 0 ? 0 : per_ms * acceptor.sessions() / sessions;
+    acceptor.begin_moving_out(*departures_, worker_->now_ms() + drain_after_ms, std::max<size_t>(share, 1));
+  };
+  for (auto& acceptor : old_acceptors_) begin(*acceptor);
+  for (auto& acceptor : acceptors_) begin(*acceptor);
+  check_left();
 }
 
 void WorkerThread::check_left() {

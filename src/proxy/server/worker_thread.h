@@ -93,6 +93,7 @@ class WorkerThread {
   void retire(std::unique_ptr<ClientAcceptor> old);
   void replace_checks(const WorkerUpstreams& before);
   void destroy_unused();
+  void begin_moving_out();
   void check_left();
   void begin_drain();
   void stop_if_idle();

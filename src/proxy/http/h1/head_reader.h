@@ -17,7 +17,7 @@ enum class Framing : uint8_t { kNone, kLength, kChunked, kUntilEnd };
 
 /// The kind of a request, as far as it determines the form of its response.
 enum class RequestKind : uint8_t { kOther, kHead, kConnect, kWebsocket };
-/// The kind of a request with this method that asks for no websocket.
+/// The kind of a request with this method that requests no websocket.
 RequestKind kind_of(std::string_view method);
 constexpr bool asks_for_tunnel(RequestKind kind) {
   return kind == RequestKind::kConnect || kind == RequestKind::kWebsocket;
@@ -31,7 +31,7 @@ struct MessageInfo {
   bool version_1_0 = false;
   RequestKind kind = RequestKind::kOther;
   bool expects = false;  ///< The request has Expect: 100-continue.
-  bool tunnel = false;   ///< The response accepts the tunnel that the request asks for.
+  bool tunnel = false;   ///< The response accepts the requested tunnel.
   /// Of a request: the Sec-WebSocket-Accept that its key calls for. Of a response: the received value.
   WebsocketAccept accept{};
 };

@@ -14,7 +14,7 @@ namespace sluice {
 ///
 /// The codec chooses the framing of responses: Content-Length if the head has one or nothing follows it, else chunked,
 /// or the end of the connection for HTTP/1.0. Where a response may have no body (HEAD, 204, 304), body bytes are
-/// dropped. A final response ends the connection (status kEnded) when the request asks for it, is the last one allowed,
+/// dropped. A final response ends the connection (status kEnded) when the request demands it, is the last one allowed,
 /// waits for a 100 that was not sent, or is incomplete while the status is 4xx or 5xx. So does a receiver that releases
 /// the stream before the whole request was read. The exception is a request with at most 64 KiB left, by its
 /// Content-Length or as its chunks turn out: the rest is read and dropped. Otherwise the rest of the request may still

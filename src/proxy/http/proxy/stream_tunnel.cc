@@ -15,7 +15,7 @@ namespace sluice {
 namespace {
 
 // The connection is checked once after this long without activity.
-constexpr uint64_t kQuietMs = 1000;
+constexpr uint64_t kCheckAfterMs = 1000;
 
 using config::milliseconds;
 
@@ -57,7 +57,7 @@ bool StreamTunnel::read_state(int fd, StateReader& in) {
 }
 
 void StreamTunnel::start() {
-  arm_timer(now_ms() + kQuietMs);
+  arm_timer(now_ms() + kCheckAfterMs);
   read_client();
   if (client_->queued() < high_mark()) endpoint_.start_reading();
 }
@@ -73,7 +73,7 @@ uint64_t StreamTunnel::now_ms() const { return http_.worker().now_ms(); }
 
 void StreamTunnel::note_activity() {
   active_ms_ = now_ms();
-  if (std::exchange(quiet_, false)) arm_timer(active_ms_ + kQuietMs);
+  if (std::exchange(quiet_, false)) arm_timer(active_ms_ + kCheckAfterMs);
 }
 
 void StreamTunnel::arm_timer(uint64_t due_ms) { http_.worker().timers().arm(timer_, due_ms); }
@@ -219,14 +219,14 @@ void StreamTunnel::on_timer() {
   if (queued && stuck_ms > 0 && now >= active_ms_ + stuck_ms && session_->should_shed_load()) {
     return end_client(ResetReason::kCancelled);
   }
-  if (now < active_ms_ + kQuietMs) return arm_timer(active_ms_ + kQuietMs);
+  if (now < active_ms_ + kCheckAfterMs) return arm_timer(active_ms_ + kCheckAfterMs);
   quiet_ = true;
   // Finds a reset that no completion has reported.
   if (!failed_ && !endpoint_.park()) {
     endpoint_failed();
     if (!client_) return;
   }
-  if (queued) return arm_timer(now + kQuietMs);
+  if (queued) return arm_timer(now + kCheckAfterMs);
   if (idle_ms > 0) arm_timer(active_ms_ + idle_ms);
 }
 
