@@ -98,12 +98,14 @@ TEST(GrowthTest, BuffersGrowWhileManySocketsReceiveAtOnce) {
   ASSERT_LT(at_first, kSockets / 4);
   for (auto& link : all) link->peer.send(std::string(kBytes, 'x'));
   const uint32_t begun = loop->batch();
+  size_t most = 0;  // A jump of the clock may let it shrink before all is received.
   loop.until([&] {
+    most = std::max<size_t>(most, loop->small_group().wanted_slots());
     return std::all_of(all.begin(), all.end(),
                        [](const auto& link) { return link->client.recorder.received.size() == kBytes; });
   });
   EXPECT_LE(loop->batch() - begun, kSockets / 2);
-  EXPECT_GT(loop->small_group().wanted_slots(), at_first);
+  EXPECT_GT(most, at_first);
   loop.until([&] { return loop->small_group().filled_slots() == at_first; });  // After a while it shrinks.
 }
 
