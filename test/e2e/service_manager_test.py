@@ -2,7 +2,10 @@
 
 import contextlib
 import ctypes
+import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,6 +152,40 @@ class Notifications(harness.SluiceTest):
                 return file.read().strip()
         except OSError:
             return ""  # It has ended: the kernel's own for the ring come and go.
+
+
+class PassedSockets(harness.SluiceTest):
+
+    def test_socket_of_another_user(self):
+        """Defect: the kernel lets no other user bind the port again, so that the second worker had no socket, and the
+        process did not start. All workers share the socket then."""
+        listening = self.keep(socket.socket())
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(100)
+        folder = pathlib.Path(self.temporary_directory())
+        folder.chmod(0o755)
+        program, config = folder / "sluice", folder / "sluice.yaml"
+        shutil.copy(SLUICE, program)
+        origin = self.keep(Origin(echo))
+        config.write_text(json.dumps(harness.configuration(
+            [origin.address], workers=2, listener={"address": "127.0.0.1:%d" % listening.getsockname()[1]})))
+
+        def become_another():
+            os.dup2(listening.fileno(), 3)
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+        child = harness.spawn(["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" run --config "$1"', program, config],
+                              preexec_fn=become_another, pass_fds=(3,), cwd="/", stdout=subprocess.DEVNULL)
+        self.addCleanup(harness.end, child)
+        clients = [self.keep(connect(listening.getsockname())) for _ in range(20)]
+        for client in clients:
+            self.assertTrue(ping(client))
+            client.close()
+        child.terminate()
+        self.assertEqual(child.wait(10 * harness.SLOWNESS), 0)
 
 
 class Units(harness.SluiceTest):

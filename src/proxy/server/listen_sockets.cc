@@ -171,7 +171,7 @@ absl::Status ListenSockets::open_one(const Wanted& wanted) {
   return absl::OkStatus();
 }
 
-// Opens the sockets that are missing: one for each worker.
+// Opens the sockets that are missing: one for each worker, if that is possible.
 absl::Status ListenSockets::add_sockets(const Wanted& wanted, Socket& socket) const {
   const config::Address& address = wanted.at.address;
   sockaddr_storage storage{};
@@ -185,6 +185,10 @@ absl::Status ListenSockets::add_sockets(const Wanted& wanted, Socket& socket) co
       getsockname(socket.fds[0], reinterpret_cast<sockaddr*>(&storage), &(length = sizeof storage));
     }
     auto fd = open_listener(reinterpret_cast<sockaddr*>(&storage), length, options);
+    // Only the user who has bound a port may bind it again. A socket that systemd has opened is root's, so all workers
+    // share it.
+    const bool may_not = is_errno(fd.status(), EADDRINUSE) || is_errno(fd.status(), EACCES);
+    if (may_not && !socket.fds.empty()) break;
     if (!fd.ok()) return fd.status();
     socket.fds.push_back(*fd);
   }
@@ -283,8 +287,7 @@ absl::StatusOr<std::vector<ListenSocket>> ListenSockets::duplicate(const config:
       for (const ListenSocket& each : copies) ::close(each.fd);
       return absl::ErrnoToStatus(error, absl::StrCat("listener \"", listener.name, "\": no descriptor for its socket"));
     }
-    copies.push_back(
-        {.fd = fd, .family = wanted.at.address.family(), .shared = is_unix(wanted.at.address) && workers_ > 1});
+    copies.push_back({.fd = fd, .family = wanted.at.address.family(), .shared = socket->fds.size() < workers_});
   }
   return copies;
 }
