@@ -120,7 +120,7 @@ class Files(harness.SluiceTest):
                 self.assertEqual((checked.returncode, checked.stderr), (0, ""))
                 result = subprocess.run([SLUICE, "explain", "--config", path, "http://sluice:8080/healthz"], capture_output=True,
                                         text=True, timeout=20, check=False)
-                self.assertRegex(result.stdout, r"(?m)^answers +200\b", result.stderr)
+                self.assertRegex(result.stdout, r"(?m)^response +200\b", result.stderr)
         self.assertEqual(found, 3)
 
     def test_manifests(self):

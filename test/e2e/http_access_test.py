@@ -223,7 +223,7 @@ class Access(HttpTest):
             with self.subTest(target):
                 output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "plain",
                                    f"http://a.test{target}").stdout.decode()
-                self.assertEqual(int(re.search(r"^answers +(\d+)", output, re.MULTILINE)[1]),
+                self.assertEqual(int(re.search(r"^response +(\d+)", output, re.MULTILINE)[1]),
                                  self.curl(proxy, HTTP1, target).status)
 
 

@@ -155,7 +155,7 @@ class Routes(HttpTest):
                     self.assertIn(f"{line} host={printed_fields['host']} env={printed_fields.get('x-env', '')} client= "
                                   f"path={printed_fields.get('x-path', '')}", response.body.decode().replace("\n", ""))
                 else:
-                    self.assertIn(f"answers     {response.status}, {'Location: ' if 300 <= response.status < 400 else ''}"
+                    self.assertIn(f"response    {response.status}, {'Location: ' if 300 <= response.status < 400 else ''}"
                                   f"{response.fields.get('location', '')}", output)
         output = self.call(harness.SLUICE, "explain", "--config", path, "--listener", "secure", "https://localhost/").stdout
         self.assertIn(f"certificate {self.server['chain']} (localhost, a.example.com)", output.decode())

@@ -346,6 +346,20 @@ class Connections(UpgradeTest):
         self.assertEqual(errors, [])
 
 
+def command_of(pid):
+    return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def processes_of(command):
+    """A process, and those with its command line that it has started to replace it."""
+    found = set()
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == command:
+                found.add(int(path.parent.name))
+    return found
+
+
 class Failures(UpgradeTest):
     """The new process fails: the old one goes on."""
 
@@ -394,17 +408,19 @@ class Failures(UpgradeTest):
             for client in clients:
                 self.assertTrue(ping(client))
             pid, old = self.running.pid, self.running.process
+            command = command_of(pid)
+            known = processes_of(command)
             delay = chooser.random() * 0.06 * SLOWNESS
 
             def kill_the_new_process():
                 for _ in range(2000):
-                    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-                    if children:
+                    if processes_of(command) - known:
                         time.sleep(delay)
-                        try:
-                            os.kill(int(children[0]), signal.SIGKILL)
-                        except ProcessLookupError:
-                            pass
+                        # The one that was spawned may still make the one that goes on.
+                        while new := processes_of(command) - known:
+                            for each in new:
+                                with contextlib.suppress(ProcessLookupError):
+                                    os.kill(each, signal.SIGKILL)
                         return
                     time.sleep(0.001)
 

@@ -574,7 +574,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, LeaveTest, ::testing::Bool(),
 // Defect: for a new connection the kernel wakes one of the processes that wait. If that one stopped accepting just
 // then, the connection waited until the next one arrived.
 TEST_P(LeaveTest, NoConnectionIsForgotten) {
-  if (!has_accept_now()) GTEST_SKIP() << "a kernel without it";
+  if (!has_accept_now()) GTEST_SKIP() << "needs Linux 6.10";
   if (GetParam()) ours_.how_many = [] { return 1u; };
   Loop old_loop, new_loop;
   const int fd = open_tcp();
@@ -606,7 +606,7 @@ TEST_P(LeaveTest, NoConnectionIsForgotten) {
 }
 
 TEST_P(LeaveTest, ReclaimAcceptsAgain) {
-  if (!has_accept_now()) GTEST_SKIP() << "a kernel without it";
+  if (!has_accept_now()) GTEST_SKIP() << "needs Linux 6.10";
   if (GetParam()) ours_.how_many = [] { return 1u; };
   Loop loop;
   const int fd = open_tcp();

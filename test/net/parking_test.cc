@@ -88,7 +88,7 @@ TEST(GrowthTest, BuffersGrowWhileManySocketsReceiveAtOnce) {
   constexpr size_t kSockets = 60, kBytes = 16'000;
   Worker::Options options = plain_with(size_t{64} << 20);
   options.features = test::kernel_features();
-  if (!options.features.incremental) GTEST_SKIP();
+  if (!options.features.incremental) GTEST_SKIP() << "needs incremental rings";
   options.decay_ms = 50;
   Loop loop(options);
   Links all = links(loop, kSockets);

@@ -27,6 +27,7 @@
 #include "proxy/config/load/print.h"
 #include "proxy/config/model/config.h"
 #include "proxy/config/model/units.h"
+#include "proxy/server/predecessor.h"
 #include "proxy/server/server.h"
 #include "proxy/server/startup_check.h"
 #include "sluice/chunk_pool.h"
@@ -102,6 +103,7 @@ absl::StatusOr<config::Config> load(const Flags& flags, std::vector<std::string>
 }
 
 int run(const Arguments& arguments) {
+  if (const absl::Status alone = Predecessor::leave_parent(); !alone.ok()) return fail(1, alone.message());
   const absl::StatusOr<Flags> parsed = flags_of(arguments);
   if (!parsed.ok()) return fail_usage("run", parsed.status().message());
   const Flags& flags = *parsed;

@@ -217,7 +217,7 @@ class Explainer {
     const bool connect = head_.method() == "CONNECT";
     const bool websocket = absl::EqualsIgnoreCase(head_.fields.value("upgrade"), "websocket");
     if (connect ? http_.allow_connect : http_.websocket || !websocket) return true;
-    lines_.add("answers", connect ? "501, because allow_connect is off" : "501, because websocket is off");
+    lines_.add("response", connect ? "501, because allow_connect is off" : "501, because websocket is off");
     return false;
   }
 
@@ -228,7 +228,7 @@ class Explainer {
     const CanonicalTarget canonical = canonical_target(url_.target, http_.paths, scratch);
     if (canonical.status == PathStatus::kInvalid) {
       lines_.add("path", absl::StrCat("has ", canonical.error));
-      lines_.add("answers", "400, the path is not allowed");
+      lines_.add("response", "400, the path is not allowed");
       return false;
     }
     path_ = std::string(canonical.path());
@@ -252,8 +252,8 @@ class Explainer {
     }
     const AccessWords access = access_words(http_, target ? target->route.get() : nullptr, identity_.client, head_);
     for (const auto& [word, text] : access.lines) lines_.add(word, text);
-    if (!access.response.empty()) return lines_.add("answers", access.response);
-    if (!target) return lines_.add("answers", "404, no route");
+    if (!access.response.empty()) return lines_.add("response", access.response);
+    if (!target) return lines_.add("response", "404, no route");
     remove_credentials(*target->route);
     add_response(*target->route);
   }
@@ -272,13 +272,14 @@ class Explainer {
   void add_response(const config::HttpRoute& route) {
     std::array<char, 8192> scratch;
     if (route.respond) {
-      return lines_.add("answers", absl::StrCat(route.respond->status, ", ", route.respond->body.size(), " bytes of ",
-                                                route.respond->content_type));
+      return lines_.add("response", absl::StrCat(route.respond->status, ", ", route.respond->body.size(), " bytes of ",
+                                                 route.respond->content_type));
     }
-    if (route.readiness) return lines_.add("answers", "200 (ready), or 503 (draining) from the first signal to stop");
+    if (route.readiness) return lines_.add("response", "200 (ready), or 503 (draining) from the first signal to stop");
     if (route.redirect) {
       const auto location = redirect_location(*route.redirect, route.match, facts(), http_.paths, scratch);
-      return lines_.add("answers", absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
+      return lines_.add("response",
+                        absl::StrCat(route.redirect->status, ", Location: ", location.value_or("too long")));
     }
     if (is_body_too_large(route)) return;
     add_forward_words(config_, http_, route, facts(), lines_);
@@ -291,7 +292,7 @@ class Explainer {
     const uint64_t most = max_body_bytes(http_, route);
     uint64_t bytes = 0;
     if (most == 0 || !absl::SimpleAtoi(head_.fields.value("content-length"), &bytes) || bytes <= most) return false;
-    lines_.add("answers", absl::StrCat("413, a body of ", bytes, " bytes, where ", most, " are allowed"));
+    lines_.add("response", absl::StrCat("413, a body of ", bytes, " bytes, where ", most, " are allowed"));
     return true;
   }
 
@@ -315,7 +316,7 @@ class Explainer {
                       change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
                       change_fields(pool_, route.request_headers, facts_of, head_.fields);
     for (const Fields::Field field : head_.fields) lines_.add("", absl::StrCat(field.name, ": ", field.value));
-    if (!room) lines_.add("answers", "400, because this is longer than a head can be");
+    if (!room) lines_.add("response", "400, because this is longer than a head can be");
   }
 
   const config::Config& config_;

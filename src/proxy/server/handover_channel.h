@@ -19,6 +19,7 @@ enum class HandoverType : uint8_t {
   kPredecessor,     ///< Old: its own connection to the process before it, which still has sessions.
   kTicketKeys,      ///< Old: the random keys of session tickets.
   kSocketsEnd,      ///< Old: that was all that the new process needs to start.
+  kStarted,         ///< New: it has left its parent. The content is its process ID.
   kReady,           ///< New: it accepts connections.
   kFailed,          ///< New: it cannot start. The content is the reason.
   kSession,         ///< Old: a session, with its descriptors.

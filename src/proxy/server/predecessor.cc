@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -18,6 +19,20 @@ namespace {
 constexpr int kSocketTimeoutMs = 5000;
 
 }  // namespace
+
+absl::Status Predecessor::leave_parent() {
+  const char* const value = getenv(HandoverChannel::kEnvironment);
+  int fd = -1;
+  if (!value || !absl::SimpleAtoi(value, &fd)) return absl::OkStatus();
+  const pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork");
+  if (child > 0) _exit(0);
+  const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return absl::OkStatus();  // find() reports it.
+  HandoverChannel channel(copy);
+  (void)channel.send(HandoverType::kStarted, absl::StrCat(getpid()));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Predecessor>> Predecessor::find() {
   const char* const value = getenv(HandoverChannel::kEnvironment);

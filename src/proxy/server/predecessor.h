@@ -17,6 +17,9 @@ namespace sluice {
 /// The process that has started this one in an upgrade, as this one sees it.
 class Predecessor {
  public:
+  /// Must be called first, before there are threads. If an upgrade has started this process, continues in a child and
+  /// ends the parent: a service manager supervises only its own children, and becomes the parent of the child.
+  static absl::Status leave_parent();
   /// Null if this process was not started by an upgrade. The error is for the user.
   static absl::StatusOr<std::unique_ptr<Predecessor>> find();
 

@@ -82,18 +82,6 @@ void close_descriptors(const std::vector<WorkerGeneration>& parts, size_t from) 
   }
 }
 
-// Takes over the values of keys that are read at start only, with a warning for each that has changed.
-void keep_until_restart(const config::Config& current, config::Config& next) {
-  const auto keep = [](std::string_view key, const auto& old, auto& now) {
-    if (old == now) return;
-    warn(absl::StrCat("reload: `", key, "` has changed, but is read at start only: restart for it"));
-    now = old;
-  };
-  keep("workers", current.workers, next.workers);
-  keep("memory", current.memory, next.memory);
-  keep("body_file", current.body_file, next.body_file);
-}
-
 // Whether a name has no address yet.
 bool lacks_addresses(const Generation& generation) {
   for (const auto& upstream : generation.upstreams) {
@@ -488,170 +476,12 @@ void Server::reopen_logs() {
   }
 }
 
-// ---- Reload ----
-
 absl::StatusOr<std::string> Server::obey(std::string_view command) {
   if (command == "reload") return reload();
   if (command == "upgrade") return upgrade({});
   if (absl::ConsumePrefix(&command, "upgrade ")) return upgrade(command);
   if (command == "config") return config::print_config(*generation_.config);
   return absl::InvalidArgumentError(absl::StrCat("unknown command \"", command, "\""));
-}
-
-// Returns what has changed.
-absl::StatusOr<std::string> Server::reload() {
-  if (phase_ != Phase::kServing) {
-    warn("reload: ignored, because the process is draining");
-    return absl::FailedPreconditionError("ignored, because the process is draining");
-  }
-  manager_.reloading();
-  absl::StatusOr<std::string> changes = replace_generation();
-  manager_.ready(changes.ok() ? status_line() : absl::StrCat(status_line(), "; the last reload failed, see the log"));
-  if (!changes.ok()) {
-    control_counters_.reload_failures.add();
-    control_counters_.tls_reload_failures.add();
-    const std::string why = absl::StrCat(changes.status().message(),
-                                         "\nnothing was changed: the previous configuration and files stay in use");
-    log_lines(LogLevel::kError, absl::StrCat("reload: ", why));
-    return absl::Status(changes.status().code(), why);
-  }
-  control_counters_.reloads.add();
-  control_counters_.tls_reloads.add();
-  watch_files();
-  log(absl::StrCat("reload: ", *changes));
-  return changes;
-}
-
-void Server::watch_files() {
-  if (!generation_.config->watch) {
-    settled_ = Clock::time_point::max();
-    return watch_.reset();
-  }
-  if (!watch_) {
-    absl::StatusOr<std::unique_ptr<FileWatch>> opened = FileWatch::open();
-    if (!opened.ok()) return warn(absl::StrCat("`watch`: ", opened.status().message()));
-    watch_ = *std::move(opened);
-  }
-  std::vector<std::string> files = files_of(*generation_.config);
-  files.insert(files.end(), options_.files.begin(), options_.files.end());
-  if (!watch_->watch(files)) warn("`watch`: not all folders of the configuration's files can be watched");
-}
-
-// All or nothing: until the workers get their parts, each step may fail.
-absl::StatusOr<std::string> Server::replace_generation() {
-  absl::StatusOr<config::Config> loaded = options_.load ? options_.load(options_.files) : *generation_.config;
-  if (!loaded.ok()) return loaded.status();
-  keep_until_restart(*generation_.config, *loaded);
-  resolver_.reset();  // The next generation takes over the addresses that it has found.
-  absl::Cleanup stay = [this] {
-    sockets_.keep_only(*generation_.config);
-    (void)resolve_names(generation_);
-    close_unused_logs();
-  };
-  Generation next(*std::move(loaded), generation_);
-  absl::StatusOr<Preparation> prepared = prepare(next);
-  if (!prepared.ok()) return prepared.status();
-  if (absl::Status listening = sockets_.open(*next.config); !listening.ok()) return listening;
-  if (absl::Status resolving = resolve_names(next); !resolving.ok()) return resolving;
-  absl::StatusOr<std::vector<WorkerGeneration>> parts = for_workers(next, &generation_, *prepared);
-  if (!parts.ok()) return parts.status();
-  std::move(stay).Cancel();
-
-  const std::vector<std::optional<size_t>> logs = access_log_of_listener_;
-  install(next, *std::move(prepared));
-  // Before the workers stop accepting: they take what has arrived, and then no socket must be left in which more waits.
-  sockets_.keep_only(*next.config);
-  std::vector<std::future<void>> applied;
-  for (unsigned i = 0; i < worker_count_; ++i) {
-    applied.push_back(workers_[i]->apply(std::move((*parts)[i]), body_file_.get()));
-  }
-  for (std::future<void>& each : applied) each.wait();
-  const config::Snapshot<config::Config> before = generation_.config;
-  retire(std::exchange(generation_, std::move(next)), logs);
-  bound_generations();
-  global_connections_.set_limit(max_connections());
-  const config::Config& config = *generation_.config;
-  log_listeners(&*before);
-  const std::string files = reloaded_files(config);
-  return absl::StrCat("configuration applied: ", describe_changes(*before, config), files.empty() ? "" : "; ", files);
-}
-
-// Keeps what the current generation does not share, so that its destruction does not delay a worker.
-void Server::retire(Generation old, const std::vector<std::optional<size_t>>& access_logs) {
-  Retired retired;
-  for (auto& listener : old.listeners) {
-    if (!generation_.has(*listener)) retired.listeners.push_back(std::move(listener));
-  }
-  for (auto& upstream : old.upstreams) {
-    if (!generation_.has(*upstream)) retired.upstreams.push_back(std::move(upstream));
-  }
-  for (const std::optional<size_t>& log : access_logs) {
-    if (log) retired.access_logs.push_back(*log);
-  }
-  retired_.push_back(std::move(retired));
-  destroy_unused();
-  close_unused_logs();
-}
-
-// Makes the connections of the oldest generations leave if too many are in use.
-void Server::bound_generations() {
-  const config::Config& config = *generation_.config;
-  const size_t bound = config.reload.max_generations;
-  if (retired_.size() + 1 > bound) {
-    leave({}, /*now=*/false);  // Workers look for unused parts only now and then.
-    destroy_unused();
-  }
-  for (size_t i = 0; i + bound < retired_.size() + 1; ++i) {
-    Retired& oldest = retired_[i];
-    if (std::exchange(oldest.draining, true)) continue;
-    warn(absl::StrCat("reload: more than ", bound,
-                      " configurations are in use (reload.max_generations): the connections "
-                      "of the oldest one are drained, and reset after ",
-                      config::print_duration(config.shutdown_timeout)));
-    control_counters_.configurations_drained.add();
-    oldest.end_at = Clock::now() + config.shutdown_timeout;
-    leave(oldest, /*now=*/false);
-  }
-}
-
-void Server::end_overdue(Clock::time_point now) {
-  if (stopping_) return;  // All connections leave.
-  for (Retired& each : retired_) {
-    if (now < each.end_at) continue;
-    each.end_at = Clock::time_point::max();
-    leave(each, /*now=*/true);
-  }
-}
-
-void Server::leave(const Retired& retired, bool now) {
-  std::vector<const ListenerState*> listeners;
-  for (const auto& listener : retired.listeners) listeners.push_back(listener.get());
-  std::vector<std::future<void>> begun;
-  for (auto& worker : workers_) begun.push_back(worker->leave(listeners, now));
-  for (std::future<void>& each : begun) each.wait();
-}
-
-void Server::destroy_unused() {
-  const auto unused = [](const auto& state) { return state.use_count() == 1; };
-  const size_t destroyed = std::erase_if(retired_, [&](const Retired& each) {
-    return std::all_of(each.listeners.begin(), each.listeners.end(), unused) &&
-           std::all_of(each.upstreams.begin(), each.upstreams.end(), unused);
-  });
-  if (destroyed > 0) {
-    close_unused_logs();
-    log_resets();
-    if (retired_.empty()) malloc_trim(0);  // As after a crowd: see ClientAcceptor.
-  }
-  if (workers_started_) control_counters_.configurations.set(1 + retired_.size());
-}
-
-void Server::close_unused_logs() {
-  std::vector<size_t> used;
-  for (const std::optional<size_t>& log : access_log_of_listener_) {
-    if (log) used.push_back(*log);
-  }
-  for (const Retired& each : retired_) used.insert(used.end(), each.access_logs.begin(), each.access_logs.end());
-  access_logs_->keep_only(used);
 }
 
 void Server::print_stats() {

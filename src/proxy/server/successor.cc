@@ -16,6 +16,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/server/handed_values.h"
 
@@ -80,12 +81,37 @@ absl::StatusOr<std::unique_ptr<Successor>> Successor::start(const Command& comma
     return pid.status();
   }
   std::unique_ptr<Successor> successor(new Successor(ends[0], *pid, departures_fd));
-  absl::Status status = successor->hand_over(sockets, keys, predecessors);
+  absl::Status status = successor->await_start();
+  if (!status.ok()) {
+    successor->kill();
+    return absl::Status(status.code(), absl::StrCat("the new process, ", *pid, ": ", status.message()));
+  }
+  status = successor->hand_over(sockets, keys, predecessors);
   // Even if it takes no sockets, it may say why.
   if (absl::Status ready = successor->await_ready(while_waiting); !ready.ok()) status = std::move(ready);
   if (status.ok()) return successor;
   successor->kill();
-  return absl::Status(status.code(), absl::StrCat("the new process, ", *pid, ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat("the new process, ", successor->pid_, ": ", status.message()));
+}
+
+// The process that was spawned continues in a child of its own, and ends.
+absl::Status Successor::await_start() {
+  const absl::StatusOr<std::optional<HandoverMessage>> message = channel_.receive(kReplyTimeoutMs);
+  if (!message.ok()) return message.status();
+  if (!*message) return absl::DeadlineExceededError("it sends no data");
+  pid_t pid = 0;
+  if ((*message)->type != HandoverType::kStarted || !absl::SimpleAtoi(text_of((*message)->content), &pid) || pid <= 1) {
+    return absl::InvalidArgumentError("it has sent an unexpected message");
+  }
+  wait_for_spawned();
+  pid_ = pid;
+  return absl::OkStatus();
+}
+
+void Successor::wait_for_spawned() {
+  while (spawned_ > 0 && waitpid(spawned_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  spawned_ = 0;
 }
 
 Successor::~Successor() { ::close(departures_fd_); }
@@ -210,7 +236,9 @@ absl::Status Successor::take_replies(const std::function<void(unsigned worker, M
 // It must not go on beside this process.
 void Successor::kill() {
   ::kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (spawned_ > 0) return wait_for_spawned();
+  // Its end closes the channel.
+  for (int left = kReplyTimeoutMs; left > 0 && channel_.receive(/*timeout_ms=*/1).ok(); --left) {
   }
 }
 

@@ -76,15 +76,19 @@ class Successor final : public Departures {
     unsigned worker;
     MovingSession session;
   };
-  Successor(int fd, pid_t pid, int departures_fd) : channel_(fd), pid_(pid), departures_fd_(departures_fd) {}
+  Successor(int fd, pid_t spawned, int departures_fd)
+      : channel_(fd), spawned_(spawned), pid_(spawned), departures_fd_(departures_fd) {}
+  absl::Status await_start();
   absl::Status hand_over(const ListenSockets& sockets, TicketKeys& keys, const std::vector<int>& predecessors);
   absl::Status await_ready(const std::function<void()>& while_waiting);
   absl::Status send_waiting(const std::function<void(unsigned worker, MovingSession)>& keep);
   absl::Status take_replies(const std::function<void(unsigned worker, MovingSession)>& keep, int timeout_ms);
   void kill();
+  void wait_for_spawned();
 
   HandoverChannel channel_;
-  const pid_t pid_;
+  pid_t spawned_;            // The child of this process; 0 once it has ended.
+  pid_t pid_;                // Its child, which goes on.
   const int departures_fd_;  // An eventfd.
   std::mutex mutex_;
   std::deque<Departure> waiting_;  // Guarded by mutex_.

@@ -92,7 +92,7 @@ listeners:
                                                    keys, R"(, routes: [ { forward: u, max_body: 1KiB } ] }
 upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ], max_connections_per_endpoint: 7 } ]
 )"));
-    const size_t at = std::min(text.find("answers     "), text.find("limits      "));
+    const size_t at = std::min(text.find("response    "), text.find("limits      "));
     return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);
   };
   const std::string limits =
@@ -100,11 +100,11 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ], max_connections_per_endpoint: 
       "retries 20 %, or 100 in ten seconds";
   EXPECT_EQ(outcome({.method = "PUT", .fields = {{"content-length", "1024"}}}, "via: a"), limits);
   EXPECT_EQ(outcome({.method = "PUT", .fields = {{"content-length", "1025"}}}, "via: a"),
-            "answers     413, a body of 1025 bytes, where 1024 are allowed");
-  EXPECT_EQ(outcome({.method = "CONNECT"}, "via: a"), "answers     501, because allow_connect is off");
+            "response    413, a body of 1025 bytes, where 1024 are allowed");
+  EXPECT_EQ(outcome({.method = "CONNECT"}, "via: a"), "response    501, because allow_connect is off");
   EXPECT_EQ(outcome({.method = "CONNECT"}, "allow_connect: true"), limits);
   EXPECT_EQ(outcome({.method = "GET", .fields = {{"upgrade", "WebSocket"}}}, "websocket: false"),
-            "answers     501, because websocket is off");
+            "response    501, because websocket is off");
   EXPECT_EQ(outcome({.method = "GET", .fields = {{"upgrade", "websocket"}}}, "via: a"), limits);
 }
 
@@ -204,13 +204,13 @@ TEST(Explain, Responses) {
     return text.substr(text.rfind('\n', text.size() - 2) + 1);
   };
   EXPECT_EQ(last({.method = "PUT", .url = "http://a.test/"}),
-            "answers     405, 0 bytes of text/plain; charset=utf-8\n");
+            "response    405, 0 bytes of text/plain; charset=utf-8\n");
   EXPECT_EQ(last({.url = "http://a.test/", .fields = {{"x-a", "bc"}}}),
-            "answers     201, 4 bytes of text/plain; charset=utf-8\n");
-  EXPECT_EQ(last({.url = "http://a.test/?q=d"}), "answers     307, Location: /else?q=d\n");
-  EXPECT_EQ(last({.url = "http://a.test/", .from = "::1"}), "answers     204, 0 bytes of text/plain; charset=utf-8\n");
-  EXPECT_EQ(last({.url = "http://a.test"}), "answers     404, no route\n");
-  EXPECT_EQ(last({.url = "http://a.test/%2F"}), "answers     400, the path is not allowed\n");
+            "response    201, 4 bytes of text/plain; charset=utf-8\n");
+  EXPECT_EQ(last({.url = "http://a.test/?q=d"}), "response    307, Location: /else?q=d\n");
+  EXPECT_EQ(last({.url = "http://a.test/", .from = "::1"}), "response    204, 0 bytes of text/plain; charset=utf-8\n");
+  EXPECT_EQ(last({.url = "http://a.test"}), "response    404, no route\n");
+  EXPECT_EQ(last({.url = "http://a.test/%2F"}), "response    400, the path is not allowed\n");
 }
 
 TEST(Explain, Hosts) {
@@ -369,24 +369,24 @@ upstreams: [ { name: api, endpoints: [ 10.0.0.1:1 ] } ]
   EXPECT_EQ(last_lines({.url = "http://a.test/v1/x"}), R"(routes      routes[0]: taken
 cors        not a cross-origin request
 access      needs a token, by keys.json, of me, for a or b
-answers     401, with WWW-Authenticate
+response    401, with WWW-Authenticate
 )");
   EXPECT_EQ(last_lines({.url = "http://a.test/v1/x", .from = "10.1.0.0"}), R"(routes      routes[0]: taken
 cors        not a cross-origin request
 access      10.1.0.0 is not in `allow` of the route
-answers     403, forbidden
+response    403, forbidden
 )");
   EXPECT_EQ(last_lines({.url = "http://a.test/x", .from = "10.66.0.1"}),
             R"(routes      routes[0]: no: the path does not fit /v[0-9]+/.*
 access      10.66.0.1 is in `deny` of the listener
-answers     403, forbidden
+response    403, forbidden
 )");
   EXPECT_EQ(last_lines({.method = "OPTIONS",
                         .url = "http://a.test/v1/x",
                         .fields = {{"origin", "https://b.example"}, {"access-control-request-method", "GET"}}}),
             R"(routes      routes[0]: taken
 cors        a preflight of https://b.example may not
-answers     403, forbidden
+response    403, forbidden
 )");
   const std::string sent =
       last_lines({.url = "http://a.test/v1/x", .fields = {{"authorization", "Bearer x"}, {"x-user", "me"}}});
@@ -411,7 +411,7 @@ upstreams: [ { name: api, endpoints: [ 10.0.0.1:1 ] } ]
 )"));
     return text.substr(text.find("maintenance"));
   };
-  EXPECT_EQ(last_lines("/dev/null"), "maintenance /dev/null exists\nanswers     503, down for maintenance\n");
+  EXPECT_EQ(last_lines("/dev/null"), "maintenance /dev/null exists\nresponse    503, down for maintenance\n");
   EXPECT_TRUE(last_lines("/nowhere/down").starts_with("maintenance /nowhere/down does not exist\naccess "));
 }
 

@@ -30,7 +30,7 @@ void Exchange::stay() {
 bool Exchange::pass_all_on() {
   client_->set_reading(true);
   upstream_->set_reading(true);
-  return connection_->pass_all_on();
+  return connection_->empty_codec();
 }
 
 size_t Exchange::queued() const { return client_->queued(); }

@@ -202,6 +202,17 @@ void HttpConnection::close() {
   transport_.close();
 }
 
+bool HttpConnection::empty_codec() {
+  codec_->receive(Buffer());
+  while (codec_->has_output()) {
+    Buffer out;
+    codec_->flush(out);
+    on_flushed(out.size());
+    transport_.send(std::move(out));
+  }
+  return !codec_->holds_tunneled_bytes();
+}
+
 void HttpConnection::leave() {
   closing_ = true;
   timer_.cancel();

@@ -107,6 +107,9 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   /// The connection continues elsewhere: its descriptor was taken from the transport. on_gone() follows.
   void leave();
   bool ending() const { return lingering_ || closing_; }
+  /// Passes on all that the codec holds, beyond send_mark() if need be: the connection is about to move. False: it
+  /// still holds bytes of a tunnel.
+  bool empty_codec();
   /// The time of the last read or completed send; for timers.
   uint64_t last_active_ms() const { return last_active_ms_; }
   uint64_t last_sent_ms() const { return last_sent_ms_; }

@@ -124,14 +124,7 @@ bool HttpSession::pass_all_on(const std::vector<MovableTunnel*>& tunnels) {
   for (int i = 0; i < kPassRounds && !empty; ++i) {
     empty = true;
     for (MovableTunnel* const tunnel : tunnels) empty = tunnel->pass_all_on() && empty;
-    codec_->receive(Buffer());
-    while (codec_->has_output()) {
-      Buffer out;
-      codec_->flush(out);
-      on_flushed(out.size());
-      transport_.send(std::move(out));
-    }
-    empty = empty && !codec_->holds_tunneled_bytes();
+    empty = empty_codec() && empty;
   }
   size_t queued = transport_.queued() + moving_->late.size();
   for (MovableTunnel* const tunnel : tunnels) queued += tunnel->queued() + tunnel->endpoint_transport().queued();

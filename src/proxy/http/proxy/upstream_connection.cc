@@ -410,17 +410,6 @@ void UpstreamConnection::stay() {
   wake();
 }
 
-bool UpstreamConnection::pass_all_on() {
-  codec_->receive(Buffer());
-  while (codec_->has_output()) {
-    Buffer out;
-    codec_->flush(out);
-    on_flushed(out.size());
-    transport_.send(std::move(out));
-  }
-  return !codec_->holds_tunneled_bytes();
-}
-
 // Null if it has ended.
 MovableTunnel* UpstreamConnection::moving_tunnel() const {
   const std::vector<StreamReceiver*> receivers = moving_ ? codec_->receivers() : std::vector<StreamReceiver*>();

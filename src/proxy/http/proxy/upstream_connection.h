@@ -47,8 +47,7 @@ class UpstreamConnection final : public HttpConnection {
   void begin_moving();
   /// Continues, if it was about to move.
   void stay();
-  /// Passes on what the codec holds. False: something still waits in it.
-  bool pass_all_on();
+  using HttpConnection::empty_codec;
   Transport& transport() { return transport_; }
   /// The tunnel has left with the descriptor.
   void leave_with_tunnel() { leave(); }
