@@ -416,11 +416,13 @@ class Failures(UpgradeTest):
                 for _ in range(2000):
                     if processes_of(command) - known:
                         time.sleep(delay)
-                        # The one that was spawned may still make the one that goes on.
-                        while new := processes_of(command) - known:
-                            for each in new:
+                        # The one that was spawned may just now make the one that goes on, behind the place in /proc
+                        # that was read last.
+                        for _ in range(5):
+                            for each in processes_of(command) - known:
                                 with contextlib.suppress(ProcessLookupError):
                                     os.kill(each, signal.SIGKILL)
+                            time.sleep(0.002)
                         return
                     time.sleep(0.001)
 
