@@ -183,7 +183,7 @@ static_assert(kSessionEndCount <= 32);  // end_
 class L4SessionFactory final : public SessionFactory {
  public:
   void start(ClientAcceptor& acceptor, int fd, int family) override { L4Session::start(acceptor, fd, family); }
-  bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
+  bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor, bool stays) override {
     return L4Session::resume(acceptor, session, stays);
   }
 };

@@ -46,7 +46,7 @@ void L4Session::depart() {
   const uint64_t now = acceptor_.worker().now_ms();
   MovingSession moving;
   moving.kind = acceptor_.listener().config->tcp ? MovingSession::Kind::kTcp : MovingSession::Kind::kTunnel;
-  moving.listener = acceptor_.listener().config->name;
+  moving.listeners = {acceptor_.listener().config->name};
   moving.endpoints = {{upstream_state().config().name, upstream_state().address(endpoint_index_).text()}};
   StateWriter out(moving.state);
   ForwardingState state{.age_ms = now - started_ms_, .quiet_ms = now - last_active_ms_, .source = {}};
@@ -72,6 +72,7 @@ void L4Session::stay() {
 
 bool L4Session::resume(ClientAcceptor& acceptor, MovingSession& moving, bool stays) {
   if (moving.fds.size() != 2) return false;
+  acceptor.admit_resumed();
   auto* const session = new L4Session(acceptor);
   session->stays_ = stays;
   if (!session->read_state(moving)) {
@@ -82,6 +83,7 @@ bool L4Session::resume(ClientAcceptor& acceptor, MovingSession& moving, bool sta
   session->use_endpoint();
   session->continue_forwarding();
   session->maybe_finished();
+  acceptor.resumed(*session);
   return true;
 }
 
