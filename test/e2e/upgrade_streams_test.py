@@ -1,6 +1,7 @@
 """Streams of HTTP/2 that share connections to endpoints move to another process together with all clients of those
 connections: data, ends, trailers, resets, windows and timeouts afterwards, and what keeps a connection from moving."""
 
+import contextlib
 import signal
 import threading
 import time
@@ -196,6 +197,48 @@ class SharedConnections(UpgradeTest):
         self.proxy.wait_for(lambda s: s.total("resumed_total") == 2)
         one.rally(2)
         two.rally(2)
+
+    def test_requests_beside_streams(self):
+        """Clients that always have several requests in progress move, with their streams, and no request fails."""
+        streams = self.begin(clients=2, streams=2)
+        stop = threading.Event()
+        responses = []
+
+        def call(client):
+            open_requests = []
+            while not stop.is_set() or open_requests:
+                while len(open_requests) < 4 and not stop.is_set():
+                    open_requests.append(client.send_request("/call"))
+                message = client.response(open_requests.pop(0))
+                responses.append((message.status, bytes(message.body), message.failure))
+
+        def serve():
+            servers = [self.server]
+            while threads[0].is_alive() or threads[1].is_alive():
+                for server in servers:
+                    server.pump(0.001)
+                    while request := server.head(seconds=0):
+                        server.respond(request.stream, body=b"result")
+                with contextlib.suppress(AssertionError):
+                    servers.append(self.keep(Http2Server(self.origin.accept(timeout=0.001))))
+
+        threads = [threading.Thread(target=call, args=(client,)) for client in {id(s.client): s.client
+                                                                                for s in streams}.values()]
+        for thread in threads:
+            thread.start()
+        server = threading.Thread(target=serve)
+        server.start()
+        try:
+            for _ in range(5):
+                self.assertIn("2 connections moved, 0 still", self.proxy.upgrade())
+        finally:
+            stop.set()
+            for thread in (*threads, server):
+                thread.join()
+        self.assertEqual(set(responses), {(200, b"result", "")})
+        self.assertGreater(len(responses), 100)
+        for stream in streams:
+            stream.rally(1)
 
     def test_endpoint_is_not_configured_any_more(self):
         """They stay in the old process, and go on there."""

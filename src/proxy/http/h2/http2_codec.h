@@ -86,7 +86,7 @@ class Http2Codec final : public HttpCodec {
   bool has_output() const override {
     return !control_.empty() || first_pending_ || (send_window_ > 0 && !schedule_.empty());
   }
-  bool wants_bytes() const override { return !input_waits_; }
+  bool wants_bytes() const override { return !input_waits_ && !holds_input_; }
   bool input_waits() const override { return input_waits_; }
   size_t held_bytes() const override {
     const int64_t unconsumed = int64_t{limits().connection_window_bytes} - receive_window_ - credit_;
@@ -99,6 +99,13 @@ class Http2Codec final : public HttpCodec {
   void drain() override;
   std::string_view error() const override { return error_ ? error_ : ""; }
   void park() override;
+
+  /// Of a server: whether new requests wait, unread. What follows them waits, too. receive() must follow to go on.
+  void hold_requests(bool hold) {
+    holds_requests_ = hold;
+    holds_input_ = false;
+  }
+  bool holds_requests() const { return holds_requests_; }
 
   /// If never called, each rate limit allows one burst only.
   void set_now(uint64_t now_ms) override { abuse_.set_now(now_ms); }
@@ -295,6 +302,8 @@ class Http2Codec final : public HttpCodec {
   bool peer_ended_ : 1 = false;
   bool peer_takes_protocols_ : 1 = false;
   bool input_waits_ : 1 = false;
+  bool holds_requests_ : 1 = false;
+  bool holds_input_ : 1 = false;  // A new request waits.
 };
 
 }  // namespace sluice

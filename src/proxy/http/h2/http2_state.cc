@@ -15,6 +15,8 @@ namespace sluice {
 namespace {
 
 constexpr size_t kMaxMovedStreams = 10'000;
+// What may have arrived and is not read: a frame that is not complete, or what hold_requests() holds.
+constexpr size_t kMaxMovedInputBytes = size_t{1} << 20;
 
 enum StreamFlag : uint8_t {
   kTunnel = 1,
@@ -195,7 +197,7 @@ bool Http2Codec::read_state(StateReader& in) {
   const bool sane = peer_stream_window_ <= kHttp2MaxWindow && last_peer_id_ <= kHttp2MaxStream && next_id_ % 2 == 1 &&
                     next_id_ <= kHttp2MaxStream + 2 && send_window_ <= int64_t{kHttp2MaxWindow} &&
                     send_window_ >= -int64_t{kHttp2MaxWindow} && receive_window_ <= int64_t{kHttp2MaxWindow} &&
-                    receive_window_ >= 0 && partial_.size() <= kHttp2FrameBytes + Http2FrameHeader::kBytes;
+                    receive_window_ >= 0 && partial_.size() <= kMaxMovedInputBytes;
   // The peer may use larger windows until it has acknowledged smaller ones.
   if (!in.ok() || !sane || limits().stream_window_bytes < stream_window) return false;
   if (streams != limits().streams || stream_window != limits().stream_window_bytes ||

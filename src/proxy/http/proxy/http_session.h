@@ -82,6 +82,8 @@ class HttpSession final : public Session,
   /// Bytes that wait in its connections.
   size_t moving_bytes() const;
   void continue_here();
+  /// Lets the requests of HTTP/2 that are in progress end before it reads new ones, for a moment, so that it can move.
+  void hold_requests();
   /// Whether it is a tunnel of HTTP/1.1, which continues as an L4Session.
   bool is_tunnel() const;
   /// Serialize it. False: that is impossible, and abandon() must follow.
@@ -163,6 +165,7 @@ class HttpSession final : public Session,
   /// Moves to the successor of its acceptor, if there is one.
   void follow_configuration();
   // http_session_move.cc
+  void release_requests();
   void write_connection(StateWriter& out);
   bool read_state(ResumingGroup& from);
   bool read_streams(Http2Codec* codec, ResumingGroup& from);
@@ -201,6 +204,7 @@ class HttpSession final : public Session,
   bool shutting_down_ : 1 = false;
   bool abandoned_ : 1 = false;
   bool stays_ : 1 = false;  // No other process has taken it.
+  uint8_t held_at_ = 0;     // The second of the last hold_requests(), modulo; 0: none.
   uint32_t requests_ = 0;   // Requests of an HTTP/1.1 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;
   uint32_t paused_ms_ = 0;          // When it began to hold more than its share of memory; 0: it does not.

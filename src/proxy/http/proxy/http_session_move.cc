@@ -39,6 +39,10 @@ namespace {
 constexpr uint64_t kDetachTimeoutMs = 1000;
 // A session that continues is checked after this long.
 constexpr uint64_t kQuietAfterMoveMs = 1000;
+// How long a session that could not move reads no new requests, once in a second: a request that takes long must not
+// hold up the others of its connection.
+constexpr uint64_t kHoldRequestsMs = 100;
+
 constexpr uint8_t kOwnConnection = 0, kSharedConnection = 1;
 
 // The names of TLS versions and ciphers live as long as the thread. There are few.
@@ -164,8 +168,24 @@ void HttpSession::continue_here() {
   }
   transport_.reattach();
   arm_timer(services_.worker().now_ms() + kQuietAfterMoveMs);
+  release_requests();
   if (codec_) wake();
   if (!late.empty()) on_data(transport_, std::move(late));
+}
+
+void HttpSession::hold_requests() {
+  if (version_ != Version::kHttp2 || !codec_ || codec_->streams() == 0 || ending() || stays_ || moving_) return;
+  const uint64_t now = services_.worker().now_ms();
+  const auto second = static_cast<uint8_t>(1 + now / 1000 % UINT8_MAX);
+  if (std::exchange(held_at_, second) == second) return;
+  static_cast<Http2Codec&>(*codec_).hold_requests(true);
+  arm_timer(now + kHoldRequestsMs);
+}
+
+void HttpSession::release_requests() {
+  if (version_ != Version::kHttp2 || !codec_ || !static_cast<Http2Codec&>(*codec_).holds_requests()) return;
+  static_cast<Http2Codec&>(*codec_).hold_requests(false);
+  wake();
 }
 
 Departures* HttpSession::departures() const { return acceptor_->moving_out() ? &acceptor_->departures() : nullptr; }

@@ -44,7 +44,10 @@ bool MovingGroup::begin(HttpSession& first) {
   std::unique_ptr<MovingGroup> group(new MovingGroup());
   const bool complete = group->collect(first);
   for (UpstreamConnection* const connection : group->connections_) connection->stop_sharing();
-  if (!complete) return false;
+  if (!complete) {
+    group->wait_for_requests();
+    return false;
+  }
   MovingGroup& moving = *group.release();  // It destroys itself at the end of a turn.
   for (UpstreamConnection* const connection : moving.connections_) connection->begin_moving(moving);
   for (HttpSession* const session : moving.sessions_) session->begin_moving(moving);
@@ -60,7 +63,8 @@ bool MovingGroup::collect(HttpSession& first) {
   for (size_t next_session = 0; next_session < sessions_.size(); ++next_session) {
     for (MovableStream* const stream : sessions_[next_session]->movable_streams()) {
       UpstreamConnection* const connection = stream->shared_connection();
-      if (connection ? !add(*connection) : ++fds_ > kMaxMovingFds) return false;
+      if (connection && !add(*connection)) return false;
+      if (!connection) ++fds_;
     }
     for (; next_connection < connections_.size(); ++next_connection) {
       for (StreamReceiver* const receiver : connections_[next_connection]->codec().receivers()) {
@@ -69,20 +73,31 @@ bool MovingGroup::collect(HttpSession& first) {
       }
     }
   }
-  return true;
+  return fds_ <= kMaxMovingFds;
+}
+
+// New requests of those that were found wait for a moment, so that there is an instant without a request that cannot
+// move.
+void MovingGroup::wait_for_requests() {
+  if (fds_ > kMaxMovingFds) return;
+  for (HttpSession* const session : sessions_) {
+    if (session->departures()) session->hold_requests();
+  }
 }
 
 bool MovingGroup::add(HttpSession& session) {
   if (!known_.insert(&session).second) return true;
   sessions_.push_back(&session);
-  return session.departures() && !session.moving() && session.can_move() && ++fds_ <= kMaxMovingFds;
+  ++fds_;
+  return session.departures() && !session.moving() && session.can_move();
 }
 
 bool MovingGroup::add(UpstreamConnection& connection) {
   if (!known_.insert(&connection).second) return true;
   if (!connection.may_try_to_move()) return false;
   connections_.push_back(&connection);
-  return connection.can_move() && ++fds_ <= kMaxMovingFds;
+  ++fds_;
+  return connection.can_move();
 }
 
 // ---- The move ----

@@ -69,6 +69,7 @@ class MovingGroup {
   bool add(HttpSession& session);
   bool add(UpstreamConnection& connection);
   bool collect(HttpSession& first);
+  void wait_for_requests();
   bool detached() const;
   bool pass_all_on();
   void depart();
@@ -79,7 +80,7 @@ class MovingGroup {
   std::vector<HttpSession*> sessions_;
   std::vector<UpstreamConnection*> connections_;
   absl::flat_hash_set<const void*> known_;
-  size_t fds_ = 0;
+  size_t fds_ = 0;  // Descriptors that move.
   bool done_ = false;
 };
 

@@ -20,7 +20,7 @@ namespace sluice {
 namespace {
 
 // The pause before the next attempt to move a connection whose streams could not all move.
-constexpr uint64_t kRetryMoveMs = 5;
+constexpr uint64_t kRetryMoveMs = 2;
 
 }  // namespace
 
