@@ -58,10 +58,10 @@ class SharedConnections(UpgradeTest):
         super().setUp()
         self.origin = self.keep(Origin())
 
-    def config(self, origin=None, shutdown_timeout="5s", upstream_options=(), **http):
+    def config(self, origin=None, shutdown_timeout="5s", upstream_options=None, **http):
         return {"workers": 1, "shutdown_timeout": shutdown_timeout,
                 "listeners": [listener(name, http={"forward": "x", **http}) for name in ("main", "other")],
-                "upstreams": [upstream("x", origin or self.origin, protocol="http2", **dict(upstream_options))]}
+                "upstreams": [upstream("x", origin or self.origin, protocol="http2", **(upstream_options or {}))]}
 
     def begin(self, clients=2, streams=2, **options):
         """A proxy, and streams of several clients through one connection to the endpoint."""
@@ -93,6 +93,15 @@ class SharedConnections(UpgradeTest):
             self.assertEqual(stream.response.body, b"".join(b"back %d " % i for i in range(4)))
         stats = self.proxy.stats()
         self.assertEqual((stats.total("resumed_total"), stats.total("sessions_active")), (2, 2))
+
+    def test_many_clients(self):
+        """More connections than descriptors fit into one message of a Unix socket (SCM_MAX_FD)."""
+        streams = self.begin(clients=400, streams=1, upstream_options={"pool": {"max_streams": 1000}})
+        for number in range(2):
+            self.move(clients=400)
+            for stream in streams:
+                stream.rally(number)
+        self.assertEqual(self.origin.count, 1)
 
     def test_ends(self):
         first, second, third, fourth, fifth, last = self.begin(clients=2, streams=3)

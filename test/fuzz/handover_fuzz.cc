@@ -44,7 +44,8 @@ void read_connection(std::span<const uint8_t> bytes) {
     const Http2Codec::Shared shared{pool, limits, counters};
     NoRequests requests;
     StateReader in(bytes);
-    const std::unique_ptr<Http2Codec> codec = Http2Codec::resume(shared, &requests, in);
+    const bool is_server = !bytes.empty() && bytes[0] != 0;
+    const std::unique_ptr<Http2Codec> codec = Http2Codec::resume(shared, is_server ? &requests : nullptr, in);
     if (codec) {
       for (HttpStream* const stream : codec->take_streams()) {
         stream->hand_over(requests);

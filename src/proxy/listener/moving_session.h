@@ -18,8 +18,8 @@ inline constexpr uint16_t kMovingSessionVersion = 2;
 /// Bound on a serialized session. Its queued output and the states of two record layers fit well.
 inline constexpr size_t kMaxMovingSessionBytes = size_t{16} << 20;
 
-/// Bound on the descriptors of a session: as many as travel together.
-inline constexpr size_t kMaxMovingFds = 250;
+/// Bound on the descriptors of a session.
+inline constexpr size_t kMaxMovingFds = 10'000;
 
 /// A session, or several that share connections to endpoints, between two processes, or on its way back: what they need
 /// to continue, without anything that refers to their worker. It has keys, so its bytes are wiped.

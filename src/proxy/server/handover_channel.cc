@@ -50,12 +50,22 @@ absl::Status HandoverChannel::send(HandoverType type, std::string_view content, 
   if (content.size() > kMaxContentBytes || fds.size() > kMaxFds) {
     return absl::InvalidArgumentError("the message is too large");
   }
+  std::span<const int> left(fds);
+  for (; left.size() > kFdsTogether; left = left.subspan(kFdsTogether)) {
+    if (absl::Status sent = send_piece(HandoverType::kDescriptors, {}, left.first(kFdsTogether)); !sent.ok()) {
+      return sent;
+    }
+  }
+  return send_piece(type, content, left);
+}
+
+absl::Status HandoverChannel::send_piece(HandoverType type, std::string_view content, std::span<const int> fds) {
   std::array<uint8_t, kMessageHeaderBytes> header{kFormatVersion, static_cast<uint8_t>(type),
                                                   static_cast<uint8_t>(fds.size())};
   for (size_t i = 0; i < 4; ++i) header[4 + i] = static_cast<uint8_t>(content.size() >> 8 * (3 - i));
   std::array<iovec, 2> parts{iovec{header.data(), header.size()},
                              iovec{const_cast<char*>(content.data()), content.size()}};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFdsTogether * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
@@ -90,7 +100,7 @@ absl::Status HandoverChannel::send(HandoverType type, std::string_view content, 
 // and the kernel does not join bytes with and without descriptors in one receive.
 absl::Status HandoverChannel::read_all(uint8_t* to, size_t bytes, std::vector<int>* fds) {
   while (bytes > 0) {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kFdsTogether * sizeof(int))> control{};
     iovec part{to, bytes};
     msghdr message{};
     message.msg_iov = &part;
@@ -122,26 +132,36 @@ absl::Status HandoverChannel::read_all(uint8_t* to, size_t bytes, std::vector<in
 absl::StatusOr<std::optional<HandoverMessage>> HandoverChannel::receive(int timeout_ms) {
   pollfd readable{fd_, POLLIN, 0};
   if (poll(&readable, 1, timeout_ms) <= 0) return std::nullopt;
-  std::array<uint8_t, kMessageHeaderBytes> header;
   HandoverMessage message{};
+  absl::Status status = absl::OkStatus();
+  do {
+    status = receive_piece(message);
+  } while (status.ok() && message.type == HandoverType::kDescriptors);
+  if (status.ok()) return message;
+  close_all(message.fds);
+  return status;
+}
+
+// Adds its descriptors to those of `message`.
+absl::Status HandoverChannel::receive_piece(HandoverMessage& message) {
+  std::array<uint8_t, kMessageHeaderBytes> header;
+  const size_t before = message.fds.size();
   absl::Status status = read_all(header.data(), header.size(), &message.fds);
-  if (status.ok() && header[0] != kFormatVersion) {
-    status = absl::FailedPreconditionError(
+  if (!status.ok()) return status;
+  if (header[0] != kFormatVersion) {
+    return absl::FailedPreconditionError(
         absl::StrCat("it has another format of handing over (", header[0], ", expected ", kFormatVersion, ")"));
   }
   size_t bytes = 0;
   for (size_t i = 4; i < kMessageHeaderBytes; ++i) bytes = bytes << 8 | header[i];
-  if (status.ok() && (bytes > kMaxContentBytes || header[2] != message.fds.size())) {
-    status = absl::InvalidArgumentError("it has sent a malformed message");
+  message.type = HandoverType{header[1]};
+  const bool descriptors_only = message.type == HandoverType::kDescriptors;
+  if (bytes > kMaxContentBytes || header[2] != message.fds.size() - before || message.fds.size() > kMaxFds ||
+      (descriptors_only && (bytes > 0 || header[2] == 0))) {
+    return absl::InvalidArgumentError("it has sent a malformed message");
   }
-  if (status.ok()) {
-    message.type = HandoverType{header[1]};
-    message.content.resize(bytes);
-    status = read_all(message.content.data(), bytes, nullptr);
-  }
-  if (status.ok()) return message;
-  close_all(message.fds);
-  return status;
+  message.content.resize(bytes);
+  return read_all(message.content.data(), bytes, nullptr);
 }
 
 }  // namespace sluice

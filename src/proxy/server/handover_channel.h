@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ enum class HandoverType : uint8_t {
   kSessionTaken,    ///< New: the oldest session without a reply is the new process's.
   kSessionRefused,  ///< New: the oldest session without a reply stays with the old process.
   kLeaving,         ///< New: it shuts down, so the old process must not serve in its place.
+  kDescriptors,     ///< Descriptors of the next message, which has more than travel together.
 };
 
 /// One message.
@@ -43,7 +45,7 @@ class HandoverChannel {
   /// The environment variable that has the new process's descriptor.
   static constexpr const char* kEnvironment = "SLUICE_UPGRADE_FD";
   static constexpr size_t kMaxContentBytes = size_t{32} << 20;
-  static constexpr size_t kMaxFds = kMaxMovingFds;  ///< Linux takes 253 at once (SCM_MAX_FD).
+  static constexpr size_t kMaxFds = kMaxMovingFds;
 
   /// Takes ownership of `fd`.
   explicit HandoverChannel(int fd);
@@ -60,7 +62,10 @@ class HandoverChannel {
 
  private:
   static constexpr int kTimeoutMs = 5000;
+  static constexpr size_t kFdsTogether = 250;  // Linux takes 253 (SCM_MAX_FD).
 
+  absl::Status send_piece(HandoverType type, std::string_view content, std::span<const int> fds);
+  absl::Status receive_piece(HandoverMessage& message);
   absl::Status read_all(uint8_t* to, size_t bytes, std::vector<int>* fds);
 
   const int fd_;

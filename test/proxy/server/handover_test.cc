@@ -63,6 +63,24 @@ TEST_F(HandoverChannelTest, MessagesWithDescriptors) {
   close(pipe_ends[1]);
 }
 
+TEST_F(HandoverChannelTest, MoreDescriptorsThanTravelTogether) {
+  for (const size_t count : {250u, 251u, 600u}) {
+    // The channel's own descriptor, many times.
+    ASSERT_TRUE(one.send(HandoverType::kSession, "content", std::vector<int>(count, raw)).ok());
+    ASSERT_TRUE(one.send(HandoverType::kReady).ok());
+    auto message = two.receive(0);
+    ASSERT_TRUE(message.ok() && *message) << message.status();
+    EXPECT_EQ((*message)->type, HandoverType::kSession);
+    EXPECT_EQ(text_of((*message)->content), "content");
+    EXPECT_EQ((*message)->fds.size(), count);
+    for (const int fd : (*message)->fds) EXPECT_EQ(close(fd), 0);
+    message = two.receive(0);
+    ASSERT_TRUE(message.ok() && *message);
+    EXPECT_EQ((*message)->type, HandoverType::kReady);
+    EXPECT_TRUE((*message)->fds.empty());
+  }
+}
+
 TEST_F(HandoverChannelTest, AnotherFormat) {
   const std::array<uint8_t, 8> header{99, 3, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(write(raw, header.data(), header.size()), 8);
@@ -71,9 +89,10 @@ TEST_F(HandoverChannelTest, AnotherFormat) {
 }
 
 TEST_F(HandoverChannelTest, MalformedMessages) {
-  const std::array<std::array<uint8_t, 8>, 2> headers{{
+  const std::array<std::array<uint8_t, 8>, 3> headers{{
       {1, 3, 0, 0, 0xff, 0, 0, 0},  // Too long.
       {1, 3, 1, 0, 0, 0, 0, 0},     // A descriptor that is not there.
+      {1, 12, 0, 0, 0, 0, 0, 0},    // Descriptors of a later message, but none.
   }};
   for (const auto& header : headers) {
     ASSERT_EQ(write(raw, header.data(), header.size()), 8);

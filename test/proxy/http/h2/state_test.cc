@@ -15,13 +15,13 @@ namespace {
 class Http2StateTest : public PoolTest {
  protected:
   // Continues in a codec of another peer object.
-  static bool resume(ScriptedPeer& from, ScriptedPeer& to) {
+  static bool resume(ScriptedPeer& from, ScriptedPeer& to, bool server = true) {
     EXPECT_TRUE(from.connection->can_move());
     SecretBytes bytes;
     StateWriter out(bytes);
     from.connection->write_state(out);
     StateReader in(bytes);
-    to.connection = Http2Codec::resume(to.shared, &to.requests, in);
+    to.connection = Http2Codec::resume(to.shared, server ? &to.requests : nullptr, in);
     return to.connection && in.done();
   }
   static void serve(ScriptedPeer& peer, const std::string& request) {
@@ -158,6 +158,77 @@ TEST_F(Http2StateTest, OpenTunnelsGoOn) {
   EXPECT_EQ(second.output(), "DATA 1 3 end");
   second.give(rst(3));
   EXPECT_TRUE(second.requests[1].reset);
+}
+
+// A client with a response under way, whose request has ended, and one whose request has not.
+TEST_F(Http2StateTest, ClientsGoOn) {
+  ScriptedPeer first(pool_, false), second(pool_, false);
+  first.greet();
+  Exchange one, two;
+  for (Exchange* const each : {&one, &two}) {
+    each->stream = first.connection->open_stream(*each);
+    each->stream->send_head(request(pool_), each == &one);
+  }
+  EXPECT_FALSE(first.connection->can_move());  // Neither has a response.
+  first.give(headers(1, 0, {{":status", "200"}, {"content-length", "300"}}) + data(1, std::string(100, 'x')));
+  first.give(headers(3, 0, {{":status", "200"}}));
+  first.take();
+  EXPECT_EQ(first.connection->receivers(), (std::vector<StreamReceiver*>{&one, &two}));
+  ASSERT_TRUE(resume(first, second, /*server=*/false));
+  one.released = two.released = true;
+
+  const std::vector<HttpStream*> streams = second.connection->take_streams();
+  ASSERT_EQ(streams.size(), 2u);
+  Exchange three, four, next;
+  three.has_head = four.has_head = true;
+  three.stream = streams[0];
+  four.stream = streams[1];
+  three.stream->hand_over(three);
+  four.stream->hand_over(four);
+  for (HttpStream* const stream : streams) stream->set_reading(true);
+  four.stream->send_body(test::buffer_of(pool_, "more"), true);
+  next.stream = second.connection->open_stream(next);
+  next.stream->send_head(request(pool_), true);
+  EXPECT_EQ(second.output(), "HEADERS 5 end; DATA 3 4 end");
+  second.give(data(1, std::string(199, 'x')));
+  EXPECT_FALSE(three.ended);
+  second.give(data(1, "x", true) + data(3, "result") + headers(3, kEnd, {{"grpc-status", "0"}}));
+  EXPECT_TRUE(three.ended && four.has_trailers);
+  EXPECT_EQ(three.received + four.received, 200u + 6u);
+}
+
+// They are not read, nor is what follows them, but requests in progress go on.
+TEST_F(Http2StateTest, HeldRequests) {
+  ScriptedPeer first(pool_, true), second(pool_, true);
+  first.greet();
+  first.give(post(1));
+  first.connection->hold_requests(true);
+  first.give(data(1, "one"));
+  EXPECT_TRUE(first.connection->wants_bytes());
+  const std::string rest = data(1, "two") + get(5);
+  first.give(get(3) + rest.substr(0, rest.size() - 5));
+  EXPECT_EQ(first.requests.size(), 1u);
+  EXPECT_EQ(first.requests[0].received, 3u);
+  EXPECT_FALSE(first.connection->wants_bytes());
+  first.requests[0].stream->send_head(response(pool_, 200), false);
+  first.take();
+  ASSERT_TRUE(resume(first, second));
+
+  HttpStream* const stream = second.connection->take_streams().at(0);
+  Exchange& exchange = static_cast<Exchange&>(second.requests.on_stream(*stream));
+  exchange.has_head = true;
+  stream->hand_over(exchange);
+  second.give(rest.substr(rest.size() - 5));
+  EXPECT_EQ(second.requests.size(), 3u);
+  EXPECT_EQ(second.requests[0].received, 3u);
+  // In the same process.
+  first.requests[0].released = true;
+  second.connection->hold_requests(true);
+  second.give(get(7));
+  EXPECT_EQ(second.requests.size(), 3u);
+  second.connection->hold_requests(false);
+  second.give({});
+  EXPECT_EQ(second.requests.size(), 4u);
 }
 
 TEST_F(Http2StateTest, MalformedStatesAreRefused) {
