@@ -38,7 +38,8 @@ class HttpSessionFactory final : public SessionFactory {
     HttpSession::start(acceptor, listener_, http_, fd, family);
   }
   bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
-    if (session.kind == MovingSession::Kind::kTunnel) return L4Session::resume(acceptor, session, stays);
+    if (session.kind == MovingSession::Kind::kTunnel)
+      return L4Session::resume(acceptor, /*log=*/nullptr, session, stays);
     return HttpSession::resume(acceptor, listener_, http_, session, stays);
   }
   void adopt(ClientAcceptor& acceptor, Session& session) override {

@@ -228,6 +228,9 @@ bool HttpSession::read_state(MovingSession& moving) {
   started_ms_ = now - std::min(in.u64(), now);
   waits_since_ms_ = last_body_ms_ = now - std::min(in.u64(), now);
   client_ip_ = ClientIp(in.bytes(in.u8()));
+  // Unless the address is from a PROXY header.
+  if (const PeerAddress peer = PeerAddress::peer_of(moving.fds[0]); ClientIp(peer) == client_ip_)
+    client_port_ = peer.port();
   if (Source source; Source::from(client_ip_.bytes(), source)) source_place_ = acceptor_->take_source_place(source);
   agreed_ = read_agreement(in);
   CodecPointer codec;
