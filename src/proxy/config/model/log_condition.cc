@@ -23,19 +23,19 @@ using Operator = LogCondition::Operator;
 constexpr std::string_view kRandom = "random";
 
 // What the value of a number looks like.
-enum class Unit : uint8_t { kNone, kTime, kBytes };
+enum class NumberForm : uint8_t { kNone, kTime, kBytes };
 
-Unit unit_of(TextVariable variable) {
+NumberForm form_of(TextVariable variable) {
   switch (variable) {
     case TextVariable::kDuration:
     case TextVariable::kUpstreamDuration:
     case TextVariable::kConnectDuration:
-      return Unit::kTime;
+      return NumberForm::kTime;
     case TextVariable::kBytesIn:
     case TextVariable::kBytesOut:
-      return Unit::kBytes;
+      return NumberForm::kBytes;
     default:
-      return Unit::kNone;
+      return NumberForm::kNone;
   }
 }
 
@@ -76,15 +76,15 @@ absl::StatusOr<uint64_t> parse_plain(std::string_view text) {
 }
 
 absl::StatusOr<uint64_t> parse_number(TextVariable variable, std::string_view text) {
-  switch (unit_of(variable)) {
-    case Unit::kTime:
+  switch (form_of(variable)) {
+    case NumberForm::kTime:
       return parse_time(text);
-    case Unit::kBytes: {
+    case NumberForm::kBytes: {
       const absl::StatusOr<Size> size = parse_size(text);
       if (!size.ok()) return size.status();
       return size->bytes;
     }
-    case Unit::kNone:
+    case NumberForm::kNone:
       break;
   }
   return parse_plain(text);
