@@ -1,5 +1,6 @@
 """The access log of `tcp` listeners: a line for each connection, at its end, wherever that is and however it comes."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -160,16 +161,35 @@ class TcpLog(TlsTest):
         self.assertEqual((line["client"], line["client_port"], line["bytes_in"]), ("192.0.2.7", 4711, 1))
 
     def test_limit_per_source(self):
-        """A client that is refused after its PROXY header; connections that are refused before have no line."""
-        proxy = self.logging(self.keep(Origin(echo)).address,
-                             listener={"proxy_protocol": {"accept": "required"}, "max_connections_per_source": 1})
-        header = b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\nx"
-        first, second = self.keep(connect(proxy.address())), self.keep(connect(proxy.address()))
-        first.sendall(header)
-        self.assertEqual(first.recv(1), b"x")
-        second.sendall(header)
-        line = self.line()
-        self.assertEqual((line["reason"], line["client"], line["upstream"]), ("source", "192.0.2.7", None))
+        """A client that is refused has a line, with the address in its PROXY header if it sends one."""
+        for accept, header, address in (("off", b"x", "127.0.0.1"),
+                                        ("required", b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 443\r\nx", "192.0.2.7")):
+            proxy = self.logging(self.keep(Origin(echo)).address,
+                                 listener={"proxy_protocol": {"accept": accept}, "max_connections_per_source": 1})
+            first = self.keep(connect(proxy.address()))
+            first.sendall(header)
+            self.assertEqual(first.recv(1), b"x")
+            second = self.keep(connect(proxy.address()))
+            with contextlib.suppress(OSError):
+                second.sendall(header)
+            line = self.line()
+            self.assertEqual((line["reason"], line["client"], line["upstream"]), ("source", address, None))
+            first.close()
+            self.assertEqual(self.line()["reason"], "finished")
+            proxy.wait_for(lambda stats: stats.refused("source") == 1)
+
+    def test_limit_of_connections(self):
+        """What is refused as soon as it is accepted has no line."""
+        proxy = self.logging(self.keep(Origin(echo)).address, listener={"max_connections": 1})
+        first = connect(proxy.address())
+        self.assertTrue(ping(first))
+        second = self.keep(connect(proxy.address()))
+        proxy.wait_for(lambda stats: stats.refused("listener") == 1)
+        first.close()
+        self.assertEqual(self.line()["reason"], "finished")
+        second.close()
+        time.sleep(0.3)
+        self.assertEqual(len(self.path.read_text().splitlines()), 1)
 
     def test_every_connection_once(self):
         proxy = self.logging(self.keep(Origin(echo)).address, workers=2)
