@@ -224,6 +224,32 @@ class TcpLog(TlsTest):
         self.assertGreater(line["connect_us"], 0)
         self.assertGreaterEqual(line["duration_us"], 500_000)
 
+    def test_upgrade_that_changes_the_log(self):
+        """A log that only the new process has counts from there on; one that only the old process has gets no line."""
+        origin = self.keep(Origin(echo))
+        without = harness.configuration([origin.address])
+        logging = harness.configuration([origin.address], tcp={"access_log": {"file": str(self.path), "format": "json"}})
+        proxy = self.start(without)
+        client = connect(proxy.address())
+        port = client.getsockname()[1]
+        self.assertTrue(ping(client, b"x" * 1000))
+        proxy.write_configuration(logging)
+        proxy.upgrade()
+        self.assertTrue(ping(client, b"x" * 10))
+        client.close()
+        line = self.line()
+        self.assertEqual((line["client"], line["client_port"], line["bytes_in"], line["bytes_out"]), ("127.0.0.1", port, 10, 10))
+        self.assertEqual((line["reason"], line["upstream"], line["endpoint"]), ("finished", "main", origin.address))
+        self.assertEqual((line["route"], line["connect_us"]), (None, None))
+        client = connect(proxy.address())
+        self.assertTrue(ping(client))
+        proxy.write_configuration(without)
+        proxy.upgrade()
+        self.assertTrue(ping(client))
+        client.close()
+        proxy.wait_for(lambda stats: stats.ended("finished") == 1)
+        self.assertEqual(len(self.path.read_text().splitlines()), 1)
+
     def test_pipe_without_reader(self):
         """Connections go on while nobody reads the log, and lines without room are counted."""
         os.mkfifo(self.path)
