@@ -4,6 +4,9 @@ nothing."""
 import subprocess
 
 import harness
+from harness import LONG, SLOWNESS
+from http_grpc_test import PLAIN, TLS, GrpcTest
+from http_peers_support import words
 from alts_support import (ENDPOINT_HANDSHAKES, HANDSHAKES, SERVER, AltsTest, GrpcClient, GrpcServer, Handshaker,
                           HeldClient)
 from origins import Origin, echo
@@ -28,6 +31,34 @@ class Grpc(AltsTest):
         stats = proxy.stats()
         self.assertEqual((stats.total("resumed_total"), stats.total(HANDSHAKES), stats.total(ENDPOINT_HANDSHAKES)),
                          (2, 0, 0))
+
+
+class GrpcStreams(GrpcTest):
+
+    def test_held_streams(self):
+        """Streams of several connections, all busy in both directions: none is cut, and all move at each upgrade."""
+        upgrades = 20 if LONG else 5
+        for client, server in ((PLAIN, PLAIN), (TLS, TLS)):
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                proxy = self.through(self.grpc_server(server), top={"workers": 2})
+                caller = self.begin(proxy, client, "held", count=200, connections=8,
+                                    length=f"{(2 + upgrades // 2) * SLOWNESS}s")
+                self.assertEqual(caller.stdout.readline(), "open\n")
+                for _ in range(upgrades):
+                    self.assertIn("8 connections moved, 0 still end or move here", proxy.upgrade())
+                messages, case = self.ended(caller)
+                self.assertEqual(case, "held")
+                self.assertGreater(int(messages), 1000)
+
+    def test_calls(self):
+        """Streams and short calls on one connection, without a pause: none fails."""
+        for client, server in ((PLAIN, PLAIN), (TLS, TLS)):
+            with self.subTest(f"{words(client)} -> {words(server)}"):
+                proxy = self.through(self.grpc_server(server))
+                caller = self.begin(proxy, client, "steady", length=f"{3 * SLOWNESS}s")
+                for _ in range(3):
+                    proxy.upgrade(waits=False)
+                self.assertEqual(self.ended(caller), ["steady"])
 
 
 class Openssl(TlsTest):

@@ -45,7 +45,7 @@ void read_connection(std::span<const uint8_t> bytes) {
     const Http2Codec::Shared shared{pool, limits, counters};
     NoRequests requests;
     StateReader in(bytes);
-    const std::unique_ptr<Http2Codec> codec = Http2Codec::resume(shared, requests, in);
+    const std::unique_ptr<Http2Codec> codec = Http2Codec::resume(shared, &requests, in);
     if (codec) {
       for (HttpStream* const stream : codec->take_streams()) {
         stream->hand_over(requests);

@@ -205,7 +205,7 @@ class L4SessionFactory final : public SessionFactory {
   void start(ClientAcceptor& acceptor, int fd, int family) override {
     L4Session::start(acceptor, log_ ? &*log_ : nullptr, fd, family);
   }
-  bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
+  bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor, bool stays) override {
     return L4Session::resume(acceptor, log_ ? &*log_ : nullptr, session, stays);
   }
 

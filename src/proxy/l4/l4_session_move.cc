@@ -48,7 +48,7 @@ void L4Session::depart() {
   const uint64_t now = acceptor_.worker().now_ms();
   MovingSession moving;
   moving.kind = acceptor_.listener().config->tcp ? MovingSession::Kind::kTcp : MovingSession::Kind::kTunnel;
-  moving.listener = acceptor_.listener().config->name;
+  moving.listeners = {acceptor_.listener().config->name};
   moving.endpoints = {{upstream_state().config().name, upstream_state().address(endpoint_index_).text()}};
   StateWriter out(moving.state);
   ForwardingState state{.age_ms = now - started_ms_, .quiet_ms = now - last_active_ms_, .source = {}};
@@ -75,6 +75,7 @@ void L4Session::stay() {
 
 bool L4Session::resume(ClientAcceptor& acceptor, ListenerLog* log, MovingSession& moving, bool stays) {
   if (moving.fds.size() != 2) return false;
+  acceptor.admit_resumed();
   L4Session* const session = make(acceptor, log);
   session->stays_ = stays;
   if (!session->read_state(moving)) {
@@ -85,6 +86,7 @@ bool L4Session::resume(ClientAcceptor& acceptor, ListenerLog* log, MovingSession
   session->use_endpoint();
   session->continue_forwarding();
   session->maybe_finished();
+  acceptor.resumed(*session);
   return true;
 }
 

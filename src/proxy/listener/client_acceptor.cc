@@ -248,18 +248,19 @@ void ClientAcceptor::end_moving_out(bool accepts) {
   for (auto& listener : listeners_) listener->reclaim();
 }
 
-// It was admitted when it was accepted, so the limits do not end it now.
-bool ClientAcceptor::resume(MovingSession session, bool stays) {
+void ClientAcceptor::admit_resumed() {
   context_.global_connections.enter_beyond();
   context_.listener->limits->connections.enter_beyond();
   counters().resumed.add();
-  if (!shut_down_ && factory_->resume(*this, session, stays)) {
-    if (draining_ && sessions_) sessions_->drain();
-    return true;
-  }
+}
+
+void ClientAcceptor::resumed(Session& session) {
+  if (draining_) session.drain();
+}
+
+bool ClientAcceptor::resume(MovingSession session, FindAcceptor find, bool stays) {
+  if (!shut_down_ && factory_->resume(*this, session, find, stays)) return true;
   counters().ended[static_cast<size_t>(SessionEnd::kNotResumed)].add();
-  context_.listener->limits->connections.leave();
-  context_.global_connections.leave();
   return false;
 }
 

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "net/listener.h"
 #include "net/timer_wheel.h"
 #include "net/worker.h"
@@ -21,6 +23,9 @@ namespace sluice {
 
 class ClientAcceptor;
 
+/// Finds the acceptor of a listener on the same worker by its name; null if there is none.
+using FindAcceptor = absl::FunctionRef<ClientAcceptor*(std::string_view name)>;
+
 /// Makes the sessions of one listener on one worker. The factory outlives its sessions.
 class SessionFactory {
  public:
@@ -30,9 +35,12 @@ class SessionFactory {
   virtual void start(ClientAcceptor& acceptor, int fd, int family) = 0;
   /// Makes a session of another factory of this kind continue as a session of `acceptor`, this factory's, if it can.
   virtual void adopt(ClientAcceptor& /*acceptor*/, Session& /*session*/) {}
-  /// Continues a session that a factory of this kind has written, as one of `acceptor`, this factory's. Takes ownership
-  /// of the descriptors. False if it cannot; the session has ended then. `stays`: it does not move out again.
-  virtual bool resume(ClientAcceptor& /*acceptor*/, MovingSession& /*session*/, bool /*stays*/) { return false; }
+  /// Continues a session that a factory of this kind has written, as one of `acceptor`, this factory's. `find` finds
+  /// those of the other sessions that came with it. Takes ownership of the descriptors. False if it cannot; the session
+  /// has ended then. `stays`: it does not move out again.
+  virtual bool resume(ClientAcceptor& /*acceptor*/, MovingSession& /*session*/, FindAcceptor /*find*/, bool /*stays*/) {
+    return false;
+  }
   /// Starts no session from now on. Existing sessions continue.
   virtual void stop() {}
   /// Whether nothing uses it except sessions.
@@ -103,14 +111,20 @@ class ClientAcceptor final : public Listener::Owner {
   /// Where sessions go. Precondition: they are moving out.
   Departures& departures() { return *departures_; }
   bool moving_out() const { return departures_ != nullptr; }
-  /// Continues a session that has left another acceptor with this listener's name. `stays`: see SessionFactory. False:
-  /// it could not, and the session has ended.
-  bool resume(MovingSession session, bool stays);
+  /// Continues a session that has left another acceptor with this listener's name. `find`, `stays`: see SessionFactory.
+  /// False: it could not, and the session has ended.
+  bool resume(MovingSession session, FindAcceptor find, bool stays);
+  /// Counts a session that is about to be made to continue one. It was admitted when it was accepted, so the limits do
+  /// not end it now.
+  void admit_resumed();
+  /// The session is complete.
+  void resumed(Session& session);
   /// A place for a session that resume() continues. Null if the listener does not limit sources, or if the limit is
   /// reached: the session was admitted when it was accepted, and goes on uncounted.
   SourceLimit::Place take_source_place(const Source& source);
   /// The acceptor to which sessions move; null if there is none.
   ClientAcceptor* successor() const { return successor_; }
+  SessionFactory& factory() { return *factory_; }
   /// Makes a session of this acceptor continue as one of its successor, if it can. Precondition: there is a successor.
   void move(Session& session) { successor_->factory_->adopt(*successor_, session); }
   /// The listening sockets of the process have changed: see Context.

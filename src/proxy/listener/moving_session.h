@@ -14,18 +14,21 @@
 namespace sluice {
 
 /// Version of the serialized sessions. A process accepts sessions of its own version only.
-inline constexpr uint16_t kMovingSessionVersion = 1;
+inline constexpr uint16_t kMovingSessionVersion = 2;
 /// Bound on a serialized session. Its queued output and the states of two record layers fit well.
 inline constexpr size_t kMaxMovingSessionBytes = size_t{16} << 20;
 
-/// A session between two processes, or on its way back: what it needs to continue, without anything that refers to its
-/// worker. It has keys, so its bytes are wiped.
+/// Bound on the descriptors of a session: as many as travel together.
+inline constexpr size_t kMaxMovingFds = 250;
+
+/// A session, or several that share connections to endpoints, between two processes, or on its way back: what they need
+/// to continue, without anything that refers to their worker. It has keys, so its bytes are wiped.
 struct MovingSession {
   MovingSession() = default;
   MovingSession(MovingSession&& other) noexcept { *this = static_cast<MovingSession&&>(other); }
   MovingSession& operator=(MovingSession&& other) noexcept {
     std::swap(kind, other.kind);
-    std::swap(listener, other.listener);
+    std::swap(listeners, other.listeners);
     std::swap(endpoints, other.endpoints);
     std::swap(state, other.state);
     std::swap(fds, other.fds);
@@ -50,10 +53,11 @@ struct MovingSession {
   };
 
   Kind kind = Kind::kTcp;
-  std::string listener;  ///< The name.
+  /// The names of the listeners, one for each session: one session, or with kHttp any number.
+  std::vector<std::string> listeners;
   std::vector<Endpoint> endpoints;
   SecretBytes state;  ///< Written and read by this kind of session.
-  /// The client's connection, then those to the endpoints. Owned, unless -1.
+  /// The client's connection, then those to the endpoints; kHttp has an order of its own. Owned, unless -1.
   std::vector<int> fds;
 };
 

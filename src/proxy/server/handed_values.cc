@@ -29,7 +29,8 @@ void write_session(const MovingSession& session, SecretBytes& out) {
   StateWriter writer(out);
   writer.u16(kMovingSessionVersion);
   writer.u8(static_cast<uint8_t>(session.kind));
-  writer.text(session.listener);
+  writer.u16(static_cast<uint16_t>(session.listeners.size()));
+  for (const std::string& listener : session.listeners) writer.text(listener);
   writer.u16(static_cast<uint16_t>(session.endpoints.size()));
   for (const MovingSession::Endpoint& endpoint : session.endpoints) {
     writer.text(endpoint.upstream);
@@ -43,7 +44,8 @@ bool read_session(const SecretBytes& bytes, MovingSession& session) {
   StateReader reader(bytes);
   if (reader.u16() != kMovingSessionVersion) return false;
   session.kind = MovingSession::Kind{reader.u8()};
-  session.listener = reader.text();
+  session.listeners.clear();
+  for (uint16_t left = reader.u16(); left > 0 && reader.ok(); --left) session.listeners.emplace_back(reader.text());
   session.endpoints.clear();
   for (uint16_t left = reader.u16(); left > 0 && reader.ok(); --left) {
     MovingSession::Endpoint& endpoint = session.endpoints.emplace_back();
@@ -52,7 +54,7 @@ bool read_session(const SecretBytes& bytes, MovingSession& session) {
   }
   const std::span<const uint8_t> state = reader.bytes(reader.u32());
   session.state.assign(state.begin(), state.end());
-  return reader.done();
+  return reader.done() && !session.listeners.empty();
 }
 
 }  // namespace sluice

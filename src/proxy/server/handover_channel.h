@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "alts_like/secret_bytes.h"
+#include "proxy/listener/moving_session.h"
 
 namespace sluice {
 
@@ -42,7 +43,7 @@ class HandoverChannel {
   /// The environment variable that has the new process's descriptor.
   static constexpr const char* kEnvironment = "SLUICE_UPGRADE_FD";
   static constexpr size_t kMaxContentBytes = size_t{32} << 20;
-  static constexpr size_t kMaxFds = 250;  ///< Linux takes 253 at once (SCM_MAX_FD).
+  static constexpr size_t kMaxFds = kMaxMovingFds;  ///< Linux takes 253 at once (SCM_MAX_FD).
 
   /// Takes ownership of `fd`.
   explicit HandoverChannel(int fd);

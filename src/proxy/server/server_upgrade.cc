@@ -170,11 +170,12 @@ bool Server::exchange_with(Predecessor& predecessor) {
 bool Server::can_resume(const MovingSession& session) const {
   if (phase_ != Phase::kServing) return false;
   const auto& listeners = generation_.config->listeners;
-  const auto listener =
-      std::find_if(listeners.begin(), listeners.end(), [&](const auto& each) { return each.name == session.listener; });
-  if (listener == listeners.end()) return false;
-  if ((session.kind == MovingSession::Kind::kTcp) != listener->tcp.has_value()) return false;
-  return std::ranges::all_of(session.endpoints, [this](const MovingSession::Endpoint& each) { return has(each); });
+  const auto has_listener = [&](const std::string& name) {
+    const auto found = std::ranges::find(listeners, name, &config::Listener::name);
+    return found != listeners.end() && (session.kind == MovingSession::Kind::kTcp) == found->tcp.has_value();
+  };
+  return std::ranges::all_of(session.listeners, has_listener) &&
+         std::ranges::all_of(session.endpoints, [this](const MovingSession::Endpoint& each) { return has(each); });
 }
 
 bool Server::has(const MovingSession::Endpoint& wanted) const {

@@ -223,11 +223,12 @@ absl::Status Successor::take_replies(const std::function<void(unsigned worker, M
     Departure departure = std::move(sent_.front());
     sent_.pop_front();
     under_way_.fetch_sub(1, std::memory_order_relaxed);
+    const size_t sessions = departure.session.listeners.size();
     if (type == HandoverType::kSessionTaken) {
-      ++taken_;
+      taken_ += sessions;
       for (const int fd : departure.session.take_fds()) ::close(fd);  // The new process has its own.
     } else {
-      ++refused_;
+      refused_ += sessions;
       keep(departure.worker, std::move(departure.session));
     }
   }

@@ -166,11 +166,15 @@ void WorkerThread::resume(MovingSession session, bool stays) {
   auto arrival = std::make_unique<Arrival>();
   arrival->run = [](Message& m, Worker&) {
     const std::unique_ptr<Arrival> self(static_cast<Arrival*>(&m));
-    const Acceptors& acceptors = self->thread->acceptors_;
-    const auto found = std::find_if(acceptors.begin(), acceptors.end(), [&self](const auto& each) {
-      return each->listener().config->name == self->session.listener;
-    });
-    if (found != acceptors.end()) (*found)->resume(std::move(self->session), self->stays);
+    const auto find = [&self](std::string_view name) -> ClientAcceptor* {
+      const Acceptors& acceptors = self->thread->acceptors_;
+      const auto found = std::find_if(acceptors.begin(), acceptors.end(),
+                                      [&](const auto& each) { return each->listener().config->name == name; });
+      return found != acceptors.end() ? found->get() : nullptr;
+    };
+    if (ClientAcceptor* const acceptor = find(self->session.listeners[0])) {
+      acceptor->resume(std::move(self->session), find, self->stays);
+    }
     self->thread->arriving_.fetch_sub(1, std::memory_order_release);
   };
   arrival->thread = this;

@@ -93,7 +93,7 @@ TEST_F(HandoverChannelTest, EndOfThePeer) {
 TEST(HandedValuesTest, SessionsAndSockets) {
   MovingSession session;
   session.kind = MovingSession::Kind::kHttp;
-  session.listener = "web";
+  session.listeners = {"web", "other"};
   session.endpoints = {{"app", "127.0.0.1:80"}, {"other", "127.0.0.1:81"}};
   session.state = {1, 2, 3};
   SecretBytes bytes;
@@ -101,7 +101,7 @@ TEST(HandedValuesTest, SessionsAndSockets) {
   MovingSession read;
   ASSERT_TRUE(read_session(bytes, read));
   EXPECT_EQ(read.kind, session.kind);
-  EXPECT_EQ(read.listener, "web");
+  EXPECT_EQ(read.listeners, session.listeners);
   ASSERT_EQ(read.endpoints.size(), 2u);
   EXPECT_EQ(read.endpoints[1].upstream + " " + read.endpoints[1].address, "other 127.0.0.1:81");
   EXPECT_EQ(read.state, session.state);

@@ -147,6 +147,10 @@ bool Http2Codec::take_frame() {
     fail(Http2Error::kProtocolError, "a header block is interrupted");
     return false;
   }
+  if (holds_requests_ && header.type == Http2FrameType::kHeaders && header.stream > last_peer_id_) {
+    holds_input_ = true;
+    return false;
+  }
   if (header.length > kHttp2FrameBytes) {
     fail(Http2Error::kFrameSizeError, "a frame is longer than SETTINGS_MAX_FRAME_SIZE");
     return false;

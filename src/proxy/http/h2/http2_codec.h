@@ -64,14 +64,13 @@ class Http2Codec final : public HttpCodec {
   };
 
   explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
-  /// Continues a connection that write_state() has written, as the server. Null if the state is malformed, or if the
+  /// Continues a connection that write_state() has written, in the same role. Null if the state is malformed, or if the
   /// limits now allow less than was announced to the peer. Its streams have no receivers: call take_streams().
-  static std::unique_ptr<Http2Codec> resume(const Shared& shared, Acceptor& acceptor, StateReader& in);
+  static std::unique_ptr<Http2Codec> resume(const Shared& shared, Acceptor* acceptor, StateReader& in);
   /// The streams of a connection that continues, in the order of receivers() before. Each must get a receiver by
   /// HttpStream::hand_over() before any other call, and reads once HttpStream::set_reading() is called.
   std::vector<HttpStream*> take_streams() const;
-  /// Serializes the state of a server's connection. It must not be used afterwards. Preconditions: can_move(), and no
-  /// output.
+  /// Serializes the state. The codec must not be used afterwards. Preconditions: can_move(), and no output.
   void write_state(StateWriter& out);
   std::vector<StreamReceiver*> receivers() const override;
   bool can_move() const override;
@@ -87,7 +86,7 @@ class Http2Codec final : public HttpCodec {
   bool has_output() const override {
     return !control_.empty() || first_pending_ || (send_window_ > 0 && !schedule_.empty());
   }
-  bool wants_bytes() const override { return !input_waits_; }
+  bool wants_bytes() const override { return !input_waits_ && !holds_input_; }
   bool input_waits() const override { return input_waits_; }
   size_t held_bytes() const override {
     const int64_t unconsumed = int64_t{limits().connection_window_bytes} - receive_window_ - credit_;
@@ -100,6 +99,13 @@ class Http2Codec final : public HttpCodec {
   void drain() override;
   std::string_view error() const override { return error_ ? error_ : ""; }
   void park() override;
+
+  /// Of a server: whether new requests wait, unread. What follows them waits, too. receive() must follow to go on.
+  void hold_requests(bool hold) {
+    holds_requests_ = hold;
+    holds_input_ = false;
+  }
+  bool holds_requests() const { return holds_requests_; }
 
   /// If never called, each rate limit allows one burst only.
   void set_now(uint64_t now_ms) override { abuse_.set_now(now_ms); }
@@ -117,6 +123,8 @@ class Http2Codec final : public HttpCodec {
   /// Of a client: whether the peer accepts CONNECT with :protocol (RFC 8441). A stream that sends one without this is
   /// refused.
   bool accepts_protocols() const { return peer_takes_protocols_; }
+  /// Bytes of body queued in all streams.
+  size_t queued() const;
   /// Bytes of body sent, modulo 2^32.
   uint32_t body_bytes_sent() const { return body_bytes_sent_; }
   /// The peer's limit on concurrent streams.
@@ -144,10 +152,10 @@ class Http2Codec final : public HttpCodec {
   };
 
   struct Resumed {};
-  Http2Codec(const Shared& shared, Acceptor& acceptor, Resumed);
+  Http2Codec(const Shared& shared, Acceptor* acceptor, Resumed);
 
   // http2_state.cc
-  static bool is_open_tunnel(const Http2Stream& stream);
+  bool is_mid_message(const Http2Stream& stream) const;
   std::vector<Http2Stream*> streams_in_order() const;
   bool read_state(StateReader& in);
   bool read_stream(StateReader& in);
@@ -294,6 +302,8 @@ class Http2Codec final : public HttpCodec {
   bool peer_ended_ : 1 = false;
   bool peer_takes_protocols_ : 1 = false;
   bool input_waits_ : 1 = false;
+  bool holds_requests_ : 1 = false;
+  bool holds_input_ : 1 = false;  // A new request waits.
 };
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// The state of an HTTP/2 server connection without streams other than open tunnels, so that another process can
-// continue it.
+// The state of an HTTP/2 connection whose streams are all in the middle of their messages, with both heads sent, so
+// that another process can continue it.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,22 +14,40 @@ namespace sluice {
 
 namespace {
 
-// Streams are few: each has a descriptor, and those of a connection travel together.
-constexpr size_t kMaxMovedStreams = 200;
+constexpr size_t kMaxMovedStreams = 10'000;
+// What may have arrived and is not read: a frame that is not complete, or what hold_requests() holds.
+constexpr size_t kMaxMovedInputBytes = size_t{1} << 20;
+
+enum StreamFlag : uint8_t {
+  kTunnel = 1,
+  kConnect = 2,
+  kReceivedEnd = 4,
+  kQueuedEnd = 8,
+  kSentEnd = 16,
+  kNoContent = 32,
+};
 
 }  // namespace
 
-bool Http2Codec::is_open_tunnel(const Http2Stream& stream) {
-  return stream.receiver_ && stream.connect_ && stream.sent_head_ && !stream.queued_end_ && !stream.received_end_ &&
-         !stream.closed();
+// Whether the response has begun and has not ended. The request may have ended.
+bool Http2Codec::is_mid_message(const Http2Stream& stream) const {
+  const bool response_ended = is_server() ? stream.queued_end_ : stream.received_end_;
+  return stream.receiver_ && stream.sent_head_ && stream.received_head_ && !response_ended &&
+         !stream.queued_trailers_ && !stream.closed();
 }
 
 bool Http2Codec::can_move() const {
-  bool only_tunnels = true;
-  table_.for_each([&](const Http2Stream& stream) { only_tunnels = only_tunnels && is_open_tunnel(stream); });
-  return only_tunnels && table_.size() <= kMaxMovedStreams && is_server() && status_ == Status::kOpen &&
-         drain_ == Drain::kNo && !peer_draining_ && !peer_ended_ && greeted_ && preface_left_ == 0 && busy_ == 0 &&
-         held_streams_ == 0 && !dead_ && block_stream_ == 0 && gathered_stream_ == 0 && !input_waits_;
+  bool streams_can = true;
+  table_.for_each([&](const Http2Stream& stream) { streams_can = streams_can && is_mid_message(stream); });
+  return streams_can && table_.size() <= kMaxMovedStreams && status_ == Status::kOpen && drain_ == Drain::kNo &&
+         !peer_draining_ && !peer_ended_ && greeted_ && preface_left_ == 0 && busy_ == 0 && held_streams_ == 0 &&
+         !dead_ && block_stream_ == 0 && gathered_stream_ == 0 && !input_waits_;
+}
+
+size_t Http2Codec::queued() const {
+  size_t bytes = 0;
+  table_.for_each([&](const Http2Stream& stream) { bytes += stream.queue_.size(); });
+  return bytes;
 }
 
 // By their ids, so that both processes have the same order.
@@ -53,6 +71,7 @@ std::vector<HttpStream*> Http2Codec::take_streams() const {
 
 void Http2Codec::write_state(StateWriter& out) {
   park();
+  out.u8(is_server());
   // Our settings, as announced.
   out.u32(limits().streams);
   out.u32(limits().stream_window_bytes);
@@ -69,7 +88,7 @@ void Http2Codec::write_state(StateWriter& out) {
   out.u64(static_cast<uint64_t>(send_window_));
   out.u64(static_cast<uint64_t>(receive_window_));
   out.u32(credit_);
-  out.u32(last_peer_id_);
+  out.u32(is_server() ? last_peer_id_ : next_id_);
   out.u32(requests_);
   out.u32(body_bytes_sent_);
   for (const uint32_t id : ended_) out.u32(id);
@@ -89,7 +108,10 @@ void Http2Codec::write_state(StateWriter& out) {
   out.u16(static_cast<uint16_t>(streams.size()));
   for (const Http2Stream* stream : streams) {
     out.u32(stream->id_);
-    out.u8(stream->tunnel_);
+    out.u8(static_cast<uint8_t>((stream->tunnel_ ? kTunnel : 0) | (stream->connect_ ? kConnect : 0) |
+                                (stream->received_end_ ? kReceivedEnd : 0) | (stream->queued_end_ ? kQueuedEnd : 0) |
+                                (stream->sent_end_ ? kSentEnd : 0) | (stream->no_content_ ? kNoContent : 0)));
+    out.u64(stream->content_left_);
     out.u8(stream->priority_.urgency);
     out.u8(stream->priority_.incremental);
     out.u32(static_cast<uint32_t>(stream->send_window_));
@@ -100,10 +122,10 @@ void Http2Codec::write_state(StateWriter& out) {
   }
 }
 
-Http2Codec::Http2Codec(const Shared& shared, Acceptor& acceptor, Resumed)
-    : shared_(shared), acceptor_(&acceptor), abuse_(shared.limits) {}
+Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor, Resumed)
+    : shared_(shared), acceptor_(acceptor), abuse_(shared.limits) {}
 
-std::unique_ptr<Http2Codec> Http2Codec::resume(const Shared& shared, Acceptor& acceptor, StateReader& in) {
+std::unique_ptr<Http2Codec> Http2Codec::resume(const Shared& shared, Acceptor* acceptor, StateReader& in) {
   std::unique_ptr<Http2Codec> codec(new Http2Codec(shared, acceptor, Resumed()));
   if (!codec->read_state(in)) return nullptr;
   return codec;
@@ -111,11 +133,19 @@ std::unique_ptr<Http2Codec> Http2Codec::resume(const Shared& shared, Acceptor& a
 
 bool Http2Codec::read_stream(StateReader& in) {
   const uint32_t id = in.u32();
-  if (!in.ok() || id % 2 == 0 || id > last_peer_id_ || table_.find(id)) return false;
+  const bool known = is_server() ? id <= last_peer_id_ : id < next_id_;
+  if (!in.ok() || id % 2 == 0 || !known || table_.find(id)) return false;
   Http2Stream& stream = make_stream(nullptr);
   stream.id_ = id;
-  stream.tunnel_ = in.u8() != 0;
-  stream.connect_ = stream.sent_head_ = stream.received_head_ = true;
+  const uint8_t flags = in.u8();
+  stream.tunnel_ = (flags & kTunnel) != 0;
+  stream.connect_ = (flags & kConnect) != 0;
+  stream.received_end_ = (flags & kReceivedEnd) != 0;
+  stream.queued_end_ = (flags & kQueuedEnd) != 0;
+  stream.sent_end_ = (flags & kSentEnd) != 0;
+  stream.no_content_ = (flags & kNoContent) != 0;
+  stream.content_left_ = in.u64();
+  stream.sent_head_ = stream.received_head_ = true;
   stream.priority_.urgency = in.u8() % Http2Priority::kLevels;
   stream.priority_.incremental = in.u8() != 0;
   stream.send_window_ = static_cast<int32_t>(in.u32());
@@ -126,11 +156,16 @@ bool Http2Codec::read_stream(StateReader& in) {
   stream.queue_ = in.buffer(shared_.pool);
   table_.insert(shared_.pool, stream);
   schedule(stream);
+  const bool response_ended = is_server() ? stream.queued_end_ : stream.received_end_;
+  // An end is sent with the last of the queue.
+  const bool is_end_sent = stream.queued_end_ && stream.queue_.empty();
   const int64_t window = int64_t{stream.receive_window_} + stream.credit_ + stream.withheld_;
-  return in.ok() && stream.receive_window_ >= 0 && window <= kHttp2MaxWindow;
+  return in.ok() && !response_ended && stream.sent_end_ == is_end_sent && stream.receive_window_ >= 0 &&
+         window <= kHttp2MaxWindow;
 }
 
 bool Http2Codec::read_state(StateReader& in) {
+  if ((in.u8() != 0) != is_server()) return false;
   const uint32_t streams = in.u32(), stream_window = in.u32(), header_list = in.u32(), connection_window = in.u32();
   acknowledged_ = in.u8() != 0;
   peer_stream_window_ = in.u32();
@@ -141,7 +176,7 @@ bool Http2Codec::read_state(StateReader& in) {
   send_window_ = static_cast<int64_t>(in.u64());
   receive_window_ = static_cast<int64_t>(in.u64());
   credit_ = in.u32();
-  last_peer_id_ = in.u32();
+  (is_server() ? last_peer_id_ : next_id_) = in.u32();
   requests_ = in.u32();
   body_bytes_sent_ = in.u32();
   for (uint32_t& id : ended_) id = in.u32();
@@ -159,10 +194,10 @@ bool Http2Codec::read_state(StateReader& in) {
     if (!read_stream(in)) return false;
   }
   greeted_ = true;
-  const bool sane = peer_stream_window_ <= kHttp2MaxWindow && last_peer_id_ <= kHttp2MaxStream &&
-                    send_window_ <= int64_t{kHttp2MaxWindow} && send_window_ >= -int64_t{kHttp2MaxWindow} &&
-                    receive_window_ <= int64_t{kHttp2MaxWindow} && receive_window_ >= 0 &&
-                    partial_.size() <= kHttp2FrameBytes + Http2FrameHeader::kBytes;
+  const bool sane = peer_stream_window_ <= kHttp2MaxWindow && last_peer_id_ <= kHttp2MaxStream && next_id_ % 2 == 1 &&
+                    next_id_ <= kHttp2MaxStream + 2 && send_window_ <= int64_t{kHttp2MaxWindow} &&
+                    send_window_ >= -int64_t{kHttp2MaxWindow} && receive_window_ <= int64_t{kHttp2MaxWindow} &&
+                    receive_window_ >= 0 && partial_.size() <= kMaxMovedInputBytes;
   // The peer may use larger windows until it has acknowledged smaller ones.
   if (!in.ok() || !sane || limits().stream_window_bytes < stream_window) return false;
   if (streams != limits().streams || stream_window != limits().stream_window_bytes ||

@@ -102,8 +102,9 @@ class HttpCodec {
   virtual bool output_ended() const { return false; }
   /// The receivers of the open streams. It allocates, so it is for rare events only.
   virtual std::vector<StreamReceiver*> receivers() const = 0;
-  /// Whether nothing is in progress but tunnels that are open in both directions. The connection can continue in
-  /// another process then, once all output is flushed.
+  /// Whether nothing is in progress but messages that another process can continue: in HTTP/2, streams whose response
+  /// has begun and not ended; in HTTP/1.1, a tunnel that is open in both directions. The connection can continue there
+  /// once all output is flushed.
   virtual bool can_move() const = 0;
   /// Whether it holds bytes of a tunnel, which do not move with it.
   virtual bool holds_tunneled_bytes() const { return false; }

@@ -25,7 +25,7 @@ enum class ResetReason : uint8_t {
 inline constexpr int kResetReasonCount = 10;
 
 class HttpStream;
-class MovableTunnel;
+class MovableStream;
 
 /// Receives the events of a stream: of a request that a server reads, or of a response that a client reads. The order
 /// is on_head (on a client perhaps after several 1xx heads), on_body any number of times, and perhaps on_trailers.
@@ -42,7 +42,7 @@ class StreamReceiver {
   virtual void on_drained(HttpStream& stream) = 0;
 
   /// The receiver as a tunnel, which can move to another process; null if it is none.
-  virtual MovableTunnel* movable_tunnel() { return nullptr; }
+  virtual MovableStream* movable_stream() { return nullptr; }
 
  protected:
   ~StreamReceiver() = default;

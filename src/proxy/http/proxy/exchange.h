@@ -7,7 +7,7 @@
 #include "proxy/http/message/head.h"
 #include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/fault.h"
-#include "proxy/http/proxy/movable_tunnel.h"
+#include "proxy/http/proxy/movable_stream.h"
 #include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/request_body.h"
 #include "proxy/http/proxy/request_context.h"
@@ -31,7 +31,7 @@ namespace sluice {
 ///
 /// It lies in memory of the HttpWorker. When both streams are released, it is over, and its memory returns at the end
 /// of the turn. So its functions may be called, and its members used, until the turn ends, whatever was called before.
-class Exchange final : public UpstreamAttempts, public RequestContext, private MovableTunnel {
+class Exchange final : public UpstreamAttempts, public RequestContext, private MovableStream {
  public:
   static Exchange& begin(HttpSession& session, HttpStream& client);
 
@@ -54,16 +54,18 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
-  MovableTunnel* movable_tunnel() override { return tunnel_agreed_ ? this : nullptr; }
-  // MovableTunnel
+  MovableStream* movable_stream() override { return response_.begun() ? this : nullptr; }
+  // MovableStream
   bool can_move() const override;
+  HttpSession* client_session() override { return session_; }
+  UpstreamConnection* shared_connection() override;
+  StreamPairState pair_state() const override;
+  ForwardingState forwarding_state() const override;
   void begin_moving() override;
   void stay() override;
   bool pass_all_on() override;
-  size_t queued() const override;
   Transport& endpoint_transport() override;
   MovingSession::Endpoint endpoint_names() const override;
-  ForwardingState forwarding_state() const override;
   void depart() override;
   void on_endpoint_detached() override;
   void on_endpoint_ends() override;

@@ -1,7 +1,10 @@
-// A tunnel that moves to another process with the client's connection. The endpoint's connection is a tunnel of
-// HTTP/1.1, which has no state but the bytes that wait. So there the tunnel continues without HTTP towards the
-// endpoint: as an L4Session if the client's connection is a tunnel of HTTP/1.1, too, else as a StreamTunnel.
+// An exchange that moves to another process with the client's connection, while its response is under way.
+//
+// A tunnel of HTTP/1.1 to the endpoint has no state but the bytes that wait. So in the other process it continues
+// without HTTP towards the endpoint: as an L4Session if the client's connection is a tunnel of HTTP/1.1, too, else as a
+// StreamTunnel. A stream of HTTP/2 to the endpoint continues as a StreamPair.
 
+#include <algorithm>
 #include <utility>
 
 #include "proxy/http/proxy/exchange.h"
@@ -12,9 +15,28 @@
 namespace sluice {
 
 bool Exchange::can_move() const {
-  if (over_ || !client_ || !upstream_ || request_ended_ || response_.ended() || response_.cut()) return false;
-  return !to_->speaks_http2() && connection_->codec().can_move() && body_.empty() && !body_.buffered() &&
-         !response_.holds_data();
+  if (over_ || !client_ || !upstream_ || !response_.begun() || response_.ended() || response_.cut()) return false;
+  if (!body_.empty() || body_.buffered() || body_.mirrored() || !response_.passes_through()) return false;
+  if (to_->speaks_http2()) return session_->http2() && (!tunnel_ || tunnel_agreed_);
+  return tunnel_agreed_ && !request_ended_ && connection_->codec().can_move();
+}
+
+UpstreamConnection* Exchange::shared_connection() { return upstream_ && to_->speaks_http2() ? connection_ : nullptr; }
+
+StreamPairState Exchange::pair_state() const {
+  const uint64_t now = now_ms();
+  StreamPairState state{.quiet_ms = now - deadlines_.active_ms,
+                        .idle_timeout_ms = config::milliseconds(idle_timeout()),
+                        .request_ended = request_ended_,
+                        .tunnel = tunnel_};
+  if (deadlines_.whole_due_ms != RequestDeadlines::kNever) {
+    state.left_ms = deadlines_.whole_due_ms - std::min(now, deadlines_.whole_due_ms);
+  }
+  return state;
+}
+
+ForwardingState Exchange::forwarding_state() const {
+  return {.age_ms = now_ms() - deadlines_.started_ms, .quiet_ms = now_ms() - deadlines_.active_ms, .source = {}};
 }
 
 void Exchange::begin_moving() { connection_->begin_moving(); }
@@ -33,16 +55,10 @@ bool Exchange::pass_all_on() {
   return connection_->empty_codec();
 }
 
-size_t Exchange::queued() const { return client_->queued(); }
-
 Transport& Exchange::endpoint_transport() { return connection_->transport(); }
 
 MovingSession::Endpoint Exchange::endpoint_names() const {
   return {to_->config().name, to_->state().address(endpoint_).text()};
-}
-
-ForwardingState Exchange::forwarding_state() const {
-  return {.age_ms = now_ms() - deadlines_.started_ms, .quiet_ms = now_ms() - deadlines_.active_ms, .source = {}};
 }
 
 void Exchange::depart() {
@@ -50,7 +66,7 @@ void Exchange::depart() {
   finish();
   client_ = upstream_ = nullptr;
   session_ = nullptr;
-  connection_->leave_with_tunnel();
+  if (!to_->speaks_http2()) connection_->leave_with_tunnel();
   std::exchange(connection_, nullptr)->detach();
   leave_endpoint();
   retire();

@@ -198,14 +198,9 @@ void Exchange::request_body(Buffer&& body, bool end) {
 }
 
 void Exchange::request_trailers(Fields&& trailers) {
-  if (!listener_.codecs->http1.allow_underscores && !response_.ended() && has_underscore(trailers)) {
+  if (!admit_trailers(listener_, trailers) && !response_.ended()) {
     request_ended_ = true;
     return fail(HttpEnd::kBadRequest);
-  }
-  // A server that merges trailers into the header section, as RFC 9110 section 6.5.2 permits, would take fields that
-  // only this proxy may set for values from it.
-  for (const std::string& name : listener_.reserved_trailers) {
-    listener_.counters.trailer_fields_dropped.add(trailers.remove(name));
   }
   if (trailers.empty()) return request_body(Buffer(), true);
   request_ended_ = true;

@@ -191,7 +191,7 @@ void Exchange::fail(HttpEnd why) {
   }
   // A truncated response must not look complete.
   const bool takes_nothing = why == HttpEnd::kSendTimeout || why == HttpEnd::kStuck;
-  if (takes_nothing && !session_->http2()) session_->abandon();
+  if (takes_nothing && !session_->http2()) session_->abandon_output();
   client_->reset(why == HttpEnd::kUpstreamReset ? upstream_reason_ : ResetReason::kInternal);
   release_client();
   retire();

@@ -83,7 +83,7 @@ void Exchange::watch() {
 
 void Exchange::on_timer() {
   const uint64_t now = now_ms();
-  if (tunnel_agreed_ && session_) session_->stay();  // A deadline may end it.
+  if (response_.begun() && session_) session_->stay();  // A deadline may end it.
   if (visit_deadlines([&](const Deadline& each) { return now < each.due || expire(each.kind); })) watch();
 }
 

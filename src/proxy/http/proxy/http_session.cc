@@ -355,6 +355,8 @@ bool HttpSession::review_memory() {
 void HttpSession::on_timer() {
   if (lingering()) return linger_timeout();
   if (moving_) return stay();
+  if (held_at_ != 0) [[unlikely]]
+    release_requests();
   const config::Http& config = *listener_->config;
   const uint64_t now = services_.worker().now_ms();
   if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {

@@ -19,7 +19,10 @@ namespace sluice {
 
 class ClientAcceptor;
 class Http2Codec;
-class MovableTunnel;
+class MovableStream;
+class MovingGroup;
+struct ResumingGroup;
+struct StreamPlaces;
 class StateReader;
 class StateWriter;
 struct HttpCodecSettings;
@@ -38,10 +41,10 @@ class HttpSession final : public Session,
   /// `family` is that of the listening socket.
   static void start(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, int fd, int family);
 
-  /// Continues the session that move_out() has written. Takes ownership of the descriptors. False if `moving` has not
-  /// what a session needs; if its state is malformed, the session ends by itself.
-  static bool resume(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, MovingSession& moving,
-                     bool stays);
+  /// Makes the session that `from` continues with, and adds it there. Next: start() or abandon(). `stays`: it does not
+  /// move out again. Returns false if the state is malformed.
+  [[nodiscard]] static bool resume(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker,
+                                   ResumingGroup& from, bool stays);
 
   SessionKind kind() const override;
   bool shut_down() override;
@@ -54,11 +57,45 @@ class HttpSession final : public Session,
   void move_to(ClientAcceptor& to, HttpListener& listener);
   HttpListener& listener() { return *listener_; }
 
-  // Called by its tunnels while it moves to another process:
+  // Called by its streams while it moves to another process:
   /// A tunnel's connection is detached.
   void continue_moving();
-  /// Continues here, if it was about to move.
+  /// Continues here, with its group, if it was about to move.
   void stay();
+
+  // Called by its MovingGroup (http_session_move.cc).
+  /// Whether it has no request, and nothing of one, but streams that can move with it.
+  bool can_move() const;
+  bool moving() const { return moving_ != nullptr; }
+  /// Where it goes; null if sessions do not leave for another process.
+  Departures* departures() const;
+  /// Its open streams, if all of them can move.
+  std::vector<MovableStream*> movable_streams() const;
+  void begin_moving(MovingGroup& group);
+  /// Starts to detach its connection, and those that its streams have for themselves.
+  void detach();
+  bool detached() const;
+  /// Passes on what waits between its connection and those of its streams. What the peer's windows of HTTP/2 hold back
+  /// moves with the codec. False: something else still waits.
+  bool pass_all_on();
+  bool has_output() const { return codec_ && codec_->has_output(); }
+  /// Bytes that wait in its connections.
+  size_t moving_bytes() const;
+  void continue_here();
+  /// Lets the requests of HTTP/2 that are in progress end before it reads new ones, for a moment, so that it can move.
+  void hold_requests();
+  /// Whether it is a tunnel of HTTP/1.1, which continues as an L4Session.
+  bool is_tunnel() const;
+  /// Serialize it. False: that is impossible, and abandon() must follow.
+  bool write_tunnel(StateWriter& out, MovingSession& moving);
+  bool write_state(StateWriter& out, MovingSession& moving, const StreamPlaces& places);
+  /// Takes the descriptors away, and leaves.
+  void depart(MovingSession& moving);
+  /// It can continue nowhere.
+  void abandon();
+  /// The last steps of resume(): continues with the codec, if it has one, and then with the bytes that had arrived.
+  void start(CodecPointer codec);
+  void read_late(Buffer&& late);
 
   const ClientIp& client_ip() const { return client_ip_; }
   /// Of the same peer; 0: unknown.
@@ -74,7 +111,7 @@ class HttpSession final : public Session,
   /// An exchange reports that response body is being sent.
   void note_progress();
   /// Gives up output that is not sent yet: when the codec is done, the connection is reset.
-  void abandon() { abandoned_ = true; }
+  void abandon_output() { abandoned_ = true; }
   /// Like Worker::should_shed_load, for one of its exchanges. Shortly after one exchange was shed, the others may be
   /// shed too.
   bool should_shed_load();
@@ -90,6 +127,7 @@ class HttpSession final : public Session,
 
   /// While it leaves for another process.
   struct Moving {
+    MovingGroup* group;
     Buffer late;  // Received since it began to leave.
   };
 
@@ -129,14 +167,10 @@ class HttpSession final : public Session,
   /// Moves to the successor of its acceptor, if there is one.
   void follow_configuration();
   // http_session_move.cc
-  bool can_move() const;
-  std::vector<MovableTunnel*> tunnels() const;
-  bool detached() const;
-  bool pass_all_on(const std::vector<MovableTunnel*>& tunnels);
-  void depart();
-  void write_state(StateWriter& out);
-  bool read_state(MovingSession& moving);
-  bool read_tunnels(Http2Codec* codec, StateReader& in, MovingSession& moving);
+  void release_requests();
+  void write_connection(StateWriter& out);
+  bool read_state(ResumingGroup& from);
+  bool read_streams(Http2Codec* codec, ResumingGroup& from);
 
   void inspect_first_bytes();
   void begin(Version version, Buffer&& first);
@@ -172,6 +206,7 @@ class HttpSession final : public Session,
   bool shutting_down_ : 1 = false;
   bool abandoned_ : 1 = false;
   bool stays_ : 1 = false;  // No other process has taken it.
+  uint8_t held_at_ = 0;     // The second of the last hold_requests(), modulo; 0: none.
   uint16_t client_port_ = 0;
   uint32_t requests_ = 0;  // Requests of an HTTP/1.1 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/moving_group.h"
 #include "proxy/l4/l4_session.h"
 #include "proxy/listener/client_acceptor.h"
 
@@ -37,10 +40,16 @@ class HttpSessionFactory final : public SessionFactory {
   void start(ClientAcceptor& acceptor, int fd, int family) override {
     HttpSession::start(acceptor, listener_, http_, fd, family);
   }
-  bool resume(ClientAcceptor& acceptor, MovingSession& session, bool stays) override {
-    if (session.kind == MovingSession::Kind::kTunnel)
+  bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor find, bool stays) override {
+    if (session.kind == MovingSession::Kind::kTunnel) {
       return L4Session::resume(acceptor, /*log=*/nullptr, session, stays);
-    return HttpSession::resume(acceptor, listener_, http_, session, stays);
+    }
+    const auto find_listener = [find](std::string_view name) -> std::pair<ClientAcceptor*, HttpListener*> {
+      ClientAcceptor* const found = find(name);
+      if (!found || !found->listener().config->http) return {};
+      return {found, &static_cast<HttpSessionFactory&>(found->factory()).listener_};
+    };
+    return MovingGroup::resume(session, find_listener, stays);
   }
   void adopt(ClientAcceptor& acceptor, Session& session) override {
     if (session.kind() == SessionKind::kTcp) return;  // A tunnel that came from another process.

@@ -1,9 +1,12 @@
-// An HttpSession that moves to another process while it has no request: it lets go of its connection, writes its state,
-// and a session there continues where it stopped. (With a tunnel: exchange_move.cc.)
+// An HttpSession that moves to another process while it has no request, or only streams that move with it: it lets go
+// of its connection, writes its state, and a session there continues where it stopped. MovingGroup leads. (Its streams:
+// exchange_move.cc.)
 //
 // The state: the version; the number of requests of HTTP/1.1; the ages of the connection and of the wait for a request,
 // in milliseconds; the client's address; what the handshake agreed on, if requests need it; the codec of HTTP/2
-// (Http2Codec::write_state); bytes that arrived last; the transport (Transport::write_state).
+// (Http2Codec::write_state); bytes that arrived last; the transport (Transport::write_state); the number of streams,
+// and of each: the kind (kOwnConnection, kSharedConnection), then a ForwardingState and the transport, or its
+// StreamPlace and a StreamPairState.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +24,9 @@
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_session.h"
-#include "proxy/http/proxy/movable_tunnel.h"
+#include "proxy/http/proxy/movable_stream.h"
+#include "proxy/http/proxy/moving_group.h"
+#include "proxy/http/proxy/stream_pair.h"
 #include "proxy/http/proxy/stream_tunnel.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/moving_session.h"
@@ -34,9 +39,11 @@ namespace {
 constexpr uint64_t kDetachTimeoutMs = 1000;
 // A session that continues is checked after this long.
 constexpr uint64_t kQuietAfterMoveMs = 1000;
-// How often a tunnel's connections take from each other what waits in them. If more is left then, one of them takes no
-// data, and the session moves later.
-constexpr int kPassRounds = 4;
+// How long a session that could not move reads no new requests, once in a second: a request that takes long must not
+// hold up the others of its connection.
+constexpr uint64_t kHoldRequestsMs = 100;
+
+constexpr uint8_t kOwnConnection = 0, kSharedConnection = 1;
 
 // The names of TLS versions and ciphers live as long as the thread. There are few.
 std::string_view lasting(std::string_view name) {
@@ -73,7 +80,6 @@ std::unique_ptr<Agreement> read_agreement(StateReader& in) {
 
 }  // namespace
 
-// Whether it has no request, and nothing of one, but tunnels that can move with it.
 bool HttpSession::can_move() const {
   if (ending() || stays_ || transport_.ended()) return false;
   if (beginning_) return !draining_ && !beginning_->setup;
@@ -81,102 +87,146 @@ bool HttpSession::can_move() const {
   if (!codec_->can_move()) return false;
   if (codec_->streams() == 0) return !draining_ && !codec_->has_output();
   return std::ranges::all_of(codec_->receivers(), [](StreamReceiver* receiver) {
-    const MovableTunnel* const tunnel = receiver->movable_tunnel();
-    return tunnel && tunnel->can_move();
+    const MovableStream* const stream = receiver->movable_stream();
+    return stream && stream->can_move();
   });
 }
 
 // In the order of the codec's streams.
-std::vector<MovableTunnel*> HttpSession::tunnels() const {
-  std::vector<MovableTunnel*> tunnels;
-  if (!codec_) return tunnels;
+std::vector<MovableStream*> HttpSession::movable_streams() const {
+  std::vector<MovableStream*> streams;
+  if (!codec_) return streams;
   for (StreamReceiver* const receiver : codec_->receivers()) {
-    if (MovableTunnel* const tunnel = receiver->movable_tunnel()) tunnels.push_back(tunnel);
+    if (MovableStream* const stream = receiver->movable_stream()) streams.push_back(stream);
   }
-  return tunnels;
+  return streams;
 }
 
-bool HttpSession::move_out() {
-  if (moving_) return true;
-  if (!can_move()) return false;
+bool HttpSession::move_out() { return moving_ || MovingGroup::begin(*this); }
+
+void HttpSession::begin_moving(MovingGroup& group) {
   moving_ = make_in_chunk<Moving>(services_.worker().pool());
+  moving_->group = &group;
   arm_timer(services_.worker().now_ms() + kDetachTimeoutMs);
+}
+
+void HttpSession::detach() {
   transport_.detach();
-  for (MovableTunnel* const tunnel : tunnels()) tunnel->begin_moving();
-  return true;
+  for (MovableStream* const stream : movable_streams()) {
+    if (!stream->shared_connection()) stream->begin_moving();
+  }
 }
 
 void HttpSession::on_detached(Transport&) { continue_moving(); }
 
 void HttpSession::continue_moving() {
-  if (moving_ && detached()) depart();
+  if (moving_) moving_->group->continue_moving();
+}
+
+void HttpSession::stay() {
+  if (moving_) [[unlikely]]
+    moving_->group->stay();
 }
 
 bool HttpSession::detached() const {
-  return transport_.detached() &&
-         std::ranges::all_of(tunnels(), [](MovableTunnel* tunnel) { return tunnel->endpoint_transport().detached(); });
+  return transport_.detached() && std::ranges::all_of(movable_streams(), [](MovableStream* stream) {
+           return stream->shared_connection() || stream->endpoint_transport().detached();
+         });
 }
 
-// Passes on what waits between the client's transport and those of the endpoints. What the peer's windows of HTTP/2
-// hold back moves with the codec. False: something else still waits, or there is too much of it.
-bool HttpSession::pass_all_on(const std::vector<MovableTunnel*>& tunnels) {
-  bool empty = tunnels.empty();
-  for (int i = 0; i < kPassRounds && !empty; ++i) {
-    empty = true;
-    for (MovableTunnel* const tunnel : tunnels) empty = tunnel->pass_all_on() && empty;
-    empty = empty_codec() && empty;
+bool HttpSession::pass_all_on() {
+  const std::vector<MovableStream*> streams = movable_streams();
+  if (streams.empty()) return true;
+  bool empty = true;
+  for (MovableStream* const stream : streams) {
+    if (!stream->shared_connection()) empty = stream->pass_all_on() && empty;
   }
-  size_t queued = transport_.queued() + moving_->late.size();
-  for (MovableTunnel* const tunnel : tunnels) queued += tunnel->queued() + tunnel->endpoint_transport().queued();
-  return empty && queued <= kMaxMovingSessionBytes / 2;
-}
-
-void HttpSession::depart() {
-  if (!acceptor_->moving_out() || !can_move()) return stay();
-  const std::vector<MovableTunnel*> tunnels = this->tunnels();
-  if (!pass_all_on(tunnels) || !can_move()) return stay();
-  const bool is_tunnel = version_ == Version::kHttp1 && !tunnels.empty();
-  if (is_tunnel && !moving_->late.empty()) {
+  empty = empty_codec() && empty;
+  if (empty && is_tunnel() && !moving_->late.empty()) {
     acceptor_->counters().bytes_in.add(moving_->late.size());
-    tunnels[0]->endpoint_transport().send(std::move(moving_->late));
+    streams[0]->endpoint_transport().send(std::move(moving_->late));
   }
-  if (!detached()) return;  // Data was passed on. on_detached() follows once it is queued.
-  MovingSession moving;
-  moving.kind = is_tunnel ? MovingSession::Kind::kTunnel : MovingSession::Kind::kHttp;
-  moving.listener = acceptor_->listener().config->name;
-  StateWriter out(moving.state);
-  if (is_tunnel) {
-    ForwardingState state = tunnels[0]->forwarding_state();
-    if (source_place_) state.source = source_place_->source;
-    state.write(out);
-  } else {
-    write_state(out);
-  }
-  bool written = transport_.write_state(out);
-  if (!is_tunnel) out.u16(static_cast<uint16_t>(tunnels.size()));
-  for (MovableTunnel* const tunnel : tunnels) {
-    if (!is_tunnel) tunnel->forwarding_state().write(out);
-    written = written && tunnel->endpoint_transport().write_state(out);
-    moving.endpoints.push_back(tunnel->endpoint_names());
-  }
-  if (!written) {
-    count_end(SessionEnd::kNotResumed);
-    moving_.reset();
-    return reset();
-  }
-  moving.fds.push_back(transport_.take());
-  for (MovableTunnel* const tunnel : tunnels) {
-    moving.fds.push_back(tunnel->endpoint_transport().take());
-    tunnel->depart();
-  }
-  moving_.reset();
-  count_end(SessionEnd::kMoved);
-  leave();
-  acceptor_->departures().depart(services_.worker().index(), std::move(moving));
+  return empty;
 }
 
-// All but the transport and the tunnels.
-void HttpSession::write_state(StateWriter& out) {
+size_t HttpSession::moving_bytes() const {
+  if (!moving_) return 0;
+  size_t bytes = transport_.queued() + moving_->late.size();
+  if (version_ == Version::kHttp2) bytes += static_cast<const Http2Codec&>(*codec_).queued();
+  for (MovableStream* const stream : movable_streams()) {
+    if (!stream->shared_connection()) bytes += stream->endpoint_transport().queued();
+  }
+  return bytes;
+}
+
+void HttpSession::continue_here() {
+  if (!moving_) return;
+  Buffer late = std::move(moving_->late);
+  moving_.reset();
+  for (MovableStream* const stream : movable_streams()) {
+    if (!stream->shared_connection()) stream->stay();
+  }
+  transport_.reattach();
+  arm_timer(services_.worker().now_ms() + kQuietAfterMoveMs);
+  release_requests();
+  if (codec_) wake();
+  if (!late.empty()) on_data(transport_, std::move(late));
+}
+
+void HttpSession::hold_requests() {
+  if (version_ != Version::kHttp2 || !codec_ || codec_->streams() == 0 || ending() || stays_ || moving_) return;
+  const uint64_t now = services_.worker().now_ms();
+  const auto second = static_cast<uint8_t>(1 + now / 1000 % UINT8_MAX);
+  if (std::exchange(held_at_, second) == second) return;
+  static_cast<Http2Codec&>(*codec_).hold_requests(true);
+  arm_timer(now + kHoldRequestsMs);
+}
+
+void HttpSession::release_requests() {
+  if (version_ != Version::kHttp2 || !codec_ || !static_cast<Http2Codec&>(*codec_).holds_requests()) return;
+  static_cast<Http2Codec&>(*codec_).hold_requests(false);
+  wake();
+}
+
+Departures* HttpSession::departures() const { return acceptor_->moving_out() ? &acceptor_->departures() : nullptr; }
+
+bool HttpSession::is_tunnel() const { return version_ == Version::kHttp1 && codec_ && codec_->streams() > 0; }
+
+// ---- The state ----
+
+bool HttpSession::write_tunnel(StateWriter& out, MovingSession& moving) {
+  moving.listeners.push_back(acceptor_->listener().config->name);
+  MovableStream& tunnel = *movable_streams()[0];
+  ForwardingState state = tunnel.forwarding_state();
+  if (source_place_) state.source = source_place_->source;
+  state.write(out);
+  moving.endpoints.push_back(tunnel.endpoint_names());
+  return transport_.write_state(out) && tunnel.endpoint_transport().write_state(out);
+}
+
+bool HttpSession::write_state(StateWriter& out, MovingSession& moving, const StreamPlaces& places) {
+  moving.listeners.push_back(acceptor_->listener().config->name);
+  write_connection(out);
+  bool written = transport_.write_state(out);
+  const std::vector<MovableStream*> streams = movable_streams();
+  out.u16(static_cast<uint16_t>(streams.size()));
+  for (MovableStream* const stream : streams) {
+    if (stream->shared_connection()) {
+      out.u8(kSharedConnection);
+      places.at(*stream).write(out);
+      stream->pair_state().write(out);
+    } else {
+      out.u8(kOwnConnection);
+      stream->forwarding_state().write(out);
+      written = written && stream->endpoint_transport().write_state(out);
+      moving.endpoints.push_back(stream->endpoint_names());
+    }
+  }
+  return written;
+}
+
+// All but the transport and the streams.
+void HttpSession::write_connection(StateWriter& out) {
   const uint64_t now = services_.worker().now_ms();
   if (version_ == Version::kHttp1 && codec_) {
     requests_ = static_cast<const Http1Server&>(*codec_).requests();
@@ -196,78 +246,92 @@ void HttpSession::write_state(StateWriter& out) {
   out.buffer(late);
 }
 
-void HttpSession::stay() {
-  if (!moving_) [[likely]]
-    return;
-  Buffer late = std::move(moving_->late);
+void HttpSession::depart(MovingSession& moving) {
+  moving.fds.push_back(transport_.take());
+  for (MovableStream* const stream : movable_streams()) {
+    if (!stream->shared_connection()) moving.fds.push_back(stream->endpoint_transport().take());
+    stream->depart();
+  }
   moving_.reset();
-  for (MovableTunnel* const tunnel : tunnels()) tunnel->stay();
-  transport_.reattach();
-  arm_timer(services_.worker().now_ms() + kQuietAfterMoveMs);
-  if (codec_) wake();
-  if (!late.empty()) on_data(transport_, std::move(late));
+  count_end(SessionEnd::kMoved);
+  leave();
 }
 
-bool HttpSession::resume(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, MovingSession& moving,
+void HttpSession::abandon() {
+  moving_.reset();
+  count_end(SessionEnd::kNotResumed);
+  reset();
+}
+
+bool HttpSession::resume(ClientAcceptor& acceptor, HttpListener& listener, HttpServices& worker, ResumingGroup& from,
                          bool stays) {
-  if (moving.fds.size() != 1 + moving.endpoints.size()) return false;
+  acceptor.admit_resumed();
   auto* const session = new HttpSession(acceptor, listener, worker);
   session->stays_ = stays;
-  if (!session->read_state(moving)) {
-    session->count_end(SessionEnd::kNotResumed);
-    session->reset();
-  }
-  return true;
+  from.sessions.push_back({.session = session});
+  return session->read_state(from);
 }
 
-bool HttpSession::read_state(MovingSession& moving) {
-  StateReader in(moving.state);
+bool HttpSession::read_state(ResumingGroup& from) {
+  StateReader& in = from.in;
   const uint64_t now = services_.worker().now_ms();
   const uint8_t version = in.u8();
   requests_ = in.u32();
   started_ms_ = now - std::min(in.u64(), now);
   waits_since_ms_ = last_body_ms_ = now - std::min(in.u64(), now);
   client_ip_ = ClientIp(in.bytes(in.u8()));
-  // Unless the address is from a PROXY header.
-  if (const PeerAddress peer = PeerAddress::peer_of(moving.fds[0]); ClientIp(peer) == client_ip_)
-    client_port_ = peer.port();
   if (Source source; Source::from(client_ip_.bytes(), source)) source_place_ = acceptor_->take_source_place(source);
   agreed_ = read_agreement(in);
-  CodecPointer codec;
+  ResumingGroup::Session& resumed = from.sessions.back();
   if (version == static_cast<uint8_t>(Version::kHttp2)) {
     codec_settings_ = listener_->codecs;
-    codec.reset(Http2Codec::resume(codec_settings_->http2_shared, *this, in).release());
+    resumed.codec.reset(Http2Codec::resume(codec_settings_->http2_shared, this, in).release());
   }
-  Buffer late = in.buffer(services_.worker().pool());
-  const bool restored = transport_.restore(std::exchange(moving.fds[0], -1), in);
+  resumed.late = in.buffer(services_.worker().pool());
+  const int fd = from.take_fd();
+  // Unless the address is from a PROXY header.
+  if (const PeerAddress peer = PeerAddress::peer_of(fd); ClientIp(peer) == client_ip_) client_port_ = peer.port();
+  const bool restored = transport_.restore(fd, in);
   if (!restored || version > static_cast<uint8_t>(Version::kHttp2)) return false;
   version_ = Version{version};
-  if (version_ == Version::kHttp2 && !codec) return false;
-  if (!read_tunnels(static_cast<Http2Codec*>(codec.get()), in, moving)) return false;
-  if (codec) speak(std::move(codec));
-  if (version_ == Version::kUnknown) beginning_ = make_in_chunk<Beginning>(services_.worker().pool());
-  arm_timer(now + kQuietAfterMoveMs);
-  transport_.start_reading();
-  if (!late.empty()) on_data(transport_, std::move(late));
-  return true;
+  if (version_ == Version::kHttp2 && !resumed.codec) return false;
+  return read_streams(static_cast<Http2Codec*>(resumed.codec.get()), from);
 }
 
-// The tunnels through the streams of `codec`; null: there are none.
-bool HttpSession::read_tunnels(Http2Codec* codec, StateReader& in, MovingSession& moving) {
+// `codec`: null if it has no streams.
+bool HttpSession::read_streams(Http2Codec* codec, ResumingGroup& from) {
   const std::vector<HttpStream*> streams = codec ? codec->take_streams() : std::vector<HttpStream*>();
-  bool good = in.u16() == streams.size() && moving.endpoints.size() == streams.size();
-  std::vector<StreamTunnel*> tunnels;
-  for (size_t i = 0; i < streams.size() && good; ++i) {
-    const MovingSession::Endpoint& names = moving.endpoints[i];
-    const auto found = find_endpoint(acceptor_->upstreams(), names.upstream, names.address);
-    good = found.has_value();
-    if (!good) break;
-    tunnels.push_back(new StreamTunnel(*this, *streams[i], acceptor_->upstreams()[found->upstream], found->slot));
-    good = tunnels.back()->read_state(std::exchange(moving.fds[1 + i], -1), in);
+  if (from.in.u16() != streams.size()) return false;
+  for (HttpStream* const stream : streams) {
+    if (from.in.u8() == kSharedConnection) {
+      const StreamPlace place = StreamPlace::read(from.in);
+      const StreamPairState state = StreamPairState::read(from.in);
+      ResumingGroup::Connection* const connection = from.connection(place);
+      HttpStream* const upstream = connection ? connection->take_stream(place) : nullptr;
+      if (!upstream) return false;
+      from.pairs.push_back(new StreamPair(*this, *stream, *connection->connection, *upstream, state));
+    } else {
+      const MovingSession::Endpoint* const names = from.take_endpoint();
+      if (!names) return false;
+      const auto found = find_endpoint(acceptor_->upstreams(), names->upstream, names->address);
+      if (!found) return false;
+      from.tunnels.push_back(new StreamTunnel(*this, *stream, acceptor_->upstreams()[found->upstream], found->slot));
+      if (!from.tunnels.back()->read_state(from.take_fd(), from.in)) return false;
+    }
   }
-  good = good && in.done();
-  for (StreamTunnel* const tunnel : tunnels) good ? tunnel->start() : tunnel->abandon();
-  return good;
+  return from.in.ok();
+}
+
+void HttpSession::start(CodecPointer codec) {
+  if (codec) speak(std::move(codec));
+  if (version_ == Version::kUnknown) beginning_ = make_in_chunk<Beginning>(services_.worker().pool());
+  arm_timer(services_.worker().now_ms() + kQuietAfterMoveMs);
+  transport_.start_reading();
+  acceptor_->resumed(*this);
+}
+
+void HttpSession::read_late(Buffer&& late) {
+  if (!late.empty()) on_data(transport_, std::move(late));
 }
 
 }  // namespace sluice

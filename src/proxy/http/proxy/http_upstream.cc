@@ -108,6 +108,12 @@ UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
   return connection.release();  // It owns itself from now on.
 }
 
+UpstreamConnection& HttpUpstream::resume(uint32_t endpoint) {
+  auto* const connection = new UpstreamConnection(*this, endpoint, ++newest_);
+  all_.push_back(connection);
+  return *connection;
+}
+
 void HttpUpstream::close() {
   if (std::exchange(closed_, true)) return;
   const std::vector<UpstreamConnection*> all = all_;

@@ -20,6 +20,8 @@ class HttpUpstream : public UpstreamPool {
  public:
   HttpUpstream(HttpServices& services, std::shared_ptr<WorkerUpstream> upstream);
 
+  /// A connection that came from another process; it owns itself. Next: UpstreamConnection::read_state().
+  UpstreamConnection& resume(uint32_t endpoint);
   /// Finds a connection for the caller, which is notified of the result: see UpstreamRequest.
   void request(UpstreamCaller& caller);
   /// Whether the caller may make another attempt.

@@ -36,6 +36,7 @@ class RequestBody {
   void mirror(const Fields& trailers);
   /// Gives the mirror up unless it has the whole request.
   void cut_mirror();
+  bool mirrored() const { return mirror_ != nullptr; }
 
   // Before there is a stream.
   void hold(Buffer&& body) { held_.append(std::move(body)); }

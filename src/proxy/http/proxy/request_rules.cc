@@ -4,16 +4,26 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "proxy/common/token.h"
 #include "proxy/http/message/long_text.h"
+#include "proxy/http/proxy/http_listener.h"
 
 namespace sluice {
 
 bool has_underscore(const Fields& fields) {
   return std::any_of(fields.begin(), fields.end(),
                      [](const Fields::Field& field) { return field.name.find('_') != std::string_view::npos; });
+}
+
+bool admit_trailers(const HttpListener& listener, Fields& trailers) {
+  if (!listener.codecs->http1.allow_underscores && has_underscore(trailers)) return false;
+  for (const std::string& name : listener.reserved_trailers) {
+    listener.counters.trailer_fields_dropped.add(trailers.remove(name));
+  }
+  return true;
 }
 
 bool take_expectations(ChunkPool& pool, Head& request, bool has_body) {

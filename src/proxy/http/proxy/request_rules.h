@@ -9,9 +9,16 @@
 
 namespace sluice {
 
+struct HttpListener;
+
 /// Whether the name of a field has an underscore. Some servers treat it as a hyphen, and so take the field for another
 /// one.
 bool has_underscore(const Fields& fields);
+
+/// Removes from the trailers of a request what only this proxy may set: a server that merges trailers into the header
+/// section, as RFC 9110 section 6.5.2 permits, would take it for values from this proxy. Returns false if the listener
+/// does not allow a name.
+[[nodiscard]] bool admit_trailers(const HttpListener& listener, Fields& trailers);
 
 /// Replaces all expectations of the client by one `expect: 100-continue`, as the HTTP/1.1 codec does: an HTTP/1.1
 /// server might interpret several fields, or another spelling, in its own way. Returns false if there is another

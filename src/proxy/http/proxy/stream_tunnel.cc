@@ -247,8 +247,6 @@ void StreamTunnel::stay() {
   if (std::exchange(moving_, false)) endpoint_.reattach();
 }
 
-size_t StreamTunnel::queued() const { return client_->queued(); }
-
 MovingSession::Endpoint StreamTunnel::endpoint_names() const {
   return {upstream_->state->config().name, upstream_->state->address(slot_).text()};
 }

@@ -6,7 +6,7 @@
 
 #include "net/timer_wheel.h"
 #include "proxy/http/message/stream.h"
-#include "proxy/http/proxy/movable_tunnel.h"
+#include "proxy/http/proxy/movable_stream.h"
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/transport/transport.h"
 
@@ -17,7 +17,7 @@ class HttpWorker;
 
 /// A tunnel through a stream of HTTP/2 that came from another process: the stream, and the endpoint's connection
 /// without HTTP. It owns itself and destroys itself when both have ended.
-class StreamTunnel final : public StreamReceiver, private MovableTunnel, private Transport::Owner {
+class StreamTunnel final : public StreamReceiver, private MovableStream, private Transport::Owner {
  public:
   /// Becomes the receiver of the stream. `upstream` has the endpoint in `slot`. Next: read_state().
   StreamTunnel(HttpSession& session, HttpStream& client, std::shared_ptr<WorkerUpstream> upstream, uint32_t slot);
@@ -36,19 +36,17 @@ class StreamTunnel final : public StreamReceiver, private MovableTunnel, private
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
-  MovableTunnel* movable_tunnel() override { return this; }
-  // MovableTunnel
+  MovableStream* movable_stream() override { return this; }
+  // MovableStream
   bool can_move() const override;
+  HttpSession* client_session() override { return session_; }
+  UpstreamConnection* shared_connection() override { return nullptr; }
+  ForwardingState forwarding_state() const override;
   void begin_moving() override;
   void stay() override;
-  bool pass_all_on() override { return true; }
-  size_t queued() const override;
   Transport& endpoint_transport() override { return endpoint_; }
   MovingSession::Endpoint endpoint_names() const override;
-  ForwardingState forwarding_state() const override;
   void depart() override;
-  void on_endpoint_detached() override {}
-  void on_endpoint_ends() override {}
   // Transport::Owner
   void on_connected(Transport&, int) override {}
   void on_secured(Transport&, const Agreement&) override {}

@@ -14,12 +14,12 @@
 #include "net/worker.h"
 #include "proxy/http/h1/http1_client.h"
 #include "proxy/http/proxy/http_services.h"
-#include "proxy/http/proxy/movable_tunnel.h"
 #include "proxy/http/proxy/upstream_caller.h"
 #include "proxy/http/proxy/upstream_pool.h"
 #include "proxy/log/run_log.h"
 #include "proxy/transport/handshakes.h"
 #include "proxy/transport/upstream_socket.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 
@@ -291,6 +291,8 @@ void UpstreamConnection::suspect(uint64_t sent_ms) {
 // ---- The connection ----
 
 void UpstreamConnection::on_data(Transport& transport, Buffer&& data) {
+  if (group_) [[unlikely]]
+    return late_.append(std::move(data));
   upstream_.endpoint_counters(endpoint_).bytes_in.add(data.size());
   last_received_ms_ = services_.worker().now_ms();
   HttpConnection::on_data(transport, std::move(data));
@@ -307,7 +309,7 @@ void UpstreamConnection::on_part(Transport&) {
 }
 
 void UpstreamConnection::on_end(Transport& transport, bool truncated) {
-  keep_tunnel();
+  stop_moving();
   if (state_ == State::kConnecting && !ending()) {
     if (upstream_.speaks_http2() && !transport_.in_handshake()) {
       return connect_failed(
@@ -321,7 +323,7 @@ void UpstreamConnection::on_end(Transport& transport, bool truncated) {
 }
 
 void UpstreamConnection::on_record_error(Transport& transport, std::string_view error) {
-  keep_tunnel();
+  stop_moving();
   if (state_ == State::kConnecting && !ending()) {
     return connect_failed(ConnectError::kTls, describe_failure(upstream_.config(), error));
   }
@@ -330,7 +332,7 @@ void UpstreamConnection::on_record_error(Transport& transport, std::string_view 
 }
 
 void UpstreamConnection::on_error(Transport& transport, int error) {
-  keep_tunnel();
+  stop_moving();
   if (state_ == State::kConnecting && !ending()) return connect_failed(connect_error_of(error));
   // A send failed. The endpoint may have responded before it reset the connection: the receive delivers what arrived,
   // then fails itself.
@@ -363,6 +365,7 @@ void UpstreamConnection::on_codec_done() {
 
 void UpstreamConnection::on_timer() {
   if (lingering()) return linger_timeout();
+  stop_moving();
   const uint64_t now = services_.worker().now_ms();
   if (state_ == State::kConnecting) {
     if (!transport_.in_handshake()) return connect_failed(ConnectError::kTimeout);
@@ -384,6 +387,7 @@ void UpstreamConnection::on_timer() {
 }
 
 void UpstreamConnection::on_gone() {
+  SLUICE_CHECK(!group_);
   leave_lists();
   state_ = State::kGone;
   std::erase(upstream_.all_, this);
@@ -396,35 +400,5 @@ void UpstreamConnection::on_gone() {
 }
 
 size_t UpstreamConnection::send_mark() const { return kSendMark; }
-
-// ---- Tunnels that move ----
-
-void UpstreamConnection::begin_moving() {
-  moving_ = true;
-  transport_.detach();
-}
-
-void UpstreamConnection::stay() {
-  if (!std::exchange(moving_, false)) return;
-  transport_.reattach();
-  wake();
-}
-
-// Null if it has ended.
-MovableTunnel* UpstreamConnection::moving_tunnel() const {
-  const std::vector<StreamReceiver*> receivers = moving_ ? codec_->receivers() : std::vector<StreamReceiver*>();
-  return receivers.empty() ? nullptr : receivers[0]->movable_tunnel();
-}
-
-void UpstreamConnection::on_detached(Transport&) {
-  if (MovableTunnel* const tunnel = moving_tunnel()) tunnel->on_endpoint_detached();
-}
-
-// Before the connection ends.
-void UpstreamConnection::keep_tunnel() {
-  if (!moving_) [[likely]]
-    return;
-  if (MovableTunnel* const tunnel = moving_tunnel()) tunnel->on_endpoint_ends();
-}
 
 }  // namespace sluice

@@ -3,10 +3,13 @@
 #include <cstdint>
 
 #include "proxy/http/proxy/http_connection.h"
+#include "proxy/listener/moving_session.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
 
+class MovableStream;
+class MovingGroup;
 class UpstreamCaller;
 class UpstreamPool;
 
@@ -20,6 +23,7 @@ class UpstreamConnection final : public HttpConnection {
 
   /// Starts to connect. Returns false if no socket can be opened.
   bool connect();
+  UpstreamPool& pool() { return upstream_; }
   bool ready() const { return state_ == State::kReady; }
   uint32_t endpoint() const { return endpoint_; }
   uint64_t number() const { return number_; }
@@ -43,21 +47,49 @@ class UpstreamConnection final : public HttpConnection {
   void replace_waiting(UpstreamCaller& caller, UpstreamCaller& by);
   uint32_t waiting() const { return waiting_count_; }
 
-  // Called by a tunnel that moves to another process: see MovableTunnel.
+  // To continue the connection in another process (upstream_connection_move.cc).
+  using HttpConnection::empty_codec;
+  Transport& transport() { return transport_; }
+  MovingSession::Endpoint endpoint_names() const;
+  // Called by a tunnel that moves and has this connection alone: see MovableStream.
   void begin_moving();
   /// Continues, if it was about to move.
   void stay();
-  using HttpConnection::empty_codec;
-  Transport& transport() { return transport_; }
   /// The tunnel has left with the descriptor.
   void leave_with_tunnel() { leave(); }
+  // Called by a MovingGroup, which moves it with all of its streams.
+  /// Whether it can move if its streams can.
+  bool can_move() const;
+  /// Takes no more requests, so that those that are under way can all move. Each of its groups that cannot move now
+  /// waits for a moment before the next attempt.
+  void stop_sharing();
+  bool may_try_to_move() const;
+  void begin_moving(MovingGroup& group);
+  void continue_here();
+  /// Bytes that wait in the transport, and those that have arrived since it began to move.
+  size_t moving_bytes() const { return transport_.queued() + late_.size(); }
+  bool write_state(StateWriter& out);
+  /// Takes the descriptor away. The connection may only be used by the streams that leave it.
+  int take();
+  /// It can continue nowhere.
+  void abandon();
+  /// Reads what write_state() has written. Takes ownership of the descriptor. The codec's streams need receivers before
+  /// it goes on with start() and read_late(). Returns false if the state is malformed; abandon() must follow then.
+  [[nodiscard]] bool read_state(int fd, StateReader& in, CodecPointer& codec, Buffer& late);
+  void start(CodecPointer codec);
+  void read_late(Buffer&& late);
+  /// A stream that came with it has a receiver, which calls detach() in the end.
+  void add_user() { ++users_; }
 
   /// Ends the connection as soon as it has no request in progress.
   void drain();
   /// Like drain(), but serves the waiting callers first. Called when the endpoint is gone.
   void retire();
   /// Ends the connection now.
-  void shut_down() { reset(); }
+  void shut_down() {
+    stop_moving();
+    reset();
+  }
   /// Reports that a request sent at this time received no response. If the connection is shared (HTTP/2) and nothing
   /// has arrived since then, the connection itself may be broken, so it gets no more requests.
   void suspect(uint64_t sent_ms);
@@ -92,8 +124,8 @@ class UpstreamConnection final : public HttpConnection {
   void become_idle();
   bool has_unsent() const;
   void log_failure(std::string_view error);
-  MovableTunnel* moving_tunnel() const;
-  void keep_tunnel();
+  MovableStream* moving_tunnel() const;
+  void stop_moving();
 
   UpstreamPool& upstream_;
   UpstreamCaller* first_waiting_ = nullptr;
@@ -109,7 +141,10 @@ class UpstreamConnection final : public HttpConnection {
   bool listed_ = false;  // In Endpoint::idle or ::shared.
   bool draining_ = false;
   bool quiet_ = false;
-  bool moving_ = false;  // A tunnel leaves with it once it is detached.
+  bool moving_ = false;           // A tunnel leaves with it once it is detached.
+  MovingGroup* group_ = nullptr;  // It moves with other connections.
+  Buffer late_;                   // Received since it began to move with them.
+  uint64_t next_move_ms_ = 0;     // When to try again.
 };
 
 }  // namespace sluice

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -45,7 +46,7 @@ var others = map[string]func(context.Context, *grpc.ClientConn){
 
 var ours = map[string]func(context.Context, client) error{
 	"huge": huge, "streams": streams, "crowd": crowd, "idle": idle, "status": printCallStatus, "slow": slow,
-	"steady": steady,
+	"steady": steady, "held": held,
 }
 
 func runCases() {
@@ -213,6 +214,40 @@ func steady(ctx context.Context, caller client) error {
 		}
 		return nil
 	})
+}
+
+// Streams of several connections that stay open. Each passes messages in both directions all the time.
+func held(ctx context.Context, _ client) error {
+	open := make([]stream, *count)
+	for i := range *connections {
+		conn := dial()
+		defer conn.Close()
+		for j := i; j < *count; j += *connections {
+			stream, err := grpc_testing.NewTestServiceClient(conn).FullDuplexCall(ctx)
+			if err == nil {
+				err = rally(stream, 10)
+			}
+			if err != nil {
+				return fmt.Errorf("stream %d: %w", j, err)
+			}
+			open[j] = stream
+		}
+	}
+	fmt.Println("open")
+	end := time.Now().Add(*length)
+	var messages atomic.Int64
+	err := atOnce(*count, func(i int) error {
+		for time.Now().Before(end) {
+			if err := rally(open[i], i*37%4000); err != nil {
+				return fmt.Errorf("stream %d after %d messages of all: %w", i, messages.Load(), err)
+			}
+			messages.Add(1)
+			time.Sleep(time.Duration(i%7) * time.Millisecond)
+		}
+		return finish(open[i])
+	})
+	fmt.Println(messages.Load())
+	return err
 }
 
 // A stream that is idle for a while, except for pings.

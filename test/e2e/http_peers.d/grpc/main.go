@@ -43,9 +43,10 @@ var (
 	target      = flag.String("target", "", "client: `address` of the server")
 	authorities = flag.String("ca", "", "client: PEM `file` of whom to believe; with it TLS is spoken")
 	cases       = flag.String("case", "empty_unary", "client: which, with commas")
-	count       = flag.Int("count", 1000, "client: calls of streams and crowd, at once")
+	count       = flag.Int("count", 1000, "client: calls of streams, crowd and held, at once")
+	connections = flag.Int("connections", 1, "client: of held")
 	quiet       = flag.Duration("quiet", 30*time.Second, "client: of idle")
-	length      = flag.Duration("length", 3*time.Second, "client: of steady")
+	length      = flag.Duration("length", 3*time.Second, "client: of steady and held")
 	seconds     = flag.Int("seconds", 60, "client: how long a case may take")
 )
 

@@ -21,7 +21,7 @@ class Http2StateTest : public PoolTest {
     StateWriter out(bytes);
     from.connection->write_state(out);
     StateReader in(bytes);
-    to.connection = Http2Codec::resume(to.shared, to.requests, in);
+    to.connection = Http2Codec::resume(to.shared, &to.requests, in);
     return to.connection && in.done();
   }
   static void serve(ScriptedPeer& peer, const std::string& request) {
@@ -172,7 +172,7 @@ TEST_F(Http2StateTest, MalformedStatesAreRefused) {
   for (size_t size = 0; size < bytes.size(); ++size) {
     ScriptedPeer second(pool_, true);
     StateReader in(std::span<const uint8_t>(bytes).first(size));
-    EXPECT_EQ(Http2Codec::resume(second.shared, second.requests, in), nullptr) << size;
+    EXPECT_EQ(Http2Codec::resume(second.shared, &second.requests, in), nullptr) << size;
   }
 }
 
