@@ -352,7 +352,7 @@ class Destinations(LogTest):
         for target, message in ((os.path.join(self.folder, "none/run.log"), "make the directory first"),
                                 (self.folder, "is a directory"),
                                 (f"syslog:{self.folder}/none", "start the syslog daemon"),
-                                ("stdout", "expected stderr, syslog, syslog:PATH or the path of a file")):
+                                ("stdout", "expected stderr, syslog, syslog:PATH, syslog:ADDRESS:PORT or the path of a file")):
             with self.subTest(target):
                 text = "workers: 1\nlog:\n  level: error\n  to: " + target + "\n" + json.dumps(
                     {"listeners": self.http()["listeners"]})[1:-1] + "\n"

@@ -1,6 +1,6 @@
-// Any bytes as what another process hands over in an upgrade: a socket, a session, the state of an HTTP/2 connection.
-// They are refused, or give a value that is written as the same bytes; a connection that continues takes input and
-// ends. Nothing is left in the pool.
+// Any bytes as what another process hands over in an upgrade: a socket, a session, the state of an HTTP/2 connection,
+// what an access log knows of a connection. They are refused, or give a value that is written as the same bytes; a
+// connection that continues takes input and ends. Nothing is left in the pool.
 //
 // Input: the first byte chooses what the rest is.
 
@@ -12,6 +12,7 @@
 
 #include "alts_like/record_state.h"
 #include "proxy/http/h2/http2_codec.h"
+#include "proxy/l4/connection_log.h"
 #include "proxy/server/handed_values.h"
 #include "sluice/chunk_pool.h"
 #include "sluice/internal/check.h"
@@ -64,6 +65,23 @@ void read_connection(std::span<const uint8_t> bytes) {
   SLUICE_CHECK(pool.leaked() == 0);
 }
 
+// What was read can be written and read again. Its times go on meanwhile.
+void read_log(std::span<const uint8_t> bytes) {
+  constexpr int kNoBell = -1;
+  AccessLogWriter writer(kNoBell);
+  ListenerLog to(writer, {});
+  ConnectionLog log(to), again(to);
+  StateReader in(bytes);
+  if (!log.read_state(in)) return;
+  SecretBytes first, second;
+  StateWriter out_first(first), out_second(second);
+  log.write_state(out_first);
+  StateReader back(first);
+  SLUICE_CHECK(again.read_state(back) && back.done());
+  again.write_state(out_second);
+  SLUICE_CHECK(first.size() == second.size());
+}
+
 }  // namespace
 }  // namespace sluice
 
@@ -73,16 +91,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const uint8_t> rest(data + 1, size - 1);
   const SecretBytes bytes(rest.begin(), rest.end());
   SecretBytes again;
-  if (data[0] % 3 == 0) {
+  if (data[0] % 4 == 0) {
     HandedSocket socket;
     if (!socket.read(bytes)) return 0;
     socket.write(again);
     SLUICE_CHECK(again == bytes);
-  } else if (data[0] % 3 == 1) {
+  } else if (data[0] % 4 == 1) {
     MovingSession session;
     if (!read_session(bytes, session)) return 0;
     write_session(session, again);
     SLUICE_CHECK(again == bytes);
+  } else if (data[0] % 4 == 2) {
+    read_log(rest);
   } else {
     read_connection(rest);
   }

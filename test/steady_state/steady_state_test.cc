@@ -44,6 +44,19 @@ TEST_P(SteadyState, AThousandRequestsAllocateAndCopyNothing) {
   EXPECT_EQ(cost.copied_bytes, 0u);
 }
 
+TEST_P(SteadyState, AThousandRequestsWithALogAllocateAndCopyNothing) {
+  const size_t bytes = std::get<1>(GetParam());
+  test::Forwarding forwarding(std::get<0>(GetParam()), ChunkPool::Source::kArena,
+                              [](config::Config& config, std::vector<int>&) {
+                                config.listeners[0].tcp->access_log.emplace().file = "/dev/null";
+                              });
+  const Cost cost = cost_of(forwarding.proxy(), [&] {
+    for (int i = 0; i < 1000; ++i) forwarding.round_trip(bytes);
+  });
+  EXPECT_EQ(cost.allocations, 0u);
+  EXPECT_EQ(cost.copied_bytes, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, SteadyState,
                          testing::Combine(testing::Values(RingsMode::kAuto, RingsMode::kPlain),
                                           testing::Values(size_t{120}, size_t{16384}, size_t{256 * 1024})));
@@ -149,6 +162,8 @@ void add_features(config::Http& http) {
   }
   http.access_log.emplace();
   http.access_log->file = "/dev/null";
+  http.access_log->when =
+      config::LogCondition::parse("(status >= 200 and header:x-none == '') or duration > 1s or random < 0.5").value();
 }
 
 TEST_P(HttpSteadyState, AThousandRequestsWithManyRoutesRulesAndALogAllocateNothing) {

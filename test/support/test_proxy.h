@@ -62,7 +62,7 @@ class TestProxy {
     for (size_t i = 0; i < configuration.listeners.size(); ++i) {
       const config::Listener& listener = configuration.listeners[i];
       generation_.listeners[i]->tls.replace(std::move(contexts->listeners[i]));
-      if (listener.http && listener.http->access_log) log_files.push_back(listener.http->access_log->file);
+      if (const config::AccessLog* const log = listener.access_log()) log_files.push_back(log->file);
     }
     for (size_t i = 0; i < configuration.upstreams.size(); ++i) {
       generation_.upstreams[i]->tls.replace(std::move(contexts->upstreams[i]));

@@ -60,7 +60,8 @@ size_t format_default_line(const AccessRecord& record, std::span<char> out) {
   line.raw(" ");
   line.text(record.endpoint, LineLimits::kName);
   line.raw(" \"");
-  line.text(record.authority, LineLimits::kAuthority);
+  line.text(record.kind == AccessRecord::Kind::kConnection ? record.server_name : record.authority,
+            LineLimits::kAuthority);
   line.raw("\" \"");
   line.text<Spaces::kKept>(record.user_agent, LineLimits::kUserAgent);
   line.raw("\"\n");

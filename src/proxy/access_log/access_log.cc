@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/config/model/log.h"
 #include "proxy/log/log_file.h"
 #include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
@@ -31,6 +32,13 @@ constexpr std::chrono::milliseconds kRetry{500};
 constexpr std::chrono::seconds kSilence{10};
 constexpr std::chrono::seconds kExitPatience{1};
 constexpr std::chrono::milliseconds kExitLook{10};
+
+absl::StatusOr<std::unique_ptr<LogFile>> open_file(const std::string& target) {
+  if (!config::names_syslog(target)) return LogFile::open(target);
+  const absl::StatusOr<config::LogTarget> syslog = config::LogTarget::parse(target);
+  if (!syslog.ok()) return syslog.status();
+  return LogFile::open_syslog(target, syslog->destination());
+}
 
 }  // namespace
 
@@ -60,7 +68,7 @@ struct AccessLogs::Log {
   LogFile::Result write_rings() {
     for (size_t i = 0; i < writers.size(); ++i) {
       AccessLogWriter& writer = *writers[next];
-      const LogFile::Result result = file->write(writer.ring_, writer.written);
+      const LogFile::Result result = file->write(writer.ring_, writer.written, writer.dropped);
       if (!file->within_line()) next = (next + 1) % writers.size();
       if (result != LogFile::Result::kDone) return result;
     }
@@ -283,7 +291,7 @@ absl::StatusOr<std::vector<size_t>> AccessLogs::add(const std::vector<std::strin
       indices.push_back(places[static_cast<size_t>(same - opened.begin())]);
       continue;
     }
-    auto file = LogFile::open(target);
+    auto file = open_file(target);
     if (!file.ok()) return file.status();
     opened.push_back(std::make_unique<Log>());
     opened.back()->file = std::move(*file);

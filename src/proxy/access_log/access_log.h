@@ -37,7 +37,9 @@ class AccessLogWriter {
     if (ring_.commit(bytes)) ring_bell();
   }
 
-  Counter dropped;  ///< Lines that found no room. After AccessLogs::close(), also lines that could not be written.
+  /// Lines that found no room, or are too long for a datagram. After AccessLogs::close(), also lines that could not be
+  /// written.
+  Counter dropped;
   Counter written;  ///< Lines written to the file.
 
  private:
@@ -57,7 +59,8 @@ class AccessLogWriter {
 /// between workers.
 class AccessLogs {
  public:
-  /// Opens each target: a path, `stdout` or `stderr`. Equal targets share one log. The error is for the user.
+  /// Opens each target: a path, `stdout`, `stderr`, or a syslog daemon (config::names_syslog). Equal targets share one
+  /// log. The error is for the user.
   static absl::StatusOr<std::unique_ptr<AccessLogs>> open(const std::vector<std::string>& targets, size_t workers);
   /// Opens the targets that are not open yet: all of them, or none. `targets[i]` has the index `result[i]`.
   absl::StatusOr<std::vector<size_t>> add(const std::vector<std::string>& targets);

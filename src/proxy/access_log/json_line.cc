@@ -10,9 +10,9 @@ namespace sluice {
 namespace {
 
 // An upper bound for all keys, quotes, colons and commas.
-constexpr size_t kFrame = 512;
+constexpr size_t kFrame = 600;
 static_assert(kFrame + LineLimits::kTime + LineLimits::kPath + LineLimits::kUserAgent + LineLimits::kAuthority +
-                  9 * LineLimits::kName + 5 * LineLimits::kWord + 7 * LineLimits::kNumber <=
+                  10 * LineLimits::kName + 5 * LineLimits::kWord + 8 * LineLimits::kNumber <=
               kMaxLogLineBytes);
 
 class JsonObject {
@@ -46,6 +46,7 @@ class JsonObject {
 }  // namespace
 
 size_t format_json_line(const AccessRecord& record, std::span<char> out) {
+  const bool is_request = record.kind == AccessRecord::Kind::kRequest;
   LineWriter line(out.data());
   JsonObject object(line);
   object.key("time");
@@ -53,27 +54,35 @@ size_t format_json_line(const AccessRecord& record, std::span<char> out) {
   line.time(record.time_ms);
   line.raw("\"");
   object.text("client", record.client, LineLimits::kName);
+  object.number("client_port", record.client_port != 0 ? std::optional<uint64_t>(record.client_port) : std::nullopt);
   object.text("listener", record.listener, LineLimits::kName);
   object.text("protocol", record.protocol, LineLimits::kWord);
   object.text("tls_version", record.tls, LineLimits::kWord);
   object.text("tls_cipher", record.cipher, LineLimits::kName);
-  object.text("method", record.method, LineLimits::kWord);
-  object.text("authority", record.authority, LineLimits::kAuthority);
-  object.text("path", record.path, LineLimits::kPath);
-  object.number("status", record.status);
+  object.text("tls_server_name", record.server_name, LineLimits::kName);
+  if (is_request) {
+    object.text("method", record.method, LineLimits::kWord);
+    object.text("authority", record.authority, LineLimits::kAuthority);
+    object.text("path", record.path, LineLimits::kPath);
+    object.number("status", record.status);
+    object.number("grpc_status", record.grpc_status);
+  }
   object.text("reason", record.reason, LineLimits::kWord);
-  object.text("detail", record.detail, LineLimits::kName);
+  if (is_request) object.text("detail", record.detail, LineLimits::kName);
   object.number("bytes_in", record.request_bytes);
   object.number("bytes_out", record.response_bytes);
   object.number("duration_us", record.duration_us);
-  object.number("upstream_us", record.upstream_us);
+  object.number(is_request ? "upstream_us" : "connect_us", record.upstream_us);
   object.text("route", record.route, LineLimits::kName);
   object.text("upstream", record.upstream, LineLimits::kName);
   object.text("endpoint", record.endpoint, LineLimits::kName);
   object.number("attempts", record.attempts);
-  object.text("request_id", record.request_id, LineLimits::kName);
-  object.text("trace_id", record.trace_id, LineLimits::kWord);
-  object.text("user_agent", record.user_agent, LineLimits::kUserAgent);
+  if (is_request) {
+    object.text("user", record.user, LineLimits::kName);
+    object.text("request_id", record.request_id, LineLimits::kName);
+    object.text("trace_id", record.trace_id, LineLimits::kWord);
+    object.text("user_agent", record.user_agent, LineLimits::kUserAgent);
+  }
   line.raw("}\n");
   return static_cast<size_t>(line.end() - out.data());
 }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 
 #include "proxy/access_log/access_line.h"
+#include "proxy/access_log/record_values.h"
 #include "proxy/log/line_writer.h"
-#include "proxy/router/text_variables.h"
 
 namespace sluice {
 
@@ -69,49 +71,20 @@ class TextLine {
         return line_.time(record_.time_ms);
       case TextVariable::kClfTime:
         return line_.clf_time(record_.time_ms);
-      case TextVariable::kStatus:
-        return line_.number(record_.status);
-      case TextVariable::kDuration:
-        return line_.number(record_.duration_us);
-      case TextVariable::kUpstreamDuration:
-        return record_.upstream_us ? line_.number(*record_.upstream_us) : line_.raw("-");
-      case TextVariable::kBytesIn:
-        return line_.number(record_.request_bytes);
-      case TextVariable::kBytesOut:
-        return line_.number(record_.response_bytes);
-      case TextVariable::kAttempts:
-        return line_.number(record_.attempts);
       default:
-        return write_text(text_of_record(piece), most_of(piece));
+        break;
     }
+    if (config::is_number(piece.variable)) {
+      const std::optional<uint64_t> number = number_of_record(piece.variable, record_);
+      return number ? line_.number(*number) : line_.raw("-");
+    }
+    const bool kept = piece.variable == TextVariable::kResponseHeader;
+    write_text(kept ? response_fields_.take() : text_of_record(piece, record_, address_), most_of(piece));
   }
 
   // Between quotes a space does not separate fields, so it is kept.
   void write_text(std::string_view text, size_t max) {
     quoted_ ? line_.text<Spaces::kKept>(text, max) : line_.text(text, max);
-  }
-
-  std::string_view text_of_record(const config::TextTemplate::Piece& piece) {
-    switch (piece.variable) {
-      case TextVariable::kTarget:
-        return record_.path;
-      case TextVariable::kReason:
-        return record_.reason;
-      case TextVariable::kDetail:
-        return record_.detail;
-      case TextVariable::kRoute:
-        return record_.route;
-      case TextVariable::kUpstream:
-        return record_.upstream;
-      case TextVariable::kEndpoint:
-        return record_.endpoint;
-      case TextVariable::kTlsCipher:
-        return record_.cipher;
-      case TextVariable::kResponseHeader:
-        return response_fields_.take();
-      default:
-        return record_.facts ? text_of(piece, *record_.facts, address_) : std::string_view();
-    }
   }
 
   const AccessRecord& record_;

@@ -10,13 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "proxy/auth/credentials.h"
-#include "proxy/auth/password_hash.h"
-#include "proxy/common/base64.h"
 
 namespace sluice {
 namespace {
 
-constexpr size_t kMaxDecodedBytes = Users::kMaxNameBytes + 1 + kMaxPasswordBytes;
 constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
 // The cache key of a name and a password. Without the HMAC key it reveals nothing about them.
@@ -26,7 +23,7 @@ SecretDigest keyed_digest(const NameAndPassword& given) {
     RAND_bytes(random.data(), random.size());
     return random;
   }();
-  std::array<uint8_t, kMaxDecodedBytes> text;
+  std::array<uint8_t, BasicAuthenticator::kMaxDecodedBytes> text;
   size_t size = given.name.copy(reinterpret_cast<char*>(text.data()), Users::kMaxNameBytes);
   text[size++] = ':';  // No name contains a colon.
   size += given.password.copy(reinterpret_cast<char*>(text.data()) + size, kMaxPasswordBytes);
@@ -62,8 +59,13 @@ void BasicAuthenticator::use(const Users& users) {
   cache_.clear();
 }
 
+std::string_view BasicAuthenticator::name_of(const Fields& fields, Scratch& scratch) {
+  const std::optional<NameAndPassword> given = find_password(fields, scratch);
+  return given ? given->name : std::string_view();
+}
+
 AuthResult BasicAuthenticator::check(const Fields& fields, PasswordCheck*& check) {
-  std::array<unsigned char, base64_room(kMaxDecodedBytes * 4 / 3 + 4)> scratch;
+  Scratch scratch;
   const std::optional<NameAndPassword> given = find_password(fields, scratch);
   if (!given || given->name.size() > Users::kMaxNameBytes || given->password.size() > kMaxPasswordBytes) {
     return AuthResult::kRefused;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,8 +9,10 @@
 
 #include "net/helper_threads.h"
 #include "proxy/auth/auth_result.h"
+#include "proxy/auth/password_hash.h"
 #include "proxy/auth/token_cache.h"
 #include "proxy/auth/users.h"
+#include "proxy/common/base64.h"
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/fields.h"
 
@@ -66,6 +69,11 @@ class BasicAuthenticator {
   /// function, or which it forgets. Without a helper-thread desk on this thread the password is checked synchronously.
   /// Precondition: use() was called.
   AuthResult check(const Fields& fields, PasswordCheck*& check);
+  /// Room for the name and the password of a request, as find_password() needs it.
+  static constexpr size_t kMaxDecodedBytes = Users::kMaxNameBytes + 1 + kMaxPasswordBytes;
+  using Scratch = std::array<unsigned char, base64_room(kMaxDecodedBytes * 4 / 3 + 4)>;
+  /// The name in the request's credentials, as a view of `scratch`; empty if they cannot be read.
+  static std::string_view name_of(const Fields& fields, Scratch& scratch);
   /// The value of WWW-Authenticate (RFC 7617 section 2), for use after kRefused and after a failed check.
   std::string_view challenge() const { return challenge_; }
 

@@ -63,6 +63,7 @@ JwtAuthenticator::JwtAuthenticator(config::Snapshot<config::JwtAuth> rules, std:
 void JwtAuthenticator::use(const JwtKeys& keys) {
   keys_ = &keys;
   cache_.clear();
+  subject_ = {};
 }
 
 AuthResult JwtAuthenticator::check(ChunkPool& pool, Fields& fields, int64_t now_s) {
@@ -83,8 +84,10 @@ AuthResult JwtAuthenticator::check(ChunkPool& pool, Fields& fields, int64_t now_
       const JsonText& claims = reader_.claims();
       claim_text(claims, claims.member(claims.root(), rules_->claims[i].claim), made.values[i]);
     }
+    claim_text(reader_.claims(), reader_.claims().member(reader_.claims().root(), "sub"), made.subject);
     slot = &made;
   }
+  subject_ = slot->subject;
   return add_claims(pool, *rules_, slot->values, fields) ? AuthResult::kAdmitted : AuthResult::kTooLarge;
 }
 

@@ -27,6 +27,9 @@ class JwtAuthenticator {
 
   /// Checks the token of a request. If it is admitted, adds the fields with its claims. Precondition: use() was called.
   AuthResult check(ChunkPool& pool, Fields& fields, int64_t now_s);
+  /// After kAdmitted, the subject of the token (RFC 7519 section 4.1.2) as text; empty if it has none. Valid until the
+  /// next check().
+  std::string_view subject() const { return subject_; }
   /// After kRefused, the value of WWW-Authenticate (RFC 6750 section 3). Valid until the next check().
   std::string_view challenge() const { return challenge_; }
 
@@ -41,6 +44,7 @@ class JwtAuthenticator {
   JwtReader reader_;
   TokenCache cache_;
   std::string challenge_;
+  std::string_view subject_;  // In a slot of cache_.
 };
 
 /// Sets `text` to the form in which upstreams get a claim: a string as it is, a number or boolean as written, an array

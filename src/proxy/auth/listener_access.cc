@@ -89,6 +89,12 @@ ListenerAccess::Proof ListenerAccess::check(uint32_t route, ChunkPool& pool, Hea
   return proof;
 }
 
+std::string_view ListenerAccess::user(uint32_t route, const Head& request, NameRoom& room) const {
+  const Gate* const gate = this->gate(route);
+  if (!gate) return {};
+  return gate->jwt ? gate->jwt->subject() : BasicAuthenticator::name_of(request.fields, room);
+}
+
 std::string_view ListenerAccess::challenge(uint32_t route) const {
   const Gate& gate = *this->gate(route);
   return gate.jwt ? gate.jwt->challenge() : gate.basic->challenge();

@@ -47,6 +47,12 @@ class ListenerAccess {
   /// Checks the credentials that `route` requires. If they are admitted, adds the fields with the token's claims.
   /// Precondition: the caller has removed the reserved headers from the request.
   Proof check(uint32_t route, ChunkPool& pool, Head& request);
+  using NameRoom = BasicAuthenticator::Scratch;
+  /// The name of the client that check(), or the password check that it began, has admitted: that of the password, or
+  /// the subject of the token; empty if it has none. Precondition: its credentials have not been removed, and no other
+  /// request was checked since check(), unless that returned kLater. Valid until the next check(), and as long as
+  /// `room`.
+  std::string_view user(uint32_t route, const Head& request, NameRoom& room) const;
   /// The challenge of a route, for use after its password check failed.
   std::string_view challenge(uint32_t route) const;
   /// Removes the credentials from the request unless they are to be forwarded. For use after kAdmitted or a successful

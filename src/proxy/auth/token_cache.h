@@ -30,6 +30,7 @@ class TokenCache {
   struct Slot {
     SecretDigest digest{};
     int64_t good_until_s = 0;         ///< 0: the slot is empty.
+    std::string subject;              ///< Of the token; empty if it has none.
     std::vector<std::string> values;  ///< One for each of config::JwtAuth::claims; empty ones are not forwarded.
   };
 

@@ -13,6 +13,7 @@
 #include "alts_like/client_hello.h"
 #include "net/worker.h"
 #include "proxy/config/model/units.h"
+#include "proxy/l4/connection_log.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/router/request_key.h"
 #include "proxy/transport/handshakes.h"
@@ -67,20 +68,22 @@ ClientHello hello_of(const Agreement& agreed) {
 
 }  // namespace
 
-void L4Session::start(ClientAcceptor& acceptor, int fd, int family) {
-  auto* const session = new L4Session(acceptor);
+void L4Session::start(ClientAcceptor& acceptor, ListenerLog* log, int fd, int family) {
+  L4Session* const session = make(acceptor, log);
   session->client_.adopt(fd, family);
+  if (ConnectionLog* const line = session->log()) line->note_client(PeerAddress::peer_of(fd));
   session->setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *session);
   session->setup_->client.begin();
 }
 
-L4Session::L4Session(ClientAcceptor& acceptor)
+L4Session::L4Session(ClientAcceptor& acceptor, bool logged)
     : acceptor_(acceptor),
       client_(acceptor.worker(), *this),
       started_ms_(acceptor.worker().now_ms()),
       upstream_(acceptor.worker(), *this),
       timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
-      last_active_ms_(started_ms_) {
+      last_active_ms_(started_ms_),
+      logged_(logged) {
   acceptor_.joined(*this);
 }
 
@@ -106,6 +109,7 @@ void L4Session::client_ready(Buffer&& first) {
   client_.set_owner(*this);
   setup_->held = std::move(first);
   source_place_ = setup_->client.take_source_place();
+  note_client();
   if (const Agreement* const agreed = setup_->client.agreed()) {
     const ClientHello hello = hello_of(*agreed);
     route(&hello);
@@ -122,12 +126,15 @@ void L4Session::client_refused(Refusal reason) {
   SLUICE_DCHECK(state_ == State::kSetup);
   client_.set_owner(*this);
   counters().refused[static_cast<size_t>(reason)].add();
+  note_client();
+  log_end(refusal_name(reason));
   state_ = State::kClosing;
   client_.abort();
 }
 
 void L4Session::client_failed(SessionEnd end) {
   client_.set_owner(*this);
+  note_client();
   end == SessionEnd::kTlsHandshake ? begin_draining(client_, end, Drain::kAlert) : finish(end);
 }
 
@@ -153,13 +160,14 @@ void L4Session::read_hello() {
 }
 
 void L4Session::route(const ClientHello* hello) {
-  const std::optional<uint32_t> upstream = acceptor_.listener().router.route({hello, setup_->client.agreed()});
-  if (!upstream) {
+  const std::optional<TcpTarget> target = acceptor_.listener().router.route({hello, setup_->client.agreed()});
+  note_route(hello, target);
+  if (!target) {
     log_client(acceptor_.worker(), *acceptor_.listener().config, text_of(client_source()),
                "closed: no route matches it");
     return finish(SessionEnd::kNoRoute);
   }
-  upstream_index_ = *upstream;
+  upstream_index_ = target->upstream;
   connect_next();
 }
 
@@ -177,6 +185,7 @@ void L4Session::connect_next() {
     endpoint_index_ = *endpoint;
     setup_->tried.add(*endpoint);
     ++setup_->attempts;
+    if (ConnectionLog* const line = log()) line->note_attempt();
     if (open_upstream()) return;
   }
   const bool unresolved = balancer.view().present().empty();
@@ -249,6 +258,7 @@ void L4Session::connected() {
   upstream_state().report_success(endpoint_index_, acceptor_.worker().now_ms());
   upstream_state().report_connection(endpoint_index_);
   endpoint_counters().connected.add();
+  if (ConnectionLog* const line = log()) line->note_connected();
   forward();
 }
 
@@ -352,6 +362,7 @@ void L4Session::pass_on(Transport& from, Buffer&& data) {
     endpoint_counters().bytes_in.add(bytes);
     counters().bytes_out.add(bytes);
   }
+  if (ConnectionLog* const line = log()) is_client(from) ? line->count_in(bytes) : line->count_out(bytes);
   Transport& to = other(from);
   to.send(std::move(data));
   if (to.queued() >= high_mark()) from.stop_reading();
@@ -534,6 +545,7 @@ void L4Session::finish(SessionEnd end) {
   if (state_ == State::kDraining && drain_ == Drain::kAlert) failed_side().close();
   state_ = State::kClosing;
   counters().ended[static_cast<size_t>(end)].add();
+  log_end(session_end_name(end));
   timer_.cancel();
   leave_endpoint();
   // Unless both sides have finished, both see a reset. An orderly close would make truncated data look complete and, if

@@ -1,16 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "net/timer_wheel.h"
+#include "proxy/access_log/listener_log.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/common/peer_address.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/connection_setup.h"
 #include "proxy/listener/session.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/router/tcp_router.h"
 #include "proxy/transport/transport.h"
 #include "proxy/upstream/balancer.h"
 #include "sluice/buffer.h"
@@ -19,6 +22,8 @@
 namespace sluice {
 
 struct ClientHello;
+class ConnectionLog;
+class StateReader;
 
 /// One proxied TCP connection: the client, the chosen endpoint, and the bytes between them.
 ///
@@ -31,20 +36,26 @@ struct ClientHello;
 /// itself when both transports have closed.
 ///
 /// While it forwards, it can move to another process: l4_session_move.cc.
-class L4Session final : public Session, private Transport::Owner {
+class L4Session : public Session, private Transport::Owner {
  public:
   /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
-  /// `family` is that of the listening socket.
-  static void start(ClientAcceptor& acceptor, int fd, int family);
+  /// `family` is that of the listening socket. `log`: null, or outlives the session.
+  static void start(ClientAcceptor& acceptor, ListenerLog* log, int fd, int family);
 
   /// Continues the session that move_out() has written. Takes ownership of the descriptors. False if the state is
   /// malformed, or its endpoint is not one of the configuration; the connections are reset then. `stays`: it does not
-  /// move out again.
-  static bool resume(ClientAcceptor& acceptor, MovingSession& moving, bool stays);
+  /// move out again. `log`: as for start().
+  static bool resume(ClientAcceptor& acceptor, ListenerLog* log, MovingSession& moving, bool stays);
 
   SessionKind kind() const override { return SessionKind::kTcp; }
   bool shut_down() override;
   bool move_out() override;
+
+ protected:
+  explicit L4Session(ClientAcceptor& acceptor) : L4Session(acceptor, /*logged=*/false) {}
+  /// `logged`: this is a LoggedL4Session.
+  L4Session(ClientAcceptor& acceptor, bool logged);
+  virtual ~L4Session();
 
  private:
   //   State        comes from                      what it has
@@ -92,9 +103,7 @@ class L4Session final : public Session, private Transport::Owner {
     ClientEnd client_end = ClientEnd::kNone;  ///< The client's end of stream, not yet passed on.
   };
 
-  explicit L4Session(ClientAcceptor& acceptor);
-  ~L4Session();
-
+  static L4Session* make(ClientAcceptor& acceptor, ListenerLog* log);
   void client_ready(Buffer&& first);
   void client_refused(Refusal reason);
   void client_failed(SessionEnd end);
@@ -129,12 +138,18 @@ class L4Session final : public Session, private Transport::Owner {
   void continue_forwarding();
   void depart();
   bool read_state(MovingSession& moving);
+  bool read_log(StateReader& in, int client_fd);
   void stay();
   void use_endpoint();
   void pass_on(Transport& from, Buffer&& data);
   void side_ended(Transport& from, bool truncated);
   void note_activity();
   void check_quiet();
+  /// What the access log needs to know; null if there is no log.
+  ConnectionLog* log();
+  void note_client();
+  void note_route(const ClientHello* hello, const std::optional<TcpTarget>& target);
+  void log_end(std::string_view reason);
   void log_failure(const Transport& with, std::string_view error) const;
   void finish(SessionEnd end);
   void begin_draining(Transport& failed, SessionEnd end, Drain how);
@@ -174,6 +189,7 @@ class L4Session final : public Session, private Transport::Owner {
   bool endpoint_counted_ : 1 = false;
   bool quiet_ : 1 = false;  // check_quiet() has run since the last activity.
   bool stays_ : 1 = false;  // No other process has taken it.
+  const bool logged_ : 1;   // See log().
 };
 // A proxy with very many connections consists mostly of these objects.
 static_assert(sizeof(L4Session) <= 432);
@@ -182,10 +198,19 @@ static_assert(kSessionEndCount <= 32);  // end_
 /// Makes L4Sessions.
 class L4SessionFactory final : public SessionFactory {
  public:
-  void start(ClientAcceptor& acceptor, int fd, int family) override { L4Session::start(acceptor, fd, family); }
-  bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor, bool stays) override {
-    return L4Session::resume(acceptor, session, stays);
+  L4SessionFactory() = default;
+  /// `access_log` is that of `tcp` on this worker, and outlives the factory.
+  L4SessionFactory(AccessLogWriter& access_log, const config::AccessLog& config) { log_.emplace(access_log, config); }
+
+  void start(ClientAcceptor& acceptor, int fd, int family) override {
+    L4Session::start(acceptor, log_ ? &*log_ : nullptr, fd, family);
   }
+  bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor, bool stays) override {
+    return L4Session::resume(acceptor, log_ ? &*log_ : nullptr, session, stays);
+  }
+
+ private:
+  std::optional<ListenerLog> log_;
 };
 
 }  // namespace sluice

@@ -1,7 +1,8 @@
 // An L4Session that moves to another process: it lets go of its connections, writes its state, and a session there
 // continues where it stopped.
 //
-// The state: ForwardingState; the client's transport and the endpoint's (Transport::write_state).
+// The state: ForwardingState; the client's transport and the endpoint's (Transport::write_state); if the listener has
+// an access log, ConnectionLog.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "alts_like/record_state.h"
 #include "net/worker.h"
+#include "proxy/l4/connection_log.h"
 #include "proxy/l4/l4_session.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/moving_session.h"
@@ -53,6 +55,7 @@ void L4Session::depart() {
   if (source_place_) state.source = source_place_->source;
   state.write(out);
   if (!client_.write_state(out) || !upstream_.write_state(out)) return finish(SessionEnd::kNotResumed);
+  if (const ConnectionLog* const line = log()) line->write_state(out);
   moving.fds = {client_.take(), upstream_.take()};
   state_ = State::kClosing;
   counters().ended[static_cast<size_t>(SessionEnd::kMoved)].add();
@@ -70,10 +73,10 @@ void L4Session::stay() {
   continue_forwarding();
 }
 
-bool L4Session::resume(ClientAcceptor& acceptor, MovingSession& moving, bool stays) {
+bool L4Session::resume(ClientAcceptor& acceptor, ListenerLog* log, MovingSession& moving, bool stays) {
   if (moving.fds.size() != 2) return false;
   acceptor.admit_resumed();
-  auto* const session = new L4Session(acceptor);
+  L4Session* const session = make(acceptor, log);
   session->stays_ = stays;
   if (!session->read_state(moving)) {
     session->finish(SessionEnd::kNotResumed);
@@ -97,12 +100,22 @@ bool L4Session::read_state(MovingSession& moving) {
   if (state.source) source_place_ = acceptor_.take_source_place(*state.source);
   const bool client_read = client_.restore(fds[0], in);
   const bool upstream_read = upstream_.restore(fds[1], in);
-  if (!client_read || !upstream_read || !in.done() || moving.endpoints.size() != 1) return false;
+  if (!client_read || !upstream_read || !in.ok() || moving.endpoints.size() != 1) return false;
   const MovingSession::Endpoint& endpoint = moving.endpoints[0];
   const std::optional<EndpointPlace> found = find_endpoint(acceptor_.upstreams(), endpoint.upstream, endpoint.address);
   if (!found) return false;
   upstream_index_ = found->upstream;
   endpoint_index_ = found->slot;
+  return read_log(in, fds[0]);
+}
+
+// The numbers of the log follow the rest if the listener had one in the process that the session comes from. If it had
+// none, they begin here; if it has none here, they are left.
+bool L4Session::read_log(StateReader& in, int client_fd) {
+  ConnectionLog* const line = log();
+  if (!line) return true;
+  if (!in.done()) return line->read_state(in) && in.done();
+  line->note_client(PeerAddress::peer_of(client_fd));
   return true;
 }
 

@@ -1,8 +1,6 @@
 #include "proxy/log/log_file.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/log/log_descriptor.h"
+#include "proxy/log/log_line.h"
+#include "proxy/log/log_sink.h"
 
 namespace sluice {
 
@@ -22,62 +23,12 @@ namespace {
 
 using Parts = std::array<iovec, 2>;
 
-constexpr int kFlags = O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-constexpr mode_t kMode = 0640;
-
-}  // namespace
-
-// Regular files are duplicated, because all writers must share one file offset.
-int open_own(int own) {
-  struct stat status;
-  if (fstat(own, &status) != 0) return -1;
-  if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) {
-    const int fd = ::open(absl::StrCat("/proc/self/fd/", own).c_str(), kFlags);
-    if (fd >= 0) return fd;
-  }
-  return fcntl(own, F_DUPFD_CLOEXEC, 0);
-}
-
-namespace {
-
-const char* advice(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return "; make the directory first";
-    case EACCES:
-    case EPERM:
-      return "; the proxy's user needs write permission for the file, and for its directory where there is no file yet";
-    case EISDIR:
-      return "; give the name of a file in it";
-    case ENXIO:
-      return "; if it is a pipe, nobody reads from it yet; if it is a socket, give `stdout` or `stderr` instead of a "
-             "path";
-    case EROFS:
-      return "; choose a file on a writable file system";
-    case ENOSPC:
-    case EDQUOT:
-      return "; free space, or choose another file system";
-    case EMFILE:
-    case ENFILE:
-      return "; raise `ulimit -n`";
-    default:
-      return "";
-  }
-}
-
 bool is_own(const std::string& target) { return target == "stdout" || target == "stderr"; }
-
-absl::StatusOr<int> opened(int fd, const std::string& target, std::string_view what) {
-  if (fd >= 0) return fd;
-  const int error = errno;
-  return absl::ErrnoToStatus(error, absl::StrCat(what, " \"", target, "\": cannot be opened", advice(error)));
-}
 
 absl::StatusOr<int> open_target(const std::string& target) {
   constexpr std::string_view kWhat = "access log";
   if (!is_own(target)) return open_log_path(target, kWhat);
-  return opened(open_own(target == "stdout" ? STDOUT_FILENO : STDERR_FILENO), target, kWhat);
+  return opened_log(open_own(target == "stdout" ? STDOUT_FILENO : STDERR_FILENO), target, kWhat);
 }
 
 std::string_view text(const iovec& part) { return {static_cast<const char*>(part.iov_base), part.iov_len}; }
@@ -122,35 +73,7 @@ Lines whole_lines(const Parts& parts, size_t bytes) {
   return lines;
 }
 
-bool is_stream(int fd) {
-  struct stat status;
-  return fstat(fd, &status) != 0 || !S_ISREG(status.st_mode);
-}
-
-// Like writev(), but a stream fails with EAGAIN instead of waiting. Precondition for a stream: at most PIPE_BUF bytes.
-ssize_t write_without_waiting(int fd, bool stream, const iovec* parts, int count) {
-  if (!stream) return writev(fd, parts, count);
-  const ssize_t bytes = pwritev2(fd, parts, count, -1, RWF_NOWAIT);
-  if (bytes >= 0 || errno != EOPNOTSUPP) return bytes;
-  // This kernel does not support RWF_NOWAIT here. A pipe that poll() reports as writable accepts PIPE_BUF bytes.
-  pollfd writable{fd, POLLOUT, 0};
-  if (poll(&writable, 1, 0) == 0) {
-    errno = EAGAIN;
-    return -1;
-  }
-  return writev(fd, parts, count);
-}
-
 }  // namespace
-
-absl::StatusOr<int> open_log_path(const std::string& path, std::string_view what) {
-  return opened(::open(path.c_str(), kFlags | O_CREAT, kMode), path, what);
-}
-
-bool is_same_file(int a, int b) {
-  struct stat of_a, of_b;
-  return fstat(a, &of_a) == 0 && fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-}
 
 absl::StatusOr<std::unique_ptr<LogFile>> LogFile::open(std::string target) {
   if (target.empty()) return absl::InvalidArgumentError("access log: give a path, `stdout` or `stderr`");
@@ -159,10 +82,18 @@ absl::StatusOr<std::unique_ptr<LogFile>> LogFile::open(std::string target) {
   return std::unique_ptr<LogFile>(new LogFile(std::move(target), *fd));
 }
 
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::open_syslog(std::string target, const LogDestination& to) {
+  auto sink = LogSink::open(to, "access log");
+  if (!sink.ok()) return sink.status();
+  std::unique_ptr<LogFile> made(new LogFile(std::move(target), -1));
+  made->syslog_ = *std::move(sink);
+  return made;
+}
+
 LogFile::LogFile(std::string target, int fd) : target_(std::move(target)) { use(fd); }
 
 LogFile::~LogFile() {
-  close(fd_);
+  if (fd_ >= 0) close(fd_);
   if (const int fd = reopened_.load(); fd >= 0) close(fd);
 }
 
@@ -171,8 +102,10 @@ void LogFile::use(int fd) {
   is_stream_ = is_stream(fd);
 }
 
+int LogFile::fd() const { return syslog_ ? syslog_->fd() : fd_; }
+
 absl::Status LogFile::reopen() {
-  if (is_own(target_)) return absl::OkStatus();
+  if (syslog_ || is_own(target_)) return absl::OkStatus();
   const auto fd = open_target(target_);
   if (!fd.ok()) return fd.status();
   if (const int before = reopened_.exchange(*fd); before >= 0) close(before);
@@ -195,7 +128,32 @@ LogFile::Result LogFile::fail(int error) {
   return Result::kFailed;
 }
 
-LogFile::Result LogFile::write(LineRing& ring, Counter& written) {
+// One datagram for each line. A daemon that has gone is connected to again (LogSink).
+LogFile::Result LogFile::send(LineRing& ring, Counter& written, Counter& dropped) {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::string header =
+      syslog_header(int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000, LogLevel::kInfo, "access");
+  for (size_t left = size(ring.unread()); left > 0;) {
+    const Parts rest = ring.unread();
+    const std::string_view lines = text(rest[0].iov_len > 0 ? rest[0] : rest[1]);
+    const std::string_view line = lines.substr(0, lines.find('\n') + 1);
+    message_.assign(header).append(line);
+    size_t sent = 0;
+    const LogSink::Result result = syslog_->write(message_, sent);
+    if (result == LogSink::Result::kBlocked) return Result::kBlocked;
+    const bool too_long = result == LogSink::Result::kFailed && syslog_->error() == EMSGSIZE;
+    if (result == LogSink::Result::kFailed && !too_long) return fail(syslog_->error());
+    too_long ? dropped.add() : written.add();
+    bytes_ += line.size();
+    left -= line.size();
+    ring.release(line.size());
+  }
+  return Result::kDone;
+}
+
+LogFile::Result LogFile::write(LineRing& ring, Counter& written, Counter& dropped) {
+  if (syslog_) return send(ring, written, dropped);
   Parts rest = ring.unread();
   // If a line was partly written, finishes only that line, because other rings may be waiting.
   size_t left = begun_ > 0 ? begun_ + text(window(rest, begun_, size(rest))[0]).find('\n') + 1 : size(rest);
@@ -221,13 +179,6 @@ size_t LogFile::discard(LineRing& ring) {
   const Parts rest = ring.unread();
   ring.release(size(rest));
   return whole_lines(rest, size(rest)).count;
-}
-
-ssize_t write_without_waiting(int fd, std::string_view piece) {
-  const bool stream = is_stream(fd);
-  // An iovec is not const, but writev() does not change the data.
-  const iovec part{const_cast<char*>(piece.data()), stream ? std::min<size_t>(piece.size(), PIPE_BUF) : piece.size()};
-  return write_without_waiting(fd, stream, &part, 1);
 }
 
 }  // namespace sluice

@@ -14,13 +14,19 @@
 
 namespace sluice {
 
-/// The destination of a log: a regular file, or a stream (a pipe, a terminal, a socket), which may block and is never
-/// waited for. Lines stay whole, even when other processes append to the same file.
+class LogSink;
+struct LogDestination;
+
+/// The destination of an access log: a regular file, a stream (a pipe, a terminal, a socket), which may block and is
+/// never waited for, or a syslog daemon, which gets each line as a datagram. Lines stay whole, even when other
+/// processes append to the same file.
 class LogFile {
  public:
   /// Opens a path, or `stdout` or `stderr` of the process. Creates the file if it does not exist. The error is for the
   /// user.
   static absl::StatusOr<std::unique_ptr<LogFile>> open(std::string target);
+  /// Connects to a syslog daemon. `target` is its name in messages.
+  static absl::StatusOr<std::unique_ptr<LogFile>> open_syslog(std::string target, const LogDestination& to);
   ~LogFile();
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
@@ -35,9 +41,9 @@ class LogFile {
 
   enum class Result { kDone, kBlocked, kFailed };
   /// Writes the lines that `ring` holds at the time of the call, releases them one by one, and adds their number to
-  /// `written`. After kBlocked or kFailed the rest stays in the ring. If a line was partly written (within_line()), the
-  /// next call must be for the same ring.
-  Result write(LineRing& ring, Counter& written);
+  /// `written`. After kBlocked or kFailed the rest stays in the ring, but a line that is too long for a datagram is
+  /// added to `dropped`. If a line was partly written (within_line()), the next call must be for the same ring.
+  Result write(LineRing& ring, Counter& written, Counter& dropped);
   /// Whether a line was partly written.
   bool within_line() const { return begun_ > 0; }
   /// Switches to the file of the last reopen(), if there was one.
@@ -45,17 +51,20 @@ class LogFile {
   /// Discards the contents of `ring`. Returns the number of lines that are lost.
   static size_t discard(LineRing& ring);
 
-  int fd() const { return fd_; }
+  int fd() const;
   int error() const { return error_; }               ///< The errno of the last failed write.
   uint64_t bytes() const { return bytes_; }          ///< Bytes written so far.
   const Counter& errors() const { return errors_; }  ///< Writes that failed.
 
  private:
   LogFile(std::string target, int fd);
+  Result send(LineRing& ring, Counter& written, Counter& dropped);
   Result fail(int error);
   void use(int fd);
 
   const std::string target_;
+  std::unique_ptr<LogSink> syslog_;  // Null: a file or a stream.
+  std::string message_;              // For syslog_: a line with its header.
   int fd_ = -1;
   bool is_stream_ = false;
   std::atomic<int> reopened_{-1};
@@ -64,19 +73,5 @@ class LogFile {
   int error_ = 0;
   Counter errors_;
 };
-
-/// Opens a path for appending, and makes the file if there is none. `what` begins the error, which is for the user.
-absl::StatusOr<int> open_log_path(const std::string& path, std::string_view what);
-
-/// Whether two descriptors are of one file.
-bool is_same_file(int a, int b);
-
-/// Returns a new descriptor for the file that `own` refers to. If possible it has its own open file description, so
-/// that O_NONBLOCK does not affect other processes that share `own`. Negative on failure.
-int open_own(int own);
-
-/// Like write(), but fails with EAGAIN instead of waiting. On anything but a regular file it writes at most PIPE_BUF
-/// bytes.
-ssize_t write_without_waiting(int fd, std::string_view piece);
 
 }  // namespace sluice

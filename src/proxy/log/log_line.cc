@@ -114,8 +114,7 @@ std::string front_of(const LogRecord& record, LogStyle style, LogFraming framing
     case LogFraming::kJournal:
       return absl::StrCat("<", severity_of(record.level), ">");
     case LogFraming::kSyslog:
-      return absl::StrCat("<", kFacility * 8 + severity_of(record.level), ">1 ", time_text(record.time_ms), " ",
-                          host_name(), " sluice ", getpid(), " - - ");
+      return syslog_header(record.time_ms, record.level, "-");
     case LogFraming::kPlain:
       break;
   }
@@ -124,6 +123,11 @@ std::string front_of(const LogRecord& record, LogStyle style, LogFraming framing
 }
 
 }  // namespace
+
+std::string syslog_header(int64_t time_ms, LogLevel level, std::string_view kind) {
+  return absl::StrCat("<", kFacility * 8 + severity_of(level), ">1 ", time_text(time_ms), " ", host_name(), " sluice ",
+                      getpid(), " ", kind, " - ");
+}
 
 std::string_view log_level_name(LogLevel level) {
   switch (level) {

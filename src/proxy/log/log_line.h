@@ -44,6 +44,9 @@ struct LogRecord {
 /// The maximum size of a line, with its newline but without the header of RFC 5424. A longer one is cut.
 inline constexpr size_t kMaxRunLogLineBytes = 4096;
 
+/// The header of RFC 5424 for an event at a time, in milliseconds since 1970, up to its message. `kind` is its MSGID.
+std::string syslog_header(int64_t time_ms, LogLevel level, std::string_view kind);
+
 /// Formats a record as one line that ends with its only '\n'. In text, control characters and bytes that are not UTF-8
 /// are written as `\xNN`, so that no peer can forge a line or control a terminal; JSON has its own escapes.
 std::string format_log_line(const LogRecord& record, LogStyle style, LogFraming framing);

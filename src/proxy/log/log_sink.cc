@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/log/log_file.h"
+#include "proxy/log/log_descriptor.h"
 
 namespace sluice {
 
@@ -30,7 +30,7 @@ const char* syslog_advice(int error) {
   switch (error) {
     case ENOENT:
     case ECONNREFUSED:
-      return "; start the syslog daemon, or name its socket: `to: syslog:/path`";
+      return "; start the syslog daemon, or name its socket, as in syslog:/dev/log";
     case EACCES:
     case EPERM:
       return "; the proxy's user needs write permission for the socket";
@@ -65,7 +65,7 @@ LogSink::~LogSink() {
   if (const int fd = reopened_.load(); fd >= 0) ::close(fd);
 }
 
-absl::StatusOr<std::unique_ptr<LogSink>> LogSink::open(const LogDestination& to) {
+absl::StatusOr<std::unique_ptr<LogSink>> LogSink::open(const LogDestination& to, std::string_view what) {
   if (to.kind == LogDestination::Kind::kStderr) {
     auto sink = std::make_unique<LogSink>(STDERR_FILENO);
     sink->open_own();
@@ -73,17 +73,19 @@ absl::StatusOr<std::unique_ptr<LogSink>> LogSink::open(const LogDestination& to)
   }
   std::unique_ptr<LogSink> sink(new LogSink(to));
   if (to.kind == LogDestination::Kind::kSyslog) {
-    if (to.path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return absl::InvalidArgumentError(absl::StrCat("log \"syslog:", to.path, "\": the path of a socket has at most ",
+    if (!to.address.is_set() && to.path.size() >= sizeof(sockaddr_un::sun_path)) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " \"syslog:", to.path,
+                                                     "\": the path of a socket has at most ",
                                                      sizeof(sockaddr_un::sun_path) - 1, " bytes"));
     }
-    if (const int error = sink->connect(); error != 0) {
+    // The network of a daemon that takes UDP may come later: send() tries again.
+    if (const int error = sink->connect(); error != 0 && !to.address.is_set()) {
       return absl::ErrnoToStatus(
-          error, absl::StrCat("log \"syslog:", to.path, "\": cannot be connected to", syslog_advice(error)));
+          error, absl::StrCat(what, " \"syslog:", to.path, "\": cannot be connected to", syslog_advice(error)));
     }
     return sink;
   }
-  const absl::StatusOr<int> fd = open_log_path(to.path, "log");
+  const absl::StatusOr<int> fd = open_log_path(to.path, what);
   if (!fd.ok()) return fd.status();
   sink->fd_ = *fd;
   return sink;
@@ -99,11 +101,15 @@ void LogSink::close_own() {
 
 int LogSink::connect() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  to_.path.copy(address.sun_path, sizeof address.sun_path - 1);
-  fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ >= 0 && ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return 0;
+  PeerAddress address = to_.address;
+  if (!address.is_set()) {
+    sockaddr_un of_path{};
+    of_path.sun_family = AF_UNIX;
+    to_.path.copy(of_path.sun_path, sizeof of_path.sun_path - 1);
+    address = PeerAddress::copy_of(reinterpret_cast<const sockaddr*>(&of_path), sizeof of_path);
+  }
+  fd_ = socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd_ >= 0 && ::connect(fd_, address.data(), address.length) == 0) return 0;
   const int error = errno;
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   return error;

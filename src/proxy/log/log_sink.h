@@ -9,27 +9,30 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proxy/common/peer_address.h"
 #include "proxy/log/log_line.h"
 
 namespace sluice {
 
-/// Where the lines of the run-time log go.
+/// Where the lines of a log go.
 struct LogDestination {
   enum class Kind : uint8_t { kStderr, kFile, kSyslog };
   Kind kind = Kind::kStderr;
-  std::string path;  ///< Of the file, or of the syslog daemon's socket.
+  std::string path;          ///< Of the file, or of the syslog daemon's socket; with `address`, its text.
+  PeerAddress address = {};  ///< Of a syslog daemon that takes UDP; else not set.
 
   bool operator==(const LogDestination&) const = default;
 };
 
-/// An open destination of the run-time log. Writing never waits for a reader: it reports kBlocked. For the thread that
-/// writes, except where a method says otherwise.
+/// An open destination of the run-time log, or a syslog daemon that gets an access log. Writing never waits for a
+/// reader: it reports kBlocked. For the thread that writes, except where a method says otherwise.
 class LogSink {
  public:
   enum class Result : uint8_t { kDone, kBlocked, kFailed };
 
   /// Opens a destination; makes the file if there is none. The error is for the user.
-  static absl::StatusOr<std::unique_ptr<LogSink>> open(const LogDestination& to);
+  /// `what` begins it.
+  static absl::StatusOr<std::unique_ptr<LogSink>> open(const LogDestination& to, std::string_view what = "log");
   /// A stream of the caller's, such as standard error, whose descriptor the caller keeps.
   explicit LogSink(int own);
   ~LogSink();

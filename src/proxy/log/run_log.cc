@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proxy/log/log_file.h"
+#include "proxy/log/log_descriptor.h"
 
 namespace sluice {
 

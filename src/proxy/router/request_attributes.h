@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "alts_like/handshake.h"
@@ -23,6 +24,7 @@ struct RequestAttributes {
   std::string_view listener = {};
   std::string_view request_id = {};  ///< Set if ids are generated or accepted from the client.
   std::string_view trace_id = {};
+  uint16_t client_port = 0;  ///< 0: unknown, as behind a trusted proxy.
   bool http2 = false;
 
   /// The authenticated identity of the client: the first of its names, or empty.

@@ -38,7 +38,7 @@ bool TcpRouter::fits(const Route& route, const TcpFacts& facts) {
   return alpn_fits && (route.peer.empty() || (facts.agreed && facts.agreed->peer_is_one_of(route.peer)));
 }
 
-std::optional<uint32_t> TcpRouter::route(const TcpFacts& facts) const {
+std::optional<TcpTarget> TcpRouter::route(const TcpFacts& facts) const {
   constexpr uint32_t kNone = UINT32_MAX;
   uint32_t best = kNone;
   // The candidates of each list are in route order, so the first match is the best of its list.
@@ -58,7 +58,7 @@ std::optional<uint32_t> TcpRouter::route(const TcpFacts& facts) const {
     consider(match.wildcard);
   }
   if (best == kNone) return std::nullopt;
-  return routes_[best].upstream;
+  return TcpTarget{.route = best, .upstream = routes_[best].upstream};
 }
 
 }  // namespace sluice

@@ -19,6 +19,12 @@ struct TcpFacts {
   const Agreement* agreed = nullptr;  ///< Null unless TLS or ALTS was terminated.
 };
 
+/// A route that was found: its place in the configuration, and that of its upstream.
+struct TcpTarget {
+  uint32_t route = 0;
+  uint32_t upstream = 0;
+};
+
 /// The routing table of a TCP listener: finds the first route, in configuration order, whose conditions all hold.
 class TcpRouter {
  public:
@@ -28,9 +34,8 @@ class TcpRouter {
 
   /// Whether some route has a condition on the ClientHello.
   bool needs_hello() const { return needs_hello_; }
-  /// Returns the index of the upstream for a connection, or nullopt if no route matches. An unknown attribute matches
-  /// no condition.
-  std::optional<uint32_t> route(const TcpFacts& facts) const;
+  /// Returns the route of a connection, or nullopt if none matches. An unknown attribute matches no condition.
+  std::optional<TcpTarget> route(const TcpFacts& facts) const;
 
  private:
   struct Route {

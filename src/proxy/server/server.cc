@@ -272,14 +272,14 @@ absl::StatusOr<Server::Preparation> Server::prepare(const Generation& generation
   }
   std::vector<std::string> targets;
   for (const config::Listener& listener : config.listeners) {
-    if (listener.http && listener.http->access_log) targets.push_back(listener.http->access_log->file);
+    if (const config::AccessLog* const log = listener.access_log()) targets.push_back(log->file);
   }
   const auto logs = access_logs_->add(targets);
   if (!logs.ok()) return logs.status();
   size_t next_log = 0;
   for (const config::Listener& listener : config.listeners) {
     std::optional<size_t>& log = prepared.access_logs.emplace_back();
-    if (listener.http && listener.http->access_log) log = (*logs)[next_log++];
+    if (listener.access_log()) log = (*logs)[next_log++];
   }
   if (config.log.to != generation_.config->log.to) {
     auto sink = LogSink::open(config.log.to.destination());

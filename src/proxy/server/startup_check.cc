@@ -135,6 +135,9 @@ class StartupCheck {
       check_context(read_tls_files_of(listener, TlsShared(), warnings_).status(), files,
                     path + (listener.alts ? ".alts" : ".tls"));
     }
+    if (const config::AccessLog* const log = listener.access_log()) {
+      check_log(log->file, path + (listener.http ? ".http" : ".tcp") + ".access_log.file");
+    }
     if (!listener.http) return;
     const config::Http& http = *listener.http;
     for (size_t i = 0; i < http.routes.size(); ++i) check_auth(http.routes[i], item_path(path + ".http.routes", i));
@@ -145,7 +148,6 @@ class StartupCheck {
         report_.error(item_path(path + ".http.errors", i) + ".file", read.message());
       }
     }
-    if (http.access_log) check_log(http.access_log->file, path + ".http.access_log.file");
     if (keeps_bodies(http) && !std::exchange(body_file_checked_, true)) check_body_file();
   }
 
@@ -226,6 +228,12 @@ class StartupCheck {
   // Checks the permissions instead of opening the file, which would create it.
   void check_log(const std::string& file, const std::string& path) {
     if (file == "stdout" || file == "stderr") return;
+    if (config::names_syslog(file)) {
+      const absl::StatusOr<config::LogTarget> to = config::LogTarget::parse(file);
+      const absl::Status opened = to.ok() ? LogSink::open(to->destination(), "access log").status() : to.status();
+      if (!opened.ok()) report_.error(path, opened.message());
+      return;
+    }
     struct stat status;
     if (stat(file.c_str(), &status) != 0) {
       if (errno != ENOENT) return report_errno(file, "cannot be written to", path);

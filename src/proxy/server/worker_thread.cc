@@ -323,7 +323,10 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
         factory = std::make_unique<HttpSessionFactory>(context, *http_,
                                                        next.access_logs.empty() ? nullptr : next.access_logs[i]);
       } else {
-        factory = std::make_unique<L4SessionFactory>();
+        AccessLogWriter* const log = next.access_logs.empty() ? nullptr : next.access_logs[i];
+        const config::AccessLog* const config = listener->config->access_log();
+        factory =
+            log && config ? std::make_unique<L4SessionFactory>(*log, *config) : std::make_unique<L4SessionFactory>();
       }
       acceptors_.push_back(std::make_unique<ClientAcceptor>(context, std::move(factory), next.sockets[i]));
     }

@@ -29,7 +29,7 @@ std::string line_of(const AccessRecord& record) {
 
 // The example of docs/guides/access-log.md.
 const AccessRecord kExample = {.time_ms = 1'785'499'932'418,
-                               .client = "203.0.113.7:51544",
+                               .client = "203.0.113.7",
                                .listener = "edge",
                                .protocol = "HTTP/2",
                                .tls = "TLSv1.3",
@@ -115,8 +115,36 @@ testing::AssertionResult is_prefix_of(const std::string& field, std::string_view
 
 TEST(AccessLine, HasAllValues) {
   EXPECT_EQ(line_of(kExample),
-            "[2026-07-31T12:12:12.418Z] \"GET /v1/items?page=2 HTTP/2\" 200 ok 0 5120 1834 1702 203.0.113.7:51544 edge "
+            "[2026-07-31T12:12:12.418Z] \"GET /v1/items?page=2 HTTP/2\" 200 ok 0 5120 1834 1702 203.0.113.7 edge "
             "TLSv1.3 api 10.0.0.4:9000 \"api.example.com\" \"curl/8.9.1\"\n");
+}
+
+// The example of docs/guides/access-log.md.
+TEST(AccessLine, Connection) {
+  const std::string line = line_of({.kind = AccessRecord::Kind::kConnection,
+                                    .time_ms = 1'785'499'932'418,
+                                    .client = "203.0.113.7",
+                                    .listener = "db",
+                                    .protocol = "TCP",
+                                    .tls = "TLSv1.3",
+                                    .server_name = "db.example.com",
+                                    .reason = "finished",
+                                    .request_bytes = 7,
+                                    .response_bytes = 5120,
+                                    .duration_us = 183'400,
+                                    .upstream_us = 702,
+                                    .upstream = "db",
+                                    .endpoint = "10.0.0.4:5432"});
+  EXPECT_EQ(
+      line,
+      "[2026-07-31T12:12:12.418Z] \"- - TCP\" 0 finished 7 5120 183400 702 203.0.113.7 db TLSv1.3 db 10.0.0.4:5432 "
+      "\"db.example.com\" \"-\"\n");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
+  std::stringstream document;
+  document << file.rdbuf();
+  EXPECT_THAT(document.str(), HasSubstr("    " + line));
+  Fields fields;
+  EXPECT_TRUE(parse(line, fields));
 }
 
 TEST(AccessLine, MissingValuesAreDashes) {

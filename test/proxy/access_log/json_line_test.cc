@@ -35,10 +35,12 @@ std::string json_of(std::string_view user_agent) {
 TEST(JsonLine, HasAllValues) {
   const std::string line = line_of({.time_ms = 1'785'499'932'418,
                                     .client = "203.0.113.7",
+                                    .client_port = 51544,
                                     .listener = "edge",
                                     .protocol = "HTTP/2",
                                     .tls = "TLSv1.3",
                                     .cipher = "TLS_AES_128_GCM_SHA256",
+                                    .server_name = "api.example.com",
                                     .method = "GET",
                                     .authority = "api.example.com",
                                     .path = "/v1/items?page=2",
@@ -52,18 +54,21 @@ TEST(JsonLine, HasAllValues) {
                                     .upstream = "api",
                                     .endpoint = "10.0.0.4:9000",
                                     .attempts = 2,
+                                    .user = "alice",
                                     .user_agent = "curl/8.9.1",
                                     .request_id = "abc",
                                     .trace_id = "0af7651916cd43dd8448eb211c80319c"});
   EXPECT_EQ(
       line,
-      "{\"time\":\"2026-07-31T12:12:12.418Z\",\"client\":\"203.0.113.7\",\"listener\":\"edge\",\"protocol\":\"HTTP/2\","
-      "\"tls_version\":\"TLSv1.3\",\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"method\":\"GET\","
+      "{\"time\":\"2026-07-31T12:12:12.418Z\",\"client\":\"203.0.113.7\",\"client_port\":51544,\"listener\":\"edge\","
+      "\"protocol\":\"HTTP/2\","
+      "\"tls_version\":\"TLSv1.3\",\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"tls_server_name\":\"api.example.com\","
+      "\"method\":\"GET\","
       "\"authority\":\"api.example.com\",\"path\":\"/v1/"
-      "items?page=2\",\"status\":200,\"reason\":\"ok\",\"detail\":null,"
+      "items?page=2\",\"status\":200,\"grpc_status\":null,\"reason\":\"ok\",\"detail\":null,"
       "\"bytes_in\":7,\"bytes_out\":5120,\"duration_us\":1834,\"upstream_us\":1702,\"route\":\"items\",\"upstream\":"
       "\"api\","
-      "\"endpoint\":\"10.0.0.4:9000\",\"attempts\":2,\"request_id\":\"abc\","
+      "\"endpoint\":\"10.0.0.4:9000\",\"attempts\":2,\"user\":\"alice\",\"request_id\":\"abc\","
       "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"user_agent\":\"curl/8.9.1\"}\n");
   std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
   std::stringstream document;
@@ -72,13 +77,49 @@ TEST(JsonLine, HasAllValues) {
 }
 
 TEST(JsonLine, MissingValuesAreNull) {
-  EXPECT_EQ(line_of({}),
-            "{\"time\":\"1970-01-01T00:00:00.000Z\",\"client\":null,\"listener\":null,\"protocol\":null,"
-            "\"tls_version\":null,\"tls_cipher\":null,\"method\":null,\"authority\":null,\"path\":null,\"status\":0,"
-            "\"reason\":null,\"detail\":null,\"bytes_in\":0,\"bytes_out\":0,\"duration_us\":0,\"upstream_us\":null,"
-            "\"route\":null,"
-            "\"upstream\":null,\"endpoint\":null,\"attempts\":0,\"request_id\":null,\"trace_id\":null,"
-            "\"user_agent\":null}\n");
+  EXPECT_EQ(
+      line_of({}),
+      "{\"time\":\"1970-01-01T00:00:00.000Z\",\"client\":null,\"client_port\":null,\"listener\":null,\"protocol\":null,"
+      "\"tls_version\":null,\"tls_cipher\":null,\"tls_server_name\":null,\"method\":null,\"authority\":null,\"path\":"
+      "null,\"status\":0,"
+      "\"grpc_status\":null,\"reason\":null,\"detail\":null,\"bytes_in\":0,\"bytes_out\":0,\"duration_us\":0,"
+      "\"upstream_us\":null,"
+      "\"route\":null,"
+      "\"upstream\":null,\"endpoint\":null,\"attempts\":0,\"user\":null,\"request_id\":null,\"trace_id\":null,"
+      "\"user_agent\":null}\n");
+}
+
+// The example of docs/guides/access-log.md.
+TEST(JsonLine, Connection) {
+  const std::string line = line_of({.kind = AccessRecord::Kind::kConnection,
+                                    .time_ms = 1'785'499'932'418,
+                                    .client = "203.0.113.7",
+                                    .client_port = 51544,
+                                    .listener = "db",
+                                    .protocol = "TCP",
+                                    .tls = "TLSv1.3",
+                                    .cipher = "TLS_AES_128_GCM_SHA256",
+                                    .server_name = "db.example.com",
+                                    .reason = "finished",
+                                    .request_bytes = 7,
+                                    .response_bytes = 5120,
+                                    .duration_us = 183'400,
+                                    .upstream_us = 702,
+                                    .route = "0",
+                                    .upstream = "db",
+                                    .endpoint = "10.0.0.4:5432",
+                                    .attempts = 1});
+  EXPECT_EQ(
+      line,
+      "{\"time\":\"2026-07-31T12:12:12.418Z\",\"client\":\"203.0.113.7\",\"client_port\":51544,\"listener\":\"db\","
+      "\"protocol\":\"TCP\",\"tls_version\":\"TLSv1.3\",\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\","
+      "\"tls_server_name\":\"db.example.com\",\"reason\":\"finished\",\"bytes_in\":7,\"bytes_out\":5120,"
+      "\"duration_us\":183400,\"connect_us\":702,\"route\":\"0\",\"upstream\":\"db\",\"endpoint\":\"10.0.0.4:5432\","
+      "\"attempts\":1}\n");
+  std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
+  std::stringstream document;
+  document << file.rdbuf();
+  EXPECT_THAT(document.str(), HasSubstr("    " + line));
 }
 
 TEST(JsonLine, Escapes) {
@@ -142,6 +183,8 @@ TEST(JsonLine, RandomTexts) {
                            .reason = text,
                            .detail = text};
     record.route = record.upstream = record.endpoint = record.user_agent = record.request_id = record.trace_id = text;
+    record.user = record.server_name = text;
+    record.client_port = UINT16_MAX, record.grpc_status = UINT8_MAX, record.attempts = UINT32_MAX;
     record.request_bytes = record.response_bytes = record.duration_us = UINT64_MAX;
     record.upstream_us = UINT64_MAX;
     const std::string line = line_of(record);
@@ -155,7 +198,7 @@ TEST(JsonLine, RandomTexts) {
         ++quotes;
       }
     }
-    ASSERT_EQ(quotes, text.empty() ? 23u * 2 + 2 : 23u * 2 + 2 * 17) << line;
+    ASSERT_EQ(quotes, text.empty() ? 27u * 2 + 2 : 27u * 2 + 2 * 19) << line;
   }
 }
 

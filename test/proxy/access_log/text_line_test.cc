@@ -45,14 +45,43 @@ class TextLineTest : public testing::Test {
   AccessRecord record_;
 };
 
+// All variables of a connection.
+TEST_F(TextLineTest, Connection) {
+  record_ = {.kind = AccessRecord::Kind::kConnection,
+             .client = "203.0.113.7",
+             .client_port = 51544,
+             .listener = "db",
+             .protocol = "TCP",
+             .tls = "TLSv1.3",
+             .cipher = "C",
+             .server_name = "db.example.com",
+             .reason = "finished",
+             .request_bytes = 1,
+             .response_bytes = 2,
+             .duration_us = 3,
+             .upstream_us = 4,
+             .route = "0",
+             .upstream = "u",
+             .endpoint = "e",
+             .attempts = 5};
+  std::string format, names = config::connection_variables();
+  for (size_t comma; (comma = names.find(", ")) != std::string::npos;) names.replace(comma, 2, " ");
+  std::stringstream words(names);
+  for (std::string word; words >> word;) {
+    if (word != "time" && word != "clf_time") format += "%{" + word + "} ";
+  }
+  EXPECT_EQ(line(format + "x"), "203.0.113.7 51544 db TCP TLSv1.3 C db.example.com finished 3 4 1 2 0 u e 5 x");
+}
+
 // The format that other servers call combined.
 TEST_F(TextLineTest, Combined) {
   record_.time_ms = 1'785'499'932'418;
+  record_.client = "203.0.113.7";
+  record_.protocol = "HTTP/2";
   record_.path = "/a?b";
   record_.status = 404;
   record_.response_bytes = 12;
   facts_.method = "GET";
-  facts_.http2 = true;
   field("user-agent", "Mozilla/5.0 (X11) \"x\"");
   constexpr std::string_view kCombined =
       "%{client_ip} - - [%{clf_time}] \"%{method} %{target} %{protocol}\" %{status} %{bytes_out} "
@@ -81,11 +110,14 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
              .upstream = "u",
              .endpoint = "e",
              .attempts = 5,
+             .user = "alice",
+             .grpc_status = 0,
              .facts = &facts_};
+  record_.client_port = 4711;
   EXPECT_EQ(
       line("%{time} %{target} %{status} %{reason} %{detail} %{duration} %{upstream_duration} %{bytes_in} %{bytes_out} "
-           "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} 100%%"),
-      "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C 100%");
+           "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} %{user} %{grpc_status} %{client_port} 100%%"),
+      "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C alice 0 4711 100%");
   facts_.request_id = "i";
   facts_.trace_id = "t";
   facts_.host = "h";
@@ -94,8 +126,9 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
 
 TEST_F(TextLineTest, MissingValuesAreDashes) {
   record_.facts = nullptr;
-  EXPECT_EQ(line("%{client_ip} %{upstream_duration} %{route} %{header:x} %{response_header:y} %{status}"),
-            "- - - - - 0");
+  EXPECT_EQ(line("%{client_ip} %{client_port} %{upstream_duration} %{route} %{header:x} %{response_header:y} %{user} "
+                 "%{grpc_status} %{connect_duration} %{status}"),
+            "- - - - - - - - - 0");
 }
 
 TEST_F(TextLineTest, FieldsOfTheResponse) {

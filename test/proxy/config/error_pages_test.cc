@@ -73,9 +73,9 @@ TEST(LoaderResponses, AccessLog) {
   EXPECT_EQ(error(with_http("access_log: stdout")), "");
   EXPECT_EQ(error(with_http("access_log: { file: a.log, format: json }")), "");
   EXPECT_EQ(error(with_http("access_log: { format: json }")), "f:1:80: missing key \"file\" in " + kAt + "access_log");
-  EXPECT_EQ(
-      error(with_http("access_log: none")),
-      "f:1:80: " + kAt + "access_log: expected a file, stdout or stderr, got \"none\"; for no log leave the key out");
+  EXPECT_EQ(error(with_http("access_log: none")),
+            "f:1:80: " + kAt +
+                "access_log: expected a file, stdout, stderr or syslog, got \"none\"; for no log leave the key out");
   EXPECT_EQ(error(with_http("access_log: { file: a, format: \"%{sttus}\" }")),
             "f:1:99: " + kAt + "access_log.format: there is no variable \"sttus\"; did you mean %{status}?");
 }

@@ -217,7 +217,7 @@ listeners:
       errors:
         - { status: [ 404, 5xx ], body: "%{reason}", content_type: text/x }
         - { status: 403, file: errors/403.html }
-      access_log: { file: /var/log/access.log, format: json }
+      access_log: { file: /var/log/access.log, format: json, when: status >= 500, sample: 0.25 }
   - name: inner
     address: 127.0.0.1:444
     alts:
@@ -461,7 +461,10 @@ upstreams:
                                                   .body = ErrorText::parse("%{reason}").value(),
                                                   .content_type = "text/x"},
                                                  {.status = {status("403")}, .file = "errors/403.html"}}));
-  EXPECT_EQ(http.access_log, (AccessLog{.file = "/var/log/access.log", .format = LogFormat::parse("json").value()}));
+  EXPECT_EQ(http.access_log, (AccessLog{.file = "/var/log/access.log",
+                                        .format = LogFormat::parse("json").value(),
+                                        .when = LogCondition::parse("status >= 500").value(),
+                                        .sample = Share::parse("0.25").value()}));
 
   ASSERT_TRUE(config.listeners[2].alts);
   const ListenerAlts& alts = *config.listeners[2].alts;

@@ -52,14 +52,17 @@ TEST(TextTemplate, EachVariable) {
 }
 
 TEST(TextTemplate, EachVariableOfTheLog) {
-  constexpr std::string_view kNames[] = {"target", "time",     "clf_time",          "status",   "reason",
-                                         "detail", "duration", "upstream_duration", "bytes_in", "bytes_out",
-                                         "route",  "upstream", "endpoint",          "attempts", "tls_cipher"};
+  constexpr std::string_view kNames[] = {"target",   "time",        "clf_time",        "status",
+                                         "reason",   "detail",      "duration",        "upstream_duration",
+                                         "bytes_in", "bytes_out",   "route",           "upstream",
+                                         "endpoint", "attempts",    "tls_cipher",      "client_port",
+                                         "user",     "grpc_status", "connect_duration"};
   auto expected = static_cast<uint8_t>(TextVariable::kTarget);
   for (const std::string_view name : kNames) {
     const std::string text = "%{" + std::string(name) + "}";
     const absl::StatusOr<TextTemplate> parsed = TextTemplate::parse(text, TextScope::kLog);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(name_of(static_cast<TextVariable>(expected)), name);
     EXPECT_EQ(parsed->pieces(), (Pieces{{static_cast<TextVariable>(expected++), ""}})) << name;
     EXPECT_EQ(error(text),
               "\"" + std::string(name) + "\" is known when a request has ended: only `access_log.format` may have it");

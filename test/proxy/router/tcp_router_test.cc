@@ -61,8 +61,10 @@ bool fits_pattern(std::string_view pattern, std::string_view name) {
 
 /// The position of the chosen route in a table of `count`, or -1.
 int route(const TcpRouter& router, size_t count, const ClientHello* h) {
-  const std::optional<uint32_t> upstream = router.route({h});
-  return upstream ? static_cast<int>(count) - 1 - static_cast<int>(*upstream) : -1;
+  const std::optional<TcpTarget> target = router.route({h});
+  if (!target) return -1;
+  EXPECT_EQ(target->route, count - 1 - target->upstream);
+  return static_cast<int>(target->route);
 }
 
 TEST(TcpRouterTest, ForwardIsOneRouteForEverything) {
@@ -71,9 +73,9 @@ TEST(TcpRouterTest, ForwardIsOneRouteForEverything) {
   const std::vector<config::Upstream> upstreams = {{.name = "a"}, {.name = "b"}};
   const TcpRouter router(tcp, upstreams);
   EXPECT_FALSE(router.needs_hello());
-  EXPECT_EQ(router.route({}), 1u);
+  EXPECT_EQ(router.route({}).value().upstream, 1u);
   const ClientHello any = hello("x.example");
-  EXPECT_EQ(router.route({&any}), 1u);
+  EXPECT_EQ(router.route({&any}).value().upstream, 1u);
 }
 
 TEST(TcpRouterTest, FirstMatchWins) {
@@ -111,10 +113,10 @@ TEST(TcpRouterTest, ByVerifiedIdentity) {
   const TcpRouter router(tcp, upstreams);
   EXPECT_FALSE(router.needs_hello());
   Agreement agreed;
-  EXPECT_EQ(router.route({nullptr, &agreed}), 1u);
+  EXPECT_EQ(router.route({nullptr, &agreed}).value().upstream, 1u);
   agreed.peer_names = {"x", "b"};
-  EXPECT_EQ(router.route({nullptr, &agreed}), 0u);
-  EXPECT_EQ(router.route({}), 1u);  // TLS was not terminated.
+  EXPECT_EQ(router.route({nullptr, &agreed}).value().upstream, 0u);
+  EXPECT_EQ(router.route({}).value().upstream, 1u);  // TLS was not terminated.
 }
 
 TEST(TcpRouterTest, DefaultTakesTheRest) {

@@ -216,8 +216,16 @@ struct TypeName<LogFormat> {
   static constexpr std::string_view kName = "`default`, `json` or text with variables";
 };
 template <>
+struct TypeName<LogCondition> {
+  static constexpr std::string_view kName = "condition";
+};
+template <>
+struct TypeName<Share> {
+  static constexpr std::string_view kName = "number from 0 to 1";
+};
+template <>
 struct TypeName<LogTarget> {
-  static constexpr std::string_view kName = "`stderr`, `syslog`, `syslog:PATH` or path";
+  static constexpr std::string_view kName = "`stderr`, `syslog`, `syslog:PATH`, `syslog:ADDRESS:PORT` or path";
 };
 template <>
 struct TypeName<ErrorText> {

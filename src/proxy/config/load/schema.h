@@ -83,6 +83,9 @@ void describe(V& v, Tcp& t) {
           {.min = 4 * kKiB, .max = kGiB});
   v.field("buffer_low", t.buffer_low, "Bytes queued at which reading resumes; below `buffer_high`.",
           {.default_text = "half of `buffer_high`"});
+  v.field("access_log", t.access_log,
+          "File, `stdout`, `stderr` or a syslog daemon, which gets a line for each connection; or a map.",
+          {.omit_empty = true});
 }
 
 template <class V>
@@ -213,8 +216,8 @@ void describe(V& v, Log& l) {
   v.field("level", l.level, "The lowest level that is logged.");
   v.field("format", l.format, "Lines of text, or a JSON object on each line: see docs/operating/logs.md.");
   v.field("to", l.to,
-          "Where lines go: `stderr`, a file, or a syslog daemon, by RFC 5424 to `/dev/log` or the socket that is "
-          "named.");
+          "Where lines go: `stderr`, a file, or a syslog daemon, by RFC 5424 to `/dev/log`, or to the socket or the "
+          "address (UDP) that is named.");
 }
 
 template <class V>

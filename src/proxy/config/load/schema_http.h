@@ -126,8 +126,16 @@ inline FieldName& shorthand(RequestId& r) { return r.header; }
 
 template <class V>
 void describe(V& v, AccessLog& a) {
-  v.field("file", a.file, "Its path, `stdout` or `stderr`.", {.required = true});
+  v.field(
+      "file", a.file,
+      "Its path, `stdout` or `stderr`; or a syslog daemon, by RFC 5424: `syslog` (`/dev/log`), `syslog:PATH` of a Unix "
+      "socket, or `syslog:ADDRESS:PORT` for UDP.",
+      {.required = true});
   v.field("format", a.format, "Format of a line: see docs/guides/access-log.md.");
+  v.field("when", a.when,
+          "What is logged, as in `status >= 500 or duration > 1s`: see docs/guides/access-log.md. Without it, all.",
+          {.omit_empty = true});
+  v.field("sample", a.sample, "The share of it that is logged, at random: 0.01 is every hundredth line.");
 }
 
 /// An access log may be written as its file alone.
@@ -403,7 +411,8 @@ void describe(V& v, Http& h) {
   v.field("paths", h.paths, "How paths are canonicalized.");
   v.field("http1", h.http1, "HTTP/1.1 with clients.");
   v.field("http2", h.http2, "HTTP/2 with clients.");
-  v.field("access_log", h.access_log, "File, `stdout` or `stderr`, which gets a line for each request; or a map.",
+  v.field("access_log", h.access_log,
+          "File, `stdout`, `stderr` or a syslog daemon, which gets a line for each request; or a map.",
           {.omit_empty = true});
 }
 

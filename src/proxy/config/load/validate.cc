@@ -15,6 +15,7 @@
 #include "proxy/common/peer_address.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/validate_http.h"
+#include "proxy/config/load/validate_log.h"
 #include "proxy/config/load/validate_route.h"
 #include "proxy/config/load/validate_upstream.h"
 #include "proxy/config/model/name.h"
@@ -191,6 +192,7 @@ class Checker {
       report_.error(path + ".buffer_low", absl::StrCat("must be below buffer_high (", print_size(tcp.buffer_high),
                                                        "), got ", print_size(tcp.buffer_low)));
     }
+    if (tcp.access_log) check_access_log(*tcp.access_log, LogSubject::kConnection, path + ".access_log", report_);
     check_table(tcp, path);
     if (!tcp.forward.empty()) check_forward(tcp.forward, path + ".forward");
     for (size_t i = 0; i < tcp.routes.size(); ++i) {

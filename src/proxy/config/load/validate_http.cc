@@ -16,6 +16,7 @@
 #include "proxy/common/token.h"
 #include "proxy/compression/media_type.h"
 #include "proxy/config/load/scalar.h"
+#include "proxy/config/load/validate_log.h"
 #include "proxy/config/model/name.h"
 
 namespace sluice::config {
@@ -99,16 +100,7 @@ bool is_origin(std::string_view origin) {
   return pattern.ok() && pattern->text() == host;
 }
 
-// ---- Error pages, request ids, the access log and the names of routes ----
-
-void check_access_log(const std::string& file, const std::string& path, Report& report) {
-  if (file == "off" || file == "none") {
-    report.error(path, absl::StrCat("expected a file, stdout or stderr, got ", in_quotes(file),
-                                    "; for no log leave the key out"));
-  } else if (file.empty()) {
-    report.error(path, "expected a file, stdout or stderr");
-  }
-}
+// ---- Error pages, request ids and the names of routes ----
 
 void check_request_id(const Http& http, const std::string& path, Report& report) {
   check_field_name(http.request_id->header, path + ".header", report);
@@ -231,7 +223,7 @@ void check_compression(const Compression& compression, const std::string& path, 
 // ---- Error pages, request ids, the access log and the names of routes ----
 
 void check_error_pages(const Http& http, const std::string& path, Report& report) {
-  if (http.access_log) check_access_log(http.access_log->file, path + ".access_log", report);
+  if (http.access_log) check_access_log(*http.access_log, LogSubject::kRequest, path + ".access_log", report);
   if (http.request_id) check_request_id(http, path + ".request_id", report);
   for (size_t i = 0; i < http.errors.size(); ++i) {
     check_error_body(http.errors[i], item_path(path + ".errors", i), report);

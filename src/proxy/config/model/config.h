@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "proxy/config/model/access.h"
+#include "proxy/config/model/access_log.h"
 #include "proxy/config/model/address.h"
 #include "proxy/config/model/balancing.h"
 #include "proxy/config/model/buffering.h"
@@ -111,6 +112,7 @@ struct Tcp {
   Size buffer_high{1 * kMiB};
   /// Queued bytes at which reading resumes. Half of `buffer_high` unless given, as in Envoy.
   Size buffer_low{512 * kKiB};
+  std::optional<AccessLog> access_log;
 
   bool operator==(const Tcp&) const = default;
 };
@@ -453,6 +455,12 @@ struct Listener {
   std::optional<ListenerAlts> alts;
   std::optional<Tcp> tcp;  ///< Either this or `http`.
   std::optional<Http> http;
+
+  /// Null if it has none.
+  const AccessLog* access_log() const {
+    const std::optional<AccessLog>* const log = http ? &http->access_log : tcp ? &tcp->access_log : nullptr;
+    return log && log->has_value() ? &**log : nullptr;
+  }
 
   bool operator==(const Listener&) const = default;
 };

@@ -1,4 +1,4 @@
-// The access log, and the bodies of error responses.
+// The bodies of error responses.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "proxy/config/model/error_text.h"
-#include "proxy/config/model/log_format.h"
 
 namespace sluice::config {
-
-/// An access log: one line for each request.
-struct AccessLog {
-  std::string file;  ///< A path, `stdout` or `stderr`.
-  LogFormat format;
-
-  bool operator==(const AccessLog&) const = default;
-};
 
 /// One error status or a class of them: `404` or `5xx`. Applies to responses that Sluice makes itself.
 class StatusPattern {

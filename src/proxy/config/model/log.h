@@ -9,7 +9,11 @@
 
 namespace sluice::config {
 
-/// Where the run-time log goes, as a user writes it: `stderr`, `syslog`, `syslog:PATH` or a path.
+/// Whether a text names a syslog daemon: `syslog`, or anything behind `syslog:`.
+bool names_syslog(std::string_view text);
+
+/// Where the run-time log goes, as a user writes it: `stderr`, `syslog`, `syslog:PATH`, `syslog:ADDRESS:PORT` or a
+/// path.
 class LogTarget {
  public:
   /// The socket of the syslog daemon if none is given.

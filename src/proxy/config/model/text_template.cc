@@ -20,9 +20,10 @@ namespace {
 constexpr std::string_view kRequestNames[] = {
     "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
     "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
-constexpr std::string_view kLogNames[] = {"target", "time",     "clf_time",          "status",   "reason",
-                                          "detail", "duration", "upstream_duration", "bytes_in", "bytes_out",
-                                          "route",  "upstream", "endpoint",          "attempts", "tls_cipher"};
+constexpr std::string_view kLogNames[] = {
+    "target",   "time",        "clf_time",        "status",   "reason",   "detail",   "duration",   "upstream_duration",
+    "bytes_in", "bytes_out",   "route",           "upstream", "endpoint", "attempts", "tls_cipher", "client_port",
+    "user",     "grpc_status", "connect_duration"};
 constexpr std::string_view kHeaderPrefix = "header:", kResponseHeaderPrefix = "response_header:";
 
 std::optional<TextVariable> find_name(std::string_view name, std::span<const std::string_view> names,
@@ -60,9 +61,62 @@ absl::Status no_such_variable(std::string_view name, TextScope scope) {
                          : absl::StrCat("; the variables are ", absl::StrJoin(known, ", "))));
 }
 
-absl::StatusOr<TextTemplate::Piece> parse_variable(std::string_view name, TextScope scope) {
-  if (const auto found = find_name(name, kRequestNames, TextVariable::kClientIp))
-    return TextTemplate::Piece{*found, ""};
+constexpr TextVariable kOfConnections[] = {
+    TextVariable::kClientIp,   TextVariable::kClientPort, TextVariable::kListener,      TextVariable::kProtocol,
+    TextVariable::kTlsVersion, TextVariable::kTlsCipher,  TextVariable::kTlsServerName, TextVariable::kTime,
+    TextVariable::kClfTime,    TextVariable::kReason,     TextVariable::kDuration,      TextVariable::kConnectDuration,
+    TextVariable::kBytesIn,    TextVariable::kBytesOut,   TextVariable::kRoute,         TextVariable::kUpstream,
+    TextVariable::kEndpoint,   TextVariable::kAttempts};
+
+}  // namespace
+
+std::string_view name_of(TextVariable variable) {
+  if (variable == TextVariable::kNone) return "";
+  if (variable == TextVariable::kHeader) return kHeaderPrefix.substr(0, kHeaderPrefix.size() - 1);
+  if (variable == TextVariable::kResponseHeader)
+    return kResponseHeaderPrefix.substr(0, kResponseHeaderPrefix.size() - 1);
+  const auto index = static_cast<size_t>(variable);
+  constexpr auto kFirst = static_cast<size_t>(TextVariable::kClientIp),
+                 kFirstOfLog = static_cast<size_t>(TextVariable::kTarget);
+  return index < kFirstOfLog ? kRequestNames[index - kFirst] : kLogNames[index - kFirstOfLog];
+}
+
+bool is_number(TextVariable variable) {
+  switch (variable) {
+    case TextVariable::kStatus:
+    case TextVariable::kDuration:
+    case TextVariable::kUpstreamDuration:
+    case TextVariable::kConnectDuration:
+    case TextVariable::kBytesIn:
+    case TextVariable::kBytesOut:
+    case TextVariable::kAttempts:
+    case TextVariable::kClientPort:
+    case TextVariable::kGrpcStatus:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_of_connection(TextVariable variable) {
+  return variable == TextVariable::kNone ||
+         std::find(std::begin(kOfConnections), std::end(kOfConnections), variable) != std::end(kOfConnections);
+}
+
+bool is_of_request(TextVariable variable) { return variable != TextVariable::kConnectDuration; }
+
+std::string connection_variables() {
+  return absl::StrJoin(kOfConnections, ", ",
+                       [](std::string* out, TextVariable variable) { absl::StrAppend(out, name_of(variable)); });
+}
+
+bool TextTemplate::has_variables() const {
+  return std::any_of(pieces_.begin(), pieces_.end(),
+                     [](const Piece& piece) { return piece.variable != TextVariable::kNone; });
+}
+
+absl::StatusOr<TextTemplate::Piece> TextTemplate::parse_variable(std::string_view name, TextScope scope) {
+  if (const auto found = find_name(name, kRequestNames, TextVariable::kClientIp)) return Piece{*found, ""};
   std::string_view field = name;
   if (absl::ConsumePrefix(&field, kHeaderPrefix)) return parse_field(TextVariable::kHeader, field);
   const auto of_log = find_name(name, kLogNames, TextVariable::kTarget);
@@ -72,14 +126,7 @@ absl::StatusOr<TextTemplate::Piece> parse_variable(std::string_view name, TextSc
     return absl::InvalidArgumentError(
         absl::StrCat(in_quotes(name), " is known when a request has ended: only `access_log.format` may have it"));
   }
-  return of_log ? TextTemplate::Piece{*of_log, ""} : parse_field(TextVariable::kResponseHeader, field);
-}
-
-}  // namespace
-
-bool TextTemplate::has_variables() const {
-  return std::any_of(pieces_.begin(), pieces_.end(),
-                     [](const Piece& piece) { return piece.variable != TextVariable::kNone; });
+  return of_log ? Piece{*of_log, ""} : parse_field(TextVariable::kResponseHeader, field);
 }
 
 absl::StatusOr<TextTemplate> TextTemplate::parse(std::string_view text, TextScope scope) {

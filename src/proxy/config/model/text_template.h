@@ -52,8 +52,22 @@ enum class TextVariable : uint8_t {
   kEndpoint,          ///< `endpoint`: its address.
   kAttempts,          ///< `attempts`: number of attempts on endpoints.
   kTlsCipher,         ///< `tls_cipher`
+  kClientPort,        ///< `client_port`: of the client's address; 0 for Unix sockets.
+  kUser,              ///< `user`: whom `auth` has admitted; empty without it.
+  kGrpcStatus,        ///< `grpc_status`: of a gRPC call; unknown for other requests, and if no status was sent.
+  kConnectDuration,   ///< `connect_duration`: microseconds from the first attempt on an endpoint to a connection.
   kResponseHeader,    ///< `response_header:NAME`: the first field of this name in the response to the client.
 };
+
+/// The name of a variable, as in the list above; `header` and `response_header` without a field's name.
+std::string_view name_of(TextVariable variable);
+/// Whether its value is a number.
+bool is_number(TextVariable variable);
+/// Whether the access log of a `tcp` listener, or that of an `http` listener, has it. True for literal text.
+bool is_of_connection(TextVariable variable);
+bool is_of_request(TextVariable variable);
+/// The names of the variables of connections, for messages.
+std::string connection_variables();
 
 /// A text with variables such as `%{client_ip}`; a percent sign is written `%%`. It must be a valid field value:
 /// visible characters, and blanks between them.
@@ -72,6 +86,8 @@ class TextTemplate {
   TextTemplate() = default;
 
   static absl::StatusOr<TextTemplate> parse(std::string_view text, TextScope scope = TextScope::kRequest);
+  /// Finds a variable by the name that it has between `%{` and `}`.
+  static absl::StatusOr<Piece> parse_variable(std::string_view name, TextScope scope);
 
   const std::vector<Piece>& pieces() const { return pieces_; }
   /// Whether it contains variables.

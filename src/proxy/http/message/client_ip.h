@@ -53,6 +53,8 @@ class ClientIp {
   /// 4 or 16 bytes in network order. Empty if there is no IP address.
   std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
 
+  bool operator==(const ClientIp&) const = default;
+
  private:
   std::array<uint8_t, 16> bytes_{};
   uint8_t size_ = 0;

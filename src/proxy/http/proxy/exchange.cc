@@ -172,6 +172,7 @@ void Exchange::finish() {
   if (to_) outcome.upstream = to_->config().name;
   if (attempts_ > 0) outcome.endpoint = to_->endpoint_name(endpoint_);
   outcome.attempts = attempts_;
+  if (grpc_status_ != kNoGrpcStatus) outcome.grpc_status = static_cast<uint8_t>(grpc_status_);
   log_.write(*this, outcome);
 }
 

@@ -74,6 +74,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void on_no_upstream(HttpEnd why) override;
   void on_connect_failed() override;
   // PhaseContext
+  void keep_user(std::string_view name) override { log_.keep_user(*this, name); }
   void resume(const PhaseResult& result) override;
   void mirror(uint32_t upstream) override;
   PhaseResult collect(uint64_t most_bytes) override;
@@ -114,6 +115,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void take_response(Head&& head, bool end);
   void response_body(Buffer&& body, bool end);
   void response_trailers(Fields&& trailers);
+  void note_grpc_status(const Fields& fields);
   void regulate_response();
   [[nodiscard]] bool run_response_phases(PhaseStep step, Head& head, bool end);
   [[nodiscard]] bool change_response(Head& head, bool end);
@@ -150,18 +152,21 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   uint64_t stuck_since_ms() const;
   void note_activity() { deadlines_.active_ms = now_ms(); }
 
+  static constexpr uint8_t kMaxGrpcStatus = 16, kNoGrpcStatus = 31;  // They have five bits.
+
   // Small members lie in the unused ends of larger ones.
   [[no_unique_address]] RequestBody body_;
   uint16_t status_ = 0;  // Of the response to the client.
   ResetReason upstream_reason_ = ResetReason::kInternal;
   PhaseStep step_ = PhaseStep::kAdmit;  // The step of the request.
   [[no_unique_address]] ResponseBody response_;
-  uint8_t next_phase_ = 0;             // The next phase of the step.
-  bool phase_waits_ : 1 = false;       // A phase will resume the request.
-  bool tunnel_agreed_ : 1 = false;     // The upstream accepted the tunnel.
-  bool deadline_is_grpc_ : 1 = false;  // The deadline of the whole exchange is that of a gRPC client.
-  bool over_ : 1 = false;              // Both streams are released.
-  uint32_t place_;                     // In HttpListener::exchanges.
+  uint16_t next_phase_ : 5 = 0;               // The next phase of the step.
+  uint16_t grpc_status_ : 5 = kNoGrpcStatus;  // That the client was sent.
+  bool phase_waits_ : 1 = false;              // A phase will resume the request.
+  bool tunnel_agreed_ : 1 = false;            // The upstream accepted the tunnel.
+  bool deadline_is_grpc_ : 1 = false;         // The deadline of the whole exchange is that of a gRPC client.
+  bool over_ : 1 = false;                     // Both streams are released.
+  uint32_t place_;                            // In HttpListener::exchanges.
   RequestLog log_;
 };
 

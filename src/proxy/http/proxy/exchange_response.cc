@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -97,6 +98,7 @@ void Exchange::take_response(Head&& head, bool end) {
   if (by_hedge()) to_->counters().hedges_won.add();
   body_.forget_kept();
   log_.note_response();
+  if (grpc_) note_grpc_status(head.fields);  // It is here if no message precedes it.
   // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
   if (tunnel_ && head.ignores_upgrade && session_->http2()) return fail(HttpEnd::kUpstreamRefused);
   response_.begin();
@@ -127,6 +129,15 @@ void Exchange::take_response(Head&& head, bool end) {
   settle();
 }
 
+// For the access log. A value that is no status of gRPC is none.
+void Exchange::note_grpc_status(const Fields& fields) {
+  const std::string_view text = fields.value("grpc-status");
+  uint8_t status = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), status);
+  const bool is_status = error == std::errc{} && rest == text.data() + text.size() && status <= kMaxGrpcStatus;
+  if (is_status && !text.empty()) grpc_status_ = status & kNoGrpcStatus;
+}
+
 void Exchange::response_body(Buffer&& body, bool end) {
   response_.send(std::move(body), end);
   regulate_response();
@@ -134,6 +145,7 @@ void Exchange::response_body(Buffer&& body, bool end) {
 }
 
 void Exchange::response_trailers(Fields&& trailers) {
+  if (grpc_) note_grpc_status(trailers);
   response_.send_trailers(std::move(trailers));
   settle();
 }
@@ -251,6 +263,7 @@ void Exchange::respond_grpc(HttpEnd why) {
       head.fields.add(chunks, "grpc-status", {number.data(), static_cast<size_t>(written.ptr - number.data())}) &&
       head.fields.add(chunks, "grpc-message", response.text);
   SLUICE_CHECK(room);
+  note_grpc_status(head.fields);
   (void)change_response(head, true);
   response_.begin();
   response_.end();

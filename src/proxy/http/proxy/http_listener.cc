@@ -58,8 +58,6 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
       error_pages(errors),
       counters(counts),
       begin_exchange(begin),
-      log(access_log),
-      log_format(config->access_log ? config->access_log->format : config::LogFormat()),
       access(ListenerAccess::make(config, auth)),
       reserved_headers(sluice::reserved_headers(*config)),
       reserved_trailers(sluice::reserved_trailers(*config)),
@@ -69,6 +67,7 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
       keeps_bodies(sluice::keeps_bodies(*config)),
       keeps_agreement(access_log != nullptr || changes_speak_of_tls(*config)),
       codecs(std::make_shared<HttpCodecSettings>(http_worker, *listener, counts)) {
+  if (access_log && config->access_log) log.emplace(*access_log, *config->access_log);
   if (config->compression) compression.emplace(*config->compression);
   for (const std::shared_ptr<WorkerUpstream>& upstream : to) upstreams.push_back(http_worker.http_upstream(upstream));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "net/worker.h"
+#include "proxy/access_log/listener_log.h"
 #include "proxy/auth/listener_access.h"
 #include "proxy/compression/compression_policy.h"
 #include "proxy/config/model/config.h"
@@ -22,7 +23,6 @@
 
 namespace sluice {
 
-class AccessLogWriter;
 class Exchange;
 class HttpSession;
 class HttpUpstream;
@@ -63,8 +63,7 @@ struct HttpListener {
   SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;
   const BeginExchange begin_exchange;
-  AccessLogWriter* log;  ///< Null if there is no access log.
-  config::LogFormat log_format;
+  std::optional<ListenerLog> log;              ///< Not set if there is no access log.
   std::unique_ptr<ListenerAccess> access;      ///< Null if every client is admitted.
   std::vector<std::string> reserved_headers;   ///< Header fields that no client may set.
   std::vector<std::string> reserved_trailers;  ///< Trailer fields that no client may set.

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/access_log/access_line.h"
-#include "proxy/access_log/access_log.h"
+#include "proxy/access_log/listener_log.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/h1/writer.h"
 #include "proxy/http/h2/http2_codec.h"
@@ -84,7 +84,9 @@ HttpSession::~HttpSession() {
 void HttpSession::on_client_ready(Buffer&& first) {
   const ChunkPointer<ConnectionSetup> setup = std::move(beginning_->setup);
   transport_.set_owner(*this);
-  client_ip_ = ClientIp(setup->source());
+  const PeerAddress source = setup->source();
+  client_ip_ = ClientIp(source);
+  client_port_ = source.port();
   source_place_ = setup->take_source_place();
   agreed_ = setup->take_agreement();
   waits_since_ms_ = services_.worker().now_ms();
@@ -457,26 +459,26 @@ void HttpSession::park_codec() {
 void HttpSession::log_refused(uint16_t status, std::string_view why) {
   if (status != 0) listener_->counters.statuses[status / 100].add();
   if (!listener_->log) return;
-  const std::span<char> room = listener_->log->begin();
-  if (room.empty()) return;
   AccessRecord record;
   timespec now;
   clock_gettime(CLOCK_REALTIME_COARSE, &now);
   record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
   std::array<char, ClientIp::kTextBytes> ip;
   record.client = client_ip_.text(ip);
+  record.client_port = client_port_;
   record.listener = listener_->listener->name;
   record.protocol = http2() ? "HTTP/2" : "HTTP/1.1";
   if (agreed_) {
     record.tls = agreed_->version;
     record.cipher = agreed_->cipher;
+    record.server_name = agreed_->server_name;
   }
   record.status = status;
   record.reason = status == 408 ? "header_timeout" : why == HttpCodec::kOverMemory ? "memory" : "malformed";
   record.detail = why;
   const RequestAttributes facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
   record.facts = &facts;
-  listener_->log->commit(format_access_line(listener_->log_format, record, room));
+  listener_->log->write(record);
 }
 
 void HttpSession::head_timed_out() {

@@ -98,6 +98,8 @@ class HttpSession final : public Session,
   void read_late(Buffer&& late);
 
   const ClientIp& client_ip() const { return client_ip_; }
+  /// Of the same peer; 0: unknown.
+  uint16_t client_port() const { return client_port_; }
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }
   bool shutting_down() const { return shutting_down_; }
@@ -205,7 +207,8 @@ class HttpSession final : public Session,
   bool abandoned_ : 1 = false;
   bool stays_ : 1 = false;  // No other process has taken it.
   uint8_t held_at_ = 0;     // The second of the last hold_requests(), modulo; 0: none.
-  uint32_t requests_ = 0;   // Requests of an HTTP/1.1 codec that was freed while idle.
+  uint16_t client_port_ = 0;
+  uint32_t requests_ = 0;  // Requests of an HTTP/1.1 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;
   uint32_t paused_ms_ = 0;          // When it began to hold more than its share of memory; 0: it does not.
   uint32_t progress_at_bytes_ = 0;  // HTTP/2 body bytes that had been sent at last_body_ms_.

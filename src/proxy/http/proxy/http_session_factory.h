@@ -41,7 +41,9 @@ class HttpSessionFactory final : public SessionFactory {
     HttpSession::start(acceptor, listener_, http_, fd, family);
   }
   bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor find, bool stays) override {
-    if (session.kind == MovingSession::Kind::kTunnel) return L4Session::resume(acceptor, session, stays);
+    if (session.kind == MovingSession::Kind::kTunnel) {
+      return L4Session::resume(acceptor, /*log=*/nullptr, session, stays);
+    }
     const auto find_listener = [find](std::string_view name) -> std::pair<ClientAcceptor*, HttpListener*> {
       ClientAcceptor* const found = find(name);
       if (!found || !found->listener().config->http) return {};

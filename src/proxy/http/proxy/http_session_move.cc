@@ -288,7 +288,10 @@ bool HttpSession::read_state(ResumingGroup& from) {
     resumed.codec.reset(Http2Codec::resume(codec_settings_->http2_shared, this, in).release());
   }
   resumed.late = in.buffer(services_.worker().pool());
-  const bool restored = transport_.restore(from.take_fd(), in);
+  const int fd = from.take_fd();
+  // Unless the address is from a PROXY header.
+  if (const PeerAddress peer = PeerAddress::peer_of(fd); ClientIp(peer) == client_ip_) client_port_ = peer.port();
+  const bool restored = transport_.restore(fd, in);
   if (!restored || version > static_cast<uint8_t>(Version::kHttp2)) return false;
   version_ = Version{version};
   if (version_ == Version::kHttp2 && !resumed.codec) return false;

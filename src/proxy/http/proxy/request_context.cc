@@ -63,6 +63,7 @@ RequestAttributes RequestContext::attributes() const {
           .listener = listener_.listener->name,
           .request_id = request_.fields.text(identity_.request_id),
           .trace_id = request_.fields.text(identity_.trace_id),
+          .client_port = client_ip() == session_->client_ip() ? session_->client_port() : uint16_t{0},
           .http2 = session_->http2()};
 }
 

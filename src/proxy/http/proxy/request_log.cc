@@ -9,7 +9,7 @@
 #include <span>
 
 #include "proxy/access_log/access_line.h"
-#include "proxy/access_log/access_log.h"
+#include "proxy/access_log/listener_log.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/request_context.h"
 
@@ -41,24 +41,29 @@ void RequestLog::note_response() {
     response_us_ = static_cast<uint32_t>(std::clamp<uint64_t>(monotonic_us() - started_us_, 1, UINT32_MAX));
 }
 
+void RequestLog::keep_user(RequestContext& context, std::string_view name) {
+  if (started_us_ == 0) return;
+  std::array<char, KeptValues::kMaxValue> value;
+  const size_t size = KeptValues::put(name.substr(0, kMaxUserBytes), value.data());
+  (void)context.request().fields.keep(context.pool(), {value.data(), size}, texts_);
+}
+
 void RequestLog::keep_fields(RequestContext& context, const Head& response) {
-  const config::LogFormat& format = context.listener().log_format;
-  if (!context.listener().log || !format.uses_response_fields()) return;
-  std::array<char, config::LogFormat::kMaxResponseFields * KeptValues::kMaxValue> values;
-  size_t size = 0;
+  if (!context.listener().log || !context.listener().log->format().uses_response_fields()) return;
+  const config::LogFormat& format = context.listener().log->format();
+  std::array<char, (1 + config::LogFormat::kMaxResponseFields) * KeptValues::kMaxValue> values;
+  size_t size = KeptValues::put(KeptValues(context.request().fields.text(texts_)).take(), values.data());
   for (const config::TextTemplate::Piece& piece : format.line().pieces()) {
     if (piece.variable != config::TextVariable::kResponseHeader) continue;
     size += KeptValues::put(response.fields.value(piece.text), values.data() + size);
   }
   // Without room in the head, the line lacks these fields.
-  (void)context.request().fields.keep(context.pool(), {values.data(), size}, response_fields_);
+  (void)context.request().fields.keep(context.pool(), {values.data(), size}, texts_);
 }
 
 void RequestLog::write(const RequestContext& context, const RequestOutcome& outcome) const {
   HttpListener& listener = context.listener();
   if (!listener.log) return;
-  const std::span<char> room = listener.log->begin();
-  if (room.empty()) return;
   AccessRecord record;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -68,11 +73,13 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   const RequestAttributes attributes = context.attributes();
   std::array<char, ClientIp::kTextBytes> ip;
   record.client = attributes.client->text(ip);
+  record.client_port = attributes.client_port;
   record.listener = attributes.listener;
   record.protocol = attributes.http2 ? "HTTP/2" : "HTTP/1.1";
   if (attributes.agreed) {
     record.tls = attributes.agreed->version;
     record.cipher = attributes.agreed->cipher;
+    record.server_name = attributes.agreed->server_name;
   }
   record.method = attributes.method;
   record.authority = attributes.authority;
@@ -87,12 +94,15 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   record.upstream = outcome.upstream;
   record.endpoint = outcome.endpoint;
   record.attempts = outcome.attempts;
+  KeptValues kept(attributes.fields->text(texts_));
+  record.user = kept.take();
+  record.grpc_status = outcome.grpc_status;
   record.user_agent = attributes.fields->value("user-agent");
   record.request_id = attributes.request_id;
   record.trace_id = attributes.trace_id;
   record.facts = &attributes;
-  record.response_fields = KeptValues(attributes.fields->text(response_fields_));
-  listener.log->commit(format_access_line(listener.log_format, record, room));
+  record.response_fields = kept;
+  listener.log->write(record);
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "proxy/http/message/head.h"
@@ -15,6 +16,7 @@ struct RequestOutcome {
   uint64_t request_bytes = 0, response_bytes = 0;
   std::string_view upstream = {}, endpoint = {};  ///< Empty if there is none.
   uint32_t attempts = 0;
+  std::optional<uint8_t> grpc_status = {};
 };
 
 /// The access log of one request: its times, and what the log needs of heads that are gone when the line is written.
@@ -24,6 +26,10 @@ class RequestLog {
   explicit RequestLog(const RequestContext& context);
 
   void note_response();
+  /// Keeps the name of the authenticated client, cut to kMaxUserBytes, in the request's head. Without room there, the
+  /// line lacks it.
+  static constexpr size_t kMaxUserBytes = 160;
+  void keep_user(RequestContext& context, std::string_view name);
   /// Keeps the fields of the response that the log shows, in the request's head.
   void keep_fields(RequestContext& context, const Head& response);
   void write(const RequestContext& context, const RequestOutcome& outcome) const;
@@ -31,7 +37,7 @@ class RequestLog {
  private:
   uint64_t started_us_ = 0;
   uint32_t response_us_ = 0;  // From the start to the head of the upstream's response, at most; 0: none came.
-  Text response_fields_;      // KeptValues.
+  Text texts_;                // KeptValues: the name of the client, and the fields of the response.
 };
 
 }  // namespace sluice

@@ -11,7 +11,9 @@ namespace {
 
 class AuthenticationPhase final : public Phase {
  public:
-  AuthenticationPhase(ListenerAccess& access, uint32_t route) : access_(access), route_(route) {}
+  /// `logged`: the access log has the name of who is admitted.
+  AuthenticationPhase(ListenerAccess& access, uint32_t route, bool logged)
+      : access_(access), route_(route), logged_(logged) {}
 
   PhaseResult on_request(PhaseContext& exchange) override {
     const ListenerAccess::Proof proof = access_.check(route_, exchange.pool(), exchange.request());
@@ -57,19 +59,24 @@ class AuthenticationPhase final : public Phase {
   };
 
   PhaseResult admitted(PhaseContext& exchange) {
+    if (logged_) {
+      ListenerAccess::NameRoom room;
+      exchange.keep_user(access_.user(route_, exchange.request(), room));
+    }
     access_.remove_credentials(route_, exchange.request());
     return PhaseResult::go_on();
   }
 
   ListenerAccess& access_;
   const uint32_t route_;
+  const bool logged_;
 };
 
 }  // namespace
 
 std::unique_ptr<Phase> make_authentication(const PhaseSetup& setup) {
   if (!setup.target || !setup.target->route->auth) return nullptr;
-  return std::make_unique<AuthenticationPhase>(*setup.access, setup.target->index);
+  return std::make_unique<AuthenticationPhase>(*setup.access, setup.target->index, setup.http->access_log.has_value());
 }
 
 }  // namespace sluice

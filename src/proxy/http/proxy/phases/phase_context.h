@@ -42,6 +42,9 @@ class PhaseContext {
     return request_.fields.keep(pool(), request_.authority(), original_authority_);
   }
 
+  /// Keeps the name of the authenticated client for the access log.
+  virtual void keep_user(std::string_view name) = 0;
+
   /// Creates the state of a phase for this request.
   template <class State, class... Args>
   State& make_state(const Phase& phase, Args&&... args) {

@@ -34,6 +34,9 @@ constexpr Entry kOrder[] = {
     {make_buffer, PhaseStep::kSend, PhaseStep::kNone},  // Last: it may wait for the whole request.
 };
 
+// Exchange::next_phase_ counts up to it.
+static_assert(std::size(kOrder) < 31);
+
 }  // namespace
 
 ListenerPhases::ListenerPhases() = default;

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "proxy/config/load/diagnostics.h"
+#include "proxy/config/model/access_log.h"
+
+namespace sluice::config {
+
+/// What the lines of an access log are about.
+enum class LogSubject : uint8_t { kRequest, kConnection };
+
+/// Checks an access log beyond the types of its values. `path` is the path of the log.
+void check_access_log(const AccessLog& log, LogSubject subject, const std::string& path, Report& report);
+
+}  // namespace sluice::config
