@@ -182,7 +182,7 @@ class Pages(AdminTest):
         self.assertEqual(self.json(proxy, "/log-level"), {"level": "info", "configured": "info"})
         self.assertEqual(self.json(proxy, "/log-level", "-X", "PUT", "-d", "error\n"),
                          {"level": "error", "configured": "info"})
-        self.assertIn("the log level changes from info to error", proxy.stderr())
+        self.assertTrue(proxy.wait_for_output("the log level changes from info to error"))
         self.assertIn("expected one of debug, info, warning, error, got", self.get(proxy, "/log-level", "-d", "loud", status=400))
         self.assertEqual(self.json(proxy, "/log-level", "-d", "info")["level"], "info")
         self.assertEqual(self.json(proxy, "/log-level", "-d", "debug")["level"], "debug")

@@ -57,6 +57,7 @@ uint64_t AdminConnection::waits_since_ms() const {
 StreamReceiver& AdminConnection::on_stream(HttpStream& stream) {
   stream_ = &stream;
   exchange_ = Exchange::kReading;
+  had_request_ = true;
   request_ = {};
   if (began_ms_ == 0) began_ms_ = services_.worker().now_ms();
   return *this;
@@ -221,12 +222,14 @@ void AdminConnection::on_timer() {
 // ---- The end ----
 
 void AdminConnection::drain() {
-  codec_->drain();
+  if (ending()) return;
+  had_request_ ? codec_->drain() : static_cast<Http1Server&>(*codec_).end_after_request();
   wake();
 }
 
 void AdminConnection::on_codec_done() {
-  if (codec_->status() == HttpCodec::Status::kFailed) admin_.counters.malformed.add();
+  const Http1Counters& counts = admin_.http1_counters;
+  admin_.counters.malformed.set(counts.malformed + counts.too_large + counts.unsupported);
   linger(/*cut=*/false);
 }
 

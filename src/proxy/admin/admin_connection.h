@@ -23,7 +23,8 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
 
   /// Responds to the request for which the server has waited for figures.
   void respond();
-  /// Lets the request in progress end, and accepts no more.
+  /// Lets the request in progress end, or the first one if there was none, and accepts no more: a client that has just
+  /// connected would not try again.
   void drain();
   /// Ends the connection now.
   void end() { reset(); }
@@ -75,8 +76,9 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   HttpStream* stream_ = nullptr;  // Set while a request is in progress.
   Exchange exchange_ = Exchange::kNone;
   AdminRequest request_;
-  std::string body_;        // Of the response.
-  size_t sent_ = 0;         // Bytes of it that are queued in the stream.
+  std::string body_;  // Of the response.
+  size_t sent_ = 0;   // Bytes of it that are queued in the stream.
+  bool had_request_ = false;
   uint64_t idle_since_ms_;  // The end of the last request.
   uint64_t began_ms_ = 0;   // When the first byte of the present request came; 0: none has.
 };

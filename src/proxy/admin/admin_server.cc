@@ -55,7 +55,9 @@ void AdminServer::Door::on_accepted(Listener&, int fd) {
     ::close(fd);
     return;
   }
-  server.connections_.insert(AdminConnection::start(*server.services_, fd, family));
+  AdminConnection* const connection = AdminConnection::start(*server.services_, fd, family);
+  server.connections_.insert(connection);
+  if (server.leaving_) connection->drain();
   server.counters_.open.set(server.connections_.size());
 }
 
@@ -153,9 +155,9 @@ void AdminServer::apply(AdminSettings settings, std::vector<ListenSocket> socket
 
 void AdminServer::leave() {
   call([this] {
+    leaving_ = true;
     for (auto& each : doors_) each->listener.leave();
-    const std::vector<AdminConnection*> all(connections_.begin(), connections_.end());
-    for (AdminConnection* const each : all) each->drain();
+    drain_all();
   });
   for (int left_ms = kLeaveTimeoutMs; left_ms > 0; --left_ms) {
     bool all_left = true;
@@ -169,6 +171,7 @@ void AdminServer::leave() {
 
 void AdminServer::accept_again() {
   call([this] {
+    leaving_ = false;
     for (auto& each : doors_) each->listener.reclaim();
   });
 }
@@ -180,14 +183,23 @@ void AdminServer::stop() {
     stopped_doors_.push_back(std::move(each));
   }
   doors_.clear();
-  const std::vector<AdminConnection*> all(connections_.begin(), connections_.end());
-  for (AdminConnection* const each : all) each->end();
+  drain_all();
+  end_at_ms_ = worker_->now_ms() + kStopMs;
   destroy_stopped();
+}
+
+void AdminServer::drain_all() {
+  const std::vector<AdminConnection*> all(connections_.begin(), connections_.end());
+  for (AdminConnection* const each : all) each->drain();
 }
 
 void AdminServer::destroy_stopped() {
   std::erase_if(stopped_doors_, [](const auto& each) { return each->listener.stopped(); });
   if (stopping_ && connections_.empty() && stopped_doors_.empty()) return worker_->stop();
+  if (stopping_ && worker_->now_ms() >= end_at_ms_) {
+    const std::vector<AdminConnection*> all(connections_.begin(), connections_.end());
+    for (AdminConnection* const each : all) each->end();
+  }
   if (stopping_ || !stopped_doors_.empty()) {
     worker_->timers().arm(*stopped_timer_, worker_->now_ms() + kStoppedPollMs);
   }

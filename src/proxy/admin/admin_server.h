@@ -30,13 +30,14 @@ class AdminServer final : private AdminServices::Owner {
  public:
   /// How long a response waits for the figures of busy workers.
   static constexpr uint64_t kFiguresTimeoutMs = 1000;
+  static constexpr uint64_t kStopMs = 500;
   /// Connections beyond `max_connections` that may be closing at a time.
   static constexpr uint32_t kClosing = 32;
 
   /// Starts the thread. It listens from apply() on. `pages` and `counters` outlive the server.
   static absl::StatusOr<std::unique_ptr<AdminServer>> start(AdminPages& pages, AdminCounters& counters,
                                                             Features features);
-  /// Ends the connections and the thread.
+  /// Ends the connections and the thread. Requests in progress have kStopMs to end.
   ~AdminServer();
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;
@@ -77,6 +78,7 @@ class AdminServer final : private AdminServices::Owner {
   bool make_room();
   void check_figures();
   void destroy_stopped();
+  void drain_all();
   void stop();
 
   AdminPages& pages_;
@@ -91,7 +93,9 @@ class AdminServer final : private AdminServices::Owner {
   size_t ending_ = 0;                      // Of them, those that make room for others.
   std::vector<AdminConnection*> waiting_;  // For figures.
   uint64_t figures_due_ms_ = 0;            // 0: none are requested.
+  bool leaving_ = false;                   // Another process accepts: see leave().
   bool stopping_ = false;
+  uint64_t end_at_ms_ = 0;  // When to end what is left, while stopping.
   std::unique_ptr<Timer> figures_timer_, stopped_timer_;
   std::promise<absl::Status> ready_;
   std::thread thread_;

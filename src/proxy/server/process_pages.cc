@@ -1,6 +1,5 @@
 #include "proxy/server/process_pages.h"
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -235,9 +234,6 @@ AdminResponse ProcessPages::memory(const AdminRequest&) {
   json.begin_object();
   json.member("resident_bytes", status_bytes("VmRSS:")).member("peak_resident_bytes", status_bytes("VmHWM:"));
   json.member("virtual_bytes", status_bytes("VmSize:"));
-  const struct mallinfo2 heap = mallinfo2();
-  json.key("heap").begin_object();
-  json.member("used_bytes", heap.uordblks + heap.hblkhd).member("free_bytes", heap.fordblks).end_object();
   json.key("pools").begin_object();
   json.member("budget_bytes", shown->config->memory.worker_budget.bytes * shown->counters.size());
   json.member("mapped_bytes", mapped).member("bytes", out).member("posted_bytes", posted);

@@ -296,15 +296,34 @@ TEST_F(AdminServerTest, OutputThatWaitsIsBounded) {
 
 TEST_F(AdminServerTest, LeavesAndAcceptsAgain) {
   apply();
-  Client kept(port_);
+  Client kept(port_), fresh(port_);
   EXPECT_THAT(kept.get("/a"), HasSubstr(" 200 "));
+  ASSERT_TRUE(wait_until([&] { return counters_.open.value() == 2; }));
   server_->leave();
   EXPECT_TRUE(kept.ended_within(5000)) << "an idle connection ends";
+  EXPECT_THAT(fresh.get("/a"), HasSubstr("connection: close")) << "a new one has one request";
+  EXPECT_TRUE(fresh.ended_within(5000));
   Client waiting(port_);  // In the backlog, for the other process.
   waiting.send("GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_FALSE(waiting.ended_within(100));
   server_->accept_again();
   EXPECT_THAT(waiting.read_until("/a"), HasSubstr(" 200 "));
+}
+
+// Defect: a client that had just connected was cut off when the process ended in an upgrade.
+TEST_F(AdminServerTest, RequestsInProgressEndBeforeTheThread) {
+  apply();
+  pages_.has = false;
+  Client waiting(port_), fresh(port_);
+  waiting.send("GET /figures HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ASSERT_TRUE(wait_until([&] { return pages_.requested == 1 && counters_.open.value() == 2; }));
+  std::thread stop([this] { server_.reset(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fresh.send("GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  pages_.has = true;
+  EXPECT_THAT(fresh.read_response(), HasSubstr(" 200 "));
+  EXPECT_THAT(waiting.read_response(), HasSubstr(" 200 "));
+  stop.join();
 }
 
 TEST_F(AdminServerTest, NewSocketsReplaceOldOnes) {
