@@ -4,6 +4,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +35,13 @@ void set_stream_options(int fd, const ListenOptions& options) {
   if (options.keepalive_probes) set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options.keepalive_probes);
 }
 
+// Before listen(): until then nobody can connect, whatever the umask has permitted.
+bool set_file_mode(const sockaddr* address, uint32_t mode) {
+  if (mode == 0 || address->sa_family != AF_UNIX) return true;
+  const char* const path = reinterpret_cast<const sockaddr_un*>(address)->sun_path;
+  return path[0] == '\0' || chmod(path, mode) == 0;
+}
+
 }  // namespace
 
 absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, const ListenOptions& options) {
@@ -49,7 +58,8 @@ absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, con
     if (address->sa_family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, options.ipv6_only);
     set_stream_options(fd, options);
   }
-  if (bind(fd, address, length) != 0 || listen(fd, options.backlog) != 0) {
+  if (bind(fd, address, length) != 0 || !set_file_mode(address, options.file_mode) ||
+      listen(fd, options.backlog) != 0) {
     const int error = errno;
     ::close(fd);
     return absl::ErrnoToStatus(error, "bind");

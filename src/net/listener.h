@@ -17,6 +17,7 @@ struct ListenOptions {
   uint32_t unsent_bytes = 0;  ///< Bound on unsent bytes that the kernel queues (TCP_NOTSENT_LOWAT). 0: no bound.
   bool nodelay = true;
   bool ipv6_only = true;
+  uint32_t file_mode = 0;        ///< Permissions of the file of a Unix socket, from its beginning; 0: by the umask.
   int keepalive_idle_s = 0;      ///< 0: no keep-alive.
   int keepalive_interval_s = 0;  ///< 0: the system default.
   int keepalive_probes = 0;      ///< 0: the system default.

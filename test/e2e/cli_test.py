@@ -290,8 +290,9 @@ upstreams:
         self.check(text.replace("[::1]", "[::]").replace("127.0.0.1:8080", "[::1]:8080"),
                    "4:25: listeners[2].address: port 8080 of all addresses includes")
 
-    def test_missing_keys(self):
-        self.check(GOOD + "admin: { address: 127.0.0.1:9901 }\n", "8:1: `admin` is not available in this version")
+    def test_admin(self):
+        self.check(GOOD + "admin: { address: 0.0.0.0:9901 }\n", "8:19: admin.address: 0.0.0.0:9901 can be reached from other "
+                                                               "machines, which need a token")
 
 
 class Addresses(CliTest):

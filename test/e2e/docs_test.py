@@ -56,6 +56,8 @@ class Documents(TlsTest):
             return self.ocsp
         if key == "users_file":
             content = "alice:{SHA}" + base64.b64encode(hashlib.sha1(b"secret").digest()).decode() + "\n"
+        elif key == "token_file":
+            content = "0123456789abcdef0123456789abcdef\n"
         elif key == "jwks_file":
             content = json.dumps(KEYS)
         elif key in ("file", "access_log") and "/" in name:

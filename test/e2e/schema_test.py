@@ -119,7 +119,7 @@ class Schema(harness.SluiceTest):
                 ("workers: 2", "workers: many", "workers"),
                 ("workers: 2", "workers: 0", "workers"),
                 ("workers: 2", "workers: 2000", "workers"),
-                ("workers: 2", "admin: { address: 127.0.0.1:1 }", "admin"),
+                ("workers: 2", "admin: { idle_timeout: 1s }", "admin"),
                 ("    address: 127.0.0.1:8080\n", "", "listeners.0"),
                 ("max_body: 0", "max_body: 1 MB", "listeners.0.http.max_body"),
                 ("request_timeout: 90s", "request_timeout: 90", "listeners.0.http.request_timeout"),

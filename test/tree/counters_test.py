@@ -42,7 +42,9 @@ def reasons_of_code():
         "connect errors": set(re.findall(r'return "(\w+)";', errors[:errors.index("\n}\n")])),
         "claims": set(strings_between(http, "claim_name(Claim claim)", "};")),
         "relaxed": set(re.findall(r'Relaxed\{"(\w+)"', report)),
-        "body file": set(re.findall(r'"reason=\\"(\w+)\\""', report)),
+        "body file": set(re.findall(r'"reason=\\"(\w+)\\""', report[report.index("string format_body_file("):])),
+        "admin": set(re.findall(r'"reason=\\"(\w+)\\""', report[report.index("string format_admin("):
+                                                                   report.index("string format_body_file(")])),
     }
 
 
@@ -94,6 +96,12 @@ class CountersTest(unittest.TestCase):
     def test_counters(self):
         self.assertEqual(counters_of_code() ^ self.document.counters(), set())
 
+    def test_help(self):
+        """Each has a line of help for Prometheus."""
+        helped = re.findall(r'^    \{"(\w+)", "[A-Z1].*\."\},$', source("src/proxy/server/metric_help.cc"), re.M)
+        self.assertEqual(len(helped), len(set(helped)))
+        self.assertEqual(counters_of_code() ^ set(helped), set())
+
     def test_other_documents(self):
         """They name only counters that exist. A name that ends with * stands for all that begin with it."""
         known = {f"sluice_{name}" for name in counters_of_code()}
@@ -111,6 +119,7 @@ class CountersTest(unittest.TestCase):
                               ("sluice_endpoint_connect_errors_total", "connect errors"),
                               ("sluice_http_claims_refused_total", "claims"),
                               ("sluice_http_paths_relaxed_total", "relaxed"),
+                              ("sluice_admin_requests_refused_total", "admin"),
                               ("sluice_body_file_refused_total", "body file")):
             missing = self.reasons[kind] - self.document.values_of(counter)
             self.assertEqual(missing, set(), counter)

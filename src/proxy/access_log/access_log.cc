@@ -327,19 +327,30 @@ void AccessLogs::keep_only(const std::vector<size_t>& used) {
 }
 
 AccessLogWriter& AccessLogs::writer(size_t target, size_t worker) {
-  SLUICE_CHECK(target < logs_.size() && logs_[target] && worker < log(target).writers.size());
-  return *log(target).writers[worker];
+  const Log* const log = find(target);
+  SLUICE_CHECK(log && worker < log->writers.size());
+  return *log->writers[worker];
 }
 
 uint64_t AccessLogs::written(size_t target) const {
+  const std::lock_guard lock(mutex_);
+  const Log* const log = find(target);
   uint64_t sum = 0;
-  for (const auto& writer : log(target).writers) sum += writer->written.value();
+  for (size_t i = 0; log && i < log->writers.size(); ++i) sum += log->writers[i]->written.value();
   return sum;
 }
 
-uint64_t AccessLogs::dropped(size_t target) const { return log(target).dropped(); }
+uint64_t AccessLogs::dropped(size_t target) const {
+  const std::lock_guard lock(mutex_);
+  const Log* const log = find(target);
+  return log ? log->dropped() : 0;
+}
 
-uint64_t AccessLogs::errors(size_t target) const { return log(target).file->errors().value(); }
+uint64_t AccessLogs::errors(size_t target) const {
+  const std::lock_guard lock(mutex_);
+  const Log* const log = find(target);
+  return log ? log->file->errors().value() : 0;
+}
 
 absl::Status AccessLogs::reopen() {
   if (!thread_) return absl::OkStatus();

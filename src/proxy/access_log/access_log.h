@@ -73,8 +73,8 @@ class AccessLogs {
 
   /// The writer for a target, by its index, on one worker. It may be used by one thread at a time.
   AccessLogWriter& writer(size_t target, size_t worker);
-  /// The lines written and dropped, summed over all workers and over all targets that share the log. May be called on
-  /// any thread.
+  /// The lines written and dropped, summed over all workers and over all targets that share the log; 0 for a log that
+  /// is closed. May be called on any thread.
   uint64_t written(size_t target) const;
   uint64_t dropped(size_t target) const;
   /// The number of failed writes. May be called on any thread.
@@ -93,10 +93,10 @@ class AccessLogs {
   class Thread;
 
   explicit AccessLogs(size_t workers);
-  const Log& log(size_t target) const { return *logs_[target]; }
+  const Log* find(size_t target) const { return target < logs_.size() ? logs_[target].get() : nullptr; }
 
   const size_t workers_;
-  std::mutex mutex_;  // Guards what follows when it changes, and when the writing thread reads it.
+  mutable std::mutex mutex_;  // Guards what follows when it changes, and when the writing thread reads it.
   std::vector<std::unique_ptr<Log>> logs_;     // By index; null: not in use.
   std::vector<std::unique_ptr<Log>> closing_;  // For the writing thread, which takes them.
   bool changed_ = false;                       // Since the writing thread has read it.

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/cli/admin_command.h"
 #include "proxy/cli/arguments.h"
 #include "proxy/cli/command_table.h"
 #include "proxy/cli/completion.h"
@@ -179,6 +180,7 @@ constexpr Handler kHandlers[] = {
     {"reload", [](const Arguments& arguments) { return reload_command(arguments); }},
     {"upgrade", [](const Arguments& arguments) { return upgrade_command(arguments); }},
     {"diff", [](const Arguments& arguments) { return diff_command(arguments); }},
+    {"admin", [](const Arguments& arguments) { return admin_command(arguments); }},
     {"explain", [](const Arguments& arguments) { return explain_command(arguments); }},
     {"schema", [](const Arguments&) { return print(config::json_schema()); }},
     {"completion", completion},

@@ -132,6 +132,30 @@ std::vector<Command> make_commands() {
                       {"2", "The command line or the configuration is wrong, or there is no such process."}}},
   });
   commands.push_back({
+      .name = "admin",
+      .summary = "asks the admin listener of a running process",
+      .usage = {"--config FILE [OPTIONS] PATH [VALUE]", "--address ADDRESS [OPTIONS] PATH [VALUE]"},
+      .text =
+          "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
+          "as in `sluice admin --config sluice.yaml /log-level debug`.",
+      .options = {{.name = "--config",
+                   .value = "FILE",
+                   .text = "The configuration: its `admin` has the address and the token.",
+                   .is_file = true},
+                  {.name = "--address",
+                   .value = "ADDRESS",
+                   .text = "The address, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock."},
+                  {.name = "--token-file",
+                   .value = "FILE",
+                   .text = "The file with the token. Default: that of the configuration.",
+                   .is_file = true}},
+      .exit_codes = {kExitCodes,
+                     {{"0", "The response is printed."},
+                      {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},
+                      {"2", "The command line is wrong."}}},
+      .max_words = 2,
+  });
+  commands.push_back({
       .name = "explain",
       .summary = "prints how a configuration handles a request",
       .usage = {"--config FILE [OPTIONS] [METHOD] URL"},

@@ -45,6 +45,9 @@ class RunLog {
   /// Changes what is logged and how. `sink`: where to; null: as before. Lines that are queued still go to the earlier
   /// sink, but not if that is blocked.
   void configure(LogLevel level, LogStyle style, std::unique_ptr<LogSink> sink);
+  /// Changes only which levels are logged. On any thread.
+  void set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
+  LogLevel level() const { return level_.load(std::memory_order_relaxed); }
   /// Opens a log that is a file again, after it was renamed. If that fails, the log goes on in the file that is open.
   absl::Status reopen();
 

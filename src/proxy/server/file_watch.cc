@@ -59,6 +59,7 @@ std::vector<std::string> files_of(const config::Config& config) {
   std::vector<std::string> files;
   for (const config::Listener& listener : config.listeners) add_files_of(listener, files);
   for (const config::Upstream& upstream : config.upstreams) add_files_of(upstream, files);
+  if (config.admin) files.push_back(config.admin->token_file);
   std::erase(files, "");
   return files;
 }

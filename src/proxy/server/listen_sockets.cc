@@ -82,8 +82,10 @@ absl::Status listen_error(const config::Listener& listener, const config::Listen
   }
   if (is_errno(error, EADDRNOTAVAIL)) hint = "; no interface of this machine has it (see `ip address`)";
   if (is_errno(error, EACCES) && !is_unix(at.address)) hint = "; ports below 1024 need CAP_NET_BIND_SERVICE";
-  return absl::Status(error.code(), absl::StrCat("listener \"", listener.name, "\": cannot listen on ",
-                                                 at.address.text(), ": ", error.message(), hint));
+  const std::string who =
+      listener.name == kAdminListener ? std::string("admin") : absl::StrCat("listener \"", listener.name, "\"");
+  return absl::Status(error.code(),
+                      absl::StrCat(who, ": cannot listen on ", at.address.text(), ": ", error.message(), hint));
 }
 
 }  // namespace
@@ -179,6 +181,7 @@ absl::Status ListenSockets::add_sockets(const Wanted& wanted, Socket& socket) co
   std::memcpy(&storage, address.data(), length);
   ListenOptions options = listen_options(wanted.listener);
   options.ipv6_only = !wanted.at.both_families;
+  options.file_mode = file_mode_;
   while (socket.fds.size() < (is_unix(address) ? 1 : workers_)) {
     // With port 0, all workers bind the port that the kernel chose for the first.
     if (!socket.fds.empty()) {
@@ -267,6 +270,7 @@ void ListenSockets::keep_only(const config::Config& config) {
     for (const Wanted& wanted : all) {
       if (!is_of(socket, wanted)) continue;
       for (const int fd : socket.fds) set_listen_options(fd, listen_options(wanted.listener));
+      if (socket.has_file && file_mode_ != 0) chmod(unix_path(socket.at.address), file_mode_);
       return false;
     }
     close_one(socket);

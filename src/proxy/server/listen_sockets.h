@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@
 
 namespace sluice {
 
+/// The name under which the sockets of the admin listener are handed over. No listener of a configuration can have it.
+inline constexpr char kAdminListener[] = "@admin";
+
 /// The listening sockets of the process: for each address one per worker, or one for all workers if it is a Unix
 /// socket. They stay open while configurations change, so that no connection is refused at an address that stays. For
 /// the control thread.
@@ -25,6 +29,9 @@ class ListenSockets {
   ListenSockets(const ListenSockets&) = delete;
   ListenSockets& operator=(const ListenSockets&) = delete;
 
+  /// The permissions of the files of Unix sockets that open() makes, and, with keep_only(), of those that are there. 0:
+  /// by the umask.
+  void set_file_mode(uint32_t mode) { file_mode_ = mode; }
   /// Opens the sockets of the addresses that are not open: all of them, or none. The error is for the user.
   absl::Status open(const config::Config& config);
   /// Gives the sockets the options that `config` has for them, and closes those that no listener has.
@@ -79,6 +86,7 @@ class ListenSockets {
   static void close_one(const Socket& socket);
 
   const unsigned workers_;
+  uint32_t file_mode_ = 0;
   std::vector<Socket> sockets_;
 };
 

@@ -7,6 +7,7 @@
 #include "net/worker.h"
 #include "sluice/copied.h"
 #include "sluice/tier.h"
+#include "sluice/version.h"
 
 namespace sluice {
 
@@ -397,6 +398,37 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
     }
   }
   worker_lines(out, workers);
+  return out;
+}
+
+std::string format_scrape(const ScrapeState& state) {
+  std::string out;
+  line(out, "build_info", "version=\"" SLUICE_VERSION_STRING "\"", 1);
+  line(out, "ready", "", state.ready ? 1 : 0);
+  line(out, "config_generation", "", state.generation);
+  line(out, "config_applied_timestamp_seconds", "", static_cast<uint64_t>(state.applied_s));
+  for (size_t i = 0; i < state.responds.size(); ++i) {
+    line(out, "worker_responds", absl::StrCat("worker=\"", i, "\""), state.responds[i] ? 1 : 0);
+  }
+  return out;
+}
+
+std::string format_admin(const AdminCounters& counters) {
+  std::string out;
+  line(out, "admin_connections_accepted_total", "", counters.accepted.value());
+  line(out, "admin_connections_open", "", counters.open.value());
+  line(out, "admin_connections_refused_total", "", counters.refused_connections.value());
+  line(out, "admin_connections_evicted_total", "", counters.evicted.value());
+  line(out, "admin_requests_total", "", counters.requests.value());
+  line(out, "admin_requests_refused_total", "reason=\"unauthorized\"", counters.unauthorized.value());
+  line(out, "admin_requests_refused_total", "reason=\"host\"", counters.refused_hosts.value());
+  line(out, "admin_requests_refused_total", "reason=\"too_large\"", counters.too_large.value());
+  line(out, "admin_requests_refused_total", "reason=\"memory\"", counters.refused_memory.value());
+  line(out, "admin_requests_refused_total", "reason=\"malformed\"", counters.malformed.value());
+  line(out, "admin_timeouts_total", "timeout=\"idle\"", counters.idle_timeouts.value());
+  line(out, "admin_timeouts_total", "timeout=\"header\"", counters.header_timeouts.value());
+  line(out, "admin_timeouts_total", "timeout=\"send\"", counters.send_timeouts.value());
+  line(out, "admin_figures_timeouts_total", "", counters.figures_timeouts.value());
   return out;
 }
 

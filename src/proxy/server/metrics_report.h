@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proxy/admin/admin_pages.h"
 #include "proxy/config/model/config.h"
 #include "proxy/log/log_line.h"
 #include "proxy/metrics/l4_counters.h"
@@ -27,6 +28,19 @@ uint64_t resets_of(const std::vector<std::shared_ptr<WorkerCounters>>& workers, 
 std::string format_stats(const config::Config& config, const ControlCounters& control,
                          const std::vector<std::shared_ptr<WorkerCounters>>& workers,
                          const std::vector<std::shared_ptr<UpstreamState>>& upstreams);
+
+/// The state of the process for a scrape.
+struct ScrapeState {
+  uint64_t generation = 0;
+  int64_t applied_s = 0;  ///< Of the generation, in seconds since 1970.
+  bool ready = false;
+  std::vector<bool> responds;  ///< By worker.
+};
+/// Formats it, with the version of the program, in the same format.
+std::string format_scrape(const ScrapeState& state);
+
+/// Formats the counters of the admin listener in the same format.
+std::string format_admin(const AdminCounters& counters);
 
 /// Formats the counters of the body file in the same format.
 std::string format_body_file(const FilePool::Stats& stats);

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Predecessor>> Predecessor::find() {
   return std::unique_ptr<Predecessor>(new Predecessor(fd));
 }
 
-absl::Status Predecessor::take_over(ListenSockets& sockets, TicketKeys& keys,
+absl::Status Predecessor::take_over(const Inherit& inherit, TicketKeys& keys,
                                     std::vector<std::unique_ptr<Predecessor>>& earlier) {
   for (;;) {
     absl::StatusOr<std::optional<HandoverMessage>> message = channel_.receive(kSocketTimeoutMs);
@@ -70,7 +70,7 @@ absl::Status Predecessor::take_over(ListenSockets& sockets, TicketKeys& keys,
     }
     if (type == HandoverType::kSocket && socket.read((*message)->content)) {
       socket.fds = fds;
-      taken = sockets.inherit(socket);
+      taken = inherit(socket);
     }
     if (taken.ok()) continue;
     for (const int each : fds) ::close(each);

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "proxy/listener/moving_session.h"
+#include "proxy/server/handed_values.h"
 #include "proxy/server/handover_channel.h"
-#include "proxy/server/listen_sockets.h"
 #include "proxy/tls/ticket_keys.h"
 
 namespace sluice {
@@ -23,9 +23,11 @@ class Predecessor {
   /// Null if this process was not started by an upgrade. The error is for the user.
   static absl::StatusOr<std::unique_ptr<Predecessor>> find();
 
+  /// Adopts the sockets of an address. Takes ownership of the descriptors unless it fails. The error is for the user.
+  using Inherit = std::function<absl::Status(const HandedSocket& socket)>;
   /// Receives what this process needs to start: the listening sockets, the random keys of session tickets, and
   /// `earlier`, the processes before that one that still have sessions. The error is for the user.
-  absl::Status take_over(ListenSockets& sockets, TicketKeys& keys, std::vector<std::unique_ptr<Predecessor>>& earlier);
+  absl::Status take_over(const Inherit& inherit, TicketKeys& keys, std::vector<std::unique_ptr<Predecessor>>& earlier);
   /// Reports that this process accepts connections.
   void report_ready() { (void)channel_.send(HandoverType::kReady); }
   /// Reports that this process cannot start.

@@ -37,7 +37,8 @@ std::string changes_of(const Items& old, const Items& now) {
 std::string describe_changes(const config::Config& old, const config::Config& now) {
   return absl::StrCat("listeners: ", changes_of(old.listeners, now.listeners),
                       "; upstreams: ", changes_of(old.upstreams, now.upstreams),
-                      old.log == now.log ? "" : "; `log` has changed");
+                      old.log == now.log ? "" : "; `log` has changed",
+                      old.admin == now.admin ? "" : "; `admin` has changed");
 }
 
 std::string reloaded_files(const config::Config& config) {

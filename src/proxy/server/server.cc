@@ -59,9 +59,9 @@ uint64_t raise_descriptor_limit() {
 }
 
 // The number of connections for which descriptors are available; each has two sockets. Must be called when the
-// listeners are open and the workers have not opened their rings, one descriptor each.
-uint32_t descriptor_room(uint64_t descriptors, unsigned workers) {
-  uint64_t taken = workers + 2;  // one for the directory iterator, one as a margin
+// listeners are open. `others`: descriptors that will be opened, such as a ring for each worker.
+uint32_t descriptor_room(uint64_t descriptors, uint64_t others) {
+  uint64_t taken = others + 2;  // one for the directory iterator, one as a margin
   // Without /proc (a bare chroot), probe low descriptors: at start-up few are open.
   constexpr int kLowDescriptors = 4096;
   std::error_code error;
@@ -130,7 +130,9 @@ absl::Status Server::run() {
   const absl::Status status = start();
   if (!status.ok()) {
     if (!predecessors_.empty()) predecessors_[0]->report_failure(status.message());
-    predecessors_.empty() ? sockets_.close() : sockets_.leave();
+    for (ListenSockets* const each : {&sockets_, &admin_sockets_})
+      predecessors_.empty() ? each->close() : each->leave();
+    admin_.reset();
     resolver_.reset();
     for (auto& worker : workers_) {
       if (!worker->stopped()) worker->shut_down();
@@ -141,6 +143,8 @@ absl::Status Server::run() {
     return status;
   }
   serve();
+  admin_.reset();
+  admin_sockets_.close();
   log_resets();
   resolver_.reset();
   access_logs_->close();
@@ -179,17 +183,22 @@ absl::Status Server::start() {
   const bool is_upgrade = !predecessors_.empty();
   if (is_upgrade) {
     std::vector<std::unique_ptr<Predecessor>> earlier;
-    if (absl::Status taken = predecessors_[0]->take_over(sockets_, *tls_shared_.ticket_keys, earlier); !taken.ok())
+    const auto inherits = [this](const HandedSocket& socket) { return inherit(socket); };
+    if (absl::Status taken = predecessors_[0]->take_over(inherits, *tls_shared_.ticket_keys, earlier); !taken.ok())
       return taken;
     for (auto& each : earlier) predecessors_.push_back(std::move(each));
   }
   if (absl::Status listening = sockets_.open(config); !listening.ok()) return listening;
   sockets_.keep_only(config);  // Of those that were inherited.
+  absl::StatusOr<AdminPreparation> admin = prepare_admin(config);
+  if (!admin.ok()) return admin.status();
   absl::StatusOr<std::vector<WorkerGeneration>> parts = for_workers(generation_, nullptr, *prepared);
   if (!parts.ok()) return parts.status();
   install(generation_, *std::move(prepared));
+  applied_ = begin_generation(config);
 
-  descriptor_room_ = descriptor_room(descriptors, worker_count_);
+  const uint32_t admin_connections = config.admin ? config.admin->max_connections + AdminServer::kClosing : 0;
+  descriptor_room_ = descriptor_room(descriptors, worker_count_ + admin_connections);
   if (max_connections() > descriptor_room_) {
     warn(absl::StrCat("limits.max_connections is ", max_connections(), ", but ", descriptors,
                       " file descriptors are enough for ", descriptor_room_,
@@ -229,6 +238,7 @@ absl::Status Server::start() {
   log(absl::StrCat("io_uring ", features_.to_string(), " rings=", features_.incremental ? "incremental" : "plain",
                    " max_connections=", max_connections()));
   log_listeners(nullptr);
+  apply_admin(*std::move(admin), nullptr);
   if (is_upgrade) predecessors_[0]->report_ready();
   return absl::OkStatus();
 }
@@ -390,6 +400,7 @@ void Server::serve() {
     const auto now = Clock::now();
     destroy_unused();
     end_overdue(now);
+    if (std::exchange(shown_phase_, phase_) != phase_) publish_view();
     if (watchdog_.is_due(now)) feed_watchdog();
     if (now >= settled_) {
       settled_ = Clock::time_point::max();
@@ -496,24 +507,11 @@ void Server::print_stats() {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
-  std::string text = format_stats(*generation_.config, control_counters_, generation_.counters, generation_.upstreams);
-  for (size_t i = 0; i < access_log_of_listener_.size(); ++i) {
-    if (const std::optional<size_t> target = access_log_of_listener_[i]) {
-      text += format_access_log(generation_.config->listeners[i], access_logs_->written(*target),
-                                access_logs_->dropped(*target), access_logs_->errors(*target));
-    }
-  }
-  if (body_file_) text += format_body_file(body_file_->pool.stats());
-  RunLog& run_log = RunLog::process();
-  RunLogCounts counts{.dropped = run_log.lines_dropped(),
-                      .prints_dropped = run_log.prints_dropped(),
-                      .errors = run_log.write_errors(),
-                      .suppressed = log_lines_suppressed()};
-  for (size_t i = 0; i < kLogLevels; ++i) counts.lines[i] = run_log.lines(static_cast<LogLevel>(i));
-  text += format_run_log(counts);
+  std::string text = format_counters(view(), control_counters_);
+  if (generation_.config->admin) text += format_admin(admin_counters_);
   // As in OpenMetrics, so that a reader of a pipe knows where the output ends.
   text += "# EOF\n";
-  run_log.print(text);
+  RunLog::process().print(text);
 }
 
 }  // namespace sluice

@@ -18,6 +18,7 @@
 #include "net/helper_threads.h"
 #include "net/read_mode.h"
 #include "proxy/access_log/access_log.h"
+#include "proxy/admin/admin_server.h"
 #include "proxy/auth/auth_files.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/config/model/config.h"
@@ -28,8 +29,11 @@
 #include "proxy/server/generation.h"
 #include "proxy/server/listen_sockets.h"
 #include "proxy/server/predecessor.h"
+#include "proxy/server/process_pages.h"
+#include "proxy/server/process_view.h"
 #include "proxy/server/service_manager.h"
 #include "proxy/server/successor.h"
+#include "proxy/server/worker_thread.h"
 #include "proxy/tls/server_context.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/chunk_pool.h"
@@ -38,7 +42,6 @@ namespace sluice {
 
 struct BodyFile;
 class Resolver;
-class WorkerThread;
 
 /// The running proxy: the current configuration with its state, one thread per worker, and the control loop on the
 /// thread that calls run().
@@ -73,7 +76,21 @@ class Server {
     std::unique_ptr<LogSink> log;                    // Of the run-time log; null: it goes on where it is.
   };
 
+  /// The same for the admin listener.
+  struct AdminPreparation {
+    std::optional<AdminSettings> settings;  // None: the configuration has no admin listener.
+    std::vector<ListenSocket> sockets;      // Owned.
+  };
+
   absl::Status start();
+  absl::StatusOr<AdminPreparation> prepare_admin(const config::Config& config);
+  void apply_admin(AdminPreparation prepared, const config::Config* before);
+  void drop_admin(const AdminPreparation& prepared);
+  absl::Status inherit(const HandedSocket& socket);
+  std::vector<HandedSocket> sockets_to_hand_over() const;
+  ProcessView::Applied begin_generation(const config::Config& config) const;
+  ProcessView view() const;
+  void publish_view();
   absl::StatusOr<Preparation> prepare(const Generation& generation);
   void install(const Generation& generation, Preparation prepared);
   absl::StatusOr<std::vector<WorkerGeneration>> for_workers(const Generation& next, const Generation* before,
@@ -99,7 +116,7 @@ class Server {
   bool has(const MovingSession::Endpoint& wanted) const;
   int wait(std::chrono::nanoseconds pause);
   void watch_files();
-  void retire(Generation old, const std::vector<std::optional<size_t>>& access_logs);
+  void retire(Generation old, ProcessView::Applied applied, const std::vector<std::optional<size_t>>& access_logs);
   void bound_generations();
   void end_overdue(std::chrono::steady_clock::time_point now);
   void destroy_unused();
@@ -117,6 +134,7 @@ class Server {
     std::vector<std::shared_ptr<ListenerState>> listeners;
     std::vector<std::shared_ptr<UpstreamState>> upstreams;
     std::vector<size_t> access_logs;  // Those that it writes: indices into access_logs_.
+    ProcessView::Applied applied;
     bool draining = false;
     // When to end what is left, while it drains.
     std::chrono::steady_clock::time_point end_at = std::chrono::steady_clock::time_point::max();
@@ -126,6 +144,7 @@ class Server {
   Options options_;
   const unsigned worker_count_;
   Generation generation_;         // The current one.
+  ProcessView::Applied applied_;  // The same, to show.
   std::vector<Retired> retired_;  // Those that connections still use, the oldest first.
   Features features_;
   std::unique_ptr<KeySigner> key_signer_;
@@ -162,6 +181,11 @@ class Server {
   HelperThreads lookup_threads_{2};      // Resolve the names of handshaker services.
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};
+  AdminCounters admin_counters_;
+  ListenSockets admin_sockets_{/*workers=*/1};
+  ProcessPages pages_{{control_counters_, admin_counters_, global_connections_, stopping_, workers_}};
+  std::unique_ptr<AdminServer> admin_;  // Set if the configuration has `admin`. Shows the workers.
+  Phase shown_phase_ = Phase::kServing;
   std::unique_ptr<Resolver> resolver_;  // Set if endpoints have names. Posts messages to the workers.
 };
 

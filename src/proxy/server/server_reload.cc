@@ -98,8 +98,16 @@ absl::StatusOr<std::string> Server::replace_generation() {
   if (!prepared.ok()) return prepared.status();
   if (absl::Status listening = sockets_.open(*next.config); !listening.ok()) return listening;
   if (absl::Status resolving = resolve_names(next); !resolving.ok()) return resolving;
+  absl::StatusOr<AdminPreparation> admin = prepare_admin(*next.config);
+  if (!admin.ok()) {
+    drop_admin({});
+    return admin.status();
+  }
   absl::StatusOr<std::vector<WorkerGeneration>> parts = for_workers(next, &generation_, *prepared);
-  if (!parts.ok()) return parts.status();
+  if (!parts.ok()) {
+    drop_admin(*admin);
+    return parts.status();
+  }
   std::move(stay).Cancel();
 
   const std::vector<std::optional<size_t>> logs = access_log_of_listener_;
@@ -112,7 +120,11 @@ absl::StatusOr<std::string> Server::replace_generation() {
   }
   for (std::future<void>& each : applied) each.wait();
   const config::Snapshot<config::Config> before = generation_.config;
-  retire(std::exchange(generation_, std::move(next)), logs);
+  const ProcessView::Applied now = begin_generation(*next.config);
+  Generation old = std::exchange(generation_, std::move(next));
+  ProcessView::Applied old_applied = std::exchange(applied_, now);
+  apply_admin(*std::move(admin), &*before);
+  retire(std::move(old), std::move(old_applied), logs);
   bound_generations();
   global_connections_.set_limit(max_connections());
   const config::Config& config = *generation_.config;
@@ -122,8 +134,9 @@ absl::StatusOr<std::string> Server::replace_generation() {
 }
 
 // Keeps what the current generation does not share, so that its destruction does not delay a worker.
-void Server::retire(Generation old, const std::vector<std::optional<size_t>>& access_logs) {
-  Retired retired;
+void Server::retire(Generation old, ProcessView::Applied applied,
+                    const std::vector<std::optional<size_t>>& access_logs) {
+  Retired retired{.applied = std::move(applied)};
   for (auto& listener : old.listeners) {
     if (!generation_.has(*listener)) retired.listeners.push_back(std::move(listener));
   }
@@ -134,6 +147,7 @@ void Server::retire(Generation old, const std::vector<std::optional<size_t>>& ac
     if (log) retired.access_logs.push_back(*log);
   }
   retired_.push_back(std::move(retired));
+  publish_view();
   destroy_unused();
   close_unused_logs();
 }
@@ -156,6 +170,7 @@ void Server::bound_generations() {
     control_counters_.configurations_drained.add();
     oldest.end_at = std::chrono::steady_clock::now() + config.shutdown_timeout;
     leave(oldest, /*now=*/false);
+    publish_view();
   }
 }
 
@@ -185,6 +200,7 @@ void Server::destroy_unused() {
   if (destroyed > 0) {
     close_unused_logs();
     log_resets();
+    publish_view();
     if (retired_.empty()) malloc_trim(0);  // As after a crowd: see ClientAcceptor.
   }
   if (workers_started_) control_counters_.configurations.set(1 + retired_.size());

@@ -59,7 +59,7 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
   std::vector<int> earlier;
   for (auto& predecessor : predecessors_) earlier.push_back(predecessor->fd());
   absl::StatusOr<std::unique_ptr<Successor>> started =
-      Successor::start({program, command_line}, sockets_, *tls_shared_.ticket_keys, earlier, [this] {
+      Successor::start({program, command_line}, sockets_to_hand_over(), *tls_shared_.ticket_keys, earlier, [this] {
         if (watchdog_.is_due(std::chrono::steady_clock::now())) feed_watchdog();
       });
   if (!started.ok()) {
@@ -80,6 +80,7 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
   for (auto& worker : workers_) {
     left.push_back(worker->begin_moving_out(*successor_, generation_.config->shutdown_timeout / 2));
   }
+  if (admin_) admin_->leave();
   // So that no connection arrives after the last one has moved.
   for (std::future<void>& each : left) each.wait();
   // Most connections have moved when none has for a while.
@@ -123,6 +124,7 @@ void Server::leave_to_successor() {
   manager_.main_pid(successor_->pid());
   stop_moving_out(/*accepts=*/false);
   sockets_.leave();
+  admin_sockets_.leave();
   phase_ = Phase::kDraining;
   for (auto& worker : workers_) worker->drain();
 }
@@ -150,6 +152,7 @@ void Server::serve_again() {
   phase_ = Phase::kServing;
   deadline_ = std::chrono::steady_clock::time_point::max();
   stop_moving_out(/*accepts=*/true);
+  if (admin_) admin_->accept_again();
   successor_.reset();
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "net/features.h"
+#include "proxy/admin/admin_token.h"
 #include "proxy/auth/auth_files.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/proxy/body_file.h"
@@ -44,6 +45,7 @@ class StartupCheck {
 
   void run() {
     check_run_log();
+    check_admin();
     check_limits();
     check_rings();
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
@@ -214,6 +216,18 @@ class StartupCheck {
     const absl::Status read = read_auth_files(route).status();
     if (read.ok()) return;
     report_.error(path + (route.auth->jwt ? ".auth.jwt.jwks_file" : ".auth.basic.users_file"), read.message());
+  }
+
+  void check_admin() {
+    if (!config_.admin) return;
+    const std::vector<config::Address>& addresses = config_.admin->addresses;
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      check_address(addresses[i], addresses.size() == 1 ? "admin.address" : item_path("admin.address", i));
+    }
+    if (config_.admin->token_file.empty()) return;
+    if (const absl::Status read = AdminToken::read(config_.admin->token_file).status(); !read.ok()) {
+      report_.error("admin.token_file", read.message());
+    }
   }
 
   void check_run_log() {

@@ -65,8 +65,9 @@ absl::StatusOr<pid_t> spawn(const Successor::Command& command, int fd) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Successor>> Successor::start(const Command& command, const ListenSockets& sockets,
-                                                            TicketKeys& keys, const std::vector<int>& predecessors,
+absl::StatusOr<std::unique_ptr<Successor>> Successor::start(const Command& command,
+                                                            const std::vector<HandedSocket>& sockets, TicketKeys& keys,
+                                                            const std::vector<int>& predecessors,
                                                             const std::function<void()>& while_waiting) {
   std::array<int, 2> ends;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -116,9 +117,9 @@ void Successor::wait_for_spawned() {
 
 Successor::~Successor() { ::close(departures_fd_); }
 
-absl::Status Successor::hand_over(const ListenSockets& sockets, TicketKeys& keys,
+absl::Status Successor::hand_over(const std::vector<HandedSocket>& sockets, TicketKeys& keys,
                                   const std::vector<int>& predecessors) {
-  for (const HandedSocket& socket : sockets.to_hand_over()) {
+  for (const HandedSocket& socket : sockets) {
     SecretBytes content;
     socket.write(content);
     if (absl::Status sent = channel_.send(HandoverType::kSocket, text_of(content), socket.fds); !sent.ok()) return sent;

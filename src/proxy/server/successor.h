@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "proxy/listener/moving_session.h"
+#include "proxy/server/handed_values.h"
 #include "proxy/server/handover_channel.h"
-#include "proxy/server/listen_sockets.h"
 #include "proxy/tls/ticket_keys.h"
 
 namespace sluice {
@@ -32,8 +32,9 @@ class Successor final : public Departures {
   /// Starts the process, gives it the listening sockets and the random keys of session tickets, and waits until it
   /// accepts connections. `predecessors`: the descriptors of Predecessors, whose sessions come to the new process from
   /// then on. The error is for the user; the process is gone then. `while_waiting` is called each second.
-  static absl::StatusOr<std::unique_ptr<Successor>> start(const Command& command, const ListenSockets& sockets,
-                                                          TicketKeys& keys, const std::vector<int>& predecessors,
+  static absl::StatusOr<std::unique_ptr<Successor>> start(const Command& command,
+                                                          const std::vector<HandedSocket>& sockets, TicketKeys& keys,
+                                                          const std::vector<int>& predecessors,
                                                           const std::function<void()>& while_waiting);
   /// The process continues without this one.
   ~Successor();
@@ -79,7 +80,8 @@ class Successor final : public Departures {
   Successor(int fd, pid_t spawned, int departures_fd)
       : channel_(fd), spawned_(spawned), pid_(spawned), departures_fd_(departures_fd) {}
   absl::Status await_start();
-  absl::Status hand_over(const ListenSockets& sockets, TicketKeys& keys, const std::vector<int>& predecessors);
+  absl::Status hand_over(const std::vector<HandedSocket>& sockets, TicketKeys& keys,
+                         const std::vector<int>& predecessors);
   absl::Status await_ready(const std::function<void()>& while_waiting);
   absl::Status send_waiting(const std::function<void(unsigned worker, MovingSession)>& keep);
   absl::Status take_replies(const std::function<void(unsigned worker, MovingSession)>& keep, int timeout_ms);

@@ -191,8 +191,11 @@ void WorkerThread::resume(MovingSession session, bool stays) {
 // False if the worker has ended.
 bool WorkerThread::post(Message& message) {
   std::lock_guard lock(worker_mutex_);
-  if (worker_) worker_->post(message);
-  return worker_ != nullptr;
+  if (!worker_) return false;
+  worker_->post(message);
+  // The thread of the admin listener has a worker of its own: its ring must not name this one's after the lock.
+  if (Worker* const sender = Worker::current()) sender->ring().submit();
+  return true;
 }
 
 void WorkerThread::main(WorkerGeneration first) {

@@ -33,7 +33,6 @@ struct ListKeys {
     if constexpr (kIsList<T>) keys.push_back(key);
   }
   void directive(std::string_view, std::string_view) {}
-  void unavailable(std::string_view, std::string_view, std::string_view = "") {}
 
   std::vector<std::string_view> keys;
 };

@@ -222,11 +222,6 @@ class MapSchema {
     is_part_ = true;
   }
 
-  void unavailable(std::string_view key, std::string_view instead, std::string_view /*stands_for*/ = "") {
-    const std::string help = absl::StrCat("Not available in this version (", instead, ").");
-    keys_.add(key, Object().add("description", quote(help)).add("not", "{}").text());
-  }
-
   Object schema() const {
     Object map = type("object");
     // What one file lacks, another may have.

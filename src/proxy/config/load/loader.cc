@@ -36,20 +36,10 @@ class MapReader {
 
   void directive(std::string_view key, std::string_view /*help*/) { known_.push_back(key); }
 
-  void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "") {
-    unavailable_.push_back(key);
-    for (const Node& written : map_.keys) {
-      if (written.text != key) continue;
-      report_.error_at(written.mark, path_,
-                       absl::StrCat("`", key, "` is not available in this version; remove it (", instead, ")"));
-      explained_.push_back(stands_for);
-    }
-  }
-
   // Must be called after all fields have been visited.
   void finish() {
     for (const Node& key : map_.keys) {
-      if (!contains(known_, key.text) && !contains(unavailable_, key.text)) report_unknown(key);
+      if (!contains(known_, key.text)) report_unknown(key);
     }
     for (const Missing& missing : missing_) {
       const std::string path = path_of(missing.key);
@@ -91,9 +81,8 @@ class MapReader {
   const std::string& path_;
   Report& report_;
   std::vector<std::string_view> known_;
-  std::vector<std::string_view> unavailable_;
   std::vector<Missing> missing_;
-  std::vector<std::string_view> explained_;  // missing keys that another finding explains: misspelled or unavailable
+  std::vector<std::string_view> explained_;  // missing keys that another finding explains, as they are misspelled
 };
 
 bool expect_kind(Node::Kind kind, std::string_view expected, const Node& node, std::string_view path, Report& report) {

@@ -63,7 +63,6 @@ class MapPrinter {
   }
 
   void directive(std::string_view, std::string_view) {}
-  void unavailable(std::string_view, std::string_view, std::string_view = "") {}
 
  private:
   template <class T>

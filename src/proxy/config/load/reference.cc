@@ -45,14 +45,6 @@ class KeyLister {
     keys_.push_back(std::move(info));
   }
 
-  void unavailable(std::string_view key, std::string_view instead, std::string_view /*stands_for*/ = "") {
-    KeyInfo info;
-    info.path = prefix_ + std::string(key);
-    info.help = absl::StrCat("Not available in this version (", instead, ").");
-    info.available = false;
-    keys_.push_back(std::move(info));
-  }
-
  private:
   template <class T>
   static std::string default_of(const T& value, const Rules& rules) {

@@ -13,7 +13,6 @@ struct KeyInfo {
   std::string default_text;  ///< In YAML; empty if there is none.
   std::string help;          ///< One or two sentences, Markdown.
   bool required = false;
-  bool available = true;  ///< false: the key is reserved, and refused in this version.
 };
 
 /// All keys, in the order of `check --print`.

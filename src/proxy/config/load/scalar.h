@@ -232,6 +232,10 @@ struct TypeName<ErrorText> {
   static constexpr std::string_view kName = "text with variables";
 };
 template <>
+struct TypeName<FileMode> {
+  static constexpr std::string_view kName = "octal permissions";
+};
+template <>
 struct TypeName<StatusPattern> {
   static constexpr std::string_view kName = "status";
 };

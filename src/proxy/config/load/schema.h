@@ -6,12 +6,10 @@
 //
 //   template <class T> void field(std::string_view key, T& value, std::string_view help, const Rules& rules = {});
 //   void directive(std::string_view key, std::string_view help);
-//   void unavailable(std::string_view key, std::string_view instead, std::string_view stands_for = "");
 //
 // T is a Scalar, a struct with describe(), a std::optional of such a struct, or a std::vector of either. directive()
-// is for a key that names files, which are read before the values are (include.h). unavailable() is for keys that are
-// reserved and refused in this version; a file that has one may lack the key that it `stands_for`. Rules that involve
-// several keys (a name that must exist, a mark below another) are in validate.cc.
+// is for a key that names files, which are read before the values are (include.h). Rules that involve several keys (a
+// name that must exist, a mark below another) are in validate.cc.
 #pragma once
 
 #include <cstdint>
@@ -221,6 +219,25 @@ void describe(V& v, Log& l) {
 }
 
 template <class V>
+void describe(V& v, Admin& a) {
+  v.field("address", a.addresses,
+          "Where operators and their tools connect: `127.0.0.1:9901`, `unix:/run/sluice/admin.sock`. Addresses that "
+          "other machines can reach need `token_file`.",
+          {.required = true, .one_word = true, .min = 1});
+  v.field("mode", a.mode, "Permissions of the files of Unix sockets.");
+  v.field("token_file", a.token_file,
+          "File with the token that each request must carry, as `Authorization: Bearer TOKEN`: at least 16 characters.",
+          {.omit_empty = true});
+  v.field("max_connections", a.max_connections, "Open connections; beyond it new ones are closed.",
+          {.min = 1, .max = 10000});
+  v.field("idle_timeout", a.idle_timeout, "Closes a connection without a request.", {.min = 1});
+  v.field("header_timeout", a.header_timeout, "How long a request may take to arrive, from its first byte.",
+          {.min = 1});
+  v.field("send_timeout", a.send_timeout, "Resets a connection whose client takes nothing of a response for this time.",
+          {.min = 1});
+}
+
+template <class V>
 void describe(V& v, BodyFile& f) {
   v.field("directory", f.directory, "Its directory. The file has no name there.");
   v.field("limit", f.limit, "How large it may become on disk.", {.min = kMiB});
@@ -250,13 +267,17 @@ void describe(V& v, Config& c) {
   v.field("reload", c.reload, "Changes of the configuration in the running process.");
   v.field("watch", c.watch, "Reloads the configuration when one of its files changes, certificates included.");
   v.field("log", c.log, "The run-time log: what happens to the proxy and its endpoints.");
+  v.field(
+      "admin", c.admin,
+      "The admin listener: metrics, state and run-time changes by HTTP/1.1, see docs/operating/admin.md. Off without "
+      "it.",
+      {.omit_empty = true});
   v.field("limits", c.limits, "Bounds on the whole process.");
   v.field("memory", c.memory, "Buffer memory.");
   v.field("body_file", c.body_file, "The file that holds buffered bodies, on routes with `buffer`.");
   v.field("listeners", c.listeners, "Where connections are accepted, and what is done with them.",
           {.required = true, .min = 1});
   v.field("upstreams", c.upstreams, "Named sets of servers that connections are forwarded to.");
-  v.unavailable("admin", "--stats prints the counters");
 }
 
 }  // namespace sluice::config

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proxy/common/peer_address.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/config/load/validate_admin.h"
 #include "proxy/config/load/validate_http.h"
 #include "proxy/config/load/validate_log.h"
 #include "proxy/config/load/validate_route.h"
@@ -82,6 +83,7 @@ class Checker {
       check_listener(config_.listeners[i], item_path("listeners", i));
     }
     check_listen_addresses();
+    check_admin(config_, report_);
     for (size_t i = 0; i < config_.upstreams.size(); ++i) {
       check_upstream(config_.upstreams[i], item_path("upstreams", i));
       const auto forward = http_forwards_.find(i);

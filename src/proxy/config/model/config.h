@@ -21,6 +21,7 @@
 #include "proxy/config/model/access.h"
 #include "proxy/config/model/access_log.h"
 #include "proxy/config/model/address.h"
+#include "proxy/config/model/admin.h"
 #include "proxy/config/model/balancing.h"
 #include "proxy/config/model/buffering.h"
 #include "proxy/config/model/compression.h"
@@ -606,6 +607,7 @@ struct Config {
   Reload reload;
   bool watch = false;  ///< Whether changes of the configuration's files are applied without a command.
   Log log;
+  std::optional<Admin> admin;
   Limits limits;
   Memory memory;
   BodyFile body_file;

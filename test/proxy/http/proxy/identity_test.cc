@@ -238,7 +238,7 @@ TEST_F(IdentityTest, AllocatesNothing) {
     ASSERT_FALSE(pages.body(error, ErrorForm::kPlain).text.empty());
     ASSERT_FALSE(pages.body(error, preferred_form(head_.fields)).text.empty());
     const RequestAttributes facts{.fields = &head_.fields, .client = &identity_.client, .request_id = error.request_id};
-    const AccessRecord record{.request_id = error.request_id, .facts = &facts};
+    const AccessRecord record{.client = "192.0.2.1", .request_id = error.request_id, .facts = &facts};
     ASSERT_GT(format_access_line(json, record, line), size_t{100});
     ASSERT_GT(format_access_line(text, record, line), size_t{40});
   };

@@ -1,0 +1,244 @@
+#include "proxy/admin/admin_connection.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/http/h1/http1_server.h"
+#include "proxy/http/message/http_date.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr size_t kSendMark = size_t{64} * 1024;
+// How much of a response is in chunks at a time.
+constexpr size_t kPieceBytes = size_t{32} * 1024;
+// How often the progress of a slow client is checked.
+constexpr uint64_t kProgressPollMs = 1000;
+
+// Whether the host of a request is an address or this machine. Other names could be made to point here by the page that
+// a browser on this machine shows (DNS rebinding).
+bool is_own_host(std::string_view authority) {
+  if (authority.starts_with('[')) return true;
+  const std::string host(authority.substr(0, authority.rfind(':')));
+  in_addr ip4;
+  return host.empty() || absl::EqualsIgnoreCase(host, "localhost") || inet_pton(AF_INET, host.c_str(), &ip4) == 1;
+}
+
+}  // namespace
+
+AdminConnection* AdminConnection::start(AdminServices& services, int fd, int family) {
+  auto* const connection = new AdminConnection(services, family);
+  connection->transport_.adopt(fd, family);
+  connection->speak(
+      make_codec<Http1Server>(services.worker().pool(), services.http1, services.http1_counters, *connection));
+  return connection;
+}
+
+AdminConnection::AdminConnection(AdminServices& services, int family)
+    : HttpConnection(services), admin_(services), family_(family), idle_since_ms_(services.worker().now_ms()) {}
+
+AdminConnection::~AdminConnection() = default;
+
+uint64_t AdminConnection::waits_since_ms() const {
+  if (exchange_ == Exchange::kWaiting || exchange_ == Exchange::kResponding) return UINT64_MAX;
+  return began_ms_ != 0 ? began_ms_ : idle_since_ms_;
+}
+
+// ---- The request ----
+
+StreamReceiver& AdminConnection::on_stream(HttpStream& stream) {
+  stream_ = &stream;
+  exchange_ = Exchange::kReading;
+  had_request_ = true;
+  request_ = {};
+  if (began_ms_ == 0) began_ms_ = services_.worker().now_ms();
+  return *this;
+}
+
+void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
+  admin_.counters.requests.add();
+  const AdminSettings& settings = admin_.settings;
+  if (settings.token && !settings.token->admits(head.fields)) {
+    admin_.counters.unauthorized.add();
+    return refuse(401, "this needs the token of admin.token_file, as `Authorization: Bearer TOKEN`");
+  }
+  // A page of another site, in a browser on this machine, could send requests, too. Only tokens and the permissions of
+  // Unix sockets keep it out otherwise.
+  const bool is_open = !settings.token && family_ != AF_UNIX;
+  if (is_open && (!is_own_host(head.authority()) || head.fields.find("origin") != Fields::npos)) {
+    admin_.counters.refused_hosts.add();
+    return refuse(403,
+                  "without admin.token_file, requests must name an IP address or localhost as their host, and must "
+                  "not come from the page of another site");
+  }
+  request_.method = head.method();
+  const std::string_view path = head.path();
+  const size_t query = path.find('?');
+  request_.path = path.substr(0, query);
+  if (query != std::string_view::npos) request_.query = path.substr(query + 1);
+  if (end) request_complete();
+}
+
+void AdminConnection::on_body(HttpStream&, Buffer&& body, bool end) {
+  if (exchange_ != Exchange::kReading) return body.clear();
+  if (request_.body.size() + body.size() > kMaxBodyBytes) {
+    admin_.counters.too_large.add();
+    return refuse(413, absl::StrCat("the body of a request may have ", kMaxBodyBytes, " bytes"));
+  }
+  request_.body += body.to_string();
+  if (end) request_complete();
+}
+
+void AdminConnection::on_trailers(HttpStream&, Fields&&) {
+  if (exchange_ == Exchange::kReading) request_complete();
+}
+
+void AdminConnection::request_complete() {
+  if (!admin_.pages.needs_figures(request_)) return respond();
+  exchange_ = Exchange::kWaiting;
+  admin_.owner.await_figures(*this);
+}
+
+void AdminConnection::on_reset(HttpStream&, ResetReason) {
+  admin_.owner.forget(*this);
+  end_exchange();
+}
+
+// ---- The response ----
+
+void AdminConnection::respond() { send(admin_.pages.respond(request_)); }
+
+void AdminConnection::refuse(uint16_t status, std::string_view why) {
+  send({.status = status, .body = absl::StrCat(why, "\n")});
+}
+
+void AdminConnection::send(AdminResponse response) {
+  if (!admin_.take_response_bytes(response.body.size())) {
+    admin_.counters.refused_memory.add();
+    response = {.status = 503, .body = "too much output waits for slow clients; try again\n"};
+    if (!admin_.take_response_bytes(response.body.size())) return reset();
+  }
+  exchange_ = Exchange::kResponding;
+  body_ = std::move(response.body);
+  sent_ = 0;
+  ChunkPool& pool = services_.worker().pool();
+  Head head;
+  head.status = response.status;
+  head.own = true;
+  bool fits = head.fields.add(pool, "content-type", response.content_type) &&
+              head.fields.add(pool, "content-length", absl::StrCat(body_.size())) &&
+              head.fields.add(pool, "date", http_date()) && head.fields.add(pool, "cache-control", "no-store") &&
+              head.fields.add(pool, "x-content-type-options", "nosniff");
+  if (!response.allow.empty()) fits = fits && head.fields.add(pool, "allow", response.allow);
+  if (response.status == 401) fits = fits && head.fields.add(pool, "www-authenticate", "Bearer realm=\"sluice\"");
+  if (!fits) return reset();
+  const bool no_body = body_.empty() || request_.method == "HEAD";
+  if (no_body) sent_ = body_.size();
+  stream_->send_head(head, no_body);
+  send_more();
+  wake();
+}
+
+// A part of the response at a time, so that what waits for a slow client is text and not chunks, which are few.
+void AdminConnection::send_more() {
+  while (sent_ < body_.size() && stream_->queued() < kPieceBytes) {
+    const std::string_view piece = std::string_view(body_).substr(sent_, kPieceBytes);
+    Buffer bytes;
+    bytes.append_copy_beyond_budget(services_.worker().pool(), piece);
+    sent_ += piece.size();
+    stream_->send_body(std::move(bytes), sent_ == body_.size());
+  }
+}
+
+void AdminConnection::on_drained(HttpStream&) {
+  if (exchange_ == Exchange::kResponding) send_more();
+}
+
+void AdminConnection::end_exchange() {
+  if (exchange_ == Exchange::kResponding) admin_.return_response_bytes(body_.size());
+  exchange_ = Exchange::kNone;
+  body_ = {};
+  sent_ = 0;
+  began_ms_ = 0;
+  idle_since_ms_ = services_.worker().now_ms();
+  if (stream_) std::exchange(stream_, nullptr)->release();
+}
+
+void AdminConnection::on_pumped() {
+  if (ending()) return;
+  if (exchange_ == Exchange::kResponding && sent_ == body_.size() && stream_->sent_all()) {
+    end_exchange();
+    wake();  // The next request may have arrived.
+  }
+  if (began_ms_ == 0 && codec_->mid_head()) began_ms_ = services_.worker().now_ms();
+  set_timer();
+}
+
+// ---- Times ----
+
+void AdminConnection::set_timer() {
+  const config::Admin& config = admin_.settings.config;
+  const uint64_t now = services_.worker().now_ms();
+  if (transport_.queued() > 0)
+    return arm_timer(now + std::min(config::milliseconds(config.send_timeout), kProgressPollMs));
+  if (exchange_ == Exchange::kWaiting || exchange_ == Exchange::kResponding) return arm_timer(now + kProgressPollMs);
+  if (began_ms_ != 0) return arm_timer(began_ms_ + config::milliseconds(config.header_timeout));
+  arm_timer(idle_since_ms_ + config::milliseconds(config.idle_timeout));
+}
+
+void AdminConnection::on_timer() {
+  if (lingering()) return linger_timeout();
+  const config::Admin& config = admin_.settings.config;
+  const uint64_t now = services_.worker().now_ms();
+  const auto is_over = [&](uint64_t since_ms, config::Duration limit) {
+    return now >= since_ms + config::milliseconds(limit);
+  };
+  if (transport_.queued() > 0) {
+    check_progress();
+    if (is_over(last_sent_ms(), config.send_timeout)) {
+      admin_.counters.send_timeouts.add();
+      return reset();
+    }
+  } else if (exchange_ == Exchange::kReading || (exchange_ == Exchange::kNone && began_ms_ != 0)) {
+    if (is_over(began_ms_, config.header_timeout)) {
+      admin_.counters.header_timeouts.add();
+      return reset();
+    }
+  } else if (exchange_ == Exchange::kNone && is_over(idle_since_ms_, config.idle_timeout)) {
+    admin_.counters.idle_timeouts.add();
+    return linger(/*cut=*/false);
+  }
+  set_timer();
+}
+
+// ---- The end ----
+
+void AdminConnection::drain() {
+  if (ending()) return;
+  had_request_ ? codec_->drain() : static_cast<Http1Server&>(*codec_).end_after_request();
+  wake();
+}
+
+void AdminConnection::on_codec_done() {
+  const Http1Counters& counts = admin_.http1_counters;
+  admin_.counters.malformed.set(counts.malformed + counts.too_large + counts.unsupported);
+  linger(/*cut=*/false);
+}
+
+void AdminConnection::on_gone() {
+  end_exchange();
+  admin_.owner.remove(*this);
+  services_.worker().defer([](void* self) { delete static_cast<AdminConnection*>(self); }, this);
+}
+
+size_t AdminConnection::send_mark() const { return kSendMark; }
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// What the admin listener asks of the process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proxy/common/counter.h"
+
+namespace sluice {
+
+/// A complete request to the admin listener.
+struct AdminRequest {
+  std::string method;
+  std::string path;  ///< Without the query.
+  std::string query;
+  std::string body;
+};
+
+struct AdminResponse {
+  static constexpr std::string_view kText = "text/plain; charset=utf-8";
+  static constexpr std::string_view kJson = "application/json";
+
+  uint16_t status = 200;
+  std::string_view content_type = kText;  ///< A string literal.
+  std::string body;
+  std::string_view allow = {};  ///< The methods that a 405 names, a string literal; else empty.
+};
+
+/// Makes the responses. All functions are called on the thread of the admin listener, one at a time, and must not wait.
+class AdminPages {
+ public:
+  /// Whether the response needs current figures of the workers.
+  virtual bool needs_figures(const AdminRequest& request) = 0;
+  /// Asks each worker for them.
+  virtual void request_figures() = 0;
+  /// Whether each worker has provided them since the last request_figures(), or has ended.
+  virtual bool has_figures() = 0;
+  /// Called when has_figures(), or when workers took too long, if the response needs figures; else at once.
+  virtual AdminResponse respond(const AdminRequest& request) = 0;
+
+ protected:
+  ~AdminPages() = default;
+};
+
+/// Written by the thread of the admin listener, read by any.
+struct AdminCounters {
+  Counter accepted;             ///< Connections.
+  Counter open;                 ///< Connections at the moment.
+  Counter refused_connections;  ///< Beyond `max_connections`, while all others had a request in progress.
+  Counter evicted;              ///< Closed in favor of a new connection, as they had no request.
+  Counter requests;
+  Counter unauthorized;      ///< Requests without the token.
+  Counter refused_hosts;     ///< Requests for a host name that is not this machine's.
+  Counter too_large;         ///< Requests with too large a body.
+  Counter refused_memory;    ///< Requests refused because too much output waits for slow clients.
+  Counter malformed;         ///< Requests that break a rule of HTTP, or whose head is too large.
+  Counter idle_timeouts;     ///< Connections closed by `idle_timeout`,
+  Counter header_timeouts;   ///< by `header_timeout`,
+  Counter send_timeouts;     ///< and by `send_timeout`.
+  Counter figures_timeouts;  ///< Responses for which not all workers had provided figures in time.
+};
+
+}  // namespace sluice

@@ -1,0 +1,15 @@
+// Checks of the admin listener.
+#pragma once
+
+#include <string>
+
+#include "proxy/config/load/diagnostics.h"
+#include "proxy/config/model/config.h"
+
+namespace sluice::config {
+
+/// Checks the admin listener of `config`, if it has one: that other machines need a token, and that no listener has its
+/// addresses.
+void check_admin(const Config& config, Report& report);
+
+}  // namespace sluice::config

@@ -1,0 +1,24 @@
+// The pages of the admin listener: docs/operating/admin.md has the same list.
+
+#include "proxy/server/process_pages.h"
+
+namespace sluice {
+
+std::span<const ProcessPages::Page> ProcessPages::pages() {
+  static constexpr Page kPages[] = {
+      {"/", "this list", false, false, &ProcessPages::index},
+      {"/healthz", "200 while all workers respond, else 503", true, false, &ProcessPages::healthz},
+      {"/readyz", "200 while the process is ready, 503 once it is to stop", false, false, &ProcessPages::readyz},
+      {"/metrics", "the counters, in the Prometheus text format", true, false, &ProcessPages::metrics},
+      {"/config", "the running configuration, without secrets", false, false, &ProcessPages::config},
+      {"/generations", "the configurations in use", false, false, &ProcessPages::generations},
+      {"/upstreams", "each upstream with the state of its endpoints", false, false, &ProcessPages::upstreams},
+      {"/pools", "the buffer pools of each worker", true, false, &ProcessPages::pools},
+      {"/memory", "the memory of the process", true, false, &ProcessPages::memory},
+      {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false, true,
+       &ProcessPages::log_level},
+  };
+  return kPages;
+}
+
+}  // namespace sluice

@@ -1,0 +1,273 @@
+#include "proxy/server/process_pages.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "net/worker.h"
+#include "proxy/common/json_writer.h"
+#include "proxy/config/load/print_json.h"
+#include "proxy/config/load/scalar.h"
+#include "proxy/http/proxy/body_file.h"
+#include "proxy/log/run_log.h"
+#include "proxy/server/exposition.h"
+#include "proxy/server/metrics_report.h"
+#include "proxy/server/upstream_page.h"
+#include "sluice/tier.h"
+#include "sluice/version.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+AdminResponse json_response(JsonWriter&& json) {
+  return {.content_type = AdminResponse::kJson, .body = std::move(json).text()};
+}
+
+std::string time_text(int64_t seconds) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(seconds), absl::UTCTimeZone());
+}
+
+void write_applied(const ProcessView::Applied& applied, JsonWriter& json) {
+  json.member("generation", applied.number);
+  json.member("hash", absl::StrCat("sha256:", applied.hash));
+  json.member("applied_at", time_text(applied.applied_s));
+}
+
+// Bytes of a line such as "VmRSS:   1234 kB" of /proc/self/status; 0 if it cannot be read.
+uint64_t status_bytes(std::string_view name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name)) continue;
+    uint64_t kib = 0;
+    const std::string_view rest = absl::StripAsciiWhitespace(std::string_view(line).substr(name.size()));
+    return absl::SimpleAtoi(rest.substr(0, rest.find(' ')), &kib) ? kib * 1024 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+const ProcessPages::Page* ProcessPages::find(std::string_view path) {
+  const std::span<const Page> all = pages();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Page& each) { return each.path == path; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+void ProcessPages::publish(std::shared_ptr<const ProcessView> view) {
+  // The previous one is destroyed after the lock is released.
+  const std::lock_guard lock(mutex_);
+  view_.swap(view);
+}
+
+std::shared_ptr<const ProcessView> ProcessPages::view() const {
+  const std::lock_guard lock(mutex_);
+  return view_;
+}
+
+// ---- Figures ----
+
+bool ProcessPages::needs_figures(const AdminRequest& request) {
+  const Page* const page = find(request.path);
+  return page && page->needs_figures;
+}
+
+void ProcessPages::request_figures() {
+  snapshots_.clear();
+  for (const auto& worker : process_.workers) {
+    snapshots_.push_back(worker->snapshots());
+    worker->request_snapshot();
+  }
+}
+
+bool ProcessPages::responds(size_t worker) const {
+  return worker >= snapshots_.size() || process_.workers[worker]->stopped() ||
+         process_.workers[worker]->snapshots() != snapshots_[worker];
+}
+
+bool ProcessPages::has_figures() { return silent_workers().empty(); }
+
+// The numbers of the workers that have not provided figures.
+std::string ProcessPages::silent_workers() const {
+  std::vector<size_t> silent;
+  for (size_t i = 0; i < process_.workers.size(); ++i) {
+    if (!responds(i)) silent.push_back(i);
+  }
+  return absl::StrJoin(silent, ", ");
+}
+
+// ---- Pages ----
+
+AdminResponse ProcessPages::respond(const AdminRequest& request) {
+  const Page* const page = find(request.path);
+  if (!page) {
+    AdminResponse response = index(request);
+    response.status = 404;
+    response.body = absl::StrCat("there is no page ", request.path, "; the pages are\n", response.body);
+    return response;
+  }
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  const bool changes = request.method == "PUT" || request.method == "POST";
+  if (!reads && !(changes && page->takes_changes)) {
+    const std::string_view allow = page->takes_changes ? "GET, HEAD, PUT, POST" : "GET, HEAD";
+    const std::string why = absl::StrCat(page->path, " does not take ", request.method, "; it takes ", allow, "\n");
+    return {.status = 405, .body = why, .allow = allow};
+  }
+  return (this->*page->respond)(request);
+}
+
+AdminResponse ProcessPages::index(const AdminRequest&) {
+  AdminResponse response;
+  for (const Page& each : pages()) {
+    absl::StrAppend(&response.body, each.path, std::string(14 - each.path.size(), ' '), each.text, "\n");
+  }
+  return response;
+}
+
+AdminResponse ProcessPages::healthz(const AdminRequest&) {
+  const std::string silent = silent_workers();
+  if (silent.empty()) return {.body = "ok\n"};
+  const std::string why = absl::StrCat("no response from worker ", silent, "\n");
+  return {.status = 503, .body = why};
+}
+
+// The same as the responses of routes with `readiness`.
+AdminResponse ProcessPages::readyz(const AdminRequest&) {
+  if (!process_.stopping.load(std::memory_order_relaxed)) return {.body = "ready\n"};
+  return {.status = 503, .body = "draining\n"};
+}
+
+AdminResponse ProcessPages::metrics(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  ScrapeState state{.generation = shown->current.number,
+                    .applied_s = shown->current.applied_s,
+                    .ready = !process_.stopping.load(std::memory_order_relaxed)};
+  for (size_t i = 0; i < process_.workers.size(); ++i) state.responds.push_back(responds(i));
+  const std::string lines =
+      absl::StrCat(format_scrape(state), format_counters(*shown, process_.control), format_admin(process_.admin));
+  return {.content_type = kMetricsType, .body = absl::StrCat(exposition(lines), format_process_metrics())};
+}
+
+AdminResponse ProcessPages::config(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  JsonWriter json;
+  json.begin_object();
+  write_applied(shown->current, json);
+  config::write_config(*shown->config, json.key("config"));
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::generations(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  JsonWriter json;
+  json.begin_object();
+  json.member("pid", getpid()).member("version", SLUICE_VERSION_STRING).member("phase", shown->phase);
+  json.key("current").begin_object();
+  write_applied(shown->current, json);
+  json.member("listeners", shown->config->listeners.size()).member("upstreams", shown->config->upstreams.size());
+  json.end_object();
+  json.key("earlier").begin_array();
+  for (const ProcessView::Applied& each : shown->earlier) {
+    json.begin_object();
+    write_applied(each, json);
+    json.member("draining", each.draining).end_object();
+  }
+  json.end_array();
+  json.member("reloads", process_.control.reloads.value());
+  json.member("reload_failures", process_.control.reload_failures.value());
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::upstreams(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  JsonWriter json;
+  json.begin_object().key("upstreams").begin_array();
+  for (const auto& upstream : shown->upstreams) write_upstream(*upstream, monotonic_ms(), json);
+  json.end_array().end_object();
+  return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::pools(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  JsonWriter json;
+  json.begin_object().member("budget_bytes", shown->config->memory.worker_budget.bytes);
+  json.key("workers").begin_array();
+  for (size_t i = 0; i < shown->counters.size(); ++i) {
+    const WorkerGauges& gauges = *shown->counters[i]->gauges;
+    json.begin_object().member("worker", i).member("responds", responds(i));
+    json.member("bytes", gauges.pool_out_bytes.value()).member("peak_bytes", gauges.pool_out_bytes_peak.value());
+    json.member("mapped_bytes", gauges.pool_mapped_bytes.value());
+    json.member("posted_bytes", gauges.posted_bytes.value());
+    json.member("refused", gauges.pool_refused.value()).member("receives_parked", gauges.parked.value());
+    json.key("tiers").begin_array();
+    for (size_t tier = 0; tier < kTierCount; ++tier) {
+      json.begin_object().member("chunk_bytes", tier_bytes(static_cast<int>(tier)));
+      json.member("bytes", gauges.tier_out_bytes[tier].value()).end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+  return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::memory(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  uint64_t out = 0, posted = 0, mapped = 0;
+  for (const auto& worker : shown->counters) {
+    out += worker->gauges->pool_out_bytes.value();
+    posted += worker->gauges->posted_bytes.value();
+    mapped += worker->gauges->pool_mapped_bytes.value();
+  }
+  JsonWriter json;
+  json.begin_object();
+  json.member("resident_bytes", status_bytes("VmRSS:")).member("peak_resident_bytes", status_bytes("VmHWM:"));
+  json.member("virtual_bytes", status_bytes("VmSize:"));
+  json.key("pools").begin_object();
+  json.member("budget_bytes", shown->config->memory.worker_budget.bytes * shown->counters.size());
+  json.member("mapped_bytes", mapped).member("bytes", out).member("posted_bytes", posted);
+  json.member("pinned_bytes", out > posted ? out - posted : 0).end_object();
+  json.key("body_file");
+  if (shown->body_file) {
+    const FilePool::Stats stats = shown->body_file->pool.stats();
+    json.begin_object().member("bytes", stats.out_bytes).member("disk_bytes", stats.disk_bytes);
+    json.member("limit_bytes", stats.limit_bytes).end_object();
+  } else {
+    json.null();
+  }
+  json.member("connections", process_.connections.active());
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::log_level(const AdminRequest& request) {
+  RunLog& log = RunLog::process();
+  const auto name = [](LogLevel level) { return config::Scalar<LogLevel>::print(level); };
+  if (request.method == "PUT" || request.method == "POST") {
+    const absl::StatusOr<LogLevel> level = config::Scalar<LogLevel>::parse(absl::StripAsciiWhitespace(request.body));
+    if (!level.ok()) return {.status = 400, .body = absl::StrCat(level.status().message(), "\n")};
+    const LogLevel before = log.level();
+    // A line of either level says so.
+    const std::string text = absl::StrCat("admin: the log level changes from ", name(before), " to ", name(*level),
+                                          ", until it is changed again or a reload changes `log`");
+    log_line(std::max({before, *level, LogLevel::kInfo}), text);
+    log.set_level(*level);
+  }
+  JsonWriter json;
+  json.begin_object().member("level", name(log.level())).member("configured", name(view()->config->log.level));
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+}  // namespace sluice

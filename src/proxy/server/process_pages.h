@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proxy/admin/admin_pages.h"
+#include "proxy/common/connection_limits.h"
+#include "proxy/server/process_view.h"
+#include "proxy/server/worker_thread.h"
+
+namespace sluice {
+
+/// The pages of the admin listener about the process. The control thread publishes what there is to show; only it and
+/// the thread of the admin listener share a lock.
+class ProcessPages final : public AdminPages {
+ public:
+  /// What exists as long as the process. All of it may be read on any thread.
+  struct Process {
+    const ControlCounters& control;
+    const AdminCounters& admin;
+    const ConnectionLimit& connections;
+    const std::atomic<bool>& stopping;
+    const std::vector<std::unique_ptr<WorkerThread>>& workers;
+  };
+  explicit ProcessPages(const Process& process) : process_(process) {}
+
+  /// For the control thread.
+  void publish(std::shared_ptr<const ProcessView> view);
+
+  // AdminPages
+  bool needs_figures(const AdminRequest& request) override;
+  void request_figures() override;
+  bool has_figures() override;
+  AdminResponse respond(const AdminRequest& request) override;
+
+ private:
+  struct Page {
+    std::string_view path;
+    std::string_view text;  ///< What it shows, for the list of pages.
+    bool needs_figures;
+    bool takes_changes;  ///< Whether PUT and POST are allowed.
+    AdminResponse (ProcessPages::*respond)(const AdminRequest& request);
+  };
+  static const Page* find(std::string_view path);
+  static std::span<const Page> pages();
+
+  std::shared_ptr<const ProcessView> view() const;
+  bool responds(size_t worker) const;
+  std::string silent_workers() const;
+  AdminResponse index(const AdminRequest& request);
+  AdminResponse healthz(const AdminRequest& request);
+  AdminResponse readyz(const AdminRequest& request);
+  AdminResponse metrics(const AdminRequest& request);
+  AdminResponse config(const AdminRequest& request);
+  AdminResponse generations(const AdminRequest& request);
+  AdminResponse upstreams(const AdminRequest& request);
+  AdminResponse pools(const AdminRequest& request);
+  AdminResponse memory(const AdminRequest& request);
+  AdminResponse log_level(const AdminRequest& request);
+
+  const Process process_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ProcessView> view_;  // Guarded by mutex_.
+  std::vector<uint64_t> snapshots_;          // By worker: their number at the last request for figures.
+};
+
+}  // namespace sluice

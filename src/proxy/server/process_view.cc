@@ -1,0 +1,40 @@
+#include "proxy/server/process_view.h"
+
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "absl/strings/escaping.h"
+#include "proxy/config/load/print.h"
+#include "proxy/http/proxy/body_file.h"
+#include "proxy/log/run_log.h"
+#include "proxy/server/metrics_report.h"
+
+namespace sluice {
+
+std::string format_counters(const ProcessView& view, const ControlCounters& control) {
+  std::string text = format_stats(*view.config, control, view.counters, view.upstreams);
+  for (size_t i = 0; i < view.access_log_of_listener.size(); ++i) {
+    if (const std::optional<size_t> target = view.access_log_of_listener[i]) {
+      text += format_access_log(view.config->listeners[i], view.access_logs->written(*target),
+                                view.access_logs->dropped(*target), view.access_logs->errors(*target));
+    }
+  }
+  if (view.body_file) text += format_body_file(view.body_file->pool.stats());
+  RunLog& run_log = RunLog::process();
+  RunLogCounts counts{.dropped = run_log.lines_dropped(),
+                      .prints_dropped = run_log.prints_dropped(),
+                      .errors = run_log.write_errors(),
+                      .suppressed = log_lines_suppressed()};
+  for (size_t i = 0; i < kLogLevels; ++i) counts.lines[i] = run_log.lines(static_cast<LogLevel>(i));
+  return text + format_run_log(counts);
+}
+
+std::string hash_of(const config::Config& config) {
+  const std::string text = config::print_config(config);
+  std::array<uint8_t, SHA256_DIGEST_LENGTH> digest;
+  SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(), digest.data());
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+#include "proxy/server/upstream_page.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proxy/config/load/scalar.h"
+
+namespace sluice {
+
+namespace {
+
+struct Verdict {
+  std::string_view state;
+  std::string reason;
+};
+
+std::string seconds_text(uint64_t ms) { return absl::StrFormat("%.1fs", static_cast<double>(ms) / 1000); }
+
+// The first of the reasons against an address that applies; EndpointState::up() combines the same ones.
+Verdict verdict_of(const UpstreamState& upstream, const EndpointState& state, uint64_t now_ms) {
+  const EndpointHealth& health = state.health;
+  if (!health.healthy.load(std::memory_order_relaxed)) {
+    const uint64_t since_ms = health.unhealthy_since_ms.load(std::memory_order_relaxed);
+    return {"unhealthy", absl::StrCat("its health checks have failed for ",
+                                      seconds_text(now_ms > since_ms ? now_ms - since_ms : 0))};
+  }
+  if (const uint64_t until_ms = health.ejected_until_ms.load(std::memory_order_relaxed)) {
+    return {"ejected", absl::StrCat("ejected because of errors of requests, for another ",
+                                    seconds_text(until_ms > now_ms ? until_ms - now_ms : 0))};
+  }
+  if (state.down(now_ms)) {
+    const uint64_t until_ms = state.down_until_ms.load(std::memory_order_relaxed);
+    return {
+        "down",
+        absl::StrCat("connections to it have failed, ", state.fails_in_a_row.load(std::memory_order_relaxed),
+                     " in a row: passed over for another ", seconds_text(until_ms > now_ms ? until_ms - now_ms : 0))};
+  }
+  const uint32_t most = upstream.config().max_connections_per_endpoint;
+  if (most > 0 && state.active.load(std::memory_order_relaxed) >= most) {
+    return {"full", absl::StrCat("it has as many connections as max_connections_per_endpoint allows: ", most)};
+  }
+  return {"up", ""};
+}
+
+void write_address(const UpstreamState& upstream, size_t slot, uint64_t now_ms, JsonWriter& json) {
+  const EndpointState& state = upstream.endpoint(slot);
+  const EndpointHealth& health = state.health;
+  const Verdict verdict = verdict_of(upstream, state, now_ms);
+  json.begin_object().member("address", upstream.slots().text(slot));
+  json.member("state", verdict.state).member("reason", verdict.reason);
+  json.member("weight", upstream.slots().weight(slot)).member("priority", upstream.slots().priority(slot));
+  json.member("share", static_cast<double>(upstream.share(slot, now_ms)) / UpstreamState::kFullShare);
+  json.member("active", state.active.load(std::memory_order_relaxed));
+  json.member("failures_in_a_row", state.fails_in_a_row.load(std::memory_order_relaxed));
+  json.key("healthy");
+  upstream.config().health_check ? void(json.value(health.healthy.load(std::memory_order_relaxed))) : void(json.null());
+  json.member("checks", health.checks.value()).member("checks_failed", health.failed_checks.value());
+  json.member("ejected", health.ejected_until_ms.load(std::memory_order_relaxed) != 0);
+  json.member("ejections", health.ejections.load(std::memory_order_relaxed));
+  json.end_object();
+}
+
+}  // namespace
+
+void write_upstream(UpstreamState& upstream, uint64_t now_ms, JsonWriter& json) {
+  const config::Upstream& config = upstream.config();
+  const EndpointView view(upstream.slots());
+  json.begin_object().member("name", config.name);
+  json.member("protocol", config::Scalar<config::Protocol>::print(config.protocol));
+  json.member("balance", config::Scalar<config::Balance>::print(config.balance));
+  size_t up = 0;
+  for (const uint32_t slot : view.present()) up += upstream.endpoint(slot).up(now_ms);
+  json.member("addresses", view.present().size()).member("addresses_up", up);
+  json.key("endpoints").begin_array();
+  for (size_t i = 0; i < config.endpoints.size(); ++i) {
+    json.begin_object().member("endpoint", config.endpoints[i].text());
+    json.key("addresses").begin_array();
+    for (const uint32_t slot : view.present()) {
+      if (upstream.slots().configured(slot) == i) write_address(upstream, slot, now_ms, json);
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().end_object();
+}
+
+}  // namespace sluice
