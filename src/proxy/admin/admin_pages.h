@@ -1,4 +1,4 @@
-// What the admin listener asks of the process.
+// What the admin listener needs from the process.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class AdminPages {
  public:
   /// Whether the response needs current figures of the workers.
   virtual bool needs_figures(const AdminRequest& request) = 0;
-  /// Asks each worker for them.
+  /// Requests them from each worker.
   virtual void request_figures() = 0;
   /// Whether each worker has provided them since the last request_figures(), or has ended.
   virtual bool has_figures() = 0;

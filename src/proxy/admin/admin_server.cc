@@ -37,18 +37,18 @@ Http1Options http1_options() {
 
 }  // namespace
 
-AdminServer::Door::Door(AdminServer& of, const ListenSocket& socket)
+AdminServer::SocketListener::SocketListener(AdminServer& of, const ListenSocket& socket)
     : server(of),
       family(socket.family),
       listener(of.worker_->ring(), of.worker_->timers(), *this, socket.fd, socket.shared) {}
 
-uint32_t AdminServer::Door::accepting() {
+uint32_t AdminServer::SocketListener::accepting() {
   const size_t most = server.services_->settings.config.max_connections + kClosing;
   const size_t open = server.connections_.size();
   return open >= most ? 0 : static_cast<uint32_t>(std::min(most - open, kAtOnce));
 }
 
-void AdminServer::Door::on_accepted(Listener&, int fd) {
+void AdminServer::SocketListener::on_accepted(Listener&, int fd) {
   server.counters_.accepted.add();
   if (server.stopping_ || !server.make_room()) {
     server.counters_.refused_connections.add();
@@ -61,7 +61,7 @@ void AdminServer::Door::on_accepted(Listener&, int fd) {
   server.counters_.open.set(server.connections_.size());
 }
 
-void AdminServer::Door::on_accept_paused(Listener&, int error) {
+void AdminServer::SocketListener::on_accept_paused(Listener&, int error) {
   static LogLimit limit;
   if (!log_admits(limit, server.worker_->now_ms())) return;
   log_line(LogLevel::kWarning,
@@ -109,8 +109,8 @@ void AdminServer::main(Features features) {
   worker_->run();
   figures_timer_.reset();
   stopped_timer_.reset();
-  doors_.clear();
-  stopped_doors_.clear();
+  listeners_.clear();
+  stopped_listeners_.clear();
   services_.reset();
   handshakers_.reset();
   // Destroyed here and not after the join, because only the thread that opened a ring may use it.
@@ -142,13 +142,13 @@ void AdminServer::call(std::function<void()> work) {
 void AdminServer::apply(AdminSettings settings, std::vector<ListenSocket> sockets) {
   call([&] {
     services_->settings = std::move(settings);
-    std::vector<std::unique_ptr<Door>> old = std::exchange(doors_, {});
-    for (const ListenSocket& each : sockets) doors_.push_back(std::make_unique<Door>(*this, each));
+    std::vector<std::unique_ptr<SocketListener>> old = std::exchange(listeners_, {});
+    for (const ListenSocket& each : sockets) listeners_.push_back(std::make_unique<SocketListener>(*this, each));
     for (auto& each : old) {
       each->listener.stop();
-      stopped_doors_.push_back(std::move(each));
+      stopped_listeners_.push_back(std::move(each));
     }
-    for (auto& each : doors_) each->listener.start();
+    for (auto& each : listeners_) each->listener.start();
     destroy_stopped();
   });
 }
@@ -156,13 +156,14 @@ void AdminServer::apply(AdminSettings settings, std::vector<ListenSocket> socket
 void AdminServer::leave() {
   call([this] {
     leaving_ = true;
-    for (auto& each : doors_) each->listener.leave();
+    for (auto& each : listeners_) each->listener.leave();
     drain_all();
   });
   for (int left_ms = kLeaveTimeoutMs; left_ms > 0; --left_ms) {
     bool all_left = true;
     call([&] {
-      all_left = std::all_of(doors_.begin(), doors_.end(), [](const auto& each) { return each->listener.left(); });
+      all_left =
+          std::all_of(listeners_.begin(), listeners_.end(), [](const auto& each) { return each->listener.left(); });
     });
     if (all_left) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -172,17 +173,17 @@ void AdminServer::leave() {
 void AdminServer::accept_again() {
   call([this] {
     leaving_ = false;
-    for (auto& each : doors_) each->listener.reclaim();
+    for (auto& each : listeners_) each->listener.reclaim();
   });
 }
 
 void AdminServer::stop() {
   stopping_ = true;
-  for (auto& each : doors_) {
+  for (auto& each : listeners_) {
     each->listener.stop(/*leave_backlog=*/true);
-    stopped_doors_.push_back(std::move(each));
+    stopped_listeners_.push_back(std::move(each));
   }
-  doors_.clear();
+  listeners_.clear();
   drain_all();
   end_at_ms_ = worker_->now_ms() + kStopMs;
   destroy_stopped();
@@ -194,13 +195,13 @@ void AdminServer::drain_all() {
 }
 
 void AdminServer::destroy_stopped() {
-  std::erase_if(stopped_doors_, [](const auto& each) { return each->listener.stopped(); });
-  if (stopping_ && connections_.empty() && stopped_doors_.empty()) return worker_->stop();
+  std::erase_if(stopped_listeners_, [](const auto& each) { return each->listener.stopped(); });
+  if (stopping_ && connections_.empty() && stopped_listeners_.empty()) return worker_->stop();
   if (stopping_ && worker_->now_ms() >= end_at_ms_) {
     const std::vector<AdminConnection*> all(connections_.begin(), connections_.end());
     for (AdminConnection* const each : all) each->end();
   }
-  if (stopping_ || !stopped_doors_.empty()) {
+  if (stopping_ || !stopped_listeners_.empty()) {
     worker_->timers().arm(*stopped_timer_, worker_->now_ms() + kStoppedPollMs);
   }
 }
@@ -212,7 +213,7 @@ void AdminServer::remove(AdminConnection& connection) {
   connections_.erase(&connection);
   if (connection.evicted) --ending_;
   counters_.open.set(connections_.size());
-  for (auto& each : doors_) each->listener.resume();
+  for (auto& each : listeners_) each->listener.resume();
 }
 
 // False if there is no place for another connection. So that idle connections cannot keep operators out, the one that

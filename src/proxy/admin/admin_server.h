@@ -25,7 +25,7 @@ namespace sluice {
 
 /// Serves AdminPages by HTTP/1.1, on a thread with a worker of its own: clients of the proxy and operators do not delay
 /// each other. Connections, heads, bodies, waiting output and times are bounded. The functions are for the control
-/// thread; each returns when the thread has obeyed.
+/// thread; each returns when the thread has done it.
 class AdminServer final : private AdminServices::Owner {
  public:
   /// How long a response waits for the figures of busy workers.
@@ -56,9 +56,9 @@ class AdminServer final : private AdminServices::Owner {
     std::function<void()> work;
     std::promise<void> done;
   };
-  // A listening socket.
-  struct Door final : Listener::Owner {
-    Door(AdminServer& of, const ListenSocket& socket);
+  // Accepts from one socket.
+  struct SocketListener final : Listener::Owner {
+    SocketListener(AdminServer& of, const ListenSocket& socket);
     void on_accepted(Listener& listener, int fd) override;
     void on_accept_paused(Listener& listener, int error) override;
     uint32_t accepting() override;
@@ -87,8 +87,8 @@ class AdminServer final : private AdminServices::Owner {
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<AdminServices> services_;
-  std::vector<std::unique_ptr<Door>> doors_;
-  std::vector<std::unique_ptr<Door>> stopped_doors_;  // Until nothing of them is in flight.
+  std::vector<std::unique_ptr<SocketListener>> listeners_;
+  std::vector<std::unique_ptr<SocketListener>> stopped_listeners_;  // Until nothing of them is in flight.
   absl::flat_hash_set<AdminConnection*> connections_;
   size_t ending_ = 0;                      // Of them, those that make room for others.
   std::vector<AdminConnection*> waiting_;  // For figures.
