@@ -1,7 +1,10 @@
 """Servers and clients in processes of their own: so that they can be killed, or because one process does not have
 enough descriptors."""
 
+import base64
 import contextlib
+import hashlib
+import re
 import selectors
 import socket
 import subprocess
@@ -26,7 +29,8 @@ class _Process:
 
 
 class OriginProcess(_Process):
-    """A server in a process. Kinds: "echo"; "hold" accepts and reads nothing."""
+    """A server in a process. Kinds: "echo"; "websocket" accepts a websocket and echoes what follows; "hold" accepts and
+    reads nothing."""
 
     def __init__(self, kind):
         super().__init__("origin", kind)
@@ -47,6 +51,17 @@ class ClientProcess(_Process):
             raise AssertionError(f"clients could not {order}: {response}")
 
 
+def _accept_websocket(heads, sock, data):
+    """Takes a part of the head. Returns what to send: the response, once the head is complete."""
+    heads[sock] += data
+    if not heads[sock].endswith(b"\r\n\r\n"):
+        return b""
+    key = re.search(rb"(?i)sec-websocket-key: *(\S+)", heads.pop(sock))[1]
+    digest = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+    return (b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+            b"sec-websocket-accept: " + base64.b64encode(digest) + b"\r\n\r\n")
+
+
 def _origin(kind):
     listener = socket.socket()
     if kind == "hold":
@@ -60,6 +75,7 @@ def _origin(kind):
     # The parent's end: this process ends with it.
     selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
     held = []
+    heads = {}
     while True:
         for key, _ in selector.select():
             if key.fileobj == sys.stdin.fileno():
@@ -71,15 +87,22 @@ def _origin(kind):
                         held.append(sock)
                     else:
                         selector.register(sock, selectors.EVENT_READ)
+                        if kind == "websocket":
+                            heads[sock] = b""
                 continue
             try:
                 data = key.fileobj.recv(65536)
+                if data and key.fileobj in heads:
+                    data = _accept_websocket(heads, key.fileobj, data)
+                    if not data:
+                        continue
                 if data:
                     key.fileobj.sendall(data)
                     continue
             except OSError:
                 pass
             selector.unregister(key.fileobj)
+            heads.pop(key.fileobj, None)
             key.fileobj.close()
 
 

@@ -115,6 +115,7 @@ class Edge {
 
   Edge(Machine& machine, const Options& options) : machine_(machine), options_(options) {
     configure();
+    if (options.log) listener_.http->access_log.emplace();
     HttpFeatures(options.features, machine.credentials()).add_to(*listener_.http);
     state_ = std::make_shared<ListenerState>(listener_, upstreams_);
     if (options.features & HttpFeatures::kAuth) state_->auth.replace(read_auth_files(listener_).value());

@@ -16,7 +16,7 @@ namespace sluice {
 /// Version of the serialized sessions. A process accepts sessions of its own version only.
 inline constexpr uint16_t kMovingSessionVersion = 2;
 /// Bound on a serialized session. Its queued output and the states of two record layers fit well.
-inline constexpr size_t kMaxMovingSessionBytes = size_t{16} << 20;
+inline constexpr size_t kMaxMovingSessionBytes = size_t{30} << 20;
 
 /// Bound on the descriptors of a session.
 inline constexpr size_t kMaxMovingFds = 10'000;

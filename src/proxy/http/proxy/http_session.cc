@@ -244,6 +244,7 @@ void HttpSession::on_record_error(Transport& transport, std::string_view error) 
 }
 
 void HttpSession::on_codec_done() {
+  stay();
   count_end(SessionEnd::kFinished);
   if (!codec_->error().empty()) {
     std::array<char, ClientIp::kTextBytes> room;
@@ -335,6 +336,7 @@ bool HttpSession::review_memory() {
   transport_.stop_reading();
   // While reading is paused, no completion would report that the client has gone.
   if (transport_.socket().peer_gone()) {
+    stay();
     count_end(SessionEnd::kClientError);
     reset();
     return false;
@@ -507,6 +509,7 @@ void HttpSession::head_timed_out() {
 // ---- The end ----
 
 void HttpSession::drain() {
+  stay();
   if (std::exchange(draining_, true) || ending()) return;
   if (beginning_ && beginning_->setup) return;  // The first request still gets its response.
   if (awaits_first_request()) {                 // Until the timer looks again.
@@ -547,6 +550,7 @@ SessionKind HttpSession::kind() const {
 }
 
 bool HttpSession::shut_down() {
+  stay();
   const bool was_open = !ending();
   shutting_down_ = true;
   count_end(SessionEnd::kShutdown);
@@ -559,6 +563,7 @@ void HttpSession::count_end(SessionEnd end) {
 }
 
 void HttpSession::on_gone() {
+  stay();
   count_end(SessionEnd::kFinished);
   services_.worker().defer([](void* self) { delete static_cast<HttpSession*>(self); }, this);
 }

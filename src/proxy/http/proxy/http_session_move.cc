@@ -163,6 +163,7 @@ void HttpSession::continue_here() {
   if (!moving_) return;
   Buffer late = std::move(moving_->late);
   moving_.reset();
+  if (ending()) return;
   for (MovableStream* const stream : movable_streams()) {
     if (!stream->shared_connection()) stream->stay();
   }
@@ -178,6 +179,7 @@ void HttpSession::hold_requests() {
   const uint64_t now = services_.worker().now_ms();
   const auto second = static_cast<uint8_t>(1 + now / 1000 % UINT8_MAX);
   if (std::exchange(held_at_, second) == second) return;
+  quiet_ = false;  // So that the timer stays as it is armed here.
   static_cast<Http2Codec&>(*codec_).hold_requests(true);
   arm_timer(now + kHoldRequestsMs);
 }

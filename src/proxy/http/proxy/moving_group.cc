@@ -106,9 +106,13 @@ void MovingGroup::continue_moving() {
   if (!done_ && detached()) depart();
 }
 
-bool MovingGroup::detached() const {
-  return std::ranges::all_of(connections_, [](auto* each) { return each->transport().detached(); }) &&
-         std::ranges::all_of(sessions_, [](auto* each) { return each->detached(); });
+// Each member is looked at once, unless there is a reason to begin with the first one for another time.
+bool MovingGroup::detached() {
+  size_t& connection = detached_connections_;
+  size_t& session = detached_sessions_;
+  while (connection < connections_.size() && connections_[connection]->transport().detached()) ++connection;
+  while (session < sessions_.size() && sessions_[session]->detached()) ++session;
+  return connection == connections_.size() && session == sessions_.size();
 }
 
 // False: something still waits, or there is too much of it.
@@ -135,7 +139,9 @@ void MovingGroup::depart() {
   };
   Departures* const departures = sessions_[0]->departures();
   if (!departures || !can_move() || !pass_all_on() || !can_move()) return stay();
-  if (done_ || !detached()) return;  // Data was passed on. continue_moving() follows once it is queued.
+  if (done_) return;
+  detached_connections_ = detached_sessions_ = 0;
+  if (!detached()) return;  // Data was passed on. continue_moving() follows once it is queued.
   MovingSession moving;
   if (!write_state(moving)) return abandon();
   for (UpstreamConnection* const connection : connections_) moving.fds.push_back(connection->take());
@@ -189,6 +195,7 @@ void MovingGroup::finish() {
 // ---- In the other process ----
 
 bool MovingGroup::resume(MovingSession& moving, FindListener find, bool stays) {
+  if (moving.fds.size() != moving.listeners.size() + moving.endpoints.size()) return false;
   std::vector<std::pair<ClientAcceptor*, HttpListener*>> listeners;
   for (const std::string& name : moving.listeners) {
     listeners.push_back(find(name));

@@ -70,7 +70,7 @@ class MovingGroup {
   bool add(UpstreamConnection& connection);
   bool collect(HttpSession& first);
   void wait_for_requests();
-  bool detached() const;
+  bool detached();
   bool pass_all_on();
   void depart();
   bool write_state(MovingSession& moving);
@@ -81,6 +81,9 @@ class MovingGroup {
   std::vector<UpstreamConnection*> connections_;
   absl::flat_hash_set<const void*> known_;
   size_t fds_ = 0;  // Descriptors that move.
+  // The members before these were detached at the last look.
+  size_t detached_connections_ = 0;
+  size_t detached_sessions_ = 0;
   bool done_ = false;
 };
 

@@ -19,7 +19,6 @@
 #include "proxy/log/run_log.h"
 #include "proxy/transport/handshakes.h"
 #include "proxy/transport/upstream_socket.h"
-#include "sluice/internal/check.h"
 
 namespace sluice {
 
@@ -354,6 +353,7 @@ void UpstreamConnection::on_pumped() {
 }
 
 void UpstreamConnection::on_codec_done() {
+  stop_moving();
   if (state_ == State::kConnecting) {
     return connect_failed(ConnectError::kOther, absl::StrCat("HTTP failed: ", codec_->error()));
   }
@@ -387,7 +387,7 @@ void UpstreamConnection::on_timer() {
 }
 
 void UpstreamConnection::on_gone() {
-  SLUICE_CHECK(!group_);
+  stop_moving();
   leave_lists();
   state_ = State::kGone;
   std::erase(upstream_.all_, this);

@@ -78,7 +78,7 @@ bool UpstreamConnection::may_try_to_move() const { return services_.worker().now
 void UpstreamConnection::begin_moving(MovingGroup& group) { group_ = &group; }
 
 void UpstreamConnection::continue_here() {
-  if (!std::exchange(group_, nullptr)) return;
+  if (!std::exchange(group_, nullptr) || ending()) return;
   transport_.reattach();
   wake();
   if (Buffer late = std::move(late_); !late.empty()) on_data(transport_, std::move(late));
