@@ -55,7 +55,7 @@ class TcpLog(TlsTest):
         self.assertEqual((line["bytes_in"], line["bytes_out"]), (5000, 5000))
         self.assertEqual((line["route"], line["upstream"], line["endpoint"]), ("0", "main", origin.address))
         self.assertEqual(line["attempts"], 1)
-        self.assertGreaterEqual(line["duration_us"], 200_000)
+        self.assertGreater(line["duration_us"], 190_000)
         self.assertTrue(0 < line["connect_us"] < line["duration_us"], line)
         self.assertEqual((line["tls_version"], line["tls_cipher"], line["tls_server_name"]), (None, None, None))
         began = time.mktime(time.strptime(line["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
@@ -105,7 +105,7 @@ class TcpLog(TlsTest):
         self.keep(connect(proxy.address()))
         line = self.line()
         self.assertEqual((line["reason"], line["attempts"], line["connect_us"]), ("no_endpoint", 1, None))
-        self.assertGreaterEqual(line["duration_us"], 200_000)
+        self.assertGreater(line["duration_us"], 190_000)
         # Nothing moves.
         proxy = self.logging(self.keep(Origin(echo)).address, tcp={"idle_timeout": "300ms"})
         self.keep(connect(proxy.address()))

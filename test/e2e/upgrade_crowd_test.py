@@ -10,7 +10,7 @@ import time
 
 import harness
 import http_wire as wire
-from harness import KIB, LONG, SANITIZER, SLOWNESS
+from harness import LONG, SANITIZER, SLOWNESS
 from http_grpc_test import TLS, GrpcTest
 from http_peers_support import go_options, go_program
 from http_websocket_test import connect_fields, upgrade_of
@@ -29,10 +29,10 @@ class Socket:
     def __init__(self, sock):
         self.sock = sock
 
-    def send(self, data):
+    def write(self, data):
         self.sock.sendall(data)
 
-    def receive(self, size):
+    def read(self, size):
         return receive_exactly(self.sock, size)
 
 
@@ -46,10 +46,10 @@ class Stream(Peer):
         self.message = self.reader.streams[1]
         assert self.message.status == 200, self.message
 
-    def send(self, data):
-        self.sock.sendall(wire.data_frame(1, data) if isinstance(data, bytes) and len(data) < 16 * KIB else data)
+    def write(self, data):
+        self.send(wire.data_frame(1, data))
 
-    def receive(self, size):
+    def read(self, size):
         assert self.wait(lambda: len(self.message.body) >= size), self.message
         data = bytes(self.message.body[:size])
         del self.message.body[:size]
@@ -101,8 +101,8 @@ class Crowd(GrpcTest):
                 for number, client in enumerate(clients):
                     message = b"%d of %d;" % (count, offset + number) * (1 + (number + count) % 50)
                     try:
-                        client.send(message)
-                        got = client.receive(len(message))
+                        client.write(message)
+                        got = client.read(len(message))
                         if got != message:
                             raise AssertionError(f"{got[:100]} instead of {message[:100]}")
                     except (OSError, AssertionError) as error:
