@@ -296,24 +296,27 @@ class SharedConnections(UpgradeTest):
         stop = threading.Event()
         sent = {}
 
-        def flow(peer, send, name):
-            """Numbered blocks, as the windows permit."""
-            count = 0
+        def flow(peer, mine, send, received, name):
+            """Numbered blocks on the streams `mine`, with so few bytes under way that they fit into every window."""
+            counts, bytes_sent = dict.fromkeys(mine, 0), dict.fromkeys(mine, 0)
             while not stop.is_set():
-                for i in range(len(streams)):
-                    send(i, b"%s %d %d;" % (name, i, count))
+                for i in mine:
+                    if bytes_sent[i] - received(i) < 8 * KIB:
+                        block = b"%s %d %d;" % (name, i, counts[i])
+                        send(i, block)
+                        counts[i] += 1
+                        bytes_sent[i] += len(block)
                 peer.pump(0.001)
-                count += 1
-            sent[name] = count
+            sent[name] = counts
 
         # Each peer belongs to one thread.
         threads = [threading.Thread(target=flow, args=(
-            self.server, lambda i, data: streams[i].respond(data), b"down"))]
+            self.server, range(6), lambda i, data: streams[i].respond(data), lambda i: len(streams[i].response.body),
+            b"down"))]
         for number in range(3):
-            client = streams[2 * number].client
             threads.append(threading.Thread(target=flow, args=(
-                client, lambda i, data, client=client: streams[i].client is client and streams[i].send(data),
-                b"up %d" % number)))
+                streams[2 * number].client, (2 * number, 2 * number + 1), lambda i, data: streams[i].send(data),
+                lambda i: len(streams[i].request.body), b"up %d" % number)))
         for thread in threads:
             thread.start()
         try:
@@ -325,8 +328,8 @@ class SharedConnections(UpgradeTest):
                 thread.join()
         for i, stream in enumerate(streams):
             name = b"up %d" % (i // 2)
-            up = b"".join(b"%s %d %d;" % (name, i, count) for count in range(sent[name]))
-            down = b"".join(b"down %d %d;" % (i, count) for count in range(sent[b"down"]))
+            up = b"".join(b"%s %d %d;" % (name, i, count) for count in range(sent[name][i]))
+            down = b"".join(b"down %d %d;" % (i, count) for count in range(sent[b"down"][i]))
             self.assertTrue(self.server.wait(lambda: len(stream.request.body) >= len(up)))  # pylint: disable=W0640
             self.assertTrue(stream.client.wait(lambda: len(stream.response.body) >= len(down)))  # pylint: disable=W0640
             self.assertEqual(bytes(stream.request.body), up)

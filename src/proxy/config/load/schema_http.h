@@ -354,7 +354,9 @@ void describe(V& v, Http& h) {
           {.omit_empty = true, .min = 1});
   v.field("header_timeout", h.header_timeout, "How long a request's head may take, from its first byte.", {.min = 1});
   v.field("body_timeout", h.body_timeout,
-          "Responds with 408 when an expected request body makes no progress for this time.", {.min = 1});
+          "Responds with 408 when an expected request body makes no progress for this time. Not once the response has "
+          "begun.",
+          {.min = 1});
   v.field("send_timeout", h.send_timeout,
           "Closes a connection whose client takes none of the queued bytes for this time.", {.min = 1});
   v.field("stuck_timeout", h.stuck_timeout,

@@ -50,8 +50,10 @@ bool Exchange::visit_deadlines(const Visit& visit) const {
     return !to_ || response_.begun() ||
            after(Kind::kResponse, awaits_response(), times.waiting_since_ms, response_timeout());
   };
+  // Once the response has begun, the two sides may wait for each other, as in a stream of gRPC.
   const auto body = [&] {
-    return request_ended_ || tunnel_ || after(Kind::kBody, awaits_body(), times.request_ms, config().body_timeout);
+    return request_ended_ || tunnel_ || response_.begun() ||
+           after(Kind::kBody, awaits_body(), times.request_ms, config().body_timeout);
   };
   const auto stuck = [&] {
     const uint64_t stuck_ms = milliseconds(config().stuck_timeout);

@@ -53,7 +53,6 @@ StreamPair::StreamPair(HttpSession& session, HttpStream& client, UpstreamConnect
       due_ms_(state.left_ms > StreamPairState::kNever - now_ms() ? StreamPairState::kNever : now_ms() + state.left_ms),
       idle_timeout_ms_(state.idle_timeout_ms),
       active_ms_(now_ms() - std::min(state.quiet_ms, now_ms())),
-      request_ms_(now_ms()),
       response_ms_(now_ms()),
       tunnel_(state.tunnel),
       request_ended_(state.request_ended) {
@@ -93,7 +92,6 @@ size_t StreamPair::high_mark() const { return http_.worker().share(session_->lis
 void StreamPair::on_body(HttpStream& stream, Buffer&& body, bool end) {
   note_activity();
   if (&stream == client_) {
-    request_ms_ = active_ms_;
     request_ended_ = request_ended_ || end;
     if (!upstream_) return body.clear();  // The response is complete, or was cut.
     upstream_->send_body(std::move(body), end);
@@ -147,7 +145,6 @@ void StreamPair::regulate() {
   if (!request_ended_ && must_pause(client_paused_, upstream_->queued()) != client_paused_) {
     client_paused_ = !client_paused_;
     client_->set_reading(!client_paused_);
-    request_ms_ = now_ms();
     session_->wake();
   }
 }
@@ -159,7 +156,7 @@ void StreamPair::on_timer() {
   if (!client_) return;            // That has ended it.
   const uint64_t now = now_ms();
   if (is_overdue(now)) return fail();
-  const bool waits = client_->queued() > 0 || awaits_request() || (upstream_ && upstream_->queued() > 0);
+  const bool waits = client_->queued() > 0 || (upstream_ && upstream_->queued() > 0);
   uint64_t next = now + kCheckPairMs;
   if (!waits && now >= active_ms_ + kCheckPairMs) {
     quiet_ = true;
@@ -173,7 +170,6 @@ bool StreamPair::is_overdue(uint64_t now) const {
   const config::Http& config = *session_->listener().config;
   const auto since = [now](uint64_t begin, uint64_t limit_ms) { return limit_ms > 0 && now >= begin + limit_ms; };
   if (now >= due_ms_ || since(active_ms_, idle_timeout_ms_)) return true;
-  if (awaits_request() && since(request_ms_, milliseconds(config.body_timeout))) return true;
   if (client_->queued() == 0) return false;
   // Progress of other streams does not count if the client withholds the window of this one.
   const uint64_t progress = client_->blocked() ? response_ms_ : std::max(response_ms_, session_->last_progress_ms());

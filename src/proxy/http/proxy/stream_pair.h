@@ -67,7 +67,6 @@ class StreamPair final : public StreamReceiver, private MovableStream {
   const uint64_t due_ms_;                        // Of the whole exchange; StreamPairState::kNever: none.
   const uint64_t idle_timeout_ms_;               // 0: none.
   uint64_t active_ms_;                           // Data last moved.
-  uint64_t request_ms_;                          // Request data last arrived, or reading resumed.
   uint64_t response_ms_;                         // The client last took response data.
   ResetReason reason_ = ResetReason::kInternal;  // Why the endpoint reset its stream.
   const bool tunnel_;

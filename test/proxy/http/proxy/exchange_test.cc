@@ -329,6 +329,23 @@ TEST_P(HttpExchangeTest, BodyTimeout) {
   if (stream.codec_stream) stream.release();
 }
 
+// Defect: a stream of gRPC whose client was silent for body_timeout (1 m) was reset.
+TEST_P(HttpExchangeTest, NoBodyTimeoutOnceTheResponseHasBegun) {
+  rig.config().body_timeout = 100s;
+  rig.start();
+  PeerStream& stream = rig.connect().post("a", /*end=*/false);
+  PeerStream& request = next_request();
+  request.respond(200, {}, false);
+  rig.until([&] { return stream.head.status == 200; });
+  for (int i = 0; i < 4; ++i) rig.pass(60s);
+  EXPECT_EQ(rig.sum_of_ends(), 0u);
+  stream.send("b");
+  rig.until([&] { return request.body.size() == 2; });
+  request.send("x");
+  rig.until([&] { return stream.body == "x"; });
+  EXPECT_FALSE(stream.over());
+}
+
 // For requests without another timeout: bytes in either direction restart it.
 TEST_P(HttpExchangeTest, StreamIdleTimeout) {
   rig.config().stream_idle_timeout = 100s;
