@@ -66,7 +66,7 @@ absl::StatusOr<Target> target_of(const Arguments& arguments) {
   return target;
 }
 
-absl::StatusOr<std::string> ask(const config::Address& address, std::string_view request) {
+absl::StatusOr<std::string> fetch_page(const config::Address& address, std::string_view request) {
   const auto error = [&] {
     const int number = errno;
     const bool slow = number == EAGAIN || number == EINPROGRESS;
@@ -95,7 +95,7 @@ absl::StatusOr<std::string> ask(const config::Address& address, std::string_view
   }
 }
 
-// The requests ask for the end of the connection and the server sends no other framing, so that is all there is to it.
+// Each request has `Connection: close` and the server sends no chunks, so a response is a head and the rest.
 absl::StatusOr<Response> parse(std::string_view text) {
   const absl::Status malformed = absl::DataLossError("the response is not one of an admin listener, or not complete");
   Response response;
@@ -139,7 +139,7 @@ int admin_command(const Arguments& arguments) {
   }
   const bool changes = arguments.words().size() > 1;
   const std::string_view body = changes ? arguments.words()[1] : std::string_view();
-  const absl::StatusOr<std::string> received = ask(
+  const absl::StatusOr<std::string> received = fetch_page(
       target->address,
       absl::StrCat(changes ? "PUT " : "GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
                    authorization, changes ? absl::StrCat("Content-Length: ", body.size(), "\r\n") : "", "\r\n", body));

@@ -133,7 +133,7 @@ std::vector<Command> make_commands() {
   });
   commands.push_back({
       .name = "admin",
-      .summary = "asks the admin listener of a running process",
+      .summary = "requests a page of the admin listener of a running process",
       .usage = {"--config FILE [OPTIONS] PATH [VALUE]", "--address ADDRESS [OPTIONS] PATH [VALUE]"},
       .text =
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
@@ -147,7 +147,7 @@ std::vector<Command> make_commands() {
                    .text = "The address, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock."},
                   {.name = "--token-file",
                    .value = "FILE",
-                   .text = "The file with the token. Default: that of the configuration.",
+                   .text = "The file with the token. Default: `admin.token_file` of the configuration.",
                    .is_file = true}},
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},

@@ -52,7 +52,7 @@ class MapPrinter {
 
   template <class T>
   void field(std::string_view key, T& value, std::string_view /*help*/, const Rules& rules = {}) {
-    if (rules.omit_empty && is_empty(value)) return;
+    if (rules.omit_empty && is_unset(value)) return;
     absl::StrAppend(&out_, lead_, key, ":");
     lead_.assign(lead_.size(), ' ');
     if constexpr (kIsList<T>) {
@@ -65,15 +65,6 @@ class MapPrinter {
   void directive(std::string_view, std::string_view) {}
 
  private:
-  template <class T>
-  static bool is_empty(const T& value) {
-    if constexpr (requires { value.empty(); }) return value.empty();
-    if constexpr (requires { value.has_value(); }) return !value.has_value();
-    if constexpr (requires { value.is_set(); }) return !value.is_set();
-    if constexpr (requires { value.text(); }) return value.text().empty();
-    return false;
-  }
-
   template <class T>
   void print(T& value) {
     if constexpr (IsScalar<T>) {

@@ -31,7 +31,7 @@ class ObjectPrinter {
 
   template <class T>
   void field(std::string_view key, T& value, std::string_view /*help*/, const Rules& rules = {}) {
-    if (rules.omit_empty && is_empty(value)) return;
+    if (rules.omit_empty && is_unset(value)) return;
     json_.key(key);
     const bool hidden = key == "secret" || (hides_ && key != "name");
     hidden && !std::is_same_v<T, bool> ? void(json_.value(kHidden)) : print(value);
@@ -40,15 +40,6 @@ class ObjectPrinter {
   void directive(std::string_view, std::string_view) {}
 
  private:
-  template <class T>
-  static bool is_empty(const T& value) {
-    if constexpr (requires { value.empty(); }) return value.empty();
-    if constexpr (requires { value.has_value(); }) return !value.has_value();
-    if constexpr (requires { value.is_set(); }) return !value.is_set();
-    if constexpr (requires { value.text(); }) return value.text().empty();
-    return false;
-  }
-
   template <class T>
   static bool is_secret(const T& value) {
     if constexpr (std::is_same_v<T, FieldChange> || std::is_same_v<T, HeaderMatch>) {

@@ -261,4 +261,14 @@ inline constexpr bool kIsList = false;
 template <class T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
+/// Whether a value of a field with Rules::omit_empty is left out where the configuration is written.
+template <class T>
+bool is_unset(const T& value) {
+  if constexpr (requires { value.empty(); }) return value.empty();
+  if constexpr (requires { value.has_value(); }) return !value.has_value();
+  if constexpr (requires { value.is_set(); }) return !value.is_set();
+  if constexpr (requires { value.text(); }) return value.text().empty();
+  return false;
+}
+
 }  // namespace sluice::config

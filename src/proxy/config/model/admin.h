@@ -32,7 +32,7 @@ class FileMode {
   uint32_t bits_ = 0;
 };
 
-/// The admin listener: what operators and their tools ask the running process.
+/// The admin listener, for operators and their tools.
 struct Admin {
   std::vector<Address> addresses;  ///< At least one.
   FileMode mode{0600};             ///< Of the files of Unix sockets.
