@@ -265,14 +265,13 @@ class Attacks(AttackTest):
         }, memory_mib=8)
 
     def test_frames_of_one_byte(self):
-        """DATA frames of one byte are tolerated, but each thousand is a glitch. Data that waits for the upstream takes
+        """DATA frames of one byte are tolerated. Data that waits for the upstream takes
         not much more memory than the 64 KiB of window of each of the four streams. (Defect: each byte took a window,
         and a chunk of HTTP/1.1 to the upstream.)"""
         opening = request_frame(1, "POST", "/size/1", end=False)
         blob = wire.data_frame(1, b"x") * 65000
         self.under({f"{number}": lambda until: flood(self.main, opening, blob, until) for number in range(4)},
                    memory_mib=16, together=True)
-        self.check_counted("glitches")
 
 
 class AttacksInLittleMemory(AttackTest):

@@ -68,6 +68,12 @@ class Cases(GrpcTest):
             with self.subTest(f"{words(client)} -> {words(server)}"):
                 self.run_cases(proxy, client, "huge")
 
+    def test_small_messages(self):
+        """Defect: after some 110,000 messages of less than 64 bytes the connection ended with ENHANCE_YOUR_CALM, that of
+        the client or that of the endpoint."""
+        proxy = self.through(self.grpc_server(PLAIN))
+        self.run_cases(proxy, PLAIN, "small", count=200_000)
+
     def test_streams(self):
         """1,000 streams that are open at once, on one connection on either side."""
         for client, server in PAIRS:

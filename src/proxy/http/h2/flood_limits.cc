@@ -66,12 +66,7 @@ const char* Http2Abuse::data(uint32_t bytes, bool end, const Http2Limits& limits
   } else if (++empty_data_ > limits.empty_data) {
     return over(counters.over_empty_data, "too many empty DATA frames in a row");
   }
-  data_bytes_ += bytes;
-  if (++data_frames_ < limits.small_data_frames) return nullptr;
-  const bool small = data_bytes_ / data_frames_ < limits.small_data_average_bytes;
-  data_bytes_ = 0;
-  data_frames_ = 0;
-  return small ? glitch(limits, counters) : nullptr;
+  return nullptr;
 }
 
 }  // namespace sluice

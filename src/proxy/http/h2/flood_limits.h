@@ -27,9 +27,10 @@ class Http2Rate {
 /// tolerated, or else an error text that names the limit: the connection must then end with ENHANCE_YOUR_CALM.
 ///
 /// reset() covers rapid reset (CVE-2023-44487) and resets that a peer provokes (CVE-2025-8671); streams also keep their
-/// slots until their receivers have released them. Floods of SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty and tiny
-/// frames (CVE-2019-9511 to -9518) have a function each. CONTINUATION and header bombs are limited where header blocks
-/// are read.
+/// slots until their receivers have released them. Floods of SETTINGS, PING, PRIORITY, WINDOW_UPDATE, and empty
+/// frames (CVE-2019-9511 to -9518) have a function each. Small DATA frames have no limit: a stream of gRPC may pass any
+/// number of small messages, each a frame, and pays for them with its turns. CONTINUATION and header bombs are limited
+/// where header blocks are read.
 class Http2Abuse {
  public:
   explicit Http2Abuse(const Http2Limits& limits)
@@ -88,8 +89,6 @@ class Http2Abuse {
   uint32_t on_closed_left_;
   uint32_t unused_left_;
   uint32_t pings_earned_ = 0;
-  uint32_t data_bytes_ = 0;  // Since data_frames_ was last reset.
-  uint16_t data_frames_ = 0;
   uint16_t empty_data_ = 0;  // Consecutive frames.
 };
 

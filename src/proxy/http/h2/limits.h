@@ -41,8 +41,6 @@ struct Http2Limits {
   uint32_t window_updates = 100;               ///< Each new stream earns two more.
   uint32_t window_updates_per_data = 10;       ///< Earned by each DATA frame that we send.
   uint32_t empty_data = 8;                     ///< Consecutive DATA frames without data.
-  uint32_t small_data_average_bytes = 64;      ///< A lower average over small_data_frames is a glitch.
-  uint32_t small_data_frames = 1000;           ///< DATA frames per average.
   uint32_t settings_entries = 64;              ///< In one SETTINGS frame.
 
   // Queued output.

@@ -46,7 +46,7 @@ var others = map[string]func(context.Context, *grpc.ClientConn){
 
 var ours = map[string]func(context.Context, client) error{
 	"huge": huge, "streams": streams, "crowd": crowd, "idle": idle, "status": printCallStatus, "slow": slow,
-	"steady": steady, "held": held,
+	"steady": steady, "held": held, "small": small,
 }
 
 func runCases() {
@@ -247,6 +247,35 @@ func held(ctx context.Context, _ client) error {
 		return finish(open[i])
 	})
 	fmt.Println(messages.Load())
+	return err
+}
+
+// Messages of one byte, as many as the options say, in one direction and then in the other.
+func small(ctx context.Context, caller client) error {
+	up, err := caller.StreamingInputCall(ctx)
+	for i := 0; err == nil && i < *count; i++ {
+		err = up.Send(&grpc_testing.StreamingInputCallRequest{Payload: &grpc_testing.Payload{Body: []byte{1}}})
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	sum, err := up.CloseAndRecv()
+	if err != nil {
+		return err
+	}
+	if sum.AggregatedPayloadSize != int32(*count) {
+		return fmt.Errorf("%d bytes arrived", sum.AggregatedPayloadSize)
+	}
+	parameters := make([]*grpc_testing.ResponseParameters, *count)
+	for i := range parameters {
+		parameters[i] = &grpc_testing.ResponseParameters{Size: 1}
+	}
+	down, err := caller.StreamingOutputCall(ctx, &grpc_testing.StreamingOutputCallRequest{ResponseParameters: parameters})
+	for i := 0; err == nil && i < *count; i++ {
+		if _, err = down.Recv(); err != nil {
+			return fmt.Errorf("after %d messages: %w", i, err)
+		}
+	}
 	return err
 }
 

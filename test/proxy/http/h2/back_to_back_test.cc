@@ -148,8 +148,6 @@ void Http2BackToBack::round(uint64_t seed) {
   limits.connection_window_bytes = static_cast<uint32_t>(65535 + below(100'000));
   limits.flush_bytes = static_cast<uint32_t>(1 + below(40'000));
   limits.header_fields = 128;
-  // Only violations of the peer are counted, but tiny windows look like one.
-  limits.small_data_frames = 60'000;
   limits.window_updates = 100'000'000;
   Http2Counters counters;
   const Http2Codec::Shared shared{pool_, limits, counters};

@@ -26,14 +26,14 @@ TEST(Http2AbuseTest, EarnedCreditIsBounded) {
   EXPECT_EQ(counters.over_resets, 1u);
 }
 
-TEST(Http2AbuseTest, TinyDataIsSometimesAGlitch) {
+// Defect: a thousand frames of less than 64 bytes were a glitch, so that the connection of a stream of small gRPC
+// messages ended with ENHANCE_YOUR_CALM after some 110,000 of them.
+TEST(Http2AbuseTest, SmallDataIsNoGlitch) {
   const Http2Limits limits;
   Http2Counters counters;
   Http2Abuse abuse(limits);
-  for (int i = 0; i < 5000; ++i) EXPECT_EQ(abuse.data(63, false, limits, counters), nullptr);
-  EXPECT_EQ(counters.glitches, 5u);
-  for (int i = 0; i < 5000; ++i) EXPECT_EQ(abuse.data(64, false, limits, counters), nullptr);
-  EXPECT_EQ(counters.glitches, 5u);
+  for (int i = 0; i < 500'000; ++i) ASSERT_EQ(abuse.data(1, false, limits, counters), nullptr);
+  EXPECT_EQ(counters.glitches, 0u);
 }
 
 }  // namespace
