@@ -399,9 +399,8 @@ TEST_F(Http2Attack, TinyData) {
   peer.greet();
   peer.give(post(1));
   peer.requests[0].keep_body = false;
-  flood(peer, 1'000'000, [](size_t) { return data(1, "x"); });
-  expect_calm(peer, "oddities", peer.counters.over_glitches);
-  EXPECT_EQ(rounds_, 101u * 1000);
+  flood(peer, 500'000, [](size_t) { return data(1, "x"); });
+  EXPECT_EQ(rounds_, 500'000u);  // As a stream of small gRPC messages.
 }
 
 // Defect: each byte that waited for a slow upstream took a window and more, and each was forwarded alone.
