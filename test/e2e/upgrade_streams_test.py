@@ -198,7 +198,7 @@ class SharedConnections(UpgradeTest):
         client = one.client
         number = client.send_request("/slow")
         # It may go on another connection, since an upgrade has begun.
-        self.assertIn("0 connections moved, 2 still end or move here", self.proxy.upgrade(waits=False))
+        self.assertIn("0 connections moved, 2 still end or move here (1 request, 1 group)", self.proxy.upgrade(waits=False))
         one.rally(1)
         request = self.server.head()
         self.server.respond(request.stream, body=b"late")

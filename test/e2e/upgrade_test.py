@@ -245,6 +245,34 @@ class Connections(UpgradeTest):
         self.assertTrue(receive_exactly(unused, 15))
         http2.close()
 
+    def test_reasons_to_stay(self):
+        """What keeps connections is in the output of the command, and counted at half of shutdown_timeout."""
+        endpoint = self.keep(socket.create_server(("127.0.0.1", 0)))  # It never responds.
+        address = "%s:%d" % endpoint.getsockname()
+        proxy = self.start_with(
+            listener("http", http={"forward": "x"}), listener("tcp", tcp={"forward": "x"}),
+            listener("tls", tcp={"forward": "x"}, tls={"certificates": [self.server]}),
+            listener("connecting", tcp={"forward": "tls"}), listener("lost", tcp={"forward": "x"}),
+            upstreams=[{"name": "x", "endpoints": [address]},
+                       {"name": "tls", "endpoints": [address], "connect_timeout": "30s",
+                        "tls": {"server_name": "localhost", "ca": self.ca}}],
+            shutdown_timeout=f"{3 * SLOWNESS}s")
+        kept = {name: self.keep(connect(proxy.address(name))) for name in ("http", "tcp", "tls", "connecting", "lost")}
+        kept["http"].sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        proxy.wait_for(lambda s: s.total("http_requests_active") == 1 and s.total("sessions_active") == 5 and
+                       s.total("endpoint_connections_active") == 4)
+        proxy.write_configuration({**proxy.config, "listeners": [each for each in proxy.config["listeners"]
+                                                          if each["name"] != "lost"]})
+        old = proxy.process
+        self.assertIn("1 connections moved, 4 still end or move here (1 handshake, 1 connecting, 1 request, 1 returned)",
+                      proxy.upgrade(waits=False))
+        proxy.end_of(old)
+        counted = {name[1]: value for name, value in proxy.before_upgrades[-1].items() if name[0] == "not_moved_total"}
+        self.assertEqual(counted, {(("listener", where), ("reason", reason)): 1 for where, reason in (
+            ("http", "request"), ("tls", "handshake"), ("connecting", "connecting"), ("lost", "returned"))})
+        endpoint.close()
+        kept["tcp"].close()
+
     def test_request_in_progress_ends_first(self):
         """The request ends in the old process, and its connection moves then."""
         proxy = self.start_with(listener("main", http={"forward": "x"}), upstreams=[upstream("x", self.keep(Origin(server("a"))))])
@@ -253,7 +281,7 @@ class Connections(UpgradeTest):
         stream = http2.send_request("/slow")
         proxy.wait_for(lambda s: s.total("upstream_requests_total") == 2)
         old = proxy.process
-        self.assertIn("0 connections moved, 2 still end or move here", proxy.upgrade(waits=False))
+        self.assertIn("0 connections moved, 2 still end or move here (2 request)", proxy.upgrade(waits=False))
         self.assertEqual(slow.connection.getresponse().read(), b"a")
         self.assertEqual(http2.response(stream).body, b"a")
         proxy.end_of(old)

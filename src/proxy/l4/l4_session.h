@@ -50,6 +50,7 @@ class L4Session : public Session, private Transport::Owner {
   SessionKind kind() const override { return SessionKind::kTcp; }
   bool shut_down() override;
   bool move_out() override;
+  StayReason stay_reason() const override;
 
  protected:
   explicit L4Session(ClientAcceptor& acceptor) : L4Session(acceptor, /*logged=*/false) {}

@@ -38,6 +38,25 @@ bool L4Session::move_out() {
   return true;
 }
 
+StayReason L4Session::stay_reason() const {
+  if (stays_) return StayReason::kReturned;
+  switch (state_) {
+    case State::kSetup:
+    case State::kHello:
+      return StayReason::kHandshake;
+    case State::kConnecting:
+    case State::kRetrying:
+      return StayReason::kConnecting;
+    case State::kForwarding:
+    case State::kMoving:
+      return StayReason::kMoving;
+    case State::kDraining:
+    case State::kClosing:
+      break;
+  }
+  return StayReason::kEnding;
+}
+
 void L4Session::on_detached(Transport&) {
   if (state_ == State::kMoving && client_.detached() && upstream_.detached()) depart();
 }

@@ -212,6 +212,7 @@ void ClientAcceptor::begin_moving_out(Departures& departures, uint64_t drains_at
   departures_ = &departures;
   moves_per_ms_ = per_ms;
   drains_at_ms_ = drains_at_ms;
+  stays_counted_ = false;
   leaves_accepting_ = true;
   successor_ = nullptr;
   for (auto& listener : listeners_) listener->leave();
@@ -220,6 +221,7 @@ void ClientAcceptor::begin_moving_out(Departures& departures, uint64_t drains_at
 }
 
 void ClientAcceptor::move_out_some() {
+  if (worker().now_ms() >= drains_at_ms_ && !std::exchange(stays_counted_, true)) note_stays();
   for (size_t i = 0; i < moves_per_ms_ && next_visited_ && departures_->has_room(); ++i) {
     Session& session = *std::exchange(next_visited_, next_visited_->next);
     if (!session.move_out() && worker().now_ms() >= drains_at_ms_) session.drain();
@@ -227,6 +229,18 @@ void ClientAcceptor::move_out_some() {
   const uint64_t pause_ms = next_visited_ ? 1 : kMoveOutPauseMs;
   if (!next_visited_) next_visited_ = sessions_;
   worker().timers().arm(move_timer_, worker().now_ms() + pause_ms);
+}
+
+void ClientAcceptor::count_stays(StayCounts& counts) const {
+  for (const Session* session = sessions_; session; session = session->next) {
+    ++counts[static_cast<size_t>(session->stay_reason())];
+  }
+}
+
+void ClientAcceptor::note_stays() {
+  StayCounts counts{};
+  count_stays(counts);
+  for (size_t i = 0; i < counts.size(); ++i) counters().stayed[i].add(counts[i]);
 }
 
 SourceLimit::Place ClientAcceptor::take_source_place(const Source& source) {

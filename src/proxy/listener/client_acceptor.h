@@ -106,6 +106,8 @@ class ClientAcceptor final : public Listener::Owner {
   void begin_moving_out(Departures& departures, uint64_t drains_at_ms, size_t per_ms);
   /// No session moves out any more. `accepts`: the other process is gone, so this one accepts again.
   void end_moving_out(bool accepts);
+  /// Adds the sessions that have not moved. Visits all of them in this turn of the loop: most have moved before.
+  void count_stays(StayCounts& counts) const;
   /// Whether the listening sockets are left to the other process, and no connection arrives here any more.
   bool has_left() const;
   /// Where sessions go. Precondition: they are moving out.
@@ -172,6 +174,7 @@ class ClientAcceptor final : public Listener::Owner {
   void visit_all(bool with_moved);
   void visit_some();
   void move_out_some();
+  void note_stays();
   void end(Session& session);
   void trim_heap();
   void review_some();
@@ -184,6 +187,7 @@ class ClientAcceptor final : public Listener::Owner {
   Departures* departures_ = nullptr;
   size_t moves_per_ms_ = 0;
   uint64_t drains_at_ms_ = 0;      // When sessions that cannot move out are drained.
+  bool stays_counted_ = false;     // That time has come.
   bool leaves_accepting_ = false;  // Another process accepts from the same sockets.
   Timer move_timer_;
   bool draining_ = false;

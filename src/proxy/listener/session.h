@@ -15,6 +15,8 @@ class Session {
   /// Begins to leave for another process, if the session is in a state in which it can. Departures::depart() follows,
   /// unless something comes between. False: not now.
   virtual bool move_out() { return false; }
+  /// What keeps it from moving out now.
+  virtual StayReason stay_reason() const { return StayReason::kEnding; }
   /// Called while memory is short. Pauses or ends the session if it holds more than its share. Returns true if the
   /// session needs another review.
   virtual bool review_memory() { return false; }

@@ -19,6 +19,12 @@ const char* session_end_name(SessionEnd end) {
   return kNames[static_cast<size_t>(end)];
 }
 
+const char* stay_reason_name(StayReason reason) {
+  constexpr std::array<const char*, kStayReasonCount> kNames = {"moving", "handshake", "connecting", "request",
+                                                                "group",  "ending",    "returned"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
 const char* session_kind_name(SessionKind kind) {
   constexpr std::array<const char*, kSessionKindCount> kNames = {"tcp", "http1", "tunnel", "http2"};
   return kNames[static_cast<size_t>(kind)];

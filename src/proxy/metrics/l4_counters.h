@@ -46,6 +46,21 @@ enum class SessionEnd : uint8_t {
 inline constexpr int kSessionEndCount = 21;
 const char* session_end_name(SessionEnd end);
 
+/// Why a session has not moved to the process that replaces this one.
+enum class StayReason : uint8_t {
+  kMoving,      ///< It is about to.
+  kHandshake,   ///< The client has not said yet what it wants: TLS, ALTS, a PROXY header or the first bytes.
+  kConnecting,  ///< The connection to its endpoint is being made.
+  kRequest,     ///< A request is in a part that cannot move.
+  kGroup,       ///< Its streams share a connection to an endpoint with another session, which cannot move.
+  kEnding,      ///< It ends.
+  kReturned,    ///< The other process could not continue it.
+};
+inline constexpr int kStayReasonCount = 7;
+const char* stay_reason_name(StayReason reason);
+/// Sessions by StayReason.
+using StayCounts = std::array<uint32_t, kStayReasonCount>;
+
 /// What a session carries.
 enum class SessionKind : uint8_t {
   kTcp,
@@ -68,6 +83,7 @@ struct ListenerCounters {
   Counter tls_truncated;   ///< Clients that closed without a close_notify alert.
   std::array<Counter, kRefusalCount> refused;
   std::array<Counter, kSessionEndCount> ended;
+  std::array<Counter, kStayReasonCount> stayed;  ///< Sessions that did not move in time, by StayReason.
 };
 
 /// The counters of one worker for one endpoint. `bytes_in` is received from the endpoint, `bytes_out` is sent to it.

@@ -16,6 +16,8 @@ constexpr Help kHelp[] = {
     {"resumed_total", "Connections taken over from the process before, in an upgrade."},
     {"sessions_active", "Open connections."},
     {"sessions_ended_total", "Connections that have ended, by reason."},
+    {"not_moved_total",
+     "Connections that did not move to a new process within half of shutdown_timeout, by what kept them."},
     {"accept_pauses_total", "Pauses in accepting, for lack of descriptors or kernel memory."},
     {"received_bytes_total", "Bytes received from clients."},
     {"sent_bytes_total", "Bytes sent to clients."},

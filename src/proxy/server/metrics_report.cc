@@ -60,6 +60,13 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
            absl::StrCat(label, ",reason=\"", session_end_name(static_cast<SessionEnd>(e)), "\""), n);
     }
   }
+  for (size_t s = 0; s < kStayReasonCount; ++s) {
+    const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.stayed[s]; });
+    if (n) {
+      line(reasons, "not_moved_total",
+           absl::StrCat(label, ",reason=\"", stay_reason_name(static_cast<StayReason>(s)), "\""), n);
+    }
+  }
   line(out, "accepted_total", label, accepted);
   line(out, "resumed_total", label, resumed);
   line(out, "sessions_active", label, accepted + resumed - over);

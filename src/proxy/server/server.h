@@ -110,6 +110,7 @@ class Server {
   void leave_to_successor();
   void serve_again();
   void stop_moving_out(bool accepts);
+  std::string print_stays();
   void keep_session(unsigned worker, MovingSession session);
   bool exchange_with(Predecessor& predecessor);
   bool can_resume(const MovingSession& session) const;

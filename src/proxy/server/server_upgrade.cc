@@ -98,9 +98,26 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
   }
   const std::string done =
       absl::StrCat("process ", successor_->pid(), " has taken over: ", successor_->sessions_taken(),
-                   " connections moved, ", global_connections_.active(), " still end or move here");
+                   " connections moved, ", global_connections_.active(), " still end or move here", print_stays());
   log_line(LogLevel::kInfo, absl::StrCat("upgrade: ", done));
   return done;
+}
+
+// " (3 handshake, 9 request)", or nothing.
+std::string Server::print_stays() {
+  StayCounts sum{};
+  std::vector<std::future<StayCounts>> counted;
+  for (auto& worker : workers_) counted.push_back(worker->count_stays());
+  for (std::future<StayCounts>& each : counted) {
+    const StayCounts counts = each.get();
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += counts[i];
+  }
+  std::string text;
+  for (size_t i = 0; i < sum.size(); ++i) {
+    if (sum[i] == 0) continue;
+    absl::StrAppend(&text, text.empty() ? " (" : ", ", sum[i], " ", stay_reason_name(static_cast<StayReason>(i)));
+  }
+  return text.empty() ? text : absl::StrCat(text, ")");
 }
 
 // Whether the successor has all connections, or those that it has not have ended.

@@ -95,6 +95,13 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     for (auto& acceptor : self->acceptors_) acceptor->end_moving_out(self->accepts_again_);
     self->ended_moving_out_.set_value();
   });
+  request(count_stays_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    StayCounts counts{};
+    for (auto& acceptor : self->old_acceptors_) acceptor->count_stays(counts);
+    for (auto& acceptor : self->acceptors_) acceptor->count_stays(counts);
+    self->stays_counted_.set_value(counts);
+  });
   thread_ = std::thread([this, generation = std::move(first)]() mutable { main(std::move(generation)); });
 }
 
@@ -160,6 +167,13 @@ std::future<void> WorkerThread::end_moving_out(bool accepts) {
   std::future<void> ended = ended_moving_out_.get_future();
   if (!post(end_moving_out_)) ended_moving_out_.set_value();
   return ended;
+}
+
+std::future<StayCounts> WorkerThread::count_stays() {
+  stays_counted_ = std::promise<StayCounts>();
+  std::future<StayCounts> counted = stays_counted_.get_future();
+  if (!post(count_stays_)) stays_counted_.set_value(StayCounts{});
+  return counted;
 }
 
 void WorkerThread::resume(MovingSession session, bool stays) {

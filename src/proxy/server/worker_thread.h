@@ -58,6 +58,8 @@ class WorkerThread {
   /// cannot move within `drain_after` is drained then. When the result is ready, this worker accepts no more.
   /// `departures` outlives the thread, or the result of end_moving_out().
   std::future<void> begin_moving_out(Departures& departures, config::Duration drain_after);
+  /// The sessions that have not moved. Not while another call is pending.
+  std::future<StayCounts> count_stays();
   /// When the result is ready, no session departs any more. `accepts`: the other process is gone, so this one accepts
   /// again.
   std::future<void> end_moving_out(bool accepts);
@@ -117,10 +119,11 @@ class WorkerThread {
   std::optional<WorkerGeneration> next_;  // Set while apply_ is posted.
   BodyFile* next_body_file_ = nullptr;
   std::promise<void> applied_, accepts_no_more_, ended_moving_out_;
+  std::promise<StayCounts> stays_counted_;
   std::unique_ptr<Timer> left_timer_;       // Waits until no acceptor accepts.
   std::vector<const ListenerState*> left_;  // Set while leave_ is posted.
   bool leave_now_ = false;
-  Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, begin_moving_out_, end_moving_out_;
+  Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, begin_moving_out_, end_moving_out_, count_stays_;
   Departures* departures_ = nullptr;
   config::Duration drain_after_{0};
   bool accepts_again_ = false;

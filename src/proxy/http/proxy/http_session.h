@@ -50,6 +50,7 @@ class HttpSession final : public Session,
   bool shut_down() override;
   void drain() override;
   bool move_out() override;
+  StayReason stay_reason() const override;
   bool review_memory() override;
 
   /// Continues as a session of `to`, an acceptor whose configuration replaces that of the present one. During setup,

@@ -92,6 +92,18 @@ bool HttpSession::can_move() const {
   });
 }
 
+StayReason HttpSession::stay_reason() const {
+  if (moving_) return StayReason::kMoving;
+  if (stays_) return StayReason::kReturned;
+  if (beginning_ && beginning_->setup) return StayReason::kHandshake;
+  if (ending() || transport_.ended()) return StayReason::kEnding;
+  if (can_move()) {
+    const bool shares = std::ranges::any_of(movable_streams(), [](MovableStream* s) { return s->shared_connection(); });
+    return shares ? StayReason::kGroup : StayReason::kMoving;
+  }
+  return codec_ && codec_->streams() > 0 ? StayReason::kRequest : StayReason::kEnding;
+}
+
 // In the order of the codec's streams.
 std::vector<MovableStream*> HttpSession::movable_streams() const {
   std::vector<MovableStream*> streams;
