@@ -15,7 +15,7 @@
 #include "proxy/http/proxy/forward_head.h"
 #include "proxy/http/proxy/forwarded_field.h"
 #include "proxy/http/proxy/identity.h"
-#include "proxy/http/proxy/trace_context.h"
+#include "proxy/tracing/trace_context.h"
 #include "sluice/chunk_pool.h"
 #include "sluice/internal/check.h"
 

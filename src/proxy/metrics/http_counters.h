@@ -90,7 +90,10 @@ struct HttpCounters {
   Counter compression_refused;  ///< Responses not compressed because too many were being compressed.
   Counter compression_in_bytes, compression_out_bytes;
   BodyFileCounters body_file;
-  Http1Counters http1;  ///< Counts of the codecs, for the worker only; publish() copies them.
+  Counter trace_spans_exported;  ///< Spans that the collector took.
+  Counter trace_spans_lost;      ///< Spans whose request to the collector failed.
+  Counter trace_spans_dropped;   ///< Spans for which there was no room.
+  Http1Counters http1;           ///< Counts of the codecs, for the worker only; publish() copies them.
   Http2Counters http2;
   CodecCounters codecs;
 

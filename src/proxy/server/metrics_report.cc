@@ -264,6 +264,11 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
   if (const uint64_t refused = total([](const HttpCounters& c) -> const Counter& { return c.body_file.refused; })) {
     line(out, "http_body_file_refused_total", label, refused);
   }
+  if (listener.http->tracing) {
+    line(out, "http_trace_spans_exported_total", label, member(&HttpCounters::trace_spans_exported));
+    line(out, "http_trace_spans_lost_total", label, member(&HttpCounters::trace_spans_lost));
+    line(out, "http_trace_spans_dropped_total", label, member(&HttpCounters::trace_spans_dropped));
+  }
   codec_lines(out, label,
               [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
 }

@@ -142,6 +142,19 @@ void describe(V& v, AccessLog& a) {
 inline std::string& shorthand(AccessLog& a) { return a.file; }
 
 template <class V>
+void describe(V& v, Tracing& t) {
+  v.field("to", t.to, "Name of the upstream that is the collector: OTLP over HTTP, in protobuf.", {.required = true});
+  v.field("sample", t.sample,
+          "The share of the traces that begin here that is recorded, at random: 0.01 is every hundredth. Traces of "
+          "clients are recorded if their traceparent says so.");
+  v.field("path", t.path, "Path of the requests to the collector.");
+  v.field("service_name", t.service_name, "The attribute `service.name` of the spans.");
+}
+
+/// Tracing may be written as the upstream alone.
+inline std::string& shorthand(Tracing& t) { return t.to; }
+
+template <class V>
 void describe(V& v, ErrorBody& e) {
   v.field("status", e.status, "Statuses with this body: 400 to 599, `4xx` for all of 400 to 499, or `5xx`.",
           {.required = true, .one_word = true, .min = 1});
@@ -401,6 +414,8 @@ void describe(V& v, Http& h) {
   v.field("trace_context", h.trace_context,
           "How traceparent is handled: not at all (`off`), forwarded with this proxy as the parent (`pass`), or also "
           "generated if missing (`make`).");
+  v.field("tracing", h.tracing, "Sends a span for each recorded request to an OpenTelemetry collector.",
+          {.omit_empty = true});
   v.field("allow", h.allow, "Ranges of client addresses; all others get 403.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("deny", h.deny, "Ranges of client addresses that get 403; checked before `allow`.",

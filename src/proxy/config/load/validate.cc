@@ -242,6 +242,10 @@ class Checker {
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
     }
     check_error_pages(http, path, report_);
+    if (http.tracing) {
+      check_http_forward(http.tracing->to, path + ".tracing.to");
+      check_tracing(http, path + ".tracing", report_);
+    }
   }
 
   void check_http_route(const HttpRoute& route, const Paths& paths, bool last, const std::string& path) {

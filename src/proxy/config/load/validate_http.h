@@ -24,6 +24,9 @@ void check_cookie_name(const std::string& cookie, const std::string& path, Repor
 /// Reports values of `compression` that cannot be intended. `path` is the path of `compression`.
 void check_compression(const Compression& compression, const std::string& path, Report& report);
 
+/// Checks `tracing`, which the listener has, apart from the name of its upstream. `path` is its path.
+void check_tracing(const Http& http, const std::string& path, Report& report);
+
 /// Checks the request id, the access log, the error bodies and the names of the routes. `path` is the path of the
 /// listener's `http`.
 void check_error_pages(const Http& http, const std::string& path, Report& report);

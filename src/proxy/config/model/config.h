@@ -36,6 +36,7 @@
 #include "proxy/config/model/resolve.h"
 #include "proxy/config/model/retry.h"
 #include "proxy/config/model/text_template.h"
+#include "proxy/config/model/tracing.h"
 #include "proxy/config/model/units.h"
 
 namespace sluice::config {
@@ -347,6 +348,7 @@ struct Http {
   std::vector<Cidr> trusted_proxies;
   std::optional<RequestId> request_id;
   TraceContext trace_context = TraceContext::kOff;
+  std::optional<Tracing> tracing;
   std::vector<Cidr> allow;  ///< Client addresses that are allowed; others get 403. Empty: all.
   std::vector<Cidr> deny;   ///< Client addresses that get 403. Checked before `allow`.
   std::optional<Compression> compression;

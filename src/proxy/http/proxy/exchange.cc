@@ -167,13 +167,18 @@ void Exchange::finish() {
   if (status_ >= 100) counters.statuses[status_ / 100].add();
   counters.request_bytes.add(body_.bytes());
   counters.response_bytes.add(response_.bytes());
-  if (!listener_.log) return;
+  if (!listener_.log && !trace_) return;
   RequestOutcome outcome{.status = status_, .request_bytes = body_.bytes(), .response_bytes = response_.bytes()};
   if (to_) outcome.upstream = to_->config().name;
   if (attempts_ > 0) outcome.endpoint = to_->endpoint_name(endpoint_);
   outcome.attempts = attempts_;
   if (grpc_status_ != kNoGrpcStatus) outcome.grpc_status = static_cast<uint8_t>(grpc_status_);
   log_.write(*this, outcome);
+  if (!trace_) return;
+  const bool has_response = end_ == HttpEnd::kOk || response_.cut();
+  trace_->end(outcome, {.endpoint = outcome.endpoint,
+                        .status = has_response ? status_ : uint16_t{0},
+                        .error = end_ == HttpEnd::kOk ? std::string_view() : http_end_name(end_)});
 }
 
 }  // namespace sluice

@@ -13,6 +13,7 @@
 #include "proxy/http/proxy/request_context.h"
 #include "proxy/http/proxy/request_deadlines.h"
 #include "proxy/http/proxy/request_log.h"
+#include "proxy/http/proxy/request_trace.h"
 #include "proxy/http/proxy/response_body.h"
 #include "proxy/http/proxy/upstream_attempts.h"
 #include "proxy/metrics/http_counters.h"
@@ -135,6 +136,11 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void retire();
   void finish();
 
+  // Tracing.
+  void begin_trace();
+  /// The attempt has failed, for the reason or with the status of its response.
+  void trace_failure(std::string_view reason, uint16_t status = 0);
+
   // Time.
   template <class Visit>
   bool visit_deadlines(const Visit& visit) const;
@@ -167,6 +173,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   bool deadline_is_grpc_ : 1 = false;         // The deadline of the whole exchange is that of a gRPC client.
   bool over_ : 1 = false;                     // Both streams are released.
   uint32_t place_;                            // In HttpListener::exchanges.
+  ChunkPointer<RequestTrace> trace_;          // Null unless the request is recorded.
   RequestLog log_;
 };
 

@@ -63,6 +63,7 @@ void Exchange::upstream_reset(ResetReason reason) {
   }
   leave_upstream();
   if (response_.ended() && !tunnel_agreed_) return settle();
+  if (hedge_ || retries) trace_failure(http_end_name(reset_rule(Side::kUpstream, reason).end));
   if (hedge_) return use_hedge();
   if (retries && unseen) {
     prepare_unseen_retry();
@@ -81,6 +82,7 @@ bool Exchange::retry_instead_of(const Head& head, bool end) {
   if (!why || (!hedge_ && !take_another(*why))) return false;
   if (!end) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
+  trace_failure({}, head.status);
   hedge_ ? use_hedge() : retry();
   return true;
 }
@@ -91,15 +93,22 @@ void Exchange::response_timed_out() {
   if (!hedge_ && !take_another(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
   upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
+  trace_failure(http_end_name(HttpEnd::kResponseTimeout));
   hedge_ ? use_hedge() : retry();
+}
+
+void Exchange::trace_failure(std::string_view reason, uint16_t status) {
+  if (trace_) trace_->end_attempt({.endpoint = to_->endpoint_name(endpoint_), .status = status, .error = reason});
 }
 
 void Exchange::on_no_upstream(HttpEnd why) {
   waiting_ = false;
+  if (trace_) trace_->drop_attempt();
   hedge_ ? use_hedge() : fail(why);
 }
 
 void Exchange::on_connect_failed() {
+  trace_failure("connect_failed");
   if (hedge_) return use_hedge();
   if (!is_retried_on(target_->route->retry, RetryOn::kConnectFailure)) return fail(HttpEnd::kNoEndpoint);
   listener_.counters.retries.add();
@@ -138,6 +147,7 @@ void Exchange::hedge() { begin_hedge(*target_->route->retry, body_.can_be_copied
 
 uint64_t Exchange::send_hedge(HttpStream& stream) {
   note_hedge_sent();
+  if (trace_) trace_->send_hedge(to_->endpoint_name(hedge_->endpoint()));
   body_.send_copy(stream, request_);
   return now_ms();
 }
@@ -150,6 +160,7 @@ void Exchange::on_hedge_response(Head&& head, bool end) {
 }
 
 void Exchange::use_hedge() {
+  if (trace_) trace_->use_hedge(to_->endpoint_name(endpoint_));
   const uint64_t sent_ms = switch_to_hedge();
   if (upstream_) {
     body_.note_held_sent();

@@ -11,7 +11,7 @@ namespace sluice {
 class ExchangeMemory {
  public:
   /// Those who use it check that they fit.
-  static constexpr size_t kBlockBytes = 608;
+  static constexpr size_t kBlockBytes = 624;
 
   ExchangeMemory() = default;
   ~ExchangeMemory() {

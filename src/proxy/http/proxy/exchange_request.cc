@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ void Exchange::take_request(bool end) {
   grpc_ = is_grpc(request_);
   watch();
   if (listener_.identifies && !find_identity()) return fail(HttpEnd::kBadRequest);
+  if (identity_.recorded) begin_trace();
   const bool connect = connects();
   tunnel_ = connect || !request_.protocol().empty();
   if (connect ? !config().allow_connect : tunnel_ && !takes_protocol()) return fail(HttpEnd::kNotAllowed);
@@ -49,6 +51,11 @@ void Exchange::take_request(bool end) {
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
   find_route();
   advance();
+}
+
+void Exchange::begin_trace() {
+  const std::optional<TraceParent> request = TraceParent::parse(request_.fields.value("traceparent"));
+  if (request) trace_ = make_in_chunk<RequestTrace>(pool(), *this, *listener_.tracing, *request);
 }
 
 // Takes the request through its steps, until it has ended or has to wait.
@@ -150,6 +157,7 @@ PhaseResult Exchange::collect(uint64_t most_bytes) {
 
 void Exchange::send_request() {
   deadlines_.waiting_since_ms = now_ms();
+  if (trace_) trace_->begin_attempt();
   call();
 }
 
@@ -157,6 +165,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   begin_attempt(connection, stream);
   if (!request_.protocol().empty() && !connection.accepts_protocols()) return fail(HttpEnd::kUpstreamRefused);
   deadlines_.waiting_since_ms = deadlines_.passed_ms = now_ms();
+  if (trace_) trace_->send_attempt();
   if (!body_.add_content_length()) return fail(HttpEnd::kBadRequest);
   if (body_.buffered()) {
     upstream_->send_head(request_, false);

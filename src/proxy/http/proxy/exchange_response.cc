@@ -123,7 +123,7 @@ void Exchange::take_response(Head&& head, bool end) {
       !run_response_phases(PhaseStep::kResponseBody, head, end)) {
     return fail(HttpEnd::kUpstreamMalformed);
   }
-  if (!listener_.log) request_.clear();
+  if (!listener_.log && !trace_) request_.clear();
   client_->send_head(head, end);
   session_->wake();
   settle();

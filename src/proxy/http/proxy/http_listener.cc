@@ -70,6 +70,11 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
   if (access_log && config->access_log) log.emplace(*access_log, *config->access_log);
   if (config->compression) compression.emplace(*config->compression);
   for (const std::shared_ptr<WorkerUpstream>& upstream : to) upstreams.push_back(http_worker.http_upstream(upstream));
+  if (!config->tracing) return;
+  const auto collector = std::find_if(upstreams.begin(), upstreams.end(),
+                                      [&](const auto& each) { return each->config().name == config->tracing->to; });
+  SLUICE_CHECK(collector != upstreams.end());
+  tracing = std::make_unique<TraceExporter>(http_worker, **collector, *config->tracing, counts, listener->name);
 }
 
 HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty()); }

@@ -17,6 +17,7 @@
 #include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/shared_bodies.h"
+#include "proxy/http/proxy/trace_exporter.h"
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
@@ -74,6 +75,7 @@ struct HttpListener {
   bool keeps_bodies;      ///< Whether some route buffers bodies, rather than leave them to connections.
   bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
   const std::shared_ptr<HttpCodecSettings> codecs;
+  std::unique_ptr<TraceExporter> tracing;  ///< Null if no spans are exported.
 };
 
 }  // namespace sluice

@@ -55,8 +55,13 @@ class HttpSessionFactory final : public SessionFactory {
     if (session.kind() == SessionKind::kTcp) return;  // A tunnel that came from another process.
     static_cast<HttpSession&>(session).move_to(acceptor, listener_);
   }
-  void stop() override { listener_.bodies.drop(); }
-  bool idle() const override { return listener_.exchanges.empty(); }
+  void stop() override {
+    listener_.bodies.drop();
+    if (listener_.tracing) listener_.tracing->stop();
+  }
+  bool idle() const override {
+    return listener_.exchanges.empty() && (!listener_.tracing || listener_.tracing->idle());
+  }
   size_t requests() const override { return listener_.exchanges.size(); }
   Session* session_of(size_t request) override { return listener_.exchanges[request]->session(); }
   void update_counters() override { counters_->publish(); }

@@ -7,7 +7,7 @@
 #include "proxy/common/token.h"
 #include "proxy/http/message/request_id.h"
 #include "proxy/http/proxy/client_address.h"
-#include "proxy/http/proxy/trace_context.h"
+#include "proxy/tracing/trace_context.h"
 
 namespace sluice {
 
@@ -100,12 +100,23 @@ class Identification {
       if (http_.trace_context == config::TraceContext::kPass) return true;
       parent.emplace();
       ids_.fill(parent->trace_id);
-      parent->sampled = true;  // Otherwise no later service would record it.
+      parent->sampled = samples();
+    } else if (http_.tracing && parent->sampled &&
+               !request_.fields.keep(pool_, text_of(parent->parent_id), identity_.parent_span)) {
+      return false;
     }
+    identity_.recorded = http_.tracing && parent->sampled;
     ids_.fill(parent->parent_id);
     request_.fields.remove(kParent);
     return request_.fields.add(pool_, kParent, text_of(parent->text())) &&
            request_.fields.keep(pool_, text_of(parent->trace_id), identity_.trace_id);
+  }
+
+  // Whether a trace that begins here is recorded. Without tracing here the later services decide: if the flag were not
+  // set, none of them would record it.
+  bool samples() {
+    if (!http_.tracing || http_.tracing->sample.is_all()) return true;
+    return ids_.next() % config::Share::kOne < http_.tracing->sample.millionths();
   }
 
   ChunkPool& pool_;

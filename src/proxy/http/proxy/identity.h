@@ -21,6 +21,8 @@ struct RequestIdentity {
   ClientIp client;  ///< The peer, or the client that a trusted proxy reports.
   ForwardedScheme scheme = ForwardedScheme::kNone;
   Text request_id, trace_id;  ///< Empty if there is none.
+  Text parent_span;           ///< The client's span, if the request is recorded and has one.
+  bool recorded = false;      ///< Whether a span is exported. The request's traceparent names it.
 };
 
 /// Whether the configuration needs any of it. If not, a request's identity is its peer's address.

@@ -37,6 +37,9 @@ class RequestContext : public PhaseContext {
   /// Valid as long as the client's stream.
   HttpSession* session() const { return session_; }
 
+  /// The client's span, in hexadecimal digits, if the request is recorded and has one.
+  std::string_view parent_span() const { return request_.fields.text(identity_.parent_span); }
+
   /// How many bytes a stream may queue before the sender pauses.
   size_t high_mark() const;
   /// Call it before data is passed to the client's stream: if nothing waits there, the client has made progress.

@@ -16,7 +16,7 @@
 #include "proxy/http/message/request_id.h"
 #include "proxy/http/proxy/client_address.h"
 #include "proxy/http/proxy/forward_head.h"
-#include "proxy/http/proxy/trace_context.h"
+#include "proxy/tracing/trace_context.h"
 #include "sluice/chunk_pool.h"
 #include "test/proxy/http/h2/allocations.h"
 

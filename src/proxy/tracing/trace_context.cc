@@ -1,4 +1,4 @@
-#include "proxy/http/proxy/trace_context.h"
+#include "proxy/tracing/trace_context.h"
 
 #include <algorithm>
 

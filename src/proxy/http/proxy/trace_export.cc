@@ -1,0 +1,103 @@
+#include "proxy/http/proxy/trace_export.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/http/proxy/http_upstream.h"
+#include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/trace_exporter.h"
+#include "proxy/http/proxy/upstream_connection.h"
+
+namespace sluice {
+
+TraceExport* TraceExport::make(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans,
+                               Buffer&& body) {
+  static_assert(sizeof(TraceExport) <= ExchangeMemory::kBlockBytes);
+  return new (worker.exchange_memory().take()) TraceExport(worker, to, exporter, spans, std::move(body));
+}
+
+TraceExport::TraceExport(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans, Buffer&& body)
+    : worker_(worker),
+      exporter_(&exporter),
+      spans_(spans),
+      body_(std::move(body)),
+      timer_([](void* self) { static_cast<TraceExport*>(self)->on_timer(); }, this) {
+  to_ = &to;
+}
+
+void TraceExport::set_timeout(uint64_t ms) { worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + ms); }
+
+void TraceExport::start() {
+  if (body_.empty() || !write_head()) return fail("no memory is left");
+  call();
+}
+
+bool TraceExport::write_head() {
+  ChunkPool& pool = worker_.worker().pool();
+  return head_.set(pool, Head::Part::kMethod, "POST") && head_.set(pool, Head::Part::kScheme, "http") &&
+         head_.set(pool, Head::Part::kAuthority, to_->config().name) &&
+         head_.set(pool, Head::Part::kPath, exporter_->config().path) &&
+         head_.fields.add(pool, "content-type", "application/x-protobuf") &&
+         head_.fields.add(pool, "content-length", absl::StrCat(body_.size())) &&
+         head_.fields.add(pool, "user-agent", "sluice");
+}
+
+void TraceExport::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
+  take_upstream(connection, stream);
+  upstream_->send_head(head_, /*end=*/false);
+  upstream_->send_body(std::move(body_), /*end=*/true);
+  connection_->wake();
+}
+
+void TraceExport::on_no_upstream(HttpEnd why) {
+  waiting_ = false;
+  fail(http_end_name(why));
+}
+
+void TraceExport::on_head(HttpStream&, Head&& head, bool end) {
+  if (head.status < 200) return;
+  status_ = head.status;
+  if (end) finish();
+}
+
+void TraceExport::on_body(HttpStream&, Buffer&& body, bool end) {
+  body.clear();
+  if (end) finish();
+}
+
+void TraceExport::on_reset(HttpStream&, ResetReason) { fail("the connection ended"); }
+
+void TraceExport::on_timer() { fail("no response in time"); }
+
+void TraceExport::fail(std::string_view why) {
+  error_ = why;
+  stop_waiting();
+  if (upstream_) upstream_->reset(ResetReason::kCancelled);
+  finish();
+}
+
+void TraceExport::finish() {
+  if (!exporter_) return;
+  leave_upstream();
+  timer_.cancel();
+  TraceExporter& exporter = *std::exchange(exporter_, nullptr);
+  if (error_.empty() && status_ / 100 != 2) {
+    exporter.on_exported(spans_, absl::StrCat("status ", status_));
+  } else {
+    exporter.on_exported(spans_, error_);
+  }
+  // Its caller may still be at work, so it is destroyed at the end of the turn.
+  worker_.worker().defer(
+      [](void* self) {
+        auto* const done = static_cast<TraceExport*>(self);
+        HttpWorker& worker = done->worker_;
+        done->~TraceExport();
+        worker.exchange_memory().give(done);
+      },
+      this);
+}
+
+}  // namespace sluice

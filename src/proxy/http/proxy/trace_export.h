@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "net/timer_wheel.h"
+#include "proxy/http/message/head.h"
+#include "proxy/http/proxy/upstream_request.h"
+#include "sluice/buffer.h"
+
+namespace sluice {
+
+class HttpWorker;
+class TraceExporter;
+
+/// One request to a collector. It lies in memory of the HttpWorker, notifies its exporter once when it is over, and
+/// returns that memory at the end of the turn.
+class TraceExport final : public UpstreamRequest {
+ public:
+  /// Makes a request with this body, of `spans` spans. `exporter` outlives the notification. Next: set_timeout(),
+  /// start().
+  static TraceExport* make(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans,
+                           Buffer&& body);
+  /// May notify the exporter before it returns.
+  void start();
+  /// It fails unless it is over within this time.
+  void set_timeout(uint64_t ms);
+
+ private:
+  TraceExport(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans, Buffer&& body);
+  ~TraceExport() = default;
+
+  // StreamReceiver
+  void on_head(HttpStream&, Head&& head, bool end) override;
+  void on_body(HttpStream&, Buffer&& body, bool end) override;
+  void on_trailers(HttpStream&, Fields&&) override { finish(); }
+  void on_reset(HttpStream&, ResetReason) override;
+  void on_drained(HttpStream&) override {}
+  // UpstreamCaller
+  void on_upstream(UpstreamConnection& connection, HttpStream& stream) override;
+  void on_no_upstream(HttpEnd why) override;
+  void on_connect_failed() override { call(); }
+
+  [[nodiscard]] bool write_head();
+  void on_timer();
+  void fail(std::string_view why);
+  void finish();
+
+  HttpWorker& worker_;
+  TraceExporter* exporter_;  // Null once it is notified.
+  const uint32_t spans_;
+  uint16_t status_ = 0;
+  std::string_view error_;  // A literal, or the name of an HttpEnd.
+  Head head_;
+  Buffer body_;
+  Timer timer_;
+};
+
+}  // namespace sluice
