@@ -8,20 +8,21 @@
 #include "net/worker.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
-#include "proxy/http/proxy/trace_exporter.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
 namespace sluice {
 
-TraceExport* TraceExport::make(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans,
-                               Buffer&& body) {
+TraceExport* TraceExport::make(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path,
+                               uint32_t spans, Buffer&& body) {
   static_assert(sizeof(TraceExport) <= ExchangeMemory::kBlockBytes);
-  return new (worker.exchange_memory().take()) TraceExport(worker, to, exporter, spans, std::move(body));
+  return new (worker.exchange_memory().take()) TraceExport(worker, to, owner, path, spans, std::move(body));
 }
 
-TraceExport::TraceExport(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans, Buffer&& body)
+TraceExport::TraceExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans,
+                         Buffer&& body)
     : worker_(worker),
-      exporter_(&exporter),
+      owner_(&owner),
+      path_(path),
       spans_(spans),
       body_(std::move(body)),
       timer_([](void* self) { static_cast<TraceExport*>(self)->on_timer(); }, this) {
@@ -38,8 +39,7 @@ void TraceExport::start() {
 bool TraceExport::write_head() {
   ChunkPool& pool = worker_.worker().pool();
   return head_.set(pool, Head::Part::kMethod, "POST") && head_.set(pool, Head::Part::kScheme, "http") &&
-         head_.set(pool, Head::Part::kAuthority, to_->config().name) &&
-         head_.set(pool, Head::Part::kPath, exporter_->config().path) &&
+         head_.set(pool, Head::Part::kAuthority, to_->config().name) && head_.set(pool, Head::Part::kPath, path_) &&
          head_.fields.add(pool, "content-type", "application/x-protobuf") &&
          head_.fields.add(pool, "content-length", absl::StrCat(body_.size())) &&
          head_.fields.add(pool, "user-agent", "sluice");
@@ -80,15 +80,12 @@ void TraceExport::fail(std::string_view why) {
 }
 
 void TraceExport::finish() {
-  if (!exporter_) return;
+  if (!owner_) return;
   leave_upstream();
   timer_.cancel();
-  TraceExporter& exporter = *std::exchange(exporter_, nullptr);
-  if (error_.empty() && status_ / 100 != 2) {
-    exporter.on_exported(spans_, absl::StrCat("status ", status_));
-  } else {
-    exporter.on_exported(spans_, error_);
-  }
+  Owner& owner = *std::exchange(owner_, nullptr);
+  const bool refused = error_.empty() && status_ / 100 != 2;
+  owner.on_exported(spans_, refused ? std::string_view(absl::StrCat("status ", status_)) : error_);
   // Its caller may still be at work, so it is destroyed at the end of the turn.
   worker_.worker().defer(
       [](void* self) {

@@ -11,23 +11,31 @@
 namespace sluice {
 
 class HttpWorker;
-class TraceExporter;
 
-/// One request to a collector. It lies in memory of the HttpWorker, notifies its exporter once when it is over, and
+/// One request to a collector. It lies in memory of the HttpWorker, notifies its owner once when it is over, and
 /// returns that memory at the end of the turn.
 class TraceExport final : public UpstreamRequest {
  public:
+  class Owner {
+   public:
+    /// It is over. `error`: why its spans may not have arrived, or empty.
+    virtual void on_exported(uint32_t spans, std::string_view error) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
   /// Makes a request with this body, of `spans` spans. `exporter` outlives the notification. Next: set_timeout(),
   /// start().
-  static TraceExport* make(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans,
+  static TraceExport* make(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans,
                            Buffer&& body);
-  /// May notify the exporter before it returns.
+  /// May notify the owner before it returns.
   void start();
   /// It fails unless it is over within this time.
   void set_timeout(uint64_t ms);
 
  private:
-  TraceExport(HttpWorker& worker, HttpUpstream& to, TraceExporter& exporter, uint32_t spans, Buffer&& body);
+  TraceExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans, Buffer&& body);
   ~TraceExport() = default;
 
   // StreamReceiver
@@ -47,7 +55,8 @@ class TraceExport final : public UpstreamRequest {
   void finish();
 
   HttpWorker& worker_;
-  TraceExporter* exporter_;  // Null once it is notified.
+  Owner* owner_;  // Null once it is notified.
+  const std::string_view path_;
   const uint32_t spans_;
   uint16_t status_ = 0;
   std::string_view error_;  // A literal, or the name of an HttpEnd.

@@ -8,7 +8,6 @@
 #include "proxy/config/model/units.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/http_worker.h"
-#include "proxy/http/proxy/trace_export.h"
 #include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
 
@@ -59,7 +58,8 @@ void TraceExporter::flush() {
   timer_.cancel();
   if (export_ || batch_.count() == 0) return;
   const uint32_t spans = batch_.count();
-  export_ = TraceExport::make(worker_, to_, *this, spans, batch_.take(worker_.worker().pool(), config_.service_name));
+  export_ = TraceExport::make(worker_, to_, *this, config_.path, spans,
+                              batch_.take(worker_.worker().pool(), config_.service_name));
   export_->set_timeout(timeout_ms());
   export_->start();
 }

@@ -5,6 +5,7 @@
 
 #include "net/timer_wheel.h"
 #include "proxy/config/model/config.h"
+#include "proxy/http/proxy/trace_export.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/tracing/otlp_span.h"
 
@@ -12,12 +13,11 @@ namespace sluice {
 
 class HttpUpstream;
 class HttpWorker;
-class TraceExport;
 
 /// Sends the spans of one listener on one worker to the collector, in requests of many spans: OTLP over HTTP
 /// (opentelemetry.io/docs/specs/otlp, section OTLP/HTTP), one request at a time. Never waits for the collector: spans
 /// for which there is no room are dropped and counted. Nothing is sent twice.
-class TraceExporter {
+class TraceExporter final : private TraceExport::Owner {
  public:
   /// All references outlive it. `listener`: its name, for the log.
   TraceExporter(HttpWorker& worker, HttpUpstream& to, const config::Tracing& config, HttpCounters& counters,
@@ -33,12 +33,10 @@ class TraceExporter {
   /// Whether no span waits or is under way.
   bool idle() const { return batch_.count() == 0 && !export_; }
 
-  // Called by the export.
-  const config::Tracing& config() const { return config_; }
-  /// It is over. `error`: why its spans may not have arrived, or empty.
-  void on_exported(uint32_t spans, std::string_view error);
-
  private:
+  // TraceExport::Owner
+  void on_exported(uint32_t spans, std::string_view error) override;
+
   bool is_full() const;
   uint64_t timeout_ms() const;
   void flush();
