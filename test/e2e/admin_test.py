@@ -20,7 +20,7 @@ from harness import LONG, SLOWNESS, SLUICE
 from origins import Origin, connect, echo, free_port, refused_address
 from reload_test import Http1, listener, respond, server, upstream
 
-PAGES = ("/", "/healthz", "/readyz", "/metrics", "/config", "/generations", "/upstreams", "/pools", "/memory", "/log-level")
+PAGES = ("/", "/healthz", "/readyz", "/metrics", "/config", "/generations", "/upstreams", "/connections", "/pools", "/memory", "/log-level")
 TOKEN = "0123456789abcdef0123"
 
 

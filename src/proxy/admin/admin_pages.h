@@ -32,8 +32,10 @@ class AdminPages {
  public:
   /// Whether the response needs current figures of the workers.
   virtual bool needs_figures(const AdminRequest& request) = 0;
-  /// Requests them from each worker.
-  virtual void request_figures() = 0;
+  /// Requests them from each worker, for this request and others.
+  virtual void request_figures(const AdminRequest& request) = 0;
+  /// Whether the figures that were requested last will also do for this request, which needs_figures().
+  virtual bool shares_figures(const AdminRequest& /*request*/) { return true; }
   /// Whether each worker has provided them since the last request_figures(), or has ended.
   virtual bool has_figures() = 0;
   /// Called when has_figures(), or when workers took too long, if the response needs figures; else at once.

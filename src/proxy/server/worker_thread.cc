@@ -188,6 +188,19 @@ void WorkerThread::resume(MovingSession session, bool stays) {
   }
 }
 
+bool WorkerThread::list_connections(std::shared_ptr<ConnectionTable> table) {
+  auto listing = std::make_unique<Listing>();
+  listing->run = [](Message& m, Worker&) {
+    const std::unique_ptr<Listing> self(static_cast<Listing*>(&m));
+    self->thread->lister_->begin(std::move(self->table));
+  };
+  listing->thread = this;
+  listing->table = std::move(table);
+  if (!post(*listing)) return false;
+  (void)listing.release();
+  return true;
+}
+
 // False if the worker has ended.
 bool WorkerThread::post(Message& message) {
   std::lock_guard lock(worker_mutex_);
@@ -223,6 +236,15 @@ void WorkerThread::main(WorkerGeneration first) {
       },
       this);
   left_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->check_left(); }, this);
+  lister_ = std::make_unique<ConnectionLister>(
+      *worker_, options_.index,
+      [](void* self, absl::FunctionRef<void(ClientAcceptor&)> function) {
+        auto* const thread = static_cast<WorkerThread*>(self);
+        for (Acceptors* const each : {&thread->acceptors_, &thread->old_acceptors_}) {
+          for (auto& acceptor : *each) function(*acceptor);
+        }
+      },
+      this);
   adopt(std::move(first));
   ready_.set_value(absl::OkStatus());
   {
@@ -231,6 +253,7 @@ void WorkerThread::main(WorkerGeneration first) {
     drain_timer_.reset();
     unused_timer_.reset();
     left_timer_.reset();
+    lister_.reset();
     update_counters();
     acceptors_.clear();
     old_acceptors_.clear();

@@ -15,6 +15,8 @@
 #include "proxy/http/proxy/health_checker.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/listener/client_acceptor.h"
+#include "proxy/listener/connection_lister.h"
+#include "proxy/listener/connection_table.h"
 #include "proxy/server/generation.h"
 
 namespace sluice {
@@ -67,11 +69,18 @@ class WorkerThread {
   bool awaits_session() const { return arriving_.load(std::memory_order_acquire) > 0; }
   /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
+  /// Requests this worker's part of the table. False if the worker has ended.
+  bool list_connections(std::shared_ptr<ConnectionTable> table);
   uint64_t snapshots() const { return snapshots_.load(std::memory_order_acquire); }
 
  private:
   struct Request : Message {
     WorkerThread* thread;
+  };
+  // A request for a table. Destroys itself when it has run.
+  struct Listing : Message {
+    WorkerThread* thread;
+    std::shared_ptr<ConnectionTable> table;
   };
   struct Checks {
     std::shared_ptr<WorkerUpstream> upstream;  // Outlives the checker.
@@ -112,6 +121,7 @@ class WorkerThread {
   // Parts of earlier generations, until their last use has ended.
   std::vector<Checks> old_checks_;
   Acceptors old_acceptors_;
+  std::unique_ptr<ConnectionLister> lister_;
   std::unique_ptr<Timer> unused_timer_;
   std::unique_ptr<Timer> drain_timer_;
   std::optional<WorkerGeneration> next_;  // Set while apply_ is posted.
