@@ -15,6 +15,7 @@ struct AdminRequest {
   std::string path;  ///< Without the query.
   std::string query;
   std::string body;
+  std::string peer = {};  ///< Of a PUT or POST: who sends it, for the log.
 };
 
 struct AdminResponse {
@@ -60,6 +61,7 @@ struct AdminCounters {
   Counter idle_timeouts;     ///< Connections closed by `idle_timeout`,
   Counter header_timeouts;   ///< by `header_timeout`,
   Counter send_timeouts;     ///< and by `send_timeout`.
+  Counter endpoint_changes;  ///< Requests that have changed an endpoint.
   Counter figures_timeouts;  ///< Responses for which not all workers had provided figures in time.
 };
 

@@ -10,27 +10,23 @@
 
 namespace sluice {
 
-namespace {
-
-absl::StatusOr<std::string> unescape(std::string_view text) {
+absl::StatusOr<std::string> percent_decoded(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
-      plain += text[i] == '+' ? ' ' : text[i];
+      plain += text[i];
       continue;
     }
     std::string byte;
     if (i + 2 >= text.size() || !absl::HexStringToBytes(text.substr(i + 1, 2), &byte)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the query has a % without two hexadecimal digits, in ", config::in_quotes(text)));
+          absl::StrCat("expected two hexadecimal digits behind each %, got ", config::in_quotes(text)));
     }
     plain += byte;
     i += 2;
   }
   return plain;
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query) {
   std::vector<std::pair<std::string, std::string>> all;
@@ -40,7 +36,8 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> parse_query(std
       return absl::InvalidArgumentError(
           absl::StrCat("expected NAME=VALUE in the query, got ", config::in_quotes(piece)));
     }
-    absl::StatusOr<std::string> name = unescape(piece.substr(0, equals)), value = unescape(piece.substr(equals + 1));
+    absl::StatusOr<std::string> name = percent_decoded(piece.substr(0, equals));
+    absl::StatusOr<std::string> value = percent_decoded(piece.substr(equals + 1));
     if (!name.ok()) return name.status();
     if (!value.ok()) return value.status();
     if (std::any_of(all.begin(), all.end(), [&](const auto& each) { return each.first == *name; })) {

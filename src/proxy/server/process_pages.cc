@@ -19,6 +19,7 @@
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/log/run_log.h"
 #include "proxy/server/connection_page.h"
+#include "proxy/server/endpoint_page.h"
 #include "proxy/server/exposition.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/upstream_page.h"
@@ -30,6 +31,9 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+// In the list of pages.
+constexpr size_t kPathWidth = kEndpointPage.size() + 2;
 
 // How many connections /memory lists.
 constexpr size_t kLargestConnections = 20;
@@ -64,7 +68,8 @@ uint64_t status_bytes(std::string_view name) {
 
 const ProcessPages::Page* ProcessPages::find(std::string_view path) {
   const std::span<const Page> all = pages();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Page& each) { return each.path == path; });
+  const std::string_view name = is_endpoint_page(path) ? kEndpointPage : path;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Page& each) { return each.path == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -167,7 +172,7 @@ AdminResponse ProcessPages::respond(const AdminRequest& request) {
 AdminResponse ProcessPages::index(const AdminRequest&) {
   AdminResponse response;
   for (const Page& each : pages()) {
-    absl::StrAppend(&response.body, each.path, std::string(14 - each.path.size(), ' '), each.text, "\n");
+    absl::StrAppend(&response.body, each.path, std::string(kPathWidth - each.path.size(), ' '), each.text, "\n");
   }
   return response;
 }
@@ -235,6 +240,10 @@ AdminResponse ProcessPages::upstreams(const AdminRequest&) {
   for (const auto& upstream : shown->upstreams) write_upstream(*upstream, monotonic_ms(), json);
   json.end_array().end_object();
   return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::endpoint(const AdminRequest& request) {
+  return endpoint_page(request, view()->upstreams, process_.admin);
 }
 
 AdminResponse ProcessPages::connections(const AdminRequest& request) {

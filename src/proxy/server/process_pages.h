@@ -24,7 +24,7 @@ class ProcessPages final : public AdminPages {
   /// What exists as long as the process. All of it may be read on any thread.
   struct Process {
     const ControlCounters& control;
-    const AdminCounters& admin;
+    AdminCounters& admin;
     const ConnectionLimit& connections;
     const std::atomic<bool>& stopping;
     const std::vector<std::unique_ptr<WorkerThread>>& workers;
@@ -64,6 +64,7 @@ class ProcessPages final : public AdminPages {
   AdminResponse config(const AdminRequest& request);
   AdminResponse generations(const AdminRequest& request);
   AdminResponse upstreams(const AdminRequest& request);
+  AdminResponse endpoint(const AdminRequest& request);
   AdminResponse connections(const AdminRequest& request);
   AdminResponse pools(const AdminRequest& request);
   AdminResponse memory(const AdminRequest& request);

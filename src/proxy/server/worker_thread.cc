@@ -85,6 +85,16 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     self->http_->follow_endpoints();
     for (Checks& each : self->checks_) each.checker->follow_endpoints();
   });
+  request(list_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->listing_.store(false, std::memory_order_release);
+    std::shared_ptr<ConnectionTable> table;
+    {
+      const std::lock_guard lock(self->worker_mutex_);
+      table = std::move(self->next_table_);
+    }
+    if (table) self->lister_->begin(std::move(table));
+  });
   request(begin_moving_out_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->begin_moving_out();
@@ -189,16 +199,11 @@ void WorkerThread::resume(MovingSession session, bool stays) {
 }
 
 bool WorkerThread::list_connections(std::shared_ptr<ConnectionTable> table) {
-  auto listing = std::make_unique<Listing>();
-  listing->run = [](Message& m, Worker&) {
-    const std::unique_ptr<Listing> self(static_cast<Listing*>(&m));
-    self->thread->lister_->begin(std::move(self->table));
-  };
-  listing->thread = this;
-  listing->table = std::move(table);
-  if (!post(*listing)) return false;
-  (void)listing.release();
-  return true;
+  {
+    const std::lock_guard lock(worker_mutex_);
+    next_table_ = std::move(table);
+  }
+  return listing_.exchange(true, std::memory_order_acq_rel) || post(list_);
 }
 
 // False if the worker has ended.
