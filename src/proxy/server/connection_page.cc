@@ -24,7 +24,7 @@ constexpr std::string_view kParameters = "listener, peer, protocol, state, min_a
 constexpr std::array<std::string_view, 4> kSorts = {"newest", "memory", "age", "queued"};
 constexpr size_t kIdDigits = 16;
 
-absl::Status expected(std::string_view name, std::string_view what, std::string_view got) {
+absl::Status expected_value(std::string_view name, std::string_view what, std::string_view got) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": expected ", what, ", got ", config::in_quotes(got)));
 }
 
@@ -36,7 +36,7 @@ absl::StatusOr<E> parse_word(std::string_view parameter, std::string_view text, 
     names.push_back(name_of(static_cast<E>(i)));
     if (names.back() == text) return static_cast<E>(i);
   }
-  return expected(parameter, absl::StrCat("one of ", absl::StrJoin(names, ", ")), text);
+  return expected_value(parameter, absl::StrCat("one of ", absl::StrJoin(names, ", ")), text);
 }
 
 absl::Status parse_parameter(std::string_view name, const std::string& text, ConnectionQuery& query) {
@@ -44,7 +44,7 @@ absl::Status parse_parameter(std::string_view name, const std::string& text, Con
     query.listener = text;
   } else if (name == "peer") {
     absl::StatusOr<config::Cidr> range = config::Cidr::parse(text);
-    if (!range.ok()) return expected(name, "an IP address or a range such as 10.0.0.0/8", text);
+    if (!range.ok()) return expected_value(name, "an IP address or a range such as 10.0.0.0/8", text);
     query.peer = *range;
   } else if (name == "protocol") {
     const auto kind = parse_word<SessionKind>(name, text, kSessionKindCount, session_kind_name);
@@ -56,7 +56,7 @@ absl::Status parse_parameter(std::string_view name, const std::string& text, Con
     query.state = *state;
   } else if (name == "min_age") {
     const absl::StatusOr<config::Duration> age = config::parse_duration(text);
-    if (!age.ok()) return expected(name, "a duration such as 10s", text);
+    if (!age.ok()) return expected_value(name, "a duration such as 10s", text);
     query.min_age_ms = config::milliseconds(*age);
   } else if (name == "sort") {
     const auto sort = parse_word<ConnectionQuery::Sort>(
@@ -65,12 +65,12 @@ absl::Status parse_parameter(std::string_view name, const std::string& text, Con
     query.sort = *sort;
   } else if (name == "limit") {
     if (!absl::SimpleAtoi(text, &query.limit) || query.limit < 1 || query.limit > ConnectionQuery::kMaxLimit) {
-      return expected(name, absl::StrCat("a number from 1 to ", ConnectionQuery::kMaxLimit), text);
+      return expected_value(name, absl::StrCat("a number from 1 to ", ConnectionQuery::kMaxLimit), text);
     }
   } else if (name == "after") {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), query.after, 16);
     if (error != std::errc() || end != text.data() + text.size() || text.size() != kIdDigits) {
-      return expected(name, "an id of 16 hexadecimal digits, the `next` of the page before", text);
+      return expected_value(name, "an id of 16 hexadecimal digits, the `next` of the page before", text);
     }
   } else {
     return absl::InvalidArgumentError(
@@ -79,7 +79,7 @@ absl::Status parse_parameter(std::string_view name, const std::string& text, Con
   return absl::OkStatus();
 }
 
-std::string id_text(uint64_t id) { return absl::StrFormat("%016x", id); }
+std::string hex_id(uint64_t id) { return absl::StrFormat("%016x", id); }
 
 void member_or_null(std::string_view name, std::string_view text, JsonWriter& json) {
   json.key(name);
@@ -120,7 +120,7 @@ void write_connection_rows(const std::vector<ConnectionRow>& rows, JsonWriter& j
   json.begin_array();
   for (const ConnectionRow& row : rows) {
     const bool has_port = row.peer.family() == AF_INET || row.peer.family() == AF_INET6;
-    json.begin_object().member("id", id_text(row.id)).member("worker", row.worker).member("listener", row.listener);
+    json.begin_object().member("id", hex_id(row.id)).member("worker", row.worker).member("listener", row.listener);
     json.member("peer", address_text(row.peer));
     member_or_null("peer_port", has_port ? std::optional<uint64_t>(row.peer.port()) : std::nullopt, json);
     json.member("protocol", session_kind_name(row.facts.kind));
@@ -149,7 +149,7 @@ void write_connections(const ConnectionTable& table, absl::FunctionRef<bool(size
   const std::vector<ConnectionRow> rows = table.first_rows();
   json.begin_object().member("open", open).member("matching", matching);
   const bool goes_on = rows.size() == table.query.limit && table.query.sort == ConnectionQuery::Sort::kNewest;
-  member_or_null("next", goes_on ? id_text(rows.back().id) : std::string(), json);
+  member_or_null("next", goes_on ? hex_id(rows.back().id) : std::string(), json);
   write_connection_rows(rows, json.key("connections"));
   json.key("workers").begin_array();
   for (size_t i = 0; i < table.parts.size(); ++i) {
