@@ -76,6 +76,7 @@ class AltsRecordLayer final : public RecordLayer {
   bool has_authenticated_end() const override { return flags_.authenticated_end; }
   bool in_record() const override { return !partial_.empty(); }
   bool write_state(SecretBytes& out) override;
+  std::string_view protocol() const override { return "ALTS"; }
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 

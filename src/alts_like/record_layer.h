@@ -60,6 +60,10 @@ class RecordLayer {
   /// nothing appended and the layer unchanged: it has failed, or its state exceeds kMaxRecordStateBytes.
   virtual bool write_state(SecretBytes& out) = 0;
 
+  /// The name of the protocol, as Agreement::version has it: `TLSv1.3`, for instance. A string literal; empty if the
+  /// bytes are not protected.
+  virtual std::string_view protocol() const { return {}; }
+
   /// The reason for kFailed, for logs.
   virtual std::string_view error() const = 0;
 

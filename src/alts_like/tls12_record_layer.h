@@ -44,6 +44,7 @@ class Tls12RecordLayer final : public RecordLayer {
   void flush(ChunkPool& pool, Buffer& wire) override;
   void seal_end(ChunkPool& pool, Buffer& wire) override;
   bool write_state(SecretBytes& out) override;
+  std::string_view protocol() const override { return "TLSv1.2"; }
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 

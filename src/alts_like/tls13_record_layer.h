@@ -54,6 +54,7 @@ class Tls13RecordLayer final : public RecordLayer {
   void seal_end(ChunkPool& pool, Buffer& wire) override;
   Buffer take_tickets() override { return messages_ ? std::move(messages_->tickets) : Buffer(); }
   bool write_state(SecretBytes& out) override;
+  std::string_view protocol() const override { return "TLSv1.3"; }
   std::string_view error() const override { return error_; }
   void park(ChunkPool& pool) override;
 

@@ -208,6 +208,12 @@ uint64_t Socket::acknowledged() const {
   return info.tcpi_bytes_acked;
 }
 
+std::optional<Socket::Totals> Socket::totals() const {
+  tcp_info info{};
+  if (fd_ < 0 || single_ || !read_tcp_info(fd_, info)) return std::nullopt;
+  return Totals{.received = info.tcpi_bytes_received, .acknowledged = info.tcpi_bytes_acked};
+}
+
 bool Socket::gone() const {
   if (fd_ < 0) return true;
   if (single_) return events_of(fd_) & POLLHUP;

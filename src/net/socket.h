@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "net/loop_socket.h"
@@ -93,6 +94,12 @@ class Socket final : public LoopSocket {
   /// Bytes that the peer has acknowledged so far; 0 for Unix sockets. The progress of a send in flight is visible only
   /// here. One system call.
   uint64_t acknowledged() const;
+  /// Bytes of the stream that were received from the peer and that the peer has acknowledged, as the kernel counts them
+  /// from the beginning of the connection. Empty for Unix sockets. One system call.
+  struct Totals {
+    uint64_t received = 0, acknowledged = 0;
+  };
+  std::optional<Totals> totals() const;
   /// Sends FIN once the queued output is empty.
   void shutdown_write();
   bool write_shut() const { return output_ == Output::kShut; }

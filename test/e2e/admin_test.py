@@ -20,7 +20,7 @@ from harness import LONG, SLOWNESS, SLUICE
 from origins import Origin, connect, echo, free_port, refused_address
 from reload_test import Http1, listener, respond, server, upstream
 
-PAGES = ("/", "/healthz", "/readyz", "/metrics", "/config", "/generations", "/upstreams", "/pools", "/memory", "/log-level")
+PAGES = ("/", "/healthz", "/readyz", "/metrics", "/config", "/generations", "/upstreams", "/connections", "/pools", "/memory", "/log-level")
 TOKEN = "0123456789abcdef0123"
 
 
@@ -528,11 +528,14 @@ class Busy(AdminTest):
             self.assertEqual(self.get(proxy, "/healthz", status=503), "no response from worker 1\n")
             self.assertEqual(self.value(proxy, 'sluice_worker_responds{worker="0"}'), 1)
             self.assertEqual(self.value(proxy, 'sluice_worker_responds{worker="1"}'), 0)
-            self.assertEqual([each["responds"] for each in self.json(proxy, "/pools")["workers"]], [True, False])
+            for page in ("/pools", "/connections"):
+                self.assertEqual([each["responds"] for each in self.json(proxy, page)["workers"]], [True, False])
+            self.assertEqual(self.json(proxy, "/memory")["largest_connections"], [])
         finally:
             libc.ptrace(self.PTRACE_DETACH, tid, None, None)
         self.assertEqual(self.get(proxy, "/healthz"), "ok\n")
         self.assertEqual(self.value(proxy, 'sluice_worker_responds{worker="1"}'), 1)
+        self.assertEqual([each["responds"] for each in self.json(proxy, "/connections")["workers"]], [True, True])
 
 
 class Changes(AdminTest):

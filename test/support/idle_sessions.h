@@ -21,7 +21,10 @@ namespace sluice::test {
 /// About as large as one of HTTP. When it is drained or ended, it destroys itself at the end of the turn.
 class IdleSession final : public Session {
  public:
-  explicit IdleSession(ClientAcceptor& acceptor) : acceptor_(&acceptor) { acceptor.joined(*this); }
+  explicit IdleSession(ClientAcceptor& acceptor, const ConnectionFacts& facts = {})
+      : acceptor_(&acceptor), facts_(facts) {
+    acceptor.joined(*this);
+  }
 
   SessionKind kind() const override { return SessionKind::kHttp1; }
   bool shut_down() override {
@@ -32,12 +35,20 @@ class IdleSession final : public Session {
     ++memory_[256];
     acceptor_->worker().defer([](void* self) { delete static_cast<IdleSession*>(self); }, this);
   }
+  ConnectionFacts facts() const override { return facts_; }
+  PeerAddress peer() const override {
+    // 10.0.0.0 to 10.0.3.231: as many as there are values.
+    const auto last = static_cast<uint16_t>(facts_.memory_bytes % 1000);
+    const std::array<std::byte, 4> address = {std::byte{10}, std::byte{0}, std::byte(last >> 8), std::byte(last & 255)};
+    return PeerAddress::ip4(address, 1234);
+  }
   void move_to(ClientAcceptor& to) { std::exchange(acceptor_, &to)->moved(*this, to); }
 
  private:
   ~IdleSession() { acceptor_->left(*this); }
 
   ClientAcceptor* acceptor_;
+  const ConnectionFacts facts_;
   std::array<uint8_t, 512> memory_{};
 };
 
@@ -76,10 +87,11 @@ class IdleAcceptors {
   ClientAcceptor& operator[](size_t i) { return *all_[i]; }
   Worker& worker() { return *worker_; }
   void add_sessions(size_t acceptor, int count) {
-    for (int i = 0; i < count; ++i) {
-      if (!global_.enter() || !limits_->connections.enter()) std::abort();
-      new IdleSession(*all_[acceptor]);
-    }
+    for (int i = 0; i < count; ++i) add_session(acceptor, {});
+  }
+  void add_session(size_t acceptor, const ConnectionFacts& facts) {
+    if (!global_.enter() || !limits_->connections.enter()) std::abort();
+    new IdleSession(*all_[acceptor], facts);
   }
   /// Open sessions of all acceptors.
   uint32_t sessions() const { return global_.active(); }

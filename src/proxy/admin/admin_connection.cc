@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
+#include "proxy/common/peer_address.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/message/http_date.h"
 
@@ -30,6 +31,16 @@ bool is_own_host(std::string_view authority) {
   const std::string host(authority.substr(0, authority.rfind(':')));
   in_addr ip4;
   return host.empty() || absl::EqualsIgnoreCase(host, "localhost") || inet_pton(AF_INET, host.c_str(), &ip4) == 1;
+}
+
+// The peer of a Unix socket is a process.
+std::string peer_text(int fd) {
+  const PeerAddress peer = PeerAddress::peer_of(fd);
+  if (peer.family() != AF_UNIX) return text_of(peer);
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return "a process";
+  return absl::StrCat("process ", who.pid, " of user ", who.uid);
 }
 
 }  // namespace
@@ -84,6 +95,7 @@ void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
   const size_t query = path.find('?');
   request_.path = path.substr(0, query);
   if (query != std::string_view::npos) request_.query = path.substr(query + 1);
+  if (request_.method == "PUT" || request_.method == "POST") request_.peer = peer_text(transport_.socket().fd());
   if (end) request_complete();
 }
 

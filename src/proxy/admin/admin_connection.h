@@ -21,6 +21,8 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   /// Serves an accepted connection. Takes ownership of the descriptor. `family` is that of the listening socket.
   static AdminConnection* start(AdminServices& services, int fd, int family);
 
+  /// The request in progress.
+  const AdminRequest& request() const { return request_; }
   /// Responds to the request for which the server has waited for figures.
   void respond();
   /// Lets the request in progress end, or the first one if there was none, and accepts no more: a client that has just

@@ -15,6 +15,7 @@ struct AdminRequest {
   std::string path;  ///< Without the query.
   std::string query;
   std::string body;
+  std::string peer = {};  ///< Of a PUT or POST: who sends it, for the log.
 };
 
 struct AdminResponse {
@@ -32,8 +33,10 @@ class AdminPages {
  public:
   /// Whether the response needs current figures of the workers.
   virtual bool needs_figures(const AdminRequest& request) = 0;
-  /// Requests them from each worker.
-  virtual void request_figures() = 0;
+  /// Requests them from each worker, for this request and others.
+  virtual void request_figures(const AdminRequest& request) = 0;
+  /// Whether the figures that were requested last will also do for this request, which needs_figures().
+  virtual bool shares_figures(const AdminRequest& /*request*/) { return true; }
   /// Whether each worker has provided them since the last request_figures(), or has ended.
   virtual bool has_figures() = 0;
   /// Called when has_figures(), or when workers took too long, if the response needs figures; else at once.
@@ -58,6 +61,7 @@ struct AdminCounters {
   Counter idle_timeouts;     ///< Connections closed by `idle_timeout`,
   Counter header_timeouts;   ///< by `header_timeout`,
   Counter send_timeouts;     ///< and by `send_timeout`.
+  Counter endpoint_changes;  ///< Requests that have changed an endpoint.
   Counter figures_timeouts;  ///< Responses for which not all workers had provided figures in time.
 };
 

@@ -235,16 +235,29 @@ bool AdminServer::make_room() {
 
 // ---- Figures ----
 
-// Requests that come while figures are on their way share them.
+// Requests that come while figures are on their way share them, if these will do.
 void AdminServer::await_figures(AdminConnection& connection) {
-  waiting_.push_back(&connection);
-  if (figures_due_ms_ != 0) return;
+  if (figures_due_ms_ != 0 && pages_.shares_figures(connection.request())) return waiting_.push_back(&connection);
+  later_.push_back(&connection);
+  if (figures_due_ms_ == 0) request_figures();
+}
+
+// Requests those that the next connection needs.
+void AdminServer::request_figures() {
+  pages_.request_figures(later_.front()->request());
   figures_due_ms_ = worker_->now_ms() + kFiguresTimeoutMs;
-  pages_.request_figures();
+  waiting_ = std::exchange(later_, {});
+  const auto shares = [&](AdminConnection* each) { return pages_.shares_figures(each->request()); };
+  const auto others = std::stable_partition(waiting_.begin() + 1, waiting_.end(), shares);
+  later_.assign(others, waiting_.end());
+  waiting_.erase(others, waiting_.end());
   worker_->timers().arm(*figures_timer_, worker_->now_ms() + kFiguresPollMs);
 }
 
-void AdminServer::forget(AdminConnection& connection) { std::erase(waiting_, &connection); }
+void AdminServer::forget(AdminConnection& connection) {
+  std::erase(waiting_, &connection);
+  std::erase(later_, &connection);
+}
 
 void AdminServer::check_figures() {
   const bool complete = pages_.has_figures();
@@ -258,6 +271,7 @@ void AdminServer::check_figures() {
     if (!complete) counters_.figures_timeouts.add();
     next->respond();
   }
+  if (!later_.empty()) request_figures();
 }
 
 }  // namespace sluice

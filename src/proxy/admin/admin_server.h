@@ -76,6 +76,7 @@ class AdminServer final : private AdminServices::Owner {
   void forget(AdminConnection& connection) override;
   void remove(AdminConnection& connection) override;
   bool make_room();
+  void request_figures();
   void check_figures();
   void destroy_stopped();
   void drain_all();
@@ -92,6 +93,7 @@ class AdminServer final : private AdminServices::Owner {
   absl::flat_hash_set<AdminConnection*> connections_;
   size_t ending_ = 0;                      // Of them, those that make room for others.
   std::vector<AdminConnection*> waiting_;  // For figures.
+  std::vector<AdminConnection*> later_;    // For others than those that are on their way, in order.
   uint64_t figures_due_ms_ = 0;            // 0: none are requested.
   bool leaving_ = false;                   // Another process accepts: see leave().
   bool stopping_ = false;

@@ -37,6 +37,7 @@ class ConnectionLog {
   void count_in(size_t bytes) { bytes_in_ += bytes; }
   void count_out(size_t bytes) { bytes_out_ += bytes; }
 
+  PeerAddress client() const { return client_.address(client_port_); }
   bool has_route() const { return route_ != kNoRoute; }
   uint32_t attempts() const { return attempts_; }
 

@@ -51,6 +51,9 @@ class L4Session : public Session, private Transport::Owner {
   bool shut_down() override;
   bool move_out() override;
   StayReason stay_reason() const override;
+  ConnectionFacts facts() const override;
+  void add_details(ConnectionDetails& details) const override;
+  PeerAddress peer() const override;
 
  protected:
   explicit L4Session(ClientAcceptor& acceptor) : L4Session(acceptor, /*logged=*/false) {}
@@ -148,6 +151,7 @@ class L4Session : public Session, private Transport::Owner {
   void check_quiet();
   /// What the access log needs to know; null if there is no log.
   ConnectionLog* log();
+  const ConnectionLog* log() const { return const_cast<L4Session*>(this)->log(); }
   void note_client();
   void note_route(const ClientHello* hello, const std::optional<TcpTarget>& target);
   void log_end(std::string_view reason);

@@ -117,7 +117,12 @@ void ClientAcceptor::unlink(Session& session) {
   if (session.next) session.next->previous = session.previous;
   if (next_reviewed_ == &session) next_reviewed_ = session.next;
   if (next_visited_ == &session) next_visited_ = session.next;
+  if (next_listed_ == &session) next_listed_ = session.next;
   --session_count_;
+}
+
+Session* ClientAcceptor::next_listed() {
+  return next_listed_ ? std::exchange(next_listed_, next_listed_->next) : nullptr;
 }
 
 void ClientAcceptor::joined(Session& session) { link(session); }

@@ -150,6 +150,11 @@ class ClientAcceptor final : public Listener::Owner {
   /// The memory that reviews have counted for each source. Null while memory is not short.
   SourceMemory* source_memory() { return source_memory_.get(); }
 
+  /// Begins a pass through all sessions that are here now, from the newest on, by next_listed(), which returns null at
+  /// the end. The loop may go on in between.
+  void begin_listing() { next_listed_ = sessions_; }
+  Session* next_listed();
+
   // Called by sessions.
   /// Whether a session that is being reviewed may end itself now: a bounded number may in each step.
   bool may_shed() { return sheds_left_ > 0 && sheds_left_-- > 0; }
@@ -197,6 +202,7 @@ class ClientAcceptor final : public Listener::Owner {
   size_t requests_to_visit_ = 0;     // Then, the requests below that index.
   YieldingTask visit_task_;
   Session* next_reviewed_ = nullptr;
+  Session* next_listed_ = nullptr;
   bool needs_another_round_ = false;  // A session asked for another review during this round.
   Timer review_timer_;
   int sheds_left_ = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "proxy/common/peer_address.h"
+#include "proxy/listener/connection_facts.h"
 #include "proxy/metrics/l4_counters.h"
 
 namespace sluice {
@@ -20,6 +22,12 @@ class Session {
   /// Called while memory is short. Pauses or ends the session if it holds more than its share. Returns true if the
   /// session needs another review.
   virtual bool review_memory() { return false; }
+
+  // For the table of connections.
+  virtual ConnectionFacts facts() const { return {}; }
+  virtual void add_details(ConnectionDetails& /*details*/) const {}
+  /// The client, as far as it is known. May be a system call.
+  virtual PeerAddress peer() const { return {}; }
 
   // Links of the acceptor's list of sessions.
   Session* next = nullptr;

@@ -177,6 +177,7 @@ constexpr Help kHelp[] = {
     {"admin_requests_total", "Requests to the admin listener."},
     {"admin_requests_refused_total", "Requests that the admin listener refused, by reason."},
     {"admin_timeouts_total", "Connections of the admin listener that a timeout ended, by timeout."},
+    {"admin_endpoint_changes_total", "Changes of endpoints that operators have made at run time."},
     {"admin_figures_timeouts_total", "Responses made without the current figures of a worker that did not respond."},
 };
 

@@ -440,6 +440,7 @@ std::string format_admin(const AdminCounters& counters) {
   line(out, "admin_timeouts_total", "timeout=\"idle\"", counters.idle_timeouts.value());
   line(out, "admin_timeouts_total", "timeout=\"header\"", counters.header_timeouts.value());
   line(out, "admin_timeouts_total", "timeout=\"send\"", counters.send_timeouts.value());
+  line(out, "admin_endpoint_changes_total", "", counters.endpoint_changes.value());
   line(out, "admin_figures_timeouts_total", "", counters.figures_timeouts.value());
   return out;
 }

@@ -1,5 +1,6 @@
 // The pages of the admin listener: docs/operating/admin.md has the same list.
 
+#include "proxy/server/endpoint_page.h"
 #include "proxy/server/process_pages.h"
 
 namespace sluice {
@@ -13,6 +14,10 @@ std::span<const ProcessPages::Page> ProcessPages::pages() {
       {"/config", "the running configuration, without secrets", false, false, &ProcessPages::config},
       {"/generations", "the configurations in use", false, false, &ProcessPages::generations},
       {"/upstreams", "each upstream with the state of its endpoints", false, false, &ProcessPages::upstreams},
+      {kEndpointPage, "an endpoint; POST state=draining or weight=3 changes it", false, true, &ProcessPages::endpoint},
+      {"/connections",
+       "the connections of clients, newest first; ?sort=memory&limit=20 and others: see the documentation", true, false,
+       &ProcessPages::connections},
       {"/pools", "the buffer pools of each worker", true, false, &ProcessPages::pools},
       {"/memory", "the memory of the process", true, false, &ProcessPages::memory},
       {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false, true,

@@ -18,6 +18,8 @@
 #include "proxy/config/load/scalar.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/log/run_log.h"
+#include "proxy/server/connection_page.h"
+#include "proxy/server/endpoint_page.h"
 #include "proxy/server/exposition.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/upstream_page.h"
@@ -29,6 +31,12 @@ namespace sluice {
 namespace {
 
 constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+// In the list of pages.
+constexpr size_t kPathWidth = kEndpointPage.size() + 2;
+
+// How many connections /memory lists.
+constexpr size_t kLargestConnections = 20;
 
 AdminResponse json_response(JsonWriter&& json) {
   return {.content_type = AdminResponse::kJson, .body = std::move(json).text()};
@@ -60,7 +68,8 @@ uint64_t status_bytes(std::string_view name) {
 
 const ProcessPages::Page* ProcessPages::find(std::string_view path) {
   const std::span<const Page> all = pages();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Page& each) { return each.path == path; });
+  const std::string_view name = is_endpoint_page(path) ? kEndpointPage : path;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Page& each) { return each.path == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -82,7 +91,26 @@ bool ProcessPages::needs_figures(const AdminRequest& request) {
   return page && page->needs_figures;
 }
 
-void ProcessPages::request_figures() {
+// The connections that the page shows, if it shows any.
+std::optional<ConnectionQuery> ProcessPages::table_for(const AdminRequest& request) {
+  const Page* const page = find(request.path);
+  if (page && page->respond == &ProcessPages::memory) {
+    return ConnectionQuery{.sort = ConnectionQuery::Sort::kMemory, .limit = kLargestConnections};
+  }
+  if (!page || page->respond != &ProcessPages::connections) return std::nullopt;
+  const absl::StatusOr<ConnectionQuery> query = parse_connection_query(request.query);
+  return query.ok() ? std::optional(*query) : std::nullopt;
+}
+
+void ProcessPages::request_figures(const AdminRequest& request) {
+  if (table_) table_->abandoned.store(true, std::memory_order_relaxed);
+  table_.reset();
+  if (const auto query = table_for(request)) {
+    table_ = std::make_shared<ConnectionTable>(*query, process_.workers.size());
+    for (size_t i = 0; i < process_.workers.size(); ++i) {
+      if (!process_.workers[i]->list_connections(table_)) table_->parts[i]->complete.store(true);
+    }
+  }
   snapshots_.clear();
   for (const auto& worker : process_.workers) {
     snapshots_.push_back(worker->snapshots());
@@ -90,12 +118,27 @@ void ProcessPages::request_figures() {
   }
 }
 
+bool ProcessPages::shares_figures(const AdminRequest& request) {
+  const auto query = table_for(request);
+  return !query || (table_ && table_->query == *query);
+}
+
 bool ProcessPages::responds(size_t worker) const {
   return worker >= snapshots_.size() || process_.workers[worker]->stopped() ||
          process_.workers[worker]->snapshots() != snapshots_[worker];
 }
 
-bool ProcessPages::has_figures() { return silent_workers().empty(); }
+bool ProcessPages::has_part(size_t worker) const {
+  return !table_ || table_->parts[worker]->complete.load(std::memory_order_acquire) ||
+         process_.workers[worker]->stopped();
+}
+
+bool ProcessPages::has_figures() {
+  for (size_t i = 0; i < process_.workers.size(); ++i) {
+    if (!responds(i) || !has_part(i)) return false;
+  }
+  return true;
+}
 
 // The numbers of the workers that have not provided figures.
 std::string ProcessPages::silent_workers() const {
@@ -129,7 +172,7 @@ AdminResponse ProcessPages::respond(const AdminRequest& request) {
 AdminResponse ProcessPages::index(const AdminRequest&) {
   AdminResponse response;
   for (const Page& each : pages()) {
-    absl::StrAppend(&response.body, each.path, std::string(14 - each.path.size(), ' '), each.text, "\n");
+    absl::StrAppend(&response.body, each.path, std::string(kPathWidth - each.path.size(), ' '), each.text, "\n");
   }
   return response;
 }
@@ -199,6 +242,18 @@ AdminResponse ProcessPages::upstreams(const AdminRequest&) {
   return json_response(std::move(json));
 }
 
+AdminResponse ProcessPages::endpoint(const AdminRequest& request) {
+  return endpoint_page(request, view()->upstreams, process_.admin);
+}
+
+AdminResponse ProcessPages::connections(const AdminRequest& request) {
+  const absl::StatusOr<ConnectionQuery> query = parse_connection_query(request.query);
+  if (!query.ok()) return {.status = 400, .body = absl::StrCat(query.status().message(), "\n")};
+  JsonWriter json;
+  write_connections(*table_, [this](size_t worker) { return has_part(worker); }, json);
+  return json_response(std::move(json));
+}
+
 AdminResponse ProcessPages::pools(const AdminRequest&) {
   const std::shared_ptr<const ProcessView> shown = view();
   JsonWriter json;
@@ -247,6 +302,7 @@ AdminResponse ProcessPages::memory(const AdminRequest&) {
     json.null();
   }
   json.member("connections", process_.connections.active());
+  write_connection_rows(table_->first_rows(), json.key("largest_connections"));
   json.end_object();
   return json_response(std::move(json));
 }

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "proxy/admin/admin_pages.h"
 #include "proxy/common/connection_limits.h"
+#include "proxy/listener/connection_table.h"
 #include "proxy/server/process_view.h"
 #include "proxy/server/worker_thread.h"
 
@@ -22,7 +24,7 @@ class ProcessPages final : public AdminPages {
   /// What exists as long as the process. All of it may be read on any thread.
   struct Process {
     const ControlCounters& control;
-    const AdminCounters& admin;
+    AdminCounters& admin;
     const ConnectionLimit& connections;
     const std::atomic<bool>& stopping;
     const std::vector<std::unique_ptr<WorkerThread>>& workers;
@@ -34,7 +36,8 @@ class ProcessPages final : public AdminPages {
 
   // AdminPages
   bool needs_figures(const AdminRequest& request) override;
-  void request_figures() override;
+  void request_figures(const AdminRequest& request) override;
+  bool shares_figures(const AdminRequest& request) override;
   bool has_figures() override;
   AdminResponse respond(const AdminRequest& request) override;
 
@@ -52,6 +55,8 @@ class ProcessPages final : public AdminPages {
   std::shared_ptr<const ProcessView> view() const;
   bool responds(size_t worker) const;
   std::string silent_workers() const;
+  bool has_part(size_t worker) const;
+  static std::optional<ConnectionQuery> table_for(const AdminRequest& request);
   AdminResponse index(const AdminRequest& request);
   AdminResponse healthz(const AdminRequest& request);
   AdminResponse readyz(const AdminRequest& request);
@@ -59,6 +64,8 @@ class ProcessPages final : public AdminPages {
   AdminResponse config(const AdminRequest& request);
   AdminResponse generations(const AdminRequest& request);
   AdminResponse upstreams(const AdminRequest& request);
+  AdminResponse endpoint(const AdminRequest& request);
+  AdminResponse connections(const AdminRequest& request);
   AdminResponse pools(const AdminRequest& request);
   AdminResponse memory(const AdminRequest& request);
   AdminResponse log_level(const AdminRequest& request);
@@ -66,6 +73,7 @@ class ProcessPages final : public AdminPages {
   const Process process_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ProcessView> view_;  // Guarded by mutex_.
+  std::shared_ptr<ConnectionTable> table_;   // That was requested last, if its request needed one.
   std::vector<uint64_t> snapshots_;          // By worker: their number at the last request for figures.
 };
 

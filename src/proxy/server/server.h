@@ -118,6 +118,7 @@ class Server {
   int wait(std::chrono::nanoseconds pause);
   void watch_files();
   void retire(Generation old, ProcessView::Applied applied, const std::vector<std::optional<size_t>>& access_logs);
+  void end_endpoint_changes();
   void bound_generations();
   void end_overdue(std::chrono::steady_clock::time_point now);
   void destroy_unused();

@@ -123,6 +123,7 @@ absl::StatusOr<std::string> Server::replace_generation() {
   const ProcessView::Applied now = begin_generation(*next.config);
   Generation old = std::exchange(generation_, std::move(next));
   ProcessView::Applied old_applied = std::exchange(applied_, now);
+  end_endpoint_changes();
   apply_admin(*std::move(admin), &*before);
   retire(std::move(old), std::move(old_applied), logs);
   bound_generations();
@@ -131,6 +132,14 @@ absl::StatusOr<std::string> Server::replace_generation() {
   log_listeners(&*before);
   const std::string files = reloaded_files(config);
   return absl::StrCat("configuration applied: ", describe_changes(*before, config), files.empty() ? "" : "; ", files);
+}
+
+// The file says how endpoints are used, unless somebody has asked for more.
+void Server::end_endpoint_changes() {
+  size_t ended = 0;
+  for (const auto& upstream : generation_.upstreams) ended += upstream->changes().end_unkept(monotonic_ms());
+  if (ended == 0) return;
+  log_line(LogLevel::kInfo, absl::StrCat("reload: ", ended, " changed endpoints are as configured again"));
 }
 
 // Keeps what the current generation does not share, so that its destruction does not delay a worker.

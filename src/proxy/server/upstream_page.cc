@@ -1,11 +1,13 @@
 #include "proxy/server/upstream_page.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "proxy/config/load/scalar.h"
 
 namespace sluice {
@@ -22,6 +24,10 @@ std::string seconds_text(uint64_t ms) { return absl::StrFormat("%.1fs", static_c
 // The first of the reasons against an address that applies; EndpointState::up() combines the same ones.
 Verdict verdict_of(const UpstreamState& upstream, const EndpointState& state, uint64_t now_ms) {
   const EndpointHealth& health = state.health;
+  if (!state.enabled()) {
+    return {endpoint_mode_name(state.mode.load(std::memory_order_relaxed)),
+            "an operator wants it to get no connections and requests: see `changed`"};
+  }
   if (!health.healthy.load(std::memory_order_relaxed)) {
     const uint64_t since_ms = health.unhealthy_since_ms.load(std::memory_order_relaxed);
     return {"unhealthy", absl::StrCat("its health checks have failed for ",
@@ -45,7 +51,24 @@ Verdict verdict_of(const UpstreamState& upstream, const EndpointState& state, ui
   return {"up", ""};
 }
 
-void write_address(const UpstreamState& upstream, size_t slot, uint64_t now_ms, JsonWriter& json) {
+void write_change(const UpstreamState& upstream, uint32_t slot, JsonWriter& json) {
+  const std::optional<EndpointChange> change = upstream.changes().of(slot);
+  if (!change) return void(json.null());
+  json.begin_object().member("state", endpoint_mode_name(change->mode)).key("weight");
+  change->weight != 0 ? void(json.value(change->weight)) : void(json.null());
+  json.member("configured_weight", upstream.slots().configured_weight(slot)).member("keep", change->keep);
+  json.member("at", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(change->at_s), absl::UTCTimeZone()));
+  json.member("by", change->by).end_object();
+}
+
+}  // namespace
+
+std::string_view endpoint_mode_name(EndpointMode mode) {
+  constexpr std::string_view kNames[] = {"enabled", "draining", "disabled"};
+  return kNames[static_cast<size_t>(mode)];
+}
+
+void write_address(const UpstreamState& upstream, uint32_t slot, uint64_t now_ms, JsonWriter& json) {
   const EndpointState& state = upstream.endpoint(slot);
   const EndpointHealth& health = state.health;
   const Verdict verdict = verdict_of(upstream, state, now_ms);
@@ -60,10 +83,9 @@ void write_address(const UpstreamState& upstream, size_t slot, uint64_t now_ms, 
   json.member("checks", health.checks.value()).member("checks_failed", health.failed_checks.value());
   json.member("ejected", health.ejected_until_ms.load(std::memory_order_relaxed) != 0);
   json.member("ejections", health.ejections.load(std::memory_order_relaxed));
+  write_change(upstream, slot, json.key("changed"));
   json.end_object();
 }
-
-}  // namespace
 
 void write_upstream(UpstreamState& upstream, uint64_t now_ms, JsonWriter& json) {
   const config::Upstream& config = upstream.config();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "proxy/common/json_writer.h"
 #include "proxy/upstream/endpoint.h"
@@ -10,5 +11,11 @@ namespace sluice {
 /// Writes an upstream as an object: its endpoints with their addresses, and of each address its state with the reason.
 /// `now_ms` is in the time of monotonic_ms(). Callable on any thread.
 void write_upstream(UpstreamState& upstream, uint64_t now_ms, JsonWriter& json);
+
+/// Writes one address of it. The slot is present in a view of the caller.
+void write_address(const UpstreamState& upstream, uint32_t slot, uint64_t now_ms, JsonWriter& json);
+
+/// `enabled`, `draining` or `disabled`.
+std::string_view endpoint_mode_name(EndpointMode mode);
 
 }  // namespace sluice

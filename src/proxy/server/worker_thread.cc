@@ -85,6 +85,16 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     self->http_->follow_endpoints();
     for (Checks& each : self->checks_) each.checker->follow_endpoints();
   });
+  request(list_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->listing_.store(false, std::memory_order_release);
+    std::shared_ptr<ConnectionTable> table;
+    {
+      const std::lock_guard lock(self->worker_mutex_);
+      table = std::move(self->next_table_);
+    }
+    if (table) self->lister_->begin(std::move(table));
+  });
   request(begin_moving_out_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->begin_moving_out();
@@ -202,6 +212,14 @@ void WorkerThread::resume(MovingSession session, bool stays) {
   }
 }
 
+bool WorkerThread::list_connections(std::shared_ptr<ConnectionTable> table) {
+  {
+    const std::lock_guard lock(worker_mutex_);
+    next_table_ = std::move(table);
+  }
+  return listing_.exchange(true, std::memory_order_acq_rel) || post(list_);
+}
+
 // False if the worker has ended.
 bool WorkerThread::post(Message& message) {
   std::lock_guard lock(worker_mutex_);
@@ -237,6 +255,15 @@ void WorkerThread::main(WorkerGeneration first) {
       },
       this);
   left_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->check_left(); }, this);
+  lister_ = std::make_unique<ConnectionLister>(
+      *worker_, options_.index,
+      [](void* self, absl::FunctionRef<void(ClientAcceptor&)> function) {
+        auto* const thread = static_cast<WorkerThread*>(self);
+        for (Acceptors* const each : {&thread->acceptors_, &thread->old_acceptors_}) {
+          for (auto& acceptor : *each) function(*acceptor);
+        }
+      },
+      this);
   adopt(std::move(first));
   ready_.set_value(absl::OkStatus());
   {
@@ -245,6 +272,7 @@ void WorkerThread::main(WorkerGeneration first) {
     drain_timer_.reset();
     unused_timer_.reset();
     left_timer_.reset();
+    lister_.reset();
     update_counters();
     acceptors_.clear();
     old_acceptors_.clear();

@@ -15,6 +15,8 @@
 #include "proxy/http/proxy/health_checker.h"
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/listener/client_acceptor.h"
+#include "proxy/listener/connection_lister.h"
+#include "proxy/listener/connection_table.h"
 #include "proxy/server/generation.h"
 
 namespace sluice {
@@ -69,6 +71,8 @@ class WorkerThread {
   bool awaits_session() const { return arriving_.load(std::memory_order_acquire) > 0; }
   /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
+  /// Requests this worker's part of the table, and no longer those of earlier ones. False if the worker has ended.
+  bool list_connections(std::shared_ptr<ConnectionTable> table);
   uint64_t snapshots() const { return snapshots_.load(std::memory_order_acquire); }
 
  private:
@@ -114,6 +118,7 @@ class WorkerThread {
   // Parts of earlier generations, until their last use has ended.
   std::vector<Checks> old_checks_;
   Acceptors old_acceptors_;
+  std::unique_ptr<ConnectionLister> lister_;
   std::unique_ptr<Timer> unused_timer_;
   std::unique_ptr<Timer> drain_timer_;
   std::optional<WorkerGeneration> next_;  // Set while apply_ is posted.
@@ -123,11 +128,14 @@ class WorkerThread {
   std::unique_ptr<Timer> left_timer_;       // Waits until no acceptor accepts.
   std::vector<const ListenerState*> left_;  // Set while leave_ is posted.
   bool leave_now_ = false;
-  Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, begin_moving_out_, end_moving_out_, count_stays_;
+  Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, list_, begin_moving_out_, end_moving_out_;
+  Request count_stays_;
   Departures* departures_ = nullptr;
   config::Duration drain_after_{0};
   bool accepts_again_ = false;
-  std::atomic<bool> following_{false};  // follow_ is posted and has not run yet.
+  std::atomic<bool> following_{false};           // follow_ is posted and has not run yet.
+  std::atomic<bool> listing_{false};             // list_ likewise.
+  std::shared_ptr<ConnectionTable> next_table_;  // For list_. Guarded by worker_mutex_.
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};
   std::atomic<uint64_t> snapshots_{0};

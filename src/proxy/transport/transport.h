@@ -97,6 +97,8 @@ class Transport final : private Socket::Owner {
   void stop_reading() { socket_.stop_reading(); }
   size_t queued() const { return socket_.queued(); }
   bool secured() const { return secure_ && secure_->records; }
+  /// RecordLayer::protocol(); empty without records.
+  std::string_view protocol() const { return secured() ? secure_->records->protocol() : std::string_view(); }
   // These three are the socket's: see Socket.
   bool input_over() const { return socket_.input_over(); }
   bool gone() const { return socket_.gone(); }

@@ -46,7 +46,7 @@ bool Balancer::needs_hash() const {
 }
 
 bool Balancer::has_room(uint32_t index, const Choice& choice) const {
-  if (choice.tried.contains(index) || choice.beside == index) return false;
+  if (choice.tried.contains(index) || choice.beside == index || !upstream_.endpoint(index).enabled()) return false;
   const uint32_t limit = upstream_.config().max_connections_per_endpoint;
   return limit == 0 || upstream_.endpoint(index).active.load(std::memory_order_relaxed) < limit;
 }

@@ -72,6 +72,7 @@ UpstreamState::UpstreamState(config::Snapshot<config::Upstream> upstream)
 
 void UpstreamState::continue_from(const UpstreamState& old) {
   slots_.continue_from(old.slots_);
+  changes_.continue_from(old.changes_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     EndpointHealth& health = slots_.state(i).health;
     // Nothing would end these states.

@@ -11,6 +11,7 @@
 #include "proxy/config/model/snapshot.h"
 #include "proxy/tls/current_context.h"
 #include "proxy/upstream/ejections.h"
+#include "proxy/upstream/endpoint_changes.h"
 #include "proxy/upstream/endpoint_table.h"
 #include "proxy/upstream/resolve_counters.h"
 
@@ -51,6 +52,10 @@ class UpstreamState {
   const EndpointState& endpoint(size_t slot) const { return slots_.state(slot); }
   const config::Address& address(size_t slot) const { return slots_.address(slot); }
   std::string describe(size_t slot) const { return slots_.describe(slot); }
+
+  /// What operators have changed.
+  EndpointChanges& changes() { return changes_; }
+  const EndpointChanges& changes() const { return changes_; }
 
   /// The counters of a configured endpoint that is a name; written by the resolver.
   ResolveCounters& resolving(size_t configured) { return resolving_[configured]; }
@@ -101,6 +106,7 @@ class UpstreamState {
 
   const config::Snapshot<config::Upstream> config_;
   EndpointTable slots_;
+  EndpointChanges changes_{slots_};
   std::vector<ResolveCounters> resolving_;
   std::unique_ptr<Ejections> ejections_;
 };

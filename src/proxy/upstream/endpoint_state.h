@@ -7,6 +7,13 @@
 
 namespace sluice {
 
+/// What an operator wants of an endpoint: see EndpointChanges.
+enum class EndpointMode : uint8_t {
+  kEnabled,
+  kDraining,  ///< It gets no new connections and requests. What it has goes on.
+  kDisabled,  ///< So, too; and connections to it for requests of HTTP end as soon as they have none.
+};
+
 /// The state of an endpoint, shared by all workers. Touched when a connection opens or closes, never per byte.
 struct EndpointState {
   std::atomic<bool> present{false};  ///< Whether the slot has an endpoint; written by EndpointTable.
@@ -17,10 +24,14 @@ struct EndpointState {
   std::atomic<uint64_t> failing_since_ms{0};
   /// When its health last recovered, or the slot got another endpoint; 0: it has been up from the start.
   std::atomic<uint64_t> up_since_ms{0};
+  std::atomic<EndpointMode> mode{EndpointMode::kEnabled};  ///< Written by EndpointTable.
   EndpointHealth health;
 
+  bool enabled() const { return mode.load(std::memory_order_relaxed) == EndpointMode::kEnabled; }
   /// Whether it may be chosen while there are others. This combines all reasons against an endpoint.
-  bool up(uint64_t now_ms) const { return present.load(std::memory_order_relaxed) && health.in() && !down(now_ms); }
+  bool up(uint64_t now_ms) const {
+    return present.load(std::memory_order_relaxed) && enabled() && health.in() && !down(now_ms);
+  }
   /// Whether recent connections to it have failed.
   bool down(uint64_t now_ms) const { return now_ms < down_until_ms.load(std::memory_order_relaxed); }
   /// Takes over what is known about the same endpoint in another configuration. Its connections are counted apart.
@@ -37,6 +48,7 @@ struct EndpointState {
     down_until_ms.store(0, std::memory_order_relaxed);
     failing_since_ms.store(0, std::memory_order_relaxed);
     up_since_ms.store(now_ms, std::memory_order_relaxed);
+    mode.store(EndpointMode::kEnabled, std::memory_order_relaxed);
     health.begin_anew();
   }
 };

@@ -77,13 +77,14 @@ void EndpointTable::renew_set() {
 std::vector<ResolvedEndpoint> EndpointTable::present_of(uint32_t configured) const {
   std::vector<ResolvedEndpoint> present;
   for (size_t i = fixed_; i < size_; ++i) {
-    if (is_of(slots_[i], configured)) present.push_back({slots_[i].address, weight(i), priority(i)});
+    if (is_of(slots_[i], configured)) present.push_back({slots_[i].address, configured_weight(i), priority(i)});
   }
   return present;
 }
 
 EndpointTable::Change EndpointTable::replace(uint32_t configured, std::span<const ResolvedEndpoint> now,
                                              uint64_t now_ms) {
+  const std::lock_guard lock(change_mutex_);
   Change change;
   std::vector<const ResolvedEndpoint*> wanted;
   for (const ResolvedEndpoint& endpoint : now) {
@@ -121,6 +122,18 @@ EndpointTable::Change EndpointTable::replace(uint32_t configured, std::span<cons
   }
   if (change.any()) renew_set();
   return change;
+}
+
+bool EndpointTable::change(uint32_t slot, std::string_view address, EndpointMode mode, uint32_t weight,
+                           uint64_t now_ms) {
+  const std::lock_guard lock(change_mutex_);
+  Slot& changed = slots_[slot];
+  if (changed.text != address) return false;
+  const bool was_enabled = changed.state.mode.exchange(mode, std::memory_order_relaxed) == EndpointMode::kEnabled;
+  if (!was_enabled && changed.state.enabled()) changed.state.up_since_ms.store(now_ms, std::memory_order_relaxed);
+  if (changed.changed_weight.exchange(weight, std::memory_order_relaxed) != weight) renew_set();
+  note_health_change();
+  return true;
 }
 
 // While the old table is still in use, its resolver must not run.
@@ -180,6 +193,7 @@ void EndpointTable::occupy(Slot& slot, const ResolvedEndpoint& by, uint64_t now_
   if (slot.address != by.address) {
     slot.address = by.address;
     slot.text = by.address.text();
+    slot.changed_weight.store(0, std::memory_order_relaxed);
     slot.state.begin_anew(now_ms);
   }
   adjust(slot, by);

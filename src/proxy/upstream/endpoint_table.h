@@ -63,7 +63,12 @@ class EndpointTable {
 
   // Valid for any slot.
 
-  uint32_t weight(size_t slot) const { return slots_[slot].weight.load(std::memory_order_relaxed); }
+  uint32_t weight(size_t slot) const {
+    const uint32_t changed = slots_[slot].changed_weight.load(std::memory_order_relaxed);
+    return changed != 0 ? changed : configured_weight(slot);
+  }
+  /// Without change().
+  uint32_t configured_weight(size_t slot) const { return slots_[slot].weight.load(std::memory_order_relaxed); }
   uint32_t priority(size_t slot) const { return slots_[slot].priority.load(std::memory_order_relaxed); }
   /// The index in config::Upstream::endpoints of the configured endpoint that the slot belongs to.
   uint32_t configured(size_t slot) const { return slots_[slot].configured; }
@@ -87,6 +92,9 @@ class EndpointTable {
   /// thread only, and not a worker's: tables of many endpoints take milliseconds (docs/guides/balancing.md). New
   /// endpoints start slowly from `now_ms` on (Upstream::slow_start), or immediately with their full share if it is 0.
   Change replace(uint32_t configured, std::span<const ResolvedEndpoint> now, uint64_t now_ms = 0);
+  /// Changes how an endpoint is used, until another call or until the slot gets another address. False if the slot does
+  /// not have this address any more. `weight`: 0: as configured. Callable on any thread but a worker's, at any time.
+  bool change(uint32_t slot, std::string_view address, EndpointMode mode, uint32_t weight, uint64_t now_ms);
   /// Takes over the states of the endpoints that `old` has at the same addresses, and the present addresses of the
   /// names that both have. Must be called before there is any view.
   void continue_from(const EndpointTable& old);
@@ -100,6 +108,7 @@ class EndpointTable {
   struct Slot {
     uint32_t configured = 0;
     std::atomic<uint32_t> weight{1};
+    std::atomic<uint32_t> changed_weight{0};  // 0: there is none.
     std::atomic<uint32_t> priority{0};
     std::atomic<uint32_t> holders{0};  // Views that may use the slot.
     uint64_t left_at = 0;              // The generation in which it was removed; only for the resolver's thread.
@@ -118,6 +127,7 @@ class EndpointTable {
   size_t size_;
   size_t fixed_;  // The number of slots at the front with configured addresses.
   std::unique_ptr<Slot[]> slots_;
+  std::mutex change_mutex_;   // Held by replace() and change().
   mutable std::mutex mutex_;  // Guards set_ and views_.
   std::shared_ptr<const EndpointSet> set_;
   std::atomic<uint64_t> generation_{0};  // The generation of set_; stored after set_.

@@ -32,13 +32,18 @@ using testing::StartsWith;
 class FakePages final : public AdminPages {
  public:
   bool needs_figures(const AdminRequest& request) override { return request.path == "/figures"; }
-  void request_figures() override { ++requested; }
+  void request_figures(const AdminRequest& request) override {
+    ++requested;
+    requested_for = request.query;
+  }
+  bool shares_figures(const AdminRequest& request) override { return request.query == requested_for; }
   bool has_figures() override { return has; }
   AdminResponse respond(const AdminRequest& request) override {
     if (request.path == "/large") return {.body = std::string(large, 'x')};
     return {.body = absl::StrCat(request.method, " ", request.path, " ?", request.query, " ", request.body, "\n")};
   }
 
+  std::string requested_for;  // On the thread of the listener.
   std::atomic<int> requested{0};
   std::atomic<bool> has{true};
   std::atomic<size_t> large{size_t{8} << 20};
@@ -220,6 +225,25 @@ TEST_F(AdminServerTest, WaitsForFiguresAndGivesUp) {
   EXPECT_THAT(first.get("/figures"), HasSubstr(" 200 "));
   EXPECT_EQ(pages_.requested, 2);
   EXPECT_EQ(counters_.figures_timeouts.value(), 2u);
+}
+
+TEST_F(AdminServerTest, RequestsThatNeedOtherFiguresWaitForTheirTurn) {
+  apply();
+  pages_.has = false;
+  Client first(port_), other(port_), same(port_);
+  first.send("GET /figures?a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ASSERT_TRUE(wait_until([&] { return pages_.requested == 1; }));
+  other.send("GET /figures?b HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ASSERT_TRUE(wait_until([&] { return counters_.requests.value() == 2; }));
+  same.send("GET /figures?a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ASSERT_TRUE(wait_until([&] { return counters_.requests.value() == 3; }));
+  pages_.has = true;
+  EXPECT_THAT(first.read_until("figures"), HasSubstr(" 200 "));
+  EXPECT_THAT(same.read_until("figures"), HasSubstr(" 200 "));
+  EXPECT_THAT(other.read_until("figures"), HasSubstr(" 200 "));
+  EXPECT_GE(pages_.requested, 2) << "one for each of the two queries";
+  const bool in_time = counters_.figures_timeouts.value() == 0;
+  EXPECT_TRUE(pages_.requested == 2 || !in_time) << "equal queries share them";
 }
 
 TEST_F(AdminServerTest, ClientMayLeaveWhileItsResponseWaits) {

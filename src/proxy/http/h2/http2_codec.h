@@ -124,7 +124,7 @@ class Http2Codec final : public HttpCodec {
   /// refused.
   bool accepts_protocols() const { return peer_takes_protocols_; }
   /// Bytes of body queued in all streams.
-  size_t queued() const;
+  size_t queued() const override;
   /// Bytes of body sent, modulo 2^32.
   uint32_t body_bytes_sent() const { return body_bytes_sent_; }
   /// The peer's limit on concurrent streams.

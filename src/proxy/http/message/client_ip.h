@@ -50,6 +50,13 @@ class ClientIp {
     return {room.data(), static_cast<size_t>(to - room.data())};
   }
 
+  /// With a port in host order. Not set if there is no IP address.
+  PeerAddress address(uint16_t port) const {
+    const std::span<const std::byte> all = std::as_bytes(std::span(bytes_));
+    if (size_ == 0) return {};
+    return size_ == 4 ? PeerAddress::ip4(all.first<4>(), port) : PeerAddress::ip6(all.first<16>(), port);
+  }
+
   /// 4 or 16 bytes in network order. Empty if there is no IP address.
   std::span<const uint8_t> bytes() const { return {bytes_.data(), size_}; }
 

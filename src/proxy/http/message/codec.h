@@ -122,6 +122,7 @@ class HttpCodec {
   /// HTTP/1.1, or on a draining connection.
   virtual HttpStream* open_stream(StreamReceiver& receiver) = 0;
   virtual uint32_t streams() const = 0;  ///< Streams that have not ended.
+  virtual size_t queued() const = 0;     ///< Bytes of body queued in all streams.
 
   /// Lets current streams end and accepts no more: GOAWAY in two steps, or Connection: close.
   virtual void drain() = 0;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "proxy/http/message/fields.h"
 #include "proxy/http/message/head.h"
@@ -41,6 +42,12 @@ class StreamReceiver {
   /// queued() has decreased.
   virtual void on_drained(HttpStream& stream) = 0;
 
+  /// The names of an upstream and an endpoint; empty if there is none.
+  struct Destination {
+    std::string_view upstream, endpoint;
+  };
+  /// Where what it receives goes to at present, or comes from. Valid in this turn of the loop.
+  virtual Destination destination() const { return {}; }
   /// The receiver as a tunnel, which can move to another process; null if it is none.
   virtual MovableStream* movable_stream() { return nullptr; }
 

@@ -55,6 +55,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
+  Destination destination() const override;
   MovableStream* movable_stream() override { return response_.begun() ? this : nullptr; }
   // MovableStream
   bool can_move() const override;

@@ -61,6 +61,11 @@ MovingSession::Endpoint Exchange::endpoint_names() const {
   return {to_->config().name, to_->state().address(endpoint_).text()};
 }
 
+StreamReceiver::Destination Exchange::destination() const {
+  if (!to_) return {};
+  return {to_->config().name, upstream_ ? to_->endpoint_name(endpoint_) : std::string_view()};
+}
+
 void Exchange::depart() {
   end_ = HttpEnd::kMoved;
   finish();

@@ -52,6 +52,9 @@ class HttpSession final : public Session,
   bool move_out() override;
   StayReason stay_reason() const override;
   bool review_memory() override;
+  ConnectionFacts facts() const override;
+  void add_details(ConnectionDetails& details) const override;
+  PeerAddress peer() const override;
 
   /// Continues as a session of `to`, an acceptor whose configuration replaces that of the present one. During setup,
   /// the present one still decides how the connection begins, so nothing changes.

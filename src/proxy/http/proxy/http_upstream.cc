@@ -80,13 +80,15 @@ bool HttpUpstream::keep_client(const RequestAttributes& request, uint32_t endpoi
                     response);
 }
 
-// Connections to endpoints that became unhealthy end as soon as they have no request in progress.
+// Connections to endpoints that became unhealthy or were disabled end as soon as they have no request in progress.
 void HttpUpstream::leave_unhealthy() {
   seen_generation_ = state().health_generation();
   const std::vector<UpstreamConnection*> all = all_;
   for (UpstreamConnection* const connection : all) {
-    const EndpointHealth& health = state().endpoint(connection->endpoint()).health;
-    if (connection->ready() && !health.healthy.load(std::memory_order_relaxed)) connection->drain();
+    const EndpointState& endpoint = state().endpoint(connection->endpoint());
+    const bool leaves = !endpoint.health.healthy.load(std::memory_order_relaxed) ||
+                        endpoint.mode.load(std::memory_order_relaxed) == EndpointMode::kDisabled;
+    if (connection->ready() && leaves) connection->drain();
   }
 }
 

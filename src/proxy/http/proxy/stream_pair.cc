@@ -266,6 +266,10 @@ void StreamPair::depart() { abandon(); }
 
 Transport& StreamPair::endpoint_transport() { return connection_->transport(); }
 
+StreamReceiver::Destination StreamPair::destination() const {
+  return connection_ ? connection_->destination() : Destination();
+}
+
 MovingSession::Endpoint StreamPair::endpoint_names() const { return connection_->endpoint_names(); }
 
 }  // namespace sluice

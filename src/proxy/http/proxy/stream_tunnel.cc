@@ -251,6 +251,11 @@ MovingSession::Endpoint StreamTunnel::endpoint_names() const {
   return {upstream_->state->config().name, upstream_->state->address(slot_).text()};
 }
 
+StreamReceiver::Destination StreamTunnel::destination() const {
+  if (!holds_endpoint_) return {};
+  return {upstream_->state->config().name, upstream_->state->slots().text(slot_)};
+}
+
 ForwardingState StreamTunnel::forwarding_state() const {
   return {.age_ms = now_ms() - started_ms_, .quiet_ms = now_ms() - active_ms_, .source = {}};
 }

@@ -36,6 +36,7 @@ class StreamTunnel final : public StreamReceiver, private MovableStream, private
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
   void on_drained(HttpStream& stream) override;
+  Destination destination() const override;
   MovableStream* movable_stream() override { return this; }
   // MovableStream
   bool can_move() const override;

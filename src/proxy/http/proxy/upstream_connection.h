@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "proxy/http/message/stream.h"
 #include "proxy/http/proxy/http_connection.h"
 #include "proxy/listener/moving_session.h"
 #include "proxy/upstream/endpoint.h"
@@ -51,6 +52,7 @@ class UpstreamConnection final : public HttpConnection {
   using HttpConnection::empty_codec;
   Transport& transport() { return transport_; }
   MovingSession::Endpoint endpoint_names() const;
+  StreamReceiver::Destination destination() const;
   // Called by a tunnel that moves and has this connection alone: see MovableStream.
   void begin_moving();
   /// Continues, if it was about to move.

@@ -24,6 +24,10 @@ constexpr uint64_t kRetryMoveMs = 2;
 
 }  // namespace
 
+StreamReceiver::Destination UpstreamConnection::destination() const {
+  return {upstream_.config().name, upstream_.state().slots().text(endpoint_)};
+}
+
 MovingSession::Endpoint UpstreamConnection::endpoint_names() const {
   return {upstream_.config().name, upstream_.state().address(endpoint_).text()};
 }
