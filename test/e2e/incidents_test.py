@@ -189,6 +189,11 @@ class Incidents(TlsTest):
         self.assertEqual(self.prometheus.fired(self.admin) - {"SluiceDown"}, expected)
         harness.print_note(", ".join(f"{what} after {after:.1f} s" for what, after in seconds.items()))
 
+    def requests(self):
+        """(path, status, reason) of each line of the access log."""
+        lines = pathlib.Path(self.log).read_text(encoding="utf-8").splitlines()
+        return [re.search(r'"\S+ (\S+) HTTP/1.1" (\d+) (\S+)', line).groups() for line in lines]
+
     def changed(self, metric, before):
         now = self.metric(metric)
         return now > before if metric.split("{")[0].endswith("_total") else now != before
@@ -257,6 +262,7 @@ class Incidents(TlsTest):
                 self.keep(connect(proxy.address()))
             threading.Thread(target=flood, daemon=True).start()
         stop.set()
+        self.assertEqual({request[1:] for request in self.requests()}, {("200", "ok")}, "the others are served")
 
     def test_reader_stalls(self):
         def wall(sock):
@@ -273,6 +279,7 @@ class Incidents(TlsTest):
             for _ in range(100):
                 reader = self.keep(connect(proxy.address(), receive_buffer=4096))
                 reader.sendall(b"GET /wall HTTP/1.1\r\nhost: a.test\r\n\r\n")
+        self.assertEqual({path for path, _, reason in self.requests() if reason == "stuck"}, {"/wall"}, "those who do not read")
 
     # ---- The process and its configuration
 
@@ -282,6 +289,8 @@ class Incidents(TlsTest):
         with self.incident("descriptors run out", proxy):
             for _ in range(150):
                 self.keep(connect(proxy.address()))
+        self.assertEqual({request[1:] for request in self.requests()} - {("0", "client_reset")}, {("200", "ok")},
+                         "who was accepted is served")
 
     def test_no_route_matches(self):
         route = {"match": {"path": {"exact": "/"}}, "forward": "app"}

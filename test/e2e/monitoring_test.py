@@ -29,7 +29,8 @@ def expressions_of_alerts():
 def expressions_of_dashboard():
     """By the title of the panel, and a number."""
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    found = {f"{panel['title']}, {target['refId']}": target["expr"] for panel in board["panels"] for target in panel.get("targets", [])}
+    found = {f"{panel['title']}, {target['refId']}": target["expr"]
+             for panel in board["panels"] for target in panel.get("targets", [])}
     return {**found, **{each["name"]: each["expr"] for each in board["annotations"]["list"]}}
 
 

@@ -35,10 +35,10 @@ class Prometheus:
             file.write(rules)
         with open(folder + "/prometheus.yml", "w", encoding="utf-8") as file:
             json.dump({
-                "global": {"scrape_interval": SCRAPE_INTERVAL, "evaluation_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL},
+                "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL,
+                           "evaluation_interval": SCRAPE_INTERVAL},
                 "rule_files": [folder + "/rules.yaml"] if rules else [],
-                "scrape_configs": [{"job_name": "sluice", "scrape_timeout": SCRAPE_INTERVAL,
-                                    "static_configs": [{"targets": list(targets)}]}]}, file)
+                "scrape_configs": [{"job_name": "sluice", "static_configs": [{"targets": list(targets)}]}]}, file)
         self._log = open(folder + "/log", "w+", encoding="utf-8")
         self._process = harness.spawn(
             [harness.need("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",

@@ -1,5 +1,5 @@
-"""The alerts, the dashboard, the table of incidents in docs/operating/troubleshooting.md and the tests of these incidents name the same
-things, and only metrics, values of labels and places in the documents that exist."""
+"""The alerts, the dashboard, the table of incidents in docs/operating/troubleshooting.md and the tests of these incidents name
+the same things, and only metrics, values of labels and places in the documents that exist."""
 
 import json
 import pathlib
