@@ -176,6 +176,8 @@ class Buffering(harness.SluiceTest):
         clients = self.slow_clients(proxy, 4)
         stats = proxy.wait_for(lambda s: s.total("http_body_file_refused_total") > 0, 10, "a refusal")
         self.assertGreater(stats.total("body_file_refused_total", reason="limit"), 0)
+        self.assertTrue(proxy.wait_for_output("warning sluice: body_file: no room for "))
+        self.assertLess(proxy.stderr().count("body_file: no room for "), 10, "one a second")
         self.assertGreater(stats.total("endpoint_connections_active"), 0)
         self.assertLess(stats.total("pool_bytes"), 8 * MIB)
         results = [None] * len(clients)

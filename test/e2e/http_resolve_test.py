@@ -217,6 +217,7 @@ class Resolve(SluiceTest):
                 proxy.wait_for(lambda stats: stats.total("resolve_failures_total") >= before + 2)
                 self.assertEqual(send_request(proxy), (200, "127.0.0.2"))
                 self.assertTrue(proxy.wait_for_output(f"keeping the known addresses: 127.0.0.2:{self.port}"))
+                self.assertRegex(proxy.stderr(), "warning sluice: .* cannot be resolved: ")
         self.names.set(NAME, self.origin("127.0.0.3"))
         wait_until(lambda: send_request(proxy) == (200, "127.0.0.3"), what="the name to be resolved again")
         self.assertTrue(proxy.wait_for_output(f"{NAME}:{self.port} is resolved again"))

@@ -7,8 +7,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -82,7 +86,11 @@ void ClientAcceptor::on_accepted(Listener& listener, int fd) {
 uint32_t ClientAcceptor::accepting() {
   const uint64_t active = context_.global_connections.active();
   if (active >= context_.descriptor_room) {
-    if (!std::exchange(no_room_, true)) counters().accept_pauses.add();
+    if (!std::exchange(no_room_, true)) {
+      counters().accept_pauses.add();
+      log_pause(absl::StrCat("file descriptors are enough for ", context_.descriptor_room,
+                             " connections, and so many are open"));
+    }
     return 0;
   }
   no_room_ = false;
@@ -102,7 +110,19 @@ void ClientAcceptor::refuse(int fd, Refusal reason) {
   ::close(fd);
 }
 
-void ClientAcceptor::on_accept_paused(Listener&, int) { counters().accept_pauses.add(); }
+void ClientAcceptor::on_accept_paused(Listener&, int error) {
+  counters().accept_pauses.add();
+  log_pause(std::strerror(error));
+}
+
+// Each connection that ends lets accepting go on for a moment, so it may pause many times a second.
+void ClientAcceptor::log_pause(std::string_view why) {
+  static thread_local LogLimit limit(1);
+  if (!log_enabled(LogLevel::kWarning) || !log_admits(limit, worker().now_ms())) return;
+  const std::string& name = listener().config->name;
+  log_line(LogLevel::kWarning, absl::StrCat("listener \"", name, "\": accepting pauses: ", why, left_out_text(limit)),
+           {.listener = name, .reason = why});
+}
 
 void ClientAcceptor::link(Session& session) {
   session.previous = nullptr;

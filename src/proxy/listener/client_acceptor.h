@@ -174,6 +174,7 @@ class ClientAcceptor final : public Listener::Owner {
   void on_accept_paused(Listener& listener, int error) override;
   uint32_t accepting() override;
   void refuse(int fd, Refusal reason);
+  void log_pause(std::string_view why);
   void link(Session& session);
   void unlink(Session& session);
   void visit_all(bool with_moved);

@@ -31,8 +31,8 @@ uint64_t now_ms() {
   return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
-void log(const UpstreamState& upstream, const std::string& text) {
-  log_line(LogLevel::kInfo, absl::StrCat("upstream \"", upstream.config().name, "\": ", text),
+void log(const UpstreamState& upstream, const std::string& text, LogLevel level = LogLevel::kWarning) {
+  log_line(level, absl::StrCat("upstream \"", upstream.config().name, "\": ", text),
            {.upstream = upstream.config().name});
 }
 
@@ -177,7 +177,8 @@ void Resolver::take(Name& name, LookupResult& result) {
   counters.changes.add();
   log(name.upstream,
       absl::StrCat(name.config().text(), " resolves to ", list(slots.present_of(name.configured)),
-                   left_out > 0 ? absl::StrCat("; ", left_out, " more do not fit, see `resolve.max_addresses`") : ""));
+                   left_out > 0 ? absl::StrCat("; ", left_out, " more do not fit, see `resolve.max_addresses`") : ""),
+      left_out > 0 || change.present == 0 ? LogLevel::kWarning : LogLevel::kInfo);
   changed_();
 }
 

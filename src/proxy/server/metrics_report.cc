@@ -132,6 +132,16 @@ void name_lines(std::string& out, std::string_view label, size_t endpoint, const
   }
 }
 
+// How many addresses the upstream has, and how many of them may be chosen now.
+void address_lines(std::string& out, const UpstreamState& state, const EndpointView& view) {
+  const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
+  const uint64_t now_ms = monotonic_ms();
+  uint64_t up = 0;
+  for (const uint32_t slot : view.present()) up += state.endpoint(slot).up(now_ms) ? 1 : 0;
+  line(out, "upstream_addresses", label, view.present().size());
+  line(out, "upstream_addresses_up", label, up);
+}
+
 // Open connections of each configured endpoint, over all its present and earlier addresses.
 std::vector<uint64_t> active_by_endpoint(const UpstreamState& state) {
   std::vector<uint64_t> active(state.config().endpoints.size());
@@ -400,15 +410,17 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
     http_upstream_lines(out, workers, u, *upstreams[u]);
     balancer_lines(out, workers, u, *upstreams[u]);
     if (const Ejections* const ejections = upstreams[u]->ejections()) {
-      line(out, "upstream_ejections_refused_total", absl::StrCat("upstream=\"", config.upstreams[u].name, "\""),
-           ejections->refused());
+      line(out, "upstream_ejections_refused_total",
+           absl::StrCat("upstream=\"", escaped(config.upstreams[u].name), "\""), ejections->refused());
     }
     const EndpointView view(upstreams[u]->slots());
+    address_lines(out, *upstreams[u], view);
     const std::vector<uint64_t> active = active_by_endpoint(*upstreams[u]);
     for (size_t e = 0; e < config.upstreams[u].endpoints.size(); ++e) {
       endpoint_lines(out, workers, u, e, *upstreams[u], view, active[e]);
     }
   }
+  line(out, "pool_budget_bytes", "", config.memory.worker_budget.bytes * workers.size());
   worker_lines(out, workers);
   return out;
 }

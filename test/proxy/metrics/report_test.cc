@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/server/metrics_report.h"
 #include "test/net/loop.h"
@@ -72,6 +73,20 @@ TEST_F(ReportTest, SumsOverWorkers) {
       HasSubstr("sluice_endpoint_connect_errors_total{upstream=\"pg\",endpoint=\"[::1]:2\",kind=\"timeout\"} 8\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_pool_bytes 200\n"));
   EXPECT_THAT(stats, HasSubstr("sluice_pool_pinned_bytes 80\n"));
+  EXPECT_THAT(stats,
+              HasSubstr(absl::StrCat("sluice_pool_budget_bytes ", 2 * config_.memory.worker_budget.bytes, "\n")));
+}
+
+TEST_F(ReportTest, AddressesThatAreUp) {
+  EXPECT_THAT(text(), HasSubstr("sluice_upstream_addresses{upstream=\"pg\"} 2\n"));
+  EXPECT_THAT(text(), HasSubstr("sluice_upstream_addresses_up{upstream=\"pg\"} 2\n"));
+  upstreams_[0]->endpoint(0).down_until_ms = monotonic_ms() + 100'000;
+  EXPECT_THAT(text(), HasSubstr("sluice_upstream_addresses_up{upstream=\"pg\"} 1\n"));
+  upstreams_[0]->endpoint(0).down_until_ms = 1;
+  upstreams_[0]->endpoint(1).health.healthy = false;
+  EXPECT_THAT(text(), HasSubstr("sluice_upstream_addresses_up{upstream=\"pg\"} 1\n"));
+  upstreams_[0]->endpoint(0).health.ejected_until_ms = 9;
+  EXPECT_THAT(text(), HasSubstr("sluice_upstream_addresses_up{upstream=\"pg\"} 0\n"));
 }
 
 TEST_F(ReportTest, Balancers) {

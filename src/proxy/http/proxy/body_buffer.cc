@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "proxy/log/run_log.h"
 #include "sluice/copied.h"
 #include "sluice/spill.h"
 
@@ -14,7 +16,7 @@ class BodyBuffer::Write final : public HelperThreads::Job {
  public:
   Write(BodyBuffer& owner, Buffer&& piece) : bytes(std::move(piece)), owner_(&owner), file_(owner.file_) {}
 
-  void run() override { done = spill(bytes, file_.pool); }
+  void run() override { done = spill(bytes, file_.pool, &error); }
   void finish(Worker&, std::unique_ptr<Job> /*self*/) override {
     if (owner_) owner_->written(*this);
   }
@@ -22,11 +24,24 @@ class BodyBuffer::Write final : public HelperThreads::Job {
 
   Buffer bytes;
   bool done = false;
+  FileError error;  // Of a write that is not done.
 
  private:
   BodyBuffer* owner_;
   BodyFile& file_;
 };
+
+namespace {
+
+// While the file is full, each body tries again whenever it has got more.
+void log_refusal(const Worker& worker, const FileError& error) {
+  static thread_local LogLimit limit(1);
+  if (!log_enabled(LogLevel::kWarning) || !log_admits(limit, worker.now_ms())) return;
+  log_line(LogLevel::kWarning, absl::StrCat("body_file: ", error.message, left_out_text(limit)),
+           {.reason = error.message});
+}
+
+}  // namespace
 
 size_t BodyBuffer::share(Worker& worker) {
   const size_t posted = worker.small_group().posted_bytes() + worker.large_group().posted_bytes();
@@ -67,6 +82,7 @@ void BodyBuffer::take_back(Write& write) {
   } else {
     front_memory_ += bytes;
     counters_.refused.add();
+    log_refusal(worker_, write.error);
   }
   front_.append(std::move(write.bytes));
 }
