@@ -15,6 +15,7 @@ struct AdminRequest {
   std::string path;  ///< Without the query.
   std::string query;
   std::string body;
+  std::string accept;  ///< The value of the Accept field.
 };
 
 struct AdminResponse {

@@ -19,6 +19,7 @@
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/log/run_log.h"
 #include "proxy/server/exposition.h"
+#include "proxy/server/latency_report.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/upstream_page.h"
 #include "sluice/tier.h"
@@ -27,8 +28,6 @@
 namespace sluice {
 
 namespace {
-
-constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 AdminResponse json_response(JsonWriter&& json) {
   return {.content_type = AdminResponse::kJson, .body = std::move(json).text()};
@@ -147,15 +146,27 @@ AdminResponse ProcessPages::readyz(const AdminRequest&) {
   return {.status = 503, .body = "draining\n"};
 }
 
-AdminResponse ProcessPages::metrics(const AdminRequest&) {
+AdminResponse ProcessPages::metrics(const AdminRequest& request) {
   const std::shared_ptr<const ProcessView> shown = view();
   ScrapeState state{.generation = shown->current.number,
                     .applied_s = shown->current.applied_s,
                     .ready = !process_.stopping.load(std::memory_order_relaxed)};
   for (size_t i = 0; i < process_.workers.size(); ++i) state.responds.push_back(responds(i));
   const std::string lines =
-      absl::StrCat(format_scrape(state), format_counters(*shown, process_.control), format_admin(process_.admin));
-  return {.content_type = kMetricsType, .body = absl::StrCat(exposition(lines), format_process_metrics())};
+      absl::StrCat(format_scrape(state), format_counters(*shown, process_.control),
+                   format_latencies(*shown->config, shown->counters), format_admin(process_.admin));
+  const MetricsFormat format = metrics_format(request.accept);
+  return {.content_type = metrics_content_type(format),
+          .body = absl::StrCat(exposition(lines, format), format_process_metrics(format))};
+}
+
+AdminResponse ProcessPages::latency(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  JsonWriter json;
+  json.begin_object();
+  write_latencies(*shown->config, shown->counters, json);
+  json.end_object();
+  return json_response(std::move(json));
 }
 
 AdminResponse ProcessPages::config(const AdminRequest&) {
