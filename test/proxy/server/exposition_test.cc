@@ -65,7 +65,7 @@ TEST(Exposition, FormatByAcceptField) {
   const std::string open = "application/openmetrics-text";
   for (const std::string& accept :
        {open, "text/html, " + open, open + ";version=1.0.0", open + "; version=\"1.0.0\"; charset=utf-8",
-        "Application/OpenMetrics-Text;q=0.1,*/*", open + ";q=0.5,text/plain;q=0.5",
+        std::string("Application/OpenMetrics-Text;q=0.1,*/*"), open + ";q=0.5,text/plain;q=0.5",
         open + ";version=1.0.0;escaping=allow-utf-8;q=0.5," + open +
             ";version=0.0.1;q=0.4,text/plain;q=0.3,*/*;q=0.2"}) {
     EXPECT_EQ(metrics_format(accept), kOpenMetrics) << accept;
