@@ -2,6 +2,12 @@
 
 namespace sluice {
 
+size_t LatencyHistogram::bucket_of(uint64_t ms) {
+  size_t bucket = 0;
+  while (bucket < kBounds.size() && ms > kBounds[bucket].ms) ++bucket;
+  return bucket;
+}
+
 void LatencySum::add(const LatencyHistogram& histogram) {
   for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += histogram.bucket(i);
   sum_ms += histogram.sum_ms();

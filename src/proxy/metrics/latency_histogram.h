@@ -39,16 +39,17 @@ class LatencyHistogram {
   static constexpr size_t kBuckets = kBounds.size() + 1;
 
   void add(uint64_t ms) {
-    size_t bucket = 0;
-    while (bucket < kBounds.size() && ms > kBounds[bucket].ms) ++bucket;
-    buckets_[bucket].add();
     sum_ms_.add(ms);
+    if (ms <= kBounds[0].ms) return buckets_[0].add();
+    buckets_[bucket_of(ms)].add();
   }
 
   uint64_t bucket(size_t index) const { return buckets_[index].value(); }
   uint64_t sum_ms() const { return sum_ms_.value(); }
 
  private:
+  static size_t bucket_of(uint64_t ms);
+
   std::array<Counter, kBuckets> buckets_;
   Counter sum_ms_;
 };
