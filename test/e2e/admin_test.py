@@ -20,7 +20,8 @@ from harness import LONG, SLOWNESS, SLUICE
 from origins import Origin, connect, echo, free_port, refused_address
 from reload_test import Http1, listener, respond, server, upstream
 
-PAGES = ("/", "/healthz", "/readyz", "/metrics", "/config", "/generations", "/upstreams", "/connections", "/pools", "/memory", "/log-level")
+PAGES = ("/", "/healthz", "/readyz", "/metrics", "/latency", "/config", "/generations", "/upstreams", "/connections", "/pools", "/memory",
+         "/log-level")
 TOKEN = "0123456789abcdef0123"
 
 
@@ -220,7 +221,7 @@ class Metrics(AdminTest):
         text = self.get(proxy, "/metrics")
         done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
-        names = set(re.findall(r"^(sluice_\w+)", text, re.M))
+        names = {re.sub("(_seconds)_(bucket|sum|count)$", r"\1", name) for name in re.findall(r"^(sluice_\w+)", text, re.M)}
         helped = set(re.findall(r"^# HELP (sluice_\w+) .*[.]$", text, re.M))
         self.assertEqual(names, helped)
         self.assertIn('sluice_http_requests_total{listener="main"} 3', text)

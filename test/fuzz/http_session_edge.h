@@ -199,9 +199,14 @@ class Edge {
     // A descriptor of its own for the same socket: the acceptor closes it.
     const int fd = fcntl(machine_.edge(), F_DUPFD_CLOEXEC, 0);
     SLUICE_CHECK(fd >= 0);
-    const ClientAcceptor::Context context{machine_.worker(),           global_,       state_,
-                                          worker_upstreams_,           *handshakers_, counters_->listeners[0],
-                                          counters_->http_listeners[0]};
+    const ClientAcceptor::Context context{machine_.worker(),
+                                          global_,
+                                          state_,
+                                          worker_upstreams_,
+                                          *handshakers_,
+                                          counters_->listeners[0],
+                                          counters_->http_listeners[0],
+                                          counters_->latencies[0]};
     return std::make_unique<ClientAcceptor>(
         context, std::make_unique<HttpSessionFactory>(context, *http_, options_.log ? &machine_.log() : nullptr),
         std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});

@@ -109,7 +109,8 @@ class IdleAcceptors {
                                     {},
                                     *handshakers_,
                                     counters_->listeners[0],
-                                    counters_->http_listeners[0]};
+                                    counters_->http_listeners[0],
+                                    counters_->latencies[0]};
     context.resets = resets_;
     return std::make_unique<ClientAcceptor>(std::move(context), std::make_unique<IdleSessionFactory>(),
                                             std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});

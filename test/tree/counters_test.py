@@ -19,9 +19,13 @@ def strings_between(text, begin, end="}"):
     return found
 
 
+def histograms_of_code():
+    return set(re.findall(r'\bhistogram\(\w+, "(\w+)"', source("src/proxy/server/latency_report.cc")))
+
+
 def counters_of_code():
     report = source("src/proxy/server/metrics_report.cc")
-    names = set(re.findall(r'(?:\bline\(\w+,|\bmember\(|\bLine\{)\s*"(\w+)"', report))
+    names = set(re.findall(r'(?:\bline\(\w+,|\bmember\(|\bLine\{)\s*"(\w+)"', report)) | histograms_of_code()
     for version in "12":
         table = strings_between(source("src/proxy/metrics/http_counters.cc"), f"kHttp{version}[] =", "};")
         names |= {f"http{version}_{name}_total" for name in table}
@@ -105,6 +109,7 @@ class CountersTest(unittest.TestCase):
     def test_other_documents(self):
         """They name only counters that exist. A name that ends with * stands for all that begin with it."""
         known = {f"sluice_{name}" for name in counters_of_code()}
+        known |= {f"sluice_{name}_{part}" for name in histograms_of_code() for part in ("bucket", "sum", "count")}
         for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
             for name in re.findall(r"`(sluice_[a-z0-9_]+\*?)", page.read_text(encoding="utf-8")):
                 with self.subTest(f"{page.relative_to(ROOT)}: {name}"):

@@ -91,6 +91,7 @@ void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
                   "not come from the page of another site");
   }
   request_.method = head.method();
+  request_.accept = head.fields.value("accept");
   const std::string_view path = head.path();
   const size_t query = path.find('?');
   request_.path = path.substr(0, query);

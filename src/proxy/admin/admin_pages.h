@@ -15,7 +15,8 @@ struct AdminRequest {
   std::string path;  ///< Without the query.
   std::string query;
   std::string body;
-  std::string peer = {};  ///< Of a PUT or POST: who sends it, for the log.
+  std::string accept = {};  ///< The value of the Accept field.
+  std::string peer = {};    ///< Of a PUT or POST: who sends it, for the log.
 };
 
 struct AdminResponse {

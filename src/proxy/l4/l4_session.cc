@@ -205,7 +205,8 @@ bool L4Session::open_upstream() {
     return false;
   }
   use_endpoint();
-  arm_timer(acceptor_.worker().now_ms() + milliseconds(upstream_state().config().connect_timeout));
+  setup_->attempted_ms = acceptor_.worker().now_ms();
+  arm_timer(setup_->attempted_ms + milliseconds(upstream_state().config().connect_timeout));
   upstream_.connect(fd, address.data(), address.length());
   return true;
 }
@@ -258,6 +259,7 @@ void L4Session::connected() {
   upstream_state().report_success(endpoint_index_, acceptor_.worker().now_ms());
   upstream_state().report_connection(endpoint_index_);
   endpoint_counters().connected.add();
+  acceptor_.upstream(upstream_index_).latencies->connect.add(acceptor_.worker().now_ms() - setup_->attempted_ms);
   if (ConnectionLog* const line = log()) line->note_connected();
   forward();
 }

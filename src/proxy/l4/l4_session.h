@@ -104,6 +104,7 @@ class L4Session : public Session, private Transport::Owner {
     size_t wanted = 0;  ///< Parsing is not retried with fewer held bytes than this.
     TriedEndpoints tried;
     uint32_t attempts = 0;
+    uint64_t attempted_ms = 0;                ///< When the last attempt began.
     ClientEnd client_end = ClientEnd::kNone;  ///< The client's end of stream, not yet passed on.
   };
 

@@ -75,6 +75,7 @@ class ClientAcceptor final : public Listener::Owner {
     HandshakerServices& handshakers;  ///< The worker's handshaker services.
     std::shared_ptr<ListenerCounters> counters;
     std::shared_ptr<HttpCounters> http_counters;
+    std::shared_ptr<const RouteLatencies> latencies;
     uint32_t descriptor_room = UINT32_MAX;  ///< Connections (of two descriptors each) that the process has room for.
     uint64_t other_backlogs = 0;            ///< Connections that may wait at the process's other listening sockets.
     uint32_t sockets = 1;                   ///< Listening sockets of the process.

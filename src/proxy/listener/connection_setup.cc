@@ -148,6 +148,7 @@ void ConnectionSetup::on_secured(Transport&, const Agreement& agreement) {
   ListenerCounters& counters = acceptor_.counters();
   counters.tls_handshakes.add();
   if (agreement.resumed) counters.tls_resumed.add();
+  counters.tls_handshake_time.add(acceptor_.worker().now_ms() - handshake_ms_);
   agreed_ = std::make_unique<Agreement>(agreement);
   state_ = State::kDone;
   owner_.on_client_ready(Buffer());

@@ -25,6 +25,7 @@ struct WorkerUpstream {
         tls_sessions(state->size()),
         endpoints(counters.upstreams[index]),
         http_counters(counters.http_upstreams[index]),
+        latencies(counters.upstream_latencies[index]),
         balancer_counters(counters.balancers[index]) {}
   WorkerUpstream(const WorkerUpstream&) = delete;
   WorkerUpstream& operator=(const WorkerUpstream&) = delete;
@@ -37,6 +38,7 @@ struct WorkerUpstream {
   SessionCache tls_sessions;
   const std::vector<std::shared_ptr<EndpointCounters>> endpoints;  ///< By configured endpoint.
   const std::shared_ptr<UpstreamHttpCounters> http_counters;
+  const std::shared_ptr<UpstreamLatencies> latencies;
   const std::shared_ptr<BalancerCounters> balancer_counters;
 };
 

@@ -42,11 +42,13 @@ WorkerCounters::WorkerCounters(const config::Config& config)
   for (size_t i = 0; i < config.listeners.size(); ++i) {
     listeners.push_back(std::make_shared<ListenerCounters>());
     http_listeners.push_back(std::make_shared<HttpCounters>());
+    latencies.push_back(std::make_shared<RouteLatencies>(config.listeners[i]));
   }
   for (const config::Upstream& upstream : config.upstreams) {
     auto& endpoints = upstreams.emplace_back();
     for (size_t i = 0; i < upstream.endpoints.size(); ++i) endpoints.push_back(std::make_shared<EndpointCounters>());
     http_upstreams.push_back(std::make_shared<UpstreamHttpCounters>());
+    upstream_latencies.push_back(std::make_shared<UpstreamLatencies>());
     balancers.push_back(std::make_shared<BalancerCounters>());
   }
 }
@@ -60,6 +62,7 @@ WorkerCounters::WorkerCounters(const config::Config& config, const config::Confi
       if (old.listeners[was].name != config.listeners[i].name) continue;
       listeners[i] = before.listeners[was];
       http_listeners[i] = before.http_listeners[was];
+      latencies[i] = std::make_shared<RouteLatencies>(config.listeners[i], old.listeners[was], *before.latencies[was]);
     }
   }
   for (size_t i = 0; i < config.upstreams.size(); ++i) {
@@ -76,6 +79,7 @@ WorkerCounters::WorkerCounters(const config::Config& config, const config::Confi
       }
       if (!is_unchanged(then, now)) continue;
       http_upstreams[i] = before.http_upstreams[was];
+      upstream_latencies[i] = before.upstream_latencies[was];
       balancers[i] = before.balancers[was];
     }
   }

@@ -8,6 +8,7 @@
 #include "proxy/common/counter.h"
 #include "proxy/config/model/config.h"
 #include "proxy/metrics/http_counters.h"
+#include "proxy/metrics/latencies.h"
 #include "proxy/upstream/balancer.h"
 #include "proxy/upstream/endpoint.h"
 #include "sluice/tier.h"
@@ -78,9 +79,10 @@ struct ListenerCounters {
   Counter accept_pauses;  ///< Pauses in accepting for lack of descriptors or kernel memory.
   Counter bytes_in;
   Counter bytes_out;
-  Counter tls_handshakes;  ///< Finished handshakes.
-  Counter tls_resumed;     ///< Finished handshakes that resumed a session ticket.
-  Counter tls_truncated;   ///< Clients that closed without a close_notify alert.
+  Counter tls_handshakes;               ///< Finished handshakes.
+  Counter tls_resumed;                  ///< Finished handshakes that resumed a session ticket.
+  Counter tls_truncated;                ///< Clients that closed without a close_notify alert.
+  LatencyHistogram tls_handshake_time;  ///< Of the finished handshakes.
   std::array<Counter, kRefusalCount> refused;
   std::array<Counter, kSessionEndCount> ended;
   std::array<Counter, kStayReasonCount> stayed;  ///< Sessions that did not move in time, by StayReason.
@@ -140,8 +142,10 @@ struct WorkerCounters {
 
   std::vector<std::shared_ptr<ListenerCounters>> listeners;
   std::vector<std::shared_ptr<HttpCounters>> http_listeners;              ///< By listener, like `listeners`.
+  std::vector<std::shared_ptr<const RouteLatencies>> latencies;           ///< By listener, too.
   std::vector<std::vector<std::shared_ptr<EndpointCounters>>> upstreams;  ///< By upstream, then by endpoint.
   std::vector<std::shared_ptr<UpstreamHttpCounters>> http_upstreams;
+  std::vector<std::shared_ptr<UpstreamLatencies>> upstream_latencies;
   std::vector<std::shared_ptr<BalancerCounters>> balancers;
   std::shared_ptr<WorkerGauges> gauges;
   std::shared_ptr<ResetCounters> resets;

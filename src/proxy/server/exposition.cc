@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,18 +26,52 @@ namespace {
 
 constexpr std::string_view kPrefix = "sluice_";
 
-std::string_view type_of(std::string_view name) { return absl::EndsWith(name, "_total") ? "counter" : "gauge"; }
-
-void add_family(std::string& out, std::string_view name, std::string_view help) {
-  if (!help.empty()) absl::StrAppend(&out, "# HELP ", name, " ", help, "\n");
-  absl::StrAppend(&out, "# TYPE ", name, " ", type_of(name), "\n");
+// The name of the metric that a series belongs to.
+std::string_view metric_of(std::string_view series) {
+  for (const std::string_view end : {"_bucket", "_sum", "_count"}) {
+    std::string_view name = series;
+    if (absl::ConsumeSuffix(&name, end) && !metric_help(absl::StripPrefix(name, kPrefix)).empty()) return name;
+  }
+  return series;
 }
 
-template <class Value>
-void add_process(std::string& out, std::string_view name, std::string_view help, Value value) {
-  add_family(out, name, help);
-  absl::StrAppend(&out, name, " ", value, "\n");
+struct Family {
+  std::string_view name;  // As OpenMetrics has it, which has no suffix for the type.
+  std::string_view type;
+};
+
+Family family_of(std::string_view metric, bool is_histogram) {
+  if (is_histogram) return {metric, "histogram"};
+  if (std::string_view name = metric; absl::ConsumeSuffix(&name, "_total")) return {name, "counter"};
+  if (std::string_view name = metric; absl::ConsumeSuffix(&name, "_info")) return {name, "info"};
+  return {metric, "gauge"};
 }
+
+void add_family(std::string& out, std::string_view metric, std::string_view help, MetricsFormat format,
+                bool is_histogram = false) {
+  Family family = family_of(metric, is_histogram);
+  const bool open = format == MetricsFormat::kOpenMetrics;
+  if (!open) family = {metric, family.type == "info" ? "gauge" : family.type};
+  if (!help.empty()) absl::StrAppend(&out, "# HELP ", family.name, " ", help, "\n");
+  absl::StrAppend(&out, "# TYPE ", family.name, " ", family.type, "\n");
+  for (const std::string_view unit : {"seconds", "bytes"}) {
+    if (open && absl::EndsWith(family.name, absl::StrCat("_", unit))) {
+      absl::StrAppend(&out, "# UNIT ", family.name, " ", unit, "\n");
+    }
+  }
+}
+
+// Metrics of one series.
+struct ProcessMetrics {
+  template <class Value>
+  void add(std::string_view name, std::string_view help, Value value) {
+    add_family(out, name, help, format);
+    absl::StrAppend(&out, name, " ", value, "\n");
+  }
+
+  const MetricsFormat format;
+  std::string out = {};
+};
 
 std::string first_line(const char* path) {
   std::ifstream file(path);
@@ -58,27 +93,41 @@ uint64_t boot_time_s() {
 
 }  // namespace
 
-std::string exposition(std::string_view lines) {
-  std::vector<std::pair<std::string_view, std::string>> families;
+std::string escaped(std::string_view value) {
+  std::string result;
+  for (char c : value) {
+    if (c == '\\' || c == '"') result += '\\';
+    result += c == '\n' ? ' ' : c;
+  }
+  return result;
+}
+
+std::string exposition(std::string_view lines, MetricsFormat format) {
+  struct Series {
+    std::string_view metric;
+    bool is_histogram;
+    std::string lines = {};
+  };
+  std::vector<Series> metrics;
   absl::flat_hash_map<std::string_view, size_t> index;
   for (const std::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
-    const std::string_view name = line.substr(0, line.find_first_of("{ "));
-    const auto [at, is_new] = index.emplace(name, families.size());
-    if (is_new) families.emplace_back(name, std::string());
-    absl::StrAppend(&families[at->second].second, line, "\n");
+    const std::string_view name = line.substr(0, line.find_first_of("{ ")), metric = metric_of(name);
+    const auto [at, is_new] = index.emplace(metric, metrics.size());
+    if (is_new) metrics.push_back({metric, name != metric});
+    absl::StrAppend(&metrics[at->second].lines, line, "\n");
   }
   std::string out;
   out.reserve(2 * lines.size());
-  for (const auto& [name, series] : families) {
-    add_family(out, name, metric_help(absl::StripPrefix(name, kPrefix)));
-    out += series;
+  for (const Series& each : metrics) {
+    add_family(out, each.metric, metric_help(absl::StripPrefix(each.metric, kPrefix)), format, each.is_histogram);
+    out += each.lines;
   }
   return out;
 }
 
 // See proc(5): the fields behind the name of the program, which is in brackets, begin with the third.
-std::string format_process_metrics() {
-  std::string out;
+std::string format_process_metrics(MetricsFormat format) {
+  ProcessMetrics metrics{format};
   const std::string stat = first_line("/proc/self/stat");
   const size_t name_end = stat.rfind(") ");
   const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -88,27 +137,28 @@ std::string format_process_metrics() {
       uint64_t value = 0;
       return number - 3 < fields.size() && absl::SimpleAtoi(fields[number - 3], &value) ? value : 0;
     };
-    add_process(out, "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
+    metrics.add("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
                 absl::StrFormat("%.2f", static_cast<double>(field(14) + field(15)) / ticks));
     if (const uint64_t booted = boot_time_s()) {
-      add_process(out, "process_start_time_seconds", "Start time of the process since 1970 in seconds.",
+      metrics.add("process_start_time_seconds", "Start time of the process since 1970 in seconds.",
                   absl::StrFormat("%.2f", static_cast<double>(booted) + static_cast<double>(field(22)) / ticks));
     }
-    add_process(out, "process_threads", "Threads of the process.", field(20));
-    add_process(out, "process_virtual_memory_bytes", "Virtual memory size in bytes.", field(23));
-    add_process(out, "process_resident_memory_bytes", "Resident memory size in bytes.",
+    metrics.add("process_threads", "Threads of the process.", field(20));
+    metrics.add("process_virtual_memory_bytes", "Virtual memory size in bytes.", field(23));
+    metrics.add("process_resident_memory_bytes", "Resident memory size in bytes.",
                 field(24) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)));
   }
   std::error_code error;
   uint64_t open = 0;
   const std::filesystem::directory_iterator end;
   for (std::filesystem::directory_iterator at("/proc/self/fd", error); !error && at != end; at.increment(error)) ++open;
-  if (!error) add_process(out, "process_open_fds", "Number of open file descriptors.", open);
+  if (!error) metrics.add("process_open_fds", "Number of open file descriptors.", open);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    add_process(out, "process_max_fds", "Maximum number of open file descriptors.", uint64_t{limit.rlim_cur});
+    metrics.add("process_max_fds", "Maximum number of open file descriptors.", uint64_t{limit.rlim_cur});
   }
-  return out;
+  if (format == MetricsFormat::kOpenMetrics) metrics.out += "# EOF\n";
+  return std::move(metrics.out);
 }
 
 }  // namespace sluice

@@ -1,17 +1,34 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace sluice {
 
-/// Makes a page of the Prometheus text format (version 0.0.4) of lines such as `sluice_x_total{a="b"} 1`: all series of
-/// a metric together, behind its HELP and TYPE, in the order in which the metrics first occur. A metric whose name ends
-/// with `_total` is a counter, any other a gauge.
-std::string exposition(std::string_view lines);
+/// The formats of a page of metrics. Both are UTF-8.
+enum class MetricsFormat : uint8_t {
+  kPrometheus,   ///< The Prometheus text format, version 0.0.4.
+  kOpenMetrics,  ///< OpenMetrics 1.0. The series are the same.
+};
 
-/// The metrics of the process that all programs name alike: `process_cpu_seconds_total` and so on. Those that cannot be
-/// read, such as without /proc, are left out.
-std::string format_process_metrics();
+/// The format that a client prefers: OpenMetrics if its Accept field names that with a weight above 0 that is not less
+/// than those of `text/plain` and `text/*`, else the Prometheus format. `accept` is the value of the field.
+MetricsFormat metrics_format(std::string_view accept);
+/// The Content-Type of a format, a string literal.
+std::string_view metrics_content_type(MetricsFormat format);
+
+/// The value of a label as both formats have it between quotes. A line break becomes a blank.
+std::string escaped(std::string_view value);
+
+/// Makes a page of lines such as `sluice_x_total{a="b"} 1`: all series of a metric together, behind its HELP and TYPE,
+/// in the order in which the metrics first occur. A metric whose name ends with `_total` is a counter; one that has
+/// help and whose series end with `_bucket`, `_sum` and `_count` is a histogram; any other is a gauge. The page is
+/// complete with format_process_metrics() at its end.
+std::string exposition(std::string_view lines, MetricsFormat format);
+
+/// The metrics of the process that all programs name alike: `process_cpu_seconds_total` and so on, and the end of the
+/// page. Those that cannot be read, such as without /proc, are left out.
+std::string format_process_metrics(MetricsFormat format);
 
 }  // namespace sluice

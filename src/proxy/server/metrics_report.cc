@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
+#include "proxy/server/exposition.h"
 #include "sluice/copied.h"
 #include "sluice/tier.h"
 #include "sluice/version.h"
@@ -21,15 +22,6 @@ uint64_t sum(const Workers& workers, Get get) {
   uint64_t total = 0;
   for (const auto& worker : workers) total += get(*worker).value();
   return total;
-}
-
-std::string escaped(std::string_view value) {
-  std::string result;
-  for (char c : value) {
-    if (c == '\\' || c == '"') result += '\\';
-    result += c == '\n' ? ' ' : c;
-  }
-  return result;
 }
 
 void line(std::string& out, std::string_view name, std::string_view labels, uint64_t value) {

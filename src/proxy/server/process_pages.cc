@@ -21,6 +21,7 @@
 #include "proxy/server/connection_page.h"
 #include "proxy/server/endpoint_page.h"
 #include "proxy/server/exposition.h"
+#include "proxy/server/latency_report.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/upstream_page.h"
 #include "sluice/tier.h"
@@ -29,8 +30,6 @@
 namespace sluice {
 
 namespace {
-
-constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 // In the list of pages.
 constexpr size_t kPathWidth = kEndpointPage.size() + 2;
@@ -190,15 +189,27 @@ AdminResponse ProcessPages::readyz(const AdminRequest&) {
   return {.status = 503, .body = "draining\n"};
 }
 
-AdminResponse ProcessPages::metrics(const AdminRequest&) {
+AdminResponse ProcessPages::metrics(const AdminRequest& request) {
   const std::shared_ptr<const ProcessView> shown = view();
   ScrapeState state{.generation = shown->current.number,
                     .applied_s = shown->current.applied_s,
                     .ready = !process_.stopping.load(std::memory_order_relaxed)};
   for (size_t i = 0; i < process_.workers.size(); ++i) state.responds.push_back(responds(i));
   const std::string lines =
-      absl::StrCat(format_scrape(state), format_counters(*shown, process_.control), format_admin(process_.admin));
-  return {.content_type = kMetricsType, .body = absl::StrCat(exposition(lines), format_process_metrics())};
+      absl::StrCat(format_scrape(state), format_counters(*shown, process_.control),
+                   format_latencies(*shown->config, shown->counters), format_admin(process_.admin));
+  const MetricsFormat format = metrics_format(request.accept);
+  return {.content_type = metrics_content_type(format),
+          .body = absl::StrCat(exposition(lines, format), format_process_metrics(format))};
+}
+
+AdminResponse ProcessPages::latency(const AdminRequest&) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  JsonWriter json;
+  json.begin_object();
+  write_latencies(*shown->config, shown->counters, json);
+  json.end_object();
+  return json_response(std::move(json));
 }
 
 AdminResponse ProcessPages::config(const AdminRequest&) {

@@ -61,6 +61,7 @@ class ProcessPages final : public AdminPages {
   AdminResponse healthz(const AdminRequest& request);
   AdminResponse readyz(const AdminRequest& request);
   AdminResponse metrics(const AdminRequest& request);
+  AdminResponse latency(const AdminRequest& request);
   AdminResponse config(const AdminRequest& request);
   AdminResponse generations(const AdminRequest& request);
   AdminResponse upstreams(const AdminRequest& request);

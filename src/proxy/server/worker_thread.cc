@@ -359,6 +359,7 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
                                             *handshakers_,
                                             next.counters->listeners[i],
                                             next.counters->http_listeners[i],
+                                            next.counters->latencies[i],
                                             shared_.descriptor_room,
                                             /*other_backlogs=*/0,
                                             /*sockets=*/1,

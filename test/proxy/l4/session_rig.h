@@ -106,7 +106,7 @@ class SessionRig {
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     acceptor_ = std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{loop_->worker(), *global_, state_, upstreams_, *handshakers_, counters_->listeners[0],
-                                counters_->http_listeners[0], descriptor_room, other_backlogs},
+                                counters_->http_listeners[0], counters_->latencies[0], descriptor_room, other_backlogs},
         std::make_unique<L4SessionFactory>(),
         std::vector<ListenSocket>{{.fd = *fd, .family = listener.addresses[0].family()}});
     acceptor_->start();

@@ -160,6 +160,13 @@ void Exchange::retire() {
       this);
 }
 
+RequestLatencies& Exchange::latencies() const {
+  return target_ ? *listener_.latencies->by_route[target_->index] : *listener_.latencies->others;
+}
+
+// Call it where the head of the final response is passed to the client.
+void Exchange::note_first_byte() { latencies().first_byte.add(now_ms() - deadlines_.started_ms); }
+
 void Exchange::finish() {
   body_.cut_mirror();
   HttpCounters& counters = listener_.counters;
@@ -167,6 +174,8 @@ void Exchange::finish() {
   if (status_ >= 100) counters.statuses[status_ / 100].add();
   counters.request_bytes.add(body_.bytes());
   counters.response_bytes.add(response_.bytes());
+  // A tunnel lasts as long as its sides want; a request that moves has not ended.
+  if (!tunnel_agreed_ && end_ != HttpEnd::kMoved) latencies().duration.add(now_ms() - deadlines_.started_ms);
   if (!listener_.log && !trace_) return;
   RequestOutcome outcome{.status = status_, .request_bytes = body_.bytes(), .response_bytes = response_.bytes()};
   if (to_) outcome.upstream = to_->config().name;

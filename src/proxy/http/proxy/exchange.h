@@ -17,6 +17,7 @@
 #include "proxy/http/proxy/response_body.h"
 #include "proxy/http/proxy/upstream_attempts.h"
 #include "proxy/metrics/http_counters.h"
+#include "proxy/metrics/latencies.h"
 #include "proxy/router/request_attributes.h"
 #include "sluice/buffer.h"
 #include "sluice/chunk_pointer.h"
@@ -133,6 +134,8 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   bool holds_response() const;
   void client_reset(ResetReason reason);
   void release_client();
+  RequestLatencies& latencies() const;
+  void note_first_byte();
   void settle();
   void retire();
   void finish();

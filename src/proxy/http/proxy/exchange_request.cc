@@ -163,6 +163,7 @@ void Exchange::send_request() {
 
 void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   begin_attempt(connection, stream);
+  to_->latencies().queue.add(now_ms() - deadlines_.waiting_since_ms);
   if (!request_.protocol().empty() && !connection.accepts_protocols()) return fail(HttpEnd::kUpstreamRefused);
   deadlines_.waiting_since_ms = deadlines_.passed_ms = now_ms();
   if (trace_) trace_->send_attempt();

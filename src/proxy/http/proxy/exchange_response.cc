@@ -92,6 +92,7 @@ void Exchange::take_response(Head&& head, bool end) {
     return session_->wake();
   }
   to_->state().report_response(endpoint_, head.status, now_ms());
+  to_->latencies().response.add(now_ms() - deadlines_.waiting_since_ms);
   if (head.status < 500) to_->retry_budget().note_response(now_ms());
   if (retry_instead_of(head, end)) return;
   end_hedge();
@@ -124,6 +125,7 @@ void Exchange::take_response(Head&& head, bool end) {
     return fail(HttpEnd::kUpstreamMalformed);
   }
   if (!listener_.log && !trace_) request_.clear();
+  note_first_byte();
   client_->send_head(head, end);
   session_->wake();
   settle();
@@ -233,6 +235,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   response_.end();
   status_ = status;
   const bool end = body.empty() || !may_have_body || request_.method() == "HEAD";
+  note_first_byte();
   client_->send_head(head, end);
   if (!end) {
     response_.count(body.size());
@@ -268,6 +271,7 @@ void Exchange::respond_grpc(HttpEnd why) {
   response_.begin();
   response_.end();
   status_ = 200;
+  note_first_byte();
   client_->send_head(head, true);
   session_->wake();
   settle();

@@ -49,14 +49,15 @@ HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener&
 
 HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Listener> listener_config,
                            const HttpRouter& routes, const ErrorPages& errors, SharedAuth& auth,
-                           const WorkerUpstreams& to, HttpCounters& counts, AccessLogWriter* access_log,
-                           BeginExchange begin)
+                           const WorkerUpstreams& to, HttpCounters& counts, std::shared_ptr<const RouteLatencies> times,
+                           AccessLogWriter* access_log, BeginExchange begin)
     : http(http_worker),
       listener(std::move(listener_config)),
       config(listener.part(*listener->http)),
       router(routes),
       error_pages(errors),
       counters(counts),
+      latencies(std::move(times)),
       begin_exchange(begin),
       access(ListenerAccess::make(config, auth)),
       reserved_headers(sluice::reserved_headers(*config)),

@@ -20,6 +20,7 @@
 #include "proxy/http/proxy/trace_exporter.h"
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/http_counters.h"
+#include "proxy/metrics/latencies.h"
 #include "proxy/router/http_router.h"
 
 namespace sluice {
@@ -49,7 +50,7 @@ struct HttpCodecSettings {
 struct HttpListener {
   HttpListener(HttpWorker& http_worker, config::Snapshot<config::Listener> listener, const HttpRouter& routes,
                const ErrorPages& errors, SharedAuth& auth, const WorkerUpstreams& to, HttpCounters& counts,
-               AccessLogWriter* access_log, BeginExchange begin);
+               std::shared_ptr<const RouteLatencies> times, AccessLogWriter* access_log, BeginExchange begin);
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
@@ -63,6 +64,7 @@ struct HttpListener {
   const ErrorPages& error_pages;
   SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;
+  const std::shared_ptr<const RouteLatencies> latencies;
   const BeginExchange begin_exchange;
   std::optional<ListenerLog> log;              ///< Not set if there is no access log.
   std::unique_ptr<ListenerAccess> access;      ///< Null if every client is admitted.

@@ -22,7 +22,7 @@ class HttpSessionFactory final : public SessionFactory {
       : http_(http),
         counters_(context.http_counters),
         listener_(http, context.listener->config, context.listener->http_router, context.listener->error_pages,
-                  context.listener->auth, context.upstreams, *counters_, access_log,
+                  context.listener->auth, context.upstreams, *counters_, context.latencies, access_log,
                   [](HttpSession& session, HttpStream& stream) -> StreamReceiver& {
                     return Exchange::begin(session, stream);
                   }) {

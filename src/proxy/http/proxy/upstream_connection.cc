@@ -58,7 +58,8 @@ bool UpstreamConnection::connect() {
     upstream_.endpoint_counters(endpoint_).connect_errors[static_cast<size_t>(connect_error_of(errno))].add();
     return false;
   }
-  arm_timer(services_.worker().now_ms() + milliseconds(upstream_.config().connect_timeout));
+  idle_since_ms_ = services_.worker().now_ms();
+  arm_timer(idle_since_ms_ + milliseconds(upstream_.config().connect_timeout));
   transport_.connect(fd, address.data(), address.length());
   return true;
 }
@@ -115,7 +116,8 @@ void UpstreamConnection::begin() {
 
 void UpstreamConnection::become_ready() {
   state_ = State::kReady;
-  idle_since_ms_ = services_.worker().now_ms();
+  const uint64_t began_ms = std::exchange(idle_since_ms_, services_.worker().now_ms());
+  upstream_.latencies().connect.add(idle_since_ms_ - began_ms);
   std::erase(upstream_.endpoints_[endpoint_].connecting, this);
   upstream_.state().report_success(endpoint_, services_.worker().now_ms());
   upstream_.endpoint_counters(endpoint_).connected.add();

@@ -132,7 +132,7 @@ class UpstreamConnection final : public HttpConnection {
   UpstreamPool& upstream_;
   UpstreamCaller* first_waiting_ = nullptr;
   uint64_t number_;
-  uint64_t idle_since_ms_ = 0;
+  uint64_t idle_since_ms_ = 0;  // While connecting: when that began.
   uint64_t last_received_ms_ = 0;
   uint32_t endpoint_;
   uint16_t generation_ = 0;  // Generation of the TLS context.

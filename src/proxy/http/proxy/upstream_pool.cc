@@ -13,6 +13,7 @@ UpstreamPool::UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstrea
       upstream_(std::move(upstream)),
       balancer_(upstream_->balancer),
       counters_(*upstream_->http_counters),
+      latencies_(*upstream_->latencies),
       http2_shared_{services.worker().pool(), http2_, http2_counters_},
       endpoints_(upstream_->state->size()) {
   http1_.limits = Http1Limits::of_responses();

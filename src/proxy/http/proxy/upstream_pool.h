@@ -24,6 +24,7 @@ class UpstreamPool {
   const std::shared_ptr<WorkerUpstream>& upstream() const { return upstream_; }
   EndpointCounters& endpoint_counters(uint32_t endpoint) { return upstream_->counters_of(endpoint); }
   UpstreamHttpCounters& counters() { return counters_; }
+  UpstreamLatencies& latencies() { return latencies_; }
   bool is_present(uint32_t endpoint) const { return balancer_.view().is_present(endpoint); }
   /// Keeps the slot of an endpoint that is in use from being reused until let_go() was called as often. For callers and
   /// connections.
@@ -53,6 +54,7 @@ class UpstreamPool {
   const std::shared_ptr<WorkerUpstream> upstream_;
   Balancer& balancer_;
   UpstreamHttpCounters& counters_;
+  UpstreamLatencies& latencies_;
   Http1Options http1_;
   Http2Limits http2_;
   Http1Counters http1_counters_;

@@ -276,7 +276,8 @@ class HttpRig {
                                           upstreams_,
                                           *handshakers_,
                                           counters_->listeners[0],
-                                          counters_->http_listeners[0]};
+                                          counters_->http_listeners[0],
+                                          counters_->latencies[0]};
     return std::make_unique<ClientAcceptor>(context,
                                             std::make_unique<HttpSessionFactory>(context, *http_worker_, nullptr),
                                             std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});
