@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "net/worker.h"
+#include "proxy/admin/browser_page.h"
 #include "proxy/common/json_writer.h"
 #include "proxy/config/load/print_json.h"
 #include "proxy/config/load/scalar.h"
@@ -75,6 +76,11 @@ std::shared_ptr<const ProcessView> ProcessPages::view() const {
   return view_;
 }
 
+bool ProcessPages::is_public(const AdminRequest& request) {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  return reads && request.path == "/" && request.wants_html;
+}
+
 // ---- Figures ----
 
 bool ProcessPages::needs_figures(const AdminRequest& request) {
@@ -126,7 +132,10 @@ AdminResponse ProcessPages::respond(const AdminRequest& request) {
   return (this->*page->respond)(request);
 }
 
-AdminResponse ProcessPages::index(const AdminRequest&) {
+AdminResponse ProcessPages::index(const AdminRequest& request) {
+  if (is_public(request)) {
+    return {.content_type = AdminResponse::kHtml, .body = std::string(browser_page()), .policy = browser_page_policy()};
+  }
   AdminResponse response;
   for (const Page& each : pages()) {
     absl::StrAppend(&response.body, each.path, std::string(14 - each.path.size(), ' '), each.text, "\n");

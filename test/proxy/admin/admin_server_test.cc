@@ -31,6 +31,7 @@ using testing::StartsWith;
 
 class FakePages final : public AdminPages {
  public:
+  bool is_public(const AdminRequest& request) override { return request.path == "/" && request.wants_html; }
   bool needs_figures(const AdminRequest& request) override { return request.path == "/figures"; }
   void request_figures() override { ++requested; }
   bool has_figures() override { return has; }
