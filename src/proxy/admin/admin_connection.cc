@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "net/worker.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/message/http_date.h"
@@ -32,17 +30,6 @@ bool is_own_host(std::string_view authority) {
   const std::string host(authority.substr(0, authority.rfind(':')));
   in_addr ip4;
   return host.empty() || absl::EqualsIgnoreCase(host, "localhost") || inet_pton(AF_INET, host.c_str(), &ip4) == 1;
-}
-
-// Whether Accept names text/html. `*/*`, which curl sends, does not.
-bool wants_html(const Fields& fields) {
-  for (size_t at = fields.find("accept"); at != Fields::npos; at = fields.find("accept", at + 1)) {
-    for (const std::string_view range : absl::StrSplit(fields[at].value, ',')) {
-      const std::string_view type = absl::StripAsciiWhitespace(range.substr(0, range.find(';')));
-      if (absl::EqualsIgnoreCase(type, "text/html")) return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -79,11 +66,11 @@ StreamReceiver& AdminConnection::on_stream(HttpStream& stream) {
 void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
   admin_.counters.requests.add();
   request_.method = head.method();
+  request_.accept = head.fields.value("accept");
   const std::string_view path = head.path();
   const size_t query = path.find('?');
   request_.path = path.substr(0, query);
   if (query != std::string_view::npos) request_.query = path.substr(query + 1);
-  request_.wants_html = wants_html(head.fields);
   const AdminSettings& settings = admin_.settings;
   if (settings.token && !settings.token->admits(head.fields) && !admin_.pages.is_public(request_)) {
     admin_.counters.unauthorized.add();

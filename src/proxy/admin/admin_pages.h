@@ -14,8 +14,8 @@ struct AdminRequest {
   std::string method;
   std::string path;  ///< Without the query.
   std::string query;
-  bool wants_html = false;  ///< Accept names text/html, as browsers do.
   std::string body;
+  std::string accept;  ///< The value of the Accept field.
 };
 
 struct AdminResponse {

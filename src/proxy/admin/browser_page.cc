@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace sluice {
 
@@ -26,6 +29,14 @@ std::string hash_source(std::string_view page, std::string_view tag) {
 }
 
 }  // namespace
+
+bool wants_browser_page(std::string_view accept) {
+  for (const std::string_view range : absl::StrSplit(accept, ',')) {
+    const std::string_view type = absl::StripAsciiWhitespace(range.substr(0, range.find(';')));
+    if (absl::EqualsIgnoreCase(type, "text/html")) return true;
+  }
+  return false;
+}
 
 // Trusted types without a policy: the browser refuses to parse any text of the process as HTML.
 std::string_view browser_page_policy() {

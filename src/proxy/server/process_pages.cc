@@ -78,7 +78,7 @@ std::shared_ptr<const ProcessView> ProcessPages::view() const {
 
 bool ProcessPages::is_public(const AdminRequest& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  return reads && request.path == "/" && request.wants_html;
+  return reads && request.path == "/" && wants_browser_page(request.accept);
 }
 
 // ---- Figures ----
