@@ -53,7 +53,7 @@ class Traffic(threading.Thread):
 class PageTest(AdminTest):
 
     def browse(self, proxy, **size):
-        browser = Browser(self.temporary_directory(), **size)
+        browser = Browser(**size)
         self.addCleanup(browser.close)
         browser.open(f"http://{self.address_of(proxy)}/")
         return browser

@@ -2,10 +2,13 @@
 
 import base64
 import collections
+import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
+import tempfile
 import time
 
 import harness
@@ -21,17 +24,18 @@ class Browser:
 
     _MARK = b"\0"
 
-    def __init__(self, folder, width=1100, height=800):
+    def __init__(self, width=1100, height=800):
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-browser-", ignore_cleanup_errors=True)
         commands, events = os.pipe(), os.pipe()
         # Chromium reads commands from descriptor 3 and writes to 4.
         program = f'exec "$@" 3<&{commands[0]} 4>&{events[1]}'
         self._process = harness.spawn(
             [need("bash"), "-c", program, "bash", need("chromium"), "--headless=new", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--hide-scrollbars", f"--user-data-dir={folder}/profile", f"--window-size={width},{height}",
+             "--disable-sync", "--hide-scrollbars", f"--user-data-dir={self._folder.name}/profile", f"--window-size={width},{height}",
              "--host-resolver-rules=MAP localhost 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-pipe"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            pass_fds=(commands[0], events[1]), env={**os.environ, "HOME": folder})
+            pass_fds=(commands[0], events[1]), start_new_session=True, env={**os.environ, "HOME": self._folder.name})
         os.close(commands[0])
         os.close(events[1])
         self._commands, self._events = commands[1], events[0]
@@ -47,8 +51,12 @@ class Browser:
 
     def close(self):
         harness.end(self._process)
+        # Its other processes could still write to the folder.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         os.close(self._commands)
         os.close(self._events)
+        self._folder.cleanup()
 
     def _receive(self, deadline):
         while self._MARK not in self._received:

@@ -60,6 +60,29 @@ void for_each(const JsonText& json, const JsonValue& object, std::string_view na
   for (const JsonValue* each = list ? json.first(*list) : nullptr; each; each = json.next(*each)) visit(*each);
 }
 
+// The texts of the objects in the first array of a JSON text. Each is read by itself, as JsonText limits the values of
+// a text.
+std::vector<std::string_view> objects_of(std::string_view json) {
+  std::vector<std::string_view> found;
+  size_t depth = 0, begin = 0;
+  bool in_string = false;
+  for (size_t at = json.find('['); at < json.size(); ++at) {
+    const char c = json[at];
+    if (in_string) {
+      if (c == '\\') ++at;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (depth++ == 1) begin = at;
+    } else if (c == ']' || c == '}') {
+      if (--depth == 0) break;
+      if (depth == 1) found.push_back(json.substr(begin, at + 1 - begin));
+    }
+  }
+  return found;
+}
+
 class Screen {
  public:
   Screen(const TopFigures& before, const TopFigures& now, size_t rows, size_t columns)
@@ -234,19 +257,23 @@ TopFigures::TopFigures(std::string_view metrics_page, std::string_view upstreams
     const JsonValue* const pools = json.member(json.root(), "pools");
     if (pools) (void)absl::SimpleAtod(text_of(json, *pools, "budget_bytes"), &budget_bytes);
   }
-  if (!json.read(upstreams_page)) {
-    addresses_error = absl::StrCat("too many for this screen, see /upstreams (", json.error(), ")");
-    return;
-  }
-  for_each(json, json.root(), "upstreams", [&](const JsonValue& upstream) {
-    for_each(json, upstream, "endpoints", [&](const JsonValue& endpoint) {
+  size_t unread = 0;
+  for (const std::string_view upstream : objects_of(upstreams_page)) {
+    if (!json.read(upstream)) {
+      ++unread;
+      continue;
+    }
+    const std::string name = text_of(json, json.root(), "name");
+    for_each(json, json.root(), "endpoints", [&](const JsonValue& endpoint) {
       for_each(json, endpoint, "addresses", [&](const JsonValue& address) {
-        addresses.push_back({text_of(json, upstream, "name"), text_of(json, address, "address"),
-                             text_of(json, address, "state"), text_of(json, address, "reason"),
-                             text_of(json, address, "active")});
+        addresses.push_back({name, text_of(json, address, "address"), text_of(json, address, "state"),
+                             text_of(json, address, "reason"), text_of(json, address, "active")});
       });
     });
-  });
+  }
+  if (unread > 0) {
+    addresses_error = absl::StrCat(unread, " upstreams have too many endpoints for this screen: see /upstreams");
+  }
   std::stable_partition(addresses.begin(), addresses.end(), [](const Address& each) { return each.state != "up"; });
 }
 

@@ -26,7 +26,7 @@ struct TopFigures {
 
   MetricsText metrics;
   std::vector<Address> addresses;  ///< Those that are not up first.
-  std::string addresses_error;     ///< Why there are none; else empty.
+  std::string addresses_error;     ///< Why some are not there; else empty.
   double budget_bytes = 0;         ///< Of all workers; 0 if it is not known.
   double time_s;                   ///< When they were read, since 1970.
 };

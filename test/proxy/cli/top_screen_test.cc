@@ -107,9 +107,26 @@ TEST(TopScreen, TextsOfTheProcessCannotControlTheTerminal) {
   EXPECT_THAT(screen(figures, figures), AllOf(HasSubstr("a?[2J"), HasSubstr("x?y?")));
 }
 
-TEST(TopScreen, SaysWhyThereAreNoEndpoints) {
-  const TopFigures figures(metrics_of(1, 0), "not JSON", "", 1060);
-  EXPECT_THAT(screen(figures, figures), HasSubstr("see /upstreams"));
+TEST(TopScreen, LeavesOutUpstreamsThatAreTooLarge) {
+  const auto addresses_of = [](size_t upstreams_count, size_t addresses) {
+    std::vector<std::string> each(addresses, address("a]}\\\"[{", "up", ""));
+    std::string one = upstreams(each);
+    one = one.substr(one.find('[') + 1);
+    one.resize(one.size() - 2);
+    const std::string page =
+        absl::StrCat("{\"upstreams\": [", absl::StrJoin(std::vector<std::string>(upstreams_count, one), ","), "]}");
+    return TopFigures(metrics_of(1, 0), page, kMemory, 1060);
+  };
+  const TopFigures many = addresses_of(1000, 10);
+  EXPECT_EQ(many.addresses.size(), 10000u);
+  EXPECT_EQ(many.addresses.back().address, "a]}\"[{");
+  EXPECT_EQ(many.addresses_error, "");
+  const TopFigures large = addresses_of(2, 2000);
+  EXPECT_THAT(screen(large, large),
+              HasSubstr("\n2 upstreams have too many endpoints for this screen: see /upstreams\n"));
+  for (const char* page : {"", "[", "[]]", "{]}", "[{\"", "[{\"\\", "no JSON"}) {
+    EXPECT_TRUE(TopFigures("", page, page, 0).addresses.empty()) << page;
+  }
 }
 
 }  // namespace
