@@ -29,7 +29,7 @@ namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);
 // Of a terminal that does not say how large it is.
-constexpr size_t kRows = 24, kColumns = 80;
+constexpr size_t kUsualRows = 24, kUsualColumns = 80;
 // Where there is no terminal.
 constexpr size_t kAllRows = 1000, kAllColumns = 1000;
 
@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<TopFigures>> read_figures(const AdminClient& clie
 void draw(const TopFigures& before, const TopFigures& now, std::string_view error) {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
-  const size_t rows = known ? size.ws_row : kRows, columns = known ? size.ws_col : kColumns;
+  const size_t rows = known ? size.ws_row : kUsualRows, columns = known ? size.ws_col : kUsualColumns;
   const std::vector<TopLine> lines = top_screen(before, now, error, rows - 1, columns);
   std::string out = "\x1b[H";
   for (const TopLine& line : lines) {
