@@ -76,8 +76,14 @@ StreamReceiver& AdminConnection::on_stream(HttpStream& stream) {
 
 void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
   admin_.counters.requests.add();
+  request_.method = head.method();
+  request_.accept = head.fields.value("accept");
+  const std::string_view path = head.path();
+  const size_t query = path.find('?');
+  request_.path = path.substr(0, query);
+  if (query != std::string_view::npos) request_.query = path.substr(query + 1);
   const AdminSettings& settings = admin_.settings;
-  if (settings.token && !settings.token->admits(head.fields)) {
+  if (settings.token && !settings.token->admits(head.fields) && !admin_.pages.is_public(request_)) {
     admin_.counters.unauthorized.add();
     return refuse(401, "this needs the token of admin.token_file, as `Authorization: Bearer TOKEN`");
   }
@@ -90,12 +96,6 @@ void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
                   "without admin.token_file, requests must name an IP address or localhost as their host, and must "
                   "not come from the page of another site");
   }
-  request_.method = head.method();
-  request_.accept = head.fields.value("accept");
-  const std::string_view path = head.path();
-  const size_t query = path.find('?');
-  request_.path = path.substr(0, query);
-  if (query != std::string_view::npos) request_.query = path.substr(query + 1);
   if (request_.method == "PUT" || request_.method == "POST") request_.peer = peer_text(transport_.socket().fd());
   if (end) request_complete();
 }
@@ -151,6 +151,10 @@ void AdminConnection::send(AdminResponse response) {
               head.fields.add(pool, "date", http_date()) && head.fields.add(pool, "cache-control", "no-store") &&
               head.fields.add(pool, "x-content-type-options", "nosniff");
   if (!response.allow.empty()) fits = fits && head.fields.add(pool, "allow", response.allow);
+  if (!response.policy.empty()) {
+    fits = fits && head.fields.add(pool, "content-security-policy", response.policy) &&
+           head.fields.add(pool, "referrer-policy", "no-referrer") && head.fields.add(pool, "vary", "accept");
+  }
   if (response.status == 401) fits = fits && head.fields.add(pool, "www-authenticate", "Bearer realm=\"sluice\"");
   if (!fits) return reset();
   const bool no_body = body_.empty() || request_.method == "HEAD";

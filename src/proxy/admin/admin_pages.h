@@ -21,17 +21,21 @@ struct AdminRequest {
 
 struct AdminResponse {
   static constexpr std::string_view kText = "text/plain; charset=utf-8";
+  static constexpr std::string_view kHtml = "text/html; charset=utf-8";
   static constexpr std::string_view kJson = "application/json";
 
   uint16_t status = 200;
   std::string_view content_type = kText;  ///< A string literal.
   std::string body;
-  std::string_view allow = {};  ///< The methods that a 405 names, a string literal; else empty.
+  std::string_view allow = {};   ///< The methods that a 405 names, a string literal; else empty.
+  std::string_view policy = {};  ///< The Content-Security-Policy of a page for browsers, which outlives it; else empty.
 };
 
 /// Makes the responses. All functions are called on the thread of the admin listener, one at a time, and must not wait.
 class AdminPages {
  public:
+  /// Whether the response is for clients without the token, too, since it shows nothing of the process.
+  virtual bool is_public(const AdminRequest& request) = 0;
   /// Whether the response needs current figures of the workers.
   virtual bool needs_figures(const AdminRequest& request) = 0;
   /// Requests them from each worker, for this request and others.

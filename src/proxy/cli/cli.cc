@@ -20,6 +20,7 @@
 #include "proxy/cli/failure.h"
 #include "proxy/cli/help_page.h"
 #include "proxy/cli/manual.h"
+#include "proxy/cli/top_command.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/diagnostics.h"
 #include "proxy/config/load/from_flags.h"
@@ -181,6 +182,7 @@ constexpr Handler kHandlers[] = {
     {"upgrade", [](const Arguments& arguments) { return upgrade_command(arguments); }},
     {"diff", [](const Arguments& arguments) { return diff_command(arguments); }},
     {"admin", [](const Arguments& arguments) { return admin_command(arguments); }},
+    {"top", [](const Arguments& arguments) { return top_command(arguments); }},
     {"explain", [](const Arguments& arguments) { return explain_command(arguments); }},
     {"schema", [](const Arguments&) { return print(config::json_schema()); }},
     {"completion", completion},

@@ -14,6 +14,18 @@ const CommandOption kConfig{.name = "--config", .value = "FILE", .text = "The co
 const CommandOption kPid{.name = "--pid",
                          .value = "PID",
                          .text = "The process. Without it there must be only one in this network namespace."};
+const std::vector<CommandOption> kAdminOptions{
+    {.name = "--config",
+     .value = "FILE",
+     .text = "The configuration: its `admin` has the address and the token.",
+     .is_file = true},
+    {.name = "--address",
+     .value = "ADDRESS",
+     .text = "The address, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock."},
+    {.name = "--token-file",
+     .value = "FILE",
+     .text = "The file with the token. Default: `admin.token_file` of the configuration.",
+     .is_file = true}};
 const CommandList kFailsWith1{kExitCodes,
                               {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
 
@@ -138,22 +150,26 @@ std::vector<Command> make_commands() {
       .text =
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
           "as in `sluice admin --config sluice.yaml /log-level debug`.",
-      .options = {{.name = "--config",
-                   .value = "FILE",
-                   .text = "The configuration: its `admin` has the address and the token.",
-                   .is_file = true},
-                  {.name = "--address",
-                   .value = "ADDRESS",
-                   .text = "The address, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock."},
-                  {.name = "--token-file",
-                   .value = "FILE",
-                   .text = "The file with the token. Default: `admin.token_file` of the configuration.",
-                   .is_file = true}},
+      .options = kAdminOptions,
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},
                       {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},
                       {"2", "The command line is wrong."}}},
       .max_words = 2,
+  });
+  commands.push_back({
+      .name = "top",
+      .summary = "shows the figures of a running process in the terminal",
+      .usage = {"--config FILE [OPTIONS]", "--address ADDRESS [OPTIONS]"},
+      .text =
+          "Requests pages of the admin listener once per second, and shows rates, errors, limits that were met and "
+          "endpoints, those that are not up first, until `q` or Ctrl-C ends it. Where standard output is no terminal, "
+          "prints them once, with the rates of a second.",
+      .options = kAdminOptions,
+      .exit_codes = {kExitCodes,
+                     {{"0", "It was ended by `q` or Ctrl-C, or has printed the figures."},
+                      {"1", "There is no response, or its status is not 2xx."},
+                      {"2", "The command line is wrong."}}},
   });
   commands.push_back({
       .name = "explain",

@@ -7,7 +7,7 @@ namespace sluice {
 
 std::span<const ProcessPages::Page> ProcessPages::pages() {
   static constexpr Page kPages[] = {
-      {"/", "this list", false, false, &ProcessPages::index},
+      {"/", "this list; a page of figures for browsers", false, false, &ProcessPages::index},
       {"/healthz", "200 while all workers respond, else 503", true, false, &ProcessPages::healthz},
       {"/readyz", "200 while the process is ready, 503 once it is to stop", false, false, &ProcessPages::readyz},
       {"/metrics", "the counters, in the Prometheus text format or OpenMetrics", true, false, &ProcessPages::metrics},

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "net/worker.h"
+#include "proxy/admin/browser_page.h"
 #include "proxy/common/json_writer.h"
 #include "proxy/config/load/print_json.h"
 #include "proxy/config/load/scalar.h"
@@ -81,6 +82,11 @@ void ProcessPages::publish(std::shared_ptr<const ProcessView> view) {
 std::shared_ptr<const ProcessView> ProcessPages::view() const {
   const std::lock_guard lock(mutex_);
   return view_;
+}
+
+bool ProcessPages::is_public(const AdminRequest& request) {
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  return reads && request.path == "/" && wants_browser_page(request.accept);
 }
 
 // ---- Figures ----
@@ -168,7 +174,10 @@ AdminResponse ProcessPages::respond(const AdminRequest& request) {
   return (this->*page->respond)(request);
 }
 
-AdminResponse ProcessPages::index(const AdminRequest&) {
+AdminResponse ProcessPages::index(const AdminRequest& request) {
+  if (is_public(request)) {
+    return {.content_type = AdminResponse::kHtml, .body = std::string(browser_page()), .policy = browser_page_policy()};
+  }
   AdminResponse response;
   for (const Page& each : pages()) {
     absl::StrAppend(&response.body, each.path, std::string(kPathWidth - each.path.size(), ' '), each.text, "\n");

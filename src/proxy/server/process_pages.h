@@ -35,6 +35,7 @@ class ProcessPages final : public AdminPages {
   void publish(std::shared_ptr<const ProcessView> view);
 
   // AdminPages
+  bool is_public(const AdminRequest& request) override;
   bool needs_figures(const AdminRequest& request) override;
   void request_figures(const AdminRequest& request) override;
   bool shares_figures(const AdminRequest& request) override;

@@ -31,6 +31,7 @@ using testing::StartsWith;
 
 class FakePages final : public AdminPages {
  public:
+  bool is_public(const AdminRequest& request) override { return request.path == "/public"; }
   bool needs_figures(const AdminRequest& request) override { return request.path == "/figures"; }
   void request_figures(const AdminRequest& request) override {
     ++requested;
@@ -186,6 +187,7 @@ TEST_F(AdminServerTest, TokenIsNeededByEachRequest) {
     EXPECT_THAT(client.get("/a", fields), HasSubstr("HTTP/1.1 401 ")) << fields;
   }
   EXPECT_THAT(client.get("/a", "Authorization: bearer 0123456789abcdef\r\n"), HasSubstr(" 200 "));
+  EXPECT_THAT(client.get("/public"), HasSubstr(" 200 ")) << "a page that is for all";
   EXPECT_EQ(counters_.unauthorized.value(), 5u);
 }
 

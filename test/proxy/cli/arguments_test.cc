@@ -42,7 +42,7 @@ TEST(Arguments, NamesTheNearestOptionOrTheCommandThatHasIt) {
   EXPECT_EQ(error_of("run", {"--confg", "x"}), R"(unknown option "--confg" of run; did you mean "--config"?)");
   EXPECT_EQ(error_of("check", {"--workers=2"}), R"(unknown option "--workers" of check; it belongs to run)");
   EXPECT_EQ(error_of("schema", {"--config"}),
-            R"(unknown option "--config" of schema; it belongs to run, check, diff, admin, explain)");
+            R"(unknown option "--config" of schema; it belongs to run, check, diff, admin, top, explain)");
   EXPECT_EQ(error_of("schema", {"-"}), R"(unknown option "-" of schema)");
 }
 

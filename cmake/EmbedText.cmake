@@ -1,0 +1,23 @@
+# Makes a C++ file whose function gives the text of a file:
+#
+#   cmake -DINPUT=page.html -DOUTPUT=page.cc -DHEADER=proxy/admin/browser_page.h -DFUNCTION=browser_page -P EmbedText.cmake
+
+file(READ "${INPUT}" text)
+set(delimiter "embedded_text")
+string(FIND "${text}" ")${delimiter}\"" at)
+if(NOT at EQUAL -1)
+  message(FATAL_ERROR "${INPUT}: `)${delimiter}\"` ends the literal that holds the text; write it otherwise")
+endif()
+get_filename_component(name "${INPUT}" NAME)
+file(WRITE "${OUTPUT}" "// Made from ${name} by cmake/EmbedText.cmake.
+
+#include \"${HEADER}\"
+
+namespace sluice {
+
+std::string_view ${FUNCTION}() {
+  return R\"${delimiter}(${text})${delimiter}\";
+}
+
+}  // namespace sluice
+")

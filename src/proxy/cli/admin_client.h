@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "proxy/cli/arguments.h"
+#include "proxy/config/model/address.h"
+
+namespace sluice {
+
+/// A client of the admin listener of a running process. Each request has a connection of its own, and blocks.
+class AdminClient {
+ public:
+  struct Response {
+    int status = 0;
+    std::string reason;
+    std::string body;
+
+    bool ok() const { return status >= 200 && status < 300; }
+  };
+
+  /// From `--address`, or the `admin` of the file that `--config` names, and `--token-file`. The error is for the user.
+  static absl::StatusOr<AdminClient> of(const Arguments& arguments);
+
+  /// Requests a page by GET; with a value, sends it by PUT. The path begins with `/` and has no blanks.
+  absl::StatusOr<Response> request(std::string_view path, std::optional<std::string_view> value = std::nullopt) const;
+
+ private:
+  config::Address address_;
+  std::string authorization_;  // A field with its line end; empty without a token.
+};
+
+}  // namespace sluice
