@@ -24,7 +24,7 @@ class SpanBatchTest : public testing::Test {
             .failed = true};
   }
 
-  ChunkPool pool_;
+  ChunkPool pool_{{.budget_bytes = size_t{1} << 20}};
   SpanBatch batch_;
 };
 
