@@ -118,6 +118,18 @@ TEST(LoaderResponses, Errors) {
                 "trace_id");
 }
 
+TEST(LoaderResponses, Tracing) {
+  EXPECT_EQ(error(with_http("trace_context: make, tracing: web")), "");
+  EXPECT_EQ(error(with_http("tracing: web")),
+            "f:1:77: " + kAt +
+                "tracing: needs `trace_context: pass`, which records traces that clients began, or `make`, which "
+                "begins traces, too");
+  EXPECT_EQ(error(with_http("trace_context: make, tracing: { to: wob, path: x, service_name: \"\" }")),
+            "f:1:104: " + kAt + "tracing.to: there is no upstream \"wob\"; did you mean \"web\"?\nf:1:115: " + kAt +
+                "tracing.path: expected a path such as /v1/traces, got \"x\"\nf:1:132: " + kAt +
+                "tracing.service_name: expected a name of 1 to 255 bytes, got \"\"");
+}
+
 TEST(LoaderResponses, RouteNames) {
   const auto with_names = [](std::string_view first, std::string_view second) {
     return absl::StrCat("listeners: [ { name: a, address: 0.0.0.0:80, http: { routes: [\n{ name: ", first,
@@ -136,6 +148,7 @@ TEST(LoaderResponses, RoundTrip) {
   const Config config =
       load_text(
           with_http("trusted_hops: 1, trusted_proxies: [ 10.0.0.0/8 ], forwarded: append, trace_context: make, "
+                    "tracing: { to: web, sample: 0.01 }, "
                     "request_id: { header: x-id, accept: trusted, respond: true }, access_log: { file: a.log, "
                     "format: \"%{status} \\\"%{target}\\\"\" }, errors: [ { status: [ 404, 5xx ], body: \"a\\nb\" } ]"),
           "f")

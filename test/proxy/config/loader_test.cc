@@ -216,6 +216,7 @@ listeners:
       trusted_proxies: [ 10.0.0.0/8 ]
       request_id: { header: X-Id, accept: trusted, respond: true }
       trace_context: make
+      tracing: { to: two, sample: 0.5, path: /t, service_name: edge }
       errors:
         - { status: [ 404, 5xx ], body: "%{reason}", content_type: text/x }
         - { status: 403, file: errors/403.html }
@@ -467,6 +468,8 @@ upstreams:
   EXPECT_EQ(http.trusted_proxies, std::vector<Cidr>{Cidr::parse("10.0.0.0/8").value()});
   EXPECT_EQ(http.request_id, (RequestId{.header = field("x-id"), .accept = TrustFrom::kTrusted, .respond = true}));
   EXPECT_EQ(http.trace_context, TraceContext::kMake);
+  EXPECT_EQ(http.tracing,
+            (Tracing{.to = "two", .path = "/t", .sample = Share::parse("0.5").value(), .service_name = "edge"}));
   const auto status = [](std::string_view value) { return StatusPattern::parse(value).value(); };
   EXPECT_EQ(http.errors, (std::vector<ErrorBody>{{.status = {status("404"), status("5xx")},
                                                   .body = ErrorText::parse("%{reason}").value(),
