@@ -91,9 +91,9 @@ class Raw:
         return "127.0.0.1", self.port
 
     def read(self, until="", seconds=10):
-        """What the log has, up to `until` if that is not empty, or to its end."""
+        """What the log has, up to the line with `until` if that is not empty, or to its end."""
         text, deadline = "", time.monotonic() + seconds * SLOWNESS
-        while time.monotonic() < deadline and not (until and until in text):
+        while time.monotonic() < deadline and not (until and until in text and text.endswith("\n")):
             if select.select([self.reader], [], [], 0.1)[0]:
                 piece = os.read(self.reader, 65536)
                 if not piece:
