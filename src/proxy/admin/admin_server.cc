@@ -246,11 +246,10 @@ void AdminServer::await_figures(AdminConnection& connection) {
 void AdminServer::request_figures() {
   pages_.request_figures(later_.front()->request());
   figures_due_ms_ = worker_->now_ms() + kFiguresTimeoutMs;
-  waiting_ = std::exchange(later_, {});
-  const auto shares = [&](AdminConnection* each) { return pages_.shares_figures(each->request()); };
-  const auto others = std::stable_partition(waiting_.begin() + 1, waiting_.end(), shares);
-  later_.assign(others, waiting_.end());
-  waiting_.erase(others, waiting_.end());
+  const std::vector<AdminConnection*> all = std::exchange(later_, {});
+  for (AdminConnection* const each : all) {
+    (each == all.front() || pages_.shares_figures(each->request()) ? waiting_ : later_).push_back(each);
+  }
   worker_->timers().arm(*figures_timer_, worker_->now_ms() + kFiguresPollMs);
 }
 
@@ -264,13 +263,14 @@ void AdminServer::check_figures() {
   if (!complete && worker_->now_ms() < figures_due_ms_) {
     return worker_->timers().arm(*figures_timer_, worker_->now_ms() + kFiguresPollMs);
   }
-  figures_due_ms_ = 0;
+  // A connection may have its next request already, which shares these figures or waits for others.
   while (!waiting_.empty()) {
     AdminConnection* const next = waiting_.back();
     waiting_.pop_back();
     if (!complete) counters_.figures_timeouts.add();
     next->respond();
   }
+  figures_due_ms_ = 0;
   if (!later_.empty()) request_figures();
 }
 

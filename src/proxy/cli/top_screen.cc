@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -23,7 +24,7 @@ std::string bytes_text(double value) {
   constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  return absl::StrFormat(unit > 0 && value < 100 ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", unit > 0 && value < 100 ? 1 : 0, value, kUnits[unit]);
 }
 
 std::string time_text(double seconds) {
@@ -190,8 +191,8 @@ void Screen::errors() {
     }
   }
   if (found.empty()) return;
-  std::stable_sort(found.begin(), found.end(), [](const Error& a, const Error& b) {
-    return std::pair(a.per_s, a.total) > std::pair(b.per_s, b.total);
+  std::sort(found.begin(), found.end(), [](const Error& a, const Error& b) {
+    return std::tie(b.per_s, b.total, a.what) < std::tie(a.per_s, a.total, b.what);
   });
   add("");
   add(absl::StrFormat("%-20s %-12s %-20s %10s %12s", "ERROR", "ENDED", "LISTENER", "PER SECOND", "TOTAL"),
@@ -274,7 +275,13 @@ TopFigures::TopFigures(std::string_view metrics_page, std::string_view upstreams
   if (unread > 0) {
     addresses_error = absl::StrCat(unread, " upstreams have too many endpoints for this screen: see /upstreams");
   }
-  std::stable_partition(addresses.begin(), addresses.end(), [](const Address& each) { return each.state != "up"; });
+  std::vector<Address> sorted;  // Those that are up last.
+  for (const bool up : {false, true}) {
+    for (const Address& each : addresses) {
+      if ((each.state == "up") == up) sorted.push_back(each);
+    }
+  }
+  addresses = std::move(sorted);
 }
 
 std::vector<TopLine> top_screen(const TopFigures& before, const TopFigures& now, std::string_view error, size_t rows,
