@@ -27,7 +27,7 @@ namespace {
 constexpr std::string_view kUpstreams = "/upstreams/", kEndpoints = "/endpoints/";
 // As for weights in a configuration.
 constexpr uint32_t kMaxEndpointWeight = 1000;
-constexpr std::string_view kChanges =
+constexpr std::string_view kExpectedChanges =
     "expected state=enabled, state=draining or state=disabled, weight=N or weight=configured, and perhaps keep=true";
 
 // What a request asks for.
@@ -65,7 +65,7 @@ absl::Status read_change(std::string_view name, const std::string& value, Wanted
     wanted.keep = value == "true";
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(kChanges, "; got ", config::in_quotes(name)));
+  return absl::InvalidArgumentError(absl::StrCat(kExpectedChanges, "; got ", config::in_quotes(name)));
 }
 
 absl::StatusOr<WantedChange> read_changes(const AdminRequest& request) {
@@ -79,7 +79,7 @@ absl::StatusOr<WantedChange> read_changes(const AdminRequest& request) {
   for (const auto& [name, value] : *pairs) {
     if (absl::Status status = read_change(name, value, wanted); !status.ok()) return status;
   }
-  if (!wanted.mode && !wanted.weight) return absl::InvalidArgumentError(kChanges);
+  if (!wanted.mode && !wanted.weight) return absl::InvalidArgumentError(kExpectedChanges);
   return wanted;
 }
 
