@@ -2,8 +2,11 @@
 each: none is cut, refused, or gets another connection's bytes.
 
 SLUICE_E2E_LONG=1: 2,000 websockets over TLS and HTTP/2, 2,000 over TLS and HTTP/1.1, 1,000 TCP connections with TLS, 1,000
-plain ones, 200 gRPC streams, and 20 upgrades."""
+plain ones with bulk in both directions, 200 gRPC streams, and 20 upgrades."""
 
+import hashlib
+import random
+import selectors
 import subprocess
 import threading
 import time
@@ -36,6 +39,59 @@ class Socket:
         return receive_exactly(self.sock, size)
 
 
+class Bulk:
+    """Connections whose bytes are echoed, with as much in both directions as they take. Each has its own bytes."""
+
+    BLOCK = random.Random(1).randbytes(1 << 20)
+    WINDOW = 256 * 1024  # Of each, at most that much is under way.
+
+    def __init__(self, socks):
+        self.connections = []
+        for number, sock in enumerate(socks):
+            sock.setblocking(False)
+            self.connections.append({"sock": sock, "at": number * 1009 % len(self.BLOCK), "sent": 0, "received": 0,
+                                     "out": hashlib.sha256(), "in": hashlib.sha256()})
+
+    def send(self, each):
+        piece = self.BLOCK[each["at"]:each["at"] + 16384]
+        size = each["sock"].send(piece)
+        each["out"].update(piece[:size])
+        each["at"] = (each["at"] + size) % len(self.BLOCK)
+        each["sent"] += size
+
+    def receive(self, each):
+        data = each["sock"].recv(65536)
+        assert data, f"the connection ended after {each['received']} of {each['sent']} bytes"
+        each["in"].update(data)
+        each["received"] += len(data)
+
+    def run(self, goes_on, seconds):
+        """Until goes_on() is false and all that was sent has come back. Returns the number of bytes."""
+        with selectors.DefaultSelector() as selector:
+            for each in self.connections:
+                selector.register(each["sock"], selectors.EVENT_READ | selectors.EVENT_WRITE, each)
+            end = None
+            while goes_on() or any(each["received"] < each["sent"] for each in self.connections):
+                if not goes_on():
+                    end = end or time.monotonic() + seconds
+                    assert time.monotonic() < end, "bytes do not come back"
+                for key, events in selector.select(0.1):
+                    each, open_window = key.data, key.data["sent"] - key.data["received"] < self.WINDOW
+                    if events & selectors.EVENT_READ:
+                        self.receive(each)
+                    if events & selectors.EVENT_WRITE and open_window and goes_on():
+                        self.send(each)
+                    # A socket that may not send now must not wake the loop.
+                    wanted = selectors.EVENT_READ
+                    if goes_on() and each["sent"] - each["received"] < self.WINDOW:
+                        wanted |= selectors.EVENT_WRITE
+                    if wanted != key.events:
+                        selector.modify(each["sock"], wanted, each)
+        for each in self.connections:
+            assert each["in"].digest() == each["out"].digest(), "other bytes came back"
+        return sum(each["received"] for each in self.connections)
+
+
 class Stream(Peer):
     """A websocket over HTTP/2, alone on its connection."""
 
@@ -59,8 +115,6 @@ class Stream(Peer):
 class Crowd(GrpcTest):
 
     def open(self, proxy, kind):
-        if kind == "tcp":
-            return Socket(self.keep(connect(proxy.address("tcp"))))
         if kind == "tls":
             return Socket(self.secure(proxy.address("tls"), self.contexts["plain"]))
         if kind == "websocket over HTTP/2":
@@ -88,10 +142,11 @@ class Crowd(GrpcTest):
             "upstreams": [upstream("echo", echo), upstream("websocket", websocket),
                           upstream("grpc", server, protocol="http2", tls={"ca": self.ca,
                                                                           "server_name": "localhost"})]})
-        numbers = {"tcp": 1000, "tls": 1000, "websocket over HTTP/2": 2000, "websocket": 2000}
+        bulk = Bulk([self.keep(connect(proxy.address("tcp"))) for _ in range(1000 // SCALE)])
+        numbers = {"tls": 1000, "websocket over HTTP/2": 2000, "websocket": 2000}
         crowd = [self.open(proxy, kind) for kind, number in numbers.items() for _ in range(number // SCALE)]
         upgrading = threading.Event()
-        problems, rounds = [], []
+        problems, rounds, bulk_bytes = [], [], []
 
         def use(clients, offset):
             """Each client sends a message and gets its echo, one after the other."""
@@ -113,6 +168,12 @@ class Crowd(GrpcTest):
                     rounds.append(count)
                     return
 
+        def use_bulk():
+            try:
+                bulk_bytes.append(bulk.run(lambda: upgrading.is_set() and not problems, 60 * SLOWNESS))
+            except (OSError, AssertionError) as error:
+                problems.append(f"bulk: {error!r}")
+
         connections = 8
         call = subprocess.Popen(
             [go_program("./grpc"), "client", *go_options(
@@ -124,7 +185,7 @@ class Crowd(GrpcTest):
         upgrading.set()
         half = len(crowd) // 2
         threads = [threading.Thread(target=use, args=(part, offset)) for part, offset in
-                   ((crowd[::2], 0), (crowd[1::2], half))]
+                   ((crowd[::2], 0), (crowd[1::2], half))] + [threading.Thread(target=use_bulk)]
         for thread in threads:
             thread.start()
         took = []
@@ -133,14 +194,14 @@ class Crowd(GrpcTest):
                 began = time.monotonic()
                 printed = proxy.upgrade()
                 took.append(time.monotonic() - began)
-                self.assertIn(f"{len(crowd) + connections} connections moved, 0 still", printed)
+                self.assertIn(f"{len(crowd) + len(bulk.connections) + connections} connections moved, 0 still", printed)
         finally:
             upgrading.clear()
             for thread in threads:
                 thread.join()
         self.assertEqual(problems, [])
         messages = self.ended(call)[0]
-        harness.print_note(f"{len(crowd)} connections and {messages} gRPC messages, {UPGRADES} upgrades, each "
+        harness.print_note(f"{len(crowd)} connections, {bulk_bytes[0] >> 20} MiB on {len(bulk.connections)} more, and {messages} gRPC messages, {UPGRADES} upgrades, each "
                            f"{min(took):.2f} to {max(took):.2f} s with the end of the old process; rounds {rounds}")
 
 
