@@ -17,7 +17,7 @@ namespace {
 
 using Style = TopLine::Style;
 
-// Rows of each table but that of endpoints.
+// The most rows of a table. The table of endpoints takes the rows that are left.
 constexpr size_t kMostRows = 6;
 
 std::string bytes_text(double value) {

@@ -88,8 +88,7 @@ uint32_t ClientAcceptor::accepting() {
   if (active >= context_.descriptor_room) {
     if (!std::exchange(no_room_, true)) {
       counters().accept_pauses.add();
-      log_pause(absl::StrCat("file descriptors are enough for ", context_.descriptor_room,
-                             " connections, and so many are open"));
+      log_pause(absl::StrCat(context_.descriptor_room, " connections are open, as many as file descriptors allow"));
     }
     return 0;
   }

@@ -30,7 +30,7 @@ constexpr uint32_t kMaxEndpointWeight = 1000;
 constexpr std::string_view kExpectedChanges =
     "expected state=enabled, state=draining or state=disabled, weight=N or weight=configured, and perhaps keep=true";
 
-// What a request asks for.
+// The changes that a request contains.
 struct WantedChange {
   std::optional<EndpointMode> mode;
   std::optional<uint32_t> weight;  // 0: as configured.

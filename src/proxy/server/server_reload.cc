@@ -134,7 +134,7 @@ absl::StatusOr<std::string> Server::replace_generation() {
   return absl::StrCat("configuration applied: ", describe_changes(*before, config), files.empty() ? "" : "; ", files);
 }
 
-// The file says how endpoints are used, unless somebody has asked for more.
+// A reload ends the changes that were made without `keep=true`.
 void Server::end_endpoint_changes() {
   size_t ended = 0;
   for (const auto& upstream : generation_.upstreams) ended += upstream->changes().end_unkept(monotonic_ms());
