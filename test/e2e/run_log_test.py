@@ -90,10 +90,10 @@ class Raw:
     def address(self):
         return "127.0.0.1", self.port
 
-    def read(self, until="", seconds=10):
-        """What the log has, up to the line with `until` if that is not empty, or to its end."""
+    def read(self, *until, seconds=10):
+        """What the log has, up to the whole line with the last of `until` (in any order), or to its end if there are none."""
         text, deadline = "", time.monotonic() + seconds * SLOWNESS
-        while time.monotonic() < deadline and not (until and until in text and text.endswith("\n")):
+        while time.monotonic() < deadline and not (until and all(one in text for one in until) and text.endswith("\n")):
             if select.select([self.reader], [], [], 0.1)[0]:
                 piece = os.read(self.reader, 65536)
                 if not piece:
@@ -154,7 +154,7 @@ class Format(LogTest):
 
     def test_json(self):
         proxy = self.raw(self.http(log={"format": "json"}, health_check={"interval": "100ms"}))
-        text = proxy.read(until="is unhealthy")
+        text = proxy.read("is unhealthy", "listener main")  # Two threads write them.
         lines = [json.loads(line) for line in text.splitlines()]
         now = datetime.datetime.now(datetime.timezone.utc)
         for line in lines:
@@ -176,7 +176,7 @@ class Format(LogTest):
     def test_journal(self):
         """Standard error is the journal's, as the service manager says: a priority, and no time."""
         proxy = self.raw(self.http(health_check={"interval": "100ms"}), environment={"JOURNAL_STREAM": "{dev}:{ino}"})
-        lines = proxy.read(until="is unhealthy").splitlines()
+        lines = proxy.read("is unhealthy").splitlines()
         self.assertRegex(lines[0], rf"^<6>version \S+, configuration \S+, pid {proxy.process.pid}, workers 1$")
         unhealthy = [line for line in lines if "is unhealthy" in line]
         self.assertRegex(unhealthy[0], r'^<4>upstream "main": endpoint 127\.0\.0\.1:1 is unhealthy: ')
@@ -184,7 +184,7 @@ class Format(LogTest):
 
     def test_another_stream_than_the_journals(self):
         proxy = self.raw(self.http(), environment={"JOURNAL_STREAM": "{dev}:1"})
-        self.assertRegex(proxy.read(until="listener main").splitlines()[0], TEXT)
+        self.assertRegex(proxy.read("listener main").splitlines()[0], TEXT)
         proxy.stats()
 
     def test_hostile_certificate(self):
@@ -201,7 +201,7 @@ class Format(LogTest):
                 proxy = self.raw(self.config(endpoint, log={"format": style},
                                              tls={"ca": self.ca, "server_name": "good.example"}))
                 outcome_of_connecting(proxy.address())
-                lines = proxy.read(until="has no endpoint left").splitlines()
+                lines = proxy.read("has no endpoint left").splitlines()
                 bad = [line for line in lines if "CERTIFICATE_VERIFY_FAILED" in line]
                 self.assertEqual(len(bad), 1, lines)
                 self.assertIn("forged", bad[0])
@@ -430,7 +430,7 @@ class Destinations(LogTest):
         proxy = self.raw(config, pipe_bytes=4096)
         rounds = iter(range(15))
         self.fill(proxy.address(), lambda: next(rounds, None) is None)
-        text = proxy.read(until="accepts lines more slowly than they arrive; dropped: ", seconds=20)
+        text = proxy.read("accepts lines more slowly than they arrive; dropped: ", seconds=20)
         self.assertIn("warning sluice: standard error accepts lines more slowly", text)
         self.assertEqual(get(proxy.address()), 200)
         stats = proxy.stats()
