@@ -39,7 +39,7 @@ HEADS = Kind('heads', http=True, h2c=True, large_heads=True)
 H2H2 = Kind('h2h2', http=True, tls=True, h2_origin=True)
 FEATURES = {name: Kind(name, http=True, features=features) for name, features in {
     'bare': Features(), 'hosts': Features('hosts'), 'paths': Features('paths'), 'headers': Features(headers=True),
-    'log': Features(log='text'), 'log_json': Features(log='json'),
+    'log': Features(log='text'), 'log_json': Features(log='json'), 'observed': Features(log='json', observed=True),
     'all': Features('hosts', headers=True, log='text')}.items()}
 
 
@@ -105,9 +105,9 @@ def envoy(kind, listen, origin, _connections):
     features = kind.features or Features()
     http = {'name': 'envoy.filters.network.http_connection_manager', 'typed_config': typed(
         filters + 'network.http_connection_manager.v3.HttpConnectionManager', stat_prefix=kind.name,
-        generate_request_id=False, stream_idle_timeout=f'{IDLE_S}s', upgrade_configs=[{'upgrade_type': 'websocket'}],
+        generate_request_id=features.observed, stream_idle_timeout=f'{IDLE_S}s', upgrade_configs=[{'upgrade_type': 'websocket'}],
         route_config=feature_parts.envoy_routes(features), http_filters=[router],
-        **feature_parts.envoy_log(features))}
+        **feature_parts.envoy_log(features), **feature_parts.envoy_tracing(features, origin))}
     tcp = {'name': 'envoy.filters.network.tcp_proxy', 'typed_config': typed(
         filters + 'network.tcp_proxy.v3.TcpProxy', stat_prefix=kind.name, cluster='origin')}
     secure = {'name': 'envoy.transport_sockets.tls', 'typed_config': typed(
@@ -120,7 +120,7 @@ def envoy(kind, listen, origin, _connections):
     unlimited = {key: 1_000_000 for key in ('max_connections', 'max_pending_requests', 'max_requests')}
     chain = {'filters': [http if kind.http else tcp]} | ({'transport_socket': secure} if kind.tls else {})
     endpoint = {'endpoint': {'address': address(origin)}}
-    return json.dumps({'static_resources': {
+    return json.dumps(feature_parts.envoy_admin(features) | {'static_resources': {
         'listeners': [{'name': kind.name, 'address': address(listen), 'filter_chains': [chain]}],
         'clusters': [{'name': 'origin', 'connect_timeout': '5s', 'circuit_breakers': {'thresholds': [unlimited]},
                       **({'typed_extension_protocol_options': http2} if kind.h2_origin else {}),
@@ -150,11 +150,11 @@ def sluice(kind, listen, origin, connections):
     files = f'{{ chain: {CERTIFICATE}, key: {CERTIFICATE} }}'
     alpn = ', alpn: [ h2, http/1.1 ]' if kind.http else ''
     secure = f'tls: {{ certificates: [ {files} ], min_version: 1.3{alpn} }}, ' if kind.tls else ''
-    endless = {'max_requests': 0}
+    features, endless = kind.features or Features(), {'max_requests': 0}
     http = {'idle_timeout': f'{IDLE_S}s', 'http1': endless, 'http2': endless,
-            **feature_parts.sluice_http(kind.features or Features())}
+            **feature_parts.sluice_http(features)}
     pool = f', protocol: http{2 if kind.h2_origin else 1}, pool: {{ max_idle: {UPSTREAM_IDLE}, max_requests: 0 }}'
     served = f'http: {json.dumps(http)}' if kind.http else 'tcp: { forward: origin }'
-    return (f'workers: 1\nlisteners:\n  - {{ name: {kind.name}, address: "{LOCAL}:{listen}", '
+    return (f'workers: 1\n{feature_parts.sluice_admin(features)}listeners:\n  - {{ name: {kind.name}, address: "{LOCAL}:{listen}", '
             f'max_connections: {connections}, {secure}{served} }}\n'
             f'upstreams:\n  - {{ name: origin, endpoints: [ "{LOCAL}:{origin}" ]{pool if kind.http else ""} }}\n')

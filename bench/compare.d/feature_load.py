@@ -1,22 +1,53 @@
 """The load of the feature rows: a request for each route in turn; and a check that the features work."""
-import contextlib, http.client, random
+import contextlib, http.client, random, re, socket, threading, time
 from pathlib import Path
 
 from features import PROBE, SENT_BY_CLIENT, SENT_BY_ORIGIN, SET_IN_REQUESTS, SET_IN_RESPONSES, routes
-from feature_parts import LOG
+from feature_parts import ADMIN, LOG, METRICS, SPANS_SENT
 from loads import per_request, wrk
 from machine import LOCAL, Failure
 from origins import BODY, PROBED
 
+SENT_WITHIN_S = 6                                      # Spans are collected for five seconds at most.
 TRIED = 40                                             # Of the routes, before the load uses all of them.
 
 
 def feature_load(case):
     script = case.directory / 'features.lua'
     script.write_text(wrk_script())
-    _, requests, cpu_s, seconds = wrk(case, 64, '/', try_features(case), '-s', script)
+    with metrics_read(case):
+        _, requests, cpu_s, seconds = wrk(case, 64, '/', try_features(case), '-s', script)
     case.asked = requests
     return per_request(requests, cpu_s, seconds)
+
+
+@contextlib.contextmanager
+def metrics_read(case):
+    """Reads the proxy's metrics each second, where it has them; and checks at the end that it sent spans."""
+    name, over, texts = 'sluice' if case.subject.is_sluice else case.subject.name, threading.Event(), []
+    if not case.scenario.kind.features.observed or name not in METRICS:
+        yield
+        return
+
+    def read():
+        with socket.socket(socket.AF_UNIX) as admin:
+            admin.connect(str(case.directory / ADMIN))
+            admin.sendall(f'GET {METRICS[name]} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'.encode())
+            return b''.join(iter(lambda: admin.recv(65536), b'')).decode()
+
+    def run():
+        while not over.wait(1): texts.append(read())
+    reader = threading.Thread(target=run)
+    reader.start()
+    try: yield
+    finally:
+        over.set()
+        reader.join()
+    time.sleep(SENT_WITHIN_S)
+    texts.append(read())
+    bad = [text for text in texts if not text.startswith('HTTP/1.1 200 ')]
+    if bad: raise Failure(f'metrics: {bad[0]!r}')
+    if name in SPANS_SENT and not re.search(rf'(?m)^{SPANS_SENT[name]}\S* [1-9]', texts[-1]): raise Failure('no span was sent')
 
 
 def wrk_script():

@@ -5,6 +5,10 @@ from features import PROBE, RULES_OF, Features, routes
 from machine import LOCAL
 
 LOG = 'access.log'                                     # In the proxy's directory; haproxy's is its output.
+ADMIN = 'admin.sock'                                   # There, too: where metrics are read.
+METRICS = {'nginx': '/', 'envoy': '/stats/prometheus', 'sluice': '/metrics'}
+SPANS_SENT = {'envoy': 'envoy_tracing_opentelemetry_spans_sent', 'sluice': 'sluice_http_trace_spans_exported_total'}
+SPANS = '/v1/traces'                                   # Of the origin, which is the collector, too.
 JSON_KEYS = ('time', 'client', 'listener', 'protocol', 'method', 'authority', 'path', 'status', 'bytes_in', 'bytes_out',
              'duration', 'upstream_duration', 'upstream', 'endpoint', 'user_agent')
 
@@ -44,6 +48,7 @@ def nginx_servers(features, listen):
     def location(route): return f'    location {"= " * route.is_exact}{route.path} {{ {forward} }}\n'
     nowhere = '    location / { return 404; }\n'
     otherwise = f'    location = {PROBE} {{ {forward} }}\n{nowhere}'
+    if features.observed: text += f'  server {{ listen unix:{ADMIN}; stub_status; }}\n'
     if not features.routes: return text + server('_', f'    location / {{ {forward} }}\n', listen)
     if features.routes == 'paths': return text + server('_', ''.join(map(location, routes())) + otherwise, listen)
     by_host = {}
@@ -127,12 +132,28 @@ def envoy_log(features):
     return {'access_log': [{'name': 'envoy.access_loggers.file', 'typed_config': log}]}
 
 
+def envoy_tracing(features, collector):
+    """Of an HttpConnectionManager."""
+    if not features.observed: return {}
+    to = {'uri': f'http://{LOCAL}:{collector}{SPANS}', 'cluster': 'origin', 'timeout': '5s'}
+    provider = {'@type': 'type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig', 'service_name': 'envoy',
+                'http_service': {'http_uri': to}}
+    return {'tracing': {'provider': {'name': 'envoy.tracers.opentelemetry', 'typed_config': provider},
+                        'random_sampling': {'value': 1}}}
+
+
+def envoy_admin(features):
+    return {'admin': {'address': {'pipe': {'path': ADMIN}}}} if features.observed else {}
+
+
 # ---- sluice
 
 def sluice_http(features):
     """Of a listener's `http`. Without a log, rules and routes, everything is forwarded."""
     http = {}
     if features.log: http['access_log'] = {'file': LOG, 'format': 'json'} if features.log == 'json' else LOG
+    if features.observed:
+        http |= {'trace_context': 'make', 'tracing': {'to': 'origin', 'sample': 0.01, 'path': SPANS}}
     if features.headers:
         for message, added, removed in RULES_OF:
             http[f'{message}_headers'] = [{'name': name, 'set': value} for name, value in added.items()] + [
@@ -144,3 +165,6 @@ def sluice_http(features):
         return host | {'path': {'exact' if route.is_exact else 'prefix': route.path}}
     matches = [*map(match, routes()), {'path': {'exact': PROBE}}]
     return http | {'routes': [{'match': each, 'forward': 'origin'} for each in matches]}
+
+
+def sluice_admin(features): return f'admin: {{ address: "unix:{ADMIN}" }}\n' if features.observed else ''

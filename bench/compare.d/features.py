@@ -18,6 +18,7 @@ class Features:
     routes: str = ''                                   # By 'hosts': one for each tenant; by 'paths': for any host.
     headers: bool = False
     log: str = ''                                      # 'text' or 'json'
+    observed: bool = False                             # Spans of 1 % of the requests, and metrics that are read each second.
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 from configurations import UPSTREAM_IDLE, nginx_head, nginx_http
+from feature_parts import SPANS
 from features import PROBE, REMOVED_FROM_REQUESTS, SENT_BY_ORIGIN, SET_IN_REQUESTS
 from machine import LOCAL, find_program
 
@@ -27,6 +28,7 @@ def http_origin(case, port):
     listen {LOCAL}:{port} backlog=4096{http2}; listen unix:origin.sock; root {case.directory};
     location = /small {{ return 200 "{BODY}"; }}
     location /svc/ {{ {gone} return 200 "{BODY}"; }}
+    location = {SPANS} {{ return 200; }}
     location = {PROBE} {{ return 200 "{probed}"; }}
     location = /upload {{
       proxy_pass http://itself/arrived; proxy_http_version 1.1; proxy_set_header Connection "";

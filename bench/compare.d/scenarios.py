@@ -189,6 +189,7 @@ BARE = 'f_bare'
 FEATURE_TITLES = {
     'bare': 'everything forwarded', 'hosts': '1,000 routes, of 500 hosts', 'paths': '1,000 routes, of any host',
     'headers': '100 rules for header fields', 'log': 'access log', 'log_json': 'access log, JSON',
+    'observed': 'access log, JSON; traces of 1 %; metrics read each second',
     'all': 'routes of hosts, rules, log'}
 
 

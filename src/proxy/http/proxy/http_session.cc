@@ -51,6 +51,10 @@ constexpr uint32_t kProgressBytes = 4096;
 // bytes of heads. It makes 64 requests in a turn.
 constexpr size_t kPipelinedBytes = size_t{16} << 10;
 
+// What a new connection takes of it, for itself and its first request. Neither waits, so while many clients connect,
+// pipelined requests do.
+constexpr size_t kNewConnectionBytes = 2 * kPipelinedBytes;
+
 using config::milliseconds;
 
 }  // namespace
@@ -84,6 +88,7 @@ HttpSession::~HttpSession() {
 void HttpSession::on_client_ready(Buffer&& first) {
   const ChunkPointer<ConnectionSetup> setup = std::move(beginning_->setup);
   transport_.set_owner(*this);
+  services_.pump().head_budget().take(kNewConnectionBytes);
   const PeerAddress source = setup->source();
   client_ip_ = ClientIp(source);
   client_port_ = source.port();
