@@ -15,6 +15,7 @@ import time
 import urllib.parse
 import urllib.request
 
+import admin_schema
 import harness
 from harness import LONG, SLOWNESS, SLUICE
 from origins import Origin, connect, echo, free_port, refused_address
@@ -65,7 +66,7 @@ class AdminTest(harness.SluiceTest):
         return body
 
     def json(self, proxy, path, *arguments):
-        return json.loads(self.get(proxy, path, *arguments))
+        return admin_schema.check(path, self.get(proxy, path, *arguments))
 
     def connect(self, proxy, **options):
         host, port = self.address_of(proxy).rsplit(":", 1)

@@ -219,9 +219,9 @@ class Logs(IdentityTest):
         self.assertGreaterEqual(posted["duration_us"], posted["upstream_us"])
         malformed = [(line["protocol"], line["status"], line["reason"], line["method"], line["detail"]) for line in lines[5:]]
         self.assertEqual(malformed, [
-            ("HTTP/1.1", 400, "malformed", None, "a malformed request target"),
-            ("HTTP/1.1", 400, "malformed", None, "a field name with an underscore"),
-            ("HTTP/2", 0, "malformed", None, "a Host that differs from :authority")])
+            ("HTTP/1.1", 400, "malformed", "GET", "a malformed request target (RFC 9112 section 3.2)"),
+            ("HTTP/1.1", 400, "malformed", "GET", "a field name with an underscore (http1.allow_underscores: false)"),
+            ("HTTP/2", 0, "malformed", "GET", "a Host that differs from :authority (RFC 9113 section 8.3.1)")])
         self.assertEqual({tuple(line) for line in lines}, {tuple(posted)}, "the same keys in the same order")
 
     def test_combined_like_nginx(self):

@@ -35,15 +35,15 @@ def _folder():
     return folder
 
 
-def go_program(package):
-    """A program of the module in http_peers.d, or one that its go.mod lists as a tool."""
-    if package not in _made:
+def go_program(package, module=SOURCES):
+    """A program of the module in http_peers.d or another folder, or one that its go.mod lists as a tool."""
+    if (module, package) not in _made:
         go = need("go")
         found = re.search(r"go(\d+)\.(\d+)", subprocess.run([go, "version"], capture_output=True, text=True, timeout=60,
                                                              check=True).stdout)
         require(found and (int(found[1]), int(found[2])) >= (1, 26), "go is older than 1.26")
         folder = _folder()
-        options = {"cwd": SOURCES, "capture_output": True, "text": True, "timeout": 230, "check": False,
+        options = {"cwd": module, "capture_output": True, "text": True, "timeout": 230, "check": False,
                    "env": {"HOME": folder, **os.environ, "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
                            "GOWORK": "off"}}
         brought = subprocess.run([go, "list", "-deps", package], **options)
@@ -51,8 +51,8 @@ def go_program(package):
         built = subprocess.run([go, "build", "-buildvcs=false", "-o", folder + "/program", package], **options)
         if built.returncode:
             raise AssertionError(built.stderr)
-        _made[package] = folder + "/program"
-    return _made[package]
+        _made[module, package] = folder + "/program"
+    return _made[module, package]
 
 
 def node_script(name):

@@ -111,5 +111,18 @@ upstreams:
   EXPECT_THAT(text, HasSubstr("\"set\": \"(hidden)\""));
 }
 
+TEST(ConfigAsJson, HasCountsAsNumbers) {
+  for (const auto& [given, shown] :
+       {std::pair("workers: 3\n", "\"workers\": 3"), std::pair("", "\"workers\": \"auto\"")}) {
+    const auto config = load_text(absl::StrCat(given, "limits: { max_connections: 5 }", kRest), "f");
+    ASSERT_TRUE(config.ok()) << config.status();
+    JsonWriter json;
+    write_config(*config, json);
+    const std::string text = std::move(json).text();
+    EXPECT_THAT(text, HasSubstr(shown));
+    EXPECT_THAT(text, HasSubstr("\"max_connections\": 5"));
+  }
+}
+
 }  // namespace
 }  // namespace sluice::config

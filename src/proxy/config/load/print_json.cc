@@ -55,6 +55,8 @@ class ObjectPrinter {
   void print(T& value) {
     if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, uint32_t>) {
       json_.value(value);
+    } else if constexpr (std::is_same_v<T, AutoCount>) {
+      value ? void(json_.value(*value)) : void(json_.value("auto"));
     } else if constexpr (IsScalar<T>) {
       json_.value(Scalar<T>::print(value));
     } else if constexpr (kIsList<T>) {

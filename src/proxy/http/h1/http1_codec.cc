@@ -408,10 +408,13 @@ bool Http1Codec::fail(const Error& error) {
       break;
     case ResetReason::kTooLarge:
       ++counters_.too_large;
+      report(error);
       break;
     case ResetReason::kOverload:  // Counted where it was detected.
+      if (error.status != 0) report(error);
       break;
     default:
+      report(error);
       ++(error.status == 417 || error.status == 501 || error.status == 505 ? counters_.unsupported
                                                                            : counters_.malformed);
   }

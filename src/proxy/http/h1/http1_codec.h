@@ -142,6 +142,8 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   virtual bool after_message() = 0;
   /// Called after an error, or when the peer has gone. A server may still respond.
   virtual void respond(const http1::Error& error) = 0;
+  /// The peer has broken a rule or exceeded a limit. Called before the error takes effect.
+  virtual void report(const http1::Error& /*error*/) {}
 
   enum class Scan : uint8_t {
     kMore,
@@ -151,14 +153,15 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   };
   /// Looks for the end of a head. Handles errors, and the end of the peer's output.
   Scan scan_head(const http1::HeadScan::Limits& limits);
-  /// Calls `read(std::string_view head, size_t fields)` with the complete head, and removes it from the input.
+  /// Calls `read(std::string_view head, size_t fields)` with the complete head, and removes it from the input unless
+  /// that fails.
   template <typename Read>
   http1::Error take_head(Read&& read) {
     const size_t bytes = scan_.bytes(), fields = scan_.lines();
     scan_.reset();
     Lease whole;
     const http1::Error error = read(contiguous_input(bytes, whole), fields);
-    input_.trim_front(bytes);
+    if (!error) input_.trim_front(bytes);  // Otherwise it is reported with its first line.
     return error;
   }
   void begin_exchange(StreamReceiver& receiver, Persistence persistence);
@@ -232,8 +235,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   Out out_ = Out::kHead;
   http1::Framing out_framing_ = http1::Framing::kNone;
   ResetReason owed_reason_ = ResetReason::kInternal;
-  uint8_t head_kib_ = 0;     // Memory that this exchange's request holds: one chunk at most.
-  uint16_t own_status_ = 0;  // The status of a server's own response.
+  uint8_t head_kib_ = 0;  // Memory that this exchange's request holds: one chunk at most.
   uint8_t informational_ : 7 = 0;
   bool head_allowed_ : 1 = false;  // The next request may be read: it is not pipelined, or its wait is over.
   const bool server_ : 1;

@@ -1,5 +1,10 @@
 #include "proxy/http/h1/http1_server.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "proxy/common/token.h"
@@ -88,6 +93,9 @@ void Http1Server::drain() {
 // ---- Responses ----
 
 namespace {
+
+// The most that is reported of a first line.
+constexpr size_t kReportedLineBytes = 1024;
 
 void write_status_line(Writer& writer, uint16_t status) {
   writer.text("HTTP/1.1 ");
@@ -210,10 +218,25 @@ void Http1Server::write_final(const Head& head, bool end) {
   if (end) end_output();
 }
 
+void Http1Server::report(const Error& error) {
+  BrokenMessage message{.rule = error.what, .status = error.status};
+  if (in_exchange()) {
+    if (out_ != Out::kHead) message.status = 0;  // respond() cannot respond.
+    if (receiver_ && !ended()) receiver_->on_broken(*this, message);
+    return;
+  }
+  message.first = requests_ == 0;
+  std::array<std::byte, kReportedLineBytes> bytes;
+  const size_t size = std::min(input_.size(), bytes.size());
+  if (size > 0) input_.copy_out(0, std::span(bytes).first(size));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), size);
+  message.line = text.substr(0, text.find_first_of("\r\n"));
+  acceptor_.on_refused(message);
+}
+
 void Http1Server::respond(const Error& error) {
   // No response to a peer that is gone, nor after the beginning of another response.
   if (error.status == 0 || (in_exchange() && out_ != Out::kHead)) return;
-  own_status_ = static_cast<uint16_t>(error.status);
   const std::string_view what = error.what;
   Writer writer(output_, pool_, 200 + what.size());
   write_status_line(writer, error.status);

@@ -9,8 +9,8 @@ namespace sluice {
 /// them wait.
 ///
 /// If a request cannot be accepted and its response has not begun, the codec itself responds with 400, 414, 417, 431,
-/// 501 or 505 and the reason as a short text. Its status is then kFailed. When a request breaks a rule within its body,
-/// the receiver gets on_reset.
+/// 501 or 505 and the reason as a short text. Its status is then kFailed, and the acceptor has got on_refused. When a
+/// request breaks a rule within its body, the receiver gets on_broken and on_reset.
 ///
 /// The codec chooses the framing of responses: Content-Length if the head has one or nothing follows it, else chunked,
 /// or the end of the connection for HTTP/1.0. Where a response may have no body (HEAD, 204, 304), body bytes are
@@ -29,9 +29,6 @@ class Http1Server final : public Http1Codec {
     requests_ = requests;
   }
 
-  /// The status of the codec's own response; 0 if there was none.
-  uint16_t own_status() const { return own_status_; }
-
   HttpStream* open_stream(StreamReceiver&) override { return nullptr; }
   /// The next response carries Connection: close, and requests after it get no response. An idle connection ends at
   /// once; one with a partial request ends after its response.
@@ -44,6 +41,7 @@ class Http1Server final : public Http1Codec {
   bool read_head() override;
   bool after_message() override { return false; }  // The next request waits for the stream's release.
   void respond(const http1::Error& error) override;
+  void report(const http1::Error& error) override;
 
   bool skip_empty_line();
   void write_interim(const Head& head);

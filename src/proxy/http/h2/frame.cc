@@ -67,6 +67,34 @@ void Http2SettingsList::add(Http2Setting setting, uint32_t value) {
   size_ += 6;
 }
 
+std::string_view http2_frame_name(Http2FrameType type) {
+  switch (type) {
+    case Http2FrameType::kData:
+      return "DATA";
+    case Http2FrameType::kHeaders:
+      return "HEADERS";
+    case Http2FrameType::kPriority:
+      return "PRIORITY";
+    case Http2FrameType::kRstStream:
+      return "RST_STREAM";
+    case Http2FrameType::kSettings:
+      return "SETTINGS";
+    case Http2FrameType::kPushPromise:
+      return "PUSH_PROMISE";
+    case Http2FrameType::kPing:
+      return "PING";
+    case Http2FrameType::kGoaway:
+      return "GOAWAY";
+    case Http2FrameType::kWindowUpdate:
+      return "WINDOW_UPDATE";
+    case Http2FrameType::kContinuation:
+      return "CONTINUATION";
+    case Http2FrameType::kPriorityUpdate:
+      return "PRIORITY_UPDATE";
+  }
+  return "a frame of an unknown type";
+}
+
 std::string_view http2_error_name(Http2Error error) {
   static constexpr std::string_view kNames[] = {
       "NO_ERROR",

@@ -28,6 +28,9 @@ enum class Http2FrameType : uint8_t {
   kPriorityUpdate = 16,
 };
 
+/// The name in RFC 9113 section 6; `a frame of an unknown type` for others.
+std::string_view http2_frame_name(Http2FrameType type);
+
 enum class Http2Error : uint32_t {
   kNoError = 0,
   kProtocolError = 1,

@@ -39,6 +39,7 @@ class Http2HeaderBlock {
   void finish(ChunkPool& pool);
 
   Head& head() { return head_; }
+  const Head& head() const { return head_; }
   /// The size of all fields received, kept or not, counted as for SETTINGS_MAX_HEADER_LIST_SIZE.
   uint32_t list_bytes() const { return bytes_; }
   uint64_t content_length() const { return content_length_; }

@@ -86,6 +86,7 @@ HttpCodec::Status Http2Codec::receive(Buffer&& bytes) {
     }
     notify_receivers();
   }
+  in_frame_ = false;
   input_waits_ = !failed() && heads_taken_bytes_ >= head_limit && !partial_.empty();
   if (shared_.head_budget) (void)shared_.head_budget->take(heads_taken_bytes_);
   if (failed()) partial_.clear();
@@ -139,6 +140,9 @@ bool Http2Codec::take_frame() {
   if (partial_.size() < Http2FrameHeader::kBytes) return false;
   std::array<std::byte, Http2FrameHeader::kBytes> scratch;
   const auto header = Http2FrameHeader::read(partial_.fetch(Http2FrameHeader::kBytes, scratch));
+  frame_type_ = header.type;
+  frame_stream_ = header.stream;
+  in_frame_ = true;
   if (!greeted_ && (header.type != Http2FrameType::kSettings || header.has(Http2FrameHeader::kAck))) {
     fail(Http2Error::kProtocolError, "the first frame is not SETTINGS");
     return false;
@@ -211,7 +215,7 @@ void Http2Codec::take_stream_frame(const Http2FrameHeader& header, const Buffer&
     if (const char* error = abuse_.unused_frame(counters())) return fail_calm(error);
     if (header.length == 5) return;
     if (!stream || stream->closed()) return fail(Http2Error::kFrameSizeError, "PRIORITY with a wrong length");
-    return stream_error(*stream, Http2Error::kFrameSizeError, ResetReason::kMalformed);
+    return stream_error(*stream, Http2Error::kFrameSizeError, ResetReason::kMalformed, "PRIORITY with a wrong length");
   }
   if (header.length != 4) return fail(Http2Error::kFrameSizeError, "RST_STREAM with a wrong length");
   if (idle) return fail(Http2Error::kProtocolError, "RST_STREAM on an idle stream");
@@ -225,8 +229,22 @@ void Http2Codec::fail(Http2Error code, const char* error) {
   status_ = Status::kFailed;
   error_ = error;
   if (code != Http2Error::kEnhanceYourCalm) ++counters().protocol_failures;
+  if (is_server()) report_failure(error);
   send_goaway(is_server() ? std::min(last_peer_id_, last_accepted_id_) : 0, code, error);
   end_all(ResetReason::kConnectionLost);
+}
+
+// What is known of a message that breaks a rule.
+BrokenMessage Http2Codec::broken(const char* rule, uint32_t stream) const {
+  BrokenMessage message{.rule = rule, .stream = stream};
+  if (in_frame_) message.frame = http2_frame_name(frame_type_);
+  return message;
+}
+
+void Http2Codec::report_failure(const char* error) {
+  BrokenMessage message = broken(error, in_frame_ ? frame_stream_ : 0);
+  if (block_stream_ != 0) message.add(block_.head());
+  acceptor_->on_failed(message);
 }
 
 void Http2Codec::give_up(const char* error) {

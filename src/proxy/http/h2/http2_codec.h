@@ -169,6 +169,9 @@ class Http2Codec final : public HttpCodec {
   void take_whole_frame(const Http2FrameHeader& header, Buffer&& payload);
   void take_stream_frame(const Http2FrameHeader& header, const Buffer& payload);
   void fail(Http2Error code, const char* error);
+  BrokenMessage broken(const char* rule, uint32_t stream) const;
+  void report_failure(const char* error);
+  void report_refusal(uint32_t id, const Http2HeaderBlock& block, const char* rule, uint16_t status);
   void fail_calm(const char* error);  // Null: does nothing.
   void end_all(ResetReason reason);
   const Http2Limits& limits() const { return shared_.limits; }
@@ -201,7 +204,7 @@ class Http2Codec final : public HttpCodec {
   void take_response(Http2Stream& stream, Http2HeaderBlock& block, bool end);
   void take_trailers(Http2Stream& stream, Http2HeaderBlock& block);
   void count_request();
-  void refuse_large_request(uint32_t id, bool end);
+  void refuse_large_request(uint32_t id, Http2HeaderBlock& block, bool end);
   void begin_data(const Http2FrameHeader& header);
   bool expect_data(Http2Stream& stream, uint32_t flow_bytes);
   bool take_data();
@@ -215,7 +218,7 @@ class Http2Codec final : public HttpCodec {
   // http2_streams.cc: the life cycle of streams.
   Http2Stream& make_stream(StreamReceiver* receiver);
   Closed closed_state(uint32_t id) const;
-  void stream_error(Http2Stream& stream, Http2Error code, ResetReason reason);
+  void stream_error(Http2Stream& stream, Http2Error code, ResetReason reason, const char* rule = nullptr);
   void refuse(uint32_t id, Http2Error code);
   void reset_stream(Http2Stream& stream, Http2Error code);
   void close_if_ended(Http2Stream& stream);
@@ -288,6 +291,10 @@ class Http2Codec final : public HttpCodec {
   uint32_t gathered_stream_ = 0;  // 0: none.
   Buffer gathered_;
 
+  // The frame being handled, for reports.
+  uint32_t frame_stream_ = 0;
+  Http2FrameType frame_type_ = Http2FrameType::kData;
+
   // The most recent streams that ended normally or by the peer's reset: a frame for one of them is an error.
   std::array<uint32_t, 8> ended_{};
   uint8_t next_ended_ = 0;
@@ -304,6 +311,7 @@ class Http2Codec final : public HttpCodec {
   bool input_waits_ : 1 = false;
   bool holds_requests_ : 1 = false;
   bool holds_input_ : 1 = false;  // A new request waits.
+  bool in_frame_ : 1 = false;     // frame_type_ and frame_stream_ are set.
 };
 
 }  // namespace sluice

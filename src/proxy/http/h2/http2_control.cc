@@ -192,9 +192,15 @@ void Http2Codec::take_window_update(const Http2FrameHeader& header, const Buffer
     return;
   }
   if (stream->closed()) return;
-  if (more == 0) return stream_error(*stream, Http2Error::kProtocolError, ResetReason::kMalformed);
+  if (more == 0) {
+    return stream_error(*stream, Http2Error::kProtocolError, ResetReason::kMalformed,
+                        "WINDOW_UPDATE with an increment of 0");
+  }
   const int64_t window = int64_t{stream->send_window_} + more;
-  if (window > kHttp2MaxWindow) return stream_error(*stream, Http2Error::kFlowControlError, ResetReason::kMalformed);
+  if (window > kHttp2MaxWindow) {
+    return stream_error(*stream, Http2Error::kFlowControlError, ResetReason::kMalformed,
+                        "WINDOW_UPDATE makes the stream's window too large");
+  }
   stream->send_window_ = static_cast<int32_t>(window);
   schedule(*stream);
 }

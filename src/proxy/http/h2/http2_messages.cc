@@ -59,12 +59,13 @@ Http2HeaderBlock::Kind Http2Codec::block_kind(const Http2FrameHeader& header) {
       return Kind::kIgnored;
     }
     if (stream->received_end_) {
-      stream_error(*stream, Http2Error::kStreamClosed, ResetReason::kMalformed);
+      stream_error(*stream, Http2Error::kStreamClosed, ResetReason::kMalformed,
+                   "HEADERS behind the end of the request");
       return Kind::kIgnored;
     }
     if (!stream->received_head_) return Kind::kResponse;
     if (header.has(Http2FrameHeader::kEndStream)) return Kind::kTrailers;
-    stream_error(*stream, Http2Error::kProtocolError, ResetReason::kMalformed);
+    stream_error(*stream, Http2Error::kProtocolError, ResetReason::kMalformed, "trailers without END_STREAM");
     return Kind::kIgnored;
   }
   switch (closed_state(id)) {
@@ -135,16 +136,16 @@ void Http2Codec::take_block() {
 
 void Http2Codec::take_request(uint32_t id, Http2HeaderBlock& block, bool end) {
   const bool no_content = end && block.content_length() != 0 && block.content_length() != Http2HeaderBlock::kNoLength;
-  if (block.verdict() == Http2HeaderBlock::Verdict::kTooLarge) return refuse_large_request(id, end);
+  if (block.verdict() == Http2HeaderBlock::Verdict::kTooLarge) return refuse_large_request(id, block, end);
   if (block.verdict() == Http2HeaderBlock::Verdict::kMalformed || no_content) {
     ++counters().malformed;
-    acceptor_->on_refused(0, block.error() ? block.error() : "a Content-Length without content");
+    report_refusal(id, block, block.error() ? block.error() : "a Content-Length without content", 0);
     return refuse(id, Http2Error::kProtocolError);
   }
   const size_t head_bytes = block.head().fields.held_bytes() + kStreamBytes;
   if (!acceptor_->admits(held_bytes(), head_bytes)) {
     ++counters().over_memory;
-    acceptor_->on_refused(0, kOverMemory);
+    report_refusal(id, block, kOverMemory, 0);
     return refuse(id, Http2Error::kRefusedStream);
   }
   Http2Stream& stream = make_stream(nullptr);
@@ -176,10 +177,17 @@ void Http2Codec::count_request() {
   if (requests_ - limit >= limits().streams) send_last_goaway();
 }
 
+void Http2Codec::report_refusal(uint32_t id, const Http2HeaderBlock& block, const char* rule, uint16_t status) {
+  BrokenMessage message = broken(rule, id);
+  message.status = status;
+  message.add(block.head());
+  acceptor_->on_refused(message);
+}
+
 // Responds with 431 and discards the rest of the request.
-void Http2Codec::refuse_large_request(uint32_t id, bool end) {
+void Http2Codec::refuse_large_request(uint32_t id, Http2HeaderBlock& block, bool end) {
   ++counters().too_large;
-  acceptor_->on_refused(431, "the request's fields are too large");
+  report_refusal(id, block, "the request's fields are too large", 431);
   Head head;
   head.status = 431;
   if (!head.fields.add(shared_.pool, "date", http_date())) head.fields.clear();
@@ -215,11 +223,12 @@ void Http2Codec::take_trailers(Http2Stream& stream, Http2HeaderBlock& block) {
   const bool too_large = block.verdict() == Http2HeaderBlock::Verdict::kTooLarge;
   if (too_large && is_server()) {
     ++counters().too_large;
-    return stream_error(stream, Http2Error::kCancel, ResetReason::kTooLarge);
+    return stream_error(stream, Http2Error::kCancel, ResetReason::kTooLarge, "the request's trailers are too large");
   }
   const bool short_content = stream.content_left_ != 0 && stream.content_left_ != Http2HeaderBlock::kNoLength;
   if (block.verdict() == Http2HeaderBlock::Verdict::kMalformed || short_content) {
-    return stream_error(stream, Http2Error::kProtocolError, ResetReason::kMalformed);
+    return stream_error(stream, Http2Error::kProtocolError, ResetReason::kMalformed,
+                        block.error() ? block.error() : "less DATA than Content-Length");
   }
   stream.received_end_ = true;
   if (too_large) {
@@ -287,19 +296,25 @@ bool Http2Codec::expect_data(Http2Stream& stream, uint32_t flow_bytes) {
     }
     return false;
   }
-  const auto refuse_with = [&](Http2Error code) {
-    stream_error(stream, code, ResetReason::kMalformed);
+  const auto refuse_with = [&](Http2Error code, const char* rule = nullptr) {
+    stream_error(stream, code, ResetReason::kMalformed, rule);
     return false;
   };
-  if (stream.received_end_) return refuse_with(Http2Error::kStreamClosed);
+  if (stream.received_end_) return refuse_with(Http2Error::kStreamClosed, "DATA behind the end of the request");
   if (!stream.received_head_) return refuse_with(Http2Error::kProtocolError);
   stream.receive_window_ -= static_cast<int32_t>(flow_bytes);
-  if (stream.receive_window_ < 0) return refuse_with(Http2Error::kFlowControlError);
+  if (stream.receive_window_ < 0) {
+    return refuse_with(Http2Error::kFlowControlError, "DATA beyond the stream's window");
+  }
   if (stream.no_content_ && data_left_ > 0) return refuse_with(Http2Error::kProtocolError);
   if (stream.content_left_ != Http2HeaderBlock::kNoLength) {
-    if (data_left_ > stream.content_left_) return refuse_with(Http2Error::kProtocolError);
+    if (data_left_ > stream.content_left_) {
+      return refuse_with(Http2Error::kProtocolError, "more DATA than Content-Length");
+    }
     stream.content_left_ -= data_left_;
-    if (data_end_ && stream.content_left_ != 0) return refuse_with(Http2Error::kProtocolError);
+    if (data_end_ && stream.content_left_ != 0) {
+      return refuse_with(Http2Error::kProtocolError, "less DATA than Content-Length");
+    }
   }
   return true;
 }

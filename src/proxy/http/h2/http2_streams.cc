@@ -50,9 +50,10 @@ Http2Codec::Closed Http2Codec::closed_state(uint32_t id) const {
   return std::ranges::find(ended_, id) != ended_.end() ? Closed::kError : Closed::kLetPass;
 }
 
-// Handles a peer's error that ends one stream.
-void Http2Codec::stream_error(Http2Stream& stream, Http2Error code, ResetReason reason) {
+// Handles a peer's error that ends one stream. `rule`: of a request, which it breaks.
+void Http2Codec::stream_error(Http2Stream& stream, Http2Error code, ResetReason reason, const char* rule) {
   if (code != Http2Error::kCancel) ++counters().malformed;
+  if (is_server() && rule && stream.receiver_) stream.receiver_->on_broken(stream, broken(rule, stream.id_));
   reset_stream(stream, code);
   notify_reset(stream, reason);
   if (!is_server()) return;

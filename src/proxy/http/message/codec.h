@@ -54,9 +54,10 @@ class HttpCodec {
     /// Whether a new request that holds `bytes` may be accepted while the connection already holds `held_bytes`. If
     /// not, the codec refuses the request and does not call on_stream.
     virtual bool admits(size_t /*held_bytes*/, size_t /*bytes*/) { return true; }
-    /// The codec has refused a request for which it did not call on_stream, and the HTTP/2 connection stays open.
-    /// `status` is the response's, or 0 if the stream was reset without one. `why` is a string literal.
-    virtual void on_refused(uint16_t /*status*/, const char* /*why*/) {}
+    /// The codec refuses a request for which it did not call on_stream. An HTTP/2 connection stays open.
+    virtual void on_refused(const BrokenMessage& /*message*/) {}
+    /// An HTTP/2 connection ends because the client has broken a rule, or is over a limit.
+    virtual void on_failed(const BrokenMessage& /*message*/) {}
     /// Whether an HTTP/1.1 connection may read another pipelined request in this turn of the loop.
     virtual bool may_read_pipelined() { return true; }
 

@@ -28,6 +28,26 @@ inline constexpr int kResetReasonCount = 10;
 class HttpStream;
 class MovableStream;
 
+/// A message of a client that breaks a rule of HTTP or is over a limit, and what is known of it. The views are valid
+/// during the call that passes it. What the client sent may hold any bytes.
+struct BrokenMessage {
+  const char* rule;     ///< A string literal.
+  uint16_t status = 0;  ///< Of the response that follows; 0: none.
+  bool first = false;   ///< HTTP/1.1: no request was read on the connection before.
+  std::string_view line =
+      {};  ///< HTTP/1.1: the beginning of the request, up to the end of the line; cut if it is long.
+  std::string_view method = {}, scheme = {}, authority = {}, path = {};  ///< Of the request, as far as they are known.
+  uint32_t stream = 0;                                                   ///< HTTP/2; 0: the connection.
+  std::string_view frame = {};  ///< HTTP/2: the type of the frame that breaks the rule; empty: there is none.
+
+  void add(const Head& request) {
+    method = request.method();
+    scheme = request.scheme();
+    authority = request.authority();
+    path = request.path();
+  }
+};
+
 /// Receives the events of a stream: of a request that a server reads, or of a response that a client reads. The order
 /// is on_head (on a client perhaps after several 1xx heads), on_body any number of times, and perhaps on_trailers.
 /// `end` means that nothing follows. on_reset may come at any time in place of the remaining events, once, and nothing
@@ -39,6 +59,8 @@ class StreamReceiver {
   virtual void on_body(HttpStream& stream, Buffer&& body, bool end) = 0;
   virtual void on_trailers(HttpStream& stream, Fields&& trailers) = 0;
   virtual void on_reset(HttpStream& stream, ResetReason reason) = 0;
+  /// The request breaks a rule behind its head. Only of a server; on_reset() follows.
+  virtual void on_broken(HttpStream& /*stream*/, const BrokenMessage& /*message*/) {}
   /// queued() has decreased.
   virtual void on_drained(HttpStream& stream) = 0;
 

@@ -62,6 +62,22 @@ void Exchange::on_reset(HttpStream& stream, ResetReason reason) {
   &stream == client_ ? client_reset(reason) : upstream_reset(reason);
 }
 
+// A codec of HTTP/1.1 responds to it.
+void Exchange::on_broken(HttpStream& stream, const BrokenMessage& message) {
+  if (&stream != client_) return;
+  if (message.status != 0) status_ = message.status;
+  note_broken(message);
+}
+
+void Exchange::note_broken(BrokenMessage message) {
+  broken_ = rule_index(message.rule);
+  message.method = request_.method();
+  message.scheme = scheme();
+  message.authority = original_authority();
+  message.path = original_path();
+  session_->log_broken(message);
+}
+
 void Exchange::on_drained(HttpStream& stream) {
   note_activity();
   if (&stream == client_) {

@@ -55,6 +55,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void on_body(HttpStream& stream, Buffer&& body, bool end) override;
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
+  void on_broken(HttpStream& stream, const BrokenMessage& message) override;
   void on_drained(HttpStream& stream) override;
   Destination destination() const override;
   MovableStream* movable_stream() override { return response_.begun() ? this : nullptr; }
@@ -88,6 +89,8 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
 
   // The request.
   void take_request(bool end);
+  /// Notes and logs that the request breaks a rule that its codec does not check.
+  void note_broken(BrokenMessage message);
   void advance();
   [[nodiscard]] bool run_phases();
   [[nodiscard]] bool obey(const PhaseResult& result);

@@ -41,9 +41,12 @@ void Exchange::take_request(bool end) {
   if (session_->http2()) {
     // The HTTP/1.1 codec has checked these already.
     if (!is_method_to_forward(request_.method())) return fail(HttpEnd::kNotAllowed);
-    if (!listener_.codecs->http1.allow_underscores && has_underscore(request_.fields))
+    if (!listener_.codecs->http1.allow_underscores && has_underscore(request_.fields)) {
+      note_broken({.rule = "a field name with an underscore"});
       return fail(HttpEnd::kBadRequest);
+    }
     if (!take_expectations(pool(), request_, /*has_body=*/!request_ended_ && !tunnel_)) {
+      note_broken({.rule = "an expectation that is not 100-continue"});
       end_ = HttpEnd::kBadRequest;
       return respond_error(417, "the expectation is not supported");
     }
@@ -210,6 +213,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
 void Exchange::request_trailers(Fields&& trailers) {
   if (!admit_trailers(listener_, trailers) && !response_.ended()) {
     request_ended_ = true;
+    note_broken({.rule = "a field name with an underscore"});
     return fail(HttpEnd::kBadRequest);
   }
   if (trailers.empty()) return request_body(Buffer(), true);

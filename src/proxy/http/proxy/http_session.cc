@@ -1,17 +1,12 @@
 #include "proxy/http/proxy/http_session.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "net/worker.h"
-#include "proxy/access_log/access_line.h"
-#include "proxy/access_log/listener_log.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/h1/writer.h"
 #include "proxy/http/h2/http2_codec.h"
@@ -251,15 +246,7 @@ void HttpSession::on_record_error(Transport& transport, std::string_view error) 
 void HttpSession::on_codec_done() {
   stay();
   count_end(SessionEnd::kFinished);
-  if (!codec_->error().empty()) {
-    std::array<char, ClientIp::kTextBytes> room;
-    log_client(services_.worker(), *acceptor_->listener().config, client_ip_.text(room),
-               absl::StrCat(version_ == Version::kHttp1 ? "HTTP/1.1" : "HTTP/2", " with it failed: ", codec_->error()));
-  }
-  if (version_ == Version::kHttp1) {
-    const uint16_t status = static_cast<const Http1Server&>(*codec_).own_status();
-    if (status != 0) log_refused(status, codec_->error());
-  }
+  log_failure_of_codec();
   if (abandoned_) return reset();
   if (!codec_->output_cut()) return linger(/*cut=*/false);
   codec_->cut_shows() ? linger(/*cut=*/true) : cut_off();
@@ -462,32 +449,6 @@ void HttpSession::park_codec() {
   codec_->park();
 }
 
-// Counts and logs a response to a request that never became an exchange. Its method and path are unknown.
-void HttpSession::log_refused(uint16_t status, std::string_view why) {
-  if (status != 0) listener_->counters.statuses[status / 100].add();
-  if (!listener_->log) return;
-  AccessRecord record;
-  timespec now;
-  clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-  std::array<char, ClientIp::kTextBytes> ip;
-  record.client = client_ip_.text(ip);
-  record.client_port = client_port_;
-  record.listener = listener_->listener->name;
-  record.protocol = http2() ? "HTTP/2" : "HTTP/1.1";
-  if (agreed_) {
-    record.tls = agreed_->version;
-    record.cipher = agreed_->cipher;
-    record.server_name = agreed_->server_name;
-  }
-  record.status = status;
-  record.reason = status == 408 ? "header_timeout" : why == HttpCodec::kOverMemory ? "memory" : "malformed";
-  record.detail = why;
-  const RequestAttributes facts{.client = &client_ip_, .agreed = agreed_.get(), .listener = record.listener};
-  record.facts = &facts;
-  listener_->log->write(record);
-}
-
 void HttpSession::head_timed_out() {
   listener_->counters.header_timeouts.add();
   count_end(SessionEnd::kIdleTimeout);
@@ -507,7 +468,7 @@ void HttpSession::head_timed_out() {
     writer.text("content-length: 0\r\n\r\n");
   }
   transport_.send(std::move(response));
-  log_refused(408, {});
+  log_refused({.rule = "", .status = 408}, "header_timeout");
   linger(/*cut=*/false);
 }
 

@@ -114,6 +114,8 @@ class HttpSession final : public Session,
   uint64_t last_progress_ms() const { return has_queued() ? last_sent_ms() : last_body_ms_; }
   /// An exchange reports that response body is being sent.
   void note_progress();
+  /// Logs that one of its requests breaks a rule, if the log has room for that.
+  void log_broken(const BrokenMessage& message);
   /// Gives up output that is not sent yet: when the codec is done, the connection is reset.
   void abandon_output() { abandoned_ = true; }
   /// Like Worker::should_shed_load, for one of its exchanges. Shortly after one exchange was shed, the others may be
@@ -147,7 +149,8 @@ class HttpSession final : public Session,
   StreamReceiver& on_stream(HttpStream& stream) override;
   bool admits(size_t held_bytes, size_t bytes) override;
   bool may_read_pipelined() override;
-  void on_refused(uint16_t status, const char* why) override { log_refused(status, why); }
+  void on_refused(const BrokenMessage& message) override;
+  void on_failed(const BrokenMessage& message) override;
   // HttpConnection
   void on_codec_done() override;
   void on_pumped() override;
@@ -189,7 +192,8 @@ class HttpSession final : public Session,
   bool must_give_back() const;
   void count_end(SessionEnd end);
   /// Counts and logs a request that the codec refused; `status` is 0 if it had no response.
-  void log_refused(uint16_t status, std::string_view why);
+  void log_refused(const BrokenMessage& message, std::string_view reason);
+  void log_failure_of_codec();
   void head_timed_out();
 
   ClientAcceptor* acceptor_;
@@ -209,8 +213,9 @@ class HttpSession final : public Session,
   bool body_in_flight_ : 1 = false;  // The transport holds response body.
   bool shutting_down_ : 1 = false;
   bool abandoned_ : 1 = false;
-  bool stays_ : 1 = false;  // No other process has taken it.
-  uint8_t held_at_ = 0;     // The second of the last hold_requests(), modulo; 0: none.
+  bool stays_ : 1 = false;          // No other process has taken it.
+  bool broken_logged_ : 1 = false;  // The log has the rule that ends the connection.
+  uint8_t held_at_ = 0;             // The second of the last hold_requests(), modulo; 0: none.
   uint16_t client_port_ = 0;
   uint32_t requests_ = 0;  // Requests of an HTTP/1.1 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;

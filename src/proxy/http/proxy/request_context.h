@@ -7,6 +7,7 @@
 #include "proxy/config/model/config.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/stream.h"
+#include "proxy/http/proxy/http_rules.h"
 #include "proxy/http/proxy/identity.h"
 #include "proxy/http/proxy/phases/phase_context.h"
 #include "proxy/http/proxy/request_deadlines.h"
@@ -37,6 +38,8 @@ class RequestContext : public PhaseContext {
   /// Valid as long as the client's stream.
   HttpSession* session() const { return session_; }
 
+  /// The rule that the request breaks, for the access log.
+  HttpRuleIndex broken() const { return broken_; }
   /// The client's span, in hexadecimal digits, if the request is recorded and has one.
   std::string_view parent_span() const { return request_.fields.text(identity_.parent_span); }
 
@@ -73,6 +76,7 @@ class RequestContext : public PhaseContext {
   [[nodiscard]] bool add_origin_fields();
 
   bool hostless_ = false;     // The request has no host, as HTTP/1.0 allows.
+  HttpRuleIndex broken_ = 0;  // The rule that the request breaks.
   RequestIdentity identity_;  // If the listener identifies requests.
   HttpListener& listener_;
   HttpSession* session_;  // Null with client_.

@@ -11,6 +11,7 @@
 #include "proxy/access_log/access_line.h"
 #include "proxy/access_log/listener_log.h"
 #include "proxy/http/proxy/http_listener.h"
+#include "proxy/http/proxy/http_rules.h"
 #include "proxy/http/proxy/request_context.h"
 
 namespace sluice {
@@ -86,6 +87,8 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   record.path = context.original_path();
   record.status = outcome.status;
   record.reason = http_end_name(context.end());
+  std::array<char, kRuleTextBytes> rule_room;
+  if (context.broken() != 0) record.detail = describe_rule(rule_text(context.broken()), context.config(), rule_room);
   record.request_bytes = outcome.request_bytes;
   record.response_bytes = outcome.response_bytes;
   if (response_us_ != 0) record.upstream_us = response_us_;

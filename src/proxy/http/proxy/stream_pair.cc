@@ -122,6 +122,10 @@ void StreamPair::on_trailers(HttpStream& stream, Fields&& trailers) {
   settle();
 }
 
+void StreamPair::on_broken(HttpStream& stream, const BrokenMessage& message) {
+  if (&stream == client_) session_->log_broken(message);
+}
+
 void StreamPair::on_drained(HttpStream& stream) {
   note_activity();
   if (&stream == client_) {

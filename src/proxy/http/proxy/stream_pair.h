@@ -33,6 +33,7 @@ class StreamPair final : public StreamReceiver, private MovableStream {
   void on_body(HttpStream& stream, Buffer&& body, bool end) override;
   void on_trailers(HttpStream& stream, Fields&& trailers) override;
   void on_reset(HttpStream& stream, ResetReason reason) override;
+  void on_broken(HttpStream& stream, const BrokenMessage& message) override;
   void on_drained(HttpStream& stream) override;
   Destination destination() const override;
   MovableStream* movable_stream() override { return this; }
