@@ -16,6 +16,7 @@
 #include "proxy/http/message/head.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
+#include "sluice/buffer.h"
 #include "sluice/chunk_pointer.h"
 
 namespace sluice {
@@ -25,7 +26,7 @@ class PhaseContext;
 
 /// What a phase decides about a request.
 struct PhaseResult {
-  enum class Kind : uint8_t { kContinue, kWait, kFail, kRespond };
+  enum class Kind : uint8_t { kContinue, kWait, kFail, kRespond, kRespondWith };
 
   /// The request goes on to the next phase.
   static PhaseResult go_on() { return {}; }
@@ -39,16 +40,25 @@ struct PhaseResult {
     return {.kind = Kind::kRespond, .status = status, .content_type = content_type, .body = body, .location = location};
   }
 
+  /// The request ends with the response of another server, which is moved from.
+  static PhaseResult respond_with(HttpEnd why, Head& head, Buffer& body) {
+    return {.kind = Kind::kRespondWith, .end = why, .head = &head, .bytes = &body};
+  }
+
   Kind kind = Kind::kContinue;
   HttpEnd end = HttpEnd::kOk;
   uint16_t status = 0;
   std::string_view content_type = {}, body = {}, location = {};
+  Head* head = nullptr;
+  Buffer* bytes = nullptr;
 };
 
 /// The state of a phase for one request: see PhaseContext::make_state.
 struct PhaseState {
   explicit PhaseState(const Phase& owner) : phase(owner) {}
   virtual ~PhaseState() = default;
+  /// The request has ended while it waited for the phase.
+  virtual void stop() {}
   PhaseState(const PhaseState&) = delete;
   PhaseState& operator=(const PhaseState&) = delete;
 
