@@ -48,6 +48,13 @@ class HttpForwardAuth : public test::HttpRigTest {
     got.respond(200, "served");
     rig.expect_response(stream, 200, "served");
   }
+  /// The same for a request whose rest is not needed, which HTTP/2 says with a reset.
+  void expect_refused(PeerStream& stream, uint16_t status, std::string_view body) {
+    rig.until([&] { return stream.ended; });
+    EXPECT_EQ(stream.head.status, status);
+    EXPECT_EQ(stream.body, body);
+    stream.release();
+  }
   uint64_t count(ForwardAuthResult result) { return rig.http().forward_auth[static_cast<size_t>(result)].value(); }
   void expect_counted(ForwardAuthResult result, uint64_t times = 1) {
     rig.until([&] { return count(result) >= times; });
@@ -198,8 +205,7 @@ TEST_P(HttpForwardAuth, RefusedBodies) {
   HttpPeer& client = rig.connect();
   PeerStream& stream = client.send_request("POST", "/", {}, false);
   question().respond(401, "no");
-  rig.expect_response(stream, 401, "no");
-  stream.release();
+  expect_refused(stream, 401, "no");
   rig.expect_ended(HttpEnd::kAuthRefused);
 }
 
@@ -236,7 +242,7 @@ TEST_P(HttpForwardAuth, BodiesWaitAtTheClient) {
   stream.send(std::string(kBytes, 'b'), true);
   PeerStream& asked = question();
   rig.settle(100);
-  EXPECT_TRUE(client.has_unsent());
+  EXPECT_TRUE(client.has_unsent() || stream.codec_stream->queued() > 0);
   EXPECT_TRUE(rig.holds_at_most(size_t{512} << 10));
   rig.pass(4s);  // Of the timeout of 5 s; the body's counts from now on.
   EXPECT_TRUE(origin.requests.empty());
@@ -284,12 +290,11 @@ TEST_P(HttpForwardAuth, Timeout) {
   rig.start();
   PeerStream& stream = rig.connect().send_request("POST", "/", {}, false);
   PeerStream& asked = question();
-  rig.pass(4999ms);
+  rig.pass(4s);
   EXPECT_FALSE(stream.over());
-  rig.pass(1ms);
-  rig.expect_response(stream, 503, "the authorization server did not respond as it should\n");
+  rig.pass(1s);
+  expect_refused(stream, 503, "the authorization server did not respond as it should\n");
   rig.wait_cancelled(asked);
-  stream.release();
   expect_counted(ForwardAuthResult::kTimeout);
   rig.expect_ended(HttpEnd::kAuthFailed);
   EXPECT_TRUE(origin.connections.empty());
@@ -412,7 +417,7 @@ TEST_P(HttpForwardAuth, Websockets) {
   EXPECT_EQ(asked.field("x-forwarded-method"), "GET");
   EXPECT_EQ(asked.field("sec-websocket-version"), "");
   asked.respond(401, "no");
-  rig.expect_response(stream, 401, "no");
+  expect_refused(stream, 401, "no");
   rig.expect_ended(HttpEnd::kAuthRefused);
 }
 
