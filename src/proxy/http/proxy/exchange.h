@@ -125,7 +125,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   [[nodiscard]] bool run_response_phases(PhaseStep step, Head& head, bool end);
   [[nodiscard]] bool change_response(Head& head, bool end);
   void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
-  void respond_with(HttpEnd why, Head&& head, Buffer&& body);
+  void respond_with(HttpEnd why, OtherResponse&& response);
   void respond_error(uint16_t status, std::string_view message);
   void respond_grpc(HttpEnd why);
 

@@ -111,7 +111,7 @@ bool Exchange::obey(const PhaseResult& result) {
       respond(result.status, result.content_type, result.body, result.location);
       break;
     case PhaseResult::Kind::kRespondWith:
-      respond_with(result.end, std::move(*result.head), std::move(*result.bytes));
+      respond_with(result.end, std::move(*result.other));
       break;
   }
   return false;

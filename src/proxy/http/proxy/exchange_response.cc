@@ -251,21 +251,19 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
 }
 
 // Sends the response of another server instead of an own one.
-void Exchange::respond_with(HttpEnd why, Head&& head, Buffer&& body) {
+void Exchange::respond_with(HttpEnd why, OtherResponse&& response) {
   end_ = why;
-  head.own = true;
-  (void)change_response(head, body.empty());
+  status_ = response.head.status;
+  const bool end = response.body.empty() || request_.method() == "HEAD";
+  response.head.own = true;
+  (void)change_response(response.head, end);
   response_.begin();
   response_.end();
-  status_ = head.status;
-  const bool end = body.empty() || request_.method() == "HEAD";
   note_first_byte();
-  client_->send_head(head, end);
-  if (end) {
-    body.clear();
-  } else {
-    response_.count(body.size());
-    client_->send_body(std::move(body), true);
+  client_->send_head(response.head, end);
+  if (!end) {
+    response_.count(response.body.size());
+    client_->send_body(std::move(response.body), true);
   }
   session_->wake();
   settle();

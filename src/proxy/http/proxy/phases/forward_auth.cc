@@ -76,18 +76,17 @@ class ForwardAuthPhase final : public Phase {
     // The client gets the authorizer's response.
     PhaseResult refuse(Head& response, Buffer& bytes) {
       phase.count(ForwardAuthResult::kRefused);
-      head = std::move(response);
-      body = std::move(bytes);
-      complete(exchange.pool(), head, body.size());
-      return PhaseResult::respond_with(HttpEnd::kAuthRefused, head, body);
+      refusal.head = std::move(response);
+      refusal.body = std::move(bytes);
+      complete(exchange.pool(), refusal.head, refusal.body.size());
+      return PhaseResult::respond_with(HttpEnd::kAuthRefused, refusal);
     }
 
     PhaseContext& exchange;
     ForwardAuthPhase& phase;
     AuthorizerCall* call = nullptr;    // Null once it is over.
     std::optional<PhaseResult> early;  // What came of it before ask() returned.
-    Head head;                         // The response for the client.
-    Buffer body;
+    OtherResponse refusal;             // The response for the client.
   };
 
   void count(ForwardAuthResult result) { counters_.forward_auth[static_cast<size_t>(result)].add(); }
@@ -120,8 +119,8 @@ class ForwardAuthPhase final : public Phase {
     const std::string_view method = request.protocol().empty() ? facts.method : "GET";
     const std::string_view target = request.path().empty() ? facts.authority : request.path();
     return to.add(pool, "x-forwarded-method", method) && to.add(pool, "x-forwarded-proto", facts.scheme) &&
-           to.add(pool, "x-forwarded-host", facts.authority) && to.add(pool, "x-forwarded-uri", target) &&
-           (client.empty() || to.add(pool, "x-forwarded-for", client));
+           (facts.authority.empty() || to.add(pool, "x-forwarded-host", facts.authority)) &&
+           to.add(pool, "x-forwarded-uri", target) && (client.empty() || to.add(pool, "x-forwarded-for", client));
   }
 
   static bool is_among(const std::vector<config::FieldName>& names, std::string_view name) {

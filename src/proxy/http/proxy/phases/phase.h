@@ -24,6 +24,12 @@ namespace sluice {
 class Phase;
 class PhaseContext;
 
+/// A response of another server than the upstream.
+struct OtherResponse {
+  Head head;
+  Buffer body;
+};
+
 /// What a phase decides about a request.
 struct PhaseResult {
   enum class Kind : uint8_t { kContinue, kWait, kFail, kRespond, kRespondWith };
@@ -40,17 +46,16 @@ struct PhaseResult {
     return {.kind = Kind::kRespond, .status = status, .content_type = content_type, .body = body, .location = location};
   }
 
-  /// The request ends with the response of another server, which is moved from.
-  static PhaseResult respond_with(HttpEnd why, Head& head, Buffer& body) {
-    return {.kind = Kind::kRespondWith, .end = why, .head = &head, .bytes = &body};
+  /// The request ends with this response, which is moved from.
+  static PhaseResult respond_with(HttpEnd why, OtherResponse& response) {
+    return {.kind = Kind::kRespondWith, .end = why, .other = &response};
   }
 
   Kind kind = Kind::kContinue;
   HttpEnd end = HttpEnd::kOk;
   uint16_t status = 0;
   std::string_view content_type = {}, body = {}, location = {};
-  Head* head = nullptr;
-  Buffer* bytes = nullptr;
+  OtherResponse* other = nullptr;
 };
 
 /// The state of a phase for one request: see PhaseContext::make_state.

@@ -48,8 +48,8 @@ class HttpForwardAuth : public test::HttpRigTest {
     got.respond(200, "served");
     rig.expect_response(stream, 200, "served");
   }
-  /// The same for a request whose rest is not needed, which HTTP/2 says with a reset.
-  void expect_refused(PeerStream& stream, uint16_t status, std::string_view body) {
+  /// A response to a request whose rest is not needed, which HTTP/2 says with a reset.
+  void expect_early(PeerStream& stream, uint16_t status, std::string_view body) {
     rig.until([&] { return stream.ended; });
     EXPECT_EQ(stream.head.status, status);
     EXPECT_EQ(stream.body, body);
@@ -205,7 +205,7 @@ TEST_P(HttpForwardAuth, RefusedBodies) {
   HttpPeer& client = rig.connect();
   PeerStream& stream = client.send_request("POST", "/", {}, false);
   question().respond(401, "no");
-  expect_refused(stream, 401, "no");
+  expect_early(stream, 401, "no");
   rig.expect_ended(HttpEnd::kAuthRefused);
 }
 
@@ -293,7 +293,7 @@ TEST_P(HttpForwardAuth, Timeout) {
   rig.pass(4s);
   EXPECT_FALSE(stream.over());
   rig.pass(1s);
-  expect_refused(stream, 503, "the authorization server did not respond as it should\n");
+  expect_early(stream, 503, "the authorization server did not respond as it should\n");
   rig.wait_cancelled(asked);
   expect_counted(ForwardAuthResult::kTimeout);
   rig.expect_ended(HttpEnd::kAuthFailed);
@@ -417,7 +417,7 @@ TEST_P(HttpForwardAuth, Websockets) {
   EXPECT_EQ(asked.field("x-forwarded-method"), "GET");
   EXPECT_EQ(asked.field("sec-websocket-version"), "");
   asked.respond(401, "no");
-  expect_refused(stream, 401, "no");
+  expect_early(stream, 401, "no");
   rig.expect_ended(HttpEnd::kAuthRefused);
 }
 
@@ -438,6 +438,33 @@ TEST_P(HttpForwardAuth, AdmittedWebsockets) {
   rig.wait_over(stream);
 }
 
+TEST_P(HttpForwardAuth, BufferedBodies) {
+  route.buffer.emplace().requests = {1 << 20};
+  rig.start();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, false);
+  stream.send("be");
+  PeerStream& asked = question();
+  rig.settle();
+  asked.respond(200, {}, true);
+  rig.settle();
+  stream.send("hind", true);
+  expect_served(stream);
+  EXPECT_EQ(origin.requests[0]->body, "behind");
+}
+
+// The upstream is asked itself.
+TEST_P(HttpForwardAuth, OneUpstreamForBoth) {
+  rule.to = "origin";
+  rig.start();
+  PeerStream& stream = rig.connect().post("body");
+  PeerStream& asked = rig.request_at(origin);
+  EXPECT_EQ(asked.head.path(), "/verify?a=b");
+  asked.respond(200, {{"x-user", "ann"}}, true);
+  expect_served(stream, 1);
+  EXPECT_EQ(origin.requests[1]->field("x-user"), "ann");
+  EXPECT_EQ(origin.requests[1]->body, "body");
+}
+
 // A route that responds itself is guarded too.
 TEST_P(HttpForwardAuth, FixedResponses) {
   route.forward.clear();
@@ -450,6 +477,9 @@ TEST_P(HttpForwardAuth, FixedResponses) {
   PeerStream& second = client.send_request();
   question(1).respond(403, "no");
   rig.expect_response(second, 403, "no");
+  PeerStream& third = client.post(std::string(100'000, 'b'));
+  allow(2);
+  expect_early(third, 200, "secret");
 }
 
 SLUICE_EACH_VERSION(HttpForwardAuth);
