@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 namespace sluice {
 
@@ -11,6 +12,11 @@ bool uses_peer(const config::TextTemplate& text) {
   return std::any_of(text.pieces().begin(), text.pieces().end(), [](const config::TextTemplate::Piece& piece) {
     return piece.variable == config::TextVariable::kPeer;
   });
+}
+
+// These carry the credentials of other routes too, so clients may send them.
+bool is_credential(std::string_view name) {
+  return name == "authorization" || name == "cookie" || name == "proxy-authorization";
 }
 
 }  // namespace
@@ -25,6 +31,11 @@ std::vector<std::string> reserved_headers(const config::Http& http) {
   add_changes(http.request_headers);
   for (const config::HttpRoute& route : http.routes) {
     add_changes(route.request_headers);
+    if (route.forward_auth) {
+      for (const config::FieldName& name : route.forward_auth->response_headers) {
+        if (!is_credential(name.text())) names.insert(name.text());
+      }
+    }
     if (!route.auth || !route.auth->jwt) continue;
     for (const config::ClaimHeader& claim : route.auth->jwt->claims) names.insert(claim.header.text());
   }
@@ -41,6 +52,8 @@ std::vector<std::string> reserved_trailers(const config::Http& http) {
   for (const config::HttpRoute& route : http.routes) {
     add_changes(route.request_headers);
     if (route.auth && route.auth->jwt) names.insert(route.auth->jwt->header.text());
+    if (!route.forward_auth) continue;
+    for (const config::FieldName& name : route.forward_auth->response_headers) names.insert(name.text());
   }
   if (http.request_id) names.insert(http.request_id->header.text());
   if (http.trace_context != config::TraceContext::kOff) names.insert({"traceparent", "tracestate"});

@@ -8,7 +8,9 @@
 namespace sluice {
 
 /// Returns the header fields that carry a client's authenticated identity to upstreams: those with claims of a token,
-/// and those made of %{peer}. They are removed from clients' requests on every route of the listener.
+/// those of an authorizer's response (but for credentials such as Authorization, which only the routes with
+/// `forward_auth` remove), and those made of %{peer}. They are removed from clients' requests on every route of the
+/// listener.
 std::vector<std::string> reserved_headers(const config::Http& http);
 
 /// Returns the fields that clients may not send as trailer fields, where nothing checks them: the reserved headers,

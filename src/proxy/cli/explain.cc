@@ -254,11 +254,20 @@ class Explainer {
     for (const auto& [word, text] : access.lines) lines_.add(word, text);
     if (!access.response.empty()) return lines_.add("response", access.response);
     if (!target) return lines_.add("response", "404, no route");
-    remove_credentials(*target->route);
+    change_identity(*target->route);
     add_response(*target->route);
   }
 
-  // Changes the fields as ListenerAccess does.
+  // Changes the fields as ListenerAccess and an authorizer do.
+  void change_identity(const config::HttpRoute& route) {
+    remove_credentials(route);
+    if (!route.forward_auth) return;
+    for (const config::FieldName& name : route.forward_auth->response_headers) {
+      head_.fields.remove(name.text());
+      (void)head_.fields.add(pool_, name.text(), absl::StrCat("(from ", route.forward_auth->to, ")"));
+    }
+  }
+
   void remove_credentials(const config::HttpRoute& route) {
     if (!route.auth) return;
     const auto& jwt = route.auth->jwt;

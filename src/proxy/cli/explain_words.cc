@@ -287,11 +287,17 @@ AccessWords access_words(const config::Http& http, const config::HttpRoute* rout
       return words;
     }
   }
-  if (!route || !route->auth) return words;
-  const bool proof = has_proof(*route->auth, request.fields);
-  words.lines.emplace_back("access",
-                           absl::StrCat("needs ", proof_words(*route->auth), proof ? "; assumed valid here" : ""));
-  if (!proof) words.response = "401, with WWW-Authenticate";
+  if (route && route->auth) {
+    const bool proof = has_proof(*route->auth, request.fields);
+    words.lines.emplace_back("access",
+                             absl::StrCat("needs ", proof_words(*route->auth), proof ? "; assumed valid here" : ""));
+    if (!proof) words.response = "401, with WWW-Authenticate";
+    if (!proof) return words;
+  }
+  if (route && route->forward_auth) {
+    words.lines.emplace_back("access", absl::StrCat("asks ", route->forward_auth->to, " for ",
+                                                    route->forward_auth->path, "; assumed allowed here"));
+  }
   return words;
 }
 

@@ -16,6 +16,8 @@ const char* http_end_name(HttpEnd end) {
       "forbidden",
       "unauthorized",
       "auth_busy",
+      "auth_refused",
+      "auth_failed",
       "maintenance",
       "no_endpoint",
       "not_resolved",
@@ -35,6 +37,12 @@ const char* http_end_name(HttpEnd end) {
       "moved",
   };
   return kNames[static_cast<size_t>(end)];
+}
+
+const char* forward_auth_result_name(ForwardAuthResult result) {
+  static constexpr const char* kNames[kForwardAuthResultCount] = {"allowed", "refused", "failed", "timeout",
+                                                                  "cancelled"};
+  return kNames[static_cast<size_t>(result)];
 }
 
 const char* claim_name(Claim claim) {

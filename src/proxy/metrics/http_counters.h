@@ -22,6 +22,8 @@ enum class HttpEnd : uint8_t {
   kForbidden,          ///< The client's address or a preflight's origin is not allowed. 403
   kUnauthorized,       ///< The client's credentials are missing or invalid. 401
   kAuthBusy,           ///< Too many password checks are pending. 503
+  kAuthRefused,        ///< The authorizer (`forward_auth`) refused the request; the client got its response.
+  kAuthFailed,         ///< The authorizer did not respond in time, or not properly. 503
   kMaintenance,        ///< The route is down for maintenance. 503
   kNoEndpoint,         ///< Every endpoint is full, or the connection attempts are used up. 503
   kNotResolved,        ///< The upstream has no endpoint: its names resolve to no address. 503
@@ -40,7 +42,7 @@ enum class HttpEnd : uint8_t {
   kShutdown,           ///< The request was still in progress when the drain timeout expired.
   kMoved,              ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 26;
+inline constexpr int kHttpEndCount = 28;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.
@@ -63,6 +65,17 @@ inline constexpr int kClaimCount = 5;
 using ClaimCounters = std::array<Counter, kClaimCount>;
 /// The name of the header field; `request-id` for kRequestId, whose field name is configurable.
 const char* claim_name(Claim claim);
+
+/// What came of a request to an authorizer (`forward_auth`).
+enum class ForwardAuthResult : uint8_t {
+  kAllowed,    ///< 2xx.
+  kRefused,    ///< Any other status.
+  kFailed,     ///< No endpoint, a lost connection, or a response that is too large.
+  kTimeout,    ///< No response in time.
+  kCancelled,  ///< The client's request ended first.
+};
+inline constexpr int kForwardAuthResultCount = 5;
+const char* forward_auth_result_name(ForwardAuthResult result);
 
 /// Counters for bodies that are buffered.
 struct BodyFileCounters {
@@ -90,10 +103,12 @@ struct HttpCounters {
   Counter compression_refused;  ///< Responses not compressed because too many were being compressed.
   Counter compression_in_bytes, compression_out_bytes;
   BodyFileCounters body_file;
-  Counter trace_spans_exported;  ///< Spans that the collector took.
-  Counter trace_spans_lost;      ///< Spans whose request to the collector failed.
-  Counter trace_spans_dropped;   ///< Spans for which there was no room.
-  Http1Counters http1;           ///< Counts of the codecs, for the worker only; publish() copies them.
+  std::array<Counter, kForwardAuthResultCount> forward_auth;  ///< Requests to authorizers, by result.
+  Counter forward_auth_unchecked;                             ///< Requests that went on as `on_failure` is `allow`.
+  Counter trace_spans_exported;                               ///< Spans that the collector took.
+  Counter trace_spans_lost;                                   ///< Spans whose request to the collector failed.
+  Counter trace_spans_dropped;                                ///< Spans for which there was no room.
+  Http1Counters http1;  ///< Counts of the codecs, for the worker only; publish() copies them.
   Http2Counters http2;
   CodecCounters codecs;
 

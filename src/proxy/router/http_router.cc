@@ -56,6 +56,7 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
     for (const config::SplitTarget& part : route.split) {
       target.shares.push_back({named(part.forward), weights += part.weight});
     }
+    if (route.forward_auth) target.authorizer = named(route.forward_auth->to);
     if (route.mirror) target.mirror = named(route.mirror->to);
     targets_.push_back(std::move(target));
     const config::HttpMatch* match = route.match ? &*route.match : nullptr;

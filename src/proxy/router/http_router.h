@@ -27,8 +27,9 @@ struct HttpTarget {
   uint32_t upstream;  ///< Index of the upstream; kNone: the route splits, responds, or redirects.
   uint32_t index;     ///< Index of the route.
   config::Snapshot<config::HttpRoute> route;
-  std::vector<Share> shares;  ///< If the route splits its requests.
-  uint32_t mirror = kNone;    ///< Index of the upstream that gets copies.
+  std::vector<Share> shares;    ///< If the route splits its requests.
+  uint32_t mirror = kNone;      ///< Index of the upstream that gets copies.
+  uint32_t authorizer = kNone;  ///< Index of the upstream of `forward_auth`.
 
   /// Whether requests are forwarded to an upstream.
   bool forwards() const { return upstream != kNone || !shares.empty(); }

@@ -87,6 +87,8 @@ constexpr Help kHelp[] = {
     {"http_header_timeouts_total", "Connections whose request head did not arrive in time."},
     {"http_trailer_fields_dropped_total", "Request trailer fields dropped, as no client may send them."},
     {"http_paths_changed_total", "Request paths that were not in canonical form."},
+    {"http_forward_auth_total", "Requests to authorizers (forward_auth), by result."},
+    {"http_forward_auth_unchecked_total", "Requests that went on although their authorizer failed."},
     {"http_trace_spans_exported_total", "Spans that the trace collector took."},
     {"http_trace_spans_lost_total", "Spans whose request to the trace collector failed."},
     {"http_trace_spans_dropped_total", "Spans for which there was no room."},

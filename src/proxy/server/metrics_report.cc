@@ -266,6 +266,14 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
   if (const uint64_t refused = total([](const HttpCounters& c) -> const Counter& { return c.body_file.refused; })) {
     line(out, "http_body_file_refused_total", label, refused);
   }
+  for (size_t i = 0; i < kForwardAuthResultCount; ++i) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.forward_auth[i]; });
+    const char* const result = forward_auth_result_name(static_cast<ForwardAuthResult>(i));
+    if (n) line(out, "http_forward_auth_total", absl::StrCat(label, ",result=\"", result, "\""), n);
+  }
+  if (const uint64_t n = member(&HttpCounters::forward_auth_unchecked)) {
+    line(out, "http_forward_auth_unchecked_total", label, n);
+  }
   if (listener.http->tracing) {
     line(out, "http_trace_spans_exported_total", label, member(&HttpCounters::trace_spans_exported));
     line(out, "http_trace_spans_lost_total", label, member(&HttpCounters::trace_spans_lost));

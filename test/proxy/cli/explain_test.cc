@@ -123,6 +123,22 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] }, { name: v, endpoints: [ 1.2.
   }
 }
 
+TEST(Explain, Authorizers) {
+  const std::string text = explained({.url = "http://a.test/", .fields = {{"x-user", "me"}, {"cookie", "a=b"}}}, R"(
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http:
+      routes: [ { forward: u, forward_auth: { to: v, path: /verify, response_headers: [ X-User, cookie ] } } ]
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] }, { name: v, endpoints: [ 1.2.3.5:5 ] } ]
+)");
+  for (const char* const line :
+       {"access      asks v for /verify; assumed allowed here\n", " x-user: (from v)\n", " cookie: (from v)\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  }
+  EXPECT_EQ(text.find("x-user: me"), std::string::npos) << text;
+}
+
 // Defect: a client's field was shown as forwarded where another route makes it from the peer.
 TEST(Explain, FieldsThatClientsMayNotSet) {
   const std::string text = explained({.url = "http://a.test/", .fields = {{"x-who", "me"}, {"x-else", "kept"}}}, R"(

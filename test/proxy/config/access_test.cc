@@ -75,6 +75,30 @@ TEST(LoaderAccess, RoutesThatAreNeverTaken) {
   EXPECT_NE(behind("match: { host: a.test }", R"x(match: { host: a.test, path: { regex: "/b" } }, forward: web)x"), "");
 }
 
+TEST(LoaderAccess, ForwardAuth) {
+  const auto asks = [](std::string_view keys) { return route_errors(absl::StrCat("forward_auth: { ", keys, " }")); };
+  const std::string at = "listeners[0].http.routes[0].forward_auth";
+  EXPECT_EQ(asks("to: web, path: '/a?b=c', host: 'a.test:81', timeout: 1s, request_headers: cookie, on_failure: allow, "
+                 "response_headers: [ Remote-User, X-Forwarded-User, authorization ]"),
+            "");
+  EXPECT_NE(asks("to: web"), "");
+  EXPECT_EQ(asks("to: wob, path: /a"),
+            absl::StrCat("f:1:86: ", at, R"(.to: there is no upstream "wob"; did you mean "web"?)"));
+  EXPECT_EQ(asks("path: 'a', to: web"),
+            absl::StrCat("f:1:88: ", at, R"(.path: expected a path such as /oauth2/auth, got "a")"));
+  EXPECT_EQ(asks("host: 'a b', to: web, path: /"),
+            absl::StrCat("f:1:88: ", at, R"(.host: expected a host such as auth.example.com, got "a b")"));
+  for (const char* const list : {"request_headers", "response_headers"}) {
+    for (const char* const name : {"host", "content-length", "x-forwarded-for", "upgrade"}) {
+      EXPECT_NE(asks(absl::StrCat("to: web, path: /, ", list, ": [ x-a, ", name, " ]"))
+                    .find(absl::StrCat(at, ".", list, "[1]: \"", name, "\" cannot be copied")),
+                std::string::npos)
+          << name;
+    }
+  }
+  EXPECT_NE(asks("to: web, path: /, timeout: 0s"), "");
+}
+
 TEST(LoaderAccess, Maintenance) {
   const auto maintenance = [](std::string_view keys) { return route_errors(absl::StrCat("maintenance: ", keys)); };
   EXPECT_EQ(maintenance("{ file: /run/down }"), "");

@@ -51,6 +51,10 @@ struct EnumWords<ForwardedFor> {
   static constexpr std::string_view kWords[] = {"append", "replace", "off"};
 };
 template <>
+struct EnumWords<OnAuthFailure> {
+  static constexpr std::string_view kWords[] = {"refuse", "allow"};
+};
+template <>
 struct EnumWords<HalfClose> {
   static constexpr std::string_view kWords[] = {"close", "allow"};
 };

@@ -97,6 +97,24 @@ void describe(V& v, Maintenance& m) {
 inline std::string_view instead_of_word(const Maintenance&) { return "{ file: PATH }"; }
 
 template <class V>
+void describe(V& v, ForwardAuth& f) {
+  constexpr uint64_t kMaxTimeoutMs = 600'000;
+  v.field("to", f.to, "Name of the upstream: the authorizer.", {.required = true});
+  v.field("path", f.path, "Path of the request to it, a GET without a body.", {.required = true});
+  v.field("host", f.host, "Host of that request; empty: the upstream's name.", {.omit_empty = true});
+  v.field("timeout", f.timeout, "How long it may take to respond.", {.min = 1, .max = kMaxTimeoutMs});
+  v.field("request_headers", f.request_headers,
+          "Fields of the client's request that it gets; otherwise all that describe the client: see "
+          "docs/guides/access.md.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("response_headers", f.response_headers,
+          "Fields of its 2xx response that upstreams get. They are removed from what clients send.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("on_failure", f.on_failure,
+          "What becomes of a request if it does not respond in time, or not properly: `refuse` (503) or `allow`.");
+}
+
+template <class V>
 void describe(V& v, Cors& c) {
   v.field("origins", c.origins,
           "Origins whose pages may send requests: `https://a.example`, `https://*.example.com` (the star is exactly "
@@ -310,6 +328,8 @@ void describe(V& v, HttpRoute& r) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("maintenance", r.maintenance, "Responds with 503 while a file exists.", {.omit_empty = true});
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
+  v.field("forward_auth", r.forward_auth, "A server that is asked by HTTP whether a request may go on.",
+          {.omit_empty = true});
   v.field("cors", r.cors, "Which pages from other origins may use the responses.", {.omit_empty = true});
   v.field("request_timeout", r.request_timeout, "Overrides the listener's `request_timeout`.", {.omit_empty = true});
   v.field("stream_idle_timeout", r.stream_idle_timeout, "Overrides the listener's `stream_idle_timeout`.",

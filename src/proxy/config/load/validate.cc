@@ -264,6 +264,7 @@ class Checker {
     for (size_t i = 0; i < route.split.size(); ++i) {
       check_http_forward(route.split[i].forward, item_path(path + ".split", i) + ".forward");
     }
+    if (route.forward_auth) check_http_forward(route.forward_auth->to, path + ".forward_auth.to");
     if (route.mirror) check_http_forward(route.mirror->to, path + ".mirror.to");
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -18,6 +19,7 @@
 #include "proxy/config/load/scalar.h"
 #include "proxy/config/load/validate_log.h"
 #include "proxy/config/model/name.h"
+#include "proxy/http/message/message_rules.h"
 
 namespace sluice::config {
 namespace {
@@ -81,6 +83,23 @@ void check_jwt(const JwtAuth& jwt, const std::string& path, Report& report) {
       report.error(item_path(path + ".claims", i) + ".header",
                    absl::StrCat(in_quotes(header), " is reserved: expected a field such as x-user"));
     }
+  }
+}
+
+// What the proxy itself tells an authorizer.
+constexpr std::string_view kAuthorizerFields[] = {"x-forwarded-for", "x-forwarded-host", "x-forwarded-method",
+                                                  "x-forwarded-proto", "x-forwarded-uri"};
+
+// Fields that `forward_auth` copies from one message into another.
+void check_copied_fields(const std::vector<FieldName>& fields, const std::string& path, Report& report) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string& name = fields[i].text();
+    const auto is_it = [&](std::string_view other) { return name == other; };
+    const bool unchangeable = std::any_of(std::begin(kUnchangeableFields), std::end(kUnchangeableFields), is_it);
+    const bool told = std::any_of(std::begin(kAuthorizerFields), std::end(kAuthorizerFields), is_it);
+    if (!unchangeable && !told && name != "host") continue;
+    report.error(item_path(path, i),
+                 absl::StrCat(in_quotes(name), " cannot be copied: it belongs to one message, or is set by the proxy"));
   }
 }
 
@@ -172,6 +191,18 @@ void check_auth(const Auth& auth, const std::string& path, Report& report) {
     report.error(path + ".basic.realm", "expected up to 100 characters of ASCII without quotes and backslashes");
   }
   if (auth.jwt) check_jwt(*auth.jwt, path + ".jwt", report);
+}
+
+void check_forward_auth(const ForwardAuth& auth, const std::string& path, Report& report) {
+  const bool printable = std::all_of(auth.path.begin(), auth.path.end(), absl::ascii_isgraph);
+  if (!auth.path.starts_with('/') || !printable || absl::StrContains(auth.path, '#')) {
+    report.error(path + ".path", absl::StrCat("expected a path such as /oauth2/auth, got ", in_quotes(auth.path)));
+  }
+  if (!auth.host.empty() && !is_authority(auth.host)) {
+    report.error(path + ".host", absl::StrCat("expected a host such as auth.example.com, got ", in_quotes(auth.host)));
+  }
+  check_copied_fields(auth.request_headers, path + ".request_headers", report);
+  check_copied_fields(auth.response_headers, path + ".response_headers", report);
 }
 
 void check_cors(const Cors& cors, const std::string& path, Report& report) {

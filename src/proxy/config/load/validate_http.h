@@ -16,6 +16,8 @@ void check_field_changes(const std::vector<FieldChange>& changes, const std::str
 
 /// Checks the values of a route's `auth` beyond their types. `path` is the path of `auth`.
 void check_auth(const Auth& auth, const std::string& path, Report& report);
+/// Checks the values of a route's `forward_auth`, apart from the name of its upstream. `path` is its path.
+void check_forward_auth(const ForwardAuth& auth, const std::string& path, Report& report);
 /// Checks the values of a route's `cors` beyond their types. `path` is the path of `cors`.
 void check_cors(const Cors& cors, const std::string& path, Report& report);
 /// Checks the name of a cookie. An empty name means that there is no cookie, and is valid.

@@ -42,6 +42,7 @@ class RouteChecker {
       report_.error(path + ".maintenance.file", "expected the name of a file");
     }
     if (route_.auth) check_auth(*route_.auth, path + ".auth", report_);
+    if (route_.forward_auth) check_forward_auth(*route_.forward_auth, path + ".forward_auth", report_);
     if (route_.cors) check_cors(*route_.cors, path + ".cors", report_);
     if (!route_.request_headers.empty()) check_forwards(path + ".request_headers");
     if (route_.max_body) check_forwards(path + ".max_body");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,22 @@ struct Auth {
   bool forward = false;  ///< Whether upstreams get the field with the password or token.
 
   bool operator==(const Auth&) const = default;
+};
+
+/// What becomes of a request that an authorizer could not judge.
+enum class OnAuthFailure : uint8_t { kRefuse, kAllow };
+
+/// A server that is asked about each request before it goes on.
+struct ForwardAuth {
+  std::string to;    ///< Name of the upstream: the authorizer.
+  std::string path;  ///< What it is asked for, with GET.
+  std::string host;  ///< Empty: the upstream's name.
+  Duration timeout = std::chrono::seconds(5);
+  std::vector<FieldName> request_headers;   ///< Of the client, for the authorizer; empty: all that describe the client.
+  std::vector<FieldName> response_headers;  ///< Of its response, for the upstream; removed from the client's request.
+  OnAuthFailure on_failure = OnAuthFailure::kRefuse;
+
+  bool operator==(const ForwardAuth&) const = default;
 };
 
 /// Which pages from other origins may use the responses (the Fetch standard's CORS protocol).

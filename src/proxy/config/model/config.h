@@ -235,6 +235,7 @@ struct HttpRoute {
   std::vector<Cidr> allow, deny;   ///< As in Http; both levels apply.
   std::optional<Maintenance> maintenance;
   std::optional<Auth> auth;
+  std::optional<ForwardAuth> forward_auth;  ///< Asked after `auth`.
   std::optional<Cors> cors;
   std::optional<Duration> request_timeout, stream_idle_timeout;  ///< Override those of Http.
   std::optional<Duration> response_timeout;                      ///< Overrides that of Upstream.

@@ -162,7 +162,7 @@ void Exchange::retire() {
   over_ = true;
   SLUICE_CHECK(!client_ && !upstream_ && !waiting_ && !hedge_);
   deadlines_.timer.cancel();
-  phase_waits_ = false;
+  stop_phase();
   response_.stop();
   request_.clear();
   body_.clear();

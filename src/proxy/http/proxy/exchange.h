@@ -82,6 +82,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void resume(const PhaseResult& result) override;
   void mirror(uint32_t upstream) override;
   PhaseResult collect(uint64_t most_bytes) override;
+  AuthorizerCall* ask(uint32_t upstream, Head&& question, uint64_t timeout_ms, AuthorizerCall::Caller& caller) override;
   void compress_response(ContentCoding coding) override { response_.compress(coding); }
   // RequestContext
   void on_request_moved() override;
@@ -94,6 +95,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void advance();
   [[nodiscard]] bool run_phases();
   [[nodiscard]] bool obey(const PhaseResult& result);
+  void stop_phase();
   [[nodiscard]] bool begin_forwarding();
   bool is_body_too_large(uint64_t bytes) const;
   void find_deadline();
@@ -126,6 +128,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   [[nodiscard]] bool run_response_phases(PhaseStep step, Head& head, bool end);
   [[nodiscard]] bool change_response(Head& head, bool end);
   void respond(uint16_t status, std::string_view content_type, std::string_view body, std::string_view location = {});
+  void respond_with(HttpEnd why, OtherResponse&& response);
   void respond_error(uint16_t status, std::string_view message);
   void respond_grpc(HttpEnd why);
 

@@ -6,8 +6,7 @@
 
 namespace sluice {
 
-/// Memory for the exchanges and mirrored requests of one worker, in blocks of
-/// one size.
+/// Memory for the exchanges of one worker, and for the proxy's own requests to upstreams, in blocks of one size.
 class ExchangeMemory {
  public:
   /// Those who use it check that they fit.

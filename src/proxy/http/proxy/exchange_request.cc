@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "net/worker.h"
 #include "proxy/http/message/message_rules.h"
+#include "proxy/http/proxy/authorization_request.h"
 #include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/forward_head.h"
 #include "proxy/http/proxy/http_listener.h"
@@ -112,6 +113,9 @@ bool Exchange::obey(const PhaseResult& result) {
     case PhaseResult::Kind::kRespond:
       respond(result.status, result.content_type, result.body, result.location);
       break;
+    case PhaseResult::Kind::kRespondWith:
+      respond_with(result.end, std::move(*result.other));
+      break;
   }
   return false;
 }
@@ -120,8 +124,25 @@ void Exchange::resume(const PhaseResult& result) {
   if (!phase_waits_) return;
   phase_waits_ = false;
   note_activity();
+  deadlines_.request_ms = deadlines_.active_ms;  // The client may have been paused.
   if (result.kind != PhaseResult::Kind::kContinue || !target_->forwards()) body_.drop_held();
   if (obey(result)) advance();
+}
+
+// The request has ended while a phase made it wait.
+void Exchange::stop_phase() {
+  if (!phase_waits_) return;
+  phase_waits_ = false;
+  for (PhaseState* state = states_.get(); state; state = state->next.get()) state->stop();
+  if (client_) body_.drop_held();
+}
+
+AuthorizerCall* Exchange::ask(uint32_t upstream, Head&& question, uint64_t timeout_ms, AuthorizerCall::Caller& caller) {
+  AuthorizerCall* const call = AuthorizationRequest::begin(http_worker(), *listener_.upstreams[upstream],
+                                                           std::move(question), timeout_ms, caller);
+  // The body waits at the client. A tunnel carries nothing before it is accepted.
+  if (call && !request_ended_ && !tunnel_) body_.pause(true);
+  return call;
 }
 
 // Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.

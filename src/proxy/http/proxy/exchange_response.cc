@@ -47,6 +47,8 @@ OwnResponse own_response(HttpEnd end) {
       return {401, kUnauthenticated, "the client is not authenticated"};
     case HttpEnd::kAuthBusy:
       return {503, kUnavailable, "too many passwords wait to be checked"};
+    case HttpEnd::kAuthFailed:
+      return {503, kUnavailable, "the authorization server did not respond as it should"};
     case HttpEnd::kMaintenance:
       return {503, kUnavailable, "down for maintenance"};
     case HttpEnd::kNoEndpoint:
@@ -75,6 +77,7 @@ OwnResponse own_response(HttpEnd end) {
     case HttpEnd::kShutdown:
       return {503, kUnavailable, "the proxy is shutting down"};
     case HttpEnd::kOk:
+    case HttpEnd::kAuthRefused:  // The client gets the authorizer's response.
     case HttpEnd::kMoved:
     case HttpEnd::kClientReset:
     case HttpEnd::kSendTimeout:
@@ -180,7 +183,7 @@ void Exchange::fail(HttpEnd why) {
   stop_waiting();
   end_hedge();
   deadlines_.retry_ms = RequestDeadlines::kNever;
-  phase_waits_ = false;
+  stop_phase();
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   leave_upstream();
   leave_endpoint();
@@ -242,6 +245,25 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
     const bool configured = target_ && target_->route->respond && body.data() == target_->route->respond->body.data();
     client_->send_body(configured ? listener_.bodies.of_config(chunks, body) : listener_.bodies.of_page(chunks, body),
                        true);
+  }
+  session_->wake();
+  settle();
+}
+
+// Sends the response of another server instead of an own one.
+void Exchange::respond_with(HttpEnd why, OtherResponse&& response) {
+  end_ = why;
+  status_ = response.head.status;
+  const bool end = response.body.empty() || request_.method() == "HEAD";
+  response.head.own = true;
+  (void)change_response(response.head, end);
+  response_.begin();
+  response_.end();
+  note_first_byte();
+  client_->send_head(response.head, end);
+  if (!end) {
+    response_.count(response.body.size());
+    client_->send_body(std::move(response.body), true);
   }
   session_->wake();
   settle();

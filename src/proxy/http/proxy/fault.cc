@@ -87,11 +87,13 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kNotAllowed:
     case HttpEnd::kForbidden:
     case HttpEnd::kUnauthorized:
+    case HttpEnd::kAuthRefused:
     case HttpEnd::kBodyTimeout:
     case HttpEnd::kBodyTooLarge:
     case HttpEnd::kSendTimeout:
     case HttpEnd::kDeadline:  // The client set the deadline.
       return Fault::kClient;
+    case HttpEnd::kAuthFailed:  // An endpoint of the authorizer.
     case HttpEnd::kNoEndpoint:
     case HttpEnd::kUpstreamReset:
     case HttpEnd::kUpstreamMalformed:

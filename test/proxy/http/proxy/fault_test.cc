@@ -63,6 +63,8 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kForbidden, kClient},
     {HttpEnd::kUnauthorized, kClient},
     {HttpEnd::kAuthBusy, kSluice},
+    {HttpEnd::kAuthRefused, kClient},
+    {HttpEnd::kAuthFailed, kEndpoint},
     {HttpEnd::kMaintenance, kSluice},
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},

@@ -16,6 +16,7 @@
 #include "proxy/http/message/head.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
+#include "sluice/buffer.h"
 #include "sluice/chunk_pointer.h"
 
 namespace sluice {
@@ -23,9 +24,15 @@ namespace sluice {
 class Phase;
 class PhaseContext;
 
+/// A response of another server than the upstream.
+struct OtherResponse {
+  Head head;
+  Buffer body;
+};
+
 /// What a phase decides about a request.
 struct PhaseResult {
-  enum class Kind : uint8_t { kContinue, kWait, kFail, kRespond };
+  enum class Kind : uint8_t { kContinue, kWait, kFail, kRespond, kRespondWith };
 
   /// The request goes on to the next phase.
   static PhaseResult go_on() { return {}; }
@@ -39,16 +46,24 @@ struct PhaseResult {
     return {.kind = Kind::kRespond, .status = status, .content_type = content_type, .body = body, .location = location};
   }
 
+  /// The request ends with this response, which is moved from.
+  static PhaseResult respond_with(HttpEnd why, OtherResponse& response) {
+    return {.kind = Kind::kRespondWith, .end = why, .other = &response};
+  }
+
   Kind kind = Kind::kContinue;
   HttpEnd end = HttpEnd::kOk;
   uint16_t status = 0;
   std::string_view content_type = {}, body = {}, location = {};
+  OtherResponse* other = nullptr;
 };
 
 /// The state of a phase for one request: see PhaseContext::make_state.
 struct PhaseState {
   explicit PhaseState(const Phase& owner) : phase(owner) {}
   virtual ~PhaseState() = default;
+  /// The request has ended while it waited for the phase.
+  virtual void stop() {}
   PhaseState(const PhaseState&) = delete;
   PhaseState& operator=(const PhaseState&) = delete;
 

@@ -5,8 +5,9 @@
 namespace sluice {
 
 // Each in the file of its name.
-MakePhase make_cors, make_addresses, make_maintenance, make_authentication, make_redirect, make_respond, make_readiness,
-    make_compression, make_rewrite, make_field_rules, make_mirror, make_buffer, make_request_id;
+MakePhase make_cors, make_addresses, make_maintenance, make_authentication, make_forward_auth, make_redirect,
+    make_respond, make_readiness, make_compression, make_rewrite, make_field_rules, make_mirror, make_buffer,
+    make_request_id;
 
 namespace {
 
@@ -23,6 +24,7 @@ constexpr Entry kOrder[] = {
     {make_addresses, PhaseStep::kAdmit, PhaseStep::kNone},
     {make_maintenance, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_authentication, PhaseStep::kAdmit, PhaseStep::kResponseFields},
+    {make_forward_auth, PhaseStep::kAdmit, PhaseStep::kNone},  // Last: it may take long.
     {make_redirect, PhaseStep::kAct, PhaseStep::kNone},
     {make_respond, PhaseStep::kAct, PhaseStep::kNone},
     {make_readiness, PhaseStep::kAct, PhaseStep::kNone},

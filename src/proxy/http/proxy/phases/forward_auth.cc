@@ -1,0 +1,189 @@
+// Authorization by a server outside: each request waits until that server has responded to a question about it.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/common/log_limit.h"
+#include "proxy/config/model/units.h"
+#include "proxy/http/message/http_date.h"
+#include "proxy/http/proxy/phases/phase.h"
+#include "proxy/http/proxy/phases/phase_context.h"
+#include "proxy/log/run_log.h"
+
+namespace sluice {
+
+namespace {
+
+// Fields that say nothing about the client: those of the body and its transfer, those that would make the authorizer's
+// response depend on what the client has, those of a handshake, and those by which a client could claim to be a proxy.
+bool describes_client(std::string_view name) {
+  for (const std::string_view prefix : {"content-", "if-", "sec-websocket-", "x-forwarded-", "x-original-"}) {
+    if (name.starts_with(prefix)) return false;
+  }
+  constexpr std::string_view kNames[] = {
+      "expect",  "forwarded", "grpc-timeout",           "max-forwards", "range",        "te",
+      "trailer", "upgrade",   "x-http-method-override", "x-real-ip",    "x-rewrite-url"};
+  return std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames);
+}
+
+class ForwardAuthPhase final : public Phase {
+ public:
+  explicit ForwardAuthPhase(const PhaseSetup& setup)
+      : rule_(setup.target->route.part(*setup.target->route->forward_auth)),
+        upstream_(setup.target->authorizer),
+        counters_(setup.counters) {}
+
+  PhaseResult on_request(PhaseContext& exchange) override {
+    Head question;
+    if (!write_question(exchange, question)) return PhaseResult::fail(HttpEnd::kBadRequest);
+    return exchange.make_state<Pending>(*this, exchange, *this).begin(std::move(question));
+  }
+
+ private:
+  using Outcome = AuthorizerCall::Outcome;
+
+  // A request that waits for the authorizer.
+  struct Pending final : PhaseState, AuthorizerCall::Caller {
+    Pending(const Phase& owner, PhaseContext& waiting, ForwardAuthPhase& gate)
+        : PhaseState(owner), exchange(waiting), phase(gate) {}
+
+    PhaseResult begin(Head&& question) {
+      call = exchange.ask(phase.upstream_, std::move(question), config::milliseconds(phase.rule_->timeout), *this);
+      return early ? *std::exchange(early, std::nullopt) : PhaseResult::wait();
+    }
+
+    void on_authorizer(Outcome outcome, Head& response, Buffer& bytes, std::string_view error) override {
+      const bool waits = std::exchange(call, nullptr) != nullptr;
+      const PhaseResult result = outcome != Outcome::kResponse ? phase.failed(exchange, outcome, error)
+                                 : response.status / 100 == 2  ? phase.admit(exchange, response)
+                                                               : refuse(response, bytes);
+      waits ? exchange.resume(result) : void(early = result);
+    }
+
+    void stop() override {
+      if (!call) return;
+      std::exchange(call, nullptr)->cancel();
+      phase.count(ForwardAuthResult::kCancelled);
+    }
+
+    // The client gets the authorizer's response.
+    PhaseResult refuse(Head& response, Buffer& bytes) {
+      phase.count(ForwardAuthResult::kRefused);
+      refusal.head = std::move(response);
+      refusal.body = std::move(bytes);
+      complete(exchange.pool(), refusal.head, refusal.body.size());
+      return PhaseResult::respond_with(HttpEnd::kAuthRefused, refusal);
+    }
+
+    PhaseContext& exchange;
+    ForwardAuthPhase& phase;
+    AuthorizerCall* call = nullptr;    // Null once it is over.
+    std::optional<PhaseResult> early;  // What came of it before ask() returned.
+    OtherResponse refusal;             // The response for the client.
+  };
+
+  void count(ForwardAuthResult result) { counters_.forward_auth[static_cast<size_t>(result)].add(); }
+
+  bool write_question(PhaseContext& exchange, Head& question) const {
+    ChunkPool& pool = exchange.pool();
+    return question.set(pool, Head::Part::kMethod, "GET") && question.set(pool, Head::Part::kPath, rule_->path) &&
+           (rule_->host.empty() || question.set(pool, Head::Part::kAuthority, rule_->host)) &&
+           copy_request_fields(pool, exchange.request().fields, question.fields) &&
+           add_origin(exchange, question.fields);
+  }
+
+  bool copy_request_fields(ChunkPool& pool, const Fields& from, Fields& to) const {
+    const auto& names = rule_->request_headers;
+    for (const Fields::Field field : from) {
+      const bool goes = names.empty() ? describes_client(field.name) : is_among(names, field.name);
+      if (goes && !to.add(pool, field.name, field.value, field.sensitive)) return false;
+    }
+    return true;
+  }
+
+  // What the request is, and who sends it.
+  static bool add_origin(PhaseContext& exchange, Fields& to) {
+    ChunkPool& pool = exchange.pool();
+    const Head& request = exchange.request();
+    const RequestAttributes facts = exchange.attributes();
+    std::array<char, ClientIp::kTextBytes> room;
+    const std::string_view client = facts.client->text(room);
+    // A websocket is a GET in HTTP/1.1, and a CONNECT in HTTP/2.
+    const std::string_view method = request.protocol().empty() ? facts.method : "GET";
+    const std::string_view target = request.path().empty() ? facts.authority : request.path();
+    return to.add(pool, "x-forwarded-method", method) && to.add(pool, "x-forwarded-proto", facts.scheme) &&
+           (facts.authority.empty() || to.add(pool, "x-forwarded-host", facts.authority)) &&
+           to.add(pool, "x-forwarded-uri", target) && (client.empty() || to.add(pool, "x-forwarded-for", client));
+  }
+
+  static bool is_among(const std::vector<config::FieldName>& names, std::string_view name) {
+    return std::any_of(names.begin(), names.end(), [&](const config::FieldName& each) { return each.text() == name; });
+  }
+
+  PhaseResult admit(PhaseContext& exchange, const Head& response) {
+    remove_copied(exchange.request().fields);
+    for (const Fields::Field field : response.fields) {
+      if (!is_among(rule_->response_headers, field.name)) continue;
+      if (!exchange.request().fields.add(exchange.pool(), field.name, field.value, field.sensitive)) {
+        return failed(exchange, Outcome::kFailed, "the request has no room for the fields of its response");
+      }
+    }
+    count(ForwardAuthResult::kAllowed);
+    return PhaseResult::go_on();
+  }
+
+  // Makes a response of the authorizer one of the proxy.
+  static void complete(ChunkPool& pool, Head& head, size_t body_bytes) {
+    head.fields.remove("content-length");
+    head.fields.remove("trailer");
+    if (head.fields.find("date") == Fields::npos) (void)head.fields.add(pool, "date", http_date());
+    if (head.status == 204 || head.status == 304) return;
+    std::array<char, 24> digits;
+    const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), body_bytes);
+    (void)head.fields.add(pool, "content-length", {digits.data(), static_cast<size_t>(written.ptr - digits.data())});
+  }
+
+  void remove_copied(Fields& fields) const {
+    for (const config::FieldName& name : rule_->response_headers) fields.remove(name.text());
+  }
+
+  PhaseResult failed(PhaseContext& exchange, Outcome outcome, std::string_view error) {
+    count(outcome == Outcome::kTimeout ? ForwardAuthResult::kTimeout : ForwardAuthResult::kFailed);
+    const bool allow = rule_->on_failure == config::OnAuthFailure::kAllow;
+    log_failure(exchange, error, allow);
+    if (!allow) return PhaseResult::fail(HttpEnd::kAuthFailed);
+    counters_.forward_auth_unchecked.add();
+    remove_copied(exchange.request().fields);
+    return PhaseResult::go_on();
+  }
+
+  void log_failure(PhaseContext& exchange, std::string_view error, bool allow) const {
+    static thread_local LogLimit limit(1);
+    if (!log_enabled(LogLevel::kWarning) || !log_admits(limit, exchange.now_ms())) return;
+    log_line(LogLevel::kWarning,
+             absl::StrCat("listener \"", exchange.attributes().listener, "\": forward_auth: upstream \"", rule_->to,
+                          "\" did not decide: ", error,
+                          allow ? ": the request goes on unchecked" : ": the client gets 503", left_out_text(limit)),
+             {.upstream = rule_->to, .reason = error});
+  }
+
+  const config::Snapshot<config::ForwardAuth> rule_;
+  const uint32_t upstream_;
+  HttpCounters& counters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Phase> make_forward_auth(const PhaseSetup& setup) {
+  if (!setup.target || !setup.target->route->forward_auth) return nullptr;
+  return std::make_unique<ForwardAuthPhase>(setup);
+}
+
+}  // namespace sluice
