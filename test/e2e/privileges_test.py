@@ -83,7 +83,7 @@ class PrivilegesTest(TlsTest):
             os.chown(folder, user.pw_uid, user.pw_gid)
         return folder
 
-    def assert_runs_as(self, proxy, user, capabilities=NOTHING):
+    def assert_runs_as(self, proxy, user, capabilities=NOTHING, filtered=True):
         """In all of its threads. Those that began before the change have no capability, whatever is kept."""
         for thread in proxy.threads():
             status = status_of(proxy.pid, thread)
@@ -92,6 +92,8 @@ class PrivilegesTest(TlsTest):
             self.assertEqual(status["Groups"].split(), [str(user.pw_gid)])
             self.assertIn(status["CapPrm"], {capabilities, NOTHING})
             self.assertEqual(status["NoNewPrivs"], "1")
+            # One more than this process has, also after upgrades.
+            self.assertEqual(int(status["Seccomp_filters"]), int(status_of("self")["Seccomp_filters"]) + filtered)
         status = status_of(proxy.pid)
         self.assertEqual([status[key] for key in ("CapPrm", "CapEff", "CapInh", "CapAmb")], [capabilities] * 4)
 
@@ -224,8 +226,24 @@ class User(PrivilegesTest):
 
     def test_started_as_that_user(self):
         proxy = self.start(self.config("127.0.0.1:0"), before=as_user(self.user.pw_uid, self.user.pw_gid, [self.user.pw_gid]))
-        self.assert_runs_as(proxy, self.user)
+        self.assert_runs_as(proxy, self.user, filtered=False)
         self.assert_serves(proxy.address("at0"))
+
+    def test_upgrade_from_root(self):
+        """A process of root is replaced by one that changes to a user. Connections move, and the number of workers grows."""
+        config = self.config("127.0.0.1:0", self.low_address(1))
+        proxy = self.start({key: value for key, value in config.items() if key != "user"})
+        self.assertEqual(status_of(proxy.pid)["Uid"].split()[0], "0")
+        client = self.keep(connect(proxy.address("at0")))
+        self.assertTrue(ping(client))
+        for workers in (2, 3):
+            proxy.write_configuration({**config, "workers": workers})
+            proxy.upgrade()
+            self.assert_runs_as(proxy, self.user, BIND_SERVICE)
+            self.assertTrue(ping(client))
+            for _ in range(10):
+                self.assert_serves((self.low_address(1)[:-3], 80))
+        client.close()
 
 
 class NewPrivileges(PrivilegesTest):

@@ -31,6 +31,7 @@
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/privileges.h"
 #include "proxy/server/reload_words.h"
+#include "proxy/server/system_call_filter.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/version.h"
@@ -262,9 +263,14 @@ absl::Status Server::start() {
 // Everything is open by now that may need root.
 absl::Status Server::change_user(const ProcessIds& ids) {
   const config::Config& config = *generation_.config;
+  const bool was_root = geteuid() == 0;
   if (absl::Status changed = become(ids, has_low_port(config)); !changed.ok()) return changed;
   limit_core_dumps(config);
   log(absl::StrCat("runs as ", ids.user, ": ", describe_process()));
+  // The process of an upgrade has inherited that.
+  if (const absl::Status refused = was_root ? refuse_unused_system_calls() : absl::OkStatus(); !refused.ok()) {
+    warn(absl::StrCat("system calls that are never needed stay possible: ", refused.message()));
+  }
   // A reload and an upgrade read and check the same again, as that user.
   std::vector<std::string> files;
   const absl::Status again = options_.load ? options_.load(files).status() : absl::OkStatus();

@@ -6,12 +6,14 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proxy/config/load/loader.h"
+#include "proxy/server/system_call_filter.h"
 
 namespace sluice {
 namespace {
@@ -153,6 +156,51 @@ TEST_F(Privileges, OneCapabilityStaysForLowPorts) {
               });
             }),
             "port below 1024; ");
+}
+
+TEST_F(Privileges, UnusedSystemCallsAreRefused) {
+  const std::string results = in_child([] {
+    std::atomic<bool> stop{false};
+    std::string other_thread;
+    std::thread other([&] {
+      while (!stop) usleep(1000);
+      other_thread = unshare(CLONE_NEWUSER) != 0 && errno == EPERM ? "" : "unshare in a thread that began before; ";
+    });
+    // A namespace of its own gives even an unprivileged process the rights of root in it, where the system allows that.
+    std::string found = drop(/*keeps_low_ports=*/false);
+    found += std::string(refuse_unused_system_calls().message());
+    stop = true;
+    other.join();
+    const auto refuses = [](long number) { return syscall(number, 0, 0, 0, 0, 0) == -1 && errno == EPERM; };
+    found += other_thread +
+             try_all({
+                 {"user namespace", [] { return unshare(CLONE_NEWUSER) == 0; }},
+                 {"namespace by clone", [] { return syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) >= 0; }},
+                 {"mount", [&] { return !refuses(SYS_mount); }},
+                 {"fsopen", [&] { return !refuses(SYS_fsopen); }},
+                 {"process_vm_readv", [&] { return !refuses(SYS_process_vm_readv); }},
+                 {"bpf", [&] { return !refuses(SYS_bpf); }},
+                 {"perf_event_open", [&] { return !refuses(SYS_perf_event_open); }},
+                 {"userfaultfd", [&] { return !refuses(SYS_userfaultfd); }},
+                 {"keyctl", [&] { return !refuses(SYS_keyctl); }},
+                 {"kexec", [&] { return !refuses(SYS_kexec_load); }},
+                 {"socket of another family",
+                  [] { return socket(AF_ALG, SOCK_SEQPACKET, 0) >= 0 || errno != EAFNOSUPPORT; }},
+                 {"packet socket", [] { return socket(AF_PACKET, SOCK_RAW, 0) >= 0 || errno != EAFNOSUPPORT; }},
+             });
+    // What the program does need.
+    for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
+      const int fd = socket(family, family == AF_NETLINK ? SOCK_RAW : SOCK_STREAM, 0);
+      if (fd < 0 && errno != EAFNOSUPPORT) absl::StrAppend(&found, "no socket of family ", family, "; ");
+      close(fd);
+    }
+    bool ran = false;
+    std::thread([&ran] { ran = true; }).join();
+    if (!ran) found += "no threads; ";
+    if (system("exit 7") != 7 << 8) found += "no programs; ";
+    return found;
+  });
+  EXPECT_EQ(results, "");
 }
 
 // A program that belongs to root and has the bit set-user-ID does not help.
