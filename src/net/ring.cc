@@ -16,6 +16,35 @@ namespace {
 // Space for the iovecs of one submission batch. A batch that needs more is submitted early.
 constexpr size_t kScratchBytes = 128 * 1024;
 
+// What a ring of this program does.
+constexpr uint8_t kOperations[] = {IORING_OP_NOP,           IORING_OP_ACCEPT,  IORING_OP_RECV,       IORING_OP_POLL_ADD,
+                                   IORING_OP_SEND,          IORING_OP_SENDMSG, IORING_OP_SENDMSG_ZC, IORING_OP_CONNECT,
+                                   IORING_OP_ASYNC_CANCEL,  IORING_OP_CLOSE,   IORING_OP_MSG_RING,   IORING_OP_TIMEOUT,
+                                   IORING_OP_TIMEOUT_REMOVE};
+constexpr uint8_t kRegistrations[] = {IORING_REGISTER_PROBE, IORING_REGISTER_RING_FDS, IORING_UNREGISTER_RING_FDS,
+                                      IORING_REGISTER_PBUF_RING, IORING_UNREGISTER_PBUF_RING};
+
+// From now on the kernel refuses all else (-EACCES), such as to open files: whoever can write into the submission queue
+// gets no further. A filter of system calls cannot do that, because it sees no operations. A kernel that has no
+// restrictions works without them.
+void restrict_operations(io_uring& ring) {
+  std::vector<io_uring_restriction> allowed;
+  for (const uint8_t operation : kOperations) {
+    io_uring_restriction& each = allowed.emplace_back();
+    each.opcode = IORING_RESTRICTION_SQE_OP;
+    each.sqe_op = operation;
+  }
+  for (const uint8_t registration : kRegistrations) {
+    io_uring_restriction& each = allowed.emplace_back();
+    each.opcode = IORING_RESTRICTION_REGISTER_OP;
+    each.register_op = registration;
+  }
+  io_uring_restriction& flags = allowed.emplace_back();
+  flags.opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED;
+  flags.sqe_flags = IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS;
+  (void)io_uring_register_restrictions(&ring, allowed.data(), static_cast<unsigned>(allowed.size()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
@@ -23,12 +52,16 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::open(Options options) {
   io_uring_params params{};
   // SUBMIT_ALL: one bad submission must not hold back the ones after it.
   params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
-                 IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_TASKRUN_FLAG;
+                 IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_R_DISABLED;
   params.cq_entries = options.completion_entries;
   const int result = io_uring_queue_init_params(options.submission_entries, &ring->ring_, &params);
   if (result < 0) {
     ring->ring_.ring_fd = -1;
     return io_uring_error("io_uring_setup", -result, IoUringRestrictions::of_this_process());
+  }
+  restrict_operations(ring->ring_);
+  if (const int enabled = io_uring_enable_rings(&ring->ring_); enabled < 0) {
+    return io_uring_error("io_uring_register", -enabled, IoUringRestrictions::of_this_process());
   }
   // Saves a descriptor lookup per system call. If the kernel refuses, the ring still works.
   io_uring_register_ring_fd(&ring->ring_);

@@ -166,8 +166,8 @@ class Documents(TlsTest):
         self.assertNotRegex("a 12 b\nd\ne\n", pattern_of("a ... b\nd\n"))
 
 
-# Warnings about this machine: examples have the addresses and the sizes of others.
-MACHINE = re.compile("warning: .*(no interface of this machine has|needs [0-9]+ file descriptors)")
+# Warnings about this machine: examples have the addresses, the sizes and the users of others.
+MACHINE = re.compile("warning: .*(no interface of this machine has|needs [0-9]+ file descriptors|there is no user)")
 
 # ---- Transcripts
 

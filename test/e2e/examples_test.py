@@ -152,6 +152,7 @@ class Examples(TlsTest):
                 head, body = self.curl(version, *self.at(ports, 443, scheme="https", path="/x"))
                 self.assertTrue(head.startswith(line), head)
                 self.assertIn("strict-transport-security: max-age=31536000", head)
+                self.assertIn("x-content-type-options: nosniff", head)
                 self.assertIn("app: GET /x ", body)
                 self.assertIn("x-forwarded-proto=https", body)
         self.each_program("02-tls-and-redirect", {"10.0.0.11:8080": self.app("app")}, claims)

@@ -93,13 +93,13 @@ absl::StatusOr<Flags> flags_of(const Arguments& arguments) {
 }
 
 // Puts the files that the configuration is made of into `files`.
-absl::StatusOr<config::Config> load(const Flags& flags, std::vector<std::string>& files) {
+absl::StatusOr<config::Config> load(const Flags& flags, CheckFor purpose, std::vector<std::string>& files) {
   if (flags.config.empty()) return config::from_flags(flags.run);
   if (!flags.run.listen.empty() || !flags.run.to.empty() || flags.run.tcp) {
     return absl::InvalidArgumentError("--config replaces --listen, --to and --tcp; give one or the other");
   }
-  return config::load_file(flags.config, nullptr, [&files](const config::Config& config, config::Report& report) {
-    check_startup(config, CheckFor::kRun, report);
+  return config::load_file(flags.config, nullptr, [&](const config::Config& config, config::Report& report) {
+    check_startup(config, purpose, report);
     files = report.sources();
   });
 }
@@ -109,8 +109,9 @@ int run(const Arguments& arguments) {
   const absl::StatusOr<Flags> parsed = flags_of(arguments);
   if (!parsed.ok()) return fail_usage("run", parsed.status().message());
   const Flags& flags = *parsed;
-  const auto load_with_flags = [&flags](std::vector<std::string>& files) {
-    absl::StatusOr<config::Config> config = load(flags, files);
+  CheckFor purpose = CheckFor::kRun;
+  const auto load_with_flags = [&flags, &purpose](std::vector<std::string>& files) {
+    absl::StatusOr<config::Config> config = load(flags, std::exchange(purpose, CheckFor::kReload), files);
     if (config.ok() && flags.workers) config->workers = flags.workers;
     if (config.ok() && flags.rings) config->memory.rings = *flags.rings;
     return config;

@@ -29,7 +29,9 @@
 #include "proxy/log/run_log.h"
 #include "proxy/resolve/resolver.h"
 #include "proxy/server/metrics_report.h"
+#include "proxy/server/privileges.h"
 #include "proxy/server/reload_words.h"
+#include "proxy/server/system_call_filter.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/version.h"
@@ -109,6 +111,8 @@ Server::Server(config::Snapshot<config::Config> config, Options options)
 Server::~Server() = default;
 
 absl::Status Server::run() {
+  forbid_new_privileges();
+  limit_core_dumps(*generation_.config);
   // Set before any thread exists, so that all threads inherit it and only the control loop receives signals.
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -156,6 +160,13 @@ absl::Status Server::run() {
 absl::Status Server::start() {
   const uint64_t descriptors = raise_descriptor_limit();
   const config::Config& config = *generation_.config;
+  ProcessIds ids;
+  if (config.user.is_set()) {
+    absl::StatusOr<ProcessIds> found = find_process_ids(config.user);
+    if (!found.ok()) return absl::Status(found.status().code(), absl::StrCat("user: ", found.status().message()));
+    ids = *std::move(found);
+    make_log_files(config, ids);
+  }
   std::unique_ptr<LogSink> sink;
   if (config.log.to != config::LogTarget()) {
     absl::StatusOr<std::unique_ptr<LogSink>> opened = LogSink::open(config.log.to.destination());
@@ -196,6 +207,12 @@ absl::Status Server::start() {
   if (!parts.ok()) return parts.status();
   install(generation_, *std::move(prepared));
   applied_ = begin_generation(config);
+  if (config.user.is_set()) {
+    if (absl::Status changed = change_user(ids); !changed.ok()) {
+      close_descriptors(*parts, 0);
+      return changed;
+    }
+  }
 
   const uint32_t admin_connections = config.admin ? config.admin->max_connections + AdminServer::kClosing : 0;
   descriptor_room_ = descriptor_room(descriptors, worker_count_ + admin_connections);
@@ -240,6 +257,30 @@ absl::Status Server::start() {
   log_listeners(nullptr);
   apply_admin(*std::move(admin), nullptr);
   if (is_upgrade) predecessors_[0]->report_ready();
+  return absl::OkStatus();
+}
+
+// Everything is open by now that may need root.
+absl::Status Server::change_user(const ProcessIds& ids) {
+  const config::Config& config = *generation_.config;
+  const bool was_root = geteuid() == 0;
+  if (absl::Status changed = become(ids, has_low_port(config)); !changed.ok()) return changed;
+  limit_core_dumps(config);
+  log(absl::StrCat("runs as ", ids.user, ": ", describe_process()));
+  // The process of an upgrade has inherited that.
+  if (const absl::Status refused = was_root ? refuse_unused_system_calls() : absl::OkStatus(); !refused.ok()) {
+    warn(absl::StrCat("system calls that are never needed stay possible: ", refused.message()));
+  }
+  // A reload and an upgrade read and check the same again, as that user.
+  std::vector<std::string> files;
+  const absl::Status again = options_.load ? options_.load(files).status() : absl::OkStatus();
+  if (!again.ok()) {
+    log_lines(LogLevel::kWarning, absl::StrCat("a reload or an upgrade would fail now, because ", ids.user,
+                                               " may not do what root could: ", again.message()));
+  }
+  if (access("/proc/self/exe", X_OK) != 0) {
+    warn(absl::StrCat("an upgrade would fail now, because ", ids.user, " may not execute the program's file"));
+  }
   return absl::OkStatus();
 }
 

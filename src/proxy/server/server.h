@@ -29,6 +29,7 @@
 #include "proxy/server/generation.h"
 #include "proxy/server/listen_sockets.h"
 #include "proxy/server/predecessor.h"
+#include "proxy/server/privileges.h"
 #include "proxy/server/process_pages.h"
 #include "proxy/server/process_view.h"
 #include "proxy/server/service_manager.h"
@@ -83,6 +84,7 @@ class Server {
   };
 
   absl::Status start();
+  absl::Status change_user(const ProcessIds& ids);
   absl::StatusOr<AdminPreparation> prepare_admin(const config::Config& config);
   void apply_admin(AdminPreparation prepared, const config::Config* before);
   void drop_admin(const AdminPreparation& prepared);

@@ -38,6 +38,8 @@ void keep_until_restart(const config::Config& current, config::Config& next) {
   keep("workers", current.workers, next.workers);
   keep("memory", current.memory, next.memory);
   keep("body_file", current.body_file, next.body_file);
+  keep("user", current.user, next.user);
+  keep("core_dumps", current.core_dumps, next.core_dumps);
 }
 
 }  // namespace

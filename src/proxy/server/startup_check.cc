@@ -21,6 +21,7 @@
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/log/log_sink.h"
+#include "proxy/server/privileges.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/file_pool.h"
@@ -44,6 +45,7 @@ class StartupCheck {
       : config_(config), purpose_(purpose), report_(report) {}
 
   void run() {
+    check_user();
     check_run_log();
     check_admin();
     check_limits();
@@ -59,7 +61,18 @@ class StartupCheck {
  private:
   // What depends on the machine is only a warning of `check`, which may run on another one.
   void report_machine(const std::string& path, std::string_view message) {
-    purpose_ == CheckFor::kRun ? report_.error(path, message) : report_.warn(path, message);
+    purpose_ == CheckFor::kCheck ? report_.warn(path, message) : report_.error(path, message);
+  }
+
+  void check_user() {
+    if (!config_.user.is_set() || purpose_ == CheckFor::kReload) return;
+    const absl::StatusOr<ProcessIds> ids = find_process_ids(config_.user);
+    if (!ids.ok()) {
+      absl::IsNotFound(ids.status()) ? report_machine("user", ids.status().message())
+                                     : report_.error("user", ids.status().message());
+    } else if (purpose_ == CheckFor::kRun) {
+      if (const absl::Status may = may_become(*ids); !may.ok()) report_.error("user", may.message());
+    }
   }
 
   void check_address(const config::Address& address, const std::string& path) {
@@ -104,14 +117,14 @@ class StartupCheck {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
     const uint64_t connections = config_.limits.max_connections.value_or(0);
-    if (purpose_ == CheckFor::kRun || connections * 2 < limit.rlim_max) return;  // `run` knows what it has left.
+    if (purpose_ != CheckFor::kCheck || connections * 2 < limit.rlim_max) return;  // `run` knows what it has left.
     report_.warn("limits.max_connections",
                  absl::StrCat("needs ", connections * 2, " file descriptors, but this process may have ",
                               limit.rlim_max, "; raise `ulimit -Hn`"));
   }
 
   void check_rings() {
-    if (purpose_ == CheckFor::kRun || config_.memory.rings != config::Rings::kIncremental) return;
+    if (purpose_ != CheckFor::kCheck || config_.memory.rings != config::Rings::kIncremental) return;
     const absl::Status features = probe_features(RingsMode::kIncremental).status();
     if (!features.ok()) report_.warn("memory.rings", features.message());
   }

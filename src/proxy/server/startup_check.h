@@ -8,8 +8,9 @@
 namespace sluice {
 
 enum class CheckFor : uint8_t {
-  kRun,    ///< Reports problems that keep the proxy from starting.
-  kCheck,  ///< Also reports problems that it can serve with, such as an unusable OCSP response.
+  kRun,     ///< Reports problems that keep the proxy from starting.
+  kReload,  ///< The same in a process that serves, where what is read at start only does not count.
+  kCheck,   ///< Also reports problems that it can serve with, such as an unusable OCSP response.
 };
 
 /// Reads the files that a valid configuration names, and checks whether its output files can be written. Shared by

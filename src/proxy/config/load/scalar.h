@@ -91,6 +91,10 @@ struct EnumWords<RetryOn> {
 };
 
 template <>
+struct EnumWords<CoreDumps> {
+  static constexpr std::string_view kWords[] = {"auto", "on", "off"};
+};
+template <>
 struct EnumWords<LogLevel> {
   static constexpr std::string_view kWords[] = {"debug", "info", "warning", "error"};
 };
@@ -238,6 +242,10 @@ struct TypeName<ErrorText> {
 template <>
 struct TypeName<FileMode> {
   static constexpr std::string_view kName = "octal permissions";
+};
+template <>
+struct TypeName<ProcessUser> {
+  static constexpr std::string_view kName = "user, or user and group";
 };
 template <>
 struct TypeName<StatusPattern> {

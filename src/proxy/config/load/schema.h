@@ -266,6 +266,13 @@ void describe(V& v, Config& c) {
           "with 503, so that a load balancer notices. Another signal skips it.");
   v.field("reload", c.reload, "Changes of the configuration in the running process.");
   v.field("watch", c.watch, "Reloads the configuration when one of its files changes, certificates included.");
+  v.field("user", c.user,
+          "`NAME` or `NAME:GROUP`: the user that a process which is started as root changes to, once it has bound its "
+          "addresses and read its files. See docs/operating/hardening.md.",
+          {.omit_empty = true});
+  v.field("core_dumps", c.core_dumps,
+          "Whether a crash may leave a core dump, which has private keys in it. `off`: no, and no other process of the "
+          "same user can read the memory. `auto`: `off` with `user`, otherwise as the system has it.");
   v.field("log", c.log, "The run-time log: what happens to the proxy and its endpoints.");
   v.field(
       "admin", c.admin,

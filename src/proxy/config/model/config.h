@@ -32,6 +32,7 @@
 #include "proxy/config/model/identity.h"
 #include "proxy/config/model/log.h"
 #include "proxy/config/model/maintenance.h"
+#include "proxy/config/model/privileges.h"
 #include "proxy/config/model/regex.h"
 #include "proxy/config/model/resolve.h"
 #include "proxy/config/model/retry.h"
@@ -609,6 +610,8 @@ struct Config {
   Duration shutdown_delay{0};
   Reload reload;
   bool watch = false;  ///< Whether changes of the configuration's files are applied without a command.
+  ProcessUser user;    ///< Whom a process that is started as root changes to, once it has bound its addresses.
+  CoreDumps core_dumps = CoreDumps::kAuto;
   Log log;
   std::optional<Admin> admin;
   Limits limits;
