@@ -16,6 +16,7 @@ const char* http_end_name(HttpEnd end) {
       "forbidden",
       "unauthorized",
       "auth_busy",
+      "rate_limited",
       "maintenance",
       "no_endpoint",
       "not_resolved",

@@ -22,6 +22,7 @@ enum class HttpEnd : uint8_t {
   kForbidden,          ///< The client's address or a preflight's origin is not allowed. 403
   kUnauthorized,       ///< The client's credentials are missing or invalid. 401
   kAuthBusy,           ///< Too many password checks are pending. 503
+  kRateLimited,        ///< A rate limit refused the request. 429
   kMaintenance,        ///< The route is down for maintenance. 503
   kNoEndpoint,         ///< Every endpoint is full, or the connection attempts are used up. 503
   kNotResolved,        ///< The upstream has no endpoint: its names resolve to no address. 503
@@ -40,7 +41,7 @@ enum class HttpEnd : uint8_t {
   kShutdown,           ///< The request was still in progress when the drain timeout expired.
   kMoved,              ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 26;
+inline constexpr int kHttpEndCount = 27;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.

@@ -236,6 +236,10 @@ struct TypeName<FileMode> {
   static constexpr std::string_view kName = "octal permissions";
 };
 template <>
+struct TypeName<Rate> {
+  static constexpr std::string_view kName = "rate";
+};
+template <>
 struct TypeName<StatusPattern> {
   static constexpr std::string_view kName = "status";
 };

@@ -47,6 +47,8 @@ OwnResponse own_response(HttpEnd end) {
       return {401, kUnauthenticated, "the client is not authenticated"};
     case HttpEnd::kAuthBusy:
       return {503, kUnavailable, "too many passwords wait to be checked"};
+    case HttpEnd::kRateLimited:
+      return {429, kResourceExhausted, "too many requests"};
     case HttpEnd::kMaintenance:
       return {503, kUnavailable, "down for maintenance"};
     case HttpEnd::kNoEndpoint:
@@ -176,7 +178,7 @@ bool Exchange::change_response(Head& head, bool end) {
 
 // ---- Our own responses ----
 
-void Exchange::fail(HttpEnd why) {
+void Exchange::fail(HttpEnd why, uint16_t status) {
   stop_waiting();
   end_hedge();
   deadlines_.retry_ms = RequestDeadlines::kNever;
@@ -189,7 +191,7 @@ void Exchange::fail(HttpEnd why) {
   if (!response_.begun()) {
     if (grpc_) return respond_grpc(why);
     const OwnResponse response = own_response(why);
-    return respond_error(response.status, response.text);
+    return respond_error(status != 0 ? status : response.status, response.text);
   }
   // A truncated response must not look complete.
   const bool takes_nothing = why == HttpEnd::kSendTimeout || why == HttpEnd::kStuck;

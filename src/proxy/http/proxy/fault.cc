@@ -87,6 +87,7 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kNotAllowed:
     case HttpEnd::kForbidden:
     case HttpEnd::kUnauthorized:
+    case HttpEnd::kRateLimited:
     case HttpEnd::kBodyTimeout:
     case HttpEnd::kBodyTooLarge:
     case HttpEnd::kSendTimeout:

@@ -63,6 +63,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kForbidden, kClient},
     {HttpEnd::kUnauthorized, kClient},
     {HttpEnd::kAuthBusy, kSluice},
+    {HttpEnd::kRateLimited, kClient},
     {HttpEnd::kMaintenance, kSluice},
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},
