@@ -46,6 +46,7 @@ ClientAcceptor::SocketListener::SocketListener(ClientAcceptor& acceptor, const L
 ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory,
                                const std::vector<ListenSocket>& sockets)
     : context_(std::move(context)),
+      rate_limits_(rate_limits_named(context_.rate_limits, context_.listener->config->connection_rate_limits)),
       factory_(std::move(factory)),
       move_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->move_out_some(); }, this),
       visit_task_([](void* self) { static_cast<ClientAcceptor*>(self)->visit_some(); }, this),
@@ -72,6 +73,11 @@ void ClientAcceptor::on_accepted(Listener& listener, int fd) {
     ::close(fd);
     return;
   }
+  // Behind a proxy, the client's address is known later.
+  if (!rate_limits_.empty() && context_.listener->config->proxy_protocol.accept == config::ProxyHeaderIn::kOff &&
+      !admits_rate(PeerAddress::peer_of(fd))) {
+    return refuse(fd, Refusal::kRate);
+  }
   if (!context_.global_connections.enter()) return refuse(fd, Refusal::kGlobal);
   if (!context_.listener->limits->connections.enter()) {
     context_.global_connections.leave();
@@ -80,6 +86,14 @@ void ClientAcceptor::on_accepted(Listener& listener, int fd) {
   factory_->start(*this, fd, static_cast<SocketListener&>(listener).family);
   if (draining_ && sessions_) sessions_->drain();  // The same.
   listener.review();
+}
+
+bool ClientAcceptor::admits_rate(const PeerAddress& client) const {
+  Source source;
+  if (rate_limits_.empty() || !client.is_set() || !Source::from(client.data(), source)) return true;
+  const uint64_t key = rate_key_of_connection(RateSecret::of_process(), source);
+  return std::all_of(rate_limits_.begin(), rate_limits_.end(),
+                     [key](const WorkerRateLimit& each) { return each.check(key) == 0; });
 }
 
 // Accepting must not use up the descriptors that accepted connections need for their upstream side.

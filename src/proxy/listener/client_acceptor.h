@@ -18,6 +18,7 @@
 #include "proxy/listener/session.h"
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/rate_limit/rate_limiter.h"
 
 namespace sluice {
 
@@ -80,6 +81,7 @@ class ClientAcceptor final : public Listener::Owner {
     uint64_t other_backlogs = 0;            ///< Connections that may wait at the process's other listening sockets.
     uint32_t sockets = 1;                   ///< Listening sockets of the process.
     std::shared_ptr<ResetCounters> resets = std::make_shared<ResetCounters>();
+    WorkerRateLimits rate_limits = {};  ///< Those of the configuration.
   };
   /// Takes ownership of the descriptors of the sockets.
   ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, const std::vector<ListenSocket>& sockets);
@@ -156,6 +158,9 @@ class ClientAcceptor final : public Listener::Owner {
   void begin_listing() { next_listed_ = sessions_; }
   Session* next_listed();
 
+  /// Counts a new connection of this client. Whether the listener's `connection_rate_limits` admit it.
+  bool admits_rate(const PeerAddress& client) const;
+
   // Called by sessions.
   /// Whether a session that is being reviewed may end itself now: a bounded number may in each step.
   bool may_shed() { return sheds_left_ > 0 && sheds_left_-- > 0; }
@@ -187,6 +192,7 @@ class ClientAcceptor final : public Listener::Owner {
   void review_some();
 
   Context context_;
+  const WorkerRateLimits rate_limits_;                      // Of connections.
   std::vector<std::unique_ptr<SocketListener>> listeners_;  // At least one.
   std::unique_ptr<SessionFactory> factory_;
   Session* sessions_ = nullptr;

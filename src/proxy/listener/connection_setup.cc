@@ -90,6 +90,12 @@ void ConnectionSetup::read_proxy_header() {
 
 void ConnectionSetup::after_proxy_header() {
   timer_.cancel();
+  const config::Listener& config = *acceptor_.listener().config;
+  if (config.proxy_protocol.accept != config::ProxyHeaderIn::kOff && !config.connection_rate_limits.empty() &&
+      !acceptor_.admits_rate(source())) {
+    log("refused: its address has made as many connections lately as `connection_rate_limits` admit");
+    return refuse(Refusal::kRate);
+  }
   if (SourceLimit& sources = acceptor_.listener().limits->sources; sources.enabled()) {
     Source source;
     const PeerAddress peer = this->source();

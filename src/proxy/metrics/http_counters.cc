@@ -18,6 +18,7 @@ const char* http_end_name(HttpEnd end) {
       "auth_busy",
       "auth_refused",
       "auth_failed",
+      "rate_limited",
       "maintenance",
       "no_endpoint",
       "not_resolved",

@@ -24,6 +24,7 @@ enum class HttpEnd : uint8_t {
   kAuthBusy,           ///< Too many password checks are pending. 503
   kAuthRefused,        ///< The authorizer (`forward_auth`) refused the request; the client got its response.
   kAuthFailed,         ///< The authorizer did not respond in time, or not properly. 503
+  kRateLimited,        ///< A rate limit refused the request. 429
   kMaintenance,        ///< The route is down for maintenance. 503
   kNoEndpoint,         ///< Every endpoint is full, or the connection attempts are used up. 503
   kNotResolved,        ///< The upstream has no endpoint: its names resolve to no address. 503
@@ -42,7 +43,7 @@ enum class HttpEnd : uint8_t {
   kShutdown,           ///< The request was still in progress when the drain timeout expired.
   kMoved,              ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 28;
+inline constexpr int kHttpEndCount = 29;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.

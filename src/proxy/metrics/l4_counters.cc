@@ -7,7 +7,7 @@
 namespace sluice {
 
 const char* refusal_name(Refusal refusal) {
-  constexpr std::array<const char*, kRefusalCount> kNames = {"global", "listener", "source", "handshakes"};
+  constexpr std::array<const char*, kRefusalCount> kNames = {"global", "listener", "source", "handshakes", "rate"};
   return kNames[static_cast<size_t>(refusal)];
 }
 
@@ -51,6 +51,7 @@ WorkerCounters::WorkerCounters(const config::Config& config)
     upstream_latencies.push_back(std::make_shared<UpstreamLatencies>());
     balancers.push_back(std::make_shared<BalancerCounters>());
   }
+  for (size_t i = 0; i < config.rate_limits.size(); ++i) rate_limits.push_back(std::make_shared<RateLimitCounters>());
 }
 
 WorkerCounters::WorkerCounters(const config::Config& config, const config::Config& old, const WorkerCounters& before)
@@ -63,6 +64,11 @@ WorkerCounters::WorkerCounters(const config::Config& config, const config::Confi
       listeners[i] = before.listeners[was];
       http_listeners[i] = before.http_listeners[was];
       latencies[i] = std::make_shared<RouteLatencies>(config.listeners[i], old.listeners[was], *before.latencies[was]);
+    }
+  }
+  for (size_t i = 0; i < config.rate_limits.size(); ++i) {
+    for (size_t was = 0; was < old.rate_limits.size(); ++was) {
+      if (old.rate_limits[was].name == config.rate_limits[i].name) rate_limits[i] = before.rate_limits[was];
     }
   }
   for (size_t i = 0; i < config.upstreams.size(); ++i) {

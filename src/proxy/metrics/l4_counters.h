@@ -9,6 +9,7 @@
 #include "proxy/config/model/config.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/metrics/latencies.h"
+#include "proxy/rate_limit/rate_limiter.h"
 #include "proxy/upstream/balancer.h"
 #include "proxy/upstream/endpoint.h"
 #include "sluice/tier.h"
@@ -16,8 +17,8 @@
 namespace sluice {
 
 /// The limit that refused a connection.
-enum class Refusal : uint8_t { kGlobal, kListener, kSource, kHandshakes };
-inline constexpr int kRefusalCount = 4;
+enum class Refusal : uint8_t { kGlobal, kListener, kSource, kHandshakes, kRate };
+inline constexpr int kRefusalCount = 5;
 const char* refusal_name(Refusal refusal);
 
 /// Why a session ended. Each accepted connection that was not refused ends with exactly one.
@@ -147,6 +148,7 @@ struct WorkerCounters {
   std::vector<std::shared_ptr<UpstreamHttpCounters>> http_upstreams;
   std::vector<std::shared_ptr<UpstreamLatencies>> upstream_latencies;
   std::vector<std::shared_ptr<BalancerCounters>> balancers;
+  std::vector<std::shared_ptr<RateLimitCounters>> rate_limits;  ///< By rate limit; kept by its name.
   std::shared_ptr<WorkerGauges> gauges;
   std::shared_ptr<ResetCounters> resets;
 };

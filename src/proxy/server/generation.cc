@@ -13,6 +13,8 @@ namespace {
 const std::string& name_of(const ListenerState& state) { return state.config->name; }
 const std::string& name_of(const UpstreamState& state) { return state.config().name; }
 
+const std::string& name_of(const RateLimiter& state) { return state.config().name; }
+
 template <class State>
 std::shared_ptr<State> find(const std::vector<std::shared_ptr<State>>& states, const std::string& name) {
   for (const auto& state : states) {
@@ -26,10 +28,27 @@ bool contains(const std::vector<std::shared_ptr<State>>& states, const State& st
   return std::any_of(states.begin(), states.end(), [&](const auto& each) { return each.get() == &state; });
 }
 
+using RateLimiters = std::vector<std::shared_ptr<const RateLimiter>>;
+
+// Whether all rate limits that the listener names are the same in both.
+bool are_limits_kept(const config::Listener& listener, const RateLimiters& before, const RateLimiters& now) {
+  const auto kept = [&](const std::vector<std::string>& names) {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return find(before, name) == find(now, name); });
+  };
+  return kept(listener.connection_rate_limits) &&
+         (!listener.http || (kept(listener.http->rate_limits) &&
+                             std::all_of(listener.http->routes.begin(), listener.http->routes.end(),
+                                         [&](const config::HttpRoute& route) { return kept(route.rate_limits); })));
+}
+
 }  // namespace
 
 Generation::Generation(config::Snapshot<config::Config> configuration, unsigned workers)
     : config(std::move(configuration)) {
+  for (const config::RateLimit& limit : config->rate_limits) {
+    rate_limits.push_back(std::make_shared<RateLimiter>(config.part(limit), nullptr));
+  }
   for (const config::Upstream& upstream : config->upstreams) {
     upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream)));
   }
@@ -50,6 +69,11 @@ Generation::Generation(config::Snapshot<config::Config> configuration, const Gen
     upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream)));
     if (old) upstreams.back()->continue_from(*old);
   }
+  for (const config::RateLimit& limit : config->rate_limits) {
+    const std::shared_ptr<const RateLimiter> old = find(before.rate_limits, limit.name);
+    rate_limits.push_back(
+        old && old->config() == limit ? old : std::make_shared<const RateLimiter>(config.part(limit), old.get()));
+  }
   // A listener's routing table has the indices of the upstreams that it was made with, so it may keep its state only if
   // all of these are still there.
   const bool same_upstreams = std::all_of(before.upstreams.begin(), before.upstreams.end(),
@@ -60,7 +84,8 @@ Generation::Generation(config::Snapshot<config::Config> configuration, const Gen
     // The files of error pages may have changed.
     const bool reads_files = listener.http && !listener.http->errors.empty();
     if (old && same_upstreams && !reads_files && *old->config == listener &&
-        addresses.of(listener) == addresses_before.of(*old->config)) {
+        addresses.of(listener) == addresses_before.of(*old->config) &&
+        are_limits_kept(listener, before.rate_limits, rate_limits)) {
       listeners.push_back(old);
       continue;
     }

@@ -8,6 +8,7 @@
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/listener_state.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/rate_limit/rate_limiter.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
@@ -21,7 +22,8 @@ struct Generation {
   Generation(config::Snapshot<config::Config> configuration, unsigned workers);
   /// The generation that replaces `before`. An upstream that has not changed keeps its state; one that has takes over
   /// the health of the endpoints that it had before, and the addresses of names. A listener keeps its state if neither
-  /// it, nor what its addresses accept, nor any upstream has changed, and its limits in any case.
+  /// it, nor what its addresses accept, nor any upstream has changed, nor a rate limit that it names, and its limits in
+  /// any case. A rate limit goes on counting unless what it counts has changed.
   Generation(config::Snapshot<config::Config> configuration, const Generation& before);
 
   /// Whether `listener` is the state of a listener of this generation.
@@ -31,17 +33,23 @@ struct Generation {
   config::Snapshot<config::Config> config;
   std::vector<std::shared_ptr<ListenerState>> listeners;
   std::vector<std::shared_ptr<UpstreamState>> upstreams;
+  std::vector<std::shared_ptr<const RateLimiter>> rate_limits;
   std::vector<std::shared_ptr<WorkerCounters>> counters;  ///< By worker.
 };
 
 /// A generation as one worker gets it.
 struct WorkerGeneration {
   WorkerGeneration(const Generation& generation, unsigned worker)
-      : listeners(generation.listeners), upstreams(generation.upstreams), counters(generation.counters[worker]) {}
+      : listeners(generation.listeners), upstreams(generation.upstreams), counters(generation.counters[worker]) {
+    for (size_t i = 0; i < generation.rate_limits.size(); ++i) {
+      rate_limits.push_back({generation.rate_limits[i], counters->rate_limits[i]});
+    }
+  }
 
   std::vector<std::shared_ptr<ListenerState>> listeners;
   std::vector<std::shared_ptr<UpstreamState>> upstreams;
   std::shared_ptr<WorkerCounters> counters;
+  WorkerRateLimits rate_limits;
   /// By listener. The worker owns them; none: it has an acceptor for this listener already.
   std::vector<std::vector<ListenSocket>> sockets;
   std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null entries allowed. May be empty.

@@ -13,6 +13,9 @@ struct Help {
 constexpr Help kHelp[] = {
     {"accepted_total", "Connections accepted, including those that a limit refused."},
     {"refused_total", "Connections refused, by limit."},
+    {"rate_limited_total", "Requests and connections that a rate limit refused."},
+    {"rate_limit_dry_run_total", "Requests and connections that a rate limit would have refused, but for dry_run."},
+    {"rate_limit_evictions_total", "Keys forgotten before they had recovered, for lack of entries of the rate limit."},
     {"resumed_total", "Connections taken over from the process before, in an upgrade."},
     {"sessions_active", "Open connections."},
     {"sessions_ended_total", "Connections that have ended, by reason."},

@@ -324,6 +324,16 @@ void balancer_lines(std::string& out, const Workers& workers, size_t index, cons
   }
 }
 
+void rate_limit_lines(std::string& out, const Workers& workers, size_t index, const config::RateLimit& limit) {
+  const std::string label = absl::StrCat("limit=\"", escaped(limit.name), "\"");
+  const auto total = [&](Counter RateLimitCounters::* member) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.rate_limits[index]).*member; });
+  };
+  line(out, "rate_limited_total", label, total(&RateLimitCounters::limited));
+  line(out, "rate_limit_dry_run_total", label, total(&RateLimitCounters::dry_run));
+  line(out, "rate_limit_evictions_total", label, total(&RateLimitCounters::evictions));
+}
+
 void worker_lines(std::string& out, const Workers& workers) {
   const auto total = [&](Counter WorkerGauges::* member) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.gauges).*member; });
@@ -406,6 +416,7 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
     listener_lines(out, workers, i, config.listeners[i]);
     if (config.listeners[i].http) http_listener_lines(out, workers, i, config.listeners[i]);
   }
+  for (size_t i = 0; i < config.rate_limits.size(); ++i) rate_limit_lines(out, workers, i, config.rate_limits[i]);
   for (size_t u = 0; u < upstreams.size(); ++u) {
     http_upstream_lines(out, workers, u, *upstreams[u]);
     balancer_lines(out, workers, u, *upstreams[u]);

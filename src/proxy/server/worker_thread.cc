@@ -363,7 +363,8 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
                                             shared_.descriptor_room,
                                             /*other_backlogs=*/0,
                                             /*sockets=*/1,
-                                            next.counters->resets};
+                                            next.counters->resets,
+                                            next.rate_limits};
       std::unique_ptr<SessionFactory> factory;
       if (listener->config->http) {
         factory = std::make_unique<HttpSessionFactory>(context, *http_,

@@ -95,7 +95,11 @@ class SessionRig {
     loop_.emplace(options);
     state_ = std::make_shared<ListenerState>(listener, upstreams);
     global_ = std::make_unique<ConnectionLimit>(global_limit);
-    counters_.emplace(config::Config{.listeners = {listener}, .upstreams = upstreams});
+    counters_.emplace(config::Config{.rate_limits = rate_limits, .listeners = {listener}, .upstreams = upstreams});
+    WorkerRateLimits limits;
+    for (size_t i = 0; i < rate_limits.size(); ++i) {
+      limits.push_back({std::make_shared<RateLimiter>(rate_limits[i], nullptr), counters_->rate_limits[i]});
+    }
     for (size_t i = 0; i < upstreams.size(); ++i) {
       upstreams_.push_back(
           std::make_shared<WorkerUpstream>(std::make_shared<UpstreamState>(upstreams[i]), 0, *counters_, i));
@@ -106,7 +110,8 @@ class SessionRig {
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     acceptor_ = std::make_unique<ClientAcceptor>(
         ClientAcceptor::Context{loop_->worker(), *global_, state_, upstreams_, *handshakers_, counters_->listeners[0],
-                                counters_->http_listeners[0], counters_->latencies[0], descriptor_room, other_backlogs},
+                                counters_->http_listeners[0], counters_->latencies[0], descriptor_room, other_backlogs,
+                                /*sockets=*/1, counters_->resets, limits},
         std::make_unique<L4SessionFactory>(),
         std::vector<ListenSocket>{{.fd = *fd, .family = listener.addresses[0].family()}});
     acceptor_->start();
@@ -190,6 +195,7 @@ class SessionRig {
   uint16_t port() const { return port_; }
 
   config::Listener listener;
+  std::vector<config::RateLimit> rate_limits;
   std::vector<config::Upstream> upstreams;
   uint32_t global_limit = 0;
   uint32_t descriptor_room = UINT32_MAX;

@@ -392,6 +392,22 @@ TEST_F(SessionTest, ListenerLimit) {
   EXPECT_EQ(rig.counters().accepted.value(), 16u);
 }
 
+// A connection over the rate is closed before anything else is done with it.
+TEST_F(SessionTest, ConnectionRateLimit) {
+  rig.rate_limits = {{.name = "slow", .rate = config::Rate::parse("2/h").value()}};
+  rig.listener.connection_rate_limits = {"slow"};
+  Origin& origin = rig.add_origin();
+  rig.start();
+  std::vector<Peer> clients;
+  for (size_t i = 0; i < 2; ++i) {
+    clients.push_back(rig.connect());
+    rig.peer_of(origin, i);
+  }
+  Peer refused = rig.connect();
+  rig.expect_reset(refused);
+  EXPECT_EQ(rig.refused(Refusal::kRate), 1u);
+}
+
 TEST_F(SessionTest, SourceLimit) {
   rig.listener.max_connections_per_source = 2;
   Origin& origin = rig.add_origin();

@@ -44,6 +44,30 @@ TEST(GenerationTest, UnchangedPartsAreShared) {
   EXPECT_FALSE(second.has(*first.listeners[0]));
 }
 
+config::RateLimit rate_limit(const std::string& name, const std::string& rate) {
+  return {.name = name, .rate = config::Rate::parse(rate).value()};
+}
+
+// What a limit counts is kept as long as it counts the same, and a listener as long as its limits are the same.
+TEST(GenerationTest, RateLimitsGoOnCounting) {
+  config::Config config = configuration();
+  config.rate_limits = {rate_limit("x", "1/s"), rate_limit("y", "1/s"), rate_limit("z", "1/s")};
+  config.listeners[0].connection_rate_limits = {"y"};
+  config.listeners[1].connection_rate_limits = {"x"};
+  const Generation first(config, 1);
+  config.rate_limits = {rate_limit("y", "1/s"), rate_limit("x", "1/s"), rate_limit("z", "2/s")};
+  config.rate_limits[1].dry_run = true;
+  const Generation second(config, first);
+  EXPECT_EQ(second.rate_limits[0], first.rate_limits[1]);
+  EXPECT_NE(second.rate_limits[1], first.rate_limits[0]);
+  EXPECT_EQ(&second.rate_limits[1]->table(), &first.rate_limits[0]->table());
+  EXPECT_NE(&second.rate_limits[2]->table(), &first.rate_limits[2]->table());
+  EXPECT_EQ(second.listeners[0], first.listeners[0]);
+  EXPECT_NE(second.listeners[1], first.listeners[1]);
+  EXPECT_EQ(second.counters[0]->rate_limits[2], first.counters[0]->rate_limits[2]);
+  EXPECT_EQ(second.counters[0]->rate_limits[0], first.counters[0]->rate_limits[1]);
+}
+
 TEST(GenerationTest, NamesIdentifyNotPositions) {
   const Generation first(configuration(), 1);
   config::Config config = configuration();

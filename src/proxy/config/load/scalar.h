@@ -248,6 +248,10 @@ struct TypeName<ProcessUser> {
   static constexpr std::string_view kName = "user, or user and group";
 };
 template <>
+struct TypeName<Rate> {
+  static constexpr std::string_view kName = "rate";
+};
+template <>
 struct TypeName<StatusPattern> {
   static constexpr std::string_view kName = "status";
 };

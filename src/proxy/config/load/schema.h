@@ -176,6 +176,9 @@ void describe(V& v, Listener& l) {
   v.field("max_connections", l.max_connections, "Open connections of this listener; 0 = unlimited.");
   v.field("max_connections_per_source", l.max_connections_per_source,
           "Open connections from one IPv4 address or IPv6 /64; 0 = unlimited.");
+  v.field("connection_rate_limits", l.connection_rate_limits,
+          "Names of `rate_limits` by source, all of which must admit a new connection; else it is closed.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("proxy_protocol", l.proxy_protocol, "The client's address, from a proxy in front.");
   v.field("keepalive", l.keepalive, "Keep-alive probes towards clients.");
   v.field("nodelay", l.nodelay, "TCP_NODELAY towards clients.");
@@ -252,6 +255,37 @@ void describe(V& v, Reload& r) {
 }
 
 template <class V>
+void describe(V& v, RateKey& k) {
+  v.field("source", k.source, "The client's IPv4 address or IPv6 /64.");
+  v.field("route", k.route, "The route, with its listener.");
+  v.field("host", k.host, "The host.");
+  v.field("sni", k.sni, "The server name that a TLS client sent.");
+  v.field("peer", k.peer, "The identity that the client has authenticated as: see `target_identities`.");
+  v.field("header", k.header, "The value of the first header field of this name.", {.omit_empty = true});
+  v.field("cookie", k.cookie, "The value of the first cookie of this name.", {.omit_empty = true});
+  v.field("jwt_claim", k.jwt_claim, "A claim of the client's token that the route's `auth.jwt.claims` lists.",
+          {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, RateLimit& r) {
+  v.field("name", r.name, "Name by which listeners and routes refer to it, in counters and in responses.",
+          {.required = true});
+  v.field("key", r.key,
+          "What requests have in common that count together: all of these. A request that lacks one counts together "
+          "with those of the same source that lack it, too.",
+          {.omit_empty = true, .default_text = "`{ source: true }`"});
+  v.field("rate", r.rate,
+          "How many are admitted for each key: in a second (`100/s`), minute (`20/m`) or hour (`1000/h`).",
+          {.required = true});
+  v.field("burst", r.burst, "How many are admitted at once, after a pause; `auto`: as many as `rate` says.",
+          {.min = 1, .max = 1'000'000});
+  v.field("entries", r.entries, "How many keys are remembered, in 8 bytes each.", {.min = 8, .max = 16'777'216});
+  v.field("status", r.status, "Status of the response to a refused request.", {.min = 400, .max = 599});
+  v.field("dry_run", r.dry_run, "Refuses nothing, and counts what it would refuse.");
+}
+
+template <class V>
 void describe(V& v, Config& c) {
   v.directive("include",
               "More files of this configuration: paths, or patterns such as `conf.d/*.yaml`, relative to the folder of "
@@ -282,6 +316,8 @@ void describe(V& v, Config& c) {
   v.field("limits", c.limits, "Bounds on the whole process.");
   v.field("memory", c.memory, "Buffer memory.");
   v.field("body_file", c.body_file, "The file that holds buffered bodies, on routes with `buffer`.");
+  v.field("rate_limits", c.rate_limits,
+          "Limits on the rate of requests and connections, which listeners and routes name.", {.omit_empty = true});
   v.field("listeners", c.listeners, "Where connections are accepted, and what is done with them.",
           {.required = true, .min = 1});
   v.field("upstreams", c.upstreams, "Named sets of servers that connections are forwarded to.");

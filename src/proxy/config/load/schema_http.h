@@ -326,6 +326,9 @@ void describe(V& v, HttpRoute& r) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("deny", r.deny, "Ranges of client addresses that get 403; checked before `allow`.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("rate_limits", r.rate_limits,
+          "Names of `rate_limits`, all of which must admit a request, after the listener's.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("maintenance", r.maintenance, "Responds with 503 while a file exists.", {.omit_empty = true});
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
   v.field("forward_auth", r.forward_auth, "A server that is asked by HTTP whether a request may go on.",
@@ -439,6 +442,8 @@ void describe(V& v, Http& h) {
   v.field("allow", h.allow, "Ranges of client addresses; all others get 403.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("deny", h.deny, "Ranges of client addresses that get 403; checked before `allow`.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("rate_limits", h.rate_limits, "Names of `rate_limits`, all of which must admit a request.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("compression", h.compression, "Compresses responses.", {.omit_empty = true});
   v.field("errors", h.errors, "Bodies of this proxy's own error responses, by status.", {.omit_empty = true, .min = 1});

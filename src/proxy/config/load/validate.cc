@@ -17,6 +17,7 @@
 #include "proxy/config/load/validate_admin.h"
 #include "proxy/config/load/validate_http.h"
 #include "proxy/config/load/validate_log.h"
+#include "proxy/config/load/validate_rate_limit.h"
 #include "proxy/config/load/validate_route.h"
 #include "proxy/config/load/validate_upstream.h"
 #include "proxy/config/model/name.h"
@@ -79,6 +80,8 @@ class Checker {
     if (config_.listeners.empty()) report_.error("listeners", "expected at least one listener");
     check_names(config_.listeners, "listeners", report_);
     check_names(config_.upstreams, "upstreams", report_);
+    check_names(config_.rate_limits, "rate_limits", report_);
+    check_rate_limits(config_, report_);
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
       check_listener(config_.listeners[i], item_path("listeners", i));
     }

@@ -33,6 +33,7 @@
 #include "proxy/config/model/log.h"
 #include "proxy/config/model/maintenance.h"
 #include "proxy/config/model/privileges.h"
+#include "proxy/config/model/rate_limit.h"
 #include "proxy/config/model/regex.h"
 #include "proxy/config/model/resolve.h"
 #include "proxy/config/model/retry.h"
@@ -231,9 +232,10 @@ struct HttpRoute {
   std::vector<SplitTarget> split;  ///< Chosen at random, by weight.
   std::optional<Respond> respond;
   std::optional<Redirect> redirect;
-  bool readiness = false;          ///< Responds whether the process takes new connections: instead of the others.
-  std::optional<Rewrite> rewrite;  ///< Of the forwarded request.
-  std::vector<Cidr> allow, deny;   ///< As in Http; both levels apply.
+  bool readiness = false;                ///< Responds whether the process takes new connections: instead of the others.
+  std::optional<Rewrite> rewrite;        ///< Of the forwarded request.
+  std::vector<Cidr> allow, deny;         ///< As in Http; both levels apply.
+  std::vector<std::string> rate_limits;  ///< As in Http; both levels apply.
   std::optional<Maintenance> maintenance;
   std::optional<Auth> auth;
   std::optional<ForwardAuth> forward_auth;  ///< Asked after `auth`.
@@ -351,8 +353,9 @@ struct Http {
   std::optional<RequestId> request_id;
   TraceContext trace_context = TraceContext::kOff;
   std::optional<Tracing> tracing;
-  std::vector<Cidr> allow;  ///< Client addresses that are allowed; others get 403. Empty: all.
-  std::vector<Cidr> deny;   ///< Client addresses that get 403. Checked before `allow`.
+  std::vector<Cidr> allow;               ///< Client addresses that are allowed; others get 403. Empty: all.
+  std::vector<Cidr> deny;                ///< Client addresses that get 403. Checked before `allow`.
+  std::vector<std::string> rate_limits;  ///< Names of rate limits, all of which must admit a request.
   std::optional<Compression> compression;
   std::vector<ErrorBody> errors;  ///< The first entry with the response's status applies.
   std::string via = "sluice";     ///< Name added to Via in requests and responses. Empty: no Via.
@@ -453,6 +456,8 @@ struct Listener {
   /// balancer or in front of a large NAT, one source stands for many clients. An edge that faces clients directly
   /// should use about 512.
   uint32_t max_connections_per_source = 0;
+  /// Names of rate limits, all of which must admit a new connection.
+  std::vector<std::string> connection_rate_limits;
   ProxyProtocol proxy_protocol;
   Keepalive keepalive;
   bool nodelay = true;  ///< TCP_NODELAY: the sender has already chosen its writes; Nagle's delay only adds latency.
@@ -617,6 +622,7 @@ struct Config {
   Limits limits;
   Memory memory;
   BodyFile body_file;
+  std::vector<RateLimit> rate_limits;
   std::vector<Listener> listeners;  ///< At least one.
   std::vector<Upstream> upstreams;
 

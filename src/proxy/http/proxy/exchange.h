@@ -134,8 +134,8 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
 
   // The end.
   /// Ends the exchange without a response from the upstream: sends a response of our own, or resets a response that has
-  /// begun.
-  void fail(HttpEnd why);
+  /// begun. `status`: of our response, if it is not the usual one for this end.
+  void fail(HttpEnd why, uint16_t status = 0);
   void cut_response(HttpEnd why);
   bool holds_response() const;
   void client_reset(ResetReason reason);

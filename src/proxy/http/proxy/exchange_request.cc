@@ -108,7 +108,7 @@ bool Exchange::obey(const PhaseResult& result) {
       deadlines_.waiting_since_ms = now_ms();  // Body that arrives from now on waits.
       break;
     case PhaseResult::Kind::kFail:
-      fail(result.end);
+      fail(result.end, result.status);
       break;
     case PhaseResult::Kind::kRespond:
       respond(result.status, result.content_type, result.body, result.location);

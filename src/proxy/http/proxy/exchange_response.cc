@@ -49,6 +49,8 @@ OwnResponse own_response(HttpEnd end) {
       return {503, kUnavailable, "too many passwords wait to be checked"};
     case HttpEnd::kAuthFailed:
       return {503, kUnavailable, "the authorization server did not respond as it should"};
+    case HttpEnd::kRateLimited:
+      return {429, kResourceExhausted, "too many requests"};
     case HttpEnd::kMaintenance:
       return {503, kUnavailable, "down for maintenance"};
     case HttpEnd::kNoEndpoint:
@@ -179,7 +181,7 @@ bool Exchange::change_response(Head& head, bool end) {
 
 // ---- Our own responses ----
 
-void Exchange::fail(HttpEnd why) {
+void Exchange::fail(HttpEnd why, uint16_t status) {
   stop_waiting();
   end_hedge();
   deadlines_.retry_ms = RequestDeadlines::kNever;
@@ -192,7 +194,7 @@ void Exchange::fail(HttpEnd why) {
   if (!response_.begun()) {
     if (grpc_) return respond_grpc(why);
     const OwnResponse response = own_response(why);
-    return respond_error(response.status, response.text);
+    return respond_error(status != 0 ? status : response.status, response.text);
   }
   // A truncated response must not look complete.
   const bool takes_nothing = why == HttpEnd::kSendTimeout || why == HttpEnd::kStuck;

@@ -88,6 +88,7 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kForbidden:
     case HttpEnd::kUnauthorized:
     case HttpEnd::kAuthRefused:
+    case HttpEnd::kRateLimited:
     case HttpEnd::kBodyTimeout:
     case HttpEnd::kBodyTooLarge:
     case HttpEnd::kSendTimeout:

@@ -80,4 +80,13 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
 
 HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty()); }
 
+bool counts_by_sni(const config::Http& http, const WorkerRateLimits& all) {
+  const auto any = [&all](const std::vector<std::string>& names) {
+    const WorkerRateLimits named = all.empty() ? WorkerRateLimits() : rate_limits_named(all, names);
+    return std::any_of(named.begin(), named.end(), [](const auto& each) { return each.limiter->key().sni; });
+  };
+  return any(http.rate_limits) || std::any_of(http.routes.begin(), http.routes.end(),
+                                              [&](const config::HttpRoute& route) { return any(route.rate_limits); });
+}
+
 }  // namespace sluice

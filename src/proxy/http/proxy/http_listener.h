@@ -21,6 +21,7 @@
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/metrics/latencies.h"
+#include "proxy/rate_limit/rate_limiter.h"
 #include "proxy/router/http_router.h"
 
 namespace sluice {
@@ -79,5 +80,9 @@ struct HttpListener {
   const std::shared_ptr<HttpCodecSettings> codecs;
   std::unique_ptr<TraceExporter> tracing;  ///< Null if no spans are exported.
 };
+
+/// Whether a rate limit of the listener or of a route counts by the name that a TLS client has sent. `all`: the limits
+/// of the configuration.
+bool counts_by_sni(const config::Http& http, const WorkerRateLimits& all);
 
 }  // namespace sluice

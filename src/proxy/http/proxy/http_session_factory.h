@@ -33,8 +33,11 @@ class HttpSessionFactory final : public SessionFactory {
                            .counters = listener_.counters,
                            .compressors = http.compressors(),
                            .random = http.random(),
-                           .stopping = http.stopping()},
+                           .stopping = http.stopping(),
+                           .listener = listener_.listener->name,
+                           .rate_limits = &context.rate_limits},
                           listener_.router.targets());
+    if (counts_by_sni(*listener_.config, context.rate_limits)) listener_.keeps_agreement = true;
   }
 
   void start(ClientAcceptor& acceptor, int fd, int family) override {

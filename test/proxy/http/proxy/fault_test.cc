@@ -65,6 +65,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kAuthBusy, kSluice},
     {HttpEnd::kAuthRefused, kClient},
     {HttpEnd::kAuthFailed, kEndpoint},
+    {HttpEnd::kRateLimited, kClient},
     {HttpEnd::kMaintenance, kSluice},
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},

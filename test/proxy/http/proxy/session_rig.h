@@ -113,7 +113,7 @@ class HttpRig {
     use_.emplace(&pool_);  // The test acts as one of the ends.
     state_ = std::make_shared<ListenerState>(listener, upstreams);
     read_auth_files();
-    counters_.emplace(config::Config{.listeners = {listener}, .upstreams = upstreams});
+    counters_.emplace(config::Config{.rate_limits = rate_limits, .listeners = {listener}, .upstreams = upstreams});
     for (size_t i = 0; i < upstreams.size(); ++i) {
       upstreams_.push_back(
           std::make_shared<WorkerUpstream>(std::make_shared<UpstreamState>(upstreams[i]), 0, *counters_, i));
@@ -224,6 +224,7 @@ class HttpRig {
   config::Http& config() { return *listener.http; }
   ListenerCounters& counters() { return *counters_->listeners[0]; }
   HttpCounters& http() { return *counters_->http_listeners[0]; }
+  RateLimitCounters& rate_limit(size_t index = 0) { return *counters_->rate_limits[index]; }
   UpstreamHttpCounters& upstream_counters(size_t index = 0) { return *counters_->http_upstreams[index]; }
   HttpWorker& http_worker() { return *http_worker_; }
   UpstreamState& upstream_state() { return *upstreams_[0]->state; }
@@ -266,10 +267,15 @@ class HttpRig {
 
   config::Listener listener;
   std::vector<config::Upstream> upstreams;
+  std::vector<config::RateLimit> rate_limits;
   Worker::Options options;
 
  private:
   std::unique_ptr<ClientAcceptor> make_acceptor(int fd) {
+    WorkerRateLimits limits;
+    for (size_t i = 0; i < rate_limits.size(); ++i) {
+      limits.push_back({std::make_shared<RateLimiter>(rate_limits[i], nullptr), counters_->rate_limits[i]});
+    }
     const ClientAcceptor::Context context{loop_->worker(),
                                           global_,
                                           state_,
@@ -277,7 +283,12 @@ class HttpRig {
                                           *handshakers_,
                                           counters_->listeners[0],
                                           counters_->http_listeners[0],
-                                          counters_->latencies[0]};
+                                          counters_->latencies[0],
+                                          /*descriptor_room=*/UINT32_MAX,
+                                          /*other_backlogs=*/0,
+                                          /*sockets=*/1,
+                                          counters_->resets,
+                                          limits};
     return std::make_unique<ClientAcceptor>(context,
                                             std::make_unique<HttpSessionFactory>(context, *http_worker_, nullptr),
                                             std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});

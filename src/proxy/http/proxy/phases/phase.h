@@ -15,6 +15,7 @@
 #include "proxy/config/model/snapshot.h"
 #include "proxy/http/message/head.h"
 #include "proxy/metrics/http_counters.h"
+#include "proxy/rate_limit/rate_limiter.h"
 #include "proxy/router/http_router.h"
 #include "sluice/buffer.h"
 #include "sluice/chunk_pointer.h"
@@ -40,6 +41,8 @@ struct PhaseResult {
   static PhaseResult wait() { return {.kind = Kind::kWait}; }
   /// The request ends with an error response.
   static PhaseResult fail(HttpEnd why) { return {.kind = Kind::kFail, .end = why}; }
+  /// The same with another status than is usual for that end.
+  static PhaseResult fail(HttpEnd why, uint16_t status) { return {.kind = Kind::kFail, .end = why, .status = status}; }
   /// The request ends with this response. Its texts must stay valid while it is sent to the client's stream.
   static PhaseResult respond(uint16_t status, std::string_view content_type = {}, std::string_view body = {},
                              std::string_view location = {}) {
@@ -97,6 +100,8 @@ struct PhaseSetup {
   Random& random;               ///< Of the worker.
   /// Whether the process is about to end; set by another thread. Null: it is not.
   const std::atomic<bool>* stopping = nullptr;
+  std::string_view listener = {};                 ///< Its name.
+  const WorkerRateLimits* rate_limits = nullptr;  ///< Those of the configuration; null: none.
 
   const config::HttpRoute* route() const { return target ? target->route.get() : nullptr; }
 };

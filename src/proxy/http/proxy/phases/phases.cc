@@ -5,9 +5,9 @@
 namespace sluice {
 
 // Each in the file of its name.
-MakePhase make_cors, make_addresses, make_maintenance, make_authentication, make_forward_auth, make_redirect,
-    make_respond, make_readiness, make_compression, make_rewrite, make_field_rules, make_mirror, make_buffer,
-    make_request_id;
+MakePhase make_cors, make_addresses, make_rate_limits, make_maintenance, make_authentication, make_claim_rate_limits,
+    make_forward_auth, make_redirect, make_respond, make_readiness, make_compression, make_rewrite, make_field_rules,
+    make_mirror, make_buffer, make_request_id;
 
 namespace {
 
@@ -22,9 +22,12 @@ constexpr Entry kOrder[] = {
     {make_request_id, PhaseStep::kNone, PhaseStep::kResponseFields},
     {make_cors, PhaseStep::kAdmit, PhaseStep::kResponseFields},  // First: browsers send preflights without credentials.
     {make_addresses, PhaseStep::kAdmit, PhaseStep::kNone},
+    // Before passwords are checked, so that guesses are limited, and after the addresses that may not ask at all.
+    {make_rate_limits, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_maintenance, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_authentication, PhaseStep::kAdmit, PhaseStep::kResponseFields},
-    {make_forward_auth, PhaseStep::kAdmit, PhaseStep::kNone},  // Last: it may take long.
+    {make_claim_rate_limits, PhaseStep::kAdmit, PhaseStep::kResponseFields},  // The claims are known by then.
+    {make_forward_auth, PhaseStep::kAdmit, PhaseStep::kNone},                 // Last: it may take long.
     {make_redirect, PhaseStep::kAct, PhaseStep::kNone},
     {make_respond, PhaseStep::kAct, PhaseStep::kNone},
     {make_readiness, PhaseStep::kAct, PhaseStep::kNone},

@@ -1,0 +1,130 @@
+#include "proxy/config/load/validate_rate_limit.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/common/suggestions.h"
+#include "proxy/config/load/validate_http.h"
+#include "proxy/config/model/name.h"
+
+namespace sluice::config {
+namespace {
+
+class RateLimitChecker {
+ public:
+  RateLimitChecker(const Config& config, Report& report)
+      : config_(config), report_(report), used_(config.rate_limits.size()) {
+    for (const RateLimit& limit : config.rate_limits) {
+      names_.push_back(limit.name);
+      names_known_ = names_known_ && is_name(limit.name);
+    }
+  }
+
+  void check() {
+    for (size_t i = 0; i < config_.rate_limits.size(); ++i) {
+      check_limit(config_.rate_limits[i], item_path("rate_limits", i));
+    }
+    for (size_t i = 0; i < config_.listeners.size(); ++i) {
+      check_listener(config_.listeners[i], item_path("listeners", i));
+    }
+    for (size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i]) report_.warn(item_path("rate_limits", i), "has no effect: no listener and no route names it");
+    }
+  }
+
+ private:
+  void check_limit(const RateLimit& limit, const std::string& path) {
+    if (limit.rate.events() == 0) report_.error(path + ".rate", "expected a rate such as 100/s");
+    if (!limit.key) return;
+    if (*limit.key == RateKey()) {
+      report_.error(path + ".key",
+                    "expected `source`, `route`, `host`, `sni`, `peer`, `header`, `cookie` or `jwt_claim`");
+    }
+    check_cookie_name(limit.key->cookie, path + ".key.cookie", report_);
+  }
+
+  void check_listener(const Listener& listener, const std::string& path) {
+    each_limit(listener.connection_rate_limits, path + ".connection_rate_limits",
+               [&](const RateLimit& limit, const std::string& place) {
+                 if (limit.effective_key() == RateKey{.source = true}) return;
+                 report_.error(place, absl::StrCat(in_quotes(limit.name),
+                                                   " counts by more than the source, which is all that is known "
+                                                   "of a connection: give it `key: { source: true }`"));
+               });
+    if (!listener.http) return;
+    const std::string http_path = path + ".http";
+    check_requests(listener.http->rate_limits, listener, nullptr, http_path + ".rate_limits");
+    for (size_t i = 0; i < listener.http->routes.size(); ++i) {
+      const HttpRoute& route = listener.http->routes[i];
+      check_requests(route.rate_limits, listener, &route, item_path(http_path + ".routes", i) + ".rate_limits");
+    }
+  }
+
+  void check_requests(const std::vector<std::string>& names, const Listener& listener, const HttpRoute* route,
+                      const std::string& path) {
+    each_limit(names, path, [&](const RateLimit& limit, const std::string& place) {
+      const RateKey key = limit.effective_key();
+      if (key.sni && !listener.tls) {
+        report_.error(place, absl::StrCat(in_quotes(limit.name), " counts by `sni`, which needs `tls` here"));
+      }
+      const bool proven =
+          listener.alts || (listener.tls && listener.tls->client_certificate != ClientCertificate::kOff);
+      if (key.peer && !proven) {
+        report_.error(place, absl::StrCat(in_quotes(limit.name),
+                                          " counts by `peer`, which needs `alts`, or `tls` with `client_certificate`"));
+      }
+      if (!key.jwt_claim.empty() && !has_claim(route, key.jwt_claim)) {
+        report_.error(place, absl::StrCat(in_quotes(limit.name), " counts by `jwt_claim`: name it in routes whose ",
+                                          "`auth.jwt.claims` lists ", in_quotes(key.jwt_claim)));
+      }
+    });
+  }
+
+  static bool has_claim(const HttpRoute* route, std::string_view claim) {
+    if (!route || !route->auth || !route->auth->jwt) return false;
+    const std::vector<ClaimHeader>& claims = route->auth->jwt->claims;
+    return std::any_of(claims.begin(), claims.end(), [&](const ClaimHeader& each) { return each.claim == claim; });
+  }
+
+  // Calls `check(limit, path)` for each of these names.
+  template <class Check>
+  void each_limit(const std::vector<std::string>& names, const std::string& list, const Check& check) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string path = item_path(list, i);
+      const auto found = std::find(names_.begin(), names_.end(), names[i]);
+      if (found == names_.end()) {
+        report_unknown(names[i], path);
+        continue;
+      }
+      if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+          names.begin() + static_cast<std::ptrdiff_t>(i)) {
+        report_.error(path, absl::StrCat(in_quotes(names[i]), " is listed twice"));
+      }
+      const auto index = static_cast<size_t>(found - names_.begin());
+      used_[index] = true;
+      check(config_.rate_limits[index], path);
+    }
+  }
+
+  void report_unknown(std::string_view name, const std::string& path) {
+    if (!names_known_) return;
+    const std::string guess = report_.is_full() ? "" : did_you_mean(name, names_);
+    report_.error(path, absl::StrCat("there is no rate limit ", in_quotes(name),
+                                     guess.empty() ? "; add it under `rate_limits`" : guess));
+  }
+
+  const Config& config_;
+  Report& report_;
+  std::vector<std::string_view> names_;
+  bool names_known_ = true;
+  std::vector<bool> used_;  // By rate limit.
+};
+
+}  // namespace
+
+void check_rate_limits(const Config& config, Report& report) { RateLimitChecker(config, report).check(); }
+
+}  // namespace sluice::config

@@ -1,0 +1,74 @@
+// Limits on the rate of requests and of new connections.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "proxy/config/model/field_name.h"
+#include "proxy/config/model/units.h"
+
+namespace sluice::config {
+
+/// Events in a span of time: `100/s`, `20/m` or `1000/h`.
+class Rate {
+ public:
+  static constexpr uint32_t kMaxEvents = 1'000'000;
+
+  /// Not set: no event at all.
+  Rate() = default;
+  static absl::StatusOr<Rate> parse(std::string_view text);
+
+  uint32_t events() const { return events_; }
+  Duration period() const { return period_; }
+  /// In the form that parse() reads; empty if it is not set.
+  std::string text() const;
+
+  bool operator==(const Rate&) const = default;
+
+ private:
+  uint32_t events_ = 0;
+  Duration period_{1000};
+};
+
+/// What requests have in common that count together: all members that are set. A request that lacks one of them counts
+/// together with those of the same source that lack it too.
+struct RateKey {
+  bool source = false;    ///< The client's IPv4 address or IPv6 /64.
+  bool route = false;     ///< With the listener.
+  bool host = false;      ///< As routes compare it.
+  bool sni = false;       ///< The name that a TLS client sent.
+  bool peer = false;      ///< The authenticated identity of the client: the first of its names.
+  FieldName header;       ///< The value of the first field of this name.
+  std::string cookie;     ///< The value of the first cookie of this name.
+  std::string jwt_claim;  ///< The claim of the client's token; see JwtAuth::claims.
+
+  bool operator==(const RateKey&) const = default;
+};
+
+/// A limit by GCRA (ITU-T I.371), which listeners and routes name. What it counts is shared by all that name it.
+struct RateLimit {
+  std::string name;            ///< Unique among rate limits.
+  std::optional<RateKey> key;  ///< Absent: the source.
+  Rate rate;
+  std::optional<uint32_t> burst;  ///< Events at once, from 1. Absent: as many as `rate` names.
+  /// Keys that are remembered, 8 bytes each. 65536: the sources that a busy edge sees within the few seconds in which a
+  /// usual limit recovers.
+  uint32_t entries = 65536;
+  uint32_t status = 429;  ///< 400 to 599.
+  bool dry_run = false;   ///< Only counts what it would refuse.
+
+  RateKey effective_key() const { return key.value_or(RateKey{.source = true}); }
+  uint32_t effective_burst() const { return burst.value_or(rate.events()); }
+  /// Whether both count the same: then a reload keeps what is counted.
+  bool counts_as(const RateLimit& other) const {
+    return effective_key() == other.effective_key() && rate == other.rate &&
+           effective_burst() == other.effective_burst() && entries == other.entries;
+  }
+
+  bool operator==(const RateLimit&) const = default;
+};
+
+}  // namespace sluice::config

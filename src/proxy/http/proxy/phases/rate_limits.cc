@@ -1,0 +1,109 @@
+// The rate limits of the listener and of the route. Those that count by a claim of the client's token come after the
+// phase that checks it, all others before, so that they limit attempts at passwords, too.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/http/proxy/phases/phase.h"
+#include "proxy/http/proxy/phases/phase_context.h"
+#include "proxy/rate_limit/rate_limiter.h"
+
+namespace sluice {
+
+namespace {
+
+class RateLimitsPhase final : public Phase {
+ public:
+  struct Limit {
+    WorkerRateLimit limit;
+    RateKeyPlace place;
+    /// The values of RateLimit-Policy and, apart from the seconds at its end, of RateLimit, as
+    /// draft-ietf-httpapi-ratelimit-headers-10 defines them.
+    std::string policy, remaining;
+  };
+
+  explicit RateLimitsPhase(std::vector<Limit> limits) : limits_(std::move(limits)) {}
+
+  PhaseResult on_request(PhaseContext& exchange) override {
+    const RequestAttributes facts = exchange.attributes();
+    refused_by_ = nullptr;
+    for (const Limit& each : limits_) {
+      const RateLimiter& limiter = *each.limit.limiter;
+      wait_ns_ = each.limit.check(rate_key_of_request(RateSecret::of_process(), limiter.key(), each.place, facts));
+      if (wait_ns_ == 0) continue;
+      refused_by_ = &each;
+      return PhaseResult::fail(HttpEnd::kRateLimited, static_cast<uint16_t>(limiter.config().status));
+    }
+    return PhaseResult::go_on();
+  }
+
+  // The response to a refused request is made before this phase sees another request, so it needs no state of its own.
+  bool on_response(PhaseContext& exchange, Head& head, bool) override {
+    const Limit* const by = std::exchange(refused_by_, nullptr);
+    if (!by || exchange.end() != HttpEnd::kRateLimited) return true;
+    std::array<char, 128> text;
+    const size_t before = by->remaining.copy(text.data(), text.size() - 24);
+    char* const begin = text.data() + before;
+    char* const end = std::to_chars(begin, text.data() + text.size(), whole_seconds(wait_ns_)).ptr;
+    return head.fields.add(exchange.pool(), "retry-after", {begin, end}) &&
+           head.fields.add(exchange.pool(), "ratelimit-policy", by->policy) &&
+           head.fields.add(exchange.pool(), "ratelimit", {text.data(), end});
+  }
+
+ private:
+  const std::vector<Limit> limits_;
+  const Limit* refused_by_ = nullptr;
+  uint64_t wait_ns_ = 0;
+};
+
+std::string claim_header_of(const config::HttpRoute* route, std::string_view claim) {
+  if (!route || !route->auth || !route->auth->jwt) return "";
+  const auto& claims = route->auth->jwt->claims;
+  const auto found = std::find_if(claims.begin(), claims.end(), [&](const auto& each) { return each.claim == claim; });
+  return found == claims.end() ? "" : found->header.text();
+}
+
+RateLimitsPhase::Limit limit_of_route(const PhaseSetup& setup, WorkerRateLimit limit) {
+  const config::RateLimit& config = limit.limiter->config();
+  const config::HttpRoute* const route = setup.route();
+  RateKeyPlace place;
+  place.route = rate_key_of_route(RateSecret::of_process(), setup.listener, route ? route->name : "",
+                                  setup.target ? setup.target->index : UINT32_MAX);
+  place.claim_header = claim_header_of(route, limit.limiter->key().jwt_claim);
+  // The quota of a window as long as an empty bucket takes to fill.
+  const uint64_t burst = config.effective_burst();
+  const uint64_t window_ms = burst * config::milliseconds(config.rate.period()) / config.rate.events();
+  std::string policy = absl::StrCat("\"", config.name, "\";q=", burst, ";w=", (window_ms + 999) / 1000);
+  std::string remaining = absl::StrCat("\"", config.name, "\";r=0;t=");
+  return {std::move(limit), std::move(place), std::move(policy), std::move(remaining)};
+}
+
+std::unique_ptr<Phase> make_limits(const PhaseSetup& setup, bool by_claim) {
+  if (!setup.rate_limits) return nullptr;
+  std::vector<std::string> names = setup.http->rate_limits;
+  if (setup.route()) {
+    for (const std::string& name : setup.route()->rate_limits) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  std::vector<RateLimitsPhase::Limit> limits;
+  for (WorkerRateLimit& limit : rate_limits_named(*setup.rate_limits, names)) {
+    if (limit.limiter->key().jwt_claim.empty() == by_claim) continue;
+    limits.push_back(limit_of_route(setup, std::move(limit)));
+  }
+  return limits.empty() ? nullptr : std::make_unique<RateLimitsPhase>(std::move(limits));
+}
+
+}  // namespace
+
+std::unique_ptr<Phase> make_rate_limits(const PhaseSetup& setup) { return make_limits(setup, /*by_claim=*/false); }
+std::unique_ptr<Phase> make_claim_rate_limits(const PhaseSetup& setup) { return make_limits(setup, /*by_claim=*/true); }
+
+}  // namespace sluice

@@ -1,0 +1,50 @@
+#include "proxy/rate_limit/rate_limiter.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "sluice/internal/check.h"
+
+namespace sluice {
+
+namespace {
+
+// The time of a turn of the loop, in milliseconds, would be too coarse for the spacing of 10,000 requests a second.
+uint64_t rate_clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+std::shared_ptr<RateTable> RateLimiter::table_of(const config::RateLimit& limit) {
+  const Gcra gcra(limit.rate.events(), config::milliseconds(limit.rate.period()) * 1'000'000, limit.effective_burst());
+  return std::make_shared<RateTable>(gcra, limit.entries);
+}
+
+uint64_t WorkerRateLimit::check(uint64_t key_hash) const {
+  const RateVerdict verdict = limiter->table().check(key_hash, rate_clock_ns());
+  if (verdict.evicted) counters->evictions.add();
+  if (verdict.admitted) return 0;
+  if (limiter->config().dry_run) {
+    counters->dry_run.add();
+    return 0;
+  }
+  counters->limited.add();
+  return std::max<uint64_t>(verdict.wait_ns, 1);
+}
+
+WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names) {
+  WorkerRateLimits found;
+  for (const std::string& name : names) {
+    const auto at = std::find_if(all.begin(), all.end(),
+                                 [&](const WorkerRateLimit& each) { return each.limiter->config().name == name; });
+    SLUICE_CHECK(at != all.end());
+    found.push_back(*at);
+  }
+  return found;
+}
+
+}  // namespace sluice

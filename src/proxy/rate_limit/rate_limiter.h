@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proxy/common/counter.h"
+#include "proxy/config/model/rate_limit.h"
+#include "proxy/config/model/snapshot.h"
+#include "proxy/rate_limit/rate_key.h"
+#include "proxy/rate_limit/rate_table.h"
+
+namespace sluice {
+
+/// The counters of one worker for one rate limit.
+struct RateLimitCounters {
+  Counter limited;    ///< Requests and connections that were refused.
+  Counter dry_run;    ///< Those that would have been, but for `dry_run`.
+  Counter evictions;  ///< Keys forgotten before they had recovered, for lack of room.
+};
+
+/// A rate limit of a configuration, with what it counts, which all workers share.
+class RateLimiter {
+ public:
+  /// `before`: the limit of this name that it replaces. They share what they count if it is the same.
+  RateLimiter(config::Snapshot<config::RateLimit> limit, const RateLimiter* before)
+      : config_(std::move(limit)),
+        key_(config_->effective_key()),
+        table_(before && before->config_->counts_as(*config_) ? before->table_ : table_of(*config_)) {}
+
+  const config::RateLimit& config() const { return *config_; }
+  const config::RateKey& key() const { return key_; }
+  RateTable& table() const { return *table_; }
+
+ private:
+  static std::shared_ptr<RateTable> table_of(const config::RateLimit& limit);
+
+  const config::Snapshot<config::RateLimit> config_;
+  const config::RateKey key_;
+  const std::shared_ptr<RateTable> table_;
+};
+
+/// A rate limit as one worker uses it.
+struct WorkerRateLimit {
+  std::shared_ptr<const RateLimiter> limiter;
+  std::shared_ptr<RateLimitCounters> counters;
+
+  /// Counts an event of this key. Returns 0 if it may go on; else in how many nanoseconds the next one may.
+  uint64_t check(uint64_t key_hash) const;
+};
+
+/// All rate limits of a configuration, on one worker.
+using WorkerRateLimits = std::vector<WorkerRateLimit>;
+
+/// Those with these names, in the order of the names. Precondition: they exist.
+WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names);
+
+/// How long until then in whole seconds, rounded up.
+constexpr uint64_t whole_seconds(uint64_t nanoseconds) { return (nanoseconds + 999'999'999) / 1'000'000'000; }
+
+}  // namespace sluice

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "proxy/rate_limit/gcra.h"
+
+namespace sluice {
+
+/// The result of a check.
+struct RateVerdict {
+  bool admitted = true;
+  bool evicted = false;  ///< Another key that still had a part of its burst to get back was forgotten.
+  uint64_t wait_ns = 0;  ///< If it is refused: when the next event of this key will be admitted.
+};
+
+/// A rate limit's state of each key, in memory of a fixed size that all workers share, without a lock.
+///
+/// A key is a 64-bit hash, which clients must not be able to choose: see RateKeyHasher. One part of it names a bucket
+/// of one cache line, another tells the eight keys in it apart; a key's TAT is in the same word as that tag, so a check
+/// is one line of memory and at most one exchange. A refused event changes nothing. Two keys are taken for one with a
+/// probability of 8 in 2^24.
+///
+/// A new key takes the place of the one in its bucket whose TAT is the earliest: one that has recovered, the one that
+/// recovered longest ago first; else the one that is the nearest to it. So a flood of keys with an event each displaces
+/// itself, rather than a key that is being limited, and no new key is refused for lack of room.
+class RateTable {
+ public:
+  static constexpr size_t kBucketKeys = 8;
+  static constexpr size_t kMaxKeys = size_t{1} << 24;
+
+  /// For at least this many keys, up to kMaxKeys: rounded up to a power of two. 8 bytes each.
+  RateTable(const Gcra& gcra, size_t keys);
+  RateTable(const RateTable&) = delete;
+  RateTable& operator=(const RateTable&) = delete;
+
+  /// Whether an event of this key conforms now, by CLOCK_MONOTONIC in nanoseconds; if so, counts it. Callable on any
+  /// thread.
+  RateVerdict check(uint64_t key_hash, uint64_t now_ns);
+
+  size_t bytes() const { return (mask_ + 1) * sizeof(Bucket); }
+
+ private:
+  static constexpr int kTagBits = 64 - Gcra::kTimeBits;
+
+  // A tag above a TAT; 0: no key.
+  struct alignas(64) Bucket {
+    std::array<std::atomic<uint64_t>, kBucketKeys> entries{};
+  };
+
+  const Gcra gcra_;
+  const size_t mask_;
+  const std::unique_ptr<Bucket[]> buckets_;
+};
+
+}  // namespace sluice

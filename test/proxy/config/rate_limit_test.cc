@@ -1,0 +1,130 @@
+// The keys of rate limits, and where they are named.
+#include "proxy/config/model/rate_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/config/load/loader.h"
+#include "proxy/config/load/print.h"
+
+namespace sluice::config {
+namespace {
+
+TEST(RateTest, Units) {
+  EXPECT_EQ(Rate::parse("100/s")->events(), 100u);
+  EXPECT_EQ(Rate::parse("100/s")->period(), std::chrono::seconds(1));
+  EXPECT_EQ(Rate::parse("20/m")->period(), std::chrono::minutes(1));
+  EXPECT_EQ(Rate::parse("1000000/h")->period(), std::chrono::hours(1));
+  for (const std::string_view text : {"100/s", "20/m", "1000000/h"}) EXPECT_EQ(Rate::parse(text)->text(), text);
+}
+
+TEST(RateTest, Errors) {
+  const auto error = [](std::string_view text) { return std::string(Rate::parse(text).status().message()); };
+  const std::string expected = "expected a rate such as 100/s, 20/m or 1000/h, got ";
+  EXPECT_EQ(error("100"), expected + "\"100\"; add its unit, as in 100/s");
+  EXPECT_EQ(error("0/s"), expected + "\"0/s\"; from 1 to 1000000");
+  EXPECT_EQ(error("1000001/s"), expected + "\"1000001/s\"; from 1 to 1000000");
+  EXPECT_EQ(error("a/s"), expected + "\"a/s\"; a whole number is before the slash");
+  EXPECT_EQ(error("/s"), expected + "\"/s\"; a whole number is before the slash");
+  EXPECT_EQ(error("5/d"), expected + "\"5/d\"; the units are s, m and h");
+}
+
+// Line 1 has the limits, line 2 the keys of the listener, line 3 those of its `http`, line 4 those of its route.
+std::string with_limits(std::string_view limits, std::string_view listener, std::string_view http,
+                        std::string_view route) {
+  return absl::StrCat("rate_limits: [ ", limits, " ]\nlisteners: [ { name: a, address: 0.0.0.0:80, ", listener,
+                      "\nhttp: { ", http, "\nroutes: [ { forward: web, ", route,
+                      " } ] } } ]\nupstreams: [ { name: web, endpoints: [ 127.0.0.1:9000 ] } ]\n");
+}
+
+std::string limit_errors(std::string_view limits, std::string_view listener = "", std::string_view http = "",
+                         std::string_view route = "") {
+  const absl::StatusOr<Config> config = load_text(with_limits(limits, listener, http, route), "f");
+  return config.ok() ? "" : std::string(config.status().message());
+}
+
+TEST(LoaderRateLimits, WhereTheyAreNamed) {
+  const std::string_view all =
+      "{ name: x, rate: 100/s }, { name: y, rate: 20/m, burst: 3, key: { header: X-Key, route: true } }";
+  EXPECT_EQ(limit_errors(all, "connection_rate_limits: x,", "rate_limits: [ x, y ],", "rate_limits: y"), "");
+  EXPECT_EQ(
+      limit_errors(all, "connection_rate_limits: [ x, y ],"),
+      "f:2:75: listeners[0].connection_rate_limits[1]: \"y\" counts by more than the source, which is all that is "
+      "known of a connection: give it `key: { source: true }`");
+  EXPECT_EQ(limit_errors(all, "", "rate_limits: [ x, y, x ],"),
+            "f:3:30: listeners[0].http.rate_limits[2]: \"x\" is listed twice");
+  EXPECT_EQ(limit_errors(all, "", "", "rate_limits: [ z ]"),
+            "f:4:42: listeners[0].http.routes[0].rate_limits[0]: there is no rate limit \"z\"; add it under "
+            "`rate_limits`");
+}
+
+TEST(LoaderRateLimits, Values) {
+  EXPECT_EQ(
+      limit_errors("{ name: x, rate: 5 }"),
+      "f:1:33: rate_limits[0].rate: expected a rate such as 100/s, 20/m or 1000/h, got \"5\"; add its unit, as in "
+      "100/s");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, burst: 0 }"),
+            "f:1:45: rate_limits[0].burst: must be from 1 to 1000000, got \"0\"");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, status: 200 }"),
+            "f:1:46: rate_limits[0].status: must be from 400 to 599, got \"200\"");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, entries: 100000000 }"),
+            "f:1:47: rate_limits[0].entries: must be from 8 to 16777216, got \"100000000\"");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, key: {} }"),
+            "f:1:43: rate_limits[0].key: expected `source`, `route`, `host`, `sni`, `peer`, `header`, `cookie` or "
+            "`jwt_claim`");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, key: { cookie: a b } }"),
+            "f:1:53: rate_limits[0].key.cookie: expected the name of a cookie, got \"a b\"");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s }, { name: x, rate: 6/s }"),
+            "f:1:48: rate_limits[1].name: \"x\" is already the name of rate_limits[0] (1:16); names must be unique");
+}
+
+// A key that no request can have is a mistake.
+TEST(LoaderRateLimits, KeysThatNeedSomething) {
+  const auto named = [](std::string_view key, std::string_view route = "") {
+    return limit_errors(absl::StrCat("{ name: x, rate: 5/s, key: { ", key, " } }"), "", "",
+                        absl::StrCat("rate_limits: x", route));
+  };
+  const std::string at = "f:4:40: listeners[0].http.routes[0].rate_limits[0]: \"x\" counts by ";
+  EXPECT_EQ(named("sni: true"), at + "`sni`, which needs `tls` here");
+  EXPECT_EQ(named("peer: true"), at + "`peer`, which needs `alts`, or `tls` with `client_certificate`");
+  const std::string claim = at + "`jwt_claim`: name it in routes whose `auth.jwt.claims` lists \"sub\"";
+  EXPECT_EQ(named("jwt_claim: sub"), claim);
+  const std::string_view jwt =
+      ", auth: { jwt: { jwks_file: /k, audience: a, issuer: b, claims: [ { claim: sub, header: x-sub } ] } }";
+  EXPECT_EQ(named("jwt_claim: tenant", jwt),
+            at + "`jwt_claim`: name it in routes whose `auth.jwt.claims` lists \"tenant\"");
+  EXPECT_EQ(named("jwt_claim: sub", jwt), "");
+}
+
+TEST(LoaderRateLimits, Defaults) {
+  const absl::StatusOr<Config> config =
+      load_text(with_limits("{ name: x, rate: 50/s }", "", "rate_limits: x,", ""), "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const RateLimit& limit = config->rate_limits[0];
+  EXPECT_EQ(limit.effective_key(), RateKey{.source = true});
+  EXPECT_EQ(limit.effective_burst(), 50u);
+  EXPECT_EQ(limit.status, 429u);
+  EXPECT_EQ(limit.entries, 65536u);
+  const absl::StatusOr<Config> again = load_text(print_config(*config), "f");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *config);
+}
+
+TEST(LoaderRateLimits, WhatCountsTheSame) {
+  const RateLimit limit{.name = "x", .rate = Rate::parse("50/s").value()};
+  RateLimit other = limit;
+  other.status = 503;
+  other.dry_run = true;
+  other.burst = 50;
+  other.key = RateKey{.source = true};
+  EXPECT_TRUE(limit.counts_as(other));
+  other.burst = 51;
+  EXPECT_FALSE(limit.counts_as(other));
+}
+
+}  // namespace
+}  // namespace sluice::config
