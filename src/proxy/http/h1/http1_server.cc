@@ -227,7 +227,8 @@ void Http1Server::report(const Error& error) {
   }
   message.first = requests_ == 0;
   std::array<std::byte, kReportedLineBytes> bytes;
-  const size_t size = std::min(input_.size(), bytes.size());
+  // Where there is no memory, the head was read already, and other bytes are next.
+  const size_t size = error.reason == ResetReason::kOverload ? 0 : std::min(input_.size(), bytes.size());
   if (size > 0) input_.copy_out(0, std::span(bytes).first(size));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), size);
   message.line = text.substr(0, text.find_first_of("\r\n"));

@@ -32,16 +32,21 @@ void read_line(std::string_view line, AccessRecord& record) {
   record.path = line.substr(first + 1, last - first - 1);
 }
 
+// That is no error of the client's.
+bool is_lack_of_memory(const BrokenMessage& message) {
+  return message.rule == std::string_view(HttpCodec::kOverMemory);
+}
+
 }  // namespace
 
 void HttpSession::on_refused(const BrokenMessage& message) {
-  if (message.rule == HttpCodec::kOverMemory) return log_refused(message, "memory");
+  if (is_lack_of_memory(message)) return log_refused(message, "memory");
   log_broken(message);
   log_refused(message, "malformed");
 }
 
 void HttpSession::on_failed(const BrokenMessage& message) {
-  if (message.rule != HttpCodec::kOverMemory) log_broken(message);
+  if (!is_lack_of_memory(message)) log_broken(message);
 }
 
 void HttpSession::log_broken(const BrokenMessage& message) {

@@ -103,6 +103,16 @@ TEST_P(RulesOfHttp1, AreNamed) {
 
 INSTANTIATE_TEST_SUITE_P(, RulesOfHttp1, testing::Range(size_t{0}, std::size(kHttp1Rows)));
 
+class RefusalsOfHttp1 : public Http1Test {};
+
+TEST_F(RefusalsOfHttp1, OverMemoryIsNoRuleOfTheNextRequest) {
+  RecordingOrigin origin;
+  origin.most_held_bytes = 0;
+  Http1Server server(pool_, options_, counters_, origin);
+  feed(server, wire("GET /a HTTP/1.1\nHost: a\n\nGET /b HTTP/1.1\nHost: a\n\n"));
+  EXPECT_EQ(origin.logged, "503 " + std::string(HttpCodec::kOverMemory));
+}
+
 // ---- HTTP/2 ----
 
 class RecordingServer final : public HttpCodec::Acceptor {
