@@ -25,7 +25,9 @@ std::shared_ptr<RateTable> RateLimiter::table_of(const config::RateLimit& limit)
 }
 
 uint64_t WorkerRateLimit::check(uint64_t key_hash) const {
-  const RateVerdict verdict = limiter->table().check(key_hash, rate_clock_ns());
+  RateTable& table = limiter->table();
+  table.prefetch(key_hash);  // While the clock is read.
+  const RateVerdict verdict = table.check(key_hash, rate_clock_ns());
   if (verdict.evicted) counters->evictions.add();
   if (verdict.admitted) return 0;
   if (limiter->config().dry_run) {

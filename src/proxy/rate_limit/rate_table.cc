@@ -1,15 +1,34 @@
 #include "proxy/rate_limit/rate_table.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <limits>
+#include <memory>
+
+#include "sluice/internal/check.h"
 
 namespace sluice {
 
 RateTable::RateTable(const Gcra& gcra, size_t keys)
     : gcra_(gcra),
       mask_(std::bit_ceil(std::clamp(keys, kBucketKeys, kMaxKeys)) / kBucketKeys - 1),
-      buckets_(std::make_unique<Bucket[]>(mask_ + 1)) {}
+      buckets_(make_buckets(mask_ + 1), [](Bucket* buckets) { std::free(buckets); }) {}
+
+// In huge pages where they are large: keys are spread at random, so that most checks would miss the TLB, too.
+RateTable::Bucket* RateTable::make_buckets(size_t count) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t bytes = count * sizeof(Bucket);
+  const bool large = bytes >= kHugePage;
+  void* const memory = std::aligned_alloc(large ? kHugePage : alignof(Bucket), bytes);
+  SLUICE_CHECK(memory != nullptr);
+  if (large) (void)madvise(memory, bytes, MADV_HUGEPAGE);  // Without them it is only slower.
+  auto* const buckets = static_cast<Bucket*>(memory);
+  std::uninitialized_value_construct_n(buckets, count);
+  return buckets;
+}
 
 RateVerdict RateTable::check(uint64_t key_hash, uint64_t now_ns) {
   const uint64_t tag = std::max<uint64_t>(key_hash >> Gcra::kTimeBits, 1) << Gcra::kTimeBits;

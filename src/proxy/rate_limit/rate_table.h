@@ -40,6 +40,8 @@ class RateTable {
   /// Whether an event of this key conforms now, by CLOCK_MONOTONIC in nanoseconds; if so, counts it. Callable on any
   /// thread.
   RateVerdict check(uint64_t key_hash, uint64_t now_ns);
+  /// Begins to fetch the memory that a check of this key needs.
+  void prefetch(uint64_t key_hash) const { __builtin_prefetch(&buckets_[key_hash & mask_]); }
 
   size_t bytes() const { return (mask_ + 1) * sizeof(Bucket); }
 
@@ -50,10 +52,11 @@ class RateTable {
   struct alignas(64) Bucket {
     std::array<std::atomic<uint64_t>, kBucketKeys> entries{};
   };
+  static Bucket* make_buckets(size_t count);
 
   const Gcra gcra_;
   const size_t mask_;
-  const std::unique_ptr<Bucket[]> buckets_;
+  const std::unique_ptr<Bucket[], void (*)(Bucket*)> buckets_;
 };
 
 }  // namespace sluice
