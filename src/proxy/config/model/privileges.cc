@@ -10,11 +10,11 @@ namespace sluice::config {
 
 namespace {
 
-constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxAccountBytes = 64;
 
 // No more than what would be read as something else: the system knows which names exist.
 bool is_account_name(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxNameBytes && text.front() != '-' &&
+  return !text.empty() && text.size() <= kMaxAccountBytes && text.front() != '-' &&
          std::ranges::all_of(text, [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
 }
 
