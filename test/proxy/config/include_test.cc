@@ -190,12 +190,13 @@ TEST_F(Include, OtherKeysAreInOneFile) {
   write("main.yaml", absl::StrCat("workers: 1\ninclude: [ a.yaml, b.yaml ]\n", listener(1), kUpstream));
   write("a.yaml", "limits: { max_connections: many }\n");
   write("b.yaml", "workers: 1\nlimits: {}\nlisteners: { name: x }\n");
-  EXPECT_EQ(
-      errors(),
-      "a.yaml:1:28: limits.max_connections: expected auto or a whole number, got \"many\"\n"
-      "b.yaml:1:1: \"workers\" is already at main.yaml:1:1; only listeners and upstreams may be in several files\n"
-      "b.yaml:2:1: \"limits\" is already at a.yaml:1:1; only listeners and upstreams may be in several files\n"
-      "b.yaml:3:12: listeners: expected a list, got a map");
+  EXPECT_EQ(errors(),
+            "a.yaml:1:28: limits.max_connections: expected auto or a whole number, got \"many\"\n"
+            "b.yaml:1:1: \"workers\" is already at main.yaml:1:1; only rate_limits, listeners, upstreams may be in "
+            "several files\n"
+            "b.yaml:2:1: \"limits\" is already at a.yaml:1:1; only rate_limits, listeners, upstreams may be in several "
+            "files\n"
+            "b.yaml:3:12: listeners: expected a list, got a map");
   write("main.yaml", absl::StrCat("include: a.yaml\nlisteners:\n", kUpstream));
   write("a.yaml", listener(1));
   EXPECT_EQ(errors(), "main.yaml:2:1: listeners: expected a list, got nothing");

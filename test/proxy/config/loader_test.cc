@@ -89,12 +89,23 @@ shutdown_timeout: 1m
 shutdown_delay: 7s
 reload: { max_generations: 3 }
 watch: true
+user: "www:web"
+core_dumps: on
 log: { level: debug, format: json, to: "syslog:/run/log" }
 admin: { address: [ 127.0.0.1:9901, "unix:/run/admin" ], mode: 0660, token_file: t.txt, max_connections: 5,
          idle_timeout: 6s, header_timeout: 7s, send_timeout: 8s }
 limits: { max_connections: 1000 }
 memory: { worker_budget: 4MiB, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
 body_file: { directory: /x, limit: 6MiB }
+rate_limits:
+  - name: all
+    key: { source: true, route: true, host: true, sni: false, peer: false, header: X-K, cookie: l, jwt_claim: sub }
+    rate: 42/m
+    burst: 43
+    entries: 64
+    status: 503
+    dry_run: true
+  - { name: some, rate: 44/h }
 listeners:
   - name: edge
     address: [ "[::]:443", "unix:/run/edge" ]
@@ -102,6 +113,7 @@ listeners:
     backlog: 128
     max_connections: 7
     max_connections_per_source: 0
+    connection_rate_limits: [ some ]
     proxy_protocol: { accept: optional, timeout: 2s, trusted: [ 10.0.0.0/8, "::1" ] }
     keepalive: { idle: 0, interval: 5s, probes: 2 }
     nodelay: false
@@ -151,6 +163,8 @@ listeners:
           deny: [ 10.1.0.0/16 ]
           maintenance: { file: /run/down, retry_after: 41s }
           auth: { basic: { users_file: users, realm: shed }, forward: true }
+          forward_auth: { to: three, path: /may, host: who.test, timeout: 45s, request_headers: [ x-m ],
+                          response_headers: [ x-n ], on_failure: allow }
           cors:
             origins: [ "https://a.example" ]
             methods: [ PUT ]
@@ -163,6 +177,7 @@ listeners:
         - match: { path: { regex: "/v[3-5]/.*" }, headers: [ { name: x-i, regex: "j|k" } ] }
           forward: three
           rewrite: { regex: '/v(.)/(.*)', substitution: '/\2/\1' }
+          rate_limits: all
           auth:
             jwt:
               jwks_file: keys.json
@@ -183,6 +198,7 @@ listeners:
           match: { path: { prefix: /split } }
         - { match: { path: { exact: /ready } }, readiness: true }
         - forward: two
+      rate_limits: some
       request_headers: [ { name: x-e, set: f } ]
       response_headers: [ { name: x-f, set: g } ]
       header_timeout: 11s
@@ -293,6 +309,9 @@ upstreams:
   EXPECT_EQ(config.shutdown_delay, std::chrono::seconds(7));
   EXPECT_EQ(config.reload.max_generations, 3);
   EXPECT_TRUE(config.watch);
+  EXPECT_EQ(config.user.name(), "www");
+  EXPECT_EQ(config.user.group(), "web");
+  EXPECT_EQ(config.core_dumps, CoreDumps::kOn);
   EXPECT_EQ(config.log.level, LogLevel::kDebug);
   EXPECT_EQ(config.log.format, LogStyle::kJson);
   EXPECT_EQ(config.log.to.destination(), (LogDestination{LogDestination::Kind::kSyslog, "/run/log"}));
@@ -302,6 +321,19 @@ upstreams:
   EXPECT_EQ(config.memory.zero_copy_from.bytes, 64 * kKiB);
   EXPECT_EQ(config.memory.rings, Rings::kPlain);
   EXPECT_EQ(config.body_file, (BodyFile{.directory = "/x", .limit = {6 * kMiB}}));
+  ASSERT_EQ(config.rate_limits.size(), 2);
+  EXPECT_EQ(config.rate_limits[0], (RateLimit{.name = "all",
+                                              .key = RateKey{.source = true,
+                                                             .route = true,
+                                                             .host = true,
+                                                             .header = *FieldName::parse("x-k"),
+                                                             .cookie = "l",
+                                                             .jwt_claim = "sub"},
+                                              .rate = *Rate::parse("42/m"),
+                                              .burst = 43,
+                                              .entries = 64,
+                                              .status = 503,
+                                              .dry_run = true}));
 
   ASSERT_EQ(config.listeners.size(), 3);
   const Listener& edge = config.listeners[0];
@@ -313,6 +345,7 @@ upstreams:
   EXPECT_EQ(edge.backlog, 128);
   EXPECT_EQ(edge.max_connections, 7);
   EXPECT_EQ(edge.max_connections_per_source, 0);
+  EXPECT_EQ(edge.connection_rate_limits, std::vector<std::string>{"some"});
   EXPECT_EQ(edge.proxy_protocol.accept, ProxyHeaderIn::kOptional);
   EXPECT_EQ(edge.proxy_protocol.timeout, std::chrono::seconds(2));
   ASSERT_EQ(edge.proxy_protocol.trusted.size(), 2);
@@ -409,6 +442,15 @@ upstreams:
   EXPECT_EQ(http.routes[3].allow, std::vector{Cidr::parse("10.0.0.0/8").value()});
   EXPECT_EQ(http.routes[3].deny, std::vector{Cidr::parse("10.1.0.0/16").value()});
   EXPECT_EQ(http.routes[3].maintenance, (Maintenance{.file = "/run/down", .retry_after = std::chrono::seconds(41)}));
+  EXPECT_EQ(http.routes[3].forward_auth, (ForwardAuth{.to = "three",
+                                                      .path = "/may",
+                                                      .host = "who.test",
+                                                      .timeout = std::chrono::seconds(45),
+                                                      .request_headers = {*FieldName::parse("x-m")},
+                                                      .response_headers = {*FieldName::parse("x-n")},
+                                                      .on_failure = OnAuthFailure::kAllow}));
+  EXPECT_EQ(http.routes[4].rate_limits, std::vector<std::string>{"all"});
+  EXPECT_EQ(http.rate_limits, std::vector<std::string>{"some"});
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
   EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
                                        .methods = {"PUT"},

@@ -30,6 +30,7 @@ shutdown_delay: 0
 reload:
   max_generations: 8
 watch: false
+core_dumps: auto
 log:
   level: info
   format: text

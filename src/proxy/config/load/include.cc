@@ -215,7 +215,7 @@ class Reader {
     if (std::find(lists_.keys.begin(), lists_.keys.end(), key.text) == lists_.keys.end()) {
       return report_.error_at(key.mark, "",
                               absl::StrCat(in_quotes(key.text), " is already at ", report_.place_text(first), "; only ",
-                                           absl::StrJoin(lists_.keys, " and "), " may be in several files"));
+                                           absl::StrJoin(lists_.keys, ", "), " may be in several files"));
     }
     if (more.unusable) return;
     if (more.kind != Node::Kind::kList) {
