@@ -331,8 +331,8 @@ void describe(V& v, HttpRoute& r) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("maintenance", r.maintenance, "Responds with 503 while a file exists.", {.omit_empty = true});
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
-  v.field("forward_auth", r.forward_auth, "A server that is asked by HTTP whether a request may go on.",
-          {.omit_empty = true});
+  v.field("forward_auth", r.forward_auth,
+          "External authorization: another server decides by HTTP whether a request may go on.", {.omit_empty = true});
   v.field("cors", r.cors, "Which pages from other origins may use the responses.", {.omit_empty = true});
   v.field("request_timeout", r.request_timeout, "Overrides the listener's `request_timeout`.", {.omit_empty = true});
   v.field("stream_idle_timeout", r.stream_idle_timeout, "Overrides the listener's `stream_idle_timeout`.",

@@ -54,10 +54,10 @@ struct Auth {
 /// What becomes of a request that an authorizer could not judge.
 enum class OnAuthFailure : uint8_t { kRefuse, kAllow };
 
-/// A server that is asked about each request before it goes on.
+/// External authorization: another server decides about each request before it goes on.
 struct ForwardAuth {
   std::string to;    ///< Name of the upstream: the authorizer.
-  std::string path;  ///< What it is asked for, with GET.
+  std::string path;  ///< Of the authorization request, a GET.
   std::string host;  ///< Empty: the upstream's name.
   Duration timeout = std::chrono::seconds(5);
   std::vector<FieldName> request_headers;   ///< Of the client, for the authorizer; empty: all that describe the client.

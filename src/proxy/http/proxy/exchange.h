@@ -82,7 +82,8 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void resume(const PhaseResult& result) override;
   void mirror(uint32_t upstream) override;
   PhaseResult collect(uint64_t most_bytes) override;
-  AuthorizerCall* ask(uint32_t upstream, Head&& question, uint64_t timeout_ms, AuthorizerCall::Caller& caller) override;
+  AuthorizerCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms,
+                            AuthorizerCall::Caller& caller) override;
   void compress_response(ContentCoding coding) override { response_.compress(coding); }
   // RequestContext
   void on_request_moved() override;

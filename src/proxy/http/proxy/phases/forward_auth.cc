@@ -1,4 +1,4 @@
-// Authorization by a server outside: each request waits until that server has responded to a question about it.
+// External authorization: each request waits until the authorizer has responded to an authorization request.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -41,9 +41,9 @@ class ForwardAuthPhase final : public Phase {
         counters_(setup.counters) {}
 
   PhaseResult on_request(PhaseContext& exchange) override {
-    Head question;
-    if (!write_question(exchange, question)) return PhaseResult::fail(HttpEnd::kBadRequest);
-    return exchange.make_state<Pending>(*this, exchange, *this).begin(std::move(question));
+    Head auth_request;
+    if (!write_request(exchange, auth_request)) return PhaseResult::fail(HttpEnd::kBadRequest);
+    return exchange.make_state<Pending>(*this, exchange, *this).begin(std::move(auth_request));
   }
 
  private:
@@ -54,8 +54,9 @@ class ForwardAuthPhase final : public Phase {
     Pending(const Phase& owner, PhaseContext& waiting, ForwardAuthPhase& gate)
         : PhaseState(owner), exchange(waiting), phase(gate) {}
 
-    PhaseResult begin(Head&& question) {
-      call = exchange.ask(phase.upstream_, std::move(question), config::milliseconds(phase.rule_->timeout), *this);
+    PhaseResult begin(Head&& auth_request) {
+      call = exchange.authorize(phase.upstream_, std::move(auth_request), config::milliseconds(phase.rule_->timeout),
+                                *this);
       return early ? *std::exchange(early, std::nullopt) : PhaseResult::wait();
     }
 
@@ -85,18 +86,19 @@ class ForwardAuthPhase final : public Phase {
     PhaseContext& exchange;
     ForwardAuthPhase& phase;
     AuthorizerCall* call = nullptr;    // Null once it is over.
-    std::optional<PhaseResult> early;  // What came of it before ask() returned.
+    std::optional<PhaseResult> early;  // What came of it before authorize() returned.
     OtherResponse refusal;             // The response for the client.
   };
 
   void count(ForwardAuthResult result) { counters_.forward_auth[static_cast<size_t>(result)].add(); }
 
-  bool write_question(PhaseContext& exchange, Head& question) const {
+  bool write_request(PhaseContext& exchange, Head& auth_request) const {
     ChunkPool& pool = exchange.pool();
-    return question.set(pool, Head::Part::kMethod, "GET") && question.set(pool, Head::Part::kPath, rule_->path) &&
-           (rule_->host.empty() || question.set(pool, Head::Part::kAuthority, rule_->host)) &&
-           copy_request_fields(pool, exchange.request().fields, question.fields) &&
-           add_origin(exchange, question.fields);
+    return auth_request.set(pool, Head::Part::kMethod, "GET") &&
+           auth_request.set(pool, Head::Part::kPath, rule_->path) &&
+           (rule_->host.empty() || auth_request.set(pool, Head::Part::kAuthority, rule_->host)) &&
+           copy_request_fields(pool, exchange.request().fields, auth_request.fields) &&
+           add_origin(exchange, auth_request.fields);
   }
 
   bool copy_request_fields(ChunkPool& pool, const Fields& from, Fields& to) const {
