@@ -47,6 +47,7 @@ ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> 
                                const std::vector<ListenSocket>& sockets)
     : context_(std::move(context)),
       rate_limits_(rate_limits_named(context_.rate_limits, context_.listener->config->connection_rate_limits)),
+      balance_(context_.listener->balance, context_.worker, *this),
       factory_(std::move(factory)),
       move_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->move_out_some(); }, this),
       visit_task_([](void* self) { static_cast<ClientAcceptor*>(self)->visit_some(); }, this),
@@ -58,11 +59,12 @@ ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> 
 ClientAcceptor::~ClientAcceptor() { SLUICE_CHECK(sessions_ == nullptr); }
 
 void ClientAcceptor::start() {
+  balance_.join();
   for (auto& listener : listeners_) listener->start();
 }
 
 bool ClientAcceptor::idle() const {
-  return sessions_ == nullptr && factory_->idle() &&
+  return sessions_ == nullptr && factory_->idle() && balance_.idle() &&
          std::all_of(listeners_.begin(), listeners_.end(), [](const auto& each) { return each->stopped(); });
 }
 
@@ -83,9 +85,26 @@ void ClientAcceptor::on_accepted(Listener& listener, int fd) {
     context_.global_connections.leave();
     return refuse(fd, Refusal::kListener);
   }
-  factory_->start(*this, fd, static_cast<SocketListener&>(listener).family);
-  if (draining_ && sessions_) sessions_->drain();  // The same.
+  const ConnectionBalance::Accepted connection{fd, static_cast<SocketListener&>(listener).family};
+  if (balance_.hand_over(connection)) {
+    counters().rebalanced.add();
+  } else {
+    begin(connection);
+  }
   listener.review();
+}
+
+void ClientAcceptor::begin(ConnectionBalance::Accepted connection) {
+  factory_->start(*this, connection.fd, connection.family);
+  if (draining_ && sessions_) sessions_->drain();  // It was accepted before accepting stopped.
+}
+
+void ClientAcceptor::on_handed_over(ConnectionBalance::Accepted connection) {
+  if (!shut_down_) return begin(connection);
+  counters().ended[static_cast<size_t>(SessionEnd::kShutdown)].add();
+  ::close(connection.fd);
+  context_.listener->limits->connections.leave();
+  context_.global_connections.leave();
 }
 
 bool ClientAcceptor::admits_rate(const PeerAddress& client) const {
@@ -143,6 +162,7 @@ void ClientAcceptor::link(Session& session) {
   if (sessions_) sessions_->previous = &session;
   sessions_ = &session;
   session_peak_ = std::max(session_peak_, ++session_count_);
+  balance_.opened();
 }
 
 void ClientAcceptor::unlink(Session& session) {
@@ -152,6 +172,7 @@ void ClientAcceptor::unlink(Session& session) {
   if (next_visited_ == &session) next_visited_ = session.next;
   if (next_listed_ == &session) next_listed_ = session.next;
   --session_count_;
+  balance_.closed();
 }
 
 Session* ClientAcceptor::next_listed() {
@@ -200,6 +221,7 @@ void ClientAcceptor::trim_heap() {
 
 void ClientAcceptor::stop_accepting() {
   for (auto& listener : listeners_) listener->stop(/*leave_backlog=*/leaves_accepting_);
+  balance_.leave();
   factory_->stop();
 }
 

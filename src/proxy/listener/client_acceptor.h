@@ -13,6 +13,7 @@
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/common/source_memory.h"
+#include "proxy/listener/connection_balance.h"
 #include "proxy/listener/listener_state.h"
 #include "proxy/listener/moving_session.h"
 #include "proxy/listener/session.h"
@@ -66,7 +67,7 @@ struct ListenSocket {
 ///
 /// When another configuration has changed the listener, another acceptor replaces this one, which lives on until its
 /// last session has ended or has moved to its successor.
-class ClientAcceptor final : public Listener::Owner {
+class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::Member::Owner {
  public:
   struct Context {
     Worker& worker;
@@ -178,8 +179,10 @@ class ClientAcceptor final : public Listener::Owner {
 
   void on_accepted(Listener& listener, int fd) override;
   void on_accept_paused(Listener& listener, int error) override;
+  void on_handed_over(ConnectionBalance::Accepted connection) override;
   uint32_t accepting() override;
   void refuse(int fd, Refusal reason);
+  void begin(ConnectionBalance::Accepted connection);
   void log_pause(std::string_view why);
   void link(Session& session);
   void unlink(Session& session);
@@ -194,6 +197,7 @@ class ClientAcceptor final : public Listener::Owner {
   Context context_;
   const WorkerRateLimits rate_limits_;                      // Of connections.
   std::vector<std::unique_ptr<SocketListener>> listeners_;  // At least one.
+  ConnectionBalance::Member balance_;
   std::unique_ptr<SessionFactory> factory_;
   Session* sessions_ = nullptr;
   ClientAcceptor* successor_ = nullptr;

@@ -9,6 +9,7 @@
 #include "proxy/config/model/config.h"
 #include "proxy/config/model/snapshot.h"
 #include "proxy/http/message/error_pages.h"
+#include "proxy/listener/connection_balance.h"
 #include "proxy/router/http_router.h"
 #include "proxy/router/tcp_router.h"
 #include "proxy/tls/current_context.h"
@@ -36,15 +37,16 @@ struct ListenerLimits {
 
 /// The state of one listener of a configuration that all workers share.
 struct ListenerState {
-  /// `shared`: the limits of the listener that it replaces. Without one it makes its own.
+  /// `shared`: the limits of the listener that it replaces. Without one it makes its own. `workers`: how many accept.
   ListenerState(config::Snapshot<config::Listener> listener, const std::vector<config::Upstream>& upstreams,
-                std::shared_ptr<ListenerLimits> shared = nullptr)
+                std::shared_ptr<ListenerLimits> shared = nullptr, unsigned workers = 1)
       : config(std::move(listener)),
         limits(shared ? std::move(shared) : std::make_shared<ListenerLimits>(*config)),
         router(config->tcp ? TcpRouter(*config->tcp, upstreams) : TcpRouter()),
         http_router(config->http ? HttpRouter(*config->http, upstreams) : HttpRouter()),
         error_pages(config->http ? ErrorPages(*config->http) : ErrorPages()),
-        forwarding(forwarding_of(*config)) {}
+        forwarding(forwarding_of(*config)),
+        balance(workers) {}
   /// Whether clients begin with a handshake.
   bool terminates() const { return config->tls || config->alts; }
   config::Duration handshake_timeout() const {
@@ -59,6 +61,7 @@ struct ListenerState {
   SharedAuth auth;     ///< Access rules from the files that the routes name.
   /// How connections without HTTP are forwarded: as `tcp` says, or with `http` as its tunnels are.
   const config::Tcp forwarding;
+  ConnectionBalance balance;
 
  private:
   static config::Tcp forwarding_of(const config::Listener& listener) {

@@ -77,6 +77,7 @@ const char* session_kind_name(SessionKind kind);
 struct ListenerCounters {
   Counter accepted;
   Counter resumed;        ///< Sessions that continue from another process.
+  Counter rebalanced;     ///< Connections that another worker got, which had fewer.
   Counter accept_pauses;  ///< Pauses in accepting for lack of descriptors or kernel memory.
   Counter bytes_in;
   Counter bytes_out;

@@ -53,7 +53,7 @@ Generation::Generation(config::Snapshot<config::Config> configuration, unsigned 
     upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream)));
   }
   for (const config::Listener& listener : config->listeners) {
-    listeners.push_back(std::make_shared<ListenerState>(config.part(listener), config->upstreams));
+    listeners.push_back(std::make_shared<ListenerState>(config.part(listener), config->upstreams, nullptr, workers));
   }
   for (unsigned i = 0; i < workers; ++i) counters.push_back(std::make_shared<WorkerCounters>(*config));
 }
@@ -89,8 +89,9 @@ Generation::Generation(config::Snapshot<config::Config> configuration, const Gen
       listeners.push_back(old);
       continue;
     }
-    listeners.push_back(std::make_shared<ListenerState>(config.part(listener), config->upstreams,
-                                                        old ? old->limits : std::shared_ptr<ListenerLimits>()));
+    const auto workers = static_cast<unsigned>(before.counters.size());
+    listeners.push_back(std::make_shared<ListenerState>(
+        config.part(listener), config->upstreams, old ? old->limits : std::shared_ptr<ListenerLimits>(), workers));
   }
   for (const auto& worker : before.counters) {
     counters.push_back(std::make_shared<WorkerCounters>(*config, *before.config, *worker));

@@ -17,6 +17,7 @@ constexpr Help kHelp[] = {
     {"rate_limit_dry_run_total", "Requests and connections that a rate limit would have refused, but for dry_run."},
     {"rate_limit_evictions_total", "Keys forgotten before they had recovered, for lack of entries of the rate limit."},
     {"resumed_total", "Connections taken over from the process before, in an upgrade."},
+    {"rebalanced_total", "Connections that another worker than the accepting one got, because it had fewer."},
     {"sessions_active", "Open connections."},
     {"sessions_ended_total", "Connections that have ended, by reason."},
     {"not_moved_total", "Connections that had not moved to a new process at half of shutdown_timeout, by reason."},

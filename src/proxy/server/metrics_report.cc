@@ -61,6 +61,7 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
   }
   line(out, "accepted_total", label, accepted);
   line(out, "resumed_total", label, resumed);
+  line(out, "rebalanced_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.rebalanced; }));
   line(out, "sessions_active", label, accepted + resumed - over);
   line(out, "accept_pauses_total", label,
        total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
