@@ -474,13 +474,13 @@ void Server::serve() {
     } else if (received == SIGUSR2) {
       print_stats();
     } else if (phase_ == Phase::kServing) {
+      stopping_ = true;  // Before the line that says so.
       const config::Duration delay = generation_.config->shutdown_delay;
       if (delay.count() > 0) {
         log(absl::StrCat("stopping: not ready any more; new connections are accepted for another ",
                          config::print_duration(delay), "; a second signal skips that"));
       }
       phase_ = Phase::kDelaying;
-      stopping_ = true;
       deadline_ = Clock::now() + delay;
     } else if (phase_ != Phase::kShuttingDown) {
       deadline_ = Clock::now();  // The present phase ends.
