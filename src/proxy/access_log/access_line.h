@@ -9,7 +9,7 @@
 
 #include "proxy/access_log/kept_values.h"
 #include "proxy/config/model/log_format.h"
-#include "proxy/log/line_ring.h"
+#include "proxy/log/line_queue.h"
 #include "proxy/router/request_attributes.h"
 
 namespace sluice {

@@ -74,7 +74,7 @@ TEST_F(AccessLogTest, NoLineIsLeftWhenTheThreadSleeps) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_F(AccessLogTest, HalfFullRingIsWrittenAtOnce) {
+TEST_F(AccessLogTest, MuchIsWrittenAtOnce) {
   const std::string line = line_of(0, 0, 8000);
   auto best = test::milliseconds::max();
   for (int round = 0; round < 20 && best > test::milliseconds(30); ++round) {  // The machine may be busy.
@@ -83,7 +83,7 @@ TEST_F(AccessLogTest, HalfFullRingIsWrittenAtOnce) {
     const auto start = std::chrono::steady_clock::now();
     put(logs->writer(0, 0), "the thread wakes up, and gathers\n");
     std::this_thread::sleep_for(test::milliseconds(1));
-    for (int i = 0; i < 20; ++i) put(logs->writer(0, 0), line);
+    for (int i = 0; i < 40; ++i) put(logs->writer(0, 0), line);
     ASSERT_TRUE(comes_true([&] { return logs->written(0) > 10; }));
     best = std::min(best, std::chrono::ceil<test::milliseconds>(std::chrono::steady_clock::now() - start));
   }
