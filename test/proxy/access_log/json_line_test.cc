@@ -190,7 +190,7 @@ TEST(JsonLine, RandomTexts) {
     record.route = record.upstream = record.endpoint = record.user_agent = record.request_id = record.trace_id = text;
     record.user = record.server_name = text;
     record.client_port = UINT16_MAX, record.grpc_status = UINT8_MAX, record.attempts = UINT32_MAX;
-    record.request_bytes = record.response_bytes = record.duration_us = UINT64_MAX;
+    record.request_bytes = record.response_bytes = record.pinned_bytes = record.duration_us = UINT64_MAX;
     record.upstream_us = UINT64_MAX;
     const std::string line = line_of(record);
     ASSERT_LE(line.size(), kMaxLogLineBytes);
@@ -203,7 +203,7 @@ TEST(JsonLine, RandomTexts) {
         ++quotes;
       }
     }
-    ASSERT_EQ(quotes, text.empty() ? 27u * 2 + 2 : 27u * 2 + 2 * 19) << line;
+    ASSERT_EQ(quotes, text.empty() ? 28u * 2 + 2 : 28u * 2 + 2 * 19) << line;
   }
 }
 

@@ -70,7 +70,7 @@ TEST_F(TextLineTest, Connection) {
   for (std::string word; words >> word;) {
     if (word != "time" && word != "clf_time") format += "%{" + word + "} ";
   }
-  EXPECT_EQ(line(format + "x"), "203.0.113.7 51544 db TCP TLSv1.3 C db.example.com finished 3 4 1 2 0 u e 5 x");
+  EXPECT_EQ(line(format + "x"), "203.0.113.7 51544 db TCP TLSv1.3 C db.example.com finished 3 4 1 2 0 u e 5 0 x");
 }
 
 // The format that other servers call combined.
